@@ -25,7 +25,7 @@ typedef struct flag {
 /* Rows that several examples have. */
 #define FLAG_DATA(variable)                                                                        \
     {                                                                                              \
-        "data", "FOLDER", "CIFAR-10 in FOLDER, or \"synthetic\": drawn images [synthetic]",        \
+        "data", "DATA", "synthetic (drawn images), cifar10:DIR or folder:DIR [synthetic]",         \
             .text = (variable)                                                                     \
     }
 #define FLAG_ARCH(variable)                                                                        \
@@ -110,15 +110,30 @@ static inline void parse_flags(int argc, char **argv, const flag *flags, size_t 
 
 /* ---- data and time -------------------------------------------------------------------------- */
 
-/* "synthetic", or a folder of CIFAR-10. */
+/* "synthetic"; "cifar10:DIR", or DIR alone; or "folder:DIR" with JPEG, PNG and WebP files, one
+ * folder for each class, in DIR/train and DIR/val. */
 static inline yk_dataset *open_data(const char *data, yk_split split)
 {
     yk_dataset *dataset;
     if (strcmp(data, "synthetic") == 0)
         YK_CHECK(yk_synthetic_create(&dataset, split, NULL));
+    else if (strncmp(data, "folder:", 7) == 0)
+        YK_CHECK(yk_folder_open(&dataset, data + 7, split));
     else
-        YK_CHECK(yk_cifar10_open(&dataset, data, split));
+        YK_CHECK(
+            yk_cifar10_open(&dataset, strncmp(data, "cifar10:", 8) == 0 ? data + 8 : data, split));
     return dataset;
+}
+
+/* The list of transforms; images of other sizes are first brought to the 32x32 of CIFAR-10. */
+static inline const char *transforms_for(const yk_dataset *dataset, const char *transforms)
+{
+    static char longer[256];
+    const yk_field *images = yk_dataset_find_field(dataset, "images");
+    if (images->dims[1] == 32 && images->dims[2] == 32)
+        return transforms;
+    snprintf(longer, sizeof longer, "Resize(32),CenterCrop(32),%s", transforms);
+    return longer;
 }
 
 /* Seconds since some moment in the past. */

@@ -31,7 +31,7 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
                                        const yk_dataset *trainset, const yk_dataset *testset,
                                        int device_count)
 {
-    const char *transform = "RandomHorizontalFlip,Normalize(0.5,0.5)";
+    const char *transform = transforms_for(trainset, "RandomHorizontalFlip,Normalize(0.5,0.5)");
     int64_t batch_size = 256 * device_count; /* (DP) each device gets 256 */
     yk_loader_options training = YK_LOADER_OPTIONS_INIT;
     training.batch_size = batch_size;
@@ -50,12 +50,12 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 /* ---- the network ---------------------------------------------------------------------------- */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_net(yk_arch_fn arch, const char *device)
+static yk_model *create_net(yk_arch_fn arch, int64_t classes, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *outputs = arch(images, 10);
+    yk_value *outputs = arch(images, classes);
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *net;
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, set.device_count);
-    yk_model *net = create_net(set.arch, set.device);
+    yk_model *net = create_net(set.arch, yk_dataset_classes(trainset), set.device);
 
     yk_data_parallel *dp; /* (DP) from here on forward and backward run on all devices */
     printf("Let's use %d devices!\n", set.device_count);

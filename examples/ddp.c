@@ -5,7 +5,7 @@
  * and its log lines. The lines that make the program distributed are marked (DDP).
  *
  *     ./ddp                                                one process, drawn images
- *     yoke run -n 4 -- ./ddp --data FOLDER                 four processes, CIFAR-10 in FOLDER
+ *     yoke run -n 4 -- ./ddp --data cifar10:DIR            four processes, CIFAR-10 in DIR
  *     yoke run -n 2 -- ./ddp --arch mlp --epochs 1         takes seconds
  *
  * --batch-size counts the images of all processes, as in the original. --data, --arch and
@@ -35,7 +35,8 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
     options.batch_size = batch_size;
     options.shuffle = training;
     options.exact = !training; /* no sample twice, so that the accuracy is exact */
-    options.transforms = training ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE;
+    options.transforms =
+        transforms_for(dataset, training ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE);
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     return loader;
 }
@@ -43,12 +44,12 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_model(yk_arch_fn arch, const char *device)
+static yk_model *create_model(yk_arch_fn arch, int64_t classes, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *outputs = arch(images, 10);
+    yk_value *outputs = arch(images, classes);
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *model;
@@ -124,7 +125,9 @@ static void train(const arguments *args, yk_group *world)
     if (leads)
         printf(">>> Training on %d processes\n", size);
 
-    yk_model *model = create_model(args->arch, args->device);
+    yk_dataset *train_dataset = open_data(args->data, YK_SPLIT_TRAIN);
+    yk_dataset *test_dataset = open_data(args->data, YK_SPLIT_TEST);
+    yk_model *model = create_model(args->arch, yk_dataset_classes(train_dataset), args->device);
     if (args->checkpoint)
         YK_CHECK(yk_model_load(model, args->checkpoint));
     yk_ddp *ddp_model; /* (DDP) from here on backward averages over ranks, and all start alike */
@@ -135,8 +138,6 @@ static void train(const arguments *args, yk_group *world)
     YK_CHECK(yk_sgd_create(&optimizer, model, &sgd));
 
     int64_t batch_size_per_rank = args->batch_size / size; /* (DDP) */
-    yk_dataset *train_dataset = open_data(args->data, YK_SPLIT_TRAIN);
-    yk_dataset *test_dataset = open_data(args->data, YK_SPLIT_TEST);
     yk_loader *train_loader = open_loader(train_dataset, world, batch_size_per_rank, true);
     yk_loader *test_loader = open_loader(test_dataset, world, batch_size_per_rank, false);
 

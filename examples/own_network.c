@@ -5,7 +5,7 @@
  * trainer.c leaves all this to a yk_trainer.
  *
  *     ./own_network --output run                       one process, drawn images
- *     yoke run -n 2 -- ./own_network --data FOLDER     two processes, CIFAR-10 in FOLDER
+ *     yoke run -n 2 -- ./own_network --data cifar10:DIR    two processes, CIFAR-10 in DIR
  */
 #define _POSIX_C_SOURCE 200809L
 #include "common.h"
@@ -52,7 +52,7 @@ static yk_value *block(yk_value *x, const char *name, int64_t channels)
     return yk_gelu(yk_add(x, y));
 }
 
-static yk_model *create_model(const char *device)
+static yk_model *create_model(int64_t classes, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
@@ -65,7 +65,7 @@ static yk_model *create_model(const char *device)
     yk_model *model;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
     options.device = device;
-    options.logits = yk_nn_linear(x, "head", 10);
+    options.logits = yk_nn_linear(x, "head", classes);
     YK_CHECK(yk_model_create(&model, yk_cross_entropy(options.logits, labels, NULL), &options));
     return model;
 }
@@ -73,18 +73,17 @@ static yk_model *create_model(const char *device)
 /* ---- data ----------------------------------------------------------------------------------- */
 
 /* Each rank gets its own part of every epoch; batches of 100 are divided among the ranks. */
-static yk_loader *open_loader(const char *data, yk_split split, yk_group *world)
+static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_group *world)
 {
     yk_loader *loader;
-    yk_dataset *dataset = open_data(data, split);
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
     options.group = world;
     options.batch_size = 100 / yk_group_size(world);
     options.shuffle = split == YK_SPLIT_TRAIN;
     options.exact = !options.shuffle; /* each sample once, so that the accuracy is exact */
-    options.transforms = options.shuffle ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE;
+    options.transforms =
+        transforms_for(dataset, options.shuffle ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE);
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
-    yk_dataset_destroy(dataset); /* the loader keeps it alive */
     return loader;
 }
 
@@ -193,14 +192,16 @@ int main(int argc, char **argv)
     YK_CHECK(yk_group_init(&r.world, NULL)); /* alone, a group of one */
     YK_CHECK(yk_stop_on_signals());
 
-    r.model = create_model(device);
+    yk_dataset *training = open_data(data, YK_SPLIT_TRAIN);
+    yk_dataset *validation = open_data(data, YK_SPLIT_TEST);
+    r.model = create_model(yk_dataset_classes(training), device);
     yk_ddp *ddp;
     YK_CHECK(yk_ddp_create(&ddp, r.model, r.world, NULL));
     yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
     adam.lr = 0.002;
     YK_CHECK(yk_adam_create(&r.optimizer, r.model, &adam));
-    r.training = open_loader(data, YK_SPLIT_TRAIN, r.world);
-    r.validation = open_loader(data, YK_SPLIT_TEST, r.world);
+    r.training = open_loader(training, YK_SPLIT_TRAIN, r.world);
+    r.validation = open_loader(validation, YK_SPLIT_TEST, r.world);
     r.state.world_size = yk_group_size(r.world);
     r.state.batch_size = 100 / r.state.world_size * r.state.world_size;
     r.state.val_accuracy = -1; /* not evaluated yet */
@@ -215,6 +216,8 @@ int main(int argc, char **argv)
 
     yk_loader_destroy(r.validation);
     yk_loader_destroy(r.training);
+    yk_dataset_destroy(validation);
+    yk_dataset_destroy(training);
     yk_optimizer_destroy(r.optimizer);
     yk_ddp_destroy(ddp);
     yk_model_destroy(r.model);

@@ -4,7 +4,7 @@
  * functions create_data_loader_cifar10, train, test and main, and prints its lines.
  *
  *     ./single_device                             drawn images
- *     ./single_device --data FOLDER               CIFAR-10 in FOLDER
+ *     ./single_device --data cifar10:DIR          CIFAR-10 in DIR; folder:DIR: your pictures
  *     ./single_device --arch mlp --max-steps 10   takes seconds
  */
 #define _POSIX_C_SOURCE 200809L
@@ -26,7 +26,7 @@ typedef struct settings {
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
                                        const yk_dataset *trainset, const yk_dataset *testset)
 {
-    const char *transform = "RandomHorizontalFlip,Normalize(0.5,0.5)";
+    const char *transform = transforms_for(trainset, "RandomHorizontalFlip,Normalize(0.5,0.5)");
     int64_t batch_size = 256;
     yk_loader_options training = YK_LOADER_OPTIONS_INIT;
     training.batch_size = batch_size;
@@ -45,12 +45,12 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
 /* ---- the network ---------------------------------------------------------------------------- */
 
 /* A graph is built once, from the inputs to the loss; the model differentiates and runs it. */
-static yk_model *create_net(yk_arch_fn arch, const char *device)
+static yk_model *create_net(yk_arch_fn arch, int64_t classes, const char *device)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *outputs = arch(images, 10);
+    yk_value *outputs = arch(images, classes);
     yk_value *criterion = yk_cross_entropy(outputs, labels, NULL);
 
     yk_model *net;
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
     create_data_loader_cifar10(&trainloader, &testloader, trainset, testset);
-    yk_model *net = create_net(set.arch, set.device);
+    yk_model *net = create_net(set.arch, yk_dataset_classes(trainset), set.device);
 
     double start_train = now();
     train(net, trainloader, set.max_steps);

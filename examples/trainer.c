@@ -8,18 +8,16 @@
 #define _POSIX_C_SOURCE 200809L
 #include "common.h"
 
-static yk_loader *open_loader(const char *data, yk_split split, yk_group *world)
+static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_group *world)
 {
     yk_loader *loader;
-    yk_dataset *dataset = open_data(data, split);
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
     options.group = world;
     options.batch_size = 100 / yk_group_size(world);
     options.shuffle = split == YK_SPLIT_TRAIN;
     options.exact = !options.shuffle; /* each sample once, so that the accuracy is exact */
-    options.transforms = YK_CIFAR10_NORMALIZE;
+    options.transforms = transforms_for(dataset, YK_CIFAR10_NORMALIZE);
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
-    yk_dataset_destroy(dataset); /* the loader keeps it alive */
     return loader;
 }
 
@@ -41,20 +39,22 @@ int main(int argc, char **argv)
     yk_trainer *trainer;
     YK_CHECK(yk_stop_prepare());
     YK_CHECK(yk_group_init(&world, NULL));
+    yk_dataset *training = open_data(data, YK_SPLIT_TRAIN);
+    yk_dataset *validation = open_data(data, YK_SPLIT_TEST);
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_model_options modelling = YK_MODEL_OPTIONS_INIT;
     modelling.device = device;
-    modelling.logits = yk_mlp(images, 10);
+    modelling.logits = yk_mlp(images, yk_dataset_classes(training));
     YK_CHECK(yk_model_create(&model, yk_cross_entropy(modelling.logits, labels, NULL), &modelling));
     YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));
     YK_CHECK(yk_adam_create(&optimizer, model, NULL));
 
-    yk_loader *loader = open_loader(data, YK_SPLIT_TRAIN, world);
+    yk_loader *loader = open_loader(training, YK_SPLIT_TRAIN, world);
     options.group = world;
     options.ddp = ddp;
-    options.validation = open_loader(data, YK_SPLIT_TEST, world);
+    options.validation = open_loader(validation, YK_SPLIT_TEST, world);
     options.stop_on_signals = true;
     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));
@@ -69,5 +69,7 @@ int main(int argc, char **argv)
     yk_model_destroy(model);
     yk_loader_destroy(options.validation);
     yk_loader_destroy(loader);
+    yk_dataset_destroy(validation);
+    yk_dataset_destroy(training);
     yk_group_destroy(world);
 }

@@ -147,6 +147,31 @@ YK_TEST(examples_say_what_is_wrong)
     assert_contains(output, "/no/such/folder");
 }
 
+/* Three classes of pictures of other sizes than the networks', and data that is not there. */
+YK_TEST(examples_take_pictures_in_folders)
+{
+    static const char *const commands[] = {
+        "$E/single_device --arch mlp",       "$E/data_parallel --arch mlp",
+        "$E/ddp_mixed_precision --arch mlp", "$E/ddp --arch mlp --epochs 1",
+        "$E/own_network --epochs 1",         "rm -r run && $E/trainer --epochs 1"};
+    char command[160];
+    if (!yk_image_formats())
+        skip_because("%s", yk_last_error());
+    run(0, "for c in grey rgb_420 rgb_444; do for s in train val; do mkdir -p d/$s/$c; for i in 1 "
+           "2 3 4; do "
+           "cp $YOKE_SOURCE/tests/fuzz/corpus/jpeg/$c d/$s/$c/$i.jpg; done; done; done");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        snprintf(command, sizeof command, "%s --data folder:d", commands[i]);
+        run(0, command);
+        assert_non_null(strcasestr(output, "accuracy"));
+    }
+    run(1, "$E/trainer --data folder:/no/such/folder");
+    assert_contains(output, "/no/such/folder");
+    run(1, "$E/trainer --data cifar10:/no/such/folder");
+    assert_contains(output, "/no/such/folder");
+    assert_null(strstr(output, "cifar10:/no"));
+}
+
 /* Exit code 2 and one line, before anything is done. */
 static void refused(const char *command, const char *words)
 {
@@ -266,7 +291,7 @@ YK_TEST(examples_show_their_options)
         snprintf(usage, sizeof usage, "usage: %s [OPTION]...\n", alike[i]);
         run(0, command);
         assert_contains(output, usage);
-        assert_contains(output, "  --data FOLDER ");
+        assert_contains(output, "  --data DATA ");
     }
 }
 
