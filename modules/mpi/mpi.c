@@ -5,11 +5,14 @@
  * ranks, sleeps where the process computes meanwhile, and can be cancelled. A cancelled call that
  * is already moving data cannot be interrupted, so its thread is left behind.
  *
- * MPI is initialised for the first group, or earlier where the ranks need it to meet. It is
- * finalised when the process exits with 0, unless a group is still open or was cancelled then:
- * MPI_Finalize would wait for ranks that may be dead, and without it mpirun ends the others.
+ * MPI is initialised for the first group, or earlier where the ranks need it to meet. MPI_Init
+ * waits for all ranks without a limit, so it has a thread of its own, which is left behind if a
+ * rank does not come in time. MPI is finalised when the process exits with 0, unless a group is
+ * still open or was cancelled then: MPI_Finalize would wait for ranks that may be dead, and without
+ * it mpirun ends the others.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -28,6 +31,7 @@ static const char *const signs[] = {"PMI_SIZE", "PMI_RANK"};
 #endif
 
 #define CANCELLED_CALL_S 1.0
+#define LONGEST_INIT_S   (24 * 3600.0)
 
 enum {
     /* What a rank receives in a small call, at most. Measured with Open MPI between two hosts:
@@ -38,8 +42,14 @@ enum {
 
 /* Of the process. */
 static pthread_mutex_t mpi_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool initialised, several_threads, broken;
+static bool several_threads, broken;
 static int open_engines, created;
+
+/* MPI_Init, in its thread. */
+typedef enum phase { UNUSED, STARTING, STARTED } phase;
+static phase initialising;
+static pthread_cond_t initialised = PTHREAD_COND_INITIALIZER;
+static int init_code;
 
 yk_status mpi_engine_failed(const char *what, int code)
 {
@@ -58,7 +68,8 @@ yk_status mpi_engine_failed(const char *what, int code)
 static void *end_a_hang(void *unused)
 {
     static const char text[] =
-        "yoke: MPI_Finalize did not return within 10 s; exiting without it\n";
+        "yoke: MPI_Finalize did not return within 10 s; it waits for all ranks of the job; "
+        "exiting without it\n";
     nanosleep(&(struct timespec){.tv_sec = 10}, NULL);
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
         _exit(1);
@@ -105,27 +116,72 @@ static void yield_if_crowded(const yk_backend_site *site)
         setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
-/* With mpi_lock held. */
-static yk_status initialise(void)
+/* Returns a code of MPI. */
+static int initialise(void)
 {
-    int given = 0, provided = 0;
-    TRY_MPI(MPI_Initialized(&given));
+    int given = 0, provided = 0, code = MPI_Initialized(&given);
     /*
      * Open MPI asks the receiver before it sends more than 64 KiB over TCP. A small call of 64 KiB
      * is just beyond that, and took 1.35 times as long as MPI_Allreduce; now it takes as long.
      */
     setenv("OMPI_MCA_btl_tcp_eager_limit", "81920", 0);
-    if (given)
-        TRY_MPI(MPI_Query_thread(&provided));
-    else
-        TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided));
+    if (code == MPI_SUCCESS)
+        code = given ? MPI_Query_thread(&provided)
+                     : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     several_threads = provided == MPI_THREAD_MULTIPLE;
-    TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    TRY_MPI(mpi_engine_create_operations());
-    if (!given)
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (code == MPI_SUCCESS)
+        code = mpi_engine_create_operations();
+    if (code == MPI_SUCCESS && !given)
         on_exit(finalise, NULL);
-    initialised = true;
+    return code;
+}
+
+static void *run_initialise(void *unused)
+{
+    int code = initialise();
+    pthread_mutex_lock(&mpi_lock);
+    init_code = code;
+    initialising = STARTED;
+    pthread_cond_broadcast(&initialised);
+    pthread_mutex_unlock(&mpi_lock);
+    return unused;
+}
+
+/* With mpi_lock held. */
+static yk_status start_initialising(void)
+{
+    pthread_t thread;
+    if (initialising != UNUSED)
+        return YK_OK;
+    int error = pthread_create(&thread, NULL, run_initialise, NULL);
+    if (error)
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread for MPI_Init: %s",
+                            strerror(error));
+    pthread_detach(thread);
+    initialising = STARTING;
     return YK_OK;
+}
+
+/* Waits for MPI_Init, which nobody can interrupt, at most so long. */
+static yk_status ensure_initialised(double timeout_s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)timeout_s + 1;
+    pthread_mutex_lock(&mpi_lock);
+    yk_status status = start_initialising();
+    while (status == YK_OK && initialising == STARTING)
+        if (pthread_cond_timedwait(&initialised, &mpi_lock, &until) == ETIMEDOUT)
+            status = yk_set_error(YK_ERROR_TIMEOUT,
+                                  "MPI_Init of %s has not returned within %g s: it waits for all "
+                                  "ranks that %s has started, and one has not called it",
+                                  LIBRARY, timeout_s, LAUNCHER);
+    if (status == YK_OK && init_code != MPI_SUCCESS)
+        status = mpi_engine_failed("starting MPI", init_code);
+    pthread_mutex_unlock(&mpi_lock);
+    return status;
 }
 
 static yk_status check_threads(void)
@@ -189,21 +245,14 @@ static yk_status create_communicator(mpi_engine *engine)
     return YK_OK;
 }
 
-static yk_status ensure_initialised(int ranks)
-{
-    pthread_mutex_lock(&mpi_lock);
-    yk_status status = initialised ? YK_OK : initialise();
-    pthread_mutex_unlock(&mpi_lock);
-    TRY(status);
-    TRY(check_threads());
-    return check_world(ranks);
-}
-
 static yk_status run_call(void *context, yk_backend_call *call)
 {
     mpi_engine *engine = context;
-    if (engine->stage == INITIALISES)
-        return ensure_initialised(engine->common.ranks);
+    if (engine->stage == INITIALISES) { /* run_stage knows how long to wait */
+        TRY(ensure_initialised(LONGEST_INIT_S));
+        TRY(check_threads());
+        return check_world(engine->common.ranks);
+    }
     if (engine->stage == CREATES)
         return create_communicator(engine);
     return engine_run(&engine->common, call);
@@ -319,10 +368,7 @@ yk_status yk_backend_share_text(char *text, size_t size, double timeout_s)
 {
     if (!is_launched())
         return not_launched();
-    pthread_mutex_lock(&mpi_lock);
-    yk_status status = initialised ? YK_OK : initialise();
-    pthread_mutex_unlock(&mpi_lock);
-    TRY(status);
+    TRY(ensure_initialised(timeout_s));
     char *shared = malloc(size);
     if (!shared)
         return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the place of the store");

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "engine.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,13 +127,18 @@ YK_TEST(a_late_rank_ends_the_call_under_mpich)
     assert_contains(output, "the late rank was noticed");
 }
 
-/* As on several hosts: each rank believes that it is alone on its own. */
-static void meet_through_mpi(void)
+/* Each rank believes that it is alone on its own. */
+static void as_on_several_hosts(void)
 {
     setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1", 1);
     setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
     setenv("MPI_LOCALNRANKS", "1", 1);
     setenv("MPI_LOCALRANKID", "0", 1);
+}
+
+static void meet_through_mpi(void)
+{
+    as_on_several_hosts();
     yk_group *group = open_mpi(60);
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);
@@ -146,6 +152,101 @@ YK_TEST(ranks_of_openmpi_meet_through_mpi)
 YK_TEST(ranks_of_mpich_meet_through_mpi)
 {
     expect_success(&mpich, 3, meet_through_mpi);
+}
+
+/* ---- ranks that do not come ------------------------------------------------------------------ */
+
+static void stop_when_mpi_starts(void)
+{
+    char command[256];
+    /* MPI_Init begins in a thread of this name. */
+    snprintf(
+        command, sizeof command,
+        "while kill -0 %d 2>/dev/null; do grep -qx yoke-mpi /proc/%d/task/*/comm && kill -STOP "
+        "%d && exit; done &",
+        (int)getpid(), (int)getpid(), (int)getpid());
+    assert_int_equal(system(command), 0);
+}
+
+static bool is_second(void)
+{
+    const char *open_mpi_rank = getenv("OMPI_COMM_WORLD_RANK");
+    return atoi(open_mpi_rank ? open_mpi_rank : getenv("PMI_RANK")) == 1;
+}
+
+/* Rank 1 stops at once. */
+static void one_never_meets(void)
+{
+    setenv("YOKE_TIMEOUT", "3", 1);
+    if (is_second())
+        raise(SIGSTOP);
+    as_on_several_hosts();
+    yk_group *group;
+    assert_int_not_equal(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = "mpi")),
+        YK_OK);
+    fprintf(stderr, "%s\n", yk_last_error());
+    exit(3);
+}
+
+/* Rank 1 stops in MPI_Init. */
+static void one_never_starts(void)
+{
+    if (is_second())
+        stop_when_mpi_starts();
+    yk_group *group;
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.backend = "mpi", o.timeout_s = 3)));
+    fprintf(stderr, "%s\n", yk_last_error());
+    exit(3);
+}
+
+/* Rank 1 stops after its work, so MPI_Finalize of rank 0 waits for it. */
+static void one_never_ends(void)
+{
+    yk_group *group = open_mpi(60);
+    yk_group_destroy(group);
+    if (is_second())
+        raise(SIGSTOP);
+}
+
+static void expect_end(const mpi_kind *mpi, void (*body)(void), const char *words)
+{
+    char output[8192];
+    int code = run_ranks(mpi, 2, body, output, sizeof output);
+    if (code == 124 || code == 137 || !strstr(output, words)) /* of timeout */
+        fail_msg("%s ended with %d:\n%s", mpi->launcher, code, output);
+}
+
+YK_TEST(a_rank_that_openmpi_misses_is_not_awaited_for_ever)
+{
+    expect_end(&openmpi, one_never_meets, "MPI_Init of Open MPI has not returned within 3 s");
+}
+
+YK_TEST(a_rank_that_mpich_misses_is_not_awaited_for_ever)
+{
+    expect_end(&mpich, one_never_meets, "MPI_Init of MPICH has not returned within 3 s");
+}
+
+YK_TEST(a_rank_that_stops_in_the_start_of_openmpi_is_named)
+{
+    expect_end(&openmpi, one_never_starts, "rank 1 did not take part");
+}
+
+YK_TEST(a_rank_that_stops_in_the_start_of_mpich_is_named)
+{
+    expect_end(&mpich, one_never_starts, "rank 1 did not take part");
+}
+
+YK_TEST(a_rank_that_stops_before_the_end_of_openmpi_is_not_awaited_for_ever)
+{
+    expect_end(&openmpi, one_never_ends, "MPI_Finalize did not return within 10 s");
+}
+
+YK_TEST(a_rank_that_stops_before_the_end_of_mpich_is_not_awaited_for_ever)
+{
+    expect_end(&mpich, one_never_ends, "MPI_Finalize did not return within 10 s");
 }
 
 /* Without any mpirun the error says what to do. */
