@@ -40,8 +40,7 @@ enum {
     PAD = LANES,                   /* floats between matrices, see winograd.h */
     SUMS = POINTS * (PANEL + PAD), /* floats of a slab of 64 x 64 sums */
     TAPS = 9,
-    LEAST_TILES =
-        32, /* a thread; with fewer the weights' transformation costs more than it saves */
+    LEAST_TILES = 32, /* with fewer the weights' transformation costs more than it saves */
     LEAST_PARTS = 4,
     MOST_PARTS = 16,
     PART_BLOCKS = 16, /* that a part should have: each costs a pass over its sums */
@@ -448,7 +447,7 @@ static bool winograd_supports(const yki_device *device, const yki_attrs *attrs,
     return ((const yki_cpu_device *)device)->winograd && yki_panel_takes(device, x) &&
            yki_panel_takes(device, y) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
            attrs->stride == 1 && attrs->dilation == 1 && attrs->groups == 1 &&
-           attrs->padding <= 2 && tiles_of(y) >= (int64_t)LEAST_TILES * device->threads;
+           attrs->padding <= 2 && tiles_of(y) >= LEAST_TILES;
 }
 
 static winograd *winograd_create(const yki_device *device, const yki_operand *x,
@@ -484,7 +483,8 @@ static yk_status winograd_prepare_convolve(const yki_device *device, const yki_o
     k->column_stride = turned ? TAPS : TAPS * x->dims[1];
     int64_t share = (k->tiles + k->team - 1) / k->team; /* each thread gets a block */
     divide_tiles(k, share < SIDE ? share : SIDE);
-    k->weights_once = k->blocks > 2 * (int64_t)k->team;
+    /* Each thread would transform all weights again, for few tiles. */
+    k->weights_once = k->blocks > 2 * (int64_t)k->team || share < LEAST_TILES;
     int64_t floats = own_floats(k) * k->team;
     if (k->weights_once)
         floats += k->y.of.groups * weights_floats(k->x.of.groups);
