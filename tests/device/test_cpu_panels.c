@@ -3,6 +3,7 @@
  * ones that run, and that their results have the same bits with any number of threads.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,6 +212,28 @@ YK_TEST(backward_weight_of_more_threads_than_parts_has_the_same_bits)
     same_gradient_bits(IMAGES, 128, 128, 9);
 }
 
+/* So few tiles that not every thread gets a block of 32: still the same kernels. */
+YK_TEST(few_tiles_have_the_same_bits_with_any_threads)
+{
+    yki_operand in = deep, out = deep;
+    in.dims[0] = out.dims[0] = 40;
+    same_bits_with(&(yki_kernel_desc){.op = &yki_op_conv2d,
+                                      .attrs = &attrs,
+                                      .in_count = 3,
+                                      .in = {in, deep_weight, none},
+                                      .out_count = 1,
+                                      .out = {out}},
+                   &yki_cpu_conv2d_winograd, 16);
+    same_bits_with(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                      .attrs = &attrs,
+                                      .in_count = 2,
+                                      .in = {out, deep_weight},
+                                      .out_count = 1,
+                                      .out = {in}},
+                   &yki_cpu_conv2d_backward_data_winograd, 16);
+    same_gradient_bits(17, 128, 128, 16);
+}
+
 /* More tiles than are transformed at a time. */
 YK_TEST(backward_weight_in_batches_has_the_same_bits)
 {
@@ -266,6 +289,99 @@ YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
                                  .out_count = 2,
                                  .out = {gradient, none}},
               &yki_cpu_conv2d_backward_weight_depthwise);
+}
+
+/* ---- linear layers on few samples ------------------------------------------------------------ */
+
+enum { INPUTS = 1024, OUTPUTS = 4160 };
+
+/* The three kernels of a linear layer without a bias; each is listed with its two inputs and its
+ * output. */
+typedef struct linear_case {
+    yki_kernel_desc desc;
+    const yki_kernel_impl *impl;
+} linear_case;
+
+static linear_case linear_kernel(int which, int64_t samples)
+{
+    const yki_operand in = {.dtype = YK_F32, .ndim = 2, .dims = {samples, INPUTS}};
+    const yki_operand out = {.dtype = YK_F32, .ndim = 2, .dims = {samples, OUTPUTS}};
+    const yki_operand weights = {.dtype = YK_F32, .ndim = 2, .dims = {OUTPUTS, INPUTS}};
+    const linear_case all[] = {{{.op = &yki_op_linear,
+                                 .in_count = 3,
+                                 .in = {in, weights, none},
+                                 .out_count = 1,
+                                 .out = {out}},
+                                &yki_cpu_linear_panel},
+                               {{.op = &yki_op_linear_backward_data,
+                                 .in_count = 2,
+                                 .in = {out, weights},
+                                 .out_count = 1,
+                                 .out = {in}},
+                                &yki_cpu_linear_backward_data_panel},
+                               {{.op = &yki_op_linear_backward_weight,
+                                 .in_count = 2,
+                                 .in = {in, out},
+                                 .out_count = 2,
+                                 .out = {weights, none}},
+                                &yki_cpu_linear_backward_weight_panel}};
+    return all[which];
+}
+
+YK_TEST(linear_has_the_same_bits_with_any_threads)
+{
+    for (int which = 0; which < 3; which++) {
+        linear_case c = linear_kernel(which, 40);
+        same_bits(&c.desc, c.impl);
+    }
+}
+
+/* Element (i, j) of the result of a kernel with inputs a and b, in double. */
+static double linear_element(int which, int64_t samples, const float *a, const float *b, int64_t i,
+                             int64_t j)
+{
+    double sum = 0;
+    if (which == 0)
+        for (int64_t k = 0; k < INPUTS; k++)
+            sum += (double)a[i * INPUTS + k] * b[j * INPUTS + k];
+    else if (which == 1)
+        for (int64_t k = 0; k < OUTPUTS; k++)
+            sum += (double)a[i * OUTPUTS + k] * b[k * INPUTS + j];
+    else
+        for (int64_t k = 0; k < samples; k++)
+            sum += (double)a[k * INPUTS + j] * b[k * OUTPUTS + i];
+    return sum;
+}
+
+/* Compares some elements of a kernel's result. */
+static void check_linear(int which, int64_t samples)
+{
+    enum { STEP = 37 };
+    linear_case c = linear_kernel(which, samples);
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    float *a = random_numbers(device, &c.desc.in[0]), *b = random_numbers(device, &c.desc.in[1]);
+    float *result = run(c.desc, c.impl, 2);
+    const int64_t *dims = c.desc.out[0].dims;
+    for (int64_t i = 0; i<dims[0]; i += dims[0]> samples ? STEP : 1)
+        for (int64_t j = i % STEP; j < dims[1]; j += STEP) {
+            double expected = linear_element(which, samples, a, b, i, j);
+            assert_true(fabs(result[i * dims[1] + j] - expected) < 1e-3);
+        }
+    yki_unmap(a, yki_operand_bytes(device, &c.desc.in[0]));
+    yki_unmap(b, yki_operand_bytes(device, &c.desc.in[1]));
+    yki_unmap(result, yki_operand_bytes(device, &c.desc.out[0]));
+    yki_device_destroy(device);
+}
+
+/* As many samples as fill one to four vectors. */
+YK_TEST(linear_on_few_samples_is_right)
+{
+    if (!has_lanes())
+        skip_because("this processor has no AVX-512");
+    for (int which = 0; which < 3; which++)
+        for (int64_t samples = 1; samples <= 64; samples += 21)
+            check_linear(which, samples);
 }
 
 /* ---- minimal filtering ----------------------------------------------------------------------- */

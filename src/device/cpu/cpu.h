@@ -31,6 +31,8 @@ extern const yki_kernel_impl yki_cpu_conv2d_backward_data_strided,
 extern const yki_kernel_impl yki_cpu_conv2d_backward_weight_depthwise;
 extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
     yki_cpu_linear_backward_weight;
+extern const yki_kernel_impl yki_cpu_linear_panel, yki_cpu_linear_backward_data_panel,
+    yki_cpu_linear_backward_weight_panel;
 extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_apply,
     yki_cpu_batch_norm_backward;
 extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
