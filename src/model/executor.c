@@ -255,7 +255,7 @@ static yk_status match_tape(yk_model *model, yki_tape *tape, uint64_t moves)
     yki_executor *executor = &model->executor;
     const yki_model_hooks *hooks = &model->distribution.hooks;
     bool same = true;
-    if (!executor->in_streams || !yki_device_records(executor->source.device))
+    if (!executor->in_streams || !hooks->is_same || !yki_device_records(executor->source.device))
         return YK_OK;
     uint64_t next = yki_tape_next(tape, moves), number = 2 + executor->matched++;
     YK_TRY(hooks->is_same(hooks->context, next, &same));
