@@ -46,8 +46,10 @@ static void *random_numbers(const yki_device *device, const yki_operand *operand
     return numbers;
 }
 
-/* Runs desc with so many threads on the same numbers; the result is the caller's. */
-static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int threads)
+/* Runs desc with so many threads on the same numbers; the result, which begins `shift` bytes after
+ * a page, is the caller's. */
+static void *run_at(yki_kernel_desc desc, const yki_kernel_impl *expected, int threads,
+                    size_t shift)
 {
     yki_device *device;
     assert_ok(yki_device_create(&device, "cpu",
@@ -58,7 +60,8 @@ static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int thre
     assert_ptr_equal(kernel->impl, expected);
     void *in[3] = {random_numbers(device, &desc.in[0]), random_numbers(device, &desc.in[1])};
     size_t bytes = yki_operand_bytes(device, &desc.out[0]);
-    void *out[2] = {allocate(bytes)}, *scratch = allocate(kernel->scratch);
+    char *memory = allocate(bytes + shift);
+    void *out[2] = {memory + shift}, *scratch = allocate(kernel->scratch);
     assert_ok(
         kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .scratch = scratch}));
     for (int i = 0; i < 2; i++)
@@ -66,7 +69,12 @@ static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int thre
     yki_unmap(scratch, kernel->scratch);
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);
-    return out[0];
+    return memory;
+}
+
+static void *run(yki_kernel_desc desc, const yki_kernel_impl *expected, int threads)
+{
+    return run_at(desc, expected, threads, 0);
 }
 
 /* The lanes of the kernels that are tested. */
@@ -238,6 +246,50 @@ YK_TEST(few_tiles_have_the_same_bits_with_any_threads)
 YK_TEST(backward_weight_in_batches_has_the_same_bits)
 {
     same_gradient_bits(120, 64, 512, 3);
+}
+
+/* ---- large results --------------------------------------------------------------------------- */
+
+enum { UNALIGNED = 16 }; /* bytes */
+
+/* Results of 8 MiB and more are written past the caches, unless they are not aligned. */
+static void same_bits_unaligned(const yki_kernel_desc *desc, const yki_kernel_impl *expected)
+{
+    if (!has_lanes())
+        skip_because("this processor has no AVX-512");
+    char *past = run_at(*desc, expected, 2, 0), *through = run_at(*desc, expected, 2, UNALIGNED);
+    size_t bytes = (size_t)yki_operand_count(&desc->out[0]) * sizeof(float);
+    assert_true(bytes >= (size_t)8 << 20);
+    assert_memory_equal(past, through + UNALIGNED, bytes);
+    yki_unmap(past, bytes);
+    yki_unmap(through, bytes + UNALIGNED);
+}
+
+/* Forward or the gradient of x of images of 35x31. */
+static void same_large_bits(const yki_op *op, int64_t stride, const yki_kernel_impl *expected)
+{
+    yki_operand in = x, out = y, taps = weight;
+    const yki_attrs strided = {.stride = stride, .padding = 1, .dilation = 1, .groups = 1};
+    int64_t images = stride == 1 ? 31 : 62;
+    memcpy(in.dims, (int64_t[]){images, 64, 35, 31}, 4 * sizeof *in.dims);
+    memcpy(out.dims, (int64_t[]){images, 128, 34 / stride + 1, 30 / stride + 1},
+           4 * sizeof *out.dims);
+    bool forward = op == &yki_op_conv2d;
+    same_bits_unaligned(&(yki_kernel_desc){.op = op,
+                                           .attrs = &strided,
+                                           .in_count = forward ? 3 : 2,
+                                           .in = {forward ? in : out, taps, none},
+                                           .out_count = 1,
+                                           .out = {forward ? out : in}},
+                        expected);
+}
+
+YK_TEST(large_results_have_the_bits_of_unaligned_ones)
+{
+    same_large_bits(&yki_op_conv2d, 1, &yki_cpu_conv2d_winograd);
+    same_large_bits(&yki_op_conv2d_backward_data, 1, &yki_cpu_conv2d_backward_data_winograd);
+    same_large_bits(&yki_op_conv2d, 2, &yki_cpu_conv2d_minimal);
+    same_large_bits(&yki_op_conv2d_backward_data, 2, &yki_cpu_conv2d_backward_data_minimal);
 }
 
 /* ---- stride 2 ------------------------------------------------------------------------------- */

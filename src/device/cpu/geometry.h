@@ -56,6 +56,24 @@ static inline int yki_team(const yki_device *device, int64_t elements)
     return useful < device->threads ? (int)useful : device->threads;
 }
 
+/*
+ * Whether a convolution writes this result past the caches: it is too large to stay there until it
+ * is read, and its lines need not be read before they are written. A vector must fill a line.
+ */
+static inline bool yki_streams(const yki_device *device, const yki_operand *result)
+{
+    return device->block == 16 && result->dtype == YK_F32 &&
+           yki_operand_bytes(device, result) >= (size_t)8 << 20;
+}
+
+/* What a thread has written past the caches becomes visible to the others. */
+static inline void yki_stream_settle(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+}
+
 /* The calling thread's part of 0 .. count, inside a parallel region or outside. */
 static inline void yki_share(int64_t count, int64_t *begin, int64_t *end)
 {

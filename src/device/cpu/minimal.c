@@ -73,6 +73,7 @@ typedef struct minimal {
     int64_t row_stride, column_stride;
     bool turned;     /* the gradient of x */
     bool bias;       /* or its gradient */
+    bool stream;     /* results are written past the caches */
     bool by_outputs; /* and not by blocks */
     /* Weights' gradient: */
     int64_t parts;      /* of the blocks; 0: all are transformed first */
@@ -151,6 +152,7 @@ static void transform_groups(const minimal *k, yki_minimal_to_points *transform,
 typedef struct output {
     void *data;
     const float *bias;
+    bool stream; /* past the caches */
 } output;
 
 static void write_result(const minimal *k, const float *slab, range tiles, int64_t group,
@@ -163,9 +165,12 @@ static void write_result(const minimal *k, const float *slab, range tiles, int64
         for (int64_t channel = 0; channel < padded_of(&k->y, group); channel += algorithm->lanes) {
             yki_minimal_plane plane = plane_of(&k->y, y->data, image_of(k, t), group, channel);
             plane.bias = y->bias ? y->bias + group * SIDE + channel : NULL;
+            plane.stream = y->stream;
             transform(slab + channel, &plane, &at);
         }
     }
+    if (y->stream)
+        yki_stream_settle();
 }
 
 /* ---- forward, and the gradient of x --------------------------------------------------------- */
@@ -289,7 +294,8 @@ static yk_status minimal_convolve(const yki_kernel *kernel, const yki_kernel_arg
 {
     const minimal *k = (const minimal *)kernel;
     float *bias = run->scratch, *scratch = bias + bias_floats(k);
-    output y = {run->out[0], k->bias ? bias : NULL};
+    output y = {.data = run->out[0], .bias = k->bias ? bias : NULL};
+    y.stream = k->stream && (uintptr_t)y.data % YKI_ALIGNMENT == 0;
     if (k->bias) {
         memset(bias, 0, (size_t)bias_floats(k) * sizeof *bias);
         memcpy(bias, run->in[YKI_CONV2D_BIAS], (size_t)k->y.channels * sizeof *bias);
@@ -588,6 +594,7 @@ static yk_status minimal_prepare_convolve(const yki_device *device, const yki_at
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->turned = turned;
+    k->stream = yki_streams(device, y);
     /* The weights are (K, C, 3, 3), K being forward's output channels. */
     k->row_stride = turned ? TAPS * y->dims[1] : TAPS;
     k->column_stride = turned ? TAPS : TAPS * x->dims[1];

@@ -49,6 +49,7 @@ typedef struct yki_minimal_plane {
     yk_dtype dtype;
     int64_t rows, columns;
     const float *bias; /* added to results, unless NULL */
+    bool stream;       /* results are written past the caches: f32, aligned to cache lines */
 } yki_minimal_plane;
 
 /* A tile, counted in tiles, and its place in the slab. */

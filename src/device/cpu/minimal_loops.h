@@ -58,6 +58,16 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
     }
 }
 
+YKI_FORCE_INLINE void store_pixel(const yki_minimal_plane *p, int64_t y, int64_t x, vec pixel,
+                                  yk_dtype dtype)
+{
+    int64_t at = (y * p->columns + x) * YKI_WIDTH;
+    if (dtype == YK_F32 && p->stream)
+        yki_stream_lanes((float *)p->data + at, pixel);
+    else
+        yki_store_lanes(p->data, at, pixel, dtype);
+}
+
 /* Calls body(..., dtype) with the plane's dtype as a constant. */
 #define BY_DTYPE(body, plane, ...) FOR_EACH_DTYPE(body, (plane)->dtype, plane, __VA_ARGS__)
 
@@ -107,8 +117,7 @@ YKI_FORCE_INLINE void load_column(const window *w, int c, int size, yk_dtype dty
                 column[a] = half[a][c];                                                            \
             side(column, pixels);                                                                  \
             for (int r = 0; r < (size) && y + r < plane->rows; r++)                                \
-                yki_store_lanes(plane->data, ((y + r) * plane->columns + x + c) * YKI_WIDTH,       \
-                                pixels[r] + bias, dtype);                                          \
+                store_pixel(plane, y + r, x + c, pixels[r] + bias, dtype);                         \
         }                                                                                          \
     }                                                                                              \
     static void name(const float *slab, const yki_minimal_plane *plane,                            \

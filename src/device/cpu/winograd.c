@@ -204,12 +204,15 @@ static void convolve_block(const winograd *k, const yki_kernel_args *run, float 
     const int64_t groups = k->x.of.groups;
     span tiles = block_span(k, block);
     yki_winograd_tiles x = with_data(&k->x, run->in[0]), y = with_data(&k->y, run->out[0]);
+    y.stream = y.stream && (uintptr_t)y.data % YKI_ALIGNMENT == 0;
     for (int64_t in = 0; in < groups; in++)
         k->form->data(&x, tiles, in, slab_at(k, own, in));
     for (int64_t out = 0; out < k->y.of.groups; out++) {
         multiply_block(k, run->in[1], weights, tiles.end - tiles.begin, out, own);
         yki_winograd_result(slab_at(k, own, groups), &y, tiles, out);
     }
+    if (y.stream)
+        yki_stream_settle();
 }
 
 static yk_status convolve(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -485,6 +488,7 @@ static yk_status winograd_prepare_convolve(const yki_device *device, const yki_o
     divide_tiles(k, share < SIDE ? share : SIDE);
     /* Each thread would transform all weights again, for few tiles. */
     k->weights_once = k->blocks > 2 * (int64_t)k->team || share < LEAST_TILES;
+    k->y.stream = yki_streams(device, y);
     int64_t floats = own_floats(k) * k->team;
     if (k->weights_once)
         floats += k->y.of.groups * weights_floats(k->x.of.groups);

@@ -28,6 +28,7 @@ typedef struct yki_winograd_tiles {
     yki_panel_activation of;
     int64_t down, across; /* tiles of an image */
     int64_t offset;       /* from a tile's corner to its patch's, on both sides */
+    bool stream;          /* results are written past the caches: f32, aligned to cache lines */
 } yki_winograd_tiles;
 
 typedef struct yki_winograd_span {

@@ -120,7 +120,8 @@ YKI_FORCE_INLINE void load_columns(const float *sums, int64_t stride, vec patch[
             patch[r][c] = _mm512_load_ps(sums + (r * PATCH + c) * stride);
 }
 
-YKI_FORCE_INLINE void write_tile(const place *p, const float *sums, int64_t stride, yk_dtype dtype)
+YKI_FORCE_INLINE void write_tile(const place *p, const float *sums, int64_t stride, bool stream,
+                                 yk_dtype dtype)
 {
     vec patch[PATCH][PATCH], half[PATCH][4], row[4];
     load_columns(sums, stride, patch);
@@ -129,10 +130,15 @@ YKI_FORCE_INLINE void write_tile(const place *p, const float *sums, int64_t stri
         if (!(p->rows_in >> r & 1))
             continue;
         ROW_OF(apply_a, PATCH, half, r, row);
-        for (int c = 0; c < 4; c++)
-            if (p->columns_in >> c & 1)
-                yki_vec_store((void *)(uintptr_t)p->data, p->corner + (r * p->columns + c) * LANES,
-                              row[c], dtype);
+        for (int c = 0; c < 4; c++) {
+            int64_t at = p->corner + (r * p->columns + c) * LANES;
+            if (!(p->columns_in >> c & 1))
+                continue;
+            if (stream)
+                _mm512_stream_ps((float *)(uintptr_t)p->data + at, row[c]);
+            else
+                yki_vec_store((void *)(uintptr_t)p->data, at, row[c], dtype);
+        }
     }
 }
 
@@ -144,7 +150,7 @@ YKI_FORCE_INLINE void write_tiles(yki_winograd_slab slab, const yki_winograd_til
         for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(y, &at)) {
             place p = place_of(y, at, group, part, YKI_WINOGRAD_TILE);
             const float *row = slab.at + (t - tiles.begin) * SIDE + part * LANES;
-            write_tile(&p, row, slab.stride, dtype);
+            write_tile(&p, row, slab.stride, dtype == YK_F32 && y->stream, dtype);
         }
     }
 }
