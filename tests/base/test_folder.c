@@ -9,15 +9,6 @@
 
 #include "base/folder.h"
 
-static const char *scratch(const char *name)
-{
-    static char path[2][256];
-    static int turn;
-    turn ^= 1;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
-    return path[turn];
-}
-
 static bool is_folder(const char *path)
 {
     struct stat info;
@@ -26,21 +17,21 @@ static bool is_folder(const char *path)
 
 YK_TEST(folders_are_made_with_their_parents)
 {
-    assert_ok(yki_make_folders(scratch("a/b//c/")));
-    assert_true(is_folder(scratch("a/b/c")));
-    assert_ok(yki_make_folders(scratch("a/b/c"))); /* again */
+    assert_ok(yki_make_folders(yk_test_path("a/b//c/")));
+    assert_true(is_folder(yk_test_path("a/b/c")));
+    assert_ok(yki_make_folders(yk_test_path("a/b/c"))); /* again */
     assert_ok(yki_make_folders("/"));
-    assert_ok(yki_make_folders_above(scratch("d/e/file")));
-    assert_true(is_folder(scratch("d/e")));
-    assert_int_not_equal(access(scratch("d/e/file"), F_OK), 0);
+    assert_ok(yki_make_folders_above(yk_test_path("d/e/file")));
+    assert_true(is_folder(yk_test_path("d/e")));
+    assert_int_not_equal(access(yk_test_path("d/e/file"), F_OK), 0);
     assert_ok(yki_make_folders_above("file"));
 }
 
 YK_TEST(a_file_in_the_way_of_a_folder_is_named)
 {
-    FILE *file = fopen(scratch("file"), "w");
+    FILE *file = fopen(yk_test_path("file"), "w");
     fclose(file);
-    assert_status(YK_ERROR_IO, yki_make_folders(scratch("file/below")));
+    assert_status(YK_ERROR_IO, yki_make_folders(yk_test_path("file/below")));
     assert_contains(yk_last_error(), "file/below: cannot create the folder: Not a directory");
     char path[2 * PATH_MAX];
     memset(path, 'x', sizeof path);

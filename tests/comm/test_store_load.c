@@ -1,86 +1,20 @@
 /* The store under load and under attack: whatever others do, a client that is admitted is served.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "store_fixture.h"
 
-#include <arpa/inet.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "base/clock.h"
+#include "comm/meeting.h"
 
 #include "base/clock.h"
 #include "comm/meeting.h"
 #include "comm/store_wire.h"
-
-/* A server in a process of its own that may have `files` files open; its port. */
-static int serve_apart(pid_t *server, rlim_t files)
-{
-    int ends[2], port = 0;
-    assert_int_equal(pipe(ends), 0);
-    *server = fork();
-    assert_true(*server >= 0);
-    if (*server == 0) {
-        yk_store_server *store;
-        struct rlimit limit;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        getrlimit(RLIMIT_NOFILE, &limit);
-        limit.rlim_cur = files;
-        if (setrlimit(RLIMIT_NOFILE, &limit) ||
-            yk_store_serve(&store, "127.0.0.1", &port, "s") != YK_OK ||
-            write(ends[1], &port, sizeof port) != (ssize_t)sizeof port)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    assert_int_equal(read(ends[0], &port, sizeof port), sizeof port);
-    close(ends[0]);
-    close(ends[1]);
-    return port;
-}
-
-static void stop(pid_t server)
-{
-    kill(server, SIGKILL);
-    assert_int_equal(waitpid(server, NULL, 0), server);
-}
 
 static yk_store *connect_to(int port)
 {
     yk_store *store;
     assert_ok(yk_store_connect(&store, "127.0.0.1", port, "s", 20));
     return store;
-}
-
-static int raw_connection(int port)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
-static int admitted_connection(int port)
-{
-    unsigned char hello[YKI_STORE_HELLO], answer[YKI_STORE_ANSWER], nonce[YKI_STORE_NONCE];
-    unsigned char reply[YKI_STORE_HEADER + YKI_STORE_PROOF];
-    yki_store_answer mine = {.nonce = "any"};
-    int fd = raw_connection(port);
-    assert_int_equal(recv(fd, hello, sizeof hello, MSG_WAITALL), sizeof hello);
-    assert_true(yki_store_unpack_hello(nonce, hello));
-    assert_true(
-        yki_store_prove(mine.proof, "s", YKI_STORE_CLIENT, (yki_store_nonces){nonce, mine.nonce}));
-    yki_store_pack_answer(answer, &mine);
-    assert_int_equal(send(fd, answer, sizeof answer, 0), sizeof answer);
-    assert_int_equal(recv(fd, reply, sizeof reply, MSG_WAITALL), sizeof reply);
-    return fd;
 }
 
 static void send_request(int fd, const yki_store_header *header, const char *key)
@@ -238,12 +172,12 @@ YK_TEST(clients_that_stop_midway_hold_up_nobody)
     yk_store *store = connect_to(port);
     assert_ok(yk_store_set(store, "large", large, sizeof large));
     for (int i = 0; i < CLIENTS; i++) {
-        half[i] = admitted_connection(port);
+        half[i] = admitted_connection(port, "s");
         send_request(half[i],
                      &(yki_store_header){
                          .code = YKI_STORE_SET, .key_size = 5, .value_size = YKI_STORE_MAX_VALUE},
                      "large");
-        deaf[i] = admitted_connection(port);
+        deaf[i] = admitted_connection(port, "s");
         send_request(deaf[i], &(yki_store_header){.code = YKI_STORE_GET, .key_size = 5}, "large");
     }
     for (int i = 0; i < 100; i++)
@@ -261,7 +195,7 @@ YK_TEST(a_client_that_never_reads_is_dropped)
 {
     static char large[YKI_STORE_MAX_VALUE];
     pid_t server;
-    int port = serve_apart(&server, 1024), deaf = admitted_connection(port);
+    int port = serve_apart(&server, 1024), deaf = admitted_connection(port, "s");
     yk_store *store = connect_to(port);
     unsigned char frame[YKI_STORE_HEADER + 5];
     assert_ok(yk_store_set(store, "large", large, sizeof large));

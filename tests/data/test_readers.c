@@ -22,21 +22,6 @@ static void shell(const char *commands)
         fail_msg("%s", output);
 }
 
-static const char *in_folder(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
-static void write_file(const char *name, const void *bytes, size_t size)
-{
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
-}
-
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 static void read_all(const yk_dataset *dataset)
@@ -56,7 +41,7 @@ static void read_all(const yk_dataset *dataset)
 static void damage(open_fn open, const char *path, const char *name, yk_split split)
 {
     static uint8_t whole[1 << 16], damaged[1 << 16];
-    FILE *file = fopen(in_folder(name), "rb");
+    FILE *file = fopen(yk_test_path(name), "rb");
     assert_non_null(file);
     size_t size = fread(whole, 1, sizeof whole, file);
     uint32_t random = 1;
@@ -70,8 +55,8 @@ static void damage(open_fn open, const char *path, const char *name, yk_split sp
             damaged[(random >> 8) % (i % 8 < 4 && size > 128 ? 128 : size)] ^=
                 (uint8_t)(1 + (random >> 25));
         }
-        write_file(name, damaged, i % 4 ? size : size * (size_t)i / 200);
-        snprintf(folder, sizeof folder, "%s", in_folder(path));
+        yk_test_write_file(yk_test_path(name), damaged, i % 4 ? size : size * (size_t)i / 200);
+        snprintf(folder, sizeof folder, "%s", yk_test_path(path));
         yk_status status = open(&dataset, folder, split);
         if (status == YK_OK)
             read_all(dataset);
@@ -80,7 +65,7 @@ static void damage(open_fn open, const char *path, const char *name, yk_split sp
         assert_true(status != YK_ERROR_INTERNAL);
         yk_dataset_destroy(dataset);
     }
-    write_file(name, whole, size);
+    yk_test_write_file(yk_test_path(name), whole, size);
 }
 
 static void assert_sample(const yk_dataset *dataset, int64_t index, int label, uint8_t first)
@@ -97,7 +82,7 @@ static void assert_sample(const yk_dataset *dataset, int64_t index, int label, u
 static void assert_refused(open_fn open, const char *path, yk_split split, const char *why)
 {
     yk_dataset *dataset;
-    yk_status status = open(&dataset, in_folder(path), split);
+    yk_status status = open(&dataset, yk_test_path(path), split);
     assert_true(status != YK_OK);
     assert_null(dataset);
     assert_contains(yk_last_error(), why);
@@ -115,8 +100,8 @@ YK_TEST(cifar100_has_the_fine_labels)
         records[i][0] = 19;
         records[i][1] = (uint8_t)(98 + i);
     }
-    write_file("cifar-100-binary/train.bin", records, sizeof records);
-    write_file("cifar-100-binary/test.bin", records, sizeof records[0]);
+    yk_test_write_file(yk_test_path("cifar-100-binary/train.bin"), records, sizeof records);
+    yk_test_write_file(yk_test_path("cifar-100-binary/test.bin"), records, sizeof records[0]);
     assert_ok(yk_cifar100_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 2);
     assert_int_equal(yk_dataset_classes(dataset), 100);
@@ -125,7 +110,7 @@ YK_TEST(cifar100_has_the_fine_labels)
     yk_dataset_destroy(dataset);
     damage(yk_cifar100_open, "", "cifar-100-binary/test.bin", YK_SPLIT_TEST);
     records[0][1] = 100;
-    write_file("cifar-100-binary/test.bin", records, sizeof records[0]);
+    yk_test_write_file(yk_test_path("cifar-100-binary/test.bin"), records, sizeof records[0]);
     assert_refused(yk_cifar100_open, "", YK_SPLIT_TEST, "a label from 0 to 99, found 100");
     assert_refused(yk_cifar10_open, "", YK_SPLIT_TEST, "no CIFAR-10 here");
 }
@@ -138,8 +123,8 @@ static void write_mnist(void)
     uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 9, 1, 4};
     for (int i = 0; i < 60; i++)
         images[16 + i] = (uint8_t)(100 + i);
-    write_file("train-images-idx3-ubyte", images, sizeof images);
-    write_file("train-labels-idx1-ubyte", labels, sizeof labels);
+    yk_test_write_file(yk_test_path("train-images-idx3-ubyte"), images, sizeof images);
+    yk_test_write_file(yk_test_path("train-labels-idx1-ubyte"), labels, sizeof labels);
 }
 
 YK_TEST(mnist_is_read_from_idx_files)
@@ -183,7 +168,7 @@ static void write_npy(const char *name, const char *type, const char *order, con
     file[8] = (char)(length & 255);
     file[9] = (char)(length >> 8);
     memcpy(file + 10 + length, data, bytes);
-    write_file(name, file, (size_t)(10 + length) + bytes);
+    yk_test_write_file(yk_test_path(name), file, (size_t)(10 + length) + bytes);
 }
 
 YK_TEST(numpy_arrays_of_bytes_are_pictures)
@@ -263,7 +248,7 @@ YK_TEST(shards_are_indexed)
     assert_refused(yk_shards_open, "x-{08..10}.tar", YK_SPLIT_TRAIN, "has no");
     shell("cd s; tar cf ../x-10.tar ./3.jpg ./3.cls; "
           "tar --format=gnu -rf ../x-10.tar d/*[0-9].png d/*.cls");
-    assert_ok(yk_shards_open(&dataset, in_folder("x-{08..10}.tar"), YK_SPLIT_TRAIN));
+    assert_ok(yk_shards_open(&dataset, yk_test_path("x-{08..10}.tar"), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 6);
     assert_int_equal(yk_dataset_classes(dataset), 7);
     assert_contains(sample_name(dataset, 1), "1.jpg in ");

@@ -1,111 +1,10 @@
-/* The simulated device: that it notices what it is there to notice. */
+/* The simulated device: order and its seeds, failures, threads. */
 #define _GNU_SOURCE
+#include "sim_device.h"
+
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "device/sim/sim.h"
 #include "device/sim_link.h"
-#include "harness.h"
-
-enum { COUNT = 64, BYTES = COUNT * sizeof(float), SEEDS = 16 };
-
-static yki_device *open_sim(int seed)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", seed);
-    setenv("YOKE_SIM_SEED", text, 1);
-    yki_device *device;
-    assert_ok(yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
-    return device;
-}
-
-static float *new_tensor(yki_device *device)
-{
-    void *memory;
-    assert_ok(yki_device_alloc(device, BYTES, &memory));
-    return memory;
-}
-
-static yki_event *new_event(yki_device *device)
-{
-    yki_event *event;
-    assert_ok(yki_event_create(device, &event));
-    return event;
-}
-
-static yki_stream *new_stream(yki_device *device)
-{
-    yki_stream *stream;
-    assert_ok(yki_stream_create(device, &stream));
-    return stream;
-}
-
-/* The first element, after all that is in the device's own stream. */
-static float read_first(yki_device *device, const float *memory)
-{
-    float first;
-    yki_stream *stream = yki_device_stream(device);
-    assert_ok(yki_device_copy(device, &first, memory, sizeof first, YKI_TO_HOST, stream));
-    assert_ok(yki_stream_wait(device, stream));
-    return first;
-}
-
-static void write_all(yki_device *device, float *memory, const float *host, yki_stream *stream)
-{
-    assert_ok(yki_device_copy(device, memory, host, BYTES, YKI_TO_DEVICE, stream));
-}
-
-/* ---- kernels --------------------------------------------------------------------------------- */
-
-static const yki_attrs add_attrs;
-
-static yki_kernel *new_add(yki_device *device)
-{
-    yki_kernel_desc desc = {.op = &yki_op_add, .attrs = &add_attrs, .in_count = 2, .out_count = 1};
-    desc.in[0] = desc.in[1] = desc.out[0] =
-        (yki_operand){.dtype = YK_F32, .ndim = 1, .dims = {COUNT}};
-    yki_kernel *kernel;
-    assert_ok(yki_kernel_create(device, &desc, &kernel));
-    return kernel;
-}
-
-static yk_status add(const yki_kernel *kernel, float *y, float *a, float *b, yki_stream *stream)
-{
-    void *in[] = {a, b}, *out[] = {y};
-    return kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .stream = stream});
-}
-
-/* cross_entropy of one sample of COUNT classes: fails when it is run with a label beyond them. */
-typedef struct loss {
-    yki_kernel *kernel;
-    float *logits, *out;
-    void *label;
-} loss;
-
-static loss new_loss(yki_device *device)
-{
-    static const yki_attrs attrs;
-    loss l = {.logits = new_tensor(device), .out = new_tensor(device)};
-    l.label = new_tensor(device);
-    yki_kernel_desc desc = {
-        .op = &yki_op_cross_entropy, .attrs = &attrs, .in_count = 2, .out_count = 1};
-    desc.in[0] = (yki_operand){.dtype = YK_F32, .ndim = 2, .dims = {1, COUNT}};
-    desc.in[1] = (yki_operand){.dtype = YK_I32, .ndim = 1, .dims = {1}};
-    desc.out[0] = (yki_operand){.dtype = YK_F32, .ndim = 0};
-    assert_ok(yki_kernel_create(device, &desc, &l.kernel));
-    return l;
-}
-
-static void enter_loss(yki_device *device, const loss *l, int byte, yki_stream *stream)
-{
-    void *in[] = {l->logits, l->label}, *out[YKI_MAX_OUT] = {l->out};
-    assert_ok(yki_device_fill(device, l->label, byte, sizeof(int32_t), stream));
-    assert_ok(l->kernel->impl->run(l->kernel,
-                                   &(yki_kernel_args){.in = in, .out = out, .stream = stream}));
-}
 
 YK_TEST(kernels_have_the_bits_of_ref)
 {
@@ -126,132 +25,13 @@ YK_TEST(kernels_have_the_bits_of_ref)
     yki_device_destroy(device);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-/* Whether the process that does this dies of this signal. */
-static void assert_dies(void (*body)(yki_device *device), int signal_number)
+YK_TEST(a_malformed_seed_is_an_error)
 {
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        signal(SIGSEGV, SIG_DFL);
-        signal(SIGABRT, SIG_DFL);
-        body(open_sim(1));
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), signal_number);
-}
-
-static void read_on_host(yki_device *device)
-{
-    volatile float *memory = new_tensor(device);
-    (void)memory[0];
-}
-
-static void write_on_host(yki_device *device)
-{
-    volatile float *memory = new_tensor(device);
-    memory[COUNT - 1] = 1;
-}
-
-static void read_freed_pinned(yki_device *device)
-{
-    void *memory;
-    assert_ok(yki_device_alloc_pinned(device, BYTES, &memory));
-    yki_device_free_pinned(device, memory, BYTES);
-    (void)*(volatile float *)memory;
-}
-
-static void write_beyond_pinned(yki_device *device)
-{
-    void *memory;
-    assert_ok(yki_device_alloc_pinned(device, BYTES - 4, &memory));
-    ((volatile char *)memory)[BYTES - 4] = 1;
-    yki_device_free_pinned(device, memory, BYTES - 4);
-}
-
-static void free_other_size(yki_device *device)
-{
-    yki_device_free(device, new_tensor(device), BYTES - 4);
-}
-
-YK_TEST(the_host_cannot_touch_device_memory)
-{
-    assert_dies(read_on_host, SIGSEGV);
-    assert_dies(write_on_host, SIGSEGV);
-    assert_dies(read_freed_pinned, SIGSEGV);
-    assert_dies(write_beyond_pinned, SIGABRT);
-    assert_dies(free_other_size, SIGABRT);
-}
-
-YK_TEST(memory_is_zeroed_and_aligned)
-{
-    yki_device *device = open_sim(1);
-    for (size_t bytes = 1; bytes < 10000; bytes = bytes * 3 + 1) {
-        void *memory;
-        unsigned char last = 1;
-        assert_ok(yki_device_alloc(device, bytes, &memory));
-        assert_int_equal((uintptr_t)memory % 64, 0);
-        assert_ok(yki_device_copy(device, &last, (char *)memory + bytes - 1, 1, YKI_TO_HOST,
-                                  yki_device_stream(device)));
-        assert_ok(yki_stream_wait(device, yki_device_stream(device)));
-        assert_int_equal(last, 0);
-        yki_device_free(device, memory, bytes);
-    }
-    yki_device_destroy(device);
-}
-
-YK_TEST(addresses_are_checked_where_they_are_given)
-{
-    yki_device *device = open_sim(1);
-    yki_stream *stream = yki_device_stream(device);
-    float host[COUNT] = {0}, *x = new_tensor(device), *y = new_tensor(device);
-    yki_kernel *kernel = new_add(device);
-    assert_status(YK_ERROR_INTERNAL, add(kernel, y, x, host, stream));
-    assert_contains(yk_last_error(), "add, input 1");
-    assert_status(YK_ERROR_INTERNAL, add(kernel, y + 1, x, x, stream));
-    assert_contains(yk_last_error(), "beyond a block of 256 bytes");
-    assert_status(YK_ERROR_INTERNAL, add(kernel, y, x, x, NULL));
-    assert_status(YK_ERROR_INTERNAL,
-                  yki_device_copy(device, host, x, BYTES, YKI_TO_DEVICE, stream));
-    assert_status(YK_ERROR_INTERNAL, yki_device_copy(device, x, y, BYTES, YKI_TO_DEVICE, stream));
-    assert_contains(yk_last_error(), "is in the device's memory, not in the host's");
-    assert_status(YK_ERROR_INTERNAL, yki_device_fill(device, host, 0, BYTES, stream));
-    yki_device_free(device, x, BYTES);
-    assert_status(YK_ERROR_INTERNAL, yki_device_fill(device, x, 0, BYTES, stream));
-    assert_contains(yk_last_error(), "has been freed");
-    yki_kernel_destroy(kernel);
-    yki_device_destroy(device);
-}
-
-/* What was entered must stay valid until it is done. */
-YK_TEST(freeing_too_early_is_noticed)
-{
-    yki_device *device = open_sim(1);
-    yki_stream *stream = yki_device_stream(device);
-    float *x = new_tensor(device);
-    void *pinned;
-    assert_ok(yki_device_fill(device, x, 0, BYTES, stream));
-    yki_device_free(device, x, BYTES);
-    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, stream));
-    assert_contains(yk_last_error(), "has been freed");
-
-    x = new_tensor(device);
-    assert_ok(yki_device_alloc_pinned(device, BYTES, &pinned));
-    write_all(device, x, pinned, stream);
-    yki_device_free_pinned(device, pinned, BYTES);
-    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, stream));
-    assert_contains(yk_last_error(), "pinned memory");
-
-    yki_kernel *kernel = new_add(device);
-    assert_ok(add(kernel, x, x, x, stream));
-    yki_kernel_destroy(kernel);
-    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, stream));
-    assert_contains(yk_last_error(), "a kernel of add was destroyed");
-    yki_device_destroy(device);
+    yki_device *device;
+    setenv("YOKE_SIM_SEED", "x", 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
+    assert_contains(yk_last_error(), "YOKE_SIM_SEED=x");
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -376,124 +156,37 @@ YK_TEST(polling_gets_there)
     yki_device_destroy(device);
 }
 
-/* ---- recordings ------------------------------------------------------------------------------ */
+/* ---- failures -----------------------------------------------------------------------------------
+ */
 
-/* x = host; on a second stream y = x + x; back on the first z = y + y. */
-typedef struct program {
-    yki_stream *a, *b;
-    yki_event *ready, *landed;
-    float *host, *x, *y, *z;
+/* cross_entropy of one sample of COUNT classes: fails when it is run with a label beyond them. */
+typedef struct loss {
     yki_kernel *kernel;
-} program;
+    float *logits, *out;
+    void *label;
+} loss;
 
-static void program_init(program *p, yki_device *device)
+static loss new_loss(yki_device *device)
 {
-    void *pinned;
-    assert_ok(yki_device_alloc_pinned(device, BYTES, &pinned));
-    *p = (program){.a = yki_device_stream(device),
-                   .b = new_stream(device),
-                   .ready = new_event(device),
-                   .landed = new_event(device),
-                   .host = pinned,
-                   .x = new_tensor(device),
-                   .y = new_tensor(device),
-                   .z = new_tensor(device),
-                   .kernel = new_add(device)};
+    static const yki_attrs attrs;
+    loss l = {.logits = new_tensor(device), .out = new_tensor(device)};
+    l.label = new_tensor(device);
+    yki_kernel_desc desc = {
+        .op = &yki_op_cross_entropy, .attrs = &attrs, .in_count = 2, .out_count = 1};
+    desc.in[0] = (yki_operand){.dtype = YK_F32, .ndim = 2, .dims = {1, COUNT}};
+    desc.in[1] = (yki_operand){.dtype = YK_I32, .ndim = 1, .dims = {1}};
+    desc.out[0] = (yki_operand){.dtype = YK_F32, .ndim = 0};
+    assert_ok(yki_kernel_create(device, &desc, &l.kernel));
+    return l;
 }
 
-static void program_fini(program *p, yki_device *device)
+static void enter_loss(yki_device *device, const loss *l, int byte, yki_stream *stream)
 {
-    yki_kernel_destroy(p->kernel);
-    yki_event_destroy(device, p->ready);
-    yki_event_destroy(device, p->landed);
+    void *in[] = {l->logits, l->label}, *out[YKI_MAX_OUT] = {l->out};
+    assert_ok(yki_device_fill(device, l->label, byte, sizeof(int32_t), stream));
+    assert_ok(l->kernel->impl->run(l->kernel,
+                                   &(yki_kernel_args){.in = in, .out = out, .stream = stream}));
 }
-
-static void enter_program(const program *p, yki_device *device, bool forked, bool joined)
-{
-    write_all(device, p->x, p->host, p->a);
-    assert_ok(yki_event_mark(device, p->ready, p->a));
-    assert_ok(yki_event_follow(device, p->ready, p->b));
-    assert_ok(add(p->kernel, p->y, p->x, p->x, p->b));
-    assert_ok(yki_event_mark(device, p->landed, p->b));
-    if (forked) /* more, which nobody follows */
-        assert_ok(yki_device_fill(device, p->x, 0, BYTES, p->b));
-    if (joined)
-        assert_ok(yki_event_follow(device, p->landed, p->a));
-    assert_ok(add(p->kernel, p->z, p->y, p->y, p->a));
-}
-
-YK_TEST(a_replay_does_what_was_recorded)
-{
-    for (int seed = 0; seed < SEEDS; seed++) {
-        yki_device *device = open_sim(seed);
-        yki_recording *recording;
-        program p;
-        program_init(&p, device);
-        assert_true(yki_device_records(device));
-        assert_ok(yki_record_begin(device, p.a));
-        enter_program(&p, device, false, true);
-        assert_ok(yki_record_end(device, p.a, &recording));
-        assert_true(read_first(device, p.z) == 0); /* nothing has been done */
-        for (int i = 1; i < 4; i++) {
-            p.host[0] = (float)i;
-            assert_ok(yki_replay(device, recording, p.a));
-            assert_true(read_first(device, p.z) == (float)(4 * i));
-        }
-        yki_recording_destroy(device, recording);
-        program_fini(&p, device);
-        yki_device_destroy(device);
-    }
-}
-
-YK_TEST(recordings_have_rules)
-{
-    yki_device *device = open_sim(1);
-    yki_recording *recording;
-    program p;
-    program_init(&p, device);
-    yki_event *outside = new_event(device);
-    assert_ok(yki_event_mark(device, outside, p.b));
-    assert_status(YK_ERROR_INTERNAL, yki_record_end(device, p.a, &recording));
-
-    assert_ok(yki_record_begin(device, p.a));
-    assert_status(YK_ERROR_INTERNAL, yki_record_begin(device, p.a));
-    assert_status(YK_ERROR_INTERNAL, yki_event_follow(device, outside, p.a));
-    assert_contains(yk_last_error(), "outside the recording");
-    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, p.a));
-    assert_contains(yk_last_error(), "marked in a recording");
-    enter_program(&p, device, false, false);
-    assert_status(YK_ERROR_INTERNAL, yki_record_end(device, p.a, &recording));
-    assert_contains(yk_last_error(), "is not followed");
-    assert_null(recording);
-
-    assert_ok(yki_record_begin(device, p.a));
-    enter_program(&p, device, true, true);
-    assert_status(YK_ERROR_INTERNAL, yki_record_end(device, p.a, &recording));
-    assert_status(YK_ERROR_INTERNAL, yki_event_follow(device, p.landed, p.a));
-
-    /* Addresses and kernels are those of the time of recording. */
-    assert_ok(yki_record_begin(device, p.a));
-    enter_program(&p, device, false, true);
-    assert_ok(yki_record_end(device, p.a, &recording));
-    yki_device_free(device, p.y, BYTES);
-    assert_ok(yki_replay(device, recording, p.a));
-    assert_status(YK_ERROR_INTERNAL, yki_stream_wait(device, p.a));
-    assert_contains(yk_last_error(), "has been freed");
-    yki_recording_destroy(device, recording);
-    yki_event_destroy(device, outside);
-    program_fini(&p, device);
-    yki_device_destroy(device);
-}
-
-YK_TEST(host_devices_record_nothing)
-{
-    yki_device *device;
-    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
-    assert_false(yki_device_records(device));
-    yki_device_destroy(device);
-}
-
-/* ---- failures -------------------------------------------------------------------------------- */
 
 YK_TEST(a_failure_is_reported_by_the_waits_after_it)
 {
@@ -570,15 +263,6 @@ YK_TEST(collectives_whose_order_is_free_are_an_error)
     yki_stream_destroy(device, other);
     yki_stream_destroy(device, between);
     yki_device_destroy(device);
-}
-
-YK_TEST(a_malformed_seed_is_an_error)
-{
-    yki_device *device;
-    setenv("YOKE_SIM_SEED", "x", 1);
-    assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
-    assert_contains(yk_last_error(), "YOKE_SIM_SEED=x");
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

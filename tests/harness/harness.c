@@ -54,6 +54,15 @@ const char *yk_test_directory(void)
     return directory;
 }
 
+const char *yk_test_path(const char *name)
+{
+    static char paths[8][512];
+    static int turn;
+    turn = (turn + 1) % 8;
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", yk_test_directory(), name);
+    return paths[turn];
+}
+
 static bool is_free(int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -110,6 +119,15 @@ char *yk_test_read_file(char *text, size_t size, const char *path)
     text[fread(text, 1, size - 1, file)] = '\0';
     fclose(file);
     return text;
+}
+
+void yk_test_write_file(const char *path, const void *data, size_t size)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        fail_msg("%s: %s", path, strerror(errno));
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
 }
 
 static void set_number(const char *name, int value)

@@ -106,6 +106,8 @@ void yk_test_write_back(yk_tensor tensor, yk_tensor on_host);
 
 /* A folder of this test alone, removed at the end. */
 const char *yk_test_directory(void);
+/* The path of a file in that folder, valid until the eighth call after this one. */
+const char *yk_test_path(const char *name);
 /* Runs a command through the shell, its stdout and stderr in output; returns its exit code, 128 + n
  * when signal n ended it. */
 int yk_test_command(char *output, size_t size, const char *format, ...)
@@ -113,6 +115,7 @@ int yk_test_command(char *output, size_t size, const char *format, ...)
 /* Reads a text file, as much as fits, and ends it with a zero; returns text. The case fails if the
  * file cannot be opened. */
 char *yk_test_read_file(char *text, size_t size, const char *path);
+void yk_test_write_file(const char *path, const void *data, size_t size);
 /* A TCP port that was free a moment ago. */
 int yk_test_free_port(void);
 

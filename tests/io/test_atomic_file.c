@@ -8,15 +8,6 @@
 
 #include "io/atomic_file.h"
 
-static const char *scratch(const char *name)
-{
-    static char path[4][256];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
-    return path[turn];
-}
-
 static void write_text(const char *path, const char *text)
 {
     FILE *file = fopen(path, "we");
@@ -43,64 +34,64 @@ static yk_status replace(const char *path, const char *text)
 
 YK_TEST(a_symbolic_link_at_the_temporary_name_is_not_followed)
 {
-    write_text(scratch("precious"), "precious");
-    assert_int_equal(symlink("precious", scratch("out.tmp")), 0);
-    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
+    write_text(yk_test_path("precious"), "precious");
+    assert_int_equal(symlink("precious", yk_test_path("out.tmp")), 0);
+    assert_status(YK_ERROR_IO, replace(yk_test_path("out"), "weights"));
     assert_contains(yk_last_error(), "out.tmp: is in the way of the temporary file");
-    assert_holds(scratch("precious"), "precious");
-    assert_int_not_equal(access(scratch("out"), F_OK), 0);
+    assert_holds(yk_test_path("precious"), "precious");
+    assert_int_not_equal(access(yk_test_path("out"), F_OK), 0);
 }
 
 YK_TEST(a_dangling_link_at_the_temporary_name_creates_nothing)
 {
-    assert_int_equal(symlink("elsewhere", scratch("out.tmp")), 0);
-    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
-    assert_int_not_equal(access(scratch("elsewhere"), F_OK), 0);
+    assert_int_equal(symlink("elsewhere", yk_test_path("out.tmp")), 0);
+    assert_status(YK_ERROR_IO, replace(yk_test_path("out"), "weights"));
+    assert_int_not_equal(access(yk_test_path("elsewhere"), F_OK), 0);
 }
 
 YK_TEST(a_hard_link_at_the_temporary_name_keeps_its_contents)
 {
-    write_text(scratch("precious"), "precious");
-    assert_int_equal(link(scratch("precious"), scratch("out.tmp")), 0);
-    assert_ok(replace(scratch("out"), "weights"));
-    assert_holds(scratch("precious"), "precious");
-    assert_holds(scratch("out"), "weights");
+    write_text(yk_test_path("precious"), "precious");
+    assert_int_equal(link(yk_test_path("precious"), yk_test_path("out.tmp")), 0);
+    assert_ok(replace(yk_test_path("out"), "weights"));
+    assert_holds(yk_test_path("precious"), "precious");
+    assert_holds(yk_test_path("out"), "weights");
 }
 
 YK_TEST(pipes_and_folders_at_the_temporary_name_are_refused)
 {
-    assert_int_equal(mkfifo(scratch("out.tmp"), 0600), 0);
-    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
-    assert_int_equal(unlink(scratch("out.tmp")), 0);
-    assert_int_equal(mkdir(scratch("out.tmp"), 0700), 0);
-    assert_status(YK_ERROR_IO, replace(scratch("out"), "weights"));
+    assert_int_equal(mkfifo(yk_test_path("out.tmp"), 0600), 0);
+    assert_status(YK_ERROR_IO, replace(yk_test_path("out"), "weights"));
+    assert_int_equal(unlink(yk_test_path("out.tmp")), 0);
+    assert_int_equal(mkdir(yk_test_path("out.tmp"), 0700), 0);
+    assert_status(YK_ERROR_IO, replace(yk_test_path("out"), "weights"));
     assert_contains(yk_last_error(), "remove it");
 }
 
 YK_TEST(a_temporary_file_of_a_dead_writer_is_replaced)
 {
-    write_text(scratch("out.tmp"), "half of a longer text");
-    assert_ok(replace(scratch("out"), "new"));
-    assert_holds(scratch("out"), "new");
-    assert_int_not_equal(access(scratch("out.tmp"), F_OK), 0);
+    write_text(yk_test_path("out.tmp"), "half of a longer text");
+    assert_ok(replace(yk_test_path("out"), "new"));
+    assert_holds(yk_test_path("out"), "new");
+    assert_int_not_equal(access(yk_test_path("out.tmp"), F_OK), 0);
 }
 
 YK_TEST(a_temporary_file_being_written_stays)
 {
     yki_atomic_file first, second;
-    assert_ok(yki_atomic_open(&first, scratch("out")));
-    assert_status(YK_ERROR_IO, yki_atomic_open(&second, scratch("out")));
+    assert_ok(yki_atomic_open(&first, yk_test_path("out")));
+    assert_status(YK_ERROR_IO, yki_atomic_open(&second, yk_test_path("out")));
     assert_contains(yk_last_error(), "out.tmp: another process is writing it");
     assert_ok(yki_write_all(first.fd, "out", "first", 5));
     assert_ok(yki_atomic_commit(&first));
-    assert_holds(scratch("out"), "first");
+    assert_holds(yk_test_path("out"), "first");
 }
 
 YK_TEST(a_link_as_the_file_itself_is_replaced_not_followed)
 {
-    write_text(scratch("precious"), "precious");
-    assert_int_equal(symlink("precious", scratch("out")), 0);
-    assert_ok(replace(scratch("out"), "weights"));
-    assert_holds(scratch("precious"), "precious");
-    assert_holds(scratch("out"), "weights");
+    write_text(yk_test_path("precious"), "precious");
+    assert_int_equal(symlink("precious", yk_test_path("out")), 0);
+    assert_ok(replace(yk_test_path("out"), "weights"));
+    assert_holds(yk_test_path("precious"), "precious");
+    assert_holds(yk_test_path("out"), "weights");
 }

@@ -11,15 +11,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static const char *scratch(const char *name)
-{
-    static char path[2][256];
-    static int turn;
-    turn ^= 1;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
-    return path[turn];
-}
-
 /* Two convolutions with batch norm and a linear layer: every kind of tensor there is. */
 static yk_model *make_model(uint64_t seed, int64_t classes)
 {
@@ -144,17 +135,17 @@ YK_TEST(sgd_there_and_back)
     train(model, optimizer, 3);
     assert_ok(yk_sgd_create(
         &fresh, other, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 7, o.momentum = 0.5)));
-    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
-    assert_ok(yk_checkpoint_load(scratch("a.pth"), other, fresh, &training));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, &training));
     assert_same_values(model, other);
     assert_same_optimizer(optimizer, fresh);
     assert_sample(&training);
     training = (yk_training_state){0};
-    assert_ok(yk_checkpoint_read_state(scratch("a.pth"), &training));
+    assert_ok(yk_checkpoint_read_state(yk_test_path("a.pth"), &training));
     assert_sample(&training);
     /* The same again is the same file, byte for byte. */
     char output[256];
-    assert_ok(yk_checkpoint_save(scratch("b.pth"), other, fresh, &training));
+    assert_ok(yk_checkpoint_save(yk_test_path("b.pth"), other, fresh, &training));
     assert_int_equal(yk_test_command(output, sizeof output, "cmp %s/a.pth %s/b.pth",
                                      yk_test_directory(), yk_test_directory()),
                      0);
@@ -177,8 +168,8 @@ YK_TEST(adamw_there_and_back)
     assert_ok(yk_adam_create(&fresh, other,
                              YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.decoupled = true)));
     train(model, optimizer, 3);
-    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, NULL));
-    assert_ok(yk_checkpoint_load(scratch("a.pth"), other, fresh, NULL));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
     assert_same_values(model, other);
     assert_same_optimizer(optimizer, fresh);
     yk_optimizer_destroy(optimizer);
@@ -191,9 +182,9 @@ YK_TEST(before_the_first_step)
 {
     yk_model *model = make_model(1, 10);
     yk_optimizer *optimizer = make_sgd(model), *used = make_sgd(model);
-    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
     train(model, used, 2);
-    assert_ok(yk_checkpoint_load(scratch("a.pth"), model, used, NULL));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), model, used, NULL));
     assert_same_optimizer(optimizer, used);
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(used);
@@ -205,11 +196,12 @@ YK_TEST(a_state_dict_alone)
     yk_model *model = make_model(1, 10), *other = make_model(2, 10);
     yk_optimizer *optimizer = make_sgd(other);
     yk_training_state training;
-    assert_ok(yk_model_save(model, scratch("a.pth")));
-    assert_ok(yk_model_load(other, scratch("a.pth")));
+    assert_ok(yk_model_save(model, yk_test_path("a.pth")));
+    assert_ok(yk_model_load(other, yk_test_path("a.pth")));
     assert_same_values(model, other);
-    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_read_state(scratch("a.pth"), &training));
-    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_load(scratch("a.pth"), other, optimizer, NULL));
+    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_read_state(yk_test_path("a.pth"), &training));
+    assert_status(YK_ERROR_NOT_FOUND,
+                  yk_checkpoint_load(yk_test_path("a.pth"), other, optimizer, NULL));
     assert_contains(yk_last_error(), "no optimizer state");
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
@@ -219,8 +211,8 @@ YK_TEST(a_state_dict_alone)
 YK_TEST(another_shape_is_named_and_nothing_changes)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 7), *copy = make_model(2, 7);
-    assert_ok(yk_model_save(model, scratch("a.pth")));
-    assert_status(YK_ERROR_MISMATCH, yk_model_load(other, scratch("a.pth")));
+    assert_ok(yk_model_save(model, yk_test_path("a.pth")));
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(other, yk_test_path("a.pth")));
     assert_contains(yk_last_error(), "a.pth");
     assert_contains(yk_last_error(), "fc.weight (10, 4) is (7, 4) in the model");
     assert_contains(yk_last_error(), "fc.bias (10) is (7) in the model");
@@ -239,8 +231,8 @@ YK_TEST(missing_and_unexpected_names_are_listed)
     yk_model *mlp;
     assert_ok(yk_model_create(&mlp, yk_cross_entropy(yk_mlp(x, 10), labels, NULL),
                               YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
-    assert_ok(yk_model_save(model, scratch("a.pth")));
-    assert_status(YK_ERROR_MISMATCH, yk_model_load(mlp, scratch("a.pth")));
+    assert_ok(yk_model_save(model, yk_test_path("a.pth")));
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(mlp, yk_test_path("a.pth")));
     assert_contains(yk_last_error(), "missing fc1.weight, fc1.bias, fc2.weight and 1 more");
     assert_contains(yk_last_error(), "unexpected conv1.weight, bn1.weight, bn1.bias and ");
     yk_model_destroy(mlp);
@@ -252,9 +244,9 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     yk_model *model = make_model(1, 10), *other = make_model(2, 10), *copy = make_model(2, 10);
     yk_optimizer *optimizer = make_sgd(model), *adam;
     train(model, optimizer, 1);
-    assert_ok(yk_checkpoint_save(scratch("a.pth"), model, optimizer, &sample));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
     assert_ok(yk_adam_create(&adam, other, NULL));
-    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(scratch("a.pth"), other, adam, NULL));
+    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(yk_test_path("a.pth"), other, adam, NULL));
     assert_contains(yk_last_error(), "was trained with sgd, not with adam");
     assert_same_values(other, copy);
     assert_int_equal(yk_optimizer_steps(adam), 0);
@@ -270,19 +262,19 @@ YK_TEST(a_failed_save_leaves_the_old_file)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 10);
     struct rlimit limit;
-    assert_ok(yk_model_save(model, scratch("a.pth")));
+    assert_ok(yk_model_save(model, yk_test_path("a.pth")));
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &limit);
     rlim_t before = limit.rlim_cur;
     limit.rlim_cur = 1024;
     setrlimit(RLIMIT_FSIZE, &limit);
-    yk_status status = yk_model_save(other, scratch("a.pth"));
+    yk_status status = yk_model_save(other, yk_test_path("a.pth"));
     limit.rlim_cur = before;
     setrlimit(RLIMIT_FSIZE, &limit);
     assert_int_equal(status, YK_ERROR_IO);
     assert_contains(yk_last_error(), "File too large");
-    assert_int_not_equal(access(scratch("a.pth.tmp"), F_OK), 0);
-    assert_ok(yk_model_load(other, scratch("a.pth")));
+    assert_int_not_equal(access(yk_test_path("a.pth.tmp"), F_OK), 0);
+    assert_ok(yk_model_load(other, yk_test_path("a.pth")));
     assert_same_values(model, other);
     yk_model_destroy(model);
     yk_model_destroy(other);
@@ -291,9 +283,9 @@ YK_TEST(a_failed_save_leaves_the_old_file)
 YK_TEST(errors_of_paths)
 {
     yk_model *model = make_model(1, 10);
-    assert_status(YK_ERROR_NOT_FOUND, yk_model_save(model, scratch("no/such/folder.pth")));
+    assert_status(YK_ERROR_NOT_FOUND, yk_model_save(model, yk_test_path("no/such/folder.pth")));
     assert_contains(yk_last_error(), "no/such/folder.pth.tmp");
-    assert_status(YK_ERROR_NOT_FOUND, yk_model_load(model, scratch("absent.pth")));
+    assert_status(YK_ERROR_NOT_FOUND, yk_model_load(model, yk_test_path("absent.pth")));
     assert_contains(yk_last_error(), "absent.pth");
     yk_model_destroy(model);
 }
@@ -345,8 +337,8 @@ YK_TEST(promise_15_dropout_and_batch_norm_go_on)
         yk_model *first = make_dropout_model(1), *second = make_dropout_model(1);
         yk_optimizer *first_optimizer = make_sgd(first), *second_optimizer = make_sgd(second);
         run_steps(first, first_optimizer, 0, stop);
-        assert_ok(yk_checkpoint_save(scratch("a.pth"), first, first_optimizer, &sample));
-        assert_ok(yk_checkpoint_load(scratch("a.pth"), second, second_optimizer, &training));
+        assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), first, first_optimizer, &sample));
+        assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), second, second_optimizer, &training));
         run_steps(second, second_optimizer, stop, STEPS);
         assert_same_values(whole, second);
         assert_same_optimizer(whole_optimizer, second_optimizer);
@@ -363,12 +355,12 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
 {
     yk_model *model = make_model(1, 3), *other = make_model(2, 3);
     yk_optimizer *optimizer = make_sgd(model);
-    const char *path = scratch("mine.pth");
+    const char *path = yk_test_path("mine.pth");
     assert_ok(yk_checkpoint_save(path, model, optimizer, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_checkpoint_save(scratch("mixed.pth"), other, optimizer, NULL));
+                  yk_checkpoint_save(yk_test_path("mixed.pth"), other, optimizer, NULL));
     assert_contains(yk_last_error(), "the optimizer is another model's");
-    assert_int_equal(access(scratch("mixed.pth"), F_OK), -1);
+    assert_int_equal(access(yk_test_path("mixed.pth"), F_OK), -1);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_load(path, other, optimizer, NULL));
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(other);
@@ -378,7 +370,7 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
 YK_TEST(a_state_that_could_not_be_read_again_is_not_written)
 {
     yk_model *model = make_model(1, 3);
-    const char *path = scratch("state.pth");
+    const char *path = yk_test_path("state.pth");
     yk_training_state training = sample;
     memset(training.arch, 'a', sizeof training.arch);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_save(path, model, NULL, &training));
@@ -420,7 +412,7 @@ YK_TEST(renamed_networks_stay_when_saved_again)
 {
     yk_model *model = make_model(1, 3);
     yk_training_state found;
-    const char *path = scratch("again.pth");
+    const char *path = yk_test_path("again.pth");
     assert_ok(yk_checkpoint_save(path, model, NULL, &(yk_training_state){.arch = "resnet18"}));
     assert_ok(yk_checkpoint_read_state(path, &found));
     assert_string_equal(found.arch, "resnet18");
@@ -442,7 +434,7 @@ YK_TEST(a_head_for_other_classes_keeps_its_first_values)
 {
     yk_model *from = make_model(1, 3), *to = make_model(2, 5);
     yk_load_report report;
-    const char *path = scratch("three.pth");
+    const char *path = yk_test_path("three.pth");
     assert_ok(yk_model_save(from, path));
     float head = first_of(to, "fc.weight"), body = first_of(to, "conv1.weight");
     assert_status(YK_ERROR_MISMATCH, yk_model_load_with(to, path, NULL, &report));
@@ -471,7 +463,7 @@ YK_TEST(a_pattern_selects_what_is_loaded)
 {
     yk_model *from = make_model(1, 3), *to = make_model(2, 3);
     yk_load_report report;
-    const char *path = scratch("all.pth");
+    const char *path = yk_test_path("all.pth");
     assert_ok(yk_model_save(from, path));
     float conv1 = first_of(to, "conv1.weight");
     assert_ok(yk_model_load_with(
@@ -498,7 +490,7 @@ YK_TEST(what_is_missing_or_unexpected_may_be_allowed)
     yk_value *logits = yk_nn_linear(yk_nn_linear(x, "neck", 4), "fc", 3);
     yk_model *from = make_model(1, 3), *to;
     yk_load_report report;
-    const char *path = scratch("other.pth");
+    const char *path = yk_test_path("other.pth");
     assert_ok(yk_model_create(&to, yk_cross_entropy(logits, labels, NULL), NULL));
     assert_ok(yk_model_save(from, path));
     assert_status(

@@ -38,15 +38,6 @@ static yk_model *make_model(void)
     return model;
 }
 
-static const char *in_scratch(const char *name)
-{
-    static char path[2][256];
-    static int turn;
-    turn ^= 1;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", yk_test_directory(), name);
-    return path[turn];
-}
-
 static bytes slurp(const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -55,14 +46,6 @@ static bytes slurp(const char *path)
     content.size = fread(content.data, 1, 1 << 20, file);
     fclose(file);
     return content;
-}
-
-static void spit(const char *path, const unsigned char *data, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    fclose(file);
 }
 
 /* One to four changes: a random byte, an edge value, a neighbour's byte. */
@@ -92,7 +75,7 @@ static target make_target(void)
     assert_ok(yk_adam_create(&made.optimizer, made.model, NULL));
     assert_ok(yk_optimizer_step(made.optimizer));
     yk_training_state training = {.arch = "fuzzed", .epoch = 1, .step = 1, .lr = 0.1};
-    assert_ok(yk_checkpoint_save(in_scratch("sound.pth"), made.model, made.optimizer, &training));
+    assert_ok(yk_checkpoint_save(yk_test_path("sound.pth"), made.model, made.optimizer, &training));
     return made;
 }
 
@@ -118,12 +101,12 @@ static void finish(target *into)
 YK_TEST(promise_31_damaged_archives)
 {
     target into = make_target();
-    bytes sound = slurp(in_scratch("sound.pth")), damaged = {malloc(sound.size), sound.size};
+    bytes sound = slurp(yk_test_path("sound.pth")), damaged = {malloc(sound.size), sound.size};
     for (int i = 0; i < tries(); i++) {
         memcpy(damaged.data, sound.data, sound.size);
         damage(damaged, (uint64_t)i);
-        spit(in_scratch("damaged.pth"), damaged.data, damaged.size);
-        try_to_load(&into, in_scratch("damaged.pth"));
+        yk_test_write_file(yk_test_path("damaged.pth"), damaged.data, damaged.size);
+        try_to_load(&into, yk_test_path("damaged.pth"));
     }
     free(damaged.data);
     free(sound.data);
@@ -133,10 +116,10 @@ YK_TEST(promise_31_damaged_archives)
 YK_TEST(promise_31_truncated_archives)
 {
     target into = make_target();
-    bytes sound = slurp(in_scratch("sound.pth"));
+    bytes sound = slurp(yk_test_path("sound.pth"));
     for (size_t size = 0; size < sound.size; size += sound.size / 200) {
-        spit(in_scratch("damaged.pth"), sound.data, size);
-        try_to_load(&into, in_scratch("damaged.pth"));
+        yk_test_write_file(yk_test_path("damaged.pth"), sound.data, size);
+        try_to_load(&into, yk_test_path("damaged.pth"));
     }
     assert_int_equal(into.loaded, 0);
     free(sound.data);
@@ -173,13 +156,13 @@ YK_TEST(promise_31_damaged_pickles)
         yki_zip *zip;
         void *data;
         bytes pickle;
-        assert_ok(yki_zip_open(&zip, in_scratch("sound.pth")));
+        assert_ok(yki_zip_open(&zip, yk_test_path("sound.pth")));
         assert_ok(
             yki_zip_read(zip, (size_t)yki_zip_find(zip, "archive/data.pkl"), &data, &pickle.size));
         pickle.data = data;
         damage(pickle, (uint64_t)i);
-        rebuild(zip, in_scratch("damaged.pth"), pickle);
-        try_to_load(&into, in_scratch("damaged.pth"));
+        rebuild(zip, yk_test_path("damaged.pth"), pickle);
+        try_to_load(&into, yk_test_path("damaged.pth"));
         free(data);
         yki_zip_close(zip);
     }
@@ -195,12 +178,12 @@ YK_TEST(promise_31_damaged_manifests)
     for (int64_t epoch = 1; epoch <= 2; epoch++)
         assert_ok(yk_checkpoint_dir_save(dir, model, NULL, &(yk_training_state){.epoch = epoch},
                                          YK_KEEP_ALL));
-    snprintf(manifest, sizeof manifest, "%s", in_scratch("manifest.json"));
+    snprintf(manifest, sizeof manifest, "%s", yk_test_path("manifest.json"));
     bytes sound = slurp(manifest), damaged = {malloc(sound.size), sound.size};
     for (int i = 0; i < tries(); i++) {
         memcpy(damaged.data, sound.data, sound.size);
         damage(damaged, (uint64_t)i);
-        spit(manifest, damaged.data, damaged.size);
+        yk_test_write_file(manifest, damaged.data, damaged.size);
         yk_status status = yk_checkpoint_dir_latest(dir, path, sizeof path);
         assert_true(status == YK_OK || status == YK_ERROR_FORMAT);
     }

@@ -11,13 +11,6 @@
 
 #include "io/zip.h"
 
-static const char *scratch(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
 /* Members of awkward sizes: empty, odd, larger than a page. */
 static void write_sample(const char *path)
 {
@@ -73,8 +66,7 @@ static size_t header_of(const unsigned char *archive, int index)
 
 YK_TEST(data_is_stored_and_aligned)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s", scratch("sample.zip"));
+    const char *path = yk_test_path("sample.zip");
     write_sample(path);
     size_t size;
     unsigned char *data = slurp(path, &size);
@@ -94,8 +86,7 @@ YK_TEST(data_is_stored_and_aligned)
 
 YK_TEST(what_was_written_is_read)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s", scratch("sample.zip"));
+    const char *path = yk_test_path("sample.zip");
     write_sample(path);
     yki_zip *zip;
     void *data;
@@ -134,24 +125,15 @@ static void refused_at(const char *path, size_t index, size_t first, size_t last
     yki_zip_close(zip);
 }
 
-static void spit(const char *path, const unsigned char *data, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    fclose(file);
-}
-
 YK_TEST(promise_31_a_changed_byte_is_found_and_placed)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s", scratch("sample.zip"));
+    const char *path = yk_test_path("sample.zip");
     write_sample(path);
     size_t size;
     unsigned char *data = slurp(path, &size);
     size_t begin = data_of(data, header_of(data, 2));
     data[50000]++;
-    spit(path, data, size);
+    yk_test_write_file(path, data, size);
     refused_at(path, 2, begin, begin, "CRC");
     free(data);
 }
@@ -159,8 +141,7 @@ YK_TEST(promise_31_a_changed_byte_is_found_and_placed)
 /* libzip does not look at it without a password; where it lies is told all the same. */
 YK_TEST(promise_31_an_encrypted_member_is_placed)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s", scratch("sample.zip"));
+    const char *path = yk_test_path("sample.zip");
     write_sample(path);
     size_t size;
     unsigned char *data = slurp(path, &size);
@@ -170,7 +151,7 @@ YK_TEST(promise_31_an_encrypted_member_is_placed)
         entry = memmem(entry + 4, size - (size_t)(entry + 4 - data), "PK\1\2", 4);
     data[header + 6] |= 1;
     entry[8] |= 1;
-    spit(path, data, size);
+    yk_test_write_file(path, data, size);
     refused_at(path, 3, header, data_of(data, header), "");
     free(data);
 }
@@ -178,9 +159,8 @@ YK_TEST(promise_31_an_encrypted_member_is_placed)
 /* A deflated member of bytes that are none, and the place of the block that held the damage. */
 YK_TEST(promise_31_a_damaged_deflate_stream_is_placed)
 {
-    char path[256];
+    const char *path = yk_test_path("deflated.zip");
     static char text[40000];
-    snprintf(path, sizeof path, "%s", scratch("deflated.zip"));
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)(i * i / 7);
     zip_t *archive = zip_open(path, ZIP_CREATE, NULL);
@@ -191,7 +171,7 @@ YK_TEST(promise_31_a_damaged_deflate_stream_is_placed)
     unsigned char *data = slurp(path, &size);
     size_t header = header_of(data, 1);
     memset(data + data_of(data, header) + 2, 0xff, 64);
-    spit(path, data, size);
+    yk_test_write_file(path, data, size);
     refused_at(path, 1, data_of(data, header), size, "");
     free(data);
 }
@@ -199,8 +179,7 @@ YK_TEST(promise_31_a_damaged_deflate_stream_is_placed)
 /* 64 MiB of zeros in some 64 KiB: a legitimate deflate stream, and more than the bound. */
 YK_TEST(promise_31_a_zip_bomb_is_refused)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s", scratch("bomb.zip"));
+    const char *path = yk_test_path("bomb.zip");
     size_t bytes = (size_t)64 << 20;
     void *zeros = calloc(1, bytes);
     zip_t *archive = zip_open(path, ZIP_CREATE, NULL);
@@ -213,8 +192,7 @@ YK_TEST(promise_31_a_zip_bomb_is_refused)
 /* Cut short while it is open: the line is the file's own. */
 YK_TEST(promise_31_an_archive_cut_short_while_it_is_open)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s", scratch("sample.zip"));
+    const char *path = yk_test_path("sample.zip");
     write_sample(path);
     yki_zip *zip;
     void *data;
@@ -231,12 +209,12 @@ YK_TEST(promise_31_an_archive_cut_short_while_it_is_open)
 YK_TEST(what_is_no_archive_is_named)
 {
     yki_zip *zip;
-    assert_status(YK_ERROR_NOT_FOUND, yki_zip_open(&zip, scratch("absent")));
+    assert_status(YK_ERROR_NOT_FOUND, yki_zip_open(&zip, yk_test_path("absent")));
     assert_contains(yk_last_error(), "absent");
     assert_status(YK_ERROR_IO, yki_zip_open(&zip, yk_test_directory()));
-    FILE *file = fopen(scratch("text"), "w");
+    FILE *file = fopen(yk_test_path("text"), "w");
     fputs("no archive", file);
     fclose(file);
-    assert_status(YK_ERROR_FORMAT, yki_zip_open(&zip, scratch("text")));
+    assert_status(YK_ERROR_FORMAT, yki_zip_open(&zip, yk_test_path("text")));
     assert_contains(yk_last_error(), "zip archive with its directory before offset 10");
 }

@@ -1,0 +1,212 @@
+/* Tensors of .pth files as PyTorch pickles them: views that a storage does not hold, and kinds of
+ * tensors and bits that yoke does not have. */
+#define _GNU_SOURCE
+#include "tensor_files.h"
+
+/* What a pickle says of storage 0, and of a tensor of one dimension over it. */
+typedef struct odd_tensor {
+    const char *storage; /* class */
+    int64_t count, dim, stride;
+} odd_tensor;
+
+/* The first arguments of PyTorch's functions that rebuild tensors, up to the hooks. */
+static void pickle_view(yki_pickle_writer *pickle, odd_tensor view)
+{
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "storage");
+    yki_pickle_global(pickle, "torch", view.storage);
+    yki_pickle_text(pickle, "0");
+    yki_pickle_text(pickle, "cpu");
+    yki_pickle_int(pickle, view.count);
+    yki_pickle_tuple(pickle);
+    yki_pickle_persistent(pickle);
+    yki_pickle_int(pickle, 0);
+    const int64_t shape_and_strides[] = {view.dim, view.stride};
+    for (int i = 0; i < 2; i++) {
+        yki_pickle_mark(pickle);
+        yki_pickle_int(pickle, shape_and_strides[i]);
+        yki_pickle_tuple(pickle);
+    }
+    yki_pickle_bool(pickle, false);
+    yki_pickle_ordered_dict(pickle);
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+/* A .pth file of a number, whose storage the tensor "odd" shares. */
+static void write_odd_pickle(const char *path, odd_tensor odd)
+{
+    pth_file file = begin_pth(path, yki_pickle_ordered_dict);
+    yki_pickle_text(file.pickle, "small");
+    assert_ok(yki_pth_scalar(file.writer, 3));
+    yki_pickle_text(file.pickle, "odd");
+    yki_pickle_global(file.pickle, "torch._utils", "_rebuild_tensor_v2");
+    yki_pickle_mark(file.pickle);
+    pickle_view(file.pickle, odd);
+    yki_pickle_tuple(file.pickle);
+    yki_pickle_reduce(file.pickle);
+    end_pth(&file);
+}
+
+/* The tensor under "odd" is refused with the place in data.pkl, and so is the conversion of the
+ * file. */
+static void assert_odd_refused(yk_status expected, odd_tensor odd, const char *words)
+{
+    unsigned offset;
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    write_odd_pickle(yk_test_path("odd.pth"), odd);
+    assert_ok(yk_tensor_file_open(&file, yk_test_path("odd.pth")));
+    assert_ok(yk_tensor_file_entry(file, 0, &entry));
+    assert_status(expected, yk_tensor_file_entry(file, 1, &entry));
+    const char *line = strstr(yk_last_error(), "odd.pth: data.pkl: ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "odd.pth: data.pkl: offset %u: ", &offset), 1);
+    assert_in_range(offset, 100, 400);
+    assert_contains(line, words);
+    yk_tensor_file_close(file);
+    assert_status(expected,
+                  yk_tensor_file_convert(yk_test_path("odd.pth"), yk_test_path("b.pth"), NULL));
+}
+
+YK_TEST(promise_31_tensors_that_their_storage_does_not_hold)
+{
+    assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 2, 1, 1},
+                       "expected a storage of 2 elements of 4 bytes, member archive/data/0 has 4");
+    assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 1, 2, 1},
+                       "expected a tensor within the 1 elements of its storage");
+    assert_odd_refused(YK_ERROR_UNSUPPORTED, (odd_tensor){"ComplexFloatStorage", 1, 1, 1},
+                       "tensor odd is complex64: yoke reads dense tensors of floats");
+}
+
+/* A view with stride 0 makes much of little: nothing may make all of it. */
+YK_TEST(promise_31_an_expanded_tensor_is_refused)
+{
+    assert_odd_refused(YK_ERROR_FORMAT, (odd_tensor){"FloatStorage", 1, (int64_t)1 << 40, 0},
+                       "odd would expand to far more than the file holds");
+}
+
+/* ---- kinds and bits ------------------------------------------------------------------------- */
+
+/* What a tensor's call looks like: a function of torch._utils on storage 0. */
+typedef struct call_of_tensor {
+    const char *function; /* of torch._utils; NULL: _rebuild_tensor_v2 */
+    const char *bit;      /* in its metadata, or NULL */
+    bool set;             /* the bit's value */
+    const char *dtype;    /* of torch, the 7th argument of _rebuild_tensor_v3, or NULL */
+} call_of_tensor;
+
+/* A tensor of three elements, as torch.save writes it. */
+static void pickle_call(yki_pickle_writer *pickle, const call_of_tensor *call)
+{
+    yki_pickle_global(pickle, "torch._utils",
+                      call->function ? call->function : "_rebuild_tensor_v2");
+    yki_pickle_mark(pickle);
+    pickle_view(pickle, (odd_tensor){"FloatStorage", 3, 3, 1});
+    if (call->dtype)
+        yki_pickle_global(pickle, "torch", call->dtype);
+    if (call->bit) {
+        yki_pickle_dict(pickle);
+        yki_pickle_mark(pickle);
+        yki_pickle_text(pickle, call->bit);
+        yki_pickle_bool(pickle, call->set);
+        yki_pickle_setitems(pickle);
+    }
+    yki_pickle_tuple(pickle);
+    yki_pickle_reduce(pickle);
+}
+
+/* A state_dict of one sound tensor "w", whose storage the calls under "a0", "a1", ... share. */
+static void write_calls(const char *path, const call_of_tensor *calls, int count, bool sound)
+{
+    static const float values[3] = {1, -2, 3};
+    const yk_tensor tensor = {.data = (void *)(uintptr_t)values, .ndim = 1, .dims = {3}};
+    pth_file file = begin_pth(path, yki_pickle_ordered_dict);
+    yki_pickle_writer *pickle = file.pickle;
+    for (int i = 0; i < count; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a%d", i);
+        yki_pickle_text(pickle, name);
+        pickle_call(pickle, &calls[i]);
+    }
+    if (sound) {
+        yki_pickle_text(pickle, "w");
+        assert_ok(yki_pth_tensor(file.writer, &tensor));
+    }
+    end_pth(&file);
+}
+
+/* The three floats of the tensor of this name. */
+static void read_floats(const char *path, const char *name, float values[3])
+{
+    yk_tensor_file *file;
+    yki_file_tensor stored;
+    assert_ok(yk_tensor_file_open(&file, path));
+    size_t index = (size_t)yki_tensor_file_find(file, name);
+    assert_ok(yki_tensor_file_stored(file, index, &stored));
+    assert_ok(yki_tensor_file_fetch(file, &stored));
+    yki_file_tensor_copy(&stored, yki_tensor_file_storage(file, &stored), YK_F32, values);
+    yk_tensor_file_close(file);
+}
+
+YK_TEST(the_negative_bit_is_applied)
+{
+    const call_of_tensor calls[] = {
+        {.bit = "neg", .set = true}, {.bit = "neg"}, {.bit = "conj", .set = true}};
+    static const float negated[] = {-1, 2, -3}, plain[] = {1, -2, 3};
+    float values[3];
+    write_calls(yk_test_path("a.pth"), calls, 3, true);
+    for (int i = 0; i < 3; i++) {
+        read_floats(yk_test_path("a.pth"), i == 0 ? "a0" : i == 1 ? "a1" : "a2", values);
+        assert_memory_equal(values, i == 0 ? negated : plain, sizeof values);
+    }
+    assert_ok(yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.safetensors"), NULL));
+    read_floats(yk_test_path("b.safetensors"), "a0", values);
+    assert_memory_equal(values, negated, sizeof values);
+    yk_convert_options wider = YK_CONVERT_OPTIONS_INIT;
+    wider.dtype = "f64";
+    assert_ok(yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), &wider));
+    read_floats(yk_test_path("b.pth"), "a0", values);
+    assert_memory_equal(values, negated, sizeof values);
+}
+
+YK_TEST(unknown_bits_of_a_tensor_are_refused)
+{
+    write_calls(yk_test_path("a.pth"), (call_of_tensor[]){{.bit = "mirror", .set = true}}, 1, true);
+    assert_status(YK_ERROR_FORMAT,
+                  yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), NULL));
+    assert_contains(yk_last_error(), "expected only the bits \"neg\" and \"conj\"");
+}
+
+YK_TEST(kinds_of_tensors_that_are_not_read_are_named)
+{
+    const call_of_tensor calls[] = {
+        {.function = "_rebuild_tensor_v3", .dtype = "float8_e4m3fn"},
+        {.function = "_rebuild_tensor_v3", .dtype = "uint16"},
+        {.function = "_rebuild_sparse_tensor"},
+        {.function = "_rebuild_qtensor"},
+        {.function = "_rebuild_tensor_v3", .dtype = "uint16"},
+    };
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    yk_model *model = make_model(1);
+    write_calls(yk_test_path("a.pth"), calls, 5, false);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_load(model, yk_test_path("a.pth")));
+    assert_contains(yk_last_error(), "(float8_e4m3fn, uint16, sparse, quantized)");
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), NULL));
+    assert_contains(yk_last_error(), "all its tensors are of kinds that yoke does not read");
+
+    write_calls(yk_test_path("a.pth"), calls, 5, true); /* among others: by name */
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), NULL));
+    assert_contains(yk_last_error(), "tensor a0 is float8_e4m3fn");
+    assert_ok(yk_tensor_file_open(&file, yk_test_path("a.pth")));
+    assert_int_equal(yk_tensor_file_count(file), 6);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_entry(file, 2, &entry));
+    assert_string_equal(entry.name, "a2");
+    assert_string_equal(entry.dtype, "sparse");
+    assert_ok(yk_tensor_file_entry(file, 5, &entry));
+    yk_tensor_file_close(file);
+    yk_model_destroy(model);
+}
