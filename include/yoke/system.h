@@ -41,7 +41,8 @@ const char *yk_device_type(size_t index);
  * is 0, and YK_ERROR_UNSUPPORTED says what is missing. */
 yk_status yk_device_count(const char *type, int *count);
 
-/** Describes a device in one line of at most size bytes: "cuda:0: NVIDIA H200, 139.8 GiB, ...". */
+/** Describes a device in one line of at most size bytes: "cuda:0: NVIDIA H200, 139.8 GiB, ...". The
+ * text is empty on failure. */
 yk_status yk_device_describe(const char *device, char *text, size_t size);
 
 #pragma GCC visibility pop

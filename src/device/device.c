@@ -115,9 +115,9 @@ void yki_device_destroy(yki_device *device)
 yk_status yk_device_count(const char *type, int *count)
 {
     const yki_device_module *module;
-    YKI_NOT_NULL(type);
     YKI_NOT_NULL(count);
     *count = 0;
+    YKI_NOT_NULL(type);
     if (!is_known(type))
         return unknown_device(type);
     *count = 1;
@@ -125,7 +125,10 @@ yk_status yk_device_count(const char *type, int *count)
         return YK_OK;
     *count = 0;
     YK_TRY(yki_device_module_open(&module, type));
-    return module->count(count);
+    yk_status status = module->count(count);
+    if (status != YK_OK)
+        *count = 0;
+    return status;
 }
 
 /* Those in the library describe themselves when they are opened. */
@@ -139,19 +142,29 @@ static yk_status describe_own(const char *device, char *text, size_t size)
     return YK_OK;
 }
 
-yk_status yk_device_describe(const char *device, char *text, size_t size)
+static yk_status describe(const char *device, char *text, size_t size)
 {
     device_name parsed;
     const yki_device_module *module;
     int count;
-    YKI_NOT_NULL(device);
-    YKI_NOT_NULL(text);
     YK_TRY(parse_name(&parsed, device));
     if (find_type(parsed.type))
         return describe_own(device, text, size);
     YK_TRY(yki_device_module_open(&module, parsed.type));
     YK_TRY(module->count(&count));
     return module->describe(parsed.any ? parsed.index % count : parsed.index, text, size);
+}
+
+yk_status yk_device_describe(const char *device, char *text, size_t size)
+{
+    YKI_NOT_NULL(text);
+    if (size)
+        text[0] = '\0';
+    YKI_NOT_NULL(device);
+    yk_status status = describe(device, text, size);
+    if (status != YK_OK && size)
+        text[0] = '\0';
+    return status;
 }
 
 static const yki_kernel_impl *find(const yki_device_type *type, const yki_device *device,
@@ -173,7 +186,7 @@ static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_
     if (!impl && !desc->op->custom && yki_device_is_host(device))
         impl = find(&yki_device_ref, device, desc);
     if (!impl && yki_kernel_plain.supports(device, desc))
-        impl = &yki_kernel_plain;
+        impl = yki_device_is_host(device) ? &yki_kernel_plain : &yki_kernel_plain_on_host;
     return impl;
 }
 

@@ -159,7 +159,8 @@ extern const yki_device_type yki_device_ref;
 extern const yki_device_type yki_device_cpu;
 extern const yki_device_type yki_device_sim;
 extern const yki_kernel_impl yki_kernel_empty;
-extern const yki_kernel_impl yki_kernel_plain;
+/* The second for a program's operator on a device that is not the host's. */
+extern const yki_kernel_impl yki_kernel_plain, yki_kernel_plain_on_host;
 /* For a program's operator: one of those below, or NULL where it has no kernel (see custom.c). */
 const yki_kernel_impl *yki_custom_kernel(const yki_device *device, const yki_kernel_desc *desc);
 extern const yki_kernel_impl yki_kernel_custom, yki_kernel_custom_in_place,

@@ -1,7 +1,8 @@
 /*
  * Kernels for operands in a device's own layout, made of kernels that only know row-major ones:
  * inputs are copied to scratch memory in row-major order, and outputs from there. It is how host
- * devices run whatever they have no kernel of their own for.
+ * devices run whatever they have no kernel of their own for, and other devices the operators of
+ * programs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,8 @@ static bool plain_supports(const yki_device *device, const yki_kernel_desc *desc
         any = any || !is_plain(&desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)
         any = any || !is_plain(&desc->out[i]);
-    return any && device->block > 0 && yki_device_is_host(device) && desc->op != &yki_op_reorder;
+    return any && (yki_device_is_host(device) ? device->block > 0 && desc->op != &yki_op_reorder
+                                              : desc->op->custom != NULL);
 }
 
 /* Makes an operand of the inner kernel row-major, by a copy between `device`'s layout and that. */
@@ -100,10 +102,10 @@ static yk_status plain_prepare(yki_device *device, const yki_kernel_desc *desc, 
     return YK_OK;
 }
 
-static yk_status reorder(const yki_kernel *kernel, void *from, void *to)
+static yk_status reorder(const yki_kernel *kernel, void *from, void *to, yki_stream *stream)
 {
     void *in[YKI_MAX_IN] = {from}, *out[YKI_MAX_OUT] = {to};
-    yki_kernel_args args = {.in = in, .out = out};
+    yki_kernel_args args = {.in = in, .out = out, .stream = stream};
     return kernel->impl->run(kernel, &args);
 }
 
@@ -115,7 +117,7 @@ static yk_status plain_run(const yki_kernel *kernel, const yki_kernel_args *args
     for (int i = 0; i < k->in_count; i++) {
         in[i] = k->in[i].reorder ? scratch + k->in[i].at : args->in[i];
         if (k->in[i].reorder)
-            YK_TRY(reorder(k->in[i].reorder, args->in[i], in[i]));
+            YK_TRY(reorder(k->in[i].reorder, args->in[i], in[i], args->stream));
     }
     for (int i = 0; i < k->out_count; i++)
         out[i] = k->out[i].reorder ? scratch + k->out[i].at : args->out[i];
@@ -126,7 +128,7 @@ static yk_status plain_run(const yki_kernel *kernel, const yki_kernel_args *args
     YK_TRY(k->inner->impl->run(k->inner, &inner));
     for (int i = 0; i < k->out_count; i++)
         if (k->out[i].reorder)
-            YK_TRY(reorder(k->out[i].reorder, out[i], args->out[i]));
+            YK_TRY(reorder(k->out[i].reorder, out[i], args->out[i], args->stream));
     return YK_OK;
 }
 
@@ -142,3 +144,6 @@ const yki_kernel_impl yki_kernel_plain = {.supports = plain_supports,
                                           .run = plain_run,
                                           .destroy = plain_destroy,
                                           .pack = plain_pack};
+
+const yki_kernel_impl yki_kernel_plain_on_host = {
+    .prepare = plain_prepare, .run = plain_run, .destroy = plain_destroy, .on_host = true};

@@ -1,6 +1,8 @@
 /* Names of devices: "type" or "type:index". */
 #include "harness.h"
 
+#include <yoke/system.h>
+
 #include "device/device.h"
 
 static void expect_refusal(yk_status status, const char *name, const char *text)
@@ -44,4 +46,20 @@ YK_TEST(threads_can_be_changed_before_the_first_kernel)
     assert_contains(device->description, ", 1 thread");
     assert_null(strstr(device->description, "threads"));
     yki_device_destroy(device);
+}
+
+YK_TEST(failures_leave_no_count_and_no_description)
+{
+    int count = 7;
+    char text[64] = "what was there before";
+    assert_status(YK_ERROR_UNSUPPORTED, yk_device_count("tpu", &count));
+    assert_int_equal(count, 0);
+    count = 7;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_device_count(NULL, &count));
+    assert_int_equal(count, 0);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_device_describe("cpu:1", text, sizeof text));
+    assert_string_equal(text, "");
+    text[0] = 'w';
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_device_describe(NULL, text, sizeof text));
+    assert_string_equal(text, "");
 }

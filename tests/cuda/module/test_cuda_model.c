@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <yoke/operator.h>
+
 #include "harness.h"
 
 enum { SIDE = 16, MOST = 512 };
@@ -22,9 +24,10 @@ static yk_model *make_model(void)
     return model;
 }
 
+static float images[MOST * 3 * SIDE * SIDE];
+
 static yk_status forward(yk_model *model, int64_t samples)
 {
-    static float images[MOST * 3 * SIDE * SIDE];
     static int32_t labels[MOST];
     static const char *const names[] = {"images", "labels"};
     yk_tensor tensors[] = {
@@ -50,4 +53,76 @@ YK_TEST(out_of_memory_names_a_batch_that_fits)
     assert_ok(yk_model_backward(model));
     assert_true(yk_model_loss(model) > 0);
     yk_model_destroy(model);
+}
+
+/* ---- a program's operator on images, whose elements lie in another order on the device --------
+ */
+
+static yk_status mirror_run(const yk_operator_run *run)
+{
+    const yk_tensor *x = &run->inputs[0];
+    int64_t width = x->dims[3];
+    for (int64_t i = 0; i < yk_tensor_count(x); i++)
+        yk_tensor_set(&run->outputs[0], i, yk_tensor_get(x, i - i % width + width - 1 - i % width));
+    return YK_OK;
+}
+
+static yk_status mirror_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                 const bool *needs, yk_value **dx);
+
+static const yk_operator_kernel mirror_kernel = {.size = sizeof(yk_operator_kernel),
+                                                 .run = mirror_run};
+static const yk_operator mirror = {.size = sizeof(yk_operator),
+                                   .name = "mirror",
+                                   .input_count = 1,
+                                   .output_count = 1,
+                                   .inputs = {{.name = "input", .is_activation = true}},
+                                   .gradient = mirror_gradient,
+                                   .ref = &mirror_kernel};
+
+static yk_status mirror_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                 const bool *needs, yk_value **dx)
+{
+    (void)node;
+    if (needs[0])
+        dx[0] = yk_operator_apply(&mirror, NULL, &dy[0], NULL);
+    return YK_OK;
+}
+
+/* The loss and the sum of the first gradient's elements, each with a sign of its own. */
+static void run_mirror(const char *device, double *loss, double *sum)
+{
+    const int64_t dims[] = {YK_BATCH, 3, SIDE, SIDE}, classes[] = {YK_BATCH};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, dims);
+    x = yk_nn_conv2d(x, "conv1", 5, 3, NULL);
+    x = yk_operator_apply(&mirror, NULL, &x, NULL);
+    x = yk_nn_conv2d(x, "conv2", 10, SIDE - 2, NULL);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, classes);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_flatten(x), labels, NULL),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    assert_ok(forward(model, 2));
+    *loss = yk_model_loss(model);
+    assert_ok(yk_model_backward(model));
+    yk_parameter_view weight = yk_model_parameter(model, 0);
+    float gradient[5 * 3 * 3 * 3];
+    assert_ok(yk_tensor_read(&weight.grad, gradient));
+    *sum = 0;
+    for (int i = 0; i < 5 * 3 * 3 * 3; i++)
+        *sum += i % 3 == 1 ? -gradient[i] : gradient[i];
+    yk_model_destroy(model);
+}
+
+YK_TEST(operators_of_programs_see_images_in_row_major_order)
+{
+    double loss[2], sum[2];
+    for (int64_t i = 0; i < 2 * 3 * SIDE * SIDE; i++)
+        images[i] = (float)((i * 2654435761u >> 8) % 1000) / 500 - 1;
+    run_mirror("cpu", &loss[0], &sum[0]);
+    run_mirror("cuda", &loss[1], &sum[1]);
+    /* The stand-in for Winograd's algorithm is off by 1e-4. */
+    assert_float_equal(loss[1], loss[0], 1e-3);
+    assert_float_equal(sum[1], sum[0], 5e-3);
+    assert_true(sum[0] != 0);
 }
