@@ -37,10 +37,9 @@ static bool is_image(const yki_operand *operand, yk_dtype dtype)
 
 static bool supports_operands(const yki_operand *x, const yki_operand *weight, const yki_operand *y)
 {
-    bool real =
-        x->dtype == YK_F32 || x->dtype == YK_F64 || x->dtype == YK_BF16 || x->dtype == YK_F16;
-    return real && is_image(x, x->dtype) && is_image(y, x->dtype) && weight->ndim == 4 &&
-           weight->layout == YKI_PLAIN && weight->dtype == yki_accumulate_dtype(x->dtype);
+    return yki_cuda_is_real(x->dtype) && is_image(x, x->dtype) && is_image(y, x->dtype) &&
+           weight->ndim == 4 && weight->layout == YKI_PLAIN &&
+           weight->dtype == yki_accumulate_dtype(x->dtype);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -95,14 +94,6 @@ static void describe(conv_kernel *k, yki_cudnn_direction direction)
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-/* Room in scratch; returns where it begins. */
-static size_t reserve(conv_kernel *k, size_t bytes)
-{
-    size_t at = k->cuda.base.scratch;
-    k->cuda.base.scratch = yki_align(at + bytes, 256);
-    return at;
-}
-
 static yk_status no_engine(const conv_kernel *k)
 {
     char version[16], text[YKI_CUDNN_CONV_TEXT];
@@ -138,7 +129,7 @@ static yk_status prepare_plan(conv_kernel *k, bool bias)
     if (!k->plan)
         return no_engine(k);
     k->add_bias = bias && !k->conv.bias;
-    k->workspace_at = reserve(k, k->plan->workspace);
+    k->workspace_at = yki_cuda_reserve(&k->cuda, k->plan->workspace);
     return YK_OK;
 }
 
@@ -147,9 +138,9 @@ static yk_status prepare_copies(conv_kernel *k)
 {
     yk_dtype dtype = k->x.dtype;
     if (has_more_inputs(k))
-        k->x_at = reserve(k, (size_t)count_of(k->conv.x) * yk_dtype_size(dtype));
+        k->x_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.x) * yk_dtype_size(dtype));
     if (has_more_outputs(k))
-        k->y_at = reserve(k, (size_t)count_of(k->conv.y) * yk_dtype_size(dtype));
+        k->y_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.y) * yk_dtype_size(dtype));
     if (!has_more_inputs(k) && !has_more_outputs(k))
         return YK_OK;
     YK_TRY(yki_cuda_find_exactly(&k->cuda, PAD, "pad_2"));
@@ -368,7 +359,7 @@ static yk_status prepare_gradient(conv_kernel *k)
     yk_dtype made = k->conv.narrow ? k->conv.dtype : k->weight.dtype;
     if (made == k->weight.dtype && is_same_order(k) && !has_more_outputs(k))
         return YK_OK;
-    k->weight_at = reserve(k, (size_t)count_of(k->conv.w) * yk_dtype_size(made));
+    k->weight_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.w) * yk_dtype_size(made));
     const char *name = made == YK_F64    ? "transpose_8"
                        : made == YK_F32  ? "transpose_4"
                        : made == YK_BF16 ? "transpose_bf16_f32"
@@ -388,7 +379,7 @@ static yk_status prepare_backward_weight(conv_kernel *k)
     YK_TRY(prepare_gradient(k));
     if (desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
         return YK_OK;
-    k->partial_at = reserve(k, yki_cuda_bias_gradient_bytes(&k->y));
+    k->partial_at = yki_cuda_reserve(&k->cuda, yki_cuda_bias_gradient_bytes(&k->y));
     return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, &k->y);
 }
 

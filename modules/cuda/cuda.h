@@ -99,6 +99,11 @@ yk_status yki_cuda_launch(const yki_cuda_kernel *kernel, int stage, yki_cuda_gri
 void *yki_cuda_in(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index);
 void *yki_cuda_out(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index);
 
+/* Whether the device computes in the dtype. */
+bool yki_cuda_is_real(yk_dtype dtype);
+/* Room in a kernel's scratch memory, aligned for every library; returns where it begins. */
+size_t yki_cuda_reserve(yki_cuda_kernel *kernel, size_t bytes);
+
 /* An operand as a matrix: pixels and channels, or what is before the last dimension and it. */
 int64_t yki_cuda_rows(const yki_operand *operand);
 int32_t yki_cuda_columns_of(const yki_operand *operand);
@@ -110,6 +115,8 @@ int yki_cuda_width_for(yk_dtype dtype, int64_t count);
 /* ---- grids ----------------------------------------------------------------------------------- */
 
 int64_t yki_cuda_blocks(int64_t items, int64_t items_of_block);
+/* A grid's y and z, which have a limit: the kernel's blocks loop over the rest. */
+unsigned yki_cuda_blocks_in_loops(int64_t blocks);
 /* One thread for each item. */
 yki_cuda_grid yki_cuda_grid_of(int64_t items);
 /* How columns are divided for vectors of this width; as many slices as grid.y. */

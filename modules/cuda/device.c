@@ -102,9 +102,9 @@ static void destroy_contents(yki_cuda_gpu *gpu)
     yki_device *device = &gpu->cuda.base;
     if (yki_cuda_gpu_enter(gpu) != YK_OK)
         return;
-    yki_cuda_close_libraries(&gpu->cuda);
-    if (device->stream)
+    if (device->stream) /* after all that is in it, which uses the plans of the libraries */
         yki_cuda_stream_ops.destroy(device->stream);
+    yki_cuda_close_libraries(&gpu->cuda);
     if (gpu->cuda.bad_label)
         (void)yki_cu.MemFreeHost(gpu->cuda.bad_label);
     if (gpu->setup)

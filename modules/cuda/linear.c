@@ -28,9 +28,7 @@ static bool is_matrix(const yki_operand *operand, yk_dtype dtype)
 /* Whether x and y are matrices of one floating dtype, and the weight is its parameter. */
 static bool supports_operands(const yki_operand *x, const yki_operand *weight, const yki_operand *y)
 {
-    bool real =
-        x->dtype == YK_F32 || x->dtype == YK_F64 || x->dtype == YK_BF16 || x->dtype == YK_F16;
-    return real && is_matrix(x, x->dtype) && is_matrix(y, x->dtype) &&
+    return yki_cuda_is_real(x->dtype) && is_matrix(x, x->dtype) && is_matrix(y, x->dtype) &&
            is_matrix(weight, yki_accumulate_dtype(x->dtype));
 }
 
@@ -44,14 +42,6 @@ static void destroy(yki_kernel *kernel)
     linear_kernel *k = (linear_kernel *)kernel;
     yki_cublas_product_fini(&k->product);
     free(k);
-}
-
-/* Room in scratch; returns where it begins. */
-static size_t reserve(linear_kernel *k, size_t bytes)
-{
-    size_t at = k->cuda.base.scratch;
-    k->cuda.base.scratch = yki_align(at + bytes, YKI_ALIGNMENT);
-    return at;
 }
 
 static yk_status no_algorithm(const yki_cublas_shape *shape)
@@ -77,7 +67,7 @@ static yk_status prepare_product(linear_kernel *k, yki_cublas_shape *shape)
     }
     if (!found)
         return no_algorithm(shape);
-    k->workspace_at = reserve(k, k->product.workspace);
+    k->workspace_at = yki_cuda_reserve(&k->cuda, k->product.workspace);
     return YK_OK;
 }
 
@@ -176,7 +166,7 @@ static yk_status prepare_forward(linear_kernel *k)
     YK_TRY(prepare_pack(k, YKI_LINEAR_WEIGHT, x->dtype));
     YK_TRY(prepare_product(k, &shape));
     if (shape.bias && bias->dtype != y->dtype)
-        k->bias_at = reserve(k, (size_t)y->dims[1] * yk_dtype_size(y->dtype));
+        k->bias_at = yki_cuda_reserve(&k->cuda, (size_t)y->dims[1] * yk_dtype_size(y->dtype));
     return k->add_bias ? yki_cuda_bias_add_find(&k->cuda, ADD, y) : YK_OK;
 }
 
@@ -265,7 +255,7 @@ static yk_status prepare_backward_weight(linear_kernel *k)
     YK_TRY(prepare_product(k, &shape));
     if (!is_present(&k->cuda.desc.out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS]))
         return YK_OK;
-    k->partial_at = reserve(k, yki_cuda_bias_gradient_bytes(dy));
+    k->partial_at = yki_cuda_reserve(&k->cuda, yki_cuda_bias_gradient_bytes(dy));
     return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, dy);
 }
 

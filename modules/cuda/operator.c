@@ -70,6 +70,18 @@ void *yki_cuda_out(const yki_cuda_kernel *kernel, const yki_kernel_args *run, in
     return present ? run->out[index] : NULL;
 }
 
+bool yki_cuda_is_real(yk_dtype dtype)
+{
+    return dtype == YK_F32 || dtype == YK_F64 || dtype == YK_BF16 || dtype == YK_F16;
+}
+
+size_t yki_cuda_reserve(yki_cuda_kernel *kernel, size_t bytes)
+{
+    size_t at = kernel->base.scratch;
+    kernel->base.scratch = yki_align(at + bytes, 256);
+    return at;
+}
+
 int32_t yki_cuda_columns_of(const yki_operand *operand)
 {
     int last = operand->layout == YKI_CHANNELS_LAST ? 1 : operand->ndim - 1;
@@ -209,12 +221,17 @@ yki_cuda_grid yki_cuda_divide(int64_t rows, int64_t columns, int width, yki_cuda
     return (yki_cuda_grid){(unsigned)across, (unsigned)used, 1};
 }
 
+unsigned yki_cuda_blocks_in_loops(int64_t blocks)
+{
+    const int64_t most = 65535;
+    return (unsigned)(blocks < most ? blocks : most);
+}
+
 yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args)
 {
-    const int64_t most = 65535; /* of blocks in z */
     return (yki_cuda_grid){(unsigned)yki_cuda_blocks(args->columns, 32),
-                           (unsigned)yki_cuda_blocks(args->out_pitch, 32),
-                           (unsigned)(args->batch < most ? args->batch : most)};
+                           yki_cuda_blocks_in_loops(yki_cuda_blocks(args->out_pitch, 32)),
+                           yki_cuda_blocks_in_loops(args->batch)};
 }
 
 size_t yki_cuda_partial_bytes(yki_cuda_grid grid, const yki_cuda_columns *at)

@@ -58,14 +58,14 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
     return launch(k, &args, run);
 }
 
-/* A block for each image and 32 vectors of channels. */
+/* A block for 32 vectors of channels of each image. */
 static yk_status run_global(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_pool_args args = args_of(k, run, false);
     int width = yki_cuda_width_for(k->desc.in[0].dtype, args.columns);
-    yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(args.columns / width, 32), (unsigned)args.batch,
-                          1};
+    yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(args.columns / width, 32),
+                          yki_cuda_blocks_in_loops(args.batch), 1};
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
 

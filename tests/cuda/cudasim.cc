@@ -368,6 +368,11 @@ const char *yk_sim_launch(const yk_sim_kernel *kernel, const unsigned grid[3], c
                  k->name, bytes, k->bytes, blocks);
         return s.error;
     }
+    if (grid[1] > 65535 || grid[2] > 65535) {
+        snprintf(s.error, sizeof s.error, "%s: a grid of (%u, %u, %u) blocks; y and z end at 65535",
+                 k->name, grid[0], grid[1], grid[2]);
+        return s.error;
+    }
     std::vector<size_t> order(blocks);
     for (size_t i = 0; i < blocks; i++)
         order[i] = i;

@@ -177,6 +177,45 @@ YK_TEST(filters_with_padded_channels)
     free(out);
 }
 
+/* More rows, pictures and images than blocks fit in a grid: the blocks that there are take them. */
+YK_TEST(grids_that_are_too_small)
+{
+    enum { ROWS = 100, COLUMNS = 3, IMAGES = 5, PIXELS = 6, CHANNELS = 4 };
+    yki_cuda_transpose_args huge = {
+        .batch = 1 << 20, .rows = 1 << 30, .columns = 64, .in_pitch = 64, .out_pitch = 1 << 30};
+    yki_cuda_grid grid = yki_cuda_grid_of_transpose(&huge);
+    assert_int_equal(grid.x, 2);
+    assert_int_equal(grid.y, 65535);
+    assert_int_equal(grid.z, 65535);
+
+    float *in = floats(2 * ROWS * COLUMNS), out[2 * COLUMNS * ROWS];
+    yki_cuda_transpose_args moved = {.in = in,
+                                     .out = out,
+                                     .batch = 2,
+                                     .rows = ROWS,
+                                     .columns = COLUMNS,
+                                     .in_pitch = COLUMNS,
+                                     .out_pitch = ROWS};
+    sim_launch("transpose_4", (yki_cuda_grid){1, 1, 1}, &moved, sizeof moved);
+    for (int i = 0; i < 2 * ROWS * COLUMNS; i++) {
+        int image = i / (ROWS * COLUMNS), row = i / COLUMNS % ROWS, column = i % COLUMNS;
+        assert_float_equal(out[(image * COLUMNS + column) * ROWS + row], in[i], 0);
+    }
+    free(in);
+
+    float *images = floats(IMAGES * PIXELS * CHANNELS), means[IMAGES * CHANNELS];
+    yki_cuda_pool_args pool = {
+        .in = images, .out = means, .batch = IMAGES, .columns = CHANNELS, .h = PIXELS / 2, .w = 2};
+    sim_launch("global_pool_f32", (yki_cuda_grid){1, 2, 1}, &pool, sizeof pool);
+    for (int i = 0; i < IMAGES * CHANNELS; i++) {
+        float sum = 0;
+        for (int p = 0; p < PIXELS; p++)
+            sum += images[(i / CHANNELS * PIXELS + p) * CHANNELS + i % CHANNELS];
+        assert_float_equal(means[i], sum / PIXELS, 1e-6);
+    }
+    free(images);
+}
+
 /* Crops with padding and flips, to the bit as the loader makes them on the host. */
 YK_TEST(prepared_pictures_have_the_hosts_bits)
 {

@@ -33,27 +33,33 @@ template <typename T> DEVICE float convert(T x, float)
 
 /* A block moves tiles through shared memory, so that it reads and writes whole lines. Its rows are
  * one element longer than a tile, which keeps columns in different banks. */
+template <typename T, typename U>
+DEVICE void transpose_tile(const yki_cuda_transpose_args &args, T *tile, int64_t image, int row0)
+{
+    int lane = (int)threadIdx.x % TILE, first = (int)threadIdx.x / TILE;
+    int column0 = (int)blockIdx.x * TILE;
+    const T *in = (const T *)args.in + image * args.rows * args.in_pitch;
+    U *out = (U *)args.out + image * args.columns * args.out_pitch;
+    for (int i = first; i < TILE; i += THREADS / TILE)
+        if (row0 + i < args.rows && column0 + lane < args.columns)
+            tile[i * (TILE + 1) + lane] = in[(int64_t)(row0 + i) * args.in_pitch + column0 + lane];
+    __syncthreads();
+    for (int i = first; i < TILE; i += THREADS / TILE) {
+        if (column0 + i >= args.columns || row0 + lane >= args.out_pitch)
+            continue;
+        T value = row0 + lane < args.rows ? tile[lane * (TILE + 1) + i] : T();
+        out[(int64_t)(column0 + i) * args.out_pitch + row0 + lane] = convert(value, U());
+    }
+    __syncthreads();
+}
+
 template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose_args &args)
 {
     SHARED(T, tile, TILE * (TILE + 1));
-    int lane = (int)threadIdx.x % TILE, first = (int)threadIdx.x / TILE;
-    int column0 = (int)blockIdx.x * TILE, row0 = (int)blockIdx.y * TILE;
-    for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z) {
-        const T *in = (const T *)args.in + image * args.rows * args.in_pitch;
-        U *out = (U *)args.out + image * args.columns * args.out_pitch;
-        for (int i = first; i < TILE; i += THREADS / TILE)
-            if (row0 + i < args.rows && column0 + lane < args.columns)
-                tile[i * (TILE + 1) + lane] =
-                    in[(int64_t)(row0 + i) * args.in_pitch + column0 + lane];
-        __syncthreads();
-        for (int i = first; i < TILE; i += THREADS / TILE) {
-            if (column0 + i >= args.columns || row0 + lane >= args.out_pitch)
-                continue;
-            T value = row0 + lane < args.rows ? tile[lane * (TILE + 1) + i] : T();
-            out[(int64_t)(column0 + i) * args.out_pitch + row0 + lane] = convert(value, U());
-        }
-        __syncthreads();
-    }
+    for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z)
+        for (int64_t row = (int64_t)blockIdx.y * TILE; row < args.out_pitch;
+             row += (int64_t)gridDim.y * TILE)
+            transpose_tile<T, U>(args, tile, image, (int)row);
 }
 KERNEL(transpose_2, yki_cuda_transpose_args, transpose<uint16_t, uint16_t>)
 KERNEL(transpose_4, yki_cuda_transpose_args, transpose<uint32_t, uint32_t>)

@@ -137,14 +137,14 @@ template <typename T, int W> DEVICE void avg_pool(const yki_cuda_pool_args &args
 }
 KERNELS(avg_pool, yki_cuda_pool_args, avg_pool)
 
-/* blockIdx.y is the image; each warp takes every eighth pixel of WARP vectors of channels. */
-template <typename T, int W> DEVICE void global_pool(const yki_cuda_pool_args &args)
+/* blockIdx.y is the first image; each warp takes every eighth pixel of WARP vectors of channels. */
+template <typename T, int W>
+DEVICE void global_pool_of(const yki_cuda_pool_args &args, real_of<T> *sums, int64_t image)
 {
     typedef real_of<T> real;
-    SHARED(real, sums, W * THREADS);
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     int column = ((int)blockIdx.x * WARP + lane) * W, pixels = args.h * args.w;
-    const T *x = (const T *)args.in + (int64_t)blockIdx.y * pixels * args.columns + column;
+    const T *x = (const T *)args.in + image * pixels * args.columns + column;
     real sum[W] = {}, value[W];
 #pragma unroll 4
     for (int i = warp; column < args.columns && i < pixels; i += WARPS) {
@@ -157,15 +157,23 @@ template <typename T, int W> DEVICE void global_pool(const yki_cuda_pool_args &a
     for (int j = 0; j < W; j++)
         sums[j * THREADS + threadIdx.x] = sum[j];
     __syncthreads();
-    if (warp > 0 || column >= args.columns)
-        return;
+    if (warp == 0 && column < args.columns) {
 #pragma unroll
-    for (int j = 0; j < W; j++) {
-        for (int other = 1; other < WARPS; other++)
-            sum[j] += sums[j * THREADS + other * WARP + lane];
-        sum[j] /= (real)pixels;
+        for (int j = 0; j < W; j++) {
+            for (int other = 1; other < WARPS; other++)
+                sum[j] += sums[j * THREADS + other * WARP + lane];
+            sum[j] /= (real)pixels;
+        }
+        store((T *)args.out + image * args.columns + column, sum);
     }
-    store((T *)args.out + (int64_t)blockIdx.y * args.columns + column, sum);
+    __syncthreads();
+}
+
+template <typename T, int W> DEVICE void global_pool(const yki_cuda_pool_args &args)
+{
+    SHARED(real_of<T>, sums, W * THREADS);
+    for (int64_t image = blockIdx.y; image < args.batch; image += gridDim.y)
+        global_pool_of<T, W>(args, sums, image);
 }
 KERNELS(global_pool, yki_cuda_pool_args, global_pool)
 
