@@ -209,12 +209,15 @@ static void to_pixels(source *from, yk_tensor *image)
     memcpy(image->dims, from->shown.dims, 3 * sizeof *image->dims);
 }
 
-/* The fields of image number i, after i - 1; NULL with YK_OK for one that is left out. */
+/* The fields of image number i, after i - 1; NULL with YK_OK for one that is left out. A loader
+ * replaces it by the next image, which has its own turn. */
 static yk_status next_fields(source *from, int64_t i, const yk_tensor **fields)
 {
     if (from->loader) {
+        int64_t skipped = yk_loader_skipped(from->loader);
         const yk_batch *batch = yk_loader_next(from->loader);
-        *fields = batch ? batch->tensors : NULL;
+        bool replaced = yk_loader_skipped(from->loader) > skipped;
+        *fields = batch && !replaced ? batch->tensors : NULL;
         return yk_loader_status(from->loader);
     }
     yk_status status = yk_reader_read(from->reader, i, fields);

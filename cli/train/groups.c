@@ -76,6 +76,103 @@ bool cli_lr_groups_are_alike(const char *a, const char *b)
     return true;
 }
 
+/* ---- which pattern a parameter belongs to ---------------------------------------------------- */
+
+/* Finds the first rule whose pattern matches the parameter; false if there is none. */
+static bool find_rule(const cli_training *t, const yk_parameter_view *parameter, rule *r)
+{
+    const char *at = t->options.lr_groups ? t->options.lr_groups : "";
+    while (next_rule(&at, r))
+        if (yk_filter_name(parameter, r->pattern))
+            return true;
+    return false;
+}
+
+/* How much of a pattern some parameter's name starts with, up to a dot and before any wildcard. */
+static size_t shared_prefix(const cli_training *t, const char *pattern)
+{
+    for (size_t length = strcspn(pattern, "*?[\\"); length > 0; length--)
+        for (size_t i = 0; pattern[length - 1] == '.' && i < yk_model_parameter_count(t->model);
+             i++)
+            if (strncmp(yk_model_parameter(t->model, i).name, pattern, length) == 0)
+                return length;
+    return 0;
+}
+
+/* Writes the names and the parts of the network that are nearest to a pattern: "fc1.*, fc2.*". */
+static void list_near(const cli_training *t, const char *pattern, char *text, size_t size)
+{
+    size_t prefix = shared_prefix(t, pattern), used = 0;
+    const char *last = NULL;
+    size_t last_length = 0;
+    for (size_t i = 0; i < yk_model_parameter_count(t->model) && used < size; i++) {
+        const char *name = yk_model_parameter(t->model, i).name;
+        size_t length = prefix + strcspn(name + (strlen(name) < prefix ? 0 : prefix), ".");
+        if (strncmp(name, pattern, prefix) != 0 ||
+            (last && length == last_length && strncmp(name, last, length) == 0))
+            continue;
+        last = name;
+        last_length = length;
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s%s", used ? ", " : "",
+                                 (int)length, name, name[length] ? ".*" : "");
+    }
+    if (used >= size)
+        memcpy(text + size - sizeof "...", "...", sizeof "...");
+}
+
+/* What belongs to one rule of --lr-group. */
+typedef struct matches {
+    size_t all, own; /* own: those that no rule before it matches */
+} matches;
+
+static matches count_matches(const cli_training *t, const rule *wanted)
+{
+    matches found = {0, 0};
+    for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
+        rule first;
+        yk_parameter_view view = yk_model_parameter(t->model, i);
+        if (!yk_filter_name(&view, wanted->pattern))
+            continue;
+        found.all++;
+        found.own += yk_optimizer_group_of(t->optimizer, i) == 0 && find_rule(t, &view, &first) &&
+                     strcmp(first.pattern, wanted->pattern) == 0;
+    }
+    return found;
+}
+
+static bool leaves_some(const cli_training *t)
+{
+    rule r;
+    for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
+        yk_parameter_view view = yk_model_parameter(t->model, i);
+        if (yk_optimizer_group_of(t->optimizer, i) == 0 && !find_rule(t, &view, &r))
+            return true;
+    }
+    return false;
+}
+
+bool cli_training_check_groups(const cli_training *t)
+{
+    rule r;
+    const char *at = t->options.lr_groups ? t->options.lr_groups : "";
+    while (next_rule(&at, &r)) {
+        char near[256] = "";
+        matches found = count_matches(t, &r);
+        if (found.all == 0) {
+            list_near(t, r.pattern, near, sizeof near);
+            return cli_complain("--lr-group %s: no parameter has such a name; near it are %s",
+                                r.pattern, near);
+        }
+        if (found.own == 0)
+            return cli_complain("--lr-group %s: the patterns before it, or Muon, have all that it "
+                                "matches",
+                                r.pattern);
+    }
+    return !t->options.lr_groups || !*t->options.lr_groups || leaves_some(t) ||
+           cli_complain("--lr-group %s: the patterns leave no parameter to --lr, which needs one",
+                        t->options.lr_groups);
+}
+
 /* ---- the groups ------------------------------------------------------------------------------ */
 
 /* What a group holds of the parameters that no group before it has taken. */
@@ -179,16 +276,6 @@ yk_status cli_training_set_groups(cli_training *t, double factor)
             return status;
     }
     return t->options.decay_norms ? YK_OK : exempt_rest(t, group);
-}
-
-/* Finds the first rule whose pattern matches the parameter; false if there is none. */
-static bool find_rule(const cli_training *t, const yk_parameter_view *parameter, rule *r)
-{
-    const char *at = t->options.lr_groups ? t->options.lr_groups : "";
-    while (next_rule(&at, r))
-        if (yk_filter_name(parameter, r->pattern))
-            return true;
-    return false;
 }
 
 yk_status cli_training_end_groups(cli_training *t)

@@ -113,7 +113,8 @@ bool cli_training_create_optimizer(cli_training *t)
 {
     double factor = lr_factor(&t->options, t->ranks);
     t->lr = cli_train_first_lr(&t->options) * factor;
-    return cli_ok(create_optimizer(t)) && cli_ok(cli_training_set_groups(t, factor));
+    return cli_ok(create_optimizer(t)) && cli_training_check_groups(t) &&
+           cli_ok(cli_training_set_groups(t, factor));
 }
 
 /* Sets a hyperparameter in all groups except Muon's. */

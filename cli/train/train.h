@@ -217,6 +217,8 @@ yk_muon_options cli_train_muon(const cli_training *t);
 bool cli_lr_groups_are_valid(const char *text);
 /* Whether two such texts have the same patterns. */
 bool cli_lr_groups_are_alike(const char *a, const char *b);
+/* Whether each pattern of --lr-group has parameters, and some are left; if not, says which. */
+bool cli_training_check_groups(const cli_training *t);
 /* Makes the parameter groups of --lr-group and --no-decay-norms where they are not there yet, and
  * sets their rates, times factor, and weight decay. */
 yk_status cli_training_set_groups(cli_training *t, double factor);

@@ -99,7 +99,14 @@ YK_TEST(groups_are_checked)
     assert_contains(job.output, "--lr-group: expected PATTERN=RATE[:EPOCHS],...");
     assert_int_equal(train("a", "--lr-group 'fc1.*=fast'"), 2);
     assert_int_equal(train("a", "--max-steps 1 --lr-group 'head.*=0.1'"), 1);
-    assert_contains(job.output, "a parameter group needs some of the first group's parameters");
+    assert_contains(unwrapped(), "--lr-group head.*: no parameter has such a name; near it are "
+                                 "fc1.*, fc2.*");
+    assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.weights=0.1'"), 1);
+    assert_contains(unwrapped(), "near it are fc2.weight, fc2.bias");
+    assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.*=0.1,fc2.bias=0.2'"), 1);
+    assert_contains(unwrapped(), "--lr-group fc2.bias: the patterns before it");
+    assert_int_equal(train("a", "--max-steps 1 --lr-group '*=0.1'"), 1);
+    assert_contains(unwrapped(), "--lr-group *=0.1: the patterns leave no parameter to --lr");
 }
 
 /* The hyperparameters of the optimizer's groups in a run's checkpoint, as `yoke checkpoint show`

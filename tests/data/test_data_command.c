@@ -156,3 +156,20 @@ YK_TEST(damaged_images_are_left_out_on_request)
         assert_contains(output, "2.jpg: damaged JPEG");
     }
 }
+
+/* The image that a loader puts in its place is not shown twice. */
+YK_TEST(previews_show_each_image_once)
+{
+    char output[4096];
+    const char *folder = fresh_folder(), *source = getenv("YOKE_SOURCE");
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s && S=%s/tests/fuzz/corpus && mkdir -p d/a && cp $S/png/rgb d/a/1.png && "
+        "cp $S/jpeg/torn d/a/2.jpg && cp $S/jpeg/rgb_420 d/a/3.jpg && "
+        "P='%s data preview folder:d --skip-damaged --augment none --image-size 16 -o' && "
+        "$P with.png && rm d/a/2.jpg && $P without.png && cmp with.png without.png",
+        folder, source ? source : ".", program());
+    if (strstr(output, "libyoke-image") || strstr(output, "this build cannot write pictures"))
+        skip_because("pictures cannot be decoded or written");
+    assert_int_equal(code, 0);
+}
