@@ -165,10 +165,11 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
         CLI_GROUP("Options for preview and pack"),
         CLI_TEXT('o', "output", "FILE", "file to write [preview.png, train.pack or val.pack]",
                  &o->output, &o->output_given),
-        CLI_INT(0, "image-size", "N",
-                "of preview with --augment: size that the images get;\nof pack: resize the shorter "
-                "side of each image to N pixels",
-                &o->image_size, &o->size_given, 1, 8192),
+        CLI_INT(
+            0, "image-size", "N",
+            "preview: size of the images, with --augment;\npack: resize the shorter side of each "
+            "image to N pixels",
+            &o->image_size, &o->size_given, 1, 8192),
         CLI_GROUP("Options for pack"),
         CLI_CHOICE(
             0, "format", "pixels|jpeg|files",

@@ -16,9 +16,8 @@ static const char summary[] =
     "Prints the most probable classes of each IMAGE, a JPEG, PNG or WebP file. CHECKPOINT is a\n"
     ".pth file written by yoke or PyTorch, a safetensors file, or the output folder of a training\n"
     "run, whose newest checkpoint is then used. Files written by yoke record their network, the\n"
-    "names of the classes and what was done to pictures in evaluation, which is done here as "
-    "well.\n"
-    "Pictures that cannot be read are named and left out; the exit status is then 1.";
+    "names of the classes, and how pictures are transformed in evaluation, as they are here.\n"
+    "Pictures that cannot be read are reported and skipped; the exit status is then 1.";
 
 static const char examples[] = "  yoke predict runs/a cat.jpg dog.png\n"
                                "  yoke predict --top 5 --json resnet50.pth *.jpg | jq .";

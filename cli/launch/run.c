@@ -116,7 +116,7 @@ static const cli_option options[] = {
              "print the output of these local ranks only,\n"
              "such as 0,2",
              &given.shown, NULL),
-    CLI_GROUP("Of torchrun, without effect"),
+    CLI_GROUP("Options of torchrun that have no effect"),
     CLI_SWITCH(0, "no-python", "PROGRAM is always executed directly", &given.no_python),
     CLI_REAL(0, "monitor-interval", "SECONDS", "the end of a rank is seen at once",
              &given.monitor_s, &given.given_monitor, 0, 86400),
@@ -127,7 +127,7 @@ static const cli_option options[] = {
     CLI_CHOICE(0, "numa-binding", "node|socket|exclusive|core-complex",
                "each rank has its own range of cores: see --no-pin", &given.numa_binding,
                &given.given_numa),
-    CLI_GROUP("Of torchrun, refused"),
+    CLI_GROUP("Options of torchrun that are refused"),
     CLI_SWITCH('m', "module", "start python3 -m MODULE instead", &given.module),
     CLI_SWITCH(0, "run-path", "start python3 SCRIPT instead", &given.run_path),
     CLI_TEXT(0, "logs-specs", "NAME", "there are no plug-ins: --log-dir, --redirects",

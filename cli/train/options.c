@@ -77,8 +77,8 @@ static const cli_option table[] = {
              "[usual for the data]",
              &parsed.augment.preset, NULL),
     CLI_TEXT(0, "eval-transforms", "LIST",
-             "what is done to images for evaluation\n[resize, centre crop and normalise, as goes "
-             "with --augment]",
+             "what is done to images for evaluation\n[resize, centre crop and normalise, to match "
+             "--augment]",
              &parsed.augment.evaluation, NULL),
     CLI_REAL(0, "color-jitter", "X",
              "vary brightness, contrast and saturation by up to X;\n0: off [0]",
