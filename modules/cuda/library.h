@@ -2,9 +2,7 @@
  * NVIDIA's libraries, opened when something first needs them: the module must load without them,
  * and they take hundreds of megabytes. What is used of each is declared next to its table of
  * functions (cudnn_calls.h, cublas_calls.h), so that building needs none of their headers.
- *
- * A library is searched for in the folders of YOKE_CUDA_LIBS, which are separated by colons, and
- * then where the loader looks. It is never closed.
+ * They are never closed. common/nvidia.h says where they are searched for.
  */
 #ifndef YKI_CUDA_LIBRARY_H
 #define YKI_CUDA_LIBRARY_H

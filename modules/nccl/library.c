@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/nvidia.h"
+
 static const char FILE_NAME[] = "libnccl.so.2";
 
 /* Of the process. */
@@ -48,40 +50,23 @@ static void check_version(void)
              version % 100);
 }
 
-/* In each folder of YOKE_CUDA_LIBS, as the cuda device finds its libraries. */
-static void *open_in_folders(void)
-{
-    const char *folder = getenv("YOKE_CUDA_LIBS");
-    void *object = NULL;
-    while (!object && folder && *folder) {
-        char path[4096];
-        size_t length = strcspn(folder, ":");
-        int written = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, FILE_NAME);
-        if (written < (int)sizeof path)
-            object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        folder += length + (folder[length] == ':');
-    }
-    return object;
-}
-
 /* Tests name a library of their own. */
-static void *open_file(void)
+static void *open_file(char *reason, size_t size)
 {
     const char *other = getenv("YOKE_TEST_NCCL");
-    if (other)
-        return dlopen(other, RTLD_NOW | RTLD_LOCAL);
-    void *object = open_in_folders();
-    return object ? object : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+    const char *const files[] = {other ? other : FILE_NAME, NULL};
+    return nvidia_open(files, reason, size);
 }
 
 static void open_once(void)
 {
-    void *object = open_file();
+    char reason[200];
+    void *object = open_file(reason, sizeof reason);
     if (!object) {
         snprintf(complaint, sizeof complaint,
-                 "NCCL cannot be opened (%.200s): install NVIDIA's package libnccl2, or put its "
+                 "NCCL cannot be opened (%s): install NVIDIA's package libnccl2, or put its "
                  "folder into YOKE_CUDA_LIBS",
-                 dlerror());
+                 reason);
         return;
     }
     find_functions(object);

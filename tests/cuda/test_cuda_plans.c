@@ -98,14 +98,15 @@ YK_TEST(a_malformed_variable_is_an_error)
     device->base.type->destroy(&device->base);
 }
 
+/* By the name of its newest version. */
 YK_TEST(a_missing_library_is_named)
 {
     yki_cuda_library nowhere = {.what = "cuNothing",
-                                .files = {"libcunothing.so.1"},
+                                .files = {"libcunothing.so.2", "libcunothing.so.1"},
                                 .package = "nothing",
                                 .symbols = (const char *const[]){NULL}};
     assert_status(YK_ERROR_UNSUPPORTED, yki_cuda_library_open(&nowhere, NULL));
-    assert_contains(yk_last_error(), "device cuda: cuNothing cannot be opened (libcunothing.so.1: "
+    assert_contains(yk_last_error(), "device cuda: cuNothing cannot be opened (libcunothing.so.2: "
                                      "cannot open shared object file");
     assert_contains(yk_last_error(), "install nothing, or put its folder into YOKE_CUDA_LIBS");
 }

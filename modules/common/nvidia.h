@@ -1,0 +1,14 @@
+/* The search for NVIDIA's libraries, which yoke opens only when something needs them. */
+#ifndef COMMON_NVIDIA_H
+#define COMMON_NVIDIA_H
+
+#include <stddef.h>
+
+/*
+ * Opens the first of these files (newest first; ends with NULL) that is in a folder of
+ * YOKE_CUDA_LIBS, separated by colons, or where the loader looks. Returns NULL if there is none;
+ * `reason` is then why the newest cannot be opened.
+ */
+void *nvidia_open(const char *const *files, char *reason, size_t size);
+
+#endif
