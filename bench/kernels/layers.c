@@ -24,7 +24,17 @@
 
 enum { REPEATS = 11, RUNS = 3, LINE = 96 };
 
-typedef enum kind { CONV, DEPTHWISE, LINEAR, MAX_POOL, GLOBAL_POOL, NORM, RESIDUAL, RELU } kind;
+typedef enum kind {
+    CONV,
+    DEPTHWISE,
+    LINEAR,
+    MAX_POOL,
+    GLOBAL_POOL,
+    NORM,
+    RESIDUAL,
+    RELU,
+    GELU
+} kind;
 
 typedef struct layer {
     kind kind;
@@ -47,9 +57,11 @@ static const layer layers[] = {
     {DEPTHWISE, 96, 96, 48, 3, 2, 4},  {DEPTHWISE, 144, 144, 24, 3, 1, 4},
     {LINEAR, 25088, 4096, 1, 1, 1, 2}, {LINEAR, 4096, 4096, 1, 1, 1, 2},
     {LINEAR, 512, 1000, 1, 1, 1, 1},   {MAX_POOL, 64, 64, 112, 3, 2, 8},
-    {MAX_POOL, 64, 64, 32, 2, 2, 1},   {GLOBAL_POOL, 2048, 2048, 7, 7, 1, 1},
+    {MAX_POOL, 64, 64, 31, 2, 2, 1},   {MAX_POOL, 256, 256, 15, 2, 2, 1},
+    {MAX_POOL, 256, 256, 7, 2, 2, 1},  {GLOBAL_POOL, 2048, 2048, 7, 7, 1, 1},
     {NORM, 64, 64, 32, 1, 1, 1},       {NORM, 256, 256, 56, 1, 1, 8},
     {RESIDUAL, 64, 64, 32, 1, 1, 1},   {RELU, 64, 64, 32, 1, 1, 1},
+    {GELU, 64, 64, 32, 1, 1, 1},
 };
 
 typedef enum direction { FORWARD, DATA, WEIGHT } direction;
@@ -180,6 +192,16 @@ static void describe_norm(yki_kernel_desc *d, bool residual, direction way, yki_
     }
 }
 
+static void describe_activation(yki_kernel_desc *d, bool gelu, direction way, yki_operand x)
+{
+    static const yki_op *const ops[][2] = {{&yki_op_relu, &yki_op_relu_backward},
+                                           {&yki_op_gelu, &yki_op_gelu_backward}};
+    d->op = ops[gelu][way];
+    SET_IN(d, x, x);
+    d->in_count = way == FORWARD ? 1 : 2;
+    SET_OUT(d, x);
+}
+
 /* False if the layer has no such kernel. */
 static bool describe(prepared *p, const yki_device *device, const layer *l, direction way,
                      int64_t batch, yk_dtype dtype)
@@ -211,11 +233,8 @@ static bool describe(prepared *p, const yki_device *device, const layer *l, dire
         describe_pool(&p->desc, l->kind == GLOBAL_POOL, way, x, y);
     else if (l->kind == NORM || l->kind == RESIDUAL)
         describe_norm(&p->desc, l->kind == RESIDUAL, way, x);
-    else {
-        p->desc.op = way == FORWARD ? &yki_op_relu : &yki_op_relu_backward;
-        SET_IN(&p->desc, x, way == FORWARD ? none : x);
-        SET_OUT(&p->desc, x);
-    }
+    else
+        describe_activation(&p->desc, l->kind == GELU, way, x);
     return true;
 }
 
@@ -317,7 +336,8 @@ static void name_layer(char line[LINE], const layer *l, direction way, int64_t b
                                         "global avg pool",
                                         "batch norm and relu",
                                         "batch norm, addition and relu",
-                                        "relu"};
+                                        "relu",
+                                        "gelu"};
     char shape[LINE] = "";
     if (l->kind <= MAX_POOL && l->kind != LINEAR)
         snprintf(shape, sizeof shape, " %dx%d%s", (int)l->kernel, (int)l->kernel,

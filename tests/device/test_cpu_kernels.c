@@ -79,8 +79,9 @@ typedef struct window_case {
 } window_case;
 
 /* ResNet's, overlapping, one with gaps, one whole map. */
-static const window_case windows[] = {{7, 3, 2, 1}, {6, 2, 2, 0}, {5, 3, 1, 1},
-                                      {8, 2, 3, 1}, {4, 4, 4, 0}, {3, 2, 2, 1}};
+static const window_case windows[] = {{7, 3, 2, 1}, {6, 2, 2, 0},  {5, 3, 1, 1},
+                                      {8, 2, 3, 1}, {4, 4, 4, 0},  {3, 2, 2, 1},
+                                      {9, 2, 2, 1}, {11, 3, 3, 0}, {8, 3, 3, 1}};
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static void pooled_dims(const window_case *w, const int64_t *x, int64_t *y)

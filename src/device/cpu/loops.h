@@ -27,6 +27,10 @@ typedef struct yki_runs {
     int64_t runs_an_image;
 } yki_runs;
 
+typedef struct yki_window_range {
+    int64_t begin, end;
+} yki_window_range;
+
 typedef struct yki_run_range {
     int64_t begin, end; /* runs, counted over all images */
 } yki_run_range;
@@ -87,6 +91,14 @@ typedef struct yki_depthwise {
     int64_t image, dy_image;        /* elements from one image to the next */
 } yki_depthwise;
 
+/* One channel block of max pooling, as wide as a vector (pack / 2 channels). */
+typedef struct yki_max_pool {
+    yk_dtype dtype;                           /* f32, bf16 or f16 */
+    int64_t rows, columns, y_rows, y_columns; /* of an image */
+    int64_t kernel, stride, padding;
+    yki_window_range inside_rows, inside_columns; /* of y: windows that lie inside x */
+} yki_max_pool;
+
 /* First those of one operand. */
 typedef enum yki_map_op {
     YKI_MAP_RELU,               /* max(a, 0) */
@@ -127,6 +139,10 @@ typedef struct yki_cpu_loops {
     /* Adds the weight gradient, (taps, b), over so many images, for blocks of pack / 2 channels. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums);
+    /* Index, which may be NULL: the offset of each maximum in its window. */
+    void (*max_pool)(const yki_max_pool *shape, const void *x, void *y, int32_t *index);
+    void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const int32_t *index,
+                              void *dx);
     /* Multiplies and adds on registers alone; returns how many such operations these were. */
     double (*multiply_add)(int64_t rounds);
 } yki_cpu_loops;

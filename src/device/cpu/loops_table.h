@@ -6,6 +6,7 @@
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
+#include "device/cpu/loops_pool.h"
 
 const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .moments = moments,
@@ -14,4 +15,6 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient = gradient,
                                  .map = map,
                                  .depthwise_gradient = depthwise_gradient,
+                                 .max_pool = max_pool,
+                                 .max_pool_backward = max_pool_backward,
                                  .multiply_add = multiply_add};

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
 #include "device/cpu/scalar.h"
 
 enum { MAX_BLOCK = 16 };
@@ -20,6 +21,8 @@ typedef struct pool {
     yk_dtype dtype;
     bool keep_index;
     int team;
+    const yki_cpu_loops *loops; /* for max_pool2d on blocks as wide as a vector, else NULL ... */
+    yki_max_pool shape;         /* ... and what they take */
 } pool;
 
 /* ---- preparation ----------------------------------------------------------------------------- */
@@ -77,6 +80,48 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
                                   yki_kernel **kernel)
 {
     return prepare_pool(device, desc, &desc->out[0], &desc->in[0], kernel);
+}
+
+/* The windows along one axis that lie inside the map. */
+static yki_window_range windows_inside(const pool *k, int64_t windows, int64_t pixels)
+{
+    int64_t begin = (k->padding + k->stride - 1) / k->stride;
+    int64_t room = pixels - k->kernel + k->padding;
+    int64_t end = room < 0 ? 0 : room / k->stride + 1;
+    end = end < windows ? end : windows;
+    return (yki_window_range){begin < end ? begin : end, end};
+}
+
+static void shape_loops(pool *k, const yki_cpu_loops *loops)
+{
+    if (k->x.b != loops->pack / 2)
+        return;
+    k->loops = loops;
+    k->shape = (yki_max_pool){.dtype = k->dtype,
+                              .rows = k->x.rows,
+                              .columns = k->x.columns,
+                              .y_rows = k->y.rows,
+                              .y_columns = k->y.columns,
+                              .kernel = k->kernel,
+                              .stride = k->stride,
+                              .padding = k->padding,
+                              .inside_rows = windows_inside(k, k->y.rows, k->x.rows),
+                              .inside_columns = windows_inside(k, k->y.columns, k->x.columns)};
+}
+
+static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    YK_TRY(pool_prepare(device, desc, kernel));
+    shape_loops((pool *)*kernel, yki_cpu_loops_of(device));
+    return YK_OK;
+}
+
+static yk_status prepare_max_backward(yki_device *device, const yki_kernel_desc *desc,
+                                      yki_kernel **kernel)
+{
+    YK_TRY(prepare_backward(device, desc, kernel));
+    shape_loops((pool *)*kernel, yki_cpu_loops_of(device));
+    return YK_OK;
 }
 
 /* ---- one pixel's lanes ----------------------------------------------------------------------- */
@@ -174,8 +219,21 @@ static void max_pixel(const pool *k, const void *x, float *restrict best, int32_
         }
 }
 
+static void max_by_loops(const pool *k, const yki_kernel_args *run, int64_t block)
+{
+    int64_t x = block * k->x.pixels * k->x.b, y = block * k->y.pixels * k->x.b;
+    size_t size = yk_dtype_size(k->dtype);
+    int32_t *index = k->keep_index ? (int32_t *)run->out[YKI_MAX_POOL2D_INDEX] + y : NULL;
+    k->loops->max_pool(&k->shape, (const char *)run->in[YKI_MAX_POOL2D_X] + (size_t)x * size,
+                       (char *)run->out[YKI_MAX_POOL2D_Y] + (size_t)y * size, index);
+}
+
 static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
+    if (k->loops) {
+        max_by_loops(k, run, block);
+        return;
+    }
     int64_t b = k->x.b, base = block * k->x.pixels * b;
     for (int64_t p = 0; p < k->y.rows; p++)
         for (int64_t q = 0; q < k->y.columns; q++) {
@@ -361,7 +419,16 @@ static void adaptive_backward_block(const pool *k, const yki_kernel_args *run, i
 
 static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
-    backward_block(k, run, block, run->in[YKI_MAX_POOL2D_BACKWARD_INDEX], 1);
+    const int32_t *index = run->in[YKI_MAX_POOL2D_BACKWARD_INDEX];
+    if (!k->loops) {
+        backward_block(k, run, block, index, 1);
+        return;
+    }
+    int64_t x = block * k->x.pixels * k->x.b, y = block * k->y.pixels * k->x.b;
+    size_t size = yk_dtype_size(k->dtype);
+    k->loops->max_pool_backward(
+        &k->shape, (const char *)run->in[YKI_MAX_POOL2D_BACKWARD_DY] + (size_t)y * size, index + y,
+        (char *)run->out[YKI_MAX_POOL2D_BACKWARD_DX] + (size_t)x * size);
 }
 
 static void avg_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
@@ -387,8 +454,8 @@ static yk_status each_block(const yki_kernel *kernel, const yki_kernel_args *run
     }                                                                                              \
     const yki_kernel_impl yki_cpu_##name = {                                                       \
         .op = &yki_op_##name, .supports = check, .prepare = make, .run = name}
-IMPL(max_pool2d, supports_max, pool_prepare, max_block);
-IMPL(max_pool2d_backward, supports_max_backward, prepare_backward, max_backward_block);
+IMPL(max_pool2d, supports_max, prepare_max, max_block);
+IMPL(max_pool2d_backward, supports_max_backward, prepare_max_backward, max_backward_block);
 IMPL(avg_pool2d, pool_supports, pool_prepare, avg_block);
 IMPL(avg_pool2d_backward, pool_supports, prepare_backward, avg_backward_block);
 IMPL(global_avg_pool2d, pool_supports, pool_prepare, global_block);

@@ -1,0 +1,195 @@
+/*
+ * Max pooling of one channel block that is as wide as a vector: included by loops_table.h alone.
+ *
+ * Windows that lie inside the map are taken with their size as a constant, if it is 2 or 3. The
+ * results are elements of the input, so that no dtype rounds them; only sums of gradients are
+ * rounded.
+ */
+
+/* One pixel whose values the dtype represents exactly. */
+YKI_FORCE_INLINE void store_exact(void *memory, int64_t pixel, yki_lanes x, yk_dtype dtype)
+{
+    if (dtype != YK_BF16)
+        yki_store_lanes(memory, pixel * YKI_WIDTH, x, dtype);
+    else
+        *(yki_halves_at *)((uint16_t *)memory + pixel * YKI_WIDTH) =
+            __builtin_convertvector((yki_bits)x >> 16, yki_halves);
+}
+
+/* Taps from .. to - 1 of a window along one axis; the first tap of all is at pixel `corner`. */
+typedef struct pool_taps {
+    int64_t corner, from, to;
+} pool_taps;
+
+YKI_FORCE_INLINE pool_taps pool_taps_of(const yki_max_pool *p, int64_t window, int64_t pixels)
+{
+    pool_taps taps = {.corner = window * p->stride - p->padding};
+    taps_inside(taps.corner, p->kernel, pixels, &taps.from, &taps.to);
+    return taps;
+}
+
+/* ---- forward: the first of equal maxima wins; NaN is larger than any ------------------------- */
+
+YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+                                 int64_t at, pool_taps h, pool_taps w, int64_t kernel,
+                                 yk_dtype dtype)
+{
+    int64_t corner = h.corner * p->columns + w.corner;
+    yki_lanes best = load_pixel(x, corner + h.from * p->columns + w.from, dtype);
+    yki_bits winner = (uint32_t)(h.from * kernel + w.from) + (yki_bits){0};
+    for (int64_t r = h.from; r < h.to; r++)
+        for (int64_t s = w.from; s < w.to; s++) {
+            yki_lanes tap = load_pixel(x, corner + r * p->columns + s, dtype);
+            yki_bits larger = (yki_bits)(tap > best) | (yki_bits)(tap != tap);
+            yki_bits offset = (uint32_t)(r * kernel + s) + (yki_bits){0};
+            winner = (offset & larger) | (winner & ~larger);
+            best = yki_select(larger, tap, best);
+        }
+    store_exact(y, at, best, dtype);
+    if (index)
+        *(yki_bits_at *)(index + at * YKI_WIDTH) = winner;
+}
+
+/* The windows [begin, end) of a row, all inside the map, with a constant kernel. */
+YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+                                 int64_t row, int64_t kernel, yk_dtype dtype)
+{
+    pool_taps h = {row * p->stride - p->padding, 0, kernel};
+    for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
+        pool_taps w = {q * p->stride - p->padding, 0, kernel};
+        max_window(p, x, y, index, row * p->y_columns + q, h, w, kernel, dtype);
+    }
+}
+
+YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+                                  int64_t row, int64_t begin, int64_t end, yk_dtype dtype)
+{
+    pool_taps h = pool_taps_of(p, row, p->rows);
+    for (int64_t q = begin; q < end; q++)
+        max_window(p, x, y, index, row * p->y_columns + q, h, pool_taps_of(p, q, p->columns),
+                   p->kernel, dtype);
+}
+
+YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+                                  yk_dtype dtype)
+{
+    for (int64_t row = 0; row < p->y_rows; row++) {
+        bool inside = row >= p->inside_rows.begin && row < p->inside_rows.end;
+        if (!inside || (p->kernel != 2 && p->kernel != 3)) {
+            max_outside(p, x, y, index, row, 0, p->y_columns, dtype);
+            continue;
+        }
+        max_outside(p, x, y, index, row, 0, p->inside_columns.begin, dtype);
+        if (p->kernel == 2)
+            max_inside(p, x, y, index, row, 2, dtype);
+        else
+            max_inside(p, x, y, index, row, 3, dtype);
+        max_outside(p, x, y, index, row, p->inside_columns.end, p->y_columns, dtype);
+    }
+}
+
+static void max_pool(const yki_max_pool *p, const void *x, void *y, int32_t *index)
+{
+    FOR_EACH_DTYPE(max_pool_as, p->dtype, p, x, y, index);
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* The gradient of a window where the tap with this offset is the maximum, else 0. */
+YKI_FORCE_INLINE yki_lanes won(yki_lanes gradient, yki_bits winner, int64_t offset)
+{
+    yki_lanes zero = {0};
+    return yki_select((yki_bits)(winner == (uint32_t)offset), gradient, zero);
+}
+
+/* The windows that have a pixel along one axis. */
+typedef struct pool_windows {
+    int64_t first, end;
+} pool_windows;
+
+/* Those of the next pixel, `place` pixels after the first tap of window 0, from the last one's. */
+YKI_FORCE_INLINE pool_windows next_windows(const yki_max_pool *p, pool_windows w, int64_t place,
+                                           int64_t windows)
+{
+    while (w.first < windows && w.first * p->stride + p->kernel <= place)
+        w.first++;
+    while (w.end < windows && w.end * p->stride <= place)
+        w.end++;
+    return w;
+}
+
+/* Pixels [begin, end) of a row: each sums over its windows in their order. */
+YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const int32_t *index,
+                                 void *dx, int64_t row, int64_t begin, int64_t end, yk_dtype dtype)
+{
+    int64_t down = row + p->padding;
+    pool_windows h = next_windows(p, (pool_windows){0, 0}, down, p->y_rows), w = {0, 0};
+    for (int64_t column = begin; column < end; column++) {
+        int64_t right = column + p->padding;
+        yki_lanes sum = {0};
+        w = next_windows(p, w, right, p->y_columns);
+        for (int64_t i = h.first; i < h.end; i++)
+            for (int64_t j = w.first; j < w.end; j++) {
+                int64_t at = i * p->y_columns + j;
+                yki_bits winner = *(const yki_bits_at *)(index + at * YKI_WIDTH);
+                int64_t offset = (down - i * p->stride) * p->kernel + right - j * p->stride;
+                sum += won(load_pixel(dy, at, dtype), winner, offset);
+            }
+        yki_store_lanes(dx, (row * p->columns + column) * YKI_WIDTH, sum, dtype);
+    }
+}
+
+/* The pixels of the windows inside the map, whose stride is their size: each has one window. */
+YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const int32_t *index,
+                                  void *dx, int64_t row, int64_t kernel, yk_dtype dtype)
+{
+    int64_t top = (row * kernel - p->padding) * p->columns - p->padding;
+    for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
+        int64_t at = row * p->y_columns + q;
+        yki_bits winner = *(const yki_bits_at *)(index + at * YKI_WIDTH);
+        yki_lanes gradient = load_pixel(dy, at, dtype) + 0.0f; /* a sum: -0 becomes 0 */
+        for (int64_t r = 0; r < kernel; r++)
+            for (int64_t s = 0; s < kernel; s++)
+                store_exact(dx, top + q * kernel + r * p->columns + s,
+                            won(gradient, winner, r * kernel + s), dtype);
+    }
+}
+
+YKI_FORCE_INLINE void scatter_as(const yki_max_pool *p, const void *dy, const int32_t *index,
+                                 void *dx, int64_t kernel, yk_dtype dtype)
+{
+    int64_t top = p->inside_rows.begin * kernel - p->padding;
+    int64_t bottom = p->inside_rows.end * kernel - p->padding;
+    int64_t left = p->inside_columns.begin * kernel - p->padding;
+    int64_t right = p->inside_columns.end * kernel - p->padding;
+    for (int64_t row = 0; row < top; row++)
+        gather_row(p, dy, index, dx, row, 0, p->columns, dtype);
+    for (int64_t q = p->inside_rows.begin; q < p->inside_rows.end; q++) {
+        scatter_row(p, dy, index, dx, q, kernel, dtype);
+        for (int64_t r = q * kernel - p->padding; r < (q + 1) * kernel - p->padding; r++) {
+            gather_row(p, dy, index, dx, r, 0, left, dtype);
+            gather_row(p, dy, index, dx, r, right, p->columns, dtype);
+        }
+    }
+    for (int64_t row = bottom; row < p->rows; row++)
+        gather_row(p, dy, index, dx, row, 0, p->columns, dtype);
+}
+
+YKI_FORCE_INLINE void max_pool_backward_as(const yki_max_pool *p, const void *dy,
+                                           const int32_t *index, void *dx, yk_dtype dtype)
+{
+    bool apart = p->stride == p->kernel && p->inside_rows.begin < p->inside_rows.end &&
+                 p->inside_columns.begin < p->inside_columns.end;
+    if (apart && p->kernel == 2)
+        scatter_as(p, dy, index, dx, 2, dtype);
+    else if (apart && p->kernel == 3)
+        scatter_as(p, dy, index, dx, 3, dtype);
+    else
+        for (int64_t row = 0; row < p->rows; row++)
+            gather_row(p, dy, index, dx, row, 0, p->columns, dtype);
+}
+
+static void max_pool_backward(const yki_max_pool *p, const void *dy, const int32_t *index, void *dx)
+{
+    FOR_EACH_DTYPE(max_pool_backward_as, p->dtype, p, dy, index, dx);
+}
