@@ -26,6 +26,7 @@
 
 #define SHORTEST_WAIT_S 0.05 /* of one request for all entries; it doubles up to */
 #define LONGEST_WAIT_S  0.5
+#define LAST_CALL_S     1.0 /* beyond the deadline, if nobody is missing then */
 
 enum { ENTRY = 320 };
 
@@ -218,6 +219,16 @@ static yk_status list_missing(yki_job *job, bool *flags, char *list, size_t size
     return YK_OK;
 }
 
+/* All of them have come, and the last one tells the others at once, unless something keeps it. */
+static yk_status await_last_call(const yki_job *job, const yki_init_method *m)
+{
+    if (yki_now() < m->deadline + LAST_CALL_S)
+        return YK_OK;
+    return yki_error(YK_ERROR_TIMEOUT,
+                     "all %d ranks came, but the last of them did not tell the others within %g s",
+                     job->world, job->timeout_s);
+}
+
 /* What is done between two looks for the entries: errors are found, missing ranks are logged. */
 static yk_status look_around(yki_job *job, yki_init_method *m, bool *flags)
 {
@@ -230,6 +241,8 @@ static yk_status look_around(yki_job *job, yki_init_method *m, bool *flags)
         return YK_OK;
     m->next_notice = yki_now() + YKI_NOTICE_AGAIN_S;
     YK_TRY(list_missing(job, flags, list, sizeof list, &speaks));
+    if (late && !*list)
+        return await_last_call(job, m);
     if (late)
         return yki_error(YK_ERROR_TIMEOUT, "rank %s of %d did not join within %g s", list,
                          job->world, job->timeout_s);

@@ -180,6 +180,30 @@ YK_TEST_RANKS(world_sizes_that_differ_are_named, 3)
     assert_contains(yk_last_error(), "has world size");
 }
 
+/* Rank 0 was the last to come and was stopped before it told rank 1. */
+YK_TEST(a_rank_that_does_not_tell_that_all_have_come_is_not_missing)
+{
+    static const char entry[] = "1 machine host 127.0.0.1";
+    const char *secret = "of this test";
+    char method[64];
+    int port = YK_PORT_ANY;
+    yk_store_server *server;
+    yk_store *store;
+    yk_group *group;
+    setenv("YOKE_SECRET", secret, 1);
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, secret));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, secret, 10));
+    assert_ok(yk_store_set(store, "group/0/rank/0", entry, sizeof entry - 1));
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
+    assert_status(YK_ERROR_TIMEOUT,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.init_method = method, o.rank = 1,
+                                                o.world_size = 2, o.timeout_s = 0.5)));
+    assert_contains(yk_last_error(), "all 2 ranks came, but the last of them did not tell");
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
 /* Many ranks of one machine: what each asks of the store does not grow with their number. */
 YK_TEST_RANKS(sixty_four_ranks_meet, 64)
 {
