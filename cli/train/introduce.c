@@ -154,9 +154,18 @@ static void print_comm_hook(FILE *page, const cli_training *t)
                 cli_choice_name(CLI_COMM_HOOKS, (int)o->comm_hook));
 }
 
+/* Virtual ranks have no buckets. */
+static void print_virtual_ranks(FILE *page, const cli_training *t)
+{
+    int each = yk_loader_virtual_ranks(t->train);
+    if (each == 1)
+        fprintf(page, "  shares      %d virtual ranks, one on each rank\n", (int)t->ranks);
+    else
+        fprintf(page, "  shares      %d virtual ranks, %d each in turn\n", (int)t->ranks, each);
+}
+
 static void print_ddp(FILE *page, const cli_training *t)
 {
-    int shares = yk_loader_virtual_ranks(t->train);
     int64_t every = t->options.trainer.check_divergence;
     if (t->dp)
         return;
@@ -164,13 +173,12 @@ static void print_ddp(FILE *page, const cli_training *t)
         fprintf(page, "  buckets     none (single rank)\n");
         return;
     }
-    if (shares > 1) {
-        fprintf(page, "  shares      %lld virtual ranks, %d each in turn\n", (long long)t->ranks,
-                shares);
-        return;
+    if (yk_ddp_bucket_count(t->ddp) == 0)
+        print_virtual_ranks(page, t);
+    else {
+        print_buckets(page, t);
+        print_comm_hook(page, t);
     }
-    print_buckets(page, t);
-    print_comm_hook(page, t);
     if (every < YK_NEVER)
         fprintf(page, "  divergence  checked every %lld step%s\n", (long long)every,
                 every == 1 ? "" : "s");

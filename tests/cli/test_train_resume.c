@@ -91,10 +91,13 @@ YK_TEST(promise_20_virtual_ranks_train_the_same_bits_on_any_ranks)
 {
     static const char *const ranks[] = {"--virtual-ranks 4", "--virtual-ranks 4 --nproc 2",
                                         "--virtual-ranks 4 --nproc 4", "--nproc 4"};
+    static const char *const said[] = {"4 each in turn", "4 virtual ranks, 2 each in turn",
+                                       "buckets     2: ", "buckets     2: "};
     for (int i = 0; i < 4; i++) {
         char options[160], name[] = {(char)('a' + i), '\0'};
         snprintf(options, sizeof options, DATA "--epochs 1 --lr-scale none %s", ranks[i]);
         assert_int_equal(train(name, options), 0);
+        assert_contains(job.output, said[i]);
         assert_same_file("a", name, "model.pth");
         assert_same_metrics("a", name); /* with the evaluation's */
     }

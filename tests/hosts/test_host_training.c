@@ -155,6 +155,7 @@ YK_TEST(promise_20_virtual_ranks_give_the_same_bits_on_any_hosts)
 {
     yk_test_hosts(2);
     expect_success(train_on("hosts", 2, 2, DATA "--epochs 1 --virtual-ranks 4"));
+    assert_contains(host_jobs[1].output, "4 virtual ranks, one on each rank");
     expect_success(train_on("across", 2, 1, DATA "--epochs 1 --virtual-ranks 4"));
     assert_int_equal(train("alone", "--batch-size 120 --epochs 1 --virtual-ranks 4"), 0);
     assert_same_file("hosts", "across", "model.pth");
