@@ -159,6 +159,7 @@ void cli_logs_attach(const cli_logs *logs, const cli_launch *launch, int attempt
         return;
     cli_logs_path(logs, attempt, local_rank, bit == CLI_STD_OUT ? "stdout.log" : "stderr.log",
                   path);
+    stream->program = launch->name;
     stream->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (stream->log < 0)
         fprintf(stderr, "%s: cannot create %s: %s\n", launch->name, path, strerror(errno));
@@ -185,5 +186,8 @@ void cli_logs_write_error(const cli_logs *logs, int attempt, int local_rank, con
     fprintf(file, ", \"errorCode\": %d, \"extraInfo\": {\"py_callstack\": ", exit_code);
     cli_json_string(file, tail);
     fprintf(file, ", \"timestamp\": \"%lld\"}}}\n", (long long)time(NULL));
-    fclose(file);
+    bool written = !ferror(file);
+    written = fclose(file) == 0 && written;
+    if (!written) /* the launcher prints the same, so half of it is of no use */
+        unlink(path);
 }

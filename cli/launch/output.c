@@ -74,7 +74,8 @@ void cli_sink_flush(cli_sink *sink)
     if (written > 0) {
         drop_front(&sink->pending, (size_t)written);
     } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
-        sink->closed = true; /* the reader is gone: the job continues without output */
+        /* The reader is gone: the job continues without output. A disk may have room again. */
+        sink->closed = errno != ENOSPC && errno != EDQUOT;
         sink->pending.size = 0;
     }
 }
@@ -224,8 +225,9 @@ static void write_log(cli_stream *stream, const char *bytes, size_t size)
             bytes += written;
             size -= (size_t)written;
         } else if (errno != EINTR) {
-            cli_sink_say(stream->sink, "cannot write the log of rank %d: %s", stream->rank,
-                         strerror(errno));
+            cli_sink_say(stream->sink,
+                         "%s: cannot write the log of rank %d: %s; the job continues without it",
+                         stream->program, stream->rank, strerror(errno));
             close(stream->log);
             stream->log = -1;
         }

@@ -30,11 +30,12 @@ typedef struct cli_sink {
 typedef struct cli_stream {
     int fd; /* -1 once at its end */
     int rank;
-    bool speaks;       /* its lines are printed without a prefix */
-    bool hidden;       /* its lines are not printed */
-    int log;           /* the file that gets a copy, or -1 */
-    cli_bytes *status; /* where its unfinished line is shown, or NULL */
-    cli_bytes line;    /* the unfinished line */
+    bool speaks;         /* its lines are printed without a prefix */
+    bool hidden;         /* its lines are not printed */
+    int log;             /* the file that gets a copy, or -1 */
+    const char *program; /* who complains if that fails: "yoke run" */
+    cli_bytes *status;   /* where its unfinished line is shown, or NULL */
+    cli_bytes line;      /* the unfinished line */
     cli_sink *sink;
     char *tail[CLI_TAIL_LINES]; /* its last lines, a ring */
     size_t tail_next;

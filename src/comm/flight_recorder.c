@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include "comm/flight_recorder.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -255,23 +256,30 @@ static void write_file(FILE *file, int rank, int world, const char *reason)
     fputs("]}\n", file);
 }
 
+static yk_status file_error(const char *path)
+{
+    return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+}
+
 /* Whole or not at all: written under another name first. */
-static bool create_file(const char *path, int rank, int world, const char *reason)
+static yk_status create_file(const char *path, int rank, int world, const char *reason)
 {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    FILE *file = yki_make_folders_above(path) == YK_OK ? fopen(temporary, "we") : NULL;
+    YK_TRY(yki_make_folders_above(path));
+    FILE *file = fopen(temporary, "we");
     if (!file)
-        return false;
+        return file_error(path);
     void *before = yki_c_locale_begin();
     write_file(file, rank, world, reason);
     yki_c_locale_end(before);
     bool written = !ferror(file);
     written = fclose(file) == 0 && written;
     if (written && rename(temporary, path) == 0)
-        return true;
+        return YK_OK;
+    yk_status status = file_error(path);
     unlink(temporary);
-    return false;
+    return status;
 }
 
 /* The rank in the whole job: parts of its groups number their own. */
@@ -280,30 +288,33 @@ static int job_rank(const yki_job *job)
     return job->peers ? job->peers[job->rank].job_rank : job->rank;
 }
 
-/* Sets recorder.path, unless it is set already; false where there is nowhere to write. */
-static bool write_once(const yki_job *job, const char *reason)
+/* Sets recorder.path, unless it is set already or there is nowhere to write. */
+static yk_status write_once(const yki_job *job, const char *reason)
 {
     const char *chosen = getenv("YOKE_FLIGHT_RECORDER");
     const char *folder = chosen && *chosen ? chosen : recorder.folder;
     char path[PATH_MAX];
     if (recorder.path[0] || !*folder)
-        return recorder.path[0] != '\0';
+        return YK_OK;
     if (snprintf(path, sizeof path, "%s/flight-recorder-%d.json", folder, job_rank(job)) >=
         (int)sizeof path)
-        return false;
-    if (create_file(path, job_rank(job), job->world, reason))
-        memcpy(recorder.path, path, sizeof path);
-    return recorder.path[0] != '\0';
+        return yki_error(YK_ERROR_IO, "%.80s...: the path is too long", folder);
+    YK_TRY(create_file(path, job_rank(job), job->world, reason));
+    memcpy(recorder.path, path, sizeof path);
+    return YK_OK;
 }
 
 yk_status yki_flight_write(const yki_job *job, yk_status status)
 {
-    char reason[YKI_ERROR_LINE], path[PATH_MAX];
+    char reason[YKI_ERROR_LINE], path[PATH_MAX], why[YKI_ERROR_LINE];
     snprintf(reason, sizeof reason, "%s", yki_error_text());
     pthread_mutex_lock(&recorder.lock);
-    bool written = write_once(job, reason);
+    yk_status written = write_once(job, reason);
     memcpy(path, recorder.path, sizeof path);
     pthread_mutex_unlock(&recorder.lock);
-    return written ? yki_error(status, "%s (its last calls are in %s)", reason, path)
+    snprintf(why, sizeof why, "%s", yki_error_text());
+    if (written != YK_OK)
+        return yki_error(status, "%s (its last calls cannot be written: %s)", reason, why);
+    return path[0] ? yki_error(status, "%s (its last calls are in %s)", reason, path)
                    : yki_error(status, "%s", reason);
 }

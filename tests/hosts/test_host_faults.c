@@ -9,13 +9,17 @@
  */
 #define _GNU_SOURCE
 #include "../cli/going_on.h"
+#include "disk.h"
 #include "host_job.h"
-
-#include <sys/resource.h>
 
 #define TRAINING                                                                                   \
     "--data synthetic --arch mlp --lr 0.02 --threads 1 --batch-size 120 --epochs 2 "               \
     "--virtual-ranks 4 --save-every 10 --timeout 10"
+
+enum {
+    DISK = 64 << 20, /* of the checkpoints of a run, which all hosts share */
+    LONGEST_S = 180  /* a training takes seconds, but the machine may be slow */
+};
 
 typedef struct fault {
     const char *name;
@@ -101,14 +105,9 @@ static void cut_the_network_for_a_while(void)
     yk_test_restore(2);
 }
 
-/* No file can grow beyond 16 KiB any more, as on a full disk, for the rank that writes checkpoints.
- */
 static void fill_the_disk(void)
 {
-    struct rlimit limit = {16384, 16384};
-    pid_t pid = find_rank(1, 0);
-    if (pid > 0)
-        prlimit(pid, RLIMIT_FSIZE, &limit, NULL);
+    yk_test_fill_disk();
 }
 
 static const fault faults[] = {
@@ -133,7 +132,7 @@ static void start_training(int number)
     snprintf(
         arguments, sizeof arguments,
         "--nnodes 1:2 --max-restarts 3 --rdzv-conf last_call_timeout=2,join_timeout=10 --grace 5 "
-        "--nproc-per-node 2 -- env -u YK_TEST_LAUNCHER %s train --output %s/run-%d " TRAINING,
+        "--nproc-per-node 2 -- env -u YK_TEST_LAUNCHER %s train --output %s/disk/run-%d " TRAINING,
         test_program(), yk_test_directory(), number);
     for (int host = 1; host <= 2; host++)
         start_on(host, "YOKE_HEARTBEAT_TIMEOUT=3", "10.77.0.1:29400", arguments);
@@ -143,7 +142,7 @@ static void start_training(int number)
 static bool names_a_cause(const char *output)
 {
     static const char *const causes[] = {
-        "is dead",          "is lost", "killed by signal", "is gone", "File too large",
+        "is dead",          "is lost", "killed by signal", "is gone", "No space left",
         "exited with code", "within ", "cannot connect",   "timeout", "unclean stop"};
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
         if (strstr(output, causes[i]))
@@ -164,11 +163,11 @@ static bool check_end(unsigned seed, const fault *injected, int after_ms, int nu
 {
     bool completed = false;
     char run[32];
-    snprintf(run, sizeof run, "run-%d", number);
+    snprintf(run, sizeof run, "disk/run-%d", number);
     for (int host = 1; host <= 2; host++) {
         if (host == injected->lost)
             continue;
-        int code = test_job_wait(&host_jobs[host], 60);
+        int code = test_job_wait(&host_jobs[host], LONGEST_S);
         if (code < 0)
             describe_failure(seed, injected, after_ms, "it hangs");
         if (code && !names_a_cause(host_jobs[host].output))
@@ -183,24 +182,29 @@ static bool check_end(unsigned seed, const fault *injected, int after_ms, int nu
 
 static bool inject(unsigned seed, const fault *injected, int number)
 {
+    char output[256];
     seed_draws(seed);
     yk_test_hosts(2);
     start_training(number);
     int after_ms = draw(100, 2500);
     usleep((unsigned)after_ms * 1000);
     injected->inject();
-    return check_end(seed, injected, after_ms, number);
+    bool completed = check_end(seed, injected, after_ms, number);
+    yk_test_command(output, sizeof output, "rm -rf %s/disk/*", yk_test_directory());
+    return completed;
 }
 
-static void train_reference(void)
+/* The hosts share the disk, which is there before them. */
+static void prepare(void)
 {
+    yk_test_disk(DISK);
+    yk_test_hosts(2); /* skips */
     assert_int_equal(train("reference", "--batch-size 120 --epochs 2 --virtual-ranks 4"), 0);
 }
 
 static void inject_one(int index, unsigned seed)
 {
-    yk_test_hosts(2); /* skips */
-    train_reference();
+    prepare();
     print_message("%s: %s\n", faults[index].name,
                   inject(seed, &faults[index], 0) ? "completed" : "ended with its cause");
 }
@@ -261,8 +265,7 @@ YK_TEST(random_faults)
     const char *many = getenv("YK_TEST_FAULTS"), *from = getenv("YK_TEST_SEED");
     int count = many ? atoi(many) : 2, completed = 0;
     unsigned seed = from ? (unsigned)atoi(from) : 100;
-    yk_test_hosts(2);
-    train_reference();
+    prepare();
     for (int i = 0; i < count; i++, seed++) {
         seed_draws(~seed);
         const fault *injected = &faults[draw(0, FAULTS - 1)];

@@ -1,0 +1,201 @@
+/* Trainings whose disk is full: they say so, and what was complete before stays. */
+#define _GNU_SOURCE
+#include "../cli/going_on.h"
+#include "disk.h"
+
+#include <sys/stat.h>
+
+enum { DISK = 64 << 20, PAGES = 256 * 4096 };
+
+#define OPTIONS "--data synthetic --arch mlp --lr 0.02 --threads 1 --batch-size 120 "
+
+/* Starts a training in the folder `name` of the disk. */
+static void start(const char *name, const char *options)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "train " OPTIONS "--output %s/disk/%s %s",
+             yk_test_directory(), name, options);
+    test_job_start(&job, command);
+}
+
+/* Waits for a run's first checkpoint. */
+static void await_checkpoint(const char *run)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s", path_of(run, "manifest.json"));
+    for (double deadline = test_now() + 30; access(path, R_OK); usleep(2000))
+        if (test_now() > deadline)
+            fail_msg("no checkpoint: %s", test_job_output(&job));
+}
+
+static void expect_failure(const char *words)
+{
+    int code = test_job_wait(&job, 60);
+    if (code != 1)
+        fail_msg("exit code %d: %s", code, job.output);
+    assert_contains(job.output, words);
+    assert_contains(job.output, "No space left on device");
+    test_job_gone(&job, 5);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* A save that fails ends the run. Once there is room, it resumes from the checkpoint before. */
+static void fill_before_a_save(const char *options)
+{
+    char all[256];
+    yk_test_disk(DISK);
+    snprintf(all, sizeof all, "--epochs 4 --save-every 5 --nproc 2 %s", options);
+    assert_int_equal(train("whole", "--batch-size 120 --epochs 4 --nproc 2"), 0);
+    start("run", all);
+    await_checkpoint("disk/run");
+    yk_test_fill_disk();
+    expect_failure("/disk/run/");
+    assert_contains(job.output, "rank 0");
+    yk_test_free_disk();
+    assert_int_equal(go_on("disk/run", ""), 0);
+    assert_same_file("whole", "disk/run", "model.pth");
+    assert_same_metrics("whole", "disk/run");
+}
+
+YK_TEST(a_full_disk_keeps_the_checkpoint_that_is_complete)
+{
+    fill_before_a_save("");
+}
+
+YK_TEST(a_full_disk_is_noticed_by_a_save_in_the_background)
+{
+    fill_before_a_save("--save-async");
+}
+
+YK_TEST(a_full_disk_from_the_beginning_leaves_nothing)
+{
+    yk_test_disk(DISK);
+    yk_test_fill_disk();
+    start("run", "--epochs 1");
+    expect_failure("/disk/run");
+    assert_int_not_equal(access(path_of("disk/run", "manifest.json"), F_OK), 0);
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+/* The file that is written after each step finds no room. */
+static void fill_during(const char *options, const char *file)
+{
+    char all[256];
+    yk_test_disk(DISK);
+    snprintf(all, sizeof all, "--epochs 100000 --save-every 40 %s", options);
+    start("run", all);
+    await_checkpoint("disk/run");
+    yk_test_fill_disk();
+    expect_failure(file);
+    yk_test_free_disk();
+    assert_int_equal(go_on("disk/run", "--max-steps 1"), 0);
+}
+
+YK_TEST(a_full_disk_is_named_with_the_file_that_did_not_fit)
+{
+    fill_during("", "/disk/run/");
+}
+
+YK_TEST(a_full_disk_is_named_with_the_file_of_prometheus)
+{
+    char options[256];
+    snprintf(options, sizeof options, "--metrics-file %s/disk/run.prom", yk_test_directory());
+    fill_during(options, "/disk/run");
+}
+
+YK_TEST(a_full_disk_is_named_with_the_event_file)
+{
+    fill_during("--tensorboard", "/disk/run");
+}
+
+/* ---- logs ------------------------------------------------------------------------------------ */
+
+/* A rank that prints long lines, and a dot for each of them into the file dots, until the file end
+ * is there. */
+static void start_printing(const char *output)
+{
+    char command[1024];
+    snprintf(
+        command, sizeof command,
+        "%s run -n 1 --log-dir %s/disk/logs --tee 3 sh -c 'cd %s; while [ ! -e end ]; do "
+        "printf \"%%200s\\n\" line; printf . >>dots; sleep 0.01; done; echo the end; exit 7' %s",
+        test_program(), yk_test_directory(), yk_test_directory(), output);
+    test_job_start_command(&job, command);
+}
+
+/* Waits until it has printed more lines than there was room for in the last page of a file. */
+static void await_lines(void)
+{
+    char dots[4096];
+    struct stat info;
+    snprintf(dots, sizeof dots, "%s/dots", yk_test_directory());
+    off_t before = stat(dots, &info) == 0 ? info.st_size : 0;
+    for (double deadline = test_now() + 30;; usleep(2000)) {
+        if (stat(dots, &info) == 0 && info.st_size > before + 40)
+            return;
+        if (test_now() > deadline)
+            fail_msg("no more lines: %s", test_job_output(&job));
+    }
+}
+
+static void end_printing(void)
+{
+    char output[64];
+    yk_test_command(output, sizeof output, "touch %s/end", yk_test_directory());
+    assert_int_equal(test_job_wait(&job, 20), 7);
+}
+
+YK_TEST(a_job_continues_without_logs_that_do_not_fit)
+{
+    char output[4096];
+    yk_test_disk(PAGES);
+    start_printing("");
+    await_lines();
+    yk_test_fill_disk();
+    await_lines();
+    end_printing();
+    assert_contains(job.output,
+                    "yoke run: cannot write the log of rank 0: No space left on device; "
+                    "the job continues without it\n");
+    assert_contains(job.output, "[rank 0] the end\n");
+    yk_test_command(output, sizeof output, "find %s/disk -name error.json", yk_test_directory());
+    assert_string_equal(output, ""); /* half of it would be of no use */
+}
+
+/* What did not fit is lost, and the rest is not. */
+YK_TEST(a_job_prints_again_once_its_output_has_room)
+{
+    char redirection[128], output[4096];
+    yk_test_disk(PAGES);
+    snprintf(redirection, sizeof redirection, ">%s/disk/out 2>&1", yk_test_directory());
+    start_printing(redirection);
+    await_lines();
+    yk_test_fill_disk();
+    await_lines();
+    yk_test_free_disk();
+    end_printing();
+    yk_test_command(output, sizeof output, "tail -n 3 %s/disk/out", yk_test_directory());
+    assert_contains(output, "[rank 0] the end\n");
+    assert_contains(output, "exited with code 7");
+}
+
+/* ---- the flight recorder --------------------------------------------------------------------- */
+
+YK_TEST(a_flight_recorder_that_does_not_fit_says_so)
+{
+    yk_test_disk(DISK);
+    start("run", "--epochs 100000 --nproc 2 --save-every 100000");
+    test_job_await(&job, "  output ");
+    pid_t victim = test_job_rank_pid(&job, 1);
+    usleep(500000);
+    kill(victim, SIGSTOP); /* rank 0 waits for it and writes nothing */
+    usleep(300000);
+    yk_test_fill_disk();
+    kill(victim, SIGKILL);
+    test_job_wait(&job, 30);
+    assert_contains(job.output, "(its last calls cannot be written: ");
+    assert_contains(job.output, "/disk/run/flight-recorder-0.json: No space left on device)");
+    assert_int_not_equal(access(path_of("disk/run", "flight-recorder-0.json"), F_OK), 0);
+}
