@@ -21,7 +21,8 @@ static double bound_a_step(const cli_step_result *r, const yk_kernel_profile *ke
 {
     if (r->limits.flop_s <= 0 || r->limits.bytes_s <= 0)
         return 0;
-    double arithmetic = kernel->computed / r->limits.flop_s;
+    double peak = kernel->matrix_unit ? r->limits.matrix_flop_s : r->limits.flop_s;
+    double arithmetic = kernel->computed / peak;
     double memory = kernel->bytes / r->limits.bytes_s;
     double runs = (double)kernel->runs / r->steps;
     return runs * (arithmetic > memory ? arithmetic : memory);
@@ -31,7 +32,8 @@ size_t cli_profile_add(yk_kernel_profile *rows, size_t count, const yk_kernel_pr
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(rows[i].op, kernel->op) == 0 && strcmp(rows[i].shape, kernel->shape) == 0 &&
-            rows[i].bytes == kernel->bytes && rows[i].computed == kernel->computed) {
+            rows[i].bytes == kernel->bytes && rows[i].computed == kernel->computed &&
+            rows[i].matrix_unit == kernel->matrix_unit) {
             rows[i].runs += kernel->runs;
             rows[i].seconds += kernel->seconds;
             return count;
@@ -69,10 +71,14 @@ static void print_kernel(const cli_step_result *r, const yk_kernel_profile *row)
 
 static void print_limits(const cli_step_result *r)
 {
+    char matrix[64] = "";
+    if (r->limits.matrix_flop_s > 0)
+        snprintf(matrix, sizeof matrix, " and %.0f in products of bf16 matrices",
+                 1e-9 * r->limits.matrix_flop_s);
     if (r->limits.flop_s > 0)
-        printf("\nLimits of %d thread%s, measured: %.0f GFLOP/s in f32, %.1f GB/s of memory.\n",
+        printf("\nLimits of %d thread%s, measured: %.0f GFLOP/s in f32%s, %.1f GB/s of memory.\n",
                yk_model_threads(r->model), yk_model_threads(r->model) == 1 ? "" : "s",
-               1e-9 * r->limits.flop_s, 1e-9 * r->limits.bytes_s);
+               1e-9 * r->limits.flop_s, matrix, 1e-9 * r->limits.bytes_s);
     else
         printf("\nThe limits of this device are not known, and so there are no bounds.\n");
 }
@@ -116,8 +122,10 @@ static void write_kernel(FILE *file, const cli_step_result *r, const yk_kernel_p
     cli_json_string(file, k->op);
     fprintf(file, ", \"shape\": ");
     cli_json_string(file, k->shape);
-    fprintf(file, ", \"ms\": %.6g, \"flop\": %.0f, \"computed_flop\": %.0f, \"bytes\": %.0f, ",
-            1e3 * seconds_a_step(r, k), k->flop, k->computed, k->bytes);
+    fprintf(file, ", \"ms\": %.6g, \"flop\": %.0f, \"computed_flop\": %.0f, ",
+            1e3 * seconds_a_step(r, k), k->flop, k->computed);
+    fprintf(file, "\"matrix_unit\": %s, \"bytes\": %.0f, ", k->matrix_unit ? "true" : "false",
+            k->bytes);
     if (bound > 0)
         fprintf(file, "\"bound_ms\": %.6g}", 1e3 * bound);
     else
@@ -128,8 +136,9 @@ static void write_profile(FILE *file, const cli_step_result *r)
 {
     size_t count = yk_model_profile_count(r->model);
     if (r->limits.flop_s > 0)
-        fprintf(file, "  \"limits\": {\"flop_s\": %.6g, \"bytes_s\": %.6g},\n", r->limits.flop_s,
-                r->limits.bytes_s);
+        fprintf(file,
+                "  \"limits\": {\"flop_s\": %.6g, \"bytes_s\": %.6g, \"matrix_flop_s\": %.6g},\n",
+                r->limits.flop_s, r->limits.bytes_s, r->limits.matrix_flop_s);
     else
         fprintf(file, "  \"limits\": null,\n");
     fprintf(file, "  \"mean_ms\": %.6g,\n  \"kernels\": [\n", r->mean_ms);

@@ -163,7 +163,7 @@ static bool report(training *t, step_times *times, const cli_step_options *o)
                          .profiled = o->profile};
     /* All ranks measure at the same time, as they compute at the same time. */
     if (o->profile && yk_model_measure_limits(t->model, &r.limits) != YK_OK)
-        r.limits = (yk_device_limits){0, 0};
+        r.limits = (yk_device_limits){0, 0, 0};
     if (!cli_ok(yk_find_slow_rank(&slow, t->world, 1e-3 * r.waiting_ms, 1e-3 * r.step_ms)))
         return false;
     r.slowest_rank = slow.rank;

@@ -25,10 +25,11 @@ typedef struct yk_kernel_profile {
     const char *shape; /**< of its first input and its first output, "128x64x32x32 -> ..." */
     int64_t runs;      /**< since yk_model_profile_begin() */
     double seconds;    /**< of all runs together */
-    double flop;     /**< of one run, as the operator is defined: the multiplications and additions
-                          of a convolution or a matrix product; 0 for other operators */
-    double computed; /**< of these, what the kernel's algorithm computes: fewer with Winograd's */
-    double bytes;    /**< of the inputs and outputs of one run, each counted once */
+    double flop;      /**< of one run, as the operator is defined: the multiplications and additions
+                           of a convolution or a matrix product; 0 for other operators */
+    double computed;  /**< of these, what the kernel's algorithm computes: fewer with Winograd's */
+    double bytes;     /**< of the inputs and outputs of one run, each counted once */
+    bool matrix_unit; /**< whether a unit for products of matrices computes them, such as AMX */
 } yk_kernel_profile;
 
 /** Clears the profile and measures kernels until yk_model_profile_end(), at the cost of two
@@ -47,6 +48,8 @@ yk_kernel_profile yk_model_profile_kernel(const yk_model *model, size_t index);
 typedef struct yk_device_limits {
     double flop_s;  /**< multiplications and additions a second in float32, on registers alone */
     double bytes_s; /**< bytes a second that a += b reads and writes in memory */
+    double matrix_flop_s; /**< as flop_s, of the unit for products of matrices, in bfloat16; 0 if
+                               there is none */
 } yk_device_limits;
 
 /** Measures the limits of the model's device, in about half a second; for now only on "cpu", else

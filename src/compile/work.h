@@ -10,6 +10,7 @@ typedef struct yki_work {
     double flop;     /* by the operator's definition */
     double computed; /* by the kernel's algorithm */
     double bytes;    /* of all operands */
+    bool matrix_unit;
     char shape[YKI_WORK_SHAPE];
 } yki_work;
 

@@ -82,6 +82,7 @@ struct yki_kernel {
     int pack_input;    /* the input that is packed ... */
     size_t pack_bytes; /* ... into this many bytes; if 0, run gets the parameter itself */
     double flop;       /* that its algorithm computes; 0: as many as the operator's definition */
+    bool matrix_unit;  /* a unit for products of matrices computes them: see yk_device_limits */
 };
 
 /* How a device is opened. */
@@ -95,7 +96,7 @@ typedef struct yki_device_options {
 
 /* What a device can do at most; see yk_device_limits. */
 typedef struct yki_limits {
-    double flop_s, bytes_s;
+    double flop_s, bytes_s, matrix_flop_s;
 } yki_limits;
 
 typedef struct yki_device_type {

@@ -61,7 +61,8 @@ yk_kernel_profile yk_model_profile_kernel(const yk_model *model, size_t index)
                                .seconds = profile->seconds,
                                .flop = profile->work.flop,
                                .computed = profile->work.computed,
-                               .bytes = profile->work.bytes};
+                               .bytes = profile->work.bytes,
+                               .matrix_unit = profile->work.matrix_unit};
 }
 
 yk_status yk_model_measure_limits(yk_model *model, yk_device_limits *limits)
@@ -69,13 +70,15 @@ yk_status yk_model_measure_limits(yk_model *model, yk_device_limits *limits)
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(limits);
     yki_device *device = model->executor.source.device;
-    yki_limits measured = {0, 0};
-    *limits = (yk_device_limits){0, 0};
+    yki_limits measured = {0, 0, 0};
+    *limits = (yk_device_limits){0, 0, 0};
     if (!device->type->measure)
         return yki_error(YK_ERROR_UNSUPPORTED, "the limits of the device \"%s\" cannot be measured",
                          device->name);
     yki_executor_enter(&model->executor);
     YK_TRY(device->type->measure(device, &measured));
-    *limits = (yk_device_limits){.flop_s = measured.flop_s, .bytes_s = measured.bytes_s};
+    *limits = (yk_device_limits){.flop_s = measured.flop_s,
+                                 .bytes_s = measured.bytes_s,
+                                 .matrix_flop_s = measured.matrix_flop_s};
     return YK_OK;
 }

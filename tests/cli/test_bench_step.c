@@ -40,7 +40,9 @@ YK_TEST(profile_shows_where_a_step_goes)
     assert_true(flop_s > 0 && bytes_s > 0);
     cJSON_ArrayForEach(kernel, cJSON_GetObjectItemCaseSensitive(json, "kernels"))
     {
-        double compute = number(kernel, "computed_flop") / flop_s;
+        bool matrix_unit = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(kernel, "matrix_unit"));
+        double peak = matrix_unit ? number(limits, "matrix_flop_s") : flop_s;
+        double compute = number(kernel, "computed_flop") / peak;
         double memory = number(kernel, "bytes") / bytes_s;
         double bound = compute > memory ? compute : memory;
         assert_true(fabs(1e3 * bound - number(kernel, "bound_ms")) <= 2e-3 * bound * 1e3);

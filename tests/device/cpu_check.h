@@ -27,8 +27,9 @@ typedef struct check_case {
     bool training, blocked;
     yk_dtype dtype; /* of activations: f32, bf16 or f16 */
     int block, threads;
-    double tolerance;     /* absolute and relative */
-    double tolerance_low; /* of 16-bit operands */
+    double tolerance;                /* absolute and relative */
+    double tolerance_low;            /* of 16-bit operands */
+    const yki_kernel_impl *expected; /* the kernel that must run, or NULL */
     int in_count, out_count;
     check_tensor in[YKI_MAX_IN], out[YKI_MAX_OUT];
     uint64_t state; /* of the numbers drawn */
@@ -167,9 +168,12 @@ static inline void check_free(check_memory *memory)
         free(memory->out[i]);
 }
 
-/* Whether the kernel is one of the device's own. */
-static inline bool check_owns(const yki_device *device, const yki_kernel *kernel)
+/* Whether the kernel is the one that the case names, or else one of the device's own. */
+static inline bool check_owns(const check_case *c, const yki_device *device,
+                              const yki_kernel *kernel)
 {
+    if (c->expected)
+        return kernel->impl == c->expected;
     for (const yki_kernel_impl *const *impl = device->type->kernels; *impl; impl++)
         if (*impl == kernel->impl)
             return true;
@@ -205,14 +209,23 @@ static inline void check_run(const check_case *c, bool ref, check_memory *memory
     }
     yki_kernel *kernel = NULL;
     assert_ok(yki_kernel_create(device, &desc, &kernel));
-    assert_true(check_owns(device, kernel)); /* not silently ref's */
+    assert_true(ref || check_owns(c, device, kernel)); /* not silently ref's */
     void *scratch = aligned_alloc(64, (kernel->scratch + 127) / 64 * 64);
     memset(scratch, 0xff, kernel->scratch);
-    yki_kernel_args run = {.in = memory->in,
+    void *in[YKI_MAX_IN], *packed = NULL;
+    memcpy(in, memory->in, sizeof in);
+    if (kernel->pack_bytes) {
+        packed = aligned_alloc(64, (kernel->pack_bytes + 63) / 64 * 64);
+        memset(packed, 0xff, kernel->pack_bytes);
+        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
+        in[kernel->pack_input] = packed;
+    }
+    yki_kernel_args run = {.in = in,
                            .out = memory->out,
                            .scratch = scratch,
                            .scalars = &(yki_scalars){.seed = 7, .step = 3}};
     assert_ok(kernel->impl->run(kernel, &run));
+    free(packed);
     free(scratch);
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);

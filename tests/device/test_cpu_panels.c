@@ -11,6 +11,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/panel.h"
 #include "harness.h"
+#include "tensor/f16.h"
 
 /* ---- Winograd ------------------------------------------------------------------------------- */
 
@@ -40,8 +41,8 @@ static void *random_numbers(const yki_device *device, const yki_operand *operand
     for (size_t i = 0; i < bytes / size; i++) {
         state = state * 1664525u + 1013904223u;
         float number = (float)(int32_t)state / 2147483648.0f;
-        /* The upper half of an f32 is a bf16. */
-        memcpy(numbers + i * size, (const char *)&number + sizeof number - size, size);
+        uint16_t half = yki_f16_from_float(number);
+        memcpy(numbers + i * size, size == sizeof half ? (const void *)&half : &number, size);
     }
     return numbers;
 }
@@ -148,34 +149,35 @@ YK_TEST(backward_weight_has_the_same_bits_with_any_threads)
               &yki_cpu_conv2d_backward_weight_winograd);
 }
 
-/* Processors with AMX multiply what is kept in 16 bits in another form. */
-static yki_operand in_bf16(const yki_operand *operand)
+/* Processors with AMX multiply what is kept in 16 bits in another form. (They convolve bf16
+ * directly: test_conv_amx.c.) */
+static yki_operand in_f16(const yki_operand *operand)
 {
     yki_operand low = *operand;
-    low.dtype = YK_BF16;
+    low.dtype = YK_F16;
     return low;
 }
 
-YK_TEST(convolutions_in_bf16_have_the_same_bits_with_any_threads)
+YK_TEST(convolutions_in_f16_have_the_same_bits_with_any_threads)
 {
     same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d,
                                  .attrs = &attrs,
                                  .in_count = 3,
-                                 .in = {in_bf16(&x), weight, none},
+                                 .in = {in_f16(&x), weight, none},
                                  .out_count = 1,
-                                 .out = {in_bf16(&y)}},
+                                 .out = {in_f16(&y)}},
               &yki_cpu_conv2d_winograd);
     same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
                                  .attrs = &attrs,
                                  .in_count = 2,
-                                 .in = {in_bf16(&y), weight},
+                                 .in = {in_f16(&y), weight},
                                  .out_count = 1,
-                                 .out = {in_bf16(&x)}},
+                                 .out = {in_f16(&x)}},
               &yki_cpu_conv2d_backward_data_winograd);
     same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
                                  .attrs = &attrs,
                                  .in_count = 2,
-                                 .in = {in_bf16(&x), in_bf16(&y)},
+                                 .in = {in_f16(&x), in_f16(&y)},
                                  .out_count = 2,
                                  .out = {weight, none}},
               &yki_cpu_conv2d_backward_weight_winograd);

@@ -24,6 +24,8 @@ extern const yki_kernel_impl yki_cpu_conv2d_staged, yki_cpu_conv2d_backward_data
     yki_cpu_linear_backward_data_staged, yki_cpu_linear_backward_weight_staged;
 extern const yki_kernel_impl yki_cpu_conv2d_winograd, yki_cpu_conv2d_backward_data_winograd,
     yki_cpu_conv2d_backward_weight_winograd;
+extern const yki_kernel_impl yki_cpu_conv2d_amx, yki_cpu_conv2d_backward_data_amx,
+    yki_cpu_conv2d_backward_weight_amx;
 extern const yki_kernel_impl yki_cpu_conv2d_minimal, yki_cpu_conv2d_backward_data_minimal,
     yki_cpu_conv2d_backward_weight_minimal;
 extern const yki_kernel_impl yki_cpu_conv2d_backward_data_strided,

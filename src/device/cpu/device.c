@@ -11,6 +11,11 @@
 #include "device/cpu/onednn.h"
 
 static const yki_kernel_impl *const kernels[] = {
+#if defined(__x86_64__)
+    &yki_cpu_conv2d_amx,
+    &yki_cpu_conv2d_backward_data_amx,
+    &yki_cpu_conv2d_backward_weight_amx,
+#endif
     &yki_cpu_conv2d_winograd,
     &yki_cpu_conv2d_backward_data_winograd,
     &yki_cpu_conv2d_backward_weight_winograd,
@@ -107,9 +112,9 @@ static bool has_bf16(void)
 
 /*
  * Whether bf16 dot products beat f32 arithmetic: see staged.c. On Intel's cores they run at half
- * the rate. AMX does not change that: oneDNN's convolutions on blocked layouts do not use it, and
- * took 2.4 times as long as staging through f32 (a training step of ResNet-18 on a Sapphire
- * Rapids).
+ * the rate. AMX does not change that, because oneDNN's convolutions on blocked layouts do not use
+ * it: they took 2.4 times as long as staging through f32 (a training step of ResNet-18 on a
+ * Sapphire Rapids). Our own convolutions in bf16 do (conv_amx.h).
  */
 static bool has_fast_bf16(void)
 {
@@ -147,8 +152,11 @@ static void cpu_set_threads(yki_device *device, int threads)
     device->threads = threads < limit ? threads : limit;
     snprintf(device->description, sizeof device->description,
              "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
-             version->patch, isa_name(device), cpu->has_bf16 ? " with bf16" : "", device->threads,
-             device->threads == 1 ? "" : "s");
+             version->patch, isa_name(device),
+             cpu->has_amx    ? " with AMX"
+             : cpu->has_bf16 ? " with bf16"
+                             : "",
+             device->threads, device->threads == 1 ? "" : "s");
 }
 
 static yk_status cpu_create(yki_device **device, const yki_device_options *options)

@@ -2,8 +2,10 @@
  * disturbance only makes one slower. */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "device/cpu/amx.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
+#include "device/cpu/onednn.h"
 
 static const double FLOP_S = 0.15, BYTES_S = 0.3; /* seconds for each */
 
@@ -13,17 +15,30 @@ enum {
     ALIGN = 1024         /* elements at which a thread's share begins */
 };
 
-static double measure_flop(const yki_device *device, const yki_cpu_loops *loops)
+/* Floating-point operations a second, of a function that takes rounds and returns how many they
+ * were. */
+static double measure_flop(const yki_device *device, double (*multiply)(int64_t rounds))
 {
     double best = 0;
     for (double begin = yki_now(); yki_now() - begin < FLOP_S;) {
         double flop = 0, start = yki_now();
 #pragma omp parallel num_threads(device->threads) reduction(+ : flop)
-        flop += loops->multiply_add(ROUNDS);
+        flop += multiply(ROUNDS);
         double rate = flop / (yki_now() - start);
         best = rate > best ? rate : best;
     }
     return best;
+}
+
+static double measure_matrix_flop(const yki_device *device)
+{
+#if defined(__x86_64__)
+    if (((const yki_cpu_device *)device)->has_amx)
+        return measure_flop(device, yki_amx_multiply_alone);
+#else
+    (void)device;
+#endif
+    return 0;
 }
 
 static void add_arrays(const yki_device *device, const yki_cpu_loops *loops, float *a,
@@ -49,7 +64,8 @@ yk_status yki_cpu_measure(yki_device *device, yki_limits *limits)
         goto out;
     }
     add_arrays(device, loops, b, a); /* gives every page its memory */
-    *limits = (yki_limits){.flop_s = measure_flop(device, loops)};
+    *limits = (yki_limits){.flop_s = measure_flop(device, loops->multiply_add),
+                           .matrix_flop_s = measure_matrix_flop(device)};
     for (double begin = yki_now(); yki_now() - begin < BYTES_S;) {
         double start = yki_now();
         add_arrays(device, loops, a, b);

@@ -469,7 +469,8 @@ static winograd *winograd_create(const yki_device *device, const yki_operand *x,
                                                                               : &yki_winograd_f32;
     k->tiles = tiles_of(y);
     k->team = device->threads;
-    k->base.flop = 2.0 * POINTS * (double)(k->tiles * x->dims[1] * y->dims[1]);
+    k->base.flop = 2.0 * POINTS * (double)(k->tiles * x->dims[1] * y->dims[1]) * k->form->products;
+    k->base.matrix_unit = k->form == &yki_winograd_amx;
     return k;
 }
 

@@ -61,6 +61,7 @@ typedef struct yki_winograd_product {
  * is in it only the form knows. Results and sums of products are f32 in both. */
 typedef struct yki_winograd_form {
     int64_t rows; /* a slab's rows are a multiple of this */
+    int products; /* that take the place of one of f32 */
     /* On each thread, before and after products; may be NULL. */
     void (*begin)(void);
     void (*end)(void);

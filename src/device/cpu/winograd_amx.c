@@ -18,11 +18,12 @@
 #if defined(__x86_64__)
 #include <string.h>
 
+#include "device/cpu/amx_tile.h"
 #include "device/cpu/winograd_patch.h"
 
 enum {
-    ROW = 64, /* bytes */
-    AMX_TILE = 16 * ROW,
+    ROW = YKI_TILE_ROW,
+    AMX_TILE = YKI_TILE,
     SPLIT = 2 * AMX_TILE,
     BRICK = 2 * SPLIT,
     BRICK_SIDE = 32
@@ -32,17 +33,7 @@ enum {
 
 static void begin(void)
 {
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes[16]; /* of a tile's rows */
-        uint8_t rows[16];
-    } shape = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        shape.bytes[i] = ROW;
-        shape.rows[i] = 16;
-    }
-    __asm__ volatile("" : : "r"(&shape) : "memory"); /* all of it has been written */
-    _tile_loadconfig(&shape);
+    yki_tiles_configure((uint8_t[8]){16, 16, 16, 16, 16, 16, 16, 16});
 }
 
 static void end(void)
@@ -191,42 +182,12 @@ YKI_FORCE_INLINE char *pair_at(yki_winograd_slab to, int64_t brick, int64_t pair
     return bytes_of(to) + (brick * 2 + part / 2) * BRICK + part % 2 * AMX_TILE + pair * ROW;
 }
 
-/* Rows of a tile become its columns; a number is a pair. */
-static void transpose_tile(char *at)
-{
-    __m512i a[16], b[16];
-    for (int i = 0; i < 16; i++)
-        a[i] = _mm512_load_si512(at + (ptrdiff_t)i * ROW);
-    for (int i = 0; i < 16; i += 2) {
-        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4)
-        for (int j = 0; j < 2; j++) {
-            a[i + 2 * j] = _mm512_unpacklo_epi64(b[i + j], b[i + j + 2]);
-            a[i + 2 * j + 1] = _mm512_unpackhi_epi64(b[i + j], b[i + j + 2]);
-        }
-    /* a[4 q + j] has, in its quarter s, rows 4 q .. 4 q + 3 of column 4 s + j. */
-    for (int j = 0; j < 4; j++) {
-        __m512i low = _mm512_shuffle_i32x4(a[j], a[4 + j], 0x88);
-        __m512i high = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0x88);
-        b[j] = _mm512_shuffle_i32x4(low, high, 0x88);
-        b[8 + j] = _mm512_shuffle_i32x4(low, high, 0xdd);
-        low = _mm512_shuffle_i32x4(a[j], a[4 + j], 0xdd);
-        high = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0xdd);
-        b[4 + j] = _mm512_shuffle_i32x4(low, high, 0x88);
-        b[12 + j] = _mm512_shuffle_i32x4(low, high, 0xdd);
-    }
-    for (int i = 0; i < 16; i++)
-        _mm512_store_si512(at + (ptrdiff_t)i * ROW, b[i]);
-}
-
 /* The bricks of 32 tiles and 64 channels become left factors: their rows are channels. */
 static void transpose_bricks(char *at, int64_t stride)
 {
     for (int64_t point = 0; point < POINTS; point++)
         for (int64_t i = 0; i < 2 * BRICK / AMX_TILE; i++)
-            transpose_tile(at + point * stride + i * AMX_TILE);
+            yki_tile_transpose(at + point * stride + i * AMX_TILE);
 }
 
 YKI_FORCE_INLINE void transform_left(const yki_winograd_tiles *x, yki_winograd_span tiles,
@@ -344,7 +305,7 @@ YKI_FORCE_INLINE const char *brick_at(const float *factor, int64_t floats, int64
 YKI_FORCE_INLINE void multiply_all(const yki_winograd_product *p, int64_t outer, int64_t inner,
                                    brick_order a, brick_order b)
 {
-    __asm__ volatile("" ::: "memory"); /* what tiles load has been stored */
+    yki_tiles_fence();
     for (int64_t n = 0; n < 2; n++)
         for (int64_t m = 0; m < outer; m++) {
             float *c = p->c + m * BRICK_SIDE * SIDE + n * BRICK_SIDE;
@@ -370,6 +331,7 @@ static void multiply_transposed(const yki_winograd_product *p)
 }
 
 const yki_winograd_form yki_winograd_amx = {.rows = BRICK_SIDE,
+                                            .products = 3,
                                             .begin = begin,
                                             .end = end,
                                             .data = data,

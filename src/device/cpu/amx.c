@@ -1,0 +1,261 @@
+/* See amx.h. */
+#include "device/cpu/amx.h"
+
+#if defined(__AMX_BF16__)
+#include <string.h>
+
+#include "device/cpu/amx_tile.h"
+
+enum { SIDE = YKI_AMX_SIDE, LANES = YKI_AMX_LANES, HALF = 32 /* bytes of a block's channels */ };
+
+void yki_amx_begin(int64_t images)
+{
+    uint8_t first = (uint8_t)((images + 1) / 2), second = (uint8_t)(images / 2);
+    yki_tiles_configure((uint8_t[8]){first, first, second, second, first, second, 16, 16});
+}
+
+void yki_amx_end(void)
+{
+    _tile_release();
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+void yki_amx_read(const yki_amx_row *row, char *to)
+{
+    for (int64_t n = 0; n < row->images; n++)
+        for (int b = 0; b < 2; b++) {
+            char *at = to + n * YKI_TILE_ROW + b * HALF;
+            const uint16_t *from = row->at + n * row->image_step + b * row->block_step;
+            for (int64_t c = 0; b < row->blocks && c < row->columns; c++)
+                _mm256_store_si256((__m256i *)(void *)(at + c * YKI_AMX_PIXEL),
+                                   _mm256_loadu_si256((const __m256i_u *)(from + c * LANES)));
+            for (int64_t c = 0; b >= row->blocks && c < row->columns; c++)
+                _mm256_store_si256((__m256i *)(void *)(at + c * YKI_AMX_PIXEL),
+                                   _mm256_setzero_si256());
+        }
+}
+
+/* The numbers of two rows, in turn. */
+YKI_FORCE_INLINE __m512i pairs_of(__m256i first, __m256i second)
+{
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(first),
+                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
+}
+
+/* 16 channels of a pixel of two images; `at` is the first's. */
+YKI_FORCE_INLINE __m512i read_pair(const yki_amx_row *row, const uint16_t *at, int64_t n)
+{
+    __m256i zero = _mm256_setzero_si256();
+    __m256i first = n < row->images ? _mm256_loadu_si256((const __m256i_u *)at) : zero;
+    __m256i second =
+        n + 1 < row->images ? _mm256_loadu_si256((const __m256i_u *)(at + row->image_step)) : zero;
+    return pairs_of(first, second);
+}
+
+void yki_amx_read_right(const yki_amx_row *row, char *to)
+{
+    for (int b = 0; b < row->blocks; b++)
+        for (int64_t n = 0; n < SIDE; n += 2) {
+            const uint16_t *from = row->at + n * row->image_step + b * row->block_step;
+            char *at = to + (ptrdiff_t)b * YKI_TILE + n / 2 * YKI_TILE_ROW;
+            for (int64_t c = 0; c < row->columns; c++)
+                _mm512_store_si512(at + c * YKI_AMX_PIXEL, read_pair(row, from + c * LANES, n));
+        }
+    for (int64_t c = 0; row->blocks == 1 && c < row->columns; c++)
+        memset(to + c * YKI_AMX_PIXEL + YKI_TILE, 0, YKI_TILE);
+}
+
+void yki_amx_read_left(const yki_amx_row *row, char *to)
+{
+    yki_amx_read_right(row, to);
+    for (int64_t c = 0; c < row->columns; c++)
+        for (int b = 0; b < row->blocks; b++)
+            yki_tile_transpose(to + c * YKI_AMX_PIXEL + (ptrdiff_t)b * YKI_TILE);
+}
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+/* Kernels (output channel, input channel, tap) in the first-level cache: in memory, the kernels of
+ * different outputs are often a multiple of a power of two apart. */
+enum {
+    MOST_TAPS = YKI_AMX_MOST_TAPS * YKI_AMX_MOST_TAPS,
+    KERNELS_PAD = LANES,
+    KERNELS = SIDE * (SIDE * MOST_TAPS + KERNELS_PAD)
+};
+
+YKI_FORCE_INLINE int64_t kernels_step(int taps)
+{
+    return (int64_t)SIDE * taps + KERNELS_PAD;
+}
+
+static void copy_kernels(const yki_amx_weights *w, float *kernels)
+{
+    const int64_t step = kernels_step(w->taps), numbers = w->ins * w->taps;
+    for (int64_t o = 0; o < SIDE; o++) {
+        int64_t count = o < w->outs ? numbers : 0;
+        memcpy(kernels + o * step, w->at + (count ? o * w->step : 0),
+               (size_t)count * sizeof *kernels);
+        memset(kernels + o * step + count, 0, (size_t)(step - count) * sizeof *kernels);
+    }
+}
+
+void yki_amx_read_weights(const yki_amx_weights *w, bool transposed, char *to)
+{
+    float kernels[KERNELS];
+    copy_kernels(w, kernels);
+    const int64_t row = transposed ? kernels_step(w->taps) : w->taps;
+    const int64_t lane = transposed ? w->taps : kernels_step(w->taps);
+    const __m512i apart = yki_lanes_apart(lane);
+    for (int t = 0; t < w->taps; t++)
+        for (int64_t i = 0; i < SIDE; i++) { /* half i / 16, pair of rows i % 16 */
+            const float *at = kernels + i / LANES * LANES * lane + i % LANES * 2 * row + t;
+            __m256i even = yki_vec_narrow(_mm512_i32gather_ps(apart, at, sizeof(float)));
+            __m256i odd = yki_vec_narrow(_mm512_i32gather_ps(apart, at + row, sizeof(float)));
+            _mm512_store_si512(to + (ptrdiff_t)t * YKI_AMX_BRICK + i * YKI_TILE_ROW,
+                               pairs_of(even, odd));
+        }
+}
+
+void yki_amx_write_weights(const float *sums, int64_t parts, int64_t part_step,
+                           const yki_amx_weights *w)
+{
+    float kernels[KERNELS];
+    const int64_t step = kernels_step(w->taps);
+    const __m512i apart = yki_lanes_apart(step);
+    for (int t = 0; t < w->taps; t++)
+        for (int64_t i = 0; i < w->ins; i++)
+            for (int64_t o = 0; o < w->outs; o += LANES) {
+                const float *at = sums + (t * SIDE + i) * SIDE + o;
+                __m512 total = _mm512_loadu_ps(at);
+                for (int64_t part = 1; part < parts; part++)
+                    total = _mm512_add_ps(total, _mm512_loadu_ps(at + part * part_step));
+                _mm512_i32scatter_ps(kernels + o * step + i * w->taps + t, apart, total,
+                                     sizeof(float));
+            }
+    for (int64_t o = 0; o < w->outs; o++)
+        memcpy(w->at + o * w->step, kernels + o * step,
+               (size_t)(w->ins * w->taps) * sizeof *kernels);
+}
+
+/* ---- convolution ---------------------------------------------------------------------------- */
+
+/* Sums in tiles 0 to 3: (first images, first channels), (first, second), (second, first), ... */
+YKI_FORCE_INLINE void load_sums(const float *sums, int64_t second, bool first)
+{
+    if (first) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
+        _tile_loadd(0, sums, YKI_TILE_ROW);
+        _tile_loadd(1, sums + SIDE * LANES, YKI_TILE_ROW);
+        _tile_loadd(2, sums + second * LANES, YKI_TILE_ROW);
+        _tile_loadd(3, sums + (SIDE + second) * LANES, YKI_TILE_ROW);
+    }
+}
+
+YKI_FORCE_INLINE void store_sums(float *sums, int64_t second)
+{
+    _tile_stored(0, sums, YKI_TILE_ROW);
+    _tile_stored(1, sums + SIDE * LANES, YKI_TILE_ROW);
+    _tile_stored(2, sums + second * LANES, YKI_TILE_ROW);
+    _tile_stored(3, sums + (SIDE + second) * LANES, YKI_TILE_ROW);
+}
+
+YKI_FORCE_INLINE void add_products(void)
+{
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+void yki_amx_multiply(const yki_amx_sum *s, float *sums)
+{
+    const int64_t second = (s->images + 1) / 2;
+    yki_tiles_fence();
+    for (int64_t c = 0; c < s->columns; c++, sums += YKI_AMX_SUMS) {
+        const yki_amx_taps *across = &s->across[c];
+        load_sums(sums, second, s->first);
+        for (int64_t g = 0; g < s->groups; g++)
+            for (int i = 0; i < s->row_count; i++)
+                for (int j = 0; j < across->count; j++) {
+                    const char *a =
+                        s->rows[i] + g * s->group_step + across->of[j].at * YKI_AMX_PIXEL;
+                    const char *b = s->weight + g * s->weight_step +
+                                    (ptrdiff_t)(s->taps[i] + across->of[j].tap) * YKI_AMX_BRICK;
+                    _tile_loadd(4, a, YKI_TILE_ROW);
+                    _tile_loadd(5, a + second * YKI_TILE_ROW, YKI_TILE_ROW);
+                    _tile_loadd(6, b, YKI_TILE_ROW);
+                    _tile_loadd(7, b + YKI_TILE, YKI_TILE_ROW);
+                    add_products();
+                }
+        store_sums(sums, second);
+    }
+    yki_tiles_fence();
+}
+
+void yki_amx_write(const float *sums, const float *bias, const yki_amx_row *row)
+{
+    for (int b = 0; b < row->blocks; b++) {
+        __m512 more = bias ? _mm512_loadu_ps(bias + b * LANES) : _mm512_setzero_ps();
+        for (int64_t n = 0; n < row->images; n++) {
+            const float *from = sums + (b * SIDE + n) * LANES;
+            uint16_t *to =
+                (uint16_t *)(uintptr_t)row->at + n * row->image_step + b * row->block_step;
+            for (int64_t c = 0; c < row->columns; c++) {
+                __m512 sum = _mm512_loadu_ps(from + c * YKI_AMX_SUMS);
+                _mm256_storeu_si256((__m256i_u *)(to + c * LANES),
+                                    yki_vec_narrow(bias ? _mm512_add_ps(sum, more) : sum));
+            }
+        }
+    }
+}
+
+/* ---- the weights' gradient ------------------------------------------------------------------ */
+
+void yki_amx_multiply_weight(const yki_amx_span *spans, int count, float *sums)
+{
+    enum { ROW = SIDE * sizeof(float) };
+    float *below = sums + LANES * SIDE;
+    yki_tiles_fence();
+    _tile_loadd(0, sums, ROW);
+    _tile_loadd(1, sums + LANES, ROW);
+    _tile_loadd(2, below, ROW);
+    _tile_loadd(3, below + LANES, ROW);
+    for (int i = 0; i < count; i++) {
+        const char *a = spans[i].x, *b = spans[i].dy;
+        for (int64_t c = 0; c < spans[i].count; c++, a += spans[i].x_step, b += YKI_AMX_PIXEL) {
+            _tile_loadd(4, a, YKI_TILE_ROW);
+            _tile_loadd(5, a + YKI_TILE, YKI_TILE_ROW);
+            _tile_loadd(6, b, YKI_TILE_ROW);
+            _tile_loadd(7, b + YKI_TILE, YKI_TILE_ROW);
+            add_products();
+        }
+    }
+    _tile_stored(0, sums, ROW);
+    _tile_stored(1, sums + LANES, ROW);
+    _tile_stored(2, below, ROW);
+    _tile_stored(3, below + LANES, ROW);
+    yki_tiles_fence();
+}
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+double yki_amx_multiply_alone(int64_t rounds)
+{
+    yki_amx_begin(YKI_AMX_SIDE);
+    load_sums(NULL, 0, true);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_zero(6);
+    _tile_zero(7);
+    for (int64_t i = 0; i < rounds; i++)
+        add_products();
+    yki_amx_end();
+    return 2.0 * SIDE * SIDE * SIDE * (double)rounds;
+}
+
+#endif
