@@ -218,7 +218,10 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
     if (!progress)
         return;
     erase_line(progress);
-    format_duration(took, sizeof took, r->epoch_s);
+    if (r->epoch_s < 1)
+        snprintf(took, sizeof took, "%.1f s", r->epoch_s);
+    else
+        format_duration(took, sizeof took, r->epoch_s);
     int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)r->epoch,
                           (long long)progress->epochs);
     double all = r->data_s + r->compute_s + r->waiting_s + r->exposed_comm_s;
@@ -236,7 +239,7 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
                         "%s: data %.1f %%, compute %.1f %%, waiting %.1f %%, exposed comm %.1f %%",
                         took, percent * r->data_s, percent * r->compute_s, percent * r->waiting_s,
                         percent * r->exposed_comm_s);
-    if (r->slowest_rank >= 0)
+    if (r->slowest_rank >= 0 && r->waited_s >= 0.05) /* less is chance, and would be 0.0 s */
         print_wrapped_after("", indent, "rank %d is slower: the other ranks waited %.1f s for it",
                             r->slowest_rank, r->waited_s);
     fflush(stdout);

@@ -162,6 +162,17 @@ YK_TEST(an_epoch_reads_well)
         "\n             rank 3 is slower: the other ranks waited 12.3 s\n             for it\n");
 }
 
+/* The run of a beginner: 0 s would look like a mistake, and milliseconds are nobody's fault. */
+YK_TEST(a_short_epoch_shows_tenths_and_blames_nobody)
+{
+    yk_epoch_record record = {.epoch_s = 0.31, .slowest_rank = 1, .waited_s = 0.04};
+    const char *text = epoch_output(NULL, &record);
+    assert_contains(text, " 0.3 s: data ");
+    assert_null(strstr(text, "slower"));
+    record.waited_s = 0.06;
+    assert_contains(epoch_output(NULL, &record), "rank 1 is slower: the other ranks waited 0.1 s");
+}
+
 /* The loss of an epoch in which a grad scaler has skipped every step. */
 YK_TEST(an_epoch_shows_nan_without_a_sign)
 {
