@@ -255,8 +255,10 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
     loading.transforms = transforms.eval;
     loading.workers = o->workers;
     loading.skip_damaged = o->skip_damaged;
-    return cli_build_model(model, &setup) &&
-           cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
+    if (!cli_build_model(model, &setup))
+        return false;
+    loading.model = *model;
+    return cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
            cli_ok(yk_loader_create(loader, test, &loading)) &&
            run_evaluation(result, confusion, *model, *loader, world, o);
 }

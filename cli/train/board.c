@@ -53,6 +53,22 @@ static bool write_grid(const cli_training *t, const yk_tensor *images, const cli
     return written;
 }
 
+/* Images that may be in a device's memory; nothing is drawn of what are no pictures. */
+static bool write_images(const cli_training *t, const yk_tensor *images)
+{
+    cli_batch_range range;
+    yk_tensor host = *images;
+    host.device = NULL;
+    host.data = malloc(yk_tensor_bytes(images) + 1);
+    if (!host.data)
+        return cli_complain("out of memory");
+    bool fine = cli_ok(yk_tensor_read(images, host.data));
+    if (fine && cli_batch_range_find(&range, &host))
+        fine = write_grid(t, &host, &range);
+    free(host.data);
+    return fine;
+}
+
 /* Takes a batch from the loader, which then starts again. */
 static bool write_first_batch(const cli_training *t)
 {
@@ -62,11 +78,9 @@ static bool write_first_batch(const cli_training *t)
     if (!batch)
         return cli_ok(yk_loader_status(t->train));
     bool fine = true;
-    cli_batch_range range;
-    for (int i = 0; i < batch->count; i++)
-        if (strcmp(batch->names[i], "images") == 0 &&
-            cli_batch_range_find(&range, &batch->tensors[i]))
-            fine = write_grid(t, &batch->tensors[i], &range);
+    for (int i = 0; fine && i < batch->count; i++)
+        if (strcmp(batch->names[i], "images") == 0)
+            fine = write_images(t, &batch->tensors[i]);
     return fine && cli_ok(yk_loader_seek(t->train, 0, 0));
 }
 

@@ -125,6 +125,8 @@ static bool create_loaders(cli_training *t)
     yk_loader_options train = o->loader, test = o->loader;
     t->micro_batch = o->batch_size / (t->ranks * o->trainer.accumulate);
     train.group = test.group = t->world;
+    train.model = test.model = t->model;
+    train.cache_bytes = test.cache_bytes = (size_t)o->device_cache << 20;
     train.batch_size = test.batch_size = t->micro_batch;
     train.shuffle = true;
     train.transforms = t->transforms.train;

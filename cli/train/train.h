@@ -55,6 +55,7 @@ typedef struct cli_train_options {
     yk_group_options group;
     yk_model_options model; /* threads: as given */
     yk_loader_options loader;
+    int device_cache; /* MiB: see yk_loader_options.cache_bytes */
     yk_trainer_options trainer;
     yk_schedule schedule;           /* its lengths are known once the loader is made */
     yk_muon_options muon;           /* of the filters; the rest is sgd's */

@@ -298,12 +298,23 @@ typedef struct yk_loader_options {
     bool skip_damaged;      /**< replace a damaged sample (yk_sample_is_damaged) by the next one in
                                  the data set that can be read, and warn of it once; otherwise it
                                  is an error [false] */
+    yk_model *model;    /**< the model that reads the batches, or NULL. If it is on a device with
+                             memory of its own, pictures cross to it as bytes, and it does the
+                             last of their transforms: tensors of pictures are then in its
+                             memory (yk_tensor.device), in order with the model's work. The
+                             loader keeps the model alive and is used on the thread that runs
+                             it. One that yk_data_parallel replicates gets batches of the
+                             host's [NULL] */
+    size_t cache_bytes; /**< with a model: pictures of one size that are at most cropped and
+                             flipped are kept in the device's memory if all of the data set are
+                             at most so many bytes [512 MiB] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */
 #define YK_LOADER_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32, false     \
+        sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32, false,    \
+            NULL, (size_t)512 << 20                                                                \
     }
 
 /**

@@ -35,6 +35,7 @@ typedef struct yki_cuda_device {
     struct {
         const void *chunks, *result;
     } sweeps[YKI_CUDA_SWEEPS]; /* kernels, by operation; result may be NULL */
+    const void *pictures[2];   /* kernels, for f32 and f64 */
     int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
     bool winograd;             /* see yki_device_options */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
@@ -61,6 +62,10 @@ extern const yki_kernel_impl *const yki_cuda_kernels[];
 /* Once, when the device is created; then yki_cuda_sweep is the device's sweep. */
 yk_status yki_cuda_find_sweeps(yki_cuda_device *device);
 yk_status yki_cuda_sweep(yki_device *device, const yki_sweep_args *args);
+
+/* Likewise. */
+yk_status yki_cuda_find_pictures(yki_cuda_device *device);
+yk_status yki_cuda_pictures(yki_device *device, const yki_pictures_args *args);
 
 yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand);
 

@@ -12,10 +12,19 @@
 #include "base/trace.h"
 #include "data/loader_state.h"
 #include "data/sampler.h"
+#include "device/device.h"
+#include "model/model_hooks.h"
 
 static const int64_t MAX_EPOCH = (int64_t)1 << 53; /* exact as a double, in every file */
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
+/* A model with replicas divides its batches on the host. */
+static yki_device *device_for(yk_model *model)
+{
+    yki_device *device = model && !yki_model_is_replicated(model) ? yki_model_device(model) : NULL;
+    return device && !yki_device_is_host(device) && device->type->pictures ? device : NULL;
+}
 
 static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader_options *options)
 {
@@ -23,6 +32,9 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
     yki_dataset_retain(dataset);
     loader->dataset = dataset;
     loader->options = *options;
+    loader->device = device_for(options->model);
+    if (options->model)
+        yki_model_retain(options->model);
     loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
     int ranks = options->group ? yk_group_size(options->group) : 1;
     int rank = options->group ? yk_group_rank(options->group) : 0;
@@ -81,6 +93,18 @@ void yki_loader_retain(yk_loader *loader)
     yki_reference_retain(&loader->reference);
 }
 
+/* Once the device has done what reads the loader's memory. */
+static void leave_device(yk_loader *loader)
+{
+    yki_device *device = loader->device;
+    yki_stream_wait(device, loader->copies);
+    yki_stream_wait(device, yki_device_stream(device));
+    for (int i = 0; loader->columns && i < loader->fields; i++)
+        yki_crossing_destroy(&loader->columns[i].crossing);
+    yki_stream_destroy(device, loader->copies);
+    yki_device_free_pinned(device, loader->memory, loader->memory_bytes);
+}
+
 static void free_loader(yk_loader *loader)
 {
     for (int i = 0; loader->workers && i < loader->options.workers; i++) {
@@ -88,12 +112,16 @@ static void free_loader(yk_loader *loader)
         yki_pipeline_memory_free(&loader->workers[i].memory);
         yki_room_free(&loader->workers[i].unmixed);
     }
+    if (loader->device)
+        leave_device(loader);
     for (int i = 0; loader->columns && i < loader->fields; i++)
         yki_pipeline_destroy(&loader->columns[i].pipeline);
-    yki_unmap(loader->memory, loader->memory_bytes);
+    if (!loader->device)
+        yki_unmap(loader->memory, loader->memory_bytes);
     yk_transforms_destroy(loader->transforms);
     free(loader->slots);
     free(loader->tensors);
+    free(loader->rows);
     free(loader->columns);
     free(loader->workers);
     free(loader->reported);
@@ -101,6 +129,7 @@ static void free_loader(yk_loader *loader)
     free(loader->indices);
     free(loader->starts);
     yk_dataset_destroy((yk_dataset *)(uintptr_t)loader->dataset);
+    yk_model_destroy(loader->options.model);
     free(loader);
 }
 
@@ -151,6 +180,26 @@ static const yk_batch *take(yk_loader *loader)
     return &next->batch;
 }
 
+/* Waits until the device has read the slot that the consumer holds. */
+static yk_status wait_for_copies(const yk_loader *loader)
+{
+    for (int i = 0; loader->holding && i < loader->fields; i++)
+        if (loader->columns[i].crossing.device)
+            YK_TRY(yki_stages_wait(&loader->columns[i].crossing.stages));
+    return YK_OK;
+}
+
+/* Enters the work that makes the tensors of the batch that the consumer has taken. */
+static yk_status send_batch(const yk_loader *loader)
+{
+    const yki_loader_slot *held = &loader->slots[loader->taken % loader->slot_count];
+    for (int i = 0; i < loader->fields; i++)
+        if (loader->columns[i].crossing.device)
+            YK_TRY(yki_crossing_send(&loader->columns[i].crossing, held->rows[i], held->batch.size,
+                                     loader->copies));
+    return YK_OK;
+}
+
 /* The workers are threads of the process that made the loader. */
 static yk_status check_process(yk_loader *loader)
 {
@@ -169,6 +218,7 @@ const yk_batch *yk_loader_next(yk_loader *loader)
     double start = yki_now();
     if (!loader || check_process(loader) != YK_OK)
         return NULL;
+    yk_status copied = wait_for_copies(loader);
     pthread_mutex_lock(&loader->mutex);
     release(loader);
     if (loader->ended) {
@@ -177,11 +227,17 @@ const yk_batch *yk_loader_next(yk_loader *loader)
         loader->skipped = 0;
         loader->ended = false;
     }
+    if (loader->status == YK_OK)
+        loader->status = copied;
     if (loader->batch == loader->batches)
         loader->ended = true;
     else if (loader->status == YK_OK)
         batch = take(loader);
     pthread_mutex_unlock(&loader->mutex);
+    if (batch)
+        loader->status = send_batch(loader);
+    if (loader->status != YK_OK)
+        batch = NULL;
     loader->wait_s = yki_now() - start;
     YKI_TRACE_END(start, YKI_NO_ARGS, "data wait");
     return batch;
@@ -197,6 +253,7 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
                          "there are at most %lld epochs",
                          (long long)batch, (long long)epoch, (long long)loader->batches,
                          (long long)MAX_EPOCH);
+    YK_TRY(wait_for_copies(loader));
     pthread_mutex_lock(&loader->mutex);
     loader->paused = true;
     while (loader->busy) /* each finishes the batch that it is preparing */

@@ -72,6 +72,9 @@ static yk_status plan_columns(yk_loader *loader)
                                         loader->options.dtype));
             dims = made->pipeline.dims;
         }
+        if (made->is_picture && loader->device && yki_pipeline_defers(&made->pipeline))
+            YK_TRY(yki_crossing_plan(&made->crossing, loader->device, &made->pipeline,
+                                     loader->dataset, i, loader->options.cache_bytes));
         int64_t classes = yk_dataset_classes(loader->dataset);
         if (i == loader->mixed_labels) {
             made->row.dtype = YK_F32;
@@ -84,17 +87,27 @@ static yk_status plan_columns(yk_loader *loader)
     return YK_OK;
 }
 
+/* Bytes of the memory that workers write a field's rows to. */
+static size_t column_bytes(const yki_loader_column *column, size_t rows)
+{
+    size_t bytes =
+        column->crossing.device ? yki_crossing_bytes(&column->crossing) : rows * column->row_bytes;
+    return yki_align(bytes, YKI_ALIGNMENT);
+}
+
 /* Points a slot to its part of the memory: the rows of each field, then the indices. */
 static void describe(const yk_loader *loader, yki_loader_slot *one, char *memory, size_t rows)
 {
     for (int i = 0; i < loader->fields; i++) {
         const yki_loader_column *from = &loader->columns[i];
         yk_tensor *tensor = &one->tensors[i];
-        tensor->data = memory;
+        one->rows[i] = memory;
+        tensor->data = from->crossing.device ? from->crossing.batch : memory;
+        tensor->device = from->crossing.device;
         tensor->dtype = from->row.dtype;
         tensor->ndim = from->row.ndim + 1;
         memcpy(tensor->dims + 1, from->row.dims, (size_t)from->row.ndim * sizeof *tensor->dims);
-        memory += yki_align(rows * from->row_bytes, YKI_ALIGNMENT);
+        memory += column_bytes(from, rows);
     }
     one->indices = (int64_t *)(void *)memory;
     one->labels = (int32_t *)(void *)(memory + yki_align(rows * sizeof(int64_t), YKI_ALIGNMENT));
@@ -112,29 +125,55 @@ static size_t slot_bytes(const yk_loader *loader, size_t rows)
         total += yki_align(rows * sizeof(int32_t), YKI_ALIGNMENT);
     for (int i = 0; i < loader->fields; i++) {
         if (__builtin_mul_overflow(rows, loader->columns[i].row_bytes, &bytes) ||
-            __builtin_add_overflow(total, yki_align(bytes, YKI_ALIGNMENT), &total))
+            __builtin_add_overflow(total, column_bytes(&loader->columns[i], rows), &total))
             return 0;
     }
     return __builtin_mul_overflow(total, (size_t)loader->slot_count, &bytes) ? 0 : total;
 }
 
+/* Of the largest batch, which never holds more than an epoch. */
+static size_t rows_of_batch(const yk_loader *loader)
+{
+    int64_t epoch = loader->count > 0 ? loader->count : 1;
+    return (size_t)(loader->options.batch_size < epoch ? loader->options.batch_size : epoch);
+}
+
+static yk_status create_crossings(yk_loader *loader)
+{
+    for (int i = 0; i < loader->fields; i++)
+        if (loader->columns[i].crossing.device)
+            YK_TRY(yki_crossing_create(&loader->columns[i].crossing, rows_of_batch(loader),
+                                       loader->mixing.mixup || loader->mixing.cutmix));
+    return loader->device ? yki_stream_create(loader->device, &loader->copies) : YK_OK;
+}
+
+/* Zeroed; pinned where the device copies from it. */
+static void *allocate_memory(yk_loader *loader)
+{
+    void *memory = NULL;
+    if (!loader->device)
+        return yki_map(loader->memory_bytes);
+    return yki_device_alloc_pinned(loader->device, loader->memory_bytes, &memory) == YK_OK ? memory
+                                                                                           : NULL;
+}
+
 /* One block for the rows and indices of all slots, each part on a cache line. */
 static yk_status allocate_slots(yk_loader *loader)
 {
-    /* A batch never holds more than an epoch. */
-    int64_t epoch = loader->count > 0 ? loader->count : 1;
-    size_t rows = (size_t)(loader->options.batch_size < epoch ? loader->options.batch_size : epoch);
+    size_t rows = rows_of_batch(loader);
     size_t bytes = slot_bytes(loader, rows), slots = (size_t)loader->slot_count;
     if (bytes == 0)
         return yki_error_memory(SIZE_MAX, "the loader's batches");
     loader->memory_bytes = bytes * slots;
-    loader->memory = yki_map(loader->memory_bytes);
+    loader->memory = allocate_memory(loader);
     loader->slots = yki_calloc(slots, sizeof *loader->slots);
     loader->tensors = yki_calloc(slots * (size_t)loader->fields, sizeof *loader->tensors);
-    if (!loader->memory || !loader->slots || !loader->tensors)
+    loader->rows = yki_calloc(slots * (size_t)loader->fields, sizeof *loader->rows);
+    if (!loader->memory || !loader->slots || !loader->tensors || !loader->rows)
         return yki_error_memory(loader->memory_bytes, "the loader's batches");
     for (size_t i = 0; i < slots; i++) {
         loader->slots[i].tensors = loader->tensors + i * (size_t)loader->fields;
+        loader->slots[i].rows = loader->rows + i * (size_t)loader->fields;
         describe(loader, &loader->slots[i], (char *)loader->memory + i * bytes, rows);
     }
     return YK_OK;
@@ -171,6 +210,7 @@ static yk_status allocate(yk_loader *loader)
     if (!loader->permutation || !loader->indices || !loader->workers || !loader->reported)
         return yki_error_memory((size_t)loader->count * sizeof *loader->indices,
                                 "the loader's indices");
+    YK_TRY(create_crossings(loader));
     return allocate_slots(loader);
 }
 

@@ -10,6 +10,10 @@
  * b % slots; a worker writes to it from its claim until `ready`, the consumer reads it from then
  * until `taken` passes it. Workers sleep while the ring is full and end as soon as `stopping` is
  * set. Nothing is allocated after creation.
+ *
+ * Where a device makes the batches of pictures, the ring is pinned memory, and what the workers
+ * write of pictures is the host's part (crossing.h). The consumer sends it when it takes the batch,
+ * and before it passes on, it waits until the slot has been read.
  */
 #ifndef YKI_LOADER_STATE_H
 #define YKI_LOADER_STATE_H
@@ -17,6 +21,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "data/crossing.h"
 #include "data/loader.h"
 #include "data/mixing.h"
 #include "data/pipeline.h"
@@ -24,7 +29,8 @@
 typedef struct yki_loader_slot {
     bool ready;
     int64_t epoch;
-    yk_tensor *tensors; /* (fields) of batch_size rows, in the loader's memory */
+    yk_tensor *tensors; /* (fields) of batch_size rows, in the loader's memory or the device's */
+    void **rows;        /* (fields) what workers write, in the loader's memory */
     int64_t *indices;   /* (batch_size) */
     int32_t *labels;    /* (batch_size) where the batch has probabilities */
     int64_t skipped;    /* damaged samples that others have replaced */
@@ -48,6 +54,7 @@ typedef struct yki_loader_column {
     yki_pipeline pipeline; /* of a picture */
     yk_tensor row;         /* one sample, without data */
     size_t row_bytes;
+    yki_crossing crossing; /* of pictures whose batch is made by the device */
 } yki_loader_column;
 
 struct yk_loader {
@@ -68,6 +75,9 @@ struct yk_loader {
     int slot_count;
     void *memory;       /* of all slots' rows and indices */
     yk_tensor *tensors; /* of all slots */
+    void **rows;        /* likewise */
+    yki_device *device; /* that makes batches of pictures, or NULL; options.model keeps it open */
+    yki_stream *copies; /* of batches, to the device */
     size_t memory_bytes;
     int64_t *permutation; /* scratch (size) */
     int64_t *indices;     /* (count) of the epoch that is being claimed */

@@ -53,7 +53,21 @@ static yki_loader_slot *claim(yk_loader *loader)
 static void *place(const yki_loader_slot *claimed, const yki_loader_column *columns, int field,
                    int64_t row)
 {
-    return (char *)claimed->tensors[field].data + (size_t)row * columns[field].row_bytes;
+    return (char *)claimed->rows[field] + (size_t)row * columns[field].row_bytes;
+}
+
+/* Writes a picture's row of the batch, or the host's part of it. */
+static yk_status prepare_picture(yki_loader_worker *self, const yki_loader_slot *claimed, int field,
+                                 int64_t row, yki_pipeline_draw draw)
+{
+    const yki_loader_column *columns = self->loader->columns;
+    const yki_loader_column *column = &columns[field];
+    const yk_field_buffer *picture = &self->reading.buffers[field];
+    if (column->crossing.device)
+        return yki_crossing_write(&column->crossing, claimed->rows[field], row, &self->memory,
+                                  self->reading.decoder, picture, draw);
+    return yki_pipeline_run(&column->pipeline, &self->memory, self->reading.decoder, picture, draw,
+                            place(claimed, columns, field, row));
 }
 
 /* Writes one row of the batch. */
@@ -71,9 +85,7 @@ static yk_status prepare_sample(yki_loader_worker *self, const yki_loader_slot *
     yk_status status = YK_OK;
     for (int i = 0; i < loader->fields && status == YK_OK; i++)
         if (loader->columns[i].is_picture)
-            status =
-                yki_pipeline_run(&loader->columns[i].pipeline, &self->memory, self->reading.decoder,
-                                 &buffers[i], draw, place(claimed, loader->columns, i, row));
+            status = prepare_picture(self, claimed, i, row, draw);
     return status == YK_OK ? YK_OK : yki_worker_name_sample(&self->reading, draw.index, status);
 }
 
@@ -106,6 +118,29 @@ static yk_status prepare_row(yki_loader_worker *self, yki_loader_slot *claimed, 
     return status;
 }
 
+/* Mixes a field of a batch whose rows are there, or says how the device is to mix it. */
+static yk_status mix_pictures(yki_loader_worker *self, const yki_loader_slot *claimed, int field,
+                              const yki_mix *mix)
+{
+    const yki_loader_column *pictures = &self->loader->columns[field];
+    if (pictures->crossing.device) {
+        bool is_alone = claimed->batch.size < 2; /* and mixed with nothing */
+        *yki_crossing_mix(claimed->rows[field]) =
+            (yki_picture_mix){.share = is_alone ? 1 : mix->share,
+                              .cut = mix->cut,
+                              .top = (int32_t)mix->top,
+                              .left = (int32_t)mix->left,
+                              .bottom = (int32_t)mix->bottom,
+                              .right = (int32_t)mix->right};
+        return YK_OK;
+    }
+    void *unmixed = yki_room_reserve(&self->unmixed, pictures->row_bytes);
+    if (!unmixed)
+        return yki_error_memory(pictures->row_bytes, "a picture");
+    yki_mix_images(mix, &claimed->tensors[field], unmixed);
+    return YK_OK;
+}
+
 /* One picture or more of a batch whose rows are there, and their labels. */
 static yk_status mix(yki_loader_worker *self, const yki_loader_slot *claimed)
 {
@@ -117,11 +152,8 @@ static yk_status mix(yki_loader_worker *self, const yki_loader_slot *claimed)
         const yki_loader_column *pictures = &loader->columns[i];
         if (!pictures->is_picture)
             continue;
-        void *unmixed = yki_room_reserve(&self->unmixed, pictures->row_bytes);
-        if (!unmixed)
-            return yki_error_memory(pictures->row_bytes, "a picture");
         mix = yki_draw_mix(&loader->mixing, word, pictures->row.dims[1], pictures->row.dims[2]);
-        yki_mix_images(&mix, &claimed->tensors[i], unmixed);
+        YK_TRY(mix_pictures(self, claimed, i, &mix));
     }
     yk_tensor *probabilities = &claimed->tensors[loader->mixed_labels];
     int64_t classes = probabilities->dims[1];

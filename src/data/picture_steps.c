@@ -25,11 +25,10 @@ static int middle(int side, int size)
     return side < size ? -((size - side) / 2) : (int)rint((side - size) / 2.0);
 }
 
-static yk_status center_crop(yki_frame *frame, const yk_transform_center_crop *crop)
+yki_box yki_center_crop_box(const yk_transform_center_crop *crop, int width, int height)
 {
-    return yki_frame_crop(frame, (yki_box){middle(yki_frame_width(frame), crop->width),
-                                           middle(yki_frame_height(frame), crop->height),
-                                           crop->width, crop->height});
+    return (yki_box){middle(width, crop->width), middle(height, crop->height), crop->width,
+                     crop->height};
 }
 
 static bool is_first(const yk_transform_step *steps, int index)
@@ -49,17 +48,26 @@ static yk_status crop_reflected(yki_frame *frame, yki_box box)
     return YK_OK;
 }
 
-static yk_status random_crop(yki_frame *frame, const yk_transform_step *steps, int index,
-                             uint64_t word, yki_draws *draws)
+yki_box yki_random_crop_box(const yk_transform_step *steps, int index, uint64_t word, int width,
+                            int height)
 {
     const yk_transform_random_crop *crop = &steps[index].random_crop;
-    int64_t dims[] = {frame->channels, yki_frame_height(frame), yki_frame_width(frame)};
+    yki_draws draws = yki_draws_of(word, index);
+    int tops = height + 2 * crop->padding - crop->height + 1;
+    int lefts = width + 2 * crop->padding - crop->width + 1;
+    uint64_t own = is_first(steps, index) ? word : yki_draw(&draws);
+    return (yki_box){yki_crop_left(own, lefts) - crop->padding,
+                     yki_crop_top(own, tops) - crop->padding, crop->width, crop->height};
+}
+
+static yk_status random_crop(yki_frame *frame, const yk_transform_step *steps, int index,
+                             uint64_t word)
+{
+    const yk_transform_random_crop *crop = &steps[index].random_crop;
+    int width = yki_frame_width(frame), height = yki_frame_height(frame);
+    int64_t dims[] = {frame->channels, height, width};
     YK_TRY(yki_transform_size_after(&steps[index], dims)); /* says so if it is too small */
-    int tops = yki_frame_height(frame) + 2 * crop->padding - crop->height + 1;
-    int lefts = yki_frame_width(frame) + 2 * crop->padding - crop->width + 1;
-    uint64_t own = is_first(steps, index) ? word : yki_draw(draws);
-    yki_box box = {yki_crop_left(own, lefts) - crop->padding,
-                   yki_crop_top(own, tops) - crop->padding, crop->width, crop->height};
+    yki_box box = yki_random_crop_box(steps, index, word, width, height);
     bool reflects = crop->padding && crop->padding_mode == YK_PADDING_REFLECT;
     return reflects ? crop_reflected(frame, box) : yki_frame_crop(frame, box);
 }
@@ -103,6 +111,33 @@ static bool mirrors(const yk_transform_step *steps, int index, uint64_t word, yk
 {
     double p = steps[index].random_horizontal_flip.p;
     return p == 0.5 && is_first(steps, index) ? yki_flip_drawn(word) : yki_draw_chance(draws, p);
+}
+
+bool yki_draw_flip(const yk_transform_step *steps, int index, uint64_t word, bool *mirrored,
+                   bool *upside_down)
+{
+    yki_draws draws = yki_draws_of(word, index);
+    switch (steps[index].kind) {
+    case YK_TRANSFORM_RANDOM_HORIZONTAL_FLIP:
+        *mirrored ^= mirrors(steps, index, word, &draws);
+        return true;
+    case YK_TRANSFORM_RANDOM_VERTICAL_FLIP:
+        *upside_down ^= yki_draw_chance(&draws, steps[index].random_vertical_flip.p);
+        return true;
+    case YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP:
+        *mirrored ^= yki_flip_drawn(word);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static yk_status flip(yki_frame *frame, const yk_transform_step *steps, int index, uint64_t word)
+{
+    bool mirrored = false, upside_down = false;
+    yki_draw_flip(steps, index, word, &mirrored, &upside_down);
+    yki_frame_flip(frame, mirrored, upside_down);
+    return YK_OK;
 }
 
 /* ---- colours -------------------------------------------------------------------------------- */
@@ -180,20 +215,16 @@ yk_status yki_apply_picture_step(yki_frame *frame, const yk_transform_step *step
     case YK_TRANSFORM_RESIZE:
         return resize(frame, step);
     case YK_TRANSFORM_CENTER_CROP:
-        return center_crop(frame, &step->center_crop);
+        return yki_frame_crop(frame, yki_center_crop_box(&step->center_crop, yki_frame_width(frame),
+                                                         yki_frame_height(frame)));
     case YK_TRANSFORM_RANDOM_CROP:
-        return random_crop(frame, steps, index, word, &draws);
+        return random_crop(frame, steps, index, word);
     case YK_TRANSFORM_RANDOM_RESIZED_CROP:
         return random_resized_crop(frame, &step->random_resized_crop, &draws);
     case YK_TRANSFORM_RANDOM_HORIZONTAL_FLIP:
-        yki_frame_flip(frame, mirrors(steps, index, word, &draws), false);
-        return YK_OK;
     case YK_TRANSFORM_RANDOM_VERTICAL_FLIP:
-        yki_frame_flip(frame, false, yki_draw_chance(&draws, step->random_vertical_flip.p));
-        return YK_OK;
     case YK_TRANSFORM_ALTERNATING_HORIZONTAL_FLIP:
-        yki_frame_flip(frame, yki_flip_drawn(word), false);
-        return YK_OK;
+        return flip(frame, steps, index, word);
     case YK_TRANSFORM_COLOR_JITTER:
         return color_jitter(frame, &step->color_jitter, &draws);
     case YK_TRANSFORM_GRAYSCALE:

@@ -95,6 +95,16 @@ static yk_status check_result(const yki_pipeline *pipeline, const yki_frame *fra
                      (long long)pipeline->dims[2]);
 }
 
+yk_status yki_pipeline_frame(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
+                             yki_decoder *decoder, const yk_field_buffer *picture, uint64_t word,
+                             yki_frame *frame)
+{
+    YK_TRY(start(pipeline, memory, decoder, picture, frame));
+    for (int i = 0; i < pipeline->picture_steps; i++)
+        YK_TRY(apply_step(pipeline, frame, i, word));
+    return check_result(pipeline, frame);
+}
+
 static yk_status run_picture_steps(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
                                    yki_decoder *decoder, const yk_field_buffer *picture,
                                    uint64_t word, void *out)
@@ -102,10 +112,7 @@ static yk_status run_picture_steps(const yki_pipeline *pipeline, yki_pipeline_me
     yki_frame frame;
     yki_picture pixels;
     yki_planes planes;
-    YK_TRY(start(pipeline, memory, decoder, picture, &frame));
-    for (int i = 0; i < pipeline->picture_steps; i++)
-        YK_TRY(apply_step(pipeline, &frame, i, word));
-    YK_TRY(check_result(pipeline, &frame));
+    YK_TRY(yki_pipeline_frame(pipeline, memory, decoder, picture, word, &frame));
     if (yki_frame_is_planar(&frame, &planes)) {
         yki_planes_to_tensor(&pipeline->tables, &planes, frame.mirrored, frame.upside_down,
                              pipeline->dtype, out);
@@ -144,13 +151,19 @@ static void run_tensor_steps(const yki_pipeline *pipeline, uint64_t word, void *
     }
 }
 
+uint64_t yki_pipeline_word(const yki_pipeline *pipeline, yki_pipeline_draw draw)
+{
+    uint64_t word = yki_hash3(draw.seed, (uint64_t)draw.epoch, (uint64_t)draw.index);
+    if (!pipeline->alternates)
+        return word;
+    return yki_alternate_flip(word, yki_hash3(draw.seed, 0, (uint64_t)draw.index), draw.epoch);
+}
+
 yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
                            yki_decoder *decoder, const yk_field_buffer *picture,
                            yki_pipeline_draw draw, void *out)
 {
-    uint64_t word = yki_hash3(draw.seed, (uint64_t)draw.epoch, (uint64_t)draw.index);
-    if (pipeline->alternates)
-        word = yki_alternate_flip(word, yki_hash3(draw.seed, 0, (uint64_t)draw.index), draw.epoch);
+    uint64_t word = yki_pipeline_word(pipeline, draw);
     if (pipeline->direct)
         YK_TRY(run_direct(pipeline, memory, picture, word, out));
     else

@@ -81,19 +81,30 @@ static bool draw_box(const yk_transform_random_erasing *step, yki_draws *draws, 
     return false;
 }
 
+bool yki_draw_erasing(const yk_transform_random_erasing *step, yki_draws *draws,
+                      const int64_t dims[3], yki_box *box)
+{
+    return yki_draw_chance(draws, step->p) &&
+           draw_box(step, draws, (int)dims[2], (int)dims[1], box);
+}
+
+double yki_erased_number(double value, const yk_transform_normalize *numbers, int channel)
+{
+    return numbers ? (value - numbers->mean[channel]) / numbers->std[channel] : value;
+}
+
 void yki_erase(const yk_transform_random_erasing *step, const yk_transform_normalize *numbers,
                yki_draws *draws, const int64_t dims[3], yk_dtype dtype, void *out)
 {
     int height = (int)dims[1], width = (int)dims[2];
     yki_box box;
-    if (!yki_draw_chance(draws, step->p) || !draw_box(step, draws, width, height, &box))
+    if (!yki_draw_erasing(step, draws, dims, &box))
         return;
     for (int c = 0; c < dims[0]; c++)
         for (int y = box.top; y < box.top + box.height; y++)
             for (int x = box.left; x < box.left + box.width; x++) {
                 double value = step->random ? yki_draw_normal(draws) : step->value;
-                if (numbers)
-                    value = (value - numbers->mean[c]) / numbers->std[c];
+                value = yki_erased_number(value, numbers, c);
                 size_t at = ((size_t)c * (size_t)height + (size_t)y) * (size_t)width + (size_t)x;
                 if (dtype == YK_F64)
                     ((double *)out)[at] = value;

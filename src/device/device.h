@@ -13,6 +13,7 @@
 
 #include "device/memory.h"
 #include "device/muon.h"
+#include "device/pictures.h"
 #include "device/scalars.h"
 #include "device/sweep.h"
 #include "device/sync.h"
@@ -114,6 +115,8 @@ typedef struct yki_device_type {
     yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);
     /* The update of one matrix by Muon, see muon.h; NULL where the device has none. */
     yk_status (*muon)(yki_device *device, const yki_muon_args *args);
+    /* Makes a batch of pictures, see pictures.h; NULL where the host's threads make batches. */
+    yk_status (*pictures)(yki_device *device, const yki_pictures_args *args);
     /* Measures what the device can do; NULL where nothing is known. */
     yk_status (*measure)(yki_device *device, yki_limits *limits);
     const yki_memory_ops *memory;

@@ -1,33 +1,24 @@
 /*
  * Host data that a device reads in every step from the same address, so that recordings can read
- * it. It is transferred in a stream of copies while the device computes:
+ * it. It is transferred while the device computes (stages.h):
  *
  *     yki_feed_open(&feed, &room);          pinned memory, which the host fills
  *     yki_feed_send(&feed, bytes, copies);  work entered in the compute stream from now on finds
  *                                           the first bytes at feed.memory
  *
- * The host runs one step ahead, so the next step's bytes are transferred while the device still
- * reads those of the current step. They are then copied within the device, which takes little time.
+ * From where they arrive they are copied within the device, which takes little time.
  */
 #ifndef YKI_FEED_H
 #define YKI_FEED_H
 
-#include "device/memory.h"
-
-enum { YKI_FEED_SLOTS = 2 };
-
-typedef struct yki_feed_slot {
-    void *pinned, *staged; /* the host's, and the device's */
-    yki_event *arrived;    /* staged has been written: pinned is free */
-    yki_event *taken;      /* staged is free */
-} yki_feed_slot;
+#include "device/stages.h"
 
 typedef struct yki_feed {
     yki_device *device;
     void *memory;
     size_t bytes;
-    yki_feed_slot slots[YKI_FEED_SLOTS];
-    int next; /* slot to be opened */
+    void *pinned[YKI_STAGES]; /* what is sent from each stage */
+    yki_stages stages;
 } yki_feed;
 
 yk_status yki_feed_create(yki_feed *feed, yki_device *device, size_t bytes);

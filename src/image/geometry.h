@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "image/picture.h"
+#include "image/reflected.h"
 
 /* Whether box lies within a picture of this size. */
 bool yki_box_is_inside(yki_box box, int width, int height);
@@ -12,13 +13,6 @@ bool yki_box_is_inside(yki_box box, int width, int height);
 yk_status yki_crop(const yki_picture *in, yki_box box, yki_picture *out);
 /* Likewise, but beyond its edges the picture is mirrored, as far as it reaches. */
 yk_status yki_crop_reflected(const yki_picture *in, yki_box box, yki_picture *out);
-/* The place in a line of `size` pixels that is seen at a place at most size - 1 beyond its ends. */
-static inline int yki_reflected(int at, int size)
-{
-    at = at < 0 ? -at : at;
-    return at < size ? at : 2 * (size - 1) - at;
-}
-
 /* Copies `in` to out, mirrored left to right, upside down, or both. */
 yk_status yki_flip(const yki_picture *in, bool mirrored, bool upside_down, yki_picture *out);
 

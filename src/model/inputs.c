@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "graph/operators.h"
 
 /* Kernels of an asynchronous device cannot reject a label. */
@@ -112,7 +113,6 @@ static yk_status reserve_feed(yki_inputs *inputs, yki_input *input, size_t bytes
     YK_TRY(yki_stream_wait(device, inputs->copies));
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
     yki_feed_destroy(&input->feed);
-    inputs->moves++;
     return yki_feed_create(&input->feed, device, bytes);
 }
 
@@ -130,10 +130,27 @@ static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     return yki_feed_send(&input->feed, bytes, inputs->copies);
 }
 
+/* Whether kernels can read the tensor where it is: the host looks at labels first. */
+static bool is_in_place(const yki_inputs *inputs, const yki_input *input, const yk_tensor *tensor)
+{
+    return yki_device_is_host(inputs->device) ||
+           (tensor->device == inputs->device && input->classes == 0);
+}
+
 static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)
 {
+    if (!is_in_place(inputs, input, tensor))
+        return copy_tensor(inputs, input, tensor);
     input->data = tensor->data;
-    return yki_device_is_host(inputs->device) ? YK_OK : copy_tensor(inputs, input, tensor);
+    return YK_OK;
+}
+
+static uint64_t hash_addresses(const yki_inputs *inputs)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < inputs->count; i++)
+        hash += yki_mix64((uint64_t)(uintptr_t)inputs->list[i].data + i);
+    return hash;
 }
 
 yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool *needed,
@@ -152,6 +169,7 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool 
         YK_TRY(check_tensor(inputs, input->value, tensor, batch->size));
         YK_TRY(take_tensor(inputs, input, tensor));
     }
+    inputs->moves = hash_addresses(inputs);
     return YK_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The model's inputs, and where kernels read the running batch's data: in the batch itself on a
- * host device, else in a copy of the device's own.
+ * The model's inputs, and where kernels read the running batch's data: in the batch itself where
+ * its tensors are in memory that the device can use, else in a copy of the device's own.
  */
 #ifndef YKI_INPUTS_H
 #define YKI_INPUTS_H
@@ -14,7 +14,7 @@ typedef struct yki_input {
     const yk_value *value;
     bool absent;      /* from the last batch */
     const void *data; /* where kernels read it */
-    yki_feed feed;    /* on a device that is not a host device */
+    yki_feed feed;    /* of tensors of the host, on a device with memory of its own */
     int64_t classes;  /* number of classes if these are labels, else 0 */
 } yki_input;
 
@@ -23,7 +23,7 @@ typedef struct yki_inputs {
     yki_input *list; /* in order of declaration */
     size_t count;
     yki_stream *copies; /* of batches, to the device */
-    uint64_t moves;     /* of where kernels read */
+    uint64_t moves;     /* the same as long as kernels read from the same addresses */
 } yki_inputs;
 
 yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_graph *graph);
@@ -33,7 +33,7 @@ void yki_inputs_destroy(yki_inputs *inputs);
 /* The batch's tensor of that name, or NULL. */
 const yk_tensor *yki_batch_find(const yk_batch *batch, const char *name);
 /* Finds each input in the batch, checks its dtype and shape, and brings its data to where kernels
- * read it. On a host device, the batch must stay as it is while they do. */
+ * read it. Tensors that they read in place must stay as they are while they do. */
 yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool *needed,
                           bool *incomplete);
 /* The name of an input that the last batch did not have; "" if it had all. */

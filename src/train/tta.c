@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/memory.h"
 #include "image/geometry.h"
 #include "model/inputs.h"
 
@@ -138,7 +139,7 @@ static int64_t choose_rows(yki_tta *tta, const yk_tensor *logits)
 static yk_status run_part(yki_tta *tta, yk_model *model, const yk_batch *batch, int images,
                           const view *v, const int64_t *rows, int64_t count, int64_t size)
 {
-    yk_tensor out, part = batch->tensors[images];
+    yk_tensor out, part = tta->seen;
     int64_t row_bytes = (int64_t)yk_tensor_bytes(&part) / part.dims[0];
     fill_views(v, &part, rows, count, tta->images);
     for (int64_t i = count; i < size; i++)
@@ -173,15 +174,15 @@ static yk_status find_images(int *images, const yk_batch *batch)
                      "W), float32 or float64");
 }
 
-yk_status yki_tta_run(yki_tta *tta, yk_model *model, const yk_batch *batch, yk_tensor *logits)
+/* The views of the batch's images, as the host sees them in tta->seen. */
+static yk_status run_views(yki_tta *tta, yk_model *model, const yk_batch *batch, int images,
+                           yk_tensor *logits)
 {
-    int images;
     yk_tensor out;
     const view *views;
     int view_count = views_of(tta->kind, &views);
-    YK_TRY(find_images(&images, batch));
     YK_TRY(yk_model_output(model, &out));
-    YK_TRY(make_room(tta, &batch->tensors[images], &out, batch));
+    YK_TRY(make_room(tta, &tta->seen, &out, batch));
     for (int64_t i = 0; i < yk_tensor_count(&out); i++)
         tta->logits[i] = views[0].weight * logit_at(&out, i);
     *logits = out;
@@ -196,4 +197,16 @@ yk_status yki_tta_run(yki_tta *tta, yk_model *model, const yk_batch *batch, yk_t
                             left < part ? left : part, part));
         }
     return YK_OK;
+}
+
+yk_status yki_tta_run(yki_tta *tta, yk_model *model, const yk_batch *batch, yk_tensor *logits)
+{
+    int images;
+    yki_host_view view;
+    YK_TRY(find_images(&images, batch));
+    YK_TRY(yki_host_view_open(&view, &batch->tensors[images], YKI_READ));
+    tta->seen = batch->tensors[images];
+    tta->seen.data = view.data;
+    tta->seen.device = NULL;
+    return yki_host_view_end(&view, run_views(tta, model, batch, images, logits));
 }

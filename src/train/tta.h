@@ -8,6 +8,7 @@
 typedef struct yki_tta {
     yk_tta kind;
     double confidence; /* images with at least this probability are not evaluated again */
+    yk_tensor seen;    /* the running batch's images, in the host's memory */
     char *images;      /* a batch of views */
     double *logits;    /* (N, C) */
     int64_t *rows;     /* (N): samples that are evaluated again */

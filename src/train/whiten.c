@@ -40,10 +40,13 @@ static yk_status add_images(yki_whitening *w, const yk_batch *batch, int64_t lef
                          "whitening: expected batches with \"images\" of %lld channels, at least "
                          "%lldx%lld",
                          (long long)w->channels, (long long)w->columns, (long long)w->rows);
+    yki_host_view view;
     yk_tensor images = *found;
     images.dims[0] = batch->size < left ? batch->size : left;
+    YK_TRY(yki_host_view_open(&view, &images, YKI_READ));
+    images.data = view.data;
     yki_whitening_add(w, &images);
-    return YK_OK;
+    return yki_host_view_end(&view, YK_OK);
 }
 
 static yk_status sum_patches(yki_whitening *w, yk_loader *loader, int64_t count)

@@ -102,3 +102,23 @@ YK_TEST(fp16_on_two_ranks_trains_as_on_ref_and_resumes)
     train_both("8", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e10 --nproc 2 --zero");
     resume("--batch-size 8 --amp fp16 --init-scale 1e10 --nproc 2 --zero", "3", "5");
 }
+
+/* The device keeps the pictures in all other trainings here, and in the second half of "parts". */
+YK_TEST(pictures_that_cross_train_as_on_ref_and_resume)
+{
+    train_both("9", "--max-steps 5 --batch-size 16 --nproc 2 --device-cache 0 --cutmix 1 "
+                    "--random-erasing 0.5");
+    assert_int_equal(train("parts", "--max-steps 3 --batch-size 16 --nproc 2 --device-cache 0 "
+                                    "--cutmix 1 --random-erasing 0.5 --device sim"),
+                     0);
+    assert_int_equal(train("parts", "--max-steps 5 --batch-size 16 --nproc 2 --cutmix 1 "
+                                    "--random-erasing 0.5 --device sim --resume auto"),
+                     0);
+    assert_same_file("parts", "sim", "model.pth");
+}
+
+/* The views are made on the host. */
+YK_TEST(views_of_pictures_of_the_device_are_evaluated_as_on_ref)
+{
+    train_both("10", "--max-steps 2 --batch-size 64 --tta mirror");
+}

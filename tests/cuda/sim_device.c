@@ -62,6 +62,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->launcher = &simulator;
     made->bad_label = &bad_label;
     assert_ok(yki_cuda_find_sweeps(made));
+    assert_ok(yki_cuda_find_pictures(made));
     *device = &made->base;
     return YK_OK;
 }
@@ -78,6 +79,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .layout = yki_cuda_layout,
                                          .kernels = yki_cuda_kernels,
                                          .sweep = yki_cuda_sweep,
+                                         .pictures = yki_cuda_pictures,
                                          .memory = &yki_host_memory};
 
 uint64_t sim_device_launches(void)

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "data/crop_flip.h"
-#include "data/picture_steps.h"
-#include "data/tensor_steps.h"
 #include "families.h"
 #include "harness.h"
 #include "sim_device.h"
@@ -216,50 +213,75 @@ YK_TEST(grids_that_are_too_small)
     free(images);
 }
 
-/* Crops with padding and flips, to the bit as the loader makes them on the host. */
-YK_TEST(prepared_pictures_have_the_hosts_bits)
+/* Windows, erased boxes and mixed samples, to the bit as ref makes them. */
+static void fill_pictures(uint8_t *pictures, size_t bytes, yki_picture_draw *draws, int samples,
+                          const yki_pictures_args *args)
 {
-    enum { N = 9, H = 7, W = 7, PADDING = 2, PITCH = 8 };
-    static uint8_t planes[3 * H * W], pictures[N * H * W * 3], scratch[2 * 3 * H * W];
-    static const yk_transform_normalize numbers = {.mean = {0.49, 0.48, 0.45},
-                                                   .std = {0.25, 0.24, 0.26}};
-    static yki_byte_tables tables;
-    yki_cuda_window windows[N];
-    float expected[N][3 * H * W], *out = malloc(N * H * W * PITCH * sizeof *out);
-    yki_crop_flip plan = {.channels = 3, .height = H, .width = W, .padding = PADDING, .flip = true};
-    yki_byte_tables_fill(&tables, &numbers);
-    for (int n = 0; n < N; n++) {
+    for (size_t i = 0; i < bytes; i++)
+        pictures[i] = (uint8_t)(yki_hash3(3, 0, i) & 255);
+    for (int n = 0; n < samples; n++) {
         uint64_t word = yki_hash3(1, 2, (uint64_t)n);
-        for (int i = 0; i < 3 * H * W; i++) {
-            planes[i] = (uint8_t)(yki_hash3(3, (uint64_t)n, (uint64_t)i) & 255);
-            pictures[(n * H * W + i % (H * W)) * 3 + i / (H * W)] = planes[i];
-        }
-        windows[n] = (yki_cuda_window){.top = yki_crop_top(word, 2 * PADDING + 1) - PADDING,
-                                       .left = yki_crop_left(word, 2 * PADDING + 1) - PADDING,
-                                       .flipped = yki_flip_drawn(word)};
-        yki_crop_flip_apply(&plan, &tables, planes, word, scratch, YK_F32, expected[n]);
+        draws[n] = (yki_picture_draw){.source = (int64_t)(word % (uint64_t)args->count),
+                                      .top = (int32_t)(word >> 8 & 3) - 2,
+                                      .left = (int32_t)(word >> 16 & 3) - 2,
+                                      .mirrored = word >> 24 & 1,
+                                      .upside_down = word >> 25 & 1,
+                                      .erased_top = (int32_t)(word >> 32 & 7),
+                                      .erased_left = (int32_t)(word >> 40 & 7),
+                                      .erased_bottom = (int32_t)(word >> 48 & 7),
+                                      .erased_right = 8};
     }
-    yki_cuda_prepare_args args = {.pictures = pictures,
-                                  .windows = windows,
-                                  .tables = tables.f32,
-                                  .out = out,
-                                  .batch = N,
-                                  .in_h = H,
-                                  .in_w = W,
-                                  .h = H,
-                                  .w = W,
-                                  .pitch = PITCH};
-    sim_launch("prepare_f32", yki_cuda_grid_of(N * H * W), &args, sizeof args);
-    for (int n = 0; n < N; n++)
-        for (int i = 0; i < H * W; i++)
-            for (int c = 0; c < PITCH; c++) {
-                float value = c < 3 ? expected[n][c * H * W + i] : 0;
-                assert_memory_equal(&out[(n * H * W + i) * PITCH + c], &value, sizeof value);
-            }
-    args.pitch = 3;
-    sim_launch("prepare_f32_1", yki_cuda_grid_of(N * H * W), &args, sizeof args);
-    assert_memory_equal(&out[(H * W - 1) * 3], (float[]){expected[0][H * W - 1]}, sizeof *out);
-    free(out);
+}
+
+static void assert_pictures_as_ref(yki_device *cuda, yki_device *ref, yki_pictures_args args)
+{
+    size_t count = (size_t)(args.batch * args.channels * args.out_height * args.out_width);
+    size_t bytes = count * yk_dtype_size(args.dtype);
+    void *made = malloc(bytes), *expected = malloc(bytes);
+    args.out = made;
+    assert_ok(cuda->type->pictures(cuda, &args));
+    args.out = expected;
+    assert_ok(ref->type->pictures(ref, &args));
+    assert_memory_equal(made, expected, bytes);
+    free(made);
+    free(expected);
+}
+
+YK_TEST(pictures_have_the_bits_of_ref)
+{
+    enum { N = 5, COUNT = 4, H = 7, W = 9, NUMBERS = 3 * YKI_PICTURE_NUMBERS };
+    static uint8_t pictures[COUNT * 3 * H * W];
+    static const yki_picture_mix mixes[] = {
+        {.share = 0.3}, {.share = 1}, {0.5, .cut = 1, .top = 2, .bottom = 5, .right = 4}};
+    double f64[NUMBERS];
+    float f32[NUMBERS];
+    yki_picture_draw draws[N];
+    yki_device *cuda = open_device(), *ref;
+    assert_ok(yki_device_create(&ref, "ref", &(yki_device_options){.threads = 1}));
+    yki_pictures_args args = {.pictures = pictures,
+                              .draws = draws,
+                              .count = COUNT,
+                              .batch = N,
+                              .channels = 3,
+                              .height = H,
+                              .width = W,
+                              .out_height = H,
+                              .out_width = W};
+    fill_pictures(pictures, sizeof pictures, draws, N, &args);
+    for (int i = 0; i < NUMBERS; i++) {
+        f64[i] = (double)(i % YKI_PICTURE_NUMBERS) / 51.7 - i / 300.1;
+        f32[i] = (float)f64[i];
+    }
+    for (int c = 0; c < 32; c++) {
+        args.mix = c & 3 ? &mixes[(c & 3) - 1] : NULL;
+        args.interleaved = c >> 2 & 1;
+        args.reflects = c >> 3 & 1;
+        args.dtype = c >> 4 & 1 ? YK_F64 : YK_F32;
+        args.numbers = args.dtype == YK_F64 ? (void *)f64 : (void *)f32;
+        assert_pictures_as_ref(cuda, ref, args);
+    }
+    yki_device_destroy(ref);
+    cuda->type->destroy(cuda);
 }
 
 /* The loss is NaN, and the first of the rows is reported. */

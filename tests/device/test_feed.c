@@ -73,7 +73,7 @@ YK_TEST(bytes_arrive_while_the_device_computes)
     memset(pinned, 1, BYTES);
     assert_ok(yki_device_copy(device, there, pinned, BYTES, YKI_TO_DEVICE, stream));
     send(&feed, copies, 5);
-    assert_ok(yki_event_wait(device, feed.slots[0].arrived));
+    assert_ok(yki_event_wait(device, feed.stages.list[0].arrived));
     memset(pinned, 2, BYTES);
     assert_ok(yki_device_copy(device, pinned, there, BYTES, YKI_TO_HOST, stream));
     assert_ok(yki_stream_wait(device, stream));

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "device/pictures.h"
 #include "device/sweep.h"
 
 enum {
@@ -232,22 +233,5 @@ typedef struct yki_cuda_bias_reduce_args {
     const void *dy;
     double *partial;
 } yki_cuda_bias_reduce_args;
-
-/* ---- prepare.cu ------------------------------------------------------------------------------ */
-
-/* What is cut out of a picture: it may reach beyond it, where bytes are 0. */
-typedef struct yki_cuda_window {
-    int32_t top, left, flipped;
-} yki_cuda_window;
-
-/* Pictures (batch, in_h, in_w, 3) of bytes -> (batch, h, w, pitch) numbers; channels from 3 on are
- * 0. */
-typedef struct yki_cuda_prepare_args {
-    const uint8_t *pictures;
-    const yki_cuda_window *windows; /* (batch) */
-    const void *tables;             /* (3, 256) f32, or f64 for f64: the number of each byte */
-    void *out;
-    int32_t batch, in_h, in_w, h, w, pitch;
-} yki_cuda_prepare_args;
 
 #endif

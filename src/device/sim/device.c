@@ -85,6 +85,7 @@ const yki_device_type yki_device_sim = {.name = "sim",
                                         .kernels = yki_sim_kernels,
                                         .sweep = yki_sim_sweep,
                                         .muon = yki_sim_muon,
+                                        .pictures = yki_sim_pictures,
                                         .memory = &yki_sim_memory_ops,
                                         .streams = &streams,
                                         .backend = "sim"};

@@ -96,4 +96,8 @@ yk_status yki_sim_sweep(yki_device *device, const yki_sweep_args *args);
 
 yk_status yki_sim_muon(yki_device *device, const yki_muon_args *args);
 
+/* ---- pictures.c ------------------------------------------------------------------------------ */
+
+yk_status yki_sim_pictures(yki_device *device, const yki_pictures_args *args);
+
 #endif

@@ -40,12 +40,12 @@ YK_TEST(verify_runs)
     int code =
         yk_test_command(output, sizeof output,
                         "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
-                        "--only machine,description,copies,truth,ranks && "
+                        "--only machine,description,copies,truth,batches,ranks && "
                         "grep -c '\"result\"' out/verify.json",
                         yk_test_directory());
     if (code != 0)
         fail_msg("%s", output);
-    assert_contains(output, "== 5 sections passed, 0 failed: none; out/verify.json\n5\n");
+    assert_contains(output, "== 6 sections passed, 0 failed: none; out/verify.json\n6\n");
 }
 
 YK_TEST(verify_goes_on_after_a_failure)

@@ -1,0 +1,28 @@
+/* Batches from pictures of bytes: see device/pictures.h. */
+#include "kernel.cuh"
+
+/* A thread makes one number: blockIdx.x takes pixels, blockIdx.y channels, blockIdx.z samples. */
+template <typename T> DEVICE void pictures(const yki_pictures_args &args)
+{
+    int plane = args.out_height * args.out_width, channel = (int)blockIdx.y;
+    int64_t pixel = thread_number();
+    if (pixel >= plane)
+        return;
+    int y = (int)pixel / args.out_width, x = (int)pixel % args.out_width;
+    const T *numbers = (const T *)args.numbers + channel * YKI_PICTURE_NUMBERS;
+    T *out = (T *)args.out + (int64_t)channel * plane + pixel;
+    bool mixes = args.mix && args.mix->share != 1;
+    bool cuts = mixes && args.mix->cut, inside = cuts && yki_picture_is_cut(args.mix, y, x);
+    for (int64_t n = blockIdx.z; n < args.batch; n += gridDim.z) {
+        int64_t before = n > 0 ? n - 1 : args.batch - 1;
+        T value = numbers[yki_picture_number(&args, inside ? before : n, channel, y, x)];
+        if (mixes && !cuts) {
+            T share = (T)args.mix->share;
+            T other = numbers[yki_picture_number(&args, before, channel, y, x)];
+            value = share * value + (1 - share) * other;
+        }
+        out[n * args.channels * plane] = value;
+    }
+}
+KERNEL(pictures_f32, yki_pictures_args, pictures<float>)
+KERNEL(pictures_f64, yki_pictures_args, pictures<double>)

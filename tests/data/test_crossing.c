@@ -1,0 +1,217 @@
+/* Batches that a device makes of bytes: the bits of those that the host makes, whatever it leaves
+ * to the device. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/loader.h"
+
+enum { CHANNELS = 3, SIDE = 9, SAMPLES = 23, BATCH = 5, EPOCHS = 2 };
+
+static yk_dataset *create_dataset(int64_t channels)
+{
+    yk_dataset *dataset;
+    assert_ok(yk_random_create(&dataset, YK_SPLIT_TRAIN,
+                               YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = SAMPLES,
+                                       o.channels = channels, o.height = SIDE, o.width = SIDE)));
+    return dataset;
+}
+
+/* On the device under test, and of any input: nothing is trained. */
+static yk_model *create_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 1});
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = yk_test_device("sim");
+    options.logits = yk_nn_linear(x, "fc", 1);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, NULL, &options));
+    return model;
+}
+
+static yk_loader *create_loader(const yk_dataset *dataset, const char *transforms, yk_dtype dtype,
+                                yk_model *model, size_t cache)
+{
+    yk_loader *loader;
+    assert_ok(yk_loader_create(&loader, dataset,
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                       o.batch_size = BATCH, o.shuffle = true, o.seed = 3,
+                                       o.transforms = transforms, o.workers = 2, o.dtype = dtype,
+                                       o.model = model, o.cache_bytes = cache)));
+    return loader;
+}
+
+static void assert_same_tensor(const yk_tensor *made, const yk_tensor *expected)
+{
+    size_t bytes = yk_tensor_bytes(expected);
+    void *here = malloc(bytes);
+    assert_non_null(here);
+    assert_int_equal(made->dtype, expected->dtype);
+    assert_int_equal(made->ndim, expected->ndim);
+    assert_memory_equal(made->dims, expected->dims,
+                        (size_t)expected->ndim * sizeof *expected->dims);
+    assert_ok(yk_tensor_read(made, here));
+    assert_memory_equal(here, expected->data, bytes);
+    free(here);
+}
+
+/* Until both epochs end. */
+static void assert_same_epoch(yk_loader *made, yk_loader *expected, bool on_device)
+{
+    for (const yk_batch *right; (right = yk_loader_next(expected));) {
+        const yk_batch *batch = yk_loader_next(made);
+        assert_non_null(batch);
+        assert_int_equal(batch->size, right->size);
+        assert_memory_equal(batch->indices, right->indices, (size_t)right->size * sizeof(int64_t));
+        for (int i = 0; i < right->count; i++) {
+            bool is_picture = strcmp(right->names[i], "images") == 0;
+            assert_int_equal(batch->tensors[i].device != NULL, on_device && is_picture);
+            assert_same_tensor(&batch->tensors[i], &right->tensors[i]);
+        }
+    }
+    assert_null(yk_loader_next(made));
+    assert_ok(yk_loader_status(made));
+}
+
+static void assert_same_batches(int64_t channels, const char *transforms, yk_dtype dtype,
+                                bool on_device)
+{
+    yk_dataset *dataset = create_dataset(channels);
+    yk_model *model = create_model();
+    const size_t caches[] = {0, (size_t)1 << 20};
+    for (int c = 0; c < 2; c++) {
+        yk_loader *expected = create_loader(dataset, transforms, dtype, NULL, 0);
+        yk_loader *made = create_loader(dataset, transforms, dtype, model, caches[c]);
+        for (int epoch = 0; epoch < EPOCHS; epoch++)
+            assert_same_epoch(made, expected, on_device);
+        yk_loader_destroy(made);
+        yk_loader_destroy(expected);
+    }
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+}
+
+/* Only windows: the device does all. */
+static const char *const windows[] = {
+    "",
+    "Normalize(cifar10)",
+    "RandomCrop(9,padding=2),RandomHorizontalFlip,Normalize(cifar10)",
+    "RandomCrop(9,padding=3,padding_mode=reflect),AlternatingHorizontalFlip",
+    "RandomCrop(8),RandomHorizontalFlip(0.25),RandomVerticalFlip,RandomHorizontalFlip",
+    "CenterCrop(7),Normalize(0.5,0.25)",
+    "CenterCrop((11,12)),RandomVerticalFlip",
+    "RandomCrop(3),Normalize(cifar10)",
+};
+
+YK_TEST(windows_are_the_devices)
+{
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        assert_same_batches(3, windows[i], YK_F32, true);
+    assert_same_batches(1, "RandomCrop(9,padding=2),RandomHorizontalFlip,Normalize(mnist)", YK_F32,
+                        true);
+    assert_same_batches(3, windows[2], YK_F64, true);
+}
+
+/* The host does the steps on pictures, and what it has noted of flips goes to the device. */
+static const char *const pictures[] = {
+    "RandomResizedCrop(6),RandomHorizontalFlip,Normalize(imagenet)",
+    "Resize((7,8)),RandomVerticalFlip",
+    "RandAugment(2,9),RandomHorizontalFlip,Normalize(cifar10)",
+    "RandomHorizontalFlip,RandomCrop(9,padding=2)",
+    "Grayscale,Normalize(mnist)",
+};
+
+YK_TEST(other_pictures_cross_as_bytes)
+{
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++)
+        assert_same_batches(3, pictures[i], YK_F32, true);
+}
+
+YK_TEST(boxes_are_erased_by_the_device)
+{
+    assert_same_batches(3, "RandomHorizontalFlip,RandomErasing(0.7,value=0.25),Normalize(cifar10)",
+                        YK_F32, true);
+    assert_same_batches(3, "Normalize(cifar10),RandomErasing(0.7,value=0.25)", YK_F64, true);
+}
+
+/* Noise is drawn as one number after the other. */
+YK_TEST(what_a_device_cannot_draw_is_the_hosts)
+{
+    assert_same_batches(3, "RandomHorizontalFlip,RandomErasing(0.7,value=random)", YK_F32, false);
+}
+
+/* The last batch of 3 and, of one sample alone, none to mix it with. */
+YK_TEST(samples_are_mixed_by_the_device)
+{
+    const char *const lists[] = {"RandomCrop(9,padding=2),Normalize(cifar10),MixUp(0.4)",
+                                 "RandomErasing(0.5),CutMix", "Resize((6,6)),MixUp(0.2),CutMix",
+                                 "RandomHorizontalFlip,OneHot"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        assert_same_batches(3, lists[i], YK_F32, true);
+        assert_same_batches(3, lists[i], YK_F64, true);
+    }
+}
+
+/* Workers write to a batch again when the device has read it, not before. */
+YK_TEST(seeking_and_ending_wait_for_the_device)
+{
+    yk_dataset *dataset = create_dataset(CHANNELS);
+    yk_model *model = create_model();
+    yk_loader *expected = create_loader(dataset, windows[2], YK_F32, NULL, 0);
+    yk_loader *made = create_loader(dataset, windows[2], YK_F32, model, 0);
+    for (int64_t batch = 4; batch >= 0; batch--) {
+        assert_ok(yk_loader_seek(made, 7, batch));
+        assert_ok(yk_loader_seek(expected, 7, batch));
+        const yk_batch *one = yk_loader_next(made), *right = yk_loader_next(expected);
+        assert_non_null(one);
+        if (batch % 2 == 0) /* others are never read */
+            assert_same_tensor(&one->tensors[0], &right->tensors[0]);
+    }
+    yk_loader_destroy(made);
+    yk_loader_destroy(expected);
+    yk_model_destroy(model); /* only the loader's reference was left for a while */
+    yk_dataset_destroy(dataset);
+}
+
+/* A sample that cannot be read is no reason to fail before it is used. */
+static yk_status read_most(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    (void)data, (void)worker;
+    if (index == 2)
+        return yk_set_error(YK_ERROR_FORMAT, "torn");
+    uint8_t *pixels = yk_field_buffer_reserve(&buffers[0], SIDE * SIDE);
+    if (!pixels)
+        return YK_ERROR_OUT_OF_MEMORY;
+    memset(pixels, (int)index, SIDE * SIDE);
+    return YK_OK;
+}
+
+YK_TEST(damaged_pictures_are_skipped_as_on_the_host)
+{
+    static const yk_field field = {"images", YK_FIELD_IMAGE, YK_U8, 3, {1, SIDE, SIDE}};
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.count = 4;
+    ops.field_count = 1;
+    ops.fields = &field;
+    ops.read = read_most;
+    yk_dataset *dataset;
+    yk_loader *loader;
+    yk_model *model = create_model();
+    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
+    assert_ok(yk_loader_create(&loader, dataset,
+                               YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 4,
+                                       o.skip_damaged = true, o.model = model)));
+    const yk_batch *batch = yk_loader_next(loader);
+    assert_non_null(batch);
+    float here[4 * SIDE * SIDE];
+    assert_ok(yk_tensor_read(&batch->tensors[0], here));
+    const int expected[] = {0, 1, 3, 3};
+    for (int i = 0; i < 4; i++)
+        assert_true(here[i * SIDE * SIDE] == (float)expected[i] / 255.0f);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+    yk_model_destroy(model);
+}
