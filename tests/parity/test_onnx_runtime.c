@@ -10,21 +10,29 @@
 #include "harness.h"
 #include "tensor_files.h"
 
-enum { SAMPLES = 3, CLASSES = 7 };
+enum { SAMPLES = 3, CLASSES = 7, FEATURES = 5 };
 
 static char said[16384];
 
+/* Values for an input, which take the place of those that it had. */
+static void fill(yk_tensor *input, yk_tensor shape)
+{
+    free(input->data);
+    *input = shape;
+    input->data = malloc(yk_tensor_bytes(input));
+    assert_non_null(input->data);
+    for (int64_t i = 0; i < yk_tensor_count(input); i++)
+        ((float *)input->data)[i] = (float)sin(0.37 * (double)i + 0.01 * (double)(i % 97));
+}
+
+/* Images, and FEATURES numbers for each. */
 static yk_batch *batch_of(int64_t side)
 {
-    static const char *const names[] = {"images"};
-    static yk_tensor images;
-    static yk_batch batch = {.size = SAMPLES, .count = 1, .names = names, .tensors = &images};
-    free(images.data);
-    images = (yk_tensor){.dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, side, side}};
-    images.data = malloc(yk_tensor_bytes(&images));
-    assert_non_null(images.data);
-    for (int64_t i = 0; i < yk_tensor_count(&images); i++)
-        ((float *)images.data)[i] = (float)sin(0.37 * (double)i + 0.01 * (double)(i % 97));
+    static const char *const names[] = {"images", "features"};
+    static yk_tensor inputs[2];
+    static yk_batch batch = {.size = SAMPLES, .count = 2, .names = names, .tensors = inputs};
+    fill(&inputs[0], (yk_tensor){.dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, side, side}});
+    fill(&inputs[1], (yk_tensor){.dtype = YK_F32, .ndim = 2, .dims = {SAMPLES, FEATURES}});
     return &batch;
 }
 
@@ -56,14 +64,15 @@ static void judge(yk_model *model, int64_t side)
     yk_batch *batch = batch_of(side);
     assert_ok(yk_model_forward(model, batch));
     assert_ok(yk_model_output(model, &logits));
-    write_floats("images", &batch->tensors[0]);
+    for (int i = 0; i < batch->count; i++)
+        write_floats(batch->names[i], &batch->tensors[i]);
     write_floats("logits", &logits);
     assert_ok(yk_model_export_onnx(model, file_of("model.onnx")));
     yk_model_destroy(model);
     int code =
         yk_test_command(said, sizeof said,
                         "cd %s && %s/python/bin/python3 %s/tests/parity/onnx_runtime.py "
-                        "model.onnx images logits %d 2>&1",
+                        "model.onnx logits %d 2>&1",
                         yk_test_directory(), getenv("YOKE_BUILD"), getenv("YOKE_SOURCE"), SAMPLES);
     if (code == 77 || code == 127)
         skip_because("no ONNX Runtime here (scripts/install-deps pypi installs it): %s", said);
@@ -122,6 +131,53 @@ static yk_value *all_operators(yk_value *x)
 YK_TEST(every_operator_is_translated)
 {
     judge(make_model(all_operators(images_of(16)), YK_AMP_OFF), 16);
+}
+
+/* One number, row or column for a whole image, on either side of an operator. */
+static yk_value *broadcasts(yk_value *x)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_value *row = yk_parameter(graph, "row", YK_F32, 1, (int64_t[]){16}, YK_INIT_ONES, 0);
+    yk_value *column =
+        yk_parameter(graph, "column", YK_F32, 3, (int64_t[]){3, 16, 1}, YK_INIT_ONES, 0);
+    yk_value *channel =
+        yk_parameter(graph, "channel", YK_F32, 4, (int64_t[]){1, 3, 1, 1}, YK_INIT_ONES, 0);
+    yk_value *one = yk_parameter(graph, "one", YK_F32, 1, (int64_t[]){1}, YK_INIT_ONES, 0);
+    yk_value *gate = yk_sigmoid(yk_global_avg_pool2d(x)); /* of a channel, as in SE-ResNet */
+    x = yk_multiply(gate, yk_multiply(yk_add(row, x), yk_add(x, column)));
+    x = yk_add(yk_multiply(channel, x), one);
+    return yk_nn_linear(yk_flatten(x), "fc", CLASSES);
+}
+
+YK_TEST(broadcasts_are_onnxs)
+{
+    judge(make_model(broadcasts(images_of(16)), YK_AMP_OFF), 16);
+}
+
+/* Several values of different sizes, one of them twice, and one alone. */
+static yk_value *concatenations(yk_value *x)
+{
+    yk_value *wide = yk_nn_conv2d(x, "wide", 6, 3, NULL),
+             *narrow = yk_nn_conv2d(x, "narrow", 2, 3, NULL);
+    yk_value *all = yk_concat((yk_value *[]){wide, narrow, yk_relu(wide), narrow}, 4);
+    yk_value *means = yk_flatten(yk_global_avg_pool2d(yk_concat(&all, 1)));
+    yk_value *logits = yk_nn_linear(means, "fc", CLASSES);
+    return yk_concat((yk_value *[]){logits, yk_softmax(logits), means}, 3);
+}
+
+YK_TEST(any_number_of_values_is_concatenated)
+{
+    judge(make_model(concatenations(images_of(16)), YK_AMP_OFF), 16);
+}
+
+YK_TEST(a_network_may_have_several_inputs)
+{
+    yk_value *images = images_of(16);
+    yk_value *features =
+        yk_input(yk_value_graph(images), "features", YK_F32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *seen = yk_nn_linear(yk_flatten(images), "fc", FEATURES);
+    yk_value *joined = yk_concat((yk_value *[]){yk_multiply(features, seen), features}, 2);
+    judge(make_model(yk_nn_linear(joined, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
 YK_TEST(mixed_precision_is_left_out)
