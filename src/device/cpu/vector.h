@@ -86,6 +86,36 @@ YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
     return p * (yki_lanes)exponent;
 }
 
+/* The smaller of x and the limit; NaN passes. */
+YKI_FORCE_INLINE yki_lanes yki_at_most(yki_lanes x, float limit)
+{
+    yki_lanes most = yki_splat(limit);
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_min_ps((__m512)most, (__m512)x);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    return (yki_lanes)_mm256_min_ps((__m256)most, (__m256)x);
+#else
+    return yki_select((yki_bits)(x > most), most, x);
+#endif
+}
+
+/*
+ * 2^(factor x) to about 2 units in the last place, where that is a normal number. NaN becomes any
+ * number. The product is n + r: 2^r is a polynomial, and n is added to its exponent.
+ */
+YKI_FORCE_INLINE yki_lanes yki_exp2(yki_lanes x, float factor)
+{
+    yki_lanes rounder = yki_splat(0x1.8p23f); /* as in yki_exp() */
+    yki_lanes shifted = x * factor + rounder, n = shifted - rounder, r = x * factor - n;
+    yki_lanes p = yki_splat(1.3276469e-3f);
+    p = p * r + 9.67554096e-3f;
+    p = p * r + 5.55071346e-2f;
+    p = p * r + 2.40221202e-1f;
+    p = p * r + 6.93146944e-1f;
+    p = p * r + 1.00000012f;
+    return (yki_lanes)((yki_bits)p + ((yki_bits)shifted << 23));
+}
+
 /*
  * YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. Memory of
  * any type, as all accesses here.
