@@ -127,7 +127,8 @@ static void await_job(int job, const char *words)
         yk_test_command(state, sizeof state,
                         "%s squeue --noheader --states all --format %%T --jobs %d", yk_test_on(1),
                         job);
-        bool ended = strstr(state, "COMPLETED") || strstr(state, "FAILED");
+        bool ended =
+            strstr(state, "COMPLETED") || strstr(state, "FAILED") || strstr(state, "CANCELLED");
         if (words ? strstr(read_output(job), words) != NULL : ended)
             return;
         usleep(100000);
@@ -151,4 +152,22 @@ YK_TEST(promise_15_the_example_is_requeued_and_resumes_to_the_bit)
     snprintf(paths, sizeof paths, "%s/runs/%d/model.pth %s/runs/%d/model.pth", yk_test_directory(),
              whole, yk_test_directory(), parts);
     assert_int_equal(yk_test_command(output, sizeof output, "cmp %s", paths), 0);
+}
+
+/* Its ranks stop and save as at the end of the job's time, but it is over. */
+YK_TEST(a_cancelled_job_saves_and_is_not_requeued)
+{
+    start_slurm(2);
+    int cancelled = submit_example("--epochs 100000 --save-every 100000");
+    await_job(cancelled, "  output ");
+    on_n1("scancel %d", cancelled);
+    await_job(cancelled, "is not requeued: Slurm is ending it already");
+    await_job(cancelled, "Stopped after step ");
+    await_job(cancelled, NULL);
+    if (on_n1("scontrol show job --oneliner %d", cancelled))
+        fail_with(output);
+    assert_contains(output, " JobState=CANCELLED ");
+    assert_contains(output, " Restarts=0 ");
+    yk_test_command(output, sizeof output, "ls %s/runs/%d", yk_test_directory(), cancelled);
+    assert_contains(output, "manifest.json");
 }
