@@ -28,6 +28,7 @@ YKI_FORCE_INLINE void block(int rows, int64_t row, int64_t step, const float *a,
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < VECTORS; v++)
             sum[r][v] = first ? _mm512_setzero_ps() : _mm512_load_ps(c + r * SIDE + v * LANES);
+#pragma GCC unroll 4
     for (int64_t k = 0; k < count; k++) {
         if (next) {
             _mm_prefetch((const char *)(next + k * LANES), _MM_HINT_T1);

@@ -270,14 +270,16 @@ YKI_FORCE_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dty
 }
 
 /*
- * Prefetches the cache lines of a pack: the runs of one channel block are short and far apart, and
- * the processor's own prefetching does not follow them.
+ * Prefetches the cache lines of a pack into the second-level cache: the runs of one channel block
+ * are short and far apart, and the processor's own prefetching does not follow them. Several
+ * operands, each a run ahead, would not fit the first-level cache.
  */
 YKI_FORCE_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
 {
+    enum { FOR_READING, SECOND_LEVEL = 2 };
     const char *at = (const char *)memory + (size_t)element * yki_size_of(dtype);
     for (size_t line = 0; line < YKI_PACK * yki_size_of(dtype); line += 64)
-        __builtin_prefetch(at + line);
+        __builtin_prefetch(at + line, FOR_READING, SECOND_LEVEL);
 }
 
 /* The first `count` elements of a pack, the others zero; and the reverse. */

@@ -26,9 +26,11 @@ YKI_FORCE_INLINE void store_row(const vec row[PATCH], int r, float *at, int64_t 
 YKI_FORCE_INLINE void transform_data(const yki_winograd_tiles *x, yki_winograd_span tiles,
                                      int64_t group, yki_winograd_slab to, yk_dtype dtype)
 {
+    follower ahead = follower_of(x, tiles, group);
     for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
         tile at = tile_of(x, tiles.begin);
         for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(x, &at)) {
+            follow(x, tiles, &ahead, dtype);
             place p = place_of(x, at, group, part, PATCH);
             float *out = row_of(to, t - tiles.begin, part);
             vec patch[PATCH][PATCH], half[PATCH][PATCH], row[PATCH];
@@ -52,9 +54,11 @@ YKI_FORCE_INLINE void transform_result_gradient(const yki_winograd_tiles *dy,
                                                 yki_winograd_span tiles, int64_t group,
                                                 yki_winograd_slab to, yk_dtype dtype)
 {
+    follower ahead = follower_of(dy, tiles, group);
     for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
         tile at = tile_of(dy, tiles.begin);
         for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(dy, &at)) {
+            follow(dy, tiles, &ahead, dtype);
             place p = place_of(dy, at, group, part, YKI_WINOGRAD_TILE);
             float *out = row_of(to, t - tiles.begin, part);
             vec patch[4][4], half[4][PATCH], row[PATCH];

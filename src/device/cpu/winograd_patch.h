@@ -148,6 +148,53 @@ YKI_FORCE_INLINE place place_of(const yki_winograd_tiles *a, tile at, int64_t gr
                    .columns_in = bits_inside(x, size, of->columns)};
 }
 
+/* ---- prefetching ---------------------------------------------------------------------------- */
+
+enum { AHEAD = 8 /* tiles between a tile's prefetch and its use */ };
+
+/* The tile that is prefetched: tiles change faster than planes, which are 16 channels of an image.
+ */
+typedef struct follower {
+    tile at;
+    int64_t plane, left; /* tiles until the next plane */
+} follower;
+
+YKI_FORCE_INLINE follower follower_of(const yki_winograd_tiles *a, yki_winograd_span tiles,
+                                      int64_t group)
+{
+    int64_t count = tiles.end - tiles.begin, skipped = AHEAD < count ? AHEAD : 0;
+    return (follower){tile_of(a, tiles.begin + skipped), group * YKI_WINOGRAD_PARTS,
+                      count - skipped};
+}
+
+/* Into the second-level cache. A tile that reaches beyond the operand does no harm: a prefetch of
+ * memory that is not there is ignored. */
+YKI_FORCE_INLINE void fetch_tile(const yki_winograd_tiles *a, const follower *f, yk_dtype dtype)
+{
+    const yki_panel_activation *of = &a->of;
+    const int64_t size = dtype == YK_F32 ? 4 : 2, line = 64 / (LANES * size);
+    int64_t channels = f->at.image * of->groups * YKI_WINOGRAD_PARTS + f->plane;
+    const char *pixels = (const char *)a->data +
+                         (channels * of->rows + f->at.y) * of->columns * LANES * size +
+                         f->at.x * LANES * size;
+    for (int r = 0; r < YKI_WINOGRAD_TILE; r++)
+        for (int c = 0; c < YKI_WINOGRAD_TILE; c += line)
+            _mm_prefetch(pixels + (r * of->columns + c) * LANES * size, _MM_HINT_T1);
+}
+
+/* Prefetches a tile and moves on to the next. */
+YKI_FORCE_INLINE void follow(const yki_winograd_tiles *a, yki_winograd_span tiles, follower *f,
+                             yk_dtype dtype)
+{
+    fetch_tile(a, f, dtype);
+    move_on(a, &f->at);
+    if (--f->left > 0)
+        return;
+    f->at = tile_of(a, tiles.begin);
+    f->plane++;
+    f->left = tiles.end - tiles.begin;
+}
+
 /* ---- loads ---------------------------------------------------------------------------------- */
 
 /* Zeros where the mask is; nothing is read there. */
