@@ -160,10 +160,10 @@ static bool connect_to_store(cli_link *link)
     yk_status status;
     while ((status = yk_store_connect(&link->orders, o->host, o->port, o->secret, attempt_s)) ==
            YK_ERROR_TIMEOUT) {
+        if (cli_clock_s() - start > o->join_s)
+            break; /* with this error */
         if (atomic_load(&link->closing) || was_called(link))
             return false;
-        if (cli_clock_s() - start > o->join_s)
-            break;
         notice_waiting(link, &notice_at);
     }
     if (status == YK_OK)

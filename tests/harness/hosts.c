@@ -112,6 +112,11 @@ const char *yk_test_ssh(void)
     return path;
 }
 
+void yk_test_only_ipv6(void)
+{
+    run_script("ipv6 %s", folder);
+}
+
 void yk_test_cut(int host)
 {
     run_script("cut %s n%d", folder, host);

@@ -14,6 +14,8 @@ void yk_test_hosts(int count);
 /* The beginning of a shell command that runs the rest of it on a host: "... on FOLDER n1 ". Copy it
  * before the next call with another host. */
 const char *yk_test_on(int host);
+/* Takes the IPv4 addresses of all hosts away: their names then mean IPv6 addresses. */
+void yk_test_only_ipv6(void);
 /* The FOLDER for tests/hosts/hosts. */
 const char *yk_test_hosts_folder(void);
 /* "10.77.0.1" */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "host_job.h"
 
+#include <sys/stat.h>
+
 static const char *const obedient =
     RANKS_RUN("trap \"echo stopped $RANK; exit 143\" TERM; echo ready; "
               "while :; do sleep 0.05; done");
@@ -192,4 +194,43 @@ YK_TEST(a_job_continues_with_the_hosts_that_are_left)
     assert_int_equal(end_of_job(2, 30), 0);
     for (int host = 1; host <= 2; host++)
         assert_int_equal(count(host_jobs[host].output, "world 4"), 2);
+}
+
+/* ---- ordinary users ----------------------------------------------------------------------------
+ */
+
+enum { NOBODY = 65534 };
+static const char *const as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+
+/* A rank of the first attempt is killed, and the next trains: on hosts of another user than root,
+ * who owns neither the temporary folder nor the program. */
+YK_TEST(a_job_of_an_ordinary_user_restarts)
+{
+    char output[1024], arguments[1024], variables[128];
+    struct stat model;
+    yk_test_hosts(2);
+    assert_int_equal(chmod(yk_test_directory(), 0777), 0);
+    if (getuid() != 0)
+        skip_because("only root can become another user");
+    if (yk_test_command(output, sizeof output, "%s %s --version", as_nobody, test_program()))
+        skip_because("another user cannot run the program: %s", output);
+    snprintf(arguments, sizeof arguments,
+             "--nnodes 2 --nproc-per-node 2 --max-restarts 1 -- sh -c 'test "
+             "$TORCHELASTIC_RESTART_COUNT.$RANK = 0.3 && echo last words >&2 && kill -KILL $$; "
+             "exec %s train --data synthetic --arch mlp --threads 1 --batch-size 120 --lr 0.02 "
+             "--epochs 1 --output %s/run'",
+             test_program(), yk_test_directory());
+    snprintf(variables, sizeof variables, "YOKE_HEARTBEAT_TIMEOUT=3 %s", as_nobody);
+    for (int host = 1; host <= 2; host++)
+        start_on(host, variables, "10.77.0.1:29400", arguments);
+    int code = end_of_job(2, 60);
+    if (code)
+        fail_msg("exit code %d: \"%s\" \"%s\"", code, host_jobs[1].output, host_jobs[2].output);
+    for (int host = 1; host <= 2; host++) {
+        assert_contains(host_jobs[host].output, ") killed by signal 9 (SIGKILL)");
+        assert_contains(host_jobs[host].output, "[rank 3] last words");
+    }
+    snprintf(output, sizeof output, "%s/run/model.pth", yk_test_directory());
+    assert_int_equal(stat(output, &model), 0);
+    assert_int_equal(model.st_uid, NOBODY);
 }

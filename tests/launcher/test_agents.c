@@ -279,6 +279,7 @@ YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
     assert_int_equal(test_job_wait(&agents[0], 30), 1);
     assert_contains(agents[0].output, "waiting for the rendezvous at localhost:");
     assert_int_equal(count(agents[0].output, "have printed as --rdzv-endpoint)"), 2);
+    assert_contains(agents[0].output, "within 0.5 s: cannot connect to localhost:");
 }
 
 /* ---- restarts ------------------------------------------------------------------------------- */
