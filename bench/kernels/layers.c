@@ -27,6 +27,7 @@ enum { REPEATS = 11, RUNS = 3, LINE = 96 };
 typedef enum kind {
     CONV,
     DEPTHWISE,
+    GROUPED, /* 32 groups, as in ResNeXt */
     LINEAR,
     MAX_POOL,
     GLOBAL_POOL,
@@ -43,24 +44,26 @@ typedef struct layer {
 } layer;
 
 static const layer layers[] = {
-    {CONV, 64, 64, 32, 3, 1, 1},       {CONV, 128, 128, 16, 3, 1, 1},
-    {CONV, 256, 256, 8, 3, 1, 1},      {CONV, 512, 512, 4, 3, 1, 1},
-    {CONV, 64, 128, 32, 3, 2, 1},      {CONV, 128, 256, 16, 3, 2, 1},
-    {CONV, 256, 512, 8, 3, 2, 1},      {CONV, 64, 128, 32, 1, 2, 1},
-    {CONV, 256, 512, 8, 1, 2, 1},      {CONV, 3, 64, 224, 7, 2, 8},
-    {CONV, 64, 256, 56, 1, 1, 8},      {CONV, 256, 64, 56, 1, 1, 8},
-    {CONV, 128, 512, 28, 1, 1, 8},     {CONV, 512, 128, 28, 1, 1, 8},
-    {CONV, 256, 1024, 14, 1, 1, 8},    {CONV, 1024, 256, 14, 1, 1, 8},
-    {CONV, 512, 2048, 7, 1, 1, 8},     {CONV, 2048, 512, 7, 1, 1, 8},
-    {CONV, 256, 512, 56, 1, 2, 8},     {CONV, 1024, 2048, 14, 1, 2, 8},
-    {CONV, 24, 144, 24, 1, 1, 4},      {CONV, 144, 24, 24, 1, 1, 4},
-    {DEPTHWISE, 96, 96, 48, 3, 2, 4},  {DEPTHWISE, 144, 144, 24, 3, 1, 4},
-    {LINEAR, 25088, 4096, 1, 1, 1, 2}, {LINEAR, 4096, 4096, 1, 1, 1, 2},
-    {LINEAR, 512, 1000, 1, 1, 1, 1},   {MAX_POOL, 64, 64, 112, 3, 2, 8},
-    {MAX_POOL, 64, 64, 31, 2, 2, 1},   {MAX_POOL, 256, 256, 15, 2, 2, 1},
-    {MAX_POOL, 256, 256, 7, 2, 2, 1},  {GLOBAL_POOL, 2048, 2048, 7, 7, 1, 1},
-    {NORM, 64, 64, 32, 1, 1, 1},       {NORM, 256, 256, 56, 1, 1, 8},
-    {RESIDUAL, 64, 64, 32, 1, 1, 1},   {RELU, 64, 64, 32, 1, 1, 1},
+    {CONV, 64, 64, 32, 3, 1, 1},         {CONV, 128, 128, 16, 3, 1, 1},
+    {CONV, 256, 256, 8, 3, 1, 1},        {CONV, 512, 512, 4, 3, 1, 1},
+    {CONV, 64, 128, 32, 3, 2, 1},        {CONV, 128, 256, 16, 3, 2, 1},
+    {CONV, 256, 512, 8, 3, 2, 1},        {CONV, 64, 128, 32, 1, 2, 1},
+    {CONV, 256, 512, 8, 1, 2, 1},        {CONV, 3, 64, 224, 7, 2, 8},
+    {CONV, 64, 256, 56, 1, 1, 8},        {CONV, 256, 64, 56, 1, 1, 8},
+    {CONV, 128, 512, 28, 1, 1, 8},       {CONV, 512, 128, 28, 1, 1, 8},
+    {CONV, 256, 1024, 14, 1, 1, 8},      {CONV, 1024, 256, 14, 1, 1, 8},
+    {CONV, 512, 2048, 7, 1, 1, 8},       {CONV, 2048, 512, 7, 1, 1, 8},
+    {CONV, 256, 512, 56, 1, 2, 8},       {CONV, 1024, 2048, 14, 1, 2, 8},
+    {CONV, 24, 144, 24, 1, 1, 4},        {CONV, 144, 24, 24, 1, 1, 4},
+    {DEPTHWISE, 96, 96, 48, 3, 2, 4},    {DEPTHWISE, 144, 144, 24, 3, 1, 4},
+    {DEPTHWISE, 144, 144, 56, 3, 1, 16}, {DEPTHWISE, 144, 144, 56, 3, 2, 16},
+    {GROUPED, 128, 128, 56, 3, 1, 16},   {GROUPED, 512, 512, 28, 3, 2, 16},
+    {LINEAR, 25088, 4096, 1, 1, 1, 2},   {LINEAR, 4096, 4096, 1, 1, 1, 2},
+    {LINEAR, 512, 1000, 1, 1, 1, 1},     {MAX_POOL, 64, 64, 112, 3, 2, 8},
+    {MAX_POOL, 64, 64, 31, 2, 2, 1},     {MAX_POOL, 256, 256, 15, 2, 2, 1},
+    {MAX_POOL, 256, 256, 7, 2, 2, 1},    {GLOBAL_POOL, 2048, 2048, 7, 7, 1, 1},
+    {NORM, 64, 64, 32, 1, 1, 1},         {NORM, 256, 256, 56, 1, 1, 8},
+    {RESIDUAL, 64, 64, 32, 1, 1, 1},     {RELU, 64, 64, 32, 1, 1, 1},
     {GELU, 64, 64, 32, 1, 1, 1},
 };
 
@@ -208,12 +211,12 @@ static bool describe(prepared *p, const yki_device *device, const layer *l, dire
 {
     int64_t padding = l->kind == GLOBAL_POOL || l->kernel == 2 ? 0 : l->kernel / 2;
     int64_t side = (l->side + 2 * padding - l->kernel) / l->stride + 1;
-    int64_t groups = l->kind == DEPTHWISE ? l->channels : 1;
+    int64_t groups = l->kind == DEPTHWISE ? l->channels : l->kind == GROUPED ? 32 : 1;
     yki_operand x = images(device, dtype, batch, l->channels, l->side);
     yki_operand y = images(device, dtype, batch, l->filters, side);
     yki_operand w = {
         YK_F32, 4, {l->filters, l->channels / groups, l->kernel, l->kernel}, YKI_PLAIN};
-    bool weighs = l->kind == CONV || l->kind == DEPTHWISE || l->kind == LINEAR;
+    bool weighs = l->kind <= LINEAR;
     if ((way == WEIGHT && !weighs) || (way == DATA && l->channels == 3))
         return false;
     *p = (prepared){.attrs = {.kernel = l->kernel,
@@ -333,6 +336,7 @@ static void name_layer(char line[LINE], const layer *l, direction way, int64_t b
 {
     static const char *const names[] = {"convolution",
                                         "depthwise",
+                                        "grouped",
                                         "linear",
                                         "max pool",
                                         "global avg pool",
