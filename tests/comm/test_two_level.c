@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,40 @@ static void check_all(yk_group *group, int rank, int world)
 YK_TEST_RANKS(two_hosts_with_two_ranks_each, 4)
 {
     check_all(join("a|b", 60), rank, world);
+}
+
+/* Large buffers pass in pieces: here three, of which the last is larger by one element. */
+static void check_pieces(yk_group *group, int rank, int world)
+{
+    enum { COUNT = 3 * 2000000 + 1 };
+    void *memory;
+    assert_ok(yk_group_alloc(group, COUNT * sizeof(float), &memory));
+    float *data = memory;
+    for (size_t i = 0; i < COUNT; i++)
+        data[i] = value(rank, i);
+    assert_ok(yk_all_reduce(group, data, COUNT, YK_F32, YK_REDUCE_AVG, NULL));
+    for (size_t i = 0; i < COUNT; i++) {
+        float expected = 0;
+        for (int r = 0; r < world; r++)
+            expected += value(r, i) / (float)world;
+        if (fabsf(data[i] - expected) > 1e-4F)
+            fail_msg("element %zu is %g, not %g", i, (double)data[i], (double)expected);
+    }
+    size_t count = rank == world - 1 ? COUNT / 2 : COUNT;
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(large_buffers_between_even_hosts, 4)
+{
+    check_pieces(join("a|b", 60), rank, world);
+}
+
+YK_TEST_RANKS(large_buffers_between_uneven_hosts, 5)
+{
+    check_pieces(join("a|b", 60), rank, world);
 }
 
 YK_TEST_RANKS(hosts_with_three_ranks_and_two, 5)

@@ -3,7 +3,10 @@
 
 #include "comm/two_level/two_level.h"
 
-enum { ONE_SLICE = 16 << 10 }; /* bytes up to which a host's first rank alone crosses the network */
+enum {
+    ONE_SLICE = 16 << 10,     /* bytes up to which a host's first rank alone crosses the network */
+    SLICE_OF_PIECE = 4 << 20, /* bytes; networks are less efficient with less */
+};
 
 /* ---- calls on the groups --------------------------------------------------------------------- */
 
@@ -26,6 +29,29 @@ static yk_status run_on(two_level *tl, yk_group *part, const yk_descriptor *what
 static yk_descriptor bytes_of(yk_operation operation, size_t count)
 {
     return (yk_descriptor){.operation = (uint8_t)operation, .dtype = YK_U8, .count = count};
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+size_t yki_two_level_pieces(const two_level *tl, const yk_backend_call *call)
+{
+    if (call->what.operation != YK_OPERATION_ALL_REDUCE || call->compare_only)
+        return 1;
+    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    size_t most = (size_t)tl->slices * SLICE_OF_PIECE;
+    return bytes <= most ? 1 : (bytes - 1) / most + 1;
+}
+
+/* The last piece also has the rest of the division. */
+void yki_two_level_piece(yk_backend_call *part, const yk_backend_call *call, size_t piece,
+                         size_t pieces)
+{
+    *part = *call;
+    if (pieces == 1)
+        return;
+    size_t each = call->what.count / pieces, start = piece * each;
+    part->what.count = piece == pieces - 1 ? call->what.count - start : each;
+    part->out = (char *)call->out + start * yk_dtype_size((yk_dtype)call->what.dtype);
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -128,9 +154,6 @@ static bool on_roots_host(const two_level *tl, const yk_backend_call *call)
 
 yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call)
 {
-    if (call->what.operation >= YK_OPERATION_SEND)
-        return YK_OK;
-    YK_TRY(yki_two_level_check(tl, call));
     if (call->compare_only)
         return YK_OK;
     if (call->what.operation == YK_OPERATION_ALL_REDUCE)

@@ -88,27 +88,42 @@ static yk_status open_groups(two_level *tl)
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* Waits until the stages before this one have finished the work. */
-static yk_status await_turn(two_level *tl, two_level_work *work, int stage)
+/* Waits until the stage before this one has finished the piece, or a stage has failed. */
+static yk_status await_turn(two_level *tl, const two_level_work *work, int stage, size_t piece)
 {
     pthread_mutex_lock(&tl->lock);
-    while (work->progress < stage)
+    while (stage > 0 && work->done[stage - 1] <= piece && work->status == YK_OK)
         pthread_cond_wait(&tl->changed, &tl->lock);
     yk_status status = work->status;
     pthread_mutex_unlock(&tl->lock);
     return status;
 }
 
-static void finish_turn(two_level *tl, two_level_work *work, yk_status status)
+static void finish_turn(two_level *tl, two_level_work *work, int stage, yk_status status)
 {
     pthread_mutex_lock(&tl->lock);
     if (status != YK_OK && work->status == YK_OK) {
         work->status = status;
         yki_error_copy(work->line, sizeof work->line);
     }
-    work->progress++;
+    work->done[stage]++;
     pthread_cond_broadcast(&tl->changed);
     pthread_mutex_unlock(&tl->lock);
+}
+
+static bool must_check(const two_level_stage *stage, const yk_backend_call *call, size_t piece)
+{
+    return stage->number == 0 && piece == 0 && call->what.operation < YK_OPERATION_SEND;
+}
+
+static yk_status run_piece(two_level_stage *stage, yk_backend_call *call, size_t piece,
+                           size_t pieces)
+{
+    yk_backend_call part;
+    if (must_check(stage, call, piece))
+        YK_TRY(yki_two_level_check(stage->owner, call));
+    yki_two_level_piece(&part, call, piece, pieces);
+    return stage->run(stage->owner, &part);
 }
 
 /* The run function of a stage's thread. */
@@ -117,12 +132,15 @@ static yk_status run_stage(void *context, yk_backend_call *call)
     two_level_stage *stage = context;
     two_level *tl = stage->owner;
     two_level_work *work = &tl->works[stage->next++ % TWO_LEVEL_WORKS];
-    yk_status status = await_turn(tl, work, stage->number);
-    if (status != YK_OK)
-        yki_error_set_line(status, work->line);
-    else
-        status = stage->run(tl, call);
-    finish_turn(tl, work, status);
+    size_t pieces = yki_two_level_pieces(tl, call);
+    yk_status status = YK_OK;
+    for (size_t piece = 0; piece < pieces && status == YK_OK; piece++) {
+        status = await_turn(tl, work, stage->number, piece);
+        if (status != YK_OK)
+            return yki_error_set_line(status, work->line);
+        status = run_piece(stage, call, piece, pieces);
+        finish_turn(tl, work, stage->number, status);
+    }
     return status;
 }
 
@@ -195,7 +213,7 @@ static yk_status two_level_post(yk_backend *backend, yk_backend_call *call, yk_b
     two_level *tl = (two_level *)backend;
     two_level_work *work = &tl->works[tl->posted % TWO_LEVEL_WORKS];
     *out = NULL;
-    work->progress = 0; /* no stage looks at it before it is posted */
+    memset(work->done, 0, sizeof work->done); /* no stage looks at it before it is posted */
     work->status = YK_OK;
     for (int i = 0; i < TWO_LEVEL_STAGES; i++)
         YK_TRY(yk_backend_thread_post(tl->stage[i].thread, call, &work->handle[i]));

@@ -14,9 +14,11 @@
  *   3. In an all-reduce, the ranks of a host gather the slices; in a broadcast, the ranks of the
  *      other hosts get the data.
  *
- * So each host sends 2 (H - 1) / H of the buffer, as little as a ring of hosts can. Small buffers
- * are one slice. Where hosts have different numbers of ranks, each host has as many slices as the
- * smallest has ranks, is reduced as a whole, and its slices are broadcast one by one.
+ * So each host sends 2 (H - 1) / H of the buffer, as little as a ring of hosts can. Large buffers
+ * pass through the stages piece by piece, so that the network need not wait for the whole of the
+ * buffer. Small buffers are one slice. Where hosts have different numbers of ranks, each host has
+ * as many slices as the smallest has ranks, is reduced as a whole, and its slices are broadcast one
+ * by one.
  */
 #ifndef YKI_TWO_LEVEL_H
 #define YKI_TWO_LEVEL_H
@@ -37,7 +39,7 @@ typedef struct two_level_ops {
 /* A call on its way through the stages. */
 typedef struct two_level_work {
     yk_backend_work *handle[TWO_LEVEL_STAGES]; /* one in each thread's queue */
-    int progress;                              /* stages that are done */
+    size_t done[TWO_LEVEL_STAGES];             /* pieces that each stage has finished */
     yk_status status;                          /* of the first that failed, with its line */
     char line[YKI_ERROR_LINE];
 } two_level_work;
@@ -69,14 +71,18 @@ struct two_level {
     two_level_work works[TWO_LEVEL_WORKS]; /* used in turn */
     uint64_t posted;
     bool abandoned;       /* a stage does not end */
-    pthread_mutex_t lock; /* of progress and status */
+    pthread_mutex_t lock; /* of done and status */
     pthread_cond_t changed;
 };
 
 /* ---- stages.c -------------------------------------------------------------------------------- */
 
-/* Compares the descriptors of all ranks, for stage 1. */
+/* Compares the descriptors of all ranks, before stage 1. */
 yk_status yki_two_level_check(two_level *tl, yk_backend_call *call);
+/* In how many pieces a call passes through the stages; piece sets *part to one of them. */
+size_t yki_two_level_pieces(const two_level *tl, const yk_backend_call *call);
+void yki_two_level_piece(yk_backend_call *part, const yk_backend_call *call, size_t piece,
+                         size_t pieces);
 yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call);
 yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call);
 yk_status yki_two_level_gather(two_level *tl, yk_backend_call *call);
