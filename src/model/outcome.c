@@ -38,6 +38,22 @@ double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind)
     return term && known ? read_scalar(model, term, &executor->last->plan->terms[kind]) : 0;
 }
 
+yk_dtype yki_model_loss_dtype(const yk_model *model)
+{
+    const yk_value *loss = model->executor.source.loss;
+    return loss ? loss->dtype : YK_F32;
+}
+
+yk_status yki_model_copy_loss(const yk_model *model, void *to)
+{
+    const yki_executor *executor = &model->executor;
+    yki_device *device = executor->source.device;
+    const yki_plan *plan = executor->last->plan;
+    return yki_device_copy(device, to, yki_step_address(model, plan, &plan->loss),
+                           yk_dtype_size(yki_model_loss_dtype(model)), YKI_WITHIN_DEVICE,
+                           yki_device_stream(device));
+}
+
 /* The logits of the last forward as the host sees them, without data. */
 static yk_status describe_output(const yk_model *model, yk_tensor *output)
 {

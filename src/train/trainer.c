@@ -125,6 +125,7 @@ static yk_status init_trainer(yk_trainer *t)
         yki_flight_set_folder(o->output);
     if (o->save_async && o->output && t->rank == 0)
         YK_TRY(yk_checkpoint_saver_create(&t->saver, o->output, o->keep));
+    YK_TRY(yki_losses_create(&t->losses, t->model, t->batches_per_step));
     yki_trainer_describe(t);
     yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
     t->times.start_s = yki_now();
@@ -212,6 +213,7 @@ void yk_trainer_destroy(yk_trainer *t)
     if (!t)
         return;
     yk_checkpoint_saver_destroy(t->saver);
+    yki_losses_destroy(&t->losses);
     release_parts(t);
     free(t->program);
     free(t->totals);
@@ -355,7 +357,8 @@ static yk_status end_failed(yk_trainer *t, yk_status status)
 {
     char line[YKI_ERROR_LINE];
     yki_error_copy(line, sizeof line);
-    yki_trainer_tell_step(t);
+    yki_trainer_tell_last_step(t);
+    yki_trainer_settle(t);
     return yki_error_set_line(status, line);
 }
 
@@ -396,11 +399,21 @@ static yk_status agree_on_reason(yk_trainer *t)
     return YK_OK;
 }
 
-/* Before the first step: a run that is to stop already only leaves its checkpoint. */
-static yk_status stop_at_start(yk_trainer *t)
+/* Whether this rank can tell of a step late. */
+static bool may_lag(const yk_trainer *t)
 {
-    int32_t stopping = yki_wants_to_stop(t);
+    return !yki_device_is_host(yki_model_device(t->model)) && !t->options.callbacks.on_step_begin;
+}
+
+/* Before the first step, ranks agree on whether they tell of steps late, and to stop: a run that is
+ * to stop already only leaves its checkpoint. */
+static yk_status agree_at_start(yk_trainer *t)
+{
+    int32_t prompt = !may_lag(t), stopping = yki_wants_to_stop(t);
+    YK_TRY(yki_max_over_ranks_i32(t->options.group, &prompt));
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &stopping));
+    t->lags = !prompt;
+    t->losses.late = t->lags && t->losses.device && !yki_model_is_replicated(t->model);
     t->stopped = stopping != 0;
     return t->stopped && t->output && t->saved_step != t->state.step ? yki_trainer_save(t, true)
                                                                      : YK_OK;
@@ -411,7 +424,7 @@ static yk_status fit(yk_trainer *t)
     t->times = (yki_epoch_times){.start_s = yki_now()};
     yk_group_note_step(t->options.group, t->state.step);
     YK_TRY(yki_trainer_look(t));
-    YK_TRY(stop_at_start(t));
+    YK_TRY(agree_at_start(t));
     if (!t->stopped && yk_trainer_owes_evaluation(t))
         YK_TRY(evaluate_and_save(t));
     while (!is_finished(t)) {
@@ -425,10 +438,8 @@ static yk_status fit(yk_trainer *t)
 yk_status yk_trainer_fit(yk_trainer *trainer)
 {
     YKI_NOT_NULL(trainer);
-    trainer->lags = !yki_device_is_host(yki_model_device(trainer->model)) &&
-                    !trainer->options.callbacks.on_step_begin;
     yk_status status = fit(trainer);
-    trainer->lags = false;
+    trainer->lags = trainer->losses.late = false;
     return status;
 }
 

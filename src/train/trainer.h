@@ -1,6 +1,6 @@
 /*
- * Inside a trainer. Files: trainer.c (life and the whole run), step.c (one step), save.c
- * (checkpoints and resuming), schedule_equal.c (comparing schedules).
+ * Inside a trainer. Files: trainer.c (life and the whole run), step.c (one step), record.c (its
+ * loss and record), save.c (checkpoints and resuming), schedule_equal.c (comparing schedules).
  *
  * Invariant: between steps the state says exactly where training is.
  */
@@ -12,8 +12,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "train/folders.h"
+#include "train/losses.h"
 
-/* What ranks tell each other after the backward of a step; one for each virtual rank. */
+/* What ranks tell each other in a step, one for each virtual rank: the losses of this step or,
+ * where they are late, of the one before. */
 typedef struct yki_step_totals {
     double loss, samples, stopping;
     double saved;   /* by rank 0: the checkpoint in the background is written */
@@ -43,9 +45,13 @@ struct yk_trainer {
     int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
     int64_t steps_per_epoch;
     yki_epoch_times times;
+    yki_losses losses;
     bool lags;             /* on_step may come one step late: see yki_trainer_tell_step */
-    bool has_record;       /* on_step has not been called for `record` yet */
+    bool has_record;       /* `record` is complete, and on_step has not been called */
+    bool awaits_loss;      /* or it has no loss yet: losses.taken are those of its step */
+    bool undecided;        /* the optimizer does not know whether its last step was taken */
     yk_step_record record; /* of the last step */
+    double record_s;       /* how long that has taken */
     int64_t saved_step;    /* of the newest checkpoint, saved or resumed; -1: none */
     yki_folder_view view;  /* of the output folder, once it has been looked at */
     bool has_looked;
@@ -91,13 +97,27 @@ yk_status yki_trainer_saved(yk_trainer *t);
 /* Trains one step. */
 yk_status yki_trainer_step(yk_trainer *t);
 /*
+ * In a step that began at begin_s, before the update: adds up the losses of all ranks, and fails if
+ * the sum is not finite. Where *late is set, these are the losses of the step before, and the
+ * update is to be left out if *skip, unless it is NULL, is not 0.
+ */
+yk_status yki_trainer_share_losses(yk_trainer *t, double begin_s, yk_step_record *record,
+                                   const double **skip, bool *late);
+/* Completes the record after the update. */
+yk_status yki_trainer_record_step(yk_trainer *t, double begin_s, yk_step_record *record, bool late);
+/*
  * Calls on_step for the last step, unless that has been done. Reads what only the device knows: the
  * norm of the gradients, and whether the step was skipped. On an asynchronous device,
- * yk_trainer_fit calls it when the next step's passes have been entered, so that the device always
- * has work. On a host device, and where something other than another step follows, it is called at
- * once.
+ * yk_trainer_fit tells of a step when the next one's passes have been entered, so that the device
+ * always has work. The losses are read then, too, unless ranks can agree only through the host that
+ * all of them are finite. On a host device, and where something other than another step follows, a
+ * step is told at once.
  */
 yk_status yki_trainer_tell_step(yk_trainer *t);
+/* After a failure: tells of the last step if its loss can be known without the other ranks. */
+yk_status yki_trainer_tell_last_step(yk_trainer *t);
+/* Waits until the optimizer knows whether its last step was taken; context is the trainer. */
+yk_status yki_trainer_settle(void *context);
 /* Sets the learning rate of step or epoch `at`, whichever the schedule counts. */
 yk_status yki_trainer_set_rate(yk_trainer *t, int64_t at);
 /* Fills in what the state says about the run and what does not change while it trains. */

@@ -202,11 +202,11 @@ static yk_status run_views(yki_tta *tta, yk_model *model, const yk_batch *batch,
 yk_status yki_tta_run(yki_tta *tta, yk_model *model, const yk_batch *batch, yk_tensor *logits)
 {
     int images;
-    yki_host_view view;
+    yki_host_view images_view;
     YK_TRY(find_images(&images, batch));
-    YK_TRY(yki_host_view_open(&view, &batch->tensors[images], YKI_READ));
+    YK_TRY(yki_host_view_open(&images_view, &batch->tensors[images], YKI_READ));
     tta->seen = batch->tensors[images];
-    tta->seen.data = view.data;
+    tta->seen.data = images_view.data;
     tta->seen.device = NULL;
-    return yki_host_view_end(&view, run_views(tta, model, batch, images, logits));
+    return yki_host_view_end(&images_view, run_views(tta, model, batch, images, logits));
 }

@@ -122,3 +122,16 @@ YK_TEST(views_of_pictures_of_the_device_are_evaluated_as_on_ref)
 {
     train_both("10", "--max-steps 2 --batch-size 64 --tta mirror");
 }
+
+/* The ranks agree on it in the device's stream, or through the host. */
+YK_TEST(a_loss_that_is_not_finite_stops_both_ranks)
+{
+    const char *const lists[] = {"--nproc 2", "--nproc 2 --virtual-ranks 4"};
+    for (int i = 0; i < 2; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "--max-steps 5 --batch-size 16 --lr 1e6 --device sim %s",
+                 lists[i]);
+        assert_int_not_equal(train("nan", line), 0);
+        assert_contains(unwrapped(), "the loss is nan; stopped before the weights");
+    }
+}

@@ -39,6 +39,15 @@ static yk_status listen(void *context, yk_trainer *trainer, const yk_step_record
     return YK_OK;
 }
 
+static yk_status count_step(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    listener *l = context;
+    (void)trainer;
+    assert_int_equal(record->step, ++l->told);
+    assert_true(isfinite(record->loss));
+    return YK_OK;
+}
+
 static yk_status begin_step(void *context, yk_trainer *trainer)
 {
     const listener *l = context;
@@ -86,4 +95,31 @@ YK_TEST(the_step_before_one_that_fails_is_told)
     fit(&sim, "sim", false, YK_ERROR_INVALID_ARGUMENT);
     assert_contains(yk_last_error(), "step 6: the loss is nan; stopped before the weights");
     assert_int_equal(sim.told, 5);
+}
+
+/* A rate so large that the loss of step 2 is no number. */
+static parts fail_in_step_2(listener *l, const char *device)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.callbacks = (yk_trainer_callbacks){.context = l, .on_step = count_step};
+    setenv("YK_TEST_DEVICE", device, 1);
+    parts p = create_parts(&options, (int64_t)20 * STEPS);
+    yk_optimizer_set_lr(p.optimizer, 1e38);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_trainer_fit(p.trainer));
+    assert_contains(yk_last_error(), "step 2: the loss is nan; stopped before the weights");
+    assert_int_equal(l->told, 1);
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 1);
+    assert_int_equal(yk_optimizer_steps(p.optimizer), 1);
+    return p;
+}
+
+/* By the time that the host reads the loss, the update has been entered. */
+YK_TEST(a_loss_that_is_no_number_never_reaches_the_weights)
+{
+    listener late = {.told = 0}, prompt = {.told = 0};
+    parts ref = fail_in_step_2(&prompt, "ref");
+    parts sim = fail_in_step_2(&late, "sim");
+    assert_same_weights(&sim, &ref);
+    destroy_parts(sim);
+    destroy_parts(ref);
 }

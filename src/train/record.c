@@ -1,0 +1,293 @@
+/*
+ * What becomes of a step's losses: ranks add them up, training stops if they are not finite, and
+ * the record of the step tells of them. Where losses are late (losses.h), all of this is done when
+ * the next step's passes have been entered, or at the end of the step if no other step follows.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/trace.h"
+#include "comm/group_internal.h"
+#include "optim/optimizer.h"
+#include "train/sums.h"
+#include "train/trainer.h"
+
+enum { TOTALS = sizeof(yki_step_totals) / sizeof(double) };
+
+/* ---- losses that are not finite -------------------------------------------------------------- */
+
+static yk_status loss_error(const yk_trainer *t, int64_t step, double loss)
+{
+    char advice[600] = "and restart";
+    if (t->saved_step >= 0 && t->output)
+        snprintf(advice, sizeof advice, "and resume from the newest checkpoint in %s", t->output);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "step %lld: the loss is %s; stopped before the weights were updated. Try a "
+                     "learning rate below %g, gradient clipping or a warm-up, %s",
+                     (long long)step,
+                     isnan(loss) ? "nan"
+                     : loss > 0  ? "inf"
+                                 : "-inf",
+                     t->state.lr, advice);
+}
+
+/*
+ * An error when the sum of all ranks' losses is not finite. All ranks have the same sum, so they
+ * come here together; the line is that of the first rank whose own loss is not finite.
+ */
+static yk_status check_loss(const yk_trainer *t, int64_t step, double sum, double own)
+{
+    int ranks = yki_ranks_of(t->options.group), first = 0;
+    if (!t->options.check_loss || t->options.scaler || isfinite(sum))
+        return YK_OK;
+    double *losses = yki_calloc((size_t)ranks, sizeof *losses);
+    if (!losses || !t->options.group) {
+        free(losses);
+        return loss_error(t, step, own);
+    }
+    yk_status status = yk_all_gather(t->options.group, losses, &own, 1, YK_F64, NULL);
+    while (first < ranks - 1 && isfinite(losses[first]))
+        first++;
+    free(losses);
+    if (status != YK_OK)
+        return status;
+    loss_error(t, step, own);
+    if (first == t->rank) {
+        yki_group_report_cause(t->options.group, YK_ERROR_INVALID_ARGUMENT);
+        return YK_ERROR_INVALID_ARGUMENT;
+    }
+    return yki_error(YK_ERROR_PEER_FAILED,
+                     "stopped since the loss of rank %d is not finite (step %lld)", first,
+                     (long long)step);
+}
+
+yk_status yki_trainer_settle(void *context)
+{
+    yk_trainer *t = context;
+    if (!t->undecided)
+        return YK_OK;
+    t->undecided = false;
+    yk_status status = yki_losses_read(&t->losses);
+    yki_optimizer_end_step(t->optimizer, status != YK_OK || !yki_losses_are_bad(&t->losses));
+    return status;
+}
+
+/* ---- the exchange ---------------------------------------------------------------------------- */
+
+/* Names the rank that the others have waited for in this step, for the timeline. */
+static yk_status name_slow_rank(const yk_trainer *t, yki_trace_args *args, double begin_s,
+                                double waited_s)
+{
+    yk_slow_rank slow;
+    waited_s += yk_ddp_last_stats(t->options.ddp).waiting_s;
+    YK_TRY(yk_find_slow_rank(&slow, t->options.group, waited_s, yki_now() - begin_s));
+    if (slow.rank >= 0)
+        *args = (yki_trace_args){.key = {"slowest_rank", "waited_us"},
+                                 .value = {slow.rank, (int64_t)(1e6 * slow.waited_s)}};
+    return YK_OK;
+}
+
+/* Waits for the losses that were taken last, if they are late, and for what depends on them. */
+static yk_status read_taken(yk_trainer *t)
+{
+    YK_TRY(yki_losses_read(&t->losses));
+    return yki_trainer_settle(t);
+}
+
+/* Sets t->totals to this rank's losses that were taken last, or to zeros. Returns their mean, over
+ * the samples of this rank alone. */
+static double fill_totals(yk_trainer *t, bool with_losses)
+{
+    const yki_losses *losses = &t->losses;
+    double loss = 0, samples = 0;
+    memset(t->totals, 0, (size_t)t->virtual_ranks * sizeof *t->totals);
+    for (int64_t i = 0; with_losses && i < losses->taken_count; i++) {
+        yki_step_totals *totals = &t->totals[i % t->virtual_ranks];
+        totals->loss += losses->taken[i].loss * losses->taken[i].samples;
+        totals->samples += losses->taken[i].samples;
+    }
+    for (int i = 0; i < t->virtual_ranks; i++) {
+        loss += t->totals[i].loss;
+        samples += t->totals[i].samples;
+    }
+    return samples > 0 ? loss / samples : 0;
+}
+
+/* Adds up all ranks' totals, into the first. The running step began at begin_s. */
+static yk_status sum_totals(yk_trainer *t, double begin_s, yk_step_record *record)
+{
+    yki_trace_args args = YKI_NO_ARGS;
+    double begin = yki_trace_begin(), exchange_s = yki_now();
+    t->totals->tracing = begin > 0;
+    YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->virtual_ranks, TOTALS,
+                              &t->totals[t->virtual_ranks].loss));
+    double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
+    if (t->totals->tracing > 0) /* on any rank: all of them take part */
+        YK_TRY(name_slow_rank(t, &args, begin_s, waited_s));
+    if (t->options.ddp) {
+        record->waiting_s += waited_s;
+        record->exposed_comm_s += yki_now() - exchange_s - waited_s;
+    }
+    YKI_TRACE_END(begin, args, "share the loss");
+    return YK_OK;
+}
+
+/* What ranks agree on once in each step. */
+static yk_status fill_wishes(yk_trainer *t)
+{
+    t->totals->stopping = yki_wants_to_stop(t);
+    return yki_trainer_check_saved(t, &t->totals->saved);
+}
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+yk_status yki_trainer_tell_step(yk_trainer *t)
+{
+    yk_step_record *record = &t->record;
+    const yk_trainer_callbacks *callbacks = &t->options.callbacks;
+    if (!t->has_record)
+        return YK_OK;
+    t->has_record = false;
+    if (record->has_grad_norm)
+        YK_TRY(yki_clip_norm(t->optimizer, &record->grad_norm));
+    record->skipped = yk_grad_scaler_found_inf(t->options.scaler);
+    return callbacks->on_step ? callbacks->on_step(callbacks->context, t, record) : YK_OK;
+}
+
+/* Whether on_step may wait for the next step: nothing that must follow it happens before. */
+static bool can_lag(const yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    int64_t step = t->state.step;
+    bool saves = (o->output && step % o->save_every == 0) || t->totals->saved > 0;
+    bool compares = o->ddp && step % o->check_divergence == 0;
+    bool ends = t->state.epoch_batch == t->steps_per_epoch || t->stopped || yki_steps_are_over(t);
+    return t->lags && !saves && !compares && !ends;
+}
+
+/* All but the loss. */
+static void fill_record(yk_trainer *t, double begin_s, yk_step_record *record)
+{
+    double step_s = yki_now() - begin_s;
+    if (t->options.ddp) {
+        yk_ddp_stats stats = yk_ddp_last_stats(t->options.ddp);
+        record->waiting_s += stats.waiting_s;
+        record->exposed_comm_s += stats.exposed_s;
+    }
+    record->epoch = t->state.epoch + 1;
+    record->step = t->state.step;
+    record->lr = t->state.lr;
+    record->compute_s = step_s - record->data_s - record->waiting_s - record->exposed_comm_s;
+    t->times.data_s += record->data_s;
+    t->times.compute_s += record->compute_s;
+    t->times.waiting_s += record->waiting_s;
+    t->times.exposed_comm_s += record->exposed_comm_s;
+    t->record = *record;
+    t->record_s = step_s;
+}
+
+/* Completes the record with the totals of all ranks. */
+static void add_loss(yk_trainer *t)
+{
+    const yki_step_totals *totals = t->totals;
+    t->record.loss = totals->loss / totals->samples;
+    t->record.images_per_s = totals->samples / t->record_s;
+    t->state.epoch_loss += totals->loss;
+    t->state.epoch_samples += totals->samples;
+    t->has_record = true;
+}
+
+/* The same for losses that were late. A step that the device has left out has not been made. */
+static yk_status accept_losses(yk_trainer *t, double own)
+{
+    yk_status status = check_loss(t, t->record.step, t->totals->loss, own);
+    if (status == YK_OK) {
+        add_loss(t);
+        return YK_OK;
+    }
+    t->state.step--;
+    t->state.epoch_batch--;
+    return status;
+}
+
+yk_status yki_trainer_record_step(yk_trainer *t, double begin_s, yk_step_record *record, bool late)
+{
+    bool lags = can_lag(t);
+    double own = 0;
+    if (late && !lags) {
+        YK_TRY(read_taken(t));
+        own = fill_totals(t, true);
+        YK_TRY(sum_totals(t, begin_s, record));
+    }
+    fill_record(t, begin_s, record);
+    t->awaits_loss = late && lags;
+    if (t->awaits_loss)
+        return YK_OK;
+    if (late)
+        YK_TRY(accept_losses(t, own));
+    else
+        add_loss(t);
+    return lags ? YK_OK : yki_trainer_tell_step(t);
+}
+
+yk_status yki_trainer_tell_last_step(yk_trainer *t)
+{
+    bool awaited = t->awaits_loss;
+    t->awaits_loss = false;
+    if (awaited && yki_ranks_of(t->options.group) == 1) {
+        yk_step_record unused = {.epoch = 0};
+        YK_TRY(read_taken(t));
+        fill_totals(t, true);
+        YK_TRY(sum_totals(t, yki_now(), &unused));
+        add_loss(t);
+    }
+    return yki_trainer_tell_step(t);
+}
+
+/* ---- in a step ------------------------------------------------------------------------------- */
+
+/* Whether the running step's losses may be late: nothing depends on them, or the device itself
+ * leaves out an update that does. */
+static yk_status take_losses(yk_trainer *t, const double **skip, bool *late)
+{
+    *skip = NULL;
+    *late = t->losses.late;
+    if (!*late || !t->options.check_loss || t->options.scaler)
+        return yki_losses_take(&t->losses);
+    YK_TRY(yki_losses_take_guarded(&t->losses, yki_ranks_of(t->options.group), skip));
+    *late = *skip != NULL;
+    t->losses.late = *late; /* of the next steps: what ranks cannot agree on now, they never can */
+    return YK_OK;
+}
+
+/* The losses of the running step, before the weights are updated. */
+static yk_status share_now(yk_trainer *t, double begin_s, yk_step_record *record)
+{
+    YK_TRY(read_taken(t));
+    double own = fill_totals(t, true);
+    YK_TRY(fill_wishes(t));
+    YK_TRY(sum_totals(t, begin_s, record));
+    return check_loss(t, t->state.step + 1, t->totals->loss, own);
+}
+
+yk_status yki_trainer_share_losses(yk_trainer *t, double begin_s, yk_step_record *record,
+                                   const double **skip, bool *late)
+{
+    bool awaited = t->awaits_loss;
+    t->awaits_loss = false;
+    YK_TRY(yki_trainer_tell_step(t)); /* of the step before, unless its losses are awaited */
+    YK_TRY(read_taken(t));
+    double own = fill_totals(t, awaited);
+    YK_TRY(take_losses(t, skip, late));
+    if (*late)
+        YK_TRY(fill_wishes(t));
+    if (*late || awaited)
+        YK_TRY(sum_totals(t, begin_s, record));
+    if (awaited) {
+        YK_TRY(accept_losses(t, own));
+        YK_TRY(yki_trainer_tell_step(t));
+    }
+    return *late ? YK_OK : share_now(t, begin_s, record);
+}
