@@ -116,30 +116,44 @@ def all_reduce_bound_table(found):
     return markdown(header, rows)
 
 
+def link_seconds(size, hosts, rate):
+    """What a link of this rate, e.g. 1gbit, needs at the least for an all-reduce among the hosts."""
+    return 2 * (hosts - 1) / hosts * size * 8 / (1e9 * float(rate.removesuffix("gbit")))
+
+
 def network_table(found):
-    programs, peers = found["rows"], found["settings"]["peers"]
+    programs, peers, rate = found["rows"], found["settings"]["peers"], found["settings"].get("rate")
+    header = [""] + [f"{name} (/ {peers[name]})" if name in peers else name for name in programs]
     rows = []
     for size in next(iter(programs.values()))[0]:
         times = {name: median(repeat[size] for repeat in repeats) for name, repeats in programs.items()}
-        rows.append([size_text(int(size))] +
-                    [time_text(us) + (f" ({us / times[peers[name]]:.2f})" if name in peers else "")
-                     for name, us in times.items()])
-    return markdown([""] + [f"{name} (/ {peers[name]})" if name in peers else name for name in programs], rows)
+        row = [size_text(int(size))] + [time_text(us) + (f" ({us / times[peers[name]]:.2f})" if name in peers else "")
+                                        for name, us in times.items()]
+        if rate:
+            row.append(time_text(1e6 * link_seconds(int(size), found["settings"]["hosts"], rate)))
+        rows.append(row)
+    return markdown(header + (["the link alone"] if rate else []), rows)
+
+
+def exposed_ms(row, side):
+    """Each repeat is compared with what was measured next to it, because the machine's speed drifts."""
+    return 1e3 * median(median(together["step_s"]) - median(apart["step_s"])
+                        for together, apart in zip(row[side], row[side + "_apart"]))
 
 
 def network_train_table(found):
     hosts, batch = found["settings"]["hosts"], found["settings"]["batch"]
     rows = []
     for row in found["rows"]:
-        step = {side: median(s for repeat in row[side] for s in repeat["step_s"])
-                for side in ("yoke", "yoke_apart", "pytorch", "pytorch_apart")}
+        step = {side: median(s for repeat in row[side] for s in repeat["step_s"]) for side in ("yoke", "pytorch")}
         images = hosts * row["ranks"] * batch
-        exposed = [1e3 * (step[side] - step[side + "_apart"]) for side in ("yoke", "pytorch")]
+        waits = 1e3 * median(s for repeat in row["yoke"] for s in repeat["reported_exposed_s"])
         rows.append([f"{hosts} x {row['ranks']}", "veth" if row["rate"] == "none" else row["rate"], row["hook"],
                      f"{images / step['yoke']:.1f}", f"{images / step['pytorch']:.1f}",
-                     f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed[0]:.0f}", f"{exposed[1]:.0f}"])
-    return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch"],
-                    rows)
+                     f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed_ms(row, 'yoke'):.0f}",
+                     f"{exposed_ms(row, 'pytorch'):.0f}", f"{waits:.0f}"])
+    return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch",
+                     "yoke waits, ms"], rows)
 
 
 def network_traffic_table(found):

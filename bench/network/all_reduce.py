@@ -1,7 +1,8 @@
 """yoke's all-reduce over a network, that of the engines it uses, and PyTorch's.
 
 Two hosts with `ranks` ranks each. The programs run in turn, A B C A B C ...; the table shows medians over the
-repeats, in microseconds. What was not built, or is not installed, is left out.
+repeats, in microseconds. What was not built, or is not installed, is left out. Where a host may send only so much,
+yoke's backends are compared with each other, and with the time that the link needs at the least.
 """
 import json, os, shutil, sys, tempfile
 
@@ -82,16 +83,19 @@ def programs(args, site, local):
     return found
 
 
-def measure(args, site, local):
-    """What bench/network/run saves: `local` ranks on each host."""
+def measure(args, site, local, rate=None):
+    """What bench/network/run saves: `local` ranks on each host, which sends `rate` at the most."""
     running = programs(args, site, local)
+    if rate:
+        running = {name: run for name, run in running.items() if name.startswith("yoke")}
     if args.columns:
         running = {name: run for name, run in running.items() if name in args.columns}
     rows, repeats = {name: [] for name in running}, args.repeats or (5 if local == 1 else 3)
+    site.limit(rate)
     for _ in range(repeats):
         for name, run in running.items():
             rows[name].append(figures(run()))
             hosts.progress(f"{name}: {rows[name][-1]}")
     peers = {name: peer for name, peer in PEERS.items() if name in rows and peer in rows}
-    return report.result("network", {"hosts": site.count, "ranks": local, "repeats": repeats, "peers": peers},
-                         rows, args.build, args.python)
+    return report.result("network", {"hosts": site.count, "ranks": local, "rate": rate, "repeats": repeats,
+                                     "peers": peers}, rows, args.build, args.python)
