@@ -21,15 +21,25 @@ void yki_amx_end(void)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* A row of an image is too short for the processor to see where the next one begins. */
+enum { IMAGES_AHEAD = 6 };
+
+YKI_FORCE_INLINE void prefetch_column(const uint16_t *row, int64_t column, int64_t image_step)
+{
+    _mm_prefetch((const char *)(row + IMAGES_AHEAD * image_step + column * LANES), _MM_HINT_T0);
+}
+
 void yki_amx_read(const yki_amx_row *row, char *to)
 {
     for (int64_t n = 0; n < row->images; n++)
         for (int b = 0; b < 2; b++) {
             char *at = to + n * YKI_TILE_ROW + b * HALF;
             const uint16_t *from = row->at + n * row->image_step + b * row->block_step;
-            for (int64_t c = 0; b < row->blocks && c < row->columns; c++)
+            for (int64_t c = 0; b < row->blocks && c < row->columns; c++) {
+                prefetch_column(from, c, row->image_step);
                 _mm256_store_si256((__m256i *)(void *)(at + c * YKI_AMX_PIXEL),
                                    _mm256_loadu_si256((const __m256i_u *)(from + c * LANES)));
+            }
             for (int64_t c = 0; b >= row->blocks && c < row->columns; c++)
                 _mm256_store_si256((__m256i *)(void *)(at + c * YKI_AMX_PIXEL),
                                    _mm256_setzero_si256());
@@ -59,8 +69,11 @@ void yki_amx_read_right(const yki_amx_row *row, char *to)
         for (int64_t n = 0; n < SIDE; n += 2) {
             const uint16_t *from = row->at + n * row->image_step + b * row->block_step;
             char *at = to + (ptrdiff_t)b * YKI_TILE + n / 2 * YKI_TILE_ROW;
-            for (int64_t c = 0; c < row->columns; c++)
+            for (int64_t c = 0; c < row->columns; c++) {
+                prefetch_column(from, c, row->image_step);
+                prefetch_column(from + row->image_step, c, row->image_step);
                 _mm512_store_si512(at + c * YKI_AMX_PIXEL, read_pair(row, from + c * LANES, n));
+            }
         }
     for (int64_t c = 0; row->blocks == 1 && c < row->columns; c++)
         memset(to + c * YKI_AMX_PIXEL + YKI_TILE, 0, YKI_TILE);
