@@ -174,21 +174,30 @@ void yki_cublas_product_fini(yki_cublas_product *product)
     *product = (yki_cublas_product){0};
 }
 
-yk_status yki_cublas_run(const yki_cublas_product *product, const void *a, const void *b,
-                         const void *bias, void *c, void *workspace, void *stream)
+yk_status yki_cublas_no_algorithm(const yki_cublas_shape *shape)
 {
-    static const double one = 1, zero = 0;
-    static const float one_f32 = 1, zero_f32 = 0;
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "device cuda: cuBLASLt has no algorithm for (%lld, %lld) times (%lld, %lld) "
+                     "in %s",
+                     (long long)shape->rows, (long long)shape->inner, (long long)shape->inner,
+                     (long long)shape->columns, yk_dtype_name(shape->dtype));
+}
+
+yk_status yki_cublas_run(const yki_cublas_product *product, const yki_cublas_terms *t,
+                         void *workspace, void *stream)
+{
     const yki_cublas_calls *calls = &product->cublas->calls;
-    const void *alpha = product->wide ? (const void *)&one : &one_f32;
-    const void *beta = product->wide ? (const void *)&zero : &zero_f32;
+    const double scale = t->scale, kept = t->added ? t->added_scale : 0;
+    const float scale_f32 = (float)scale, kept_f32 = (float)kept;
+    const void *alpha = product->wide ? (const void *)&scale : &scale_f32;
+    const void *beta = product->wide ? (const void *)&kept : &kept_f32;
     int status = 0;
-    if (bias)
-        status = calls->set_desc(product->desc, CUBLAS_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (t->bias)
+        status = calls->set_desc(product->desc, CUBLAS_DESC_BIAS_POINTER, &t->bias, sizeof t->bias);
     if (status == 0)
-        status =
-            calls->multiply(product->cublas->handle, product->desc, alpha, b, product->b, a,
-                            product->a, beta, c, product->c, c, product->c, &product->algorithm,
-                            product->workspace ? workspace : NULL, product->workspace, stream);
+        status = calls->multiply(product->cublas->handle, product->desc, alpha, t->b, product->b,
+                                 t->a, product->a, beta, t->added ? t->added : t->c, product->c,
+                                 t->c, product->c, &product->algorithm,
+                                 product->workspace ? workspace : NULL, product->workspace, stream);
     return check(product->cublas, "multiply", status);
 }

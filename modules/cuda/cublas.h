@@ -1,5 +1,5 @@
 /*
- * Products of row-major matrices by cuBLASLt: c = a b + bias, where a or b may be transposed. The
+ * Products of row-major matrices by cuBLASLt, where a or b may be transposed. The
  * algorithm is chosen once; which one depends on shapes and on the GPU alone, so that bits repeat.
  */
 #ifndef YKI_CUBLAS_H
@@ -41,8 +41,18 @@ typedef struct yki_cublas_product {
 yk_status yki_cublas_prepare(yki_cublas_product *product, const yki_cublas *cublas,
                              const yki_cublas_shape *shape, bool *found);
 void yki_cublas_product_fini(yki_cublas_product *product);
-/* Enters the product in a stream of the driver. bias may be NULL. */
-yk_status yki_cublas_run(const yki_cublas_product *product, const void *a, const void *b,
-                         const void *bias, void *c, void *workspace, void *stream);
+/* The error where there is no algorithm without a bias either. */
+yk_status yki_cublas_no_algorithm(const yki_cublas_shape *shape);
+
+/* c = scale a b + added_scale added + bias; added, which is as large as c, and bias may be NULL. */
+typedef struct yki_cublas_terms {
+    const void *a, *b, *bias, *added;
+    void *c;
+    double scale, added_scale;
+} yki_cublas_terms;
+
+/* Enters the product in a stream of the driver. */
+yk_status yki_cublas_run(const yki_cublas_product *product, const yki_cublas_terms *terms,
+                         void *workspace, void *stream);
 
 #endif

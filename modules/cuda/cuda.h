@@ -43,6 +43,7 @@ typedef struct yki_cuda_device {
     bool measures;             /* chooses plans by measuring them, see conv_plan.h */
     char model[96];            /* of the GPU: plans are kept for it; empty: they are not */
     struct yki_cuda_conv_plan *plans;
+    struct yki_cuda_muon_shape *muons; /* matrices that Muon updates, see muon.h */
 } yki_cuda_device;
 
 /* The kernels that take part in an operator. */

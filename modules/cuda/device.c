@@ -8,6 +8,7 @@
 #include "device/module.h"
 #include "gpu.h"
 #include "libraries.h"
+#include "muon.h"
 
 enum { LEAST_COMPUTE = 75 }; /* 7.5: what the build's kernels are compiled for at least */
 
@@ -218,6 +219,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .layout = yki_cuda_layout,
                                               .kernels = yki_cuda_kernels,
                                               .sweep = yki_cuda_sweep,
+                                              .muon = &yki_cuda_muon,
                                               .pictures = yki_cuda_pictures,
                                               .memory = &yki_cuda_memory_ops,
                                               .streams = &yki_cuda_stream_ops,

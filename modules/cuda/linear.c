@@ -44,15 +44,6 @@ static void destroy(yki_kernel *kernel)
     free(k);
 }
 
-static yk_status no_algorithm(const yki_cublas_shape *shape)
-{
-    return yki_error(YK_ERROR_UNSUPPORTED,
-                     "device cuda: cuBLASLt has no algorithm for (%lld, %lld) times (%lld, %lld) "
-                     "in %s",
-                     (long long)shape->rows, (long long)shape->inner, (long long)shape->inner,
-                     (long long)shape->columns, yk_dtype_name(shape->dtype));
-}
-
 /* With the bias if there is an algorithm that adds it, else without. */
 static yk_status prepare_product(linear_kernel *k, yki_cublas_shape *shape)
 {
@@ -66,7 +57,7 @@ static yk_status prepare_product(linear_kernel *k, yki_cublas_shape *shape)
         YK_TRY(yki_cublas_prepare(&k->product, cublas, shape, &found));
     }
     if (!found)
-        return no_algorithm(shape);
+        return yki_cublas_no_algorithm(shape);
     k->workspace_at = yki_cuda_reserve(&k->cuda, k->product.workspace);
     return YK_OK;
 }
@@ -103,7 +94,8 @@ static yk_status multiply(const linear_kernel *k, const void *a, const void *b, 
                           void *c, const yki_kernel_args *run)
 {
     char *scratch = run->scratch;
-    return yki_cublas_run(&k->product, a, b, bias, c, scratch ? scratch + k->workspace_at : NULL,
+    const yki_cublas_terms terms = {.a = a, .b = b, .bias = bias, .c = c, .scale = 1};
+    return yki_cublas_run(&k->product, &terms, scratch ? scratch + k->workspace_at : NULL,
                           k->cuda.device->launcher->handle_of(run->stream));
 }
 

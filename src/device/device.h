@@ -113,8 +113,7 @@ typedef struct yki_device_type {
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
     /* One pass over many tensors, see sweep.h; may not allocate. */
     yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);
-    /* The update of one matrix by Muon, see muon.h; NULL where the device has none. */
-    yk_status (*muon)(yki_device *device, const yki_muon_args *args);
+    const yki_muon_ops *muon; /* the updates of matrices by Muon, see muon.h */
     /* Makes a batch of pictures, see pictures.h; NULL where the host's threads make batches. */
     yk_status (*pictures)(yki_device *device, const yki_pictures_args *args);
     /* Measures what the device can do; NULL where nothing is known. */

@@ -38,6 +38,14 @@ static void apply(const yki_muon_args *args, const float *x, bool tall)
         }
 }
 
+yk_status yki_muon_prepare(yki_device *device, int64_t rows, int64_t columns, size_t *scratch)
+{
+    (void)device;
+    int64_t side = rows < columns ? rows : columns;
+    *scratch = (size_t)(3 * rows * columns + 2 * side * side) * sizeof(float);
+    return YK_OK;
+}
+
 void yki_muon_run(const yki_muon_args *args,
                   void (*multiply)(const yki_device *device, const yki_muon_product *product),
                   const yki_device *device)

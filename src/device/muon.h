@@ -8,9 +8,10 @@
  *     value = (1 - lr weight_decay) value sqrt(rows) / |value| - lr X
  *
  * These are steps of Newton and Schulz towards the orthogonal matrix that is nearest to U. All
- * numbers are f32. Every sum is one of fused multiply-adds in the order of its terms, and norms are
- * summed in double: on every processor and for every number of threads the bits are the same, so
- * that ranks which have the same gradients keep the same weights.
+ * numbers are f32, and norms are summed in double. Ranks that have the same gradients must keep the
+ * same weights. On host devices every sum is therefore one of fused multiply-adds in the order of
+ * its terms: the bits are the same on every processor and for every number of threads. GPUs of one
+ * model with one version of cuBLASLt have the same bits.
  */
 #ifndef YKI_MUON_H
 #define YKI_MUON_H
@@ -25,7 +26,7 @@ enum { YKI_MUON_LR = YKI_SGD_NESTEROV + 1 };
 typedef struct yki_muon_args {
     float *value;        /* (rows, columns) */
     const float *update; /* (rows, columns): U */
-    float *scratch;      /* (yki_muon_scratch) */
+    void *scratch;       /* of as many bytes as prepare has said */
     int64_t rows, columns;
     const double *coefficients; /* of the matrix's group */
     double weight_decay;
@@ -34,12 +35,17 @@ typedef struct yki_muon_args {
     yki_stream *stream;
 } yki_muon_args;
 
-/* Elements of scratch for such a matrix: X and the next X, X^T, A and B. */
-static inline int64_t yki_muon_scratch(int64_t rows, int64_t columns)
-{
-    int64_t side = rows < columns ? rows : columns;
-    return 3 * rows * columns + 2 * side * side;
-}
+typedef struct yki_muon_ops {
+    /* Before the first update of a matrix of this shape; says how many bytes of scratch it takes.
+     */
+    yk_status (*prepare)(yki_device *device, int64_t rows, int64_t columns, size_t *scratch);
+    yk_status (*update)(yki_device *device, const yki_muon_args *args);
+} yki_muon_ops;
+
+/* ---- for host devices ------------------------------------------------------------------------ */
+
+/* yki_muon_ops.prepare: X and the next X, X^T, A and B. */
+yk_status yki_muon_prepare(yki_device *device, int64_t rows, int64_t columns, size_t *scratch);
 
 /* c (m, n) = alpha d + beta p q for p (m, k) and q (k, n); d may be NULL. */
 typedef struct yki_muon_product {

@@ -23,7 +23,7 @@ typedef struct yki_muon {
     char **updates; /* (parameters), into memory; NULL for those that are not filters */
     char *memory;
     size_t bytes;
-    float *scratch; /* within memory, after the updates */
+    char *scratch; /* within memory, after the updates */
 } yki_muon;
 
 /* ---- the rule -------------------------------------------------------------------------------- */
@@ -108,14 +108,14 @@ static yk_status update_matrix(const yk_optimizer *optimizer, size_t parameter, 
                           .steps = (int)h[NS_STEPS],
                           .normalize = h[NORMALIZE] != 0,
                           .stream = stream};
-    return optimizer->device->type->muon(optimizer->device, &args);
+    return optimizer->device->type->muon->update(optimizer->device, &args);
 }
 
 /* Ends with cleared memory for the next step's updates. */
 static yk_status finish_muon(yk_optimizer *optimizer, yki_stream *stream)
 {
     yki_muon *muon = optimizer->muon;
-    size_t bytes = (size_t)((char *)muon->scratch - muon->memory);
+    size_t bytes = (size_t)(muon->scratch - muon->memory);
     for (size_t i = 0; i < optimizer->parameters; i++)
         if (optimizer->updated[i] && yki_muon_update(optimizer, i))
             YK_TRY(update_matrix(optimizer, i, stream));
@@ -161,18 +161,18 @@ static yk_status check_model(const yk_model *model)
 static yk_status make_memory(yk_optimizer *optimizer)
 {
     yki_muon *muon = optimizer->muon;
-    int64_t scratch = 0;
-    size_t updates = 0;
+    size_t updates = 0, scratch = 0, own;
     for (size_t i = 0; i < optimizer->parameters; i++) {
         const yk_tensor *value = &optimizer->views[i].value;
         if (!is_filter(&optimizer->views[i], NULL))
             continue;
-        int64_t own = yki_muon_scratch(value->dims[0], yk_tensor_count(value) / value->dims[0]);
+        YK_TRY(optimizer->device->type->muon->prepare(
+            optimizer->device, value->dims[0], yk_tensor_count(value) / value->dims[0], &own));
         scratch = own > scratch ? own : scratch;
         updates += yki_tensor_padded_bytes(value);
     }
     void *memory;
-    muon->bytes = updates + (size_t)scratch * sizeof(float);
+    muon->bytes = updates + scratch;
     YK_TRY(yki_device_alloc(optimizer->device, muon->bytes, &memory));
     muon->memory = memory;
     char *at = muon->memory;
@@ -181,7 +181,7 @@ static yk_status make_memory(yk_optimizer *optimizer)
             muon->updates[i] = at;
             at += yki_tensor_padded_bytes(&optimizer->views[i].value);
         }
-    muon->scratch = (float *)(void *)at;
+    muon->scratch = at;
     return YK_OK;
 }
 
@@ -235,11 +235,7 @@ yk_status yk_muon_create(yk_optimizer **optimizer, yk_model *model, const yk_muo
                          o.momentum, o.sgd.momentum, o.sgd.dampening, o.ns_steps);
     double rest[] = {o.sgd.lr, o.sgd.momentum, o.sgd.weight_decay, o.sgd.nesterov, 0, 0};
     YK_TRY(yki_optimizer_create(optimizer, model, &rule, rest));
-    yk_status status =
-        (*optimizer)->device->type->muon
-            ? add_matrices(*optimizer, &o)
-            : yki_error(YK_ERROR_UNSUPPORTED, "muon: the device %s does not support it",
-                        (*optimizer)->device->name);
+    yk_status status = add_matrices(*optimizer, &o);
     if (status == YK_OK)
         return YK_OK;
     yk_optimizer_destroy(*optimizer);

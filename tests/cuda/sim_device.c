@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "harness.h"
 #include "libraries.h"
+#include "muon.h"
 #include "simulator.h"
 
 static uint64_t launches, seed = 1;
@@ -80,6 +81,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .kernels = yki_cuda_kernels,
                                          .sweep = yki_cuda_sweep,
                                          .pictures = yki_cuda_pictures,
+                                         .muon = &yki_cuda_muon,
                                          .memory = &yki_host_memory};
 
 uint64_t sim_device_launches(void)

@@ -22,9 +22,11 @@ static float *updated(const char *name, int threads, int64_t rows, int64_t colum
     yki_device *device;
     size_t count = (size_t)(rows * columns);
     float *value = malloc(count * sizeof *value), *update = malloc(count * sizeof *update);
-    float *scratch = malloc((size_t)yki_muon_scratch(rows, columns) * sizeof *scratch);
+    size_t bytes;
     assert_ok(yki_device_create(&device, name,
                                 &(yki_device_options){.threads = threads, .winograd = true}));
+    assert_ok(device->type->muon->prepare(device, rows, columns, &bytes));
+    void *scratch = malloc(bytes);
     for (size_t i = 0; i < count; i++) {
         value[i] = (float)draw((int64_t)i);
         update[i] = (float)draw(1000000 + (int64_t)i);
@@ -38,7 +40,7 @@ static float *updated(const char *name, int threads, int64_t rows, int64_t colum
                           .weight_decay = 0.4,
                           .steps = 3,
                           .normalize = normalize};
-    assert_ok(device->type->muon(device, &args));
+    assert_ok(device->type->muon->update(device, &args));
     yki_device_destroy(device);
     free(update);
     free(scratch);

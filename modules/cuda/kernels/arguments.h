@@ -217,6 +217,20 @@ typedef struct yki_cuda_sweep_args {
     void *partial, *result;
 } yki_cuda_sweep_args;
 
+/* ---- muon.cu --------------------------------------------------------------------------------- */
+
+/* muon_squares: the squares of `in`, summed by each block into partial (blocks). muon_begin: out =
+ * in divided by its norm. muon_apply: out, the value, is updated by in; see yki_muon_args. */
+typedef struct yki_cuda_muon_args {
+    const float *in;
+    float *out;
+    double *partial;
+    const double *coefficients;
+    int64_t count, rows;
+    double weight_decay;
+    int32_t blocks, normalize; /* blocks: at most as many as a block has threads */
+} yki_cuda_muon_args;
+
 /* ---- bias.cu --------------------------------------------------------------------------------- */
 
 /* y += bias, which is f32 where y has 16 bits. */

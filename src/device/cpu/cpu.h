@@ -54,7 +54,7 @@ extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backwa
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
 
 yk_status yki_cpu_sweep(yki_device *device, const yki_sweep_args *args);
-yk_status yki_cpu_muon(yki_device *device, const yki_muon_args *args);
+extern const yki_muon_ops yki_cpu_muon;
 yk_status yki_cpu_measure(yki_device *device, yki_limits *limits);
 
 /* Hot inner loops are compiled for each instruction set and chosen by the loader. */

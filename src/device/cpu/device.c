@@ -201,6 +201,6 @@ const yki_device_type yki_device_cpu = {.name = "cpu",
                                         .layout = cpu_layout,
                                         .kernels = kernels,
                                         .sweep = yki_cpu_sweep,
-                                        .muon = yki_cpu_muon,
+                                        .muon = &yki_cpu_muon,
                                         .measure = yki_cpu_measure,
                                         .memory = &yki_host_memory};

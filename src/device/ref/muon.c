@@ -15,8 +15,10 @@ static void multiply(const yki_device *device, const yki_muon_product *o)
         }
 }
 
-yk_status yki_ref_muon(yki_device *device, const yki_muon_args *args)
+static yk_status update(yki_device *device, const yki_muon_args *args)
 {
     yki_muon_run(args, multiply, device);
     return YK_OK;
 }
+
+const yki_muon_ops yki_ref_muon = {.prepare = yki_muon_prepare, .update = update};

@@ -60,7 +60,7 @@ static inline int64_t yki_ref_at(const yk_tensor *tensor, int64_t n, int64_t c, 
 
 /* Also for other devices that run ref's kernels in host memory. */
 yk_status yki_ref_sweep(yki_device *device, const yki_sweep_args *args);
-yk_status yki_ref_muon(yki_device *device, const yki_muon_args *args);
+extern const yki_muon_ops yki_ref_muon;
 yk_status yki_ref_pictures(yki_device *device, const yki_pictures_args *args);
 
 /* The table entry of an operator whose kernel is ref_NAME; place: see yki_kernel_impl.inplace. */

@@ -7,8 +7,9 @@ static yk_status run_muon(yki_sim *sim, void *work)
     const yki_muon_args *args = work;
     yki_muon_args host = *args;
     size_t bytes = (size_t)(args->rows * args->columns) * sizeof(float);
-    size_t scratch = (size_t)yki_muon_scratch(args->rows, args->columns) * sizeof(float);
+    size_t scratch;
     void *value, *update, *room, *coefficients;
+    YK_TRY(yki_muon_prepare(&sim->base, args->rows, args->columns, &scratch));
     YK_TRY(yki_sim_find(sim, args->value, bytes, &value));
     YK_TRY(yki_sim_find(sim, args->update, bytes, &update));
     YK_TRY(yki_sim_find(sim, args->scratch, scratch, &room));
@@ -18,11 +19,13 @@ static yk_status run_muon(yki_sim *sim, void *work)
     host.update = update;
     host.scratch = room;
     host.coefficients = coefficients;
-    return yki_ref_muon(&sim->base, &host);
+    return yki_ref_muon.update(&sim->base, &host);
 }
 
-yk_status yki_sim_muon(yki_device *device, const yki_muon_args *args)
+static yk_status update(yki_device *device, const yki_muon_args *args)
 {
     static const yki_sim_work kind = {.run = run_muon, .bytes = sizeof *args};
     return yki_sim_enter((yki_sim *)device, args->stream, &kind, args);
 }
+
+const yki_muon_ops yki_sim_muon = {.prepare = yki_muon_prepare, .update = update};

@@ -94,7 +94,7 @@ yk_status yki_sim_sweep(yki_device *device, const yki_sweep_args *args);
 
 /* ---- muon.c ---------------------------------------------------------------------------------- */
 
-yk_status yki_sim_muon(yki_device *device, const yki_muon_args *args);
+extern const yki_muon_ops yki_sim_muon;
 
 /* ---- pictures.c ------------------------------------------------------------------------------ */
 

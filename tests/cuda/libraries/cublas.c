@@ -165,8 +165,9 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *which, void *a, vo
 typedef struct call {
     desc d;
     layout a, b, c;
-    const void *a_at, *b_at;
+    const void *a_at, *b_at, *added;
     void *c_at, *workspace;
+    double scale, added_scale;
 } call;
 
 static double element(const layout *l, const void *memory, bool transposed, int64_t row,
@@ -186,11 +187,15 @@ static const char *run_call(void *data)
     const void *bias = d->epilogue & CUBLAS_EPILOGUE_BIAS ? d->bias : NULL;
     for (int64_t n = 0; n < m_n_k[1]; n++)
         for (int64_t m = 0; m < m_n_k[0]; m++) {
-            double sum = bias ? yki_element_get(dtype, bias, m) : 0;
+            int64_t at = n * c->c.pitch + m;
+            double sum = 0;
             for (int64_t k = 0; k < m_n_k[2]; k++)
                 sum += element(&c->a, c->a_at, d->transposed[0], m, k) *
                        element(&c->b, c->b_at, d->transposed[1], k, n);
-            yki_element_set(dtype, c->c_at, n * c->c.pitch + m, sum);
+            sum = c->scale * sum + (bias ? yki_element_get(dtype, bias, m) : 0);
+            if (c->added_scale != 0) /* else it is not read */
+                sum += c->added_scale * yki_element_get(dtype, c->added, at);
+            yki_element_set(dtype, c->c_at, at, sum);
         }
     if (c->workspace)
         memset(c->workspace, 0xee, workspace_of(&c->c));
@@ -207,10 +212,11 @@ EXPORT int cublasLtMatmul(void *handle, void *which, const void *alpha, const vo
     bool wide = operation->scale == CUBLAS_R_64F;
     double factor = wide ? *(const double *)alpha : *(const float *)alpha;
     double kept = wide ? *(const double *)beta : *(const float *)beta;
-    (void)handle, (void)c, (void)c_layout;
+    (void)handle;
     bool biased = operation->epilogue & CUBLAS_EPILOGUE_BIAS;
-    if (factor != 1 || kept != 0 || algorithm->data[0] != 0xa1 || (biased && !operation->bias) ||
-        workspace_bytes < workspace_of(d_layout) || (workspace_bytes && !workspace))
+    if (memcmp(c_layout, d_layout, sizeof(layout)) != 0 || algorithm->data[0] != 0xa1 ||
+        (biased && !operation->bias) || workspace_bytes < workspace_of(d_layout) ||
+        (workspace_bytes && !workspace))
         return INVALID;
     call made = {.d = *operation,
                  .a = *(const layout *)a_layout,
@@ -218,7 +224,10 @@ EXPORT int cublasLtMatmul(void *handle, void *which, const void *alpha, const vo
                  .c = *(const layout *)d_layout,
                  .a_at = a,
                  .b_at = b,
+                 .added = c,
                  .c_at = d,
+                 .scale = factor,
+                 .added_scale = kept,
                  .workspace = workspace_bytes ? workspace : NULL};
     return yk_library_enter(stream, run_call, &made, sizeof made) ? OK : FAILED;
 }
