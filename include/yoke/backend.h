@@ -179,7 +179,12 @@ typedef struct yk_backend_ops {
      * and what that uses behind.
      */
     void (*cancel)(yk_backend *backend, yk_backend_work *work);
-    /** Collective, in place of post: call->what.count bytes of zeroed memory, aligned to 64. */
+    /**
+     * Collective, in place of post: call->what.count bytes of zeroed memory, aligned to 64. With
+     * YK_BACKEND_DEVICE_MEMORY it is not collective, and gives memory of the device, with any
+     * contents, that the backend exchanges best; where it fails on a rank, all ranks use other
+     * memory of the device.
+     */
     yk_status (*alloc)(yk_backend *backend, yk_backend_call *call, void **memory);
     /** Frees memory of alloc on this rank; does not wait for the others. */
     yk_status (*free)(yk_backend *backend, void *memory);

@@ -33,6 +33,8 @@ static void find_functions(void *object)
     opened.name = (nccl_result(*) arguments)find_function(object, "nccl" #name);
     NCCL_FUNCTIONS(NCCL_FIND)
 #undef NCCL_FIND
+    opened.MemAlloc = (nccl_result(*)(void **, size_t))dlsym(object, "ncclMemAlloc");
+    opened.MemFree = (nccl_result(*)(void *))dlsym(object, "ncclMemFree");
     opened.GetErrorString =
         (const char *(*)(nccl_result))find_function(object, "ncclGetErrorString");
     opened.GetLastError = (const char *(*)(nccl_comm *))find_function(object, "ncclGetLastError");

@@ -73,6 +73,9 @@ typedef struct nccl_library {
 #define NCCL_POINTER(name, arguments) nccl_result(*name) arguments;
     NCCL_FUNCTIONS(NCCL_POINTER)
 #undef NCCL_POINTER
+    /* Of 2.19 and newer; otherwise NULL. */
+    nccl_result (*MemAlloc)(void **memory, size_t bytes);
+    nccl_result (*MemFree)(void *memory);
     const char *(*GetErrorString)(nccl_result result);
     const char *(*GetLastError)(nccl_comm *comm);
     int version;   /* 22809 is 2.28.9 */

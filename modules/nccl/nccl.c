@@ -258,6 +258,33 @@ static void close_backend(yk_backend *backend)
     free(b);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/*
+ * NCCL registers memory of ncclMemAlloc with the network and NVLink by itself where collectives on
+ * it are recorded, as those of DDP are; it then reads and writes it without copies.
+ */
+static yk_status alloc_memory(yk_backend *backend, yk_backend_call *call, void **memory)
+{
+    const nccl_backend *b = (const nccl_backend *)backend;
+    *memory = NULL;
+    nccl_result result = b->nccl->MemAlloc && b->nccl->MemFree
+                             ? b->nccl->MemAlloc(memory, call->what.count)
+                             : NCCL_INVALID_USAGE;
+    if (result == NCCL_SUCCESS)
+        return YK_OK;
+    *memory = NULL;
+    return nccl_failed(b, YK_ERROR_UNSUPPORTED, result, "ncclMemAlloc");
+}
+
+static yk_status free_memory(yk_backend *backend, void *memory)
+{
+    const nccl_backend *b = (const nccl_backend *)backend;
+    nccl_result result = b->nccl->MemFree(memory);
+    return result == NCCL_SUCCESS ? YK_OK
+                                  : nccl_failed(b, YK_ERROR_INTERNAL, result, "ncclMemFree");
+}
+
 /* ---- collectives ----------------------------------------------------------------------------- */
 
 static nccl_dtype dtype_of(const yk_descriptor *what)
@@ -378,6 +405,8 @@ __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = 
     .max_works = 1,
     .open = open_backend,
     .close = close_backend,
+    .alloc = alloc_memory,
+    .free = free_memory,
     .available = available,
     .enqueue = enqueue,
     .check = check,

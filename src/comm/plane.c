@@ -19,6 +19,12 @@ typedef struct entered_call {
     yki_event *over;
 } entered_call;
 
+/* Memory that is the engine's. */
+typedef struct own_memory {
+    struct own_memory *next;
+    void *memory;
+} own_memory;
+
 struct yki_plane {
     yki_plane *next; /* of the group */
     int references;
@@ -29,6 +35,7 @@ struct yki_plane {
     yk_backend_site site; /* of the duplicate, with the device */
     yk_backend *engine;
     yki_stream *stream; /* of all its collectives */
+    own_memory *owned;
     yki_event *ready, *landed;
     yki_plane_turn turn;
     yki_watcher watcher;
@@ -221,6 +228,66 @@ yk_status yki_plane_run(yki_plane *plane, const yk_descriptor *what, const void 
     YK_TRY(yki_event_mark(device, plane->ready, stream));
     YK_TRY(yki_plane_start(plane, what, in, out, plane->ready, plane->landed));
     return yki_event_follow(device, plane->landed, stream);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* On every rank, or on none: an engine may not know how to exchange its memory with any other. */
+static yk_status take_own(yki_plane *plane, size_t bytes, void **memory)
+{
+    const yk_backend_ops *ops = plane->engine->ops;
+    yk_backend_call call = {.what = {.count = bytes}};
+    own_memory *owned = yki_calloc(1, sizeof *owned);
+    *memory = NULL;
+    if (plane->device->type->enter)
+        plane->device->type->enter(plane->device);
+    bool got = owned && ops->alloc(plane->engine, &call, memory) == YK_OK;
+    int32_t missing = !got;
+    yk_status status = yk_all_reduce(plane->group, &missing, 1, YK_I32, YK_REDUCE_MAX, NULL);
+    if (status == YK_OK && got && !missing) {
+        *owned = (own_memory){.next = plane->owned, .memory = *memory};
+        plane->owned = owned;
+        return YK_OK;
+    }
+    if (got)
+        ops->free(plane->engine, *memory);
+    *memory = NULL;
+    free(owned);
+    return status;
+}
+
+yk_status yki_plane_alloc(yki_plane *plane, size_t bytes, void **memory)
+{
+    yki_device *device = plane->device;
+    *memory = NULL;
+    if (bytes > 0 && plane->engine->ops->alloc)
+        YK_TRY(take_own(plane, bytes, memory));
+    if (!*memory)
+        return yki_device_alloc(device, bytes, memory);
+    yk_status status = yki_device_fill(device, *memory, 0, bytes, plane->stream);
+    if (status == YK_OK)
+        status = yki_stream_wait(device, plane->stream);
+    if (status != YK_OK) {
+        yki_plane_free(plane, *memory, bytes);
+        *memory = NULL;
+    }
+    return status;
+}
+
+void yki_plane_free(yki_plane *plane, void *memory, size_t bytes)
+{
+    own_memory **at = &plane->owned;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    own_memory *owned = *at;
+    if (!owned) {
+        yki_device_free(plane->device, memory, bytes);
+        return;
+    }
+    yki_stream_wait(plane->device, plane->stream);
+    plane->engine->ops->free(plane->engine, memory);
+    *at = owned->next;
+    free(owned);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

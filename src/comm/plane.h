@@ -31,6 +31,14 @@ yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device)
 void yki_plane_close(yki_plane *plane);
 
 /*
+ * Collective. Zeroed memory for what the plane exchanges: the backend's, which it may exchange
+ * without copies, where all ranks can have that; otherwise the device's.
+ */
+yk_status yki_plane_alloc(yki_plane *plane, size_t bytes, void **memory);
+/* Once no stream uses it any more. Accepts NULL. */
+void yki_plane_free(yki_plane *plane, void *memory, size_t bytes);
+
+/*
  * Enters a collective that begins after `ready`, and marks `landed` after it. Returns once all
  * ranks have come to the same call: YK_ERROR_MISMATCH otherwise, and nothing is entered. Buffers
  * are the device's, as for the collective of yoke/group.h.

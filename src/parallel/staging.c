@@ -39,8 +39,10 @@ static yk_status open_staging(yki_staging *staging)
     if (!yki_staging_is_in_streams(staging))
         YK_TRY(open_staged(staging));
     staging->memory = staging->host;
-    return is_direct(staging) ? YK_OK
-                              : yki_device_alloc(staging->device, staging->bytes, &staging->memory);
+    if (is_direct(staging))
+        return YK_OK;
+    return staging->plane ? yki_plane_alloc(staging->plane, staging->bytes, &staging->memory)
+                          : yki_device_alloc(staging->device, staging->bytes, &staging->memory);
 }
 
 yk_status yki_staging_create(yki_staging *staging, yk_group *group, yki_device *device,
@@ -61,7 +63,9 @@ void yki_staging_destroy(yki_staging *staging)
     yki_stream_wait(device, yki_device_stream(device));
     yki_stream_destroy(device, staging->copies);
     yki_event_destroy(device, staging->returned);
-    if (!is_direct(staging))
+    if (staging->plane)
+        yki_plane_free(staging->plane, staging->memory, staging->bytes);
+    else if (!is_direct(staging))
         yki_device_free(device, staging->memory, staging->bytes);
     yk_group_free(staging->group, staging->host);
     yki_plane_close(staging->plane);

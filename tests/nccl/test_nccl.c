@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 enum { COUNT = 1000 };
@@ -113,4 +114,59 @@ YK_TEST_RANKS(a_rank_without_the_library_has_memory_staged_on_all, 2)
     assert_ok(yki_plane_open(&f.plane, f.group, f.device));
     assert_null(f.plane);
     end(&f);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void *symbol(const char *name)
+{
+    void *found = dlsym(dlopen(getenv("YOKE_TEST_NCCL"), RTLD_NOW), name);
+    if (!found)
+        fail_msg("%s", dlerror());
+    return found;
+}
+
+/* The ranks exchange memory of the plane, which is NCCL's if it gives some to both. */
+static void exchange_own_memory(int rank, bool on_both)
+{
+    enum { BYTES = COUNT * sizeof(float) };
+    fixture f;
+    void *memory;
+    begin(&f, "nccl");
+    assert_ok(yki_plane_open(&f.plane, f.group, f.device));
+    const size_t *given = symbol("fake_nccl_bytes");
+    if (on_both || rank == 0)
+        *(yki_device **)symbol("fake_nccl_device") = f.device;
+    assert_ok(yki_plane_alloc(f.plane, BYTES, &memory));
+    assert_int_equal(*given, on_both ? BYTES : 0);
+    float *kept = f.data, numbers[COUNT];
+    f.data = memory;
+    assert_ok(yki_device_copy(f.device, numbers, memory, BYTES, YKI_TO_HOST,
+                              yki_device_stream(f.device)));
+    assert_ok(yki_stream_wait(f.device, yki_device_stream(f.device)));
+    assert_true(numbers[0] == 0 && numbers[COUNT - 1] == 0);
+    for (int i = 0; i < COUNT; i++)
+        numbers[i] = (float)(rank + i);
+    assert_ok(yki_device_copy(f.device, memory, numbers, BYTES, YKI_TO_DEVICE,
+                              yki_device_stream(f.device)));
+    assert_ok(reduce(&f));
+    assert_ok(yki_device_copy(f.device, numbers, memory, BYTES, YKI_TO_HOST,
+                              yki_device_stream(f.device)));
+    assert_ok(yki_stream_wait(f.device, yki_device_stream(f.device)));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(numbers[i] == (float)(2 * i + 1));
+    yki_plane_free(f.plane, memory, BYTES);
+    assert_int_equal(*given, 0);
+    f.data = kept;
+    end(&f);
+}
+
+YK_TEST_RANKS(what_is_exchanged_lies_in_memory_of_nccl, 2)
+{
+    exchange_own_memory(rank, true);
+}
+
+YK_TEST_RANKS(memory_of_nccl_on_one_rank_alone_is_not_used, 2)
+{
+    exchange_own_memory(rank, false);
 }

@@ -42,8 +42,8 @@ const yki_device_type yki_device_ref = {.name = "ref",
                                         .layout = layout,
                                         .kernels = kernels,
                                         .sweep = yki_ref_sweep,
-                                         .muon = &yki_ref_muon,
-                                         .pictures = yki_ref_pictures,
+                                        .muon = &yki_ref_muon,
+                                        .pictures = yki_ref_pictures,
                                         .memory = &yki_host_memory};
 
 /* ---- what the kernels share ----------------------------------------------------------------- */

@@ -45,6 +45,11 @@ struct nccl_comm {
     nccl_result error;
 };
 
+/* The simulated device whose memory ncclMemAlloc gives, set by a test; NULL: it fails. */
+__attribute__((visibility("default"))) yki_device *fake_nccl_device;
+/* How much there is now. */
+__attribute__((visibility("default"))) size_t fake_nccl_bytes;
+
 static _Thread_local char last_error[160];
 /* Between GroupStart and GroupEnd. */
 static _Thread_local struct {
@@ -125,6 +130,8 @@ static nccl_result join(nccl_comm *comm)
 NCCL_FUNCTIONS(NCCL_DECLARE)
 const char *ncclGetErrorString(nccl_result result);
 const char *ncclGetLastError(nccl_comm *comm);
+nccl_result ncclMemAlloc(void **memory, size_t bytes);
+nccl_result ncclMemFree(void *memory);
 #pragma GCC visibility pop
 
 nccl_result ncclGetVersion(int *version)
@@ -226,6 +233,24 @@ nccl_result ncclCommDestroy(nccl_comm *comm)
 nccl_result ncclCommAbort(nccl_comm *comm)
 {
     end_communicator(comm);
+    return NCCL_SUCCESS;
+}
+
+/* ---- memory: one piece at a time ------------------------------------------------------------- */
+
+nccl_result ncclMemAlloc(void **memory, size_t bytes)
+{
+    if (!fake_nccl_device || fake_nccl_bytes ||
+        yki_device_alloc(fake_nccl_device, bytes, memory) != YK_OK)
+        return NCCL_INVALID_USAGE;
+    fake_nccl_bytes = bytes;
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclMemFree(void *memory)
+{
+    yki_device_free(fake_nccl_device, memory, fake_nccl_bytes);
+    fake_nccl_bytes = 0;
     return NCCL_SUCCESS;
 }
 
