@@ -18,7 +18,7 @@
 
 enum {
     DISK = 64 << 20, /* of the checkpoints of a run, which all hosts share */
-    LONGEST_S = 180  /* a training takes seconds, but the machine may be slow */
+    LONGEST_S = 100  /* a training takes seconds, but the machine may be slow */
 };
 
 typedef struct fault {
