@@ -14,7 +14,7 @@
 #include "device/cpu/scalar.h"
 #include "graph/dropout.h"
 
-enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
+enum { CHUNK = 1 << 14 }; /* elements of a call of the loops */
 
 typedef struct eltwise {
     yki_kernel base;
@@ -23,6 +23,7 @@ typedef struct eltwise {
     const yki_device *device; /* for sigmoid ... */
     yki_operand padded;       /* ... its output */
     int64_t count;            /* elements in memory */
+    int64_t grain;            /* chunks that a thread takes at a time */
     int team;
     yk_dtype dtype, to; /* to: for casts */
     bool training;
@@ -48,6 +49,7 @@ static yk_status eltwise_prepare(yki_device *device, const yki_kernel_desc *desc
     k->loops = yki_cpu_loops_of(device);
     k->count = yki_operand_elements(device, &desc->out[0]);
     k->team = yki_team(device, k->count);
+    k->grain = yki_grain((k->count + CHUNK - 1) / CHUNK, CHUNK, k->team);
     k->dtype = desc->in[0].dtype;
     k->training = desc->training;
     k->attrs = desc->attrs ? *desc->attrs : (yki_attrs){0};
@@ -64,7 +66,7 @@ static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yk
     size_t size = yk_dtype_size(k->dtype);
     float factor = (float)k->attrs.alpha;
     const char *a = run->in[0], *b = run->in[1];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
     for (int64_t at = 0; at < k->count; at += CHUNK) {
         size_t offset = (size_t)at * size;
         int64_t count = k->count - at < CHUNK ? k->count - at : CHUNK;

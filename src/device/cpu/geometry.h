@@ -74,6 +74,17 @@ static inline void yki_stream_settle(void)
 #endif
 }
 
+/*
+ * How many of so many parts a thread takes at a time: about 64 Ki elements, so that it reads long
+ * runs of memory, but at most its share. A thread whose core is busy with something else then holds
+ * up the others for less.
+ */
+static inline int64_t yki_grain(int64_t parts, int64_t elements_of_part, int team)
+{
+    int64_t grain = (1 << 16) / (elements_of_part + 1) + 1, share = (parts + team - 1) / team;
+    return grain < share ? grain : share > 0 ? share : 1;
+}
+
 /* The calling thread's part of 0 .. count, inside a parallel region or outside. */
 static inline void yki_share(int64_t count, int64_t *begin, int64_t *end)
 {

@@ -21,6 +21,7 @@ typedef struct pool {
     yk_dtype dtype;
     bool keep_index;
     int team;
+    int64_t grain;              /* blocks that a thread takes at a time */
     const yki_cpu_loops *loops; /* for max_pool2d on blocks as wide as a vector, else NULL ... */
     yki_max_pool shape;         /* ... and what they take */
 } pool;
@@ -67,6 +68,7 @@ static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, c
     k->dtype = x->dtype;
     k->keep_index = yki_has_out(desc, 1);
     k->team = yki_team(device, yki_operand_elements(device, x));
+    k->grain = yki_grain(k->x.images * k->x.blocks, k->x.pixels * k->x.b, k->team);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -441,7 +443,7 @@ typedef void (*block_fn)(const pool *k, const yki_kernel_args *run, int64_t bloc
 static yk_status each_block(const yki_kernel *kernel, const yki_kernel_args *run, block_fn body)
 {
     const pool *k = (const pool *)kernel;
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
     for (int64_t block = 0; block < k->x.images * k->x.blocks; block++)
         body(k, run, block);
     return YK_OK;
