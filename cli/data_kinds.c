@@ -216,10 +216,15 @@ bool cli_check_data(const char *name, const char *option, const char *text)
     const char *detail, *space = *option ? " " : "";
     const cli_data_kind *kind = cli_data_kind_of(text, &detail);
     if (!kind) {
-        if (stat(text, &info) == 0 && S_ISDIR(info.st_mode))
+        bool exists = stat(text, &info) == 0;
+        if (exists && S_ISDIR(info.st_mode))
             return true;
-        cli_usage_error(name, "%s%s%s: no such folder; expected %s", option, space, text,
-                        cli_data_choices());
+        if (exists)
+            cli_usage_error(name, "%s%s%s is a file: write what it is, such as pack:%s", option,
+                            space, text, text);
+        else
+            cli_usage_error(name, "%s%s%s: no such folder; expected %s", option, space, text,
+                            cli_data_choices());
         return false;
     }
     if (*detail && kind->detail == CLI_DATA_DETAIL_NONE)

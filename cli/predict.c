@@ -17,7 +17,7 @@ static const char summary[] =
     ".pth file written by yoke or PyTorch, a safetensors file, or the output folder of a training\n"
     "run, whose newest checkpoint is then used. Files written by yoke record their network, the\n"
     "names of the classes, and how pictures are transformed in evaluation, as they are here.\n"
-    "Pictures that cannot be read are reported and skipped; the exit status is then 1.";
+    "Damaged pictures are reported and skipped; the exit status is then 1.";
 
 static const char examples[] = "  yoke predict runs/a cat.jpg dog.png\n"
                                "  yoke predict --top 5 --json resnet50.pth *.jpg | jq .";

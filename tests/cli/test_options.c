@@ -142,6 +142,7 @@ YK_TEST(data_checks_its_options)
     refused("data", "expected info, preview, download or pack, found nothing");
     refused("data draw", "expected info, preview, download or pack, found draw");
     refused("data info nowhere", "nowhere: no such folder; expected cifar10[:DIR], cifar100[:DIR]");
+    refused("data info /dev/null", "/dev/null is a file: write what it is, such as pack:/dev/null");
     refused("data info cifar10:/nowhere", "cifar10:/nowhere: there is no /nowhere");
     refused("data info synthetic:3", "synthetic:3: expected synthetic alone");
     refused("data info random:", "random:: expected random[:CxHxW[,CLASSES]]");
