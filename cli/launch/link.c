@@ -160,10 +160,15 @@ static bool connect_to_store(cli_link *link)
     yk_status status;
     while ((status = yk_store_connect(&link->orders, o->host, o->port, o->secret, attempt_s)) ==
            YK_ERROR_TIMEOUT) {
-        if (cli_clock_s() - start > o->join_s)
-            break; /* with this error */
+        char why[400];
+        bool late = cli_clock_s() - start > o->join_s;
+        snprintf(why, sizeof why, "%s", yk_last_error()); /* a look for calls sets another */
         if (atomic_load(&link->closing) || was_called(link))
             return false;
+        if (late) {
+            yk_set_error(status, "%s", why);
+            break;
+        }
         notice_waiting(link, &notice_at);
     }
     if (status == YK_OK)

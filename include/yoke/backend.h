@@ -141,10 +141,10 @@ enum {
 typedef struct yk_backend_work yk_backend_work;
 
 /**
- * A backend's table. alloc and free are NULL without YK_BACKEND_REGISTERED_MEMORY, test and cancel
- * where post finishes every call. A backend with YK_BACKEND_DEVICE_MEMORY has open, close, enqueue,
- * check and abort, and none of post, test, cancel, alloc and free; the others have no enqueue,
- * check and abort.
+ * A backend's table. alloc and free are NULL without YK_BACKEND_REGISTERED_MEMORY or
+ * YK_BACKEND_DEVICE_MEMORY, test and cancel where post finishes every call. A backend with
+ * YK_BACKEND_DEVICE_MEMORY has open, close, enqueue, check and abort, may have alloc and free, and
+ * has none of post, test and cancel; the others have no enqueue, check and abort.
  *
  * YK_ERROR_NETWORK from post, test or alloc means that the engine has failed or has lost another
  * rank: the group finds out which rank is at fault, and has failed. Any other error must be the

@@ -241,8 +241,10 @@ static yk_status look_around(yki_job *job, yki_init_method *m, bool *flags)
         return YK_OK;
     m->next_notice = yki_now() + YKI_NOTICE_AGAIN_S;
     YK_TRY(list_missing(job, flags, list, sizeof list, &speaks));
-    if (late && !*list)
+    if (late && !*list) {
+        YK_TRY(check_ended(job, "gone", flags));
         return await_last_call(job, m);
+    }
     if (late)
         return yki_error(YK_ERROR_TIMEOUT, "rank %s of %d did not join within %g s", list,
                          job->world, job->timeout_s);

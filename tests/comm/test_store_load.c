@@ -6,10 +6,6 @@
 #include "base/clock.h"
 #include "comm/meeting.h"
 
-#include "base/clock.h"
-#include "comm/meeting.h"
-#include "comm/store_wire.h"
-
 static yk_store *connect_to(int port)
 {
     yk_store *store;

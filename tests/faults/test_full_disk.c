@@ -98,11 +98,21 @@ YK_TEST(a_full_disk_is_named_with_the_file_that_did_not_fit)
     fill_during("", "/disk/run/");
 }
 
-YK_TEST(a_full_disk_is_named_with_the_file_of_prometheus)
+YK_TEST(a_run_continues_without_the_file_of_prometheus)
 {
-    char options[256];
-    snprintf(options, sizeof options, "--metrics-file %s/disk/run.prom", yk_test_directory());
-    fill_during(options, "/disk/run");
+    char command[1024];
+    yk_test_disk(DISK);
+    snprintf(command, sizeof command,
+             "train " OPTIONS "--epochs 100000 --output %s/run --metrics-file %s/disk/run.prom",
+             yk_test_directory(), yk_test_directory());
+    test_job_start(&job, command);
+    test_job_await(&job, "  output ");
+    yk_test_fill_disk();
+    test_job_await(&job, "/disk/run.prom: ");
+    test_job_await(&job, "No space left on device");
+    kill(job.pid, SIGTERM);
+    test_job_wait(&job, 60);
+    test_job_gone(&job, 5);
 }
 
 YK_TEST(a_full_disk_is_named_with_the_event_file)
@@ -183,6 +193,19 @@ YK_TEST(a_job_prints_again_once_its_output_has_room)
 
 /* ---- the flight recorder --------------------------------------------------------------------- */
 
+/* Waits until a file has not grown for a second. */
+static void await_rest(const char *path)
+{
+    struct stat info = {.st_size = 0};
+    off_t size = -1;
+    for (double end = test_now() + 30; size != info.st_size && test_now() < end;) {
+        size = info.st_size;
+        usleep(1000000);
+        assert_int_equal(stat(path, &info), 0);
+    }
+    assert_int_equal(size, info.st_size);
+}
+
 YK_TEST(a_flight_recorder_that_does_not_fit_says_so)
 {
     yk_test_disk(DISK);
@@ -191,10 +214,10 @@ YK_TEST(a_flight_recorder_that_does_not_fit_says_so)
     pid_t victim = test_job_rank_pid(&job, 1);
     usleep(500000);
     kill(victim, SIGSTOP); /* rank 0 waits for it and writes nothing */
-    usleep(300000);
+    await_rest(path_of("disk/run", "metrics.jsonl"));
     yk_test_fill_disk();
     kill(victim, SIGKILL);
-    test_job_wait(&job, 30);
+    assert_int_not_equal(test_job_wait(&job, 30), 0);
     assert_contains(job.output, "(its last calls cannot be written: ");
     assert_contains(job.output, "/disk/run/flight-recorder-0.json: No space left on device)");
     assert_int_not_equal(access(path_of("disk/run", "flight-recorder-0.json"), F_OK), 0);

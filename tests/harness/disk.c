@@ -71,13 +71,14 @@ static uint64_t free_bytes(void)
 
 void yk_test_fill_disk(void)
 {
+    enum { PIECE = 1 << 20 };
     int fd = open(filler, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     /* Others may write meanwhile, and what does not fit is not taken at all. */
     for (uint64_t left; (left = free_bytes()) > 0;) {
         struct stat info;
         assert_int_equal(fstat(fd, &info), 0);
-        if (fallocate(fd, 0, info.st_size, (off_t)left) != 0)
+        if (fallocate(fd, 0, info.st_size, left < PIECE ? (off_t)left : PIECE) != 0)
             assert_int_equal(errno, ENOSPC);
     }
     close(fd);

@@ -209,10 +209,11 @@ YK_TEST(a_job_of_an_ordinary_user_restarts)
     char output[1024], arguments[1024], variables[128];
     struct stat model;
     yk_test_hosts(2);
-    assert_int_equal(chmod(yk_test_directory(), 0777), 0);
     if (getuid() != 0)
         skip_because("only root can become another user");
-    if (yk_test_command(output, sizeof output, "%s %s --version", as_nobody, test_program()))
+    assert_int_equal(chmod(yk_test_directory(), 0777), 0);
+    if (yk_test_command(output, sizeof output, "%s sh -c 'cd %s && %s --version'", as_nobody,
+                        yk_test_directory(), test_program()))
         skip_because("another user cannot run the program: %s", output);
     snprintf(arguments, sizeof arguments,
              "--nnodes 2 --nproc-per-node 2 --max-restarts 1 -- sh -c 'test "
