@@ -21,6 +21,7 @@ enum { PATTERN_SIZE = 256 };
 /* ---- the text -------------------------------------------------------------------------------- */
 
 typedef struct rule {
+    const char *at; /* where it begins in the text */
     char pattern[PATTERN_SIZE];
     double rate;
     double epochs; /* for which it trains; HUGE_VAL: all */
@@ -43,6 +44,7 @@ static bool next_rule(const char **at, rule *r)
     const char *equals = strchr(*at, '=');
     if (!equals || equals == *at || equals - *at >= PATTERN_SIZE)
         return false;
+    r->at = *at;
     snprintf(r->pattern, PATTERN_SIZE, "%.*s", (int)(equals - *at), *at);
     const char *end = equals + 1;
     if (!read_number(&end, 0, &r->rate))
@@ -135,7 +137,7 @@ static matches count_matches(const cli_training *t, const rule *wanted)
             continue;
         found.all++;
         found.own += yk_optimizer_group_of(t->optimizer, i) == 0 && find_rule(t, &view, &first) &&
-                     strcmp(first.pattern, wanted->pattern) == 0;
+                     first.at == wanted->at;
     }
     return found;
 }

@@ -105,6 +105,8 @@ YK_TEST(groups_are_checked)
     assert_contains(unwrapped(), "near it are fc2.weight, fc2.bias");
     assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.*=0.1,fc2.bias=0.2'"), 1);
     assert_contains(unwrapped(), "--lr-group fc2.bias: the patterns before it");
+    assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.*=0.1,fc2.*=0.2'"), 1);
+    assert_contains(unwrapped(), "--lr-group fc2.*: the patterns before it");
     assert_int_equal(train("a", "--max-steps 1 --lr-group '*=0.1'"), 1);
     assert_contains(unwrapped(), "--lr-group *=0.1: the patterns leave no parameter to --lr");
 }
