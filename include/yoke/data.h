@@ -303,11 +303,11 @@ typedef struct yk_loader_options {
                              last of their transforms: tensors of pictures are then in its
                              memory (yk_tensor.device), in order with the model's work. The
                              loader keeps the model alive and is used on the thread that runs
-                             it. One that yk_data_parallel replicates gets batches of the
-                             host's [NULL] */
-    size_t cache_bytes; /**< with a model: pictures of one size that are at most cropped and
-                             flipped are kept in the device's memory if all of the data set are
-                             at most so many bytes [512 MiB] */
+                             it. Create the loader after yk_data_parallel: a model with
+                             replicas gets its batches in the host's memory [NULL] */
+    size_t cache_bytes; /**< with a model: if pictures have one size and are at most cropped and
+                             flipped, the device keeps all of them, as long as the data set takes
+                             no more than this many bytes [512 MiB] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */

@@ -339,8 +339,8 @@ const yk_training_state *yk_trainer_state(const yk_trainer *trainer);
 /** Optimizer steps of an epoch. */
 int64_t yk_trainer_steps_per_epoch(const yk_trainer *trainer);
 /** Asks the trainer to stop on all ranks; for callbacks. Ranks agree before each update of the
- * weights, so a call from on_step takes effect after the next step; in yk_trainer_fit on a device
- * that computes asynchronously, after the one after that. */
+ * weights, so a call from on_step takes effect after the next step or, where yk_trainer_fit reads
+ * losses late (on a device that computes asynchronously), at the latest one step after that. */
 void yk_trainer_stop(yk_trainer *trainer);
 /** Whether training has been asked to stop, the same on all ranks. */
 bool yk_trainer_stopped(const yk_trainer *trainer);

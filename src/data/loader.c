@@ -97,7 +97,8 @@ void yki_loader_retain(yk_loader *loader)
 static void leave_device(yk_loader *loader)
 {
     yki_device *device = loader->device;
-    yki_stream_wait(device, loader->copies);
+    if (loader->copies)
+        yki_stream_wait(device, loader->copies);
     yki_stream_wait(device, yki_device_stream(device));
     for (int i = 0; loader->columns && i < loader->fields; i++)
         yki_crossing_destroy(&loader->columns[i].crossing);

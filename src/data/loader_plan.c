@@ -147,14 +147,13 @@ static yk_status create_crossings(yk_loader *loader)
     return loader->device ? yki_stream_create(loader->device, &loader->copies) : YK_OK;
 }
 
-/* Zeroed; pinned where the device copies from it. */
-static void *allocate_memory(yk_loader *loader)
+/* Pinned where the device copies from it. */
+static yk_status allocate_memory(yk_loader *loader)
 {
-    void *memory = NULL;
-    if (!loader->device)
-        return yki_map(loader->memory_bytes);
-    return yki_device_alloc_pinned(loader->device, loader->memory_bytes, &memory) == YK_OK ? memory
-                                                                                           : NULL;
+    if (loader->device)
+        return yki_device_alloc_pinned(loader->device, loader->memory_bytes, &loader->memory);
+    loader->memory = yki_map(loader->memory_bytes);
+    return loader->memory ? YK_OK : yki_error_memory(loader->memory_bytes, "the loader's batches");
 }
 
 /* One block for the rows and indices of all slots, each part on a cache line. */
@@ -165,11 +164,11 @@ static yk_status allocate_slots(yk_loader *loader)
     if (bytes == 0)
         return yki_error_memory(SIZE_MAX, "the loader's batches");
     loader->memory_bytes = bytes * slots;
-    loader->memory = allocate_memory(loader);
+    YK_TRY(allocate_memory(loader));
     loader->slots = yki_calloc(slots, sizeof *loader->slots);
     loader->tensors = yki_calloc(slots * (size_t)loader->fields, sizeof *loader->tensors);
     loader->rows = yki_calloc(slots * (size_t)loader->fields, sizeof *loader->rows);
-    if (!loader->memory || !loader->slots || !loader->tensors || !loader->rows)
+    if (!loader->slots || !loader->tensors || !loader->rows)
         return yki_error_memory(loader->memory_bytes, "the loader's batches");
     for (size_t i = 0; i < slots; i++) {
         loader->slots[i].tensors = loader->tensors + i * (size_t)loader->fields;

@@ -27,7 +27,7 @@ yk_status yki_outcome_take(yki_outcome *outcome, const yk_model *model);
 /* Waits for that forward. The logits stay until the next ones are taken. */
 yk_status yki_outcome_read(yki_outcome *outcome, double *loss, yk_tensor *logits);
 
-/* Of a model that runs by itself, after a forward and backward: copies the loss within the device's
+/* Of a model without replicas, after a forward and backward: copies the loss within the device's
  * memory, in its stream. */
 yk_dtype yki_model_loss_dtype(const yk_model *model);
 yk_status yki_model_copy_loss(const yk_model *model, void *to);

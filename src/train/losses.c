@@ -14,7 +14,7 @@ enum { LOSSES = YKI_ALIGNMENT /* where they begin in the memory, after the searc
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* The search goes over the losses that are there and, in a shorter step, over those of the step
- * before, which were finite. */
+ * before, which were finite, or zeros. */
 static yk_status create_search(yki_losses *losses)
 {
     const yki_span all = {.dtype = losses->dtype, .count = losses->most};
@@ -71,6 +71,12 @@ void yki_losses_destroy(yki_losses *losses)
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
+
+yk_status yki_losses_clear(yki_losses *losses)
+{
+    return yki_device_fill(losses->device, losses->memory, 0, losses->bytes,
+                           yki_device_stream(losses->device));
+}
 
 void yki_losses_begin(yki_losses *losses)
 {

@@ -42,6 +42,8 @@ yk_status yki_losses_create(yki_losses *losses, yk_model *model, int64_t most);
 /* Waits for the device. Accepts those that were never created. */
 void yki_losses_destroy(yki_losses *losses);
 
+/* Before the first step: the device forgets the losses of an earlier training. */
+yk_status yki_losses_clear(yki_losses *losses);
 void yki_losses_begin(yki_losses *losses);
 /* The loss of the model's last forward, over so many samples. */
 yk_status yki_losses_add(yki_losses *losses, int64_t samples);

@@ -199,16 +199,25 @@ static void add_loss(yk_trainer *t)
     t->has_record = true;
 }
 
-/* The same for losses that were late. A step that the device has left out has not been made. */
+/* A step that the device has left out has not been made. */
+static void undo_step(yk_trainer *t)
+{
+    t->state.step--;
+    t->state.epoch_batch--;
+}
+
+/* As add_loss, for losses that were late. */
 static yk_status accept_losses(yk_trainer *t, double own)
 {
+    double lr = t->state.lr;
+    t->state.lr = t->lr_before;
     yk_status status = check_loss(t, t->record.step, t->totals->loss, own);
     if (status == YK_OK) {
+        t->state.lr = lr;
         add_loss(t);
         return YK_OK;
     }
-    t->state.step--;
-    t->state.epoch_batch--;
+    undo_step(t);
     return status;
 }
 
@@ -234,14 +243,18 @@ yk_status yki_trainer_record_step(yk_trainer *t, double begin_s, yk_step_record 
 
 yk_status yki_trainer_tell_last_step(yk_trainer *t)
 {
-    bool awaited = t->awaits_loss;
+    bool awaited = t->awaits_loss, guarded = t->undecided;
     t->awaits_loss = false;
     if (awaited && yki_ranks_of(t->options.group) == 1) {
         yk_step_record unused = {.epoch = 0};
         YK_TRY(read_taken(t));
-        fill_totals(t, true);
+        double own = fill_totals(t, true);
         YK_TRY(sum_totals(t, yki_now(), &unused));
-        add_loss(t);
+        YK_TRY(accept_losses(t, own));
+    } else if (awaited && guarded) {
+        YK_TRY(read_taken(t));
+        if (yki_losses_are_bad(&t->losses))
+            undo_step(t);
     }
     return yki_trainer_tell_step(t);
 }

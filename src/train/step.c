@@ -87,8 +87,8 @@ static yk_status clip_gradients(yk_trainer *t, yk_step_record *record)
     return yk_clip_grad_norm(t->optimizer, t->options.clip_grad_norm, NULL);
 }
 
-/* The optimizer's step, unless a gradient, with a grad scaler, or a loss on any rank is not finite.
- */
+/* The optimizer's step, which is left out if a loss, or with a grad scaler a gradient, is not
+ * finite on any rank. */
 static yk_status step_optimizer(yk_trainer *t, const double *skip)
 {
     yk_grad_scaler *scaler = t->options.scaler;
@@ -108,6 +108,7 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record, const dou
     if (t->options.scaler)
         record->scale = yk_grad_scaler_scale(t->options.scaler); /* before the step adapts it */
     YK_TRY(clip_gradients(t, record));
+    t->lr_before = t->state.lr;
     YK_TRY(yki_trainer_set_rate(t, t->schedule.per_step ? t->state.step : t->state.epoch));
     YK_TRY(step_optimizer(t, skip));
     if (t->options.lookahead) /* steps that a grad scaler has skipped count too */

@@ -125,7 +125,9 @@ static yk_status init_trainer(yk_trainer *t)
         yki_flight_set_folder(o->output);
     if (o->save_async && o->output && t->rank == 0)
         YK_TRY(yk_checkpoint_saver_create(&t->saver, o->output, o->keep));
-    YK_TRY(yki_losses_create(&t->losses, t->model, t->batches_per_step));
+    int64_t most =
+        t->batches_per_step < t->batches_per_epoch ? t->batches_per_step : t->batches_per_epoch;
+    YK_TRY(yki_losses_create(&t->losses, t->model, most));
     yki_trainer_describe(t);
     yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
     t->times.start_s = yki_now();
@@ -352,7 +354,8 @@ static bool save_is_due(const yk_trainer *t)
            !is_finished(t);
 }
 
-/* Reports the step before the failed one too, and keeps the failure as the last error. */
+/* Reports the step before the failed one too, if its loss can be known without the other ranks, and
+ * keeps the failure as the last error. */
 static yk_status end_failed(yk_trainer *t, yk_status status)
 {
     char line[YKI_ERROR_LINE];
@@ -405,15 +408,27 @@ static bool may_lag(const yk_trainer *t)
     return !yki_device_is_host(yki_model_device(t->model)) && !t->options.callbacks.on_step_begin;
 }
 
+/* Whether this rank has to know the losses of a step before it updates the weights. */
+static bool needs_losses_first(const yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    bool averages = o->ema || o->lookahead; /* they do not see that an update was left out */
+    return !t->losses.device || yki_model_is_replicated(t->model) ||
+           (o->check_loss && averages && !o->scaler);
+}
+
 /* Before the first step, ranks agree on whether they tell of steps late, and to stop: a run that is
  * to stop already only leaves its checkpoint. */
 static yk_status agree_at_start(yk_trainer *t)
 {
-    int32_t prompt = !may_lag(t), stopping = yki_wants_to_stop(t);
+    int32_t prompt = !may_lag(t), first = needs_losses_first(t), stopping = yki_wants_to_stop(t);
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &prompt));
+    YK_TRY(yki_max_over_ranks_i32(t->options.group, &first));
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &stopping));
     t->lags = !prompt;
-    t->losses.late = t->lags && t->losses.device && !yki_model_is_replicated(t->model);
+    t->losses.late = t->lags && !first;
+    if (t->losses.late)
+        YK_TRY(yki_losses_clear(&t->losses));
     t->stopped = stopping != 0;
     return t->stopped && t->output && t->saved_step != t->state.step ? yki_trainer_save(t, true)
                                                                      : YK_OK;

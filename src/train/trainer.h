@@ -50,6 +50,7 @@ struct yk_trainer {
     bool has_record;       /* `record` is complete, and on_step has not been called */
     bool awaits_loss;      /* or it has no loss yet: losses.taken are those of its step */
     bool undecided;        /* the optimizer does not know whether its last step was taken */
+    double lr_before;      /* the rate of the update before the last one */
     yk_step_record record; /* of the last step */
     double record_s;       /* how long that has taken */
     int64_t saved_step;    /* of the newest checkpoint, saved or resumed; -1: none */

@@ -146,6 +146,13 @@ static yk_status run_part(yki_tta *tta, yk_model *model, const yk_batch *batch, 
         memcpy(tta->images + i * row_bytes, tta->images + (count - 1) * row_bytes,
                (size_t)row_bytes);
     part.data = tta->images;
+    const yk_tensor *place = &batch->tensors[images];
+    if (place->device) { /* recordings of the model's forward read there */
+        part.data = place->data;
+        part.device = place->device;
+        part.dims[0] = size;
+        YK_TRY(yk_tensor_write(&part, tta->images));
+    }
     for (int i = 0; i < batch->count; i++) {
         tta->tensors[i] = i == images ? part : batch->tensors[i];
         tta->tensors[i].dims[0] = size;

@@ -215,3 +215,19 @@ YK_TEST(damaged_pictures_are_skipped_as_on_the_host)
     yk_dataset_destroy(dataset);
     yk_model_destroy(model);
 }
+
+YK_TEST(a_loader_for_a_device_tells_why_it_cannot_be_created)
+{
+    yk_loader *loader;
+    yk_model *model = create_model();
+    yk_dataset *dataset = create_dataset(CHANNELS);
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_loader_create(&loader, dataset,
+                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = BATCH,
+                                 o.transforms = "Nonsense", o.model = model)));
+    assert_null(loader);
+    assert_contains(yk_last_error(), "Nonsense");
+    yk_dataset_destroy(dataset);
+    yk_model_destroy(model);
+}

@@ -123,3 +123,45 @@ YK_TEST(a_loss_that_is_no_number_never_reaches_the_weights)
     destroy_parts(sim);
     destroy_parts(ref);
 }
+
+/* An average cannot leave out an update that the device leaves out later. */
+static void average_until_step_2(const char *device)
+{
+    listener l = {.told = 0};
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    setenv("YK_TEST_DEVICE", device, 1);
+    parts p = create_parts(&options, (int64_t)20 * STEPS);
+    yk_trainer_destroy(p.trainer);
+    yk_ema *ema;
+    assert_ok(yk_ema_create(&ema, p.optimizer, NULL));
+    options.callbacks = (yk_trainer_callbacks){.context = &l, .on_step = count_step};
+    options.ema = ema;
+    yk_optimizer_set_lr(p.optimizer, 1e38);
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_trainer_fit(p.trainer));
+    assert_contains(yk_last_error(), "step 2: the loss is nan; stopped before the weights");
+    assert_int_equal(yk_ema_updates(ema), 1);
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 1);
+    destroy_parts(p);
+    yk_ema_destroy(ema);
+}
+
+YK_TEST(a_loss_that_is_no_number_never_reaches_the_averages)
+{
+    average_until_step_2("ref");
+    average_until_step_2("sim");
+}
+
+/* A step takes no more batches than an epoch has. */
+YK_TEST(a_step_of_any_size_needs_memory_for_an_epochs_losses)
+{
+    listener l = {.told = 0};
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.callbacks = (yk_trainer_callbacks){.context = &l, .on_step = count_step};
+    options.accumulate = 1000000000000;
+    setenv("YK_TEST_DEVICE", "cpu", 1);
+    parts p = create_parts(&options, (int64_t)20 * STEPS);
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_int_equal(l.told, yk_trainer_state(p.trainer)->step);
+    destroy_parts(p);
+}
