@@ -1,7 +1,7 @@
 /* See amx.h. */
 #include "device/cpu/amx.h"
 
-#if defined(__AMX_BF16__)
+#if defined(__x86_64__)
 #include <string.h>
 
 #include "device/cpu/amx_tile.h"

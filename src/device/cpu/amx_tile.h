@@ -1,7 +1,7 @@
 /* Tiles of AMX: 16 rows of 64 bytes. Only for files that CMake compiles for AMX. */
 #ifndef YKI_AMX_TILE_H
 #define YKI_AMX_TILE_H
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__) /* gcc, clang */
 
 #include "device/cpu/avx512.h"
 
