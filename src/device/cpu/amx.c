@@ -153,45 +153,17 @@ void yki_amx_write_weights(const float *sums, int64_t parts, int64_t part_step,
 
 /* ---- convolution ---------------------------------------------------------------------------- */
 
-/* Sums in tiles 0 to 3: (first images, first channels), (first, second), (second, first), ... */
-YKI_FORCE_INLINE void load_sums(const float *sums, int64_t second, bool first)
-{
-    if (first) {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    } else {
-        _tile_loadd(0, sums, YKI_TILE_ROW);
-        _tile_loadd(1, sums + SIDE * LANES, YKI_TILE_ROW);
-        _tile_loadd(2, sums + second * LANES, YKI_TILE_ROW);
-        _tile_loadd(3, sums + (SIDE + second) * LANES, YKI_TILE_ROW);
-    }
-}
-
-YKI_FORCE_INLINE void store_sums(float *sums, int64_t second)
-{
-    _tile_stored(0, sums, YKI_TILE_ROW);
-    _tile_stored(1, sums + SIDE * LANES, YKI_TILE_ROW);
-    _tile_stored(2, sums + second * LANES, YKI_TILE_ROW);
-    _tile_stored(3, sums + (SIDE + second) * LANES, YKI_TILE_ROW);
-}
-
-YKI_FORCE_INLINE void add_products(void)
-{
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-}
-
 void yki_amx_multiply(const yki_amx_sum *s, float *sums)
 {
     const int64_t second = (s->images + 1) / 2;
+    const int64_t right = SIDE * LANES, below = second * LANES;
     yki_tiles_fence();
     for (int64_t c = 0; c < s->columns; c++, sums += YKI_AMX_SUMS) {
         const yki_amx_taps *across = &s->across[c];
-        load_sums(sums, second, s->first);
+        if (s->first)
+            yki_tiles_clear_sums();
+        else
+            yki_tiles_load_sums(sums, right, below, YKI_TILE_ROW);
         for (int64_t g = 0; g < s->groups; g++)
             for (int i = 0; i < s->row_count; i++)
                 for (int j = 0; j < across->count; j++) {
@@ -203,9 +175,9 @@ void yki_amx_multiply(const yki_amx_sum *s, float *sums)
                     _tile_loadd(5, a + second * YKI_TILE_ROW, YKI_TILE_ROW);
                     _tile_loadd(6, b, YKI_TILE_ROW);
                     _tile_loadd(7, b + YKI_TILE, YKI_TILE_ROW);
-                    add_products();
+                    yki_tiles_multiply();
                 }
-        store_sums(sums, second);
+        yki_tiles_store_sums(sums, right, below, YKI_TILE_ROW);
     }
     yki_tiles_fence();
 }
@@ -231,13 +203,9 @@ void yki_amx_write(const float *sums, const float *bias, const yki_amx_row *row)
 
 void yki_amx_multiply_weight(const yki_amx_span *spans, int count, float *sums)
 {
-    enum { ROW = SIDE * sizeof(float) };
-    float *below = sums + LANES * SIDE;
+    enum { ROW = SIDE * sizeof(float), RIGHT = LANES, BELOW = LANES * SIDE };
     yki_tiles_fence();
-    _tile_loadd(0, sums, ROW);
-    _tile_loadd(1, sums + LANES, ROW);
-    _tile_loadd(2, below, ROW);
-    _tile_loadd(3, below + LANES, ROW);
+    yki_tiles_load_sums(sums, RIGHT, BELOW, ROW);
     for (int i = 0; i < count; i++) {
         const char *a = spans[i].x, *b = spans[i].dy;
         for (int64_t c = 0; c < spans[i].count; c++, a += spans[i].x_step, b += YKI_AMX_PIXEL) {
@@ -245,13 +213,10 @@ void yki_amx_multiply_weight(const yki_amx_span *spans, int count, float *sums)
             _tile_loadd(5, a + YKI_TILE, YKI_TILE_ROW);
             _tile_loadd(6, b, YKI_TILE_ROW);
             _tile_loadd(7, b + YKI_TILE, YKI_TILE_ROW);
-            add_products();
+            yki_tiles_multiply();
         }
     }
-    _tile_stored(0, sums, ROW);
-    _tile_stored(1, sums + LANES, ROW);
-    _tile_stored(2, below, ROW);
-    _tile_stored(3, below + LANES, ROW);
+    yki_tiles_store_sums(sums, RIGHT, BELOW, ROW);
     yki_tiles_fence();
 }
 
@@ -260,13 +225,13 @@ void yki_amx_multiply_weight(const yki_amx_span *spans, int count, float *sums)
 double yki_amx_multiply_alone(int64_t rounds)
 {
     yki_amx_begin(YKI_AMX_SIDE);
-    load_sums(NULL, 0, true);
+    yki_tiles_clear_sums();
     _tile_zero(4);
     _tile_zero(5);
     _tile_zero(6);
     _tile_zero(7);
     for (int64_t i = 0; i < rounds; i++)
-        add_products();
+        yki_tiles_multiply();
     yki_amx_end();
     return 2.0 * SIDE * SIDE * SIDE * (double)rounds;
 }

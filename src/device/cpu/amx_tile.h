@@ -29,6 +29,42 @@ YKI_FORCE_INLINE void yki_tiles_fence(void)
     __asm__ volatile("" ::: "memory");
 }
 
+/* Sums are 2 x 2 tiles of f32, tiles 0 to 3. In memory, `right` and `below` are floats from the
+ * first one, and `row` bytes from one row of a tile to the next. */
+YKI_FORCE_INLINE void yki_tiles_clear_sums(void)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+YKI_FORCE_INLINE void yki_tiles_load_sums(const float *sums, int64_t right, int64_t below,
+                                          ptrdiff_t row)
+{
+    _tile_loadd(0, sums, row);
+    _tile_loadd(1, sums + right, row);
+    _tile_loadd(2, sums + below, row);
+    _tile_loadd(3, sums + below + right, row);
+}
+
+YKI_FORCE_INLINE void yki_tiles_store_sums(float *sums, int64_t right, int64_t below, ptrdiff_t row)
+{
+    _tile_stored(0, sums, row);
+    _tile_stored(1, sums + right, row);
+    _tile_stored(2, sums + below, row);
+    _tile_stored(3, sums + below + right, row);
+}
+
+/* Adds the products of tiles 4 and 5, the left factor, and 6 and 7, the right one. */
+YKI_FORCE_INLINE void yki_tiles_multiply(void)
+{
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
 /* Rows of a tile become its columns; a number is a pair of bf16. */
 YKI_FORCE_INLINE void yki_tile_transpose(char *at)
 {

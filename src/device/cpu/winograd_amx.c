@@ -239,30 +239,7 @@ typedef struct brick_order {
     int64_t outer, inner;
 } brick_order;
 
-/* Four tiles of c, 32 x 32, in tiles 0 to 3; a's two tiles in 4 and 5, b's in 6 and 7. */
-YKI_FORCE_INLINE void load_results(const float *c, bool first)
-{
-    if (first) {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    } else {
-        _tile_loadd(0, c, SIDE * sizeof(float));
-        _tile_loadd(1, c + 16, SIDE * sizeof(float));
-        _tile_loadd(2, c + 16 * SIDE, SIDE * sizeof(float));
-        _tile_loadd(3, c + 16 * SIDE + 16, SIDE * sizeof(float));
-    }
-}
-
-YKI_FORCE_INLINE void store_results(float *c)
-{
-    _tile_stored(0, c, SIDE * sizeof(float));
-    _tile_stored(1, c + 16, SIDE * sizeof(float));
-    _tile_stored(2, c + 16 * SIDE, SIDE * sizeof(float));
-    _tile_stored(3, c + 16 * SIDE + 16, SIDE * sizeof(float));
-}
-
+/* Two tiles of a are tiles 4 and 5, and of b 6 and 7. */
 YKI_FORCE_INLINE void load_a(const char *brick, int split)
 {
     _tile_loadd(4, brick + (ptrdiff_t)split * SPLIT, ROW);
@@ -275,25 +252,17 @@ YKI_FORCE_INLINE void load_b(const char *brick, int split)
     _tile_loadd(7, brick + (ptrdiff_t)split * SPLIT + AMX_TILE, ROW);
 }
 
-YKI_FORCE_INLINE void add_products(void)
-{
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-}
-
 /* The three products of two bricks, in an order in which one factor stays from each to the next. */
 YKI_FORCE_INLINE void multiply_bricks(const char *a, const char *b)
 {
     enum { HIGH, LOW };
     load_a(a, HIGH);
     load_b(b, LOW);
-    add_products();
+    yki_tiles_multiply();
     load_b(b, HIGH);
-    add_products();
+    yki_tiles_multiply();
     load_a(a, LOW);
-    add_products();
+    yki_tiles_multiply();
 }
 
 YKI_FORCE_INLINE const char *brick_at(const float *factor, int64_t floats, int64_t bytes)
@@ -305,16 +274,20 @@ YKI_FORCE_INLINE const char *brick_at(const float *factor, int64_t floats, int64
 YKI_FORCE_INLINE void multiply_all(const yki_winograd_product *p, int64_t outer, int64_t inner,
                                    brick_order a, brick_order b)
 {
+    enum { RIGHT = 16, BELOW = 16 * SIDE, C_ROW = SIDE * sizeof(float) };
     yki_tiles_fence();
     for (int64_t n = 0; n < 2; n++)
         for (int64_t m = 0; m < outer; m++) {
             float *c = p->c + m * BRICK_SIDE * SIDE + n * BRICK_SIDE;
-            load_results(c, p->first);
+            if (p->first)
+                yki_tiles_clear_sums();
+            else
+                yki_tiles_load_sums(c, RIGHT, BELOW, C_ROW);
             for (int64_t group = 0; group < p->groups; group++)
                 for (int64_t k = 0; k < inner; k++)
                     multiply_bricks(brick_at(p->a, group * p->a_step, m * a.outer + k * a.inner),
                                     brick_at(p->b, group * p->b_step, n * b.outer + k * b.inner));
-            store_results(c);
+            yki_tiles_store_sums(c, RIGHT, BELOW, C_ROW);
         }
 }
 
