@@ -297,7 +297,7 @@ static void look_for_herald(cli_coordinator *c)
     atomic_store(&c->finished, true);
 }
 
-/* What nobody reports. */
+/* Looks, four times a second at most, for events that no agent reports. */
 static void look_around(cli_coordinator *c)
 {
     double now = cli_clock_s();
