@@ -53,18 +53,23 @@ static bool get_text(yk_store *store, const char *key, char *text)
     return true;
 }
 
-/* The rank's entry NAME in one of its groups; false if there is none. */
+/* The rank's entry NAME in the newest of its groups that has one; false if there is none. */
 static bool find_entry(yk_store *store, const char *keys, size_t size, const char *name, int rank,
                        char *text)
 {
     char ending[32];
+    const char *newest = NULL;
+    int newest_group = -1;
     snprintf(ending, sizeof ending, "/%s/%d", name, rank);
     for (const char *key = keys; key < keys + size; key += strlen(key) + 1) {
         int group, at = 0;
-        if (sscanf(key, "group/%d%n", &group, &at) == 1 && strcmp(key + at, ending) == 0)
-            return get_text(store, key, text);
+        if (sscanf(key, "group/%d%n", &group, &at) != 1 || strcmp(key + at, ending) != 0 ||
+            group < newest_group)
+            continue;
+        newest = key;
+        newest_group = group;
     }
-    return false;
+    return newest && get_text(store, newest, text);
 }
 
 /* step and waiting are NULL where they are not known. */
@@ -85,13 +90,14 @@ static bool print_ranks(yk_store *store, job_texts *texts)
 {
     size_t size = 0;
     char *keys = texts->keys;
-    if (!get_text(store, "group/0/ranks", texts->ranks)) {
-        puts("The ranks have not met yet.");
-        return true;
-    }
     if (yk_store_list(store, "group/", keys, VALUE_MAX, &size) != YK_OK) {
         fprintf(stderr, "%s\n", yk_last_error());
         return false;
+    }
+    if (!get_text(store, "group/0/ranks", texts->ranks)) {
+        puts(size ? "The ranks have not met yet."
+                  : "The ranks have not met yet, or this is not the host of --rdzv-endpoint.");
+        return true;
     }
     printf("%5s  %-16s %8s  %8s  %8s  %8s  %s\n", "rank", "host", "pid", "step", "sequence",
            "waiting", "for");

@@ -13,11 +13,13 @@
  *
  *     say TEXT, refuse ID TEXT
  *     moved PORT ADDRESS               the job has another rendezvous (herald.h)
- *     round ATTEMPT RESTARTS WORLD NODES PORT SECRET \n ID FIRST_RANK RANKS PORT ADDRESS HOST \n
- * ... fail                              stop the ranks: one has failed elsewhere regroup stop the
- * ranks cleanly: hosts are waiting to take part stop SIGNAL, kill, forward SIGNAL again CODE RANK
- * \n WORDS \n TAIL   the attempt has failed; another "round" will follow end CODE RANK \n WORDS \n
- * TAIL     the job has ended
+ *     round ATTEMPT RESTARTS WORLD NODES PORT SECRET \n
+ *           ID FIRST_RANK RANKS PORT ADDRESS HOST \n ...          the ranks of each host
+ *     fail                             stop the ranks: one has failed elsewhere
+ *     regroup                          stop the ranks cleanly: hosts are waiting to take part
+ *     stop SIGNAL, kill, forward SIGNAL
+ *     again CODE RANK \n WORDS \n TAIL    the attempt has failed; another "round" will follow
+ *     end CODE RANK \n WORDS \n TAIL      the job has ended
  *
  * SECRET is "-" for that of the rendezvous. WORDS is the cause of a failure, or empty; RANK and
  * TAIL are the rank that caused it and the last lines of its stderr. Each attempt has a store of

@@ -64,6 +64,8 @@ static void put_options(FILE *file, const cli_run_options *o)
     put_option(file, "--local-ranks-filter", o->shown);
     if (o->no_pin)
         fputs(" --no-pin", file);
+    if (o->virtual_local_rank)
+        fputs(" --virtual-local-rank", file);
 }
 
 /* Returns the command of host `node`, to be freed; NULL when there is no memory. */
@@ -135,9 +137,11 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
     if (count == 0)
         cli_usage_error(name, "--%s %s: %s", o->hosts ? "hosts" : "hostfile",
                         o->hosts ? o->hosts : o->hostfile, why);
-    else if (o->given_nnodes || o->given_node_rank || o->endpoint || o->given_backend)
+    else if (o->given_nnodes || o->given_node_rank || o->endpoint || o->given_backend || *o->conf ||
+             o->local_address)
         cli_usage_error(name, "--hosts and --hostfile set the number of hosts and their "
-                              "rendezvous: --nnodes, --node-rank and --rdzv-* do not apply");
+                              "rendezvous: --nnodes, --node-rank, --rdzv-backend, "
+                              "--rdzv-endpoint, --rdzv-conf and --local-addr do not apply");
     else if (count > 1 && cli_net_is_loopback(hosts[0].name) &&
              !cli_net_is_loopback(hosts[1].name) && strncmp(hosts[0].name, "localhost", 9) == 0)
         cli_usage_error(name, "--hosts: give the first host the name by which the others reach "

@@ -75,7 +75,8 @@ typedef struct yk_backend_call {
                              a tag. For send and recv: of the messages from this rank to that */
     const void *in;     /**< see the collectives in group.h; NULL where it is not used */
     void *out;          /**< see the collectives in group.h; NULL where it is not used */
-    bool background;    /**< this process computes meanwhile: sleep rather than spin */
+    bool background;    /**< this process computes meanwhile: sleep rather than spin. Otherwise the
+                             caller only waits, and posts no other call before this one is done */
     bool compare_only;  /**< only the descriptors are exchanged and compared: the buffers are in a
                              device's memory, and another backend moves them */
     void *stream;       /**< for enqueue: the device's stream, as its own libraries know it */

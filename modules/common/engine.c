@@ -71,21 +71,31 @@ void *engine_message(const engine_base *engine, int rank)
     return engine->messages[engine->exchanges & 1] + (size_t)rank * engine->stride;
 }
 
-/* Afterwards the ranks are known to call the same, and what they contribute is here if it is
- * small. */
-static yk_status exchange(engine_base *engine, yk_backend_call *call)
+/* This rank's message, of so many bytes. */
+static size_t write_message(engine_base *engine, const yk_backend_call *call)
 {
     char *mine = engine_message(engine, engine->rank);
     size_t carried = call->compare_only ? 0 : engine_contribution(engine, &call->what);
     memcpy(mine, &call->what, sizeof call->what);
     if (carried > 0)
         memcpy(mine + sizeof call->what, call->in, carried);
-    yk_status status = engine->calls->exchange(engine, call, sizeof call->what + carried);
-    if (status != YK_OK)
-        return status;
+    return sizeof call->what + carried;
+}
+
+/* The messages of all ranks are here. */
+static yk_status compare(engine_base *engine, yk_backend_call *call)
+{
     for (int r = 0; r < engine->ranks; r++)
         memcpy(&engine->all[r], engine_message(engine, r), sizeof *engine->all);
     return yk_backend_compare(call, engine->all, engine->ranks);
+}
+
+/* Afterwards the ranks are known to call the same, and what they contribute is here if it is
+ * small. */
+static yk_status exchange(engine_base *engine, yk_backend_call *call)
+{
+    yk_status status = engine->calls->exchange(engine, call, write_message(engine, call));
+    return status == YK_OK ? compare(engine, call) : status;
 }
 
 static yk_status all_reduce(engine_base *engine, yk_backend_call *call)
@@ -126,8 +136,9 @@ yk_status engine_run(void *context, yk_backend_call *call)
     engine_base *engine = context;
     if (call->what.operation >= YK_OPERATION_SEND)
         return engine->calls->message(engine, call);
-    yk_status status = exchange(engine, call);
+    yk_status status = engine->exchanged ? YK_OK : exchange(engine, call);
     bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
+    engine->exchanged = false;
     if (moves && engine_is_small(engine, &call->what))
         engine_finish_small(engine, call);
     else if (moves)
@@ -136,18 +147,76 @@ yk_status engine_run(void *context, yk_backend_call *call)
     return status;
 }
 
+/* ---- works ----------------------------------------------------------------------------------- */
+
+static yk_backend_work *direct_work(engine_base *engine)
+{
+    return (yk_backend_work *)&engine->direct;
+}
+
+/* No other call is in flight with one that is not in the background. */
+static bool can_drive(const engine_base *engine, const yk_backend_call *call)
+{
+    return engine->calls->begin_exchange && !call->background &&
+           call->what.operation < YK_OPERATION_SEND;
+}
+
 yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
 {
-    return yk_backend_thread_post(((engine_base *)backend)->thread, call, work);
+    engine_base *engine = (engine_base *)backend;
+    if (!can_drive(engine, call))
+        return yk_backend_thread_post(engine->thread, call, work);
+    *work = NULL;
+    yk_status status = engine->calls->begin_exchange(engine, write_message(engine, call));
+    if (status != YK_OK)
+        return status;
+    engine->direct = call;
+    engine->rest = NULL;
+    *work = direct_work(engine);
+    return YK_OK;
+}
+
+/* After the exchange: what is small is finished here, and the thread moves what is large. */
+static yk_status finish_direct(engine_base *engine, bool *done)
+{
+    yk_backend_call *call = engine->direct;
+    yk_status status = compare(engine, call);
+    bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
+    engine->exchanged = moves && !engine_is_small(engine, &call->what);
+    if (engine->exchanged) {
+        status = yk_backend_thread_post(engine->thread, call, &engine->rest);
+        *done = status != YK_OK;
+        return status;
+    }
+    if (moves)
+        engine_finish_small(engine, call);
+    engine->exchanges++;
+    return status;
+}
+
+static yk_status test_direct(engine_base *engine, double wait_s, bool *done)
+{
+    if (!engine->rest) {
+        yk_status status = engine->calls->test_exchange(engine, wait_s, done);
+        if (status == YK_OK && *done)
+            status = finish_direct(engine, done);
+        if (status != YK_OK || !engine->rest)
+            return status;
+    }
+    return yk_backend_thread_test(engine->thread, engine->rest, wait_s, done);
 }
 
 yk_status engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
 {
-    return yk_backend_thread_test(((engine_base *)backend)->thread, work, wait_s, done);
+    engine_base *engine = (engine_base *)backend;
+    return work == direct_work(engine) ? test_direct(engine, wait_s, done)
+                                       : yk_backend_thread_test(engine->thread, work, wait_s, done);
 }
 
 void engine_drop(engine_base *engine, yk_backend_work *work, double wait_s)
 {
+    if (work == direct_work(engine) && !(work = engine->rest))
+        return;
     if (!yk_backend_thread_cancel(engine->thread, work, engine->abandoned ? 0 : wait_s))
         engine->abandoned = true;
 }

@@ -6,6 +6,10 @@
  * descriptors agree, a small call is then finished without the engine: that takes one message
  * between two ranks instead of two or three, one after the other. Larger data is the engine's.
  *
+ * A caller that only waits drives the exchange itself where the engine can do so without blocking.
+ * A small call then needs no other thread. Where the threads share a core, switching between them
+ * takes as long as the message.
+ *
  * What the other ranks call is not known before, so there is room for the largest small message of
  * each rank, whatever this rank expects.
  */
@@ -28,6 +32,12 @@ typedef struct engine_calls {
      * messages, each of at most engine->stride bytes, in their places.
      */
     yk_status (*exchange)(engine_base *engine, yk_backend_call *call, size_t bytes);
+    /*
+     * The same in two steps, both NULL where the engine cannot do so: the first starts it, the
+     * second waits for it at most wait_s seconds.
+     */
+    yk_status (*begin_exchange)(engine_base *engine, size_t bytes);
+    yk_status (*test_exchange)(engine_base *engine, double wait_s, bool *done);
     engine_function *all_reduce, *broadcast, *all_gather, *reduce_scatter, *gather, *scatter;
     engine_function *message; /* send and recv, for which nothing is exchanged */
 } engine_calls;
@@ -45,6 +55,10 @@ struct engine_base {
     char *messages[2];  /* [ranks] each, used in turn */
     uint64_t exchanges; /* their number; an exchange uses messages[exchanges & 1] */
     yk_descriptor *all; /* [ranks] */
+    /* A call whose exchange the caller drives: its work is &direct. */
+    yk_backend_call *direct;
+    yk_backend_work *rest; /* on the thread, once the exchange is over; NULL before */
+    bool exchanged;        /* the thread's next call begins after the exchange */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -531,8 +531,10 @@ yk_status run_exchange(engine_base *common, yk_backend_call *, size_t bytes)
     return guarded([&] { exchange(reinterpret_cast<Engine *>(common), bytes); });
 }
 
-const engine_calls calls = {run_exchange,        run<all_reduce>, run<broadcast>, run<all_gather>,
-                            run<reduce_scatter>, run<gather>,     run<scatter>,   run<run_message>};
+const engine_calls calls = {run_exchange,        nullptr,        nullptr,
+                            run<all_reduce>,     run<broadcast>, run<all_gather>,
+                            run<reduce_scatter>, run<gather>,    run<scatter>,
+                            run<run_message>};
 
 // ---- opening
 // --------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ typedef struct mpi_engine {
     int leader_tag;        /* of the creation of comm, chosen by rank 0 */
     int *world_ranks;      /* [ranks] in MPI_COMM_WORLD */
     MPI_Request *requests; /* [2 * ranks] of an exchange */
+    int pending;           /* those that are not done */
     size_t largest;        /* LARGEST_COUNT, but tests make it small */
     atomic_bool cancelled;
 } mpi_engine;

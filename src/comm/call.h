@@ -32,5 +32,7 @@ yk_status yki_two_level_find(const yk_backend_ops **ops, const yk_backend_ops *n
 /* shm reads memory of yk_group_alloc in place; `borrower` from now on also that of `owner`, a shm
  * backend of the same ranks. Does nothing for other backends. */
 void yki_shm_share_regions(yk_backend *borrower, const yk_backend *owner);
+/* Whether some ranks of a shm backend share a core; false for other backends. */
+bool yki_shm_is_crowded(const yk_backend *backend);
 
 #endif

@@ -30,6 +30,12 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
 yk_status yki_group_channel(yk_group **channel, yk_group *group);
 
 /*
+ * Makes text (size bytes) the same on all ranks that ask about the subject: that of the first to
+ * ask. Not collective: ranks may come at any time, or never.
+ */
+yk_status yki_group_agree(yk_group *group, const char *subject, char *text, size_t size);
+
+/*
  * How many seconds after `since` (yki_now) the group's last blocking call still waited for ranks
  * that had not begun it; 0 where it did not, or where the backend cannot tell.
  */

@@ -114,11 +114,11 @@ static void leave_out_waiting(const yk_group *group, bool *late)
         late[r] = late[r] && !atomic_load(&group->watched.waits[r]);
 }
 
-static yk_status fail_late(yk_group *group, bool *late)
+/* known: all of these ranks are missing; otherwise some of them may be. */
+static yk_status fail_late(yk_group *group, bool *late, bool known)
 {
     const yki_job *job = &group->job;
-    const yki_call *running = group->running;
-    if (running && (running->work || running->base.compare_only))
+    if (!known)
         leave_out_waiting(group, late);
     char list[128], text[320];
     yki_rank_list(job, list, sizeof list, late);
@@ -189,47 +189,6 @@ static yk_status check_store(yk_group *group, const bool *late)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/*
- * A waiting call looks about every 20 ms. If much more time has passed, this process itself was
- * stopped, for example with the whole job; that time does not count as a peer's delay.
- */
-static void count_wait(yki_call *call, double now)
-{
-    double since = call->looked > 0 ? now - call->looked : 0;
-    call->looked = now;
-    call->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
-}
-
-/* A peer may have arrived just before it ended, so missing() is called again last. */
-yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
-                         const void *wait)
-{
-    yk_group *group = context;
-    const yki_job *job = &group->job;
-    yki_call *call = group->running ? group->running : &group->opening;
-    double tell_s = job->timeout_s < 2 * TELL_S ? job->timeout_s / 2 : TELL_S;
-    yki_watch_ask(&group->watched, &(yki_waiting){.active = call->waited >= tell_s,
-                                                  .sequence = call->base.sequence,
-                                                  .what = call->base.what,
-                                                  .since = yki_now() - call->waited});
-    YK_TRY(yki_group_known_failure(group));
-    bool any = false, *late = group->late;
-    for (int r = 0; r < job->world; r++) {
-        late[r] = r != job->rank && missing(wait, r);
-        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
-            return fail_dead(group, r);
-        if (late[r] && atomic_load(&group->watched.left[r]) && (late[r] = missing(wait, r)))
-            return fail_left(group, r);
-        any = any || late[r];
-    }
-    YK_TRY(check_store(group, late));
-    count_wait(call, yki_now());
-    return any && call->waited >= job->timeout_s + group->patience_s ? fail_late(group, late)
-                                                                     : YK_OK;
-}
-
-/* ---- works ----------------------------------------------------------------------------------- */
-
 static bool has_gone(const yk_group *group, int rank)
 {
     return yki_job_gone(&group->job, rank) || atomic_load(&group->watched.left[rank]);
@@ -256,6 +215,59 @@ static bool any_gone(const yk_group *group)
             return true;
     return false;
 }
+
+/* The failure of the whole, if there is one, is also that of its part. */
+static yk_status look_at_whole(yk_group *part)
+{
+    if (yki_group_look_at_all(part->whole) == YK_OK)
+        return YK_OK;
+    yki_watch_fail_here(&part->watched, &part->whole->watched.failure);
+    return yki_group_known_failure(part);
+}
+
+/*
+ * A waiting call looks about every 20 ms. If much more time has passed, this process itself was
+ * stopped, for example with the whole job; that time does not count as a peer's delay.
+ */
+static void count_wait(yki_call *call, double now)
+{
+    double since = call->looked > 0 ? now - call->looked : 0;
+    call->looked = now;
+    call->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
+}
+
+/* A peer may have arrived just before it ended, so missing() is called again last. */
+yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
+                         const void *wait)
+{
+    yk_group *group = context;
+    const yki_job *job = &group->job;
+    yki_call *call = group->running ? group->running : &group->opening;
+    double tell_s = job->timeout_s < 2 * TELL_S ? job->timeout_s / 2 : TELL_S;
+    yki_watch_ask(&group->watched, &(yki_waiting){.active = call->waited >= tell_s,
+                                                  .sequence = call->base.sequence,
+                                                  .what = call->base.what,
+                                                  .since = yki_now() - call->waited});
+    YK_TRY(yki_group_known_failure(group));
+    if (group->whole)
+        YK_TRY(look_at_whole(group));
+    bool any = false, *late = group->late;
+    for (int r = 0; r < job->world; r++) {
+        late[r] = r != job->rank && missing(wait, r);
+        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
+            return fail_dead(group, r);
+        if (late[r] && atomic_load(&group->watched.left[r]) && (late[r] = missing(wait, r)))
+            return fail_left(group, r);
+        any = any || late[r];
+    }
+    YK_TRY(check_store(group, late));
+    count_wait(call, yki_now());
+    if (!any || call->waited < job->timeout_s + group->patience_s)
+        return YK_OK;
+    return fail_late(group, late, missing != may_be_missing && !call->base.compare_only);
+}
+
+/* ---- works ----------------------------------------------------------------------------------- */
 
 yk_status yki_group_look_at_all(yk_group *group)
 {

@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include "comm/meeting.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/failure.h"
 #include "comm/host.h"
 
 #define SHORTEST_WAIT_S 0.05 /* of one request for all entries; it doubles up to */
@@ -175,6 +177,15 @@ static yk_status find_ranks(yki_job *job, const char *prefix, bool *found)
     return status;
 }
 
+/* The launcher is told whose end this is: it may learn of it after this rank's own. */
+static yk_status report_ended(const yki_job *job, int rank, const char *how)
+{
+    yki_failure failure = {.status = YK_ERROR_PEER_FAILED, .culprit = rank};
+    snprintf(failure.text, sizeof failure.text, "rank %d ended before it joined: %s", rank, how);
+    yki_failure_report(job, &failure);
+    return yki_error(failure.status, "%s", failure.text);
+}
+
 /* Fails if a rank has ended. "dead" is what a launcher knows, "gone" the store by itself. */
 static yk_status check_ended(yki_job *job, const char *name, bool *ended)
 {
@@ -187,7 +198,7 @@ static yk_status check_ended(yki_job *job, const char *name, bool *ended)
             continue;
         snprintf(key, sizeof key, "%s/%d", name, r);
         YK_TRY(get_text(job->store, key, text, sizeof text, 0));
-        return yki_error(YK_ERROR_PEER_FAILED, "rank %d ended before it joined: %s", r, text);
+        return report_ended(job, r, text);
     }
     return YK_OK;
 }

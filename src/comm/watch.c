@@ -266,17 +266,22 @@ static void start(yki_watch *watch)
         watch->started = yki_thread_create(&watch->thread, "yoke-watch", NULL, run, watch) == 0;
 }
 
-/* Interrupts a request that blocks because the store does not answer. With the lock, in which it
- * waits until the thread has finished with the group, or with any (NULL). */
+/*
+ * With the lock, in which it waits until the thread has finished with the group, or with any
+ * (NULL). If nobody needs the store any more, a request that it does not answer is interrupted,
+ * which loses it. Otherwise it may only be slow.
+ */
 static void await_idle(yki_watch *watch, const yki_watched *watched)
 {
+    bool ends = !watched || watched->job == watch->job || atomic_load(&watched->failed);
     double patience = yki_now() + STUCK_S;
     while (watched ? watch->busy == watched : watch->working) {
-        if (yki_now() >= patience) {
-            yki_store_interrupt(watch->job->store);
-            patience = yki_now() + STUCK_S;
-        }
         sleep_until(watch, patience);
+        if (yki_now() < patience)
+            continue;
+        if (ends)
+            yki_store_interrupt(watch->job->store);
+        patience = yki_now() + STUCK_S;
     }
 }
 

@@ -204,6 +204,35 @@ YK_TEST(a_rank_that_does_not_tell_that_all_have_come_is_not_missing)
     yk_store_server_destroy(server);
 }
 
+/* The launcher learns that rank 0 is the cause, even if it sees the end of rank 1 first. */
+YK_TEST(promise_11_the_launcher_is_told_who_ended_before_it_joined)
+{
+    static const char note[] = "pid 7 killed by signal 9 (SIGKILL)";
+    char method[64], text[256];
+    int port = YK_PORT_ANY;
+    size_t used;
+    yk_store_server *server;
+    yk_store *store;
+    yk_group *group;
+    setenv("YOKE_SECRET", "of this test", 1);
+    setenv("YOKE_USE_LAUNCHER_STORE", "1", 1);
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "of this test"));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "of this test", 10));
+    assert_ok(yk_store_set(store, "dead/0", note, sizeof note - 1));
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
+    assert_status(YK_ERROR_PEER_FAILED,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.init_method = method, o.rank = 1,
+                                                o.world_size = 2, o.timeout_s = 20)));
+    assert_contains(yk_last_error(), "rank 0 ended before it joined: pid 7 killed by signal 9");
+    assert_ok(yk_store_get(store, "failure", text, sizeof text - 1, &used, 0));
+    text[used] = '\0';
+    assert_int_equal(strtol(text, NULL, 10), 0);
+    assert_contains(text, "rank 0 ended before it joined: pid 7 killed by signal 9");
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
 /* Many ranks of one machine: what each asks of the store does not grow with their number. */
 YK_TEST_RANKS(sixty_four_ranks_meet, 64)
 {

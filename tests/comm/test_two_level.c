@@ -202,6 +202,16 @@ YK_TEST_RANKS(promise_05_mismatch_between_hosts, 4)
     yk_group_destroy(group);
 }
 
+/* The victim is killed, and the other three end with 3. */
+static void expect_one_dead(void (*body)(int rank, int world), int victim)
+{
+    int statuses[4];
+    yk_test_ranks_status(4, body, statuses, NULL);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(r == victim ? WTERMSIG(statuses[r]) : WEXITSTATUS(statuses[r]),
+                         r == victim ? SIGKILL : 3);
+}
+
 /* Rank 3, on the other host, is killed while works are in flight. */
 static void death_body(int rank, int world)
 {
@@ -230,11 +240,53 @@ static void death_body(int rank, int world)
 
 YK_TEST(promise_01_death_on_another_host)
 {
-    int statuses[4];
-    yk_test_ranks_status(4, death_body, statuses, NULL);
-    for (int r = 0; r < 4; r++)
-        assert_int_equal(r == 3 ? WTERMSIG(statuses[r]) : WEXITSTATUS(statuses[r]),
-                         r == 3 ? SIGKILL : 3);
+    expect_one_dead(death_body, 3);
+}
+
+/*
+ * A rank of the other host is killed when it brings the second of three pieces to the network: the
+ * others have summed the first one, and wait for each other in all stages.
+ */
+static void die_between_pieces(int victim)
+{
+    enum { COUNT = 3 * 2000000 };
+    char fault[32], dead[64];
+    snprintf(fault, sizeof fault, "kill:%d:2", victim);
+    snprintf(dead, sizeof dead, "rank %d on host b is dead", victim);
+    setenv("YOKE_FAKE_FAULT", fault, 1);
+    float *data = calloc(COUNT, sizeof *data);
+    assert_non_null(data);
+    yk_group *group = join("a|b", 60);
+    assert_status(YK_ERROR_PEER_FAILED,
+                  yk_all_reduce(group, data, COUNT, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_contains(yk_last_error(), dead);
+    assert_contains(yk_last_error(), "all_reduce(float32 x 6000000, sum)");
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    yk_group_destroy(group);
+    free(data);
+    exit(3);
+}
+
+static void owner_dies(int rank, int world)
+{
+    (void)rank, (void)world;
+    die_between_pieces(3);
+}
+
+static void first_rank_of_host_dies(int rank, int world)
+{
+    (void)rank, (void)world;
+    die_between_pieces(2);
+}
+
+YK_TEST(promise_01_death_between_two_pieces_of_a_large_sum)
+{
+    expect_one_dead(owner_dies, 3);
+}
+
+YK_TEST(promise_01_death_of_a_hosts_first_rank_between_two_pieces)
+{
+    expect_one_dead(first_rank_of_host_dies, 2);
 }
 
 /* Rank 3 does not take part. */

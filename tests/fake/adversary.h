@@ -7,6 +7,7 @@
  *     memory the call cannot be posted, because there is no memory for it
  *     error  the work ends with an error
  *     hang   the work makes no progress until it is cancelled
+ *     kill   the process is killed when it posts the call
  *     open   the backend cannot be opened (without a sequence)
  */
 #ifndef YK_TEST_FAKE_ADVERSARY_H

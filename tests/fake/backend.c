@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include <yoke/backend.h>
 
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -440,6 +441,8 @@ static yk_status fake_post(yk_backend *backend, yk_backend_call *call, yk_backen
     fake_backend *fake = (fake_backend *)backend;
     size_t ranks = (size_t)fake->site->ranks;
     *out = NULL;
+    if (fake_fault(&fake->adversary, "kill", job_rank(fake), call->sequence))
+        raise(SIGKILL);
     if (fake_fault(&fake->adversary, "post", job_rank(fake), call->sequence))
         return yk_set_error(YK_ERROR_NETWORK, "fake: this call cannot be posted");
     yk_backend_work *work = NULL, **last = &fake->works;

@@ -231,6 +231,47 @@ YK_TEST(a_job_that_was_stopped_for_longer_than_the_timeout_goes_on)
         assert_int_equal(statuses[r], 0);
 }
 
+/* Rank 0, which serves the store, is stopped while ranks 1 and 2 destroy a group of their own,
+ * about which they have asked the store. The job can use the store again afterwards. */
+static void leave_a_part_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60), *part, *copy;
+    float x = 1;
+    assert_ok(yk_group_split(&part, group, rank == 0 ? YK_COLOR_NONE : 0, rank));
+    leave_text("running", rank, "yes");
+    if (rank == 0) {
+        raise(SIGSTOP);
+    } else {
+        await_text("stopped", 0);
+        usleep(rank == 2 ? 300000 : 0);
+        assert_ok(yk_all_reduce(part, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+        yk_group_destroy(part);
+    }
+    assert_ok(yk_group_split(&copy, group, 0, rank));
+    yk_group_destroy(copy);
+    yk_group_destroy(group);
+}
+
+static void stop_rank_0_for_a_while(const pid_t *pids, int world)
+{
+    siginfo_t info;
+    await_texts("running", world);
+    waitid(P_PID, (id_t)pids[0], &info, WSTOPPED | WNOWAIT);
+    leave_text("stopped", 0, "yes");
+    usleep(1500000);
+    kill(pids[0], SIGCONT);
+}
+
+YK_TEST(a_store_that_pauses_while_a_part_is_destroyed_is_not_lost)
+{
+    int statuses[3];
+    open_lines();
+    yk_test_ranks_status(3, leave_a_part_body, statuses, stop_rank_0_for_a_while);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(statuses[r], 0);
+}
+
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
 
 typedef yk_status (*call_fn)(yk_group *group, void *data);

@@ -275,7 +275,7 @@ YK_TEST(a_lost_host_is_awaited_by_name_until_the_join_timeout)
 
 YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
 {
-    start_agent(0, "1:2", "--rdzv-conf is_host=0,join_timeout=6 true");
+    start_agent(0, "1:2", "--rdzv-conf is_host=0,join_timeout=8 true"); /* the notice is at 5 s */
     assert_int_equal(test_job_wait(&agents[0], 30), 1);
     assert_contains(agents[0].output, "waiting for the rendezvous at localhost:");
     assert_int_equal(count(agents[0].output, "have printed as --rdzv-endpoint)"), 2);

@@ -46,6 +46,15 @@ YK_TEST(hosts_are_started_with_their_ranks)
     assert_contains(job.output, "[rank 2] =2 3 1 1 seven it's a $b=\n");
 }
 
+YK_TEST(launchers_on_hosts_are_given_the_options_of_ranks)
+{
+    assert_int_equal(run("run --hosts localhost:2,127.0.0.1:1 --virtual-local-rank sh -c 'echo "
+                         "=$RANK $LOCAL_RANK='"),
+                     0);
+    assert_contains(job.output, "[rank 1] =1 0=\n");
+    assert_contains(job.output, "[rank 2] =2 0=\n");
+}
+
 YK_TEST(host_files_of_mpi_and_deepspeed_are_read)
 {
     char command[512];
@@ -69,7 +78,9 @@ YK_TEST(wrong_host_lists_are_named)
         {"--hosts a:1,a:2", "host a is listed twice"},
         {"--hostfile /nowhere", "No such file"},
         {"--hostfile /dev/null", "it lists no host"},
-        {"--hosts a --nnodes 2", "--nnodes, --node-rank and --rdzv-* do not apply"},
+        {"--hosts a --nnodes 2", "--nnodes, --node-rank, --rdzv-backend, --rdzv-endpoint"},
+        {"--hosts a --rdzv-conf join_timeout=9", "--rdzv-conf and --local-addr do not apply"},
+        {"--hosts a --local-addr 127.0.0.1", "--rdzv-conf and --local-addr do not apply"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char command[256];
@@ -107,8 +118,13 @@ YK_TEST(promise_11_the_cause_is_printed_once)
 
 YK_TEST(a_host_that_cannot_be_reached_ends_the_job)
 {
-    setenv("YOKE_RSH", "false", 1);
+    char rsh[256];
+    write_file("unreachable", "#!/bin/sh\nexit 255\n", 0700); /* as ssh */
+    snprintf(rsh, sizeof rsh, "%s/unreachable", yk_test_directory());
+    setenv("YOKE_RSH", rsh, 1);
     assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    assert_contains(job.output, "the launcher on host 192.0.2.9, or the connection to it, exited "
+                                "with code 255");
     setenv("YOKE_RSH", "./no-such-rsh", 1);
     assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
     assert_contains(job.output, "cannot run ./no-such-rsh: No such file");

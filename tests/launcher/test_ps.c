@@ -4,11 +4,23 @@
 
 static char listing[8192];
 
+/* A group of an earlier training, after whose last step nobody asks. */
+static void train_before(void)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_group_note_step(group, 77);
+    sleep(1); /* the step has been published */
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 /* Rank 0 waits for rank 1, which sleeps until it is stopped. */
 static void wait_in_vain(void)
 {
     yk_group *group;
     float values[4] = {0};
+    train_before();
     assert_ok(yk_group_init(&group, NULL));
     for (int step = 1; step <= 3 + yk_group_rank(group); step++)
         yk_group_note_step(group, step);
@@ -93,6 +105,19 @@ YK_TEST(ranks_of_all_hosts_are_listed_through_the_rendezvous)
     kill(agents[0].pid, SIGTERM);
     test_job_wait(&agents[0], 20);
     test_job_wait(&agents[1], 20);
+}
+
+/* The launchers of other hosts keep empty stores ready. */
+YK_TEST(a_store_without_ranks_may_be_that_of_another_host)
+{
+    int port = YK_PORT_ANY;
+    yk_store_server *server;
+    setenv("YOKE_SECRET", "of this job", 1);
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "of this job"));
+    assert_int_equal(
+        yk_test_command(listing, sizeof listing, "%s ps 127.0.0.1:%d", test_program(), port), 0);
+    assert_contains(listing, "or this is not the host of --rdzv-endpoint");
+    yk_store_server_destroy(server);
 }
 
 YK_TEST(no_job_and_no_store_are_told)

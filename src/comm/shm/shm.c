@@ -169,6 +169,11 @@ static bool cores_for_all(const shm_backend *shm)
     return shm->world <= (quota ? available : CPU_COUNT(&all));
 }
 
+bool yki_shm_is_crowded(const yk_backend *backend)
+{
+    return backend->ops == &yki_backend_shm && !((const shm_backend *)backend)->spin;
+}
+
 /* ---- the table's functions ------------------------------------------------------------------- */
 
 static void shm_close(yk_backend *backend)

@@ -19,6 +19,8 @@
 #include "comm/group_internal.h"
 #include "comm/shm/shm.h"
 
+#define LONGEST_YIELDS_S 5e-3
+
 enum {
     POLLS = 300,          /* without a pause: the peer is expected soon */
     PAUSES = 20000,       /* about 0.5 to 1 ms, when spinning is allowed */
@@ -83,7 +85,8 @@ static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
                 return true;
         }
     }
-    for (int i = shm->background ? PATIENT_YIELDS : YIELDS; i > 0; i--) {
+    double until = yki_now() + LONGEST_YIELDS_S; /* on a crowded machine each takes long */
+    for (int i = shm->background ? PATIENT_YIELDS : YIELDS; i > 0 && yki_now() < until; i--) {
         sched_yield();
         if (reached(counter, wait->target))
             return true;

@@ -72,6 +72,19 @@ static yk_status open_part(two_level *tl, yk_group **part, int number, int host,
     return status;
 }
 
+/*
+ * Where ranks share a core, several slices do not cross the network any sooner than one. They only
+ * take more time, because their ranks wait for each other's turns. All ranks must agree.
+ */
+static yk_status choose_slices(two_level *tl)
+{
+    int32_t crowded = yki_shm_is_crowded(tl->reducing->backend);
+    YK_TRY(yk_all_reduce(tl->flat, &crowded, 1, YK_I32, YK_REDUCE_MAX, NULL));
+    if (crowded)
+        tl->slices = 1;
+    return YK_OK;
+}
+
 static yk_status open_groups(two_level *tl)
 {
     int index = tl->index_of[yk_group_rank(tl->group)];
@@ -83,7 +96,8 @@ static yk_status open_groups(two_level *tl)
         YK_TRY(open_part(tl, &tl->leaders, LEADERS, -1, 0));
     if (index < tl->slices)
         YK_TRY(open_part(tl, &tl->across, ACROSS, -1, index));
-    return open_part(tl, &tl->flat, FLAT, -1, -1);
+    YK_TRY(open_part(tl, &tl->flat, FLAT, -1, -1));
+    return choose_slices(tl);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -157,6 +171,28 @@ static yk_status start_stages(two_level *tl)
     return YK_OK;
 }
 
+/* ---- calls without the stages' threads ------------------------------------------------------- */
+
+/* Whether the parts, while their calls wait, also look at all ranks. */
+static void look_at_all(two_level *tl, bool also)
+{
+    yk_group *parts[] = {tl->reducing, tl->gathering, tl->leaders, tl->across, tl->flat};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i])
+            parts[i]->whole = also ? tl->group : NULL;
+}
+
+/* All stages on the caller's thread, which would only wait for them. */
+static yk_status run_directly(two_level *tl, yk_backend_call *call)
+{
+    yk_status status = YK_OK;
+    look_at_all(tl, true);
+    for (int i = 0; i < TWO_LEVEL_STAGES && status == YK_OK; i++)
+        status = run_piece(&tl->stage[i], call, 0, 1);
+    look_at_all(tl, false);
+    return status;
+}
+
 /* ---- the table's functions ------------------------------------------------------------------- */
 
 static void two_level_close(yk_backend *backend)
@@ -213,6 +249,8 @@ static yk_status two_level_post(yk_backend *backend, yk_backend_call *call, yk_b
     two_level *tl = (two_level *)backend;
     two_level_work *work = &tl->works[tl->posted % TWO_LEVEL_WORKS];
     *out = NULL;
+    if (!call->background && yki_two_level_pieces(tl, call) == 1)
+        return run_directly(tl, call);
     memset(work->done, 0, sizeof work->done); /* no stage looks at it before it is posted */
     work->status = YK_OK;
     for (int i = 0; i < TWO_LEVEL_STAGES; i++)

@@ -14,11 +14,14 @@
  *   3. In an all-reduce, the ranks of a host gather the slices; in a broadcast, the ranks of the
  *      other hosts get the data.
  *
+ * A call that its caller only waits for, and that is a single piece, is alone in the pipeline: then
+ * the caller's thread runs all stages.
+ *
  * So each host sends 2 (H - 1) / H of the buffer, as little as a ring of hosts can. Large buffers
  * pass through the stages piece by piece, so that the network need not wait for the whole of the
- * buffer. Small buffers are one slice. Where hosts have different numbers of ranks, each host has
- * as many slices as the smallest has ranks, is reduced as a whole, and its slices are broadcast one
- * by one.
+ * buffer. Small buffers are one slice, and so are all where ranks of a host share a core. Where
+ * hosts have different numbers of ranks, each host has as many slices as the smallest has ranks, is
+ * reduced as a whole, and its slices are broadcast one by one.
  */
 #ifndef YKI_TWO_LEVEL_H
 #define YKI_TWO_LEVEL_H
@@ -58,7 +61,7 @@ struct two_level {
     yk_backend base;
     yk_group *group;         /* the group that this is the backend of */
     int world, hosts, most;  /* the most ranks of a host */
-    int slices;              /* the fewest ranks of a host */
+    int slices;              /* the fewest ranks of a host; 1 where ranks share a core */
     bool even;               /* all hosts have the same number of ranks */
     int host;                /* of this rank; hosts count in the order of their first ranks */
     int *host_of, *index_of; /* [world]: the host of a rank, and its rank there */
