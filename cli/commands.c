@@ -59,7 +59,7 @@ static const struct {
     {"YOKE_CIFAR100_URL, YOKE_CIFAR100_MD5", "the same for CIFAR-100"},
     {"YOKE_MNIST_URL, YOKE_MNIST_MD5", "alternative folder of MNIST's four files, and checksums"},
     {"YOKE_FASHION_MNIST_URL, YOKE_FASHION_MNIST_MD5", "the same for Fashion-MNIST"},
-    {"XDG_CACHE_HOME", "where data sets and GPU plans are cached (~/.cache)"},
+    {"XDG_CACHE_HOME", "where data sets and measured plans are cached (~/.cache)"},
     {"YOKE_CUDA_LIBS", "folders that are searched first for cuDNN, cuBLAS and NCCL"},
     {"YOKE_CUDA_MEASURE", "0: GPUs use the first convolution plan that works, unmeasured"},
     {"YOKE_CUDA_TF32", "1: GPUs multiply f32 as TF32, faster and less accurately"},

@@ -134,7 +134,8 @@ static int count_plans(const char *folder)
     return count;
 }
 
-/* Prints how many convolution plans are cached, for each GPU model and version of cuDNN. */
+/* Prints for how many convolutions the fastest plan is known, for each GPU or processor and version
+ * of its library. */
 static void print_plans(void)
 {
     char cache[PATH_BYTES], path[PATH_BYTES + 8], folder[2 * PATH_BYTES];

@@ -317,6 +317,15 @@ static int parse_option(const cli_command *command, int argc, char **argv, int *
     return set_and_keep(command, option, value ? value : argv[++*at]);
 }
 
+/* Whether text and the argument before it look like what a shell makes of shards:x-{0..9}.tar
+ * without quotes. */
+static bool is_expanded(const char *before, const char *text)
+{
+    static const char mark[] = "shards:";
+    const char *at = strstr(text, mark);
+    return at && strncmp(before, text, (size_t)(at - text) + strlen(mark)) == 0;
+}
+
 int cli_options_parse(const cli_command *command, int argc, char **argv, char **operands,
                       int *operand_count)
 {
@@ -327,6 +336,11 @@ int cli_options_parse(const cli_command *command, int argc, char **argv, char **
         return invalid;
     for (int i = 1; i < argc; i++) {
         bool is_option = !options_over && argv[i][0] == '-' && argv[i][1];
+        if (!options_over && is_expanded(argv[i - 1], argv[i]))
+            return cli_usage_error(command->name,
+                                   "'%s' after '%s': put the pattern in quotes, so that the shell "
+                                   "does not expand its braces",
+                                   argv[i], argv[i - 1]);
         if (is_option && strcmp(argv[i], "--") == 0) {
             options_over = true;
         } else if (is_option) {

@@ -26,8 +26,8 @@ typedef struct arguments {
 /* ---- data ----------------------------------------------------------------------------------- */
 
 /* (DDP) The loader is also the DistributedSampler: each rank gets its own share of every epoch. */
-static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_t batch_size,
-                              bool training)
+static yk_loader *open_loader(const yk_dataset *dataset, yk_model *model, yk_group *world,
+                              int64_t batch_size, bool training)
 {
     yk_loader *loader;
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
@@ -37,6 +37,7 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_group *world, int64_
     options.exact = !training; /* no sample twice, so that the accuracy is exact */
     options.transforms =
         transforms_for(dataset, training ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE);
+    options.model = model; /* a GPU receives pictures as bytes */
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     return loader;
 }
@@ -138,8 +139,8 @@ static void train(const arguments *args, yk_group *world)
     YK_CHECK(yk_sgd_create(&optimizer, model, &sgd));
 
     int64_t batch_size_per_rank = args->batch_size / size; /* (DDP) */
-    yk_loader *train_loader = open_loader(train_dataset, world, batch_size_per_rank, true);
-    yk_loader *test_loader = open_loader(test_dataset, world, batch_size_per_rank, false);
+    yk_loader *train_loader = open_loader(train_dataset, model, world, batch_size_per_rank, true);
+    yk_loader *test_loader = open_loader(test_dataset, model, world, batch_size_per_rank, false);
 
     double start = now();
     for (int64_t epoch = 0; epoch < args->epochs; epoch++) {

@@ -36,7 +36,7 @@ static bool is_main_process(const yk_group *world)
  * original's crop of 32 without padding does nothing and is left out. */
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
                                        const yk_dataset *trainset, const yk_dataset *testset,
-                                       yk_group *world)
+                                       yk_model *net, yk_group *world)
 {
     const char *transform = transforms_for(trainset, "RandomHorizontalFlip,Normalize(0.5,0.5)");
     int64_t batch_size = 256;
@@ -46,12 +46,14 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
     training.shuffle = true;
     training.transforms = transform;
     training.workers = 2;
+    training.model = net; /* a GPU receives pictures as bytes */
     yk_loader_options testing = YK_LOADER_OPTIONS_INIT;
     testing.group = world;
     testing.batch_size = batch_size;
     testing.exact = true;
     testing.transforms = transform;
     testing.workers = 2;
+    testing.model = net;
     YK_CHECK(yk_loader_create(trainloader, trainset, &training));
     YK_CHECK(yk_loader_create(testloader, testset, &testing));
 }
@@ -143,8 +145,8 @@ int main(int argc, char **argv)
     yk_loader *trainloader, *testloader;
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
-    create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, world);
     yk_model *net = create_net(set.arch, yk_dataset_classes(trainset), set.device);
+    create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, net, world);
     YK_CHECK(yk_sync_batch_norm_convert(net, world)); /* (SyncBN) */
     yk_ddp *ddp;                                      /* (DDP) */
     YK_CHECK(yk_ddp_create(&ddp, net, world, NULL));

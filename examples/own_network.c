@@ -73,7 +73,8 @@ static yk_model *create_model(int64_t classes, const char *device)
 /* ---- data ----------------------------------------------------------------------------------- */
 
 /* Each rank gets its own part of every epoch; batches of 100 are divided among the ranks. */
-static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_group *world)
+static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_group *world,
+                              yk_model *model)
 {
     yk_loader *loader;
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
@@ -83,6 +84,7 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_grou
     options.exact = !options.shuffle; /* each sample once, so that the accuracy is exact */
     options.transforms =
         transforms_for(dataset, options.shuffle ? YK_CIFAR10_AUGMENT : YK_CIFAR10_NORMALIZE);
+    options.model = model; /* a GPU receives pictures as bytes */
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     return loader;
 }
@@ -200,8 +202,8 @@ int main(int argc, char **argv)
     yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
     adam.lr = 0.002;
     YK_CHECK(yk_adam_create(&r.optimizer, r.model, &adam));
-    r.training = open_loader(training, YK_SPLIT_TRAIN, r.world);
-    r.validation = open_loader(validation, YK_SPLIT_TEST, r.world);
+    r.training = open_loader(training, YK_SPLIT_TRAIN, r.world, r.model);
+    r.validation = open_loader(validation, YK_SPLIT_TEST, r.world, r.model);
     r.state.world_size = yk_group_size(r.world);
     r.state.batch_size = 100 / r.state.world_size * r.state.world_size;
     r.state.val_accuracy = -1; /* not evaluated yet */

@@ -8,7 +8,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "common.h"
 
-static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_group *world)
+static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_group *world,
+                              yk_model *model)
 {
     yk_loader *loader;
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
@@ -17,6 +18,7 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_grou
     options.shuffle = split == YK_SPLIT_TRAIN;
     options.exact = !options.shuffle; /* each sample once, so that the accuracy is exact */
     options.transforms = transforms_for(dataset, YK_CIFAR10_NORMALIZE);
+    options.model = model; /* a GPU receives pictures as bytes */
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
     return loader;
 }
@@ -51,10 +53,10 @@ int main(int argc, char **argv)
     YK_CHECK(yk_ddp_create(&ddp, model, world, NULL));
     YK_CHECK(yk_adam_create(&optimizer, model, NULL));
 
-    yk_loader *loader = open_loader(training, YK_SPLIT_TRAIN, world);
+    yk_loader *loader = open_loader(training, YK_SPLIT_TRAIN, world, model);
     options.group = world;
     options.ddp = ddp;
-    options.validation = open_loader(validation, YK_SPLIT_TEST, world);
+    options.validation = open_loader(validation, YK_SPLIT_TEST, world, model);
     options.stop_on_signals = true;
     YK_CHECK(yk_trainer_create(&trainer, model, optimizer, loader, &options));
     YK_CHECK(yk_trainer_resume_latest(trainer, NULL));

@@ -1,7 +1,8 @@
 /*
  * Times full training steps (forward, backward, SGD with momentum and weight decay) of a network on
  * random data, and prints images/s as JSON: the median of single steps, after warm-up. Under
- * `yoke run` it is DDP over the ranks. Usage: step ARCH BATCH_PER_RANK off|bf16|fp16 THREADS STEPS
+ * `yoke run` it is DDP over the ranks.
+ * Usage: step ARCH IMAGE_SIZE BATCH_PER_RANK off|bf16|fp16 THREADS STEPS
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -34,6 +35,7 @@ static double median(double *values, int count)
 typedef struct settings {
     yk_arch_fn arch;
     yk_amp amp;
+    int64_t image_size; /* width and height */
     int64_t batch_size; /* of a rank */
     int threads, steps;
 } settings;
@@ -47,18 +49,19 @@ typedef struct training {
 
 static settings parse_args(int argc, char **argv)
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: step ARCH BATCH_PER_RANK off|bf16|fp16 THREADS STEPS\n");
+    if (argc != 7) {
+        fprintf(stderr, "usage: step ARCH IMAGE_SIZE BATCH_PER_RANK off|bf16|fp16 THREADS STEPS\n");
         exit(2);
     }
     settings set = {.arch = yk_arch_find(argv[1]),
-                    .amp = strcmp(argv[3], "fp16") == 0   ? YK_AMP_FP16
-                           : strcmp(argv[3], "bf16") == 0 ? YK_AMP_BF16
+                    .amp = strcmp(argv[4], "fp16") == 0   ? YK_AMP_FP16
+                           : strcmp(argv[4], "bf16") == 0 ? YK_AMP_BF16
                                                           : YK_AMP_OFF,
-                    .batch_size = atoll(argv[2]),
-                    .threads = atoi(argv[4]),
-                    .steps = atoi(argv[5])};
-    if (!set.arch || set.batch_size < 1 || set.steps < 1) {
+                    .image_size = atoll(argv[2]),
+                    .batch_size = atoll(argv[3]),
+                    .threads = atoi(argv[5]),
+                    .steps = atoi(argv[6])};
+    if (!set.arch || set.image_size < 1 || set.batch_size < 1 || set.steps < 1) {
         fprintf(stderr, "step: unknown network or impossible size\n");
         exit(2);
     }
@@ -68,7 +71,8 @@ static settings parse_args(int argc, char **argv)
 static void create_training(training *t, const settings *set)
 {
     yk_graph *graph = yk_graph_create();
-    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    int64_t side = set->image_size;
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(set->arch(images, 10), labels, NULL);
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
@@ -103,17 +107,19 @@ static void *allocate(int64_t count, size_t size)
 }
 
 /* Random images and labels. */
-static void make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
+static void make_batch(yk_batch *batch, yk_tensor tensors[2], const settings *set)
 {
     static const char *const names[] = {"images", "labels"};
-    float *pixels = allocate(size * 3072, sizeof *pixels);
+    int64_t size = set->batch_size, side = set->image_size, count = size * 3 * side * side;
+    float *pixels = allocate(count, sizeof *pixels);
     int32_t *classes = allocate(size, sizeof *classes);
     srand(1);
-    for (int64_t i = 0; i < size * 3072; i++)
+    for (int64_t i = 0; i < count; i++)
         pixels[i] = (float)rand() / (float)RAND_MAX * 4 - 2;
     for (int64_t i = 0; i < size; i++)
         classes[i] = rand() % 10;
-    tensors[0] = (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
+    tensors[0] =
+        (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, side, side}};
     tensors[1] = (yk_tensor){.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}};
     *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
 }
@@ -142,7 +148,7 @@ int main(int argc, char **argv)
     yk_batch batch;
     yk_tensor tensors[2];
     create_training(&t, &set);
-    make_batch(&batch, tensors, set.batch_size);
+    make_batch(&batch, tensors, &set);
     double *seconds = allocate(set.steps, sizeof *seconds);
     double *exposed = allocate(set.steps, sizeof *exposed);
     run_steps(seconds, exposed, set.steps, &t, &batch);

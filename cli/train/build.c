@@ -86,7 +86,7 @@ static yk_status register_hook(cli_training *t)
 
 static bool create_ddp(cli_training *t)
 {
-    yk_ddp_options options = YK_DDP_OPTIONS_INIT;
+    yk_ddp_options options = t->options.ddp;
     options.virtual_ranks = t->options.loader.virtual_ranks;
     /* A single rank needs no DDP, unless a launcher has started it as a job of one rank. */
     if (yk_group_size(t->world) == 1 && t->ranks == 1 && !cli_is_rank())

@@ -91,6 +91,7 @@ static bool check_parallel(const cli_train_options *o)
     int64_t ranks = cli_ranks_expected(o->nproc);
     const char *between_ranks = o->sync_bn                               ? "--sync-bn"
                                 : o->comm_hook                           ? "--comm-hook"
+                                : o->given.bucket_cap                    ? "--bucket-cap-mb"
                                 : o->zero                                ? "--zero"
                                 : o->trainer.check_divergence < YK_NEVER ? "--check-divergence"
                                                                          : NULL;

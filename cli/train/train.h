@@ -69,6 +69,7 @@ typedef struct cli_train_options {
     double label_smoothing, grace_s;
     cli_augment augment;
     yk_grad_scaler_options scaler;
+    yk_ddp_options ddp;
     yk_data_parallel_options dp;
     yk_powersgd_options powersgd;
     yk_trace_options trace_window;
@@ -85,7 +86,7 @@ typedef struct cli_train_options {
     bool restarted;   /* by Slurm or by an elastic launcher: --resume auto by itself */
     /* On the command line; a resumed run takes the others from its checkpoint. */
     struct {
-        bool data, arch, batch_size, seed, devices, powersgd, scaler, nproc;
+        bool data, arch, batch_size, seed, devices, bucket_cap, powersgd, scaler, nproc;
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence;

@@ -50,12 +50,17 @@ typedef struct yk_model_options {
     bool recompute;       /**< recompute cheap values (of batch norm, activations, additions) in
                                backward where that lowers peak memory: the same bits, in a little
                                more time [false] */
+    bool benchmark;       /**< on "cpu": measure the kernels that can run a convolution before the
+                               first step, and use the fastest, like torch.backends.cudnn.benchmark.
+                               Choices are kept in ~/.cache/yoke/plans and in checkpoints, and the
+                               ranks of a job agree on them. "cuda" always measures [false] */
 } yk_model_options;
 
 /** The defaults of yk_model_options. */
 #define YK_MODEL_OPTIONS_INIT                                                                      \
     {                                                                                              \
-        sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true, false   \
+        sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true, false,  \
+            false                                                                                  \
     }
 
 /** One mini-batch: tensors by name. They are views of memory that whoever made it owns. */

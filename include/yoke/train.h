@@ -287,6 +287,11 @@ void yk_trainer_destroy(yk_trainer *trainer);
  * Trains to the end of the last epoch, to max_steps, or until asked to stop; evaluates after each
  * epoch and at the end, and saves. A stopped run saves without the evaluation, which is made up for
  * when it is resumed. YK_OK also when stopped: see yk_trainer_stopped.
+ *
+ * With ddp, on a host device, weights are updated while other gradients are still being exchanged.
+ * If a rank fails then, only some of the weights may have been updated: saving, and further steps
+ * of the optimizer, return YK_ERROR_INVALID_ARGUMENT until a checkpoint is loaded. yk_trainer_step
+ * updates all weights or none.
  */
 yk_status yk_trainer_fit(yk_trainer *trainer);
 

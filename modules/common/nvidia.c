@@ -2,20 +2,37 @@
 #include "nvidia.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static void *open_in_folders(const char *file)
+/* The loader's reason names the file, or only one that the file needs. */
+static void describe(const char *path, char *reason, size_t size)
+{
+    const char *why = dlerror();
+    if (strncmp(why, path, strlen(path)) == 0)
+        snprintf(reason, size, "%s", why);
+    else
+        snprintf(reason, size, "%s: %s", path, why);
+}
+
+/* On failure, `reason` is why the first file that is there cannot be opened; it stays as it is if
+ * there is none. */
+static void *open_in_folders(const char *file, char *reason, size_t size)
 {
     const char *folder = getenv("YOKE_CUDA_LIBS");
     while (folder && *folder) {
         char path[4096];
         size_t length = strcspn(folder, ":");
         int written = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, file);
-        void *library = written < (int)sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        bool exists = written < (int)sizeof path && access(path, F_OK) == 0;
+        void *library = exists ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
         if (library)
             return library;
+        if (exists && !*reason)
+            describe(path, reason, size);
         folder += length + (folder[length] == ':');
     }
     return NULL;
@@ -23,14 +40,18 @@ static void *open_in_folders(const char *file)
 
 void *nvidia_open(const char *const *files, char *reason, size_t size)
 {
+    char newest[512] = "";
+    *reason = '\0';
     for (const char *const *file = files; *file; file++) {
-        void *library = open_in_folders(*file);
+        void *library = open_in_folders(*file, reason, size);
         if (!library)
             library = dlopen(*file, RTLD_NOW | RTLD_LOCAL);
         if (library)
             return library;
-        if (file == files)
-            snprintf(reason, size, "%s", dlerror());
+        if (!*newest)
+            snprintf(newest, sizeof newest, "%s", dlerror());
     }
+    if (!*reason)
+        snprintf(reason, size, "%s", newest);
     return NULL;
 }

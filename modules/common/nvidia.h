@@ -6,8 +6,9 @@
 
 /*
  * Opens the first of these files (newest first; ends with NULL) that is in a folder of
- * YOKE_CUDA_LIBS, separated by colons, or where the loader looks. Returns NULL if there is none;
- * `reason` is then why the newest cannot be opened.
+ * YOKE_CUDA_LIBS, separated by colons, or where the loader looks. Returns NULL if none can be
+ * opened; `reason` is then what is wrong with the first file that is in those folders, or, if none
+ * is, why the loader does not open the newest.
  */
 void *nvidia_open(const char *const *files, char *reason, size_t size);
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "plan_cache.h"
+#include "device/plan_cache.h"
 
 /* Of one kernel: what a plan needs beyond its operands, while it runs. */
 static const size_t most_workspace = (size_t)512 << 20;

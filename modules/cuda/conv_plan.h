@@ -1,8 +1,8 @@
 /*
  * Which of cuDNN's engines a convolution runs on. On a GPU, the first proposals are measured and
  * the fastest is taken, before the first step, so that all steps have the bits of the same engine;
- * the choice is kept on disk (plan_cache.h) for the next run. With YOKE_CUDA_MEASURE=0 the first
- * proposal that works is taken.
+ * the choice is kept on disk (device/plan_cache.h) for the next run. With YOKE_CUDA_MEASURE=0 the
+ * first proposal that works is taken.
  */
 #ifndef YKI_CUDA_CONV_PLAN_H
 #define YKI_CUDA_CONV_PLAN_H

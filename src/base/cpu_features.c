@@ -3,6 +3,8 @@
 #include "base/cpu_features.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -55,4 +57,25 @@ bool yki_cpu_use_amx(void)
 #else
     return false;
 #endif
+}
+
+void yki_cpu_name(char *name, size_t size)
+{
+    char brand[49] = "";
+    unsigned id = 0;
+#if defined(__x86_64__)
+    unsigned words[12], b, c, d;
+    bool known = true;
+    for (unsigned i = 0; known && i < 3; i++)
+        known = __get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
+                            &words[4 * i + 3]);
+    if (known)
+        memcpy(brand, words, sizeof words);
+    if (!__get_cpuid(1, &id, &b, &c, &d))
+        id = 0;
+#endif
+    if (*brand)
+        snprintf(name, size, "%s %x", brand, id);
+    else if (size)
+        *name = '\0';
 }

@@ -3,6 +3,7 @@
 #define YKI_CPU_FEATURES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * AVX2, and F16C's conversions between float16 and f32 (every AVX2 processor known has both). Asks
@@ -15,5 +16,9 @@ bool yki_cpu_has_avx2_f16c(void);
  * system permits it, which it then does for all threads.
  */
 bool yki_cpu_use_amx(void);
+
+/* The model of the processor in words, with its family, model and stepping as a number; "" where it
+ * does not say. */
+void yki_cpu_name(char *name, size_t size);
 
 #endif

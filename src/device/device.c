@@ -103,13 +103,16 @@ yk_status yki_device_create(yki_device **device, const char *name,
     YK_TRY(type->create(device, &chosen));
     if (!(*device)->name[0])
         snprintf((*device)->name, sizeof(*device)->name, "%s", name);
+    (*device)->choices.measures = options->measures && yki_device_is_host(*device);
     return YK_OK;
 }
 
 void yki_device_destroy(yki_device *device)
 {
-    if (device)
-        device->type->destroy(device);
+    if (!device)
+        return;
+    yki_choices_fini(&device->choices);
+    device->type->destroy(device);
 }
 
 yk_status yk_device_count(const char *type, int *count)
@@ -171,12 +174,13 @@ static const yki_kernel_impl *find(const yki_device_type *type, const yki_device
                                    const yki_kernel_desc *desc)
 {
     for (const yki_kernel_impl *const *impl = type->kernels; *impl; impl++)
-        if ((*impl)->op == desc->op && (*impl)->supports(device, desc))
+        if ((*impl)->op == desc->op && (*impl)->supports(device, desc) &&
+            (!(*impl)->gains || (*impl)->gains(device, desc)))
             return *impl;
     return NULL;
 }
 
-/* The first that supports desc; NULL if none does. */
+/* What the rules say: the first that supports desc and gains; NULL if none does. */
 static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_desc *desc)
 {
     if (yki_kernel_empty.supports(device, desc))
@@ -196,6 +200,7 @@ yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki
     if (!impl)
         return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",
                          device->type->name, desc->op->name, yk_dtype_name(desc->in[0].dtype));
+    YK_TRY(yki_choose_kernel(device, desc, &impl));
     YK_TRY(impl->prepare(device, desc, kernel));
     (*kernel)->impl = impl;
     return YK_OK;

@@ -11,6 +11,7 @@
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
 
+#include "device/choice.h"
 #include "device/memory.h"
 #include "device/muon.h"
 #include "device/pictures.h"
@@ -63,8 +64,13 @@ typedef struct yki_kernel_args {
 
 typedef struct yki_kernel_impl {
     const yki_op *op;
+    /* Its name among the operator's kernels that may be measured against each other; NULL if it is
+     * not one of them. */
+    const char *name;
     int inplace; /* 1 + the input whose memory output 0 may reuse; 0 if there is none */
     bool (*supports)(const yki_device *device, const yki_kernel_desc *desc);
+    /* Whether it is expected to be the fastest where kernels are not measured; NULL: always. */
+    bool (*gains)(const yki_device *device, const yki_kernel_desc *desc);
     yk_status (*prepare)(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
     yk_status (*run)(const yki_kernel *kernel, const yki_kernel_args *run);
     void (*destroy)(yki_kernel *kernel); /* NULL means free() */
@@ -93,6 +99,7 @@ typedef struct yki_device_options {
                       devices if there are too few */
     int threads;   /* of a host device's kernels */
     bool winograd; /* whether convolutions may use Winograd's algorithm */
+    bool measures; /* a host device chooses kernels by measuring them, see choice.h */
 } yki_device_options;
 
 /* What a device can do at most; see yk_device_limits. */
@@ -128,6 +135,7 @@ struct yk_device {
     const yki_device_type *type;
     yki_stream *stream; /* in which models compute; NULL on a host device */
     yki_watcher *watchers;
+    yki_choices choices;  /* of kernels */
     const void *hardware; /* equal in all devices that are the same GPU; NULL: no other is */
     int threads;
     int block;     /* b of YKI_BLOCKED, or 0 if the device has no such layout */

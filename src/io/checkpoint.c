@@ -4,6 +4,7 @@
  */
 #include "io/checkpoint.h"
 
+#include "io/choices_state.h"
 #include "io/comm_hook_state.h"
 #include "io/ema_state.h"
 #include "io/optimizer_state.h"
@@ -13,6 +14,8 @@
 #include "io/tensor_file.h"
 #include "io/training_state.h"
 #include "io/zip.h"
+#include "model/choices.h"
+#include "model/model_hooks.h"
 #include "optim/average.h"
 #include "optim/optimizer.h"
 
@@ -85,6 +88,7 @@ yk_status yki_checkpoint_prepare(yki_pth_file *file, const char *path, const yk_
                                  const yk_optimizer *optimizer, const yk_training_state *state)
 {
     YK_TRY(check_optimizer(model, optimizer));
+    YK_TRY(yki_model_check_whole(model));
     if (state)
         YK_TRY(yki_training_state_check(state));
     YK_TRY(open_file(file, path));
@@ -93,6 +97,7 @@ yk_status yki_checkpoint_prepare(yki_pth_file *file, const char *path, const yk_
 
 yk_status yki_weights_prepare(yki_pth_file *file, const char *path, const yk_model *model)
 {
+    YK_TRY(yki_model_check_whole(model));
     YK_TRY(open_file(file, path));
     return complete_file(yki_state_dict_write(file->writer, model), file, model);
 }
@@ -122,6 +127,7 @@ static yk_status write_and_commit(yki_pth_file *file)
 static yk_status save_safetensors(const yk_model *model, const char *path)
 {
     yki_atomic_file file;
+    YK_TRY(yki_model_check_whole(model));
     YK_TRY(yki_atomic_open(&file, path));
     yk_status status = yki_state_dict_write_safetensors(file.fd, path, model);
     if (status == YK_OK)
@@ -153,9 +159,15 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* forwards may be NULL. */
+/* What a file's training state says about the model. */
+typedef struct model_state {
+    int64_t forwards;
+    yki_choices kernels;
+} model_state;
+
+/* model may be NULL. */
 static yk_status read_training_state(const yk_tensor_file *file, yk_training_state *state,
-                                     int64_t *forwards)
+                                     model_state *model)
 {
     const yki_pth *pth = yki_tensor_file_pth(file);
     const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "yoke") : NULL;
@@ -165,8 +177,10 @@ static yk_status read_training_state(const yk_tensor_file *file, yk_training_sta
                          "saved it",
                          yki_tensor_file_path(file));
     yk_grad_scaler_state scaler;
-    if (forwards)
-        YK_TRY(yki_training_state_forwards(pth, value, forwards));
+    if (model) {
+        YK_TRY(yki_training_state_forwards(pth, value, &model->forwards));
+        YK_TRY(yki_choices_state_read(pth, value, &model->kernels));
+    }
     YK_TRY(yki_scaler_state_read(pth, yki_pickle_get(yki_pth_root(pth), "scaler"), &scaler));
     YK_TRY(yki_training_state_read(pth, value, state));
     state->scaler = scaler;
@@ -198,7 +212,7 @@ typedef struct contents {
     yki_optimizer_state optimizer;
     yki_ema_state ema, slow; /* without tensors where the file has none */
     yk_training_state training;
-    int64_t forwards;
+    model_state model;
 } contents;
 
 /* The state of an average that the file may lack, and that the optimizer may not have (NULL). */
@@ -216,7 +230,7 @@ static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model
     if (optimizer)
         YK_TRY(read_optimizer(&c->optimizer, file, optimizer, yk_model_parameter_count(model)));
     if (training)
-        YK_TRY(read_training_state(file, &c->training, &c->forwards));
+        YK_TRY(read_training_state(file, &c->training, &c->model));
     if (!optimizer)
         return YK_OK;
     YK_TRY(read_average(&c->ema, file, YKI_EMA_KEY, model, yk_optimizer_ema(optimizer)));
@@ -248,14 +262,17 @@ static yk_status load_file(yk_tensor_file *file, yk_model *model, yk_optimizer *
     if (status != YK_OK)
         goto out;
     status = apply_contents(&c, file, model, optimizer);
+    if (status == YK_OK)
+        status = yki_model_adopt_choices(model, &c.model.kernels);
     if (status != YK_OK || !state)
         goto out;
     *state = c.training;
-    yk_model_set_forwards(model, c.forwards);
+    yk_model_set_forwards(model, c.model.forwards);
 out:
     yki_optimizer_state_fini(&c.optimizer);
     yki_ema_state_fini(&c.ema);
     yki_ema_state_fini(&c.slow);
+    yki_choices_fini(&c.model.kernels);
     yki_state_dict_fini(&c.dict);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "io/safetensors.h"
 #include "io/wrappers.h"
+#include "model/model_hooks.h"
 #include "tensor/tensor.h"
 
 enum { LISTED = 3 /* names of a kind in an error line; the others are counted */ };
@@ -293,6 +294,14 @@ yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const 
     return yki_state_dict_read_some(dict, file, model, &everything, NULL);
 }
 
+static bool has_all_parameters(const yki_state_dict *dict, const yk_model *model)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++)
+        if (!dict->tensors[i].dtype)
+            return false;
+    return true;
+}
+
 yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
 {
     yk_model_parameters_changed(model);
@@ -303,6 +312,8 @@ yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
             YK_TRY(yki_file_tensor_copy_to(stored, yki_tensor_file_storage(dict->file, stored),
                                            &view.value));
     }
+    if (has_all_parameters(dict, model))
+        yki_model_set_torn(model, false);
     return YK_OK;
 }
 

@@ -1,8 +1,10 @@
 /* See training_state.h. One table of the struct's fields serves writing and reading. */
 #include "io/training_state.h"
 
+#include "io/choices_state.h"
 #include "io/program_state.h"
 #include "io/schedule_state.h"
+#include "model/choices.h"
 #include "nn/arch.h"
 
 #include <ctype.h>
@@ -105,6 +107,10 @@ void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state
     }
     yki_pickle_text(pickle, "forwards");
     yki_pickle_int(pickle, yk_model_forwards(model));
+    if (yki_model_choices(model)->count > 0) {
+        yki_pickle_text(pickle, "kernels");
+        yki_choices_state_write(pickle, yki_model_choices(model));
+    }
     if (optimizer) {
         yki_pickle_text(pickle, "optimizer");
         yki_pickle_text(pickle, yk_optimizer_name(optimizer));

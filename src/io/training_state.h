@@ -12,7 +12,7 @@
 
 /*
  * optimizer may be NULL; its name and number of steps are kept here, since torch.optim keeps none.
- * Of the model it keeps where its random draws stand.
+ * Of the model it keeps the number of its forwards, and the kernels that were chosen for it.
  */
 void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state *state,
                               const yk_model *model, const yk_optimizer *optimizer);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fork.h"
+#include "model/choices.h"
 #include "model/model.h"
 
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who)
@@ -19,7 +20,10 @@ yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const 
     model->distribution.stream = (uint64_t)hooks->stream;
     if (hooks->run_forward)
         yki_executor_forget(&model->executor);
-    return YK_OK;
+    yk_status status = yki_model_share_choices(model);
+    if (status != YK_OK)
+        yki_model_detach(model);
+    return status;
 }
 
 void yki_model_detach(yk_model *model)
@@ -27,6 +31,7 @@ void yki_model_detach(yk_model *model)
     if (yki_model_is_replicated(model))
         yki_executor_forget(&model->executor); /* it may have been a part of the batch */
     yki_plans_drop_recordings(&model->executor.plans);
+    yki_model_device(model)->choices.agree = NULL;
     model->distribution.hooks = (yki_model_hooks){0};
     model->distribution.changes++;
     model->distribution.stream = 0;

@@ -138,9 +138,10 @@ static yk_status create_values(yk_model *model, bool trained)
 yk_status yki_model_open_device(yk_model *model)
 {
     const yk_model_options *options = &model->options;
-    return yki_device_create(
-        &model->executor.source.device, options->device,
-        &(yki_device_options){.threads = options->threads, .winograd = options->winograd});
+    return yki_device_create(&model->executor.source.device, options->device,
+                             &(yki_device_options){.threads = options->threads,
+                                                   .winograd = options->winograd,
+                                                   .measures = options->benchmark});
 }
 
 static yk_status build_model(yk_model *model, yk_value *loss)

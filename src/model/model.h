@@ -20,6 +20,7 @@ struct yk_model {
     yk_model_options options;
     bool training;
     uint64_t step; /* forwards in training mode */
+    bool torn;     /* only some of the weights have been updated */
     yki_variables variables;
     yki_accumulation accumulation;
     yki_executor executor;

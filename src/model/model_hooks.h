@@ -58,6 +58,8 @@ typedef struct yki_model_hooks {
     /* Whether all ranks have the same number. Collective; only for a backward in streams: NCCL asks
      * that what one rank has recorded is recorded by all of them, and at the same time. */
     yk_status (*is_same)(void *context, uint64_t number, bool *same);
+    /* Makes kernel the same on all ranks: yki_choices.agree. */
+    yk_status (*agree)(void *context, const char *problem, char *kernel);
     /* Makes *value the largest of all ranks'. Collective. */
     yk_status (*reduce_maximum)(void *context, double *value);
     /* The same with a value in the device's memory, as it is at this point of the device's stream,
@@ -122,6 +124,11 @@ const size_t *yki_model_grad_order(const yk_model *model);
  */
 const bool *yki_model_used(const yk_model *model);
 void yki_model_set_used(yk_model *model, size_t parameter);
+
+/* Whether only some of the weights have been updated, by a step that is not completed. Then the
+ * second fails with YK_ERROR_INVALID_ARGUMENT, for whoever would save them. */
+void yki_model_set_torn(yk_model *model, bool torn);
+yk_status yki_model_check_whole(const yk_model *model);
 
 /* Channels of the widest batch_norm; 0: there is none. */
 int64_t yki_model_norm_channels(const yk_model *model);

@@ -49,6 +49,20 @@ void yk_model_parameters_changed(yk_model *model)
         model->variables.version++;
 }
 
+void yki_model_set_torn(yk_model *model, bool torn)
+{
+    model->torn = torn;
+}
+
+yk_status yki_model_check_whole(const yk_model *model)
+{
+    if (!model->torn)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "cannot save: the optimizer's last step was not completed, and only some of "
+                     "the weights have been updated; load a checkpoint first");
+}
+
 size_t yki_model_padded_bytes(const yk_model *model, size_t parameter)
 {
     return yki_variable_bytes(&model->variables.parameters[parameter]);

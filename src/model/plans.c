@@ -110,11 +110,18 @@ yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_
     return add_program(plans, source, batch, mode, program);
 }
 
-void yki_plans_destroy(yki_plans *plans, yki_device *device)
+void yki_plans_clear(yki_plans *plans, yki_device *device)
 {
     yki_packs_destroy(&plans->packs, device); /* they look at the plans' kernels */
+    plans->packs = (yki_packs){NULL};
     for (size_t i = 0; i < plans->count; i++)
         destroy_program(plans->list[i]);
+    plans->count = 0;
+}
+
+void yki_plans_destroy(yki_plans *plans, yki_device *device)
+{
+    yki_plans_clear(plans, device);
     free(plans->list);
     yki_device_free(device, plans->arena, plans->arena_bytes);
 }

@@ -30,6 +30,8 @@ yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_
                          yki_plan_mode mode, yki_program **program);
 /* Makes the arena large enough for the plan; waits for the device where it must grow. */
 yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan *plan);
+/* Once the device has done all that was entered: they are made again where they are needed. */
+void yki_plans_clear(yki_plans *plans, yki_device *device);
 /* Once what they have entered is done: what hooks have put into them is about to go. */
 void yki_plans_drop_recordings(yki_plans *plans);
 /* Once the device has done all that was entered. */

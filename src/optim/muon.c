@@ -111,14 +111,17 @@ static yk_status update_matrix(const yk_optimizer *optimizer, size_t parameter, 
     return optimizer->device->type->muon->update(optimizer->device, &args);
 }
 
-/* Ends with cleared memory for the next step's updates. */
-static yk_status finish_muon(yk_optimizer *optimizer, yki_stream *stream)
+static yk_status finish_muon(yk_optimizer *optimizer, size_t parameter, yki_stream *stream)
 {
-    yki_muon *muon = optimizer->muon;
+    return yki_muon_update(optimizer, parameter) ? update_matrix(optimizer, parameter, stream)
+                                                 : YK_OK;
+}
+
+/* Clears the memory for the next step's updates. */
+static yk_status end_muon(yk_optimizer *optimizer, yki_stream *stream)
+{
+    const yki_muon *muon = optimizer->muon;
     size_t bytes = (size_t)(muon->scratch - muon->memory);
-    for (size_t i = 0; i < optimizer->parameters; i++)
-        if (optimizer->updated[i] && yki_muon_update(optimizer, i))
-            YK_TRY(update_matrix(optimizer, i, stream));
     return yki_device_fill(optimizer->device, muon->memory, 0, bytes, stream);
 }
 
@@ -132,6 +135,7 @@ static const yki_optimizer_rule rule = {
     .check = check_muon,
     .prepare = prepare_muon,
     .finish = finish_muon,
+    .end = end_muon,
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */

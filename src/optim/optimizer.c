@@ -1,9 +1,7 @@
 /*
- * What all optimizers share: state tensors in one block of the device's memory, and the step, one
- * sweep over all parameters. param_groups.c has the hyperparameters, shards.c the sharded state of
- * ZeRO.
- *
- * A step allocates nothing. Gradients are looked up at each step, since DDP may have moved them.
+ * What all optimizers share: state tensors in one block of the device's memory, and what can be
+ * seen of them. step.c has the step, param_groups.c the hyperparameters, shards.c the sharded state
+ * of ZeRO.
  */
 #include "optim/optimizer.h"
 
@@ -12,7 +10,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/trace.h"
 #include "model/model_hooks.h"
 #include "optim/gradients.h"
 #include "tensor/tensor.h"
@@ -53,7 +50,7 @@ static yk_status make_state(yk_optimizer *optimizer)
     return YK_OK;
 }
 
-static void refresh_views(yk_optimizer *optimizer)
+void yki_optimizer_refresh_views(yk_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->parameters; i++)
         optimizer->views[i] = yk_model_parameter(optimizer->model, i);
@@ -94,12 +91,13 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
 {
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
     optimizer->updated = yki_calloc(optimizer->parameters, sizeof *optimizer->updated);
-    if (!optimizer->views || !optimizer->updated)
+    optimizer->part_of = yki_calloc(optimizer->parameters, sizeof *optimizer->part_of);
+    if (!optimizer->views || !optimizer->updated || !optimizer->part_of)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
-    refresh_views(optimizer);
+    yki_optimizer_refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
     YK_TRY(make_state(optimizer));
-    YK_TRY(yki_optimizer_prepare_update(optimizer, yki_model_used(optimizer->model)));
+    YK_TRY(yki_optimizer_choose(optimizer, yki_model_used(optimizer->model)));
     YK_TRY(yki_gradients_create(&optimizer->gradients, optimizer->model));
     YK_TRY(yki_late_create(&optimizer->squares, optimizer->device, sizeof(double)));
     return yki_block_create(&optimizer->clipping, optimizer->device,
@@ -123,6 +121,7 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     yki_model_retain(model);
     new->slots = rule->slots(hyperparameters);
     new->parameters = yk_model_parameter_count(model);
+    new->part_count = 1;
     yk_status status = make_optimizer_parts(new, hyperparameters);
     if (status != YK_OK) {
         yk_optimizer_destroy(new);
@@ -132,8 +131,7 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     return YK_OK;
 }
 
-/* What fails here is reported by the next call that waits for the device, too. */
-static yk_status settle_step(const yk_optimizer *optimizer)
+yk_status yki_optimizer_settle(const yk_optimizer *optimizer)
 {
     return optimizer->settle ? optimizer->settle(optimizer->settle_context) : YK_OK;
 }
@@ -148,13 +146,13 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     if (!yki_reference_release(&optimizer->reference))
         return;
     yki_device *device = optimizer->device;
-    settle_step(optimizer);
+    yki_optimizer_settle(optimizer);
     yki_stream_wait(device, yki_device_stream(device)); /* for steps that have been entered */
     for (int slot = 0; slot < optimizer->slots; slot++)
         free(optimizer->state[slot]);
     yki_tape_drop(&optimizer->update_tape);
     yki_tape_drop(&optimizer->clip_tape);
-    yki_sweep_destroy(optimizer->update);
+    yki_optimizer_destroy_parts(optimizer);
     yki_sweep_destroy(optimizer->gradients);
     yki_block_destroy(&optimizer->coefficients);
     yki_block_destroy(&optimizer->clipping);
@@ -164,6 +162,7 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     free(optimizer->group_of);
     free(optimizer->views);
     free(optimizer->updated);
+    free(optimizer->part_of);
     yki_muon_destroy(optimizer);
     yki_model_release(optimizer->model);
     free(optimizer);
@@ -173,126 +172,6 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
 {
     if (optimizer)
         yki_optimizer_release(optimizer);
-}
-
-/* ---- the step ------------------------------------------------------------------------------- */
-
-enum { AT_VALUE, AT_GRADIENT, AT_STATE };
-
-yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep)
-{
-    yki_sweep *update;
-    yki_span *spans = yki_calloc(optimizer->parameters, sizeof *spans);
-    if (!spans)
-        return yki_error_memory(optimizer->parameters * sizeof *spans, "the optimizer");
-    for (size_t i = 0; i < optimizer->parameters; i++) {
-        const yk_tensor *value = &optimizer->views[i].value;
-        spans[i] = (yki_span){.dtype = value->dtype, .count = keep[i] ? yk_tensor_count(value) : 0};
-    }
-    yk_status status = yki_sweep_create(&update, optimizer->device, spans, optimizer->parameters);
-    free(spans);
-    YK_TRY(status);
-    yki_tape_drop(&optimizer->update_tape);
-    yki_sweep_destroy(optimizer->update);
-    optimizer->update = update;
-    memcpy(optimizer->updated, keep, optimizer->parameters * sizeof *keep);
-    return YK_OK;
-}
-
-/* Where everything is now. A group without momentum has no state in its step. */
-static void place_update(yk_optimizer *optimizer)
-{
-    refresh_views(optimizer);
-    for (size_t i = 0; i < optimizer->parameters; i++) {
-        size_t group = optimizer->group_of[i];
-        int slots = optimizer->rule->slots(optimizer->groups[group].hyperparameters);
-        yki_sweep_regroup(optimizer->update, i, (int)group);
-        void *update = yki_muon_update(optimizer, i);
-        yki_sweep_move(optimizer->update, i, AT_VALUE,
-                       update ? update : optimizer->views[i].value.data);
-        yki_sweep_move(optimizer->update, i, AT_GRADIENT, optimizer->views[i].grad.data);
-        for (int slot = 0; slot < optimizer->slots; slot++)
-            yki_sweep_move(optimizer->update, i, AT_STATE + slot,
-                           slot < slots ? optimizer->state[slot][i] : NULL);
-    }
-}
-
-/* skip: NULL, or where the device finds whether it is to leave the step out. */
-static yk_status send_coefficients(yk_optimizer *optimizer, const double *skip, yki_stream *stream)
-{
-    void *values;
-    double *coefficients = optimizer->coefficients.memory;
-    YK_TRY(yki_block_open(&optimizer->coefficients, &values));
-    memset(values, 0, optimizer->coefficients.bytes);
-    for (size_t g = 0; g < optimizer->group_count; g++)
-        optimizer->rule->prepare((double *)values + g * YKI_SWEEP_COEFFICIENTS,
-                                 optimizer->groups[g].hyperparameters, optimizer->steps);
-    YK_TRY(yki_block_send(&optimizer->coefficients, stream));
-    for (size_t g = 0; skip && g < optimizer->group_count; g++)
-        YK_TRY(yki_device_copy(optimizer->device,
-                               &coefficients[g * YKI_SWEEP_COEFFICIENTS + YKI_SWEEP_SKIP], skip,
-                               sizeof *skip, YKI_WITHIN_DEVICE, stream));
-    return YK_OK;
-}
-
-static yk_status check_can_step(const yk_optimizer *optimizer)
-{
-    if (optimizer->averaged)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "cannot step on averaged weights: call yk_ema_swap first");
-    if (optimizer->sharded && !optimizer->after_step)
-        return yki_error(
-            YK_ERROR_INVALID_ARGUMENT,
-            "cannot step an optimizer whose sharding has ended: call yk_zero_destroy after the "
-            "last step");
-    return YK_OK;
-}
-
-static yk_status enter_update(void *context)
-{
-    const yk_optimizer *optimizer = context;
-    return yki_sweep_run(optimizer->update, optimizer->rule->update, optimizer->coefficients.memory,
-                         NULL, yki_device_stream(optimizer->device));
-}
-
-static yk_status take_step(yk_optimizer *optimizer, const double *skip)
-{
-    double begin = yki_trace_begin();
-    YK_TRY(check_can_step(optimizer));
-    YK_TRY(settle_step(optimizer));
-    yki_stream *stream = yki_device_stream(optimizer->device);
-    place_update(optimizer);
-    optimizer->steps++;
-    YK_TRY(send_coefficients(optimizer, skip, stream));
-    YK_TRY(yki_tape_run(&optimizer->update_tape, optimizer->device,
-                        yki_sweep_moves(optimizer->update), enter_update, optimizer));
-    if (optimizer->rule->finish)
-        YK_TRY(optimizer->rule->finish(optimizer, stream));
-    yk_model_zero_grad(optimizer->model);
-    yk_model_parameters_changed(optimizer->model);
-    YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");
-    return optimizer->after_step ? optimizer->after_step(optimizer->after_step_context) : YK_OK;
-}
-
-yk_status yk_optimizer_step(yk_optimizer *optimizer)
-{
-    YKI_NOT_NULL(optimizer);
-    return take_step(optimizer, NULL);
-}
-
-yk_status yki_optimizer_step_unless(yk_optimizer *optimizer, const double *skip,
-                                    yk_status (*settle)(void *context), void *context)
-{
-    YK_TRY(take_step(optimizer, skip));
-    optimizer->settle = settle;
-    optimizer->settle_context = context;
-    return YK_OK;
-}
-
-void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken)
-{
-    optimizer->settle = NULL;
-    optimizer->steps -= !taken;
 }
 
 /* ---- what can be seen and set --------------------------------------------------------------- */
@@ -311,7 +190,7 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer)
 {
     if (!optimizer)
         return 0;
-    settle_step(optimizer);
+    yki_optimizer_settle(optimizer);
     return optimizer->steps;
 }
 
@@ -324,8 +203,10 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
 {
     if (!optimizer)
         return;
-    settle_step(optimizer);
+    yki_optimizer_settle(optimizer);
     optimizer->steps = steps;
+    optimizer->stage = YKI_STEP_NONE; /* the weights have been set, too */
+    yki_model_set_torn(optimizer->model, false);
 }
 
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot)

@@ -1,7 +1,8 @@
 /*
- * The contract between optimizer.c, which owns memory and bookkeeping, and the rules (sgd.c,
- * adam.c), which turn hyperparameters into the coefficients of a sweep (device/sweep.h); and the
- * optimizer's inside, which optimizer.c shares with param_groups.c, shards.c, clip.c and ema.c.
+ * The contract between optimizer.c, which owns memory and bookkeeping, step.c, which makes steps,
+ * and the rules (sgd.c, adam.c, muon.c), which turn hyperparameters into the coefficients of a
+ * sweep (device/sweep.h); and the optimizer's inside, which these files share with param_groups.c,
+ * shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H
@@ -29,9 +30,23 @@ typedef struct yki_optimizer_rule {
     yk_status (*check)(const double *hyperparameters);
     /* Writes the coefficients of a step, which counts from 1. */
     void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
-    /* Completes the sweep's work, in the stream; may be NULL. */
-    yk_status (*finish)(yk_optimizer *optimizer, yki_stream *stream);
+    /* Called after a sweep for each of its parameters, and once after the last sweep of a step.
+     * Both work in the stream, and may be NULL. */
+    yk_status (*finish)(yk_optimizer *optimizer, size_t parameter, yki_stream *stream);
+    yk_status (*end)(yk_optimizer *optimizer, yki_stream *stream);
 } yki_optimizer_rule;
+
+/* Parameters that are updated together. */
+typedef struct yki_update_part {
+    size_t *parameters; /* (count) */
+    size_t count;
+    yki_sweep *update; /* over value, gradient and state of each of them */
+    bool done;         /* in the running step */
+} yki_update_part;
+
+/* The state of a step in parts (step.h): BEGUN after its first part, BROKEN if the others cannot
+ * follow. */
+typedef enum yki_step_stage { YKI_STEP_NONE, YKI_STEP_BEGUN, YKI_STEP_BROKEN } yki_step_stage;
 
 /* torch.optim's param_group. */
 typedef struct yki_param_group {
@@ -55,9 +70,12 @@ struct yk_optimizer {
     char **state[YKI_MAX_SLOTS]; /* (parameters), into memory */
     char *memory;                /* the device's */
     size_t memory_bytes;
-    yki_sweep *update; /* over value, gradient and state of each parameter */
+    size_t *part_of;        /* (parameters) the part in which each of them is updated */
+    yki_update_part *parts; /* (part_count) */
+    size_t part_count;
+    yki_step_stage stage;
     yki_tape update_tape;
-    bool *updated;          /* (parameters) whether the sweep has it */
+    bool *updated;          /* (parameters) whether this rank updates it */
     struct yki_muon *muon;  /* of Muon; NULL for other rules */
     yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
     yki_sweep *gradients;   /* over all gradients, for clipping */
@@ -111,8 +129,14 @@ void yki_muon_destroy(yk_optimizer *optimizer);
 yk_status yki_muon_check_group(const yk_optimizer *optimizer, const size_t *group_of, size_t group,
                                const double *hyperparameters);
 
-/* Prepares the sweep of updates over the parameters that are to be kept. */
-yk_status yki_optimizer_prepare_update(yk_optimizer *optimizer, const bool *keep);
+/* Reads the places of values and gradients, which distributed training may have moved. */
+void yki_optimizer_refresh_views(yk_optimizer *optimizer);
+/* Finds out whether the last step was taken. What fails here is reported by the next call that
+ * waits for the device, too. */
+yk_status yki_optimizer_settle(const yk_optimizer *optimizer);
+/* Prepares the updates of the parameters that are chosen. */
+yk_status yki_optimizer_choose(yk_optimizer *optimizer, const bool *chosen);
+void yki_optimizer_destroy_parts(yk_optimizer *optimizer);
 /* Makes room for the coefficients of so many groups. */
 yk_status yki_optimizer_fit_groups(yk_optimizer *optimizer, size_t count);
 

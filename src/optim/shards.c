@@ -26,7 +26,7 @@ yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_
     return YK_OK;
 }
 
-/* Prepares the sweep of updates over this rank's own parameters that the loss depends on. */
+/* Prepares the updates of this rank's own parameters that the loss depends on. */
 static yk_status update_own(yk_optimizer *optimizer, const bool *own)
 {
     const bool *used = yki_model_used(optimizer->model);
@@ -35,7 +35,7 @@ static yk_status update_own(yk_optimizer *optimizer, const bool *own)
         return yki_error_memory(optimizer->parameters, "shards");
     for (size_t i = 0; i < optimizer->parameters; i++)
         keep[i] = used[i] && own[i];
-    yk_status status = yki_optimizer_prepare_update(optimizer, keep);
+    yk_status status = yki_optimizer_choose(optimizer, keep);
     free(keep);
     return status;
 }
@@ -88,6 +88,10 @@ void yki_optimizer_show_state(yk_optimizer *optimizer, size_t parameter, int slo
 
 yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer)
 {
+    if (optimizer->stage != YKI_STEP_NONE)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "cannot save: the optimizer's last step was not completed; load a "
+                         "checkpoint first");
     for (int slot = 0; slot < optimizer->slots; slot++)
         for (size_t i = 0; i < optimizer->parameters; i++)
             if (!optimizer->state[slot][i])

@@ -32,7 +32,8 @@ void *yki_optimizer_own_state(const yk_optimizer *optimizer, int slot);
 /* Shows the state of another rank's parameter at data; NULL: it is no longer here. */
 void yki_optimizer_show_state(yk_optimizer *optimizer, size_t parameter, int slot, void *data);
 
-/* YK_ERROR_INVALID_ARGUMENT while state of other ranks is not here. */
+/* YK_ERROR_INVALID_ARGUMENT while state of other ranks is not here, or the last step is not
+ * completed: see step.h. */
 yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/group_internal.h"
+#include "device/choice.h"
 #include "parallel/ddp.h"
 #include "parallel/references.h"
 #include "parallel/verify_model.h"
@@ -30,12 +31,19 @@ static yk_status reduce_maximum_in_stream(void *context, double *value, bool *do
                          yki_device_stream(gradients->device));
 }
 
+static yk_status agree(void *context, const char *problem, char *kernel)
+{
+    const yk_ddp *ddp = context;
+    return yki_group_agree(ddp->group, problem, kernel, YKI_KERNEL_NAME);
+}
+
 static const yki_model_hooks bucket_hooks = {.forward_begin = yki_forward_sync_forward_begin,
                                              .backward_begin = yki_reducer_backward_begin,
                                              .grad_ready = yki_reducer_grad_ready,
                                              .grad_needs_host = yki_reducer_needs_host,
                                              .is_same = yki_reducer_is_same,
                                              .backward_end = yki_reducer_backward_end,
+                                             .agree = agree,
                                              .reduce_maximum = reduce_maximum,
                                              .reduce_maximum_in_stream = reduce_maximum_in_stream};
 
@@ -43,6 +51,7 @@ static const yki_model_hooks virtual_rank_hooks = {.forward_begin = yki_virtual_
                                                    .backward_begin =
                                                        yki_virtual_ranks_backward_begin,
                                                    .backward_end = yki_virtual_ranks_backward_end,
+                                                   .agree = agree,
                                                    .reduce_maximum = reduce_maximum};
 
 static yk_status attach_hooks(yk_ddp *ddp)

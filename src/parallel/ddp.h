@@ -4,6 +4,7 @@
  *     ddp.c               creation and destruction
  *     unused.c            which parameters take part
  *     reducer.c           buckets of gradients, reduced during backward
+ *     bucket_updates.c    the optimizer's updates of buckets that have been reduced
  *     staging.c           memory that ranks exchange, wherever the device keeps it
  *     hooks.c             comm hooks, which replace a bucket's all-reduce, ...
  *     compress.c, powersgd.c  ... and those that are built in
@@ -23,6 +24,7 @@
 #include "device/sweep.h"
 #include "model/model_hooks.h"
 #include "parallel/bucket.h"
+#include "parallel/bucket_updates.h"
 #include "parallel/staging.h"
 
 typedef struct yki_reduced_bucket {
@@ -76,6 +78,13 @@ typedef struct yki_join {
     int leader;      /* the first of them the last time there was one; 0 without Join */
 } yki_join;
 
+/* The updates that the running backward makes, bucket by bucket. */
+typedef struct yki_bucket_updates {
+    yk_optimizer *optimizer; /* NULL: it updates nothing */
+    double refused;          /* not 0: this rank does not want it, or, once agreed, any rank */
+    yk_work *agreement;
+} yki_bucket_updates;
+
 struct yk_ddp {
     yki_reference reference;
     yk_model *model;
@@ -103,6 +112,7 @@ struct yk_ddp {
     yki_sweep *hash;
     void *hash_results; /* (tensors), the device's */
 
+    yki_bucket_updates updates;
     bool no_sync;
     bool exchanging;  /* whether the running backward is synced */
     bool in_streams;  /* see yki_backward; of the running backward */
@@ -132,6 +142,17 @@ void yki_reducer_grad_ready(void *context, size_t parameter);
 bool yki_reducer_needs_host(const void *context, size_t parameter);
 yk_status yki_reducer_is_same(void *context, uint64_t number, bool *same);
 yk_status yki_reducer_backward_end(void *context);
+
+/* ---- bucket_updates.c ------------------------------------------------------------------------ */
+
+/* Before a synced backward: the ranks start to agree on whether it updates parameters. */
+yk_status yki_bucket_updates_begin(yk_ddp *ddp);
+/* Once they have agreed: whether it does. */
+bool yki_bucket_updates_agreed(const yk_ddp *ddp);
+/* Updates the parameters of a bucket that has been reduced. */
+yk_status yki_bucket_updates_run(const yk_ddp *ddp, size_t bucket);
+/* After the last bucket, or a failure. */
+void yki_bucket_updates_end(const yk_ddp *ddp, bool failed);
 
 /* ---- hooks.c --------------------------------------------------------------------------------- */
 

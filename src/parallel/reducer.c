@@ -3,7 +3,8 @@
  * last gradient of a bucket has been written or, on a device that works behind the host's back, has
  * been entered in its stream, the bucket's all-reduce is submitted to the group's thread or entered
  * in the plane's stream, in bucket order on every rank. Backward ends when all of them have
- * finished or, in a plane, when what comes next in the compute stream follows them.
+ * finished or, in a plane, when what comes next in the compute stream follows them. While it waits
+ * for one bucket, it may update the parameters of the buckets before it (bucket_updates.h).
  *
  * Averaging needs no pass over memory: the gradient of the loss starts from this rank's fraction of
  * the samples, n_r / sum(n), so that a plain sum over the ranks is the mean over the joint batch,
@@ -262,7 +263,9 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     ddp->in_streams = backward->in_streams = ddp->exchanging && backward->unbroken &&
                                              ddp->bucket_count && !is_on_host(&ddp->hook) &&
                                              yki_staging_is_in_streams(&ddp->gradients);
-    return ddp->in_streams && ddp->gradients.plane ? agree_on_buckets(ddp) : YK_OK;
+    if (ddp->in_streams && ddp->gradients.plane)
+        YK_TRY(agree_on_buckets(ddp));
+    return yki_bucket_updates_begin(ddp);
 }
 
 /* Everything that a recording of backward is to contain: what comes after the last bucket in the
@@ -340,35 +343,78 @@ static yk_status land_bucket(yk_ddp *ddp, size_t bucket)
     return last && ddp->status == YK_OK ? ddp->hook.land(ddp->hook.state) : YK_OK;
 }
 
+/* How long the end of a backward has waited, and for what. */
+typedef struct waits {
+    double since; /* the end of the last wait: what had finished by then costs nothing */
+    double waiting, exposed, finished;
+} waits;
+
+static void keep_failure(yk_ddp *ddp, yk_status status)
+{
+    if (status == YK_OK || ddp->status != YK_OK)
+        return;
+    ddp->status = status;
+    yki_error_copy(ddp->error, sizeof ddp->error);
+}
+
+static yk_status wait_for(yk_work **work, waits *w)
+{
+    yki_work_times times;
+    yk_work *awaited = *work;
+    *work = NULL;
+    if (!awaited)
+        return YK_OK;
+    yk_status status = yki_work_wait_timed(awaited, &times);
+    double waited = yki_work_waited(&times, w->since);
+    w->waiting += waited;
+    w->finished = times.finished;
+    if (times.finished > w->since) {
+        w->exposed += times.finished - w->since - waited;
+        w->since = times.finished;
+    }
+    return status;
+}
+
+static void end_bucket(yk_ddp *ddp, size_t bucket, waits *w)
+{
+    yk_status status = wait_for(&ddp->buckets[bucket].work, w);
+    if (ddp->exchanging && status == YK_OK)
+        status = land_bucket(ddp, bucket);
+    keep_failure(ddp, status);
+}
+
+/* A backward that has failed before it launched all buckets updates nothing. */
+static void end_buckets(yk_ddp *ddp, waits *w)
+{
+    keep_failure(ddp, wait_for(&ddp->updates.agreement, w));
+    bool updates = yki_bucket_updates_agreed(ddp) && ddp->next == ddp->bucket_count;
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        end_bucket(ddp, b, w);
+        if (!updates || ddp->status != YK_OK)
+            continue;
+        keep_failure(ddp, yki_bucket_updates_run(ddp, b));
+        w->since = yki_now();
+    }
+    if (updates)
+        yki_bucket_updates_end(ddp, ddp->status != YK_OK);
+}
+
 yk_status yki_reducer_backward_end(void *context)
 {
     yk_ddp *ddp = context;
     if (ddp->in_streams)
         return end_in_streams(ddp);
-    double start = yki_now(), waiting = 0;
-    yki_work_times times = {.finished = 0};
-    for (size_t b = 0; b < ddp->bucket_count; b++) {
-        yk_work *work = ddp->buckets[b].work;
-        double before = times.finished > start ? times.finished : start;
-        ddp->buckets[b].work = NULL;
-        yk_status status = work ? yki_work_wait_timed(work, &times) : YK_OK;
-        if (ddp->exchanging && status == YK_OK)
-            status = land_bucket(ddp, b);
-        waiting += yki_work_waited(&times, before);
-        if (status != YK_OK && ddp->status == YK_OK) {
-            ddp->status = status;
-            yki_error_copy(ddp->error, sizeof ddp->error);
-        }
-    }
-    if (times.finished > 0) /* buckets land in the order of their launches */
-        ddp->stats = (yk_ddp_stats){
-            .communication_s = times.finished - ddp->first_launch,
-            .exposed_s = times.finished > start ? times.finished - start - waiting : 0,
-            .waiting_s = ddp->waited_s + waiting};
+    double start = yki_now();
+    waits w = {.since = start};
+    end_buckets(ddp, &w);
+    if (ddp->first_launch > 0 && w.finished > 0) /* buckets land in the order of their launches */
+        ddp->stats = (yk_ddp_stats){.communication_s = w.finished - ddp->first_launch,
+                                    .exposed_s = w.exposed,
+                                    .waiting_s = ddp->waited_s + w.waiting};
     ddp->waited_s = 0;
     if (ddp->exchanging)
         YKI_TRACE_END(
-            start, ((yki_trace_args){.key = {"waiting_us"}, .value = {(int64_t)(1e6 * waiting)}}),
+            start, ((yki_trace_args){.key = {"waiting_us"}, .value = {(int64_t)(1e6 * w.waiting)}}),
             "exposed wait");
     return ddp->status == YK_OK ? YK_OK : yki_error_set_line(ddp->status, ddp->error);
 }

@@ -9,6 +9,8 @@
 #include "data/loader.h"
 #include "optim/average.h"
 #include "optim/optimizer.h"
+#include "parallel/bucket_updates.h"
+#include "train/sums.h"
 #include "train/trainer.h"
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -41,6 +43,32 @@ static void weigh_loss(const yk_trainer *t)
                                  (double)yki_loader_samples(t->loader, first, first + batches));
 }
 
+/* The step or epoch, whichever the schedule counts. */
+static int64_t rate_time(const yk_trainer *t)
+{
+    return t->schedule.per_step ? t->state.step : t->state.epoch;
+}
+
+/* Whether the sum of all ranks' losses is finite as far as this rank can tell: its own losses are,
+ * including that of the last forward, which had so many samples. */
+static bool losses_are_finite(const yk_trainer *t, int64_t samples)
+{
+    double sum = yk_model_loss(t->model) * (double)samples;
+    for (int64_t i = 0; i < t->losses.added_count; i++)
+        sum += t->losses.added[i].loss * t->losses.added[i].samples;
+    return !t->options.check_loss || isfinite(sum * yki_ranks_of(t->options.group));
+}
+
+/* The last backward of a step updates the weights, bucket by bucket, at the rate of the step. */
+static yk_status backward_with_updates(yk_trainer *t, int64_t samples)
+{
+    YK_TRY(yk_schedule_apply(&t->schedule, t->optimizer, rate_time(t)));
+    yki_ddp_update_in_backward(t->options.ddp, t->optimizer, losses_are_finite(t, samples));
+    yk_status status = yk_model_backward(t->model);
+    yki_ddp_update_in_backward(t->options.ddp, NULL, false);
+    return status;
+}
+
 /*
  * Forward and backward of each batch of the step: of every virtual rank, and of the micro-batches
  * that its part is cut into; the last step of an epoch may have fewer. Gradients are exchanged with
@@ -59,7 +87,8 @@ static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
         if (t->options.ddp && t->virtual_ranks == 1)
             yk_ddp_set_no_sync(t->options.ddp, !last);
         YK_TRY(yk_model_forward(t->model, batch));
-        YK_TRY(yk_model_backward(t->model));
+        YK_TRY(last && t->updates_early ? backward_with_updates(t, batch->size)
+                                        : yk_model_backward(t->model));
         YK_TRY(yki_losses_add(&t->losses, batch->size));
         record->data_s += yk_loader_wait_s(t->loader);
         record->exposed_comm_s += transfer_s(t);
@@ -109,7 +138,7 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record, const dou
         record->scale = yk_grad_scaler_scale(t->options.scaler); /* before the step adapts it */
     YK_TRY(clip_gradients(t, record));
     t->lr_before = t->state.lr;
-    YK_TRY(yki_trainer_set_rate(t, t->schedule.per_step ? t->state.step : t->state.epoch));
+    YK_TRY(yki_trainer_set_rate(t, rate_time(t)));
     YK_TRY(step_optimizer(t, skip));
     if (t->options.lookahead) /* steps that a grad scaler has skipped count too */
         YK_TRY(yki_lookahead_update_at(t->options.lookahead, t->state.step + 1));

@@ -18,6 +18,8 @@
 #include "data/loader.h"
 #include "model/model_hooks.h"
 #include "optim/references.h"
+#include "optim/step.h"
+#include "parallel/bucket_updates.h"
 #include "parallel/references.h"
 #include "train/slurm.h"
 #include "train/sums.h"
@@ -360,6 +362,7 @@ static yk_status end_failed(yk_trainer *t, yk_status status)
 {
     char line[YKI_ERROR_LINE];
     yki_error_copy(line, sizeof line);
+    yki_optimizer_break_step(t->optimizer); /* if backward has begun it */
     yki_trainer_tell_last_step(t);
     yki_trainer_settle(t);
     return yki_error_set_line(status, line);
@@ -417,10 +420,28 @@ static bool needs_losses_first(const yk_trainer *t)
            (o->check_loss && averages && !o->scaler);
 }
 
+/* Whether backward can update the weights from the gradients as they have been reduced: no clipping
+ * or scaler needs all of them first. */
+static bool may_update_early(const yk_trainer *t)
+{
+    const yk_trainer_options *o = &t->options;
+    return o->ddp && !o->scaler && !isfinite(o->clip_grad_norm) &&
+           yki_ddp_can_update(o->ddp, t->optimizer);
+}
+
+static yk_status agree_on_updates(yk_trainer *t)
+{
+    int32_t apart = !may_update_early(t);
+    YK_TRY(yki_max_over_ranks_i32(t->options.group, &apart));
+    t->updates_early = !apart;
+    return apart ? YK_OK : yki_ddp_partition_step(t->options.ddp, t->optimizer);
+}
+
 /* Before the first step, ranks agree on whether they tell of steps late, and to stop: a run that is
  * to stop already only leaves its checkpoint. */
 static yk_status agree_at_start(yk_trainer *t)
 {
+    YK_TRY(agree_on_updates(t));
     int32_t prompt = !may_lag(t), first = needs_losses_first(t), stopping = yki_wants_to_stop(t);
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &prompt));
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &first));
@@ -454,7 +475,7 @@ yk_status yk_trainer_fit(yk_trainer *trainer)
 {
     YKI_NOT_NULL(trainer);
     yk_status status = fit(trainer);
-    trainer->lags = trainer->losses.late = false;
+    trainer->lags = trainer->losses.late = trainer->updates_early = false;
     return status;
 }
 

@@ -46,6 +46,7 @@ struct yk_trainer {
     int64_t steps_per_epoch;
     yki_epoch_times times;
     yki_losses losses;
+    bool updates_early;    /* backward updates buckets, see parallel/bucket_updates.h */
     bool lags;             /* on_step may come one step late: see yki_trainer_tell_step */
     bool has_record;       /* `record` is complete, and on_step has not been called */
     bool awaits_loss;      /* or it has no loss yet: losses.taken are those of its step */

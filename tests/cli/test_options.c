@@ -91,6 +91,15 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("evaluate a b", "unexpected argument 'b'");
 }
 
+/* Without quotes, a shell makes two arguments of shards:x-{0..1}.tar. */
+YK_TEST(an_expanded_pattern_is_to_be_quoted)
+{
+    refused("train --data shards:x-0.tar shards:x-1.tar",
+            "'shards:x-1.tar' after 'shards:x-0.tar': put the pattern in quotes");
+    refused("train --data=shards:x-0.tar --data=shards:x-1.tar", "put the pattern in quotes");
+    refused("data info shards:x-0.tar shards:x-1.tar", "put the pattern in quotes");
+}
+
 YK_TEST(files_that_are_not_there_get_one_line)
 {
     refused("train --data /no/such/folder",

@@ -83,6 +83,41 @@ YK_TEST(the_start_says_how_batch_norm_sees_the_batch)
     assert_contains(job.output, "batch norm  over the joint batch of all ranks (--sync-bn)");
 }
 
+/* ---- buckets --------------------------------------------------------------------------------- */
+
+static int buckets_of(const char *name, const char *options)
+{
+    int buckets = 0;
+    assert_int_equal(train(name, options), 0);
+    const char *line = strstr(job.output, "  buckets     ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, " buckets %d:", &buckets), 1);
+    return buckets;
+}
+
+/* A cap does not change what is summed; it is kept in the checkpoint. */
+YK_TEST(the_cap_of_buckets_decides_their_number)
+{
+    int usual = buckets_of("a", "--max-steps 1 --nproc 2");
+    double loss = last_value("a", "val_loss");
+    int each = buckets_of("b", "--max-steps 1 --nproc 2 --bucket-cap-mb 0");
+    assert_true(each > usual);
+    assert_true(last_value("b", "val_loss") == loss);
+    assert_int_equal(buckets_of("b", "--max-steps 2 --resume auto"), each);
+    assert_int_equal(buckets_of("b", "--max-steps 3 --resume auto --bucket-cap-mb 25"), usual);
+}
+
+YK_TEST(wrong_caps_of_buckets_are_refused)
+{
+    static const char *const wrong[] = {"-1", "nan", "inf", "25MB", "1e9", "''"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char options[64];
+        snprintf(options, sizeof options, "--bucket-cap-mb %s", wrong[i]);
+        assert_int_equal(train("a", options), 2);
+        assert_contains(job.output, "--bucket-cap-mb");
+    }
+}
+
 /* ---- comm hooks ------------------------------------------------------------------------------ */
 
 YK_TEST(comm_hooks_train_alike)
@@ -138,6 +173,7 @@ YK_TEST(data_parallel_and_ranks_are_told_apart)
         {"--parallel dp --sync-bn", "--sync-bn cannot be combined with --parallel dp"},
         {"--parallel dp --zero", "--zero cannot be combined with --parallel dp"},
         {"--parallel dp --comm-hook bf16", "--comm-hook cannot be combined with"},
+        {"--parallel dp --bucket-cap-mb 5", "--bucket-cap-mb cannot be combined with"},
         {"--parallel dp --check-divergence 2", "--check-divergence cannot be combined with"},
         {"--parallel dp --devices gpu:0", "--devices: device \"gpu:0\": expected cpu:K"},
     };

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "conv_plan.h"
+#include "device/plan_cache.h"
 #include "harness.h"
 #include "libraries.h"
-#include "plan_cache.h"
 #include "sim_device.h"
 
 /* The engines of the stand-in for cuDNN (libraries/cudnn.c) that may be used. */
@@ -109,6 +109,21 @@ YK_TEST(a_missing_library_is_named)
     assert_contains(yk_last_error(), "device cuda: cuNothing cannot be opened (libcunothing.so.2: "
                                      "cannot open shared object file");
     assert_contains(yk_last_error(), "install nothing, or put its folder into YOKE_CUDA_LIBS");
+}
+
+/* By what is wrong with it, although a newer version is not there. */
+YK_TEST(a_damaged_library_is_named)
+{
+    char folders[1024];
+    yki_cuda_library damaged = {.what = "cuNothing",
+                                .files = {"libcunothing.so.2", "libcunothing.so.1"},
+                                .package = "nothing",
+                                .symbols = (const char *const[]){NULL}};
+    yk_test_write_file(yk_test_path("libcunothing.so.1"), "no library", 10);
+    snprintf(folders, sizeof folders, "/nowhere:%s", yk_test_directory());
+    setenv("YOKE_CUDA_LIBS", folders, 1);
+    assert_status(YK_ERROR_UNSUPPORTED, yki_cuda_library_open(&damaged, NULL));
+    assert_contains(yk_last_error(), yk_test_path("libcunothing.so.1: file too short"));
 }
 
 /* ---- on disk --------------------------------------------------------------------------------- */

@@ -34,11 +34,20 @@ static const conformance_case conv2d_cases[] = {
     {.x = {3, 64, 7, 5}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .groups = 8},
     {.x = {2, 16, 4, 5}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 8, .bias = true},
     {.x = {2, 24, 4, 5}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 6},
+    /* Groups of 2, 4 and 8 channels: several strips and units, paddings, part blocks. */
+    {.x = {1, 32, 65, 3}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 8, .bias = true},
+    {.x = {2, 40, 5, 29}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 10, .bias = true},
+    {.x = {3, 24, 7, 13}, .filters = 24, .kernel = {3}, .groups = 3},
+    {.x = {2, 48, 4, 3}, .filters = 48, .kernel = {3}, .padding = 2, .groups = 24, .bias = true},
+    {.x = {2, 64, 1, 1}, .filters = 64, .kernel = {3}, .padding = 1, .groups = 8},
+    {.x = {3, 32, 9, 31}, .filters = 32, .kernel = {3}, .stride = 2, .padding = 1, .groups = 8},
     /* Depthwise, as in MobileNetV2. */
     {.x = {2, 32, 7, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 32},
     {.x = {2, 96, 7, 6}, .filters = 96, .kernel = {3}, .stride = 2, .padding = 1, .groups = 96},
     {.x = {2, 24, 5, 6}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 24, .bias = true},
     {.x = {5, 40, 2, 1}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40},
+    {.x = {2, 40, 5, 29}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40, .bias = true},
+    {.x = {1, 24, 65, 16}, .filters = 24, .kernel = {3}, .groups = 24},
     {.x = {3, 16, 9, 11}, .filters = 16, .kernel = {5}, .stride = 2, .padding = 2, .groups = 16},
     {.x = {2, 16, 6, 9}, .filters = 24, .kernel = {3, 1}, .bias = true},
     {.x = {2, 3, 9, 8}, .filters = 24, .kernel = {2}, .bias = true},
@@ -91,6 +100,16 @@ static const conformance_case minimal_cases[] = {
     {.x = {66, 64, 8, 7}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .bias = true},
 };
 
+/* 1x1 with stride 1, and activations beyond the caches: channels in any number of vectors, several
+ * groups of results and tiles of the weights' gradient, more inputs than are multiplied at a time,
+ * and pieces of images. */
+static const conformance_case pointwise_cases[] = {
+    {.x = {113, 144, 7, 8}, .filters = 24, .kernel = {1}},
+    {.x = {228, 272, 4, 4}, .filters = 16, .kernel = {1}},
+    {.x = {28, 48, 24, 25}, .filters = 17, .kernel = {1}, .bias = true},
+    {.x = {228, 16, 4, 4}, .filters = 272, .kernel = {1}},
+};
+
 /* More than a stage of f32 takes: two chunks of eight images each. */
 static const conformance_case chunked_cases[] = {
     {.x = {16, 16, 128, 96}, .filters = 1, .kernel = {1}, .bias = true},
@@ -117,6 +136,7 @@ FAMILY(winograd64, build_conv2d);
 FAMILY(strided64, build_conv2d);
 FAMILY(halving64, build_conv2d);
 FAMILY(minimal, build_conv2d);
+FAMILY(pointwise, build_conv2d);
 FAMILY(chunked, build_conv2d);
 
 /* ---- linear, flatten ------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 extern const conformance_family family_conv2d;
 /* What Winograd takes, and what the cpu device's own kernels take. */
 extern const conformance_family family_winograd, family_winograd64, family_strided64;
+extern const conformance_family family_pointwise;
 extern const conformance_family family_halving64, family_minimal, family_chunked;
 extern const conformance_family family_linear, family_flatten;
 extern const conformance_family family_batch_norm, family_batch_norm_apply;

@@ -118,6 +118,11 @@ YK_TEST(cpu_conv2d_strided)
     on_cpu_in_bf16(&family_strided64);
 }
 
+YK_TEST(cpu_conv2d_pointwise)
+{
+    on_cpu(&family_pointwise);
+}
+
 YK_TEST(cpu_conv2d_bf16)
 {
     on_cpu_in_bf16(&family_conv2d);

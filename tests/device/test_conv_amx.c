@@ -10,25 +10,61 @@
 typedef struct shape {
     int64_t images, channels, filters, rows, columns, size;
     yki_attrs attrs;
+    enum { IMAGES, PIXELS } rows_of_tiles; /* conv_amx.c or conv_amx_line.c */
 } shape;
 
+/* Stride, padding, dilation, and groups. */
+#define GROUPED(s, p, d, g)                                                                        \
+    {                                                                                              \
+        .stride = (s), .padding = (p), .dilation = (d), .groups = (g)                              \
+    }
+#define ATTRS(s, p, d) GROUPED(s, p, d, 1)
+
 static const shape shapes[] = {
-    {32, 32, 32, 4, 4, 3, {.stride = 1, .padding = 1, .dilation = 1, .groups = 1}},
-    {33, 64, 96, 7, 5, 3, {.stride = 1, .padding = 1, .dilation = 1, .groups = 1}},
-    {8, 16, 16, 5, 5, 1, {.stride = 1, .padding = 0, .dilation = 1, .groups = 1}},
-    {9, 24, 40, 6, 9, 3, {.stride = 1, .padding = 1, .dilation = 1, .groups = 1}},
-    {70, 48, 17, 3, 3, 3, {.stride = 1, .padding = 2, .dilation = 1, .groups = 1}},
-    {40, 160, 32, 4, 5, 1, {.stride = 1, .padding = 0, .dilation = 1, .groups = 1}},
-    {16, 64, 64, 9, 9, 3, {.stride = 2, .padding = 1, .dilation = 1, .groups = 1}},
-    {34, 32, 64, 8, 8, 1, {.stride = 2, .padding = 0, .dilation = 1, .groups = 1}},
-    {12, 32, 32, 8, 21, 3, {.stride = 1, .padding = 0, .dilation = 1, .groups = 1}},
-    {10, 32, 16, 9, 10, 3, {.stride = 1, .padding = 2, .dilation = 2, .groups = 1}},
-    {17, 16, 32, 7, 7, 5, {.stride = 1, .padding = 2, .dilation = 1, .groups = 1}},
+    {32, 32, 32, 4, 4, 3, ATTRS(1, 1, 1), IMAGES},
+    {33, 64, 96, 7, 5, 3, ATTRS(1, 1, 1), IMAGES},
+    {8, 16, 16, 5, 5, 1, ATTRS(1, 0, 1), PIXELS},
+    {9, 24, 40, 6, 9, 3, ATTRS(1, 1, 1), PIXELS},
+    {70, 48, 17, 3, 3, 3, ATTRS(1, 2, 1), IMAGES},
+    {40, 160, 32, 4, 5, 1, ATTRS(1, 0, 1), PIXELS},
+    {16, 64, 64, 9, 9, 3, ATTRS(2, 1, 1), PIXELS},
+    {40, 48, 64, 9, 8, 3, ATTRS(2, 1, 1), IMAGES},
+    {1, 40, 33, 1, 2, 3, ATTRS(2, 1, 1), PIXELS},
+    {3, 64, 96, 37, 20, 3, ATTRS(2, 1, 1), PIXELS},
+    {5, 32, 48, 8, 11, 1, ATTRS(3, 0, 1), PIXELS},
+    {34, 32, 64, 8, 8, 1, ATTRS(2, 0, 1), PIXELS},
+    {12, 32, 32, 8, 21, 3, ATTRS(1, 0, 1), IMAGES},
+    {10, 32, 16, 9, 10, 3, ATTRS(1, 2, 2), PIXELS},
+    {17, 16, 32, 7, 7, 5, ATTRS(1, 2, 1), PIXELS},
+    /* Gradients of weights in strips of several rows, and in pieces of a row. */
+    {32, 16, 48, 9, 16, 3, ATTRS(1, 1, 1), IMAGES},
+    {32, 16, 16, 3, 70, 3, ATTRS(1, 1, 1), IMAGES},
+    {32, 16, 16, 5, 67, 3, ATTRS(1, 0, 1), IMAGES},
     /* Gradients of weights in several ranges. */
-    {32, 320, 288, 2, 2, 3, {.stride = 1, .padding = 1, .dilation = 1, .groups = 1}},
-    {8, 16, 16, 1, 1, 3, {.stride = 1, .padding = 1, .dilation = 1, .groups = 1}},
-    {11, 16, 32, 8, 7, 2, {.stride = 2, .padding = 0, .dilation = 1, .groups = 1}},
-    {8, 32, 16, 10, 11, 3, {.stride = 3, .padding = 1, .dilation = 1, .groups = 1}},
+    {32, 320, 288, 2, 2, 3, ATTRS(1, 1, 1), IMAGES},
+    {8, 16, 16, 1, 1, 3, ATTRS(1, 1, 1), PIXELS},
+    {11, 16, 32, 8, 7, 2, ATTRS(2, 0, 1), IMAGES},
+    {8, 32, 16, 10, 11, 3, ATTRS(3, 1, 1), IMAGES},
+    {1, 16, 16, 7, 5, 3, ATTRS(1, 1, 1), PIXELS},
+    {3, 24, 40, 9, 6, 1, ATTRS(1, 0, 1), PIXELS},
+    {1, 48, 17, 33, 3, 1, ATTRS(1, 0, 1), PIXELS},
+    {33, 32, 33, 2, 3, 1, ATTRS(1, 0, 1), PIXELS},
+    {5, 32, 64, 8, 9, 1, ATTRS(2, 0, 1), PIXELS},
+    {2, 16, 32, 5, 7, 5, ATTRS(1, 2, 1), PIXELS},
+    {3, 40, 32, 9, 8, 3, ATTRS(1, 2, 2), PIXELS},
+    /* Several stretches, ranges, and visits of the sums. */
+    {3, 32, 48, 19, 23, 3, ATTRS(1, 1, 1), PIXELS},
+    {4, 640, 416, 14, 15, 1, ATTRS(1, 0, 1), PIXELS},
+    {2, 320, 288, 5, 5, 3, ATTRS(1, 1, 1), PIXELS},
+    /* Groups of 2 to 32 channels, in part of a tile, many ranges, and many images. */
+    {3, 64, 64, 19, 23, 3, GROUPED(1, 1, 1, 8), PIXELS},
+    {2, 32, 32, 9, 8, 3, GROUPED(2, 1, 1, 8), PIXELS},
+    {33, 96, 96, 5, 6, 3, GROUPED(1, 1, 1, 3), PIXELS},
+    {2, 40, 40, 7, 5, 3, GROUPED(2, 1, 1, 20), PIXELS},
+    {1, 72, 72, 7, 9, 5, GROUPED(1, 2, 1, 18), PIXELS},
+    {2, 48, 48, 6, 5, 1, GROUPED(1, 0, 1, 3), PIXELS},
+    {2, 24, 24, 9, 8, 3, GROUPED(1, 2, 2, 6), PIXELS},
+    {2, 1024, 1024, 5, 3, 3, GROUPED(1, 1, 1, 32), PIXELS},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -43,6 +79,18 @@ static int64_t out_size(const shape *s, int64_t in)
 {
     return (in + 2 * s->attrs.padding - s->attrs.dilation * (s->size - 1) - 1) / s->attrs.stride +
            1;
+}
+
+/* Channels that an output channel reads. */
+static int64_t inputs(const shape *s)
+{
+    return s->channels / s->attrs.groups;
+}
+
+/* Channels that read an input channel. */
+static int64_t outputs(const shape *s)
+{
+    return s->filters / s->attrs.groups;
 }
 
 static check_case start_case(const shape *s, const yki_op *op, const yki_kernel_impl *expected)
@@ -69,10 +117,12 @@ static void add_weight(check_case *c, const int64_t *dims, double scale)
 
 static check_case forward(const shape *s, bool bias)
 {
-    check_case c = start_case(s, &yki_op_conv2d, &yki_cpu_conv2d_amx);
-    double scale = 1 / sqrt((double)(s->channels * s->size * s->size));
+    check_case c =
+        start_case(s, &yki_op_conv2d,
+                   s->rows_of_tiles == PIXELS ? &yki_cpu_conv2d_amx_line : &yki_cpu_conv2d_amx);
+    double scale = 1 / sqrt((double)(inputs(s) * s->size * s->size));
     check_in(&c, YK_BF16, 4, (int64_t[]){s->images, s->channels, s->rows, s->columns}, 1, 0);
-    add_weight(&c, (int64_t[]){s->filters, s->channels, s->size, s->size}, scale);
+    add_weight(&c, (int64_t[]){s->filters, inputs(s), s->size, s->size}, scale);
     check_in(&c, YK_F32, bias ? 1 : -1, (int64_t[]){s->filters}, 1, 0);
     check_out(&c, YK_BF16, 4,
               (int64_t[]){s->images, s->filters, out_size(s, s->rows), out_size(s, s->columns)});
@@ -81,27 +131,31 @@ static check_case forward(const shape *s, bool bias)
 
 static check_case data(const shape *s)
 {
-    check_case c = start_case(s, &yki_op_conv2d_backward_data, &yki_cpu_conv2d_backward_data_amx);
-    double scale = 1 / sqrt((double)(s->filters * s->size * s->size));
+    check_case c = start_case(s, &yki_op_conv2d_backward_data,
+                              s->rows_of_tiles == PIXELS && s->attrs.stride <= 2
+                                  ? &yki_cpu_conv2d_backward_data_amx_line
+                                  : NULL);
+    double scale = 1 / sqrt((double)(outputs(s) * s->size * s->size));
     check_in(&c, YK_BF16, 4,
              (int64_t[]){s->images, s->filters, out_size(s, s->rows), out_size(s, s->columns)}, 1,
              0);
-    add_weight(&c, (int64_t[]){s->filters, s->channels, s->size, s->size}, scale);
+    add_weight(&c, (int64_t[]){s->filters, inputs(s), s->size, s->size}, scale);
     check_out(&c, YK_BF16, 4, (int64_t[]){s->images, s->channels, s->rows, s->columns});
     return c;
 }
 
-static check_case gradient(const shape *s)
+static check_case gradient(const shape *s, bool bias)
 {
-    check_case c =
-        start_case(s, &yki_op_conv2d_backward_weight, &yki_cpu_conv2d_backward_weight_amx);
+    check_case c = start_case(s, &yki_op_conv2d_backward_weight,
+                              s->rows_of_tiles == PIXELS ? &yki_cpu_conv2d_backward_weight_amx_line
+                                                         : &yki_cpu_conv2d_backward_weight_amx);
     check_in(&c, YK_BF16, 4, (int64_t[]){s->images, s->channels, s->rows, s->columns}, 1, 0);
     check_in(&c, YK_BF16, 4,
              (int64_t[]){s->images, s->filters, out_size(s, s->rows), out_size(s, s->columns)}, 1,
              0);
     c.blocked = false;
-    check_out(&c, YK_F32, 4, (int64_t[]){s->filters, s->channels, s->size, s->size});
-    check_out(&c, YK_F32, -1, NULL);
+    check_out(&c, YK_F32, 4, (int64_t[]){s->filters, inputs(s), s->size, s->size});
+    check_out(&c, YK_F32, bias ? 1 : -1, (int64_t[]){s->filters});
     return c;
 }
 
@@ -129,10 +183,11 @@ YK_TEST(gradient_of_x_is_refs)
 YK_TEST(gradient_of_weights_is_refs)
 {
     needs_amx();
-    for (int i = 0; i < SHAPES; i++) {
-        check_case c = gradient(&shapes[i]);
-        check(&c);
-    }
+    for (int i = 0; i < SHAPES; i++)
+        for (int bias = 0; bias < 1 + (shapes[i].rows_of_tiles == PIXELS); bias++) {
+            check_case c = gradient(&shapes[i], bias);
+            check(&c);
+        }
 }
 
 /* ---- bits ----------------------------------------------------------------------------------- */
@@ -158,7 +213,7 @@ YK_TEST(bits_do_not_depend_on_threads)
     for (int i = 0; i < SHAPES; i++) {
         same_bits(forward(&shapes[i], true));
         same_bits(data(&shapes[i]));
-        same_bits(gradient(&shapes[i]));
+        same_bits(gradient(&shapes[i], false));
     }
 }
 
@@ -170,6 +225,7 @@ YK_TEST(few_images_are_left_to_other_kernels)
     needs_amx();
     shape few = shapes[0];
     few.images = 2;
+    few.attrs.padding = 0;
     check_case c = forward(&few, false);
     c.expected = &yki_cpu_conv2d_staged;
     c.tolerance_low = 0x1p-6;

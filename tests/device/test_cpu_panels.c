@@ -60,14 +60,21 @@ static void *run_at(yki_kernel_desc desc, const yki_kernel_impl *expected, int t
     assert_ok(yki_kernel_create(device, &desc, &kernel));
     assert_ptr_equal(kernel->impl, expected);
     void *in[3] = {random_numbers(device, &desc.in[0]), random_numbers(device, &desc.in[1])};
+    void *given[3] = {in[0], in[1]}, *packed = NULL;
+    if (kernel->pack_bytes) {
+        given[kernel->pack_input] = packed = allocate(kernel->pack_bytes);
+        assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
+    }
     size_t bytes = yki_operand_bytes(device, &desc.out[0]);
     char *memory = allocate(bytes + shift);
     void *out[2] = {memory + shift}, *scratch = allocate(kernel->scratch);
     assert_ok(
-        kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .scratch = scratch}));
+        kernel->impl->run(kernel, &(yki_kernel_args){.in = given, .out = out, .scratch = scratch}));
     for (int i = 0; i < 2; i++)
         yki_unmap(in[i], yki_operand_bytes(device, &desc.in[i]));
     yki_unmap(scratch, kernel->scratch);
+    if (packed)
+        yki_unmap(packed, kernel->pack_bytes);
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);
     return memory;
@@ -326,6 +333,55 @@ YK_TEST(strided_backward_weight_has_the_same_bits_with_any_threads)
               &yki_cpu_conv2d_backward_weight_strided);
 }
 
+/* ---- 1x1 ------------------------------------------------------------------------------------- */
+
+/* A kernel of a 1x1 convolution with its operands, and the one that is to run. */
+typedef struct pointwise_case {
+    yki_kernel_desc desc;
+    const yki_kernel_impl *impl;
+} pointwise_case;
+
+static pointwise_case pointwise_kernel(int which, const int64_t *in_dims, int64_t filters)
+{
+    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    yki_operand in = x, out = x, taps = weight;
+    memcpy(in.dims, in_dims, 4 * sizeof *in_dims);
+    memcpy(out.dims, in_dims, 4 * sizeof *in_dims);
+    out.dims[1] = filters;
+    memcpy(taps.dims, (int64_t[]){filters, in_dims[1], 1, 1}, 4 * sizeof *in_dims);
+    const pointwise_case cases[] = {
+        {{.op = &yki_op_conv2d, .in_count = 3, .in = {in, taps, none}, .out = {out}},
+         &yki_cpu_conv2d_pointwise},
+        {{.op = &yki_op_conv2d_backward_data, .in_count = 2, .in = {out, taps}, .out = {in}},
+         &yki_cpu_conv2d_backward_data_pointwise},
+        {{.op = &yki_op_conv2d_backward_weight, .in_count = 2, .in = {in, out}, .out = {taps}},
+         &yki_cpu_conv2d_backward_weight_pointwise}};
+    pointwise_case found = cases[which];
+    found.desc.attrs = &plain;
+    found.desc.out_count = which == 2 ? 2 : 1;
+    found.desc.out[1] = none;
+    return found;
+}
+
+/* Few pixels with many channels, whose results are divided by channels, too; and many with few. */
+YK_TEST(pointwise_kernels_have_the_same_bits_with_any_threads)
+{
+    for (int which = 0; which < 3; which++) {
+        pointwise_case deep_case = pointwise_kernel(which, (int64_t[]){18, 640, 7, 7}, 640);
+        same_bits(&deep_case.desc, deep_case.impl);
+        pointwise_case wide_case = pointwise_kernel(which, (int64_t[]){10, 64, 31, 29}, 64);
+        same_bits(&wide_case.desc, wide_case.impl);
+    }
+}
+
+YK_TEST(large_results_of_pointwise_kernels_have_the_bits_of_unaligned_ones)
+{
+    for (int which = 0; which < 2; which++) {
+        pointwise_case large_case = pointwise_kernel(which, (int64_t[]){21, 64, 41, 41}, 64);
+        same_bits_unaligned(&large_case.desc, large_case.impl);
+    }
+}
+
 /* ---- depthwise ------------------------------------------------------------------------------- */
 
 /* Several parts, and images of a single column. */
@@ -343,6 +399,50 @@ YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
                                  .out_count = 2,
                                  .out = {gradient, none}},
               &yki_cpu_conv2d_backward_weight_depthwise);
+}
+
+/* ---- groups narrower than a vector ----------------------------------------------------------- */
+
+/* Groups of `width` channels: each of the kernels, on several strips and units. */
+static void narrow_same_bits(int64_t width, yk_dtype dtype)
+{
+    const yki_attrs grouped = {
+        .stride = 1, .padding = 1, .dilation = 1, .groups = CHANNELS / width};
+    yki_operand images = x, weights = weight;
+    memcpy(images.dims, (int64_t[]){9, CHANNELS, 67, 31}, 4 * sizeof *images.dims);
+    images.dtype = dtype;
+    weights.dims[0] = CHANNELS;
+    weights.dims[1] = width;
+    yki_kernel_desc desc = {.attrs = &grouped,
+                            .in_count = 2,
+                            .in = {images, weights, none},
+                            .out_count = 1,
+                            .out = {images, none}};
+    desc.op = &yki_op_conv2d;
+    same_bits(&desc, &yki_cpu_conv2d_narrow);
+    desc.op = &yki_op_conv2d_backward_data;
+    same_bits(&desc, &yki_cpu_conv2d_backward_data_narrow);
+    if (width == 1)
+        return;
+    desc.op = &yki_op_conv2d_backward_weight;
+    desc.in[1] = images;
+    desc.out[0] = weights;
+    same_bits(&desc, &yki_cpu_conv2d_backward_weight_narrow);
+}
+
+YK_TEST(narrow_groups_have_the_same_bits_with_any_threads)
+{
+    narrow_same_bits(4, YK_F32);
+    narrow_same_bits(8, YK_F16);
+    narrow_same_bits(1, YK_BF16);
+}
+
+YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_avx2)
+{
+    on_avx2();
+    narrow_same_bits(4, YK_F32);
+    narrow_same_bits(2, YK_BF16);
+    narrow_same_bits(1, YK_F16);
 }
 
 /* ---- linear layers on few samples ------------------------------------------------------------ */
@@ -387,6 +487,20 @@ YK_TEST(linear_has_the_same_bits_with_any_threads)
     for (int which = 0; which < 3; which++) {
         linear_case c = linear_kernel(which, 40);
         same_bits(&c.desc, c.impl);
+    }
+}
+
+/* Also where the processor multiplies bf16: converting the weights would take longer. */
+YK_TEST(linear_in_16_bits_on_few_samples_goes_through_panels_of_f32)
+{
+    const yki_kernel_impl *const expected[] = {&yki_cpu_linear_staged,
+                                               &yki_cpu_linear_backward_data_staged,
+                                               &yki_cpu_linear_backward_weight_staged};
+    for (int which = 0; which < 3; which++) {
+        linear_case c = linear_kernel(which, 8);
+        c.desc.in[0].dtype = YK_BF16;
+        *(which == 2 ? &c.desc.in[1].dtype : &c.desc.out[0].dtype) = YK_BF16;
+        same_bits(&c.desc, expected[which]);
     }
 }
 

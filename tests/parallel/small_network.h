@@ -24,6 +24,7 @@ typedef struct network {
     int channels;   /* 0: four */
     bool sum;       /* a loss that is a sum over samples */
     bool mixed;     /* mean + 0.1 (sum + mean) */
+    bool benchmark; /* kernels are measured */
 } network;
 
 static inline yk_value *convolve(yk_value *x, const char *name, const char *norm_name,
@@ -62,11 +63,11 @@ static inline yk_model *make_model(const network *net)
     yk_value *pooled = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_add(second, first))));
     yk_value *loss = make_loss(yk_nn_linear(pooled, "fc", CLASSES), labels, net);
     yk_model *model;
-    assert_ok(yk_model_create(&model, loss,
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
-                                      o.device = yk_test_device(net->device), o.seed = net->seed,
-                                      o.amp = net->amp, o.recompute = net->recompute,
-                                      o.threads = net->threads ? net->threads : 1)));
+    assert_ok(yk_model_create(
+        &model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device(net->device),
+                o.seed = net->seed, o.amp = net->amp, o.recompute = net->recompute,
+                o.benchmark = net->benchmark, o.threads = net->threads ? net->threads : 1)));
     return model;
 }
 

@@ -102,14 +102,21 @@ YKI_FORCE_INLINE int64_t kernels_step(int taps)
     return (int64_t)SIDE * taps + KERNELS_PAD;
 }
 
+/* Where the kernels of an output channel begin among those of all input channels. */
+static int64_t own_kernels(const yki_amx_weights *w, int64_t o)
+{
+    return w->width < w->ins ? o / w->width * w->width * w->taps : 0;
+}
+
 static void copy_kernels(const yki_amx_weights *w, float *kernels)
 {
-    const int64_t step = kernels_step(w->taps), numbers = w->ins * w->taps;
+    const int64_t step = kernels_step(w->taps), numbers = w->width * w->taps;
     for (int64_t o = 0; o < SIDE; o++) {
-        int64_t count = o < w->outs ? numbers : 0;
-        memcpy(kernels + o * step, w->at + (count ? o * w->step : 0),
-               (size_t)count * sizeof *kernels);
-        memset(kernels + o * step + count, 0, (size_t)(step - count) * sizeof *kernels);
+        const int64_t before = own_kernels(w, o), count = o < w->outs ? numbers : 0;
+        float *to = kernels + o * step;
+        memset(to, 0, (size_t)before * sizeof *to);
+        memcpy(to + before, w->at + (count ? o * w->step : 0), (size_t)count * sizeof *to);
+        memset(to + before + count, 0, (size_t)(step - before - count) * sizeof *to);
     }
 }
 
@@ -147,8 +154,8 @@ void yki_amx_write_weights(const float *sums, int64_t parts, int64_t part_step,
                                      sizeof(float));
             }
     for (int64_t o = 0; o < w->outs; o++)
-        memcpy(w->at + o * w->step, kernels + o * step,
-               (size_t)(w->ins * w->taps) * sizeof *kernels);
+        memcpy(w->at + o * w->step, kernels + o * step + own_kernels(w, o),
+               (size_t)(w->width * w->taps) * sizeof *kernels);
 }
 
 /* ---- convolution ---------------------------------------------------------------------------- */
@@ -217,6 +224,72 @@ void yki_amx_multiply_weight(const yki_amx_span *spans, int count, float *sums)
         }
     }
     yki_tiles_store_sums(sums, RIGHT, BELOW, ROW);
+    yki_tiles_fence();
+}
+
+/* Adds the products of a pixel of x and tile 6. */
+#define ADD_PIXEL(sum, x)                                                                          \
+    do {                                                                                           \
+        _tile_loadd(7, x, YKI_TILE_ROW);                                                           \
+        _tile_dpbf16ps(sum, 7, 6);                                                                 \
+    } while (0)
+
+/* Adds the products of 16 channels of three pixels of x, those that there are, and 32 of dy. Sums
+ * are tiles 0 to 2 for the first 16 of dy, and 3 to 5 for the others. */
+YKI_FORCE_INLINE void add_three(const char *x, const char *dy, bool left, bool middle, bool right)
+{
+    const char *second = x + YKI_AMX_PIXEL, *third = second + YKI_AMX_PIXEL;
+    _tile_loadd(6, dy, YKI_TILE_ROW);
+    if (left)
+        ADD_PIXEL(0, x);
+    if (middle)
+        ADD_PIXEL(1, second);
+    if (right)
+        ADD_PIXEL(2, third);
+    _tile_loadd(6, dy + YKI_TILE, YKI_TILE_ROW);
+    if (left)
+        ADD_PIXEL(3, x);
+    if (middle)
+        ADD_PIXEL(4, second);
+    if (right)
+        ADD_PIXEL(5, third);
+}
+
+YKI_FORCE_INLINE void add_row_of_three(const yki_amx_three *r, int64_t step, int64_t half)
+{
+    const char *row = r->x + half * YKI_TILE;
+    for (int64_t c = 0; c < r->count; c++) {
+        const int64_t at = r->first + c * step;
+        const char *x = row + at * YKI_AMX_PIXEL, *dy = r->dy + c * YKI_AMX_PIXEL;
+        if (at >= 0 && at + 2 < r->columns)
+            add_three(x, dy, true, true, true);
+        else
+            add_three(x, dy, at >= 0 && at < r->columns, at + 1 >= 0 && at + 1 < r->columns,
+                      at + 2 >= 0 && at + 2 < r->columns);
+    }
+}
+
+void yki_amx_multiply_three(const yki_amx_three *rows, int count, int64_t step, float *sums)
+{
+    enum { ROW = SIDE * sizeof(float), BELOW = LANES * SIDE, TAP = SIDE * SIDE };
+    yki_tiles_fence();
+    for (int64_t half = 0; half < 2; half++) {
+        float *left = sums + half * BELOW, *right = left + LANES;
+        _tile_loadd(0, left, ROW);
+        _tile_loadd(1, left + TAP, ROW);
+        _tile_loadd(2, left + 2 * TAP, ROW);
+        _tile_loadd(3, right, ROW);
+        _tile_loadd(4, right + TAP, ROW);
+        _tile_loadd(5, right + 2 * TAP, ROW);
+        for (int i = 0; i < count; i++)
+            add_row_of_three(&rows[i], step, half);
+        _tile_stored(0, left, ROW);
+        _tile_stored(1, left + TAP, ROW);
+        _tile_stored(2, left + 2 * TAP, ROW);
+        _tile_stored(3, right, ROW);
+        _tile_stored(4, right + TAP, ROW);
+        _tile_stored(5, right + 2 * TAP, ROW);
+    }
     yki_tiles_fence();
 }
 

@@ -51,10 +51,11 @@ void yki_amx_read_right(const yki_amx_row *row, char *to);
 void yki_amx_read_left(const yki_amx_row *row, char *to);
 
 /* Up to 32 x 32 kernels, or their gradients: tap t of kernel (o, i) is at[o * step + i * taps + t].
- */
+ * With fewer channels in a group than `ins`, output channel o has kernels only for the `width`
+ * inputs of its own group, and these are at[o * step ...]. All others are zeros. */
 typedef struct yki_amx_weights {
     float *at;
-    int64_t outs, ins, step;
+    int64_t outs, ins, width, step;
     int taps;
 } yki_amx_weights;
 
@@ -101,6 +102,18 @@ typedef struct yki_amx_span {
 
 /* Adds the products of the pixels to the sums (32 channels of x, 32 of dy) of one tap. */
 void yki_amx_multiply_weight(const yki_amx_span *spans, int count, float *sums);
+
+/* A row of pixels of dy, each of which three neighbouring taps multiply by three pixels of x. */
+typedef struct yki_amx_three {
+    const char *x, *dy; /* column 0 of the row of x, and the first pixel of dy */
+    int64_t first;      /* the column of x that the first tap reads for it, inside x or not */
+    int64_t columns;    /* of x */
+    int64_t count;      /* pixels of dy */
+} yki_amx_three;
+
+/* Adds to the sums of three taps, which follow each other in memory. Each pixel is loaded for all
+ * of them. From one pixel of dy to the next there are `step` columns of x. */
+void yki_amx_multiply_three(const yki_amx_three *rows, int count, int64_t step, float *sums);
 
 /* Adds `parts` sums of all taps, part_step floats apart, in order, and writes the gradients. */
 void yki_amx_write_weights(const float *sums, int64_t parts, int64_t part_step,

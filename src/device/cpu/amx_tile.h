@@ -65,12 +65,10 @@ YKI_FORCE_INLINE void yki_tiles_multiply(void)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* Rows of a tile become its columns; a number is a pair of bf16. */
-YKI_FORCE_INLINE void yki_tile_transpose(char *at)
+/* Rows become columns; a number is a pair of bf16. */
+YKI_FORCE_INLINE void yki_rows_transpose(__m512i a[16])
 {
-    __m512i a[16], b[16];
-    for (int i = 0; i < 16; i++)
-        a[i] = _mm512_load_si512(at + (ptrdiff_t)i * YKI_TILE_ROW);
+    __m512i b[16];
     for (int i = 0; i < 16; i += 2) {
         b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
         b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
@@ -92,7 +90,17 @@ YKI_FORCE_INLINE void yki_tile_transpose(char *at)
         b[12 + j] = _mm512_shuffle_i32x4(low, high, 0xdd);
     }
     for (int i = 0; i < 16; i++)
-        _mm512_store_si512(at + (ptrdiff_t)i * YKI_TILE_ROW, b[i]);
+        a[i] = b[i];
+}
+
+YKI_FORCE_INLINE void yki_tile_transpose(char *at)
+{
+    __m512i rows[16];
+    for (int i = 0; i < 16; i++)
+        rows[i] = _mm512_load_si512(at + (ptrdiff_t)i * YKI_TILE_ROW);
+    yki_rows_transpose(rows);
+    for (int i = 0; i < 16; i++)
+        _mm512_store_si512(at + (ptrdiff_t)i * YKI_TILE_ROW, rows[i]);
 }
 
 #endif

@@ -303,6 +303,7 @@ static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_arg
 }
 
 const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
+                                        .name = "onednn",
                                         .supports = conv_supports_forward,
                                         .prepare = conv_create_forward,
                                         .run = conv_run_forward,
@@ -338,6 +339,7 @@ static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kern
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backward_data,
+                                                      .name = "onednn",
                                                       .supports = conv_supports_backward_data,
                                                       .prepare = conv_create_backward_data,
                                                       .run = conv_run_backward_data,
@@ -387,6 +389,7 @@ static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_ke
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,
+                                                        .name = "onednn",
                                                         .supports = conv_supports_backward_weight,
                                                         .prepare = conv_create_backward_weight,
                                                         .run = conv_run_backward_weight,

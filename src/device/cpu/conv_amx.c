@@ -71,14 +71,26 @@ yki_amx_row yki_amx_row_at(const yki_amx_image *image, const void *data, yki_amx
                          .blocks = 2 * group + 1 < image->blocks ? 2 : 1};
 }
 
-yki_amx_weights yki_amx_weights_at(const float *weight, const yki_amx_image *x,
-                                   const yki_amx_image *y, int64_t taps, int64_t in, int64_t out)
+yki_amx_kernels yki_amx_kernels_of(const yki_operand *x, const yki_operand *weight)
 {
-    const int64_t step = taps * x->channels, i = in * YKI_AMX_SIDE, o = out * YKI_AMX_SIDE;
-    const int64_t ins = x->channels - i, outs = y->channels - o;
-    return (yki_amx_weights){.at = (float *)(uintptr_t)weight + o * step + i * taps,
-                             .outs = outs < YKI_AMX_SIDE ? outs : YKI_AMX_SIDE,
-                             .ins = ins < YKI_AMX_SIDE ? ins : YKI_AMX_SIDE,
+    const int64_t *dims = weight->dims;
+    return (yki_amx_kernels){
+        .ins = x->dims[1], .outs = dims[0], .width = dims[1], .taps = dims[2] * dims[3]};
+}
+
+yki_amx_weights yki_amx_weights_at(const yki_amx_kernels *kernels, const float *weight, int64_t in,
+                                   int64_t out)
+{
+    const bool diagonal = yki_amx_diagonal(kernels);
+    const int64_t taps = kernels->taps, step = taps * kernels->width;
+    const int64_t i = in * YKI_AMX_SIDE, o = out * YKI_AMX_SIDE;
+    const int64_t ins = kernels->ins - i < YKI_AMX_SIDE ? kernels->ins - i : YKI_AMX_SIDE;
+    const int64_t outs = kernels->outs - o < YKI_AMX_SIDE ? kernels->outs - o : YKI_AMX_SIDE;
+    return (yki_amx_weights){.at =
+                                 (float *)(uintptr_t)weight + o * step + (diagonal ? 0 : i * taps),
+                             .outs = outs,
+                             .ins = ins,
+                             .width = diagonal ? kernels->width : ins,
                              .step = step,
                              .taps = (int)taps};
 }
@@ -269,20 +281,36 @@ static yk_status convolve(const yki_kernel *kernel, const yki_kernel_args *run)
     return YK_OK;
 }
 
-/* Bricks by group of outputs, group of inputs, and tap. */
+void yki_amx_pack_weights(const yki_amx_pack *how, const float *weight, void *packed)
+{
+    const yki_amx_kernels *all = &how->kernels;
+    const int64_t ins = (all->ins + YKI_AMX_SIDE - 1) / YKI_AMX_SIDE;
+    const int64_t outs = (all->outs + YKI_AMX_SIDE - 1) / YKI_AMX_SIDE;
+    const int64_t inner = how->backward ? outs : ins;
+    const bool diagonal = yki_amx_diagonal(all);
+#pragma omp parallel for num_threads(how->team) if (how->team > 1)
+    for (int64_t i = 0; i < (diagonal ? outs : ins * outs); i++) {
+        const int64_t from = diagonal ? i : i % inner, to = diagonal ? i : i / inner;
+        yki_amx_weights kernels = how->backward ? yki_amx_weights_at(all, weight, to, from)
+                                                : yki_amx_weights_at(all, weight, from, to);
+        yki_amx_read_weights(&kernels, how->backward,
+                             (char *)packed + i * all->taps * YKI_AMX_BRICK);
+    }
+}
+
 static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed,
                       yki_stream *stream)
 {
     (void)stream;
     const conv_amx *k = (const conv_amx *)kernel;
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->in.groups * k->out.groups; i++) {
-        int64_t in = i % k->in.groups, out = i / k->in.groups;
-        yki_amx_weights kernels =
-            k->backward ? yki_amx_weights_at(parameter, &k->out, &k->in, k->taps, out, in)
-                        : yki_amx_weights_at(parameter, &k->in, &k->out, k->taps, in, out);
-        yki_amx_read_weights(&kernels, k->backward, (char *)packed + i * k->taps * YKI_AMX_BRICK);
-    }
+    const int64_t ins = k->backward ? k->out.channels : k->in.channels;
+    const yki_amx_pack how = {.kernels = {.ins = ins,
+                                          .outs = k->backward ? k->in.channels : k->out.channels,
+                                          .width = ins,
+                                          .taps = k->taps},
+                              .backward = k->backward,
+                              .team = k->team};
+    yki_amx_pack_weights(&how, parameter, packed);
     return YK_OK;
 }
 
@@ -363,6 +391,7 @@ static yk_status prepare_forward(yki_device *device, const yki_kernel_desc *desc
 }
 
 const yki_kernel_impl yki_cpu_conv2d_amx = {.op = &yki_op_conv2d,
+                                            .name = "amx",
                                             .supports = supports_forward,
                                             .prepare = prepare_forward,
                                             .run = convolve,
@@ -389,6 +418,7 @@ static yk_status prepare_data(yki_device *device, const yki_kernel_desc *desc, y
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_amx = {.op = &yki_op_conv2d_backward_data,
+                                                          .name = "amx",
                                                           .supports = supports_data,
                                                           .prepare = prepare_data,
                                                           .run = convolve,

@@ -29,9 +29,32 @@ yki_amx_block yki_amx_block_of(int64_t images, int64_t index);
 yki_amx_row yki_amx_row_at(const yki_amx_image *image, const void *data, yki_amx_block block,
                            int64_t group, int64_t row);
 
-/* The kernels from 32 input channels to 32 output channels of a convolution's weights. */
-yki_amx_weights yki_amx_weights_at(const float *weight, const yki_amx_image *x,
-                                   const yki_amx_image *y, int64_t taps, int64_t in, int64_t out);
+/* A convolution's weights: (outs, width, taps). If each output channel has kernels for fewer than
+ * all input channels, channels are in groups of `width` on both sides. */
+typedef struct yki_amx_kernels {
+    int64_t ins, outs, width, taps;
+} yki_amx_kernels;
+
+/* With groups, 32 output channels read the same 32 input channels only. */
+static inline bool yki_amx_diagonal(const yki_amx_kernels *kernels)
+{
+    return kernels->width < kernels->ins;
+}
+
+yki_amx_kernels yki_amx_kernels_of(const yki_operand *x, const yki_operand *weight);
+/* Those from 32 input channels to 32 output channels. */
+yki_amx_weights yki_amx_weights_at(const yki_amx_kernels *kernels, const float *weight, int64_t in,
+                                   int64_t out);
+
+/* Writes weights as bricks by group of outputs, group of inputs that these read, and tap. The
+ * gradient of x (`backward`) has the convolution's outputs as its inputs. */
+typedef struct yki_amx_pack {
+    yki_amx_kernels kernels;
+    bool backward;
+    int team;
+} yki_amx_pack;
+
+void yki_amx_pack_weights(const yki_amx_pack *how, const float *weight, void *packed);
 
 /* The taps of a kernel of `size` that reach `in` rows (or columns) from each of `out`: in a
  * convolution (forward), or from each of x in the gradient of x. `pitch` is what a step in this

@@ -18,8 +18,8 @@ enum {
     UNITS = 8,
     RANGE_BYTES = 1 << 20, /* of the sums of a range, if there are several: they are read and
                               written for each block of images */
-    STRIP_PIXELS = 16,     /* that a strip should have, to share the sums that it adds to ... */
-    PIECE = 8,             /* ... and columns whose bricks fit the first-level cache for all taps */
+    STRIP_PIXELS = 64,     /* that a strip should have, to share the sums that it adds to ... */
+    PIECE = 16,            /* ... and columns of a row that is longer, for all taps */
     SUMS = YKI_AMX_SIDE * YKI_AMX_SIDE
 };
 
@@ -28,7 +28,8 @@ typedef struct weight_amx {
     yki_amx_image x, dy;
     yki_amx_taps *down, *across; /* of each row and column of dy */
     int64_t kernel_columns, taps;
-    int64_t stride;
+    int64_t stride, padding;
+    bool three; /* a row of the kernel is three taps, next to each other */
     int64_t parts, ranges;
     int64_t strip, capacity; /* rows of dy, and of the ring */
     int team;
@@ -113,13 +114,35 @@ static void add_tap_products(const weight_amx *k, const strip_bricks *s, int64_t
         yki_amx_multiply_weight(spans, count, sums + (down * k->kernel_columns + across) * SUMS);
 }
 
+/* Adds the products of a kernel's row of three taps in columns [begin, end) of a strip. */
+static void add_row_products(const weight_amx *k, const strip_bricks *s, int64_t down,
+                             range columns, float *sums)
+{
+    yki_amx_three rows[STRIP_PIXELS];
+    int count = 0;
+    for (int64_t row = s->begin; row < s->end; row++)
+        for (int t = 0; t < k->down[row].count; t++)
+            if (k->down[row].of[t].tap == down * k->kernel_columns)
+                rows[count++] =
+                    (yki_amx_three){.x = yki_amx_ring_row(s->x, s->group, k->down[row].of[t].at),
+                                    .dy = s->dy + (row - s->begin) * strip_row_bytes(k) +
+                                          columns.begin * YKI_AMX_PIXEL,
+                                    .first = columns.begin * k->stride - k->padding,
+                                    .columns = k->x.columns,
+                                    .count = columns.end - columns.begin};
+    if (count > 0)
+        yki_amx_multiply_three(rows, count, k->stride, sums + down * k->kernel_columns * SUMS);
+}
+
 /* All taps of a pair of groups, for a strip. */
 static void add_strip(const weight_amx *k, const strip_bricks *s, float *sums)
 {
     int64_t piece = s->end - s->begin > 1 ? k->dy.columns : PIECE;
     for (int64_t c = 0; c < k->dy.columns; c += piece) {
         range columns = {c, c + piece < k->dy.columns ? c + piece : k->dy.columns};
-        for (int64_t t = 0; t < k->taps; t++)
+        for (int64_t row = 0; k->three && row < k->taps / k->kernel_columns; row++)
+            add_row_products(k, s, row, columns, sums);
+        for (int64_t t = 0; !k->three && t < k->taps; t++)
             add_tap_products(k, s, t / k->kernel_columns, t % k->kernel_columns, columns, sums);
     }
 }
@@ -170,8 +193,10 @@ static void sum_unit(const weight_amx *k, const yki_kernel_args *run, int64_t un
 /* Adds the parts' sums of a pair of groups, and writes their gradient. */
 static void write_pair(const weight_amx *k, const float *sums, int64_t pair, float *weight)
 {
+    const yki_amx_kernels kernels = {
+        .ins = k->x.channels, .outs = k->dy.channels, .width = k->x.channels, .taps = k->taps};
     yki_amx_weights gradient =
-        yki_amx_weights_at(weight, &k->x, &k->dy, k->taps, pair % k->x.groups, pair / k->x.groups);
+        yki_amx_weights_at(&kernels, weight, pair % k->x.groups, pair / k->x.groups);
     yki_amx_write_weights(sums + pair * k->taps * SUMS, k->parts, part_floats(k), &gradient);
 }
 
@@ -238,6 +263,8 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->kernel_columns = weight[3];
     k->taps = weight[2] * weight[3];
     k->stride = desc->attrs->stride;
+    k->padding = desc->attrs->padding;
+    k->three = k->kernel_columns == 3 && desc->attrs->dilation == 1;
     k->team = device->threads;
     k->down = yki_amx_taps_forward(desc->attrs, weight[2], k->x.rows, k->dy.rows, (int)weight[3]);
     k->across = yki_amx_taps_forward(desc->attrs, weight[3], k->x.columns, k->dy.columns, 1);
@@ -252,6 +279,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_amx = {.op = &yki_op_conv2d_backward_weight,
+                                                            .name = "amx",
                                                             .supports = supports,
                                                             .prepare = prepare,
                                                             .run = run_weight,

@@ -1,7 +1,7 @@
 /*
  * The weight gradient of depthwise convolutions, on blocked activations in f32, bf16 or f16.
  * oneDNN has no kernel for images of one or two columns, which MobileNetV2 reaches: there its
- * reference loops take most of a training step.
+ * reference loops take most of a training step. Its kernels in bf16 are faster on larger images.
  *
  * A unit of work is one channel block of one part of the images. Parts depend on the shape alone
  * and their sums are added in order, so the result has the same bits with any number of threads.
@@ -12,10 +12,10 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
+#include "device/cpu/onednn.h"
 
 enum {
-    UNITS = 64,         /* wanted: enough for many threads to share them evenly */
-    PART_PIXELS = 4096, /* results that a part has at least */
+    REFERENCE_COLUMNS = 2,
     X = YKI_CONV2D_BACKWARD_WEIGHT_X,
     DY = YKI_CONV2D_BACKWARD_WEIGHT_DY,
     DWEIGHT = YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT
@@ -38,6 +38,12 @@ static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *
            desc->attrs->groups == x->dims[1] && dy->dims[1] == x->dims[1] &&
            weight->dims[2] * weight->dims[3] <= YKI_DEPTHWISE_TAPS &&
            yki_cpu_loops_of(device)->pack == 2 * device->block;
+}
+
+static bool depthwise_gains(const yki_device *device, const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[X];
+    return !yki_is_depthwise_bf16(device, desc->attrs, x) || x->dims[3] <= REFERENCE_COLUMNS;
 }
 
 /* The columns of dy whose taps all lie inside x. */
@@ -82,10 +88,7 @@ static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *de
     k->blocks = x.blocks;
     k->taps = kernel_dims[2] * kernel_dims[3];
     k->team = yki_team(device, x.images * k->shape.image);
-    k->parts = (UNITS + k->blocks - 1) / k->blocks;
-    int64_t most = k->images * dy.pixels / PART_PIXELS;
-    k->parts = k->parts < most ? k->parts : most < 1 ? 1 : most;
-    k->parts = k->parts < k->images ? k->parts : k->images;
+    k->parts = yki_sum_parts(k->images, k->blocks, dy.pixels);
     k->base.scratch = (size_t)(k->parts * k->blocks * k->taps * k->b) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
@@ -129,6 +132,8 @@ static yk_status depthwise_run(const yki_kernel *kernel, const yki_kernel_args *
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_depthwise = {
     .op = &yki_op_conv2d_backward_weight,
+    .name = "depthwise",
     .supports = depthwise_supports,
+    .gains = depthwise_gains,
     .prepare = depthwise_prepare,
     .run = depthwise_run};

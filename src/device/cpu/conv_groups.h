@@ -2,8 +2,9 @@
  * Grouped convolutions with few channels in a group, such as ResNeXt's with 4 and 8: oneDNN has no
  * kernel for groups narrower than a vector, only its reference loops. Groups are therefore merged
  * until they are as wide as a vector, with zeros for the weights between channels of different
- * groups. This multiplies 2 to 4 times as much, at the speed of oneDNN's best kernels. Depthwise
- * convolutions are not merged: oneDNN has kernels for them.
+ * groups. This multiplies 2 to 4 times as much, at the speed of oneDNN's best kernels. 3x3
+ * convolutions of stride 1 have kernels of our own without these zeros, see conv_narrow.c.
+ * Depthwise convolutions are not merged: oneDNN has kernels for them.
  *
  * Weights are (K, I, taps): filters, input channels of a group, and R * S. Merged they are
  * (K, merged * I, taps), where each filter has the channels of its merged group.

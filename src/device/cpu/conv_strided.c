@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/onednn.h"
 #include "device/cpu/panel.h"
 
 enum {
@@ -119,9 +120,10 @@ static void find_inputs(const strided *k, const phase *p, const tap *t, const pi
 /* ---- preparation ---------------------------------------------------------------------------- */
 
 /* In f32 oneDNN is as fast on few channels, and faster on 1x1. */
-static bool is_faster(const yki_operand *x, const yki_operand *weight)
+static bool gains(const yki_device *device, const yki_operand *x, const yki_operand *weight)
 {
-    return x->dtype != YK_F32 || (x->dims[1] >= 256 && weight->dims[2] * weight->dims[3] > 1);
+    bool f32_gains = x->dims[1] >= 256 && weight->dims[2] * weight->dims[3] > 1;
+    return x->dtype == YK_F32 ? f32_gains : !yki_prefers_bf16(device, x);
 }
 
 static bool strided_supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
@@ -129,7 +131,7 @@ static bool strided_supports(const yki_device *device, const yki_attrs *attrs, c
 {
     return yki_panel_takes(device, x) && yki_panel_takes(device, y) &&
            weight->dims[2] * weight->dims[3] <= MAX_TAPS && attrs->stride == STRIDE &&
-           attrs->dilation == 1 && attrs->groups == 1 && is_faster(x, weight);
+           attrs->dilation == 1 && attrs->groups == 1;
 }
 
 static void add_tap(phase *p, int64_t down, int64_t across, int64_t index)
@@ -264,6 +266,12 @@ static bool strided_supports_data(const yki_device *device, const yki_kernel_des
                             &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 
+static bool strided_gains_data(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                 &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
+}
+
 static yk_status strided_prepare_data(yki_device *device, const yki_kernel_desc *desc,
                                       yki_kernel **kernel)
 {
@@ -283,7 +291,9 @@ static yk_status strided_prepare_data(yki_device *device, const yki_kernel_desc 
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_strided = {.op = &yki_op_conv2d_backward_data,
+                                                              .name = "strided",
                                                               .supports = strided_supports_data,
+                                                              .gains = strided_gains_data,
                                                               .prepare = strided_prepare_data,
                                                               .run = convolve_data};
 
@@ -381,6 +391,12 @@ static bool strided_supports_weight(const yki_device *device, const yki_kernel_d
                             &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
+static bool strided_gains_weight(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                 &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+}
+
 static yk_status strided_prepare_weight(yki_device *device, const yki_kernel_desc *desc,
                                         yki_kernel **kernel)
 {
@@ -401,6 +417,8 @@ static yk_status strided_prepare_weight(yki_device *device, const yki_kernel_des
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_strided = {.op =
                                                                     &yki_op_conv2d_backward_weight,
+                                                                .name = "strided",
                                                                 .supports = strided_supports_weight,
+                                                                .gains = strided_gains_weight,
                                                                 .prepare = strided_prepare_weight,
                                                                 .run = strided_convolve_weight};

@@ -26,11 +26,17 @@ extern const yki_kernel_impl yki_cpu_conv2d_winograd, yki_cpu_conv2d_backward_da
     yki_cpu_conv2d_backward_weight_winograd;
 extern const yki_kernel_impl yki_cpu_conv2d_amx, yki_cpu_conv2d_backward_data_amx,
     yki_cpu_conv2d_backward_weight_amx;
+extern const yki_kernel_impl yki_cpu_conv2d_amx_line, yki_cpu_conv2d_backward_data_amx_line,
+    yki_cpu_conv2d_backward_weight_amx_line;
 extern const yki_kernel_impl yki_cpu_conv2d_minimal, yki_cpu_conv2d_backward_data_minimal,
     yki_cpu_conv2d_backward_weight_minimal;
 extern const yki_kernel_impl yki_cpu_conv2d_backward_data_strided,
     yki_cpu_conv2d_backward_weight_strided;
+extern const yki_kernel_impl yki_cpu_conv2d_pointwise, yki_cpu_conv2d_backward_data_pointwise,
+    yki_cpu_conv2d_backward_weight_pointwise;
 extern const yki_kernel_impl yki_cpu_conv2d_backward_weight_depthwise;
+extern const yki_kernel_impl yki_cpu_conv2d_narrow, yki_cpu_conv2d_backward_data_narrow,
+    yki_cpu_conv2d_backward_weight_narrow;
 extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
     yki_cpu_linear_backward_weight;
 extern const yki_kernel_impl yki_cpu_linear_panel, yki_cpu_linear_backward_data_panel,

@@ -8,10 +8,14 @@
 
 #include "base/cpu_features.h"
 #include "base/memory.h"
+#include "device/cpu/bf16_rate.h"
 #include "device/cpu/onednn.h"
 
 static const yki_kernel_impl *const kernels[] = {
 #if defined(__x86_64__)
+    &yki_cpu_conv2d_amx_line,
+    &yki_cpu_conv2d_backward_data_amx_line,
+    &yki_cpu_conv2d_backward_weight_amx_line,
     &yki_cpu_conv2d_amx,
     &yki_cpu_conv2d_backward_data_amx,
     &yki_cpu_conv2d_backward_weight_amx,
@@ -24,7 +28,13 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_backward_weight_minimal,
     &yki_cpu_conv2d_backward_data_strided,
     &yki_cpu_conv2d_backward_weight_strided,
+    &yki_cpu_conv2d_pointwise,
+    &yki_cpu_conv2d_backward_data_pointwise,
+    &yki_cpu_conv2d_backward_weight_pointwise,
     &yki_cpu_conv2d_backward_weight_depthwise,
+    &yki_cpu_conv2d_narrow,
+    &yki_cpu_conv2d_backward_data_narrow,
+    &yki_cpu_conv2d_backward_weight_narrow,
     &yki_cpu_conv2d_staged,
     &yki_cpu_conv2d_backward_data_staged,
     &yki_cpu_conv2d_backward_weight_staged,
@@ -111,19 +121,32 @@ static bool has_bf16(void)
 }
 
 /*
- * Whether bf16 dot products beat f32 arithmetic: see staged.c. On Intel's cores they run at half
- * the rate. AMX does not change that, because oneDNN's convolutions on blocked layouts do not use
- * it: they took 2.4 times as long as staging through f32 (a training step of ResNet-18 on a
- * Sapphire Rapids). Our own convolutions in bf16 do (conv_amx.h).
+ * Whether bf16 dot products clearly beat f32 arithmetic: see staged.c. AMX does not change that,
+ * because oneDNN's convolutions on blocked layouts do not use it: they took 2.4 times as long as
+ * staging through f32 (a training step of ResNet-18 on a Sapphire Rapids). Our own convolutions in
+ * bf16 do (conv_amx.h).
  */
 static bool has_fast_bf16(void)
 {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    return has_bf16() && !__builtin_cpu_is("intel");
+    return has_bf16() && yki_bf16_rate() > 1.33;
 #else
     return false;
 #endif
+}
+
+/* What measured choices of kernels depend on. */
+static void name_choices(yki_cpu_device *cpu)
+{
+    const dnnl_version_t *version = dnnl_version();
+    yki_choices *choices = &cpu->base.choices;
+    char name[64];
+    yki_cpu_name(name, sizeof name);
+    if (!*name)
+        return;
+    snprintf(choices->hardware, sizeof choices->hardware, "%s %s", name, isa_name(&cpu->base));
+    snprintf(choices->library, sizeof choices->library, "onednn-%d.%d.%d-yoke-%s", version->major,
+             version->minor, version->patch, yk_version());
 }
 
 static void cpu_destroy(yki_device *device)
@@ -175,6 +198,8 @@ static yk_status cpu_create(yki_device **device, const yki_device_options *optio
         return status;
     }
     cpu_set_threads(&cpu->base, options->threads);
+    if (options->measures)
+        name_choices(cpu);
     *device = &cpu->base;
     return YK_OK;
 }

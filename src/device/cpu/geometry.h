@@ -85,6 +85,19 @@ static inline int64_t yki_grain(int64_t parts, int64_t elements_of_part, int tea
     return grain < share ? grain : share > 0 ? share : 1;
 }
 
+/*
+ * Into how many parts of images the weight gradient of a convolution with narrow groups is divided:
+ * each part of each channel block is a unit of work. It depends on the shape alone, as the order of
+ * sums does. Enough for many threads to share them evenly, but a part has at least 4096 results.
+ */
+static inline int64_t yki_sum_parts(int64_t images, int64_t blocks, int64_t pixels)
+{
+    enum { UNITS = 64, PART_PIXELS = 4096 };
+    int64_t parts = (UNITS + blocks - 1) / blocks, most = images * pixels / PART_PIXELS;
+    parts = parts < most ? parts : most < 1 ? 1 : most;
+    return parts < images ? parts : images;
+}
+
 /* The calling thread's part of 0 .. count, inside a parallel region or outside. */
 static inline void yki_share(int64_t count, int64_t *begin, int64_t *end)
 {

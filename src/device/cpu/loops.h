@@ -67,7 +67,7 @@ typedef struct yki_norm_backward {
     void *dx, *dresidual;         /* dresidual may be NULL */
     yki_norm_mask mask;
     float passing; /* the largest y through which relu6 passes a gradient; else infinity */
-    bool stream;   /* dx is written past the caches */
+    bool stream, stream_residual; /* dx and dresidual are written past the caches */
 } yki_norm_backward;
 
 /* dx = a g + b (x - mean) + c, where g is the gradient that comes from relu. */
@@ -90,6 +90,25 @@ typedef struct yki_depthwise {
     int64_t inner_begin, inner_end; /* columns of dy whose taps all lie inside x */
     int64_t image, dy_image;        /* elements from one image to the next */
 } yki_depthwise;
+
+enum {
+    YKI_NARROW_WIDTH = 8,                   /* channels that a narrow group has at most */
+    YKI_NARROW_STRIP = 14,                  /* columns that are computed at a time at most */
+    YKI_NARROW_SPAN = YKI_NARROW_STRIP + 2, /* and the columns of x that these read */
+    /* Memory of a thread, times b floats: a strip of y, and three rows of permuted pixels. */
+    YKI_NARROW_OWN = YKI_NARROW_STRIP + 3 * (YKI_NARROW_WIDTH * YKI_NARROW_SPAN + 1)
+};
+
+/* One channel block of x and of y, of a 3x3 convolution of stride 1 whose groups are narrower than
+ * a vector. */
+typedef struct yki_narrow {
+    yk_dtype dtype;                           /* f32, bf16 or f16 */
+    int64_t width;                            /* channels of a group: 2, 4 or 8 */
+    int64_t rows, columns, y_rows, y_columns; /* of an image */
+    int64_t padding;
+    int64_t image, y_image; /* elements from one image to the next */
+    bool stream;            /* y is written past the caches */
+} yki_narrow;
 
 /* One channel block of max pooling, as wide as a vector (pack / 2 channels). */
 typedef struct yki_max_pool {
@@ -139,6 +158,12 @@ typedef struct yki_cpu_loops {
     /* Adds the weight gradient, (taps, b), over so many images, for blocks of pack / 2 channels. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums);
+    /* Rows of y in one image. Weights are (b) of the bias, then (3, width, 3, b). */
+    void (*narrow_convolve)(const yki_narrow *shape, const void *x, const float *weights, void *y,
+                            yki_window_range rows, float *own);
+    /* Adds the weight gradient, (3, width, 3, b), over so many images. */
+    void (*narrow_gradient)(const yki_narrow *shape, const void *x, const void *dy, int64_t images,
+                            float *sums, float *own);
     /* Index, which may be NULL: the offset of each maximum in its window. */
     void (*max_pool)(const yki_max_pool *shape, const void *x, void *y, int32_t *index);
     void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const int32_t *index,

@@ -2,6 +2,9 @@
  * Batch norm's four sweeps over a channel block: included by loops_table.h alone. Forward and
  * backward share normalised(), so that backward's mask is forward's to the last bit.
  *
+ * A run of an odd number of pixels ends with half a pack, for which there is code of its own: the
+ * compiler knows its length.
+ *
  * Sums are f32 for about SUM_RUN elements of a channel block and f64 beyond. A lane makes as many
  * additions in narrow vectors as in wide ones.
  */
@@ -78,7 +81,9 @@ YKI_FORCE_INLINE void moments_as(const yki_runs *runs, yki_run_range range, cons
         }
         for (; i + YKI_PACK <= count; i += YKI_PACK)
             add_moments(&s, 0, yki_load(x, at + i, dtype), k);
-        if (i < count)
+        if (count - i == YKI_WIDTH)
+            add_moments_part(&s, x, at + i, YKI_WIDTH, k, dtype);
+        else if (i < count)
             add_moments_part(&s, x, at + i, count - i, k, dtype);
         held += count;
         if (held >= SUM_RUN || r + 1 == range.end) {
@@ -122,6 +127,18 @@ YKI_FORCE_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, con
     return x;
 }
 
+/* The last, shorter pack of a run. */
+YKI_FORCE_INLINE void normalise_part(const yki_norm_forward *o, const constants *c, int64_t at,
+                                     int64_t count, yk_dtype dtype, bool with_residual)
+{
+    yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
+    yki_pack added, value = yki_load_part(o->x, at, count, dtype);
+    if (with_residual)
+        added = yki_load_part(o->residual, at, count, dtype);
+    value = forward_pack(value, with_residual ? &added : NULL, c, floor, yki_splat(o->ceiling));
+    yki_store_part(o->y, at, count, value, dtype);
+}
+
 YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
                                    const yki_norm_forward *o, const yki_norm_constants *given,
                                    yk_dtype dtype, bool with_residual)
@@ -149,13 +166,10 @@ YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
             else
                 yki_store(y, i, value, dtype);
         }
-        if (i == end)
-            continue;
-        if (with_residual)
-            added = yki_load_part(residual, i, end - i, dtype);
-        yki_pack value = yki_load_part(x, i, end - i, dtype);
-        value = forward_pack(value, with_residual ? &added : NULL, &c, floor, ceiling);
-        yki_store_part(y, i, end - i, value, dtype);
+        if (end - i == YKI_WIDTH)
+            normalise_part(o, &c, i, YKI_WIDTH, dtype, with_residual);
+        else if (i < end)
+            normalise_part(o, &c, i, end - i, dtype, with_residual);
     }
     yki_stream_end();
 }
@@ -240,8 +254,12 @@ YKI_FORCE_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *
 {
     yki_pack x = fetch(o->x, at, part, dtype);
     yki_pack g = incoming(o, c, x, at, part, mask, dtype);
-    if (o->dresidual)
-        put(o->dresidual, at, part, g, dtype);
+    if (o->dresidual) {
+        if (o->stream_residual && part == YKI_PACK)
+            yki_store_streaming(o->dresidual, at, g, dtype);
+        else
+            put(o->dresidual, at, part, g, dtype);
+    }
     for (int j = 0; j < 2; j++) {
         s->first[which].v[j] += g.v[j];
         s->second[which].v[j] += g.v[j] * (x.v[j] - c->mean.v[j]);
@@ -260,6 +278,7 @@ YKI_FORCE_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range
     for (int64_t r = range.begin; r < range.end; r++) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
         int64_t next = following(runs, range, r, 1, at) - at;
+        o.stream_residual = operands->stream_residual && yki_can_stream(o.dresidual, at, dtype);
         for (; i + 2 * YKI_PACK <= end; i += 2 * YKI_PACK) {
             prefetch_gradient(&o, next + i, mask, dtype);
             prefetch_gradient(&o, next + i + YKI_PACK, mask, dtype);
@@ -268,7 +287,9 @@ YKI_FORCE_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range
         }
         for (; i + YKI_PACK <= end; i += YKI_PACK)
             add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, dtype);
-        if (i < end)
+        if (end - i == YKI_WIDTH)
+            add_gradient(&s, 0, &o, &c, i, YKI_WIDTH, mask, dtype);
+        else if (i < end)
             add_gradient(&s, 0, &o, &c, i, end - i, mask, dtype);
         held += count;
         if (held >= SUM_RUN || r + 1 == range.end) {
@@ -276,6 +297,7 @@ YKI_FORCE_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range
             held = 0;
         }
     }
+    yki_stream_end();
 }
 
 /* Calls body(..., mask, dtype) with constants in the last two places. */
@@ -333,7 +355,9 @@ YKI_FORCE_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
             prefetch_gradient(&o, next + i, mask, dtype);
             gradient_pack(&o, &c, &k, i, YKI_PACK, stream, mask, dtype);
         }
-        if (i < end)
+        if (end - i == YKI_WIDTH)
+            gradient_pack(&o, &c, &k, i, YKI_WIDTH, false, mask, dtype);
+        else if (i < end)
             gradient_pack(&o, &c, &k, i, end - i, false, mask, dtype);
     }
     yki_stream_end();

@@ -7,6 +7,9 @@
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
+#if YKI_WIDTH >= 8 /* activations are blocked */
+#include "device/cpu/loops_narrow.h"
+#endif
 
 const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .moments = moments,
@@ -15,6 +18,10 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient = gradient,
                                  .map = map,
                                  .depthwise_gradient = depthwise_gradient,
+#if YKI_WIDTH >= 8
+                                 .narrow_convolve = narrow_convolve,
+                                 .narrow_gradient = narrow_gradient,
+#endif
                                  .max_pool = max_pool,
                                  .max_pool_backward = max_pool_backward,
                                  .multiply_add = multiply_add};

@@ -514,7 +514,7 @@ static int64_t tiles_of(const yki_operand *small)
 
 /* Tiles at the edges compute pixels that are not there: enough of all must be. And there must be
  * enough tiles to make up for the transformation of the weights. */
-static bool gains(const yki_operand *small, int64_t stride)
+static bool fills_tiles(const yki_operand *small, int64_t stride)
 {
     int64_t pixels = small->dims[0] * small->dims[2] * small->dims[3];
     int64_t least = stride == 1 ? 35 : 70; /* percent */
@@ -522,11 +522,14 @@ static bool gains(const yki_operand *small, int64_t stride)
 }
 
 /* Groups of fewer than 64 channels are slower, by more than stride 2 gains. */
-static bool takes(const yki_device *device, const yki_operand *a, int64_t stride)
+static bool fills_groups(const yki_operand *a, int64_t stride)
 {
-    bool native = a->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
-    return !native && yki_is_float(a) && a->ndim == 4 && a->layout == YKI_BLOCKED &&
-           (stride == 1 || a->dims[1] % SIDE == 0);
+    return stride == 1 || a->dims[1] % SIDE == 0;
+}
+
+static bool takes(const yki_operand *a)
+{
+    return yki_is_float(a) && a->ndim == 4 && a->layout == YKI_BLOCKED;
 }
 
 static bool minimal_supports(const yki_device *device, const yki_attrs *attrs,
@@ -534,9 +537,15 @@ static bool minimal_supports(const yki_device *device, const yki_attrs *attrs,
                              const yki_operand *weight)
 {
     return ((const yki_cpu_device *)device)->winograd && algorithm_of(device, attrs->stride) &&
-           takes(device, large, attrs->stride) && takes(device, small, attrs->stride) &&
-           weight->dims[2] == 3 && weight->dims[3] == 3 && attrs->padding == 1 &&
-           attrs->dilation == 1 && attrs->groups == 1;
+           takes(large) && takes(small) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
+           attrs->padding == 1 && attrs->dilation == 1 && attrs->groups == 1;
+}
+
+static bool gains(const yki_device *device, const yki_attrs *attrs, const yki_operand *large,
+                  const yki_operand *small)
+{
+    return !yki_prefers_bf16(device, small) && fills_groups(large, attrs->stride) &&
+           fills_groups(small, attrs->stride) && fills_tiles(small, attrs->stride);
 }
 
 static activation activation_of(const yki_device *device, const yki_operand *operand)
@@ -614,8 +623,12 @@ static bool minimal_supports_forward(const yki_device *device, const yki_kernel_
 {
     return (!yki_has_in(desc, YKI_CONV2D_BIAS) || desc->in[YKI_CONV2D_BIAS].dtype == YK_F32) &&
            minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
-                            &desc->in[YKI_CONV2D_WEIGHT]) &&
-           gains(&desc->out[YKI_CONV2D_Y], desc->attrs->stride);
+                            &desc->in[YKI_CONV2D_WEIGHT]);
+}
+
+static bool minimal_gains_forward(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, desc->attrs, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y]);
 }
 
 static yk_status minimal_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
@@ -630,7 +643,9 @@ static yk_status minimal_prepare_forward(yki_device *device, const yki_kernel_de
 }
 
 const yki_kernel_impl yki_cpu_conv2d_minimal = {.op = &yki_op_conv2d,
+                                                .name = "minimal",
                                                 .supports = minimal_supports_forward,
+                                                .gains = minimal_gains_forward,
                                                 .prepare = minimal_prepare_forward,
                                                 .run = minimal_convolve};
 
@@ -640,8 +655,13 @@ static bool minimal_supports_backward_data(const yki_device *device, const yki_k
 {
     return minimal_supports(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                             &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
-                            &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]) &&
-           gains(&desc->in[YKI_CONV2D_BACKWARD_DATA_DY], desc->attrs->stride);
+                            &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
+}
+
+static bool minimal_gains_backward_data(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                 &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
 }
 
 static yk_status minimal_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
@@ -653,7 +673,9 @@ static yk_status minimal_prepare_backward_data(yki_device *device, const yki_ker
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_minimal = {
     .op = &yki_op_conv2d_backward_data,
+    .name = "minimal",
     .supports = minimal_supports_backward_data,
+    .gains = minimal_gains_backward_data,
     .prepare = minimal_prepare_backward_data,
     .run = minimal_convolve};
 
@@ -671,9 +693,16 @@ static bool minimal_supports_backward_weight(const yki_device *device, const yki
     return (!yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) || bias->dtype == YK_F32) &&
            minimal_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
-                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]) &&
-           (gains(&desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->stride) ||
-            is_reference(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]));
+                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+}
+
+static bool minimal_gains_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
+    const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    int64_t stride = desc->attrs->stride;
+    return gains(device, desc->attrs, x, dy) ||
+           (is_reference(device, dy) && fills_groups(x, stride) && fills_groups(dy, stride));
 }
 
 /* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
@@ -717,6 +746,8 @@ static yk_status minimal_prepare_backward_weight(yki_device *device, const yki_k
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_minimal = {
     .op = &yki_op_conv2d_backward_weight,
+    .name = "minimal",
     .supports = minimal_supports_backward_weight,
+    .gains = minimal_gains_backward_weight,
     .prepare = minimal_prepare_backward_weight,
     .run = minimal_convolve_weight};

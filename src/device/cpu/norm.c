@@ -240,6 +240,17 @@ static yk_status batch_norm_apply(const yki_kernel *kernel, const yki_kernel_arg
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+/* Where dx takes the place of dy, its lines are in the cache: the second sweep has just read dy,
+ * unless it reads dresidual instead. */
+static void choose_streams(const yki_norm *k, yki_norm_backward *operands)
+{
+    operands->stream_residual = k->stream_residual;
+    if (operands->dx == operands->dy)
+        operands->stream = operands->dresidual && k->stream_residual;
+    else
+        operands->stream = k->stream;
+}
+
 static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_args *run)
 {
     yki_norm_backward operands = {.x = run->in[YKI_BATCH_NORM_BACKWARD_X],
@@ -248,8 +259,8 @@ static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_a
                                   .y = in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
                                   .dx = out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
                                   .dresidual = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
-                                  .passing = nextafterf(k->ceiling, 0),
-                                  .stream = k->stream};
+                                  .passing = nextafterf(k->ceiling, 0)};
+    choose_streams(k, &operands);
     if (k->relu)
         operands.mask = operands.y ? YKI_MASK_Y : YKI_MASK_X;
     return operands;

@@ -6,9 +6,11 @@
 #include "base/memory.h"
 
 enum {
-    RUN = 4096,       /* the most elements of a run: 16 KiB, a part of the first-level cache */
-    STREAM = 1 << 25, /* a result of so many bytes leaves every cache before it is read: see
-                         bench/kernels */
+    RUN = 4096, /* the most elements of a run: 16 KiB, a part of the first-level cache */
+    /* Results of so many bytes leave the second-level cache before they are read. Past the caches,
+     * their lines need not be read before they are written. */
+    STREAM = 1 << 23,
+    STREAM_RESIDUAL = 1 << 24, /* likewise dresidual, which the second sweep reads again */
     INPUT = 0
 };
 
@@ -54,7 +56,9 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
     if (desc->in[INPUT].layout == YKI_PLAIN)
         widen_block(&k->shape, k->loops->pack);
     divide_work(k, device, desc->in[INPUT].dtype);
-    k->stream = yki_operand_bytes(device, &desc->in[INPUT]) >= STREAM;
+    size_t bytes = yki_operand_bytes(device, &desc->in[INPUT]);
+    k->stream = bytes >= STREAM;
+    k->stream_residual = bytes >= STREAM_RESIDUAL;
     k->training = desc->training;
     k->relu = desc->attrs->relu;
     k->ceiling = desc->attrs->relu6 ? 6 : INFINITY;

@@ -19,6 +19,21 @@ typedef struct yki_cpu_device {
     bool native_bf16; /* and convolutions gain by it; else they are staged through f32 */
 } yki_cpu_device;
 
+/* Whether oneDNN's bf16 arithmetic is expected to beat products of matrices in f32. */
+static inline bool yki_prefers_bf16(const yki_device *device, const yki_operand *activation)
+{
+    return activation->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
+}
+
+/* Whether it is a depthwise convolution in bf16 that oneDNN computes directly. It moves more than
+ * it computes, so that the rate of dot products does not matter. */
+static inline bool yki_is_depthwise_bf16(const yki_device *device, const yki_attrs *attrs,
+                                         const yki_operand *activation)
+{
+    return activation->dtype == YK_BF16 && ((const yki_cpu_device *)device)->has_bf16 &&
+           attrs->groups > 1 && attrs->groups == activation->dims[1];
+}
+
 /* A failed oneDNN call as an error line. */
 yk_status yki_dnn_error(dnnl_status_t status, const char *call);
 #define YKI_DNN(call)                                                                              \

@@ -1,13 +1,10 @@
 /* Which activations the convolutions of panels take, and how they see them. */
 #include "device/cpu/panel.h"
 
-#include "device/cpu/onednn.h"
-
 bool yki_panel_takes(const yki_device *device, const yki_operand *activation)
 {
     const yki_operand *a = activation;
-    bool native = a->dtype == YK_BF16 && ((const yki_cpu_device *)device)->native_bf16;
-    return device->block == YKI_PANEL_LANES && !native &&
+    return device->block == YKI_PANEL_LANES &&
            (a->dtype == YK_F32 || a->dtype == YK_BF16 || a->dtype == YK_F16) && a->ndim == 4 &&
            a->layout == YKI_BLOCKED && a->dims[1] % YKI_PANEL_SIDE == 0;
 }

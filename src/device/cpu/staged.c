@@ -8,7 +8,7 @@
  * bf16 dot product is missing or slower than their f32 multiply-add. Intel's cores execute
  * vdpbf16ps at half the f32 rate: the convolutions of ResNet-18 take 1759 ms natively and 577 ms in
  * f32 (batch 64, one thread). AMD's Zen 4 and 5 run it at twice the f32 rate and use
- * oneDNN's own bf16 kernels.
+ * oneDNN's own bf16 kernels, and so do depthwise convolutions, which move more than they compute.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,10 +56,14 @@ static size_t stage(const yki_device *device, yki_operand *operand, int64_t chun
     return (size_t)yki_operand_elements(device, operand);
 }
 
+/* The f32 kernels of an operator: `panel` is used where it supports a shape; it may be NULL. */
+typedef struct f32_kernels {
+    const yki_kernel_impl *panel, *other;
+} f32_kernels;
+
 /* `in` and `out` point to the two activations in desc, the inner kernel's copy. */
-static yk_status staged_prepare(yki_device *device, const yki_kernel_impl *impl,
-                                yki_kernel_desc *desc, yki_operand *in, yki_operand *out,
-                                yki_kernel **kernel)
+static yk_status staged_prepare(yki_device *device, f32_kernels choice, yki_kernel_desc *desc,
+                                yki_operand *in, yki_operand *out, yki_kernel **kernel)
 {
     staged_kernel *k = yki_calloc(1, sizeof *k);
     if (!k)
@@ -74,6 +78,8 @@ static yk_status staged_prepare(yki_device *device, const yki_kernel_impl *impl,
     k->out_elements = stage(device, out, chunk);
     k->in_bytes = yki_align(k->in_elements * sizeof(float), YKI_ALIGNMENT);
     k->out_bytes = yki_align(k->out_elements * sizeof(float), YKI_ALIGNMENT);
+    const bool few = choice.panel && choice.panel->supports(device, desc);
+    const yki_kernel_impl *impl = few ? choice.panel : choice.other;
     yk_status status = impl->prepare(device, desc, &k->inner);
     if (status != YK_OK) {
         free(k);
@@ -100,22 +106,58 @@ static bool staged_same_pack(const yki_kernel *kernel, const yki_kernel *other)
     return a->inner->impl->same_pack(a->inner, b->inner);
 }
 
-/* Whether the two activations are stored in a 16-bit type that oneDNN is not to compute in. */
-static bool staged(const yki_operand *x, const yki_operand *y, bool native_bf16)
+/* Convolutions have other kernels that these may be measured against. */
+#define name_of_conv   "staged"
+#define name_of_linear NULL
+
+/* Whether the two activations are stored in the same 16-bit type. */
+static bool staged(const yki_operand *x, const yki_operand *y)
 {
-    return x->dtype == y->dtype && (x->dtype == YK_F16 || (x->dtype == YK_BF16 && !native_bf16));
+    return x->dtype == y->dtype && (x->dtype == YK_F16 || x->dtype == YK_BF16);
 }
 
 static bool staged_supports_conv(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
-                  ((const yki_cpu_device *)device)->native_bf16);
+    (void)device;
+    return staged(&desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y]);
+}
+
+static bool staged_gains_conv(const yki_device *device, const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[YKI_CONV2D_X];
+    return !yki_prefers_bf16(device, x) && !yki_is_depthwise_bf16(device, desc->attrs, x);
 }
 
 static bool staged_supports_linear(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[YKI_LINEAR_X], &desc->out[YKI_LINEAR_Y],
-                  ((const yki_cpu_device *)device)->has_bf16);
+    (void)device;
+    return staged(&desc->in[YKI_LINEAR_X], &desc->out[YKI_LINEAR_Y]);
+}
+
+/* A product of matrices runs in bf16 wherever oneDNN has it, except with few samples and large
+ * weights: reading these once in f32 takes less time than converting them (linear_panel.c). */
+static bool gains_over_bf16(const yki_device *device, const yki_kernel_desc *desc,
+                            const yki_kernel_impl *panel)
+{
+    yki_kernel_desc f32 = *desc;
+    f32.in[0].dtype = f32.in[1].dtype = f32.out[0].dtype = YK_F32;
+    return desc->in[0].dtype == YK_F16 || !((const yki_cpu_device *)device)->has_bf16 ||
+           panel->supports(device, &f32);
+}
+
+static bool gains_linear(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains_over_bf16(device, desc, &yki_cpu_linear_panel);
+}
+
+static bool gains_linear_data(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains_over_bf16(device, desc, &yki_cpu_linear_backward_data_panel);
+}
+
+static bool gains_linear_weight(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains_over_bf16(device, desc, &yki_cpu_linear_backward_weight_panel);
 }
 
 /* Forward and backward data: one activation in, packed weights, one activation out. */
@@ -136,46 +178,43 @@ static yk_status run_through(const yki_kernel *kernel, const yki_kernel_args *ru
     return YK_OK;
 }
 
-/* Forward (x, weight, [bias] -> y) and the gradient of x (dy, weight -> dx) of operator `name`. */
-#define THROUGH(name, check)                                                                       \
-    static yk_status staged_prepare_##name(yki_device *device, const yki_kernel_desc *desc,        \
-                                           yki_kernel **kernel)                                    \
+/* Forward (x, weight, [bias] -> y) and the gradient of x (dy, weight -> dx) of an operator. */
+#define THROUGH(which, kind, gains_by, panel)                                                      \
+    static yk_status staged_prepare_##which(yki_device *device, const yki_kernel_desc *desc,       \
+                                            yki_kernel **kernel)                                   \
     {                                                                                              \
         yki_kernel_desc inner = *desc;                                                             \
-        return staged_prepare(device, &yki_cpu_##name, &inner, &inner.in[0], &inner.out[0],        \
-                              kernel);                                                             \
+        return staged_prepare(device, (f32_kernels){panel, &yki_cpu_##which}, &inner,              \
+                              &inner.in[0], &inner.out[0], kernel);                                \
     }                                                                                              \
-    const yki_kernel_impl yki_cpu_##name##_staged = {.op = &yki_op_##name,                         \
-                                                     .supports = check,                            \
-                                                     .prepare = staged_prepare_##name,             \
-                                                     .run = run_through,                           \
-                                                     .destroy = staged_destroy,                    \
-                                                     .pack = staged_pack,                          \
-                                                     .same_pack = staged_same_pack}
-THROUGH(conv2d, staged_supports_conv);
-THROUGH(conv2d_backward_data, staged_supports_conv);
-THROUGH(linear, staged_supports_linear);
-THROUGH(linear_backward_data, staged_supports_linear);
+    const yki_kernel_impl yki_cpu_##which##_staged = {.op = &yki_op_##which,                       \
+                                                      .name = name_of_##kind,                      \
+                                                      .supports = staged_supports_##kind,          \
+                                                      .gains = gains_by,                           \
+                                                      .prepare = staged_prepare_##which,           \
+                                                      .run = run_through,                          \
+                                                      .destroy = staged_destroy,                   \
+                                                      .pack = staged_pack,                         \
+                                                      .same_pack = staged_same_pack}
+THROUGH(conv2d, conv, staged_gains_conv, NULL);
+THROUGH(conv2d_backward_data, conv, staged_gains_conv, NULL);
+THROUGH(linear, linear, gains_linear, &yki_cpu_linear_panel);
+THROUGH(linear_backward_data, linear, gains_linear_data, &yki_cpu_linear_backward_data_panel);
 
 /* ---- gradient of the weights: x, dy -> dweight, [dbias], summed over the chunks -------------- */
 
-static bool supports_conv_weight(const yki_device *device, const yki_kernel_desc *desc)
+/* The two activations are inputs of both operators. */
+static bool staged_supports_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return staged(&desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X], &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
-                  ((const yki_cpu_device *)device)->native_bf16);
+    (void)device;
+    return staged(&desc->in[0], &desc->in[1]);
 }
 
-static bool supports_linear_weight(const yki_device *device, const yki_kernel_desc *desc)
-{
-    return staged(&desc->in[YKI_LINEAR_BACKWARD_WEIGHT_X], &desc->in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
-                  ((const yki_cpu_device *)device)->has_bf16);
-}
-
-static yk_status staged_prepare_weight(yki_device *device, const yki_kernel_impl *impl,
+static yk_status staged_prepare_weight(yki_device *device, f32_kernels choice,
                                        const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     yki_kernel_desc inner = *desc;
-    YK_TRY(staged_prepare(device, impl, &inner, &inner.in[0], &inner.in[1], kernel));
+    YK_TRY(staged_prepare(device, choice, &inner, &inner.in[0], &inner.in[1], kernel));
     staged_kernel *k = (staged_kernel *)*kernel;
     k->weight_elements = (size_t)yki_operand_count(&desc->out[0]);
     k->bias_elements = (size_t)yki_operand_count(&desc->out[1]);
@@ -216,16 +255,19 @@ static yk_status staged_run_backward_weight(const yki_kernel *kernel, const yki_
     return YK_OK;
 }
 
-#define WEIGHT(name, check)                                                                        \
-    static yk_status staged_prepare_##name(yki_device *device, const yki_kernel_desc *desc,        \
-                                           yki_kernel **kernel)                                    \
+#define WEIGHT(which, kind, gains_by, panel)                                                       \
+    static yk_status staged_prepare_##which(yki_device *device, const yki_kernel_desc *desc,       \
+                                            yki_kernel **kernel)                                   \
     {                                                                                              \
-        return staged_prepare_weight(device, &yki_cpu_##name, desc, kernel);                       \
+        return staged_prepare_weight(device, (f32_kernels){panel, &yki_cpu_##which}, desc,         \
+                                     kernel);                                                      \
     }                                                                                              \
-    const yki_kernel_impl yki_cpu_##name##_staged = {.op = &yki_op_##name,                         \
-                                                     .supports = check,                            \
-                                                     .prepare = staged_prepare_##name,             \
-                                                     .run = staged_run_backward_weight,            \
-                                                     .destroy = staged_destroy}
-WEIGHT(conv2d_backward_weight, supports_conv_weight);
-WEIGHT(linear_backward_weight, supports_linear_weight);
+    const yki_kernel_impl yki_cpu_##which##_staged = {.op = &yki_op_##which,                       \
+                                                      .name = name_of_##kind,                      \
+                                                      .supports = staged_supports_weight,          \
+                                                      .gains = gains_by,                           \
+                                                      .prepare = staged_prepare_##which,           \
+                                                      .run = staged_run_backward_weight,           \
+                                                      .destroy = staged_destroy}
+WEIGHT(conv2d_backward_weight, conv, staged_gains_conv, NULL);
+WEIGHT(linear_backward_weight, linear, gains_linear_weight, &yki_cpu_linear_backward_weight_panel);

@@ -443,14 +443,17 @@ static int64_t tiles_of(const yki_operand *y)
     return y->dims[0] * ((y->dims[2] + TILE - 1) / TILE) * ((y->dims[3] + TILE - 1) / TILE);
 }
 
-/* y: the operand that is cut into tiles. */
+static bool gains(const yki_device *device, const yki_operand *y)
+{
+    return !yki_prefers_bf16(device, y) && tiles_of(y) >= LEAST_TILES;
+}
+
 static bool winograd_supports(const yki_device *device, const yki_attrs *attrs,
                               const yki_operand *x, const yki_operand *y, const yki_operand *weight)
 {
     return ((const yki_cpu_device *)device)->winograd && yki_panel_takes(device, x) &&
            yki_panel_takes(device, y) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
-           attrs->stride == 1 && attrs->dilation == 1 && attrs->groups == 1 &&
-           attrs->padding <= 2 && tiles_of(y) >= LEAST_TILES;
+           attrs->stride == 1 && attrs->dilation == 1 && attrs->groups == 1 && attrs->padding <= 2;
 }
 
 static winograd *winograd_create(const yki_device *device, const yki_operand *x,
@@ -507,6 +510,11 @@ static bool winograd_supports_forward(const yki_device *device, const yki_kernel
                              &desc->in[YKI_CONV2D_WEIGHT]);
 }
 
+static bool winograd_gains_forward(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, &desc->out[YKI_CONV2D_Y]);
+}
+
 static yk_status winograd_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
                                           yki_kernel **kernel)
 {
@@ -515,7 +523,9 @@ static yk_status winograd_prepare_forward(yki_device *device, const yki_kernel_d
 }
 
 const yki_kernel_impl yki_cpu_conv2d_winograd = {.op = &yki_op_conv2d,
+                                                 .name = "winograd",
                                                  .supports = winograd_supports_forward,
+                                                 .gains = winograd_gains_forward,
                                                  .prepare = winograd_prepare_forward,
                                                  .run = convolve};
 
@@ -528,6 +538,11 @@ static bool winograd_supports_backward_data(const yki_device *device, const yki_
                              &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 
+static bool winograd_gains_backward_data(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX]);
+}
+
 static yk_status winograd_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                                 yki_kernel **kernel)
 {
@@ -538,7 +553,9 @@ static yk_status winograd_prepare_backward_data(yki_device *device, const yki_ke
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_winograd = {
     .op = &yki_op_conv2d_backward_data,
+    .name = "winograd",
     .supports = winograd_supports_backward_data,
+    .gains = winograd_gains_backward_data,
     .prepare = winograd_prepare_backward_data,
     .run = convolve};
 
@@ -550,6 +567,11 @@ static bool winograd_supports_backward_weight(const yki_device *device, const yk
            winograd_supports(device, desc->attrs, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                              &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
                              &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+}
+
+static bool winograd_gains_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return gains(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
 }
 
 /* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
@@ -601,6 +623,8 @@ static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight_winograd = {
     .op = &yki_op_conv2d_backward_weight,
+    .name = "winograd",
     .supports = winograd_supports_backward_weight,
+    .gains = winograd_gains_backward_weight,
     .prepare = winograd_prepare_backward_weight,
     .run = winograd_convolve_weight};

@@ -7,13 +7,14 @@
  *     TEXT
  */
 #define _GNU_SOURCE
-#include "plan_cache.h"
+#include "device/plan_cache.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +38,12 @@ static uint64_t checksum(const char *text)
     return hash;
 }
 
-void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *gpu, const char *library)
+void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *hardware, const char *library)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool xdg = base && base[0] == '/';
     *folder = '\0';
-    if (!*gpu || (!xdg && (!home || !*home)))
+    if (!*hardware || (!xdg && (!home || !*home)))
         return;
     int begin = snprintf(folder, YKI_PLAN_PATH, "%s%s/yoke/plans/", xdg ? base : home,
                          xdg ? "" : "/.cache");
@@ -51,7 +52,7 @@ void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *gpu, const ch
     folder[begin] = '\0';
     if (begin == 0)
         return;
-    snprintf(folder + begin, 128, "%s-%s", gpu, library);
+    snprintf(folder + begin, 128, "%s-%s", hardware, library);
     for (char *at = folder + begin; *at; at++)
         if (!isalnum((unsigned char)*at) && *at != '.')
             *at = '-';
@@ -166,8 +167,7 @@ static void warn(const char *path)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&warned))
-        YKI_WARN("device cuda: %s cannot be written (%s): the next run has to choose its plans "
-                 "again",
+        YKI_WARN("%s cannot be written (%s): the next run has to measure its convolutions again",
                  path, strerror(errno));
 }
 

@@ -1,17 +1,18 @@
 /*
- * Plans that have been made before, as files: $XDG_CACHE_HOME/yoke/plans/KIND/HASH.plan, where KIND
- * is the GPU's model and the library's version, and HASH that of the problem. A file is replaced as
- * a whole; one that is damaged or of another problem counts as missing.
+ * What has been measured before, as files: $XDG_CACHE_HOME/yoke/plans/KIND/HASH.plan, where KIND is
+ * the model of the GPU or processor and the library's version, and HASH that of the problem. A file
+ * is replaced as a whole; one that is damaged or of another problem counts as missing. The cuda
+ * device keeps its plans of convolutions here, and choice.c the names of kernels.
  */
-#ifndef YKI_CUDA_PLAN_CACHE_H
-#define YKI_CUDA_PLAN_CACHE_H
+#ifndef YKI_PLAN_CACHE_H
+#define YKI_PLAN_CACHE_H
 
-#include <stdbool.h>
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
 
 enum { YKI_PLAN_PATH = 1024 };
 
-/* The folder of a GPU's plans; empty if there is nowhere to keep them. */
-void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *gpu, const char *library);
+/* The folder of the plans for some hardware; empty if there is nowhere to keep them. */
+void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *hardware, const char *library);
 
 /* The text of the problem's plan, which the caller frees; NULL if there is none. microseconds is
  * what a run of it took, 0 if that was not measured. */
@@ -23,5 +24,7 @@ void yki_plan_cache_unlock(int lock); /* accepts -1 */
 /* A plan that cannot be written is not kept; a warning says so, once. */
 void yki_plan_cache_write(const char *folder, const char *problem, double microseconds,
                           const char *text);
+
+#pragma GCC visibility pop
 
 #endif

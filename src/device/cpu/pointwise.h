@@ -1,0 +1,67 @@
+/*
+ * The inner loops of 1x1 convolutions with stride 1 (conv_pointwise.c), which pointwise_avx512.c
+ * implements. Such a convolution is a product of matrices, pixels by channels, and these functions
+ * read and write activations where they lie, in blocks of 16 channels: a block holds the pixels of
+ * an image one after the other.
+ */
+#ifndef YKI_POINTWISE_H
+#define YKI_POINTWISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    YKI_POINTWISE_LANES = 16,
+    YKI_POINTWISE_VECTORS = 4, /* most vectors of a row of results */
+    YKI_POINTWISE_DEPTH = 128  /* channels that are multiplied at a time: 32 KiB of weights */
+};
+
+/*
+ * results (pixels, 16 vectors) = x (pixels, depth) weights (depth, 16 vectors)
+ *
+ * Neighbouring blocks of 16 channels are `x_block` and `y_block` floats apart. Where the depth is
+ * cut into several products, `sums` (pixels, 16 vectors) keeps the results from one to the next.
+ */
+typedef struct yki_pointwise_product {
+    const float *x, *weights;
+    const float *next;  /* as many floats as weights, which are prefetched */
+    const float *start; /* 16 vectors, added to each row; NULL: continues from the sums */
+    float *sums;        /* NULL if there is only one product */
+    float *y;           /* NULL: the results stay in the sums */
+    int64_t x_block, y_block, pixels, depth;
+    int64_t ahead; /* floats from x to the pixels that are prefetched */
+    int vectors;
+    bool stream; /* y is written past the caches */
+} yki_pointwise_product;
+
+void yki_pointwise_multiply(const yki_pointwise_product *product);
+
+/*
+ * sums (rows, columns) += dy' x, over the same pixels of some images: the gradient of the weights
+ * between up to 16 channels of dy, which are one block, and up to 64 of x.
+ */
+typedef struct yki_pointwise_gradient {
+    const float *x, *dy;           /* of the first image */
+    const float *next_x, *next_dy; /* one block of 16 channels each, which are prefetched */
+    int64_t images, pixels;
+    int64_t x_image, dy_image, x_block; /* floats from one to the next */
+    float *sums;
+    int64_t row; /* floats from one row of sums to the next */
+    int rows, columns;
+    bool first; /* sums are set rather than added to */
+} yki_pointwise_gradient;
+
+void yki_pointwise_add_gradient(const yki_pointwise_gradient *gradient);
+
+/*
+ * packed (rows, 16 vectors): number (r, c) is weight[r * row + c * column]; zero from `columns` on.
+ */
+typedef struct yki_pointwise_weights {
+    const float *weight;
+    int64_t row, column, rows;
+    int columns, vectors;
+} yki_pointwise_weights;
+
+void yki_pointwise_pack(const yki_pointwise_weights *weights, float *packed);
+
+#endif

@@ -1,0 +1,391 @@
+/* Kernels that are chosen by measuring them, and how the choice is kept. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/system.h>
+
+#include "base/cpu_features.h"
+#include "device/cpu/cpu.h"
+#include "device/device.h"
+#include "device/plan_cache.h"
+#include "families.h"
+#include "harness.h"
+
+/* ---- kernels that take as long as the test wants --------------------------------------------- */
+
+enum { RUNS_OF_A_CONTEST = 4 };
+
+static int quick_runs, slow_runs;
+static bool first_is_slow;
+
+static bool takes_conv(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    (void)desc;
+    return true;
+}
+
+static yk_status prepare_nothing(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    (void)device;
+    (void)desc;
+    *kernel = calloc(1, sizeof **kernel);
+    return YK_OK;
+}
+
+static yk_status fail_to_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    (void)device;
+    (void)desc;
+    (void)kernel;
+    return yki_error(YK_ERROR_UNSUPPORTED, "not this one");
+}
+
+/* So slow that nothing else that happens on the machine matters. */
+static void sleep_or_not(bool slow)
+{
+    (*(slow ? &slow_runs : &quick_runs))++;
+    if (slow)
+        usleep(300000);
+}
+
+static yk_status run_first(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    (void)kernel;
+    (void)run;
+    sleep_or_not(first_is_slow);
+    return YK_OK;
+}
+
+static yk_status run_second(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    (void)kernel;
+    (void)run;
+    sleep_or_not(!first_is_slow);
+    return YK_OK;
+}
+
+static const yki_kernel_impl first = {.op = &yki_op_conv2d,
+                                      .name = "first",
+                                      .supports = takes_conv,
+                                      .prepare = prepare_nothing,
+                                      .run = run_first};
+static const yki_kernel_impl second = {.op = &yki_op_conv2d,
+                                       .name = "second",
+                                       .supports = takes_conv,
+                                       .prepare = prepare_nothing,
+                                       .run = run_second};
+static const yki_kernel_impl broken = {.op = &yki_op_conv2d,
+                                       .name = "broken",
+                                       .supports = takes_conv,
+                                       .prepare = fail_to_prepare,
+                                       .run = run_second};
+static const yki_kernel_impl *const two_kernels[] = {&first, &second, &broken, NULL};
+static const yki_kernel_impl *const one_kernel[] = {&first, NULL};
+static yki_device_type two, one;
+
+/* A cpu device with these kernels alone. */
+static yki_device *open_device(const yki_kernel_impl *const *kernels, yki_device_type *type)
+{
+    yki_device *device;
+    assert_ok(
+        yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .measures = true}));
+    *type = *device->type;
+    type->kernels = kernels;
+    device->type = type;
+    return device;
+}
+
+static const yki_attrs attrs = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+
+static yki_kernel_desc conv_desc(int64_t batch)
+{
+    yki_kernel_desc desc = {.op = &yki_op_conv2d, .attrs = &attrs, .in_count = 3, .out_count = 1};
+    desc.in[0] = (yki_operand){.dtype = YK_F32, .ndim = 4, .dims = {batch, 4, 4, 4}};
+    desc.in[1] = (yki_operand){.dtype = YK_F32, .ndim = 4, .dims = {4, 4, 3, 3}};
+    desc.in[2].ndim = -1;
+    desc.out[0] = desc.in[0];
+    return desc;
+}
+
+static const yki_kernel_impl *chosen(yki_device *device, int64_t batch)
+{
+    yki_kernel *kernel;
+    yki_kernel_desc desc = conv_desc(batch);
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    const yki_kernel_impl *impl = kernel->impl;
+    yki_kernel_destroy(kernel);
+    return impl;
+}
+
+/* Of a device of its own. */
+static const yki_kernel_impl *choose(int64_t batch)
+{
+    yki_device *device = open_device(two_kernels, &two);
+    const yki_kernel_impl *impl = chosen(device, batch);
+    assert_ptr_equal(chosen(device, batch), impl);
+    yki_device_destroy(device);
+    return impl;
+}
+
+static void use_new_cache(void)
+{
+    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+}
+
+/* The one file that there is. */
+static void find_file(char path[2 * YKI_PLAN_PATH])
+{
+    char folder[YKI_PLAN_PATH];
+    yki_device *device = open_device(two_kernels, &two);
+    yki_plan_cache_folder(folder, device->choices.hardware, device->choices.library);
+    yki_device_destroy(device);
+    int count = 0;
+    DIR *open = opendir(folder);
+    assert_non_null(open);
+    for (struct dirent *entry; (entry = readdir(open));)
+        if (strstr(entry->d_name, ".plan")) {
+            snprintf(path, 2 * YKI_PLAN_PATH, "%s/%s", folder, entry->d_name);
+            count++;
+        }
+    closedir(open);
+    assert_int_equal(count, 1);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+YK_TEST(the_fastest_kernel_is_chosen)
+{
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    first_is_slow = true;
+    assert_ptr_equal(choose(1), &second);
+    first_is_slow = false;
+    assert_ptr_equal(choose(1), &first);
+}
+
+/* A kernel that is many times slower runs once. */
+YK_TEST(a_hopeless_kernel_is_not_measured_again)
+{
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    first_is_slow = true;
+    choose(1);
+    assert_int_equal(quick_runs, RUNS_OF_A_CONTEST);
+    assert_int_equal(slow_runs, 1);
+}
+
+YK_TEST(nothing_is_measured_unless_asked_for)
+{
+    yki_device *device = open_device(two_kernels, &two);
+    device->choices.measures = false;
+    first_is_slow = true;
+    assert_ptr_equal(chosen(device, 1), &first);
+    assert_int_equal(device->choices.count, 0);
+    yki_device_destroy(device);
+    device = open_device(one_kernel, &one);
+    assert_ptr_equal(chosen(device, 1), &first);
+    assert_int_equal(quick_runs + slow_runs, 0);
+    yki_device_destroy(device);
+}
+
+/* A device without AMX, for example, resumes the run of one that has it. */
+YK_TEST(a_recorded_choice_counts_where_it_is_possible)
+{
+    yki_device *device = open_device(two_kernels, &two), *other = open_device(one_kernel, &one);
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    first_is_slow = true;
+    assert_ptr_equal(chosen(device, 3), &second);
+    const yki_choice *choice = &device->choices.list[0];
+    assert_string_equal(choice->problem, "conv2d stride 1 padding 1 dilation 1 groups 1, float32 "
+                                         "3x4x4x4, float32 4x4x3x3, none, float32 3x4x4x4");
+    assert_string_equal(choice->kernel, "second");
+    assert_ok(yki_choices_set(&other->choices, choice->problem, choice->kernel));
+    assert_ptr_equal(chosen(other, 3), &first);
+    yki_device_destroy(other);
+
+    other = open_device(two_kernels, &two);
+    other->choices.measures = false;
+    assert_ok(yki_choices_set(&other->choices, choice->problem, choice->kernel));
+    assert_ptr_equal(chosen(other, 3), &second);
+    assert_ptr_equal(chosen(other, 4), &first);
+    yki_device_destroy(other);
+    yki_device_destroy(device);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+YK_TEST(a_choice_is_kept_for_the_next_run)
+{
+    use_new_cache();
+    first_is_slow = true;
+    assert_ptr_equal(choose(1), &second);
+    first_is_slow = false;
+    assert_ptr_equal(choose(1), &second);
+    assert_int_equal(quick_runs, RUNS_OF_A_CONTEST);
+    assert_ptr_equal(choose(2), &first); /* another problem */
+}
+
+YK_TEST(a_damaged_file_is_replaced)
+{
+    char path[2 * YKI_PLAN_PATH];
+    use_new_cache();
+    first_is_slow = true;
+    choose(1);
+    find_file(path);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    fseek(file, -2, SEEK_END);
+    fputc('!', file);
+    fclose(file);
+    choose(1);
+    assert_int_equal(quick_runs, 2 * RUNS_OF_A_CONTEST);
+    choose(1);
+    assert_int_equal(quick_runs, 2 * RUNS_OF_A_CONTEST);
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+static const yki_kernel_impl *ruled(const yki_op *op, yki_operand in1, yki_operand out)
+{
+    yki_device *device;
+    yki_kernel *kernel;
+    const yki_attrs depthwise = {.stride = 1, .padding = 1, .dilation = 1, .groups = 32};
+    yki_kernel_desc desc = {
+        .op = op, .attrs = &depthwise, .in_count = 2, .out_count = 1, .in = {{.ndim = 0}}};
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    if (device->block != 16 || !yk_cpu_has_bf16()) {
+        yki_device_destroy(device);
+        skip_because("this processor has no AVX-512 with bf16");
+    }
+    desc.in[0] =
+        (yki_operand){.dtype = YK_BF16, .ndim = 4, .dims = {8, 32, 6, 6}, .layout = YKI_BLOCKED};
+    desc.in[1] = in1;
+    desc.out[0] = out;
+    desc.in[2].ndim = desc.out[1].ndim = -1;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    const yki_kernel_impl *impl = kernel->impl;
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return impl;
+}
+
+YK_TEST(depthwise_convolutions_compute_in_bf16)
+{
+    const yki_operand y = {
+        .dtype = YK_BF16, .ndim = 4, .dims = {8, 32, 6, 6}, .layout = YKI_BLOCKED};
+    const yki_operand weight = {.dtype = YK_F32, .ndim = 4, .dims = {32, 1, 3, 3}};
+    assert_ptr_equal(ruled(&yki_op_conv2d, weight, y), &yki_cpu_conv2d);
+    assert_ptr_equal(ruled(&yki_op_conv2d_backward_data, weight, y), &yki_cpu_conv2d_backward_data);
+    assert_ptr_equal(ruled(&yki_op_conv2d_backward_weight, y, weight),
+                     &yki_cpu_conv2d_backward_weight);
+}
+
+/* ---- every kernel against ref ---------------------------------------------------------------- */
+
+enum { MOST_KERNELS = 256 };
+
+static const conformance_setting f32 = {
+    .device = "cpu", .dtype = YK_F32, .threads = 2, .tolerance = 1e-3, .winograd = true};
+static const conformance_setting bf16 = {
+    .device = "cpu", .dtype = YK_BF16, .threads = 2, .tolerance = 1e-2, .winograd = true};
+
+/* The cpu device, where the kernels of this name come first and always gain. */
+static void force(const char *name, const conformance_setting *setting,
+                  const conformance_family *const *families)
+{
+    static yki_kernel_impl forced[MOST_KERNELS];
+    static const yki_kernel_impl *kernels[2 * MOST_KERNELS];
+    static yki_device_type type;
+    size_t count = 0;
+    type = yki_device_cpu;
+    for (const yki_kernel_impl *const *impl = type.kernels; *impl; impl++)
+        if ((*impl)->name && strcmp((*impl)->name, name) == 0) {
+            forced[count] = **impl;
+            forced[count].gains = NULL;
+            kernels[count] = &forced[count];
+            count++;
+        }
+    assert_true(count > 0);
+    for (size_t i = 0; yki_device_cpu.kernels[i]; i++)
+        kernels[count + i] = yki_device_cpu.kernels[i];
+    type.kernels = kernels;
+    conformance_setting with = *setting;
+    with.type = &type;
+    for (; *families; families++)
+        conformance_device(*families, &with);
+}
+
+/* The families whose shapes a kernel may be chosen for. */
+#define OF(...) ((const conformance_family *const[]){__VA_ARGS__, NULL})
+
+YK_TEST(winograd_wherever_it_is_possible)
+{
+    force("winograd", &f32, OF(&family_winograd64));
+}
+
+YK_TEST(minimal_wherever_it_is_possible)
+{
+    force("minimal", &f32, OF(&family_conv2d, &family_winograd, &family_halving64));
+}
+
+YK_TEST(minimal_wherever_it_is_possible_with_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    force("minimal", &f32, OF(&family_conv2d, &family_winograd));
+}
+
+YK_TEST(strided_wherever_it_is_possible)
+{
+    force("strided", &f32, OF(&family_strided64));
+}
+
+YK_TEST(pointwise_wherever_it_is_possible)
+{
+    force("pointwise", &f32, OF(&family_conv2d));
+}
+
+/* Also for so many images that rules would prefer other kernels. */
+YK_TEST(amx_wherever_it_is_possible)
+{
+    static const conformance_case cases[] = {{.x = {40, 32, 5, 6},
+                                              .filters = 48,
+                                              .kernel = {3},
+                                              .stride = 1,
+                                              .padding = 1,
+                                              .dilation = 1,
+                                              .groups = 1},
+                                             {.x = {9, 64, 4, 4},
+                                              .filters = 32,
+                                              .kernel = {3},
+                                              .stride = 1,
+                                              .padding = 1,
+                                              .dilation = 1,
+                                              .groups = 1},
+                                             {.x = {33, 40, 3, 3},
+                                              .filters = 24,
+                                              .kernel = {1},
+                                              .stride = 1,
+                                              .dilation = 1,
+                                              .groups = 1}};
+    const conformance_family family = {family_conv2d.build, cases, sizeof cases / sizeof *cases};
+    if (!yki_cpu_use_amx())
+        skip_because("this processor has no AMX");
+    force("amx", &bf16, OF(&family));
+    force("amx_line", &bf16, OF(&family));
+}
+
+YK_TEST(onednn_wherever_it_is_possible)
+{
+    force("onednn", &f32, OF(&family_winograd, &family_halving64));
+    force("onednn", &bf16, OF(&family_conv2d, &family_winograd));
+}
+
+YK_TEST(staged_wherever_it_is_possible)
+{
+    force("staged", &bf16, OF(&family_conv2d, &family_winograd));
+}
