@@ -67,16 +67,20 @@ def describe(found):
 # ---- one function for each benchmark: the table of a result --------------------------------------
 
 def step_table(found):
+    """Images per second of each program, how many times as fast as PyTorch yoke is, and what it needs."""
+    peers = [mode for mode in ("eager", "compile") if mode in found["rows"][0]]
     rows = []
     for row in found["rows"]:
-        ours, theirs = ([median(r[key] for r in row[side]) for key in ("images_per_s", "peak_mb")]
-                        for side in ("yoke", "pytorch"))
+        rate = {side: median(r["images_per_s"] for r in row[side]) for side in ["yoke", *peers]}
+        peak = {side: median(r["peak_mb"] for r in row[side]) for side in ["yoke", "eager"]}
         exposed = median(100 * r["exposed_ms"] / r["step_ms"] for r in row["yoke"])
-        rows.append(["f32" if row["amp"] == "off" else row["amp"], f"{row['ranks']} x {row['threads']}",
-                     f"{ours[0]:.1f}", f"{theirs[0]:.1f}", f"{ours[0] / theirs[0]:.2f}",
-                     f"{exposed:.1f} %" if row["ranks"] > 1 else "", f"{ours[1]:.0f} / {theirs[1]:.0f}"])
-    return markdown(["", "ranks x threads", "yoke", "PyTorch", "ratio", "exposed communication",
-                     "peak MB per rank: yoke / PyTorch"], rows)
+        rows.append([f"{row['arch']}, {row['batch']} of {row['image_size']}x{row['image_size']}",
+                     "f32" if row["amp"] == "off" else row["amp"], f"{row['ranks']} x {row['threads']}",
+                     f"{rate['yoke']:.1f}", *(f"{rate[side]:.1f} ({rate['yoke'] / rate[side]:.2f})" for side in peers),
+                     f"{exposed:.1f} %" if row["ranks"] > 1 else "", f"{peak['yoke']:.0f} / {peak['eager']:.0f}"])
+    return markdown(["network, images per step", "", "ranks x threads", "yoke",
+                     *({"eager": "PyTorch", "compile": "torch.compile"}[mode] for mode in peers),
+                     "exposed communication", "peak MB per rank: yoke / PyTorch"], rows)
 
 
 def size_text(size):

@@ -11,8 +11,8 @@ import hosts, report
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # What a column is compared with: yoke on an engine with that engine's own benchmark.
-PEERS = {"yoke gloo": "gloo", "yoke Open MPI": "Open MPI", "yoke MPICH": "MPICH", "yoke shm+gloo": "yoke gloo",
-         "yoke shm+mpi": "yoke Open MPI"}
+PEERS = {"yoke gloo": "gloo", "yoke Open MPI": "Open MPI", "yoke MPICH": "MPICH", "yoke shm+gloo": "gloo",
+         "yoke shm+mpi": "Open MPI"}
 
 
 def figures(output):
@@ -96,6 +96,7 @@ def measure(args, site, local, rate=None):
         for name, run in running.items():
             rows[name].append(figures(run()))
             hosts.progress(f"{name}: {rows[name][-1]}")
-    peers = {name: peer for name, peer in PEERS.items() if name in rows and peer in rows}
+    own = {"yoke shm+gloo": "yoke gloo", "yoke shm+mpi": "yoke Open MPI"} if rate else PEERS
+    peers = {name: peer for name, peer in own.items() if name in rows and peer in rows}
     return report.result("network", {"hosts": site.count, "ranks": local, "rate": rate, "repeats": repeats,
                                      "peers": peers}, rows, args.build, args.python)
