@@ -160,9 +160,10 @@ static yk_status check_node(yki_trial *trial, const yki_runner *device, const yk
 static yk_status open_device(yki_runner *r, const yki_conformance_setting *s)
 {
     const yki_device_options options = {.threads = s->threads, .winograd = s->winograd};
-    if (s->type)
+    if (s->type) {
         YK_TRY(s->type->create(&r->device, &options));
-    else
+        r->device->type = s->type; /* that create knows may be another */
+    } else
         YK_TRY(yki_device_create(&r->device, s->device, &options));
     if (r->device->type->enter)
         r->device->type->enter(r->device);
