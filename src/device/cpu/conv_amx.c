@@ -171,12 +171,14 @@ void yki_amx_ring_read(yki_amx_ring *ring, yki_amx_rows rows, const yki_amx_imag
                        const void *data, yki_amx_block block,
                        void (*read)(const yki_amx_row *row, char *to))
 {
-    int64_t first = rows.begin < ring->rows.end ? ring->rows.end : rows.begin;
-    for (int64_t r = first; r < rows.end; r++)
+    for (int64_t r = rows.begin; r < rows.end; r++) {
+        if (r >= ring->rows.begin && r < ring->rows.end)
+            continue;
         for (int64_t g = 0; g < image->groups; g++) {
             yki_amx_row row = yki_amx_row_at(image, data, block, g, r);
             read(&row, yki_amx_ring_row(ring, g, r));
         }
+    }
     if (rows.begin < rows.end)
         ring->rows = rows;
 }

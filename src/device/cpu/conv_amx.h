@@ -72,7 +72,8 @@ typedef struct yki_amx_rows {
 yki_amx_rows yki_amx_rows_of(const yki_amx_taps *down, int64_t begin, int64_t end);
 int64_t yki_amx_most_rows(const yki_amx_taps *down, int64_t rows, int64_t strip);
 
-/* Bricks of the last rows of an input that have been read: row r is in place r % capacity. */
+/* Bricks of the last rows of an input that have been read: row r is in place r % capacity. With
+ * dilation, the rows that are read next may begin before these. */
 typedef struct yki_amx_ring {
     char *at;
     int64_t capacity, row_bytes, group_bytes;
