@@ -117,8 +117,9 @@ static yk_status finish_muon(yk_optimizer *optimizer, size_t parameter, yki_stre
                                                  : YK_OK;
 }
 
-/* Clears the memory for the next step's updates. */
-static yk_status end_muon(yk_optimizer *optimizer, yki_stream *stream)
+/* Clears the memory for the step's updates, in which one that was not completed may have left its
+ * own. */
+static yk_status begin_muon(yk_optimizer *optimizer, yki_stream *stream)
 {
     const yki_muon *muon = optimizer->muon;
     size_t bytes = (size_t)(muon->scratch - muon->memory);
@@ -134,8 +135,8 @@ static const yki_optimizer_rule rule = {
     .slots = muon_slots,
     .check = check_muon,
     .prepare = prepare_muon,
+    .begin = begin_muon,
     .finish = finish_muon,
-    .end = end_muon,
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */

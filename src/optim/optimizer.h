@@ -30,10 +30,10 @@ typedef struct yki_optimizer_rule {
     yk_status (*check)(const double *hyperparameters);
     /* Writes the coefficients of a step, which counts from 1. */
     void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
-    /* Called after a sweep for each of its parameters, and once after the last sweep of a step.
+    /* Called once before the first sweep of a step, and after a sweep for each of its parameters.
      * Both work in the stream, and may be NULL. */
+    yk_status (*begin)(yk_optimizer *optimizer, yki_stream *stream);
     yk_status (*finish)(yk_optimizer *optimizer, size_t parameter, yki_stream *stream);
-    yk_status (*end)(yk_optimizer *optimizer, yki_stream *stream);
 } yki_optimizer_rule;
 
 /* Parameters that are updated together. */

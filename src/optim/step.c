@@ -1,6 +1,6 @@
 /*
  * The optimizer's step: sweeps over the parameters, all at once or in parts (step.h), and the
- * rule's own work after them.
+ * rule's own work before and after them.
  *
  * A step allocates nothing. Gradients are looked up at each step, since DDP may have moved them.
  */
@@ -161,7 +161,9 @@ static yk_status begin_step(yk_optimizer *optimizer, const double *skip)
     for (size_t p = 0; p < optimizer->part_count; p++)
         place_part(optimizer, &optimizer->parts[p]);
     optimizer->steps++;
-    return send_coefficients(optimizer, skip, yki_device_stream(optimizer->device));
+    yki_stream *stream = yki_device_stream(optimizer->device);
+    YK_TRY(send_coefficients(optimizer, skip, stream));
+    return optimizer->rule->begin ? optimizer->rule->begin(optimizer, stream) : YK_OK;
 }
 
 /* ---- updates --------------------------------------------------------------------------------- */
@@ -227,8 +229,6 @@ static yk_status take_step(yk_optimizer *optimizer, const double *skip)
                         enter_updates, optimizer));
     for (size_t p = 0; p < optimizer->part_count; p++)
         YK_TRY(finish_update(optimizer, &optimizer->parts[p]));
-    if (optimizer->rule->end)
-        YK_TRY(optimizer->rule->end(optimizer, yki_device_stream(optimizer->device)));
     optimizer->stage = YKI_STEP_NONE;
     yki_model_set_torn(optimizer->model, false);
     yk_model_zero_grad(optimizer->model);
