@@ -36,6 +36,8 @@ yk_status yki_choices_set(yki_choices *choices, const char *problem, const char 
         return yki_error(YK_ERROR_FORMAT, "a convolution's kernel: \"%.*s\" is too long",
                          YKI_PROBLEM_TEXT, strlen(kernel) >= YKI_KERNEL_NAME ? kernel : problem);
     yki_choice *choice = yki_choices_find(choices, problem);
+    if (!choice && choices->count == YKI_MOST_CHOICES)
+        return YK_OK;
     if (!choice) {
         size_t bytes = (choices->count + 1) * sizeof *choices->list;
         yki_choice *larger = realloc(choices->list, bytes);
@@ -225,7 +227,7 @@ yk_status yki_choose_kernel(yki_device *device, const yki_kernel_desc *desc,
         warn_missing(known);
     if (found)
         *impl = found;
-    if (known || from.count < 2 || !choices->measures)
+    if (known || from.count < 2 || !choices->measures || choices->count == YKI_MOST_CHOICES)
         return YK_OK;
     *impl = decide(device, desc, problem, &from);
     snprintf(kernel, sizeof kernel, "%s", (*impl)->name);

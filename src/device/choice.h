@@ -19,7 +19,11 @@
 
 #pragma GCC visibility push(default) /* shared with modules, see device/module.h */
 
-enum { YKI_PROBLEM_TEXT = 384, YKI_KERNEL_NAME = 24 };
+enum {
+    YKI_PROBLEM_TEXT = 384,
+    YKI_KERNEL_NAME = 24,
+    YKI_MOST_CHOICES = 8192 /* of a device: far more than networks have convolutions */
+};
 
 /* The description of an operator on given operands, and the name of the kernel that runs it. */
 typedef struct yki_choice {
@@ -41,7 +45,8 @@ typedef struct yki_choices {
 
 /* NULL if it is not in the list. */
 yki_choice *yki_choices_find(const yki_choices *choices, const char *problem);
-/* Adds the choice, or replaces the one for its problem. Texts that are too long are refused. */
+/* Adds the choice, or replaces the one for its problem. Texts that are too long are refused; a list
+ * that is full does not grow. */
 yk_status yki_choices_set(yki_choices *choices, const char *problem, const char *kernel);
 /* Lets the ranks agree on what is in the list. */
 yk_status yki_choices_agree(yki_choices *choices, bool *changed);

@@ -1,8 +1,8 @@
 /* See choices_state.h. */
 #include "io/choices_state.h"
 
+#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 void yki_choices_state_write(yki_pickle_writer *pickle, const yki_choices *choices)
 {
@@ -15,14 +15,23 @@ void yki_choices_state_write(yki_pickle_writer *pickle, const yki_choices *choic
     yki_pickle_setitems(pickle);
 }
 
-/* Copies a text that is shorter than size bytes and has no zero within. */
+static bool is_printable(const char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    return true;
+}
+
+/* Copies a text of printable ASCII, which may be logged, that is shorter than size bytes. */
 static yk_status read_text(const yki_pth *pth, const yki_pickle_value *value, char *text,
                            size_t size)
 {
     if (!yki_pickle_is(value, YKI_PICKLE_STRING) || value->count >= size ||
-        memchr(value->text, 0, value->count))
+        !is_printable(value->text, value->count))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
-                                     "a text shorter than %zu bytes in \"kernels\"", size);
+                                     "a printable text shorter than %zu bytes in \"kernels\"",
+                                     size);
     snprintf(text, size, "%.*s", (int)value->count, value->text);
     return YK_OK;
 }
@@ -35,6 +44,9 @@ yk_status yki_choices_state_read(const yki_pth *pth, const yki_pickle_value *sta
         return YK_OK;
     if (!yki_pickle_is(dict, YKI_PICKLE_DICT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), dict, "the dict \"kernels\"");
+    if (yki_pickle_pairs(dict) > YKI_MOST_CHOICES)
+        return yki_pickle_unexpected(yki_pth_file_pickle(pth), dict, "at most %d \"kernels\"",
+                                     YKI_MOST_CHOICES);
     for (size_t i = 0; i < yki_pickle_pairs(dict); i++) {
         yki_choice choice;
         YK_TRY(read_text(pth, yki_pickle_key(dict, i), choice.problem, sizeof choice.problem));

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -92,15 +93,58 @@ static void write_long_problem(yki_pickle_writer *pickle)
     write_pair(pickle, problem, "amx");
 }
 
+static void write_unprintable_kernel(yki_pickle_writer *pickle)
+{
+    write_pair(pickle, "conv2d", "\033[2Jamx");
+}
+
+static void write_many(yki_pickle_writer *pickle, int count)
+{
+    char problem[16];
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    for (int i = 0; i < count; i++) {
+        snprintf(problem, sizeof problem, "%d", i);
+        yki_pickle_text(pickle, problem);
+        yki_pickle_text(pickle, "amx");
+    }
+    yki_pickle_setitems(pickle);
+}
+
+static void write_most(yki_pickle_writer *pickle)
+{
+    write_many(pickle, YKI_MOST_CHOICES);
+}
+
+static void write_too_many(yki_pickle_writer *pickle)
+{
+    write_many(pickle, YKI_MOST_CHOICES + 1);
+}
+
+/* The time to read them grows with the square of their number. */
+YK_TEST(a_list_of_choices_that_is_full_does_not_grow)
+{
+    yki_choices choices = {NULL};
+    assert_ok(write_and_read(write_most, &choices));
+    assert_int_equal(choices.count, YKI_MOST_CHOICES);
+    assert_ok(yki_choices_set(&choices, "another", "onednn"));
+    assert_ok(yki_choices_set(&choices, "7", "onednn"));
+    assert_int_equal(choices.count, YKI_MOST_CHOICES);
+    assert_string_equal(yki_choices_find(&choices, "7")->kernel, "onednn");
+    yki_choices_fini(&choices);
+}
+
 YK_TEST(damaged_choices_are_refused)
 {
     static const struct {
         write_function *write;
         const char *expected;
     } damaged[] = {{write_number, "the dict \"kernels\""},
-                   {write_number_as_kernel, "a text shorter than 24 bytes in \"kernels\""},
-                   {write_long_kernel, "a text shorter than 24 bytes in \"kernels\""},
-                   {write_long_problem, "a text shorter than 384 bytes in \"kernels\""}};
+                   {write_number_as_kernel, "text shorter than 24 bytes in \"kernels\""},
+                   {write_long_kernel, "text shorter than 24 bytes in \"kernels\""},
+                   {write_long_problem, "text shorter than 384 bytes in \"kernels\""},
+                   {write_unprintable_kernel, "a printable text shorter than 24 bytes"},
+                   {write_too_many, "at most 8192 \"kernels\""}};
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         yki_choices choices = {NULL};
         assert_int_not_equal(write_and_read(damaged[i].write, &choices), YK_OK);
