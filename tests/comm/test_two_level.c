@@ -304,3 +304,106 @@ YK_TEST_RANKS(promise_02_a_late_rank_on_another_host, 4)
     }
     yk_group_destroy(group);
 }
+
+/* ---- calls of a single piece, whose caller runs all stages itself -----------------------------
+ */
+
+/*
+ * The victim is killed before it calls. The others wait in different stages and groups: its host's
+ * ranks for the victim itself, the other host's for ranks that are alive.
+ */
+static void die_before_a_call(int rank, int victim, size_t count)
+{
+    static float x[50000];
+    char dead[64];
+    yk_group *group = join("a|b", 60);
+    yk_status status = YK_OK;
+    for (int round = 0; status == YK_OK; round++) {
+        if (rank == victim && round == 10)
+            raise(SIGKILL);
+        status = yk_all_reduce(group, x, count, YK_F32, YK_REDUCE_AVG, NULL);
+    }
+    assert_int_equal(status, YK_ERROR_PEER_FAILED);
+    snprintf(dead, sizeof dead, "rank %d ", victim);
+    assert_contains(yk_last_error(), dead);
+    assert_contains(yk_last_error(), "is dead");
+    assert_contains(yk_last_error(), "avg), operation 11: ");
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    yk_group_destroy(group);
+    exit(3);
+}
+
+static void owner_dies_before_a_small_call(int rank, int world)
+{
+    (void)world;
+    die_before_a_call(rank, 3, 1);
+}
+
+static void first_rank_dies_before_a_small_call(int rank, int world)
+{
+    (void)world;
+    die_before_a_call(rank, 2, 1);
+}
+
+static void neighbour_dies_before_a_sliced_call(int rank, int world)
+{
+    (void)world;
+    die_before_a_call(rank, 1, 50000);
+}
+
+YK_TEST(promise_01_death_while_callers_wait_for_a_small_call)
+{
+    expect_one_dead(owner_dies_before_a_small_call, 3);
+}
+
+YK_TEST(promise_01_death_of_a_hosts_first_rank_while_callers_wait)
+{
+    expect_one_dead(first_rank_dies_before_a_small_call, 2);
+}
+
+YK_TEST(promise_01_death_while_callers_wait_for_a_call_in_slices)
+{
+    expect_one_dead(neighbour_dies_before_a_sliced_call, 1);
+}
+
+/*
+ * The first rank of the other host is killed in the middle of a small call, when it brings the
+ * descriptors (of operation 7) or the data (of one after that) to the network.
+ */
+static void die_on_the_network(int rank, int world)
+{
+    (void)rank, (void)world;
+    float x = 1;
+    yk_status status = YK_OK;
+    setenv("YOKE_FAKE_FAULT", "kill:2:7", 1);
+    yk_group *group = join("a|b", 60);
+    for (int i = 0; i < 20 && status == YK_OK; i++)
+        status = yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL);
+    assert_int_equal(status, YK_ERROR_PEER_FAILED);
+    assert_contains(yk_last_error(), "rank 2 on host b is dead");
+    assert_contains(yk_last_error(), "all_reduce(float32 x 1, sum), operation 7: ");
+    yk_group_destroy(group);
+    exit(3);
+}
+
+YK_TEST(promise_01_death_on_the_network_while_callers_wait)
+{
+    expect_one_dead(die_on_the_network, 2);
+}
+
+/* A rank is late in a call in slices: nobody takes the ranks that wait for it for the late one. */
+YK_TEST_RANKS(promise_02_a_late_rank_in_a_call_in_slices, 4)
+{
+    (void)world;
+    static float x[50000];
+    yk_group *group = join("a|b", 1);
+    assert_ok(yk_all_reduce(group, x, 50000, YK_F32, YK_REDUCE_SUM, NULL));
+    if (rank == 1) {
+        sleep(3);
+    } else {
+        assert_status(YK_ERROR_TIMEOUT,
+                      yk_all_reduce(group, x, 50000, YK_F32, YK_REDUCE_SUM, NULL));
+        assert_contains(yk_last_error(), "rank 1 did not take part");
+    }
+    yk_group_destroy(group);
+}

@@ -129,6 +129,45 @@ YK_TEST_RANKS(many_works_of_all_kinds, 3)
     yk_group_destroy(group);
 }
 
+/*
+ * A blocking call follows the works that were posted before it, on the same memory: it waits until
+ * they are done, and may then be driven by its caller. The next work follows it in turn. The
+ * numbers come out right in no other order.
+ */
+YK_TEST_RANKS(blocking_calls_keep_their_place_among_works, 3)
+{
+    enum { ROUNDS = 12 };
+    yk_group *group = join();
+    int64_t *values = malloc(LARGEST * sizeof *values), *copy = malloc(LARGEST * sizeof *copy);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t count = counts[(size_t)round % (sizeof counts / sizeof *counts)];
+        yk_work *before, *after;
+        for (size_t i = 0; i < count; i++) {
+            values[i] = rank + (int64_t)i % 11;
+            copy[i] = rank == round % 3 ? (int64_t)i : -1;
+        }
+        assert_ok(yk_all_reduce(group, values, count, YK_I64, YK_REDUCE_SUM, &before));
+        assert_ok(yk_all_reduce(group, values, count, YK_I64, YK_REDUCE_MAX, NULL));
+        assert_true(yk_work_done(before));
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(values[i], 3 + 3 * ((int64_t)i % 11));
+            values[i] += rank;
+        }
+        assert_ok(yk_all_reduce(group, values, count, YK_I64, YK_REDUCE_SUM, &after));
+        assert_ok(yk_broadcast(group, copy, count, YK_I64, round % 3, NULL));
+        assert_true(yk_work_done(after));
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(values[i], 12 + 9 * ((int64_t)i % 11));
+            assert_int_equal(copy[i], i);
+        }
+        assert_ok(yk_work_wait(before));
+        assert_ok(yk_work_wait(after));
+    }
+    free(values);
+    free(copy);
+    yk_group_destroy(group);
+}
+
 /* One rank calls something else among works that agree: only that work fails, on every rank. */
 YK_TEST_RANKS(promise_06_a_mismatch_among_works_in_flight, 3)
 {

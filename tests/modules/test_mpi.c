@@ -3,8 +3,10 @@
  * exit() end MPI as a program does.
  */
 #define _GNU_SOURCE
+#include "../faults/rank_lines.h"
 #include "engine.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +129,95 @@ YK_TEST(a_late_rank_ends_the_call_under_mpich)
     assert_int_not_equal(run_ranks(&mpich, 2, one_is_late, output, sizeof output), 0);
     assert_contains(output, "the late rank was noticed");
 }
+
+/* ---- ranks that are lost while the others drive a call ----------------------------------------
+ */
+
+static void reduce_until_lost(yk_group *group, size_t count, int calls)
+{
+    float *data = calloc(count, sizeof *data);
+    yk_status status = YK_OK;
+    for (int i = 0; status == YK_OK; i++) {
+        if (i == calls)
+            raise(SIGKILL);
+        status = yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_MAX, NULL);
+    }
+    leave_line(yk_group_rank(group));
+    await_text("line", 2 - yk_group_rank(group)); /* mpirun ends them all when one has ended */
+    yk_group_destroy(group);
+    free(data);
+    _exit(3);
+}
+
+/* mpirun may end before the others do. */
+static void expect_loss(const mpi_kind *mpi, void (*body)(void), const char *words)
+{
+    char output[8192];
+    open_lines();
+    int code = run_ranks(mpi, 3, body, output, sizeof output);
+    if (code == 124 || code == 137) /* of timeout */
+        fail_msg("%s did not end:\n%s", mpi->launcher, output);
+    for (int r = 0; r < 3; r += 2) {
+        await_text("line", r);
+        assert_contains(line_of(r), words);
+    }
+}
+
+/* Open MPI's mpirun then leaves it to the ranks to notice a death; MPICH's ends them all at once.
+ */
+static const mpi_kind patient = {"mpirun.openmpi", "--oversubscribe --enable-recovery",
+                                 "libyoke-mpi-openmpi.so"};
+
+static void one_dies_before_a_small_call(void)
+{
+    yk_group *group = open_mpi(60);
+    reduce_until_lost(group, 1, yk_group_rank(group) == 1 ? 20 : -1);
+}
+
+static void one_dies_before_a_large_call(void)
+{
+    yk_group *group = open_mpi(60);
+    reduce_until_lost(group, 100000, yk_group_rank(group) == 1 ? 20 : -1);
+}
+
+YK_TEST(a_rank_that_dies_before_a_small_call_is_named)
+{
+    expect_loss(&patient, one_dies_before_a_small_call, "max), operation 21: rank 1 is dead");
+}
+
+YK_TEST(a_rank_that_dies_before_a_large_call_is_named)
+{
+    expect_loss(&patient, one_dies_before_a_large_call, "max), operation 21: rank 1 is dead");
+}
+
+static void *stop_later(void *unused)
+{
+    usleep(500000);
+    kill(getpid(), SIGSTOP);
+    return unused;
+}
+
+/* Rank 1 stops somewhere in a stream of calls, most likely while their data moves. */
+static void one_stops(void)
+{
+    pthread_t thread;
+    yk_group *group = open_mpi(3);
+    if (yk_group_rank(group) == 1)
+        assert_int_equal(pthread_create(&thread, NULL, stop_later, NULL), 0);
+    reduce_until_lost(group, 1 << 20, -1);
+}
+
+YK_TEST(a_rank_of_openmpi_that_stops_while_data_moves_is_named)
+{
+    expect_loss(&openmpi, one_stops, "timed out after 3 s: rank 1 did not take part");
+}
+
+YK_TEST(a_rank_of_mpich_that_stops_while_data_moves_is_named)
+{
+    expect_loss(&mpich, one_stops, "timed out after 3 s: rank 1 did not take part");
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
 
 /* Each rank believes that it is alone on its own. */
 static void as_on_several_hosts(void)
