@@ -8,7 +8,7 @@
 
 #include <yoke/system.h>
 
-#include "base/cpu_features.h"
+#include "device/cpu/amx.h"
 #include "device/cpu/cpu.h"
 #include "device/device.h"
 #include "device/plan_cache.h"
@@ -373,7 +373,7 @@ YK_TEST(amx_wherever_it_is_possible)
                                               .dilation = 1,
                                               .groups = 1}};
     const conformance_family family = {family_conv2d.build, cases, sizeof cases / sizeof *cases};
-    if (!yki_cpu_use_amx())
+    if (!yki_amx_is_usable())
         skip_because("this processor has no AMX");
     force("amx", &bf16, OF(&family));
     force("amx_line", &bf16, OF(&family));

@@ -7,7 +7,8 @@
  * output has tiles of its own, and a tap that falls outside the image is left out rather than
  * multiplied by zeros; stride and dilation only change which pixel a tap reads.
  *
- * Implemented in amx.c, which CMake compiles for AMX. Nothing there runs on other processors.
+ * Implemented in amx.c, which CMake compiles for AMX, and which other processors run only in tests,
+ * with simulated tiles (tests/amx).
  */
 #ifndef YKI_AMX_H
 #define YKI_AMX_H
@@ -25,6 +26,10 @@ enum {
     YKI_AMX_SUMS = 2 * 32 * 16 + 16,    /* floats of a pixel's sums, likewise */
     YKI_AMX_MOST_TAPS = 5               /* on each side of a kernel */
 };
+
+/* Whether kernels may use AMX: the processor and the system have it, and ONEDNN_MAX_CPU_ISA does
+ * not exclude it. */
+bool yki_amx_is_usable(void);
 
 /* Multiplies tiles alone, without loading any: returns the floating-point operations. */
 double yki_amx_multiply_alone(int64_t rounds);

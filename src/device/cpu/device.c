@@ -189,7 +189,7 @@ static yk_status cpu_create(yki_device **device, const yki_device_options *optio
         return yki_error_memory(sizeof *cpu, "the cpu device");
     cpu->base = (yki_device){.type = &yki_device_cpu, .block = vector_block()};
     cpu->winograd = options->winograd;
-    cpu->has_amx = has_isa(dnnl_cpu_isa_avx512_core_amx) && yki_cpu_use_amx();
+    cpu->has_amx = yki_amx_is_usable();
     cpu->has_bf16 = has_bf16();
     cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
