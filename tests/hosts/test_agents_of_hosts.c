@@ -163,6 +163,24 @@ YK_TEST(a_job_is_started_on_other_hosts_through_ssh)
     assert_contains(agents[0].output, "[rank 3] n3=3/4\n");
 }
 
+YK_TEST(a_job_started_through_ssh_restarts_after_a_failure_on_another_host)
+{
+    char command[4096];
+    yk_test_hosts(2);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(command, sizeof command,
+             "%s %s run --hosts n1,n2 --max-restarts 1 sh -c 'echo "
+             "start $TORCHELASTIC_RESTART_COUNT; test $TORCHELASTIC_RESTART_COUNT = 1 && exit; "
+             "test $RANK = 1 && kill -KILL $$; exec sleep 300'",
+             yk_test_on(1), test_program());
+    test_job_start_command(&agents[0], command);
+    if (test_job_wait(&agents[0], 60) != 0)
+        fail_msg("%s", agents[0].output);
+    assert_contains(agents[0].output, "rank 1 (host n2, pid ");
+    assert_contains(agents[0].output, "[rank 0] start 1\n");
+    assert_contains(agents[0].output, "[rank 1] start 1\n");
+}
+
 YK_TEST(promise_03_nothing_is_left_on_other_hosts_when_ssh_is_killed)
 {
     char command[4096];

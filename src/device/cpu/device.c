@@ -8,6 +8,7 @@
 
 #include "base/cpu_features.h"
 #include "base/memory.h"
+#include "device/cpu/amx.h"
 #include "device/cpu/bf16_rate.h"
 #include "device/cpu/onednn.h"
 
