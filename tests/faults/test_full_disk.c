@@ -40,18 +40,33 @@ static void expect_failure(const char *words)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* A save that fails ends the run. Once there is room, it resumes from the checkpoint before. */
+static size_t size_of(const char *run, const char *file)
+{
+    struct stat info;
+    assert_int_equal(stat(path_of(run, file), &info), 0);
+    return (size_t)info.st_size;
+}
+
+/*
+ * A save that fails ends the run. Once there is room, it resumes from the checkpoint before.
+ *
+ * The disk has room for one save, and for half of the next. It is not filled while the run saves: a
+ * save that had its room by then would end well and delete older files, so that the next one fitted
+ * as well.
+ */
 static void fill_before_a_save(const char *options)
 {
     char all[256];
     yk_test_disk(DISK);
     snprintf(all, sizeof all, "--epochs 4 --save-every 5 --nproc 2 %s", options);
     assert_int_equal(train("whole", "--batch-size 120 --epochs 4 --nproc 2"), 0);
+    size_t checkpoint = size_of("whole", "checkpoint-4.pth");
+    yk_test_fill_disk_except(size_of("whole", "model.pth") + checkpoint + checkpoint / 2);
     start("run", all);
-    await_checkpoint("disk/run");
-    yk_test_fill_disk();
     expect_failure("/disk/run/");
     assert_contains(job.output, "rank 0");
+    assert_int_equal(access(path_of("disk/run", "checkpoint-step-5.pth"), F_OK), 0);
+    assert_int_not_equal(access(path_of("disk/run", "checkpoint-step-10.pth"), F_OK), 0);
     yk_test_free_disk();
     assert_int_equal(go_on("disk/run", ""), 0);
     assert_same_file("whole", "disk/run", "model.pth");

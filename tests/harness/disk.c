@@ -69,19 +69,25 @@ static uint64_t free_bytes(void)
     return (uint64_t)info.f_bfree * info.f_frsize;
 }
 
-void yk_test_fill_disk(void)
+void yk_test_fill_disk_except(size_t room)
 {
     enum { PIECE = 1 << 20 };
     int fd = open(filler, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     /* Others may write meanwhile, and what does not fit is not taken at all. */
-    for (uint64_t left; (left = free_bytes()) > 0;) {
+    for (uint64_t left; (left = free_bytes()) > room;) {
         struct stat info;
+        off_t more = left - room < PIECE ? (off_t)(left - room) : PIECE;
         assert_int_equal(fstat(fd, &info), 0);
-        if (fallocate(fd, 0, info.st_size, left < PIECE ? (off_t)left : PIECE) != 0)
+        if (fallocate(fd, 0, info.st_size, more) != 0)
             assert_int_equal(errno, ENOSPC);
     }
     close(fd);
+}
+
+void yk_test_fill_disk(void)
+{
+    yk_test_fill_disk_except(0);
 }
 
 void yk_test_free_disk(void)

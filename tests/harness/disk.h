@@ -10,8 +10,9 @@
 /* Mounts an empty disk of so many bytes, once a case; skips the case, with the reason, where that
  * is not permitted. The path of its folder. Call it before the case starts a thread. */
 const char *yk_test_disk(size_t bytes);
-/* Takes all the space that is left on it; gives it back. */
+/* Takes all the space that is left on it, or all but so many bytes; gives it back. */
 void yk_test_fill_disk(void);
+void yk_test_fill_disk_except(size_t room);
 void yk_test_free_disk(void);
 
 #endif
