@@ -219,22 +219,36 @@ static yk_status enter_updates(void *context)
     return YK_OK;
 }
 
+/* Updates what no part has updated. Until a sharded optimizer has gathered the others' updates as
+ * well, only some of the weights are new. */
+static yk_status complete_step(yk_optimizer *optimizer)
+{
+    YK_TRY(yki_tape_run(&optimizer->update_tape, optimizer->device, count_moves(optimizer),
+                        enter_updates, optimizer));
+    for (size_t p = 0; p < optimizer->part_count; p++)
+        YK_TRY(finish_update(optimizer, &optimizer->parts[p]));
+    return optimizer->after_step ? optimizer->after_step(optimizer->after_step_context) : YK_OK;
+}
+
 /* skip is NULL if the step has begun with a part. */
 static yk_status take_step(yk_optimizer *optimizer, const double *skip)
 {
     double begin = yki_trace_begin();
     if (optimizer->stage != YKI_STEP_BEGUN)
         YK_TRY(begin_step(optimizer, skip));
-    YK_TRY(yki_tape_run(&optimizer->update_tape, optimizer->device, count_moves(optimizer),
-                        enter_updates, optimizer));
-    for (size_t p = 0; p < optimizer->part_count; p++)
-        YK_TRY(finish_update(optimizer, &optimizer->parts[p]));
+    optimizer->stage = YKI_STEP_BEGUN;
+    yki_model_set_torn(optimizer->model, true);
+    yk_status status = complete_step(optimizer);
+    yk_model_parameters_changed(optimizer->model);
+    if (status != YK_OK) {
+        yki_optimizer_break_step(optimizer);
+        return status;
+    }
     optimizer->stage = YKI_STEP_NONE;
     yki_model_set_torn(optimizer->model, false);
     yk_model_zero_grad(optimizer->model);
-    yk_model_parameters_changed(optimizer->model);
     YKI_TRACE_END(begin, YKI_NO_ARGS, "optimizer step");
-    return optimizer->after_step ? optimizer->after_step(optimizer->after_step_context) : YK_OK;
+    return YK_OK;
 }
 
 yk_status yk_optimizer_step(yk_optimizer *optimizer)

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include "small_network.h"
@@ -206,6 +207,56 @@ static void checkpoints(int rank, int world)
 YK_TEST(promise_15_checkpoints_are_those_of_an_optimizer_that_is_not_sharded)
 {
     yk_test_ranks(3, checkpoints);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static void assert_not_saved(const side *s)
+{
+    static const char *const names[] = {"torn.pth", "torn.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_save(s->model, yk_test_path(names[i])));
+        assert_contains(yk_last_error(), "only some of the weights have been updated");
+    }
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_checkpoint_save(yk_test_path("torn.pth"), s->model, s->optimizer, NULL));
+    assert_contains(yk_last_error(), "load a checkpoint first");
+}
+
+/* Rank 1 dies between its backward and its step, so rank 0 has its own updates and not the others.
+ */
+static void die_before_gather(int rank, int world)
+{
+    (void)world;
+    yk_group *group;
+    side s;
+    pid_t own = getpid(), pids[2];
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_all_gather(group, pids, &own, sizeof own, YK_U8, NULL));
+    begin(&s, group, true, true);
+    train(&s, 0, 1);
+    const char *before = path_of(group, "before.pth");
+    save(&s, before);
+    step(s.model, take_samples(&s.own, net.dtype, 3 * rank, 3));
+    if (rank == 1)
+        pause();
+    assert_int_equal(kill(pids[1], SIGKILL), 0);
+    assert_status(YK_ERROR_PEER_FAILED, yk_optimizer_step(s.optimizer));
+    assert_not_saved(&s);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(s.optimizer));
+    assert_contains(yk_last_error(), "load a checkpoint first");
+    assert_ok(yk_checkpoint_load(before, s.model, s.optimizer, NULL));
+    assert_ok(yk_model_save(s.model, yk_test_path("after.pth")));
+    end(&s);
+    yk_group_destroy(group);
+}
+
+YK_TEST(updates_that_were_not_gathered_are_not_saved)
+{
+    int statuses[2];
+    yk_test_ranks_status(2, die_before_gather, statuses, NULL);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[1], SIGKILL);
 }
 
 /* ---- misuse ---------------------------------------------------------------------------------- */
