@@ -25,7 +25,7 @@ static const size_t most_bytes = 64 << 20;
 static const size_t bounded_bytes = 64 << 10; /* below, waiting takes longer than moving */
 
 /* A group on each backend, with a buffer of the largest size. */
-typedef struct contest {
+typedef struct comparison {
     cli_all_reduce_options options;
     int count;
     struct {
@@ -36,11 +36,11 @@ typedef struct contest {
     bool has_bound; /* see cli_memory_bound_exists */
     cli_memory_bound bound;
     double bound_times[REPEATS], bounds[SIZES];
-} contest;
+} comparison;
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
-static bool allocate_data(const contest *all, yk_group *world, void **data)
+static bool allocate_data(const comparison *all, yk_group *world, void **data)
 {
     if (!all->options.is_private)
         return cli_ok(yk_group_alloc(world, most_bytes, data));
@@ -48,7 +48,7 @@ static bool allocate_data(const contest *all, yk_group *world, void **data)
     return *data || cli_complain("no memory for a buffer of %zu bytes", most_bytes);
 }
 
-static bool add_backend(contest *all, const char *backend)
+static bool add_backend(comparison *all, const char *backend)
 {
     yk_group_options joining = YK_GROUP_OPTIONS_INIT;
     if (all->count == BACKENDS)
@@ -61,7 +61,7 @@ static bool add_backend(contest *all, const char *backend)
     return allocate_data(all, *world, &all->entries[all->count - 1].data);
 }
 
-static bool add_backends(contest *all)
+static bool add_backends(comparison *all)
 {
     char names[NAMES];
     bool fine = true;
@@ -73,7 +73,7 @@ static bool add_backends(contest *all)
     return fine;
 }
 
-static bool add_bound(contest *all)
+static bool add_bound(comparison *all)
 {
     yk_group *world = all->entries[0].world;
     all->has_bound = cli_memory_bound_exists(world, all->options.is_private);
@@ -81,7 +81,7 @@ static bool add_bound(contest *all)
            cli_memory_bound_init(&all->bound, world, most_bytes, all->options.is_private);
 }
 
-static bool remove_backends(contest *all)
+static bool remove_backends(comparison *all)
 {
     bool fine = true;
     for (int i = 0; i < all->count; i++) {
@@ -116,7 +116,7 @@ static bool time_calls(double *seconds, yk_group *world, void *data, size_t byte
 }
 
 /* On all ranks at once, since they share the memory's bandwidth, and perhaps cores. */
-static bool time_bound(double *seconds, const contest *all, size_t bytes)
+static bool time_bound(double *seconds, const comparison *all, size_t bytes)
 {
     int calls = calls_of(bytes);
     yk_group *world = all->entries[0].world;
@@ -131,7 +131,7 @@ static bool time_bound(double *seconds, const contest *all, size_t bytes)
     return true;
 }
 
-static bool time_size(contest *all, int size)
+static bool time_size(comparison *all, int size)
 {
     bool bounded = all->has_bound && sizes[size] >= bounded_bytes;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
@@ -150,7 +150,7 @@ static bool time_size(contest *all, int size)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void print_heading(const contest *all)
+static void print_heading(const comparison *all)
 {
     printf("all-reduce, f32, average, %d ranks, backend", yk_group_size(all->entries[0].world));
     for (int i = 0; i < all->count; i++)
@@ -171,7 +171,7 @@ static void print_heading(const contest *all)
     printf(" %12s\n", "bound, us");
 }
 
-static void print_row(const contest *all, int size)
+static void print_row(const comparison *all, int size)
 {
     double bound = all->bounds[size];
     printf("%12zu", sizes[size]);
@@ -190,7 +190,7 @@ static void print_row(const contest *all, int size)
     fflush(stdout);
 }
 
-static void write_rows(const contest *all, FILE *file)
+static void write_rows(const comparison *all, FILE *file)
 {
     for (int size = 0; size < SIZES; size++) {
         fprintf(file, "    {\"bytes\": %zu, \"microseconds\": [", sizes[size]);
@@ -205,7 +205,7 @@ static void write_rows(const contest *all, FILE *file)
     }
 }
 
-static bool write_json(const contest *all)
+static bool write_json(const comparison *all)
 {
     const char *path = all->options.json;
     FILE *file = cli_file_create(path);
@@ -227,7 +227,7 @@ static bool write_json(const contest *all)
 
 bool cli_bench_all_reduce(const cli_all_reduce_options *options)
 {
-    static contest all;
+    static comparison all;
     all.options = *options;
     bool fine = add_backends(&all) && add_bound(&all);
     bool prints = fine && yk_group_rank(all.entries[0].world) == 0;

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "device/device.h"
 
-enum { ROUNDS = 4 };                    /* the first only warms up ... */
+enum { REPEATS = 4 };                   /* of each kernel; the first only warms up ... */
 static const double hopeless = 8;       /* ... and drops kernels that are this many times slower */
 static const double margin = 0.97;      /* the share of the preferred kernel's time that beats it */
 static const unsigned char fill = 0x3c; /* small numbers in all dtypes */
@@ -120,35 +120,35 @@ static double least(const candidate *candidates, size_t count)
     return seconds;
 }
 
-static void run_rounds(candidate *candidates, size_t count, const buffers *b)
+static void run_repeats(candidate *candidates, size_t count, const buffers *b)
 {
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
         for (size_t i = 0; i < count; i++)
             if (candidates[i].kernel)
-                run(&candidates[i], b, round > 1);
+                run(&candidates[i], b, repeat > 1);
         double limit = hopeless * least(candidates, count);
-        for (size_t i = 0; round == 0 && i < count; i++)
+        for (size_t i = 0; repeat == 0 && i < count; i++)
             if (candidates[i].kernel && candidates[i].seconds > limit)
                 drop(&candidates[i]);
     }
 }
 
-static size_t find_winner(const candidate *candidates, size_t count)
+static size_t find_fastest(const candidate *candidates, size_t count)
 {
-    size_t winner = 0;
+    size_t fastest = 0;
     for (size_t i = 1; i < count; i++) {
-        double limit = candidates[winner].seconds * (winner == 0 ? margin : 1);
-        if (candidates[i].kernel && (!candidates[winner].kernel || candidates[i].seconds < limit))
-            winner = i;
+        double limit = candidates[fastest].seconds * (fastest == 0 ? margin : 1);
+        if (candidates[i].kernel && (!candidates[fastest].kernel || candidates[i].seconds < limit))
+            fastest = i;
     }
-    return winner;
+    return fastest;
 }
 
 size_t yki_autotune(yki_device *device, const yki_kernel_desc *desc,
                     const yki_kernel_impl *const *impls, size_t count, double *seconds)
 {
     buffers b = {.scratch_bytes = 0};
-    size_t winner = 0;
+    size_t fastest = 0;
     memset(seconds, 0, count * sizeof *seconds);
     candidate *candidates = yki_calloc(count, sizeof *candidates);
     if (!candidates)
@@ -157,8 +157,8 @@ size_t yki_autotune(yki_device *device, const yki_kernel_desc *desc,
     for (size_t i = 0; i < count; i++)
         prepare(device, desc, impls[i], &candidates[i], &b);
     if (allocate(&b)) {
-        run_rounds(candidates, count, &b);
-        winner = find_winner(candidates, count);
+        run_repeats(candidates, count, &b);
+        fastest = find_fastest(candidates, count);
         for (size_t i = 0; i < count; i++)
             seconds[i] = candidates[i].seconds < DBL_MAX ? candidates[i].seconds : 0;
     }
@@ -166,5 +166,5 @@ size_t yki_autotune(yki_device *device, const yki_kernel_desc *desc,
         drop(&candidates[i]);
     release(&b);
     free(candidates);
-    return winner;
+    return fastest;
 }

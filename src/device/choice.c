@@ -175,11 +175,11 @@ static const yki_kernel_impl *measure(yki_device *device, const yki_kernel_desc 
                                       const candidates *from)
 {
     double seconds[CANDIDATES];
-    size_t winner = yki_autotune(device, desc, from->impls, from->count, seconds);
-    const yki_kernel_impl *impl = from->impls[winner];
+    size_t fastest = yki_autotune(device, desc, from->impls, from->count, seconds);
+    const yki_kernel_impl *impl = from->impls[fastest];
     log_times(problem, from, seconds);
-    if (seconds[winner] > 0)
-        yki_plan_cache_write(folder, key, 1e6 * seconds[winner], impl->name);
+    if (seconds[fastest] > 0)
+        yki_plan_cache_write(folder, key, 1e6 * seconds[fastest], impl->name);
     return impl;
 }
 

@@ -17,10 +17,20 @@
 
 /* ---- kernels that take as long as the test wants --------------------------------------------- */
 
-enum { RUNS_OF_A_CONTEST = 4 };
+enum { REPEATS = 4 }; /* of a kernel, when it is measured */
 
-static int quick_runs, slow_runs;
-static bool first_is_slow;
+/* A case's kernels, how long they take, and how often they have run. */
+typedef struct trial {
+    yki_device_type type; /* of the case's devices */
+    const yki_kernel_impl *const *kernels;
+    bool first_is_slow;
+    int quick_runs, slow_runs;
+} trial;
+
+typedef struct trial_kernel {
+    yki_kernel base;
+    trial *of;
+} trial_kernel;
 
 static bool takes_conv(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -29,12 +39,12 @@ static bool takes_conv(const yki_device *device, const yki_kernel_desc *desc)
     return true;
 }
 
-static yk_status prepare_nothing(yki_device *device, const yki_kernel_desc *desc,
-                                 yki_kernel **kernel)
+static yk_status prepare_trial(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    (void)device;
     (void)desc;
-    *kernel = calloc(1, sizeof **kernel);
+    trial_kernel *made = calloc(1, sizeof *made);
+    made->of = (trial *)(uintptr_t)device->type; /* its first member */
+    *kernel = &made->base;
     return YK_OK;
 }
 
@@ -48,38 +58,36 @@ static yk_status fail_to_prepare(yki_device *device, const yki_kernel_desc *desc
 }
 
 /* So slow that nothing else that happens on the machine matters. */
-static void sleep_or_not(bool slow)
+static yk_status run_slowly_or_not(const yki_kernel *kernel, bool slow)
 {
-    (*(slow ? &slow_runs : &quick_runs))++;
+    trial *t = ((const trial_kernel *)kernel)->of;
+    (*(slow ? &t->slow_runs : &t->quick_runs))++;
     if (slow)
         usleep(300000);
+    return YK_OK;
 }
 
 static yk_status run_first(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    (void)kernel;
     (void)run;
-    sleep_or_not(first_is_slow);
-    return YK_OK;
+    return run_slowly_or_not(kernel, ((const trial_kernel *)kernel)->of->first_is_slow);
 }
 
 static yk_status run_second(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    (void)kernel;
     (void)run;
-    sleep_or_not(!first_is_slow);
-    return YK_OK;
+    return run_slowly_or_not(kernel, !((const trial_kernel *)kernel)->of->first_is_slow);
 }
 
 static const yki_kernel_impl first = {.op = &yki_op_conv2d,
                                       .name = "first",
                                       .supports = takes_conv,
-                                      .prepare = prepare_nothing,
+                                      .prepare = prepare_trial,
                                       .run = run_first};
 static const yki_kernel_impl second = {.op = &yki_op_conv2d,
                                        .name = "second",
                                        .supports = takes_conv,
-                                       .prepare = prepare_nothing,
+                                       .prepare = prepare_trial,
                                        .run = run_second};
 static const yki_kernel_impl broken = {.op = &yki_op_conv2d,
                                        .name = "broken",
@@ -88,17 +96,16 @@ static const yki_kernel_impl broken = {.op = &yki_op_conv2d,
                                        .run = run_second};
 static const yki_kernel_impl *const two_kernels[] = {&first, &second, &broken, NULL};
 static const yki_kernel_impl *const one_kernel[] = {&first, NULL};
-static yki_device_type two, one;
 
-/* A cpu device with these kernels alone. */
-static yki_device *open_device(const yki_kernel_impl *const *kernels, yki_device_type *type)
+/* A cpu device with the trial's kernels alone. */
+static yki_device *open_device(trial *t)
 {
     yki_device *device;
     assert_ok(
         yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .measures = true}));
-    *type = *device->type;
-    type->kernels = kernels;
-    device->type = type;
+    t->type = *device->type;
+    t->type.kernels = t->kernels;
+    device->type = &t->type;
     return device;
 }
 
@@ -125,9 +132,9 @@ static const yki_kernel_impl *chosen(yki_device *device, int64_t batch)
 }
 
 /* Of a device of its own. */
-static const yki_kernel_impl *choose(int64_t batch)
+static const yki_kernel_impl *choose(trial *t, int64_t batch)
 {
-    yki_device *device = open_device(two_kernels, &two);
+    yki_device *device = open_device(t);
     const yki_kernel_impl *impl = chosen(device, batch);
     assert_ptr_equal(chosen(device, batch), impl);
     yki_device_destroy(device);
@@ -136,14 +143,17 @@ static const yki_kernel_impl *choose(int64_t batch)
 
 static void use_new_cache(void)
 {
-    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s/cache-XXXXXX", yk_test_directory());
+    assert_non_null(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
 }
 
 /* The one file that there is. */
-static void find_file(char path[2 * YKI_PLAN_PATH])
+static void find_file(trial *t, char path[2 * YKI_PLAN_PATH])
 {
     char folder[YKI_PLAN_PATH];
-    yki_device *device = open_device(two_kernels, &two);
+    yki_device *device = open_device(t);
     yki_plan_cache_folder(folder, device->choices.hardware, device->choices.library);
     yki_device_destroy(device);
     int count = 0;
@@ -162,43 +172,45 @@ static void find_file(char path[2 * YKI_PLAN_PATH])
 
 YK_TEST(the_fastest_kernel_is_chosen)
 {
+    trial t = {.kernels = two_kernels, .first_is_slow = true};
     setenv("XDG_CACHE_HOME", "/dev/null", 1);
-    first_is_slow = true;
-    assert_ptr_equal(choose(1), &second);
-    first_is_slow = false;
-    assert_ptr_equal(choose(1), &first);
+    assert_ptr_equal(choose(&t, 1), &second);
+    t.first_is_slow = false;
+    assert_ptr_equal(choose(&t, 1), &first);
 }
 
 /* A kernel that is many times slower runs once. */
 YK_TEST(a_hopeless_kernel_is_not_measured_again)
 {
+    trial t = {.kernels = two_kernels, .first_is_slow = true};
     setenv("XDG_CACHE_HOME", "/dev/null", 1);
-    first_is_slow = true;
-    choose(1);
-    assert_int_equal(quick_runs, RUNS_OF_A_CONTEST);
-    assert_int_equal(slow_runs, 1);
+    choose(&t, 1);
+    assert_int_equal(t.quick_runs, REPEATS);
+    assert_int_equal(t.slow_runs, 1);
 }
 
 YK_TEST(nothing_is_measured_unless_asked_for)
 {
-    yki_device *device = open_device(two_kernels, &two);
+    trial two = {.kernels = two_kernels, .first_is_slow = true};
+    trial one = {.kernels = one_kernel, .first_is_slow = true};
+    yki_device *device = open_device(&two);
     device->choices.measures = false;
-    first_is_slow = true;
     assert_ptr_equal(chosen(device, 1), &first);
     assert_int_equal(device->choices.count, 0);
     yki_device_destroy(device);
-    device = open_device(one_kernel, &one);
+    device = open_device(&one);
     assert_ptr_equal(chosen(device, 1), &first);
-    assert_int_equal(quick_runs + slow_runs, 0);
     yki_device_destroy(device);
+    assert_int_equal(two.quick_runs + two.slow_runs + one.quick_runs + one.slow_runs, 0);
 }
 
 /* A device without AMX, for example, resumes the run of one that has it. */
 YK_TEST(a_recorded_choice_counts_where_it_is_possible)
 {
-    yki_device *device = open_device(two_kernels, &two), *other = open_device(one_kernel, &one);
+    trial two = {.kernels = two_kernels, .first_is_slow = true};
+    trial one = {.kernels = one_kernel};
+    yki_device *device = open_device(&two), *other = open_device(&one);
     setenv("XDG_CACHE_HOME", "/dev/null", 1);
-    first_is_slow = true;
     assert_ptr_equal(chosen(device, 3), &second);
     const yki_choice *choice = &device->choices.list[0];
     assert_string_equal(choice->problem, "conv2d stride 1 padding 1 dilation 1 groups 1, float32 "
@@ -208,7 +220,7 @@ YK_TEST(a_recorded_choice_counts_where_it_is_possible)
     assert_ptr_equal(chosen(other, 3), &first);
     yki_device_destroy(other);
 
-    other = open_device(two_kernels, &two);
+    other = open_device(&two);
     other->choices.measures = false;
     assert_ok(yki_choices_set(&other->choices, choice->problem, choice->kernel));
     assert_ptr_equal(chosen(other, 3), &second);
@@ -221,31 +233,31 @@ YK_TEST(a_recorded_choice_counts_where_it_is_possible)
 
 YK_TEST(a_choice_is_kept_for_the_next_run)
 {
+    trial t = {.kernels = two_kernels, .first_is_slow = true};
     use_new_cache();
-    first_is_slow = true;
-    assert_ptr_equal(choose(1), &second);
-    first_is_slow = false;
-    assert_ptr_equal(choose(1), &second);
-    assert_int_equal(quick_runs, RUNS_OF_A_CONTEST);
-    assert_ptr_equal(choose(2), &first); /* another problem */
+    assert_ptr_equal(choose(&t, 1), &second);
+    t.first_is_slow = false;
+    assert_ptr_equal(choose(&t, 1), &second);
+    assert_int_equal(t.quick_runs, REPEATS);
+    assert_ptr_equal(choose(&t, 2), &first); /* another problem */
 }
 
 YK_TEST(a_damaged_file_is_replaced)
 {
     char path[2 * YKI_PLAN_PATH];
+    trial t = {.kernels = two_kernels, .first_is_slow = true};
     use_new_cache();
-    first_is_slow = true;
-    choose(1);
-    find_file(path);
+    choose(&t, 1);
+    find_file(&t, path);
     FILE *file = fopen(path, "r+");
     assert_non_null(file);
     fseek(file, -2, SEEK_END);
     fputc('!', file);
     fclose(file);
-    choose(1);
-    assert_int_equal(quick_runs, 2 * RUNS_OF_A_CONTEST);
-    choose(1);
-    assert_int_equal(quick_runs, 2 * RUNS_OF_A_CONTEST);
+    choose(&t, 1);
+    assert_int_equal(t.quick_runs, 2 * REPEATS);
+    choose(&t, 1);
+    assert_int_equal(t.quick_runs, 2 * REPEATS);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
