@@ -1,7 +1,7 @@
 /*
  * The inner loops of 3x3 convolutions with padding 1 by minimal filtering, Winograd's algorithm
- * (minimal.c), for each width of vectors: minimal_avx512.c and minimal_avx2.c compile the bodies in
- * minimal_loops.h.
+ * (minimal.c, minimal_weight.c), for each width of vectors: minimal_avx512.c and minimal_avx2.c
+ * compile the bodies in minimal_loops.h.
  *
  * An algorithm cuts the results into tiles of 4x4, transforms the pixels that each tile depends on
  * to points, multiplies points by transformed weights, 36 matrices from input to output channels,
