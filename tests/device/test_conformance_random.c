@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "conformance.h"
+#include "families.h"
 #include "harness.h"
 
 typedef struct drawing {
@@ -81,25 +82,12 @@ static conformance_case draw_convolution(drawing *d)
     return c;
 }
 
-static yk_value *build_convolution(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
-{
-    int64_t dims[] = {c->filters, c->x[1] / c->groups, c->kernel[0], c->kernel[1]};
-    yk_value *x = conformance_x(graph, c, dtype);
-    yk_value *weight = conformance_parameter(graph, "weight", dtype, 4, dims);
-    yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;
-    return yk_conv2d(x, weight, bias,
-                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
-                             o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
-                             o.dilation = c->dilation ? c->dilation : 1,
-                             o.groups = c->groups ? c->groups : 1));
-}
-
 static void draw_convolutions(const conformance_setting *setting)
 {
     drawing d = {.seed = (uint64_t)number_from("YOKE_TEST_SEED", 8)};
     for (int64_t left = number_from("YOKE_TEST_DRAWS", 30); left > 0; left--) {
         conformance_case c = draw_convolution(&d);
-        conformance_device(&(conformance_family){build_convolution, &c, 1}, setting);
+        conformance_device(&(conformance_family){family_conv2d.build, &c, 1}, setting);
     }
 }
 

@@ -8,7 +8,6 @@ what yoke downloads.
 import gzip
 import hashlib
 import os
-import pickle
 import struct
 import sys
 import tarfile
@@ -18,16 +17,7 @@ try:
 except ImportError as missing:
     print(missing)
     sys.exit(77)
-
-
-class Python2(pickle._Pickler):
-    """Writes bytes as Python 2 did, which has written the official files."""
-    dispatch = dict(pickle._Pickler.dispatch)
-
-    def save_bytes(self, data):
-        self.write(b"T" + struct.pack("<i", len(data)) + data)
-
-    dispatch[bytes] = save_bytes
+from python2 import Python2
 
 
 def drawn(rng, labels, patterns):

@@ -1,41 +1,10 @@
 /* Minimal filtering in vectors of 8 lanes: AVX2. CMake gives this file its flags. */
 #if defined(__x86_64__)
-#define YKI_WIDTH 8
+#define YKI_WIDTH               8
+#define YKI_WINOGRAD            yki_minimal_winograd_avx2
+#define YKI_HALVING             yki_minimal_halving_avx2
+#define YKI_MULTIPLY            multiply
+#define YKI_MULTIPLY_TRANSPOSED multiply_transposed
 #include "device/cpu/minimal_products.h"
-#include "device/cpu/minimal_stride1.h"
-#include "device/cpu/minimal_stride2.h"
-
-const yki_minimal yki_minimal_winograd_avx2 = {
-    .lanes = YKI_WIDTH,
-    .stride = 1,
-    .tiles = WINOGRAD_TILES,
-    .data = winograd_data,
-    .result = winograd_result,
-    .result_gradient = winograd_result_gradient,
-    .gradient_data = winograd_data,
-    .gradient_result = winograd_result,
-    .weight = winograd_weight,
-    .weight_gradient = winograd_weight_gradient,
-    .sum_pixels = sum_pixels,
-    .add = add_sums,
-    .multiply = multiply,
-    .multiply_transposed = multiply_transposed,
-};
-
-const yki_minimal yki_minimal_halving_avx2 = {
-    .lanes = YKI_WIDTH,
-    .stride = 2,
-    .tiles = HALVING_TILES,
-    .data = halving_data,
-    .result = halving_result,
-    .result_gradient = halving_result_gradient,
-    .gradient_data = halving_gradient_data,
-    .gradient_result = halving_gradient_result,
-    .weight = halving_weight,
-    .weight_gradient = halving_weight_gradient,
-    .sum_pixels = sum_pixels,
-    .add = add_sums,
-    .multiply = multiply,
-    .multiply_transposed = multiply_transposed,
-};
+#include "device/cpu/minimal_table.h"
 #endif
