@@ -22,7 +22,7 @@
 enum {
     YKI_PROBLEM_TEXT = 384,
     YKI_KERNEL_NAME = 24,
-    YKI_MOST_CHOICES = 8192 /* of a device: far more than networks have convolutions */
+    YKI_MOST_CHOICES = 4096 /* of a device: far more than networks have convolutions */
 };
 
 /* The description of an operator on given operands, and the name of the kernel that runs it. */

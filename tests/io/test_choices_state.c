@@ -144,7 +144,7 @@ YK_TEST(damaged_choices_are_refused)
                    {write_long_kernel, "text shorter than 24 bytes in \"kernels\""},
                    {write_long_problem, "text shorter than 384 bytes in \"kernels\""},
                    {write_unprintable_kernel, "a printable text shorter than 24 bytes"},
-                   {write_too_many, "at most 8192 \"kernels\""}};
+                   {write_too_many, "at most 4096 \"kernels\""}};
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         yki_choices choices = {NULL};
         assert_int_not_equal(write_and_read(damaged[i].write, &choices), YK_OK);
