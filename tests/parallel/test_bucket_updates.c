@@ -155,6 +155,29 @@ YK_TEST_RANKS(sharded_adam_updates_its_part_of_buckets_to_the_same_bits, 2)
     check_bits(ADAM, true);
 }
 
+/* Hooks work on later buckets, on the group's thread, while the first are updated. */
+YK_TEST_RANKS(compressed_buckets_are_updated_to_the_same_bits, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    for (int low_rank = 0; low_rank < 2; low_rank++) {
+        side sides[2];
+        for (int i = 0; i < 2; i++) {
+            begin(&sides[i], group, ADAM, false);
+            assert_ok(low_rank ? yk_ddp_register_powersgd_hook(sides[i].ddp, NULL)
+                               : yk_ddp_register_bf16_compress_hook(sides[i].ddp));
+        }
+        assert_ok(yki_ddp_partition_step(sides[0].ddp, sides[0].optimizer));
+        train(&sides[0], true, 3);
+        train(&sides[1], false, 3);
+        assert_same_parameters(sides[0].model, sides[1].model, 0);
+        assert_same_state(&sides[0], &sides[1]);
+        end(&sides[0]);
+        end(&sides[1]);
+    }
+    yk_group_destroy(group);
+}
+
 /* Not without the optimizer, either. */
 static void assert_weights_refused(const side *s)
 {
