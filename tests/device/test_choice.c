@@ -9,7 +9,7 @@
 #include <yoke/system.h>
 
 #include "device/cpu/amx.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/onednn.h"
 #include "device/device.h"
 #include "device/plan_cache.h"
 #include "families.h"
@@ -297,6 +297,75 @@ YK_TEST(depthwise_convolutions_compute_in_bf16)
                      &yki_cpu_conv2d_backward_weight);
 }
 
+/* A 3x3 convolution in bf16 on a processor that has AVX-512 with bf16, but no AMX. */
+typedef struct rule_case {
+    int64_t batch, channels, side, stride, groups;
+} rule_case;
+
+static const char *ruled_bf16(const yki_op *op, rule_case c, bool fast)
+{
+    yki_device *device;
+    yki_kernel *kernel;
+    int64_t half = (c.side - 1) / c.stride + 1;
+    const yki_operand weight = {YK_F32, 4, {c.channels, c.channels / c.groups, 3, 3}, YKI_PLAIN};
+    const yki_operand x = {YK_BF16, 4, {c.batch, c.channels, c.side, c.side}, YKI_BLOCKED};
+    const yki_operand y = {YK_BF16, 4, {c.batch, c.channels, half, half}, YKI_BLOCKED};
+    const yki_attrs conv = {.stride = c.stride, .padding = 1, .dilation = 1, .groups = c.groups};
+    yki_kernel_desc desc = {.op = op, .attrs = &conv, .in_count = 2, .out_count = 1};
+    desc.in[0] = op == &yki_op_conv2d_backward_data ? y : x;
+    desc.in[1] = op == &yki_op_conv2d_backward_weight ? y : weight;
+    desc.out[0] = op == &yki_op_conv2d ? y : op == &yki_op_conv2d_backward_data ? x : weight;
+    desc.in[2].ndim = desc.out[1].ndim = -1;
+    assert_ok(
+        yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .winograd = true}));
+    yki_cpu_device *cpu = (yki_cpu_device *)device;
+    if (!cpu->has_bf16) {
+        yki_device_destroy(device);
+        skip_because("this processor has no AVX-512 with bf16");
+    }
+    cpu->has_amx = false;
+    cpu->native_bf16 = fast;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    const char *name = kernel->impl->name;
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return name;
+}
+
+static void assert_ruled(rule_case c, bool fast, const char *forward, const char *data,
+                         const char *weight)
+{
+    assert_string_equal(ruled_bf16(&yki_op_conv2d, c, fast), forward);
+    assert_string_equal(ruled_bf16(&yki_op_conv2d_backward_data, c, fast), data);
+    assert_string_equal(ruled_bf16(&yki_op_conv2d_backward_weight, c, fast), weight);
+}
+
+/* See bf16_gains.c. */
+YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
+{
+    const rule_case large = {16, 64, 32, 1, 1}, padded = {32, 64, 4, 1, 1},
+                    ragged = {16, 64, 14, 1, 1}, few = {16, 32, 32, 1, 1},
+                    some = {16, 96, 32, 1, 1}, halving = {32, 64, 32, 2, 1},
+                    depthwise = {8, 32, 32, 1, 32}, eight = {8, 64, 32, 1, 8},
+                    four = {8, 64, 32, 1, 16};
+    assert_ruled(large, false, "winograd", "winograd", "winograd");
+    assert_ruled(large, true, "winograd", "winograd", "winograd");
+    assert_ruled(padded, false, "winograd", "winograd", "winograd");
+    assert_ruled(padded, true, "onednn", "onednn", "winograd"); /* a third of it is padding */
+    assert_ruled(ragged, false, "winograd", "winograd", "winograd");
+    assert_ruled(ragged, true, "onednn", "onednn", "onednn"); /* tiles of 16x16 */
+    assert_ruled(few, false, "minimal", "minimal", "minimal");
+    assert_ruled(few, true, "onednn", "onednn", "minimal");
+    assert_ruled(some, true, "minimal", "minimal", "minimal");
+    assert_ruled(halving, false, "minimal", "minimal", "minimal");
+    assert_ruled(halving, true, "onednn", "onednn", "minimal");
+    assert_ruled(depthwise, false, "narrow", "narrow", "onednn");
+    assert_ruled(depthwise, true, "onednn", "onednn", "onednn");
+    assert_ruled(eight, false, "narrow", "narrow", "narrow");
+    assert_ruled(eight, true, "onednn", "onednn", "onednn");
+    assert_ruled(four, true, "narrow", "narrow", "narrow");
+}
+
 /* ---- every kernel against ref ---------------------------------------------------------------- */
 
 enum { MOST_KERNELS = 256 };
@@ -338,11 +407,13 @@ static void force(const char *name, const conformance_setting *setting,
 YK_TEST(winograd_wherever_it_is_possible)
 {
     force("winograd", &f32, OF(&family_winograd64));
+    force("winograd", &bf16, OF(&family_winograd64));
 }
 
 YK_TEST(minimal_wherever_it_is_possible)
 {
     force("minimal", &f32, OF(&family_conv2d, &family_winograd, &family_halving64));
+    force("minimal", &bf16, OF(&family_conv2d, &family_winograd, &family_halving64));
 }
 
 YK_TEST(minimal_wherever_it_is_possible_with_avx2)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/cpu/bf16_gains.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/minimal_kernel.h"
@@ -28,6 +29,8 @@ enum {
     WEIGHTS = YKI_MINIMAL_WEIGHTS, /* floats of a pair's 36 matrices */
     LANES = 16,                    /* of the widest vectors */
     TAPS = 9,
+    STRIDE1_PRODUCTS = 36, /* of a tile, for each pair of channels: see minimal.h */
+    STRIDE2_PRODUCTS = 81,
     ROWS = 6,         /* that a product takes at a time: blocks have a multiple of them */
     LEAST_TILES = 64, /* with fewer the weights' transformation costs more than it saves */
     THREAD_BLOCKS = 3,
@@ -293,11 +296,19 @@ bool yki_minimal_supports(const yki_device *device, const yki_attrs *attrs,
            attrs->padding == 1 && attrs->dilation == 1 && attrs->groups == 1;
 }
 
-bool yki_minimal_gains(const yki_device *device, const yki_attrs *attrs, const yki_operand *large,
-                       const yki_operand *small)
+bool yki_minimal_gains(const yki_attrs *attrs, const yki_operand *large, const yki_operand *small)
 {
-    return !yki_prefers_bf16(device, small) && yki_minimal_fills_groups(large, attrs->stride) &&
+    return yki_minimal_fills_groups(large, attrs->stride) &&
            yki_minimal_fills_groups(small, attrs->stride) && fills_tiles(small, attrs->stride);
+}
+
+/* Forward and the gradient of x, whose products are the same. */
+static bool convolution_gains(const yki_device *device, const yki_attrs *attrs,
+                              const yki_operand *large, const yki_operand *small)
+{
+    int64_t products = attrs->stride == 1 ? STRIDE1_PRODUCTS : STRIDE2_PRODUCTS;
+    return yki_minimal_gains(attrs, large, small) &&
+           yki_gains_over_bf16(device, attrs, large, small, tiles_of(small), products);
 }
 
 static yki_minimal_activation activation_of(const yki_device *device, const yki_operand *operand)
@@ -381,7 +392,7 @@ static bool minimal_supports_forward(const yki_device *device, const yki_kernel_
 
 static bool minimal_gains_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return yki_minimal_gains(device, desc->attrs, &desc->in[YKI_CONV2D_X],
+    return convolution_gains(device, desc->attrs, &desc->in[YKI_CONV2D_X],
                              &desc->out[YKI_CONV2D_Y]);
 }
 
@@ -414,7 +425,7 @@ static bool minimal_supports_backward_data(const yki_device *device, const yki_k
 
 static bool minimal_gains_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return yki_minimal_gains(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+    return convolution_gains(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                              &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
 }
 

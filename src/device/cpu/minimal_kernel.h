@@ -49,13 +49,13 @@ yki_minimal_kernel *yki_minimal_create(const yki_device *device, const yki_attrs
                                        const yki_operand *x, const yki_operand *y,
                                        const yki_operand *small);
 
-/* Whether a convolution can be computed so, and whether that is expected to be faster. large and
- * small: of x and y (or their gradients) the one with more and with fewer pixels. */
+/* Whether a convolution can be computed so, and whether that is expected to be faster than direct
+ * convolution in f32; bf16_gains.h has the rules for bf16. large and small: of x and y (or their
+ * gradients) the one with more and with fewer pixels. */
 bool yki_minimal_supports(const yki_device *device, const yki_attrs *attrs,
                           const yki_operand *large, const yki_operand *small,
                           const yki_operand *weight);
-bool yki_minimal_gains(const yki_device *device, const yki_attrs *attrs, const yki_operand *large,
-                       const yki_operand *small);
+bool yki_minimal_gains(const yki_attrs *attrs, const yki_operand *large, const yki_operand *small);
 /* Whether groups are as full as they have to be, which is one condition of yki_minimal_gains. */
 bool yki_minimal_fills_groups(const yki_operand *a, int64_t stride);
 

@@ -11,10 +11,10 @@
  * order in which they are multiplied by.
  *
  * The weights' gradient sums over tiles, for every pair of 64 input and 64 output channels. Where
- * there are few pairs and many blocks, the blocks are divided into parts: a part's blocks are
- * transformed and multiplied one after the other into sums that belong to the part, and the parts'
- * sums are added in order. Otherwise a batch of blocks is transformed first, and then each pair
- * takes its products from all of them.
+ * there are few pairs, the blocks are divided into parts: a part's blocks are transformed and
+ * multiplied one after the other into sums that belong to the part, and the parts' sums are added
+ * in order, so a thread reads what it has transformed itself. Otherwise a batch of blocks is
+ * transformed first, and then each pair takes its products from all of them.
  *
  * Threads take the next piece of work when they have finished one, so that a thread whose core is
  * shared with another process does less, and they wait for each other twice a kernel, or twice a
@@ -27,6 +27,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "device/cpu/bf16_gains.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/onednn.h"
 
@@ -44,7 +45,6 @@ enum {
     LEAST_PARTS = 4,
     MOST_PARTS = 16,
     PART_BLOCKS = 16, /* that a part should have: each costs a pass over its sums */
-    FEW_BLOCKS = 32,  /* with fewer, the parts of several pairs would be too short */
     MANY_PAIRS = 8,   /* with as many or more, the weights' gradient is computed by pairs */
     BATCH_SLABS = 8   /* a thread; of blocks that pairs take their products from */
 };
@@ -443,9 +443,11 @@ static int64_t tiles_of(const yki_operand *y)
     return y->dims[0] * ((y->dims[2] + TILE - 1) / TILE) * ((y->dims[3] + TILE - 1) / TILE);
 }
 
-static bool gains(const yki_device *device, const yki_operand *y)
+/* Forward and the gradient of x; what is made is cut into tiles. */
+static bool gains(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
+                  const yki_operand *y, int64_t tiles)
 {
-    return !yki_prefers_bf16(device, y) && tiles_of(y) >= LEAST_TILES;
+    return tiles >= LEAST_TILES && yki_gains_over_bf16(device, attrs, x, y, tiles, POINTS);
 }
 
 static bool winograd_supports(const yki_device *device, const yki_attrs *attrs,
@@ -512,7 +514,8 @@ static bool winograd_supports_forward(const yki_device *device, const yki_kernel
 
 static bool winograd_gains_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains(device, &desc->out[YKI_CONV2D_Y]);
+    const yki_operand *y = &desc->out[YKI_CONV2D_Y];
+    return gains(device, desc->attrs, &desc->in[YKI_CONV2D_X], y, tiles_of(y));
 }
 
 static yk_status winograd_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
@@ -540,7 +543,8 @@ static bool winograd_supports_backward_data(const yki_device *device, const yki_
 
 static bool winograd_gains_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX]);
+    const yki_operand *dx = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX];
+    return gains(device, desc->attrs, dx, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY], tiles_of(dx));
 }
 
 static yk_status winograd_prepare_backward_data(yki_device *device, const yki_kernel_desc *desc,
@@ -571,7 +575,8 @@ static bool winograd_supports_backward_weight(const yki_device *device, const yk
 
 static bool winograd_gains_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
+    const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    return tiles_of(dy) >= LEAST_TILES && yki_weight_gains_over_bf16(device, dy);
 }
 
 /* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
@@ -615,8 +620,7 @@ static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_
     k->column_stride = TAPS * desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X].dims[1];
     divide_tiles(k, SIDE);
     int64_t pairs = k->x.of.groups * k->y.of.groups;
-    bool by_pairs = pairs >= MANY_PAIRS || (pairs > 1 && k->blocks < FEW_BLOCKS);
-    k->base.scratch = (size_t)(by_pairs ? plan_pairs(k) : plan_parts(k)) * sizeof(float);
+    k->base.scratch = (size_t)(pairs >= MANY_PAIRS ? plan_pairs(k) : plan_parts(k)) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
 }
