@@ -1,10 +1,12 @@
 /* Buckets that are reduced in a device's streams, and recorded with backward. */
 #define _GNU_SOURCE
+#include "device/sim/sim.h"
 #include "model/model.h"
 #include "parallel/ddp.h"
 #include "side.h"
 
 #include <math.h>
+#include <signal.h>
 
 #include <yoke/scaler.h>
 
@@ -245,4 +247,66 @@ YK_TEST_RANKS(promise_05_a_rank_that_does_not_sync_is_found, 2)
         status = yk_barrier(s.group);
     assert_int_equal(status, YK_ERROR_MISMATCH);
     side_end(&s);
+}
+
+/* ---- deaths ---------------------------------------------------------------------------------- */
+
+static bool is_never_ready(yki_sim *sim, void *work)
+{
+    (void)sim, (void)work;
+    return false;
+}
+
+static yk_status run_nothing(yki_sim *sim, void *work)
+{
+    (void)sim, (void)work;
+    return YK_OK;
+}
+
+/* What is entered in the device's stream from now on is never done. */
+static void block_stream(const yk_model *model)
+{
+    static const yki_sim_work kind = {
+        .run = run_nothing, .ready = is_never_ready, .bytes = sizeof(char)};
+    yki_device *device = yki_model_device(model);
+    assert_ok(yki_sim_enter((yki_sim *)device, yki_device_stream(device), &kind, ""));
+}
+
+/* Rank 1 enters ZeRO's exchange of updates, but never comes to it. Rank 0 learns that late. */
+static void die_in_exchange(int rank, int world)
+{
+    (void)world;
+    side s;
+    yk_optimizer *optimizer;
+    yk_zero *zero;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    assert_ok(yk_adam_create(&optimizer, s.model, NULL));
+    assert_ok(yk_zero_create(&zero, optimizer, s.model, s.group));
+    step(s.model, take_samples(&s.own, YK_F32, 4 * rank, 4));
+    yki_device *device = yki_model_device(s.model);
+    assert_ok(yki_stream_wait(device, yki_device_stream(device)));
+    assert_ok(yk_barrier(s.group));
+    if (rank == 1)
+        block_stream(s.model);
+    assert_ok(yk_optimizer_step(optimizer));
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    for (int again = 0; again < 2; again++) {
+        assert_status(YK_ERROR_PEER_FAILED, yk_model_save(s.model, yk_test_path("torn.pth")));
+        assert_contains(yk_last_error(), "rank 1 is dead");
+    }
+    yk_zero_destroy(zero);
+    yk_optimizer_destroy(optimizer);
+    side_end(&s);
+}
+
+YK_TEST(updates_whose_exchange_has_failed_are_not_saved)
+{
+    int statuses[2];
+    yk_test_ranks_status(2, die_in_exchange, statuses, NULL);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[1], SIGKILL);
 }
