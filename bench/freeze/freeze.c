@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     if (!pixels || !classes)
         return 1;
     for (size_t i = 0; i < count; i++)
-        pixels[i] = (float)rand() / (float)RAND_MAX * 4 - 2;
+        pixels[i] = (float)(drand48() * 4 - 2);
     yk_tensor tensors[] = {
         {.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {batch_size, 3, SIDE, SIDE}},
         {.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {batch_size}}};

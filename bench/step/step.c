@@ -113,11 +113,11 @@ static void make_batch(yk_batch *batch, yk_tensor tensors[2], const settings *se
     int64_t size = set->batch_size, side = set->image_size, count = size * 3 * side * side;
     float *pixels = allocate(count, sizeof *pixels);
     int32_t *classes = allocate(size, sizeof *classes);
-    srand(1);
+    srand48(1);
     for (int64_t i = 0; i < count; i++)
-        pixels[i] = (float)rand() / (float)RAND_MAX * 4 - 2;
+        pixels[i] = (float)(drand48() * 4 - 2);
     for (int64_t i = 0; i < size; i++)
-        classes[i] = rand() % 10;
+        classes[i] = (int32_t)(lrand48() % 10);
     tensors[0] =
         (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, side, side}};
     tensors[1] = (yk_tensor){.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}};

@@ -10,11 +10,11 @@ static const char *expand(const char *list)
 {
     static char all[1024];
     char host[64];
+    size_t used = 0;
     all[0] = '\0';
-    for (long i = 0; yki_hostlist_get(host, sizeof host, list, i) == YK_OK; i++) {
-        strcat(all, i ? " " : "");
-        strcat(all, host);
-    }
+    for (long i = 0; yki_hostlist_get(host, sizeof host, list, i) == YK_OK && used < sizeof all;
+         i++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? " " : "", host);
     return all;
 }
 

@@ -59,9 +59,9 @@ YK_TEST_RANKS(a_file_that_is_no_module_is_refused, 2)
 YK_TEST(known_modules_are_listed)
 {
     bool gloo = false, mpi = false;
-    const char *file, *backend;
+    const char *backend;
     size_t i;
-    for (i = 0; (file = yk_backend_module_file(i, &backend)); i++) {
+    for (i = 0; yk_backend_module_file(i, &backend); i++) {
         gloo = gloo || strcmp(backend, "gloo") == 0;
         mpi = mpi || strcmp(backend, "mpi") == 0;
         if (strcmp(backend, "nccl") == 0 && yk_backend_module_check(i) != YK_OK)

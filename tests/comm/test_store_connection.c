@@ -116,7 +116,7 @@ YK_TEST(nobody_answers)
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
     for (int i = 0; i < 8; i++) {
         waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        connect(waiting[i], (struct sockaddr *)&address, size);
+        (void)connect(waiting[i], (struct sockaddr *)&address, size);
     }
     yk_store *store = NULL;
     assert_status(YK_ERROR_TIMEOUT,

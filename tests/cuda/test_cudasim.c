@@ -24,7 +24,8 @@ static void fill(void)
 static const char *launch(const char *kernel, int fault, uint64_t seed, double *out)
 {
     const unsigned one[3] = {1, 1, 1};
-    faulty_args args = {x, out, fault};
+    faulty_args args = {.x = x, .fault = fault};
+    args.out = out;
     assert_non_null(yk_sim_find(kernel));
     return yk_sim_launch(yk_sim_find(kernel), one, &args, sizeof args, seed);
 }

@@ -84,7 +84,8 @@ YK_TEST(crop_and_flip_draw_all_offsets_evenly)
     }
     double expected = DRAWS / 162.0, chi2 = 0;
     for (int i = 0; i < 162; i++) {
-        double gap = times[i / 18][i / 2 % 9][i % 2] - expected;
+        int count = times[i / 18][i / 2 % 9][i % 2];
+        double gap = count - expected;
         chi2 += gap * gap / expected;
     }
     assert_true(chi2 < 240); /* 161 degrees of freedom: one in 20,000 lies above */
@@ -152,8 +153,8 @@ YK_TEST(one_pass_is_what_the_steps_are_one_by_one)
     float direct[PIXELS], stepwise[PIXELS];
     const char *texts[] = {YK_CIFAR10_AUGMENT, "RandomHorizontalFlip,Normalize(0.5,0.25)",
                            "RandomCrop(32,padding=7)", YK_CIFAR10_NORMALIZE,
-                           "RandomCrop(32,padding=31,padding_mode=reflect),"
-                           "AlternatingHorizontalFlip,Normalize(0.5,0.25)"};
+                           ("RandomCrop(32,padding=31,padding_mode=reflect),"
+                            "AlternatingHorizontalFlip,Normalize(0.5,0.25)")};
     yk_field field = {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, SIDE, SIDE}};
     make_image(pixels);
     yk_field_buffer buffer = {pixels, sizeof pixels, {3, SIDE, SIDE}, NULL};

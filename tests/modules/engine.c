@@ -9,11 +9,11 @@
 void require_module(const char *file)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s", getenv("YOKE_BUILD") ? getenv("YOKE_BUILD") : "build",
-             file);
+    const char *named = getenv("YOKE_BUILD"), *build = named ? named : "build";
+    snprintf(path, sizeof path, "%s/%s", build, file);
     if (access(path, R_OK))
         skip_because("%s was not built", file);
-    setenv("YOKE_MODULES", getenv("YOKE_BUILD") ? getenv("YOKE_BUILD") : "build", 1);
+    setenv("YOKE_MODULES", build, 1);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
