@@ -67,13 +67,21 @@ static const cli_option *find_letter(const cli_command *command, char letter)
     return NULL;
 }
 
+/* Whether a list of choices begins with this one. */
+static bool begins_with(const char *choices, const char *text)
+{
+    for (; *text; text++, choices++)
+        if (*choices != *text && !(*choices == '-' && *text == '_'))
+            return false;
+    return *choices == '|' || !*choices;
+}
+
 int cli_choice_index(const char *choices, const char *text)
 {
     int index = 0;
-    size_t length = strlen(text);
     for (const char *at = choices; at; at = strchr(at, '|'), index++) {
         at += *at == '|';
-        if (length && strncmp(at, text, length) == 0 && (at[length] == '|' || !at[length]))
+        if (*text && begins_with(at, text))
             return index;
     }
     return -1;
@@ -145,7 +153,7 @@ static int set_choice(const cli_command *command, const cli_option *option, cons
     if (option->type == CLI_OPTION_ENUM)
         *(int *)option->value = index;
     else
-        *(const char **)option->value = text;
+        *(const char **)option->value = option->choice_at ? option->choice_at((size_t)index) : text;
     return -1;
 }
 

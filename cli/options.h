@@ -34,6 +34,7 @@ typedef struct cli_option {
     bool on;                           /* of a switch: its default */
     const char *choices;               /* "sgd|adam|adamw" */
     const char *(*list_choices)(void); /* the same, where they are not a constant */
+    const char *(*choice_at)(size_t);  /* their own names: '_' may be written for '-' */
     bool kept;                         /* of a group: see cli_command.kept */
 } cli_option;
 

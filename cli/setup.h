@@ -76,6 +76,9 @@ FILE *cli_file_create(const char *path);
 bool cli_file_close(FILE *file, const char *path);
 /* The file that an operand names: itself, or the newest checkpoint of a run's folder. */
 bool cli_find_checkpoint(char *path, size_t size, const char *operand);
+/* Whether weights have been loaded from a file into a network; otherwise it has said why not, and
+ * if they are those of another network, of which. */
+bool cli_weights_loaded(yk_status status, const char *path, const char *arch);
 /* Whether files can be created in the folder, if it exists; true for NULL. */
 bool cli_check_folder(const char *name, const char *option, const char *path);
 
@@ -125,7 +128,8 @@ const char *cli_arch_choices(void);
 #define CLI_ARCH(help_, variable, given_)                                                          \
     {                                                                                              \
         .type = CLI_OPTION_CHOICE, .name = "arch", .list_choices = cli_arch_choices,               \
-        .help = (help_), .value = (const char **){variable}, .given = (given_)                     \
+        .choice_at = yk_arch_name, .help = (help_), .value = (const char **){variable},            \
+        .given = (given_)                                                                          \
     }
 #define CLI_DEVICE(variable, given_)                                                               \
     CLI_TEXT(                                                                                      \

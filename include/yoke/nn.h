@@ -57,17 +57,31 @@ yk_value *yk_resnet152(yk_value *images, int64_t classes);
 
 /** torchvision's wide_resnet50_2: yk_resnet50 with twice the channels in each 3x3 convolution. */
 yk_value *yk_wide_resnet50_2(yk_value *images, int64_t classes);
+/** torchvision's wide_resnet101_2: likewise, of yk_resnet101. */
+yk_value *yk_wide_resnet101_2(yk_value *images, int64_t classes);
 /** torchvision's resnext50_32x4d: 32 groups in each 3x3 convolution. */
 yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes);
+/** torchvision's resnext101_32x8d. */
+yk_value *yk_resnext101_32x8d(yk_value *images, int64_t classes);
+/** torchvision's resnext101_64x4d. */
+yk_value *yk_resnext101_64x4d(yk_value *images, int64_t classes);
 /** torchvision's vgg11: images (N, 3, H, W) -> logits (N, classes), where H and W are at least 32.
  */
 yk_value *yk_vgg11(yk_value *images, int64_t classes);
 /** torchvision's vgg11_bn. */
 yk_value *yk_vgg11_bn(yk_value *images, int64_t classes);
+/** torchvision's vgg13. */
+yk_value *yk_vgg13(yk_value *images, int64_t classes);
+/** torchvision's vgg13_bn. */
+yk_value *yk_vgg13_bn(yk_value *images, int64_t classes);
 /** torchvision's vgg16. */
 yk_value *yk_vgg16(yk_value *images, int64_t classes);
 /** torchvision's vgg16_bn. */
 yk_value *yk_vgg16_bn(yk_value *images, int64_t classes);
+/** torchvision's vgg19. */
+yk_value *yk_vgg19(yk_value *images, int64_t classes);
+/** torchvision's vgg19_bn. */
+yk_value *yk_vgg19_bn(yk_value *images, int64_t classes);
 /** torchvision's mobilenet_v2. */
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
 

@@ -19,7 +19,7 @@ struct resnet_config {
     int blocks[4];     /* in each stage */
     bool small_images; /* a 3x3 stem of stride 1 without max-pool, for 32x32 images */
     int64_t groups;    /* of a bottleneck's 3x3 convolution */
-    bool wide;         /* that convolution has twice the channels */
+    int64_t widening;  /* that convolution has so many times the channels */
 };
 
 enum { STEM_WIDTH = 64, STAGES = 4, BOTTLENECK_EXPANSION = 4 };
@@ -68,7 +68,7 @@ static yk_value *basic_block(yk_value *x, const resnet_config *config, int64_t w
 /* 1x1, 3x3, 1x1. (N, C, H, W) -> (N, 4 width, H / stride, W / stride) */
 static yk_value *bottleneck(yk_value *x, const resnet_config *config, int64_t width, int64_t stride)
 {
-    int64_t channels = width * BOTTLENECK_EXPANSION, inner = config->wide ? 2 * width : width;
+    int64_t channels = width * BOTTLENECK_EXPANSION, inner = width * config->widening;
     yk_value *y = yk_relu(conv_norm(x, "conv1", "bn1", inner, 1, 1));
     y = yk_relu(conv_norm_groups(y, "conv2", "bn2", inner, 3, stride, config->groups));
     y = conv_norm(y, "conv3", "bn3", channels, 1, 1);
@@ -115,40 +115,55 @@ static yk_value *resnet(yk_value *images, int64_t classes, const resnet_config *
 
 yk_value *yk_resnet18(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, false, 1, false});
+    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, false, 1, 1});
 }
 
 yk_value *yk_resnet34(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {3, 4, 6, 3}, false, 1, false});
+    return resnet(images, classes, &(resnet_config){basic_block, {3, 4, 6, 3}, false, 1, 1});
 }
 
 yk_value *yk_resnet50(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 1, false});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 1, 1});
 }
 
 yk_value *yk_resnet101(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false, 1, false});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false, 1, 1});
 }
 
 yk_value *yk_resnet152(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 8, 36, 3}, false, 1, false});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 8, 36, 3}, false, 1, 1});
 }
 
 yk_value *yk_wide_resnet50_2(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 1, true});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 1, 2});
+}
+
+yk_value *yk_wide_resnet101_2(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false, 1, 2});
 }
 
 yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 32, true});
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 6, 3}, false, 32, 2});
+}
+
+yk_value *yk_resnext101_32x8d(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false, 32, 4});
+}
+
+yk_value *yk_resnext101_64x4d(yk_value *images, int64_t classes)
+{
+    return resnet(images, classes, &(resnet_config){bottleneck, {3, 4, 23, 3}, false, 64, 4});
 }
 
 yk_value *yk_resnet18_cifar(yk_value *images, int64_t classes)
 {
-    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, true, 1, false});
+    return resnet(images, classes, &(resnet_config){basic_block, {2, 2, 2, 2}, true, 1, 1});
 }

@@ -103,6 +103,16 @@ yk_value *yk_vgg11_bn(yk_value *images, int64_t classes)
     return vgg(images, classes, &(vgg_config){{1, 1, 2, 2, 2}, true});
 }
 
+yk_value *yk_vgg13(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{2, 2, 2, 2, 2}, false});
+}
+
+yk_value *yk_vgg13_bn(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{2, 2, 2, 2, 2}, true});
+}
+
 yk_value *yk_vgg16(yk_value *images, int64_t classes)
 {
     return vgg(images, classes, &(vgg_config){{2, 2, 3, 3, 3}, false});
@@ -111,4 +121,14 @@ yk_value *yk_vgg16(yk_value *images, int64_t classes)
 yk_value *yk_vgg16_bn(yk_value *images, int64_t classes)
 {
     return vgg(images, classes, &(vgg_config){{2, 2, 3, 3, 3}, true});
+}
+
+yk_value *yk_vgg19(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{2, 2, 4, 4, 4}, false});
+}
+
+yk_value *yk_vgg19_bn(yk_value *images, int64_t classes)
+{
+    return vgg(images, classes, &(vgg_config){{2, 2, 4, 4, 4}, true});
 }

@@ -80,6 +80,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --lr nan", "--lr nan");
     refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw|muon");
     refused("train --arch vgg", "expected one of resnet9");
+    refused("train --arch vgg11_b", "expected one of resnet9");
+    refused("train --arch wide_resnet50_2 --lr x", "--lr x"); /* torchvision's way to write it */
     refused("train --no-winograd=1", "--no-winograd takes no value");
     refused("train --winograd=true", "--winograd takes no value");
     refused("train --no-lr", "unknown option '--no-lr'");

@@ -66,11 +66,18 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("resnet101", 224, 314, 42520650);
     assert_size("resnet152", 224, 467, 58164298);
     assert_size("wide-resnet50-2", 224, 161, 66854730);
+    assert_size("wide-resnet101-2", 224, 314, 124858186);
+    assert_size("resnext101-32x8d", 224, 314, 86762826);
+    assert_size("resnext101-64x4d", 224, 314, 81426762);
     assert_size("resnext50-32x4d", 224, 161, 23000394);
     assert_size("vgg11", 224, 22, 128807306);
     assert_size("vgg11-bn", 448, 38, 128812810);
+    assert_size("vgg13", 224, 26, 128991818);
+    assert_size("vgg13-bn", 224, 46, 128997706);
     assert_size("vgg16", 224, 32, 134301514);
     assert_size("vgg16-bn", 224, 58, 134309962);
+    assert_size("vgg19", 224, 38, 139611210);
+    assert_size("vgg19-bn", 224, 70, 139622218);
     assert_size("mobilenet-v2", 224, 158, 2236682);
     assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
 }
