@@ -28,6 +28,7 @@ typedef enum field {
     ATTRIBUTE_I = 3,
     ATTRIBUTE_INTS = 8,
     ATTRIBUTE_TYPE = 20,
+    TENSOR_DIMS = 1,
     TENSOR_DATA_TYPE = 2,
     TENSOR_NAME = 8,
     TENSOR_RAW_DATA = 9,
@@ -157,6 +158,37 @@ static void add_constant(yki_onnx_graph *g, const yk_value *value, const char *s
     yki_protobuf_bytes(&g->message, TENSOR_RAW_DATA, is_double ? (void *)&number : (void *)&single,
                        is_double ? sizeof number : sizeof single);
     yki_protobuf_end(&g->message, tensor);
+}
+
+/* A matrix for a node that makes value, of its dtype: its product with `cells` numbers, as rows or
+ * as columns, is the means of `windows` adaptive windows of them. */
+static void add_means(yki_onnx_graph *g, const yk_value *value, const char *suffix, int64_t cells,
+                      int64_t windows, bool columns)
+{
+    char name[NAME];
+    bool is_double = value->dtype == YK_F64;
+    size_t count = (size_t)(cells * windows), bytes = count * (is_double ? 8 : 4);
+    void *matrix = yki_calloc(bytes, 1);
+    g->message.failed |= !matrix;
+    for (int64_t w = 0; matrix && w < windows; w++) {
+        int64_t first = w * cells / windows, end = ((w + 1) * cells + windows - 1) / windows;
+        for (int64_t c = first; c < end; c++) {
+            int64_t at = columns ? c * windows + w : w * cells + c;
+            if (is_double)
+                ((double *)matrix)[at] = 1 / (double)(end - first);
+            else
+                ((float *)matrix)[at] = 1 / (float)(end - first);
+        }
+    }
+    size_t tensor = yki_protobuf_begin(&g->message, GRAPH_INITIALIZER);
+    yki_protobuf_int(&g->message, TENSOR_DIMS, columns ? cells : windows);
+    yki_protobuf_int(&g->message, TENSOR_DIMS, columns ? windows : cells);
+    yki_protobuf_int(&g->message, TENSOR_DATA_TYPE, yki_onnx_dtype(is_double ? YK_F64 : YK_F32));
+    yki_protobuf_text(&g->message, TENSOR_NAME, name_of(g, value, suffix, name));
+    if (matrix)
+        yki_protobuf_bytes(&g->message, TENSOR_RAW_DATA, matrix, bytes);
+    yki_protobuf_end(&g->message, tensor);
+    free(matrix);
 }
 
 /* ---- operators ------------------------------------------------------------------------------- */
@@ -309,6 +341,19 @@ static void write_pool(yki_onnx_graph *g, const yki_node *node, const char *type
     end_node(g, made);
 }
 
+/* ONNX pools windows of one size only. Means are linear, so these are rows x columns. */
+static void write_adaptive_pool(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0], *in = node->in[0];
+    add_means(g, out, ".rows", in->dims[2], out->dims[2], false);
+    add_means(g, out, ".columns", in->dims[3], out->dims[3], true);
+    size_t made = begin_node(g, type, out, ".pooled");
+    add_part(g, out, ".rows");
+    add_operand(g, in);
+    end_node(g, made);
+    write_step(g, type, out, "", ".pooled", ".columns");
+}
+
 static void write_flatten(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -361,6 +406,7 @@ static const translation translations[] = {
     {&yki_op_cast, "Identity", NULL},
     {&yki_op_max_pool2d, "MaxPool", write_pool},
     {&yki_op_avg_pool2d, "AveragePool", write_pool},
+    {&yki_op_adaptive_avg_pool2d, "MatMul", write_adaptive_pool},
     {&yki_op_global_avg_pool2d, "GlobalAveragePool", write_plain},
     {&yki_op_flatten, "Flatten", write_flatten},
     {&yki_op_softmax, "Softmax", write_softmax},

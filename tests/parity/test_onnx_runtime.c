@@ -120,7 +120,8 @@ static yk_value *all_operators(yk_value *x)
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 3, NULL), "bn"); /* (N, 8, 14, 14) */
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2);
-    y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1); /* (N, 16, 4, 4) */
+    y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
+    y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);
