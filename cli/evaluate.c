@@ -259,7 +259,8 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
         return false;
     loading.model = *model;
     loading.cache_bytes = 0; /* each picture is needed once */
-    return cli_ok((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path)) &&
+    return cli_weights_loaded((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path),
+                              s->path, o->arch) &&
            cli_ok(yk_loader_create(loader, test, &loading)) &&
            run_evaluation(result, confusion, *model, *loader, world, o);
 }

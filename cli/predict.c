@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "json.h"
@@ -36,17 +37,19 @@ typedef struct pictures {
     char **paths;
 } pictures;
 
-static yk_status read_file(FILE *file, const char *path, yk_field_buffer *buffer)
+static yk_status read_file(FILE *file, yk_field_buffer *buffer)
 {
     long size = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
-    if (size <= 0)
-        return yk_set_error(YK_ERROR_IO, "%s: is empty or cannot be read", path);
+    if (size < 0)
+        return yk_set_error(YK_ERROR_IO, "%s", strerror(errno));
+    if (size == 0)
+        return yk_set_error(YK_ERROR_FORMAT, "the file is empty");
     void *room = yk_field_buffer_reserve(buffer, (size_t)size);
     rewind(file);
     if (!room)
         return YK_OK; /* the library reports it */
     if (fread(room, 1, (size_t)size, file) != (size_t)size)
-        return yk_set_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+        return yk_set_error(YK_ERROR_IO, "%s", strerror(errno));
     return YK_OK;
 }
 
@@ -56,8 +59,8 @@ static yk_status read_picture(void *data, void *worker, int64_t index, yk_field_
     (void)worker;
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return yk_set_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
-    yk_status status = read_file(file, path, buffers);
+        return yk_set_error(YK_ERROR_IO, "%s", strerror(errno));
+    yk_status status = read_file(file, buffers);
     fclose(file);
     return status;
 }
@@ -198,6 +201,16 @@ static bool predict(const predict_options *o, const char *checkpoint, char **pat
     return fine;
 }
 
+/* A folder is not. */
+static bool is_picture(const char *name, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) || !S_ISDIR(info.st_mode))
+        return true;
+    cli_usage_error(name, "%s: is a folder: name the pictures in it", path);
+    return false;
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 int cli_cmd_predict(const char *name, int argc, char **argv)
@@ -232,7 +245,7 @@ int cli_cmd_predict(const char *name, int argc, char **argv)
     if (code < 0 && count < 2)
         code = cli_usage_error(name, "expected CHECKPOINT and one IMAGE or more");
     for (int i = 0; code < 0 && i < count; i++)
-        if (!cli_check_readable(name, "", operands[i]))
+        if (!cli_check_readable(name, "", operands[i]) || (i && !is_picture(name, operands[i])))
             code = CLI_EXIT_USAGE;
     if (code < 0)
         code = predict(&o, operands[0], operands + 1, count - 1) ? CLI_EXIT_OK : CLI_EXIT_FAILED;

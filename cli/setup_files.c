@@ -74,6 +74,25 @@ bool cli_check_folder(const char *name, const char *option, const char *path)
     return false;
 }
 
+bool cli_weights_loaded(yk_status status, const char *path, const char *arch)
+{
+    char reason[2048];
+    const char *found = NULL;
+    int64_t classes;
+    yk_tensor_file *file;
+    if (status != YK_ERROR_MISMATCH)
+        return cli_ok(status);
+    snprintf(reason, sizeof reason, "%s", yk_last_error());
+    bool known = yk_tensor_file_open(&file, path) == YK_OK &&
+                 yk_tensor_file_find_arch(file, &found, &classes) == YK_OK &&
+                 yk_arch_find(found) != yk_arch_find(arch);
+    bool told = known ? cli_complain("%s: holds weights of %s, not of %s: name it with --arch %s",
+                                     path, found, arch, found)
+                      : cli_complain("%s", reason);
+    yk_tensor_file_close(file);
+    return told;
+}
+
 const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};

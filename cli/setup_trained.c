@@ -102,7 +102,8 @@ bool cli_trained_load(cli_trained *t, const yk_model_options *options, bool ema)
     setup.options.threads = cli_threads(options->threads, 1, &source);
     return cli_build_model(&t->model, &setup) &&
            cli_set_info(t->model, &setup, t->info ? t->info->class_names : NULL, t->transforms) &&
-           cli_ok((ema ? yk_model_load_ema : yk_model_load)(t->model, t->path));
+           cli_weights_loaded((ema ? yk_model_load_ema : yk_model_load)(t->model, t->path), t->path,
+                              t->arch);
 }
 
 void cli_trained_close(cli_trained *t)

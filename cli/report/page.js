@@ -77,8 +77,9 @@ function results() {
     runs.map((run, i) => [runName(run, i), ...columns.map((c) => c[1][i])])));
 }
 function settings(names) {
+  const value = (text) => element("td", { class: text?.length > 32 ? "long" : "" }, text ?? "–");
   return table(["Option", ...runs.map((run, i) => element("th", {}, swatch(i), run.name))],
-    names.map((name) => [name, ...runs.map((run) => run.settings[name] ?? "–")]));
+    names.map((name) => [name, ...runs.map((run) => value(run.settings[name]))]));
 }
 function options() {
   const all = [...new Set(runs.flatMap((run) => Object.keys(run.settings)))];

@@ -26,7 +26,8 @@ bool cli_training_load_weights(const cli_training *t)
     yk_load_options options = YK_LOAD_OPTIONS_INIT;
     name_head(t->model, head, sizeof head);
     options.allow_reshaped = head;
-    if (!cli_ok(yk_model_load_with(t->model, t->options.checkpoint, &options, &report)))
+    yk_status status = yk_model_load_with(t->model, t->options.checkpoint, &options, &report);
+    if (!cli_weights_loaded(status, t->options.checkpoint, t->options.arch))
         return false;
     if (report.reshaped && t->leads)
         printf("Loaded %zu tensors from %s; the last layer starts from new weights: %s\n",

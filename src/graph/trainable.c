@@ -1,8 +1,31 @@
 /* Which parameters are trained; see yk_graph_set_trainable. */
 #define _GNU_SOURCE
 #include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "graph/graph.h"
+
+/* The network's parts: "conv1.*, bn1.*, layer1.*". */
+static void list_parts(const yk_graph *graph, char *text, size_t size)
+{
+    const char *last = "";
+    size_t used = 0, last_length = 0;
+    for (size_t i = 0; i < graph->value_count && used < size; i++) {
+        const char *name = graph->values[i]->name;
+        if (graph->values[i]->kind != YKI_PARAMETER || !name)
+            continue;
+        size_t length = strcspn(name, ".");
+        if (length == last_length && strncmp(name, last, length) == 0)
+            continue;
+        last = name;
+        last_length = length;
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s%s", used ? ", " : "",
+                                 (int)length, name, name[length] ? ".*" : "");
+    }
+    if (used >= size)
+        memcpy(text + size - sizeof "...", "...", sizeof "...");
+}
 
 yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trainable,
                                  size_t *count)
@@ -24,6 +47,10 @@ yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trai
     }
     if (count)
         *count = matches;
-    return matches ? YK_OK
-                   : yki_error(YK_ERROR_NOT_FOUND, "no parameter has a name like \"%s\"", pattern);
+    if (matches)
+        return YK_OK;
+    char parts[256] = "none";
+    list_parts(graph, parts, sizeof parts);
+    return yki_error(YK_ERROR_NOT_FOUND, "no parameter has a name like \"%s\"; there are %s",
+                     pattern, parts);
 }

@@ -42,7 +42,7 @@ YK_TEST(a_head_for_other_classes_is_replaced)
 YK_TEST(other_differences_are_refused)
 {
     assert_int_equal(train("a", with_weights(weights_for(10, 1), "--arch resnet9")), 1);
-    assert_contains(job.output, "does not fit the model: missing prep.conv.weight");
+    assert_contains(job.output, "holds weights of mlp, not of resnet9: name it with --arch mlp");
 }
 
 /* Whether the first layer of a run's checkpoint is that of the file. */
@@ -77,7 +77,7 @@ YK_TEST(frozen_layers_stay_as_they_are)
 YK_TEST(patterns_must_match_and_leave_something)
 {
     assert_int_equal(train("a", "--max-steps 1 --freeze 'head.*'"), 1);
-    assert_contains(job.output, "no parameter has a name like \"head.*\"");
+    assert_contains(job.output, "no parameter has a name like \"head.*\"; there are fc1.*, fc2.*");
     assert_int_equal(train("b", "--max-steps 1 --freeze '*'"), 1);
     assert_contains(unwrapped(), "--freeze * leaves no parameter to train");
 }

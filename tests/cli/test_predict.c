@@ -55,6 +55,20 @@ YK_TEST(what_cannot_be_predicted_is_said)
     assert_int_equal(predict(with_run("", "png/bomb")), 1);
     assert_contains(said, "png/bomb: a picture of 60000 x 60000 pixels");
     assert_int_equal(predict("png/grey_16 png/grey_16"), 1);
+    assert_int_equal(predict(with_run("", "png")), 2);
+    assert_contains(said, "png: is a folder: name the pictures in it");
+}
+
+YK_TEST(an_empty_file_is_skipped_like_a_damaged_picture)
+{
+    char pictures[512];
+    make_run();
+    assert_int_equal(yk_test_command(said, sizeof said, ": > %s/empty.jpg", yk_test_directory()),
+                     0);
+    snprintf(pictures, sizeof pictures, "%s/empty.jpg png/grey_16", yk_test_directory());
+    assert_int_equal(predict(with_run("", pictures)), 1);
+    assert_contains(said, "empty.jpg: the file is empty: skipped");
+    assert_contains(said, "\npng/grey_16: ");
 }
 
 YK_TEST(pictures_are_evaluated_as_in_the_run)
