@@ -40,8 +40,9 @@ typedef struct yk_ddp_options {
      * bucket_cap_mb. */
     double first_bucket_mb;
     /** Of the last bucket, the gradients that are finished last, up to this many MiB [1], travel in
-     * a bucket of their own, because nothing is left to compute while they travel. INFINITY keeps
-     * the bucket whole. */
+     * a bucket of their own, because little is left to compute while they travel; and of these
+     * again the last, up to a fourth, after which nothing is left. INFINITY keeps the bucket
+     * whole. */
     double last_bucket_mb;
     /** Whether buffers (running statistics) follow rank 0's before each synced forward [true]. */
     bool broadcast_buffers;

@@ -23,19 +23,31 @@ size_t yki_bucket_plan(yki_bucket *buckets, const size_t *order, const size_t *b
     return made;
 }
 
-size_t yki_bucket_split_last(yki_bucket *buckets, size_t count, const size_t *order,
-                             const size_t *bytes, size_t cap)
+/* There is room for one more bucket only if something is moved. */
+static size_t split_last(yki_bucket *buckets, size_t count, const size_t *order,
+                         const size_t *bytes, size_t cap)
 {
     if (count == 0 || buckets[count - 1].bytes <= cap)
         return count;
-    yki_bucket *whole = &buckets[count - 1], *last = &buckets[count];
-    *last = (yki_bucket){.first = whole->first + whole->count, .dtype = whole->dtype};
-    while (last->bytes + bytes[order[last->first - 1]] <= cap) {
-        last->first--;
-        last->count++;
-        last->bytes += bytes[order[last->first]];
+    yki_bucket *whole = &buckets[count - 1];
+    yki_bucket last = {.first = whole->first + whole->count, .dtype = whole->dtype};
+    while (last.bytes + bytes[order[last.first - 1]] <= cap) {
+        last.first--;
+        last.count++;
+        last.bytes += bytes[order[last.first]];
     }
-    whole->count -= last->count;
-    whole->bytes -= last->bytes;
-    return last->count > 0 ? count + 1 : count;
+    if (last.count == 0)
+        return count;
+    whole->count -= last.count;
+    whole->bytes -= last.bytes;
+    buckets[count] = last;
+    return count + 1;
+}
+
+size_t yki_bucket_split_last(yki_bucket *buckets, size_t count, const size_t *order,
+                             const size_t *bytes, size_t cap)
+{
+    enum { PART = 4 };
+    size_t made = split_last(buckets, count, order, bytes, cap);
+    return made == count ? made : split_last(buckets, made, order, bytes, cap / PART);
 }

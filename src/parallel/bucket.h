@@ -26,8 +26,9 @@ size_t yki_bucket_plan(yki_bucket *buckets, const size_t *order, const size_t *b
 
 /*
  * Moves the gradients that are finished last, as many as fit into cap bytes, from the last of count
- * buckets to one of their own, if the bucket is larger than cap. Returns how many buckets there
- * are. Not in PyTorch, where the last bucket is whatever is left, and is waited for.
+ * buckets to one of their own, if the bucket is larger than cap; then, of these, as many as fit
+ * into a fourth of cap, because after the very last nothing is left to compute. Returns how many
+ * buckets there are. Not in PyTorch, where the last bucket is whatever is left, and is waited for.
  */
 size_t yki_bucket_split_last(yki_bucket *buckets, size_t count, const size_t *order,
                              const size_t *bytes, size_t cap);

@@ -74,6 +74,20 @@ YK_TEST(what_is_finished_last_has_a_small_bucket)
     assert_bucket(&buckets[2], 3, 2, 50);
 }
 
+YK_TEST(the_very_last_have_a_smaller_one)
+{
+    yki_bucket buckets[MAX_BUCKETS];
+    const size_t bytes[] = {10, 500, 60, 30, 8, 2}, order[] = {0, 1, 2, 3, 4, 5};
+    size_t made = plan(buckets, bytes, 6, 10, 1000);
+    assert_int_equal(yki_bucket_split_last(buckets, made, order, bytes, 50), 4);
+    assert_bucket(&buckets[1], 1, 2, 560);
+    assert_bucket(&buckets[2], 3, 1, 30);
+    assert_bucket(&buckets[3], 4, 2, 10);
+    made = plan(buckets, bytes, 6, 10, 1000);
+    assert_int_equal(yki_bucket_split_last(buckets, made, order, bytes, 610), 2); /* it is small */
+    assert_bucket(&buckets[1], 1, 5, 600);
+}
+
 YK_TEST(a_last_bucket_stays_whole_if_it_is_small_or_ends_with_a_large_gradient)
 {
     yki_bucket buckets[MAX_BUCKETS];
@@ -83,6 +97,19 @@ YK_TEST(a_last_bucket_stays_whole_if_it_is_small_or_ends_with_a_large_gradient)
     assert_int_equal(yki_bucket_split_last(buckets, 1, order, bytes, 29), 1);
     assert_bucket(&buckets[0], 0, 3, 60);
     assert_int_equal(yki_bucket_split_last(buckets, 0, order, bytes, 1), 0);
+}
+
+/* Then there are as many buckets as gradients, and no room for another. */
+YK_TEST(a_split_that_moves_nothing_needs_no_room)
+{
+    yki_bucket buckets[4] = {[3] = {.first = 77}};
+    const size_t bytes[] = {300, 200, 30}, order[] = {0, 1, 2};
+    assert_int_equal(plan(buckets, bytes, 3, 100, 1000), 2);
+    assert_int_equal(yki_bucket_split_last(buckets, 2, order, bytes, 100), 3);
+    assert_bucket(&buckets[2], 2, 1, 30);
+    assert_int_equal(plan(buckets, bytes, 3, 0, 0), 3);
+    assert_int_equal(yki_bucket_split_last(buckets, 3, order, bytes, 10), 3);
+    assert_int_equal(buckets[3].first, 77);
 }
 
 YK_TEST(bucket_holds_one_dtype)
