@@ -120,9 +120,14 @@ def all_reduce_bound_table(found):
     return markdown(header, rows)
 
 
+def rate_of(rate):
+    """Bits per second of a rate such as 1gbit."""
+    return 1e9 * float(rate.removesuffix("gbit"))
+
+
 def link_seconds(size, hosts, rate):
     """What a link of this rate, e.g. 1gbit, needs at the least for an all-reduce among the hosts."""
-    return 2 * (hosts - 1) / hosts * size * 8 / (1e9 * float(rate.removesuffix("gbit")))
+    return 2 * (hosts - 1) / hosts * size * 8 / rate_of(rate)
 
 
 def network_table(found):
@@ -145,6 +150,17 @@ def exposed_ms(row, side):
                         for together, apart in zip(row[side], row[side + "_apart"]))
 
 
+def exposed_bound(row):
+    """Milliseconds at a limited rate: what the link needs for what a host sends, how long backward takes, in which it can
+    be hidden, and what is then exposed at the least."""
+    sent = [repeat["sent"] for repeat in row["yoke"] if "sent" in repeat]
+    backward = [s for repeat in row["yoke_apart"] for s in repeat.get("backward_s", [])]
+    if row["rate"] == "none" or not sent or not backward:
+        return ["", "", ""]
+    link, hidden = 8e3 * median(sent) / rate_of(row["rate"]), 1e3 * median(backward)
+    return [f"{link:.0f}", f"{hidden:.0f}", f"{max(0, link - hidden):.0f}"]
+
+
 def network_train_table(found):
     hosts, batch = found["settings"]["hosts"], found["settings"]["batch"]
     rows = []
@@ -155,9 +171,9 @@ def network_train_table(found):
         rows.append([f"{hosts} x {row['ranks']}", "veth" if row["rate"] == "none" else row["rate"], row["hook"],
                      f"{images / step['yoke']:.1f}", f"{images / step['pytorch']:.1f}",
                      f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed_ms(row, 'yoke'):.0f}",
-                     f"{exposed_ms(row, 'pytorch'):.0f}", f"{waits:.0f}"])
+                     f"{exposed_ms(row, 'pytorch'):.0f}", f"{waits:.0f}", *exposed_bound(row)])
     return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch",
-                     "yoke waits, ms"], rows)
+                     "yoke waits, ms", "the link needs, ms", "backward, ms", "exposed at the least, ms"], rows)
 
 
 def network_traffic_table(found):

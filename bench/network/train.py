@@ -5,10 +5,13 @@ how much longer a step takes than the same step where every host trains without 
 in this way. The ranks compute on the cores that also move the gradients, so it contains the processor time of the
 exchange; what yoke reports (metrics.jsonl) is only how long it waits after backward. At a limited rate, hooks that compress
 gradients are compared too; yoke's bf16 with PyTorch's fp16, since gloo does not sum bf16.
-"""
-import json, os, statistics, tempfile
 
-import hosts, report
+What a host sends in a step is counted at its interface, and how long backward takes is read from the timeline of a host
+that trains without the others: no more than that can be hidden.
+"""
+import json, os, statistics, tempfile, threading, time
+
+import hosts, jobs, report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH = 64
@@ -20,8 +23,29 @@ def yoke_steps(metrics):
     """Seconds of the steps after two warm-up steps, and the exposed communication that yoke reports."""
     with open(metrics) as file:
         records = [record for record in map(json.loads, file) if record["type"] == "step"][2:]
-    return {"step_s": [r["data_s"] + r["compute_s"] + r["exposed_comm_s"] for r in records],
+    parts = ("data_s", "compute_s", "waiting_s", "exposed_comm_s")
+    return {"step_s": [sum(r[part] for part in parts) for r in records],
             "reported_exposed_s": [r["exposed_comm_s"] for r in records]}
+
+
+def backward_times(trace):
+    """Seconds of the backward passes after two warm-up steps, on all ranks of a timeline."""
+    with open(trace) as file:
+        return [event["dur"] / 1e6 for event in json.load(file)
+                if event["ph"] == "X" and event["name"] == "backward"]
+
+
+def count_sent(site, folder, last, found):
+    """Bytes that the first host sends in a step, from the end of the second step to that of the last one."""
+    counted = {}
+    while last not in counted and not found.get("over"):
+        done = jobs.steps(folder)
+        if done not in counted:
+            counted[done] = site.sent(0)
+        time.sleep(0.02)
+    first = min((step for step in counted if step >= 2), default=last)
+    if last in counted and last > first:
+        found["sent"] = (counted[last] - counted[first]) / (last - first)
 
 
 def train_yoke(site, args, local, hook, together):
@@ -34,14 +58,26 @@ def train_yoke(site, args, local, hook, together):
                    "--comm-hook", hook, *(["--powersgd-start", "2"] if hook == "powersgd" else []),
                    "--output", os.path.join(folder, "run" if together else f"run{rank // local}")]
             if not together:
-                one = ["env", "-u", "RANK", "-u", "WORLD_SIZE"] + one + ["--nproc", str(local)]
+                one = ["env", "-u", "RANK", "-u", "WORLD_SIZE"] + one + [
+                    "--nproc", str(local), "--trace", os.path.join(folder, f"trace{rank // local}.json"),
+                    "--trace-steps", f"3:{args.steps + 2}"]
             return one
 
-        if together:
-            site.run(local, command)
-        else:
+        found = {}
+        if not together:
             site.run(1, lambda rank: command(rank * local))
-        return yoke_steps(os.path.join(folder, "run" if together else "run0", "metrics.jsonl"))
+            found["backward_s"] = backward_times(os.path.join(folder, "trace0.json"))
+            return {**yoke_steps(os.path.join(folder, "run0", "metrics.jsonl")), **found}
+        run = os.path.join(folder, "run")
+        counter = threading.Thread(target=count_sent, args=(site, run, args.steps + 2, found))
+        counter.start()
+        try:
+            site.run(local, command)
+        finally:
+            found["over"] = True
+            counter.join()
+        found.pop("over")
+        return {**yoke_steps(os.path.join(run, "metrics.jsonl")), **found}
 
 
 def train_pytorch(site, args, local, hook, together):
