@@ -286,7 +286,7 @@ static const char *prepare_mnist(void)
         fwrite(i % 2 ? labels : images, 1, i % 2 ? sizeof labels : sizeof images, file);
         fclose(file);
         assert_int_equal(yk_test_command(output, sizeof output, "gzip -n %s", path), 0);
-        strcat(path, ".gz");
+        snprintf(path, sizeof path, "%s/files/%s.gz", folder, names[i]);
         assert_ok(yki_md5_file(path, sums + i * YKI_MD5_TEXT));
         sums[(i + 1) * YKI_MD5_TEXT - 1] = i < 3 ? ',' : '\0';
     }

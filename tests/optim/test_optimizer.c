@@ -69,7 +69,6 @@ static void check_adam(const yk_adam_options *options, scalar_rule rule)
     }
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): rules write their state */
 static double plain(double value, double grad, double state[2], int step)
 {
     (void)state, (void)step;
