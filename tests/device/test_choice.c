@@ -407,12 +407,20 @@ static void force(const char *name, const conformance_setting *setting,
 YK_TEST(winograd_wherever_it_is_possible)
 {
     force("winograd", &f32, OF(&family_winograd64));
+}
+
+YK_TEST(winograd_wherever_it_is_possible_in_bf16)
+{
     force("winograd", &bf16, OF(&family_winograd64));
 }
 
 YK_TEST(minimal_wherever_it_is_possible)
 {
     force("minimal", &f32, OF(&family_conv2d, &family_winograd, &family_halving64));
+}
+
+YK_TEST(minimal_wherever_it_is_possible_in_bf16)
+{
     force("minimal", &bf16, OF(&family_conv2d, &family_winograd, &family_halving64));
 }
 
