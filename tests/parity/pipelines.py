@@ -105,7 +105,7 @@ def transform(steps, image, word):
 
 def judge(path):
     samples = wrong = 0
-    worst = math.inf
+    worst = {"Resize(175)": math.inf, "": math.inf}  # 175: decoded at just the size that is needed
     with open(path, "rb") as file:
         for line in file:
             text, seed, epoch, index, picture, *dims = line.decode().rstrip("\n").split("\t")
@@ -116,13 +116,14 @@ def judge(path):
             theirs = transform(steps, Image.open(picture).convert("RGB"), word).numpy()
             samples += 1
             if picture.endswith(".jpg"):
-                worst = min(worst, -10 * math.log10(np.mean((ours - theirs) ** 2) + 1e-12))
+                kind = next(kind for kind in worst if text.startswith(kind))
+                worst[kind] = min(worst[kind], -10 * math.log10(np.mean((ours - theirs) ** 2) + 1e-12))
             elif not np.array_equal(ours, theirs):
                 wrong += 1
                 if wrong <= 5:
                     print(f"{text}, {picture}, epoch {epoch}: up to {np.abs(ours - theirs).max()}")
-    print(f"{samples} samples, {wrong} differ, {len(SEEN)} operations with their magnitudes; reduced JPEG: {worst:.1f} dB")
-    return wrong > 0 or len(SEEN) < 14 * 31 or worst < 40
+    print(f"{samples} samples, {wrong} differ, {len(SEEN)} operations with their magnitudes; reduced JPEG: {min(worst.values()):.1f} dB")
+    return wrong > 0 or len(SEEN) < 14 * 31 or worst[""] < 40 or worst["Resize(175)"] < 30
 
 
 def scene(rng, width, height):

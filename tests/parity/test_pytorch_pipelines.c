@@ -74,6 +74,7 @@ YK_TEST(lists_of_transforms_give_torchvisions_numbers)
         write_samples(file, "small", resized, 4);
     }
     write_samples(file, "large", "Resize(100),CenterCrop(88),ToTensor", 1);
+    write_samples(file, "large", "Resize(175),CenterCrop(160),ToTensor", 1);
     write_samples(file, "large", "RandomResizedCrop(56),RandomHorizontalFlip,ToTensor", 3);
     fclose(file);
     pytorch_judges("pipelines.py", "judge %s", path);
