@@ -53,7 +53,7 @@ static yk_status look(line *l, const char *from, int *seen)
 {
     YK_TRY(copy(l, l->host, from, YKI_TO_HOST));
     YK_TRY(yki_stream_wait(l->device, yki_device_stream(l->device)));
-    *seen = l->host[0];
+    *seen = (unsigned char)l->host[0];
     return YK_OK;
 }
 
