@@ -50,11 +50,12 @@ static double time_rounds(all_reduce_fn all_reduce, float *data, size_t count, i
 
 static void check_sum(all_reduce_fn all_reduce, float *data, size_t count, int rank, int world)
 {
+    const int sum = world * (world + 1) / 2;
     for (size_t i = 0; i < count; i++)
         data[i] = (float)(rank + 1);
     all_reduce(data, count);
     for (size_t i = 0; i < count; i++)
-        if (data[i] != (float)(world * (world + 1) / 2)) {
+        if (data[i] != (float)sum) {
             fprintf(stderr, "wrong sum at element %zu of %zu: %g\n", i, count, (double)data[i]);
             exit(1);
         }
