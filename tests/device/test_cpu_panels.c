@@ -433,8 +433,9 @@ static void narrow_same_bits(int64_t width, yk_dtype dtype)
 YK_TEST(narrow_groups_have_the_same_bits_with_any_threads)
 {
     narrow_same_bits(4, YK_F32);
+    narrow_same_bits(2, YK_BF16); /* not 1 or 8, which oneDNN may do: see narrow_gains */
     narrow_same_bits(8, YK_F16);
-    narrow_same_bits(1, YK_BF16);
+    narrow_same_bits(1, YK_F16);
 }
 
 YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_avx2)
