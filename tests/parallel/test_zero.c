@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "device/device.h"
+#include "model/model_hooks.h"
 #include "small_network.h"
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
@@ -245,8 +247,11 @@ static void die_before_gather(int rank, int world)
     assert_not_saved(&s);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(s.optimizer));
     assert_contains(yk_last_error(), "load a checkpoint first");
-    assert_ok(yk_checkpoint_load(before, s.model, s.optimizer, NULL));
-    assert_ok(yk_model_save(s.model, yk_test_path("after.pth")));
+    /* Collectives in a device's streams end for good when a rank dies. */
+    if (yki_device_is_host(yki_model_device(s.model))) {
+        assert_ok(yk_checkpoint_load(before, s.model, s.optimizer, NULL));
+        assert_ok(yk_model_save(s.model, yk_test_path("after.pth")));
+    }
     end(&s);
     yk_group_destroy(group);
 }
