@@ -288,6 +288,8 @@ static const yki_kernel_impl *ruled(const yki_op *op, yki_operand in1, yki_opera
 
 YK_TEST(depthwise_convolutions_compute_in_bf16)
 {
+    if (!yk_cpu_has_bf16())
+        skip_because("this processor has no AVX-512 with bf16");
     const yki_operand y = {
         .dtype = YK_BF16, .ndim = 4, .dims = {8, 32, 6, 6}, .layout = YKI_BLOCKED};
     const yki_operand weight = {.dtype = YK_F32, .ndim = 4, .dims = {32, 1, 3, 3}};
