@@ -18,8 +18,8 @@ static void describe(const char *path, char *reason, size_t size)
         snprintf(reason, size, "%s: %s", path, why);
 }
 
-/* On failure, `reason` is why the first file that is there cannot be opened; it stays as it is if
- * there is none. */
+/* On failure, writes to `reason` why the first existing file cannot be opened. If no file exists,
+ * leaves it unchanged. */
 static void *open_in_folders(const char *file, char *reason, size_t size)
 {
     const char *folder = getenv("YOKE_CUDA_LIBS");

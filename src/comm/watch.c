@@ -267,9 +267,9 @@ static void start(yki_watch *watch)
 }
 
 /*
- * With the lock, in which it waits until the thread has finished with the group, or with any
- * (NULL). If nobody needs the store any more, a request that it does not answer is interrupted,
- * which loses it. Otherwise it may only be slow.
+ * Waits, with the lock held, until the thread has finished with the group, or with all groups if
+ * watched is NULL. When nobody needs the store any more, a request that it does not answer is
+ * interrupted, and the connection is lost. Otherwise the store may only be slow, and is waited for.
  */
 static void await_idle(yki_watch *watch, const yki_watched *watched)
 {

@@ -1,5 +1,6 @@
 /* Collectives on a device's memory, entered in its streams. */
 #define _GNU_SOURCE
+#include "blocked_stream.h"
 #include "comm/plane.h"
 #include "device/sim/sim.h"
 #include "harness.h"
@@ -246,26 +247,6 @@ YK_TEST_RANKS(a_backend_that_was_asked_for_must_fit, 2)
 
 /* ---- deaths and delays ----------------------------------------------------------------------- */
 
-static bool is_never_ready(yki_sim *sim, void *work)
-{
-    (void)sim, (void)work;
-    return false;
-}
-
-static yk_status run_nothing(yki_sim *sim, void *work)
-{
-    (void)sim, (void)work;
-    return YK_OK;
-}
-
-/* What is entered in the stream from now on is never done. */
-static void block_stream(const fixture *f)
-{
-    static const yki_sim_work kind = {
-        .run = run_nothing, .ready = is_never_ready, .bytes = sizeof(char)};
-    assert_ok(yki_sim_enter((yki_sim *)f->device, stream_of(f), &kind, ""));
-}
-
 /* Rank 1 enters the second collective, but never comes to it. */
 static void wait_for_rank_1(int rank, double timeout_s, int signal, yk_status expected,
                             const char *words)
@@ -277,7 +258,7 @@ static void wait_for_rank_1(int rank, double timeout_s, int signal, yk_status ex
     assert_ok(yki_plane_run(f.plane, &what, data, data, stream_of(&f)));
     assert_ok(yki_stream_wait(f.device, stream_of(&f)));
     if (rank == 1)
-        block_stream(&f);
+        assert_ok(yk_test_block_stream(f.device, stream_of(&f)));
     assert_ok(yki_plane_run(f.plane, &what, data, data, stream_of(&f)));
     if (rank == 1)
         kill(getpid(), signal);

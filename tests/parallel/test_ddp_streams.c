@@ -1,5 +1,6 @@
 /* Buckets that are reduced in a device's streams, and recorded with backward. */
 #define _GNU_SOURCE
+#include "blocked_stream.h"
 #include "device/sim/sim.h"
 #include "model/model.h"
 #include "parallel/ddp.h"
@@ -251,27 +252,6 @@ YK_TEST_RANKS(promise_05_a_rank_that_does_not_sync_is_found, 2)
 
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
-static bool is_never_ready(yki_sim *sim, void *work)
-{
-    (void)sim, (void)work;
-    return false;
-}
-
-static yk_status run_nothing(yki_sim *sim, void *work)
-{
-    (void)sim, (void)work;
-    return YK_OK;
-}
-
-/* What is entered in the device's stream from now on is never done. */
-static void block_stream(const yk_model *model)
-{
-    static const yki_sim_work kind = {
-        .run = run_nothing, .ready = is_never_ready, .bytes = sizeof(char)};
-    yki_device *device = yki_model_device(model);
-    assert_ok(yki_sim_enter((yki_sim *)device, yki_device_stream(device), &kind, ""));
-}
-
 /* Rank 1 enters ZeRO's exchange of updates, but never comes to it. Rank 0 learns that late. */
 static void die_in_exchange(int rank, int world)
 {
@@ -290,7 +270,7 @@ static void die_in_exchange(int rank, int world)
     assert_ok(yki_stream_wait(device, yki_device_stream(device)));
     assert_ok(yk_barrier(s.group));
     if (rank == 1)
-        block_stream(s.model);
+        assert_ok(yk_test_block_stream(device, yki_device_stream(device)));
     assert_ok(yk_optimizer_step(optimizer));
     if (rank == 1)
         kill(getpid(), SIGKILL);

@@ -56,8 +56,8 @@ void yki_amx_read_right(const yki_amx_row *row, char *to);
 void yki_amx_read_left(const yki_amx_row *row, char *to);
 
 /* Up to 32 x 32 kernels, or their gradients: tap t of kernel (o, i) is at[o * step + i * taps + t].
- * With fewer channels in a group than `ins`, output channel o has kernels only for the `width`
- * inputs of its own group, and these are at[o * step ...]. All others are zeros. */
+ * In a grouped convolution (width < ins), output channel o has kernels only for the `width` input
+ * channels of its own group, which begin at at[o * step]; all others are zeros. */
 typedef struct yki_amx_weights {
     float *at;
     int64_t outs, ins, width, step;
