@@ -165,6 +165,7 @@ static bool keep_mistakes(cli_mistakes *m, int most, const evaluation *e, const 
             continue;
         copy_name(place->truth, e->test, label);
         copy_name(place->guess, e->test, guess);
+        yk_dataset_sample_name(e->test, batch->indices[i], place->name, sizeof place->name);
         if (!cli_batch_picture_encode(&place->png, images, i, &range))
             return false;
     }

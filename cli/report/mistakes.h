@@ -8,6 +8,7 @@ enum { CLI_MAX_MISTAKES = 200 };
 
 typedef struct cli_mistake {
     char truth[64], guess[64];
+    char name[256];    /* of the sample; "" where it has none */
     double confidence; /* probability of the guess */
     yk_png png;
 } cli_mistake;

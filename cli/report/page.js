@@ -285,7 +285,7 @@ function pictures() {
     const figures = run.mistakes.map((m) => element("figure", {},
       element("img", { src: `data:image/png;base64,${m.png}`, alt: m.truth, loading: "lazy" }),
       element("em", {}, m.guess), " ", element("small", {}, percent(m.confidence, 0)),
-      element("br"), `is ${m.truth}`));
+      element("br"), `is ${m.truth}`, m.name ? element("small", { class: "file" }, m.name) : null));
     section(runs.length > 1 ? `Misclassified: ${run.name}` : "Misclassified pictures",
       element("div", { class: "card" },
         figures.length ? element("div", { class: "pictures" }, ...figures) : null,

@@ -7,7 +7,8 @@
  * numpy array (rows, 3072) of uint8; a binary file is records of a label byte (CIFAR-100: of a
  * coarse and a fine one) and 3,072 pixel bytes. Either way a row is (3, 32, 32), and images stay
  * where they are, in the file, of which only the places of its images are kept. Any number of rows
- * is taken, as long as labels and pixels agree.
+ * is taken, as long as labels and pixels agree. Pickles that Python 3 has written again, with any
+ * protocol from 2 on, are read, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,8 @@ typedef struct cifar {
     int64_t count;
     image *images; /* (count) */
     yki_input_file files[MAX_FILES];
+    uint8_t
+        *decoded[MAX_FILES]; /* the images of a file that does not hold them as they are, or NULL */
     int file_count;
 } cifar;
 
@@ -141,10 +144,16 @@ static yk_status add_binary(cifar *set, int number, const uint8_t *data)
 /* ---- the Python version ------------------------------------------------------------------------
  */
 
-/* Everything that the official pickles refer to, under numpy's old and new module names. */
+/* Everything that the official pickles refer to, and those that Python 3 has made of them, under
+ * numpy's old and new module names. */
 static const char *const pickle_globals[] = {"numpy.core.multiarray\n_reconstruct",
                                              "numpy._core.multiarray\n_reconstruct",
-                                             "numpy\nndarray", "numpy\ndtype", NULL};
+                                             "numpy.core.numeric\n_frombuffer",
+                                             "numpy._core.numeric\n_frombuffer",
+                                             "numpy\nndarray",
+                                             "numpy\ndtype",
+                                             "_codecs\nencode",
+                                             NULL};
 
 static bool is_integer(const yki_pickle_value *value, int64_t integer)
 {
@@ -158,31 +167,83 @@ static bool is_byte_dtype(const yki_pickle_value *value)
            yki_pickle_is_text(yki_pickle_item(yki_pickle_arguments(value), 0), "u1");
 }
 
+/* What a pickled array says about itself; shape, dtype and bytes may be NULL. */
+typedef struct array_parts {
+    const yki_pickle_value *shape, *dtype, *bytes;
+    bool row_major;
+} array_parts;
+
 /*
- * numpy's pickled array: _reconstruct(ndarray, (0,), 'b') with the state
- * (version, shape, dtype, is_fortran, bytes).
+ * Either _reconstruct(ndarray, (0,), 'b') with the state (version, shape, dtype, is_fortran,
+ * bytes), or, in protocol 5, _frombuffer(bytes, dtype, shape, order).
  */
-static yk_status find_pixels(const yki_pickle *pickle, const yki_pickle_value *array,
-                             const uint8_t **pixels, size_t *rows)
+static array_parts parts_of(const yki_pickle_value *array)
 {
-    const yki_pickle_value *state = yki_pickle_state(array);
-    const yki_pickle_value *shape = yki_pickle_item(state, 1);
-    const yki_pickle_value *bytes = yki_pickle_item(state, 4);
-    const yki_pickle_value *count = yki_pickle_item(shape, 0);
-    bool known = yki_pickle_is_call(array, "numpy.core.multiarray", "_reconstruct") ||
-                 yki_pickle_is_call(array, "numpy._core.multiarray", "_reconstruct");
+    const yki_pickle_value *arguments = yki_pickle_arguments(array),
+                           *state = yki_pickle_state(array);
     const yki_pickle_value *fortran = yki_pickle_item(state, 3);
-    if (!known || !is_integer(yki_pickle_item(state, 0), 1) ||
-        !is_byte_dtype(yki_pickle_item(state, 2)) || !yki_pickle_is(fortran, YKI_PICKLE_BOOL) ||
-        fortran->integer != 0 || !yki_pickle_is(bytes, YKI_PICKLE_BYTES))
+    if (yki_pickle_is_call(array, "numpy.core.numeric", "_frombuffer") ||
+        yki_pickle_is_call(array, "numpy._core.numeric", "_frombuffer"))
+        return (array_parts){.bytes = yki_pickle_item(arguments, 0),
+                             .dtype = yki_pickle_item(arguments, 1),
+                             .shape = yki_pickle_item(arguments, 2),
+                             .row_major = yki_pickle_is_text(yki_pickle_item(arguments, 3), "C")};
+    if (!yki_pickle_is_call(array, "numpy.core.multiarray", "_reconstruct") &&
+        !yki_pickle_is_call(array, "numpy._core.multiarray", "_reconstruct"))
+        return (array_parts){.row_major = false};
+    return (array_parts){.bytes = yki_pickle_item(state, 4),
+                         .dtype = yki_pickle_item(state, 2),
+                         .shape = yki_pickle_item(state, 1),
+                         .row_major = is_integer(yki_pickle_item(state, 0), 1) &&
+                                      yki_pickle_is(fortran, YKI_PICKLE_BOOL) &&
+                                      fortran->integer == 0};
+}
+
+/*
+ * The bytes of _codecs.encode(TEXT, "latin1"), which Python 3 makes of them in protocol 2: memory
+ * of the set's, because they are not in the file. Other values are left to be refused.
+ */
+static yk_status decode_latin1(cifar *set, int number, const yki_pickle_value *value,
+                               uint32_t *count)
+{
+    const yki_pickle_value *text = yki_pickle_item(yki_pickle_arguments(value), 0);
+    if (!yki_pickle_is_call(value, "_codecs", "encode") || !yki_pickle_is(text, YKI_PICKLE_STRING))
+        return YK_OK;
+    uint8_t *bytes = malloc(text->count + (size_t)1);
+    if (!bytes)
+        return yki_error_memory(text->count, set->files[number].path);
+    const uint8_t *from = (const uint8_t *)text->text;
+    *count = 0;
+    for (uint32_t i = 0; i < text->count;
+         i++) /* of two bytes of UTF-8, the first is 0xc2 or 0xc3 */
+        if (from[i] < 0x80)
+            bytes[(*count)++] = from[i];
+        else if (from[i] >= 0xc2)
+            bytes[(*count)++] =
+                (uint8_t)(from[i] << 6 | (i + 1 < text->count ? from[++i] & 63 : 0));
+    set->decoded[number] = bytes;
+    return YK_OK;
+}
+
+/* Where the pixels are: in the file at *offset, or in set->decoded, where *offset becomes 0. */
+static yk_status find_pixels(cifar *set, int number, const uint8_t *file, const yki_pickle *pickle,
+                             const yki_pickle_value *array, size_t *offset, size_t *rows)
+{
+    array_parts parts = parts_of(array);
+    const yki_pickle_value *bytes = parts.bytes, *count = yki_pickle_item(parts.shape, 0);
+    uint32_t size = yki_pickle_is(bytes, YKI_PICKLE_BYTES) ? bytes->count : 0;
+    if (parts.row_major && bytes)
+        YK_TRY(decode_latin1(set, number, bytes, &size));
+    if (!parts.row_major || !is_byte_dtype(parts.dtype) ||
+        (!yki_pickle_is(bytes, YKI_PICKLE_BYTES) && !set->decoded[number]))
         return yki_pickle_unexpected(pickle, array, "\"data\" as a row-major numpy array of uint8");
-    if (!shape || shape->count != 2 || !yki_pickle_is(count, YKI_PICKLE_INT) ||
-        !is_integer(yki_pickle_item(shape, 1), IMAGE_BYTES))
-        return yki_pickle_unexpected(pickle, shape, "the shape (rows, %d)", IMAGE_BYTES);
-    if (bytes->count % IMAGE_BYTES || bytes->count / IMAGE_BYTES != count->integer)
+    if (!parts.shape || parts.shape->count != 2 || !yki_pickle_is(count, YKI_PICKLE_INT) ||
+        !is_integer(yki_pickle_item(parts.shape, 1), IMAGE_BYTES))
+        return yki_pickle_unexpected(pickle, parts.shape, "the shape (rows, %d)", IMAGE_BYTES);
+    if (size % IMAGE_BYTES || size / IMAGE_BYTES != count->integer)
         return yki_pickle_unexpected(pickle, bytes, "%lld rows of %d bytes, not %u bytes,",
-                                     (long long)count->integer, IMAGE_BYTES, bytes->count);
-    *pixels = (const uint8_t *)bytes->text;
+                                     (long long)count->integer, IMAGE_BYTES, size);
+    *offset = set->decoded[number] ? 0 : (size_t)((const uint8_t *)bytes->text - file);
     *rows = (size_t)count->integer;
     return YK_OK;
 }
@@ -196,9 +257,8 @@ static yk_status add_rows(cifar *set, int number, const uint8_t *file, const yki
     const yki_pickle_value *array = yki_pickle_get(root, "data");
     if (!yki_pickle_is(labels, YKI_PICKLE_LIST))
         return yki_pickle_unexpected(pickle, labels, "\"%s\" as a list", set->family->labels_key);
-    const uint8_t *pixels = NULL;
-    size_t rows = 0;
-    YK_TRY(find_pixels(pickle, array, &pixels, &rows));
+    size_t offset = 0, rows = 0;
+    YK_TRY(find_pixels(set, number, file, pickle, array, &offset, &rows));
     if (labels->count != rows)
         return yki_pickle_unexpected(pickle, labels, "%zu labels, one a row, not %u,", rows,
                                      labels->count);
@@ -209,7 +269,7 @@ static yk_status add_rows(cifar *set, int number, const uint8_t *file, const yki
             label->integer >= set->family->classes)
             return yki_pickle_unexpected(pickle, label, "a label from 0 to %d",
                                          set->family->classes - 1);
-        add(set, number, (size_t)(pixels - file) + i * IMAGE_BYTES, (int)label->integer);
+        add(set, number, offset + i * IMAGE_BYTES, (int)label->integer);
     }
     return YK_OK;
 }
@@ -298,14 +358,19 @@ static yk_status read_image(void *data, void *worker, int64_t index, yk_field_bu
     uint8_t *pixels = yk_field_buffer_reserve(&buffers[0], IMAGE_BYTES);
     if (!pixels)
         return YK_ERROR_OUT_OF_MEMORY;
-    return yki_input_file_read(&set->files[found->file], found->offset, pixels, IMAGE_BYTES);
+    if (!set->decoded[found->file])
+        return yki_input_file_read(&set->files[found->file], found->offset, pixels, IMAGE_BYTES);
+    memcpy(pixels, set->decoded[found->file] + found->offset, IMAGE_BYTES);
+    return YK_OK;
 }
 
 static void close_cifar(void *data)
 {
     cifar *set = data;
-    for (int i = 0; i < set->file_count; i++)
+    for (int i = 0; i < set->file_count; i++) {
         yki_input_file_close(&set->files[i]);
+        free(set->decoded[i]);
+    }
     free(set->images);
     free(set);
 }

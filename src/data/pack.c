@@ -1,9 +1,11 @@
 /* Reading packed files: see pack.h. The table is checked once, samples are read when needed. */
+#define _GNU_SOURCE
 #include "data/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <yoke/readers.h>
 
@@ -56,6 +58,8 @@ static yk_status read_header(pack *set)
         !is_inside(set, header->names, header->names_bytes, 1) ||
         header->classes > header->names_bytes)
         return damaged(set, "its table or its names are outside the file");
+    if (header->places && !is_inside(set, header->places, header->count + 1, sizeof(uint64_t)))
+        return damaged(set, "the names of its samples are outside the file");
     return YK_OK;
 }
 
@@ -128,6 +132,26 @@ static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_b
                  : YK_ERROR_OUT_OF_MEMORY;
 }
 
+/* Leaves the last error as it is, which is about to get the sample's name. */
+static bool read_quietly(const pack *set, uint64_t offset, void *bytes, size_t size)
+{
+    return pread(set->file.fd, bytes, size, (off_t)offset) == (ssize_t)size;
+}
+
+/* Names are rarely needed, so they stay in the file. One that cannot be read is none. */
+static void name_sample(void *data, int64_t index, char *name, size_t size)
+{
+    const pack *set = data;
+    uint64_t place[2]; /* where it begins and ends */
+    uint64_t at = set->header.places + (uint64_t)index * sizeof *place;
+    if (!set->header.places || !read_quietly(set, at, place, sizeof place) || place[1] < place[0] ||
+        !is_inside(set, place[0], place[1] - place[0], 1))
+        return;
+    size_t length = (size_t)(place[1] - place[0]);
+    length = length < size ? length : size - 1;
+    name[read_quietly(set, place[0], name, length) ? length : 0] = '\0';
+}
+
 static void close_pack(void *data)
 {
     pack *set = data;
@@ -156,6 +180,7 @@ static yk_status create_dataset(yk_dataset **dataset, pack *set)
     ops.classes = set->header.classes;
     ops.class_names = set->classes;
     ops.read = read_sample;
+    ops.sample_name = name_sample;
     ops.close = close_pack;
     return yk_dataset_create(dataset, &ops, set);
 }

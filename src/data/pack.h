@@ -6,6 +6,11 @@
  *     samples     from byte 4096 on, one after the other
  *     table       an entry of 24 bytes for each sample
  *     names       of the classes, each with a zero after it
+ *     places      where the name of each sample begins, and where the last one ends
+ *     names       of the samples
+ *
+ * Files without names of samples have none of the last two parts. Readers that do not know these
+ * parts ignore them.
  */
 #ifndef YKI_PACK_H
 #define YKI_PACK_H
@@ -27,7 +32,7 @@ typedef struct yki_pack_header {
     uint64_t count;
     uint32_t classes, channels;
     uint64_t table, names, names_bytes; /* offsets in the file; bytes */
-    uint64_t reserved;                  /* 0 */
+    uint64_t places;                    /* offset of (count + 1) 64-bit offsets, or 0 */
 } yki_pack_header;
 
 typedef struct yki_pack_entry {

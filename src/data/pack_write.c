@@ -17,7 +17,7 @@
 #include "image/resize.h"
 #include "io/atomic_file.h"
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 1 << 20, NAME_BYTES = 1024 };
 
 typedef struct writer {
     yk_pack_options options;
@@ -26,6 +26,9 @@ typedef struct writer {
     yki_pack_header header;
     yki_pack_entry *entries; /* of the samples that were written */
     int64_t samples;
+    uint64_t *name_ends; /* of the samples that were written, in name_text */
+    char *name_text;     /* their names, one after another */
+    size_t name_bytes, name_room;
     uint64_t at;    /* the file's size */
     uint8_t *piece; /* (PIECE): its end, which is not written yet */
     size_t unwritten;
@@ -130,6 +133,24 @@ static yk_status write_jpeg(writer *w, const yk_tensor *image, yki_pack_entry *e
     return append(w, bytes, size);
 }
 
+/* Remembers the name of the data set's sample `index`, which has just been written. */
+static yk_status keep_name(writer *w, int64_t index)
+{
+    if (w->name_room - w->name_bytes < NAME_BYTES) {
+        size_t room = 2 * w->name_room + NAME_BYTES;
+        char *text = realloc(w->name_text, room);
+        if (!text)
+            return yki_error_memory(room, "names of samples");
+        w->name_text = text;
+        w->name_room = room;
+    }
+    char *name = w->name_text + w->name_bytes;
+    yk_dataset_sample_name(w->dataset, index, name, NAME_BYTES);
+    w->name_bytes += strlen(name);
+    w->name_ends[w->samples++] = w->name_bytes;
+    return YK_OK;
+}
+
 /* Whether a sample that could not be read, for this thread's last error, is left out. */
 static bool leave_out(const writer *w, yk_status status)
 {
@@ -160,7 +181,8 @@ static yk_status write_all_pictures(writer *w)
         if (status == YK_OK) {
             yki_pack_entry *entry = next_entry(w, *(const int32_t *)fields[1].data);
             status = (jpeg ? write_jpeg : write_pixels)(w, &fields[0], entry);
-            w->samples++;
+            if (status == YK_OK)
+                status = keep_name(w, i);
         } else if (leave_out(w, status)) {
             status = YK_OK;
         }
@@ -183,7 +205,8 @@ static yk_status write_all_files(writer *w)
             yki_pack_entry *entry = next_entry(w, label);
             entry->bytes = (uint32_t)file->bytes;
             status = append(w, file->data, file->bytes);
-            w->samples++;
+            if (status == YK_OK)
+                status = keep_name(w, i);
         } else if (leave_out(w, status)) {
             status = YK_OK;
         }
@@ -194,7 +217,7 @@ static yk_status write_all_files(writer *w)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static yk_status write_names(writer *w)
+static yk_status write_class_names(writer *w)
 {
     w->header.names = w->at;
     for (uint32_t i = 0; i < w->header.classes; i++) {
@@ -208,6 +231,21 @@ static yk_status write_names(writer *w)
     return YK_OK;
 }
 
+/* Nothing, where samples have no names. */
+static yk_status write_sample_names(writer *w)
+{
+    size_t ends_bytes = (size_t)w->samples * sizeof *w->name_ends;
+    if (w->name_bytes == 0)
+        return YK_OK;
+    w->header.places = w->at;
+    uint64_t first = w->at + sizeof first + ends_bytes;
+    for (int64_t i = 0; i < w->samples; i++)
+        w->name_ends[i] += first;
+    YK_TRY(append(w, &first, sizeof first));
+    YK_TRY(append(w, w->name_ends, ends_bytes));
+    return append(w, w->name_text, w->name_bytes);
+}
+
 static yk_status write_contents(writer *w)
 {
     static const char zeros[YKI_PACK_DATA];
@@ -219,7 +257,8 @@ static yk_status write_contents(writer *w)
     w->header.count = (uint64_t)w->samples;
     w->header.table = w->at;
     YK_TRY(append(w, w->entries, (size_t)w->samples * sizeof *w->entries));
-    YK_TRY(write_names(w));
+    YK_TRY(write_class_names(w));
+    YK_TRY(write_sample_names(w));
     YK_TRY(write_piece(w));
     if (lseek(w->file.fd, 0, SEEK_SET) != 0)
         return yki_error(YK_ERROR_IO, "%s: cannot write its header", w->file.path);
@@ -286,8 +325,9 @@ yk_status yk_pack_write(const char *path, const yk_dataset *dataset, const yk_pa
     memcpy(w.header.magic, YKI_PACK_MAGIC, sizeof w.header.magic);
     size_t count = (size_t)yk_dataset_size(dataset);
     w.entries = yki_calloc(count + 1, sizeof *w.entries);
+    w.name_ends = yki_calloc(count + 1, sizeof *w.name_ends);
     w.piece = malloc(PIECE);
-    yk_status status = w.entries && w.piece
+    yk_status status = w.entries && w.name_ends && w.piece
                            ? write_file(&w, path)
                            : yki_error_memory(PIECE + count * sizeof *w.entries, path);
     yki_resizer_free(&w.resizer);
@@ -296,5 +336,7 @@ yk_status yk_pack_write(const char *path, const yk_dataset *dataset, const yk_pa
     yki_decoder_destroy(w.encoder);
     free(w.piece);
     free(w.entries);
+    free(w.name_ends);
+    free(w.name_text);
     return status;
 }

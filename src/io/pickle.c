@@ -23,14 +23,14 @@ static yk_status pickle_take(yki_pickle *pickle, size_t bytes, const uint8_t **d
     return YK_OK;
 }
 
-/* A little-endian unsigned integer of 1 to 4 bytes. */
-static yk_status take_unsigned(yki_pickle *pickle, size_t bytes, uint32_t *value)
+/* A little-endian unsigned integer of 1 to 8 bytes. */
+static yk_status take_unsigned(yki_pickle *pickle, size_t bytes, uint64_t *value)
 {
     const uint8_t *data = NULL;
     YK_TRY(pickle_take(pickle, bytes, &data));
     *value = 0;
     for (size_t i = 0; i < bytes; i++)
-        *value |= (uint32_t)data[i] << (8 * i);
+        *value |= (uint64_t)data[i] << (8 * i);
     return YK_OK;
 }
 
@@ -53,7 +53,7 @@ static yk_status push_integer(yki_pickle *pickle, yki_pickle_type type, int64_t 
 
 static yk_status read_integer(yki_pickle *pickle, size_t bytes)
 {
-    uint32_t value;
+    uint64_t value;
     YK_TRY(take_unsigned(pickle, bytes, &value));
     return push_integer(pickle, YKI_PICKLE_INT, bytes == 4 ? (int32_t)value : (int64_t)value);
 }
@@ -70,7 +70,7 @@ static yk_status push_float(yki_pickle *pickle, double real)
  * (states of random generators) is about the float that it becomes. */
 static yk_status read_long(yki_pickle *pickle)
 {
-    uint32_t length = 0;
+    uint64_t length = 0;
     const uint8_t *data = NULL;
     YK_TRY(take_unsigned(pickle, 1, &length));
     YK_TRY(pickle_take(pickle, length, &data));
@@ -99,14 +99,14 @@ static yk_status read_float(yki_pickle *pickle)
 
 static yk_status pickle_read_text(yki_pickle *pickle, yki_pickle_type type, size_t length_bytes)
 {
-    uint32_t length = 0;
+    uint64_t length = 0;
     const uint8_t *data = NULL;
     yki_pickle_value *value = NULL;
     YK_TRY(take_unsigned(pickle, length_bytes, &length));
     YK_TRY(pickle_take(pickle, length, &data));
     YK_TRY(yki_pickle_new(pickle, type, &value));
     value->text = (const char *)data;
-    value->count = length;
+    value->count = (uint32_t)length;
     return yki_pickle_push(pickle, value);
 }
 
@@ -116,6 +116,21 @@ static bool accepted(const yki_pickle *pickle, const char *text, size_t length)
         if (strlen(pickle->globals[i]) == length && memcmp(pickle->globals[i], text, length) == 0)
             return true;
     return !pickle->globals;
+}
+
+/* text is "MODULE\nNAME". */
+static yk_status push_global(yki_pickle *pickle, const char *text, size_t length)
+{
+    char name[80];
+    yki_pickle_value *value = NULL;
+    if (!accepted(pickle, text, length))
+        return yki_pickle_refuse(pickle,
+                                 "refers to %s, which such a file never does (nothing was run)",
+                                 yki_pickle_printable(name, sizeof name, text, length));
+    YK_TRY(yki_pickle_new(pickle, YKI_PICKLE_GLOBAL, &value));
+    value->text = text;
+    value->count = (uint32_t)length;
+    return yki_pickle_push(pickle, value);
 }
 
 /* GLOBAL: two lines, a module and a name in it. */
@@ -128,17 +143,25 @@ static yk_status read_global(yki_pickle *pickle)
     if (!end)
         return yki_pickle_refuse(pickle, "expected a module and a name, each ended by a newline");
     size_t length = (size_t)(end - text);
-    char name[80];
-    if (!accepted(pickle, text, length))
-        return yki_pickle_refuse(pickle,
-                                 "refers to %s, which such a file never does (nothing was run)",
-                                 yki_pickle_printable(name, sizeof name, text, length));
-    yki_pickle_value *value = NULL;
-    YK_TRY(yki_pickle_new(pickle, YKI_PICKLE_GLOBAL, &value));
-    value->text = text;
-    value->count = (uint32_t)length;
     pickle->at += length + 1;
-    return yki_pickle_push(pickle, value);
+    return push_global(pickle, text, length);
+}
+
+/* STACK_GLOBAL: a module and a name in it, which are on the stack. */
+static yk_status pop_global(yki_pickle *pickle)
+{
+    yki_pickle_value **values = NULL;
+    char *text = NULL;
+    YK_TRY(yki_pickle_pop(pickle, 2, &values));
+    const yki_pickle_value *module = values[0], *name = values[1];
+    if (module->type != YKI_PICKLE_STRING || name->type != YKI_PICKLE_STRING)
+        return yki_pickle_refuse(pickle, "expected the names of a module and of something in it");
+    size_t length = (size_t)module->count + 1 + name->count;
+    YK_TRY(yki_pickle_new_text(pickle, length, &text));
+    memcpy(text, module->text, module->count);
+    text[module->count] = '\n';
+    memcpy(text + module->count + 1, name->text, name->count);
+    return push_global(pickle, text, length);
 }
 
 /* ---- containers ------------------------------------------------------------------------------ */
@@ -168,11 +191,37 @@ static yk_status make_tuple(yki_pickle *pickle)
     return push_container(pickle, YKI_PICKLE_TUPLE, values, count);
 }
 
+/* Whether it is _codecs.encode(TEXT, "latin1") of ASCII: what Python 3 makes of bytes in
+ * protocol 2. */
+static bool encodes_ascii(const yki_pickle_value *callable, const yki_pickle_value *arguments)
+{
+    const yki_pickle_value *text = yki_pickle_item(arguments, 0);
+    if (!yki_pickle_is_global(callable, "_codecs", "encode") ||
+        !yki_pickle_is(text, YKI_PICKLE_STRING) ||
+        !yki_pickle_is_text(yki_pickle_item(arguments, 1), "latin1"))
+        return false;
+    for (uint32_t i = 0; i < text->count; i++)
+        if (text->text[i] & 0x80)
+            return false;
+    return true;
+}
+
+static yk_status push_bytes(yki_pickle *pickle, const yki_pickle_value *text)
+{
+    yki_pickle_value *value = NULL;
+    YK_TRY(yki_pickle_new(pickle, YKI_PICKLE_BYTES, &value));
+    value->text = text->text;
+    value->count = text->count;
+    return yki_pickle_push(pickle, value);
+}
+
 /* REDUCE and NEWOBJ: remembers the call and makes none. */
 static yk_status pickle_make_call(yki_pickle *pickle)
 {
     yki_pickle_value **values = NULL;
     YK_TRY(yki_pickle_pop(pickle, 2, &values));
+    if (encodes_ascii(values[0], values[1]))
+        return push_bytes(pickle, yki_pickle_item(values[1], 0));
     bool callable = values[0]->type == YKI_PICKLE_GLOBAL || values[0]->type == YKI_PICKLE_CALL;
     if (!callable || values[1]->type != YKI_PICKLE_TUPLE)
         return yki_pickle_refuse(
@@ -238,19 +287,27 @@ static yk_status fill_marked(yki_pickle *pickle, bool pairs)
 
 static yk_status pickle_put(yki_pickle *pickle, size_t index_bytes)
 {
-    uint32_t index = 0;
+    uint64_t index = 0;
     yki_pickle_value *value = NULL;
     YK_TRY(take_unsigned(pickle, index_bytes, &index));
     YK_TRY(yki_pickle_top(pickle, &value));
-    return yki_pickle_remember(pickle, index, value);
+    return yki_pickle_remember(pickle, (uint32_t)index, value);
+}
+
+/* MEMOIZE: under the next index. */
+static yk_status memoize(yki_pickle *pickle)
+{
+    yki_pickle_value *value = NULL;
+    YK_TRY(yki_pickle_top(pickle, &value));
+    return yki_pickle_remember(pickle, pickle->memo.count, value);
 }
 
 static yk_status get(yki_pickle *pickle, size_t index_bytes)
 {
-    uint32_t index = 0;
+    uint64_t index = 0;
     yki_pickle_value *value = NULL;
     YK_TRY(take_unsigned(pickle, index_bytes, &index));
-    YK_TRY(yki_pickle_recall(pickle, index, &value));
+    YK_TRY(yki_pickle_recall(pickle, (uint32_t)index, &value));
     return yki_pickle_push(pickle, value);
 }
 
@@ -258,11 +315,19 @@ static yk_status get(yki_pickle *pickle, size_t index_bytes)
 
 static yk_status read_protocol(yki_pickle *pickle)
 {
-    uint32_t protocol = 0;
+    uint64_t protocol = 0;
     YK_TRY(take_unsigned(pickle, 1, &protocol));
-    if (protocol != 2)
-        return yki_pickle_refuse(pickle, "expected pickle protocol 2, found %u", protocol);
+    if (protocol < 2 || protocol > 5)
+        return yki_pickle_refuse(pickle, "expected pickle protocol 2 to 5, found %u",
+                                 (unsigned)protocol);
     return YK_OK;
+}
+
+/* FRAME: how many bytes may be read at once, which matters to streams only. */
+static yk_status skip_frame(yki_pickle *pickle)
+{
+    uint64_t bytes = 0;
+    return take_unsigned(pickle, 8, &bytes);
 }
 
 static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
@@ -288,10 +353,23 @@ static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
         return pickle_read_text(pickle, YKI_PICKLE_BYTES, 4);
     case YKI_OP_SHORT_BINSTRING:
         return pickle_read_text(pickle, YKI_PICKLE_BYTES, 1);
+    case YKI_OP_SHORT_BINBYTES:
+        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 1);
+    case YKI_OP_BINBYTES:
+        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 4);
+    case YKI_OP_BINBYTES8:
+    case YKI_OP_BYTEARRAY8:
+        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 8);
+    case YKI_OP_SHORT_BINUNICODE:
+        return pickle_read_text(pickle, YKI_PICKLE_STRING, 1);
     case YKI_OP_BINUNICODE:
         return pickle_read_text(pickle, YKI_PICKLE_STRING, 4);
+    case YKI_OP_BINUNICODE8:
+        return pickle_read_text(pickle, YKI_PICKLE_STRING, 8);
     case YKI_OP_GLOBAL:
         return read_global(pickle);
+    case YKI_OP_STACK_GLOBAL:
+        return pop_global(pickle);
     case YKI_OP_MARK:
         return yki_pickle_push_mark(pickle);
     case YKI_OP_EMPTY_LIST:
@@ -329,6 +407,10 @@ static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
         return pickle_put(pickle, 1);
     case YKI_OP_LONG_BINPUT:
         return pickle_put(pickle, 4);
+    case YKI_OP_MEMOIZE:
+        return memoize(pickle);
+    case YKI_OP_FRAME:
+        return skip_frame(pickle);
     case YKI_OP_BINGET:
         return get(pickle, 1);
     case YKI_OP_LONG_BINGET:
@@ -356,8 +438,8 @@ static yk_status pickle_run(yki_pickle *pickle)
     const uint8_t *opcode = NULL;
     YK_TRY(pickle_take(pickle, 1, &opcode));
     if (*opcode != YKI_OP_PROTO)
-        return yki_pickle_refuse(pickle, "expected a pickle of protocol 2 (0x80), found 0x%02x",
-                                 *opcode);
+        return yki_pickle_refuse(
+            pickle, "expected a pickle of protocol 2 or later (0x80), found 0x%02x", *opcode);
     YK_TRY(read_protocol(pickle));
     YK_TRY(yki_pickle_grow(pickle, &pickle->stack, 1)); /* from here on there is one, be it empty */
     while (!pickle->root) {

@@ -16,6 +16,11 @@ typedef struct yki_pickle_chunk {
     yki_pickle_value values[CHUNK_VALUES];
 } chunk;
 
+struct yki_pickle_text {
+    struct yki_pickle_text *next;
+    char bytes[];
+};
+
 /* ---- values and memory ----------------------------------------------------------------------- */
 
 /* realloc that counts: what is held may never exceed a small factor of the input. */
@@ -47,6 +52,17 @@ yk_status yki_pickle_new(yki_pickle *pickle, yki_pickle_type type, yki_pickle_va
     *value = &pickle->chunks->values[pickle->chunks->used++];
     **value = (yki_pickle_value){.type = (uint8_t)type, .offset = (uint32_t)pickle->opcode};
     pickle->made++;
+    return YK_OK;
+}
+
+yk_status yki_pickle_new_text(yki_pickle *pickle, size_t length, char **text)
+{
+    void *block = NULL;
+    YK_TRY(resize(pickle, &block, 0, sizeof *pickle->texts + length));
+    struct yki_pickle_text *fresh = block;
+    fresh->next = pickle->texts;
+    pickle->texts = fresh;
+    *text = fresh->bytes;
     return YK_OK;
 }
 
@@ -166,6 +182,7 @@ yk_status yki_pickle_remember(yki_pickle *pickle, uint32_t index, yki_pickle_val
         return yki_pickle_refuse(pickle, "memo index %u, but only %u values came so far", index,
                                  pickle->made);
     YK_TRY(yki_pickle_grow(pickle, &pickle->memo, index + 1));
+    pickle->memo.count += !pickle->memo.values[index];
     pickle->memo.values[index] = value;
     return YK_OK;
 }
@@ -206,6 +223,10 @@ void yki_pickle_destroy(yki_pickle *pickle)
             if (owns_items(&block->values[i]))
                 free(block->values[i].items);
         free(block);
+    }
+    for (struct yki_pickle_text *text = pickle->texts, *next; text; text = next) {
+        next = text->next;
+        free(text);
     }
     free(pickle->name);
     free(pickle);

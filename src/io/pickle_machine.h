@@ -12,7 +12,8 @@
 
 #include "io/pickle.h"
 
-/* A growing array; capacity and count in elements. */
+/* A growing array; capacity and count in elements. That of the memo has gaps, which do not count.
+ */
 typedef struct yki_pickle_stack {
     yki_pickle_value **values;
     uint32_t count, capacity;
@@ -24,6 +25,7 @@ struct yki_pickle {
     size_t size, at, opcode; /* at: next byte; opcode: where the running one began */
     const char *const *globals;
     struct yki_pickle_chunk *chunks;
+    struct yki_pickle_text *texts; /* those that are not in data */
     yki_pickle_stack stack, memo;
     uint32_t *marks, mark_count, mark_capacity;
     size_t held, peak; /* bytes */
@@ -44,6 +46,9 @@ yk_status yki_pickle_new(yki_pickle *pickle, yki_pickle_type type, yki_pickle_va
 /* Puts n values (NULL for an empty place) behind the items of a container, and freezes them. */
 yk_status yki_pickle_place(yki_pickle *pickle, yki_pickle_value *container,
                            yki_pickle_value **values, size_t n);
+
+/* Room for a text that is not in the pickle; it lives as long as the pickle. */
+yk_status yki_pickle_new_text(yki_pickle *pickle, size_t length, char **text);
 
 /* Makes room for as many values at least. */
 yk_status yki_pickle_grow(yki_pickle *pickle, yki_pickle_stack *stack, uint32_t needed);

@@ -1,5 +1,6 @@
 /* The opcodes that are read and written, by the names that CPython's Lib/pickletools.py gives them:
- * those of protocol 2 that torch.save and Python 2's pickles consist of. */
+ * those of protocol 2 that torch.save and Python 2's pickles consist of, and those that stand for
+ * them in protocols 3 to 5, which are only read. */
 #ifndef YKI_PICKLE_OPCODE_H
 #define YKI_PICKLE_OPCODE_H
 
@@ -11,6 +12,8 @@ enum yki_pickle_opcode {
     YKI_OP_BININT2 = 'M',
     YKI_OP_BINFLOAT = 'G',
     YKI_OP_NONE = 'N',
+    YKI_OP_BINBYTES = 'B',
+    YKI_OP_SHORT_BINBYTES = 'C',
     YKI_OP_BINPERSID = 'Q',
     YKI_OP_REDUCE = 'R',
     YKI_OP_BINSTRING = 'T',
@@ -38,7 +41,14 @@ enum yki_pickle_opcode {
     YKI_OP_NEWTRUE = 0x88,
     YKI_OP_NEWFALSE = 0x89,
     YKI_OP_LONG1 = 0x8a,
-    YKI_OP_EMPTY_SET = 0x8f
+    YKI_OP_SHORT_BINUNICODE = 0x8c,
+    YKI_OP_BINUNICODE8 = 0x8d,
+    YKI_OP_BINBYTES8 = 0x8e,
+    YKI_OP_EMPTY_SET = 0x8f,
+    YKI_OP_STACK_GLOBAL = 0x93,
+    YKI_OP_MEMOIZE = 0x94,
+    YKI_OP_FRAME = 0x95,
+    YKI_OP_BYTEARRAY8 = 0x96
 };
 
 #endif

@@ -109,7 +109,7 @@ YK_TEST(refuses_broken_pickles)
            6, "expected \"data\"");
     broken(false, "labels", "lables", 6, "expected \"labels\" as a list");
     broken(false, "cnumpy\ndtype", "cposix\nabort", 12, "refers to posix.abort");
-    broken(false, "\x80\x02}", "\x80\x03}", 3, "protocol 2");
+    broken(false, "\x80\x02}", "\x80\x06}", 3, "protocol 2 to 5, found 6");
 }
 
 YK_TEST(refuses_broken_records)

@@ -11,41 +11,112 @@
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-#if defined(__has_feature)
+#if defined(__has_feature) /* clang's; gcc defines a macro */
 #if __has_feature(address_sanitizer)
-#define COUNTS_MEMORY 1
+#define SANITIZES_ADDRESSES 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define SANITIZES_THREADS 1
 #endif
 #endif
-
-#ifdef COUNTS_MEMORY
-#include <sanitizer/allocator_interface.h>
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZES_ADDRESSES 1
+#endif
+#ifdef __SANITIZE_THREAD__
+#define SANITIZES_THREADS 1
+#endif
 
 static _Thread_local bool counting;
 static _Thread_local size_t held, limit;
 
-static void allocated(const volatile void *memory, size_t size)
+static void allocated(size_t size)
 {
-    (void)memory;
     held += counting ? size : 0;
     if (counting && held > limit) {
+        counting = false;
         fprintf(stderr, "holds %zu bytes where the input allows %zu\n", held, limit);
         abort();
     }
 }
 
 /* Memory from before the target began may be freed too: what is held stays above zero. */
-static void freed(const volatile void *memory)
+static void freed(size_t size)
 {
-    size_t size = memory && counting ? __sanitizer_get_allocated_size(memory) : 0;
-    held -= size < held ? size : held;
+    if (counting)
+        held -= size < held ? size : held;
 }
 
-void fuzz_begin(size_t size)
+#ifdef SANITIZES_ADDRESSES
+#include <sanitizer/allocator_interface.h>
+
+static void see_malloc(const volatile void *memory, size_t size)
+{
+    (void)memory;
+    allocated(size);
+}
+
+static void see_free(const volatile void *memory)
+{
+    freed(memory ? __sanitizer_get_allocated_size(memory) : 0);
+}
+
+static void see_memory(void)
 {
     static bool installed;
     if (!installed)
-        __sanitizer_install_malloc_and_free_hooks(allocated, freed);
+        __sanitizer_install_malloc_and_free_hooks(see_malloc, see_free);
     installed = true;
+}
+#else
+static void see_memory(void)
+{
+}
+#ifndef SANITIZES_THREADS /* else it has functions of its own */
+#include <malloc.h>
+
+/* The C library's functions, which these take the place of. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void __libc_free(void *memory);
+
+void *malloc(size_t size)
+{
+    void *memory = __libc_malloc(size);
+    allocated(malloc_usable_size(memory));
+    return memory;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    void *memory = __libc_calloc(count, size);
+    allocated(malloc_usable_size(memory));
+    return memory;
+}
+
+/* While a block moves, both are held. */
+void *realloc(void *memory, size_t size)
+{
+    size_t before = malloc_usable_size(memory);
+    void *moved = __libc_realloc(memory, size);
+    if (moved)
+        allocated(malloc_usable_size(moved));
+    if (moved || size == 0)
+        freed(before);
+    return moved;
+}
+
+void free(void *memory)
+{
+    freed(malloc_usable_size(memory));
+    __libc_free(memory);
+}
+#endif
+#endif
+
+void fuzz_begin(size_t size)
+{
+    see_memory();
     held = 0;
     limit = size * FUZZ_FACTOR + FUZZ_SLACK;
     counting = true;
@@ -55,16 +126,6 @@ void fuzz_end(void)
 {
     counting = false;
 }
-#else
-void fuzz_begin(size_t size)
-{
-    (void)size;
-}
-
-void fuzz_end(void)
-{
-}
-#endif
 
 /* ---- files ---------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
  * contract, https://llvm.org/docs/LibFuzzer.html. `make fuzz` runs it under libFuzzer; the ordinary
  * tests link it with replay.c, which feeds it the corpus that is kept.
  *
- * Every input must be read or refused with one line. Under a sanitizer the memory that a target
- * holds is counted, too: see fuzz_begin.
+ * Every input must be read or refused with one line. The memory that a target holds is counted, too
+ * (but for ThreadSanitizer): see fuzz_begin.
  */
 #ifndef FUZZ_H
 #define FUZZ_H

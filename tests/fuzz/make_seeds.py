@@ -48,6 +48,10 @@ def reconstruct(*arguments):
     return arguments
 
 
+def frombuffer(*arguments):
+    return arguments
+
+
 torch = module("torch", "FloatStorage", "LongStorage", "HalfStorage", "DoubleStorage")
 module("torch._utils", _rebuild_tensor_v2=rebuild_tensor, _rebuild_parameter=rebuild_parameter)
 module("numpy.core")
@@ -216,6 +220,26 @@ for rows in 0, 1:
                                    Text(b"data"): Array(rows), Text(b"filenames"): [Text(b"f")]})
     write("cifar_python", f"rows_{rows}", out.getvalue())
     write("cifar_binary", f"rows_{rows}", bytes([3] + [7] * 3072) * rows)
+
+
+class Byte3:
+    def __reduce__(self):
+        return numpy.dtype, ("u1", False, True), (3, "|", None, None, None, -1, -1, 0)
+
+
+class Array3:
+    """An array as Python 3 writes it; Python 3 has no opcode for its bytes in protocol 2."""
+    def __reduce_ex__(self, protocol):
+        pixels = bytes(range(256)) * 12
+        if protocol >= 5:
+            return frombuffer, (bytearray(pixels), Byte3(), (1, 3072), "C")
+        return reconstruct, (numpy.ndarray, (0,), b"b"), (1, (1, 3072), Byte3(), False, pixels)
+
+
+module("numpy.core.numeric", _frombuffer=frombuffer)
+for protocol in 2, 3, 4, 5:
+    write("cifar_python", f"python3_{protocol}",
+          pickle.dumps({b"labels": [3], b"data": Array3(), b"filenames": [b"f"]}, protocol))
 write("cifar_binary", "bad_label", bytes([10] + [7] * 3072))
 
 # ---- the archive that CIFAR-10 comes in
@@ -319,3 +343,6 @@ for number, text in enumerate((
         "Resize(256),CenterCrop(224),Grayscale(3),RandomGrayscale,RandomVerticalFlip,Normalize(imagenet),OneHot",
         "Resize(256", "RandomCrop(32,padding=-1)", "CenterCrop(1e99)", "Normalize(nothing)", "Normalize,Resize(3)")):
     write("transforms", f"list_{number}", text.encode())
+header = struct.pack("<8sIIQIIQQQQ", b"YOKEPACK", 1, 0, 1, 2, 3, 4108, 4132, 4, 4136)
+places = struct.pack("<QQ", 4152, 4159)
+write("pack", "named", header.ljust(4096, b"\0") + pixels + entry + b"a\0b\0" + places + b"b/x.png")

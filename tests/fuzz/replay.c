@@ -1,10 +1,36 @@
-/* Feeds a target every file of the folders given: the corpus as a test, where there is no clang. */
+/*
+ * Feeds a target every file of the folders given, and 200 damaged copies of each: the corpus as a
+ * test, where there is no clang.
+ */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { DAMAGED = 200 };
+
+/* Copies that end early, and others of which up to three bytes are changed, every other time near
+ * the beginning. Each has memory of its own size, so that a sanitizer sees reads beyond. */
+static void replay_damaged(const uint8_t *data, size_t size)
+{
+    uint32_t random = 1;
+    for (size_t i = 0; i < DAMAGED && size > 0; i++) {
+        size_t left = i % 4 ? size : size * i / DAMAGED, near = i % 8 < 4 && left > 64 ? 64 : left;
+        uint8_t *copy = malloc(left ? left : 1);
+        if (!copy)
+            abort();
+        memcpy(copy, data, left);
+        for (size_t k = 0; k < i % 4; k++) {
+            random = random * 1664525 + 1013904223;
+            copy[(random >> 8) % near] ^= (uint8_t)(1 + (random >> 25));
+        }
+        LLVMFuzzerTestOneInput(copy, left);
+        free(copy);
+    }
+}
 
 /* A file's bytes, exactly as many as it has, so that a sanitizer sees reads beyond. */
 static int replay_file(const char *path)
@@ -17,10 +43,12 @@ static int replay_file(const char *path)
     rewind(file);
     int failed = !data || fread(data, 1, size, file) != size;
     fclose(file);
-    if (failed)
+    if (failed) {
         perror(path);
-    else
+    } else {
         LLVMFuzzerTestOneInput(data, size);
+        replay_damaged(data, size);
+    }
     free(data);
     return failed;
 }
@@ -48,6 +76,6 @@ int main(int argc, char **argv)
     int failed = 0, count = 0;
     for (int i = 1; i < argc; i++)
         failed |= replay_folder(argv[i], &count);
-    printf("%d inputs\n", count);
+    printf("%d inputs, and %d damaged copies of each\n", count, DAMAGED);
     return failed || count == 0;
 }

@@ -58,6 +58,49 @@ YK_TEST(reads_every_kind_of_leaf)
     yki_pickle_destroy(pickle);
 }
 
+/* What stands for them in protocols 3 to 5. */
+YK_TEST(reads_later_protocols)
+{
+    yki_pickle *pickle = read_pickle(PICKLE("\x80\x05\x95\x01\x00\x00\x00\x00\x00\x00\x00"
+                                            "(C\x02hi\x94"
+                                            "B\x03\x00\x00\x00yes\x94"
+                                            "\x8e\x01\x00\x00\x00\x00\x00\x00\x00x"
+                                            "\x96\x01\x00\x00\x00\x00\x00\x00\x00y\x8c\x02\xc3\xa9"
+                                            "\x8d\x01\x00\x00\x00\x00\x00\x00\x00z"
+                                            "\x8c\x0b"
+                                            "collections\x8c\x0bOrderedDict\x93\x94"
+                                            "h\x01h\x02t."));
+    const yki_pickle_value *root = yki_pickle_root(pickle);
+    static const char *const texts[] = {"hi", "yes", "x", "y", "\xc3\xa9", "z"};
+    for (size_t i = 0; i < 6; i++)
+        assert_true(yki_pickle_is_text(yki_pickle_item(root, i), texts[i]));
+    assert_true(yki_pickle_is(yki_pickle_item(root, 3), YKI_PICKLE_BYTES));
+    assert_true(yki_pickle_is(yki_pickle_item(root, 4), YKI_PICKLE_STRING));
+    assert_true(yki_pickle_is_global(yki_pickle_item(root, 6), "collections", "OrderedDict"));
+    assert_true(yki_pickle_is_text(yki_pickle_item(root, 7), "yes"));
+    assert_ptr_equal(yki_pickle_item(root, 8), yki_pickle_item(root, 6));
+    yki_pickle_destroy(pickle);
+    refused(PICKLE("\x80\x04K\x01K\x02\x93."), "the names of a module and of something in it");
+    refused(PICKLE("\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\xff."), "more bytes");
+    refused(PICKLE("\x80\x04N\x94\x94\x94."), "memo index 2");
+}
+
+/* Python 3 has no opcode for bytes in protocol 2. Those above 127 are left to the file's reader. */
+YK_TEST(bytes_of_python_3_in_protocol_2)
+{
+    yki_pickle *pickle =
+        read_pickle(PICKLE("\x80\x02"
+                           "c_codecs\nencode\nX\x02\x00\x00\x00hiX\x06\x00\x00\x00"
+                           "latin1\x86R"
+                           "c_codecs\nencode\nX\x02\x00\x00\x00\xc3\xa9X\x06\x00\x00\x00"
+                           "latin1\x86R\x86."));
+    const yki_pickle_value *root = yki_pickle_root(pickle);
+    assert_true(yki_pickle_is(yki_pickle_item(root, 0), YKI_PICKLE_BYTES));
+    assert_true(yki_pickle_is_text(yki_pickle_item(root, 0), "hi"));
+    assert_true(yki_pickle_is_call(yki_pickle_item(root, 1), "_codecs", "encode"));
+    yki_pickle_destroy(pickle);
+}
+
 /* As numpy's generators have them in their state. */
 YK_TEST(integers_beyond_64_bits_become_floats)
 {
@@ -116,7 +159,7 @@ YK_TEST(refuses_what_is_malformed_and_says_where)
 {
     refused("", 0, "file: offset 0: needs 1 more bytes");
     refused(PICKLE("(lp0\n."), "protocol 2");
-    refused(PICKLE("\x80\x04N."), "found 4");
+    refused(PICKLE("\x80\x06N."), "protocol 2 to 5, found 6");
     refused(PICKLE("\x80\x02N"), "offset 3: needs 1 more bytes");
     refused(PICKLE("\x80\x02NN."), "STOP with 1 values");
     refused(PICKLE("\x80\x02(N."), "STOP with 0 values and 1 marks");
@@ -138,7 +181,7 @@ YK_TEST(refuses_what_is_malformed_and_says_where)
     refused(PICKLE("\x80\x02"
                    "cos\nsystem"),
             "newline");
-    refused(PICKLE("\x80\x02\x93."), "opcode 0x93");
+    refused(PICKLE("\x80\x02\x92."), "opcode 0x92");
     refused(PICKLE("\x80\x02"
                    "ios\nsystem\n."),
             "opcode 0x69");

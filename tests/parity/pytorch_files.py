@@ -100,6 +100,8 @@ def odd_files(folder):
     torch.save(plain, f"{folder}/plain.pth")
     torch.save({f"module.{k}": v for k, v in plain.items()}, f"{folder}/module.pth")
     torch.save({"epoch": 3, "state_dict": plain, "args": ["x", {"y": 1.5}]}, f"{folder}/nested.pth")
+    for protocol in 3, 4, 5:
+        torch.save(plain, f"{folder}/protocol_{protocol}.pth", pickle_protocol=protocol)
     wrapped_files(folder, plain)
 
     for dtype in (torch.float64, torch.float16, torch.bfloat16):

@@ -3,6 +3,7 @@
 usage: readers.py FOLDER
 """
 import os
+import pickle
 import sys
 
 try:
@@ -21,5 +22,17 @@ for name, rows in ("train", 3), ("test", 1):
              "data": np.arange(rows * 3072, dtype=np.uint32).reshape(rows, 3072).astype(np.uint8)}
     with open(os.path.join(folder, "cifar-100-python", name), "wb") as file:
         Python2(file, protocol=2).dump(batch)
+
+# The same, loaded by Python 3 and dumped again, with texts and with bytes as keys.
+for protocol in 2, 3, 4, 5:
+    for encoding in "latin1", "bytes":
+        again = os.path.join(folder, f"{encoding}-{protocol}")
+        os.makedirs(again)
+        for name in "train", "test":
+            with open(os.path.join(folder, "cifar-100-python", name), "rb") as file:
+                batch = pickle.load(file, encoding=encoding)
+            with open(os.path.join(again, name), "wb") as file:
+                pickle.dump(batch, file, protocol)
+
 np.save(os.path.join(folder, "train_images.npy"), np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3))
 np.save(os.path.join(folder, "train_labels.npy"), np.array([3, 1]))

@@ -204,8 +204,9 @@ YK_TEST(pytorch_goes_on_with_adamw)
 
 YK_TEST(odd_files_of_pytorch_are_read)
 {
-    static const char *const names[] = {"module", "nested",   "float64", "float16", "bfloat16",
-                                        "views",  "deflated", "part",    "whole",   "gathered"};
+    static const char *const names[] = {
+        "module", "nested", "float64",  "float16",    "bfloat16",   "views",     "deflated",
+        "part",   "whole",  "gathered", "protocol_3", "protocol_4", "protocol_5"};
     python("odd_files", "");
     yk_model *plain = make_small();
     assert_ok(yk_model_load(plain, file_path("plain", ".pth")));
