@@ -17,6 +17,10 @@
 #include "cli.h"
 #include "clock.h"
 #include "launch/agent.h"
+#include "launch/attempt.h"
+#include "launch/end.h"
+#include "launch/verdict.h"
+#include "launch/wait.h"
 
 /* How long a stopped launcher waits for the others to end, beyond the grace period of ranks. */
 static const double patience_s = 15, idle_patience_s = 3;
@@ -178,12 +182,12 @@ static void take_order(cli_job *job, const char *text)
     }
 }
 
-int cli_agent_fd(const cli_agent *agent)
+static int orders(const cli_job *job)
 {
-    return cli_link_fd(agent->link);
+    return cli_link_fd(job->agent->link);
 }
 
-void cli_agent_handle_orders(cli_job *job)
+static void obey(cli_job *job)
 {
     for (char *text; (text = cli_link_next(job->agent->link));) {
         take_order(job, text);
@@ -204,17 +208,14 @@ __attribute__((format(printf, 2, 3))) static void report(cli_agent *agent, const
         cli_link_report(agent->link, text);
 }
 
-void cli_agent_report_failure(cli_job *job)
+static void report_failure(cli_job *job)
 {
-    if (job->agent)
-        report(job->agent, "failed %d %d", cli_link_id(job->agent->link), job->round.attempt);
+    report(job->agent, "failed %d %d", cli_link_id(job->agent->link), job->round.attempt);
 }
 
-void cli_agent_report_stop(cli_job *job, int number)
+static void report_stop(cli_job *job, int number)
 {
     cli_agent *agent = job->agent;
-    if (!agent)
-        return;
     bool again = job->give_up_at < CLI_NEVER;
     double patience =
         job->running || job->round.world ? 2 * job->launch->grace_s + patience_s : idle_patience_s;
@@ -224,9 +225,9 @@ void cli_agent_report_stop(cli_job *job, int number)
     report(agent, again ? "kill %d %d" : "stop %d %d", cli_link_id(agent->link), number);
 }
 
-bool cli_agent_report_signal(cli_job *job, int number)
+static bool report_signal(cli_job *job, int number)
 {
-    if (!job->agent || job->agent->lost)
+    if (job->agent->lost)
         return false;
     report(job->agent, "forward %d %d", cli_link_id(job->agent->link), number);
     return true;
@@ -339,6 +340,12 @@ static int run_rounds(cli_job *job)
     return agent->code;
 }
 
+static const cli_peers peers = {.orders = orders,
+                                .obey = obey,
+                                .failed = report_failure,
+                                .stopping = report_stop,
+                                .forward = report_signal};
+
 int cli_agent_run(cli_job *job)
 {
     cli_agent agent = {.code = CLI_EXIT_FAILED};
@@ -346,7 +353,9 @@ int cli_agent_run(cli_job *job)
     bool opened = cli_agent_open(job->launch, &agent);
     if (opened) {
         job->agent = &agent;
+        job->peers = &peers;
         code = run_rounds(job);
+        job->peers = NULL;
         job->agent = NULL;
     }
     if (!job->unguarded) /* otherwise the others are to see that this host is lost */

@@ -1,4 +1,4 @@
-/* A launcher in a job on several hosts, for agent.c and rendezvous.c. */
+/* A launcher in a job on several hosts; see agent.c and rendezvous.c. */
 #ifndef YOKE_CLI_LAUNCH_AGENT_H
 #define YOKE_CLI_LAUNCH_AGENT_H
 
@@ -7,7 +7,7 @@
 #include "launch/job.h"
 #include "launch/link.h"
 
-struct cli_agent {
+typedef struct cli_agent {
     cli_link *link;
     cli_coordinator *coordinator;
     cli_herald *herald;       /* of a coordinator that has taken the rendezvous over, or NULL */
@@ -28,7 +28,12 @@ struct cli_agent {
     int code;
     bool lost; /* the store, and why: */
     char why[800];
-};
+} cli_agent;
+
+/* Runs this host's part of a job on several hosts; returns the exit code. */
+int cli_agent_run(cli_job *job);
+
+/* ---- rendezvous.c --------------------------------------------------------------------------- */
 
 /* Joins the rendezvous, and serves it if this is its host. Prints why it cannot. */
 bool cli_agent_open(const cli_launch *launch, cli_agent *agent);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/job.h"
+#include "launch/end.h"
 
 bool cli_control_accept(char *secret, size_t size)
 {
@@ -30,8 +30,8 @@ static void obey(cli_job *job, const char *line)
     int number = 0;
     if (sscanf(line, "stop %d", &number) == 1)
         cli_job_request_stop(job, number);
-    else if (sscanf(line, "forward %d", &number) == 1 && !cli_agent_report_signal(job, number))
-        cli_job_forward(job, number);
+    else if (sscanf(line, "forward %d", &number) == 1)
+        cli_job_forward_to_all(job, number);
     else if (strcmp(line, "kill") == 0)
         cli_job_kill(job);
 }

@@ -6,13 +6,14 @@
 #ifndef YOKE_CLI_LAUNCH_CONTROL_H
 #define YOKE_CLI_LAUNCH_CONTROL_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "launch/job.h"
 
 /* Set to 1 for launchers that are controlled through their stdin. */
 #define CLI_CONTROL_VARIABLE "YOKE_CONTROL_STDIN"
 
 /* Whether this launcher is controlled; then reads the secret. Call it once. */
 bool cli_control_accept(char *secret, size_t size);
+/* Obeys what has come through stdin. */
+void cli_control_read(cli_job *job);
 
 #endif

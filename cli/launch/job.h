@@ -1,4 +1,15 @@
-/* A running job, as seen by the files of the launcher itself. */
+/*
+ * A running job, as seen by the files of the launcher itself. Each file includes only those above
+ * it:
+ *
+ *     end.c       stops and kills what runs, at deadlines and on signals
+ *     control.c   obeys another launcher at the other end of stdin
+ *     wait.c      waits for all of this at once
+ *     verdict.c   how ranks have ended, and which of them is the cause
+ *     attempt.c   starts the ranks of a host and serves them
+ *     agent.c, rendezvous.c    a host among several; remote.c starts launchers on other hosts
+ *     job.c       chooses between them
+ */
 #ifndef YOKE_CLI_LAUNCH_JOB_H
 #define YOKE_CLI_LAUNCH_JOB_H
 
@@ -26,11 +37,35 @@ typedef struct cli_member {
     cli_stream out, err;
 } cli_member;
 
-/* This launcher's part in a job on several hosts; see agent.c. */
-typedef struct cli_agent cli_agent;
+typedef struct cli_job cli_job;
 
-typedef struct cli_job {
+/* What a launcher has started: ranks (attempt.c), or the launchers on other hosts (remote.c). */
+typedef struct cli_kind {
+    const char *noun; /* "rank" or "host" */
+    void (*signal)(cli_job *job, int number);
+    /* Kills those that still run, and says so where nobody else does. */
+    void (*kill)(cli_job *job);
+    /* Takes note of how a member has ended. */
+    void (*ended)(cli_job *job, int index);
+} cli_kind;
+
+/* The launchers on the other hosts of a job, of which each has ranks of its own; see agent.c. */
+typedef struct cli_peers {
+    /* A descriptor that becomes readable when an order has come from them. */
+    int (*orders)(const cli_job *job);
+    void (*obey)(cli_job *job);
+    /* Tell them of the first failed rank, of a request to stop, and of a signal for all ranks. The
+     * last returns false when it does not reach them. */
+    void (*failed)(cli_job *job);
+    void (*stopping)(cli_job *job, int number);
+    bool (*forward)(cli_job *job, int number);
+} cli_peers;
+
+struct cli_job {
     const cli_launch *launch;
+    const cli_kind *kind;
+    const cli_peers *peers;  /* NULL in a job of one host */
+    struct cli_agent *agent; /* this launcher's part among them, or NULL */
     cli_logs logs;
     cli_round round;
     cli_member *members;   /* launch->ranks of them */
@@ -56,90 +91,7 @@ typedef struct cli_job {
     long oom_kills; /* cli_oom_kills() when the attempt began */
     cli_sink out, err;
     cli_bytes status; /* rank 0's progress line */
-    cli_agent *agent; /* NULL in a job of one host */
-    yk_store_server *server;
-    yk_store *store;
-} cli_job;
-
-/* ---- job.c ---------------------------------------------------------------------------- */
-
-/*
- * Starts the ranks of job->round and serves them until all have ended; returns the exit code.
- * When the guard has been killed, it kills the ranks and sets job->unguarded.
- */
-int cli_job_attempt(cli_job *job);
-/* Releases what an attempt has used. */
-void cli_job_finish_attempt(cli_job *job);
-/* Prints why a job or an attempt failed, and the last lines on stderr of the rank at fault. */
-void cli_job_print_cause(cli_job *job, const char *words, int rank, const char *tail);
-
-/* ---- agent.c -------------------------------------------------------------------------- */
-
-/* Runs this host's part of a job on several hosts; returns the exit code. */
-int cli_agent_run(cli_job *job);
-/* A descriptor that becomes readable when the coordinator has given an order. */
-int cli_agent_fd(const cli_agent *agent);
-void cli_agent_handle_orders(cli_job *job);
-/* Tell the coordinator about the first failed rank, a request to stop, and a signal for all ranks.
- * They do nothing in a job of one host. */
-void cli_agent_report_failure(cli_job *job);
-void cli_agent_report_stop(cli_job *job, int number);
-/* Returns false in a job of one host. */
-bool cli_agent_report_signal(cli_job *job, int number);
-
-/* ---- remote.c, control.c -------------------------------------------------------------- */
-
-/* Starts the launchers on other hosts and serves them until they end; returns the exit code. */
-int cli_remote_run(cli_job *job);
-void cli_remote_signal(cli_job *job, int number);
-/* The launcher on host i has ended. */
-void cli_remote_ended(cli_job *job, int i);
-/* Obeys what has come through stdin. */
-void cli_control_read(cli_job *job);
-
-/* ---- end.c ---------------------------------------------------------------------------- */
-
-/* Reads the pending signals: deaths and requests to stop. */
-void cli_job_handle_signals(cli_job *job);
-/* Asks the ranks to stop, as if the launcher had got this signal. */
-void cli_job_stop(cli_job *job, int number);
-/* The same, for the whole job. Further requests have no effect. */
-void cli_job_request_stop(cli_job *job, int number);
-/* Stops the ranks, because the job has failed on another host. */
-void cli_job_fail(cli_job *job);
-/* Kills the ranks, because a second signal asked for it. */
-void cli_job_kill(cli_job *job);
-void cli_job_forward(cli_job *job, int number);
-/* Sends SIGTERM and SIGKILL at their deadlines. */
-void cli_job_keep_deadlines(cli_job *job);
-
-/*
- * Once all ranks have ended and one has failed: the member that caused it. Deaths that come close
- * together may be seen in any order, so the first one seen may be a victim; the library on the
- * ranks reports the cause to the store (see <yoke/store.h>), and *named tells that it is this one.
- */
-int cli_job_cause(const cli_job *job, bool *named);
-/* "killed by signal 9 (SIGKILL)", and why, if that is known */
-const char *cli_member_describe(const cli_member *member, char *text, int size);
-/* "rank 3 (host n2, pid 4242) killed by signal 9 (SIGKILL) after 1.2 s, the first to fail" */
-void cli_job_describe_failure(const cli_job *job, char *words, size_t size);
-int cli_job_exit_code(const cli_job *job);
-
-/* ---- wait.c --------------------------------------------------------------------------- */
-
-/* The number of poll slots for a job with this many ranks. */
-size_t cli_job_slots(int ranks);
-/*
- * Serves output, deaths, signals and deadlines until all ranks have ended; then ends what they left
- * running and reads the rest of their output. False when the guard has been killed.
- */
-bool cli_job_serve(cli_job *job);
-/* Serves everything but ranks until done() or job->give_up_at. False when the guard is killed. */
-bool cli_job_await(cli_job *job, bool (*done)(const cli_job *job));
-/*
- * Writes the pending output, for as long as the reader takes; a signal abandons it. False when the
- * guard has been killed.
- */
-bool cli_job_flush(cli_job *job);
+    yk_store *store;  /* of the attempt */
+};
 
 #endif

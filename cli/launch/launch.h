@@ -72,8 +72,7 @@ cli_launch cli_launch_defaults(void);
  */
 int cli_launch_run(const cli_launch *launch);
 
-/* ---- for the files of this folder only --------------------------------------------------------
- */
+/* ---- for the files of this folder only ------------------------------------------------------ */
 
 /*
  * The launcher itself. lifeline reads end-of-file when the guard is gone. signal_fd is a signalfd

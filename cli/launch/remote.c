@@ -4,6 +4,8 @@
  * its stdin (control.h). The launchers report failures themselves, node 0 for all.
  */
 #define _GNU_SOURCE
+#include "launch/remote.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,9 +16,9 @@
 
 #include "cli.h"
 #include "clock.h"
-#include "launch/job.h"
 #include "launch/net.h"
 #include "launch/process.h"
+#include "launch/wait.h"
 
 /* How long the other launchers may take to end by themselves once one has ended with an error, and
  * after a kill. */
@@ -83,55 +85,40 @@ static bool start_host(cli_job *job, int i)
     return true;
 }
 
-int cli_remote_run(cli_job *job)
-{
-    job->start_s = cli_clock_s();
-    for (int i = 0; i < job->launch->ranks; i++)
-        if (!start_host(job, i)) {
-            cli_tree_kill(CLI_TREE_KILL_S);
-            return CLI_EXIT_FAILED;
-        }
-    if (!cli_job_serve(job)) {
-        job->unguarded = true;
-        cli_tree_kill(CLI_TREE_KILL_S);
-        return 128 + SIGKILL;
-    }
-    int code = CLI_EXIT_OK;
-    if (job->first_failed >= 0)
-        code = cli_exit_code(job->members[job->first_failed].status);
-    return code == 255 ? CLI_EXIT_FAILED : code; /* 255 is ssh's own */
-}
-
 /* ---- ending --------------------------------------------------------------------------------- */
 
-void cli_remote_signal(cli_job *job, int number)
+/* One launcher tells all others of a signal that is only to be forwarded. */
+static void signal_hosts(cli_job *job, int number)
 {
     char line[32];
-    double now = cli_clock_s();
-    bool again = number == SIGKILL && job->kill_sent;
-    if (number == SIGKILL)
-        snprintf(line, sizeof line, "kill\n");
-    else if (number == SIGTERM)
+    bool stop = number == SIGTERM;
+    if (stop)
         snprintf(line, sizeof line, "stop %d\n", job->stop_signal ? job->stop_signal : SIGTERM);
     else
         snprintf(line, sizeof line, "forward %d\n", number);
-    for (int i = 0; i < job->started; i++) {
-        cli_member *member = &job->members[i];
-        bool all = number == SIGKILL || number == SIGTERM; /* one of them forwards for all */
-        if (!member->pid || (!all && i > 0))
-            continue;
-        if (again)
-            kill(member->pid, SIGKILL);
-        else
-            write_line(member, line);
-    }
-    if (number == SIGKILL && !again) {
-        job->kill_sent = true;
-        job->kill_at = now + kill_s;
-    }
+    for (int i = 0; i < (stop ? job->started : 1); i++)
+        if (job->members[i].pid)
+            write_line(&job->members[i], line);
 }
 
-void cli_remote_ended(cli_job *job, int i)
+/* The launchers kill their ranks and say so; those that are still there at the next deadline are
+ * killed themselves. */
+static void kill_hosts(cli_job *job)
+{
+    bool again = job->kill_sent;
+    for (int i = 0; i < job->started; i++) {
+        cli_member *member = &job->members[i];
+        if (member->pid && again)
+            kill(member->pid, SIGKILL);
+        else if (member->pid)
+            write_line(member, "kill\n");
+    }
+    if (!again)
+        job->kill_at = cli_clock_s() + kill_s;
+    job->kill_sent = true;
+}
+
+static void host_ended(cli_job *job, int i)
 {
     cli_member *ended = &job->members[i];
     const char *host = job->launch->remote->hosts[i].name;
@@ -152,4 +139,35 @@ void cli_remote_ended(cli_job *job, int i)
         job->term_at = cli_clock_s() + (unreached ? 0 : others_s);
     if (job->kill_at >= CLI_NEVER)
         job->kill_at = cli_clock_s() + others_s + job->launch->grace_s;
+}
+
+const cli_kind cli_remote_launchers = {
+    .noun = "host", .signal = signal_hosts, .kill = kill_hosts, .ended = host_ended};
+
+/* ---- the job -------------------------------------------------------------------------------- */
+
+static int run_all(cli_job *job)
+{
+    job->start_s = cli_clock_s();
+    for (int i = 0; i < job->launch->ranks; i++)
+        if (!start_host(job, i)) {
+            cli_tree_kill(CLI_TREE_KILL_S);
+            return CLI_EXIT_FAILED;
+        }
+    if (!cli_job_serve(job))
+        return 128 + SIGKILL;
+    int code = CLI_EXIT_OK;
+    if (job->first_failed >= 0)
+        code = cli_exit_code(job->members[job->first_failed].status);
+    return code == 255 ? CLI_EXIT_FAILED : code; /* 255 is ssh's own */
+}
+
+int cli_remote_run(cli_job *job)
+{
+    int code = run_all(job);
+    for (int i = 0; i < job->started; i++) {
+        cli_stream_free(&job->members[i].out);
+        cli_stream_free(&job->members[i].err);
+    }
+    return code;
 }

@@ -3,11 +3,13 @@
  * guard at the same time, so that none of them can delay the others.
  */
 #define _GNU_SOURCE
-#include "launch/job.h"
+#include "launch/wait.h"
 
 #include <errno.h>
 
 #include "clock.h"
+#include "launch/control.h"
+#include "launch/end.h"
 
 static bool sink_is_full(const cli_sink *sink)
 {
@@ -39,7 +41,7 @@ static int fill_slots(cli_job *job)
     job->polled[LIFELINE] = (struct pollfd){.fd = job->lifeline, .events = POLLIN};
     job->polled[SIGNALS] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
     job->polled[ORDERS] =
-        (struct pollfd){.fd = job->agent ? cli_agent_fd(job->agent) : -1, .events = POLLIN};
+        (struct pollfd){.fd = job->peers ? job->peers->orders(job) : -1, .events = POLLIN};
     job->polled[CONTROL] = (struct pollfd){.fd = job->control_fd, .events = POLLIN};
     job->polled[SINK_OUT] =
         (struct pollfd){.fd = job->out.pending.size ? job->out.fd : -1, .events = POLLOUT};
@@ -74,7 +76,7 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
     if (job->polled[SIGNALS].revents)
         cli_job_handle_signals(job);
     if (job->polled[ORDERS].revents)
-        cli_agent_handle_orders(job);
+        job->peers->obey(job);
     if (job->polled[CONTROL].revents)
         cli_control_read(job);
     if (job->polled[SINK_OUT].revents)
@@ -107,7 +109,7 @@ static bool read_rest(cli_job *job)
     return true;
 }
 
-bool cli_job_serve(cli_job *job)
+static bool serve_all(cli_job *job)
 {
     while (job->running > 0) {
         fill_slots(job);
@@ -118,6 +120,15 @@ bool cli_job_serve(cli_job *job)
     if (!cli_tree_kill(CLI_TREE_KILL_S))
         cli_sink_say(&job->err, "%s: a process of the job does not die", job->launch->name);
     return read_rest(job);
+}
+
+bool cli_job_serve(cli_job *job)
+{
+    if (serve_all(job))
+        return true;
+    job->unguarded = true;
+    cli_tree_kill(CLI_TREE_KILL_S);
+    return false;
 }
 
 bool cli_job_await(cli_job *job, bool (*done)(const cli_job *job))
