@@ -18,6 +18,11 @@
 
 enum { PATTERN_SIZE = 256 };
 
+size_t cli_train_muon_group(const cli_train_options *o)
+{
+    return o->optimizer == CLI_OPTIMIZER_MUON ? 1 : SIZE_MAX;
+}
+
 /* ---- the text -------------------------------------------------------------------------------- */
 
 typedef struct rule {

@@ -117,18 +117,19 @@ bool cli_train_options_check_batch(const cli_train_options *options);
 /* The number of equal parts that a batch is cut into: one for each rank, or virtual rank. */
 int64_t cli_shares_of_batch(const cli_train_options *options, int64_t ranks);
 
+/* ---- rates.c --------------------------------------------------------------------------------- */
+
 /* So many epochs in units of which an epoch has per_epoch (1, or its steps), rounded up. */
 int64_t cli_train_units(double epochs, int64_t per_epoch);
 /* Steps of the whole training. */
 int64_t cli_train_steps(const cli_train_options *options, int64_t steps_per_epoch);
 /* The weight decay of a group of this rate. */
 double cli_train_decay(const cli_train_options *options, double rate);
-/* The schedule over epochs of so many steps (optimizer.c). */
+/* The schedule over epochs of so many steps. */
 yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options, int64_t ranks,
                              int64_t steps_per_epoch);
-
-/* The number of the group that Muon updates; SIZE_MAX with another optimizer. */
-size_t cli_train_muon_group(const cli_train_options *options);
+/* What --lr-scale multiplies rates by, with so many ranks. */
+double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
 /* The rate of the first parameter group. With --lr-group, --max-lr is this group's peak, and the
  * others have theirs. */
 double cli_train_first_lr(const cli_train_options *options);
@@ -215,6 +216,8 @@ yk_muon_options cli_train_muon(const cli_training *t);
 
 /* ---- groups.c -------------------------------------------------------------------------------- */
 
+/* The number of the group that Muon updates; SIZE_MAX with another optimizer. */
+size_t cli_train_muon_group(const cli_train_options *options);
 /* Whether a text has the form PATTERN=RATE[:EPOCHS],... */
 bool cli_lr_groups_are_valid(const char *text);
 /* Whether two such texts have the same patterns. */
