@@ -3,6 +3,7 @@
  * momentum) on one thread, all of it trained or only the last layer; in ms, the median of single
  * steps. Usage: freeze trained|frozen BATCH STEPS
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
