@@ -14,8 +14,7 @@ typedef struct swish_attributes {
     double beta;
 } swish_attributes;
 
-/* ---- gradient: dx = dy (s + beta x s (1 - s)), s = sigmoid(beta x) ----------------------------
- */
+/* ---- gradient: dx = dy (s + beta x s (1 - s)), s = sigmoid(beta x) -------------------------- */
 
 static yk_status swish_backward_ref(const yk_operator_run *run)
 {
@@ -50,8 +49,7 @@ static yk_status swish_gradient(const yk_operator_node *node, yk_value *const *d
     return YK_OK;
 }
 
-/* ---- swish: in plain C for any dtype, and for float32 a loop that compilers vectorise ---------
- */
+/* ---- swish: in plain C for any dtype, and for float32 a loop that compilers vectorise ------- */
 
 static yk_status swish_ref(const yk_operator_run *run)
 {

@@ -43,8 +43,7 @@ typedef yk_status (*yk_comm_hook)(void *state, yk_group *group, const yk_grad_bu
  */
 yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state);
 
-/* ---- built-in hooks: registered with the same options on every rank ---------------------------
- */
+/* ---- built-in hooks: registered with the same options on every rank ------------------------- */
 
 /** Gradients travel in bfloat16. They are added in f32 and rounded once. Collective. */
 yk_status yk_ddp_register_bf16_compress_hook(yk_ddp *ddp);

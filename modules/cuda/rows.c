@@ -7,8 +7,7 @@
 
 enum { ROW, REDUCE, MERGE, TRANSPOSE };
 
-/* ---- rows, and images in plain order ------------------------------------------------------------
- */
+/* ---- rows, and images in plain order -------------------------------------------------------- */
 
 /* A row is as long as weight or, without one, as the last dimension. */
 static int32_t columns_of(const yki_kernel_desc *desc)
@@ -129,8 +128,7 @@ static yk_status launch_rows(const yki_cuda_kernel *k, const yki_kernel_args *ru
     return give(k, run);
 }
 
-/* ---- softmax ------------------------------------------------------------------------------------
- */
+/* ---- softmax -------------------------------------------------------------------------------- */
 
 static yk_status prepare_softmax(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
@@ -164,8 +162,7 @@ IMPLEMENTATION(softmax, yki_cuda_supports, prepare_softmax, run_softmax, 1);
 IMPLEMENTATION(softmax_backward, yki_cuda_supports, prepare_softmax_backward, run_softmax_backward,
                1);
 
-/* ---- layer_norm ---------------------------------------------------------------------------------
- */
+/* ---- layer_norm ----------------------------------------------------------------------------- */
 
 static yk_status prepare_layer_norm(yki_device *device, const yki_kernel_desc *desc,
                                     yki_kernel **kernel)

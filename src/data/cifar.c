@@ -116,8 +116,7 @@ static void add(cifar *set, int file, size_t offset, int label)
         (image){.offset = offset, .file = (int8_t)file, .label = (uint8_t)label};
 }
 
-/* ---- the binary version ------------------------------------------------------------------------
- */
+/* ---- the binary version --------------------------------------------------------------------- */
 
 static yk_status add_binary(cifar *set, int number, const uint8_t *data)
 {
@@ -141,8 +140,7 @@ static yk_status add_binary(cifar *set, int number, const uint8_t *data)
     return YK_OK;
 }
 
-/* ---- the Python version ------------------------------------------------------------------------
- */
+/* ---- the Python version --------------------------------------------------------------------- */
 
 /* Everything that the official pickles refer to, and those that Python 3 has made of them, under
  * numpy's old and new module names. */
@@ -284,8 +282,7 @@ static yk_status add_pickle(cifar *set, int number, const uint8_t *data)
     return status;
 }
 
-/* ---- finding the files -------------------------------------------------------------------------
- */
+/* ---- finding the files ---------------------------------------------------------------------- */
 
 /* The two versions. add enters the images of file number `number`, whose bytes are data. */
 static const struct version {
@@ -346,8 +343,7 @@ static yk_status add_batch(cifar *set, const struct version *version, const char
     return status;
 }
 
-/* ---- the data set ------------------------------------------------------------------------------
- */
+/* ---- the data set --------------------------------------------------------------------------- */
 
 static yk_status read_image(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
 {

@@ -11,8 +11,7 @@ enum { MAX_FIELDS = 256 };
 static const int64_t MAX_ELEMENTS = (int64_t)1 << 30; /* of a field, so that bytes fit a size_t */
 static const int64_t MAX_CLASSES = (int64_t)1 << 24;
 
-/* ---- checking ---------------------------------------------------------------------------------
- */
+/* ---- checking ------------------------------------------------------------------------------- */
 
 static bool is_image(const yk_field *field)
 {
@@ -81,8 +80,7 @@ static yk_status check_ops(const yk_dataset_ops *ops)
     return YK_OK;
 }
 
-/* ---- copying ----------------------------------------------------------------------------------
- */
+/* ---- copying -------------------------------------------------------------------------------- */
 
 static bool copy_fields(yk_dataset *dataset, const yk_dataset_ops *from)
 {
@@ -130,8 +128,7 @@ static void free_copies(yk_dataset *dataset)
     free(dataset);
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 yk_status yk_dataset_create(yk_dataset **dataset, const yk_dataset_ops *ops, void *data)
 {
@@ -173,8 +170,7 @@ void yk_dataset_destroy(yk_dataset *dataset)
     free_copies(dataset);
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------ */
 
 const char *yk_dataset_name(const yk_dataset *dataset)
 {

@@ -152,8 +152,7 @@ void yk_loader_destroy(yk_loader *loader)
     free_loader(loader);
 }
 
-/* ---- the consumer ------------------------------------------------------------------------------
- */
+/* ---- the consumer --------------------------------------------------------------------------- */
 
 /* Returns the consumer's slot to the workers; the mutex is held. */
 static void release(yk_loader *loader)

@@ -46,8 +46,7 @@ yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *me
                            yki_decoder *decoder, const yk_field_buffer *picture,
                            yki_pipeline_draw draw, void *out);
 
-/* ---- parts of a run, for deferral.h -----------------------------------------------------------
- */
+/* ---- parts of a run, for deferral.h --------------------------------------------------------- */
 
 /* What all draws for a sample are made of, see draws.h. */
 uint64_t yki_pipeline_word(const yki_pipeline *pipeline, yki_pipeline_draw draw);
@@ -56,8 +55,7 @@ yk_status yki_pipeline_frame(const yki_pipeline *pipeline, yki_pipeline_memory *
                              yki_decoder *decoder, const yk_field_buffer *picture, uint64_t word,
                              yki_frame *frame);
 
-/* ---- no pipeline at all ------------------------------------------------------------------------
- */
+/* ---- no pipeline at all --------------------------------------------------------------------- */
 
 /* The picture as it is, for a yk_reader: *tensor is YK_U8 (C, H, W), valid until the picture's
  * buffer or room is used again. */

@@ -29,8 +29,7 @@ static float box(float x, float y, float half_width, float half_height)
     return length(larger(dx, 0), larger(dy, 0)) + smaller(larger(dx, dy), 0);
 }
 
-/* ---- figures -----------------------------------------------------------------------------------
- */
+/* ---- figures -------------------------------------------------------------------------------- */
 
 static float disc(float x, float y)
 {
@@ -92,8 +91,7 @@ static float crescent(float x, float y)
     return larger(length(x, y) - 0.95f, 0.78f - length(x - 0.48f, y));
 }
 
-/* ---- textures ----------------------------------------------------------------------------------
- */
+/* ---- textures ------------------------------------------------------------------------------- */
 
 /* Distance to the nearest edge of bands of width 1/2. */
 static float bands(float x)

@@ -96,8 +96,7 @@ yk_status yk_subset_create(yk_dataset **part, const yk_dataset *dataset, const i
     return status;
 }
 
-/* ---- splitting at random ----------------------------------------------------------------------
- */
+/* ---- splitting at random -------------------------------------------------------------------- */
 
 static int compare_indices(const void *a, const void *b)
 {

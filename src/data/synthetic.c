@@ -19,8 +19,7 @@
 enum { SIDE = 32, PLANE = SIDE * SIDE, IMAGE_BYTES = 3 * PLANE, CLASSES = 10 };
 enum { DEFAULT_TRAIN = 5000, DEFAULT_TEST = 1000, MAX_COUNT = 10000000 };
 
-/* ---- drawing numbers ---------------------------------------------------------------------------
- */
+/* ---- drawing numbers ------------------------------------------------------------------------ */
 
 typedef struct dice {
     uint64_t key, drawn;
@@ -42,8 +41,7 @@ static float noise(dice *draws)
     return ((float)sum * 0x1p-16f - 2.0f) * 1.7320508f;
 }
 
-/* ---- the scene ---------------------------------------------------------------------------------
- */
+/* ---- the scene ------------------------------------------------------------------------------ */
 
 typedef struct colour {
     float c[3]; /* 0..1 */
@@ -128,8 +126,7 @@ static scene draw_scene(dice *draws, const yki_shape *shape)
     return drawn;
 }
 
-/* ---- painting ----------------------------------------------------------------------------------
- */
+/* ---- painting ------------------------------------------------------------------------------- */
 
 /* How much of the pixel around (x, y) the shape covers, 0..1: its distance, one pixel wide. */
 static float coverage(const scene *drawn, float x, float y)
@@ -174,8 +171,7 @@ static void paint(const scene *drawn, dice *draws, uint8_t *pixels)
         }
 }
 
-/* ---- the data set ------------------------------------------------------------------------------
- */
+/* ---- the data set --------------------------------------------------------------------------- */
 
 enum { NOT_PAINTED, BEING_PAINTED, PAINTED };
 

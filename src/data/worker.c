@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* ---- buffers ----------------------------------------------------------------------------------
- */
+/* ---- buffers -------------------------------------------------------------------------------- */
 
 void *yki_room_reserve(yki_room *room, size_t bytes)
 {
@@ -57,8 +56,7 @@ size_t yki_field_bytes(const yk_field *field)
     return bytes;
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 yk_status yki_worker_open(yki_worker *worker, const yk_dataset *dataset)
 {
@@ -97,8 +95,7 @@ void yki_worker_close(yki_worker *worker)
     *worker = (yki_worker){.open = false};
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 /* Whether read() has left a picture that fits its field. */
 static yk_status check_picture(const yk_field *field, const yk_field_buffer *buffer)

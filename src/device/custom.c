@@ -168,8 +168,7 @@ const yki_kernel_impl yki_kernel_custom = {.prepare = prepare, .run = run_custom
 const yki_kernel_impl yki_kernel_custom_in_place = {
     .inplace = 1, .prepare = prepare, .run = run_custom};
 
-/* ---- on the host, for an asynchronous device --------------------------------------------------
- */
+/* ---- on the host, for an asynchronous device ------------------------------------------------ */
 
 /* The host's memory holds the step's scalars, the operands and scratch memory, in this order. */
 typedef struct host_kernel {

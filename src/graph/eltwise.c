@@ -4,8 +4,7 @@
  */
 #include "graph/operators.h"
 
-/* ---- broadcasting, as in NumPy and PyTorch: sizes are matched from the last, and 1 fits all ----
- */
+/* ---- broadcasting, as in NumPy and PyTorch: sizes are matched from the last, and 1 fits all - */
 
 /* The size of dimension d of the result, of which the value may have fewer: 1 there. */
 static int64_t size_from_end(const yk_value *value, int ndim, int d)

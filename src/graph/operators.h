@@ -50,8 +50,7 @@ enum {
 /* All of them, in the order of the list. */
 extern const yki_op *const yki_operators[YKI_OPERATORS];
 
-/* ---- for the rules ----------------------------------------------------------------------------
- */
+/* ---- for the rules -------------------------------------------------------------------------- */
 
 /* Appends a node with one output, shaped like `like`; returns that output, or NULL when memory is
  * out. */

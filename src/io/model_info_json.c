@@ -15,8 +15,7 @@
 /* Format 2 renamed networks (nn/arch.h). */
 enum { FORMAT_VERSION = 2 };
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 /* The shortest text that reads back as this float. */
 static void float_text(char text[32], float number)
@@ -86,8 +85,7 @@ yk_status yki_model_info_to_json(char **text, const yk_model_info *info)
     return *text ? YK_OK : yki_error_memory(256, "a model's description");
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static yk_status refuse_member(const char *path, const char *member)
 {

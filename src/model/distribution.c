@@ -78,8 +78,7 @@ int64_t yki_model_norm_channels(const yk_model *model)
     return widest;
 }
 
-/* ---- the calls that run a model: by itself, or by the hooks that have taken it over ------------
- */
+/* ---- the calls that run a model: by itself, or by the hooks that have taken it over --------- */
 
 static yk_status check_threads(const yk_model *model)
 {

@@ -43,8 +43,7 @@ void yki_inputs_destroy(yki_inputs *inputs)
     free(inputs->list);
 }
 
-/* ---- a batch ----------------------------------------------------------------------------------
- */
+/* ---- a batch -------------------------------------------------------------------------------- */
 
 const yk_tensor *yki_batch_find(const yk_batch *batch, const char *name)
 {

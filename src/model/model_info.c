@@ -12,8 +12,7 @@
 
 enum { MAX_CLASSES = 1 << 24, MAX_CHANNELS = 1 << 10, MAX_SIDE = 1 << 20 };
 
-/* ---- checking ---------------------------------------------------------------------------------
- */
+/* ---- checking ------------------------------------------------------------------------------- */
 
 static yk_status check_info_text(const char *text, const char *what)
 {
@@ -46,8 +45,7 @@ static yk_status check_info(const yk_model_info *info)
     return YK_OK;
 }
 
-/* ---- copying ----------------------------------------------------------------------------------
- */
+/* ---- copying -------------------------------------------------------------------------------- */
 
 static bool copy_names(yk_model_info *to, const yk_model_info *from)
 {
@@ -110,8 +108,7 @@ void yki_model_info_destroy(yk_model_info *info)
     free(info);
 }
 
-/* ---- a model's --------------------------------------------------------------------------------
- */
+/* ---- a model's ------------------------------------------------------------------------------ */
 
 yk_status yk_model_set_info(yk_model *model, const yk_model_info *info)
 {

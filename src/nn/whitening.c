@@ -8,8 +8,7 @@
 
 #include "base/memory.h"
 
-/* ---- eigenvectors: Jacobi's method (Golub and Van Loan, "Matrix Computations", 8.5) -----------
- */
+/* ---- eigenvectors: Jacobi's method (Golub and Van Loan, "Matrix Computations", 8.5) --------- */
 
 /* Rotates rows p and q of m (n, n). */
 static void rotate_rows(double *m, int64_t n, int64_t p, int64_t q, double c, double s)

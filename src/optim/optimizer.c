@@ -244,8 +244,7 @@ yk_status yki_check_option(const char *rule, const char *option, double value, d
                      minimum, value);
 }
 
-/* ---- for files --------------------------------------------------------------------------------
- */
+/* ---- for files ------------------------------------------------------------------------------ */
 
 const yk_model *yki_optimizer_model(const yk_optimizer *optimizer)
 {

@@ -131,8 +131,7 @@ void yk_metrics_close(yk_metrics *metrics)
     free(metrics);
 }
 
-/* ---- resuming from a checkpoint ---------------------------------------------------------------
- */
+/* ---- resuming from a checkpoint ------------------------------------------------------------- */
 
 /* Whether a record belongs after the step. The evaluation at the step itself does unless
  * `evaluated` is true. */

@@ -7,8 +7,7 @@
 
 #include "harness.h"
 
-/* ---- cube: y = alpha x^3, whose gradient is built from built-in operators and from `square` ----
- */
+/* ---- cube: y = alpha x^3, whose gradient is built from built-in operators and from `square` - */
 
 typedef struct scale_attributes {
     double alpha;

@@ -84,8 +84,7 @@ YK_TEST(a_checkpoint_is_safe_where_requeueing_fails)
     assert_contains(job.output, "Stopped after step ");
 }
 
-/* ---- restarts by a launcher -------------------------------------------------------------------
- */
+/* ---- restarts by a launcher ----------------------------------------------------------------- */
 
 YK_TEST(a_restart_resumes_by_itself)
 {

@@ -47,8 +47,7 @@ static inline void expect_text(yk_store *store, const char *key, const char *exp
     assert_string_equal(value, expected);
 }
 
-/* ---- a process of its own -----------------------------------------------------------------------
- */
+/* ---- a process of its own ------------------------------------------------------------------- */
 
 /* A server in a process of its own that may have so many files open; its port. */
 static inline int serve_with(pid_t *server, struct rlimit files)
@@ -88,8 +87,7 @@ static inline void stop(pid_t server)
     assert_int_equal(waitpid(server, NULL, 0), server);
 }
 
-/* ---- clients by hand ----------------------------------------------------------------------------
- */
+/* ---- clients by hand ------------------------------------------------------------------------ */
 
 static inline int raw_connection(int port)
 {

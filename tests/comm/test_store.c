@@ -87,8 +87,7 @@ YK_TEST(missing_stores_keys_and_values_are_errors)
     end(&f);
 }
 
-/* ---- waits --------------------------------------------------------------------------------------
- */
+/* ---- waits ---------------------------------------------------------------------------------- */
 
 YK_TEST(get_times_out)
 {
@@ -149,8 +148,7 @@ YK_TEST(get_waits_for_another_client)
     }
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------
- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 enum { ADDERS = 4, ADDS = 200 };
 
@@ -181,8 +179,7 @@ YK_TEST(add_is_indivisible)
     end(&f);
 }
 
-/* ---- keys that are compared, deleted, listed and prefixed ---------------------------------------
- */
+/* ---- keys that are compared, deleted, listed and prefixed ----------------------------------- */
 
 YK_TEST(compare_set_changes_what_is_as_expected)
 {

@@ -2,8 +2,7 @@
 #define _GNU_SOURCE
 #include "store_fixture.h"
 
-/* ---- serving ------------------------------------------------------------------------------------
- */
+/* ---- serving -------------------------------------------------------------------------------- */
 
 YK_TEST(a_senseless_heartbeat_timeout_is_refused)
 {
@@ -81,8 +80,7 @@ YK_TEST(a_connection_knows_its_own_address)
     end(&f);
 }
 
-/* ---- nobody there -------------------------------------------------------------------------------
- */
+/* ---- nobody there --------------------------------------------------------------------------- */
 
 /* A label of more than 63 letters is not looked up anywhere. */
 YK_TEST(an_unknown_host_is_told_from_a_refused_connection)
@@ -126,8 +124,7 @@ YK_TEST(nobody_answers)
     close(listener);
 }
 
-/* ---- a server that goes away --------------------------------------------------------------------
- */
+/* ---- a server that goes away ---------------------------------------------------------------- */
 
 YK_TEST(server_gone)
 {

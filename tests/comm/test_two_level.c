@@ -305,8 +305,7 @@ YK_TEST_RANKS(promise_02_a_late_rank_on_another_host, 4)
     yk_group_destroy(group);
 }
 
-/* ---- calls of a single piece, whose caller runs all stages itself -----------------------------
- */
+/* ---- calls of a single piece, whose caller runs all stages itself --------------------------- */
 
 /*
  * The victim is killed before it calls. The others wait in different stages and groups: its host's

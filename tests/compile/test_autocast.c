@@ -185,8 +185,7 @@ YK_TEST(too_large_a_scale_backs_off_until_gradients_fit)
     yk_model_destroy(model);
 }
 
-/* ---- the policy ------------------------------------------------------------------------------
- */
+/* ---- the policy ----------------------------------------------------------------------------- */
 
 /* With nothing left to run in 16 bit, the bits are f32's. */
 YK_TEST(overrides_reach_their_operators)

@@ -11,8 +11,7 @@
 #include "model/model.h"
 #include "nets.h"
 
-/* ---- the arena --------------------------------------------------------------------------------
- */
+/* ---- the arena ------------------------------------------------------------------------------ */
 
 static bool bytes_overlap(const yki_slot *a, const yki_slot *b)
 {
@@ -66,8 +65,7 @@ YK_TEST(an_empty_arena_is_fine)
     assert_int_equal(total, 0);
 }
 
-/* ---- whole plans ------------------------------------------------------------------------------
- */
+/* ---- whole plans ---------------------------------------------------------------------------- */
 
 /* Follows a plan: for every value, whether its bytes still hold it. */
 typedef struct follower {

@@ -73,8 +73,7 @@ static void open_agreeable_driver(void)
         fail_msg("%s", dlerror());
 }
 
-/* ---- plans that are not compiled: what yoke asks for passes through these ---------------------
- */
+/* ---- plans that are not compiled: what yoke asks for passes through these ------------------- */
 
 static yki_cudnn_calls real;
 static cudnn_descriptor trusted; /* the plan that is not made */

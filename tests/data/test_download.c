@@ -205,8 +205,7 @@ YK_TEST(promise_31_hostile_archives_are_refused)
     hostile("echo no archive at all > a.tgz", "a.tgz");
 }
 
-/* ---- over HTTP ---------------------------------------------------------------------------------
- */
+/* ---- over HTTP ------------------------------------------------------------------------------ */
 
 static pid_t start_server(const char *folder, int port)
 {
@@ -261,8 +260,7 @@ YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
     check_downloaded(folder, false);
 }
 
-/* ---- data sets of several files ---------------------------------------------------------------
- */
+/* ---- data sets of several files ------------------------------------------------------------- */
 
 /* MNIST's four files with 3 images each in FOLDER/files, and their checksums for this process. */
 static const char *prepare_mnist(void)
@@ -364,8 +362,7 @@ YK_TEST(only_known_names_are_downloaded)
     assert_contains(yk_last_error(), "expected cifar10, cifar100, mnist or fashion-mnist");
 }
 
-/* ---- several processes ------------------------------------------------------------------------
- */
+/* ---- several processes ---------------------------------------------------------------------- */
 
 /* Several processes at once: one downloads, the others wait and find it. */
 static void one_of_many(int rank, int world)

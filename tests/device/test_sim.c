@@ -156,8 +156,7 @@ YK_TEST(polling_gets_there)
     yki_device_destroy(device);
 }
 
-/* ---- failures -----------------------------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 /* cross_entropy of one sample of COUNT classes: fails when it is run with a label beyond them. */
 typedef struct loss {

@@ -152,8 +152,7 @@ YK_TEST(port_held_by_torchruns_agent)
     yk_store_server_destroy(agent);
 }
 
-/* ---- wills ------------------------------------------------------------------------------------
- */
+/* ---- wills ---------------------------------------------------------------------------------- */
 
 /* Rank 1 ends without leaving its group. */
 static void departing_body(int rank, int world)
@@ -200,8 +199,7 @@ YK_TEST(stale_rendezvous_file)
     yk_test_ranks(2, job_body);
 }
 
-/* ---- paths and addresses ----------------------------------------------------------------------
- */
+/* ---- paths and addresses -------------------------------------------------------------------- */
 
 static void expect_no_file(const char *path, const char *what)
 {

@@ -110,8 +110,7 @@ YK_TEST(promise_28_more_than_there_is)
     yk_test_ranks(2, huge_body);
 }
 
-/* ---- passing memory on ------------------------------------------------------------------------
- */
+/* ---- passing memory on ---------------------------------------------------------------------- */
 
 /* Of a process that may not be dumped, or of another user's program, /proc/PID/fd is closed. */
 YK_TEST_RANKS(ranks_that_may_not_be_dumped_share_memory, 3)

@@ -11,8 +11,7 @@
 static yk_dtype net_dtype;
 static int64_t net_width;
 
-/* ---- layers in any dtype ----------------------------------------------------------------------
- */
+/* ---- layers in any dtype -------------------------------------------------------------------- */
 
 static yk_value *parameter(yk_value *x, const char *name, int ndim, const int64_t *dims)
 {
@@ -68,8 +67,7 @@ static yk_value *classify(yk_value *x)
     return yk_linear(x, weight, bias);
 }
 
-/* ---- the nets ---------------------------------------------------------------------------------
- */
+/* ---- the nets ------------------------------------------------------------------------------- */
 
 static yk_value *linear_net(yk_value *x, uint64_t seed)
 {
@@ -193,8 +191,7 @@ static yk_value *summed_net(yk_value *x, uint64_t seed)
     return classify(yk_relu(yk_conv2d(x, yk_add(a, b), NULL, NULL)));
 }
 
-/* ---- drawn nets -------------------------------------------------------------------------------
- */
+/* ---- drawn nets ----------------------------------------------------------------------------- */
 
 enum { DRAWN_NODES = 14 };
 
@@ -259,8 +256,7 @@ const test_net *net_find(const char *name)
     return NULL;
 }
 
-/* ---- models and batches -----------------------------------------------------------------------
- */
+/* ---- models and batches --------------------------------------------------------------------- */
 
 static double draw(uint64_t seed, uint64_t a, uint64_t b)
 {

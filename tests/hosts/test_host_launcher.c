@@ -196,8 +196,7 @@ YK_TEST(a_job_continues_with_the_hosts_that_are_left)
         assert_int_equal(count(host_jobs[host].output, "world 4"), 2);
 }
 
-/* ---- ordinary users ----------------------------------------------------------------------------
- */
+/* ---- ordinary users ------------------------------------------------------------------------- */
 
 enum { NOBODY = 65534 };
 static const char *const as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";

@@ -97,8 +97,7 @@ YK_TEST(a_batch_script_without_srun_is_one_process)
     assert_contains(output, "rank 0 of 1 on n1");
 }
 
-/* ---- examples/slurm/train.sbatch --------------------------------------------------------------
- */
+/* ---- examples/slurm/train.sbatch ------------------------------------------------------------ */
 
 #define TRAINING "--data synthetic --arch mlp --lr 0.02 --threads 1 --batch-size 120 "
 

@@ -52,8 +52,7 @@ YK_TEST(gloo_ends_a_call_when_the_network_is_cut)
     yk_test_host_ranks(2, 1, reduce_until_cut, NULL, cut_host_2);
 }
 
-/* ---- MPI --------------------------------------------------------------------------------------
- */
+/* ---- MPI ------------------------------------------------------------------------------------ */
 
 static void every_call_of_mpi(void)
 {

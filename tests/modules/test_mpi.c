@@ -130,8 +130,7 @@ YK_TEST(a_late_rank_ends_the_call_under_mpich)
     assert_contains(output, "the late rank was noticed");
 }
 
-/* ---- ranks that are lost while the others drive a call ----------------------------------------
- */
+/* ---- ranks that are lost while the others drive a call -------------------------------------- */
 
 static void reduce_until_lost(yk_group *group, size_t count, int calls)
 {

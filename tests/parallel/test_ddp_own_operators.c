@@ -53,8 +53,7 @@ static const yk_operator cube = {.size = sizeof(yk_operator),
                                  .gradient = cube_gradient,
                                  .ref = &cube_kernel};
 
-/* ---- the loss: squares, summed over all elements, or their mean -------------------------------
- */
+/* ---- the loss: squares, summed over all elements, or their mean ----------------------------- */
 
 typedef struct reduction {
     bool sum;

@@ -8,8 +8,7 @@
 
 #include "small_network.h"
 
-/* ---- in f64 on ref ----------------------------------------------------------------------------
- */
+/* ---- in f64 on ref -------------------------------------------------------------------------- */
 
 enum { GLOBAL_BATCH = 12, STEPS = 3 };
 
@@ -62,8 +61,7 @@ YK_TEST(promise_20_four_ranks_train_as_one_in_f64)
     yk_test_ranks(4, train_three_steps);
 }
 
-/* ---- ResNet-18 in f32 -------------------------------------------------------------------------
- */
+/* ---- ResNet-18 in f32 ----------------------------------------------------------------------- */
 
 enum { IMAGE = 3 * 32 * 32, IMAGES = 12 };
 
@@ -171,8 +169,7 @@ YK_TEST(promise_20_three_ranks_in_f32_differ_as_threads_do)
     yk_test_ranks(3, compare_with_threads);
 }
 
-/* ---- accumulation -----------------------------------------------------------------------------
- */
+/* ---- accumulation --------------------------------------------------------------------------- */
 
 /* With batch_norm held in evaluation mode, whose statistics are no matter of the batch. */
 YK_TEST(micro_batches_in_f32_differ_from_one_batch_as_threads_do)

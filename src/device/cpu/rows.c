@@ -97,8 +97,7 @@ static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_arg
     return YK_OK;
 }
 
-/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd -----------------------------------
- */
+/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd --------------------------------- */
 
 typedef struct row_moments {
     float mean, invstd;

@@ -49,8 +49,7 @@ static yk_status ref_multiply(const yki_kernel *kernel, const yki_kernel_args *r
     return YK_OK;
 }
 
-/* ---- reduce: dx[j] is the sum of the dy[i] to which x[j] was repeated -------------------------
- */
+/* ---- reduce: dx[j] is the sum of the dy[i] to which x[j] was repeated ----------------------- */
 
 /* The sum over the dimensions from d on, in which dx has size 1; `at` is the element of dy. */
 static double sum_repeated(const yk_tensor *dy, const int64_t *of, const int64_t *from, int d,

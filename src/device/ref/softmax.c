@@ -50,8 +50,7 @@ static yk_status ref_softmax_backward(const yki_kernel *kernel, const yki_kernel
     return YK_OK;
 }
 
-/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd, with the biased variance ---------
- */
+/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd, with the biased variance ------- */
 
 typedef struct moments {
     double mean, invstd;

@@ -25,8 +25,7 @@ static yki_cu_result result_of(yk_status status)
     return status == YK_OK ? fake_failure() : CU_CAPTURE_INVALID;
 }
 
-/* ---- the driver and its GPUs -------------------------------------------------------------------
- */
+/* ---- the driver and its GPUs ---------------------------------------------------------------- */
 
 static const struct {
     yki_cu_result result;
@@ -120,8 +119,7 @@ static yki_cu_result CtxSetCurrent(yki_cu_context context)
     return YKI_CU_SUCCESS;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static yki_cu_result MemAlloc(yki_cu_address *address, size_t bytes)
 {
@@ -185,8 +183,7 @@ static yki_cu_result MemsetD8Async(yki_cu_address to, unsigned char byte, size_t
     return fake_fill(to, byte, bytes, stream);
 }
 
-/* ---- streams and events ------------------------------------------------------------------------
- */
+/* ---- streams and events --------------------------------------------------------------------- */
 
 static yki_cu_result StreamCreate(yki_cu_stream *stream, unsigned flags)
 {
@@ -260,8 +257,7 @@ static yki_cu_result EventElapsedTime(float *milliseconds, yki_cu_event begin, y
     return fake_failure();
 }
 
-/* ---- captures ----------------------------------------------------------------------------------
- */
+/* ---- captures ------------------------------------------------------------------------------- */
 
 /* A graph has its recording until it is instantiated. */
 struct CUgraph_st {
@@ -323,8 +319,7 @@ static yki_cu_result GraphDestroy(yki_cu_graph graph)
     return fake_failure();
 }
 
-/* ---- kernels -----------------------------------------------------------------------------------
- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 static yki_cu_result ModuleLoadDataEx(yki_cu_module *module, const void *image, unsigned count,
                                       int *options, void **values)
@@ -362,8 +357,7 @@ static yki_cu_result LaunchKernel(yki_cu_function function, unsigned grid_x, uns
     return fake_launch(function, grid, block_x * block_y * block_z, parameters[0], stream);
 }
 
-/* ---- finding calls -----------------------------------------------------------------------------
- */
+/* ---- finding calls -------------------------------------------------------------------------- */
 
 YK_FAKE_EXPORT yki_cu_result cuDriverGetVersion(int *version);
 YK_FAKE_EXPORT yki_cu_result cuGetProcAddress_v2(const char *name, void **address, int version,

@@ -29,8 +29,7 @@ struct CUevent_st {
     yki_event *of;
 };
 
-/* ---- state.c: what there is, and what has failed ----------------------------------------------
- */
+/* ---- state.c: what there is, and what has failed -------------------------------------------- */
 
 /* A number in the environment, or what it is otherwise. */
 long fake_setting(const char *name, long otherwise);
@@ -45,8 +44,7 @@ void fake_set_current(const struct CUctx_st *context);
 int fake_failure(void);
 void fake_fail(int result, const char *text);
 
-/* ---- memory.c ---------------------------------------------------------------------------------
- */
+/* ---- memory.c ------------------------------------------------------------------------------- */
 
 /* Opens the device's memory to this thread, if it is not open yet, and closes it again: before
  * work is run, and at the end of every call that may have run some. */
@@ -60,8 +58,7 @@ int fake_memory_alloc(yki_cu_address *address, size_t bytes);
 int fake_memory_free(yki_cu_address address);
 void fake_memory_info(size_t *available, size_t *total);
 
-/* ---- stream.c ---------------------------------------------------------------------------------
- */
+/* ---- stream.c ------------------------------------------------------------------------------- */
 
 int fake_copy(void *to, const void *from, size_t bytes, yki_direction direction,
               yki_cu_stream stream);

@@ -41,8 +41,7 @@ static size_t total(void)
     return (size_t)fake_setting("YK_FAKE_GPU_MEMORY", 4096) << 20;
 }
 
-/* ---- access -----------------------------------------------------------------------------------
- */
+/* ---- access --------------------------------------------------------------------------------- */
 
 static void make_key(void)
 {
@@ -93,8 +92,7 @@ void fake_memory_close(void)
         pkey_set(key, PKEY_DISABLE_ACCESS);
 }
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
 static bool map_pages(block *b)
 {
@@ -182,8 +180,7 @@ void fake_memory_info(size_t *available, size_t *all)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- addresses --------------------------------------------------------------------------------
- */
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 static const block *first_that_meets(const char *begin, const char *end)
 {

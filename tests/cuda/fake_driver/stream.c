@@ -46,8 +46,7 @@ int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), co
     return status == YK_OK ? YKI_CU_SUCCESS : CU_CAPTURE_INVALID;
 }
 
-/* ---- copies and fills --------------------------------------------------------------------------
- */
+/* ---- copies and fills ----------------------------------------------------------------------- */
 
 typedef struct copy {
     void *to;
@@ -103,8 +102,7 @@ int fake_fill(yki_cu_address to, unsigned char byte, size_t bytes, yki_cu_stream
                                       : CU_INVALID_VALUE;
 }
 
-/* ---- launches ----------------------------------------------------------------------------------
- */
+/* ---- launches ------------------------------------------------------------------------------- */
 
 typedef struct launch {
     const yk_sim_kernel *kernel;

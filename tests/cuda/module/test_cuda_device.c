@@ -74,8 +74,7 @@ YK_TEST(plans_are_measured)
     assert_string_equal(output, "9\n");
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening -------------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *name, const char *text)
 {
@@ -161,8 +160,7 @@ YK_TEST(ranks_take_gpus_in_turn)
     yki_device_destroy(device);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 YK_TEST(memory_is_zeroed_and_aligned)
 {

@@ -55,8 +55,7 @@ YK_TEST(out_of_memory_names_a_batch_that_fits)
     yk_model_destroy(model);
 }
 
-/* ---- a program's operator on images, whose elements lie in another order on the device --------
- */
+/* ---- a program's operator on images, whose elements lie in another order on the device ------ */
 
 static yk_status mirror_run(const yk_operator_run *run)
 {

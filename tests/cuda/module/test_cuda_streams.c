@@ -63,8 +63,7 @@ static int byte_of_y(const fixture *f, yki_stream *stream)
     return bytes[0];
 }
 
-/* ---- events ------------------------------------------------------------------------------------
- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 YK_TEST(streams_wait_for_events_and_for_nothing_else)
 {
@@ -110,8 +109,7 @@ YK_TEST(copies_read_the_host_when_they_are_done)
     end(&f);
 }
 
-/* ---- recordings --------------------------------------------------------------------------------
- */
+/* ---- recordings ----------------------------------------------------------------------------- */
 
 YK_TEST(recordings_are_done_when_they_are_replayed)
 {
@@ -169,8 +167,7 @@ YK_TEST(recordings_that_a_stream_has_not_left_fail)
     end(&f);
 }
 
-/* ---- failures ----------------------------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 /* relu of 16 floats in x, or cross_entropy of 4 rows of x with labels in y. */
 static yki_kernel *kernel_of(const fixture *f, const yki_op *op)
