@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "device/memory.h"
 
 static int by_falling_size(const void *a, const void *b)
 {
@@ -46,7 +47,7 @@ yk_status yki_arena_assign(yki_slot *slots, size_t count, size_t *total)
         goto out;
     }
     for (size_t i = 0; i < count; i++) {
-        slots[i].bytes = yki_align(slots[i].bytes, YKI_ALIGNMENT);
+        slots[i].bytes = yki_align(slots[i].bytes, YKI_SCRATCH_ALIGNMENT);
         order[i] = &slots[i];
     }
     qsort(order, count, sizeof *order, by_falling_size);

@@ -7,7 +7,7 @@
 typedef struct yki_slot {
     size_t bytes;
     int first, last; /* the steps it is alive in, both included */
-    size_t offset;   /* the answer, a multiple of 64 */
+    size_t offset;   /* the answer, a multiple of YKI_SCRATCH_ALIGNMENT */
 } yki_slot;
 
 /*

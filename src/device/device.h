@@ -54,7 +54,8 @@ typedef struct yki_kernel yki_kernel;
 typedef struct yki_kernel_args {
     void *const *in;
     void *const *out;
-    void *scratch;              /* kernel->scratch bytes, 64-byte aligned, contents undefined */
+    void *scratch;              /* kernel->scratch bytes, contents undefined, at a multiple of
+                                   YKI_SCRATCH_ALIGNMENT in a block of the device's memory */
     yki_stream *stream;         /* in which the kernel's work is entered; NULL on a host device */
     const yki_scalars *scalars; /* in the device's memory; read by dropout */
     /* If not NULL, batch_norm in training takes its statistics over all ranks, not just over the

@@ -47,6 +47,10 @@ typedef struct yki_stream yki_stream;
 typedef struct yki_event yki_event;
 typedef struct yki_recording yki_recording;
 
+/* Where scratch memory begins in a block of a device's memory, because some libraries want their
+ * workspaces so (cuBLASLt). */
+enum { YKI_SCRATCH_ALIGNMENT = 256 };
+
 typedef enum yki_direction { YKI_TO_DEVICE, YKI_TO_HOST, YKI_WITHIN_DEVICE } yki_direction;
 
 /* What a device does with its memory. */

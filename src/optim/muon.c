@@ -177,6 +177,7 @@ static yk_status make_memory(yk_optimizer *optimizer)
         updates += yki_tensor_padded_bytes(value);
     }
     void *memory;
+    updates = yki_align(updates, YKI_SCRATCH_ALIGNMENT);
     muon->bytes = updates + scratch;
     YK_TRY(yki_device_alloc(optimizer->device, muon->bytes, &memory));
     muon->memory = memory;
@@ -186,7 +187,7 @@ static yk_status make_memory(yk_optimizer *optimizer)
             muon->updates[i] = at;
             at += yki_tensor_padded_bytes(&optimizer->views[i].value);
         }
-    muon->scratch = at;
+    muon->scratch = muon->memory + updates;
     return YK_OK;
 }
 

@@ -29,7 +29,7 @@ static void check_slots(const yki_slot *slots, size_t count, size_t total)
     for (size_t i = 0; i < count; i++) {
         const yki_slot *a = &slots[i];
         size_t alive = 0;
-        assert_true(a->offset % 64 == 0 && a->offset + a->bytes <= total);
+        assert_true(a->offset % 256 == 0 && a->offset + a->bytes <= total);
         for (size_t j = 0; j < count; j++) {
             if (j < i)
                 assert_false(alive_together(a, &slots[j]) && bytes_overlap(a, &slots[j]));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/random.h"
 #include "device/device.h"
 
@@ -43,7 +44,7 @@ static inline float *muon_updated(const yki_device_type *type, int threads, muon
     float *value = malloc(count * sizeof *value), *update = malloc(count * sizeof *update);
     assert_ok(type->create(&device, &(yki_device_options){.threads = threads, .winograd = true}));
     assert_ok(type->muon->prepare(device, matrix.rows, matrix.columns, &bytes));
-    void *scratch = malloc(bytes);
+    void *scratch = aligned_alloc(64, yki_align(bytes, 64)); /* as a device allocates */
     memset(scratch, 0xff, bytes);
     for (size_t i = 0; i < count; i++) {
         value[i] = draw_value((int64_t)i);

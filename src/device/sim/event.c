@@ -46,14 +46,22 @@ static yk_status enter_follow(yki_stream *stream, const yki_event *event)
     return YK_OK;
 }
 
+/* Whether the stream comes after the event anyhow: it is the event's own, and the recording that it
+ * is in, if any, is too. */
+static bool is_in_order(const yki_event *event, const yki_stream *stream)
+{
+    return event->stream == stream &&
+           (stream->recording ? yki_sim_is_of(event, stream) : event->recording == 0);
+}
+
 yk_status yki_sim_follow(yki_event *event, yki_stream *stream)
 {
     if (!stream)
         return yki_error(YK_ERROR_INTERNAL, "device sim: no stream follows an event");
-    if (!event->stream || event->stream == stream)
+    if (!event->stream)
         return YK_OK;
     pthread_mutex_lock(&event->sim->lock);
-    yk_status status = enter_follow(stream, event);
+    yk_status status = is_in_order(event, stream) ? YK_OK : enter_follow(stream, event);
     pthread_mutex_unlock(&event->sim->lock);
     return status;
 }

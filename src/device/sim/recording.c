@@ -66,6 +66,11 @@ void yki_sim_mark_recorded(yki_event *event, const yki_stream *stream)
     event->number = stream->recording->entered[stream->lane];
 }
 
+bool yki_sim_is_of(const yki_event *event, const yki_stream *stream)
+{
+    return event->recording == stream->recording->number;
+}
+
 static yk_status join(yki_stream *stream, yki_recording *recording)
 {
     if (recording->lanes == LANES)

@@ -85,6 +85,8 @@ yk_status yki_sim_wait_for(yki_event *event, double seconds, bool *reached);
 void yki_sim_record(yki_stream *stream, yki_sim_operation *operation);
 /* Marks an event in a stream that is recorded. */
 void yki_sim_mark_recorded(yki_event *event, const yki_stream *stream);
+/* Whether the event was last marked in the recording that the stream is in. */
+bool yki_sim_is_of(const yki_event *event, const yki_stream *stream);
 /* A stream that is recorded, or joins a recording now, follows an event. */
 yk_status yki_sim_follow_recorded(const yki_event *event, yki_stream *stream);
 yk_status yki_sim_record_begin(yki_stream *stream);

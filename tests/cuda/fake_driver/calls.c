@@ -12,11 +12,13 @@
 YKI_CUDA_CALLS(CALL)
 #undef CALL
 
-/* Every call returns the first failure of the work before. */
+/* Every call returns the first failure of the work before, and needs a context. */
 #define CHECK()                                                                                    \
     do {                                                                                           \
         if (fake_failure())                                                                        \
             return fake_failure();                                                                 \
+        if (fake_current() < 0)                                                                    \
+            return CU_INVALID_CONTEXT;                                                             \
     } while (0)
 
 static yki_cu_result result_of(yk_status status)
@@ -41,6 +43,8 @@ static const struct {
     {YKI_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {YKI_CU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
     {CU_CAPTURE_INVALID, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
      "operation failed due to a previous error during capture"},
 };
@@ -136,15 +140,12 @@ static yki_cu_result MemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
     CHECK();
-    *memory = malloc(bytes);
-    if (*memory)
-        memset(*memory, 0xff, bytes);
-    return *memory ? YKI_CU_SUCCESS : YKI_CU_OUT_OF_MEMORY;
+    return fake_pinned_alloc(memory, bytes);
 }
 
 static yki_cu_result MemFreeHost(void *memory)
 {
-    free(memory);
+    fake_pinned_free(memory);
     return fake_failure();
 }
 
@@ -190,6 +191,8 @@ static yki_cu_result StreamCreate(yki_cu_stream *stream, unsigned flags)
     (void)flags;
     CHECK();
     *stream = calloc(1, sizeof **stream);
+    if (*stream)
+        (*stream)->gpu = fake_current();
     return *stream ? result_of(yki_sim_create_stream(&fake_sim()->base, &(*stream)->of))
                    : YKI_CU_OUT_OF_MEMORY;
 }

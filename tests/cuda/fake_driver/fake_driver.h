@@ -33,5 +33,7 @@ struct CUstream_st;
  * CUresult. */
 YK_FAKE_EXPORT int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *work),
                                  const void *work, size_t bytes);
+/* The GPU of this thread's context; -1 without one. NVIDIA's libraries would take the first GPU. */
+YK_FAKE_EXPORT int yk_fake_current(void);
 
 #endif

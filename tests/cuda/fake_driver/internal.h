@@ -13,6 +13,7 @@ enum {
     CU_INVALID_CONTEXT = 201,
     CU_ILLEGAL_ADDRESS = 700,
     CU_LAUNCH_FAILED = 719,
+    CU_CAPTURE_UNSUPPORTED = 900,
     CU_CAPTURE_INVALID = 901
 };
 enum { FAKE_GPUS = 8 };
@@ -23,6 +24,7 @@ struct CUctx_st {
 
 struct CUstream_st {
     yki_stream *of;
+    int gpu;
 };
 
 struct CUevent_st {
@@ -57,6 +59,10 @@ bool fake_memory_meets(const void *host, size_t bytes);
 int fake_memory_alloc(yki_cu_address *address, size_t bytes);
 int fake_memory_free(yki_cu_address address);
 void fake_memory_info(size_t *available, size_t *total);
+int fake_pinned_alloc(void **memory, size_t bytes);
+void fake_pinned_free(void *memory);
+/* Whether all of it is pinned memory of the host. */
+bool fake_pinned_has(const void *host, size_t bytes);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 

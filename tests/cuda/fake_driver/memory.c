@@ -180,6 +180,60 @@ void fake_memory_info(size_t *available, size_t *all)
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- pinned memory of the host --------------------------------------------------------------- */
+
+typedef struct pinned_block {
+    struct pinned_block *next;
+    char *memory;
+    size_t bytes;
+} pinned_block;
+
+static pinned_block *pinned;
+
+int fake_pinned_alloc(void **memory, size_t bytes)
+{
+    pinned_block *made = calloc(1, sizeof *made);
+    char *at = bytes ? malloc(bytes) : NULL;
+    if (!made || !at) {
+        free(made);
+        free(at);
+        return bytes ? YKI_CU_OUT_OF_MEMORY : CU_INVALID_VALUE;
+    }
+    memset(at, POISON, bytes);
+    *memory = at;
+    pthread_mutex_lock(&lock);
+    *made = (pinned_block){.next = pinned, .memory = at, .bytes = bytes};
+    pinned = made;
+    pthread_mutex_unlock(&lock);
+    return YKI_CU_SUCCESS;
+}
+
+void fake_pinned_free(void *memory)
+{
+    pthread_mutex_lock(&lock);
+    pinned_block **at = &pinned;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    pinned_block *found = *at;
+    if (!found)
+        give_up("what is freed was not pinned", (uint64_t)(uintptr_t)memory);
+    *at = found->next;
+    pthread_mutex_unlock(&lock);
+    free(found->memory);
+    free(found);
+}
+
+bool fake_pinned_has(const void *host, size_t bytes)
+{
+    const char *begin = host;
+    pthread_mutex_lock(&lock);
+    const pinned_block *b = pinned;
+    while (b && !(begin >= b->memory && begin + bytes <= b->memory + b->bytes))
+        b = b->next;
+    pthread_mutex_unlock(&lock);
+    return b;
+}
+
 /* ---- addresses ------------------------------------------------------------------------------ */
 
 static const block *first_that_meets(const char *begin, const char *end)

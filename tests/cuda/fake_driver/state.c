@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fake_driver.h"
 #include "internal.h"
 
 static yki_sim *sim;
@@ -41,6 +42,11 @@ bool fake_start(void)
 int fake_current(void)
 {
     return current ? current->gpu : -1;
+}
+
+int yk_fake_current(void)
+{
+    return fake_current();
 }
 
 void fake_set_current(const struct CUctx_st *context)

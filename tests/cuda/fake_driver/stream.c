@@ -38,7 +38,9 @@ int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), co
     work w = {.run = run, .bytes = bytes};
     if (fake_failure())
         return fake_failure();
-    if (!stream || bytes > sizeof w.data)
+    if (fake_current() < 0)
+        return CU_INVALID_CONTEXT;
+    if (!stream || bytes > sizeof w.data || stream->gpu != fake_current())
         return CU_INVALID_VALUE;
     memcpy(w.data, data, bytes);
     yk_status status = yki_sim_enter(fake_sim(), stream->of, &kind, &w); /* waits if it is full */
@@ -73,10 +75,15 @@ static const char *run_copy(void *data)
     return NULL;
 }
 
+/* A copy from or to memory that is not pinned is done by the host in part, which no graph can. */
 int fake_copy(void *to, const void *from, size_t bytes, yki_direction direction,
               yki_cu_stream stream)
 {
     const copy c = {to, from, bytes, direction};
+    const void *host = direction == YKI_TO_DEVICE ? from : to;
+    if (stream && stream->of->recording && direction != YKI_WITHIN_DEVICE &&
+        !fake_pinned_has(host, bytes))
+        return CU_CAPTURE_UNSUPPORTED;
     return is_right(&c) ? yk_fake_enter(stream, run_copy, &c, sizeof c) : CU_INVALID_VALUE;
 }
 

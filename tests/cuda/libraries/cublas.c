@@ -56,7 +56,7 @@ static int give_back(void *made)
 
 EXPORT int cublasLtCreate(void **handle)
 {
-    return make(handle, 1);
+    return yk_library_has_context() ? make(handle, 1) : INVALID;
 }
 
 EXPORT int cublasLtDestroy(void *handle)
@@ -109,9 +109,17 @@ EXPORT int cublasLtMatrixLayoutDestroy(void *made)
     return give_back(made);
 }
 
+/* How matrices are aligned, A to D: if nobody says so, to 256 bytes. */
+typedef struct preference {
+    uint32_t alignment[4];
+} preference;
+
 EXPORT int cublasLtMatmulPreferenceCreate(void **made)
 {
-    return make(made, 1);
+    if (make(made, sizeof(preference)) != OK)
+        return ALLOC;
+    *(preference *)*made = (preference){{256, 256, 256, 256}};
+    return OK;
 }
 
 EXPORT int cublasLtMatmulPreferenceDestroy(void *made)
@@ -122,9 +130,14 @@ EXPORT int cublasLtMatmulPreferenceDestroy(void *made)
 EXPORT int cublasLtMatmulPreferenceSetAttribute(void *made, int attribute, const void *value,
                                                 size_t bytes)
 {
-    (void)made, (void)value;
-    return attribute == CUBLAS_PREFERENCE_WORKSPACE ? (bytes == 8 ? OK : INVALID)
-                                                    : (bytes == 4 ? OK : INVALID);
+    preference *p = made;
+    int matrix = attribute - CUBLAS_PREFERENCE_ALIGNMENT_A;
+    if (attribute == CUBLAS_PREFERENCE_WORKSPACE)
+        return bytes == 8 ? OK : INVALID;
+    if (matrix < 0 || matrix > 3 || bytes != 4)
+        return INVALID;
+    memcpy(&p->alignment[matrix], value, bytes);
+    return OK;
 }
 
 /* The product's sizes; false if the matrices do not fit. */
@@ -145,17 +158,19 @@ static size_t workspace_of(const layout *c)
 }
 
 EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *which, void *a, void *b, void *c,
-                                          void *d, void *preference, int room,
-                                          cublas_choice *choices, int *count)
+                                          void *d, void *wanted, int room, cublas_choice *choices,
+                                          int *count)
 {
     int64_t m_n_k[3];
-    (void)handle, (void)preference, (void)c;
+    (void)handle, (void)c;
     *count = 0;
     if (room < 1 || !sizes(which, a, b, d, m_n_k))
         return INVALID;
     if (((desc *)which)->scale == CUBLAS_R_64F && ((desc *)which)->epilogue & CUBLAS_EPILOGUE_BIAS)
         return NOT_SUPPORTED;
     *choices = (cublas_choice){.algorithm.data = {0xa1}, .workspace = workspace_of(d)};
+    for (int i = 0; i < 4; i++)
+        choices->algorithm.data[1 + i] = ((preference *)wanted)->alignment[i];
     *count = 1;
     return OK;
 }
@@ -202,6 +217,16 @@ static const char *run_call(void *data)
     return NULL;
 }
 
+/* As the algorithm was chosen for; a workspace in the memory of a GPU always to 256 bytes. */
+static bool is_aligned(const cublas_algorithm *algorithm, const void *const matrices[4],
+                       const void *workspace)
+{
+    bool aligned = (uintptr_t)workspace % 256 == 0;
+    for (int i = 0; i < 4; i++)
+        aligned = aligned && (uintptr_t)matrices[i] % algorithm->data[1 + i] == 0;
+    return aligned;
+}
+
 EXPORT int cublasLtMatmul(void *handle, void *which, const void *alpha, const void *a,
                           void *a_layout, const void *b, void *b_layout, const void *beta,
                           const void *c, void *c_layout, void *d, void *d_layout,
@@ -216,7 +241,8 @@ EXPORT int cublasLtMatmul(void *handle, void *which, const void *alpha, const vo
     bool biased = operation->epilogue & CUBLAS_EPILOGUE_BIAS;
     if (memcmp(c_layout, d_layout, sizeof(layout)) != 0 || algorithm->data[0] != 0xa1 ||
         (biased && !operation->bias) || workspace_bytes < workspace_of(d_layout) ||
-        (workspace_bytes && !workspace))
+        (workspace_bytes && !workspace) ||
+        !is_aligned(algorithm, (const void *const[]){a, b, c, d}, stream ? workspace : NULL))
         return INVALID;
     call made = {.d = *operation,
                  .a = *(const layout *)a_layout,

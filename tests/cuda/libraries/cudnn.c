@@ -295,7 +295,7 @@ EXPORT void cudnnGetLastErrorString(char *message, size_t size)
 /* The handle is where its stream is. */
 EXPORT int cudnnCreate(void **handle)
 {
-    *handle = calloc(1, sizeof(void *));
+    *handle = yk_library_has_context() ? calloc(1, sizeof(void *)) : NULL;
     return *handle ? OK : FAILED;
 }
 
@@ -440,7 +440,7 @@ static const char *run_call(void *data)
 }
 
 /* Exactly the tensors of the plan have pointers, all of them aligned. */
-static const char *check_pack(const call *c)
+static const char *check_pack(const call *c, const void *stream)
 {
     const fake_tensor *tensors[FAKE_TENSORS];
     int count = fake_program_tensors(&c->program, tensors);
@@ -454,7 +454,11 @@ static const char *check_pack(const call *c)
         if (!found)
             return "a tensor has no pointer, or one that is not aligned";
     }
-    return c->program.workspace && !c->workspace ? "there is no workspace" : NULL;
+    if (!c->program.workspace)
+        return NULL;
+    return c->workspace && (!stream || (uintptr_t)c->workspace % 256 == 0)
+               ? NULL
+               : "there is no workspace, or one that is not aligned";
 }
 
 EXPORT int cudnnBackendExecute(void *handle, cudnn_descriptor plan, cudnn_descriptor pack)
@@ -467,7 +471,7 @@ EXPORT int cudnnBackendExecute(void *handle, cudnn_descriptor plan, cudnn_descri
     memcpy(c.ids, ids->values, (size_t)ids->count * sizeof *c.ids);
     memcpy(c.pointers, at->values, (size_t)at->count * sizeof *c.pointers);
     c.workspace = *(void **)find(pack, CUDNN_PACK_WORKSPACE)->values;
-    const char *wrong = check_pack(&c);
+    const char *wrong = check_pack(&c, *(void **)handle);
     if (wrong)
         return fail(BAD, wrong);
     return yk_library_enter(*(void **)handle, run_call, &c, sizeof c) ? OK : FAILED;

@@ -10,6 +10,13 @@ long yk_library_entered;
 typedef int enter_function(void *stream, const char *(*run)(void *work), const void *work,
                            size_t bytes);
 
+bool yk_library_has_context(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*current)(void) = driver ? (int (*)(void))dlsym(driver, "yk_fake_current") : NULL;
+    return !current || current() >= 0;
+}
+
 bool yk_library_enter(void *stream, const char *(*f)(void *data), void *data, size_t bytes)
 {
     yk_library_entered++;

@@ -9,7 +9,11 @@
  * memory within reach; without a stream, where the device's memory is the host's, at once. */
 bool yk_library_enter(void *stream, const char *(*f)(void *data), void *data, size_t bytes);
 
-/* How often that was, for tests that must know that it was. */
+/* Whether this thread has a context, as NVIDIA's libraries need it; they would else make one for
+ * the first GPU. True where there is no fake driver. */
+bool yk_library_has_context(void);
+
+/* How often something was entered, for tests that must know it. */
 extern __attribute__((visibility("default"))) long yk_library_entered;
 
 #endif
