@@ -74,20 +74,22 @@ static void see_memory(void)
 #ifndef SANITIZES_THREADS /* else it has functions of its own */
 #include <malloc.h>
 
-/* The C library's functions, which these take the place of. */
+/* The C library's functions. Those below take their place, in shared libraries, too. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void __libc_free(void *memory);
 
-void *malloc(size_t size)
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED void *malloc(size_t size)
 {
     void *memory = __libc_malloc(size);
     allocated(malloc_usable_size(memory));
     return memory;
 }
 
-void *calloc(size_t count, size_t size)
+EXPORTED void *calloc(size_t count, size_t size)
 {
     void *memory = __libc_calloc(count, size);
     allocated(malloc_usable_size(memory));
@@ -95,7 +97,7 @@ void *calloc(size_t count, size_t size)
 }
 
 /* While a block moves, both are held. */
-void *realloc(void *memory, size_t size)
+EXPORTED void *realloc(void *memory, size_t size)
 {
     size_t before = malloc_usable_size(memory);
     void *moved = __libc_realloc(memory, size);
@@ -106,7 +108,7 @@ void *realloc(void *memory, size_t size)
     return moved;
 }
 
-void free(void *memory)
+EXPORTED void free(void *memory)
 {
     freed(malloc_usable_size(memory));
     __libc_free(memory);
