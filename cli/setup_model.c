@@ -68,23 +68,70 @@ static yk_value *add_loss(yk_graph *graph, yk_value *logits, const cli_model_set
     return yk_cross_entropy(logits, labels, &options);
 }
 
+/* The network's logits of images with these dimensions; invalid where they do not fit it. */
+static yk_value *add_network(yk_graph *graph, const cli_model_setup *setup, const yk_field *field)
+{
+    int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
+    memcpy(dims + 1, field->dims, sizeof field->dims);
+    yk_value *images = yk_input(graph, "images", YK_F32, field->ndim + 1, dims);
+    return yk_arch_find(setup->arch)(images, setup->classes);
+}
+
+static bool fits(const cli_model_setup *setup, const yk_field *field)
+{
+    int64_t dims[YK_MAX_DIMS];
+    yk_graph *graph = yk_graph_create();
+    bool valid = graph && yk_value_shape(add_network(graph, setup, field), dims) > 0;
+    yk_graph_destroy(graph);
+    return valid;
+}
+
+/* The side of the smallest square images that the network takes, or 0 if larger ones do not help.
+ */
+static int64_t smallest_side(const cli_model_setup *setup)
+{
+    enum { MAX_SIDE = 256 };
+    yk_field field = setup->images;
+    int64_t side = field.dims[1] < field.dims[2] ? field.dims[1] : field.dims[2];
+    while (field.ndim == 3 && ++side <= MAX_SIDE) {
+        field.dims[1] = field.dims[2] = side;
+        if (fits(setup, &field))
+            return side;
+    }
+    return 0;
+}
+
+/* Says what to do where the images are too small; else what the network says. */
+static bool complain_of_images(const cli_model_setup *setup)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "%s", yk_last_error());
+    int64_t side = smallest_side(setup);
+    if (side == 0)
+        return fprintf(stderr, "%s\n", line), false;
+    return cli_complain("--arch %s takes images of %lldx%lld and more, not of %lldx%lld: choose a "
+                        "larger --image-size",
+                        setup->arch, (long long)side, (long long)side,
+                        (long long)setup->images.dims[1], (long long)setup->images.dims[2]);
+}
+
 bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;
-    yk_arch_fn arch = yk_arch_find(setup->arch);
-    if (!arch)
+    if (!yk_arch_find(setup->arch))
         return cli_complain("unknown network \"%s\"; expected one of %s", setup->arch,
                             cli_arch_choices());
     yk_graph *graph = yk_graph_create();
     if (!graph)
         return cli_complain("out of memory");
-    int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
-    memcpy(dims + 1, setup->images.dims, sizeof setup->images.dims);
-    yk_value *images = yk_input(graph, "images", YK_F32, setup->images.ndim + 1, dims);
     yk_model_options options = setup->options;
-    options.logits = arch(images, setup->classes);
+    options.logits = add_network(graph, setup, &setup->images);
     yk_value *loss = setup->inference ? NULL : add_loss(graph, options.logits, setup);
-    if (freeze(graph, setup->freeze) && cli_ok(yk_model_create(model, loss, &options)))
+    int64_t dims[YK_MAX_DIMS];
+    bool fitting = yk_value_shape(options.logits, dims) > 0;
+    if (!fitting && yk_model_create(model, loss, &options) != YK_OK)
+        complain_of_images(setup);
+    else if (freeze(graph, setup->freeze) && cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);
     return false;

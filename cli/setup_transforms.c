@@ -166,9 +166,9 @@ static bool size_after(yk_field *images, const char *text, const char *option)
     yk_transforms *list;
     if (!cli_ok(yk_transforms_parse(&list, text)))
         return false;
-    bool fine = cli_ok(yk_transforms_output_size(list, images->dims, images->dims));
+    yk_status status = yk_transforms_output_size(list, images->dims, images->dims);
     yk_transforms_destroy(list);
-    return fine || cli_complain("the data does not fit %s", option);
+    return status == YK_OK || cli_complain("%s: %s", option, cli_reason());
 }
 
 bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms)

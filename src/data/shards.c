@@ -38,6 +38,33 @@ typedef struct shards {
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
+/* What "{FIRST..LAST}" or "{FIRST..LAST..STEP}" stands for: numbers of `digits` digits or more. */
+typedef struct range {
+    long long first, last, step;
+    int digits;
+} range;
+
+/*
+ * Reads the text between two braces as Python's braceexpand does, which WebDataset uses: numbers
+ * are as wide as the wider of the two if one of them has leading zeros, and may count down.
+ */
+static bool read_range(range *read, const char *text, const char *end)
+{
+    int first_end = 0, last_start = 0, last_end = 0, all = 0;
+    *read = (range){.step = 1};
+    if (sscanf(text, "%18lld%n..%n%18lld%n", &read->first, &first_end, &last_start, &read->last,
+               &last_end) != 2)
+        return false;
+    if (text + last_end != end && (sscanf(text + last_end, "..%18lld%n", &read->step, &all) != 1 ||
+                                   text + last_end + all != end))
+        return false;
+    int widths[2] = {first_end, last_end - last_start};
+    bool padded = (text[0] == '0' && widths[0] > 1) || (text[last_start] == '0' && widths[1] > 1);
+    read->digits = !padded ? 1 : widths[0] > widths[1] ? widths[0] : widths[1];
+    read->step = read->step ? llabs(read->step) : 1;
+    return read->first >= 0 && read->last >= 0;
+}
+
 /*
  * Adds every name that a pattern stands for: "{000..127}" are numbers of three digits, "{a,b}" are
  * alternatives. Braces are replaced from the left, one by one.
@@ -46,22 +73,27 @@ static yk_status expand(yki_names *names, const char *pattern)
 {
     char text[PATH_BYTES];
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
-    long long first = 0, last = 0;
-    int digits = 0, end = 0;
+    range numbers;
     if (!close)
         return names->count < MAX_SHARDS
                    ? yki_names_add(names, pattern)
                    : yki_error(YK_ERROR_INVALID_ARGUMENT, "more than %d shards", MAX_SHARDS);
-    int before = (int)(open - pattern);
-    if (sscanf(open, "{%n%18lld%n", &digits, &first, &end) == 1 &&
-        sscanf(open + end, "..%18lld}", &last) == 1 && first >= 0 && last >= first) {
-        for (long long i = first; i <= last; i++) {
-            snprintf(text, sizeof text, "%.*s%0*lld%s", before, pattern, end - digits, i,
+    int before = (int)(open - pattern), length = (int)(close - open) + 1;
+    if (read_range(&numbers, open + 1, close)) {
+        bool up = numbers.first <= numbers.last;
+        for (long long i = numbers.first; up ? i <= numbers.last : i >= numbers.last;
+             i += up ? numbers.step : -numbers.step) {
+            snprintf(text, sizeof text, "%.*s%0*lld%s", before, pattern, numbers.digits, i,
                      close + 1);
             YK_TRY(expand(names, text));
         }
         return YK_OK;
     }
+    if (!memchr(open, ',', (size_t)length) || memchr(open + 1, '{', (size_t)length - 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: %.*s is neither a range of numbers, such as {000..127}, nor a list "
+                         "of words, such as {a,b}",
+                         pattern, length, open);
     for (const char *word = open + 1; word <= close; word += strcspn(word, ",}") + 1) {
         snprintf(text, sizeof text, "%.*s%.*s%s", before, pattern, (int)strcspn(word, ",}"), word,
                  close + 1);

@@ -41,6 +41,27 @@ YK_TEST(mistakes_in_augmentation_are_usage_errors)
     assert_contains(output, "Resize needs its size");
 }
 
+YK_TEST(pictures_without_a_size_are_one_line)
+{
+    char pictures[1024];
+    const char *source = getenv("YOKE_SOURCE");
+    snprintf(pictures, sizeof pictures,
+             "mkdir -p %s/d/a && cp %s/tests/fuzz/corpus/png/rgb %s/d/a/1.png", yk_test_directory(),
+             source, yk_test_directory());
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", pictures), 0);
+    yoke(1, "train --data folder:d --val-split 0.5 --augment \"Resize(64)\" --arch mlp");
+    assert_contains(output, "yoke: --augment: transforms: the pictures are of different sizes, and "
+                            "\"Resize(64)\" leaves them so; add CenterCrop");
+    assert_ptr_equal(strchr(output, '\n'), strrchr(output, '\n'));
+}
+
+YK_TEST(images_too_small_for_a_network_are_one_line)
+{
+    yoke(1, "train --data synthetic --image-size 7 --arch vgg11");
+    assert_string_equal(output, "yoke: --arch vgg11 takes images of 32x32 and more, not of 7x7: "
+                                "choose a larger --image-size\n");
+}
+
 YK_TEST(mixed_labels_train_and_are_evaluated_as_what_they_are)
 {
     yoke(0, TRAIN "--data synthetic --mixup 0.2 --cutmix 1 --label-smoothing 0.1");

@@ -266,6 +266,42 @@ YK_TEST(shards_are_indexed)
     damage(yk_shards_open, "x-{08,09}.tar", "x-09.tar", YK_SPLIT_TRAIN);
 }
 
+/* The index of each shard's only sample, in the order of the shards. */
+static void assert_expands(const char *pattern, const char *numbers)
+{
+    yk_dataset *dataset;
+    assert_ok(yk_shards_open(&dataset, yk_test_path(pattern), YK_SPLIT_TRAIN));
+    char found[256] = "";
+    for (int64_t i = 0; i < yk_dataset_size(dataset); i++) {
+        const char *at = strstr(sample_name(dataset, i), "/n-");
+        assert_non_null(at);
+        strncat(found, at + 3, strcspn(at + 3, "."));
+        strcat(found, " ");
+    }
+    assert_string_equal(found, numbers);
+    yk_dataset_destroy(dataset);
+}
+
+/* As Python's braceexpand does it, which WebDataset uses. */
+YK_TEST(braces_of_shards_are_expanded)
+{
+    shell("cp $SEEDS/png/rgb a.png; echo 3 > a.cls; tar cf t.tar a.png a.cls;"
+          "for i in 0 1 2 3 08 09 10 008; do cp t.tar n-$i.tar; done");
+    assert_expands("n-{0..3}.tar", "0 1 2 3 ");
+    assert_expands("n-{3..0}.tar", "3 2 1 0 ");
+    assert_expands("n-{0..3..2}.tar", "0 2 ");
+    assert_expands("n-{3..0..-2}.tar", "3 1 ");
+    assert_expands("n-{8..010..5}.tar", "008 ");
+    assert_expands("n-{08..10}.tar", "08 09 10 ");
+    assert_expands("n-{0,3,10}.tar", "0 3 10 ");
+    assert_expands("n-{1..2}{,}.tar", "1 1 2 2 ");
+    assert_refused(yk_shards_open, "n-{0..x}.tar", YK_SPLIT_TRAIN,
+                   "{0..x} is neither a range of numbers, such as {000..127}, nor a list");
+    assert_refused(yk_shards_open, "n-{0,{1..2}}.tar", YK_SPLIT_TRAIN, "{0,{1..2} is neither");
+    assert_refused(yk_shards_open, "n-{0}.tar", YK_SPLIT_TRAIN, "{0} is neither");
+    assert_refused(yk_shards_open, "n-{0..99999999}.tar", YK_SPLIT_TRAIN, "more than 65536 shards");
+}
+
 YK_TEST(shards_have_splits)
 {
     yk_dataset *dataset;
