@@ -212,13 +212,16 @@ static yk_status decode_latin1(cifar *set, int number, const yki_pickle_value *v
         return yki_error_memory(text->count, set->files[number].path);
     const uint8_t *from = (const uint8_t *)text->text;
     *count = 0;
-    for (uint32_t i = 0; i < text->count;
-         i++) /* of two bytes of UTF-8, the first is 0xc2 or 0xc3 */
-        if (from[i] < 0x80)
-            bytes[(*count)++] = from[i];
-        else if (from[i] >= 0xc2)
-            bytes[(*count)++] =
-                (uint8_t)(from[i] << 6 | (i + 1 < text->count ? from[++i] & 63 : 0));
+    for (uint32_t i = 0; i < text->count; i++) {
+        uint8_t byte = from[i];
+        if (byte >= 0xc2) { /* the first of two bytes of UTF-8 is 0xc2 or 0xc3 */
+            i++;
+            byte = (uint8_t)(byte << 6 | (i < text->count ? from[i] & 63 : 0));
+        } else if (byte >= 0x80) {
+            continue;
+        }
+        bytes[(*count)++] = byte;
+    }
     set->decoded[number] = bytes;
     return YK_OK;
 }
