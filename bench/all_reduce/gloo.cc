@@ -30,7 +30,8 @@ static void all_reduce(float *data, size_t count)
     gloo::allreduce(options);
 }
 
-// gloo's older algorithms prepare one buffer and then reduce it as often as asked.
+// gloo's older algorithms prepare one buffer and then reduce it as often as asked. measure.h calls
+// both through one type. NOLINTNEXTLINE(readability-non-const-parameter)
 static void all_reduce_prepared(float *data, size_t count)
 {
     static std::map<size_t, std::unique_ptr<gloo::AllreduceHalvingDoubling<float>>> prepared;

@@ -428,9 +428,9 @@ void scatter(Engine *engine, yk_backend_call *call)
     set_common(options, call);
     options.setRoot(call->what.root);
     if (engine->mesh->rank == call->what.root) {
-        std::vector<char *> inputs;
-        for (int r = 0; r < engine->mesh->size; r++)
-            inputs.push_back(input_of(call) + r * bytes);
+        std::vector<char *> inputs(static_cast<size_t>(engine->mesh->size));
+        for (size_t r = 0; r < inputs.size(); r++)
+            inputs[r] = input_of(call) + r * bytes;
         options.setInputs(inputs, bytes);
     }
     options.setOutput(static_cast<char *>(call->out), bytes);
@@ -576,7 +576,7 @@ void connect_while_looking(Engine *engine)
     std::promise<void> promise;
     std::future<void> connected = promise.get_future();
     std::thread thread(
-        [](std::shared_ptr<Mesh> mesh, std::promise<void> result) {
+        [mesh = engine->mesh](std::promise<void> result) {
             try {
                 mesh->connect();
                 result.set_value();
@@ -584,7 +584,7 @@ void connect_while_looking(Engine *engine)
                 result.set_exception(std::current_exception());
             }
         },
-        engine->mesh, std::move(promise));
+        std::move(promise));
     thread.detach();
     while (connected.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready)
         look(engine);
