@@ -53,6 +53,8 @@ void jpeg_version(char *text, size_t size);
 void png_version(char *text, size_t size);
 void webp_version(char *text, size_t size);
 
+/* ---- decoder.c ------------------------------------------------------------------------------- */
+
 /* Writes the decoder's error and returns it. */
 const char *image_error(yk_image_decoder *decoder, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
