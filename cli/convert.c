@@ -12,8 +12,9 @@
 static const char summary[] =
     "Converts the weights in IN and writes them to OUT, a .pth file for torch.load or a\n"
     "safetensors file. The format of IN is detected from its content. IN may be a state_dict or\n"
-    "a whole checkpoint, of which only the weights are converted. An existing OUT is replaced\n"
-    "atomically; if it is a symbolic link, the link itself is replaced, not its target.\n\n"
+    "a whole checkpoint, of which only the weights are converted, or the output folder of a run,\n"
+    "of which the newest checkpoint is read. An existing OUT is replaced atomically; if it is a\n"
+    "symbolic link, the link itself is replaced, not its target.\n\n"
     "The prefixes \"module.\" (DataParallel, DDP) and \"_orig_mod.\" (torch.compile) are removed\n"
     "from the names; use --prefix module. to add one.";
 
@@ -110,8 +111,10 @@ int cli_cmd_convert(const char *name, int argc, char **argv)
     options.format = o.format;
     options.dtype = o.dtype;
     options.prefix = o.prefix;
+    char in[4096];
     bool replaces = access(operands[1], F_OK) == 0;
-    if (!cli_ok(yk_tensor_file_convert(operands[0], operands[1], &options)))
+    if (!cli_find_checkpoint(in, sizeof in, operands[0]) ||
+        !cli_ok(yk_tensor_file_convert(in, operands[1], &options)))
         return CLI_EXIT_FAILED;
     return print_written(operands[1], replaces) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

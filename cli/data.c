@@ -84,8 +84,8 @@ static int pack_data(const yk_dataset *dataset, const data_options *options)
                   : strcmp(options->format, "files") == 0 ? YK_PACK_FILES
                                                           : YK_PACK_PIXELS;
     pack.skip_damaged = options->skip_damaged;
-    if (yk_pack_write(options->output, dataset, &pack) != YK_OK)
-        return print_failure();
+    if (!cli_ok(yk_pack_write(options->output, dataset, &pack)))
+        return CLI_EXIT_FAILED;
     return print_packed(options->output);
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "setup.h"
+#include "terminal.h"
 
 enum { MAX_CLASSES = 1000, MAX_CHANNELS = 4 };
 
@@ -119,9 +120,16 @@ int cli_data_info(const yk_dataset *dataset, const char *split, bool skip_damage
     describe_images(images, dataset);
     printf("%s, %s: %lld %s in %lld classes\n\n", yk_dataset_name(dataset), split,
            (long long)(yk_dataset_size(dataset) - all.damaged), images, (long long)classes);
+    int longest = 14, digits = classes > 100 ? 3 : 2;
     for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
         const char *name = yk_dataset_class_name(dataset, label);
-        printf("  %2lld  %-14s %8lld\n", (long long)label, name ? name : "",
+        int width = cli_text_width(name ? name : "");
+        longest = width > longest ? width : longest;
+    }
+    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
+        const char *name = yk_dataset_class_name(dataset, label);
+        int padding = longest - cli_text_width(name ? name : "");
+        printf("  %*lld  %s%*s %8lld\n", digits, (long long)label, name ? name : "", padding, "",
                (long long)all.of_class[label]);
     }
     if (all.channels > 0)

@@ -7,6 +7,7 @@
 #include "options.h"
 #include "progress.h"
 #include "setup.h"
+#include "terminal.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -276,13 +277,27 @@ static bool make_confusion(int64_t **confusion, const subject *s, const yk_datas
     return *confusion || cli_complain("out of memory");
 }
 
+/* The name of a class, or its number. */
+static const char *class_text(const yk_dataset *test, int64_t label)
+{
+    static char number[24];
+    const char *name = yk_dataset_class_name(test, label);
+    snprintf(number, sizeof number, "%lld", (long long)label);
+    return name ? name : number;
+}
+
+/* All of them take as much room as the longest. */
 static void print_class(const yk_dataset *test, int64_t label)
 {
-    const char *name = yk_dataset_class_name(test, label);
-    if (name)
-        printf("  %-16s", name);
-    else
-        printf("  %-16lld", (long long)label);
+    int longest = 14;
+    const char *name = class_text(test, label);
+    int own = cli_text_width(name);
+    printf("  %s", name);
+    for (int64_t other = 0; other < yk_dataset_classes(test); other++) {
+        int width = cli_text_width(class_text(test, other));
+        longest = width > longest ? width : longest;
+    }
+    printf("%*s", longest - own + 2, "");
 }
 
 static void print_per_class(const yk_dataset *test, const int64_t *confusion, int64_t classes)

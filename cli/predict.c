@@ -162,6 +162,14 @@ static bool predict_batch(const predict_options *o, const cli_trained *t, const 
     return true;
 }
 
+/* What is wrong with the only picture, without its number. */
+static bool complain_of_picture(void)
+{
+    static const char number[] = "sample 0, ";
+    const char *reason = cli_reason(), *found = strstr(reason, number);
+    return cli_complain("%s", found ? found + sizeof number - 1 : reason);
+}
+
 /* Damaged pictures are left out; false if there are any. */
 static bool predict_all(const predict_options *o, const cli_trained *t, const yk_dataset *dataset,
                         char **paths, int count)
@@ -179,7 +187,7 @@ static bool predict_all(const predict_options *o, const cli_trained *t, const yk
         return false;
     for (; fine && (batch = yk_loader_next(loader)); done += batch->size)
         fine = predict_batch(o, t, batch, done, paths);
-    fine = fine && cli_ok(yk_loader_status(loader));
+    fine = fine && (yk_loader_status(loader) == YK_OK || complain_of_picture());
     int64_t damaged = yk_loader_skipped(loader);
     if (fine && damaged > 0)
         fine = cli_complain("%lld of %d pictures could not be read", (long long)damaged, count);

@@ -70,9 +70,11 @@ int cli_field_index(const yk_dataset *dataset, const char *name);
 bool cli_check_readable(const char *name, const char *option, const char *path);
 /* Whether the file, or the folder that will contain it, can be written; true for NULL. */
 bool cli_check_writable(const char *name, const char *option, const char *path);
-/* A new file for a result; NULL: it has said why not. */
+/* A new file for a result, which takes the place of an older one when it is closed; NULL: it has
+ * said why not. */
 FILE *cli_file_create(const char *path);
-/* Closes it (stdout is only flushed); false: not all of it was written, and it has said why. */
+/* Closes it (stdout is only flushed); false: not all of it was written, it has said why, and an
+ * older file is as it was. */
 bool cli_file_close(FILE *file, const char *path);
 /* The file that an operand names: itself, or the newest checkpoint of a run's folder. */
 bool cli_find_checkpoint(char *path, size_t size, const char *operand);

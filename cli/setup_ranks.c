@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "setup.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,18 @@
 #include "launch/launch.h"
 #include "options.h"
 
+/* Whether the last error is about one sample among others: "sample NUMBER, NAME: ...". */
+static bool is_about_a_sample(yk_status status)
+{
+    const char *found = strstr(yk_last_error(), "sample ");
+    return yk_sample_is_damaged(status) && found && isdigit((unsigned char)found[7]);
+}
+
 bool cli_ok(yk_status status)
 {
     if (status != YK_OK)
-        fprintf(stderr, "%s\n", yk_last_error());
+        fprintf(stderr, "%s%s\n", yk_last_error(),
+                is_about_a_sample(status) ? " (--skip-damaged goes on without it)" : "");
     return status == YK_OK;
 }
 

@@ -37,6 +37,17 @@ int cli_terminal_columns(int fd)
     return columns ? columns : TEXT_MOST;
 }
 
+int cli_text_width(const char *text)
+{
+    int width = 0;
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        bool begins = (*at & 0xc0) != 0x80;     /* else it continues a character */
+        bool wide = *at >= 0xe3 && *at <= 0xed; /* U+3000 to U+DFFF: kana, ideographs, hangul */
+        width += begins ? 1 + wide : 0;
+    }
+    return width;
+}
+
 int cli_text_columns(int fd)
 {
     if (!isatty(fd) && !columns_from("YOKE_TERMINAL"))

@@ -20,6 +20,9 @@ int cli_terminal_columns(int fd);
  */
 int cli_text_columns(int fd);
 
+/* Columns that a text in UTF-8 takes on a terminal: two for each East Asian character. */
+int cli_text_width(const char *text);
+
 /*
  * Prints text, one or more lines. A line longer than `columns` is broken between words, where
  * possible after a comma, semicolon or colon or before a parenthesis, and continues `indent`

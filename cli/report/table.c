@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "terminal.h"
+
 enum { MAX_COLUMNS = 68, GAP = 2 };
 
 typedef struct row {
@@ -61,20 +63,11 @@ void cli_table_rule(cli_table *table)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-/* Characters of a text in UTF-8. */
-static int width_of(const char *text)
-{
-    int width = 0;
-    for (; *text; text++)
-        width += (*text & 0xc0) != 0x80;
-    return width;
-}
-
 static void measure(const cli_table *table, int widths[MAX_COLUMNS])
 {
     for (size_t i = 0; i < table->count; i++)
         for (int column = 0; column < table->rows[i].count; column++) {
-            int width = width_of(table->rows[i].cells[column]);
+            int width = cli_text_width(table->rows[i].cells[column]);
             widths[column] = width > widths[column] ? width : widths[column];
         }
 }
@@ -82,7 +75,7 @@ static void measure(const cli_table *table, int widths[MAX_COLUMNS])
 static void print_row(const row *r, const int widths[MAX_COLUMNS], FILE *file)
 {
     for (int column = 0; column < r->count; column++) {
-        int padding = widths[column] - width_of(r->cells[column]);
+        int padding = widths[column] - cli_text_width(r->cells[column]);
         bool left = column == 0, last = column == r->count - 1;
         fprintf(file, "%*s%s%*s", left ? 0 : padding + GAP, "", r->cells[column],
                 left && !last ? padding : 0, "");

@@ -53,7 +53,7 @@ YK_TEST(what_cannot_be_predicted_is_said)
     assert_int_equal(predict(with_run("", "png/absent")), 2);
     assert_contains(said, "png/absent: No such file or directory");
     assert_int_equal(predict(with_run("", "png/bomb")), 1);
-    assert_contains(said, "png/bomb: a picture of 60000 x 60000 pixels");
+    assert_contains(said, "yoke: png/bomb: a picture of 60000 x 60000 pixels");
     assert_int_equal(predict("png/grey_16 png/grey_16"), 1);
     assert_int_equal(predict(with_run("", "png")), 2);
     assert_contains(said, "png: is a folder: name the pictures in it");

@@ -121,6 +121,23 @@ YK_TEST(info_knows_data_by_its_kind)
     assert_contains(output, "random:3x: expected CxHxW or CxHxW,CLASSES");
 }
 
+/* "é" has two bytes, and "四" three bytes and two columns. */
+YK_TEST(names_of_classes_line_up)
+{
+    char output[4096];
+    const char *folder = fresh_folder(), *source = getenv("YOKE_SOURCE");
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s; for c in 'kreis é' 'quadrat 四角' 'a long name of a class'; do mkdir -p \"d/$c\";"
+        " cp %s/tests/fuzz/corpus/png/rgb \"d/$c/1.PNG\"; done; %s data info folder:d",
+        folder, source ? source : ".", program());
+    if (code != 0)
+        skip_because("%s", output);
+    assert_contains(output, "\n   0  a long name of a class        1\n"
+                            "   1  kreis é                       1\n"
+                            "   2  quadrat 四角                  1\n");
+}
+
 YK_TEST(damaged_images_are_left_out_on_request)
 {
     char output[4096];
@@ -140,6 +157,7 @@ YK_TEST(damaged_images_are_left_out_on_request)
     assert_contains(output, "1 damaged images were left out");
     assert_int_equal(
         yk_test_command(output, sizeof output, "%s data info folder:%s/d", program(), folder), 1);
+    assert_contains(output, " (--skip-damaged goes on without it)\n");
     assert_int_equal(yk_test_command(output, sizeof output,
                                      "%s data pack folder:%s/d --skip-damaged --format jpeg "
                                      "--quality 80 --image-size 20 -o %s/x.pack",

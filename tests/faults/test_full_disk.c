@@ -94,6 +94,23 @@ YK_TEST(a_full_disk_from_the_beginning_leaves_nothing)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
+YK_TEST(a_full_disk_keeps_the_report_that_is_complete)
+{
+    char words[512];
+    yk_test_disk(DISK);
+    start("run", "--max-steps 2");
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    snprintf(words, sizeof words, "report %s/disk/run", yk_test_directory());
+    test_job_start(&job, words);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    size_t size = size_of("disk/run", "report.html");
+    yk_test_fill_disk();
+    test_job_start(&job, words);
+    expect_failure("/disk/run/report.html: cannot write: ");
+    assert_int_equal(size_of("disk/run", "report.html"), size);
+    assert_int_not_equal(access(path_of("disk/run", "report.html.tmp"), F_OK), 0);
+}
+
 /* The file that is written after each step finds no room. */
 static void fill_during(const char *options, const char *file)
 {
