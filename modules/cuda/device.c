@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "device/module.h"
@@ -154,9 +155,20 @@ static yk_status check_compute(const yki_cuda_gpu *gpu)
                      LEAST_COMPUTE % 10);
 }
 
+/* YOKE_CUDA_GRAPHS=0 is for finding faults: every step is entered kernel by kernel. */
+static yk_status read_settings(yki_device *device)
+{
+    bool found;
+    long graphs = 1;
+    YK_TRY(yki_env_int("YOKE_CUDA_GRAPHS", 0, 1, &graphs, &found));
+    device->walks = !graphs;
+    return YK_OK;
+}
+
 static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
 {
     yki_device *device = &gpu->cuda.base;
+    YK_TRY(read_settings(device));
     YK_TRY(find_gpu(&gpu->number, index));
     YK_TRY(describe(index, device->description, sizeof device->description));
     YK_TRY(check_compute(gpu));

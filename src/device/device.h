@@ -140,6 +140,7 @@ struct yk_device {
     const void *hardware; /* equal in all devices that are the same GPU; NULL: no other is */
     int threads;
     int block;     /* b of YKI_BLOCKED, or 0 if the device has no such layout */
+    bool walks;    /* records nothing, although its type can */
     char name[32]; /* as it was opened, e.g. "cpu" */
     char description[160];
 };

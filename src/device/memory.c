@@ -244,7 +244,7 @@ yk_status yki_event_wait(yki_device *device, yki_event *event)
 
 bool yki_device_records(const yki_device *device)
 {
-    return device->type->streams && device->type->streams->record_begin;
+    return device->type->streams && device->type->streams->record_begin && !device->walks;
 }
 
 yk_status yki_record_begin(yki_device *device, yki_stream *stream)

@@ -11,7 +11,7 @@
 #include "device/device.h"
 
 /* The version of the contract, which is the library's own: its structs are in these headers. */
-enum { YKI_DEVICE_MODULE_VERSION = 1 };
+enum { YKI_DEVICE_MODULE_VERSION = 2 };
 
 typedef struct yki_device_module {
     uint32_t version, size; /* YKI_DEVICE_MODULE_VERSION, and of this struct */

@@ -40,12 +40,14 @@ YK_TEST(verify_runs)
     int code =
         yk_test_command(output, sizeof output,
                         "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
-                        "--only machine,description,copies,truth,batches,ranks && "
-                        "grep -c '\"result\"' out/verify.json",
+                        "--only "
+                        "machine,description,copies,kernels,graphs,truth,batches,layers,ranks && "
+                        "grep -c '^  \"result\"' out/verify.json && test -s out/verify.log && "
+                        "tar tzf out/plans.tar.gz | grep -c cache/ >/dev/null",
                         yk_test_directory());
     if (code != 0)
         fail_msg("%s", output);
-    assert_contains(output, "== 6 sections passed, 0 failed: none; out/verify.json\n6\n");
+    assert_contains(output, "== 9 sections passed, 0 failed: none; out/verify.json\n9\n");
 }
 
 YK_TEST(verify_goes_on_after_a_failure)
@@ -61,4 +63,37 @@ YK_TEST(verify_goes_on_after_a_failure)
     assert_contains(output, "batch_norm: passed");
     assert_contains(output, "FAILED");
     assert_contains(output, "== 1 sections passed, 1 failed: operators");
+}
+
+/* Its programs are killed, and the result is written. */
+YK_TEST(verify_ends_a_section_that_takes_too_long)
+{
+    need_python();
+    int code =
+        yk_test_command(output, sizeof output,
+                        "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+                        "--only copies,plans --minutes 0.025",
+                        yk_test_directory());
+    assert_int_equal(code, 1);
+    assert_contains(output, "FAILED: ");
+    assert_contains(output, "== 1 sections passed, 1 failed: plans");
+}
+
+/* It needs nothing of the build folder. */
+YK_TEST(a_packed_build_verifies)
+{
+    need_python();
+    if (yk_test_command(output, sizeof output, "test -e $YOKE_BUILD/libyoke-cuda.so") != 0)
+        skip_because("the build has no kernels for GPUs: there is no nvcc");
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s && $YOKE_SOURCE/tests/gpu/pack $YOKE_BUILD gpu.tar && tar xf gpu.tar && "
+        "yoke-gpu/tests/gpu/verify yoke-gpu/build --small --output out --only machine,kernels && "
+        "LD_LIBRARY_PATH=yoke-gpu/build:yoke-gpu/build/libs ldd yoke-gpu/build/yoke",
+        yk_test_directory());
+    if (code != 0)
+        fail_msg("%s", output);
+    assert_contains(output, "== 2 sections passed, 0 failed: none");
+    assert_contains(output, "=> yoke-gpu/build/libyoke.so.0");
+    assert_contains(output, "=> yoke-gpu/build/libs/libdnnl.so");
 }

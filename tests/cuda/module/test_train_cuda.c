@@ -40,6 +40,14 @@ YK_TEST(two_ranks_train_as_on_ref_and_resume)
     assert_same_file("parts", "cuda", "model.pth");
 }
 
+YK_TEST(without_graphs_the_bits_are_the_same)
+{
+    train_well("graphs", "--max-steps 4 --batch-size 16 --device cuda");
+    setenv("YOKE_CUDA_GRAPHS", "0", 1);
+    train_well("walked", "--max-steps 4 --batch-size 16 --device cuda");
+    assert_same_file("graphs", "walked", "model.pth");
+}
+
 /* Another GPU, or other libraries, do not repeat the bits of the first part. */
 YK_TEST(a_resumed_run_says_if_its_gpu_is_another)
 {
