@@ -110,9 +110,17 @@ static int64_t take_largest(float *row, int64_t classes, double *probability)
     return best;
 }
 
+/* Names of files may hold anything: a picture stays one line, and safe for a terminal. */
+static void print_path(const char *path)
+{
+    for (; *path; path++)
+        putchar((unsigned char)*path < ' ' || *path == 127 ? '?' : *path);
+}
+
 static void print_as_text(const cli_trained *t, const char *path, float *row, int64_t top)
 {
-    printf("%s:", path);
+    print_path(path);
+    putchar(':');
     for (int64_t i = 0; i < top; i++) {
         double probability;
         int64_t class = take_largest(row, t->classes, &probability);

@@ -112,13 +112,15 @@ bool cli_weights_loaded(yk_status status, const char *path, const char *arch)
     yk_tensor_file *file;
     if (status != YK_ERROR_MISMATCH)
         return cli_ok(status);
-    snprintf(reason, sizeof reason, "%s", yk_last_error());
+    snprintf(reason, sizeof reason, "%s", cli_reason());
     bool known = yk_tensor_file_open(&file, path) == YK_OK &&
-                 yk_tensor_file_find_arch(file, &found, &classes) == YK_OK &&
-                 yk_arch_find(found) != yk_arch_find(arch);
-    bool told = known ? cli_complain("%s: holds weights of %s, not of %s: name it with --arch %s",
-                                     path, found, arch, found)
-                      : cli_complain("%s", reason);
+                 yk_tensor_file_find_arch(file, &found, &classes) == YK_OK;
+    bool told =
+        !known ? cli_complain("%s", reason)
+        : yk_arch_find(found) != yk_arch_find(arch)
+            ? cli_complain("%s: holds weights of %s, not of %s: name it with --arch %s", path,
+                           found, arch, found)
+            : cli_complain("%s (its weights are for %lld classes)", reason, (long long)classes);
     yk_tensor_file_close(file);
     return told;
 }

@@ -143,6 +143,16 @@ YK_TEST(evaluate_recognises_a_network_by_its_tensors)
     assert_contains(output, ", top-5 ");
 }
 
+YK_TEST(evaluate_on_data_of_other_classes_says_so)
+{
+    make_run();
+    assert_int_equal(yoke("evaluate run --data random:3x32x32,12"), 1);
+    assert_contains(output, "yoke: run/");
+    assert_contains(output, "does not fit the model: ");
+    assert_contains(output, " (its weights are for 10 classes)\n");
+    assert_null(strstr(output, "yoke: yoke:"));
+}
+
 YK_TEST(evaluate_counts_by_class)
 {
     make_run();

@@ -59,6 +59,25 @@ YK_TEST(what_cannot_be_predicted_is_said)
     assert_contains(said, "png: is a folder: name the pictures in it");
 }
 
+YK_TEST(names_of_files_may_hold_anything)
+{
+    char words[1024];
+    make_run();
+    snprintf(words, sizeof words, "%%s %s/a png/grey_16 \"$(printf 'png/x\\377\\n\\303\\251')\"",
+             yk_test_directory());
+    char made[2048], line[2048];
+    snprintf(made, sizeof made,
+             "cd %s && mkdir -p png && cp %s/tests/fuzz/corpus/png/grey_16 png/ && "
+             "cp png/grey_16 \"$(printf 'png/x\\377\\n\\303\\251')\" && %s predict ",
+             yk_test_directory(), getenv("YOKE_SOURCE"), test_program());
+    snprintf(line, sizeof line, words, "");
+    assert_int_equal(yk_test_command(said, sizeof said, "%s %s", made, line), 0);
+    assert_contains(said, "\npng/x\377?\303\251: ");
+    snprintf(line, sizeof line, words, "--json");
+    assert_int_equal(yk_test_command(said, sizeof said, "%s %s", made, line), 0);
+    assert_contains(said, "{\"file\": \"png/x\\udcff\\u000a\303\251\", ");
+}
+
 YK_TEST(an_empty_file_is_skipped_like_a_damaged_picture)
 {
     char pictures[512];
