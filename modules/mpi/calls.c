@@ -22,6 +22,9 @@ enum {
     LONGEST_NAP_NS = 200000
 };
 
+/* How long a receive that was taken back may take to end. */
+#define WITHDRAWAL_S 0.5
+
 /* ---- types and operations -------------------------------------------------------------------- */
 
 static MPI_Op half_ops[2][4]; /* bf16 and f16: sum, min, max, product */
@@ -86,23 +89,38 @@ static MPI_Op operation_of(yk_dtype dtype, yk_reduce_op op)
 
 /* ---- the exchange of messages ---------------------------------------------------------------- */
 
-/* Tests requests, the last one first, and takes those that are done off their number. */
-static yk_status test_requests(const mpi_engine *engine, MPI_Request *requests, int *count)
+/* Where the next request is to be written. It counts as pending at once, and stays so if MPI fails
+ * to post it. */
+static MPI_Request *next_request(mpi_engine *engine)
 {
-    for (int done = 1; *count > 0 && done; *count -= done)
-        TRY_MPI(MPI_Test(&requests[*count - 1], &done, MPI_STATUS_IGNORE));
-    if (*count > 0 && atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
+    return &engine->requests[engine->pending++];
+}
+
+/* An engine that has failed begins no more calls: MPI may still use the memory of the last one. */
+static yk_status check_usable(const mpi_engine *engine)
+{
+    if (engine->pending == 0)
+        return YK_OK;
+    return yk_set_error(YK_ERROR_NETWORK, "an earlier call of %s has failed", LIBRARY);
+}
+
+/* Tests the requests that are pending, the last one first. */
+static yk_status test_requests(mpi_engine *engine)
+{
+    for (int done = 1; engine->pending > 0 && done; engine->pending -= done)
+        TRY_MPI(MPI_Test(&engine->requests[engine->pending - 1], &done, MPI_STATUS_IGNORE));
+    if (engine->pending > 0 && atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
         return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
     return YK_OK;
 }
 
-/* Waits for requests: spins and then yields or, in the background, takes naps. */
-static yk_status await(mpi_engine *engine, int count, MPI_Request *requests, bool background)
+/* Waits for the requests: spins and then yields or, in the background, takes naps. */
+static yk_status await(mpi_engine *engine, bool background)
 {
     long nap = 2000;
     for (int tests = 0;; tests++) {
-        TRY(test_requests(engine, requests, &count));
-        if (count == 0)
+        TRY(test_requests(engine));
+        if (engine->pending == 0)
             return YK_OK;
         if (background && tests > LOOSE_TESTS / 10) {
             nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
@@ -125,7 +143,7 @@ static yk_status test_exchange(engine_base *common, double wait_s, bool *done)
     double until = 0;
     *done = true; /* also after an error */
     for (int tests = 1;; tests++) {
-        TRY(test_requests(engine, engine->requests, &engine->pending));
+        TRY(test_requests(engine));
         if (engine->pending == 0)
             return YK_OK;
         bool yields = tests > LOOSE_TESTS; /* which takes long where ranks share a core */
@@ -145,16 +163,14 @@ static yk_status test_exchange(engine_base *common, double wait_s, bool *done)
 static yk_status begin_pairs(mpi_engine *engine, size_t bytes)
 {
     const engine_base *common = &engine->common;
-    int count = 0;
     for (int r = 0; r < common->ranks; r++)
         if (r != common->rank)
             TRY_MPI(MPI_Irecv(engine_message(common, r), (int)common->stride, MPI_BYTE, r,
-                              TAG_MESSAGE, engine->comm, &engine->requests[count++]));
+                              TAG_MESSAGE, engine->comm, next_request(engine)));
     for (int r = 0; r < common->ranks; r++)
         if (r != common->rank)
             TRY_MPI(MPI_Isend(engine_message(common, common->rank), (int)bytes, MPI_BYTE, r,
-                              TAG_MESSAGE, engine->comm, &engine->requests[count++]));
-    engine->pending = count;
+                              TAG_MESSAGE, engine->comm, next_request(engine)));
     return YK_OK;
 }
 
@@ -162,11 +178,11 @@ static yk_status begin_pairs(mpi_engine *engine, size_t bytes)
 static yk_status begin_exchange(engine_base *common, size_t bytes)
 {
     mpi_engine *engine = (mpi_engine *)common;
+    TRY(check_usable(engine));
     if (common->small > 0)
         return begin_pairs(engine, bytes);
     TRY_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, engine_message(common, 0), (int)bytes,
-                           MPI_BYTE, engine->comm, engine->requests));
-    engine->pending = 1;
+                           MPI_BYTE, engine->comm, next_request(engine)));
     return YK_OK;
 }
 
@@ -174,7 +190,7 @@ static yk_status exchange(engine_base *common, yk_backend_call *call, size_t byt
 {
     mpi_engine *engine = (mpi_engine *)common;
     TRY(begin_exchange(common, bytes));
-    return await(engine, engine->pending, engine->requests, call->background);
+    return await(engine, call->background);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -325,9 +341,9 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
                               r == engine->common.rank ? (char *)call->out + at.start : NULL,
                               at.count, type_of(dtype), operation_of(dtype, op), r, engine->comm);
     }
-    free(copy);
-    if (code != MPI_SUCCESS)
+    if (code != MPI_SUCCESS) /* MPI may still read the copy, which stays */
         return mpi_engine_failed("reduce_scatter", code);
+    free(copy);
     if (engine_divides_after(dtype, op))
         engine_divide(call->out, call->what.count, dtype, ranks);
     return YK_OK;
@@ -335,34 +351,57 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* The caller gets its buffer back: takes back a receive into it. One whose data is already coming
+ * cannot be taken back and ends with it. */
+static void withdraw(mpi_engine *engine)
+{
+    MPI_Request *request = &engine->requests[0];
+    const double until = now() + WITHDRAWAL_S;
+    int done = 0;
+    if (engine->pending == 0 || *request == MPI_REQUEST_NULL || MPI_Cancel(request) != MPI_SUCCESS)
+        return;
+    while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && now() < until)
+        sched_yield();
+    engine->pending -= done;
+}
+
+static yk_status send_data(mpi_engine *engine, yk_backend_call *call, span at)
+{
+    TRY_MPI(MPI_Isend((const char *)call->in + at.start, at.count,
+                      type_of((yk_dtype)call->what.dtype), call->what.root, TAG_DATA, engine->comm,
+                      next_request(engine)));
+    return await(engine, call->background);
+}
+
+static yk_status receive_data(mpi_engine *engine, yk_backend_call *call, span at)
+{
+    TRY_MPI(MPI_Irecv((char *)call->out + at.start, at.count, type_of((yk_dtype)call->what.dtype),
+                      call->what.root, TAG_DATA, engine->comm, next_request(engine)));
+    yk_status status = await(engine, call->background);
+    if (status != YK_OK)
+        withdraw(engine);
+    return status;
+}
+
 /* Both ranks tell each other what they call, then the data follows. */
 static yk_status run_message(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     bool sends = call->what.operation == YK_OPERATION_SEND;
     int other = call->what.root, me = common->rank;
-    MPI_Request told, heard, moved;
     yk_descriptor *mine = &common->all[me], *theirs = &common->all[other];
+    TRY(check_usable(engine));
     *mine = call->what;
     TRY_MPI(MPI_Irecv(theirs, sizeof *theirs, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
-                      engine->comm, &heard));
+                      engine->comm, next_request(engine)));
     TRY_MPI(MPI_Isend(mine, sizeof *mine, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED,
-                      engine->comm, &told));
-    TRY(await(engine, 1, &heard, call->background));
-    TRY(await(engine, 1, &told, call->background));
+                      engine->comm, next_request(engine)));
+    TRY(await(engine, call->background));
     TRY(sends ? yk_backend_compare_messages(call, me, &call->what, other, theirs)
               : yk_backend_compare_messages(call, other, theirs, me, &call->what));
-    yk_dtype dtype = (yk_dtype)call->what.dtype;
-    size_t left = call->what.count;
-    for (span at = {0}; next_span(&at, &left, engine->largest, yk_dtype_size(dtype));) {
-        if (sends)
-            TRY_MPI(MPI_Isend((const char *)call->in + at.start, at.count, type_of(dtype), other,
-                              TAG_DATA, engine->comm, &moved));
-        else
-            TRY_MPI(MPI_Irecv((char *)call->out + at.start, at.count, type_of(dtype), other,
-                              TAG_DATA, engine->comm, &moved));
-        TRY(await(engine, 1, &moved, call->background));
-    }
+    size_t left = call->what.count, width = yk_dtype_size((yk_dtype)call->what.dtype);
+    for (span at = {0}; next_span(&at, &left, engine->largest, width);)
+        TRY(sends ? send_data(engine, call, at) : receive_data(engine, call, at));
     return YK_OK;
 }
 

@@ -61,34 +61,17 @@ yk_status mpi_engine_failed(const char *what, int code)
 
 /* ---- MPI itself ------------------------------------------------------------------------------ */
 
-/*
- * In MPICH 4.0 over UCX, MPI_Finalize may hang between hosts: ranks that are ahead wait in it for
- * one that waits for them to complete a connection. All the work is done by then.
- */
-static void *end_a_hang(void *unused)
-{
-    static const char text[] =
-        "yoke: MPI_Finalize did not return within 10 s; it waits for all ranks of the job; "
-        "exiting without it\n";
-    nanosleep(&(struct timespec){.tv_sec = 10}, NULL);
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        _exit(1);
-    _exit(0);
-    return unused;
-}
-
 /* At the end of the process. A rank that fails must not wait for the others here. */
 static void finalise(int exit_status, void *unused)
 {
-    pthread_t watchdog;
     (void)unused;
     pthread_mutex_lock(&mpi_lock);
     bool orderly = exit_status == 0 && open_engines == 0 && !broken;
     pthread_mutex_unlock(&mpi_lock);
     int over = 0;
     MPI_Finalized(&over);
-    if (orderly && !over && pthread_create(&watchdog, NULL, end_a_hang, NULL) == 0)
-        MPI_Finalize();
+    if (orderly && !over)
+        mpi_engine_finalise();
 }
 
 /* Whether the launcher of this MPI has started the process, so that MPI knows of its ranks. */
@@ -385,21 +368,29 @@ yk_status yk_backend_share_text(char *text, size_t size, double timeout_s)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* What a cancelled exchange has posted may still be written to: then the engine stays. */
+/* Those that stay until the process ends. */
+static mpi_engine *kept;
+
+/*
+ * After an error or a cancelled call, MPI may still write to what it was given, even when the
+ * engine is closed: another group's call may move the message of a rank that was only late.
+ */
 static void close_backend(yk_backend *backend)
 {
     mpi_engine *engine = (mpi_engine *)backend;
-    bool cancelled = atomic_load(&engine->cancelled);
+    bool stays = atomic_load(&engine->cancelled) || engine->pending > 0;
     pthread_mutex_lock(&mpi_lock);
     open_engines--;
-    broken = broken || cancelled;
-    pthread_mutex_unlock(&mpi_lock);
-    if (cancelled) {
-        yk_backend_thread_destroy(engine->common.thread, engine->common.abandoned);
-        return;
+    broken = broken || stays;
+    if (stays) {
+        engine->next_kept = kept;
+        kept = engine;
     }
-    yk_backend_thread_destroy(engine->common.thread, false);
+    pthread_mutex_unlock(&mpi_lock);
+    yk_backend_thread_destroy(engine->common.thread, stays && engine->common.abandoned);
     engine->common.thread = NULL;
+    if (stays)
+        return;
     MPI_Comm_free(&engine->comm);
     free_engine(engine);
 }

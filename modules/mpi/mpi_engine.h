@@ -1,6 +1,7 @@
 /*
- * The mpi backend in two parts: mpi.c opens and closes it, calls.c moves the data. Both are
- * compiled once for each MPI, because the libraries of Open MPI and MPICH do not mix.
+ * The mpi backend in three parts: mpi.c opens and closes it, calls.c moves the data, finalise.c
+ * ends MPI. All are compiled once for each MPI, because the libraries of Open MPI and MPICH do not
+ * mix.
  */
 #ifndef MPI_ENGINE_H
 #define MPI_ENGINE_H
@@ -27,16 +28,20 @@ typedef struct mpi_engine {
     MPI_Comm comm;
     int leader_tag;        /* of the creation of comm, chosen by rank 0 */
     int *world_ranks;      /* [ranks] in MPI_COMM_WORLD */
-    MPI_Request *requests; /* [2 * ranks] of an exchange */
-    int pending;           /* those that are not done */
+    MPI_Request *requests; /* [2 * ranks] of an exchange, or of a message */
+    int pending;           /* those that may not be done */
     size_t largest;        /* LARGEST_COUNT, but tests make it small */
     atomic_bool cancelled;
+    struct mpi_engine *next_kept; /* closed, but MPI may still write to it */
 } mpi_engine;
 
 extern const engine_calls mpi_engine_calls;
 
 /* Once for the process, after MPI: the operations on bf16 and f16. Returns a code of MPI. */
 int mpi_engine_create_operations(void);
+
+/* Ends MPI at the end of a process whose work is done. May end the process. */
+void mpi_engine_finalise(void);
 
 yk_status mpi_engine_failed(const char *what, int code);
 

@@ -1,0 +1,111 @@
+/*
+ * Messages that arrive after the group that expected them is gone: MPI writes them to memory that
+ * it was once given, so this memory must still be there.
+ */
+#define _GNU_SOURCE
+#include "../faults/rank_lines.h"
+#include "engine.h"
+#include "unruly/unruly_mpi.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { OF_EXCHANGE = 1, OF_DATA = 4, LARGE = 100000 }; /* tags of modules/mpi/calls.c */
+
+static void *unruly;
+
+#define UNRULY(name) ((__typeof__(&name))dlsym(unruly, #name))
+
+/* Before the module opens the real MPI, so that it finds the unruly one first. */
+static yk_group *open_unruly(void)
+{
+    yk_group *group;
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/modules/libyoke_unruly_mpi.so", getenv("YOKE_BUILD"));
+    unruly = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    assert_non_null(unruly);
+    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                            o.backend = "mpi", o.timeout_s = 3)));
+    assert_ok(yk_barrier(group));
+    return group;
+}
+
+/* Rank 1 delivers what it has withheld when rank 0 has no group any more. */
+static void end(yk_group *group)
+{
+    int rank = yk_group_rank(group);
+    leave_line(rank);
+    if (rank == 0) {
+        yk_group_destroy(group);
+        leave_text("closed", 0, "yes");
+    } else {
+        await_text("closed", 0);
+        UNRULY(unruly_mpi_deliver)();
+    }
+    for (double until = yki_now() + 1; yki_now() < until; usleep(1000))
+        UNRULY(unruly_mpi_progress)();
+    leave_text("alive", rank, "yes");
+    await_text("alive", 1 - rank); /* mpirun ends both when one has ended */
+    _exit(3);
+}
+
+static void run_two(void (*body)(void))
+{
+    char output[8192], program[512] = "";
+    open_lines();
+    if (getenv("YK_TEST_RANK"))
+        body();
+    require_module("libyoke-mpi-openmpi.so");
+    if (yk_test_command(output, sizeof output, "command -v mpirun.openmpi"))
+        skip_because("mpirun.openmpi is not installed");
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    int code = yk_test_command(output, sizeof output,
+                               "YK_TEST_RANK=0 OMP_NUM_THREADS=1 timeout -k 5 60 mpirun.openmpi "
+                               "--allow-run-as-root --oversubscribe -n 2 '%s' %s </dev/null",
+                               program, yk_test_running_case());
+    if (code != 3 || text_of("alive", 0)[0] == '\0' || text_of("alive", 1)[0] == '\0')
+        fail_msg("mpirun ended with %d:\n%s", code, output);
+}
+
+static void fail_in_exchange(void)
+{
+    float x = 1;
+    yk_group *group = open_unruly();
+    if (yk_group_rank(group) == 0)
+        UNRULY(unruly_mpi_fail)();
+    else
+        UNRULY(unruly_mpi_withhold)(OF_EXCHANGE);
+    yk_status status = yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL);
+    if (yk_group_rank(group) == 0) /* rank 1 has got its message */
+        assert_status(YK_ERROR_NETWORK, status);
+    end(group);
+}
+
+YK_TEST(a_message_to_an_mpi_engine_that_has_failed_finds_its_place)
+{
+    run_two(fail_in_exchange);
+    assert_contains(line_of(0), "backend of rank 0 has failed: MPI_Test");
+}
+
+/* The buffer is the caller's again, who frees it. */
+static void receive_too_late(void)
+{
+    yk_group *group = open_unruly();
+    double *buffer = malloc(LARGE * sizeof *buffer); /* mapped, and unmapped when it is freed */
+    yk_status status = YK_OK;
+    if (yk_group_rank(group) == 1) {
+        UNRULY(unruly_mpi_withhold)(OF_DATA);
+        assert_ok(yk_send(group, buffer, LARGE, YK_F64, 0));
+    } else
+        status = yk_recv(group, buffer, LARGE, YK_F64, 1);
+    assert_status(yk_group_rank(group) == 1 ? YK_OK : YK_ERROR_TIMEOUT, status);
+    free(buffer);
+    end(group);
+}
+
+YK_TEST(a_receive_of_mpi_that_is_given_up_is_taken_back)
+{
+    run_two(receive_too_late);
+    assert_contains(line_of(0), "recv");
+}

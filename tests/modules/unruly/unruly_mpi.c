@@ -1,0 +1,67 @@
+/*
+ * Open MPI with a function that fails and messages that are late, when a test says so. It stands
+ * before the real functions, which MPI also offers under other names (PMPI_...) for such purposes.
+ */
+#include <string.h>
+
+#include <mpi.h>
+
+#include "unruly_mpi.h"
+
+static int failing, withheld_tag = -1;
+
+/* The message that is withheld. */
+static char data[1 << 20];
+static struct {
+    int count, to, tag;
+    MPI_Datatype type;
+    MPI_Comm comm;
+    MPI_Request request;
+} late;
+
+void unruly_mpi_fail(void)
+{
+    failing = 1;
+}
+
+void unruly_mpi_withhold(int tag)
+{
+    withheld_tag = tag;
+}
+
+int unruly_mpi_deliver(void)
+{
+    return PMPI_Isend(data, late.count, late.type, late.to, late.tag, late.comm, &late.request);
+}
+
+void unruly_mpi_progress(void)
+{
+    int found;
+    PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+}
+
+int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    if (!failing)
+        return PMPI_Test(request, flag, status);
+    failing = 0;
+    return MPI_ERR_OTHER;
+}
+
+int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    int width;
+    if (tag != withheld_tag)
+        return PMPI_Isend(buffer, count, type, to, tag, comm, request);
+    PMPI_Type_size(type, &width);
+    memcpy(data, buffer, (size_t)count * (size_t)width);
+    late.count = count;
+    late.type = type;
+    late.to = to;
+    late.tag = tag;
+    late.comm = comm;
+    withheld_tag = -1;
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
