@@ -1,4 +1,5 @@
 /* `yoke data`: describes, previews, downloads and packs data sets. */
+#define _GNU_SOURCE
 #include "cli.h"
 #include "data_info.h"
 #include "download.h"
@@ -6,8 +7,11 @@
 #include "preview.h"
 #include "setup.h"
 
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <yoke/readers.h>
 
@@ -73,6 +77,25 @@ static int print_packed(const char *path)
     return CLI_EXIT_OK;
 }
 
+/* What has been packed so far, which may be large, and of no use to anyone who stops. */
+static char unfinished[PATH_MAX];
+
+static void remove_unfinished(int number)
+{
+    unlink(unfinished);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void remove_unfinished_on_signals(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    snprintf(unfinished, sizeof unfinished, "%s.tmp", path);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (signal(signals[i], remove_unfinished) == SIG_IGN)
+            signal(signals[i], SIG_IGN); /* as under nohup */
+}
+
 static int pack_data(const yk_dataset *dataset, const data_options *options)
 {
     yk_pack_options pack = YK_PACK_OPTIONS_INIT;
@@ -84,6 +107,7 @@ static int pack_data(const yk_dataset *dataset, const data_options *options)
                   : strcmp(options->format, "files") == 0 ? YK_PACK_FILES
                                                           : YK_PACK_PIXELS;
     pack.skip_damaged = options->skip_damaged;
+    remove_unfinished_on_signals(options->output);
     if (!cli_ok(yk_pack_write(options->output, dataset, &pack)))
         return CLI_EXIT_FAILED;
     return print_packed(options->output);

@@ -255,7 +255,8 @@ function times() {
       ...parts.map(([name, part, fill]) => element("i", { title: name, style: `background:${fill};width:${100 * (run.results[part] ?? 0)}%` }))))]);
   const key = element("p", { class: "key" }, ...parts.flatMap(([name, , fill]) =>
     [element("span", { class: "swatch", style: `background:${fill}` }), name]));
-  const slow = runs.map((run) => ({ run, r: run.results })).filter(({ r }) => known(r.slowest_rank)).map(({ run, r }) =>
+  const slow = runs.map((run) => ({ run, r: run.results })).filter(({ r }) =>
+    known(r.slowest_rank) && r.waited >= 0.05 /* less is chance, and would be 0.0 s */).map(({ run, r }) =>
     element("p", { class: "note" }, `${runs.length > 1 ? run.name + ": rank" : "Rank"} ${r.slowest_rank} was slower in ` +
       `${r.slowest_epochs} of ${run.epochs.step.length} epochs: the other ranks waited ${number(r.waited, 1)} s for it.`));
   section("Where the time goes", table(["Run", "Computing", "Waiting for data", "Waiting for ranks", "Exposed comm", ""], rows), key, ...slow);

@@ -191,3 +191,16 @@ YK_TEST(previews_show_each_image_once)
         skip_because("pictures cannot be decoded or written");
     assert_int_equal(code, 0);
 }
+
+YK_TEST(a_pack_that_is_stopped_leaves_nothing)
+{
+    char output[4096];
+    const char *folder = fresh_folder();
+    int code = yk_test_command(output, sizeof output,
+                               "cd %s; %s data pack random:3x512x512 -o x.pack & "
+                               "while [ ! -s x.pack.tmp ]; do sleep 0.01; done; kill -TERM $!; "
+                               "wait $!; echo code $?, files: $(ls)",
+                               folder, program());
+    assert_int_equal(code, 0);
+    assert_contains(output, "code 143, files:\n");
+}
