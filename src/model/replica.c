@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/choices.h"
 #include "model/model.h"
 #include "tensor/tensor.h"
 
@@ -93,8 +94,16 @@ static yk_status copy_values(yki_variables *to, const yki_variables *from)
     return yki_host_view_end(&view, yk_tensor_write(&target, view.data));
 }
 
+/* So that all replicas compute with the same kernels, also those that a checkpoint brought. */
+static yk_status copy_choices(yk_model *replica, const yk_model *model)
+{
+    bool same_type = yki_model_device(replica)->type == yki_model_device(model)->type;
+    return same_type ? yki_model_adopt_choices(replica, yki_model_choices(model)) : YK_OK;
+}
+
 yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model)
 {
+    YK_TRY(copy_choices(replica, model));
     YK_TRY(copy_values(&replica->variables, &model->variables));
     yk_model_parameters_changed(replica);
     replica->training = model->training;

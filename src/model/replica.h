@@ -17,7 +17,8 @@ const char *yki_model_device_name(const yk_model *model);
 /* Creates a model of the same graph, on the named device or, with NULL, on the model's; it must be
  * destroyed before the model. */
 yk_status yki_model_replicate(yk_model **replica, const yk_model *model, const char *device);
-/* Copies parameters, buffers and the mode to the replica; on any thread while the model rests. */
+/* Copies parameters, buffers, the mode and, on devices of one type, the choices of kernels to the
+ * replica; on any thread while the model rests. */
 yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model);
 /* Before the replica's backward, which sets its gradients: only the model keeps and adds. */
 void yki_model_begin_replica(yk_model *replica, const yk_model *model);

@@ -15,6 +15,7 @@
 #include "device/plan_cache.h"
 #include "model/choices.h"
 #include "model/model_hooks.h"
+#include "model/replica.h"
 #include "same.h"
 #include "small_network.h"
 
@@ -197,5 +198,33 @@ YK_TEST(promise_03_a_resumed_run_uses_the_kernels_of_its_checkpoint)
         yk_model_destroy(resumed);
     }
     yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+/* ---- replicas -------------------------------------------------------------------------------- */
+
+/* Also where their own cache says otherwise: those of a checkpoint reach the model alone. */
+YK_TEST(replicas_take_over_the_kernels_of_their_model)
+{
+    static samples own;
+    char cache[2][YKI_PLAN_PATH / 2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(cache[i], sizeof cache[i], "%s/%d", yk_test_directory(), i);
+        if (fill_cache(cache[i], i > 0) == 0)
+            skip_because("one kernel for each convolution on this processor");
+    }
+    const yk_batch *batch = take_samples(&own, YK_F32, 0, SAMPLES);
+    setenv("XDG_CACHE_HOME", cache[1], 1);
+    yk_model *model = make_model(&measured), *replica;
+    assert_ok(yk_model_forward(model, batch));
+    setenv("XDG_CACHE_HOME", cache[0], 1);
+    assert_ok(yki_model_replicate(&replica, model, NULL));
+    assert_ok(yk_model_forward(replica, batch));
+    assert_false(same_choices(yki_model_choices(replica), yki_model_choices(model)));
+    assert_ok(yki_model_refresh_replica(replica, model));
+    assert_true(same_choices(yki_model_choices(replica), yki_model_choices(model)));
+    assert_ok(yk_model_forward(replica, batch));
+    assert_true(yk_model_loss(replica) == yk_model_loss(model));
+    yk_model_destroy(replica);
     yk_model_destroy(model);
 }
