@@ -12,7 +12,8 @@
 enum {
     NARROW_STRIP = YKI_WIDTH == 16 ? YKI_NARROW_STRIP : YKI_NARROW_STRIP / 2,
     SIDE = 3,
-    NARROW_SPAN = NARROW_STRIP + SIDE - 1, /* columns of x that a strip depends on */
+    NARROW_SPAN = NARROW_STRIP + SIDE - 1,  /* columns of x that a strip depends on */
+    NARROW_DEPTH = YKI_WIDTH == 16 ? 4 : 2, /* sums of so many channels fit the registers as well */
     NARROW_DELAY = 3, /* columns between the taps of a row: no sum waits for its last addition */
     NARROW_AHEAD = 2  /* rows that are fetched before they are read: a strip's rows are short */
 };
@@ -218,30 +219,86 @@ static void narrow_convolve(const yki_narrow *n, const void *x, const float *wei
 
 /* ---- the gradient of the weights ------------------------------------------------------------- */
 
-/* Adds the products of a strip of dy with one row of x to the sums of the row's taps for `depth`, a
- * constant, channels of each group. */
-YKI_FORCE_INLINE void narrow_add_taps(const float *pixels, const float *dy, int64_t columns,
-                                      float *taps, int depth)
+/* Adds the products of a strip of dy with three rows of x to the sums of the taps. The strip stays
+ * in registers, and each pixel is read once for the three taps of its row. The number of columns
+ * and `depth`, the channels of each group whose sums are in registers at a time, are constants. */
+YKI_FORCE_INLINE void narrow_add_strip(const yki_narrow *n, const float *const *rows,
+                                       const float *dy, float *to, int columns, int depth)
 {
-    yki_lanes s[12];
-    for (int t = 0; t < depth * SIDE; t++)
-        s[t] = *(const yki_lanes_at *)(taps + t * YKI_WIDTH);
-    for (int64_t c = 0; c < columns; c++) {
-        yki_lanes gradient = *(const yki_lanes_at *)(dy + c * YKI_WIDTH);
-        const float *at = pixels + c * YKI_WIDTH;
-        for (int t = 0; t < depth * SIDE; t++)
-            s[t] += gradient *
-                    *(const yki_lanes_at *)(at + (t / SIDE * NARROW_SPAN + t % SIDE) * YKI_WIDTH);
+    yki_lanes gradient[NARROW_STRIP];
+#pragma GCC unroll 16
+    for (int c = 0; c < columns; c++) {
+        gradient[c] = *(const yki_lanes_at *)(dy + c * YKI_WIDTH);
+        __asm__("" : "+v"(gradient[c]));
     }
-    for (int t = 0; t < depth * SIDE; t++)
-        *(yki_lanes_at *)(taps + t * YKI_WIDTH) = s[t];
+    for (int64_t i = 0; i < SIDE * n->width; i += depth) {
+        const float *pixels = rows[i / n->width];
+        float *taps = to + i * SIDE * YKI_WIDTH;
+        yki_lanes s[NARROW_DEPTH * SIDE];
+        if (!pixels)
+            continue;
+        pixels += i % n->width * NARROW_SPAN * YKI_WIDTH;
+#pragma GCC unroll 12
+        for (int t = 0; t < depth * SIDE; t++)
+            s[t] = *(const yki_lanes_at *)(taps + t * YKI_WIDTH);
+#pragma GCC unroll 16
+        for (int at = 0; at < columns + SIDE - 1; at++)
+#pragma GCC unroll 4
+            for (int k = 0; k < depth; k++) {
+                const float *from = pixels + (k * NARROW_SPAN + at) * YKI_WIDTH;
+                yki_lanes pixel = *(const yki_lanes_at *)from;
+                __asm__("" : "+v"(pixel)); /* or the compiler loads it for every use */
+#pragma GCC unroll 3
+                for (int t = 0; t < SIDE; t++)
+                    if (at >= t && at - t < columns)
+                        s[k * SIDE + t] += gradient[at - t] * pixel;
+            }
+#pragma GCC unroll 12
+        for (int t = 0; t < depth * SIDE; t++)
+            *(yki_lanes_at *)(taps + t * YKI_WIDTH) = s[t];
+    }
 }
 
-YKI_FORCE_INLINE void narrow_copy(const void *dy, int64_t pixel, int64_t columns, float *to,
-                                  yk_dtype dtype)
+#define NARROW_ADD_CASE(columns)                                                                   \
+    case columns:                                                                                  \
+        narrow_add_strip(n, rows, dy, to, columns, depth);                                         \
+        break
+
+YKI_FORCE_INLINE void narrow_add_row(const yki_narrow *n, const float *const *rows, const float *dy,
+                                     int64_t columns, float *to, int depth)
 {
-    for (int64_t c = 0; c < columns; c++)
+    switch (columns) {
+        NARROW_ADD_CASE(1);
+        NARROW_ADD_CASE(2);
+        NARROW_ADD_CASE(3);
+        NARROW_ADD_CASE(4);
+        NARROW_ADD_CASE(5);
+        NARROW_ADD_CASE(6);
+        NARROW_ADD_CASE(7);
+#if YKI_WIDTH == 16
+        NARROW_ADD_CASE(8);
+        NARROW_ADD_CASE(9);
+        NARROW_ADD_CASE(10);
+        NARROW_ADD_CASE(11);
+        NARROW_ADD_CASE(12);
+        NARROW_ADD_CASE(13);
+        NARROW_ADD_CASE(14);
+#endif
+    default:
+        break;
+    }
+}
+
+YKI_FORCE_INLINE void narrow_copy(const yki_narrow *n, const void *dy, int64_t pixel,
+                                  int64_t columns, float *to, yk_dtype dtype)
+{
+    const size_t pixel_bytes = YKI_WIDTH * yki_size_of(dtype);
+    const char *ahead =
+        (const char *)dy + (size_t)(pixel + NARROW_AHEAD * n->y_columns) * pixel_bytes;
+    for (int64_t c = 0; c < columns; c++) {
         *(yki_lanes_at *)(to + c * YKI_WIDTH) = load_pixel(dy, pixel + c, dtype);
+        __builtin_prefetch(ahead + (size_t)c * pixel_bytes);
+    }
 }
 
 /* Adds the products of one image; `own` holds a strip of dy before the ring. */
@@ -255,18 +312,12 @@ static void narrow_add_image(const yki_narrow *n, const void *x, const void *dy,
         for (int64_t row = 0; row < n->y_rows; row++) {
             const float *rows[SIDE];
             narrow_advance(n, x, &ring, row - n->padding, rows);
-            FOR_EACH_DTYPE(narrow_copy, n->dtype, dy, row * n->y_columns + range.begin, columns,
+            FOR_EACH_DTYPE(narrow_copy, n->dtype, n, dy, row * n->y_columns + range.begin, columns,
                            own);
-            for (int r = 0; r < SIDE; r++) {
-                float *taps = to + r * n->width * SIDE * YKI_WIDTH;
-                if (!rows[r])
-                    continue;
-                if (n->width == 2)
-                    narrow_add_taps(rows[r], own, columns, taps, 2);
-                for (int64_t k = 0; k + 4 <= n->width; k += 4)
-                    narrow_add_taps(rows[r] + k * NARROW_SPAN * YKI_WIDTH, own, columns,
-                                    taps + k * SIDE * YKI_WIDTH, 4);
-            }
+            if (n->width >= NARROW_DEPTH)
+                narrow_add_row(n, rows, own, columns, to, NARROW_DEPTH);
+            else
+                narrow_add_row(n, rows, own, columns, to, 2);
         }
     }
 }
