@@ -349,23 +349,43 @@ YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
                     ragged = {16, 64, 14, 1, 1}, few = {16, 32, 32, 1, 1},
                     some = {16, 96, 32, 1, 1}, halving = {32, 64, 32, 2, 1},
                     depthwise = {8, 32, 32, 1, 32}, eight = {8, 64, 32, 1, 8},
-                    four = {8, 64, 32, 1, 16};
+                    four = {8, 64, 32, 1, 16}, deep = {64, 256, 14, 1, 1},
+                    long_rows = {32, 64, 64, 2, 1}, part_filled = {32, 64, 14, 2, 1};
     assert_ruled(large, false, "winograd", "winograd", "winograd");
     assert_ruled(large, true, "winograd", "winograd", "winograd");
     assert_ruled(padded, false, "winograd", "winograd", "winograd");
     assert_ruled(padded, true, "onednn", "onednn", "winograd"); /* a third of it is padding */
     assert_ruled(ragged, false, "winograd", "winograd", "winograd");
-    assert_ruled(ragged, true, "onednn", "onednn", "onednn"); /* tiles of 16x16 */
+    assert_ruled(ragged, true, "onednn", "onednn", "onednn");   /* tiles of 16x16 */
+    assert_ruled(deep, true, "winograd", "winograd", "onednn"); /* transforms less, compared */
     assert_ruled(few, false, "minimal", "minimal", "minimal");
     assert_ruled(few, true, "onednn", "onednn", "minimal");
     assert_ruled(some, true, "minimal", "minimal", "minimal");
     assert_ruled(halving, false, "minimal", "minimal", "minimal");
     assert_ruled(halving, true, "onednn", "onednn", "minimal");
+    assert_ruled(long_rows, true, "onednn", "onednn", "onednn");
+    assert_ruled(part_filled, true, "onednn", "onednn", "onednn");
     assert_ruled(depthwise, false, "narrow", "narrow", "onednn");
     assert_ruled(depthwise, true, "onednn", "onednn", "onednn");
     assert_ruled(eight, false, "narrow", "narrow", "narrow");
     assert_ruled(eight, true, "onednn", "onednn", "onednn");
     assert_ruled(four, true, "narrow", "narrow", "narrow");
+}
+
+/* See minimal.c and conv_strided.c. */
+YK_TEST(convolutions_of_stride_2_follow_the_products_that_tiles_save)
+{
+    const yki_op *const ops[] = {&yki_op_conv2d, &yki_op_conv2d_backward_data};
+    const rule_case full = {16, 64, 64, 2, 1}, many = {64, 256, 14, 2, 1},
+                    few = {16, 256, 14, 2, 1}, fewer = {8, 256, 14, 2, 1};
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(ruled_as(YK_F32, ops[i], full, true), "minimal");
+        assert_string_equal(ruled_as(YK_F32, ops[i], many, true), "minimal");
+        assert_string_equal(ruled_as(YK_F32, ops[i], few, true), "onednn"); /* weights count */
+    }
+    assert_string_equal(ruled_as(YK_F32, ops[1], fewer, true), "onednn");
+    assert_string_equal(ruled_as(YK_F32, ops[1], fewer, false), "strided");
+    assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d_backward_weight, few, true), "minimal");
 }
 
 /* See conv_depthwise.c. */

@@ -266,10 +266,13 @@ static bool strided_supports_data(const yki_device *device, const yki_kernel_des
                             &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 
+/* Where bf16 dot products are fast, vectors are loaded no faster than they are multiplied. oneDNN's
+ * f32 gradient of x runs at 0.9 of the peak there, and takes 0.7 to 0.9 of the time of this one. */
 static bool strided_gains_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
-                 &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
+    const yki_operand *dx = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX];
+    bool one_load = dx->dtype == YK_F32 && ((const yki_cpu_device *)device)->native_bf16;
+    return !one_load && gains(device, dx, &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 
 static yk_status strided_prepare_data(yki_device *device, const yki_kernel_desc *desc,

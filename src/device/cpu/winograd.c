@@ -41,7 +41,9 @@ enum {
     PAD = LANES,                   /* floats between matrices, see winograd.h */
     SUMS = POINTS * (PANEL + PAD), /* floats of a slab of 64 x 64 sums */
     TAPS = 9,
-    LEAST_TILES = 32, /* with fewer the weights' transformation costs more than it saves */
+    LEAST_TILES = 32,  /* with fewer the weights' transformation costs more than it saves */
+    SMALL_BLOCK = 36,  /* tiles of a block, six rows of products at a time, where blocks are few */
+    THREAD_BLOCKS = 8, /* full blocks of a thread that are not few */
     LEAST_PARTS = 4,
     MOST_PARTS = 16,
     PART_BLOCKS = 16, /* that a part should have: each costs a pass over its sums */
@@ -479,6 +481,22 @@ static winograd *winograd_create(const yki_device *device, const yki_operand *x,
     return k;
 }
 
+/*
+ * Each thread gets a block. Where blocks are few, they are smaller and as many for each thread, or
+ * one thread would wait for another's last block. How tiles are divided does not change bits.
+ */
+static void divide_for_team(winograd *k)
+{
+    int64_t share = (k->tiles + k->team - 1) / k->team;
+    if (k->team == 1 || share >= THREAD_BLOCKS * SIDE) {
+        divide_tiles(k, SIDE);
+        return;
+    }
+    divide_tiles(k, share < SMALL_BLOCK ? share : SMALL_BLOCK);
+    int64_t turns = (k->blocks + k->team - 1) / k->team;
+    divide_tiles(k, (share + turns - 1) / turns);
+}
+
 static yk_status winograd_prepare_convolve(const yki_device *device, const yki_operand *x,
                                            const yki_operand *y, int64_t padding, bool turned,
                                            yki_kernel **kernel)
@@ -490,10 +508,8 @@ static yk_status winograd_prepare_convolve(const yki_device *device, const yki_o
     k->turned = turned;
     k->row_stride = turned ? TAPS * y->dims[1] : TAPS;
     k->column_stride = turned ? TAPS : TAPS * x->dims[1];
-    int64_t share = (k->tiles + k->team - 1) / k->team; /* each thread gets a block */
-    divide_tiles(k, share < SIDE ? share : SIDE);
-    /* Each thread would transform all weights again, for few tiles. */
-    k->weights_once = k->blocks > 2 * (int64_t)k->team || share < LEAST_TILES;
+    divide_for_team(k);
+    k->weights_once = k->team > 1 || k->blocks > 2;
     k->y.stream = yki_streams(device, y);
     int64_t floats = own_floats(k) * k->team;
     if (k->weights_once)
@@ -576,7 +592,7 @@ static bool winograd_supports_backward_weight(const yki_device *device, const yk
 static bool winograd_gains_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
-    return tiles_of(dy) >= LEAST_TILES && yki_weight_gains_over_bf16(device, dy);
+    return tiles_of(dy) >= LEAST_TILES && yki_weight_gains_over_bf16(device, desc->attrs, dy);
 }
 
 /* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
