@@ -311,14 +311,17 @@ static const yki_operand small = {
 static const yki_operand halving_weight = {
     .dtype = YK_F32, .ndim = 4, .dims = {CHANNELS, 256, 3, 3}, .layout = YKI_PLAIN};
 
+/* In f16, for which oneDNN has no kernel: in f32, some processors leave it to oneDNN. */
 YK_TEST(strided_backward_data_has_the_same_bits_with_any_threads)
 {
+    yki_operand dy = small, dx = large;
+    dy.dtype = dx.dtype = YK_F16;
     same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
                                  .attrs = &halving,
                                  .in_count = 2,
-                                 .in = {small, halving_weight},
+                                 .in = {dy, halving_weight},
                                  .out_count = 1,
-                                 .out = {large}},
+                                 .out = {dx}},
               &yki_cpu_conv2d_backward_data_strided);
 }
 
@@ -553,6 +556,52 @@ YK_TEST(linear_on_few_samples_is_right)
             check_linear(which, samples);
 }
 
+/* ---- oneDNN's convolutions, a slice of the batch at a time ------------------------------------
+ */
+
+/* More threads than slices work on the whole batch together. */
+enum { MORE_THREADS = 9 };
+
+static void assert_slices(const yki_kernel_desc *desc, const yki_kernel_impl *impl)
+{
+    same_bits(desc, impl);
+    float *cut = run(*desc, impl, 2), *whole = run(*desc, impl, MORE_THREADS);
+    int64_t count = yki_operand_count(&desc->out[0]);
+    double wrong = 0, right = 0;
+    for (int64_t i = 0; i < count; i++) {
+        wrong += (cut[i] - whole[i]) * (cut[i] - whole[i]);
+        right += whole[i] * whole[i];
+    }
+    assert_true(right > 0);
+    assert_true(wrong < 1e-10 * right);
+    yki_unmap(cut, (size_t)count * sizeof *cut);
+    yki_unmap(whole, (size_t)count * sizeof *whole);
+}
+
+YK_TEST(slices_of_a_batch_have_the_same_bits_with_any_threads)
+{
+    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    yki_operand narrow = x, wide = x, taps = weight;
+    memcpy(narrow.dims, (int64_t[]){16, 64, 48, 48}, 4 * sizeof *narrow.dims);
+    memcpy(wide.dims, (int64_t[]){16, 256, 48, 48}, 4 * sizeof *wide.dims);
+    memcpy(taps.dims, (int64_t[]){256, 64, 1, 1}, 4 * sizeof *taps.dims);
+    assert_slices(&(yki_kernel_desc){.op = &yki_op_conv2d,
+                                     .attrs = &plain,
+                                     .in_count = 3,
+                                     .in = {narrow, taps, none},
+                                     .out_count = 1,
+                                     .out = {wide}},
+                  &yki_cpu_conv2d);
+    memcpy(taps.dims, (int64_t[]){64, 256, 1, 1}, 4 * sizeof *taps.dims);
+    assert_slices(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                     .attrs = &plain,
+                                     .in_count = 2,
+                                     .in = {narrow, taps},
+                                     .out_count = 1,
+                                     .out = {wide}},
+                  &yki_cpu_conv2d_backward_data);
+}
+
 /* ---- minimal filtering ----------------------------------------------------------------------- */
 
 /* One of forward and the two gradients, of images of 13x15 with so many channels. */
@@ -583,13 +632,13 @@ static void same_minimal_bits(const yki_op *op, int64_t stride, int64_t images, 
 
 YK_TEST(minimal_has_the_same_bits_with_any_threads)
 {
-    same_minimal_bits(&yki_op_conv2d, 2, 18, 64, 128);
+    same_minimal_bits(&yki_op_conv2d, 2, 48, 64, 128);
 }
 
 /* One thread takes output channels and several take blocks. */
 YK_TEST(deep_minimal_has_the_same_bits_with_any_threads)
 {
-    same_minimal_bits(&yki_op_conv2d, 2, 17, 64, 448);
+    same_minimal_bits(&yki_op_conv2d, 2, 44, 64, 448);
 }
 
 /* The last group of channels has fewer than 64. */
@@ -602,7 +651,7 @@ YK_TEST(minimal_of_any_channels_has_the_same_bits_with_any_threads)
 
 YK_TEST(minimal_backward_data_has_the_same_bits_with_any_threads)
 {
-    same_minimal_bits(&yki_op_conv2d_backward_data, 2, 18, 64, 128);
+    same_minimal_bits(&yki_op_conv2d_backward_data, 2, 48, 64, 128);
 }
 
 YK_TEST(minimal_backward_weight_has_the_same_bits_with_any_threads)
@@ -636,14 +685,14 @@ YK_TEST(minimal_has_the_same_bits_on_avx2)
 {
     on_avx2();
     same_minimal_bits(&yki_op_conv2d, 1, 5, 64, 64);
-    same_minimal_bits(&yki_op_conv2d, 2, 18, 64, 64);
+    same_minimal_bits(&yki_op_conv2d, 2, 81, 64, 64);
 }
 
 YK_TEST(minimal_backward_data_has_the_same_bits_on_avx2)
 {
     on_avx2();
     same_minimal_bits(&yki_op_conv2d_backward_data, 1, 5, 64, 64);
-    same_minimal_bits(&yki_op_conv2d_backward_data, 2, 18, 64, 64);
+    same_minimal_bits(&yki_op_conv2d_backward_data, 2, 81, 64, 64);
 }
 
 YK_TEST(minimal_backward_weight_has_the_same_bits_on_avx2)

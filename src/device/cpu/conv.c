@@ -1,6 +1,11 @@
 /*
  * Convolution on oneDNN, forward and both gradients.
  *
+ * oneDNN gives each of its threads a fixed share, and waits for the slowest. Large batches are
+ * therefore cut into slices of some images, fixed by the shape. Forward and the gradient of x take
+ * them from a shared counter, each with a primitive for one thread (onednn_slices.h), so that a
+ * thread whose core is shared with another program takes fewer.
+ *
  * Activations are in the layouts of the device. Weights are packed once per step into the layout
  * that oneDNN asks for (in bf16 if the activations are), and the kernel of their gradient ends by
  * converting it to the canonical f32 layout. Therefore no activation is ever reordered.
@@ -15,7 +20,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/conv_groups.h"
-#include "device/cpu/onednn.h"
+#include "device/cpu/onednn_slices.h"
 
 typedef enum conv_direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT } conv_direction;
 
@@ -23,6 +28,7 @@ typedef struct conv_kernel {
     yki_kernel base;
     dnnl_stream_t stream;
     yki_dnn_primitive compute;
+    yki_dnn_slices slices;     /* FORWARD, BACKWARD_DATA: what runs if there are any */
     yki_dnn_primitive reorder; /* weights: canonical -> packed, or the gradient's way back */
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
     size_t merged_bytes;       /* BACKWARD_WEIGHT: the gradient of merged groups, canonical, or 0 */
@@ -31,6 +37,20 @@ typedef struct conv_kernel {
     bool bias;
     bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
+
+enum {
+    SLICES = 8,
+    LEAST_PIXELS = 96,        /* of a slice: the inner loops take some 30 at a time */
+    LEAST_TAPPED_PIXELS = 400 /* ... of larger kernels, whose weights are read again for each row */
+};
+
+/* Multiply-adds that cutting the batch pays for: a few milliseconds of one core. */
+static const double least_work = 1 << 29;
+
+/* The activations of a slice, or their gradients. */
+typedef struct conv_operands {
+    yki_operand x, y;
+} conv_operands;
 
 /* What oneDNN needs to know, in its terms. */
 typedef struct conv_problem {
@@ -156,12 +176,21 @@ static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine
     return YK_OK;
 }
 
+/* Forward and BACKWARD_DATA. */
+static yk_status prepare_compute(conv_kernel *k, dnnl_engine_t engine, int count,
+                                 const int *arguments, const yki_const_md *mds)
+{
+    if (k->slices.count > 0)
+        return yki_dnn_slices_prepare(&k->slices, k->compute.desc, engine, count, arguments, mds);
+    return yki_dnn_prepare(&k->compute, engine, count, arguments, mds);
+}
+
 static yk_status conv_prepare_forward(conv_kernel *k, const conv_problem *p, dnnl_engine_t engine)
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     yki_const_md mds[] = {p->x_md, packed, p->y_md, p->bias_md};
     int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-    YK_TRY(yki_dnn_prepare(&k->compute, engine, p->bias ? 4 : 3, arguments, mds));
+    YK_TRY(prepare_compute(k, engine, p->bias ? 4 : 3, arguments, mds));
     return prepare_pack(k, p, engine);
 }
 
@@ -171,7 +200,7 @@ static yk_status conv_prepare_backward_data(conv_kernel *k, const conv_problem *
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     yki_const_md mds[] = {p->y_md, packed, p->x_md};
     int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
-    YK_TRY(yki_dnn_prepare(&k->compute, engine, 3, arguments, mds));
+    YK_TRY(prepare_compute(k, engine, 3, arguments, mds));
     return prepare_pack(k, p, engine);
 }
 
@@ -206,6 +235,7 @@ static yk_status conv_prepare_backward_weight(conv_kernel *k, const conv_problem
 static void conv_destroy(yki_kernel *kernel)
 {
     conv_kernel *k = (conv_kernel *)kernel;
+    yki_dnn_slices_destroy(&k->slices);
     yki_dnn_destroy(&k->compute);
     yki_dnn_destroy(&k->reorder);
     free(k->merged);
@@ -215,7 +245,10 @@ static void conv_destroy(yki_kernel *kernel)
 static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction direction,
                            dnnl_engine_t engine)
 {
-    YK_TRY(conv_describe(p, direction, &k->compute.desc));
+    int threads = yki_dnn_slices_begin(&k->slices);
+    yk_status status = conv_describe(p, direction, &k->compute.desc);
+    yki_dnn_slices_end(threads);
+    YK_TRY(status);
     if (direction == FORWARD)
         YK_TRY(conv_prepare_forward(k, p, engine));
     else if (direction == BACKWARD_DATA)
@@ -225,7 +258,40 @@ static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction
     size_t behind =
         k->compute.scratch > k->reorder.scratch ? k->compute.scratch : k->reorder.scratch;
     k->base.scratch = k->gradient_bytes + k->merged_bytes + behind;
+    if (k->slices.count > 0)
+        k->base.scratch = (size_t)k->slices.team * k->slices.scratch;
     return YK_OK;
+}
+
+/* Multiply-adds. */
+static double conv_work(const conv_problem *p)
+{
+    double work = (double)(p->y->dims[0] * p->y->dims[2] * p->y->dims[3]);
+    for (int d = 0; d < 4; d++)
+        work *= (double)p->weight->dims[d];
+    return work;
+}
+
+/* oneDNN's own Winograd algorithm, which transforms weights in each of its calls, is left alone. */
+static bool can_be_cut(const conv_problem *p)
+{
+    int64_t images = p->y->dims[0], pixels = images / SLICES * p->y->dims[2] * p->y->dims[3];
+    int64_t taps = p->weight->dims[2] * p->weight->dims[3];
+    return images % SLICES == 0 && p->device->threads <= SLICES && !wants_winograd(p) &&
+           conv_work(p) >= least_work && pixels >= (taps == 1 ? LEAST_PIXELS : LEAST_TAPPED_PIXELS);
+}
+
+/* The problem becomes that of one slice. */
+static void cut(conv_kernel *k, conv_problem *p, conv_operands *slice)
+{
+    k->slices = (yki_dnn_slices){.team = p->device->threads, .count = SLICES};
+    k->slices.x_bytes = yki_operand_bytes(p->device, p->x) / SLICES;
+    k->slices.y_bytes = yki_operand_bytes(p->device, p->y) / SLICES;
+    *slice = (conv_operands){.x = *p->x, .y = *p->y};
+    slice->x.dims[0] /= SLICES;
+    slice->y.dims[0] /= SLICES;
+    p->x = &slice->x;
+    p->y = &slice->y;
 }
 
 static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_direction direction,
@@ -240,6 +306,9 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
     k->stream = cpu->stream;
     k->bias = p->bias != NULL;
     k->groups = p->groups;
+    conv_operands slice;
+    if (direction != BACKWARD_WEIGHT && can_be_cut(p))
+        cut(k, p, &slice);
     yk_status status = describe_operands(p, direction);
     if (status == YK_OK)
         status = conv_fill(k, p, direction, cpu->engine);
@@ -299,6 +368,9 @@ static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_arg
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {run->in[YKI_CONV2D_X], run->in[YKI_CONV2D_WEIGHT], run->out[YKI_CONV2D_Y],
                         k->bias ? run->in[YKI_CONV2D_BIAS] : NULL};
+    if (k->slices.count > 0)
+        return yki_dnn_slices_run(&k->slices, pointers, k->slices.x_bytes, k->slices.y_bytes,
+                                  run->scratch);
     return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
 }
 
@@ -335,6 +407,9 @@ static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kern
     void *pointers[] = {run->in[YKI_CONV2D_BACKWARD_DATA_DY],
                         run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
                         run->out[YKI_CONV2D_BACKWARD_DATA_DX]};
+    if (k->slices.count > 0)
+        return yki_dnn_slices_run(&k->slices, pointers, k->slices.y_bytes, k->slices.x_bytes,
+                                  run->scratch);
     return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
 }
 
