@@ -237,7 +237,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .streams = &yki_cuda_stream_ops,
                                               .backend = "nccl"};
 
-const yki_device_module yki_device_module_table = {.version = YKI_DEVICE_MODULE_VERSION,
+const yki_device_module yki_device_module_table = {.version = YOKE_DEVICE_CONTRACT,
                                                    .size = sizeof(yki_device_module),
                                                    .type = &yki_cuda_device_type,
                                                    .count = count_gpus,

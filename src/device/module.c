@@ -17,7 +17,7 @@ static const known_module known_modules[] = {
 enum { KNOWN = sizeof known_modules / sizeof *known_modules };
 
 static const yki_module_contract contract = {"yki_device_module_table", "the device contract",
-                                             YKI_DEVICE_MODULE_VERSION, sizeof(yki_device_module)};
+                                             YOKE_DEVICE_CONTRACT, sizeof(yki_device_module)};
 
 const char *yki_device_module_type(size_t index)
 {

@@ -10,11 +10,10 @@
 
 #include "device/device.h"
 
-/* The version of the contract, which is the library's own: its structs are in these headers. */
-enum { YKI_DEVICE_MODULE_VERSION = 2 };
-
 typedef struct yki_device_module {
-    uint32_t version, size; /* YKI_DEVICE_MODULE_VERSION, and of this struct */
+    /* YOKE_DEVICE_CONTRACT, which the build computes of all headers that a device is written
+     * against: a module must be of the library's own tree. And of this struct. */
+    uint32_t version, size;
     const yki_device_type *type;
     /* How many devices there are, at least one; otherwise an error that says what is missing. */
     yk_status (*count)(int *count);

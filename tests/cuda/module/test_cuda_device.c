@@ -3,7 +3,9 @@
  * ref's, and what it says when something is missing.
  */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/module.h"
 #include "families.h"
@@ -144,6 +146,37 @@ YK_TEST(a_missing_module_is_named)
 {
     setenv("YOKE_MODULES", "/nowhere", 1);
     expect_refusal("cuda", "device cuda: its module libyoke-cuda.so is not in ");
+}
+
+/* Writes the module to a folder, with one byte of its table's version changed. */
+static void change_version(const char *folder)
+{
+    static char bytes[8 << 20];
+    char path[512];
+    const yki_device_module *module;
+    assert_ok(yki_device_module_open(&module, "cuda"));
+    const uint32_t head[] = {module->version, module->size};
+    snprintf(path, sizeof path, "%s/tests/cuda/libyoke-cuda.so", getenv("YOKE_BUILD"));
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t length = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    char *at = memmem(bytes, length, head, sizeof head);
+    assert_non_null(at);
+    *at ^= 1;
+    snprintf(path, sizeof path, "%s/libyoke-cuda.so", folder);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Its structs may differ from the library's. */
+YK_TEST(a_module_from_another_tree_is_refused)
+{
+    change_version(yk_test_directory());
+    setenv("YOKE_MODULES", yk_test_directory(), 1);
+    expect_refusal("cuda", "libyoke-cuda.so was built for version ");
 }
 
 /* Ranks take the GPU of their number on the machine, and share if there are too few. */

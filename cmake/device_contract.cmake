@@ -1,0 +1,15 @@
+# YOKE_DEVICE_CONTRACT: a number for the headers that a device is written against. The library and its
+# device modules carry it, so that a module from another tree, whose structs may differ, is refused.
+set(layers base tensor image graph device)
+list(TRANSFORM layers PREPEND ${PROJECT_SOURCE_DIR}/src/)
+list(TRANSFORM layers APPEND /*.h)
+file(GLOB_RECURSE contract_headers CONFIGURE_DEPENDS ${layers} ${PROJECT_SOURCE_DIR}/include/yoke/*.h)
+set(hashes "")
+foreach(header ${contract_headers})
+  file(SHA256 ${header} hash)
+  string(APPEND hashes ${hash})
+endforeach()
+string(SHA256 hash "${hashes}")
+string(SUBSTRING ${hash} 0 8 hash)
+set(YOKE_DEVICE_CONTRACT 0x${hash}u)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${contract_headers})
