@@ -41,6 +41,12 @@ def open_driver():
         return None, str(error)
 
 
+def count(driver):
+    found = c_int()
+    driver("cuDeviceGetCount", ctypes.byref(found))
+    return found.value
+
+
 def call(library, name, *arguments):
     status = getattr(library, name)(*arguments)
     if status:

@@ -97,3 +97,19 @@ YK_TEST(a_packed_build_verifies)
     assert_contains(output, "=> yoke-gpu/build/libyoke.so.0");
     assert_contains(output, "=> yoke-gpu/build/libs/libdnnl.so");
 }
+
+YK_TEST(the_comparison_runs_without_pytorch_and_on_two_gpus)
+{
+    need_python();
+    setenv("YK_FAKE_GPUS", "2", 1);
+    int code =
+        yk_test_command(output, sizeof output,
+                        "cd %s && $YOKE_SOURCE/bench/gpu/run $YOKE_BUILD --small --steps 2 "
+                        "--repeats 1 --modes '' --json gpu.json && grep -c '\"two\"' gpu.json",
+                        yk_test_directory());
+    if (code != 0)
+        fail_msg("%s", output);
+    assert_contains(output, "Training from data, images/s.");
+    assert_contains(output, "| mlp | 16 |");
+    assert_contains(output, "Two ranks, ms a step.");
+}
