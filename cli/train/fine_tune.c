@@ -21,17 +21,19 @@ static void name_head(const yk_model *model, char *pattern, size_t size)
 
 bool cli_training_load_weights(const cli_training *t)
 {
-    char head[256];
+    char head[256], path[4096]; /* the newest checkpoint, where a run is named */
     yk_load_report report;
     yk_load_options options = YK_LOAD_OPTIONS_INIT;
     name_head(t->model, head, sizeof head);
     options.allow_reshaped = head;
-    yk_status status = yk_model_load_with(t->model, t->options.checkpoint, &options, &report);
-    if (!cli_weights_loaded(status, t->options.checkpoint, t->options.arch))
+    if (!cli_find_checkpoint(path, sizeof path, t->options.checkpoint))
+        return false;
+    yk_status status = yk_model_load_with(t->model, path, &options, &report);
+    if (!cli_weights_loaded(status, path, t->options.arch))
         return false;
     if (report.reshaped && t->leads)
         printf("Loaded %zu tensors from %s; the last layer starts from new weights: %s\n",
-               report.loaded, t->options.checkpoint, report.text);
+               report.loaded, path, report.text);
     return true;
 }
 

@@ -313,8 +313,8 @@ static const cli_option table[] = {
              "folder for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &parsed.output,
              NULL),
     CLI_TEXT(0, "checkpoint", "FILE",
-             "initial weights: a .pth or safetensors file; if it has\nother classes, the last "
-             "layer is new",
+             "initial weights: a .pth or safetensors file, or the\nfolder of a run; if they have "
+             "other classes, the last\nlayer is new",
              &parsed.checkpoint, NULL),
     CLI_TEXT(0, "resume", "auto|FILE",
              "resume from a checkpoint and its options; auto: from\nthe newest one in the output "

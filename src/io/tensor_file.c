@@ -106,7 +106,7 @@ static size_t find_wrapper(const yk_tensor_file *file)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-typedef enum file_kind { ARCHIVE, LEGACY, PICKLE, TAR, SAFETENSORS, EMPTY } file_kind;
+typedef enum file_kind { ARCHIVE, LEGACY, PICKLE, TAR, SAFETENSORS, EMPTY, OTHER } file_kind;
 
 static file_kind kind_of_file(const unsigned char *head, size_t size)
 {
@@ -120,7 +120,9 @@ static file_kind kind_of_file(const unsigned char *head, size_t size)
         return TAR;
     if (size > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
         return PICKLE;
-    return size > 8 && head[8] == '{' && memcmp(head, "PK", 2) != 0 ? SAFETENSORS : ARCHIVE;
+    if (size > 1 && memcmp(head, "PK", 2) == 0)
+        return ARCHIVE;
+    return size > 8 && head[8] == '{' ? SAFETENSORS : OTHER;
 }
 
 /* What a file begins with; its size goes to *size. */
@@ -154,10 +156,13 @@ static yk_status refuse_file_kind(const char *path, file_kind found)
                          "%s: is a tar archive, PyTorch's format from before 0.4 if it is one of "
                          "PyTorch's: load and save it again with torch.save(torch.load(OLD), NEW)",
                          path);
-    default:
+    case PICKLE:
         return yki_error(YK_ERROR_FORMAT,
                          "%s: offset 0: expected a .pth or safetensors file, found a bare pickle",
                          path);
+    default:
+        return yki_error(YK_ERROR_FORMAT,
+                         "%s: offset 0: expected a .pth or safetensors file, found neither", path);
     }
 }
 

@@ -125,7 +125,8 @@ YK_TEST(evaluate_says_what_is_wrong_with_a_file)
                      0);
     assert_int_equal(yoke("evaluate --data synthetic --arch mlp bare.pth"), 0);
     assert_int_equal(yoke("evaluate --data synthetic run/metrics.jsonl"), 1);
-    assert_contains(output, "run/metrics.jsonl: expected a zip archive");
+    assert_contains(
+        output, "run/metrics.jsonl: offset 0: expected a .pth or safetensors file, found neither");
     assert_int_equal(lines(), 1);
 }
 

@@ -37,6 +37,7 @@ YK_TEST(a_head_for_other_classes_is_replaced)
                                  "fc2.weight (7, 256) is (10, 256) in the model");
     assert_int_equal(train("b", with_weights(weights_for(10, 1), "")), 0);
     assert_null(strstr(job.output, "the last layer starts"));
+    assert_int_equal(train("c", with_weights(path_of("b", ""), "")), 0); /* the run's newest */
 }
 
 YK_TEST(other_differences_are_refused)

@@ -98,6 +98,8 @@ YK_TEST(other_formats_are_named)
     yk_test_write_file(yk_test_path("a.pth"), "", 0);
     assert_refused(YK_ERROR_FORMAT, yk_test_path("a.pth"), "found it empty");
     yk_test_write_file(yk_test_path("a.pth"), "hello", 5);
+    assert_refused(YK_ERROR_FORMAT, yk_test_path("a.pth"), "found neither");
+    yk_test_write_file(yk_test_path("a.pth"), "PK\3\4", 4);
     assert_refused(YK_ERROR_FORMAT, yk_test_path("a.pth"), "expected a zip archive");
     assert_refused(YK_ERROR_NOT_FOUND, yk_test_path("absent.pth"), "No such file");
     assert_refused(YK_ERROR_IO, yk_test_directory(), "is not a file");
