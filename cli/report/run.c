@@ -213,6 +213,8 @@ static bool read_run(cli_run *run, const char *path)
                                   path);
     if (!cli_ok(status))
         return false;
+    if (run->history->starts == 0 && run->history->step_count == 0)
+        return cli_complain("%s: its metrics.jsonl holds no records of a run", run->folder);
     run->results = find_results(run->history);
     return find_settings(run) || cli_complain("out of memory");
 }

@@ -55,6 +55,9 @@ YK_TEST(compare_names_a_folder_that_is_no_run)
     assert_contains(output, "yoke: nowhere: no such folder\n");
     assert_int_equal(yoke("compare a ."), 1);
     assert_contains(output, "no metrics.jsonl there: name the output folder of a run\n");
+    yk_test_write_file(yk_test_path("metrics.jsonl"), "text\n", 5);
+    assert_int_equal(yoke("report ."), 1);
+    assert_contains(output, "its metrics.jsonl holds no records of a run\n");
     assert_int_equal(yoke("compare a"), 2);
     assert_contains(output, "expected two or more output folders of runs");
 }

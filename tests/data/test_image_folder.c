@@ -104,6 +104,9 @@ YK_TEST(what_is_wrong_with_a_folder_is_said)
     shell("mkdir d/a d/b; mv d/1.png d/a; echo > d/b/1.bmp");
     assert_refused(YK_ERROR_FORMAT, YK_SPLIT_TRAIN, "/d/b: no pictures in this class");
     assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TEST, "expected the folders train and val");
+    shell("mv d away");
+    assert_refused(YK_ERROR_NOT_FOUND, YK_SPLIT_TEST, "there is no such folder");
+    shell("mv away d");
     shell("mkdir -p d/train d/val/c; mv d/a d/train; cp d/train/a/1.png d/val/c");
     assert_refused(YK_ERROR_FORMAT, YK_SPLIT_TEST,
                    "/val/c: the data for training has no class of this name");
