@@ -232,11 +232,11 @@ static yk_status find_pixels(cifar *set, int number, const uint8_t *file, const 
 {
     array_parts parts = parts_of(array);
     const yki_pickle_value *bytes = parts.bytes, *count = yki_pickle_item(parts.shape, 0);
-    uint32_t size = yki_pickle_is(bytes, YKI_PICKLE_BYTES) ? bytes->count : 0;
-    if (parts.row_major && bytes)
+    bool plain = bytes && bytes->type == YKI_PICKLE_BYTES;
+    uint32_t size = plain ? bytes->count : 0;
+    if (parts.row_major)
         YK_TRY(decode_latin1(set, number, bytes, &size));
-    if (!parts.row_major || !is_byte_dtype(parts.dtype) ||
-        (!yki_pickle_is(bytes, YKI_PICKLE_BYTES) && !set->decoded[number]))
+    if (!parts.row_major || !is_byte_dtype(parts.dtype) || (!plain && !set->decoded[number]))
         return yki_pickle_unexpected(pickle, array, "\"data\" as a row-major numpy array of uint8");
     if (!parts.shape || parts.shape->count != 2 || !yki_pickle_is(count, YKI_PICKLE_INT) ||
         !is_integer(yki_pickle_item(parts.shape, 1), IMAGE_BYTES))
@@ -244,7 +244,7 @@ static yk_status find_pixels(cifar *set, int number, const uint8_t *file, const 
     if (size % IMAGE_BYTES || size / IMAGE_BYTES != count->integer)
         return yki_pickle_unexpected(pickle, bytes, "%lld rows of %d bytes, not %u bytes,",
                                      (long long)count->integer, IMAGE_BYTES, size);
-    *offset = set->decoded[number] ? 0 : (size_t)((const uint8_t *)bytes->text - file);
+    *offset = plain ? (size_t)((const uint8_t *)bytes->text - file) : 0;
     *rows = (size_t)count->integer;
     return YK_OK;
 }

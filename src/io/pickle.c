@@ -349,12 +349,10 @@ static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
         return read_long(pickle);
     case YKI_OP_BINFLOAT:
         return read_float(pickle);
-    case YKI_OP_BINSTRING:
-        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 4);
     case YKI_OP_SHORT_BINSTRING:
-        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 1);
     case YKI_OP_SHORT_BINBYTES:
         return pickle_read_text(pickle, YKI_PICKLE_BYTES, 1);
+    case YKI_OP_BINSTRING:
     case YKI_OP_BINBYTES:
         return pickle_read_text(pickle, YKI_PICKLE_BYTES, 4);
     case YKI_OP_BINBYTES8:
