@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "launch/herald.h"
+#include "setup.h"
 
 static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
 static const double order_wait_s = 0.5, notice_s = 5;
@@ -102,15 +103,16 @@ static const char *advise(const cli_link *link)
                                : "";
 }
 
-static void notice_waiting(cli_link *link, double *notice_at)
+/* why may be empty. */
+static void notice_waiting(cli_link *link, double *notice_at, const char *why)
 {
-    char text[600];
+    char text[900];
     double now = cli_clock_s();
     if (now < *notice_at)
         return;
     *notice_at = now + notice_s;
-    snprintf(text, sizeof text, "say waiting for the rendezvous at %.255s:%d%s", link->options.host,
-             link->options.port, advise(link));
+    snprintf(text, sizeof text, "say waiting for the rendezvous at %.255s:%d%s%.255s%s",
+             link->options.host, link->options.port, *why ? ": " : "", why, advise(link));
     enqueue(link, text);
 }
 
@@ -146,7 +148,7 @@ static yk_status await_coordinator(cli_link *link, double until, double *notice_
         if (status != YK_ERROR_TIMEOUT || cli_clock_s() > until)
             return status;
         *moved = read_moved(link, link->orders) || was_called(link);
-        notice_waiting(link, notice_at);
+        notice_waiting(link, notice_at, "");
     }
     return status;
 }
@@ -162,14 +164,14 @@ static bool connect_to_store(cli_link *link)
            YK_ERROR_TIMEOUT) {
         char why[400];
         bool late = cli_clock_s() - start > o->join_s;
-        snprintf(why, sizeof why, "%s", yk_last_error()); /* a look for calls sets another */
+        snprintf(why, sizeof why, "%s", cli_reason()); /* a look for calls sets another */
         if (atomic_load(&link->closing) || was_called(link))
             return false;
         if (late) {
             yk_set_error(status, "%s", why);
             break;
         }
-        notice_waiting(link, &notice_at);
+        notice_waiting(link, &notice_at, why);
     }
     if (status == YK_OK)
         status = await_coordinator(link, start + o->join_s, &notice_at, &moved);

@@ -136,10 +136,12 @@ YK_TEST(a_partition_ends_the_job_on_both_sides)
 {
     start_obedient(2);
     yk_test_cut(2);
+    double cut_at = test_now();
     assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
     assert_contains(host_jobs[1].output, "n2");
     assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
     assert_contains(host_jobs[2].output, "which serves the job's store, is lost");
+    assert_true(test_now() - cut_at < 3 + 5); /* YOKE_HEARTBEAT_TIMEOUT, and the end of the ranks */
     test_job_gone(&host_jobs[1], 5);
     test_job_gone(&host_jobs[2], 5);
 }

@@ -1,0 +1,103 @@
+/* Names that other hosts have, and what they are told of a job. */
+#define _GNU_SOURCE
+#include "host_job.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- names and places ------------------------------------------------------------------------ */
+
+/* As a cluster's name service does it: once the first pod is there. */
+static void name_host_1(const char *name)
+{
+    char path[600];
+    for (int host = 1; host <= 2; host++) {
+        snprintf(path, sizeof path, "%s/n%d.etc_hosts", yk_test_hosts_folder(), host);
+        FILE *file = fopen(path, "ae");
+        assert_non_null(file);
+        fprintf(file, "%s %s\n", yk_test_address(1), name);
+        fclose(file);
+    }
+}
+
+/* Waits until a host's launcher or rank has said so twice; the second line comes 5 s later. */
+static void await_twice(int host, const char *text)
+{
+    double deadline = test_now() + 15;
+    while (count(test_job_output(&host_jobs[host]), text) < 2) {
+        if (test_now() > deadline)
+            fail_msg("\"%s\"", host_jobs[host].output);
+        usleep(5000);
+    }
+}
+
+YK_TEST(a_rendezvous_whose_name_resolves_late_is_awaited)
+{
+    yk_test_hosts(2);
+    start_on(2, "", "head:29400", "--nnodes 2 " RANKS_RUN("echo met"));
+    await_twice(2, "cannot resolve the host name \"head\"");
+    assert_contains(host_jobs[2].output, "waiting for the rendezvous at head:29400: ");
+    name_host_1("head");
+    start_on(1, "", "head:29400", "--nnodes 2 " RANKS_RUN("echo met"));
+    assert_int_equal(end_of_job(2, 30), 0);
+    assert_int_equal(count(host_jobs[2].output, "met"), 2);
+}
+
+/* Started without a launcher of yoke's, as tasks of Slurm or pods are. */
+static void start_rank(int rank)
+{
+    char command[2000], program[512] = "";
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    snprintf(command, sizeof command,
+             "%s env RANK=%d WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=head "
+             "MASTER_PORT=29477 YOKE_SECRET=a-secret YOKE_TEST_IS_RANK=1 %s %s",
+             yk_test_on(rank + 1), rank, program, yk_test_running_case());
+    test_job_start_command(&host_jobs[rank + 1], command);
+}
+
+YK_TEST(a_rank_awaits_a_name_that_resolves_late)
+{
+    yk_group *group;
+    if (getenv("YOKE_TEST_IS_RANK")) {
+        assert_ok(yk_group_init(&group, NULL));
+        assert_ok(yk_barrier(group));
+        yk_group_destroy(group);
+        return;
+    }
+    yk_test_hosts(2);
+    start_rank(1);
+    await_twice(2, "cannot resolve the host name \"head\"");
+    name_host_1("head");
+    start_rank(0);
+    assert_int_equal(end_of_job(2, 30), 0);
+}
+
+/* ---- what a job is doing --------------------------------------------------------------------- */
+
+/* n3 takes no part in the job. */
+YK_TEST(the_ranks_of_a_job_are_listed_from_another_host)
+{
+    static char listing[8192];
+    static const char *const train =
+        "--nproc-per-node 2 -- env -u YK_TEST_LAUNCHER %s train --data synthetic --arch mlp "
+        "--threads 1 --epochs 100000 --output %s/run";
+    char arguments[1200];
+    bool listed = false;
+    yk_test_hosts(3);
+    snprintf(arguments, sizeof arguments, train, test_program(), yk_test_directory());
+    start_job(2, arguments);
+    for (double deadline = test_now() + 30; !listed && test_now() < deadline; usleep(100000)) {
+        int rank, pid, step = 0, ranks = 0;
+        char host[64];
+        yk_test_command(listing, sizeof listing, "%s env YOKE_SECRET=a-secret %s ps n1:29400",
+                        yk_test_on(3), test_program());
+        for (const char *line = listing; line; line = strchr(line + 1, '\n'))
+            if (sscanf(line, "%d %63s %d %d", &rank, host, &pid, &step) == 4 && step > 0)
+                ranks += strcmp(host, rank < 2 ? "n1" : "n2") == 0 && pid > 0;
+        listed = ranks == 4;
+    }
+    if (!listed)
+        fail_msg("\"%s\"", listing);
+    signal_rank(1, -1, SIGTERM);
+    assert_int_equal(end_of_job(2, 40), 128 + SIGTERM);
+}
