@@ -194,13 +194,15 @@ static yk_status prepare_product(const yki_device *device, const yki_operand *in
     return YK_OK;
 }
 
-/* Only what is read can be prefetched: where more is written, oneDNN is as fast or faster. The
- * activations of both products are input 0 and output 0. */
+/* Only what is read can be prefetched: where more is written, oneDNN is as fast or faster, unless
+ * it also multiplies the zeros that fill the last vector of the inputs. The activations of both
+ * products are input 0 and output 0. */
 static bool product_gains(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     const yki_operand *in = &desc->in[0], *out = &desc->out[0];
-    return in->dims[1] >= out->dims[1] && is_large(in, out);
+    bool fills_vectors = in->dims[1] % LANES == 0;
+    return (in->dims[1] >= out->dims[1] || !fills_vectors) && is_large(in, out);
 }
 
 /* Packs weights by groups of columns, and within a group by inputs. */
