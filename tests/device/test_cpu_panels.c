@@ -377,6 +377,15 @@ YK_TEST(pointwise_kernels_have_the_same_bits_with_any_threads)
     }
 }
 
+/* oneDNN would multiply the zeros that fill the last vector of the inputs. */
+YK_TEST(pointwise_kernels_take_inputs_that_do_not_fill_vectors)
+{
+    pointwise_case forward = pointwise_kernel(0, (int64_t[]){32, 24, 24, 24}, 144);
+    same_bits_with(&forward.desc, forward.impl, 3);
+    pointwise_case data = pointwise_kernel(1, (int64_t[]){32, 144, 24, 24}, 24);
+    same_bits_with(&data.desc, data.impl, 3);
+}
+
 YK_TEST(large_results_of_pointwise_kernels_have_the_bits_of_unaligned_ones)
 {
     for (int which = 0; which < 2; which++) {
@@ -600,6 +609,23 @@ YK_TEST(slices_of_a_batch_have_the_same_bits_with_any_threads)
                                      .out_count = 1,
                                      .out = {wide}},
                   &yki_cpu_conv2d_backward_data);
+}
+
+YK_TEST(gradients_of_slices_have_the_same_bits_with_any_threads)
+{
+    static const yki_attrs stem = {.stride = 2, .padding = 3, .dilation = 1, .groups = 1};
+    yki_operand images = x, features = x, taps = weight;
+    memcpy(images.dims, (int64_t[]){16, 3, 180, 160}, 4 * sizeof *images.dims);
+    memcpy(features.dims, (int64_t[]){16, 64, 90, 80}, 4 * sizeof *features.dims);
+    memcpy(taps.dims, (int64_t[]){64, 3, 7, 7}, 4 * sizeof *taps.dims);
+    images.layout = YKI_PLAIN;
+    assert_slices(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                     .attrs = &stem,
+                                     .in_count = 2,
+                                     .in = {images, features},
+                                     .out_count = 2,
+                                     .out = {taps, none}},
+                  &yki_cpu_conv2d_backward_weight);
 }
 
 /* ---- minimal filtering ----------------------------------------------------------------------- */

@@ -2,9 +2,9 @@
  * Convolution on oneDNN, forward and both gradients.
  *
  * oneDNN gives each of its threads a fixed share, and waits for the slowest. Large batches are
- * therefore cut into slices of some images, fixed by the shape. Forward and the gradient of x take
- * them from a shared counter, each with a primitive for one thread (onednn_slices.h), so that a
- * thread whose core is shared with another program takes fewer.
+ * therefore cut into slices of some images, fixed by the shape. Threads take them from a shared
+ * counter, each with a primitive for one thread (onednn_slices.h), so that a thread whose core is
+ * shared with another program takes fewer. The gradients of the weights are added in order.
  *
  * Activations are in the layouts of the device. Weights are packed once per step into the layout
  * that oneDNN asks for (in bf16 if the activations are), and the kernel of their gradient ends by
@@ -28,7 +28,7 @@ typedef struct conv_kernel {
     yki_kernel base;
     dnnl_stream_t stream;
     yki_dnn_primitive compute;
-    yki_dnn_slices slices;     /* FORWARD, BACKWARD_DATA: what runs if there are any */
+    yki_dnn_slices slices;     /* what runs if there are any */
     yki_dnn_primitive reorder; /* weights: canonical -> packed, or the gradient's way back */
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
     size_t merged_bytes;       /* BACKWARD_WEIGHT: the gradient of merged groups, canonical, or 0 */
@@ -40,12 +40,14 @@ typedef struct conv_kernel {
 
 enum {
     SLICES = 8,
+    GRADIENT = 2,             /* the argument of BACKWARD_WEIGHT that is made */
+    LEAST_RATIO = 512,        /* of the activations' elements to those of the weights' gradient */
     LEAST_PIXELS = 96,        /* of a slice: the inner loops take some 30 at a time */
     LEAST_TAPPED_PIXELS = 400 /* ... of larger kernels, whose weights are read again for each row */
 };
 
-/* Multiply-adds that cutting the batch pays for: a few milliseconds of one core. */
-static const double least_work = 1 << 29;
+/* Multiply-adds that cutting the batch pays for: several milliseconds of one core. */
+static const double least_work = 1 << 29, least_gradient_work = 1 << 30;
 
 /* The activations of a slice, or their gradients. */
 typedef struct conv_operands {
@@ -176,7 +178,6 @@ static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine
     return YK_OK;
 }
 
-/* Forward and BACKWARD_DATA. */
 static yk_status prepare_compute(conv_kernel *k, dnnl_engine_t engine, int count,
                                  const int *arguments, const yki_const_md *mds)
 {
@@ -221,11 +222,13 @@ static yk_status conv_prepare_backward_weight(conv_kernel *k, const conv_problem
     yki_const_md made = yki_dnn_query(k->compute.desc, dnnl_query_diff_weights_md);
     yki_const_md mds[] = {p->x_md, p->y_md, made, p->bias_md};
     int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
-    YK_TRY(yki_dnn_prepare(&k->compute, engine, p->bias ? 4 : 3, arguments, mds));
+    YK_TRY(prepare_compute(k, engine, p->bias ? 4 : 3, arguments, mds));
     k->clear_scratch = reads_unwritten_scratch(p);
-    if (k->groups.merged == 1 && yki_md_equal(made, p->plain_weight_md))
+    bool is_cut = k->slices.count > 0;
+    if (k->groups.merged == 1 && !is_cut && yki_md_equal(made, p->plain_weight_md))
         return YK_OK;
     k->gradient_bytes = yki_align(yki_md_size(made), YKI_ALIGNMENT);
+    k->slices.steps[GRADIENT] = is_cut ? k->gradient_bytes : 0;
     if (k->groups.merged > 1)
         k->merged_bytes =
             yki_align(yki_conv_groups_elements(&k->groups) * sizeof(float), YKI_ALIGNMENT);
@@ -242,6 +245,12 @@ static void conv_destroy(yki_kernel *kernel)
     free(k);
 }
 
+/* BACKWARD_WEIGHT: of the gradient, or of those of all slices. */
+static size_t gradients_bytes(const conv_kernel *k)
+{
+    return k->gradient_bytes * (k->slices.count > 0 ? SLICES : 1);
+}
+
 static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction direction,
                            dnnl_engine_t engine)
 {
@@ -255,11 +264,10 @@ static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction
         YK_TRY(conv_prepare_backward_data(k, p, engine));
     else
         YK_TRY(conv_prepare_backward_weight(k, p, engine));
-    size_t behind =
-        k->compute.scratch > k->reorder.scratch ? k->compute.scratch : k->reorder.scratch;
-    k->base.scratch = k->gradient_bytes + k->merged_bytes + behind;
-    if (k->slices.count > 0)
-        k->base.scratch = (size_t)k->slices.team * k->slices.scratch;
+    bool is_cut = k->slices.count > 0;
+    size_t computing = is_cut ? (size_t)k->slices.team * k->slices.scratch : k->compute.scratch;
+    size_t behind = computing > k->reorder.scratch ? computing : k->reorder.scratch;
+    k->base.scratch = gradients_bytes(k) + k->merged_bytes + behind;
     return YK_OK;
 }
 
@@ -272,21 +280,39 @@ static double conv_work(const conv_problem *p)
     return work;
 }
 
+/* Each slice has its own gradient of the weights, which is written and read again: next to the
+ * activations, all of them together must be small. */
+static bool has_small_gradient(const conv_problem *p)
+{
+    int64_t activations = yki_operand_count(p->x) + yki_operand_count(p->y);
+    return !p->bias && p->groups.merged == 1 &&
+           activations >= LEAST_RATIO * yki_operand_count(p->weight);
+}
+
 /* oneDNN's own Winograd algorithm, which transforms weights in each of its calls, is left alone. */
-static bool can_be_cut(const conv_problem *p)
+static bool can_be_cut(const conv_problem *p, conv_direction direction)
 {
     int64_t images = p->y->dims[0], pixels = images / SLICES * p->y->dims[2] * p->y->dims[3];
     int64_t taps = p->weight->dims[2] * p->weight->dims[3];
+    bool gradient = direction == BACKWARD_WEIGHT;
+    if (gradient && !has_small_gradient(p))
+        return false;
     return images % SLICES == 0 && p->device->threads <= SLICES && !wants_winograd(p) &&
-           conv_work(p) >= least_work && pixels >= (taps == 1 ? LEAST_PIXELS : LEAST_TAPPED_PIXELS);
+           conv_work(p) >= (gradient ? least_gradient_work : least_work) &&
+           pixels >= (taps == 1 ? LEAST_PIXELS : LEAST_TAPPED_PIXELS);
 }
 
 /* The problem becomes that of one slice. */
-static void cut(conv_kernel *k, conv_problem *p, conv_operands *slice)
+static void cut(conv_kernel *k, conv_problem *p, conv_direction direction, conv_operands *slice)
 {
+    size_t x_bytes = yki_operand_bytes(p->device, p->x) / SLICES;
+    size_t y_bytes = yki_operand_bytes(p->device, p->y) / SLICES;
     k->slices = (yki_dnn_slices){.team = p->device->threads, .count = SLICES};
-    k->slices.x_bytes = yki_operand_bytes(p->device, p->x) / SLICES;
-    k->slices.y_bytes = yki_operand_bytes(p->device, p->y) / SLICES;
+    k->slices.steps[0] = direction == BACKWARD_DATA ? y_bytes : x_bytes;
+    if (direction == BACKWARD_WEIGHT)
+        k->slices.steps[1] = y_bytes;
+    else
+        k->slices.steps[2] = direction == BACKWARD_DATA ? x_bytes : y_bytes;
     *slice = (conv_operands){.x = *p->x, .y = *p->y};
     slice->x.dims[0] /= SLICES;
     slice->y.dims[0] /= SLICES;
@@ -307,8 +333,8 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
     k->bias = p->bias != NULL;
     k->groups = p->groups;
     conv_operands slice;
-    if (direction != BACKWARD_WEIGHT && can_be_cut(p))
-        cut(k, p, &slice);
+    if (can_be_cut(p, direction))
+        cut(k, p, direction, &slice);
     yk_status status = describe_operands(p, direction);
     if (status == YK_OK)
         status = conv_fill(k, p, direction, cpu->engine);
@@ -369,8 +395,7 @@ static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_arg
     void *pointers[] = {run->in[YKI_CONV2D_X], run->in[YKI_CONV2D_WEIGHT], run->out[YKI_CONV2D_Y],
                         k->bias ? run->in[YKI_CONV2D_BIAS] : NULL};
     if (k->slices.count > 0)
-        return yki_dnn_slices_run(&k->slices, pointers, k->slices.x_bytes, k->slices.y_bytes,
-                                  run->scratch);
+        return yki_dnn_slices_run(&k->slices, pointers, run->scratch);
     return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
 }
 
@@ -408,8 +433,7 @@ static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kern
                         run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
                         run->out[YKI_CONV2D_BACKWARD_DATA_DX]};
     if (k->slices.count > 0)
-        return yki_dnn_slices_run(&k->slices, pointers, k->slices.y_bytes, k->slices.x_bytes,
-                                  run->scratch);
+        return yki_dnn_slices_run(&k->slices, pointers, run->scratch);
     return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
 }
 
@@ -445,14 +469,19 @@ static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_ke
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *made = k->gradient_bytes ? run->scratch : run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
-    void *merged = (char *)run->scratch + k->gradient_bytes;
+    void *merged = (char *)run->scratch + gradients_bytes(k);
     void *scratch = (char *)merged + k->merged_bytes;
     void *pointers[] = {run->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                         run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], made,
                         k->bias ? run->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS] : NULL};
     if (k->clear_scratch)
-        memset(scratch, 0, k->compute.scratch);
-    YK_TRY(yki_dnn_run(&k->compute, k->stream, pointers, scratch));
+        memset(scratch, 0, k->base.scratch - gradients_bytes(k) - k->merged_bytes);
+    if (k->slices.count > 0) {
+        YK_TRY(yki_dnn_slices_run(&k->slices, pointers, scratch));
+        yki_dnn_slices_add(&k->slices, made, k->gradient_bytes / sizeof(float), k->gradient_bytes);
+    } else {
+        YK_TRY(yki_dnn_run(&k->compute, k->stream, pointers, scratch));
+    }
     if (!k->gradient_bytes)
         return YK_OK;
     void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];

@@ -3,12 +3,11 @@
 
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { IN = 0, OUT = 2 }; /* pointers that differ from slice to slice */
+enum { PIECE = 4096 }; /* floats that a thread adds at a time */
 
 int yki_dnn_slices_begin(const yki_dnn_slices *slices)
 {
@@ -64,25 +63,23 @@ void yki_dnn_slices_destroy(yki_dnn_slices *slices)
 /* ---- running --------------------------------------------------------------------------------- */
 
 static yk_status run_slice(const yki_dnn_slices *slices, int64_t slice, void *const *pointers,
-                           size_t in_bytes, size_t out_bytes, void *scratch)
+                           void *scratch)
 {
     const int thread = omp_get_thread_num();
     const yki_dnn_share *share = &slices->shares[thread];
-    void *of_slice[YKI_DNN_ARGS];
-    memcpy(of_slice, pointers, (size_t)(share->primitive.count - 1) * sizeof *pointers);
-    of_slice[IN] = (char *)pointers[IN] + (size_t)slice * in_bytes;
-    of_slice[OUT] = (char *)pointers[OUT] + (size_t)slice * out_bytes;
+    void *of_slice[YKI_DNN_ARGS] = {NULL};
+    for (int i = 0; i < share->primitive.count - 1; i++)
+        of_slice[i] = (char *)pointers[i] + (size_t)slice * slices->steps[i];
     return yki_dnn_run(&share->primitive, share->stream, of_slice,
                        (char *)scratch + (size_t)thread * slices->scratch);
 }
 
-yk_status yki_dnn_slices_run(const yki_dnn_slices *slices, void *const *pointers, size_t in_bytes,
-                             size_t out_bytes, void *scratch)
+yk_status yki_dnn_slices_run(const yki_dnn_slices *slices, void *const *pointers, void *scratch)
 {
     yk_status result = YK_OK;
 #pragma omp parallel for num_threads(slices->team) if (slices->team > 1) schedule(dynamic)
     for (int64_t slice = 0; slice < slices->count; slice++) {
-        yk_status status = run_slice(slices, slice, pointers, in_bytes, out_bytes, scratch);
+        yk_status status = run_slice(slices, slice, pointers, scratch);
         if (status != YK_OK) {
 #pragma omp atomic write
             result = status;
@@ -90,4 +87,23 @@ yk_status yki_dnn_slices_run(const yki_dnn_slices *slices, void *const *pointers
     }
     /* The thread's own line is lost with the thread. */
     return result == YK_OK ? YK_OK : yki_error(result, "oneDNN cannot run a slice of the batch");
+}
+
+static void add_piece(const yki_dnn_slices *slices, char *sums, size_t first, size_t end,
+                      size_t step)
+{
+    float *total = (float *)sums;
+    for (int64_t slice = 1; slice < slices->count; slice++) {
+        const float *more = (const float *)(sums + (size_t)slice * step);
+#pragma omp simd
+        for (size_t i = first; i < end; i++)
+            total[i] += more[i];
+    }
+}
+
+void yki_dnn_slices_add(const yki_dnn_slices *slices, void *sums, size_t floats, size_t step)
+{
+#pragma omp parallel for num_threads(slices->team) if (slices->team > 1) schedule(dynamic)
+    for (size_t first = 0; first < floats; first += PIECE)
+        add_piece(slices, sums, first, first + PIECE < floats ? first + PIECE : floats, step);
 }

@@ -17,7 +17,8 @@ typedef struct yki_dnn_share {
 typedef struct yki_dnn_slices {
     int64_t count; /* 0: the batch is not cut, and all threads work on it together */
     int team;
-    size_t x_bytes, y_bytes; /* of a slice */
+    size_t
+        steps[YKI_DNN_ARGS]; /* bytes from a slice's argument to the next one's; 0: they share it */
     size_t scratch;          /* of a thread */
     yki_dnn_share *shares;   /* of the team */
 } yki_dnn_slices;
@@ -33,10 +34,11 @@ yk_status yki_dnn_slices_prepare(yki_dnn_slices *slices, dnnl_primitive_desc_t d
                                  dnnl_engine_t engine, int count, const int *arguments,
                                  const yki_const_md *mds);
 
-/* Runs all slices. The first and the third pointer are to activations, of which each slice has so
- * many bytes: what is read and what is made. `scratch` has room for the team. */
-yk_status yki_dnn_slices_run(const yki_dnn_slices *slices, void *const *pointers, size_t in_bytes,
-                             size_t out_bytes, void *scratch);
+/* Runs all slices; the pointers are those of the first. `scratch` has room for the team. */
+yk_status yki_dnn_slices_run(const yki_dnn_slices *slices, void *const *pointers, void *scratch);
+/* Adds so many floats of the other slices to those of the first, in the order of slices. They begin
+ * `step` bytes after each other. */
+void yki_dnn_slices_add(const yki_dnn_slices *slices, void *sums, size_t floats, size_t step);
 void yki_dnn_slices_destroy(yki_dnn_slices *slices);
 
 #endif
