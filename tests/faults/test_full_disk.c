@@ -58,9 +58,9 @@ static void fill_before_a_save(const char *options)
 {
     char all[256];
     yk_test_disk(DISK);
-    snprintf(all, sizeof all, "--epochs 4 --save-every 5 --nproc 2 %s", options);
-    assert_int_equal(train("whole", "--batch-size 120 --epochs 4 --nproc 2"), 0);
-    size_t checkpoint = size_of("whole", "checkpoint-4.pth");
+    snprintf(all, sizeof all, "--epochs 2 --save-every 5 --nproc 2 %s", options);
+    assert_int_equal(train("whole", "--batch-size 120 --epochs 2 --nproc 2"), 0);
+    size_t checkpoint = size_of("whole", "checkpoint-2.pth");
     yk_test_fill_disk_except(size_of("whole", "model.pth") + checkpoint + checkpoint / 2);
     start("run", all);
     expect_failure("/disk/run/");
