@@ -28,6 +28,8 @@ yk_status yki_sim_link_create(yki_sim_link **link, int rank, int ranks, yki_sim_
 void yki_sim_link_name(const yki_sim_link *link, char name[YKI_SIM_LINK_NAME]);
 /* For each of the other ranks, before the first collective. */
 yk_status yki_sim_link_attach(yki_sim_link *link, int rank, const char *name);
+/* Whether collectives are entered that are not done, or are in a recording. */
+bool yki_sim_link_is_used(const yki_sim_link *link);
 /* Ends what has been entered, too. Accepts NULL. */
 void yki_sim_link_destroy(yki_sim_link *link);
 

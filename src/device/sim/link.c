@@ -466,6 +466,11 @@ yk_status yki_sim_link_enter(yki_sim_link *link, const yk_backend_call *entered,
     return YK_OK;
 }
 
+bool yki_sim_link_is_used(const yki_sim_link *link)
+{
+    return atomic_load(&link->references) > 1;
+}
+
 void yki_sim_link_abort(yki_sim_link *link, yk_status status, const char *line)
 {
     note_abort(link, status, line);

@@ -40,7 +40,7 @@ struct nccl_comm {
     yki_sim_link *link, *hung;
     int asked;            /* how often since the last call */
     yk_backend_call call; /* that is in progress */
-    bool calling;
+    bool calling, ending;
     int calls;
     nccl_result error;
 };
@@ -201,7 +201,7 @@ static nccl_result begin_call(nccl_comm *comm)
 
 nccl_result ncclCommGetAsyncError(nccl_comm *comm, nccl_result *error)
 {
-    bool soon = comm->asked++ == 0;
+    bool soon = comm->asked++ == 0 || (comm->ending && yki_sim_link_is_used(comm->link));
     *error = comm->phase == JOINING ? join(comm)
              : soon                 ? NCCL_IN_PROGRESS
              : comm->calling        ? begin_call(comm)
@@ -212,6 +212,7 @@ nccl_result ncclCommGetAsyncError(nccl_comm *comm, nccl_result *error)
 nccl_result ncclCommFinalize(nccl_comm *comm)
 {
     comm->asked = 0;
+    comm->ending = true;
     return NCCL_IN_PROGRESS;
 }
 
@@ -230,8 +231,13 @@ nccl_result ncclCommDestroy(nccl_comm *comm)
     return NCCL_SUCCESS;
 }
 
+/* NCCL ends when the last CUDA graph with one of its calls does: the host would wait in vain. */
 nccl_result ncclCommAbort(nccl_comm *comm)
 {
+    if (comm->ending && yki_sim_link_is_used(comm->link)) {
+        fprintf(stderr, "fake NCCL: a communicator is closed while a recording has its calls\n");
+        abort();
+    }
     end_communicator(comm);
     return NCCL_SUCCESS;
 }
