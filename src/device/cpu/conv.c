@@ -33,7 +33,8 @@ typedef struct conv_kernel {
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
     size_t merged_bytes;       /* BACKWARD_WEIGHT: the gradient of merged groups, canonical, or 0 */
     yki_conv_groups groups;
-    float *merged; /* FORWARD, BACKWARD_DATA: the weights of merged groups, or NULL */
+    bool turned;     /* FORWARD: the weights by 180 degrees */
+    float *arranged; /* FORWARD, BACKWARD_DATA: weights of merged groups, or turned ones, or NULL */
     bool bias;
     bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
@@ -59,6 +60,7 @@ typedef struct conv_problem {
     const yki_device *device;
     const yki_attrs *attrs;
     const yki_operand *x, *weight, *bias, *y; /* or their gradients */
+    bool turned; /* the gradient of x as a forward convolution of dy, which is x here */
     yki_conv_groups groups;
     yki_md x_md, weight_md, plain_weight_md, bias_md, y_md;
     yki_dnn_conv_shape shape;
@@ -82,6 +84,12 @@ static int weight_dims(const conv_problem *p, int64_t *dims)
     return ndim;
 }
 
+static int64_t padding_of(const conv_problem *p, int dimension)
+{
+    int64_t reach = p->attrs->dilation * (p->weight->dims[2 + dimension] - 1);
+    return p->turned ? reach - p->attrs->padding : p->attrs->padding;
+}
+
 static yk_status describe_operands(conv_problem *p, conv_direction direction)
 {
     int64_t dims[5];
@@ -98,7 +106,7 @@ static yk_status describe_operands(conv_problem *p, conv_direction direction)
     for (int i = 0; i < 2; i++) {
         p->shape.strides[i] = p->attrs->stride;
         p->shape.dilates[i] = p->attrs->dilation - 1;
-        p->shape.padding[i] = p->attrs->padding;
+        p->shape.padding[i] = padding_of(p, i);
     }
     return YK_OK;
 }
@@ -167,11 +175,11 @@ static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     YK_TRY(yki_dnn_prepare_reorder(&k->reorder, engine, p->plain_weight_md, packed));
-    if (k->groups.merged > 1) {
+    if (k->groups.merged > 1 || k->turned) {
         size_t elements = yki_conv_groups_elements(&k->groups);
-        k->merged = yki_calloc(elements, sizeof *k->merged);
-        if (!k->merged)
-            return yki_error_memory(elements * sizeof *k->merged, "a convolution's merged groups");
+        k->arranged = yki_calloc(elements, sizeof *k->arranged);
+        if (!k->arranged)
+            return yki_error_memory(elements * sizeof *k->arranged, "a convolution's weights");
     }
     k->base.pack_input = 1;
     k->base.pack_bytes = yki_md_size(packed);
@@ -241,7 +249,7 @@ static void conv_destroy(yki_kernel *kernel)
     yki_dnn_slices_destroy(&k->slices);
     yki_dnn_destroy(&k->compute);
     yki_dnn_destroy(&k->reorder);
-    free(k->merged);
+    free(k->arranged);
     free(k);
 }
 
@@ -332,6 +340,7 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
     k->stream = cpu->stream;
     k->bias = p->bias != NULL;
     k->groups = p->groups;
+    k->turned = p->turned;
     conv_operands slice;
     if (can_be_cut(p, direction))
         cut(k, p, direction, &slice);
@@ -353,21 +362,32 @@ static const yki_operand *present(const yki_operand *operand)
 
 /* ---- weights, packed ------------------------------------------------------------------------- */
 
+/* Groups of one channel. */
+static void turn(const yki_conv_groups *groups, const float *weights, float *turned)
+{
+    for (int64_t filter = 0; filter < groups->filters; filter++)
+        for (int64_t t = 0; t < groups->taps; t++)
+            turned[filter * groups->taps + t] = weights[(filter + 1) * groups->taps - 1 - t];
+}
+
 static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void *packed,
                            yki_stream *stream)
 {
     (void)stream;
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *pointers[] = {k->merged ? k->merged : (void *)(uintptr_t)parameter, packed};
-    if (k->merged)
-        yki_conv_groups_merge(&k->groups, parameter, k->merged);
+    void *pointers[] = {k->arranged ? k->arranged : (void *)(uintptr_t)parameter, packed};
+    if (k->turned)
+        turn(&k->groups, parameter, k->arranged);
+    else if (k->arranged)
+        yki_conv_groups_merge(&k->groups, parameter, k->arranged);
     return yki_dnn_run(&k->reorder, k->stream, pointers, NULL);
 }
 
 static bool conv_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const conv_kernel *a = (const conv_kernel *)kernel, *b = (const conv_kernel *)other;
-    return yki_md_equal(yki_dnn_query(a->compute.desc, dnnl_query_weights_md),
+    return a->turned == b->turned &&
+           yki_md_equal(yki_dnn_query(a->compute.desc, dnnl_query_weights_md),
                         yki_dnn_query(b->compute.desc, dnnl_query_weights_md));
 }
 
@@ -416,6 +436,18 @@ static bool conv_supports_backward_data(const yki_device *device, const yki_kern
                              &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
 }
 
+/*
+ * The gradient of a depthwise convolution with stride 1 is one of dy, with weights that are turned
+ * by 180 degrees, and oneDNN's forward kernels take 0.5 to 0.95 of the time of those for gradients.
+ */
+static bool can_be_turned(const conv_problem *p)
+{
+    const int64_t *w = p->weight->dims;
+    int64_t reach = p->attrs->dilation * ((w[2] < w[3] ? w[2] : w[3]) - 1);
+    return p->attrs->groups > 1 && p->attrs->stride == 1 && w[1] == 1 && w[0] == p->attrs->groups &&
+           p->attrs->padding <= reach;
+}
+
 static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                            yki_kernel **kernel)
 {
@@ -423,7 +455,13 @@ static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_
                       .x = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                       .weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
                       .y = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]};
-    return conv_prepare(device, &p, BACKWARD_DATA, kernel);
+    if (!can_be_turned(&p))
+        return conv_prepare(device, &p, BACKWARD_DATA, kernel);
+    const yki_operand *dx = p.x;
+    p.x = p.y;
+    p.y = dx;
+    p.turned = true;
+    return conv_prepare(device, &p, FORWARD, kernel);
 }
 
 static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
