@@ -48,6 +48,34 @@ YK_TEST(ranks_are_numbered_host_by_host)
     assert_true(seen[0] && seen[1] && seen[2] && seen[3]);
 }
 
+static void start_static(int host, int index, const char *options)
+{
+    char arguments[400];
+    snprintf(
+        arguments, sizeof arguments,
+        "--nnodes 2 --node-rank %d --rdzv-backend static --master-addr 10.77.0.1 "
+        "--master-port 29400 %s " RANKS_RUN("echo $RANK at $MASTER_ADDR, as:$YOKE_LOCAL_ADDR:"),
+        index, options);
+    start_on(host, "", "10.77.0.1:29400", arguments);
+}
+
+/* Also where the second host is first, and where hosts say how they are reached. */
+YK_TEST(hosts_of_a_static_rendezvous_are_numbered_by_their_options)
+{
+    yk_test_hosts(2);
+    start_static(2, 1, "");
+    usleep(300000);
+    start_static(1, 0, "");
+    assert_int_equal(end_of_job(2, 30), 0);
+    assert_contains(host_jobs[1].output, "[rank 0] 0 at 10.77.0.1, as::\n");
+    assert_contains(host_jobs[2].output, "[rank 3] 3 at 10.77.0.1, as::\n");
+    start_static(2, 1, "--local-addr fd77::2");
+    start_static(1, 0, "--local-addr 10.77.0.1");
+    assert_int_equal(end_of_job(2, 30), 0);
+    assert_contains(host_jobs[1].output, "[rank 1] 1 at 10.77.0.1, as:10.77.0.1:\n");
+    assert_contains(host_jobs[2].output, "[rank 2] 2 at 10.77.0.1, as:fd77::2:\n");
+}
+
 /* On n1, n1 is 127.0.1.1. */
 YK_TEST(the_rendezvous_may_have_a_name_or_an_ipv6_address)
 {
