@@ -376,7 +376,7 @@ static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void
     (void)stream;
     const conv_kernel *k = (const conv_kernel *)kernel;
     void *pointers[] = {k->arranged ? k->arranged : (void *)(uintptr_t)parameter, packed};
-    if (k->turned)
+    if (k->arranged && k->turned)
         turn(&k->groups, parameter, k->arranged);
     else if (k->arranged)
         yki_conv_groups_merge(&k->groups, parameter, k->arranged);
