@@ -93,8 +93,7 @@ typedef struct cifar {
     int64_t count;
     image *images; /* (count) */
     yki_input_file files[MAX_FILES];
-    uint8_t
-        *decoded[MAX_FILES]; /* the images of a file that does not hold them as they are, or NULL */
+    uint8_t *decoded[MAX_FILES]; /* NULL, or the images of a file that has them in other bytes */
     int file_count;
 } cifar;
 
