@@ -1,0 +1,300 @@
+/*
+ * What the conformance suite does not ask of the cpu device's other convolutions and of its linear
+ * layers: that they are the ones that run, and that their results have the same bits with any
+ * number of threads.
+ */
+#define _GNU_SOURCE
+#include "same_bits.h"
+
+#include <math.h>
+
+/* ---- 1x1 ------------------------------------------------------------------------------------- */
+
+/* A kernel of a 1x1 convolution with its operands, and the one that is to run. */
+typedef struct pointwise_case {
+    yki_kernel_desc desc;
+    const yki_kernel_impl *impl;
+} pointwise_case;
+
+static pointwise_case pointwise_kernel(int which, const int64_t *in_dims, int64_t filters)
+{
+    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    yki_operand in = x, out = x, taps = weight;
+    memcpy(in.dims, in_dims, 4 * sizeof *in_dims);
+    memcpy(out.dims, in_dims, 4 * sizeof *in_dims);
+    out.dims[1] = filters;
+    memcpy(taps.dims, (int64_t[]){filters, in_dims[1], 1, 1}, 4 * sizeof *in_dims);
+    const pointwise_case cases[] = {
+        {{.op = &yki_op_conv2d, .in_count = 3, .in = {in, taps, none}, .out = {out}},
+         &yki_cpu_conv2d_pointwise},
+        {{.op = &yki_op_conv2d_backward_data, .in_count = 2, .in = {out, taps}, .out = {in}},
+         &yki_cpu_conv2d_backward_data_pointwise},
+        {{.op = &yki_op_conv2d_backward_weight, .in_count = 2, .in = {in, out}, .out = {taps}},
+         &yki_cpu_conv2d_backward_weight_pointwise}};
+    pointwise_case found = cases[which];
+    found.desc.attrs = &plain;
+    found.desc.out_count = which == 2 ? 2 : 1;
+    found.desc.out[1] = none;
+    return found;
+}
+
+/* Few pixels with many channels, whose results are divided by channels, too; and many with few. */
+YK_TEST(pointwise_kernels_have_the_same_bits_with_any_threads)
+{
+    for (int which = 0; which < 3; which++) {
+        pointwise_case deep_case = pointwise_kernel(which, (int64_t[]){18, 640, 7, 7}, 640);
+        same_bits(&deep_case.desc, deep_case.impl);
+        pointwise_case wide_case = pointwise_kernel(which, (int64_t[]){10, 64, 31, 29}, 64);
+        same_bits(&wide_case.desc, wide_case.impl);
+    }
+}
+
+/* oneDNN would multiply the zeros that fill the last vector of the inputs. */
+YK_TEST(pointwise_kernels_take_inputs_that_do_not_fill_vectors)
+{
+    pointwise_case forward = pointwise_kernel(0, (int64_t[]){32, 24, 24, 24}, 144);
+    same_bits_with(&forward.desc, forward.impl, 3);
+    pointwise_case data = pointwise_kernel(1, (int64_t[]){32, 144, 24, 24}, 24);
+    same_bits_with(&data.desc, data.impl, 3);
+}
+
+YK_TEST(large_results_of_pointwise_kernels_have_the_bits_of_unaligned_ones)
+{
+    for (int which = 0; which < 2; which++) {
+        pointwise_case large_case = pointwise_kernel(which, (int64_t[]){21, 64, 41, 41}, 64);
+        same_bits_unaligned(&large_case.desc, large_case.impl);
+    }
+}
+
+/* ---- depthwise ------------------------------------------------------------------------------- */
+
+/* Several parts, and images of a single column. */
+YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
+{
+    const yki_attrs depthwise = {.stride = 1, .padding = 1, .dilation = 1, .groups = CHANNELS};
+    yki_operand in = x, gradient = weight;
+    memcpy(in.dims, (int64_t[]){2000, CHANNELS, 5, 1}, 4 * sizeof *in.dims);
+    gradient.dims[0] = CHANNELS;
+    gradient.dims[1] = 1;
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                 .attrs = &depthwise,
+                                 .in_count = 2,
+                                 .in = {in, in},
+                                 .out_count = 2,
+                                 .out = {gradient, none}},
+              &yki_cpu_conv2d_backward_weight_depthwise);
+}
+
+/* ---- groups narrower than a vector ----------------------------------------------------------- */
+
+/* Groups of `width` channels: each of the kernels, on several strips and units. */
+static void narrow_same_bits(int64_t width, yk_dtype dtype)
+{
+    const yki_attrs grouped = {
+        .stride = 1, .padding = 1, .dilation = 1, .groups = CHANNELS / width};
+    yki_operand images = x, weights = weight;
+    memcpy(images.dims, (int64_t[]){9, CHANNELS, 67, 31}, 4 * sizeof *images.dims);
+    images.dtype = dtype;
+    weights.dims[0] = CHANNELS;
+    weights.dims[1] = width;
+    yki_kernel_desc desc = {.attrs = &grouped,
+                            .in_count = 2,
+                            .in = {images, weights, none},
+                            .out_count = 1,
+                            .out = {images, none}};
+    desc.op = &yki_op_conv2d;
+    same_bits(&desc, &yki_cpu_conv2d_narrow);
+    desc.op = &yki_op_conv2d_backward_data;
+    same_bits(&desc, &yki_cpu_conv2d_backward_data_narrow);
+    if (width == 1)
+        return;
+    desc.op = &yki_op_conv2d_backward_weight;
+    desc.in[1] = images;
+    desc.out[0] = weights;
+    same_bits(&desc, &yki_cpu_conv2d_backward_weight_narrow);
+}
+
+YK_TEST(narrow_groups_have_the_same_bits_with_any_threads)
+{
+    narrow_same_bits(4, YK_F32);
+    narrow_same_bits(2, YK_BF16); /* not 1 or 8, which oneDNN may do: see narrow_gains */
+    narrow_same_bits(8, YK_F16);
+    narrow_same_bits(1, YK_F16);
+}
+
+YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_avx2)
+{
+    on_avx2();
+    narrow_same_bits(4, YK_F32);
+    narrow_same_bits(2, YK_BF16);
+    narrow_same_bits(1, YK_F16);
+}
+
+/* ---- linear layers on few samples ------------------------------------------------------------ */
+
+enum { INPUTS = 1024, OUTPUTS = 4160 };
+
+/* The three kernels of a linear layer without a bias; each is listed with its two inputs and its
+ * output. */
+typedef struct linear_case {
+    yki_kernel_desc desc;
+    const yki_kernel_impl *impl;
+} linear_case;
+
+static linear_case linear_kernel(int which, int64_t samples)
+{
+    const yki_operand in = {.dtype = YK_F32, .ndim = 2, .dims = {samples, INPUTS}};
+    const yki_operand out = {.dtype = YK_F32, .ndim = 2, .dims = {samples, OUTPUTS}};
+    const yki_operand weights = {.dtype = YK_F32, .ndim = 2, .dims = {OUTPUTS, INPUTS}};
+    const linear_case all[] = {{{.op = &yki_op_linear,
+                                 .in_count = 3,
+                                 .in = {in, weights, none},
+                                 .out_count = 1,
+                                 .out = {out}},
+                                &yki_cpu_linear_panel},
+                               {{.op = &yki_op_linear_backward_data,
+                                 .in_count = 2,
+                                 .in = {out, weights},
+                                 .out_count = 1,
+                                 .out = {in}},
+                                &yki_cpu_linear_backward_data_panel},
+                               {{.op = &yki_op_linear_backward_weight,
+                                 .in_count = 2,
+                                 .in = {in, out},
+                                 .out_count = 2,
+                                 .out = {weights, none}},
+                                &yki_cpu_linear_backward_weight_panel}};
+    return all[which];
+}
+
+YK_TEST(linear_has_the_same_bits_with_any_threads)
+{
+    for (int which = 0; which < 3; which++) {
+        linear_case c = linear_kernel(which, 40);
+        same_bits(&c.desc, c.impl);
+    }
+}
+
+/* Also where the processor multiplies bf16: converting the weights would take longer. */
+YK_TEST(linear_in_16_bits_on_few_samples_goes_through_panels_of_f32)
+{
+    const yki_kernel_impl *const expected[] = {&yki_cpu_linear_staged,
+                                               &yki_cpu_linear_backward_data_staged,
+                                               &yki_cpu_linear_backward_weight_staged};
+    for (int which = 0; which < 3; which++) {
+        linear_case c = linear_kernel(which, 8);
+        c.desc.in[0].dtype = YK_BF16;
+        *(which == 2 ? &c.desc.in[1].dtype : &c.desc.out[0].dtype) = YK_BF16;
+        same_bits(&c.desc, expected[which]);
+    }
+}
+
+/* Element (i, j) of the result of a kernel with inputs a and b, in double. */
+static double linear_element(int which, int64_t samples, const float *a, const float *b, int64_t i,
+                             int64_t j)
+{
+    double sum = 0;
+    if (which == 0)
+        for (int64_t k = 0; k < INPUTS; k++)
+            sum += (double)a[i * INPUTS + k] * b[j * INPUTS + k];
+    else if (which == 1)
+        for (int64_t k = 0; k < OUTPUTS; k++)
+            sum += (double)a[i * OUTPUTS + k] * b[k * INPUTS + j];
+    else
+        for (int64_t k = 0; k < samples; k++)
+            sum += (double)a[k * INPUTS + j] * b[k * OUTPUTS + i];
+    return sum;
+}
+
+/* Compares some elements of a kernel's result. */
+static void check_linear(int which, int64_t samples)
+{
+    enum { STEP = 37 };
+    linear_case c = linear_kernel(which, samples);
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    float *a = random_numbers(device, &c.desc.in[0]), *b = random_numbers(device, &c.desc.in[1]);
+    float *result = run(c.desc, c.impl, 2);
+    const int64_t *dims = c.desc.out[0].dims;
+    for (int64_t i = 0; i<dims[0]; i += dims[0]> samples ? STEP : 1)
+        for (int64_t j = i % STEP; j < dims[1]; j += STEP) {
+            double expected = linear_element(which, samples, a, b, i, j);
+            assert_true(fabs(result[i * dims[1] + j] - expected) < 1e-3);
+        }
+    yki_unmap(a, yki_operand_bytes(device, &c.desc.in[0]));
+    yki_unmap(b, yki_operand_bytes(device, &c.desc.in[1]));
+    yki_unmap(result, yki_operand_bytes(device, &c.desc.out[0]));
+    yki_device_destroy(device);
+}
+
+/* As many samples as fill one to four vectors. */
+YK_TEST(linear_on_few_samples_is_right)
+{
+    if (!has_lanes())
+        skip_because("this processor has no AVX-512");
+    for (int which = 0; which < 3; which++)
+        for (int64_t samples = 1; samples <= 64; samples += 21)
+            check_linear(which, samples);
+}
+
+/* ---- oneDNN's convolutions, a slice of the batch at a time ---------------------------------- */
+
+/* More threads than slices work on the whole batch together. */
+enum { MORE_THREADS = 9 };
+
+static void assert_slices(const yki_kernel_desc *desc, const yki_kernel_impl *impl)
+{
+    same_bits(desc, impl);
+    float *cut = run(*desc, impl, 2), *whole = run(*desc, impl, MORE_THREADS);
+    int64_t count = yki_operand_count(&desc->out[0]);
+    double wrong = 0, right = 0;
+    for (int64_t i = 0; i < count; i++) {
+        wrong += (cut[i] - whole[i]) * (cut[i] - whole[i]);
+        right += whole[i] * whole[i];
+    }
+    assert_true(right > 0);
+    assert_true(wrong < 1e-10 * right);
+    yki_unmap(cut, (size_t)count * sizeof *cut);
+    yki_unmap(whole, (size_t)count * sizeof *whole);
+}
+
+YK_TEST(slices_of_a_batch_have_the_same_bits_with_any_threads)
+{
+    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    yki_operand narrow = x, wide = x, taps = weight;
+    memcpy(narrow.dims, (int64_t[]){16, 64, 48, 48}, 4 * sizeof *narrow.dims);
+    memcpy(wide.dims, (int64_t[]){16, 256, 48, 48}, 4 * sizeof *wide.dims);
+    memcpy(taps.dims, (int64_t[]){256, 64, 1, 1}, 4 * sizeof *taps.dims);
+    assert_slices(&(yki_kernel_desc){.op = &yki_op_conv2d,
+                                     .attrs = &plain,
+                                     .in_count = 3,
+                                     .in = {narrow, taps, none},
+                                     .out_count = 1,
+                                     .out = {wide}},
+                  &yki_cpu_conv2d);
+    memcpy(taps.dims, (int64_t[]){64, 256, 1, 1}, 4 * sizeof *taps.dims);
+    assert_slices(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                     .attrs = &plain,
+                                     .in_count = 2,
+                                     .in = {narrow, taps},
+                                     .out_count = 1,
+                                     .out = {wide}},
+                  &yki_cpu_conv2d_backward_data);
+}
+
+YK_TEST(gradients_of_slices_have_the_same_bits_with_any_threads)
+{
+    static const yki_attrs stem = {.stride = 2, .padding = 3, .dilation = 1, .groups = 1};
+    yki_operand images = x, features = x, taps = weight;
+    memcpy(images.dims, (int64_t[]){16, 3, 180, 160}, 4 * sizeof *images.dims);
+    memcpy(features.dims, (int64_t[]){16, 64, 90, 80}, 4 * sizeof *features.dims);
+    memcpy(taps.dims, (int64_t[]){64, 3, 7, 7}, 4 * sizeof *taps.dims);
+    images.layout = YKI_PLAIN;
+    assert_slices(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                     .attrs = &stem,
+                                     .in_count = 2,
+                                     .in = {images, features},
+                                     .out_count = 2,
+                                     .out = {taps, none}},
+                  &yki_cpu_conv2d_backward_weight);
+}
