@@ -18,6 +18,18 @@ static void need_python(void)
     }
 }
 
+/* Runs a command in the test's folder. */
+static int run(const char *command)
+{
+    return yk_test_command(output, sizeof output, "cd %s && %s", yk_test_directory(), command);
+}
+
+static void succeed(const char *command)
+{
+    if (run(command) != 0)
+        fail_msg("%s", output);
+}
+
 YK_TEST(without_a_gpu_they_say_so_in_one_line)
 {
     need_python();
@@ -37,16 +49,11 @@ YK_TEST(without_a_gpu_they_say_so_in_one_line)
 YK_TEST(verify_runs)
 {
     need_python();
-    int code =
-        yk_test_command(output, sizeof output,
-                        "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
-                        "--only "
-                        "machine,description,copies,kernels,graphs,truth,batches,layers,ranks && "
-                        "grep -c '^  \"result\"' out/verify.json && test -s out/verify.log && "
-                        "tar tzf out/plans.tar.gz | grep -c cache/ >/dev/null",
-                        yk_test_directory());
-    if (code != 0)
-        fail_msg("%s", output);
+    succeed("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+            "--only "
+            "machine,description,copies,kernels,graphs,truth,batches,layers,ranks && "
+            "grep -c '^  \"result\"' out/verify.json && test -s out/verify.log && "
+            "tar tzf out/plans.tar.gz | grep -c cache/ >/dev/null");
     assert_contains(output, "== 9 sections passed, 0 failed: none; out/verify.json\n9\n");
 }
 
@@ -54,12 +61,9 @@ YK_TEST(verify_goes_on_after_a_failure)
 {
     need_python();
     setenv("YK_FAKE_FAULT", "add_f32:1", 1);
-    int code =
-        yk_test_command(output, sizeof output,
-                        "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
-                        "--only operators,copies",
-                        yk_test_directory());
-    assert_int_equal(code, 1);
+    assert_int_equal(run("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+                         "--only operators,copies"),
+                     1);
     assert_contains(output, "batch_norm: passed");
     assert_contains(output, "FAILED");
     assert_contains(output, "== 1 sections passed, 1 failed: operators");
@@ -69,12 +73,9 @@ YK_TEST(verify_goes_on_after_a_failure)
 YK_TEST(verify_ends_a_section_that_takes_too_long)
 {
     need_python();
-    int code =
-        yk_test_command(output, sizeof output,
-                        "cd %s && $YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
-                        "--only copies,plans --minutes 0.025",
-                        yk_test_directory());
-    assert_int_equal(code, 1);
+    assert_int_equal(run("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+                         "--only copies,plans --minutes 0.025"),
+                     1);
     assert_contains(output, "FAILED: ");
     assert_contains(output, "== 1 sections passed, 1 failed: plans");
 }
@@ -85,14 +86,10 @@ YK_TEST(a_packed_build_verifies)
     need_python();
     if (yk_test_command(output, sizeof output, "test -e $YOKE_BUILD/libyoke-cuda.so") != 0)
         skip_because("the build has no kernels for GPUs: there is no nvcc");
-    int code = yk_test_command(
-        output, sizeof output,
-        "cd %s && $YOKE_SOURCE/tests/gpu/pack $YOKE_BUILD gpu.tar && tar xf gpu.tar && "
+    succeed(
+        "$YOKE_SOURCE/tests/gpu/pack $YOKE_BUILD gpu.tar && tar xf gpu.tar && "
         "yoke-gpu/tests/gpu/verify yoke-gpu/build --small --output out --only machine,kernels && "
-        "LD_LIBRARY_PATH=yoke-gpu/build:yoke-gpu/build/libs ldd yoke-gpu/build/yoke",
-        yk_test_directory());
-    if (code != 0)
-        fail_msg("%s", output);
+        "LD_LIBRARY_PATH=yoke-gpu/build:yoke-gpu/build/libs ldd yoke-gpu/build/yoke");
     assert_contains(output, "== 2 sections passed, 0 failed: none");
     assert_contains(output, "=> yoke-gpu/build/libyoke.so.0");
     assert_contains(output, "=> yoke-gpu/build/libs/libdnnl.so");
@@ -102,13 +99,8 @@ YK_TEST(the_comparison_runs_without_pytorch_and_on_two_gpus)
 {
     need_python();
     setenv("YK_FAKE_GPUS", "2", 1);
-    int code =
-        yk_test_command(output, sizeof output,
-                        "cd %s && $YOKE_SOURCE/bench/gpu/run $YOKE_BUILD --small --steps 2 "
-                        "--repeats 1 --modes '' --json gpu.json && grep -c '\"two\"' gpu.json",
-                        yk_test_directory());
-    if (code != 0)
-        fail_msg("%s", output);
+    succeed("$YOKE_SOURCE/bench/gpu/run $YOKE_BUILD --small --steps 2 "
+            "--repeats 1 --modes '' --json gpu.json && grep -c '\"two\"' gpu.json");
     assert_contains(output, "Training from data, images/s.");
     assert_contains(output, "| mlp | 16 |");
     assert_contains(output, "Two ranks, ms a step.");
