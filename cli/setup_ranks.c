@@ -23,7 +23,7 @@ bool cli_ok(yk_status status)
 {
     if (status != YK_OK)
         fprintf(stderr, "%s%s\n", yk_last_error(),
-                is_about_a_sample(status) ? " (--skip-damaged goes on without it)" : "");
+                is_about_a_sample(status) ? " (use --skip-damaged to leave it out)" : "");
     return status == YK_OK;
 }
 

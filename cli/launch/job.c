@@ -37,7 +37,7 @@ static bool may_restart(const cli_job *job)
            job->round.attempt < job->launch->max_restarts;
 }
 
-/* Every attempt has a store and a secret of its own. */
+/* Each attempt gets its own store and secret. */
 static bool serve_store(cli_job *job, yk_store_server **server)
 {
     cli_round *round = &job->round;

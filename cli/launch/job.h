@@ -43,13 +43,14 @@ typedef struct cli_job cli_job;
 typedef struct cli_kind {
     const char *noun; /* "rank" or "host" */
     void (*signal)(cli_job *job, int number);
-    /* Kills those that still run, and says so where nobody else does. */
+    /* Kills the members that are still running. Launchers report this themselves; for ranks, it is
+     * reported here. */
     void (*kill)(cli_job *job);
     /* Takes note of how a member has ended. */
     void (*ended)(cli_job *job, int index);
 } cli_kind;
 
-/* The launchers on the other hosts of a job, of which each has ranks of its own; see agent.c. */
+/* The launchers on the job's other hosts, each with its own ranks; see agent.c. */
 typedef struct cli_peers {
     /* A descriptor that becomes readable when an order has come from them. */
     int (*orders)(const cli_job *job);

@@ -157,7 +157,7 @@ YK_TEST(damaged_images_are_left_out_on_request)
     assert_contains(output, "1 damaged images were left out");
     assert_int_equal(
         yk_test_command(output, sizeof output, "%s data info folder:%s/d", program(), folder), 1);
-    assert_contains(output, " (--skip-damaged goes on without it)\n");
+    assert_contains(output, " (use --skip-damaged to leave it out)\n");
     assert_int_equal(yk_test_command(output, sizeof output,
                                      "%s data pack folder:%s/d --skip-damaged --format jpeg "
                                      "--quality 80 --image-size 20 -o %s/x.pack",
