@@ -93,7 +93,7 @@ typedef struct yk_powersgd_stats {
     int64_t elements_after;  /**< elements that it sent instead */
 } yk_powersgd_stats;
 /** Zeros if PowerSGD is not registered or has not started, and for NULL. Do not call it while a
- *  backward runs. */
+ *  backward runs. Waits for the work that was given to the model's device before. */
 yk_powersgd_stats yk_ddp_powersgd_stats(const yk_ddp *ddp);
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

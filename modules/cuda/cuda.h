@@ -34,8 +34,9 @@ typedef struct yki_cuda_device {
     const yki_cuda_launcher *launcher;
     struct {
         const void *chunks, *result;
-    } sweeps[YKI_CUDA_SWEEPS]; /* kernels, by operation; result may be NULL */
-    const void *pictures[2];   /* kernels, for f32 and f64 */
+    } sweeps[YKI_CUDA_SWEEPS];              /* kernels, by operation; result may be NULL */
+    const void *pictures[2];                /* kernels, for f32 and f64 */
+    const void *low_rank[YKI_LOW_RANK_OPS]; /* kernels, by operation */
     int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
     bool winograd;             /* see yki_device_options */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
@@ -67,6 +68,10 @@ yk_status yki_cuda_sweep(yki_device *device, const yki_sweep_args *args);
 /* Likewise. */
 yk_status yki_cuda_find_pictures(yki_cuda_device *device);
 yk_status yki_cuda_pictures(yki_device *device, const yki_pictures_args *args);
+
+/* Likewise. */
+yk_status yki_cuda_find_low_rank(yki_cuda_device *device);
+yk_status yki_cuda_low_rank(yki_device *device, const yki_low_rank_args *args);
 
 yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand);
 

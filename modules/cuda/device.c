@@ -179,6 +179,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));
     YK_TRY(yki_cuda_find_sweeps(&gpu->cuda));
     YK_TRY(yki_cuda_find_pictures(&gpu->cuda));
+    YK_TRY(yki_cuda_find_low_rank(&gpu->cuda));
     YK_TRY(create_bad_label(gpu));
     return yki_cuda_stream_ops.create(device, &device->stream);
 }
@@ -232,6 +233,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .kernels = yki_cuda_kernels,
                                               .sweep = yki_cuda_sweep,
                                               .muon = &yki_cuda_muon,
+                                              .low_rank = yki_cuda_low_rank,
                                               .pictures = yki_cuda_pictures,
                                               .memory = &yki_cuda_memory_ops,
                                               .streams = &yki_cuda_stream_ops,

@@ -12,6 +12,7 @@
 #define YKI_DEVICE_H
 
 #include "device/choice.h"
+#include "device/low_rank.h"
 #include "device/memory.h"
 #include "device/muon.h"
 #include "device/pictures.h"
@@ -122,6 +123,8 @@ typedef struct yki_device_type {
     /* One pass over many tensors, see sweep.h; may not allocate. */
     yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);
     const yki_muon_ops *muon; /* the updates of matrices by Muon, see muon.h */
+    /* Approximates matrices, see low_rank.h; NULL on a host device, where yki_low_rank_run does. */
+    yk_status (*low_rank)(yki_device *device, const yki_low_rank_args *args);
     /* Makes a batch of pictures, see pictures.h; NULL where the host's threads make batches. */
     yk_status (*pictures)(yki_device *device, const yki_pictures_args *args);
     /* Measures what the device can do; NULL where nothing is known. */

@@ -16,10 +16,12 @@ static yk_tensor vector(const void *data, yk_dtype dtype, size_t count)
                        .dims = {(int64_t)count}};
 }
 
-static yk_status write_vector(yki_pth_writer *writer, const char *name, const void *data,
-                              yk_dtype dtype, size_t count)
+static yk_status write_vector(yki_pth_writer *writer, const char *name,
+                              const yki_hook_memory *memory, const void *data, yk_dtype dtype,
+                              size_t count)
 {
     yk_tensor tensor = vector(data, dtype, count);
+    tensor.device = memory->device;
     yki_pickle_text(yki_pth_pickle(writer), name);
     return yki_pth_tensor(writer, &tensor);
 }
@@ -32,8 +34,9 @@ yk_status yki_comm_hook_state_write(yki_pth_writer *writer, const yk_comm_hook_s
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "name");
     yki_pickle_text(pickle, memory->name);
-    YK_TRY(write_vector(writer, "factors", memory->factors, YK_F32, memory->factor_elements));
-    YK_TRY(write_vector(writer, "warm", memory->warm, YK_U8, memory->buckets));
+    YK_TRY(
+        write_vector(writer, "factors", memory, memory->factors, YK_F32, memory->factor_elements));
+    YK_TRY(write_vector(writer, "warm", memory, memory->warm, YK_U8, memory->buckets));
     yki_pickle_text(pickle, "errors");
     yki_pickle_list(pickle);
     yki_pickle_mark(pickle);
@@ -82,6 +85,14 @@ static yk_status read_errors(yki_pth *pth, const yki_pickle_value *list, const y
     return YK_OK;
 }
 
+static yk_status replace(const yki_hook_memory *memory, void *to, yk_dtype dtype, size_t count,
+                         const void *from)
+{
+    yk_tensor tensor = vector(to, dtype, count);
+    tensor.device = memory->device;
+    return count ? yk_tensor_write(&tensor, from) : YK_OK;
+}
+
 /* Into memory of its own first, laid out as sum, piece, factors and warm. */
 static yk_status read_hook_state(yki_pth *pth, const yki_pickle_value *value, const yk_ddp *ddp,
                                  float *room)
@@ -97,11 +108,9 @@ static yk_status read_hook_state(yki_pth *pth, const yki_pickle_value *value, co
     YK_TRY(read_vector(pth, yki_pickle_get(value, "factors"), "factors", YK_F32,
                        memory->factor_elements, factors));
     YK_TRY(read_vector(pth, yki_pickle_get(value, "warm"), "warm", YK_U8, memory->buckets, warm));
-    if (memory->error_elements)
-        memcpy(memory->errors, room, memory->error_elements * sizeof *room);
-    memcpy(memory->factors, factors, memory->factor_elements * sizeof *factors);
-    memcpy(memory->warm, warm, memory->buckets);
-    return YK_OK;
+    YK_TRY(replace(memory, memory->errors, YK_F32, memory->error_elements, room));
+    YK_TRY(replace(memory, memory->factors, YK_F32, memory->factor_elements, factors));
+    return replace(memory, memory->warm, YK_U8, memory->buckets, warm);
 }
 
 yk_status yki_comm_hook_state_read(yki_pth *pth, const yki_pickle_value *value, yk_ddp *ddp)

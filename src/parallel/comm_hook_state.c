@@ -39,6 +39,21 @@ static yk_status allocate_hook_state(yk_ddp *ddp)
     return YK_OK;
 }
 
+static yk_status gather_errors(yk_ddp *ddp)
+{
+    const yki_hook_memory *memory = &ddp->hook.memory;
+    const yk_tensor errors = {.data = memory->errors,
+                              .dtype = YK_F32,
+                              .ndim = 1,
+                              .dims = {(int64_t)memory->error_elements},
+                              .device = memory->device};
+    yki_host_view view;
+    YK_TRY(yki_host_view_open(&view, &errors, YKI_READ));
+    return yki_host_view_end(&view,
+                             yk_gather(ddp->group, ddp->hook_state ? ddp->hook_state->errors : NULL,
+                                       view.data, memory->error_elements, YK_F32, 0, NULL));
+}
+
 yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **state)
 {
     YKI_NOT_NULL(state);
@@ -49,8 +64,7 @@ yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **s
         return YK_OK;
     YK_TRY(allocate_hook_state(ddp));
     if (memory->error_elements)
-        YK_TRY(yk_gather(ddp->group, ddp->hook_state ? ddp->hook_state->errors : NULL,
-                         memory->errors, memory->error_elements, YK_F32, 0, NULL));
+        YK_TRY(gather_errors(ddp));
     *state = ddp->hook_state;
     return YK_OK;
 }

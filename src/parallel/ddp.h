@@ -38,11 +38,12 @@ typedef struct yki_reduced_bucket {
 
 /* The state that a hook keeps between steps. It belongs to the hook. */
 typedef struct yki_hook_memory {
-    const char *name; /* of the hook; NULL if it keeps no state */
-    float *errors;    /* differ between ranks; they are added to the gradients, so only their sum
-                         matters */
-    float *factors;   /* equal on all ranks */
-    uint8_t *warm;    /* for each bucket, whether its factors come from an earlier step */
+    const char *name;   /* of the hook; NULL if it keeps no state */
+    yki_device *device; /* whose memory it is; NULL: the host's */
+    float *errors;      /* differ between ranks; they are added to the gradients, so only their sum
+                           matters */
+    float *factors;     /* equal on all ranks */
+    uint8_t *warm;      /* for each bucket, whether its factors come from an earlier step */
     size_t error_elements, factor_elements, buckets;
 } yki_hook_memory;
 
@@ -51,6 +52,8 @@ typedef struct yki_hook {
     yk_comm_hook run;
     void *state;
     void (*destroy)(void *state); /* of built-in hooks; otherwise NULL */
+    /* Before each backward that is exchanged; may be NULL. */
+    yk_status (*begin)(void *state);
     yki_hook_memory memory;
     /* Both or neither; in place of run, where gradients are exchanged in streams. The first enters
      * what is done with a bucket, as yki_staged_all_reduce or, if agreed, as
@@ -58,7 +61,9 @@ typedef struct yki_hook {
      * all buckets, and completes them. They may be recorded. */
     yk_status (*enter)(void *state, size_t bucket, bool agreed, yk_work **work);
     yk_status (*land)(void *state);
-    yk_dtype dtype; /* in which enter has buckets travel */
+    yk_dtype dtype; /* in which enter has buckets travel ... */
+    /* ... and how many elements in the running backward; NULL: as many as gradients have. */
+    size_t (*elements)(const void *state);
 } yki_hook;
 
 /* What each rank sends to the others before a backward. */

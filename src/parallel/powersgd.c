@@ -14,6 +14,10 @@
  * with P. Factors are stored transposed, so that each column is contiguous. P and Q are bitwise
  * equal on all ranks, and every rank computes the same from them, so the results are bitwise equal
  * too.
+ *
+ * Where the ranks exchange the memory of a device in its streams, all of this is entered there and
+ * becomes a part of backward's recording. What differs between steps is in the device's memory:
+ * the key of random draws, whether a Q is from an earlier step, and whether a step is spoilt.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,17 +25,9 @@
 
 #include "base/memory.h"
 #include "base/options.h"
-#include "base/random.h"
+#include "device/block.h"
+#include "device/device.h"
 #include "parallel/ddp.h"
-
-/* A compressed gradient, and its factors within those of the bucket. */
-typedef struct matrix {
-    float *grad;  /* (n, m) */
-    float *error; /* (n, m), or NULL */
-    int64_t n, m, rank;
-    float *p; /* (rank, n) */
-    float *q; /* (rank, m) */
-} matrix;
 
 /* A gradient that is not compressed. */
 typedef struct small_gradient {
@@ -39,114 +35,141 @@ typedef struct small_gradient {
     size_t count;
 } small_gradient;
 
+/* A bucket. */
 typedef struct factors {
-    matrix *matrices;
+    yki_low_rank *matrices;
     size_t matrix_count;
     small_gradient *small;
     size_t small_count;
-    float *sent, *q; /* small ones, then every P; every Q. Shared with the peers */
+    float *sent, *q; /* small ones, then every P; every Q. The ranks exchange them */
     size_t sent_elements, q_elements, elements;
-    uint8_t *warm; /* whether Q is from an earlier step */
+    const uint64_t *key;
+    double *bad;
+    uint8_t *warm;  /* whether Q is from an earlier step */
+    int64_t *count; /* of the steps in which it was compressed */
+    /* In streams: */
+    yki_staged_part sent_part, q_part;
+    yki_sweep *pack, *unpack; /* of the small ones */
+    yki_sweep *look;          /* for what is not finite in `sent` */
+    yki_event *ready;
 } factors;
 
+/* What changes from step to step, where the device reads it. */
+typedef struct step_values {
+    uint64_t key[2]; /* of the draws of all buckets but the last, and of the last */
+    double unscaled[YKI_SWEEP_COEFFICIENTS];
+} step_values;
+
 typedef struct powersgd {
-    yk_group *group;
-    void *shared; /* the memory of `sent` and of every Q */
+    yk_ddp *ddp;
     yk_powersgd_options options;
     factors *of; /* by bucket */
-    matrix *matrices;
+    yki_low_rank *matrices;
     small_gradient *small;
-    float *errors, *q; /* of all buckets, one after the other */
-    size_t error_elements, q_elements;
-    uint8_t *warm; /* by bucket */
+    void *shared;  /* the memory of `sent` and of every Q, on the host */
+    float *errors; /* of all buckets, one after the other */
+    size_t error_elements, sent_elements, q_elements;
+    char *notes; /* by bucket: bad, count, warm */
+    size_t note_bytes;
+    float *q;       /* in what is exchanged, ... */
+    int64_t *count; /* ... and in notes */
+    uint8_t *warm;
     int64_t iter;
+    bool compresses; /* the running backward */
     float inverse_ranks;
-    yk_powersgd_stats stats;
+    uint64_t key[2]; /* as in step_values */
+    /* In streams; otherwise empty. Everything above is in the device's memory then. */
+    yki_device *device;
+    yki_staging exchanged; /* in place of shared */
+    yki_block step;
+    yki_stream *stream;
+    yki_event *done;
 } powersgd;
 
-/* ---- small linear algebra -------------------------------------------------------------------- */
+/* ---- what is done with a bucket -------------------------------------------------------------- */
 
-static float dot(const float *a, const float *b, int64_t count)
+static yk_status run(const powersgd *state, const factors *f, yki_low_rank_op op,
+                     const yki_low_rank *at)
 {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += a[i] * b[i];
-    return sum;
+    yki_low_rank_args args = {.op = op,
+                              .at = *at,
+                              .epsilon = state->options.orthogonalization_epsilon,
+                              .share = state->inverse_ranks,
+                              .always_draws = !state->options.warm_start,
+                              .number = (uint64_t)(f - state->of),
+                              .key = f->key,
+                              .warm = f->warm,
+                              .bad = f->bad,
+                              .count = f->count,
+                              .stream = state->stream};
+    if (state->device)
+        return state->device->type->low_rank(state->device, &args);
+    yki_low_rank_run(&args);
+    return YK_OK;
 }
 
-/* y += a * x */
-static void add_scaled(float *restrict y, float a, const float *restrict x, int64_t count)
+static yk_status run_each(const powersgd *state, const factors *f, yki_low_rank_op op)
 {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        y[i] += a * x[i];
+    for (size_t i = 0; i < f->matrix_count; i++)
+        YK_TRY(run(state, f, op, &f->matrices[i]));
+    return YK_OK;
 }
 
-/* Modified Gram-Schmidt: normalises each column and subtracts it from those after it. */
-static void orthonormalise(float *columns, int64_t length, int64_t count, double epsilon)
+/* Q and P. */
+static yk_status project(const powersgd *state, const factors *f)
 {
-    for (int64_t k = 0; k < count; k++) {
-        float *column = columns + k * length;
-        double norm = sqrt((double)dot(column, column, length)) + epsilon;
-        float scale = norm > 0 ? (float)(1 / norm) : 0;
-        for (int64_t i = 0; i < length; i++)
-            column[i] *= scale;
-        for (int64_t l = k + 1; l < count; l++) {
-            float *other = columns + l * length;
-            add_scaled(other, -dot(column, other, length), column, length);
-        }
+    const yki_low_rank every_q = {.q = f->q, .m = (int64_t)f->q_elements, .rank = 1};
+    if (f->matrix_count)
+        YK_TRY(run(state, f, YKI_LOW_RANK_BEGIN, &every_q));
+    for (size_t i = 0; i < f->matrix_count; i++) {
+        YK_TRY(run(state, f, YKI_LOW_RANK_ORTHONORMALISE_Q, &f->matrices[i]));
+        YK_TRY(run(state, f, YKI_LOW_RANK_PROJECT, &f->matrices[i]));
     }
+    return YK_OK;
 }
 
-/* M += error, P = M Q: in one pass over M. */
-static void project(const matrix *x)
+/* Q again, from the sum of P. */
+static yk_status project_back(const powersgd *state, const factors *f)
 {
-    for (int64_t i = 0; i < x->n; i++) {
-        float *row = x->grad + i * x->m;
-        if (x->error)
-            add_scaled(row, 1, x->error + i * x->m, x->m);
-        for (int64_t k = 0; k < x->rank; k++)
-            x->p[k * x->n + i] = dot(row, x->q + k * x->m, x->m);
+    for (size_t i = 0; i < f->matrix_count; i++) {
+        YK_TRY(run(state, f, YKI_LOW_RANK_ORTHONORMALISE_P, &f->matrices[i]));
+        YK_TRY(run(state, f, YKI_LOW_RANK_PROJECT_BACK, &f->matrices[i]));
     }
+    return YK_OK;
 }
 
-/* Q = M^T P. */
-static void project_back(const matrix *x)
+/*
+ * The result, from the sum of Q. If the gradient of some rank is not finite, as happens
+ * occasionally with mixed precision, all ranks see this in the sum of P. They make the result
+ * non-finite too, so that the step is skipped, and reset the error feedback and the factors, which
+ * would otherwise spoil all later steps.
+ */
+static yk_status approximate(const powersgd *state, const factors *f)
 {
-    memset(x->q, 0, (size_t)(x->rank * x->m) * sizeof *x->q);
-    for (int64_t i = 0; i < x->n; i++)
-        for (int64_t k = 0; k < x->rank; k++)
-            add_scaled(x->q + k * x->m, x->p[k * x->n + i], x->grad + i * x->m, x->m);
+    YK_TRY(run_each(state, f, YKI_LOW_RANK_APPROXIMATE));
+    return run(state, f, YKI_LOW_RANK_END, &(yki_low_rank){0});
 }
 
-/* M = P Q^T; error = the difference between that and this rank's M. */
-static void decompress(const matrix *x, float inverse_ranks)
+/* Before each backward that is exchanged. */
+static yk_status begin_backward(void *context)
 {
-    for (int64_t i = 0; i < x->n; i++) {
-        float *row = x->grad + i * x->m, *error = x->error ? x->error + i * x->m : NULL;
-        if (error)
-            memcpy(error, row, (size_t)x->m * sizeof *row);
-        memset(row, 0, (size_t)x->m * sizeof *row);
-        for (int64_t k = 0; k < x->rank; k++)
-            add_scaled(row, x->p[k * x->n + i], x->q + k * x->m, x->m);
-        if (error)
-            add_scaled(error, -inverse_ranks, row, x->m);
-    }
+    powersgd *state = context;
+    bool compressed = state->compresses;
+    void *values;
+    state->compresses = state->iter >= state->options.start_iter;
+    for (int last = 0; last < 2; last++)
+        state->key[last] = state->options.random_seed ^ (uint64_t)(state->iter + last) << 32;
+    state->iter++;
+    if (!state->device)
+        return YK_OK;
+    if (state->compresses != compressed)
+        yki_model_hooks_changed(state->ddp->model);
+    YK_TRY(yki_block_open(&state->step, &values));
+    *(step_values *)values = (step_values){.key = {state->key[0], state->key[1]}, .unscaled = {1}};
+    return yki_block_send(&state->step, yki_device_stream(state->device));
 }
 
-/* Approximately normal and the same on every machine: the sum of four uniform numbers. */
-static void randomise(const powersgd *state, size_t bucket, factors *f)
-{
-    for (size_t i = 0; i < f->q_elements; i++) {
-        uint64_t bits = yki_hash3(state->options.random_seed ^ (uint64_t)state->iter << 32,
-                                  (uint64_t)bucket, (uint64_t)i);
-        int sum = 0;
-        for (int part = 0; part < 4; part++)
-            sum += (int)(bits >> 16 * part & 0xffff) - 0x8000;
-        f->q[i] = (float)sum / 0x8000;
-    }
-}
+/* ---- on the host ----------------------------------------------------------------------------- */
 
 /* Zero times a value is NaN, and so not zero, only for infinities and NaN. */
 static bool all_finite(const float *values, size_t count)
@@ -158,69 +181,88 @@ static bool all_finite(const float *values, size_t count)
     return sum == 0;
 }
 
-/*
- * The gradient of some rank is not finite, as happens occasionally with mixed precision. All ranks
- * see this in P. They make the result non-finite too, so that the step is skipped, and reset the
- * error feedback and the factors, which would otherwise spoil all later steps.
- */
-static void give_up_step(factors *f)
+static yk_status compress(const powersgd *state, yk_group *group, const factors *f)
 {
-    for (size_t i = 0; i < f->matrix_count; i++) {
-        const matrix *x = &f->matrices[i];
-        for (int64_t e = 0; e < x->n * x->m; e++)
-            x->grad[e] = NAN;
-        if (x->error)
-            memset(x->error, 0, (size_t)(x->n * x->m) * sizeof *x->error);
-    }
-    *f->warm = false;
-}
-
-/* ---- the hook -------------------------------------------------------------------------------- */
-
-static yk_status compress(powersgd *state, yk_group *group, size_t bucket)
-{
-    factors *f = &state->of[bucket];
-    if (!*f->warm || !state->options.warm_start)
-        randomise(state, bucket, f);
-    *f->warm = true;
-    for (size_t i = 0; i < f->matrix_count; i++) {
-        const matrix *x = &f->matrices[i];
-        orthonormalise(x->q, x->m, x->rank, state->options.orthogonalization_epsilon);
-        project(x);
-    }
+    YK_TRY(project(state, f));
     for (size_t i = 0; i < f->small_count; i++)
         memcpy(f->small[i].packed, f->small[i].grad, f->small[i].count * sizeof(float));
     YK_TRY(yk_all_reduce(group, f->sent, f->sent_elements, YK_F32, YK_REDUCE_SUM, NULL));
-
     for (size_t i = 0; i < f->small_count; i++)
         memcpy(f->small[i].grad, f->small[i].packed, f->small[i].count * sizeof(float));
-    if (!all_finite(f->sent, f->sent_elements)) {
-        give_up_step(f);
-        return YK_OK;
+    *f->bad = !all_finite(f->sent, f->sent_elements);
+    if (*f->bad == 0) {
+        YK_TRY(project_back(state, f));
+        YK_TRY(yk_all_reduce(group, f->q, f->q_elements, YK_F32, YK_REDUCE_SUM, NULL));
     }
-    for (size_t i = 0; i < f->matrix_count; i++) {
-        const matrix *x = &f->matrices[i];
-        orthonormalise(x->p, x->n, x->rank, state->options.orthogonalization_epsilon);
-        project_back(x);
-    }
-    YK_TRY(yk_all_reduce(group, f->q, f->q_elements, YK_F32, YK_REDUCE_SUM, NULL));
-
-    for (size_t i = 0; i < f->matrix_count; i++)
-        decompress(&f->matrices[i], state->inverse_ranks);
-    state->stats.elements_before += (int64_t)f->elements;
-    state->stats.elements_after += (int64_t)(f->sent_elements + f->q_elements);
-    return YK_OK;
+    return approximate(state, f);
 }
 
 static yk_status powersgd_hook(void *context, yk_group *group, const yk_grad_bucket *bucket)
 {
-    powersgd *state = context;
-    bool begun = state->iter >= state->options.start_iter;
-    state->iter += bucket->is_last;
-    if (begun)
-        return compress(state, group, bucket->index);
+    const powersgd *state = context;
+    if (state->compresses)
+        return compress(state, group, &state->of[bucket->index]);
     return yk_all_reduce(group, bucket->buffer, bucket->elements, bucket->dtype, YK_REDUCE_SUM,
                          NULL);
+}
+
+/* ---- in streams ------------------------------------------------------------------------------ */
+
+/* Sums a part over the ranks, between what is in its stream and what is entered there next. */
+static yk_status exchange(yki_staged_part *part, bool agreed, yk_work **work)
+{
+    if (!part->staging->plane || part->elements == 0)
+        return YK_OK;
+    YK_TRY(agreed ? yki_staged_all_reduce_agreed(part) : yki_staged_all_reduce(part, work));
+    return yki_staged_part_land(part);
+}
+
+/* All of it is entered in a stream of the hook's own, so that backward continues meanwhile. */
+static yk_status enter_compression(const powersgd *state, factors *f, bool agreed, yk_work **work)
+{
+    const step_values *values = state->step.memory;
+    YK_TRY(yki_event_mark(state->device, f->ready, yki_device_stream(state->device)));
+    YK_TRY(yki_event_follow(state->device, f->ready, state->stream));
+    YK_TRY(project(state, f));
+    if (f->small_count)
+        YK_TRY(yki_sweep_run(f->pack, YKI_SWEEP_COPY, NULL, NULL, state->stream));
+    YK_TRY(exchange(&f->sent_part, agreed, work));
+    if (f->small_count)
+        YK_TRY(yki_sweep_run(f->unpack, YKI_SWEEP_COPY, NULL, NULL, state->stream));
+    YK_TRY(yki_sweep_run(f->look, YKI_SWEEP_UNSCALE, values->unscaled, f->bad, state->stream));
+    YK_TRY(project_back(state, f));
+    YK_TRY(exchange(&f->q_part, agreed, work));
+    return approximate(state, f);
+}
+
+static yk_status enter_bucket(void *context, size_t bucket, bool agreed, yk_work **work)
+{
+    const powersgd *state = context;
+    yki_staged_part *gradients = &state->ddp->buckets[bucket].part;
+    *work = NULL;
+    if (state->compresses)
+        return enter_compression(state, &state->of[bucket], agreed, work);
+    return agreed ? yki_staged_all_reduce_agreed(gradients)
+                  : yki_staged_all_reduce(gradients, work);
+}
+
+static yk_status land_buckets(void *context)
+{
+    const powersgd *state = context;
+    yki_reduced_bucket *last = &state->ddp->buckets[state->ddp->bucket_count - 1];
+    if (!state->compresses)
+        return state->exchanged.plane ? yki_staged_part_land(&last->part) : YK_OK;
+    YK_TRY(yki_event_mark(state->device, state->done, state->stream));
+    return yki_event_follow(state->device, state->done, yki_device_stream(state->device));
+}
+
+static size_t exchanged_elements(const void *context)
+{
+    const powersgd *state = context;
+    size_t gradients = 0;
+    for (size_t b = 0; b < state->ddp->bucket_count; b++)
+        gradients += state->ddp->buckets[b].part.elements;
+    return state->compresses ? state->sent_elements + state->q_elements : gradients;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -228,9 +270,30 @@ static yk_status powersgd_hook(void *context, yk_group *group, const yk_grad_buc
 static void destroy_powersgd(void *context)
 {
     powersgd *state = context;
-    yk_group_free(state->group, state->shared);
-    yki_unmap(state->errors, state->error_elements * sizeof *state->errors);
-    free(state->warm);
+    yki_device *device = state->device;
+    size_t error_bytes = state->error_elements * sizeof *state->errors;
+    if (device) {
+        yki_stream_wait(device, yki_device_stream(device));
+        yki_stream_destroy(device, state->stream);
+        yki_event_destroy(device, state->done);
+        for (size_t b = 0; state->of && b < state->ddp->bucket_count; b++) {
+            factors *f = &state->of[b];
+            yki_staged_part_destroy(&f->sent_part);
+            yki_staged_part_destroy(&f->q_part);
+            yki_sweep_destroy(f->pack);
+            yki_sweep_destroy(f->unpack);
+            yki_sweep_destroy(f->look);
+            yki_event_destroy(device, f->ready);
+        }
+        yki_block_destroy(&state->step);
+        yki_staging_destroy(&state->exchanged);
+        yki_device_free(device, state->errors, error_bytes);
+        yki_device_free(device, state->notes, state->note_bytes);
+    } else {
+        yk_group_free(state->ddp->group, state->shared);
+        yki_unmap(state->errors, error_bytes);
+        free(state->notes);
+    }
     free(state->matrices);
     free(state->small);
     free(state->of);
@@ -249,7 +312,7 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
     for (size_t i = 0; i < plan->count; i++) {
         yk_tensor grad = yk_model_parameter(ddp->model, ddp->order[plan->first + i]).grad;
         int64_t count = yk_tensor_count(&grad), n = grad.ndim ? grad.dims[0] : 1, m = count / n;
-        float *data = yki_staging_host(&ddp->gradients, grad.data);
+        float *data = state->device ? grad.data : yki_staging_host(&ddp->gradients, grad.data);
         int64_t rank = smallest(n, m, state->options.matrix_approximation_rank);
         double factored = (double)((n + m) * rank) * state->options.min_compression_rate;
         f->elements += (size_t)count;
@@ -258,13 +321,30 @@ static void sort_bucket(powersgd *state, factors *f, const yk_ddp *ddp, const yk
             f->sent_elements += (size_t)count;
             continue;
         }
-        f->matrices[f->matrix_count++] = (matrix){.grad = data, .n = n, .m = m, .rank = rank};
+        f->matrices[f->matrix_count++] =
+            (yki_low_rank){.matrix = data, .n = n, .m = m, .rank = rank};
         p_elements += (size_t)(rank * n);
         f->q_elements += (size_t)(rank * m);
         if (state->options.error_feedback)
             state->error_elements += (size_t)count;
     }
     f->sent_elements += p_elements;
+    state->sent_elements += f->sent_elements;
+    state->q_elements += f->q_elements;
+}
+
+static yk_status sort_buckets(powersgd *state, const yk_ddp *ddp)
+{
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        const yki_bucket *plan = &ddp->buckets[b].plan;
+        if (plan->dtype != YK_F32)
+            return yki_error(YK_ERROR_UNSUPPORTED, "PowerSGD compresses float32 gradients, not %s",
+                             yk_dtype_name(plan->dtype));
+        state->of[b].matrices = state->matrices + plan->first;
+        state->of[b].small = state->small + plan->first;
+        sort_bucket(state, &state->of[b], ddp, plan);
+    }
+    return YK_OK;
 }
 
 /* Assigns the bucket's memory; returns where the errors of the next bucket begin. */
@@ -276,7 +356,7 @@ static float *place_bucket(const powersgd *state, factors *f, float *errors)
         sent += f->small[i].count;
     }
     for (size_t i = 0; i < f->matrix_count; i++) {
-        matrix *x = &f->matrices[i];
+        yki_low_rank *x = &f->matrices[i];
         x->p = sent;
         x->q = q;
         sent += x->rank * x->n;
@@ -289,66 +369,129 @@ static float *place_bucket(const powersgd *state, factors *f, float *errors)
     return errors;
 }
 
-static yk_status allocate_powersgd(powersgd *state, const yk_ddp *ddp)
+/* `exchanged` has room for what all buckets send and for every Q. */
+static void place_buckets(powersgd *state, float *exchanged)
 {
-    size_t sent_elements = 0, error_bytes = state->error_elements * sizeof *state->errors;
-    if (error_bytes) {
-        state->errors = yki_map(error_bytes);
-        if (!state->errors)
-            return yki_error_memory(error_bytes, "PowerSGD's error feedback");
-    }
-    for (size_t b = 0; b < ddp->bucket_count; b++) {
-        sent_elements += state->of[b].sent_elements;
-        state->q_elements += state->of[b].q_elements;
-    }
-    /* Never 0 bytes, since every gradient is sent in one of the two forms. */
-    YK_TRY(yk_group_alloc(ddp->group, (sent_elements + state->q_elements) * sizeof(float),
-                          &state->shared));
-    float *sent = state->shared, *errors = state->errors, *q = state->q = sent + sent_elements;
-    for (size_t b = 0; b < ddp->bucket_count; b++) {
+    size_t buckets = state->ddp->bucket_count;
+    const step_values *values = state->step.memory;
+    const uint64_t *key = state->device ? values->key : state->key;
+    float *sent = exchanged, *q = sent + state->sent_elements, *errors = state->errors;
+    double *bad = (double *)(void *)state->notes;
+    int64_t *count = (int64_t *)(void *)(bad + buckets);
+    state->q = q;
+    state->count = count;
+    state->warm = (uint8_t *)(count + buckets);
+    for (size_t b = 0; b < buckets; b++) {
         factors *f = &state->of[b];
         f->sent = sent;
         f->q = q;
+        f->key = &key[b + 1 == buckets];
+        f->bad = &bad[b];
+        f->count = &count[b];
         f->warm = &state->warm[b];
         sent += f->sent_elements;
         q += f->q_elements;
         errors = place_bucket(state, f, errors);
     }
+}
+
+static yk_status allocate_on_host(powersgd *state, size_t exchanged_bytes, size_t error_bytes)
+{
+    yk_ddp *ddp = state->ddp;
+    YK_TRY(yki_staging_open_host(&ddp->gradients));
+    if (error_bytes && !(state->errors = yki_map(error_bytes)))
+        return yki_error_memory(error_bytes, "PowerSGD's error feedback");
+    if (!(state->notes = yki_calloc(1, state->note_bytes)))
+        return yki_error_memory(state->note_bytes, "PowerSGD");
+    /* Never 0 bytes, since every gradient is sent in one of the two forms. */
+    return yk_group_alloc(ddp->group, exchanged_bytes, &state->shared);
+}
+
+static yk_status allocate_on_device(powersgd *state, size_t exchanged_bytes, size_t error_bytes)
+{
+    yki_device *device = state->device;
+    void *errors, *notes;
+    YK_TRY(yki_device_alloc(device, error_bytes, &errors));
+    state->errors = errors;
+    YK_TRY(yki_device_alloc(device, state->note_bytes, &notes));
+    state->notes = notes;
+    YK_TRY(yki_block_create(&state->step, device, sizeof(step_values)));
+    YK_TRY(yki_stream_create(device, &state->stream));
+    YK_TRY(yki_event_create(device, &state->done));
+    return yki_staging_create(&state->exchanged, state->ddp->group, device, exchanged_bytes);
+}
+
+/* Copies of the small gradients, to where they are exchanged or back. */
+static yk_status create_copies(const powersgd *state, const factors *f, bool back,
+                               yki_sweep **sweep)
+{
+    yki_span *spans = yki_calloc(f->small_count, sizeof *spans);
+    if (!spans)
+        return yki_error_memory(f->small_count * sizeof *spans, "PowerSGD");
+    for (size_t i = 0; i < f->small_count; i++) {
+        const small_gradient *s = &f->small[i];
+        spans[i] = (yki_span){.at = {back ? s->grad : s->packed, back ? s->packed : s->grad},
+                              .count = (int64_t)s->count,
+                              .dtype = YK_F32};
+    }
+    yk_status status = yki_sweep_create(sweep, state->device, spans, f->small_count);
+    free(spans);
+    return status;
+}
+
+static yk_status create_part(powersgd *state, yki_staged_part *part, const float *at,
+                             size_t elements)
+{
+    YK_TRY(yki_staged_part_create(part, &state->exchanged, at, elements, YK_F32));
+    part->stream = state->stream;
     return YK_OK;
 }
 
-static yk_status build_powersgd(powersgd *state, yk_ddp *ddp)
+static yk_status prepare_streams(powersgd *state, factors *f)
 {
-    state->of = yki_calloc(ddp->bucket_count, sizeof *state->of);
-    state->warm = yki_calloc(ddp->bucket_count, sizeof *state->warm);
+    const yki_span sent = {.at = {f->sent}, .count = (int64_t)f->sent_elements, .dtype = YK_F32};
+    YK_TRY(create_part(state, &f->sent_part, f->sent, f->sent_elements));
+    YK_TRY(create_part(state, &f->q_part, f->q, f->q_elements));
+    if (f->small_count) {
+        YK_TRY(create_copies(state, f, false, &f->pack));
+        YK_TRY(create_copies(state, f, true, &f->unpack));
+    }
+    YK_TRY(yki_sweep_create(&f->look, state->device, &sent, 1));
+    return yki_event_create(state->device, &f->ready);
+}
+
+static yk_status build_powersgd(powersgd *state)
+{
+    yk_ddp *ddp = state->ddp;
+    size_t buckets = ddp->bucket_count;
+    state->of = yki_calloc(buckets, sizeof *state->of);
     state->matrices = yki_calloc(ddp->used, sizeof *state->matrices);
     state->small = yki_calloc(ddp->used, sizeof *state->small);
-    if (!state->of || !state->warm || !state->matrices || !state->small)
+    if (!state->of || !state->matrices || !state->small)
         return yki_error_memory(ddp->used * sizeof *state->matrices, "PowerSGD");
-    YK_TRY(yki_staging_open_host(&ddp->gradients));
-    for (size_t b = 0; b < ddp->bucket_count; b++) {
-        const yki_bucket *plan = &ddp->buckets[b].plan;
-        if (plan->dtype != YK_F32)
-            return yki_error(YK_ERROR_UNSUPPORTED, "PowerSGD compresses float32 gradients, not %s",
-                             yk_dtype_name(plan->dtype));
-        state->of[b].matrices = state->matrices + plan->first;
-        state->of[b].small = state->small + plan->first;
-        sort_bucket(state, &state->of[b], ddp, plan);
-    }
-    YK_TRY(allocate_powersgd(state, ddp));
+    state->note_bytes = buckets * (sizeof(double) + sizeof(int64_t) + sizeof(uint8_t));
+    YK_TRY(sort_buckets(state, ddp));
+    size_t exchanged_bytes = (state->sent_elements + state->q_elements) * sizeof(float);
+    size_t error_bytes = state->error_elements * sizeof *state->errors;
+    YK_TRY((state->device ? allocate_on_device : allocate_on_host)(state, exchanged_bytes,
+                                                                   error_bytes));
+    place_buckets(state, state->device ? state->exchanged.memory : state->shared);
+    for (size_t b = 0; state->device && b < buckets; b++)
+        YK_TRY(prepare_streams(state, &state->of[b]));
     return yk_broadcast(ddp->group, &state->options.random_seed, 1, YK_I64, 0, NULL);
 }
 
 /* The state that later steps need. */
-static yki_hook_memory memory_of(const powersgd *state, const yk_ddp *ddp)
+static yki_hook_memory memory_of(const powersgd *state)
 {
     return (yki_hook_memory){.name = "powersgd",
+                             .device = state->device,
                              .errors = state->errors,
                              .error_elements = state->error_elements,
                              .factors = state->q,
                              .factor_elements = state->q_elements,
                              .warm = state->warm,
-                             .buckets = ddp->bucket_count};
+                             .buckets = state->ddp->bucket_count};
 }
 
 static yk_status check_powersgd(const yk_powersgd_options *o)
@@ -380,23 +523,53 @@ yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *
     if (!state)
         return yki_error_memory(sizeof *state, "PowerSGD");
     state->options = options;
-    state->group = ddp->group;
+    state->ddp = ddp;
     state->iter = options.iter;
     state->inverse_ranks = 1.0F / (float)yk_group_size(ddp->group);
-    yk_status status = build_powersgd(state, ddp);
+    if (ddp->bucket_count && yki_staging_is_in_streams(&ddp->gradients))
+        state->device = yki_model_device(ddp->model);
+    yk_status status = build_powersgd(state);
     if (status != YK_OK) {
         destroy_powersgd(state);
         return status;
     }
-    return yki_hook_register(ddp, &(yki_hook){.run = powersgd_hook,
-                                              .state = state,
-                                              .destroy = destroy_powersgd,
-                                              .memory = memory_of(state, ddp)});
+    yki_hook hook = {.run = powersgd_hook,
+                     .begin = begin_backward,
+                     .state = state,
+                     .destroy = destroy_powersgd,
+                     .memory = memory_of(state)};
+    if (state->device) {
+        hook.enter = enter_bucket;
+        hook.land = land_buckets;
+        hook.elements = exchanged_elements;
+        hook.dtype = YK_F32;
+    }
+    return yki_hook_register(ddp, &hook);
+}
+
+/* How often each bucket has been compressed, where that is counted. */
+static yk_status add_up_stats(const powersgd *state, yk_powersgd_stats *stats)
+{
+    yki_host_view view;
+    const yk_tensor counts = {.data = state->count,
+                              .dtype = YK_I64,
+                              .ndim = 1,
+                              .dims = {(int64_t)state->ddp->bucket_count},
+                              .device = state->device};
+    YK_TRY(yki_host_view_open(&view, &counts, YKI_READ));
+    for (size_t b = 0; b < state->ddp->bucket_count; b++) {
+        const factors *f = &state->of[b];
+        int64_t count = ((const int64_t *)view.data)[b];
+        stats->elements_before += count * (int64_t)f->elements;
+        stats->elements_after += count * (int64_t)(f->sent_elements + f->q_elements);
+    }
+    return yki_host_view_close(&view);
 }
 
 yk_powersgd_stats yk_ddp_powersgd_stats(const yk_ddp *ddp)
 {
-    if (!ddp || ddp->hook.run != powersgd_hook)
-        return (yk_powersgd_stats){0};
-    return ((const powersgd *)ddp->hook.state)->stats;
+    yk_powersgd_stats stats = {0};
+    if (ddp && ddp->hook.run == powersgd_hook)
+        (void)add_up_stats(ddp->hook.state, &stats);
+    return stats;
 }

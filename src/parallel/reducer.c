@@ -224,6 +224,8 @@ static yk_status agree_on_buckets(const yk_ddp *ddp)
         .operation = YK_OPERATION_ALL_REDUCE, .dtype = (uint8_t)dtype, .reduce = YK_REDUCE_SUM};
     for (size_t b = 0; b < ddp->bucket_count; b++)
         what.count += ddp->buckets[b].part.elements;
+    if (ddp->hook.elements)
+        what.count = ddp->hook.elements(ddp->hook.state);
     return yki_plane_agree(ddp->gradients.plane, &what,
                            yki_device_stream(yki_model_device(ddp->model)));
 }
@@ -263,6 +265,8 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     ddp->in_streams = backward->in_streams = ddp->exchanging && backward->unbroken &&
                                              ddp->bucket_count && !is_on_host(&ddp->hook) &&
                                              yki_staging_is_in_streams(&ddp->gradients);
+    if (ddp->exchanging && ddp->hook.begin)
+        YK_TRY(ddp->hook.begin(ddp->hook.state));
     if (ddp->in_streams && ddp->gradients.plane)
         YK_TRY(agree_on_buckets(ddp));
     return yki_bucket_updates_begin(ddp);

@@ -153,7 +153,8 @@ yk_status yki_staged_part_create(yki_staged_part *part, yki_staging *staging, co
     *part = (yki_staged_part){.staging = staging,
                               .offset = (size_t)((const char *)address - (char *)staging->memory),
                               .elements = elements,
-                              .dtype = dtype};
+                              .dtype = dtype,
+                              .stream = yki_device_stream(staging->device)};
     YK_TRY(yki_event_create(staging->device, &part->ready));
     return yki_event_create(staging->device, &part->landed);
 }
@@ -197,7 +198,7 @@ static yk_status launch_part(yki_staged_part *part, yk_status (*exchange)(void *
     yki_device *device = part->staging->device;
     part->exchange = exchange;
     part->context = context;
-    YK_TRY(yki_event_mark(device, part->ready, yki_device_stream(device)));
+    YK_TRY(yki_event_mark(device, part->ready, part->stream));
     return yki_group_run(part->staging->group, exchange_part, part, work);
 }
 
@@ -212,7 +213,7 @@ static yk_status sum_in_plane(yki_staged_part *part, bool agreed)
     void *data = (char *)staging->memory + part->offset;
     if (is_alone(staging))
         return YK_OK;
-    YK_TRY(yki_event_mark(device, part->ready, yki_device_stream(device)));
+    YK_TRY(yki_event_mark(device, part->ready, part->stream));
     return (agreed ? yki_plane_enter : yki_plane_start)(staging->plane, &what, data, data,
                                                         part->ready, part->landed);
 }
@@ -244,6 +245,5 @@ yk_status yki_staged_run(yki_staged_part *part, yk_status (*exchange)(void *cont
 
 yk_status yki_staged_part_land(yki_staged_part *part)
 {
-    yki_device *device = part->staging->device;
-    return yki_event_follow(device, part->landed, yki_device_stream(device));
+    return yki_event_follow(part->staging->device, part->landed, part->stream);
 }

@@ -59,6 +59,8 @@ typedef struct yki_staged_part {
     yki_staging *staging;
     size_t offset, elements;
     yk_dtype dtype;
+    yki_stream *stream; /* the device's compute stream; another may take its place before the first
+                           exchange of what is in streams */
     yki_event *ready, *landed;
     yk_status (*exchange)(void *context);
     void *context;

@@ -64,6 +64,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->bad_label = &bad_label;
     assert_ok(yki_cuda_find_sweeps(made));
     assert_ok(yki_cuda_find_pictures(made));
+    assert_ok(yki_cuda_find_low_rank(made));
     *device = &made->base;
     return YK_OK;
 }
@@ -82,6 +83,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .sweep = yki_cuda_sweep,
                                          .pictures = yki_cuda_pictures,
                                          .muon = &yki_cuda_muon,
+                                         .low_rank = yki_cuda_low_rank,
                                          .memory = &yki_host_memory};
 
 uint64_t sim_device_launches(void)

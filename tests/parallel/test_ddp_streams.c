@@ -13,7 +13,7 @@
 
 static const network sim_norm = {.device = "sim", .dtype = YK_F32, .norm = true};
 
-enum { STEPS = 9 };
+enum { STEPS = 15, SPOILT = 9 };
 
 /* All gradients, one after the other. */
 static size_t read_gradients(const yk_model *model, float *to)
@@ -27,9 +27,29 @@ static size_t read_gradients(const yk_model *model, float *to)
     return count;
 }
 
+/* How gradients travel from a later step on. */
+typedef enum way { AS_THEY_ARE, IN_BF16, BY_POWERSGD } way;
+
+/* PowerSGD begins to compress when there are recordings of backwards in which it does not. */
+static yk_status register_way(yk_ddp *ddp, way how)
+{
+    yk_powersgd_options powersgd = YK_POWERSGD_OPTIONS_INIT;
+    powersgd.start_iter = 5;
+    powersgd.matrix_approximation_rank = 3;
+    powersgd.min_compression_rate = 1;
+    switch (how) {
+    case IN_BF16:
+        return yk_ddp_register_bf16_compress_hook(ddp);
+    case BY_POWERSGD:
+        return yk_ddp_register_powersgd_hook(ddp, &powersgd);
+    default:
+        return YK_OK;
+    }
+}
+
 /* Steps that are synced and not, set gradients and add to them, with batches of two sizes; each is
- * walked, recorded and replayed. If rounded, gradients travel in bf16 from a later step on. */
-static size_t train(const char *backend, bool rounded, float *gradients)
+ * walked, recorded and replayed. In one of them a rank has an infinite number. */
+static size_t train(const char *backend, way how, float *gradients)
 {
     side s = {.net = sim_norm};
     assert_ok(yk_group_init(&s.group,
@@ -42,8 +62,8 @@ static size_t train(const char *backend, bool rounded, float *gradients)
     size_t count = 0;
     for (int i = 0; i < STEPS; i++) {
         int64_t size = i % 3 == 2 ? 2 : 4;
-        if (rounded && i == 3)
-            assert_ok(yk_ddp_register_bf16_compress_hook(s.ddp));
+        if (i == 3)
+            assert_ok(register_way(s.ddp, how));
         yk_ddp_set_no_sync(s.ddp, true);
         step(s.model, take_samples(&s.own, YK_F32, 50 * i + 4 * s.rank, size));
         yk_ddp_set_no_sync(s.ddp, false);
@@ -51,7 +71,10 @@ static size_t train(const char *backend, bool rounded, float *gradients)
         assert_int_equal(s.ddp->in_streams, !backend);
         count += read_gradients(s.model, gradients + count);
         yk_model_zero_grad(s.model);
-        step(s.model, take_samples(&s.own, YK_F32, 50 * i + 30 + 4 * s.rank, size));
+        const yk_batch *batch = take_samples(&s.own, YK_F32, 50 * i + 30 + 4 * s.rank, size);
+        if (i == SPOILT && how == BY_POWERSGD && s.rank == 1)
+            s.own.f32[7] = INFINITY;
+        step(s.model, batch);
         count += read_gradients(s.model, gradients + count);
         yk_model_zero_grad(s.model);
     }
@@ -109,14 +132,14 @@ YK_TEST_RANKS(ranks_replay_only_what_they_have_recorded_together, 2)
     side_end(&s);
 }
 
-static void compare_ways(bool rounded)
+static void compare_ways(way how)
 {
     enum { ROOM = 1 << 20 };
     float *planes = calloc(ROOM, sizeof *planes), *staged = calloc(ROOM, sizeof *staged);
     assert_true(planes && staged);
-    size_t count = train(NULL, rounded, planes);
+    size_t count = train(NULL, how, planes);
     assert_true(count > 0 && count <= ROOM);
-    assert_int_equal(train("shm", rounded, staged), count);
+    assert_int_equal(train("shm", how, staged), count);
     assert_memory_equal(planes, staged, count * sizeof *planes);
     free(planes);
     free(staged);
@@ -124,18 +147,73 @@ static void compare_ways(bool rounded)
 
 YK_TEST_RANKS(two_ranks_have_the_bits_of_staged_gradients, 2)
 {
-    compare_ways(false);
+    compare_ways(AS_THEY_ARE);
 }
 
 YK_TEST_RANKS(gradients_in_bf16_have_the_bits_of_staged_ones, 2)
 {
-    compare_ways(true);
+    compare_ways(IN_BF16);
+}
+
+YK_TEST_RANKS(gradients_by_powersgd_have_the_bits_of_staged_ones, 2)
+{
+    compare_ways(BY_POWERSGD);
 }
 
 YK_TEST_RANKS(four_ranks_have_the_bits_of_staged_gradients, 4)
 {
     setenv("YOKE_SIM_SEED", "7", 1);
-    compare_ways(true);
+    compare_ways(IN_BF16);
+}
+
+YK_TEST_RANKS(four_ranks_have_the_bits_of_staged_powersgd, 4)
+{
+    setenv("YOKE_SIM_SEED", "8", 1);
+    compare_ways(BY_POWERSGD);
+}
+
+/* Compression, too, is left to the device. */
+YK_TEST_RANKS(gradients_are_compressed_without_the_host, 2)
+{
+    side s;
+    yki_event *end;
+    bool reached;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    yki_device *device = yki_model_device(s.model);
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    assert_ok(yk_ddp_register_powersgd_hook(
+        s.ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.start_iter = 0)));
+    assert_ok(yki_event_create(device, &end));
+    for (int i = 0; i < 4; i++) {
+        step(s.model, take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4));
+        assert_ok(yki_event_mark(device, end, yki_device_stream(device)));
+        assert_ok(yki_event_query(device, end, &reached)); /* runs one operation */
+        assert_false(reached);
+        assert_int_equal(has_recordings(s.model), i > 0);
+        yk_model_zero_grad(s.model);
+    }
+    yk_powersgd_stats stats = yk_ddp_powersgd_stats(s.ddp);
+    assert_int_equal(stats.elements_before, 4 * yk_model_parameter_elements(s.model));
+    yki_event_destroy(device, end);
+    side_end(&s);
+}
+
+/* NCCL would wait for ever. */
+YK_TEST_RANKS(promise_05_ranks_that_compress_differently_are_found, 2)
+{
+    side s;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    assert_ok(yk_ddp_register_powersgd_hook(
+        s.ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.start_iter = rank,
+                       o.min_compression_rate = 1)));
+    assert_ok(yk_model_forward(s.model, take_samples(&s.own, YK_F32, 4 * rank, 4)));
+    assert_status(YK_ERROR_MISMATCH, yk_model_backward(s.model));
+    side_end(&s);
 }
 
 /* Whether a step is left out is agreed upon in the stream, too: a step with the grad scaler leaves

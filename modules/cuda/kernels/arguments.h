@@ -12,13 +12,15 @@
 
 #include <stdint.h>
 
+#include "device/low_rank.h"
 #include "device/pictures.h"
 #include "device/sweep.h"
 
 enum {
     YKI_CUDA_THREADS = 256, /* of every block */
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
-    YKI_CUDA_MSE = 4096     /* elements of mse_loss that a block takes */
+    YKI_CUDA_MSE = 4096,    /* elements of mse_loss that a block takes */
+    YKI_CUDA_LOW_RANK_COLUMNS = 32 /* of M, that a block of low_rank_project_back takes */
 };
 
 /* ---- elementwise.cu -------------------------------------------------------------------------- */

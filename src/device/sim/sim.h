@@ -96,6 +96,10 @@ yk_status yki_sim_sweep(yki_device *device, const yki_sweep_args *args);
 
 extern const yki_muon_ops yki_sim_muon;
 
+/* ---- low_rank.c ------------------------------------------------------------------------------ */
+
+yk_status yki_sim_low_rank(yki_device *device, const yki_low_rank_args *args);
+
 /* ---- pictures.c ------------------------------------------------------------------------------ */
 
 yk_status yki_sim_pictures(yki_device *device, const yki_pictures_args *args);

@@ -107,3 +107,47 @@ YK_TEST(resnet_trains_in_bf16)
 {
     compare_resnet(YK_AMP_BF16, 0.05);
 }
+
+/* ---- PowerSGD -------------------------------------------------------------------------------- */
+
+/* The norms of gradients that one rank alone has compressed, which its device does in streams. */
+static void compress_gradients(const char *device, double norms[STEPS])
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    yk_model *model = net_model(&nets[0], device, YK_F32, 1);
+    assert_ok(yk_group_init(
+        &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.world_size = 1, o.rank = 0)));
+    assert_ok(yk_ddp_create(&ddp, model, group, NULL));
+    assert_ok(yk_ddp_register_powersgd_hook(
+        ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.start_iter = 0,
+                     o.min_compression_rate = 0.1, o.matrix_approximation_rank = 2)));
+    for (int step = 0; step < STEPS; step++) {
+        net_batch b;
+        net_batch_init(&b, YK_F32, 3, (uint64_t)step);
+        net_step(model, &b);
+        norms[step] = 0;
+        for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+            yk_tensor grad = yk_test_on_host(yk_model_parameter(model, i).grad);
+            for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
+                norms[step] += pow((double)((const float *)grad.data)[e], 2);
+        }
+        yk_model_zero_grad(model);
+        net_batch_fini(&b);
+    }
+    yk_powersgd_stats stats = yk_ddp_powersgd_stats(ddp);
+    assert_int_equal(stats.elements_before, STEPS * yk_model_parameter_elements(model));
+    assert_true(stats.elements_after < stats.elements_before);
+    yk_ddp_destroy(ddp);
+    yk_group_destroy(group);
+    yk_model_destroy(model);
+}
+
+YK_TEST(gradients_are_compressed_as_on_the_host)
+{
+    double cuda[STEPS], ref[STEPS];
+    compress_gradients("cuda", cuda);
+    compress_gradients("ref", ref);
+    for (int step = 0; step < STEPS; step++)
+        assert_close(cuda[step], ref[step], 1e-3, "PowerSGD", step);
+}

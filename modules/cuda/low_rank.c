@@ -1,0 +1,45 @@
+/* Approximations of matrices: see kernels/low_rank.cu. */
+#include "cuda.h"
+
+yk_status yki_cuda_find_low_rank(yki_cuda_device *device)
+{
+    static const char *const names[] = {
+        [YKI_LOW_RANK_BEGIN] = "low_rank_begin",
+        [YKI_LOW_RANK_ORTHONORMALISE_P] = "low_rank_orthonormalise",
+        [YKI_LOW_RANK_ORTHONORMALISE_Q] = "low_rank_orthonormalise",
+        [YKI_LOW_RANK_PROJECT] = "low_rank_project",
+        [YKI_LOW_RANK_PROJECT_BACK] = "low_rank_project_back",
+        [YKI_LOW_RANK_APPROXIMATE] = "low_rank_approximate",
+        [YKI_LOW_RANK_END] = "low_rank_end",
+    };
+    for (int op = 0; op < YKI_LOW_RANK_OPS; op++) {
+        device->low_rank[op] = device->launcher->find(device->launcher, names[op]);
+        if (!device->low_rank[op])
+            return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", names[op]);
+    }
+    return YK_OK;
+}
+
+static yki_cuda_grid grid_of(const yki_low_rank_args *args)
+{
+    const yki_low_rank *x = &args->at;
+    switch (args->op) {
+    case YKI_LOW_RANK_BEGIN:
+        return yki_cuda_grid_of(x->rank * x->m);
+    case YKI_LOW_RANK_PROJECT: /* a block for each row */
+        return (yki_cuda_grid){(unsigned)x->n, 1, 1};
+    case YKI_LOW_RANK_PROJECT_BACK:
+        return (yki_cuda_grid){(unsigned)yki_cuda_blocks(x->m, YKI_CUDA_LOW_RANK_COLUMNS), 1, 1};
+    case YKI_LOW_RANK_APPROXIMATE:
+        return yki_cuda_grid_of(x->n * x->m);
+    default:
+        return (yki_cuda_grid){1, 1, 1};
+    }
+}
+
+yk_status yki_cuda_low_rank(yki_device *device, const yki_low_rank_args *args)
+{
+    const yki_cuda_device *cuda = (const yki_cuda_device *)device;
+    return cuda->launcher->launch(cuda->launcher, cuda->low_rank[args->op], grid_of(args), args,
+                                  sizeof *args, args->stream);
+}
