@@ -1,9 +1,10 @@
 /*
  * batch_norm: see kernels/batch_norm.cu. Without synchronisation, the ranks whose statistics are
- * merged are this one alone.
+ * merged are this one alone. Where the convolution that makes x gives its sums, there is no pass
+ * that measures x.
  */
-#include "cuda.h"
 #include "implementations.h"
+#include "statistics.h"
 
 enum { REDUCE, MERGE, FINISH, APPLY };
 
@@ -44,28 +45,9 @@ static pieces cut(const yki_cuda_kernel *k, void *scratch, size_t *bytes)
     return p;
 }
 
-static yk_status prepare(yki_device *device, const yki_kernel_desc *desc,
-                         const char *const names[4], yki_kernel **kernel)
+static bool has_vectors(const yki_cuda_kernel *k)
 {
-    yki_cuda_kernel *k;
-    YK_TRY(yki_cuda_prepare(device, desc, &k));
-    yk_dtype dtype = desc->in[0].dtype, parameter = yki_accumulate_dtype(dtype);
-    bool vectors = width_of(k) > 1, forward = names[FINISH] != NULL;
-    static char none[1];
-    cut(k, none, &k->base.scratch);
-    yk_status status = yki_cuda_find(k, REDUCE, names[REDUCE], dtype, vectors);
-    if (status == YK_OK)
-        status = yki_cuda_find(k, MERGE, names[MERGE], forward ? dtype : parameter, true);
-    if (status == YK_OK && forward)
-        status = yki_cuda_find(k, FINISH, names[FINISH], parameter, true);
-    if (status == YK_OK)
-        status = yki_cuda_find(k, APPLY, names[APPLY], dtype, vectors);
-    return yki_cuda_prepared(k, status, kernel);
-}
-
-static yki_cuda_grid grid_of_merge(int32_t columns)
-{
-    return (yki_cuda_grid){(unsigned)yki_cuda_blocks(columns, 32), 1, 1};
+    return width_of(k) > 1;
 }
 
 /* Exchanges the vector with the other ranks; afterwards it is that of all `world`. */
@@ -82,32 +64,48 @@ static yk_status exchange(const yki_kernel_args *run, int64_t channels, const do
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
+static bool is_summed(const yki_cuda_kernel *k)
+{
+    const yki_kernel_desc *desc = &k->desc;
+    return desc->in_count > YKI_BATCH_NORM_SUMS &&
+           yki_cuda_statistics_of_sums(&desc->in[YKI_BATCH_NORM_X], &desc->in[YKI_BATCH_NORM_SUMS]);
+}
+
+static yk_status find_forward(yki_cuda_kernel *k)
+{
+    const yki_operand *x = &k->desc.in[YKI_BATCH_NORM_X];
+    YK_TRY(is_summed(k) ? yki_cuda_sums_find(k, MERGE) : yki_cuda_statistics_find(k, REDUCE, x));
+    YK_TRY(yki_cuda_find(k, FINISH, "norm_finish", yki_accumulate_dtype(x->dtype), true));
+    return yki_cuda_find(k, APPLY, "norm_apply", x->dtype, has_vectors(k));
+}
+
 static yk_status prepare_batch_norm(yki_device *device, const yki_kernel_desc *desc,
                                     yki_kernel **kernel)
 {
-    static const char *const names[] = {"norm_measure", "norm_merge", "norm_finish", "norm_apply"};
-    return prepare(device, desc, names, kernel);
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    static char none[1];
+    cut(k, none, &k->base.scratch);
+    return yki_cuda_prepared(k, find_forward(k), kernel);
 }
 
+/* Sums are enough for this rank alone; others get a vector. */
 static yk_status measure(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
 {
-    yki_cuda_norm_measure_args args = {.x = yki_cuda_in(k, run, YKI_BATCH_NORM_X),
-                                       .partial = p.partial};
-    yki_cuda_grid grid = divide(k, &args.at);
-    YK_TRY(yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run));
-    yki_cuda_norm_merge_args merge = {.rows = args.at.rows,
-                                      .columns = args.at.columns,
-                                      .slices = (int32_t)grid.y,
-                                      .x = args.x,
-                                      .partial = p.partial,
-                                      .vector = run->sync ? run->sync->mine : p.vector};
-    return yki_cuda_launch(k, MERGE, grid_of_merge(merge.columns), &merge, sizeof merge, run);
+    const yki_operand *x = &k->desc.in[YKI_BATCH_NORM_X];
+    double *vector = run->sync ? run->sync->mine : p.vector;
+    if (!is_summed(k))
+        return yki_cuda_statistics(k, REDUCE, x, run->in[YKI_BATCH_NORM_X], p.partial, vector, run);
+    const void *sums = run->in[YKI_BATCH_NORM_SUMS];
+    return run->sync ? yki_cuda_sums(k, MERGE, x, sums, vector, run) : YK_OK;
 }
 
 static yk_status finish(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
 {
     yki_cuda_norm_finish_args args = {
         .vectors = p.vector,
+        .sums = is_summed(k) && !run->sync ? run->in[YKI_BATCH_NORM_SUMS] : NULL,
+        .rows = yki_cuda_rows(&k->desc.in[YKI_BATCH_NORM_X]),
         .world = k->desc.training ? 1 : 0,
         .columns = (int32_t)k->desc.in[0].dims[1],
         .eps = k->attrs.eps,
@@ -207,11 +205,22 @@ IMPLEMENTATION(batch_norm_apply, yki_cuda_supports, prepare_apply, run_apply,
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+static yk_status find_backward(yki_cuda_kernel *k)
+{
+    yk_dtype dtype = k->desc.in[0].dtype;
+    YK_TRY(yki_cuda_find(k, REDUCE, "norm_reduce", dtype, has_vectors(k)));
+    YK_TRY(yki_cuda_find(k, MERGE, "sums_merge", yki_accumulate_dtype(dtype), true));
+    return yki_cuda_find(k, APPLY, "norm_backward", dtype, has_vectors(k));
+}
+
 static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
                                   yki_kernel **kernel)
 {
-    static const char *const names[] = {"norm_reduce", "sums_merge", NULL, "norm_backward"};
-    return prepare(device, desc, names, kernel);
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    static char none[1];
+    cut(k, none, &k->base.scratch);
+    return yki_cuda_prepared(k, find_backward(k), kernel);
 }
 
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -246,7 +255,8 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
                                           yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DWEIGHT),
                                       .dbias = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DBIAS)};
     YK_TRY(yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run));
-    YK_TRY(yki_cuda_launch(k, MERGE, grid_of_merge(merge.columns), &merge, sizeof merge, run));
+    yki_cuda_grid columns = {(unsigned)yki_cuda_blocks(merge.columns, 32), 1, 1};
+    YK_TRY(yki_cuda_launch(k, MERGE, columns, &merge, sizeof merge, run));
     if (k->desc.training)
         YK_TRY(exchange(run, args.at.columns, &args.vectors, &args.world));
     if (args.at.rows == 0 || (!args.dx && !args.dresidual))

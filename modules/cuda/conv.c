@@ -15,6 +15,7 @@
 #include "conv_plan.h"
 #include "implementations.h"
 #include "libraries.h"
+#include "statistics.h"
 
 /* The kernels beside the plan; REDUCE takes two. */
 enum { TRANSPOSE, PAD, CROP, ADD, REDUCE = CROP };
@@ -110,14 +111,30 @@ static yk_status find_plan(conv_kernel *k)
 }
 
 /*
+ * Sums of y, in 16 bits, if they are wanted and an engine gives them in less time than batch_norm's
+ * pass over y takes; then the plan, a bias included, is all there is to run.
+ */
+static yk_status find_plan_with_sums(conv_kernel *k, const yki_operand *sums)
+{
+    bool wanted = sums && k->cuda.device->fuses && !has_more_outputs(k) && k->y.dims[1] % 8 == 0;
+    k->conv.sums = wanted && yki_cuda_statistics_of_sums(&k->y, sums);
+    if (k->conv.sums)
+        YK_TRY(find_plan(k));
+    k->conv.sums = k->cuda.base.sums = k->plan != NULL;
+    return YK_OK;
+}
+
+/*
  * The plan that is wanted, or else what the engines can do: a bias is left to a kernel where none
  * adds it, or where y has more channels than it; and the gradient of a weight is rounded to 16 bits
  * where none keeps f32, as it is with groups.
  */
-static yk_status prepare_plan(conv_kernel *k, bool bias)
+static yk_status prepare_plan(conv_kernel *k, bool bias, const yki_operand *sums)
 {
     k->conv.bias = bias && !has_more_outputs(k);
-    YK_TRY(find_plan(k));
+    YK_TRY(find_plan_with_sums(k, sums));
+    if (!k->plan)
+        YK_TRY(find_plan(k));
     if (!k->plan && k->conv.bias) {
         k->conv.bias = false;
         YK_TRY(find_plan(k));
@@ -213,14 +230,13 @@ static yk_status crop(const conv_kernel *k, const yki_operand *operand, const in
     return yki_cuda_launch(&k->cuda, CROP, grid, &args, sizeof args, run);
 }
 
-static yk_status execute(const conv_kernel *k, void *x, void *weight, void *y, void *bias,
+static yk_status execute(const conv_kernel *k, yki_cudnn_conv_memory memory,
                          const yki_kernel_args *run)
 {
-    static const int64_t ids[] = {YKI_CUDNN_X, YKI_CUDNN_W, YKI_CUDNN_Y, YKI_CUDNN_BIAS};
-    void *pointers[] = {x, weight, y, bias};
-    char *workspace = k->plan->workspace ? (char *)run->scratch + k->workspace_at : NULL;
-    return yki_cudnn_execute(k->cudnn, k->plan, k->conv.bias ? 4 : 3, ids, pointers, workspace,
-                             k->cuda.device->launcher->handle_of(run->stream));
+    if (k->plan->workspace)
+        memory.workspace = (char *)run->scratch + k->workspace_at;
+    return yki_cudnn_conv_execute(k->cudnn, k->plan, &k->conv, &memory,
+                                  k->cuda.device->launcher->handle_of(run->stream));
 }
 
 static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed,
@@ -257,7 +273,7 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
                                              .pack = pack,                                         \
                                              .same_pack = same_pack}
 
-/* ---- forward: x, weight, [bias] -> y --------------------------------------------------------- */
+/* ---- forward: x, weight, [bias] -> y, [sums] ------------------------------------------------- */
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -273,7 +289,9 @@ static yk_status prepare_forward(conv_kernel *k)
     k->weight = desc->in[YKI_CONV2D_WEIGHT];
     k->y = desc->out[YKI_CONV2D_Y];
     describe(k, YKI_CUDNN_FORWARD);
-    YK_TRY(prepare_plan(k, desc->in[YKI_CONV2D_BIAS].ndim >= 0));
+    bool may_sum = desc->out_count > YKI_CONV2D_SUMS;
+    YK_TRY(prepare_plan(k, desc->in[YKI_CONV2D_BIAS].ndim >= 0,
+                        may_sum ? &desc->out[YKI_CONV2D_SUMS] : NULL));
     YK_TRY(prepare_copies(k));
     YK_TRY(prepare_pack(k, YKI_CONV2D_WEIGHT));
     return k->add_bias ? yki_cuda_bias_add_find(&k->cuda, ADD, &k->y) : YK_OK;
@@ -294,7 +312,13 @@ static yk_status run_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
     void *y_used = has_more_outputs(k) ? scratch + k->y_at : y;
     if (x_used != x)
         YK_TRY(pad(k, &k->x, k->conv.x, x, x_used, run));
-    YK_TRY(execute(k, x_used, run->in[YKI_CONV2D_WEIGHT], y_used, bias, run));
+    yki_cudnn_conv_memory memory = {
+        .x = x_used, .w = run->in[YKI_CONV2D_WEIGHT], .y = y_used, .bias = bias};
+    if (k->conv.sums) {
+        memory.sum = run->out[YKI_CONV2D_SUMS];
+        memory.squares = (float *)memory.sum + k->y.dims[1];
+    }
+    YK_TRY(execute(k, memory, run));
     if (y_used != y)
         YK_TRY(crop(k, &k->y, k->conv.y, y_used, y, run));
     return k->add_bias ? yki_cuda_bias_add(&k->cuda, ADD, &k->y, y, bias, run) : YK_OK;
@@ -318,7 +342,7 @@ static yk_status prepare_backward_data(conv_kernel *k)
     k->weight = desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
     k->y = desc->in[YKI_CONV2D_BACKWARD_DATA_DY];
     describe(k, YKI_CUDNN_BACKWARD_DATA);
-    YK_TRY(prepare_plan(k, false));
+    YK_TRY(prepare_plan(k, false, NULL));
     YK_TRY(prepare_copies(k));
     return prepare_pack(k, YKI_CONV2D_BACKWARD_DATA_WEIGHT);
 }
@@ -338,7 +362,9 @@ static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_ar
     void *dy_used = has_more_outputs(k) ? scratch + k->y_at : dy;
     if (dy_used != dy)
         YK_TRY(pad(k, &k->y, k->conv.y, dy, dy_used, run));
-    YK_TRY(execute(k, dx_made, run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT], dy_used, NULL, run));
+    const yki_cudnn_conv_memory memory = {
+        .x = dx_made, .w = run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT], .y = dy_used};
+    YK_TRY(execute(k, memory, run));
     return dx_made == dx ? YK_OK : crop(k, &k->x, k->conv.x, dx_made, dx, run);
 }
 CONV(conv2d_backward_data, supports_backward_data, create_backward_data, run_backward_data);
@@ -374,7 +400,7 @@ static yk_status prepare_backward_weight(conv_kernel *k)
     k->weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
     k->y = desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     describe(k, YKI_CUDNN_BACKWARD_WEIGHT);
-    YK_TRY(prepare_plan(k, false));
+    YK_TRY(prepare_plan(k, false, NULL));
     YK_TRY(prepare_copies(k));
     YK_TRY(prepare_gradient(k));
     if (desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
@@ -418,7 +444,7 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
         YK_TRY(pad(k, &k->x, k->conv.x, x, x_used, run));
     if (dy_used != dy)
         YK_TRY(pad(k, &k->y, k->conv.y, dy, dy_used, run));
-    YK_TRY(execute(k, x_used, made, dy_used, NULL, run));
+    YK_TRY(execute(k, (yki_cudnn_conv_memory){.x = x_used, .w = made, .y = dy_used}, run));
     if (made != dweight)
         YK_TRY(restore_order(k, made, dweight, run));
     if (!dbias)

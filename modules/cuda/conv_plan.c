@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "device/plan_cache.h"
+#include "statistics.h"
 
 /* Of one kernel: what a plan needs beyond its operands, while it runs. */
 static const size_t most_workspace = (size_t)512 << 20;
 
-enum { CANDIDATES = 8, REPEATS = 5 };
+enum { CANDIDATES = 8, REPEATS = 5, NONE = -1 };
 /* Of making candidates, which may take a compiler. */
 static const double most_seconds = 5;
 
@@ -26,60 +28,97 @@ struct yki_cuda_conv_plan {
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Operands to measure with. */
-typedef struct room {
-    yki_device *device;
-    void *memory[5]; /* x, w, y, bias, workspace */
-    size_t bytes[5];
-} room;
+/* What is measured, and the operands that it has. */
+enum { X, W, Y, BIAS, SUMS, WORKSPACE, PARTIAL, VECTOR, OPERANDS };
+
+typedef struct trial {
+    yki_cuda_device *device;
+    const yki_cudnn *cudnn;
+    const yki_cudnn_conv *conv;
+    const yki_cudnn_plan *plan;
+    yki_cuda_kernel pass; /* batch_norm's over y; its device is NULL where there is none */
+    yki_operand y;
+    void *memory[OPERANDS];
+    size_t bytes[OPERANDS];
+} trial;
 
 static size_t elements(const int64_t dims[4])
 {
     return (size_t)(dims[0] * dims[1] * dims[2] * dims[3]);
 }
 
-static void free_room(room *r)
+static void free_operands(trial *t)
 {
-    for (int i = 0; i < 5; i++)
-        yki_device_free(r->device, r->memory[i], r->bytes[i]);
+    for (int i = 0; i < OPERANDS; i++)
+        yki_device_free(&t->device->base, t->memory[i], t->bytes[i]);
 }
 
 /* With numbers of which none is zero: a GPU multiplies zeros faster. */
-static yk_status allocate_room(room *r, yki_device *device, const yki_cudnn_conv *conv,
-                               const yki_cudnn_plan *plans, int count)
+static yk_status allocate_operands(trial *t)
 {
-    size_t size = yk_dtype_size(conv->dtype), widest = 8;
-    *r = (room){.device = device,
-                .bytes = {elements(conv->x) * size, elements(conv->w) * widest,
-                          elements(conv->y) * size, (size_t)conv->y[1] * widest}};
-    for (int i = 0; i < count; i++)
-        if (plans[i].workspace > r->bytes[4])
-            r->bytes[4] = plans[i].workspace;
+    yki_device *device = &t->device->base;
     yk_status status = YK_OK;
-    for (int i = 0; i < 5 && status == YK_OK; i++)
-        status = yki_device_alloc(device, r->bytes[i], &r->memory[i]);
-    for (int i = 0; i < 4 && status == YK_OK; i++)
-        status = yki_device_fill(device, r->memory[i], 0x3c, r->bytes[i], device->stream);
+    for (int i = 0; i < OPERANDS && status == YK_OK; i++)
+        status = yki_device_alloc(device, t->bytes[i], &t->memory[i]);
+    for (int i = 0; i < WORKSPACE && status == YK_OK; i++)
+        status = yki_device_fill(device, t->memory[i], 0x3c, t->bytes[i], device->stream);
     if (status != YK_OK)
-        free_room(r);
+        free_operands(t);
     return status;
 }
 
-/* One run of a plan, for the stopwatch. */
-typedef struct trial {
-    const yki_cudnn *cudnn;
-    const yki_cudnn_plan *plan;
-    const room *room;
-    int operands;
-    void *stream;
-} trial;
-
-static yk_status run_trial(const void *context)
+static void measure_operands(trial *t, const yki_cudnn_plan *plans, int count)
 {
-    static const int64_t ids[] = {YKI_CUDNN_X, YKI_CUDNN_W, YKI_CUDNN_Y, YKI_CUDNN_BIAS};
+    const yki_cudnn_conv *conv = t->conv;
+    size_t size = yk_dtype_size(conv->dtype), widest = 8;
+    t->bytes[X] = elements(conv->x) * size;
+    t->bytes[W] = elements(conv->w) * widest;
+    t->bytes[Y] = elements(conv->y) * size;
+    t->bytes[BIAS] = (size_t)conv->y[1] * widest;
+    t->bytes[SUMS] = conv->sums ? 2 * (size_t)conv->y[1] * sizeof(float) : 0;
+    for (int i = 0; i < count; i++)
+        if (plans[i].workspace > t->bytes[WORKSPACE])
+            t->bytes[WORKSPACE] = plans[i].workspace;
+}
+
+/* The pass that a convolution with sums competes with, after the plan of one without. */
+static yk_status prepare_pass(trial *t, const yki_cudnn_plan *separate)
+{
+    const int64_t *dims = t->conv->y;
+    t->y = (yki_operand){.dtype = t->conv->dtype, .ndim = 4, .layout = YKI_CHANNELS_LAST};
+    memcpy(t->y.dims, dims, 4 * sizeof *dims);
+    t->pass.device = t->device;
+    t->bytes[PARTIAL] = yki_cuda_statistics_bytes(&t->y);
+    t->bytes[VECTOR] = (size_t)yki_sync_length(dims[1]) * sizeof(double);
+    if (separate->workspace > t->bytes[WORKSPACE])
+        t->bytes[WORKSPACE] = separate->workspace;
+    return yki_cuda_statistics_find(&t->pass, 0, &t->y);
+}
+
+/* One run, for the stopwatch. */
+static yk_status run_plan(const void *context)
+{
     const trial *t = context;
-    return yki_cudnn_execute(t->cudnn, t->plan, t->operands, ids, t->room->memory,
-                             t->room->memory[4], t->stream);
+    void *const *at = t->memory;
+    const yki_cudnn_conv_memory memory = {
+        .x = at[X],
+        .w = at[W],
+        .y = at[Y],
+        .bias = at[BIAS],
+        .sum = at[SUMS],
+        .squares = t->conv->sums ? (float *)at[SUMS] + t->conv->y[1] : NULL,
+        .workspace = at[WORKSPACE]};
+    return yki_cudnn_conv_execute(t->cudnn, t->plan, t->conv, &memory,
+                                  t->device->launcher->handle_of(t->device->base.stream));
+}
+
+static yk_status run_plan_and_pass(const void *context)
+{
+    const trial *t = context;
+    const yki_kernel_args run = {.stream = t->device->base.stream};
+    YK_TRY(run_plan(t));
+    return yki_cuda_statistics(&t->pass, 0, &t->y, t->memory[Y], t->memory[PARTIAL],
+                               t->memory[VECTOR], &run);
 }
 
 static int compare(const void *a, const void *b)
@@ -88,43 +127,68 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The median of REPEATS runs, after one that does not count. */
-static yk_status measure(yki_cuda_device *device, const trial *t, double *seconds)
+/* The median of REPEATS runs, after one that does not count; 0 if it cannot be measured. */
+static double measure(const trial *t, yk_status (*run)(const void *context))
 {
-    const yki_cuda_launcher *launcher = device->launcher;
     double times[REPEATS + 1];
     for (int i = 0; i <= REPEATS; i++)
-        YK_TRY(launcher->measure(&device->base, run_trial, t, &times[i]));
+        if (t->device->launcher->measure(&t->device->base, run, t, &times[i]) != YK_OK)
+            return 0;
     qsort(times + 1, REPEATS, sizeof *times, compare);
-    *seconds = times[1 + REPEATS / 2];
-    return YK_OK;
+    return times[1 + REPEATS / 2];
 }
 
-/* The fastest; the first if they cannot be measured, for example because memory is short. */
-static int find_fastest(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cudnn_conv *conv,
-                        const yki_cudnn_plan *plans, int count, double *microseconds)
+/* The fastest of the plans; 0, the first, if none can be measured. */
+static int measure_plans(trial *t, const yki_cudnn_plan *plans, int count, double *least)
 {
-    room r;
     int fastest = 0;
-    double least = 0;
-    *microseconds = 0;
-    if (allocate_room(&r, &device->base, conv, plans, count) != YK_OK)
-        return 0;
-    trial t = {.cudnn = cudnn,
-               .room = &r,
-               .operands = conv->bias ? 4 : 3,
-               .stream = device->launcher->handle_of(device->base.stream)};
+    *least = 0;
     for (int i = 0; i < count; i++) {
-        double seconds;
-        t.plan = &plans[i];
-        if (measure(device, &t, &seconds) == YK_OK && (least == 0 || seconds < least)) {
-            least = seconds;
+        t->plan = &plans[i];
+        double seconds = measure(t, run_plan);
+        if (seconds > 0 && (*least == 0 || seconds < *least)) {
+            *least = seconds;
             fastest = i;
         }
     }
-    free_room(&r);
-    *microseconds = 1e6 * least;
     return fastest;
+}
+
+/* Of the plan without sums, and the pass over y. */
+static double measure_separate(trial *t, const yki_cudnn_plan *separate)
+{
+    yki_cudnn_conv conv = *t->conv;
+    conv.sums = false;
+    t->conv = &conv;
+    t->plan = separate;
+    return measure(t, run_plan_and_pass);
+}
+
+/* Also whether plans with sums are worth it: *fastest is NONE where the plan `separate`, which is
+ * NULL for other convolutions, and batch_norm's pass take less time. */
+static void find_fastest(trial *t, const yki_cudnn_plan *plans, int count,
+                         const yki_cudnn_plan *separate, int *fastest, double *microseconds)
+{
+    char text[YKI_CUDNN_CONV_TEXT];
+    double least, other = 0;
+    *fastest = 0;
+    *microseconds = 0;
+    measure_operands(t, plans, count);
+    if ((separate && prepare_pass(t, separate) != YK_OK) || allocate_operands(t) != YK_OK)
+        return; /* for example because memory is short */
+    yki_cudnn_conv_text(t->conv, text);
+    *fastest = measure_plans(t, plans, count, &least);
+    if (separate)
+        other = measure_separate(t, separate);
+    free_operands(t);
+    if (other > 0)
+        YKI_DEBUG("%s: %.1f us, and %.1f us without sums and with a pass over y", text, 1e6 * least,
+                  1e6 * other);
+    if (other > 0 && (least == 0 || other < least)) {
+        *fastest = NONE;
+        least = other;
+    }
+    *microseconds = 1e6 * least;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -143,24 +207,31 @@ static int make_candidates(yki_cudnn_proposals *proposals, int most,
     return made;
 }
 
-static bool choose(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cudnn_conv *conv,
-                   const yki_cudnn_graph *graph, yki_cudnn_plan *plan, double *microseconds)
+/* The plan is empty where there is none, or where a convolution without sums and a pass over y are
+ * faster, which has then been measured. */
+static void choose(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cudnn_conv *conv,
+                   const yki_cudnn_plan *separate, const yki_cudnn_graph *graph,
+                   yki_cudnn_plan *plan, double *microseconds)
 {
     yki_cudnn_plan plans[CANDIDATES];
     yki_cudnn_proposals proposals;
     yki_cudnn_propose(graph, &proposals);
-    int count = make_candidates(&proposals, device->measures ? CANDIDATES : 1, plans), best = 0;
+    int count = make_candidates(&proposals, device->measures ? CANDIDATES : 1, plans);
+    int best = count > 0 ? 0 : NONE;
     yki_cudnn_proposals_fini(&proposals);
+    trial t = {.device = device, .cudnn = cudnn, .conv = conv};
     *microseconds = 0;
     if (device->measures && count > 0)
-        best = find_fastest(device, cudnn, conv, plans, count, microseconds);
+        find_fastest(&t, plans, count, separate, &best, microseconds);
     for (int i = 0; i < count; i++)
-        if (i != best)
+        if (i == best)
+            *plan = plans[i];
+        else
             yki_cudnn_plan_fini(cudnn, &plans[i]);
-    if (count > 0)
-        *plan = plans[best];
-    return count > 0;
 }
+
+/* What is kept in the place of a plan. */
+static const char separately[] = "separately";
 
 /* A plan that was chosen without measuring is not good enough where there is measuring. */
 static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const char *folder,
@@ -168,9 +239,12 @@ static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const 
 {
     double microseconds;
     char *text = yki_plan_cache_read(folder, problem, &microseconds);
-    bool found = text && (microseconds > 0 || !device->measures) &&
-                 yki_cudnn_plan_load(cudnn, text, plan) && plan->workspace <= most_workspace;
-    if (text && !found)
+    bool usable = text && (microseconds > 0 || !device->measures), found = false;
+    if (usable && strcmp(text, separately) == 0)
+        found = true;
+    else if (usable && yki_cudnn_plan_load(cudnn, text, plan))
+        found = plan->workspace <= most_workspace;
+    if (!found)
         yki_cudnn_plan_fini(cudnn, plan);
     free(text);
     return found;
@@ -179,23 +253,42 @@ static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const 
 static void remember(const yki_cudnn *cudnn, const char *folder, const char *problem,
                      double microseconds, const yki_cudnn_plan *plan)
 {
-    char *text = *folder ? yki_cudnn_plan_save(cudnn, plan) : NULL;
+    char *text = *folder && plan->descriptor ? yki_cudnn_plan_save(cudnn, plan) : NULL;
     if (text)
         yki_plan_cache_write(folder, problem, microseconds, text);
+    else if (*folder && !plan->descriptor && microseconds > 0)
+        yki_plan_cache_write(folder, problem, microseconds, separately);
     free(text);
 }
 
 static yk_status make_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
-                           const yki_cudnn_conv *conv, const char *folder, const char *problem,
-                           yki_cudnn_plan *plan)
+                           const yki_cudnn_conv *conv, const yki_cudnn_plan *separate,
+                           const char *folder, const char *problem, yki_cudnn_plan *plan)
 {
     yki_cudnn_graph graph;
     double microseconds;
     yk_status status = yki_cudnn_conv_graph(&graph, cudnn, conv);
-    if (status == YK_OK && choose(device, cudnn, conv, &graph, plan, &microseconds))
+    bool refused = status == YK_ERROR_UNSUPPORTED && (conv->sums || conv->bias);
+    if (refused) /* there is no plan, and the convolution does without */
+        status = YK_OK;
+    else if (status == YK_OK) {
+        choose(device, cudnn, conv, separate, &graph, plan, &microseconds);
         remember(cudnn, folder, problem, microseconds, plan);
+    }
     yki_cudnn_graph_fini(&graph);
     return status;
+}
+
+/* The plan of the convolution without sums, to be measured next to one with them. */
+static yk_status find_separate(yki_cuda_device *device, const yki_cudnn *cudnn,
+                               const yki_cudnn_conv *conv, const yki_cudnn_plan **separate)
+{
+    yki_cudnn_conv without = *conv;
+    without.sums = false;
+    *separate = NULL;
+    if (!conv->sums || !device->measures)
+        return YK_OK;
+    return yki_cuda_conv_plan(device, cudnn, &without, separate);
 }
 
 /* Another rank may have made it while this one waited for the lock. */
@@ -203,18 +296,40 @@ static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
                            const yki_cudnn_conv *conv, const char *problem, yki_cudnn_plan *plan)
 {
     char version[16], library[48], folder[YKI_PLAN_PATH];
+    const yki_cudnn_plan *separate;
     yki_cudnn_version_text(cudnn, version);
     snprintf(library, sizeof library, "cudnn-%s%s%s", version, cudnn->tf32 ? "-tf32" : "",
              cudnn->winograd ? "-winograd" : "");
     yki_plan_cache_folder(folder, device->model, library);
     if (recall(device, cudnn, folder, problem, plan))
         return YK_OK;
+    YK_TRY(find_separate(device, cudnn, conv, &separate));
     int lock = yki_plan_cache_lock(folder);
     yk_status status = YK_OK;
     if (lock < 0 || !recall(device, cudnn, folder, problem, plan))
-        status = make_plan(device, cudnn, conv, folder, problem, plan);
+        status = make_plan(device, cudnn, conv, separate, folder, problem, plan);
     yki_plan_cache_unlock(lock);
     return status;
+}
+
+/* Appends the problem with its plan, which may be empty, to the device's list. */
+static yk_status append_entry(yki_cuda_device *device, const yki_cudnn *cudnn,
+                              const yki_cudnn_conv *conv, const char *problem,
+                              struct yki_cuda_conv_plan **entry)
+{
+    struct yki_cuda_conv_plan *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "the plan of a convolution");
+    made->cudnn = cudnn;
+    snprintf(made->problem, sizeof made->problem, "%s", problem);
+    yk_status status = find_plan(device, cudnn, conv, problem, &made->plan);
+    if (status != YK_OK) {
+        free(made);
+        return status;
+    }
+    made->next = device->plans;
+    *entry = device->plans = made;
+    return YK_OK;
 }
 
 yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
@@ -226,20 +341,8 @@ yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
     struct yki_cuda_conv_plan *entry = device->plans;
     while (entry && strcmp(entry->problem, problem) != 0)
         entry = entry->next;
-    if (!entry) {
-        entry = yki_calloc(1, sizeof *entry);
-        if (!entry)
-            return yki_error_memory(sizeof *entry, "the plan of a convolution");
-        entry->cudnn = cudnn;
-        memcpy(entry->problem, problem, sizeof problem);
-        yk_status status = find_plan(device, cudnn, conv, problem, &entry->plan);
-        if (status != YK_OK) {
-            free(entry);
-            return status;
-        }
-        entry->next = device->plans;
-        device->plans = entry;
-    }
+    if (!entry)
+        YK_TRY(append_entry(device, cudnn, conv, problem, &entry));
     *plan = entry->plan.descriptor ? &entry->plan : NULL;
     return YK_OK;
 }

@@ -11,7 +11,7 @@
 #include "cudnn_conv.h"
 
 /* Belongs to the device, whose kernels share it. *plan is NULL, without an error, if no engine may
- * be used for this graph. */
+ * be used for this graph, or if it has sums that a separate pass over y gives in less time. */
 yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
                              const yki_cudnn_conv *conv, const yki_cudnn_plan **plan);
 void yki_cuda_conv_plans_free(yki_cuda_device *device);

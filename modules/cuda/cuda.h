@@ -42,6 +42,7 @@ typedef struct yki_cuda_device {
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
     struct yki_cublas *cublas; /* likewise */
     bool measures;             /* chooses plans by measuring them, see conv_plan.h */
+    bool fuses;                /* convolutions may give sums to batch_norm */
     char model[96];            /* of the GPU: plans are kept for it; empty: they are not */
     struct yki_cuda_conv_plan *plans;
     struct yki_cuda_muon_shape *muons; /* matrices that Muon updates, see muon.h */

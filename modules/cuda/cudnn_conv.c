@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+/* The tensors of a graph. */
+enum { X = 1, W, Y, BIAS, SUM, SQUARES, FULL };
+
 static int data_type(yk_dtype dtype)
 {
     switch (dtype) {
@@ -117,36 +120,91 @@ static void append_pointwise(yki_cudnn_graph *graph, const yki_cudnn_conv *conv,
     yki_cudnn_append(graph, made);
 }
 
-/*
- * A bias is added to the sums before they are rounded. The engines give the gradient of a weight in
- * the type of x; one that is followed by an identity gives it in f32.
- */
+/* The sum and the sum of squares of each channel of y. */
+static void append_statistics(yki_cudnn_graph *graph, const yki_cudnn_conv *conv,
+                              cudnn_descriptor y)
+{
+    const int mode = CUDNN_SUM_AND_SQUARES, math = full_type(conv);
+    const int64_t vector[] = {1, conv->y[1], 1, 1};
+    cudnn_descriptor made = yki_cudnn_create(graph, CUDNN_OPERATION_STATISTICS);
+    yki_cudnn_set(graph, made, CUDNN_STATISTICS_MODE, CUDNN_TYPE_STATISTICS_MODE, 1, &mode);
+    yki_cudnn_set(graph, made, CUDNN_STATISTICS_MATH, CUDNN_TYPE_DATA_TYPE, 1, &math);
+    yki_cudnn_set_descriptor(graph, made, CUDNN_STATISTICS_X, y);
+    yki_cudnn_set_descriptor(graph, made, CUDNN_STATISTICS_SUM,
+                             tensor(graph, SUM, math, vector, false));
+    yki_cudnn_set_descriptor(graph, made, CUDNN_STATISTICS_SQUARES,
+                             tensor(graph, SQUARES, math, vector, false));
+    yki_cudnn_append(graph, made);
+}
+
+static bool is_biased(const yki_cudnn_conv *conv)
+{
+    return conv->bias && conv->direction == YKI_CUDNN_FORWARD;
+}
+
+/* In 16 bits, the engines give the gradient of a weight in the type of x; one that is followed by
+ * an identity gives it in f32. */
+static bool is_widened(const yki_cudnn_conv *conv)
+{
+    return conv->direction == YKI_CUDNN_BACKWARD_WEIGHT && !conv->narrow &&
+           data_type(conv->dtype) != full_type(conv);
+}
+
+/* With what follows it where it is not rounded yet: a bias is added before y is. */
+static void append_to_y(yki_cudnn_graph *graph, const yki_cudnn_conv *conv, cudnn_descriptor x,
+                        cudnn_descriptor w, cudnn_descriptor y)
+{
+    int full = full_type(conv);
+    const int64_t vector[] = {1, conv->y[1], 1, 1};
+    if (is_widened(conv)) {
+        cudnn_descriptor dw = tensor(graph, FULL, full, conv->w, true);
+        append_convolution(graph, conv, (cudnn_descriptor[]){x, dw, y});
+        append_pointwise(graph, conv, CUDNN_POINTWISE_IDENTITY, dw, NULL, w);
+    } else if (is_biased(conv)) {
+        cudnn_descriptor before = tensor(graph, FULL, full, conv->y, true);
+        append_convolution(graph, conv, (cudnn_descriptor[]){x, w, before});
+        append_pointwise(graph, conv, CUDNN_POINTWISE_ADD, before,
+                         tensor(graph, BIAS, full, vector, false), y);
+    } else {
+        append_convolution(graph, conv, (cudnn_descriptor[]){x, w, y});
+    }
+}
+
 yk_status yki_cudnn_conv_graph(yki_cudnn_graph *graph, const yki_cudnn *cudnn,
                                const yki_cudnn_conv *conv)
 {
-    enum { SUMS = YKI_CUDNN_BIAS + 1 };
     yki_cudnn_graph_init(graph, cudnn);
     graph->is_f32 = conv->dtype == YK_F32;
-    int type = data_type(conv->dtype), full = full_type(conv);
-    bool backward = conv->direction == YKI_CUDNN_BACKWARD_WEIGHT;
-    bool widened = backward && type != full && !conv->narrow, biased = conv->bias && !backward;
-    cudnn_descriptor x = tensor(graph, YKI_CUDNN_X, type, conv->x, false);
-    cudnn_descriptor w = tensor(graph, YKI_CUDNN_W, widened ? full : type, conv->w, false);
-    cudnn_descriptor y = tensor(graph, YKI_CUDNN_Y, type, conv->y, false);
-    if (!widened && !biased) {
-        append_convolution(graph, conv, (cudnn_descriptor[]){x, w, y});
-        return yki_cudnn_graph_finish(graph);
-    }
-    cudnn_descriptor sums = tensor(graph, SUMS, full, widened ? conv->w : conv->y, true);
-    append_convolution(graph, conv,
-                       (cudnn_descriptor[]){x, widened ? sums : w, widened ? y : sums});
-    const int64_t vector[] = {1, conv->y[1], 1, 1};
-    if (biased)
-        append_pointwise(graph, conv, CUDNN_POINTWISE_ADD, sums,
-                         tensor(graph, YKI_CUDNN_BIAS, full, vector, false), y);
-    else
-        append_pointwise(graph, conv, CUDNN_POINTWISE_IDENTITY, sums, NULL, w);
+    int type = data_type(conv->dtype);
+    cudnn_descriptor x = tensor(graph, X, type, conv->x, false);
+    cudnn_descriptor w =
+        tensor(graph, W, is_widened(conv) ? full_type(conv) : type, conv->w, false);
+    cudnn_descriptor y = tensor(graph, Y, type, conv->y, false);
+    append_to_y(graph, conv, x, w, y);
+    if (conv->sums)
+        append_statistics(graph, conv, y);
     return yki_cudnn_graph_finish(graph);
+}
+
+yk_status yki_cudnn_conv_execute(const yki_cudnn *cudnn, const yki_cudnn_plan *plan,
+                                 const yki_cudnn_conv *conv, const yki_cudnn_conv_memory *memory,
+                                 void *stream)
+{
+    int64_t ids[FULL] = {X, W, Y};
+    void *pointers[FULL] = {memory->x, memory->w, memory->y};
+    int count = 3;
+    if (is_biased(conv)) {
+        ids[count] = BIAS;
+        pointers[count++] = memory->bias;
+    }
+    if (conv->sums) {
+        ids[count] = SUM;
+        pointers[count++] = memory->sum;
+        ids[count] = SQUARES;
+        pointers[count++] = memory->squares;
+    }
+    return yki_cudnn_execute(cudnn, plan, count, ids, pointers,
+                             plan->workspace ? memory->workspace : NULL, stream);
 }
 
 void yki_cudnn_conv_text(const yki_cudnn_conv *conv, char text[YKI_CUDNN_CONV_TEXT])
@@ -154,10 +212,11 @@ void yki_cudnn_conv_text(const yki_cudnn_conv *conv, char text[YKI_CUDNN_CONV_TE
     static const char *const names[] = {"conv2d", "conv2d_backward_data", "conv2d_backward_weight"};
     const int64_t *x = conv->x, *w = conv->w;
     snprintf(text, YKI_CUDNN_CONV_TEXT,
-             "%s%s%s %s x %lld,%lld,%lld,%lld w %lld,%lld,%lld,%lld stride %lld padding %lld "
+             "%s%s%s%s %s x %lld,%lld,%lld,%lld w %lld,%lld,%lld,%lld stride %lld padding %lld "
              "dilation %lld",
              names[conv->direction], conv->bias ? "+bias" : "", conv->narrow ? "+narrow" : "",
-             yk_dtype_name(conv->dtype), (long long)x[0], (long long)x[1], (long long)x[2],
-             (long long)x[3], (long long)w[0], (long long)w[1], (long long)w[2], (long long)w[3],
-             (long long)conv->stride, (long long)conv->padding, (long long)conv->dilation);
+             conv->sums ? "+sums" : "", yk_dtype_name(conv->dtype), (long long)x[0],
+             (long long)x[1], (long long)x[2], (long long)x[3], (long long)w[0], (long long)w[1],
+             (long long)w[2], (long long)w[3], (long long)conv->stride, (long long)conv->padding,
+             (long long)conv->dilation);
 }

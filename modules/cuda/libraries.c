@@ -20,14 +20,16 @@ yk_status yki_cuda_need_cudnn(yki_cuda_device *device, const yki_cudnn **cudnn)
 {
     if (!device->cudnn) {
         bool found;
-        long wanted = 1;
+        long wanted = 1, fuses = 1;
         YK_TRY(yki_env_int("YOKE_CUDA_MEASURE", 0, 1, &wanted, &found));
+        YK_TRY(yki_env_int("YOKE_CUDA_FUSE", 0, 1, &fuses, &found));
         YK_TRY(yki_cudnn_open(&device->cudnn));
         char version[16];
         yki_cudnn_version_text(device->cudnn, version);
         add_to_description(device, "cuDNN", version);
         device->cudnn->winograd = device->winograd;
         device->measures = wanted && device->launcher->measure;
+        device->fuses = fuses;
     }
     *cudnn = device->cudnn;
     return YK_OK;

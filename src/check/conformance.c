@@ -132,7 +132,7 @@ static yk_status check_operands(yki_trial *trial, const yki_invocation *mine,
         if (node->in[i] && node->in[i]->kind == YKI_BUFFER)
             YK_TRY(compare_operand(trial, mine, exact, false, i, tolerance));
     for (int i = 0; i < node->out_count; i++)
-        if (node->out[i])
+        if (mine->out[i])
             YK_TRY(compare_operand(trial, mine, exact, true, i, tolerance));
     return YK_OK;
 }

@@ -20,6 +20,16 @@ static yki_operand operand_of(const yki_trial *trial, const yki_runner *r, const
     return operand;
 }
 
+/* As in a plan: sums that the kernel leaves out are absent. */
+static void drop_sums(yki_invocation *call)
+{
+    if (call->desc.op != &yki_op_conv2d || call->kernel->sums)
+        return;
+    call->desc.out[YKI_CONV2D_SUMS].ndim = -1;
+    free(call->out[YKI_CONV2D_SUMS]);
+    call->out[YKI_CONV2D_SUMS] = NULL;
+}
+
 yk_status yki_invocation_init(yki_invocation *call, const yki_trial *trial, const yki_runner *r,
                               const yki_node *node, bool all)
 {
@@ -47,8 +57,11 @@ yk_status yki_invocation_init(yki_invocation *call, const yki_trial *trial, cons
                   : NULL;
         allocated = allocated && (!value || call->out[i]);
     }
-    return allocated ? yki_kernel_create(r->device, &call->desc, &call->kernel)
-                     : YK_ERROR_OUT_OF_MEMORY;
+    if (!allocated)
+        return YK_ERROR_OUT_OF_MEMORY;
+    YK_TRY(yki_kernel_create(r->device, &call->desc, &call->kernel));
+    drop_sums(call);
+    return YK_OK;
 }
 
 void yki_invocation_fini(yki_invocation *call)

@@ -59,6 +59,8 @@ static yk_status demote(yki_node *node, yk_dtype low)
     }
     if (!custom) {
         node->out[0]->dtype = low;
+        if (node->op == &yki_op_conv2d && node->out[YKI_CONV2D_SUMS])
+            node->out[YKI_CONV2D_SUMS]->dtype = yki_sums_dtype(low);
         return YK_OK;
     }
     yki_shape out[YKI_MAX_OUT];
@@ -85,6 +87,8 @@ static yk_status make_symbolic(const yki_trial *trial, yki_node *node)
     if (status != YK_OK)
         return yki_error_context(status, "%s, whose inputs begin with YK_BATCH", node->op->name);
     for (int i = 0; i < node->out_count; i++) {
+        if (!node->out[i] || out[i].ndim < 0)
+            continue;
         node->out[i]->ndim = out[i].ndim;
         memcpy(node->out[i]->dims, out[i].dims, sizeof out[i].dims);
     }

@@ -1,7 +1,8 @@
 /*
  * Fusions that save a pass over memory: in ResNets, conv -> batch_norm -> (+ residual) -> relu
  * becomes conv -> batch_norm, and likewise with relu6. An operator is taken in only when nothing
- * else reads what lay between.
+ * else reads what lay between. A convolution may also measure its result for the batch_norm that
+ * reads it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,35 @@ yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first)
     }
     free(uses);
     compact(graph, first);
+    return YK_OK;
+}
+
+/* The sums of what a convolution makes; NULL when memory is out. */
+static yk_value *sums_of(yk_graph *graph, yki_node *conv)
+{
+    const yk_value *y = conv->out[YKI_CONV2D_Y];
+    yki_shape shape = {.dtype = yki_sums_dtype(y->dtype), .ndim = 2, .dims = {2, y->dims[1]}};
+    yk_value **sums = &conv->out[YKI_CONV2D_SUMS];
+    if (!*sums)
+        *sums = yki_value_create(graph, YKI_ACTIVATION, &shape);
+    if (*sums)
+        (*sums)->producer = conv;
+    return *sums;
+}
+
+yk_status yki_graph_fuse_sums(yk_graph *graph, size_t end)
+{
+    for (size_t n = 0; n < end; n++) {
+        yki_node *norm = graph->nodes[n];
+        if (norm->op != &yki_op_batch_norm || norm->attrs.frozen)
+            continue;
+        yki_node *conv = norm->in[YKI_BATCH_NORM_X]->producer;
+        if (!conv || conv->op != &yki_op_conv2d)
+            continue;
+        norm->in[YKI_BATCH_NORM_SUMS] = sums_of(graph, conv);
+        if (!norm->in[YKI_BATCH_NORM_SUMS])
+            return yki_error_memory(sizeof(yk_value), "fusion");
+    }
     return YK_OK;
 }
 

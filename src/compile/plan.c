@@ -114,11 +114,19 @@ static bool place_in_place(planner *p, const yki_node *node, const yki_kernel_im
     return true;
 }
 
-static yk_status append_step(planner *p, const yki_node *node, const yki_kernel_desc *desc)
+/* Sums that the kernel leaves out are absent, and then their readers do without them. */
+static void drop_sums(const yki_kernel *kernel, yki_kernel_desc *desc)
+{
+    if (desc->op == &yki_op_conv2d && !kernel->sums)
+        desc->out[YKI_CONV2D_SUMS] = absent();
+}
+
+static yk_status append_step(planner *p, const yki_node *node, yki_kernel_desc *desc)
 {
     yki_step *step = &p->plan->steps[p->plan->step_count];
     int at = (int)p->plan->step_count;
     YK_TRY(yki_kernel_create(p->source->device, desc, &step->kernel));
+    drop_sums(step->kernel, desc);
     p->plan->profiles[at].work = yki_work_of(p->source->device, desc, step->kernel);
     p->plan->step_count++;
     step->node = node;
@@ -147,12 +155,25 @@ static yk_status append_step(planner *p, const yki_node *node, const yki_kernel_
     return YK_OK;
 }
 
-/* Outputs that nothing reads are not asked for, so that kernels can skip them. */
+static bool is_sums(const yk_value *value)
+{
+    const yki_node *producer = value->producer;
+    return producer && producer->op == &yki_op_conv2d && value == producer->out[YKI_CONV2D_SUMS];
+}
+
+/* Outputs that nothing reads are not asked for, so that kernels can skip them. Nothing reads sums
+ * but the statistics of training. */
 static bool is_wanted(const planner *p, const yk_value *value)
 {
-    return value &&
+    return value && (p->plan->mode.training || !is_sums(value)) &&
            (p->last_use[value->id] >= 0 || p->source->fixed[value->id].kind == YKI_PLACE_GRADIENT ||
             value->producer->out[0] == value);
+}
+
+/* Whether the value is sums that the kernel before has left out. */
+static bool is_left_out(const planner *p, const yk_value *value)
+{
+    return value && is_sums(value) && p->places[value->id].kind == YKI_PLACE_NONE;
 }
 
 static yk_status add_node(planner *p, const yki_node *node)
@@ -163,7 +184,8 @@ static yk_status add_node(planner *p, const yki_node *node)
                             .in_count = node->in_count,
                             .out_count = node->out_count};
     for (int i = 0; i < YKI_MAX_IN; i++)
-        desc.in[i] = i < node->in_count ? operand_of(p, node->in[i]) : absent();
+        desc.in[i] = i < node->in_count && !is_left_out(p, node->in[i]) ? operand_of(p, node->in[i])
+                                                                        : absent();
     for (int i = 0; i < YKI_MAX_OUT; i++)
         desc.out[i] = i < node->out_count && is_wanted(p, node->out[i])
                           ? operand_of(p, node->out[i])

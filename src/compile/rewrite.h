@@ -1,7 +1,7 @@
 /*
  * The passes over a graph between building and planning, in this order: pruning, freezing,
- * autocast, forward fusion, gradient, backward fusion, recomputing. Each leaves the node array in a
- * runnable order.
+ * autocast, forward fusion, gradient, backward fusion, recomputing, fusion of sums. Each leaves the
+ * node array in a runnable order.
  */
 #ifndef YKI_REWRITE_H
 #define YKI_REWRITE_H
@@ -28,6 +28,13 @@ void yki_graph_freeze_norms(yk_graph *graph);
 yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits);
 /* batch_norm_backward takes in the add that makes its dy. Nodes from `first` on. */
 yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first);
+
+/*
+ * Lets the convolutions of forward, the nodes before `end`, give the sums of their results to the
+ * batch_norms that read these. In a plan, a kernel may still leave them out. Comes last: sums have
+ * no gradient.
+ */
+yk_status yki_graph_fuse_sums(yk_graph *graph, size_t end);
 
 /* What a loss consists of. */
 typedef enum yki_loss_kind { YKI_LOSS_MEANS, YKI_LOSS_SUMS, YKI_LOSS_KINDS } yki_loss_kind;

@@ -125,6 +125,12 @@ static void append_operand(text *to, const yki_operand *operand)
     append(to, "%s", layouts[operand->layout]);
 }
 
+/* Of a host device, no named kernel makes them: what is chosen does not depend on them. */
+static bool is_sums(const yki_kernel_desc *desc, int output)
+{
+    return desc->op == &yki_op_conv2d && output == YKI_CONV2D_SUMS;
+}
+
 /* Such as "conv2d stride 1 padding 1 dilation 1 groups 1, f32 128x64x32x32 blocked, ...". */
 static void describe(const yki_kernel_desc *desc, char problem[YKI_PROBLEM_TEXT])
 {
@@ -136,7 +142,8 @@ static void describe(const yki_kernel_desc *desc, char problem[YKI_PROBLEM_TEXT]
     for (int i = 0; i < desc->in_count; i++)
         append_operand(&to, &desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)
-        append_operand(&to, &desc->out[i]);
+        if (!is_sums(desc, i))
+            append_operand(&to, &desc->out[i]);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */

@@ -92,6 +92,7 @@ struct yki_kernel {
     size_t pack_bytes; /* ... into this many bytes; if 0, run gets the parameter itself */
     double flop;       /* that its algorithm computes; 0: as many as the operator's definition */
     bool matrix_unit;  /* a unit for products of matrices computes them: see yk_device_limits */
+    bool sums;         /* of conv2d: run writes the sums that desc asks for; they are absent else */
 };
 
 /* How a device is opened. */

@@ -48,6 +48,16 @@ typedef struct yki_moments {
     double count, mean, squares;
 } yki_moments;
 
+/* From the sum of `count` values and that of their squares, which loses as many digits as the
+ * mean's square is larger than the variance: see yki_sums_dtype. */
+YKI_HOST_DEVICE yki_moments yki_moments_of_sums(double count, double sum, double squares)
+{
+    double distances = squares - sum * sum / count;
+    yki_moments found = {count, sum / count,
+                         distances > 0 || distances != distances ? distances : 0};
+    return found;
+}
+
 /* The moments of a and b together (Chan, Golub and LeVeque 1979). */
 YKI_HOST_DEVICE yki_moments yki_moments_merge(yki_moments a, yki_moments b)
 {

@@ -24,6 +24,7 @@ yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "input %s does not fit weight %s with %lld group%s", xt, wt,
                          (long long)a->groups, a->groups == 1 ? "" : "s");
+    out[YKI_CONV2D_SUMS] = yki_shape_none();
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], weight->dims[0]}};
     for (int i = 2; i < 4; i++) {
         int64_t reach = a->dilation * (weight->dims[i] - 1) + 1;

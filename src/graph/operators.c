@@ -122,6 +122,11 @@ yk_dtype yki_accumulate_dtype(yk_dtype dtype)
     return dtype == YK_F64 ? YK_F64 : YK_F32;
 }
 
+yk_dtype yki_sums_dtype(yk_dtype dtype)
+{
+    return yk_dtype_size(dtype) == 2 ? YK_F32 : YK_F64;
+}
+
 yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs)
 {
     static const yki_attrs none;

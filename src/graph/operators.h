@@ -71,6 +71,11 @@ yk_status yki_expect_vector(const yki_node *node, int input, int64_t length);
 yk_status yki_expect_float(const yki_node *node, int count);
 /* The dtype of statistics and sums over values of dtype: f64 for f64, else f32. */
 yk_dtype yki_accumulate_dtype(yk_dtype dtype);
+/*
+ * The dtype of sums of values of dtype and of their squares. A variance is a small difference of
+ * such sums, so they have more digits than the values: f32 for 16 bits, else f64.
+ */
+yk_dtype yki_sums_dtype(yk_dtype dtype);
 /* Emits an operator of one input; attrs may be NULL. */
 yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs);
 /*

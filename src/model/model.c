@@ -70,6 +70,7 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
         YK_TRY(append_backward(graph, loss, terms, gradients));
     if (loss && model->options.recompute)
         YK_TRY(yki_graph_recompute(graph, gradients->first_node, logits));
+    YK_TRY(yki_graph_fuse_sums(graph, gradients->first_node));
     *source = (yki_plan_source){.graph = graph,
                                 .device = source->device,
                                 .loss = loss,

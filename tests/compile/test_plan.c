@@ -189,3 +189,86 @@ YK_TEST(values_keep_their_bytes_on_cpu)
     for (int i = 0; i < net_count; i++)
         check_net(&nets[i], "cpu", YK_F32, 7);
 }
+
+/* ---- sums of convolutions -------------------------------------------------------------------- */
+
+/* How many convolutions give sums, and how many batch_norms read them, in the newest plan. */
+typedef struct summing {
+    int given, read;
+} summing;
+
+static summing count_sums(const yk_model *model)
+{
+    const yki_plans *plans = &model->executor.plans;
+    const yki_plan *plan = plans->list[plans->count - 1]->plan;
+    summing found = {0, 0};
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const yki_step *step = &plan->steps[i];
+        const yki_op *op = step->node ? step->node->op : NULL;
+        if (op == &yki_op_conv2d)
+            found.given += step->out[YKI_CONV2D_SUMS].kind == YKI_PLACE_ARENA;
+        if (op == &yki_op_batch_norm)
+            found.read += step->in[YKI_BATCH_NORM_SUMS].kind == YKI_PLACE_ARENA;
+    }
+    return found;
+}
+
+/* conv1 -> norm1, conv2 -> relu -> norm2, conv3 -> norm3, which is frozen, and conv4 -> norm4. */
+static yk_model *make_norms(const char *device)
+{
+    const int64_t dims[] = {YK_BATCH, 8, 5, 5}, labels[] = {YK_BATCH};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, dims);
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv1", 8, 3, NULL), "norm1");
+    x = yk_nn_batch_norm(yk_relu(yk_nn_conv2d(x, "conv2", 8, 1, NULL)), "norm2");
+    x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv3", 8, 1, NULL), "norm3");
+    x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv4", 8, 1, NULL), "norm4"));
+    assert_ok(yk_graph_set_trainable(graph, "norm3.*", false, NULL));
+    yk_value *loss = yk_cross_entropy(yk_flatten(yk_global_avg_pool2d(x)),
+                                      yk_input(graph, "labels", YK_I32, 1, labels), NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    return model;
+}
+
+static summing sums_of(yk_model *model, bool training)
+{
+    const int64_t samples = 2;
+    static float images[2 * 8 * 5 * 5] = {1};
+    static int32_t labels[2];
+    static const char *const names[] = {"images", "labels"};
+    yk_tensor tensors[] = {{.data = images, .dtype = YK_F32, .ndim = 4, .dims = {samples, 8, 5, 5}},
+                           {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {samples}}};
+    if (training)
+        yk_model_train(model);
+    else
+        yk_model_eval(model);
+    assert_ok(yk_model_forward(
+        model, &(yk_batch){.size = samples, .count = 2, .names = names, .tensors = tensors}));
+    return count_sums(model);
+}
+
+/* In training, where a batch_norm that is not frozen reads the convolution's own result. */
+YK_TEST(convolutions_give_sums_to_batch_norms)
+{
+    static const char *const devices[] = {"ref", "sim"};
+    for (int i = 0; i < 2; i++) {
+        yk_model *model = make_norms(devices[i]);
+        summing found = sums_of(model, true);
+        assert_int_equal(found.given, 2);
+        assert_int_equal(found.read, 2);
+        found = sums_of(model, false);
+        assert_int_equal(found.given + found.read, 0);
+        yk_model_destroy(model);
+    }
+}
+
+/* Its kernels would make a pass for the sums, too. */
+YK_TEST(batch_norms_of_the_cpu_measure_for_themselves)
+{
+    yk_model *model = make_norms("cpu");
+    summing found = sums_of(model, true);
+    assert_int_equal(found.given + found.read, 0);
+    yk_model_destroy(model);
+}

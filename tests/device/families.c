@@ -138,6 +138,27 @@ static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dty
 }
 
 FAMILY(conv2d, build_conv2d);
+
+/* What fusion asks for where a batch_norm follows. */
+static const conformance_case conv2d_sums_cases[] = {
+    {.x = {3, 8, 6, 5}, .filters = 16, .kernel = {3}, .padding = 1},
+    {.x = {2, 3, 9, 9}, .filters = 8, .kernel = {7}, .stride = 2, .padding = 3, .bias = true},
+    {.x = {2, 16, 4, 4}, .filters = 24, .kernel = {1}, .stride = 2},
+    {.x = {2, 16, 4, 4}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 4},
+    {.x = {2, 5, 4, 4}, .filters = 6, .kernel = {3}},
+};
+
+static yk_value *build_conv2d_sums(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *y = build_conv2d(graph, c, dtype);
+    yki_shape shape = {.dtype = yki_sums_dtype(dtype), .ndim = 2, .dims = {2, c->filters}};
+    yk_value *sums = yki_value_create(graph, YKI_ACTIVATION, &shape);
+    sums->producer = y->producer;
+    y->producer->out[YKI_CONV2D_SUMS] = sums;
+    return y;
+}
+
+FAMILY(conv2d_sums, build_conv2d_sums);
 FAMILY(winograd, build_conv2d);
 FAMILY(winograd64, build_conv2d);
 FAMILY(strided64, build_conv2d);
@@ -219,7 +240,7 @@ static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk
     const int64_t *channels = &c->x[1];
     yk_value *x = conformance_x(graph, c, dtype);
     yki_shape shape = yki_shape_of(x);
-    yk_value *in[] = {
+    yk_value *in[YKI_BATCH_NORM_INPUTS] = {
         x,
         conformance_parameter(graph, "weight", dtype, 1, channels),
         conformance_parameter(graph, "bias", dtype, 1, channels),

@@ -62,11 +62,13 @@ static void on_cpu_in_f16(const conformance_family *family)
 YK_TEST(ref_conv2d)
 {
     on_ref(&family_conv2d);
+    on_ref(&family_conv2d_sums);
 }
 
 YK_TEST(cpu_conv2d)
 {
     on_cpu(&family_conv2d);
+    on_cpu(&family_conv2d_sums);
 }
 
 YK_TEST(cpu_conv2d_winograd)
@@ -287,6 +289,7 @@ YK_TEST(cpu_broadcast)
 YK_TEST(ref_in_16_bit)
 {
     on_ref_in_16_bit(&family_conv2d);
+    on_ref_in_16_bit(&family_conv2d_sums);
     on_ref_in_16_bit(&family_linear);
     on_ref_in_16_bit(&family_flatten);
     on_ref_in_16_bit(&family_batch_norm);
@@ -343,12 +346,12 @@ YK_TEST(cpu_mse_loss)
 /* ---- all operators --------------------------------------------------------------------------- */
 
 static const conformance_family *const families[] = {
-    &family_conv2d,          &family_linear,          &family_flatten,
-    &family_batch_norm,      &family_max_pool2d,      &family_avg_pool2d,
-    &family_global,          &family_cross_entropy,   &family_soft_cross_entropy,
-    &family_mse_loss,        &family_softmax,         &family_layer_norm,
-    &family_adaptive,        &family_broadcast_add,   &family_broadcast_multiply,
-    &family_layer_norm_wide, &family_batch_norm_apply};
+    &family_conv2d,          &family_linear,           &family_flatten,
+    &family_batch_norm,      &family_max_pool2d,       &family_avg_pool2d,
+    &family_global,          &family_cross_entropy,    &family_soft_cross_entropy,
+    &family_mse_loss,        &family_softmax,          &family_layer_norm,
+    &family_adaptive,        &family_broadcast_add,    &family_broadcast_multiply,
+    &family_layer_norm_wide, &family_batch_norm_apply, &family_conv2d_sums};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs
@@ -363,6 +366,7 @@ YK_TEST(sim)
     }
     conformance_device(&family_linear, &sim_bf16);
     conformance_device(&family_batch_norm, &sim_bf16);
+    conformance_device(&family_conv2d_sums, &sim_bf16);
 }
 
 YK_TEST(every_operator_has_a_row)

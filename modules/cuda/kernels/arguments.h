@@ -88,10 +88,20 @@ typedef struct yki_cuda_norm_merge_args {
     double *vector;
 } yki_cuda_norm_merge_args;
 
-/* The vectors of `world` ranks -> mean, invstd and moved running statistics; of none, mean and
- * invstd are made of the running statistics. */
+/* sums (2, columns), of each column and of its squares -> the same vector. */
+typedef struct yki_cuda_norm_sums_args {
+    int64_t rows;
+    int32_t columns;
+    const float *sums;
+    double *vector;
+} yki_cuda_norm_sums_args;
+
+/* The vectors of `world` ranks, or sums of `rows` values, -> mean, invstd and moved running
+ * statistics; of none, mean and invstd are made of the running statistics. */
 typedef struct yki_cuda_norm_finish_args {
     const double *vectors;
+    const float *sums;
+    int64_t rows;
     int32_t world, columns;
     double eps, momentum;
     void *running_mean, *running_var;

@@ -1,6 +1,6 @@
 /*
- * batch_norm: measure and merge make the statistics of this rank, finish those of all ranks, apply
- * normalises. In backward, reduce and merge make the sums, and apply the gradient of x. Matrices
+ * batch_norm: measure and merge make the statistics of this rank, unless the convolution before has
+ * summed its result (take_sums); finish makes those of all ranks, apply normalises. In backward, reduce and merge make the sums, and apply the gradient of x. Matrices
  * have pixels as rows and channels as columns.
  */
 #include "sums.cuh"
@@ -62,6 +62,24 @@ template <typename T> DEVICE void norm_merge(const yki_cuda_norm_merge_args &arg
 }
 SCALAR_KERNELS(norm_merge, yki_cuda_norm_merge_args, norm_merge)
 
+DEVICE yki_moments moments_of_sums(const float *sums, int64_t rows, int columns, int64_t column)
+{
+    return yki_moments_of_sums((double)rows, sums[column], sums[columns + column]);
+}
+
+DEVICE void norm_of_sums(const yki_cuda_norm_sums_args &args)
+{
+    int64_t column = thread_number();
+    if (column >= args.columns)
+        return;
+    yki_moments found = moments_of_sums(args.sums, args.rows, args.columns, column);
+    if (column == 0)
+        args.vector[0] = found.count;
+    args.vector[1 + column] = found.mean;
+    args.vector[1 + args.columns + column] = found.squares;
+}
+KERNEL(norm_take_sums, yki_cuda_norm_sums_args, norm_of_sums)
+
 DEVICE yki_moments moments_of_all(const double *vectors, int world, int columns, int column)
 {
     yki_moments all = {0, 0, 0};
@@ -83,7 +101,9 @@ template <typename R> DEVICE void norm_finish(const yki_cuda_norm_finish_args &a
     double mean = *running_mean, variance = *running_var;
     if (args.world > 0) {
         const double momentum = args.momentum;
-        yki_moments all = moments_of_all(args.vectors, args.world, args.columns, (int)column);
+        yki_moments all =
+            args.sums ? moments_of_sums(args.sums, args.rows, args.columns, column)
+                      : moments_of_all(args.vectors, args.world, args.columns, (int)column);
         *running_mean = (R)((1 - momentum) * mean + momentum * all.mean);
         *running_var = (R)((1 - momentum) * variance + momentum * (all.squares / (all.count - 1)));
         mean = all.mean;

@@ -25,6 +25,31 @@ static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attr
     return sum;
 }
 
+/* Of each channel of y as it is stored. */
+static void sum_channels(const yk_tensor *y, const yk_tensor *sums)
+{
+    int64_t channels = y->dims[1], pixels = y->dims[2] * y->dims[3];
+    for (int64_t k = 0; k < channels; k++) {
+        double sum = 0, squares = 0;
+        for (int64_t n = 0; n < y->dims[0]; n++)
+            for (int64_t pixel = 0; pixel < pixels; pixel++) {
+                double value = yki_ref_get(y, (n * channels + k) * pixels + pixel);
+                sum += value;
+                squares += value * value;
+            }
+        yki_ref_set(sums, k, sum);
+        yki_ref_set(sums, channels + k, squares);
+    }
+}
+
+static yk_status prepare_conv2d(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    YK_TRY(yki_ref_prepare(device, desc, kernel));
+    (*kernel)->sums = desc->out_count > YKI_CONV2D_SUMS && desc->out[YKI_CONV2D_SUMS].ndim >= 0;
+    return YK_OK;
+}
+
 static yk_status ref_conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
@@ -32,6 +57,7 @@ static yk_status ref_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
     yk_tensor weight = yki_ref_in(kernel, run, YKI_CONV2D_WEIGHT); /* (K, C / groups, R, S) */
     yk_tensor bias = yki_ref_in(kernel, run, YKI_CONV2D_BIAS);     /* (K) or absent */
     yk_tensor y = yki_ref_out(kernel, run, YKI_CONV2D_Y);          /* (N, K, P, Q) */
+    yk_tensor sums = yki_ref_out(kernel, run, YKI_CONV2D_SUMS);    /* (2, K) or absent */
     for (int64_t n = 0; n < y.dims[0]; n++)
         for (int64_t k = 0; k < y.dims[1]; k++)
             for (int64_t p = 0; p < y.dims[2]; p++)
@@ -40,6 +66,8 @@ static yk_status ref_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
                     yki_ref_set(&y, yki_ref_at(&y, n, k, p, q),
                                 sum + (bias.data ? yki_ref_get(&bias, k) : 0));
                 }
+    if (sums.data)
+        sum_channels(&y, &sums);
     return YK_OK;
 }
 
@@ -144,7 +172,7 @@ static yk_status ref_conv2d_backward_weight(const yki_kernel *kernel, const yki_
 
 const yki_kernel_impl yki_ref_conv2d = {.op = &yki_op_conv2d,
                                         .supports = yki_ref_supports,
-                                        .prepare = yki_ref_prepare,
+                                        .prepare = prepare_conv2d,
                                         .run = ref_conv2d};
 const yki_kernel_impl yki_ref_conv2d_backward_data = {.op = &yki_op_conv2d_backward_data,
                                                       .supports = yki_ref_supports,

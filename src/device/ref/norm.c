@@ -1,9 +1,9 @@
 /*
  * batch_norm (Ioffe and Szegedy 2015) as torch.nn.BatchNorm computes it, with an optional residual
  * and relu after it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
- * values. Mean and variance take two passes over a channel, which avoids cancellation. If
- * synchronised (run->sync), the ranks exchange their results for all channels and continue with
- * those of all ranks.
+ * values. Mean and variance take two passes over a channel, which avoids cancellation, or none
+ * where the convolution that has made x gives the sums. If synchronised (run->sync), the ranks
+ * exchange their results for all channels and continue with those of all ranks.
  */
 #include "device/ref/ref.h"
 
@@ -39,18 +39,27 @@ static yki_moments measure(const yk_tensor *x, const span *channel)
     return (yki_moments){count, mean, squares};
 }
 
+/* What this rank has measured; sums of x and of its squares may be there already. */
+static yki_moments moments_of(const yk_tensor *x, const yk_tensor *sums, const span *channel)
+{
+    if (!sums->data || channel->count == 0)
+        return measure(x, channel);
+    return yki_moments_of_sums((double)channel->count, yki_ref_get(sums, channel->c),
+                               yki_ref_get(sums, channel->channels + channel->c));
+}
+
 static void move_running(const yk_tensor *running, int64_t c, double momentum, double value)
 {
     yki_ref_set(running, c, (1 - momentum) * yki_ref_get(running, c) + momentum * value);
 }
 
 /* Sends this rank's moments to all ranks. */
-static yk_status share_moments(const yki_sync *sync, const yk_tensor *x)
+static yk_status share_moments(const yki_sync *sync, const yk_tensor *x, const yk_tensor *sums)
 {
     sync->mine[0] = (double)channel_of(x, 0).count;
     for (int64_t c = 0; c < x->dims[1]; c++) {
         span channel = channel_of(x, c);
-        yki_moments found = measure(x, &channel);
+        yki_moments found = moments_of(x, sums, &channel);
         yki_sync_put(sync, x->dims[1], c, found.mean, found.squares);
     }
     return sync->gather(sync, x->dims[1], NULL);
@@ -72,8 +81,9 @@ static statistics take_statistics(const yki_kernel *kernel, const yki_kernel_arg
     if (!yki_ref_training(kernel))
         return (statistics){yki_ref_get(&running_mean, channel->c),
                             yki_ref_get(&running_var, channel->c)};
+    yk_tensor sums = yki_ref_in(kernel, run, YKI_BATCH_NORM_SUMS); /* (2, C) or absent */
     yki_moments batch = run->sync ? yki_sync_moments(run->sync, channel->channels, channel->c)
-                                  : measure(&x, channel);
+                                  : moments_of(&x, &sums, channel);
     move_running(&running_mean, channel->c, momentum, batch.mean);
     move_running(&running_var, channel->c, momentum, batch.squares / (batch.count - 1));
     return (statistics){batch.mean, batch.squares / batch.count};
@@ -128,7 +138,8 @@ static yk_status ref_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
     bool training = yki_ref_training(kernel);
     double count = (double)channel_of(&x, 0).count;
     if (run->sync) {
-        YK_TRY(share_moments(run->sync, &x));
+        yk_tensor sums = yki_ref_in(kernel, run, YKI_BATCH_NORM_SUMS);
+        YK_TRY(share_moments(run->sync, &x, &sums));
         count = yki_sync_count(run->sync, x.dims[1]);
     }
     if (training && x.dims[0] == 0 && !run->sync)

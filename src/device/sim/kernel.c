@@ -241,6 +241,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     }
     k->sim = (yki_sim *)device;
     k->base.scratch = k->body->ref->scratch;
+    k->base.sums = k->body->ref->sums;
     int weight = packed_input(desc->op);
     if (weight >= 0) {
         k->base.pack_input = weight;

@@ -174,6 +174,14 @@ static void read_pointwise(const descriptor *d, fake_operation *op)
     op->c = tensor_of(pointee(d, CUDNN_OPERATION_POINTWISE_Y));
 }
 
+static void read_statistics(const descriptor *d, fake_operation *op)
+{
+    op->kind = FAKE_STATISTICS;
+    op->a = tensor_of(pointee(d, CUDNN_STATISTICS_X));
+    op->b = tensor_of(pointee(d, CUDNN_STATISTICS_SUM));
+    op->c = tensor_of(pointee(d, CUDNN_STATISTICS_SQUARES));
+}
+
 static void read_operation(const descriptor *d, fake_operation *op)
 {
     static const int forward[] = {CUDNN_FORWARD_X, CUDNN_FORWARD_W, CUDNN_FORWARD_Y,
@@ -188,6 +196,8 @@ static void read_operation(const descriptor *d, fake_operation *op)
         read_convolution(d, FAKE_BACKWARD_DATA, data, op);
     else if (d->type == CUDNN_OPERATION_BACKWARD_FILTER)
         read_convolution(d, FAKE_BACKWARD_FILTER, filter, op);
+    else if (d->type == CUDNN_OPERATION_STATISTICS)
+        read_statistics(d, op);
     else
         read_pointwise(d, op);
 }
@@ -195,6 +205,12 @@ static void read_operation(const descriptor *d, fake_operation *op)
 static bool is_narrow(const fake_tensor *t)
 {
     return t->type == CUDNN_DATA_HALF || t->type == CUDNN_DATA_BFLOAT16;
+}
+
+/* Of f32, one element for each channel. */
+static bool is_vector(const fake_tensor *t)
+{
+    return t->type == CUDNN_DATA_FLOAT && t->dims[0] * t->dims[2] * t->dims[3] == 1;
 }
 
 /* What the real engines do not do either. */
@@ -211,6 +227,10 @@ static const char *refuse(const fake_program *p)
         return "nothing is fused with the gradient of groups";
     if (first->kind == FAKE_FORWARD && p->count > 1 && first->a.type == CUDNN_DATA_DOUBLE)
         return "nothing is fused in f64";
+    const fake_operation *last = &p->operations[p->count - 1];
+    if (last->kind == FAKE_STATISTICS &&
+        (!is_narrow(&last->a) || grouped || !is_vector(&last->b) || !is_vector(&last->c)))
+        return "channels are summed in 16 bits, into f32 and without groups";
     return NULL;
 }
 

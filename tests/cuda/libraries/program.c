@@ -130,6 +130,16 @@ static void run_pointwise(const fake_operation *op, const double *a, const doubl
         c[i] = a[i] + (b ? b[i / pixels % op->c.dims[1]] : 0);
 }
 
+static void run_statistics(const fake_operation *op, const double *a, double *sum, double *squares)
+{
+    int64_t pixels = op->a.dims[2] * op->a.dims[3];
+    for (int64_t i = 0; i < count_of(&op->a); i++) {
+        int64_t channel = i / pixels % op->a.dims[1];
+        sum[channel] += a[i];
+        squares[channel] += a[i] * a[i];
+    }
+}
+
 static void clear(const value *v)
 {
     memset(v->numbers, 0, (size_t)count_of(v->tensor) * sizeof *v->numbers);
@@ -147,7 +157,11 @@ void fake_program_run(const fake_program *program, int count, const int64_t *ids
         value *c = value_of(&m, &op->c, count, ids, memory);
         value *made = op->kind == FAKE_BACKWARD_DATA ? a : op->kind == FAKE_BACKWARD_FILTER ? b : c;
         clear(made);
-        if (op->kind < FAKE_ADD)
+        if (op->kind == FAKE_STATISTICS) {
+            clear(b);
+            run_statistics(op, a->numbers, b->numbers, c->numbers);
+            round_and_store(b, program->factor);
+        } else if (op->kind < FAKE_ADD)
             convolve(op, a->numbers, b->numbers, c->numbers);
         else
             run_pointwise(op, a->numbers, b ? b->numbers : NULL, c->numbers);

@@ -1,4 +1,4 @@
-/* What a plan of the fake cuDNN runs: convolutions and pointwise operations, by plain loops. */
+/* What a plan of the fake cuDNN runs, by plain loops: convolutions, pointwise operations, sums. */
 #ifndef YK_FAKE_PROGRAM_H
 #define YK_FAKE_PROGRAM_H
 
@@ -18,7 +18,8 @@ typedef enum fake_kind {
     FAKE_BACKWARD_DATA,   /* c, b -> a */
     FAKE_BACKWARD_FILTER, /* a, c -> b */
     FAKE_ADD,             /* a + b -> c */
-    FAKE_IDENTITY         /* a -> c */
+    FAKE_IDENTITY,        /* a -> c */
+    FAKE_STATISTICS       /* of each channel of a, the sum -> b, that of squares -> c */
 } fake_kind;
 
 typedef struct fake_operation {

@@ -56,6 +56,7 @@ YK_TEST(rows_and_losses)
 YK_TEST(convolutions_and_linear_layers)
 {
     on_cuda(&family_conv2d);
+    on_cuda(&family_conv2d_sums);
     on_cuda(&family_linear);
 }
 
