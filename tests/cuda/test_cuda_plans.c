@@ -265,3 +265,53 @@ YK_TEST(a_cache_that_cannot_be_written_is_no_failure)
     assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
     assert_int_equal(measured, 6 * RUNS);
 }
+
+/* ---- convolutions with sums ------------------------------------------------------------------ */
+
+/* In bf16, the stand-in has four candidates for each graph. The plans without sums are measured
+ * first, then those with sums, then the fastest of the first with batch_norm's pass. */
+enum { PLAIN_RUNS = 4 * RUNS, ALL_RUNS = 9 * RUNS };
+static double separate_seconds;
+
+static double with_sums_or_separate(void)
+{
+    int run = measured++ % ALL_RUNS;
+    return run < PLAIN_RUNS ? 1e-3 : run < 2 * PLAIN_RUNS ? 2e-3 : separate_seconds;
+}
+
+static bool chooses_sums(yk_dtype dtype)
+{
+    yki_cudnn_conv conv = problem;
+    conv.dtype = dtype;
+    conv.sums = true;
+    yki_cuda_device *device = open_device(with_sums_or_separate);
+    const yki_cudnn *cudnn;
+    const yki_cudnn_plan *plan;
+    assert_ok(yki_cuda_need_cudnn(device, &cudnn));
+    assert_ok(yki_cuda_conv_plan(device, cudnn, &conv, &plan));
+    device->base.type->destroy(&device->base);
+    return plan != NULL;
+}
+
+/* At most as long as both; what was chosen is kept. */
+YK_TEST(sums_are_taken_where_they_save_time)
+{
+    use_new_cache();
+    separate_seconds = 2e-3;
+    assert_true(chooses_sums(YK_BF16));
+    assert_int_equal(measured, ALL_RUNS);
+    assert_true(chooses_sums(YK_BF16));
+    assert_int_equal(measured, ALL_RUNS);
+    separate_seconds = 1.9e-3;
+    assert_false(chooses_sums(YK_F16));
+    assert_int_equal(measured, 2 * ALL_RUNS);
+    assert_false(chooses_sums(YK_F16));
+    assert_int_equal(measured, 2 * ALL_RUNS);
+}
+
+YK_TEST(without_measuring_sums_are_taken_where_there_are_any)
+{
+    assert_true(chooses_sums(YK_BF16));
+    assert_int_equal(measured, 0);
+    assert_false(chooses_sums(YK_F32)); /* no engine gives them */
+}

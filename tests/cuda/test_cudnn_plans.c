@@ -145,6 +145,7 @@ static yk_graph *training_graph(const network *net, yk_dtype dtype)
         assert_ok(yki_graph_autocast(graph, dtype, NULL, &logits));
     assert_ok(yki_graph_split_loss(graph, loss, terms));
     assert_ok(yki_graph_differentiate(graph, terms, &gradients));
+    assert_ok(yki_graph_fuse_sums(graph, gradients.first_node));
     free(gradients.of);
     return graph;
 }
@@ -162,8 +163,9 @@ static yki_operand operand_of(const yk_value *value, int64_t batch)
     return operand;
 }
 
-/* Its kernel for the described GPU; false if there is no plan for it. */
-static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batch)
+/* Its kernel for the described GPU; false if there is no plan for it. *sums counts those that give
+ * the sums that batch_norm wants. */
+static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batch, int *sums)
 {
     yki_kernel_desc desc = {.op = node->op,
                             .attrs = &node->attrs,
@@ -183,8 +185,14 @@ static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batc
         print_error("%s\n", yk_last_error());
         return false;
     }
+    *sums += kernel->sums;
     free(kernel);
     return true;
+}
+
+static bool wants_sums(const yki_node *node)
+{
+    return node->op == &yki_op_conv2d && node->out[YKI_CONV2D_SUMS];
 }
 
 static bool is_left_out(const char *gpu)
@@ -193,12 +201,22 @@ static bool is_left_out(const char *gpu)
     return only && strcmp(only, gpu) != 0;
 }
 
+static void say_without_sums(const yki_node *node)
+{
+    const yk_value *x = node->in[YKI_CONV2D_X], *weight = node->in[YKI_CONV2D_WEIGHT];
+    char shapes[2][96];
+    print_message("  no sums: x %s, weight %s, stride %lld, groups %lld\n",
+                  yki_shape_text(x, shapes[0], sizeof shapes[0]),
+                  yki_shape_text(weight, shapes[1], sizeof shapes[1]),
+                  (long long)node->attrs.stride, (long long)node->attrs.groups);
+}
+
 static void check(const char *gpu, const network *net, yk_dtype dtype)
 {
     static const yki_device_options options = {.threads = 1};
     char path[512], json[4096] = "";
     yki_device *base;
-    int missing = 0;
+    int missing = 0, wanted = 0, sums = 0;
     snprintf(path, sizeof path, "%s/tests/cuda/gpus/%s.json", getenv("YOKE_SOURCE"), gpu);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -211,16 +229,25 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
     device->cudnn->calls.set_attribute = set_attribute;
     device->cudnn->calls.finalize = finalize;
     device->cudnn->calls.get_attribute = get_attribute;
+    device->fuses = true;
     made = proposed = 0;
     yk_graph *graph = training_graph(net, dtype);
     for (size_t i = 0; i < graph->node_count; i++)
-        if (strncmp(graph->nodes[i]->op->name, "conv2d", 6) == 0)
-            missing += !has_plan(device, graph->nodes[i], net->batch);
-    print_message("%s, %s, batch %lld, %s: %d plans, %d proposed, %d missing\n", gpu, net->arch,
-                  (long long)net->batch, yk_dtype_name(dtype), made, proposed, missing);
+        if (strncmp(graph->nodes[i]->op->name, "conv2d", 6) == 0) {
+            int before = sums;
+            missing += !has_plan(device, graph->nodes[i], net->batch, &sums);
+            wanted += wants_sums(graph->nodes[i]);
+            if (yk_dtype_size(dtype) == 2 && wants_sums(graph->nodes[i]) && sums == before)
+                say_without_sums(graph->nodes[i]);
+        }
+    print_message("%s, %s, batch %lld, %s: %d plans, %d proposed, %d missing, %d of %d with sums\n",
+                  gpu, net->arch, (long long)net->batch, yk_dtype_name(dtype), made, proposed,
+                  missing, sums, wanted);
     yk_graph_destroy(graph);
     base->type->destroy(base);
     assert_int_equal(missing, 0);
+    if (yk_dtype_size(dtype) == 2 && strncmp(net->arch, "resnet", 6) == 0)
+        assert_int_equal(sums, wanted);
 }
 
 YK_TEST(every_convolution_has_a_plan)
