@@ -51,10 +51,10 @@ YK_TEST(verify_runs)
     need_python();
     succeed("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
             "--only "
-            "machine,description,copies,kernels,graphs,truth,batches,layers,ranks && "
+            "machine,description,copies,kernels,graphs,sums,truth,batches,layers,ranks && "
             "grep -c '^  \"result\"' out/verify.json && test -s out/verify.log && "
             "tar tzf out/plans.tar.gz | grep -c cache/ >/dev/null");
-    assert_contains(output, "== 9 sections passed, 0 failed: none; out/verify.json\n9\n");
+    assert_contains(output, "== 10 sections passed, 0 failed: none; out/verify.json\n10\n");
 }
 
 YK_TEST(verify_goes_on_after_a_failure)
