@@ -28,14 +28,13 @@ yk_status yki_cuda_statistics(const yki_cuda_kernel *kernel, int stage, const yk
                               const void *memory, double *partial, double *vector,
                               const yki_kernel_args *run)
 {
-    yki_cuda_norm_measure_args args = {.x = memory, .partial = partial};
+    yki_cuda_norm_measure_args args = {.x = memory};
     yki_cuda_grid grid = divide(x, &args.at);
-    yki_cuda_norm_merge_args merge = {.rows = args.at.rows,
-                                      .columns = args.at.columns,
-                                      .slices = (int32_t)grid.y,
-                                      .x = memory,
-                                      .partial = partial,
-                                      .vector = vector};
+    yki_cuda_norm_merge_args merge = {
+        .rows = args.at.rows, .columns = args.at.columns, .slices = (int32_t)grid.y, .x = memory};
+    args.partial = partial;
+    merge.partial = partial;
+    merge.vector = vector;
     yki_cuda_grid columns = {(unsigned)yki_cuda_blocks(merge.columns, 32), 1, 1};
     YK_TRY(yki_cuda_launch(kernel, stage, grid, &args, sizeof args, run));
     return yki_cuda_launch(kernel, stage + 1, columns, &merge, sizeof merge, run);
@@ -54,9 +53,8 @@ yk_status yki_cuda_sums_find(yki_cuda_kernel *kernel, int stage)
 yk_status yki_cuda_sums(const yki_cuda_kernel *kernel, int stage, const yki_operand *x,
                         const void *sums, double *vector, const yki_kernel_args *run)
 {
-    yki_cuda_norm_sums_args args = {.rows = yki_cuda_rows(x),
-                                    .columns = yki_cuda_columns_of(x),
-                                    .sums = sums,
-                                    .vector = vector};
+    yki_cuda_norm_sums_args args = {
+        .rows = yki_cuda_rows(x), .columns = yki_cuda_columns_of(x), .sums = sums};
+    args.vector = vector;
     return yki_cuda_launch(kernel, stage, yki_cuda_grid_of(args.columns), &args, sizeof args, run);
 }
