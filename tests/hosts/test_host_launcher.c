@@ -1,5 +1,6 @@
 /* `yoke run` on real hosts: what all launchers say and how they end when something fails. */
 #define _GNU_SOURCE
+#include "../launcher/small_group.h"
 #include "host_job.h"
 
 #include <sys/stat.h>
@@ -113,6 +114,34 @@ YK_TEST(promise_01_a_killed_rank_is_named_on_all_hosts)
         assert_contains(host_jobs[host].output, pid);
         assert_contains(host_jobs[host].output, "killed by signal 9 (SIGKILL)");
         test_job_gone(&host_jobs[host], 5);
+    }
+}
+
+/* Only n2 has little memory, so n1 cannot find the cause by itself. */
+YK_TEST(promise_11_a_rank_killed_for_lack_of_memory_is_told_from_others_on_all_hosts)
+{
+    static const char *const arguments =
+        "--nnodes 2 " RANKS_RUN("echo pid $$; test $RANK = 3 || exec sleep 60; echo a reason >&2; "
+                                "sleep 0.2; " TAKES_300_MB);
+    char group[512], enter[700], output[64];
+    make_small_group(group, sizeof group);
+    yk_test_hosts(2);
+    snprintf(enter, sizeof enter,
+             "YOKE_HEARTBEAT_TIMEOUT=3 sh -c 'echo $$ >%s/cgroup.procs; exec \"$@\"' sh", group);
+    start_on(1, "YOKE_HEARTBEAT_TIMEOUT=3", "10.77.0.1:29400", arguments);
+    start_on(2, enter, "10.77.0.1:29400", arguments);
+    int code = end_of_job(2, 30);
+    yk_test_command(output, sizeof output, "rmdir %s", group);
+    assert_int_equal(code, 128 + SIGKILL);
+    char line[64];
+    snprintf(line, sizeof line, "rank 3 (host n2, pid %d) ",
+             test_job_number(&host_jobs[2], "[rank 3] pid "));
+    for (int host = 1; host <= 2; host++) {
+        const char *last = strstr(host_jobs[host].output, line);
+        assert_non_null(last);
+        assert_contains(last, "killed by signal 9 (SIGKILL), probably by the kernel because memory "
+                              "ran out");
+        assert_contains(last, "[rank 3] a reason\n");
     }
 }
 

@@ -2,6 +2,7 @@
  */
 #define _GNU_SOURCE
 #include "job.h"
+#include "small_group.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -493,30 +494,13 @@ YK_TEST(sigusr1_reaches_the_ranks)
     assert_contains(job.output, "heard");
 }
 
-/* Makes a control group with little memory, of either version; false where that is not possible. */
-static bool make_small_group(char *path, size_t size)
-{
-    char output[1024];
-    int code = yk_test_command(
-        output, sizeof output,
-        "set -e; root=/sys/fs/cgroup; own=$(sed -n 's/^0:://p' /proc/self/cgroup); "
-        "limit=memory.max; grep -q :memory: /proc/self/cgroup && { root=/sys/fs/cgroup/memory; "
-        "limit=memory.limit_in_bytes; own=$(sed -n 's/.*:memory://p' /proc/self/cgroup); }; "
-        "group=$root$own/yoke-test-%d; mkdir $group; echo 60M >$group/$limit; echo $group",
-        (int)getpid());
-    output[strcspn(output, "\n")] = '\0';
-    snprintf(path, size, "%s", output);
-    return code == 0;
-}
-
 YK_TEST(promise_11_a_rank_killed_for_lack_of_memory_is_told_from_others)
 {
     char group[512], command[2048], output[64];
-    if (!make_small_group(group, sizeof group))
-        skip_because("no control group with little memory: %s", group);
+    make_small_group(group, sizeof group);
     snprintf(command, sizeof command,
              "sh -c 'echo $$ >%s/cgroup.procs; exec %s run -n 2 sh -c \"test \\$RANK = 0 && exec "
-             "sleep 20; exec dd if=/dev/zero of=/dev/null bs=300M count=1\"'",
+             "sleep 20; " TAKES_300_MB "\"'",
              group, test_program());
     test_job_start_command(&job, command);
     int code = test_job_wait(&job, 30);
