@@ -243,10 +243,21 @@ static void print_resumed(FILE *page, const cli_training *t)
             t->threads, t->threads == 1 ? "" : "s", (long long)t->saved.threads);
 }
 
+/* What decided about the backend, and who said which rank this process is. */
+static void print_ranks(FILE *page, const cli_training *t)
+{
+    yk_place place;
+    int ranks = yk_group_size(t->world);
+    fprintf(page, "  ranks       %d (%s), %d thread%s each (%s)\n", ranks,
+            yk_group_backend(t->world), t->threads, t->threads == 1 ? "" : "s", t->threads_source);
+    if (ranks > 1 && yk_group_place(&place) == YK_OK && place.source)
+        fprintf(page, "  places      %s; rank and size from %s\n",
+                yk_group_backend_reason(t->world), place.source);
+}
+
 static void introduce(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    int ranks = yk_group_size(t->world);
     if (o->recipe && !t->resumed[0])
         cli_recipe_print(page, o->recipe);
     fprintf(page,
@@ -261,8 +272,7 @@ static void introduce(FILE *page, const cli_training *t)
     fputc('\n', page);
     print_batch(page, t);
     print_recipe(page, t);
-    fprintf(page, "  ranks       %d (%s), %d thread%s each (%s)\n", ranks,
-            yk_group_backend(t->world), t->threads, t->threads == 1 ? "" : "s", t->threads_source);
+    print_ranks(page, t);
     fprintf(page, "  device      %s\n", yk_model_device_description(t->model));
     if (*yk_group_exchange(t->world))
         fprintf(page, "  exchange    %s\n", yk_group_exchange(t->world));

@@ -134,6 +134,11 @@ int yk_group_local_rank(const yk_group *group);
 int yk_group_local_size(const yk_group *group);
 /** The backend's name, e.g. "shm"; "" where group is NULL. */
 const char *yk_group_backend(const yk_group *group);
+/**
+ * Why the group has this backend, e.g. "2 hosts with 2 ranks each", or "one machine with 2 ranks,
+ * as asked for". "" where group is NULL, or was made of another group.
+ */
+const char *yk_group_backend_reason(const yk_group *group);
 
 /**
  * How the memory of a device travels between the ranks: "nccl, in the device's streams", or

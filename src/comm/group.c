@@ -68,7 +68,6 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
 {
     const yk_backend_ops *ops;
     yk_group_options options;
-    char why[96];
     YKI_NOT_NULL(out);
     *out = NULL;
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_group_options, YK_GROUP_OPTIONS_INIT));
@@ -87,7 +86,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
         goto out_group;
     if (!options.backend && group->job.world == 1) /* the environment's is for several ranks */
         name = NULL;
-    status = yki_backend_choose(&ops, &group->job, name, why, sizeof why);
+    status = yki_backend_choose(&ops, &group->job, name, group->why, sizeof group->why);
     if (status == YK_OK)
         status = yki_group_open(group, ops);
     if (status != YK_OK)
@@ -95,7 +94,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, ops->name,
              group->job.peers[group->job.rank].pid);
     if (group->job.rank == 0)
-        YKI_INFO("backend %s: %s", ops->name, why);
+        YKI_INFO("backend %s: %s", ops->name, group->why);
     group->named = name != NULL;
     *out = group;
     return YK_OK;
@@ -162,6 +161,11 @@ int yk_group_local_size(const yk_group *group)
 const char *yk_group_backend(const yk_group *group)
 {
     return group ? group->backend->ops->name : "";
+}
+
+const char *yk_group_backend_reason(const yk_group *group)
+{
+    return group ? group->why : "";
 }
 
 const char *yk_group_exchange(const yk_group *group)

@@ -41,6 +41,7 @@ struct yk_group {
     bool *late;                 /* [world], scratch of yki_group_look */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
     const yk_backend_ops *ops;  /* of the backend, also while it is being opened */
+    char why[96];               /* see yk_group_backend_reason */
     double met_s;               /* of the last blocking call; see yk_backend_call */
     bool broken;                /* the backend: works in flight can only be cancelled */
     double patience_s;          /* by which a work may wait longer than the timeout */

@@ -42,9 +42,13 @@ YK_TEST(promise_23_the_start_says_what_will_be_done_and_why)
 {
     assert_int_equal(train("a", "--max-steps 1 --nproc 2"), 0);
     static const char *const words[] = {
-        "128 images a step = 2 ranks x 64 (default)", "learning rate 0.02 (--lr, not scaled)",
-        "2 (shm), 1 thread each (--threads)",         "parameters  ",
-        " MiB, 1.0 KiB, in the order of backward",    "device      cpu"};
+        "128 images a step = 2 ranks x 64 (default)",
+        "learning rate 0.02 (--lr, not scaled)",
+        "2 (shm), 1 thread each (--threads)",
+        "parameters  ",
+        "one machine with 2 ranks; rank and size from the environment",
+        " MiB, 1.0 KiB, in the order of backward",
+        "device      cpu"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         assert_contains(job.output, words[i]);
     assert_int_equal(count(job.output, "Training mlp"), 1);

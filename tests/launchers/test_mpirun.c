@@ -96,6 +96,8 @@ YK_TEST(mpirun_trains_on_two_hosts)
     if (open_mpi("-x YOKE_BACKEND=mpi", command))
         fail_with(output);
     assert_contains(output, "4 ranks");
+    assert_contains(output, "2 hosts with 2 ranks each, as asked for;");
+    assert_contains(output, "rank and size from mpirun of Open MPI\n");
     snprintf(command, sizeof command, "%s/run/model.pth", yk_test_directory());
     assert_int_equal(access(command, R_OK), 0);
 }

@@ -251,6 +251,7 @@ YK_TEST(missing_groups_and_works_are_errors)
     assert_int_equal(yk_group_rank(NULL), -1);
     assert_int_equal(yk_group_size(NULL), 0);
     assert_string_equal(yk_group_backend(NULL), "");
+    assert_string_equal(yk_group_backend_reason(NULL), "");
     yk_group_destroy(NULL);
 }
 
