@@ -154,8 +154,10 @@ size_t yk_ddp_bucket_count(const yk_ddp *ddp);
 size_t yk_ddp_bucket_bytes(const yk_ddp *ddp, size_t bucket);
 
 /**
- * Times of the last backward, in seconds; zeros where it did not communicate, and for the first two
- * where the gradients' device exchanges them itself, behind the host's back.
+ * Times of the last backward, in seconds; zeros where it did not communicate. Where a device
+ * exchanges gradients itself, behind the host's back, the first two are those of the last backward
+ * whose times are known, which is one or two before it. They contain what the device has waited for
+ * other ranks, which waiting_s does not.
  */
 typedef struct yk_ddp_stats {
     double communication_s; /**< from the first bucket's launch until the last one has landed */

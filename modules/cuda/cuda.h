@@ -37,6 +37,7 @@ typedef struct yki_cuda_device {
     } sweeps[YKI_CUDA_SWEEPS];              /* kernels, by operation; result may be NULL */
     const void *pictures[2];                /* kernels, for f32 and f64 */
     const void *low_rank[YKI_LOW_RANK_OPS]; /* kernels, by operation */
+    const void *clock;                      /* the kernel that notes the time */
     int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
     bool winograd;             /* see yki_device_options */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
@@ -73,6 +74,10 @@ yk_status yki_cuda_pictures(yki_device *device, const yki_pictures_args *args);
 /* Likewise. */
 yk_status yki_cuda_find_low_rank(yki_cuda_device *device);
 yk_status yki_cuda_low_rank(yki_device *device, const yki_low_rank_args *args);
+
+/* Likewise. */
+yk_status yki_cuda_find_clock(yki_cuda_device *device);
+yk_status yki_cuda_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream);
 
 yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand);
 

@@ -180,6 +180,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(yki_cuda_find_sweeps(&gpu->cuda));
     YK_TRY(yki_cuda_find_pictures(&gpu->cuda));
     YK_TRY(yki_cuda_find_low_rank(&gpu->cuda));
+    YK_TRY(yki_cuda_find_clock(&gpu->cuda));
     YK_TRY(create_bad_label(gpu));
     return yki_cuda_stream_ops.create(device, &device->stream);
 }
@@ -234,6 +235,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .sweep = yki_cuda_sweep,
                                               .muon = &yki_cuda_muon,
                                               .low_rank = yki_cuda_low_rank,
+                                              .note_time = yki_cuda_note_time,
                                               .pictures = yki_cuda_pictures,
                                               .memory = &yki_cuda_memory_ops,
                                               .streams = &yki_cuda_stream_ops,

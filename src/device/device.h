@@ -126,6 +126,9 @@ typedef struct yki_device_type {
     const yki_muon_ops *muon; /* the updates of matrices by Muon, see muon.h */
     /* Approximates matrices, see low_rank.h; NULL on a host device, where yki_low_rank_run does. */
     yk_status (*low_rank)(yki_device *device, const yki_low_rank_args *args);
+    /* Writes the time at which the stream comes to this point to the device's memory, by a clock of
+     * its own; see times.h. NULL on a host device. */
+    yk_status (*note_time)(yki_device *device, int64_t *nanoseconds, yki_stream *stream);
     /* Makes a batch of pictures, see pictures.h; NULL where the host's threads make batches. */
     yk_status (*pictures)(yki_device *device, const yki_pictures_args *args);
     /* Measures what the device can do; NULL where nothing is known. */

@@ -136,6 +136,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
         yki_virtual_ranks_destroy(ddp);
     else
         yki_reducer_destroy(ddp);
+    yki_times_destroy(&ddp->times);
     yki_forward_sync_destroy(ddp);
     yki_divergence_destroy(ddp);
     free(ddp->join.states);

@@ -9,6 +9,7 @@
  *     hooks.c             comm hooks, which replace a bucket's all-reduce, ...
  *     compress.c, powersgd.c  ... and those that are built in
  *     comm_hook_state.c   the state of comm hooks in checkpoints
+ *     stream_times.c      how long exchanges in a device's streams take
  *     forward_sync.c      what ranks exchange before a forward: buffers, numbers of samples
  *     join.c              ranks with different numbers of batches
  *     divergence.c        comparing parameters between ranks
@@ -22,6 +23,7 @@
 #include "base/error.h"
 #include "base/reference.h"
 #include "device/sweep.h"
+#include "device/times.h"
 #include "model/model_hooks.h"
 #include "parallel/bucket.h"
 #include "parallel/bucket_updates.h"
@@ -125,6 +127,8 @@ struct yk_ddp {
     yk_status status; /* the first failure of a launch in the running backward */
     char error[YKI_ERROR_LINE];
     double waited_s;     /* for ranks that had not come as far, since the last backward ended */
+    yki_times times;     /* of exchanges in the device's streams; empty where there are none */
+    yk_ddp_stats known;  /* what they told last */
     double first_launch; /* time of the running backward's first launch (yki_now); 0 before it */
     yk_ddp_stats stats;
     struct yki_virtual_ranks *virtual_ranks; /* NULL if the reducer is used */
@@ -147,6 +151,21 @@ void yki_reducer_grad_ready(void *context, size_t parameter);
 bool yki_reducer_needs_host(const void *context, size_t parameter);
 yk_status yki_reducer_is_same(void *context, uint64_t number, bool *same);
 yk_status yki_reducer_backward_end(void *context);
+
+/* ---- stream_times.c -------------------------------------------------------------------------- */
+
+typedef enum yki_stream_point {
+    YKI_STREAM_LAUNCHED, /* the first bucket */
+    YKI_STREAM_COMPUTED, /* the last kernel of backward */
+    YKI_STREAM_LANDED    /* the last bucket */
+} yki_stream_point;
+
+/* Where gradients travel in a plane; otherwise the others do nothing. */
+yk_status yki_stream_times_create(yk_ddp *ddp);
+/* The compute stream has come there. May be recorded. */
+yk_status yki_stream_times_note(yk_ddp *ddp, yki_stream_point point);
+/* After a backward whose points have been noted: fills stats with what is known by now. */
+yk_status yki_stream_times_end(yk_ddp *ddp);
 
 /* ---- bucket_updates.c ------------------------------------------------------------------------ */
 

@@ -157,6 +157,8 @@ yk_status yki_reducer_create(yk_ddp *ddp)
     YK_TRY(plan_buckets(ddp));
     YK_TRY(find_completing(ddp));
     YK_TRY(place_gradients(ddp));
+    if (ddp->gradients.plane)
+        YK_TRY(yki_stream_times_create(ddp));
     return check_equal(ddp);
 }
 
@@ -279,28 +281,39 @@ static yk_status launch_in_stream(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
     size_t index = (size_t)(bucket - ddp->buckets);
     bool last = index + 1 == ddp->bucket_count;
-    if (ddp->hook.enter) {
+    if (ddp->hook.enter)
         YK_TRY(ddp->hook.enter(ddp->hook.state, index, true, &bucket->work));
-        return last ? ddp->hook.land(ddp->hook.state) : YK_OK;
-    }
-    YK_TRY(yki_staged_all_reduce_agreed(&bucket->part));
-    return last && ddp->gradients.plane ? yki_staged_part_land(&bucket->part) : YK_OK;
+    else
+        YK_TRY(yki_staged_all_reduce_agreed(&bucket->part));
+    if (!last)
+        return YK_OK;
+    YK_TRY(yki_stream_times_note(ddp, YKI_STREAM_COMPUTED));
+    if (ddp->hook.enter)
+        YK_TRY(ddp->hook.land(ddp->hook.state));
+    else if (ddp->gradients.plane)
+        YK_TRY(yki_staged_part_land(&bucket->part));
+    return yki_stream_times_note(ddp, YKI_STREAM_LANDED);
+}
+
+static yk_status launch_bucket(yk_ddp *ddp, yki_reduced_bucket *bucket)
+{
+    size_t index = (size_t)(bucket - ddp->buckets);
+    yki_group_label(ddp->group, "bucket %zu", index);
+    if (index == 0)
+        YK_TRY(yki_stream_times_note(ddp, YKI_STREAM_LAUNCHED));
+    if (ddp->in_streams)
+        return launch_in_stream(ddp, bucket);
+    if (ddp->hook.enter)
+        return ddp->hook.enter(ddp->hook.state, index, false, &bucket->work);
+    return ddp->hook.run ? yki_hook_launch(bucket)
+                         : yki_staged_all_reduce(&bucket->part, &bucket->work);
 }
 
 static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 {
     if (ddp->first_launch == 0)
         ddp->first_launch = yki_now();
-    yki_group_label(ddp->group, "bucket %zu", (size_t)(bucket - ddp->buckets));
-    if (ddp->in_streams)
-        ddp->status = launch_in_stream(ddp, bucket);
-    else if (ddp->hook.enter)
-        ddp->status =
-            ddp->hook.enter(ddp->hook.state, (size_t)(bucket - ddp->buckets), false, &bucket->work);
-    else if (ddp->hook.run)
-        ddp->status = yki_hook_launch(bucket);
-    else
-        ddp->status = yki_staged_all_reduce(&bucket->part, &bucket->work);
+    ddp->status = launch_bucket(ddp, bucket);
     if (ddp->status != YK_OK)
         yki_error_copy(ddp->error, sizeof ddp->error);
 }
@@ -335,7 +348,10 @@ static yk_status end_in_streams(yk_ddp *ddp)
     ddp->waited_s = 0;
     if (ddp->status != YK_OK)
         return yki_error_set_line(ddp->status, ddp->error);
-    return ddp->gradients.plane ? yki_plane_entered(ddp->gradients.plane, stream) : YK_OK;
+    if (!ddp->gradients.plane)
+        return YK_OK;
+    YK_TRY(yki_plane_entered(ddp->gradients.plane, stream));
+    return yki_stream_times_end(ddp);
 }
 
 /* Buckets land in the order of their launches. */
@@ -403,19 +419,30 @@ static void end_buckets(yk_ddp *ddp, waits *w)
         yki_bucket_updates_end(ddp, ddp->status != YK_OK);
 }
 
+static yk_status end_in_plane(yk_ddp *ddp)
+{
+    YK_TRY(yki_stream_times_note(ddp, YKI_STREAM_LANDED));
+    return yki_stream_times_end(ddp);
+}
+
 yk_status yki_reducer_backward_end(void *context)
 {
     yk_ddp *ddp = context;
     if (ddp->in_streams)
         return end_in_streams(ddp);
+    bool launched = ddp->exchanging && ddp->next == ddp->bucket_count && ddp->bucket_count;
     double start = yki_now();
     waits w = {.since = start};
+    if (launched)
+        keep_failure(ddp, yki_stream_times_note(ddp, YKI_STREAM_COMPUTED));
     end_buckets(ddp, &w);
     if (ddp->first_launch > 0 && w.finished > 0) /* buckets land in the order of their launches */
         ddp->stats = (yk_ddp_stats){.communication_s = w.finished - ddp->first_launch,
                                     .exposed_s = w.exposed,
                                     .waiting_s = ddp->waited_s + w.waiting};
     ddp->waited_s = 0;
+    if (launched && ddp->status == YK_OK)
+        keep_failure(ddp, end_in_plane(ddp));
     if (ddp->exchanging)
         YKI_TRACE_END(
             start, ((yki_trace_args){.key = {"waiting_us"}, .value = {(int64_t)(1e6 * w.waiting)}}),

@@ -112,6 +112,8 @@ static yk_status place_pieces(yk_ddp *ddp)
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     yki_device *device = yki_model_device(ddp->model);
     YK_TRY(yki_plane_open(&v->plane, ddp->group, device));
+    if (v->plane)
+        YK_TRY(yki_stream_times_create(ddp));
     if (!v->plane) {
         YK_TRY(yk_group_alloc(ddp->group, mine_bytes(v), &v->mine));
         return yk_group_alloc(ddp->group, all_bytes(v), &v->all);
@@ -330,6 +332,8 @@ static yk_status reduce_virtual_ranks(yk_ddp *ddp)
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     double start = yki_now();
     double before = ddp->waited_s;
+    YK_TRY(yki_stream_times_note(ddp, YKI_STREAM_LAUNCHED));
+    YK_TRY(yki_stream_times_note(ddp, YKI_STREAM_COMPUTED));
     for (size_t i = 0; i < v->run_count; i++) {
         const run *r = &v->runs[i];
         for (size_t done = 0; done < r->bytes; done += v->piece_bytes) {
@@ -345,7 +349,8 @@ static yk_status reduce_virtual_ranks(yk_ddp *ddp)
     ddp->stats.waiting_s = ddp->waited_s;
     ddp->waited_s = 0;
     yki_model_place_gradients(ddp->model, v->grads[0]);
-    return YK_OK;
+    YK_TRY(yki_stream_times_note(ddp, YKI_STREAM_LANDED));
+    return yki_stream_times_end(ddp);
 }
 
 yk_status yki_virtual_ranks_backward_end(void *context)

@@ -174,7 +174,9 @@ static void fill_record(yk_trainer *t, double begin_s, yk_step_record *record)
     if (t->options.ddp) {
         yk_ddp_stats stats = yk_ddp_last_stats(t->options.ddp);
         record->waiting_s += stats.waiting_s;
-        record->exposed_comm_s += stats.exposed_s;
+        /* A device tells of an earlier step, which may have taken longer than this one. */
+        double left = step_s - record->data_s - record->waiting_s - record->exposed_comm_s;
+        record->exposed_comm_s += fmin(stats.exposed_s, fmax(left, 0));
     }
     record->epoch = t->state.epoch + 1;
     record->step = t->state.step;

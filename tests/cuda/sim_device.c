@@ -65,6 +65,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     assert_ok(yki_cuda_find_sweeps(made));
     assert_ok(yki_cuda_find_pictures(made));
     assert_ok(yki_cuda_find_low_rank(made));
+    assert_ok(yki_cuda_find_clock(made));
     *device = &made->base;
     return YK_OK;
 }
@@ -84,6 +85,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .pictures = yki_cuda_pictures,
                                          .muon = &yki_cuda_muon,
                                          .low_rank = yki_cuda_low_rank,
+                                         .note_time = yki_cuda_note_time,
                                          .memory = &yki_host_memory};
 
 uint64_t sim_device_launches(void)

@@ -212,7 +212,8 @@ YK_TEST_RANKS(batches_that_are_empty_on_all_ranks_are_refused_at_any_step, 2)
     side_end(&s);
 }
 
-/* A device that exchanges gradients itself does not tell how long that takes. */
+/* A device that exchanges gradients itself tells later how long that has taken: see
+ * test_ddp_streams.c. */
 static bool knows_times(void)
 {
     const char *backend = getenv("YOKE_BACKEND");
@@ -232,7 +233,8 @@ YK_TEST_RANKS(no_sync_accumulates_until_the_next_synced_backward, 3)
         both_step(&s, 30, 3);
         yk_ddp_set_no_sync(s.ddp, false);
         both_step(&s, 60, 3);
-        assert_int_equal(yk_ddp_last_stats(s.ddp).communication_s > 0, knows_times());
+        if (knows_times())
+            assert_true(yk_ddp_last_stats(s.ddp).communication_s > 0);
         assert_same_gradients(s.model, s.alone, 1e-12);
         zero_both(&s);
     }

@@ -255,6 +255,77 @@ YK_TEST_RANKS(found_infinities_are_agreed_upon_without_the_host, 2)
     side_end(&s);
 }
 
+/* Runs a backward, and has its exchange done by the time that the next one asks for the times. */
+static yk_ddp_stats step_for_times(side *s, int i)
+{
+    yki_device *device = yki_model_device(s->model);
+    step(s->model, take_samples(&s->own, YK_F32, 8 * i + 4 * s->rank, 4));
+    yk_ddp_stats stats = yk_ddp_last_stats(s->ddp);
+    assert_ok(yki_stream_wait(device, yki_device_stream(device)));
+    yk_model_zero_grad(s->model);
+    return stats;
+}
+
+/* Walked, recorded and replayed; the clock of each replay is its own. */
+static void assert_times_are_known(const yk_ddp_options *options, bool powersgd)
+{
+    side s;
+    yk_ddp_stats before = {0};
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, options));
+    if (powersgd)
+        assert_ok(yk_ddp_register_powersgd_hook(
+            s.ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.start_iter = 2)));
+    for (int i = 0; i < 6; i++) {
+        yk_ddp_stats stats = step_for_times(&s, i);
+        assert_int_equal(stats.communication_s > 0, i > 0);
+        assert_int_equal(stats.exposed_s > 0, i > 0);
+        assert_true(stats.exposed_s <= stats.communication_s && stats.communication_s < 60);
+        assert_true(i == 0 || stats.communication_s != before.communication_s);
+        before = stats;
+    }
+    if (!s.ddp->virtual_ranks) {
+        yk_ddp_set_no_sync(s.ddp, true);
+        assert_true(step_for_times(&s, 6).communication_s == 0);
+    }
+    side_end(&s);
+}
+
+YK_TEST_RANKS(times_of_exchanges_are_known_in_the_next_backward, 2)
+{
+    assert_times_are_known(NULL, false);
+}
+
+YK_TEST_RANKS(times_of_compressed_exchanges_are_known_in_the_next_backward, 2)
+{
+    assert_times_are_known(NULL, true);
+}
+
+YK_TEST_RANKS(times_of_virtual_ranks_are_known_in_the_next_backward, 2)
+{
+    assert_times_are_known(YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2),
+                           false);
+}
+
+/* With SyncBatchNorm, backward has parts that wait for the host. */
+YK_TEST_RANKS(times_are_known_where_backward_is_broken, 2)
+{
+    side s;
+    side_join(&s, &sim_norm);
+    s.model = make_model(&sim_norm);
+    s.alone = NULL;
+    assert_ok(yk_sync_batch_norm_convert(s.model, s.group));
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    for (int i = 0; i < 4; i++) {
+        yk_ddp_stats stats = step_for_times(&s, i);
+        assert_int_equal(stats.communication_s > 0, i > 0);
+        assert_true(stats.exposed_s >= 0 && stats.exposed_s <= stats.communication_s);
+    }
+    side_end(&s);
+}
+
 /* Even as many as ranks, because a plane's backend need not add in the order of ranks. */
 YK_TEST_RANKS(virtual_ranks_are_added_up_without_the_host, 2)
 {

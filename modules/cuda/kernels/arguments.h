@@ -243,6 +243,12 @@ typedef struct yki_cuda_muon_args {
     int32_t blocks, normalize; /* blocks: at most as many as a block has threads */
 } yki_cuda_muon_args;
 
+/* ---- clock.cu -------------------------------------------------------------------------------- */
+
+typedef struct yki_cuda_note_time_args {
+    int64_t *nanoseconds;
+} yki_cuda_note_time_args;
+
 /* ---- bias.cu --------------------------------------------------------------------------------- */
 
 /* y += bias, which is f32 where y has 16 bits. */

@@ -100,6 +100,10 @@ extern const yki_muon_ops yki_sim_muon;
 
 yk_status yki_sim_low_rank(yki_device *device, const yki_low_rank_args *args);
 
+/* ---- clock.c --------------------------------------------------------------------------------- */
+
+yk_status yki_sim_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream);
+
 /* ---- pictures.c ------------------------------------------------------------------------------ */
 
 yk_status yki_sim_pictures(yki_device *device, const yki_pictures_args *args);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
+#include "device/times.h"
 #include "harness.h"
 
 enum { BYTES = 64 };
@@ -243,5 +244,45 @@ YK_TEST(labels_that_are_no_class_are_reported)
     yki_device_free(f.device, out, sizeof(float));
     yki_device_free(f.device, scratch, loss->scratch);
     yki_kernel_destroy(loss);
+    end(&f);
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+YK_TEST(each_replay_notes_its_own_times)
+{
+    fixture f;
+    yki_times times;
+    const double *seconds;
+    yki_recording *recording;
+    double before = 0;
+    begin(&f);
+    assert_ok(yki_times_create(&times, f.device));
+    assert_ok(yki_record_begin(f.device, f.stream));
+    assert_ok(yki_times_note(&times, 0, f.stream));
+    fill(&f, f.x, 1, f.stream);
+    assert_ok(yki_times_note(&times, 1, f.stream));
+    assert_ok(yki_record_end(f.device, f.stream, &recording));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(yki_replay(f.device, recording, f.stream));
+        assert_ok(yki_times_take(&times, f.stream));
+        assert_ok(yki_stream_wait(f.device, f.stream));
+        assert_ok(yki_times_read(&times, &seconds));
+        assert_non_null(seconds);
+        assert_true(seconds[0] == 0 && seconds[1] > 0 && seconds[1] < 60 && seconds[1] != before);
+        before = seconds[1];
+        assert_ok(yki_times_read(&times, &seconds));
+        assert_null(seconds);
+    }
+    /* A host that is too far ahead takes no more until some are known. */
+    for (int i = 0; i < YKI_TIMES_SLOTS + 2; i++) {
+        assert_ok(yki_replay(f.device, recording, f.stream));
+        assert_ok(yki_times_take(&times, f.stream));
+    }
+    assert_ok(yki_stream_wait(f.device, f.stream));
+    assert_ok(yki_times_read(&times, &seconds));
+    assert_non_null(seconds);
+    yki_recording_destroy(f.device, recording);
+    yki_times_destroy(&times);
     end(&f);
 }

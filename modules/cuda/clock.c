@@ -1,0 +1,18 @@
+/* When the GPU comes to a point of a stream: see kernels/clock.cu. */
+#include "cuda.h"
+
+yk_status yki_cuda_find_clock(yki_cuda_device *device)
+{
+    device->clock = device->launcher->find(device->launcher, "note_time");
+    return device->clock
+               ? YK_OK
+               : yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel note_time");
+}
+
+yk_status yki_cuda_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream)
+{
+    const yki_cuda_device *cuda = (const yki_cuda_device *)device;
+    const yki_cuda_note_time_args args = {nanoseconds};
+    return cuda->launcher->launch(cuda->launcher, cuda->clock, (yki_cuda_grid){1, 1, 1}, &args,
+                                  sizeof args, stream);
+}
