@@ -48,6 +48,9 @@ static const conformance_case conv2d_cases[] = {
     {.x = {5, 40, 2, 1}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40},
     {.x = {2, 40, 5, 29}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40, .bias = true},
     {.x = {1, 24, 65, 16}, .filters = 24, .kernel = {3}, .groups = 24},
+    /* of more columns than the rows that are kept in the cache have */
+    {.x = {1, 16, 4, 131}, .filters = 16, .kernel = {3}, .padding = 1, .groups = 16, .bias = true},
+    {.x = {1, 16, 3, 61}, .filters = 16, .kernel = {3}, .padding = 2, .groups = 8},
     {.x = {2, 24, 9, 8}, .filters = 24, .kernel = {5}, .padding = 1, .groups = 24},
     {.x = {2, 16, 9, 12},
      .filters = 16,

@@ -348,9 +348,8 @@ YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
     const rule_case large = {16, 64, 32, 1, 1}, padded = {32, 64, 4, 1, 1},
                     ragged = {16, 64, 14, 1, 1}, few = {16, 32, 32, 1, 1},
                     some = {16, 96, 32, 1, 1}, halving = {32, 64, 32, 2, 1},
-                    depthwise = {8, 32, 32, 1, 32}, eight = {8, 64, 32, 1, 8},
-                    four = {8, 64, 32, 1, 16}, deep = {64, 256, 14, 1, 1},
-                    long_rows = {32, 64, 64, 2, 1}, part_filled = {32, 64, 14, 2, 1};
+                    deep = {64, 256, 14, 1, 1}, long_rows = {32, 64, 64, 2, 1},
+                    part_filled = {32, 64, 14, 2, 1};
     assert_ruled(large, false, "winograd", "winograd", "winograd");
     assert_ruled(large, true, "winograd", "winograd", "winograd");
     assert_ruled(padded, false, "winograd", "winograd", "winograd");
@@ -365,11 +364,23 @@ YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
     assert_ruled(halving, true, "onednn", "onednn", "minimal");
     assert_ruled(long_rows, true, "onednn", "onednn", "onednn");
     assert_ruled(part_filled, true, "onednn", "onednn", "onednn");
+}
+
+/* See conv_narrow.c. */
+YK_TEST(narrow_groups_in_bf16_follow_the_rate_of_its_dot_products)
+{
+    const rule_case depthwise = {8, 32, 14, 1, 32}, small_depthwise = {8, 32, 12, 1, 32},
+                    eight = {8, 64, 14, 1, 8}, small_eight = {8, 64, 12, 1, 8},
+                    small_four = {8, 64, 7, 1, 16};
     assert_ruled(depthwise, false, "narrow", "narrow", "onednn");
-    assert_ruled(depthwise, true, "onednn", "onednn", "onednn");
+    assert_ruled(depthwise, true, "narrow", "narrow", "onednn");
+    assert_ruled(small_depthwise, false, "onednn", "onednn", "onednn");
+    assert_ruled(small_depthwise, true, "onednn", "onednn", "onednn");
     assert_ruled(eight, false, "narrow", "narrow", "narrow");
-    assert_ruled(eight, true, "onednn", "onednn", "onednn");
-    assert_ruled(four, true, "narrow", "narrow", "narrow");
+    assert_ruled(eight, true, "narrow", "narrow", "onednn");
+    assert_ruled(small_eight, false, "narrow", "narrow", "narrow");
+    assert_ruled(small_eight, true, "onednn", "onednn", "onednn");
+    assert_ruled(small_four, true, "narrow", "narrow", "narrow");
 }
 
 /* See minimal.c and conv_strided.c. */
@@ -472,6 +483,31 @@ YK_TEST(strided_wherever_it_is_possible)
 YK_TEST(pointwise_wherever_it_is_possible)
 {
     force("pointwise", &f32, OF(&family_conv2d));
+}
+
+YK_TEST(narrow_wherever_it_is_possible)
+{
+    force("narrow", &f32, OF(&family_conv2d));
+}
+
+/* By dot products of bf16, where they are fast. */
+YK_TEST(narrow_wherever_it_is_possible_in_bf16)
+{
+    force("narrow", &bf16, OF(&family_conv2d));
+}
+
+/* As on a processor with AVX-512, but without bf16. */
+YK_TEST(narrow_wherever_it_is_possible_in_bf16_by_f32_arithmetic)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE", 1);
+    force("narrow", &bf16, OF(&family_conv2d));
+}
+
+YK_TEST(narrow_wherever_it_is_possible_with_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    force("narrow", &f32, OF(&family_conv2d));
+    force("narrow", &bf16, OF(&family_conv2d));
 }
 
 /* Also for so many images that rules would prefer other kernels. */

@@ -117,9 +117,19 @@ static void narrow_same_bits(int64_t width, yk_dtype dtype)
 YK_TEST(narrow_groups_have_the_same_bits_with_any_threads)
 {
     narrow_same_bits(4, YK_F32);
-    narrow_same_bits(2, YK_BF16); /* not 1 or 8, which oneDNN may do: see narrow_gains */
+    narrow_same_bits(4, YK_BF16);
+    narrow_same_bits(2, YK_BF16); /* not 8, which other kernels may do: see narrow_gains() */
+    narrow_same_bits(1, YK_BF16);
     narrow_same_bits(8, YK_F16);
     narrow_same_bits(1, YK_F16);
+}
+
+/* As on a processor with AVX-512, but without bf16. */
+YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_without_bf16)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE", 1);
+    narrow_same_bits(8, YK_BF16);
+    narrow_same_bits(1, YK_BF16);
 }
 
 YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_avx2)
@@ -127,6 +137,7 @@ YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_avx2)
     on_avx2();
     narrow_same_bits(4, YK_F32);
     narrow_same_bits(2, YK_BF16);
+    narrow_same_bits(1, YK_BF16);
     narrow_same_bits(1, YK_F16);
 }
 

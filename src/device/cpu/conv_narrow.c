@@ -1,9 +1,11 @@
 /*
  * 3x3 convolutions of stride 1 whose groups have 2, 4 or 8 channels and are narrower than a vector,
  * such as ResNeXt's, forward and both gradients; and depthwise ones in 16 bits, forward and the
- * gradient of x. Activations are blocked, in f32, bf16 or f16; weights and arithmetic are in f32.
- * The inner loops are in loops_narrow.h. Other strides and kernels go to oneDNN with merged groups,
- * see conv_groups.h: with stride 2, permuting the pixels costs more than the products of zeros.
+ * gradient of x. Activations are blocked, in f32, bf16 or f16; weights and arithmetic are in f32,
+ * except where bf16 dot products are fast: there, forward and the gradient of x multiply pairs of
+ * bf16 (narrow_bf16.c). The inner loops are in loops_narrow.h. Other strides and kernels go to
+ * oneDNN with merged groups, see conv_groups.h: with stride 2, permuting the pixels costs more than
+ * the products of zeros.
  *
  * The gradient of x is a convolution of dy with weights that are rotated by 180 degrees.
  *
@@ -18,16 +20,20 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
+#include "tensor/bf16.h"
 
 enum { SIDE = 3, TAPS = SIDE * SIDE, UNIT_ROWS = 32 /* rows of a unit, at least */ };
 
 typedef struct narrow {
     yki_kernel base;
     const yki_cpu_loops *loops;
+    yki_narrow_convolution *convolve;
     yki_narrow shape;
     int64_t b, images, channels, blocks;
     int64_t units_a_block; /* units into which the rows of an image's block are divided */
+    int64_t grain;         /* units that a thread takes at a time */
     int64_t parts;         /* of the images, for the gradient of the weights */
+    bool pairs;            /* multiplied by dot products of bf16: see narrow_bf16.c */
     bool turned;           /* weights are rotated: for the gradient of x */
     bool bias;
     int team;
@@ -62,16 +68,13 @@ static bool narrow_supports_convolve(const yki_device *device, const yki_attrs *
            (x->dtype != YK_F32 && supports_width(device, attrs, x, y, weight, 1));
 }
 
-/*
- * In depthwise convolutions of narrow images, strips are too short to pay. Where bf16 dot products
- * are fast, oneDNN's products of zeros between groups of 8 channels take less time than permuting
- * the pixels (half of it on a Zen 4), and so do its depthwise convolutions (0.6 of it).
- */
+/* In depthwise convolutions of narrow images, strips are too short to pay. Where bf16 dot products
+ * are fast, this also holds for groups of 8, which oneDNN multiplies two at a time. */
 static bool narrow_gains(const yki_device *device, const yki_operand *y, const yki_operand *weight)
 {
-    if (yki_prefers_bf16(device, y))
-        return weight->dims[1] > 1 && weight->dims[1] < YKI_NARROW_WIDTH;
-    return weight->dims[1] > 1 || y->dims[3] >= YKI_NARROW_STRIP;
+    bool paired = weight->dims[1] == YKI_NARROW_WIDTH && yki_prefers_bf16(device, y);
+    bool always = weight->dims[1] > 1 && !paired;
+    return always || y->dims[3] >= YKI_NARROW_STRIP;
 }
 
 /* Floats of a block's weights. */
@@ -122,7 +125,15 @@ static yk_status narrow_prepare_convolve(const yki_device *device, const yki_att
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->shape.stream = yki_streams(device, y);
+    k->convolve = k->loops->narrow_convolve;
+#if defined(__x86_64__)
+    k->pairs = k->b == 16 && yki_prefers_bf16(device, y);
+    if (k->pairs)
+        k->convolve = yki_narrow_bf16;
+#endif
     k->units_a_block = k->shape.y_rows < 2 * UNIT_ROWS ? 1 : k->shape.y_rows / UNIT_ROWS;
+    int64_t units = k->images * k->blocks * k->units_a_block;
+    k->grain = yki_grain(units, k->shape.y_image / k->blocks / k->units_a_block * width, k->team);
     int64_t floats = k->blocks * (k->b + block_taps(k)) + k->team * own_memory(k);
     k->base.scratch = (size_t)floats * sizeof(float);
     *kernel = k;
@@ -131,31 +142,68 @@ static yk_status narrow_prepare_convolve(const yki_device *device, const yki_att
 
 /* ---- forward, and the gradient of x ---------------------------------------------------------- */
 
-/* The weight by which output `channel` multiplies input `in` of its group, at tap t. */
-static float weight_of(const narrow *k, const float *weight, int64_t channel, int64_t in, int64_t t)
+/* Where an output channel's weights are: that of input `in` of its group at tap t is
+ * from[in * in_step + t * tap_step]. */
+typedef struct channel_taps {
+    const float *from;
+    int64_t in_step, tap_step;
+} channel_taps;
+
+static channel_taps taps_of(const narrow *k, const float *weight, int64_t channel)
 {
     int64_t width = k->shape.width;
     if (!k->turned)
-        return weight[(channel * width + in) * TAPS + t];
-    int64_t filter = channel / width * width + in;
-    return weight[(filter * width + channel % width) * TAPS + TAPS - 1 - t];
+        return (channel_taps){weight + channel * width * TAPS, TAPS, 1};
+    int64_t first = channel / width * width * width + channel % width;
+    return (channel_taps){weight + first * TAPS + TAPS - 1, width * TAPS, -1};
 }
 
-/* A block's bias, (b), and weights, (3, width, 3, b); zeros for padding channels. */
+/* A channel's weights, b floats apart. */
+static void arrange_taps(const narrow *k, const channel_taps *w, float *to)
+{
+    for (int64_t r = 0; r < SIDE; r++)
+        for (int64_t in = 0; in < k->shape.width; in++)
+            for (int64_t s = 0; s < SIDE; s++, to += k->b)
+                *to = w->from[in * w->in_step + (r * SIDE + s) * w->tap_step];
+}
+
+static void put_pair(float *to, float first, float second)
+{
+    uint16_t pair[2] = {yki_bf16_from_float(first), yki_bf16_from_float(second)};
+    memcpy(to, pair, sizeof pair);
+}
+
+/* A channel's weights as pairs of bf16, b pairs apart: of two channels of its group, or of
+ * neighbouring taps in a row. */
+static void arrange_pairs(const narrow *k, const channel_taps *w, float *to)
+{
+    for (int64_t r = 0; r < SIDE; r++) {
+        const float *row = w->from + r * SIDE * w->tap_step;
+        if (k->shape.width == 1) {
+            put_pair(to, row[0], row[w->tap_step]);
+            put_pair(to + k->b, 0, row[2 * w->tap_step]);
+            to += 2 * k->b;
+        }
+        for (int64_t in = 0; in + 1 < k->shape.width; in += 2, row += 2 * w->in_step)
+            for (int64_t s = 0; s < SIDE; s++, to += k->b)
+                put_pair(to, row[s * w->tap_step], row[w->in_step + s * w->tap_step]);
+    }
+}
+
+/* A block's bias, (b), and weights, (3, width, 3, b) or in pairs; zeros for padding channels. */
 static void arrange_weights(const narrow *k, const yki_kernel_args *run, int64_t block, float *to)
 {
     const float *weight = run->in[YKI_CONV2D_WEIGHT];
     const float *bias = k->bias ? run->in[YKI_CONV2D_BIAS] : NULL;
-    float *taps = to + k->b;
     memset(to, 0, (size_t)(k->b + block_taps(k)) * sizeof *to);
     for (int64_t lane = 0; lane < k->b && block * k->b + lane < k->channels; lane++) {
         int64_t channel = block * k->b + lane;
+        channel_taps w = taps_of(k, weight, channel);
         to[lane] = bias ? bias[channel] : 0;
-        for (int64_t in = 0; in < k->shape.width; in++)
-            for (int64_t t = 0; t < TAPS; t++) {
-                int64_t at = (t / SIDE * k->shape.width + in) * SIDE + t % SIDE;
-                taps[at * k->b + lane] = weight_of(k, weight, channel, in, t);
-            }
+        if (k->pairs)
+            arrange_pairs(k, &w, to + k->b + lane);
+        else
+            arrange_taps(k, &w, to + k->b + lane);
     }
 }
 
@@ -168,9 +216,9 @@ static void convolve_unit(const narrow *k, const yki_kernel_args *run, int64_t u
     size_t size = yk_dtype_size(shape->dtype);
     size_t x = (size_t)(plane * shape->rows * shape->columns * k->b) * size;
     size_t y = (size_t)(plane * shape->y_rows * shape->y_columns * k->b) * size;
-    k->loops->narrow_convolve(shape, (const char *)run->in[0] + x,
-                              weights + plane % k->blocks * (k->b + block_taps(k)),
-                              (char *)run->out[0] + y, rows, own);
+    k->convolve(shape, (const char *)run->in[0] + x,
+                weights + plane % k->blocks * (k->b + block_taps(k)), (char *)run->out[0] + y, rows,
+                own);
 }
 
 static yk_status run_narrow(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -184,7 +232,7 @@ static yk_status run_narrow(const yki_kernel *kernel, const yki_kernel_args *run
 #pragma omp for schedule(dynamic)
         for (int64_t block = 0; block < k->blocks; block++)
             arrange_weights(k, run, block, weights + block * (k->b + block_taps(k)));
-#pragma omp for schedule(dynamic) nowait
+#pragma omp for schedule(dynamic, k->grain) nowait
         for (int64_t unit = 0; unit < k->images * k->blocks * k->units_a_block; unit++)
             convolve_unit(k, run, unit, &shape, weights,
                           threads + omp_get_thread_num() * own_memory(k));
@@ -312,10 +360,12 @@ static bool narrow_supports_weight(const yki_device *device, const yki_kernel_de
                            &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
 }
 
+/* The gradient of the weights multiplies in f32: where bf16 dot products are fast, oneDNN's
+ * products of zeros between groups of 8 channels take 0.7 of the time. */
 static bool narrow_gains_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return narrow_gains(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY],
-                        &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+    return desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT].dims[1] < YKI_NARROW_WIDTH ||
+           !yki_prefers_bf16(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
 }
 
 static yk_status narrow_prepare_weight(yki_device *device, const yki_kernel_desc *desc,

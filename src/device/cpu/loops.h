@@ -95,7 +95,7 @@ enum {
     YKI_NARROW_WIDTH = 8,                   /* channels that a narrow group has at most */
     YKI_NARROW_STRIP = 14,                  /* columns that are computed at a time at most */
     YKI_NARROW_SPAN = YKI_NARROW_STRIP + 2, /* and the columns of x that these read */
-    /* Memory of a thread, times b floats: a strip of y, and three rows of permuted pixels. */
+    /* Memory of a thread, times b floats: a strip of dy, and three rows of permuted pixels. */
     YKI_NARROW_OWN = YKI_NARROW_STRIP + 3 * (YKI_NARROW_WIDTH * YKI_NARROW_SPAN + 1)
 };
 
@@ -103,12 +103,16 @@ enum {
  * a vector. */
 typedef struct yki_narrow {
     yk_dtype dtype;                           /* f32, bf16 or f16 */
-    int64_t width;                            /* channels of a group: 2, 4 or 8 */
+    int64_t width;                            /* channels of a group: 1, 2, 4 or 8 */
     int64_t rows, columns, y_rows, y_columns; /* of an image */
     int64_t padding;
     int64_t image, y_image; /* elements from one image to the next */
     bool stream;            /* y is written past the caches */
 } yki_narrow;
+
+/* Computes rows of y in one image. Weights are (b) of the bias, then (3, width, 3, b). */
+typedef void yki_narrow_convolution(const yki_narrow *shape, const void *x, const float *weights,
+                                    void *y, yki_window_range rows, float *own);
 
 /* One channel block of max pooling, as wide as a vector (pack / 2 channels). */
 typedef struct yki_max_pool {
@@ -158,9 +162,7 @@ typedef struct yki_cpu_loops {
     /* Adds the weight gradient, (taps, b), over so many images, for blocks of pack / 2 channels. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums);
-    /* Rows of y in one image. Weights are (b) of the bias, then (3, width, 3, b). */
-    void (*narrow_convolve)(const yki_narrow *shape, const void *x, const float *weights, void *y,
-                            yki_window_range rows, float *own);
+    yki_narrow_convolution *narrow_convolve;
     /* Adds the weight gradient, (3, width, 3, b), over so many images. */
     void (*narrow_gradient)(const yki_narrow *shape, const void *x, const void *dy, int64_t images,
                             float *sums, float *own);
@@ -173,6 +175,10 @@ typedef struct yki_cpu_loops {
 } yki_cpu_loops;
 
 extern const yki_cpu_loops yki_cpu_loops_avx512, yki_cpu_loops_avx2, yki_cpu_loops_generic;
+
+/* For processors with bf16 dot products. Weights are (b) of the bias, then pairs of bf16: of two
+ * channels, (3, width / 2, 3, b), or for a width of 1 of two taps in a row, (3, 2, b). */
+yki_narrow_convolution yki_narrow_bf16;
 
 /* The table for a device, whose block is the width of its vectors: 16, 8 or none. */
 const yki_cpu_loops *yki_cpu_loops_of(const yki_device *device);

@@ -8,7 +8,7 @@
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
 #if YKI_WIDTH >= 8 /* activations are blocked */
-#include "device/cpu/loops_narrow.h"
+#include "device/cpu/loops_narrow_f32.h"
 #endif
 
 const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,

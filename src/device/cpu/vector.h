@@ -260,8 +260,13 @@ YKI_FORCE_INLINE void yki_store_lanes(void *memory, int64_t element, yki_lanes x
         *(yki_lanes_at *)((float *)memory + element) = x;
     else if (dtype == YK_F16)
         yki_narrow_f16(halves, x);
+#if defined(__AVX512BF16__) && YKI_WIDTH == 16
+    else
+        *(yki_halves_at *)halves = (yki_halves)_mm512_cvtneps_pbh((__m512)x);
+#else
     else
         *(yki_halves_at *)halves = __builtin_convertvector(yki_round(x) >> 16, yki_halves);
+#endif
 }
 
 YKI_FORCE_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dtype)
