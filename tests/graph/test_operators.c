@@ -16,7 +16,8 @@ YK_TEST(operators_are_told_apart_by_name)
 YK_TEST(operand_numbers_count_the_operands)
 {
     assert_int_equal(YKI_BATCH_NORM_RESIDUAL, 6);
-    assert_int_equal(YKI_BATCH_NORM_INPUTS, 7);
+    assert_int_equal(YKI_BATCH_NORM_SUMS, 7);
+    assert_int_equal(YKI_BATCH_NORM_INPUTS, 8);
     assert_int_equal(YKI_BATCH_NORM_BACKWARD_DRESIDUAL, 3);
     for (size_t i = 0; i < YKI_OPERATORS; i++) {
         const yki_op *op = yki_operators[i];
