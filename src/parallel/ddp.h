@@ -160,7 +160,8 @@ typedef enum yki_stream_point {
     YKI_STREAM_LANDED    /* the last bucket */
 } yki_stream_point;
 
-/* Where gradients travel in a plane; otherwise the others do nothing. */
+/* Where gradients travel in a plane. Otherwise, and where a comm hook runs on the host, the others
+ * do nothing. */
 yk_status yki_stream_times_create(yk_ddp *ddp);
 /* The compute stream has come there. May be recorded. */
 yk_status yki_stream_times_note(yk_ddp *ddp, yki_stream_point point);

@@ -13,9 +13,15 @@ yk_status yki_stream_times_create(yk_ddp *ddp)
     return yki_times_create(&ddp->times, yki_model_device(ddp->model));
 }
 
+/* A comm hook on the host sees its exchanges, and so does the reducer, which takes their times. */
+static bool is_unseen(const yk_ddp *ddp)
+{
+    return ddp->times.device && (!ddp->hook.run || ddp->hook.enter);
+}
+
 yk_status yki_stream_times_note(yk_ddp *ddp, yki_stream_point point)
 {
-    if (!ddp->times.device)
+    if (!is_unseen(ddp))
         return YK_OK;
     return yki_times_note(&ddp->times, point, yki_device_stream(ddp->times.device));
 }
@@ -23,7 +29,7 @@ yk_status yki_stream_times_note(yk_ddp *ddp, yki_stream_point point)
 yk_status yki_stream_times_end(yk_ddp *ddp)
 {
     const double *seconds;
-    if (!ddp->times.device)
+    if (!is_unseen(ddp))
         return YK_OK;
     double begin = yki_trace_begin();
     YK_TRY(yki_times_read(&ddp->times, &seconds));
