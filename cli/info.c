@@ -12,9 +12,9 @@
 #include <yoke/system.h>
 
 #include "cli.h"
+#include "errors.h"
 #include "options.h"
 #include "png_file.h"
-#include "setup.h"
 
 enum { PATH_BYTES = 4096 };
 

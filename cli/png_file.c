@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "setup.h"
+#include "errors.h"
 
 bool cli_png_supported(void)
 {

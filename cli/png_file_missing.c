@@ -1,7 +1,7 @@
 /* See png_file.h: what takes the place of png_file.c in a build without libpng. */
 #include "png_file.h"
 
-#include "setup.h"
+#include "errors.h"
 
 bool cli_png_supported(void)
 {

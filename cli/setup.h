@@ -10,14 +10,7 @@
 #include <yoke/yoke.h>
 
 #include "data_kinds.h"
-
-/* True for YK_OK; else prints the library's line. */
-bool cli_ok(yk_status status);
-/* Prints "yoke: ..." and returns false. */
-bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The library's line without "yoke: ", which it begins with, as a part of other messages. */
-const char *cli_reason(void);
+#include "errors.h"
 
 /* ---- ranks (setup_ranks.c) ------------------------------------------------------------------- */
 

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "setup.h"
 
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,38 +9,6 @@
 #include "cli.h"
 #include "launch/launch.h"
 #include "options.h"
-
-/* Whether the last error is about one sample among others: "sample NUMBER, NAME: ...". */
-static bool is_about_a_sample(yk_status status)
-{
-    const char *found = strstr(yk_last_error(), "sample ");
-    return yk_sample_is_damaged(status) && found && isdigit((unsigned char)found[7]);
-}
-
-bool cli_ok(yk_status status)
-{
-    if (status != YK_OK)
-        fprintf(stderr, "%s%s\n", yk_last_error(),
-                is_about_a_sample(status) ? " (use --skip-damaged to leave it out)" : "");
-    return status == YK_OK;
-}
-
-const char *cli_reason(void)
-{
-    const char *line = yk_last_error();
-    return strncmp(line, "yoke: ", 6) == 0 ? line + 6 : line;
-}
-
-bool cli_complain(const char *format, ...)
-{
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "yoke: %s\n", line);
-    return false;
-}
 
 static int64_t environment_number(const char *name)
 {

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "setup.h"
+#include "errors.h"
 
 enum { STAGING = 64 << 10 }; /* floats: 256 KiB, as much as the shm backend stages at a time */
 static const size_t staging_bytes = STAGING * sizeof(float);

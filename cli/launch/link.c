@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "errors.h"
 #include "launch/herald.h"
-#include "setup.h"
 
 static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
 static const double order_wait_s = 0.5, notice_s = 5;

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "cli.h"
+#include "errors.h"
 #include "options.h"
 #include "report/run.h"
 #include "report/table.h"
-#include "setup.h"
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 

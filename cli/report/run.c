@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "errors.h"
 #include "median.h"
-#include "setup.h"
 
 /* ---- results --------------------------------------------------------------------------------- */
 

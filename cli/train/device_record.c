@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "setup.h"
+#include "errors.h"
 #include "train/train.h"
 
 /* "cuda:0: NVIDIA H200, ..." without the number, since equal GPUs give the same bits. NULL on other

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "errors.h"
 #include "options.h"
-#include "setup.h"
 #include "train/train.h"
 
 typedef struct recipe {

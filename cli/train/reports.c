@@ -5,8 +5,8 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
+#include "errors.h"
 #include "options.h"
-#include "setup.h"
 #include "train/train.h"
 
 /* Epochs that the run will begin. */

@@ -10,7 +10,7 @@ void yki_group_retain(yk_group *group);
 void yki_group_release(yk_group *group);
 
 /*
- * The way from a public call's arguments (collectives.c) to its execution (group.c). Numbers the
+ * The way from a public call's arguments (collectives.c) to its execution (run.c). Numbers the
  * call and runs it now or, when work is not NULL, on the group's thread. Within a task it always
  * runs now, because the queue waits for the task. checked is the result of checking its arguments:
  * if that is not YK_OK, its error line is this thread's last error.

@@ -1,8 +1,10 @@
 /*
  * A group from the inside, shared by the files that implement it:
  *
- *   group.c       creating and destroying groups
+ *   create.c      creating groups
  *   split.c       groups of some or all ranks of another group
+ *   group.c       what a group knows about itself, and its end
+ *   memory.c      memory of yk_group_alloc
  *   run.c         running calls: submitting, posting, waiting
  *   look.c        looking at the other ranks while a call waits; failures
  *   site.c        what a backend sees of the group
@@ -58,7 +60,7 @@ struct yk_group {
                                    the same thread; its ranks are looked at, too */
 };
 
-/* ---- group.c --------------------------------------------------------------------------------- */
+/* ---- create.c -------------------------------------------------------------------------------- */
 
 /* Opens the backend of a group whose job is set; then the group can run calls. */
 yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops);
@@ -101,9 +103,14 @@ yk_status yki_group_find_cause(yk_group *group, yk_status status);
 yk_status yki_group_make_site(yk_group *group);
 void yki_group_free_site(yk_group *group);
 
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+/* For yk_group_alloc where the backend has no memory of its own: it only compares the sizes. */
+yk_status yki_group_allocate_block(yk_group *group, size_t bytes, void **memory);
+void yki_group_free_blocks(yk_group *group);
+
 /* ---- run.c ----------------------------------------------------------------------------------- */
 
-void yki_group_free_blocks(yk_group *group);
 /* The functions of yki_queue. */
 bool yki_group_start(void *context, yk_work *work);
 bool yki_group_advance(void *context, yk_work *work, double wait_s);

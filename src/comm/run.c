@@ -22,58 +22,6 @@
 
 #define WAIT_S 0.02
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-/* For yk_group_alloc where the backend has no memory of its own: it only compares the sizes. */
-static yk_status allocate_block(yk_group *group, size_t bytes, void **memory)
-{
-    yki_block *made = yki_calloc(1, sizeof *made);
-    if (!made)
-        return yki_error_memory(sizeof *made, "group memory");
-    made->bytes = bytes;
-    made->memory = yki_map(bytes);
-    if (!made->memory) {
-        free(made);
-        return yki_error_memory(bytes, "group memory");
-    }
-    made->next = group->blocks;
-    group->blocks = made;
-    *memory = made->memory;
-    return YK_OK;
-}
-
-static void free_block(yki_block **at)
-{
-    yki_block *block = *at;
-    *at = block->next;
-    yki_unmap(block->memory, block->bytes);
-    free(block);
-}
-
-void yki_group_free_blocks(yk_group *group)
-{
-    while (group->blocks)
-        free_block(&group->blocks);
-}
-
-yk_status yk_group_free(yk_group *group, void *memory)
-{
-    YKI_NOT_NULL(group);
-    if (!memory)
-        return YK_OK;
-    if (!yki_queue_is_current(&group->queue))
-        yki_queue_drain(&group->queue);
-    if (group->backend->ops->capabilities & YK_BACKEND_REGISTERED_MEMORY)
-        return group->backend->ops->free(group->backend, memory);
-    for (yki_block **at = &group->blocks; *at; at = &(*at)->next)
-        if ((*at)->memory == memory) {
-            free_block(at);
-            return YK_OK;
-        }
-    return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "yk_group_free: %p is not memory of this group's yk_group_alloc", memory);
-}
-
 /* ---- one call -------------------------------------------------------------------------------- */
 
 static yk_status mismatch(yk_group *group, const yk_mismatch *m)
@@ -169,7 +117,7 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
     if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
         return yki_error_set_line(YK_ERROR_INVALID_ARGUMENT, refusal);
     if (status == YK_OK && call->base.what.operation == YK_OPERATION_ALLOC && !*call->memory)
-        return allocate_block(group, call->base.what.count, call->memory);
+        return yki_group_allocate_block(group, call->base.what.count, call->memory);
     return status;
 }
 

@@ -1,0 +1,15 @@
+/* One line on stderr for each failure: the library's own, or the program's. */
+#ifndef YOKE_CLI_ERRORS_H
+#define YOKE_CLI_ERRORS_H
+
+#include <yoke/yoke.h>
+
+/* True for YK_OK; else prints the library's line. */
+bool cli_ok(yk_status status);
+/* Prints "yoke: ..." and returns false. */
+bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The library's line without "yoke: ", which it begins with, as a part of other messages. */
+const char *cli_reason(void);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * Creating groups: a group joins its job, chooses a backend, and opens it on all ranks.
+ */
+#define _GNU_SOURCE
+#include <yoke/group.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "comm/choose.h"
+#include "comm/group_state.h"
+
+/*
+ * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
+ * an error for them, and must not end the process. One that this thread has caused is taken back.
+ */
+static yk_status open_backend(yk_group *group)
+{
+    static const struct timespec at_once = {0};
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    yk_status status = group->ops->open(&group->backend, &group->site);
+    if (!sigismember(&before, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
+{
+    static const yki_queue_ops queue_ops = {yki_group_start, yki_group_advance};
+    yki_reference_init(&group->reference);
+    group->ops = ops;
+    yk_status status = yki_watch_add(&group->watched, &group->job);
+    if (status != YK_OK)
+        return status;
+    if ((status = yki_group_make_site(group)) != YK_OK)
+        goto out_watched;
+    if ((status = open_backend(group)) != YK_OK)
+        goto out_site;
+    yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
+    yki_flight_init(&group->flight, &group->job, ops->name);
+    return YK_OK;
+
+out_site:
+    group->backend = NULL;
+    yki_group_free_site(group);
+out_watched:
+    yki_watch_remove(&group->watched);
+    return status;
+}
+
+static const char *backend_from_environment(void)
+{
+    const char *name = getenv("YOKE_BACKEND");
+    return name && *name ? name : NULL;
+}
+
+yk_status yk_group_init(yk_group **out, const yk_group_options *given)
+{
+    const yk_backend_ops *ops;
+    yk_group_options options;
+    YKI_NOT_NULL(out);
+    *out = NULL;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_group_options, YK_GROUP_OPTIONS_INIT));
+    const char *name = options.backend ? options.backend : backend_from_environment();
+    YK_TRY(yki_backend_open_module(&ops, name));
+    yk_group *group = yki_calloc(1, sizeof *group);
+    if (!group)
+        return yki_error_memory(sizeof *group, "a group");
+    if (ops && ops->capabilities & YK_BACKEND_DEVICE_MEMORY) {
+        group->device_backend = ops->name;
+        name = NULL;
+        ops = NULL;
+    }
+    yk_status status = yki_job_join(&group->job, &options);
+    if (status != YK_OK)
+        goto out_group;
+    if (!options.backend && group->job.world == 1) /* the environment's is for several ranks */
+        name = NULL;
+    status = yki_backend_choose(&ops, &group->job, name, group->why, sizeof group->why);
+    if (status == YK_OK)
+        status = yki_group_open(group, ops);
+    if (status != YK_OK)
+        goto out_job;
+    YKI_INFO("rank %d of %d, backend %s, pid %d", group->job.rank, group->job.world, ops->name,
+             group->job.peers[group->job.rank].pid);
+    if (group->job.rank == 0)
+        YKI_INFO("backend %s: %s", ops->name, group->why);
+    group->named = name != NULL;
+    *out = group;
+    return YK_OK;
+
+out_job:
+    yki_job_linger(&group->job);
+    yki_job_leave(&group->job);
+out_group:
+    free(group);
+    return status;
+}
