@@ -1,60 +1,13 @@
-/*
- * Creating groups: a group joins its job, chooses a backend, and opens it on all ranks.
- */
-#define _GNU_SOURCE
+/* Creating groups: a group joins its job, chooses a backend, and opens it on all ranks. */
 #include <yoke/group.h>
 
-#include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/choose.h"
 #include "comm/group_state.h"
-
-/*
- * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
- * an error for them, and must not end the process. One that this thread has caused is taken back.
- */
-static yk_status open_backend(yk_group *group)
-{
-    static const struct timespec at_once = {0};
-    sigset_t pipe, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    yk_status status = group->ops->open(&group->backend, &group->site);
-    if (!sigismember(&before, SIGPIPE))
-        sigtimedwait(&pipe, NULL, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
-}
-
-yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
-{
-    static const yki_queue_ops queue_ops = {yki_group_start, yki_group_advance};
-    yki_reference_init(&group->reference);
-    group->ops = ops;
-    yk_status status = yki_watch_add(&group->watched, &group->job);
-    if (status != YK_OK)
-        return status;
-    if ((status = yki_group_make_site(group)) != YK_OK)
-        goto out_watched;
-    if ((status = open_backend(group)) != YK_OK)
-        goto out_site;
-    yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
-    yki_flight_init(&group->flight, &group->job, ops->name);
-    return YK_OK;
-
-out_site:
-    group->backend = NULL;
-    yki_group_free_site(group);
-out_watched:
-    yki_watch_remove(&group->watched);
-    return status;
-}
 
 static const char *backend_from_environment(void)
 {

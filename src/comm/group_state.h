@@ -3,6 +3,7 @@
  *
  *   create.c      creating groups
  *   split.c       groups of some or all ranks of another group
+ *   open.c        opening the backends of both
  *   group.c       what a group knows about itself, and its end
  *   memory.c      memory of yk_group_alloc
  *   run.c         running calls: submitting, posting, waiting
@@ -60,20 +61,21 @@ struct yk_group {
                                    the same thread; its ranks are looked at, too */
 };
 
-/* ---- create.c -------------------------------------------------------------------------------- */
+/* ---- open.c ---------------------------------------------------------------------------------- */
 
 /* Opens the backend of a group whose job is set; then the group can run calls. */
 yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops);
 
-/* ---- split.c --------------------------------------------------------------------------------- */
-
 /*
- * Collective for the listed ranks of the parent, which become 0, 1, ... in this order. ops is the
- * backend, or NULL to choose as for the parent. The part keeps the parent alive if `retain` is set.
+ * A part of the listed ranks of a group, which become 0, 1, ... in this order, not yet opened.
  * number tells apart the parts that are made of one parent; equal on the ranks of a part.
  */
-yk_status yki_group_make_part(yk_group **part, yk_group *parent, const int *ranks, int count,
-                              const yk_backend_ops *ops, int number, bool retain);
+yk_status yki_part_create(yk_group **part, const yk_group *parent, const int *ranks, int count,
+                          int number);
+/* Collective for the ranks of the part. Discards it if this fails. */
+yk_status yki_part_open(yk_group **part, const yk_backend_ops *ops);
+/* One that has not been opened. */
+void yki_part_discard(yk_group **part);
 
 /* ---- look.c ---------------------------------------------------------------------------------- */
 

@@ -1,97 +1,22 @@
-/*
- * Groups made of other groups. A part uses the store, the watch and the process descriptors of the
- * job that it descends from, with keys of its own below those of its parent.
- */
+/* Groups of some or all ranks of another group. */
 #include <yoke/group.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "comm/choose.h"
 #include "comm/group_state.h"
 
-/* ---- a part of given ranks ------------------------------------------------------------------- */
-
-static void count_neighbours(yki_job *job)
+static void keep_alive(yk_group *part, yk_group *parent)
 {
-    job->local_rank = job->local_world = 0;
-    for (int r = 0; r < job->world; r++) {
-        job->local_rank += !job->peers[r].remote && r < job->rank;
-        job->local_world += !job->peers[r].remote;
-    }
-    job->hosts = yki_job_count_hosts(job);
-}
-
-/* Sets part->job: what it shares with the parent's, and what is its own. */
-static yk_status make_job(yk_group *part, const yk_group *parent, const int *ranks, int count,
-                          int number)
-{
-    yki_job *job = &part->job;
-    *job = parent->job;
-    job->world = count;
-    job->rank = -1;
-    int used =
-        snprintf(job->prefix, sizeof job->prefix, "%s/%d-%d", parent->job.prefix, number, ranks[0]);
-    if (used >= (int)sizeof job->prefix)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "groups cannot be split so many times over");
-    job->peers = yki_calloc((size_t)count, sizeof *job->peers);
-    if (!job->peers)
-        return yki_error_memory((size_t)count * sizeof *job->peers, "a part of a group");
-    for (int i = 0; i < count; i++) {
-        job->peers[i] = parent->job.peers[ranks[i]];
-        if (ranks[i] == parent->job.rank)
-            job->rank = i;
-    }
-    count_neighbours(job);
-    return YK_OK;
-}
-
-/* A backend that was asked for by name is kept, but one rank alone needs none. */
-static yk_status choose(const yk_backend_ops **ops, const yk_group *part, const yk_group *parent)
-{
-    char why[96];
-    if (*ops)
-        return YK_OK;
-    if (part->job.world > 1 && parent->named) {
-        *ops = parent->ops;
-        return YK_OK;
-    }
-    return yki_backend_choose(ops, &part->job, NULL, why, sizeof why);
-}
-
-yk_status yki_group_make_part(yk_group **out, yk_group *parent, const int *ranks, int count,
-                              const yk_backend_ops *ops, int number, bool retain)
-{
-    *out = NULL;
-    yk_group *part = yki_calloc(1, sizeof *part);
-    if (!part)
-        return yki_error_memory(sizeof *part, "a part of a group");
-    part->is_part = true;
-    part->named = parent->named;
-    part->device_backend = parent->device_backend;
-    yk_status status = make_job(part, parent, ranks, count, number);
-    if (status == YK_OK)
-        status = choose(&ops, part, parent);
-    if (status == YK_OK)
-        status = yki_group_open(part, ops);
-    if (status != YK_OK) {
-        if (part->job.peers != parent->job.peers)
-            free(part->job.peers);
-        free(part);
-        return status;
-    }
-    if (retain) {
-        part->parent = parent;
-        yki_group_retain(parent);
-    }
-    *out = part;
-    return YK_OK;
+    part->parent = parent;
+    yki_group_retain(parent);
 }
 
 /* ---- duplicates ------------------------------------------------------------------------------ */
 
-static yk_status duplicate(yk_group **out, yk_group *group, bool retain)
+/* With the backend of the group. */
+static yk_status duplicate(yk_group **out, yk_group *group)
 {
     int world = yk_group_size(group);
     *out = NULL;
@@ -101,10 +26,9 @@ static yk_status duplicate(yk_group **out, yk_group *group, bool retain)
             group, yki_error_memory((size_t)world * sizeof *ranks, "a duplicate of a group"));
     for (int r = 0; r < world; r++)
         ranks[r] = r;
-    yk_status status =
-        yki_group_make_part(out, group, ranks, world, group->ops, group->parts++, retain);
+    yk_status status = yki_part_create(out, group, ranks, world, group->parts++);
     free(ranks);
-    return status;
+    return status == YK_OK ? yki_part_open(out, group->ops) : status;
 }
 
 yk_status yk_group_duplicate(yk_group **copy, yk_group *group)
@@ -112,7 +36,9 @@ yk_status yk_group_duplicate(yk_group **copy, yk_group *group)
     YKI_NOT_NULL(copy);
     *copy = NULL;
     YKI_NOT_NULL(group);
-    return duplicate(copy, group, true);
+    YK_TRY(duplicate(copy, group));
+    keep_alive(*copy, group);
+    return YK_OK;
 }
 
 yk_status yki_group_channel(yk_group **channel, yk_group *group)
@@ -120,7 +46,7 @@ yk_status yki_group_channel(yk_group **channel, yk_group *group)
     *channel = group->channel;
     if (*channel)
         return YK_OK;
-    YK_TRY(duplicate(channel, group, false));
+    YK_TRY(duplicate(channel, group));
     group->channel = *channel;
     return YK_OK;
 }
@@ -180,6 +106,25 @@ static int sort_members(const choice *all, int world, int color, int *ranks)
     return count;
 }
 
+/* Opens a part with a backend of its own. One that was asked for by name is kept, but one rank
+ * alone needs none. */
+static yk_status make_part(yk_group **part, yk_group *group, const int *ranks, int count,
+                           int number)
+{
+    const yk_backend_ops *ops = group->ops;
+    yk_status status = YK_OK;
+    YK_TRY(yki_part_create(part, group, ranks, count, number));
+    if (count == 1 || !group->named)
+        status = yki_backend_choose(&ops, &(*part)->job, NULL, (*part)->why, sizeof(*part)->why);
+    if (status != YK_OK) {
+        yki_part_discard(part);
+        return status;
+    }
+    YK_TRY(yki_part_open(part, ops));
+    keep_alive(*part, group);
+    return YK_OK;
+}
+
 yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key)
 {
     YKI_NOT_NULL(part);
@@ -200,7 +145,7 @@ yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key)
     int number = group->parts++;
     if (color != YK_COLOR_NONE) {
         int count = sort_members(all, world, color, ranks);
-        status = yki_group_make_part(part, group, ranks, count, NULL, number, true);
+        status = make_part(part, group, ranks, count, number);
     }
     status = await_all_parts(group, part, status);
 

@@ -64,12 +64,12 @@ static yk_status open_part(two_level *tl, yk_group **part, int number, int host,
         if ((host < 0 || tl->host_of[r] == host) && (index < 0 || tl->index_of[r] == index))
             ranks[count++] = r;
     const yk_backend_ops *ops = host >= 0 ? &yki_backend_shm : table->network;
-    yk_status status = yki_group_make_part(part, tl->group, ranks, count,
-                                           count == 1 ? &yki_backend_self : ops, number, false);
+    yk_status status = yki_part_create(part, tl->group, ranks, count, number);
     free(ranks);
-    if (status == YK_OK)
-        (*part)->patience_s = PATIENCE;
-    return status;
+    YK_TRY(status);
+    YK_TRY(yki_part_open(part, count == 1 ? &yki_backend_self : ops));
+    (*part)->patience_s = PATIENCE;
+    return YK_OK;
 }
 
 /*

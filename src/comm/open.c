@@ -1,0 +1,123 @@
+/*
+ * Opening groups whose ranks have met. A part of a group uses the store, the watch and the process
+ * descriptors of the job that it descends from, with keys of its own below those of its parent.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "comm/group_state.h"
+
+/*
+ * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
+ * an error for them, and must not end the process. One that this thread has caused is taken back.
+ */
+static yk_status open_backend(yk_group *group)
+{
+    static const struct timespec at_once = {0};
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    yk_status status = group->ops->open(&group->backend, &group->site);
+    if (!sigismember(&before, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
+{
+    static const yki_queue_ops queue_ops = {yki_group_start, yki_group_advance};
+    yki_reference_init(&group->reference);
+    group->ops = ops;
+    yk_status status = yki_watch_add(&group->watched, &group->job);
+    if (status != YK_OK)
+        return status;
+    if ((status = yki_group_make_site(group)) != YK_OK)
+        goto out_watched;
+    if ((status = open_backend(group)) != YK_OK)
+        goto out_site;
+    yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
+    yki_flight_init(&group->flight, &group->job, ops->name);
+    return YK_OK;
+
+out_site:
+    group->backend = NULL;
+    yki_group_free_site(group);
+out_watched:
+    yki_watch_remove(&group->watched);
+    return status;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static void count_neighbours(yki_job *job)
+{
+    job->local_rank = job->local_world = 0;
+    for (int r = 0; r < job->world; r++) {
+        job->local_rank += !job->peers[r].remote && r < job->rank;
+        job->local_world += !job->peers[r].remote;
+    }
+    job->hosts = yki_job_count_hosts(job);
+}
+
+/* Sets part->job: what it shares with the parent's, and what is its own. */
+static yk_status make_job(yk_group *part, const yk_group *parent, const int *ranks, int count,
+                          int number)
+{
+    yki_job *job = &part->job;
+    *job = parent->job;
+    job->peers = NULL;
+    job->world = count;
+    job->rank = -1;
+    int used =
+        snprintf(job->prefix, sizeof job->prefix, "%s/%d-%d", parent->job.prefix, number, ranks[0]);
+    if (used >= (int)sizeof job->prefix)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "groups cannot be split so many times over");
+    job->peers = yki_calloc((size_t)count, sizeof *job->peers);
+    if (!job->peers)
+        return yki_error_memory((size_t)count * sizeof *job->peers, "a part of a group");
+    for (int i = 0; i < count; i++) {
+        job->peers[i] = parent->job.peers[ranks[i]];
+        if (ranks[i] == parent->job.rank)
+            job->rank = i;
+    }
+    count_neighbours(job);
+    return YK_OK;
+}
+
+void yki_part_discard(yk_group **part)
+{
+    free((*part)->job.peers);
+    free(*part);
+    *part = NULL;
+}
+
+yk_status yki_part_create(yk_group **part, const yk_group *parent, const int *ranks, int count,
+                          int number)
+{
+    *part = yki_calloc(1, sizeof **part);
+    if (!*part)
+        return yki_error_memory(sizeof **part, "a part of a group");
+    (*part)->is_part = true;
+    (*part)->named = parent->named;
+    (*part)->device_backend = parent->device_backend;
+    memcpy((*part)->why, parent->why, sizeof parent->why);
+    yk_status status = make_job(*part, parent, ranks, count, number);
+    if (status != YK_OK)
+        yki_part_discard(part);
+    return status;
+}
+
+yk_status yki_part_open(yk_group **part, const yk_backend_ops *ops)
+{
+    yk_status status = yki_group_open(*part, ops);
+    if (status != YK_OK)
+        yki_part_discard(part);
+    return status;
+}
