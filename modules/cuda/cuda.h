@@ -63,19 +63,21 @@ typedef struct yki_cuda_kernel {
 /* All operators; ends with NULL. */
 extern const yki_kernel_impl *const yki_cuda_kernels[];
 
-/* Once, when the device is created; then yki_cuda_sweep is the device's sweep. */
+/* ---- head.c ---------------------------------------------------------------------------------- */
+
+/* Finds the kernels that are no operators; once, when the device is created. */
+yk_status yki_cuda_head_open(yki_cuda_device *device);
+/* Frees what has been prepared, and closes NVIDIA's libraries; before the device's context goes. */
+void yki_cuda_head_close(yki_cuda_device *device);
+
+/* ---- functions of the device's table, and those that find their kernels ---------------------- */
+
 yk_status yki_cuda_find_sweeps(yki_cuda_device *device);
 yk_status yki_cuda_sweep(yki_device *device, const yki_sweep_args *args);
-
-/* Likewise. */
 yk_status yki_cuda_find_pictures(yki_cuda_device *device);
 yk_status yki_cuda_pictures(yki_device *device, const yki_pictures_args *args);
-
-/* Likewise. */
 yk_status yki_cuda_find_low_rank(yki_cuda_device *device);
 yk_status yki_cuda_low_rank(yki_device *device, const yki_low_rank_args *args);
-
-/* Likewise. */
 yk_status yki_cuda_find_clock(yki_cuda_device *device);
 yk_status yki_cuda_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream);
 

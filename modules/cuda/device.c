@@ -8,15 +8,9 @@
 #include "base/memory.h"
 #include "device/module.h"
 #include "gpu.h"
-#include "libraries.h"
 #include "muon.h"
 
 enum { LEAST_COMPUTE = 75 }; /* 7.5: what the build's kernels are compiled for at least */
-
-yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu)
-{
-    return yki_cuda_call(CtxSetCurrent, gpu->context->handle);
-}
 
 /* cross_entropy tells the host about labels in memory that both can use. */
 yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
@@ -106,7 +100,7 @@ static void destroy_contents(yki_cuda_gpu *gpu)
         return;
     if (device->stream) /* after all that is in it, which uses the plans of the libraries */
         yki_cuda_stream_ops.destroy(device->stream);
-    yki_cuda_close_libraries(&gpu->cuda);
+    yki_cuda_head_close(&gpu->cuda);
     if (gpu->cuda.bad_label)
         (void)yki_cu.MemFreeHost(gpu->cuda.bad_label);
     if (gpu->setup)
@@ -177,10 +171,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     device->hardware = gpu->context;
     gpu->cuda.launcher = &gpu->context->program.base;
     YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));
-    YK_TRY(yki_cuda_find_sweeps(&gpu->cuda));
-    YK_TRY(yki_cuda_find_pictures(&gpu->cuda));
-    YK_TRY(yki_cuda_find_low_rank(&gpu->cuda));
-    YK_TRY(yki_cuda_find_clock(&gpu->cuda));
+    YK_TRY(yki_cuda_head_open(&gpu->cuda));
     YK_TRY(create_bad_label(gpu));
     return yki_cuda_stream_ops.create(device, &device->stream);
 }

@@ -50,7 +50,11 @@ static inline yki_cuda_gpu *yki_cuda_gpu_of(yki_device *device)
 }
 
 /* Makes the GPU's context this thread's. */
-yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu);
+static inline yk_status yki_cuda_gpu_enter(const yki_cuda_gpu *gpu)
+{
+    return yki_cuda_call(CtxSetCurrent, gpu->context->handle);
+}
+
 /* What has gone wrong in kernels that are done and could not tell otherwise; then it is forgotten.
  */
 yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu);

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/environment.h"
-#include "conv_plan.h"
-#include "muon.h"
 
 /* A device says with which libraries it works: the bits of its results depend on them. */
 static void add_to_description(yki_cuda_device *device, const char *library, const char *version)
@@ -51,8 +49,6 @@ yk_status yki_cuda_need_cublas(yki_cuda_device *device, const yki_cublas **cubla
 
 void yki_cuda_close_libraries(yki_cuda_device *device)
 {
-    yki_cuda_conv_plans_free(device);
-    yki_cuda_muons_free(device);
     yki_cudnn_close(device->cudnn);
     yki_cublas_close(device->cublas);
     device->cudnn = NULL;

@@ -8,7 +8,7 @@
 
 yk_status yki_cuda_need_cudnn(yki_cuda_device *device, const yki_cudnn **cudnn);
 yk_status yki_cuda_need_cublas(yki_cuda_device *device, const yki_cublas **cublas);
-/* Before the device's context goes. */
+/* After what has been prepared for them is freed, and before the device's context goes. */
 void yki_cuda_close_libraries(yki_cuda_device *device);
 
 #endif

@@ -6,7 +6,7 @@
 
 extern const yki_muon_ops yki_cuda_muon;
 
-/* Frees what has been prepared; before cuBLASLt is closed. */
+/* Frees what has been prepared. */
 void yki_cuda_muons_free(yki_cuda_device *device);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "harness.h"
-#include "libraries.h"
 #include "muon.h"
 #include "simulator.h"
 
@@ -62,17 +61,14 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->base.threads = 1;
     made->launcher = &simulator;
     made->bad_label = &bad_label;
-    assert_ok(yki_cuda_find_sweeps(made));
-    assert_ok(yki_cuda_find_pictures(made));
-    assert_ok(yki_cuda_find_low_rank(made));
-    assert_ok(yki_cuda_find_clock(made));
+    assert_ok(yki_cuda_head_open(made));
     *device = &made->base;
     return YK_OK;
 }
 
 static void destroy(yki_device *device)
 {
-    yki_cuda_close_libraries((yki_cuda_device *)device);
+    yki_cuda_head_close((yki_cuda_device *)device);
     free(device);
 }
 
