@@ -99,10 +99,10 @@ YK_TEST(a_full_disk_keeps_the_report_that_is_complete)
     char words[512];
     yk_test_disk(DISK);
     start("run", "--max-steps 2");
-    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_job_ends(&job, 60, 0);
     snprintf(words, sizeof words, "report %s/disk/run", yk_test_directory());
     test_job_start(&job, words);
-    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_job_ends(&job, 60, 0);
     size_t size = size_of("disk/run", "report.html");
     yk_test_fill_disk();
     test_job_start(&job, words);
@@ -186,7 +186,7 @@ static void end_printing(void)
 {
     char output[64];
     yk_test_command(output, sizeof output, "touch %s/end", yk_test_directory());
-    assert_int_equal(test_job_wait(&job, 20), 7);
+    assert_job_ends(&job, 20, 7);
 }
 
 YK_TEST(a_job_continues_without_logs_that_do_not_fit)

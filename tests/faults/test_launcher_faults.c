@@ -35,7 +35,7 @@ YK_TEST(promise_03_kill_9_of_what_the_user_started)
     start_family();
     kill(job.pid, SIGKILL);
     test_job_gone(&job, 2);
-    assert_int_equal(test_job_wait(&job, 1), 128 + SIGKILL);
+    assert_job_ends(&job, 1, 128 + SIGKILL);
 }
 
 YK_TEST(promise_03_kill_9_of_the_process_behind_it)
@@ -44,7 +44,7 @@ YK_TEST(promise_03_kill_9_of_the_process_behind_it)
     assert_int_not_equal(launcher, job.pid);
     kill(launcher, SIGKILL);
     test_job_gone(&job, 2);
-    assert_int_equal(test_job_wait(&job, 1), 128 + SIGKILL);
+    assert_job_ends(&job, 1, 128 + SIGKILL);
     assert_contains(job.output, "killed by signal 9 (SIGKILL); its job was stopped");
 }
 
@@ -54,7 +54,7 @@ YK_TEST(promise_03_kill_9_of_a_stopped_launchers_guard)
     kill(launcher, SIGSTOP);
     kill(job.pid, SIGKILL);
     test_job_gone(&job, 2);
-    assert_int_equal(test_job_wait(&job, 1), 128 + SIGKILL);
+    assert_job_ends(&job, 1, 128 + SIGKILL);
 }
 
 YK_TEST(promise_03_kill_9_of_the_users_process_group)
@@ -62,7 +62,7 @@ YK_TEST(promise_03_kill_9_of_the_users_process_group)
     start_family();
     kill(-job.pid, SIGKILL);
     test_job_gone(&job, 2);
-    assert_int_equal(test_job_wait(&job, 1), 128 + SIGKILL);
+    assert_job_ends(&job, 1, 128 + SIGKILL);
 }
 
 YK_TEST(promise_04_grandchildren_die_when_a_rank_is_killed)
@@ -72,7 +72,7 @@ YK_TEST(promise_04_grandchildren_die_when_a_rank_is_killed)
     test_job_await(&job, "[rank 0] pid=");
     test_job_await(&job, "[rank 1] pid=");
     kill(test_job_number(&job, "[rank 1] pid="), SIGKILL);
-    assert_int_equal(test_job_wait(&job, 3), 128 + SIGKILL);
+    assert_job_ends(&job, 3, 128 + SIGKILL);
     test_job_gone(&job, 2);
     assert_contains(job.output, "rank 1 (pid ");
     assert_contains(job.output, "killed by signal 9 (SIGKILL)");
@@ -81,7 +81,7 @@ YK_TEST(promise_04_grandchildren_die_when_a_rank_is_killed)
 YK_TEST(promise_04_grandchildren_die_when_the_job_ends_well)
 {
     test_job_start(&job, "run -n 2 sh -c 'setsid sleep 301 & (setsid sleep 302 &); sleep 0.1'");
-    assert_int_equal(test_job_wait(&job, 10), 0);
+    assert_job_ends(&job, 10, 0);
     test_job_gone(&job, 0.5);
 }
 
@@ -99,7 +99,7 @@ YK_TEST(everything_goes_after_a_termination_that_is_ignored)
 {
     start_family();
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 5), 122); /* killed after the grace period */
+    assert_job_ends(&job, 5, 122); /* killed after the grace period */
     test_job_gone(&job, 2);
 }
 
@@ -107,6 +107,6 @@ YK_TEST(everything_goes_when_the_terminal_hangs_up)
 {
     start_family();
     kill(job.pid, SIGHUP);
-    assert_int_equal(test_job_wait(&job, 5), 122);
+    assert_job_ends(&job, 5, 122);
     test_job_gone(&job, 2);
 }

@@ -90,6 +90,6 @@ YK_TEST(promise_13_the_grace_is_settable)
     test_job_await(&job, "  output ");
     kill(test_job_rank_pid(&job, 1), SIGSTOP); /* and so cannot reach the end of a step */
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 5), KILLED_WHILE_STOPPING);
+    assert_job_ends(&job, 5, KILLED_WHILE_STOPPING);
     test_job_gone(&job, 2);
 }

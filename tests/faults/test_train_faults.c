@@ -14,7 +14,7 @@ static void kill_rank_1(int number, const char *name)
     pid_t victim = test_job_rank_pid(&job, 1);
     double start = test_now();
     kill(victim, number);
-    assert_int_equal(test_job_wait(&job, 10), 128 + number);
+    assert_job_ends(&job, 10, 128 + number);
     assert_true(test_now() - start < 2);
     test_job_gone(&job, 2);
     char words[128];
@@ -54,7 +54,7 @@ YK_TEST(promise_04_loader_workers_die_with_the_job)
 {
     test_job_train(&job, "--nproc 2 --workers 3");
     kill(test_job_rank_pid(&job, 0), SIGKILL);
-    assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
+    assert_job_ends(&job, 10, 128 + SIGKILL);
     test_job_gone(&job, 2);
 }
 
@@ -68,7 +68,7 @@ YK_TEST(a_stop_without_its_checkpoint_is_unclean)
     struct rlimit limit = {(rlim_t)model.st_size / 2, (rlim_t)model.st_size / 2};
     assert_int_equal(prlimit(test_job_rank_pid(&job, 0), RLIMIT_FSIZE, &limit, NULL), 0);
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 30), 121);
+    assert_job_ends(&job, 30, 121);
     assert_contains(job.output, "unclean stop: rank 0 (pid ");
     assert_contains(job.output, "File too large");
 }

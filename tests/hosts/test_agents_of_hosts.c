@@ -41,8 +41,8 @@ YK_TEST(promise_01_a_cut_link_ends_the_job_on_both_sides)
     test_job_await(&agents[1], "0:0/2");
     test_job_await(&agents[2], "0:1/2");
     yk_test_cut(2);
-    assert_int_equal(test_job_wait(&agents[1], 30), 1);
-    assert_int_equal(test_job_wait(&agents[2], 30), 1);
+    assert_job_ends(&agents[1], 30, 1);
+    assert_job_ends(&agents[2], 30, 1);
     assert_contains(agents[1].output, "host n2 (rank 1) is lost");
     assert_contains(agents[2].output, "the launcher on host n1, which serves the job's store, is "
                                       "lost");
@@ -82,7 +82,7 @@ YK_TEST(a_host_that_is_cut_off_does_not_continue_on_its_own)
     test_job_await(&agents[2], "0:1/2");
     yk_test_cut(2);
     test_job_await(&agents[1], "1:0/1");
-    assert_int_equal(test_job_wait(&agents[2], 40), 1);
+    assert_job_ends(&agents[2], 40, 1);
     assert_contains(agents[2].output, "only 1 of 2 hosts can: the job ends here");
 }
 
@@ -157,7 +157,7 @@ YK_TEST(a_job_is_started_on_other_hosts_through_ssh)
              "%s %s run --hosts n1:2,n2:1,n3 sh -c 'echo $(hostname)=$RANK/$WORLD_SIZE'",
              yk_test_on(1), test_program());
     test_job_start_command(&agents[0], command);
-    assert_int_equal(test_job_wait(&agents[0], 60), 0);
+    assert_job_ends(&agents[0], 60, 0);
     assert_contains(agents[0].output, "[rank 1] n1=1/4\n");
     assert_contains(agents[0].output, "[rank 2] n2=2/4\n");
     assert_contains(agents[0].output, "[rank 3] n3=3/4\n");

@@ -171,7 +171,7 @@ YK_TEST(promise_01_a_killed_launcher_is_named)
 {
     start_obedient(2);
     signal_rank(2, -1, SIGKILL);
-    assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
+    assert_job_ends(&host_jobs[1], 20, 1);
     assert_contains(host_jobs[1].output, "n2");
     assert_contains(host_jobs[1].output, "is lost");
     test_job_gone(&host_jobs[2], 5);
@@ -194,9 +194,9 @@ YK_TEST(a_partition_ends_the_job_on_both_sides)
     start_obedient(2);
     yk_test_cut(2);
     double cut_at = test_now();
-    assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
+    assert_job_ends(&host_jobs[1], 20, 1);
     assert_contains(host_jobs[1].output, "n2");
-    assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
+    assert_job_ends(&host_jobs[2], 20, 1);
     assert_contains(host_jobs[2].output, "which serves the job's store, is lost");
     assert_true(test_now() - cut_at < 3 + 5); /* YOKE_HEARTBEAT_TIMEOUT, and the end of the ranks */
     test_job_gone(&host_jobs[1], 5);
@@ -225,7 +225,7 @@ YK_TEST(the_loss_of_the_host_that_serves_the_rendezvous_is_named)
 {
     start_obedient(2);
     yk_test_kill_host(1);
-    assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
+    assert_job_ends(&host_jobs[2], 20, 1);
     assert_contains(host_jobs[2].output, "which serves the job's store, is lost");
     test_job_gone(&host_jobs[2], 5);
 }
@@ -235,9 +235,9 @@ YK_TEST(promise_32_a_launcher_without_the_secret_is_refused)
     yk_test_hosts(2);
     start_on(1, "", "10.77.0.1:29400", "--nnodes 2 --rdzv-conf join_timeout=3 " RANKS_RUN("true"));
     start_on(2, "YOKE_SECRET=wrong", "10.77.0.1:29400", "--nnodes 2 " RANKS_RUN("true"));
-    assert_int_equal(test_job_wait(&host_jobs[2], 20), 1);
+    assert_job_ends(&host_jobs[2], 20, 1);
     assert_contains(host_jobs[2].output, "YOKE_SECRET differs");
-    assert_int_equal(test_job_wait(&host_jobs[1], 20), 1);
+    assert_job_ends(&host_jobs[1], 20, 1);
 }
 
 YK_TEST(a_job_continues_with_the_hosts_that_are_left)

@@ -170,7 +170,7 @@ YK_TEST(promise_17_an_epoch_continues_on_fewer_hosts)
     snprintf(command, sizeof command,
              "train --output %s/run --resume auto --nproc 2 --max-steps 100", yk_test_directory());
     test_job_start(&job, command);
-    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_job_ends(&job, 60, 0);
     assert_true(last_value("run", "val_accuracy") > 0);
 }
 

@@ -26,7 +26,7 @@ static inline int run_two(const char *arguments)
     start_agent(0, "2", arguments);
     start_agent(1, "2", arguments);
     int code = test_job_wait(&agents[0], 60);
-    assert_int_equal(test_job_wait(&agents[1], 60), code);
+    assert_job_ends(&agents[1], 60, code);
     return code;
 }
 

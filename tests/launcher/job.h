@@ -160,6 +160,18 @@ static inline int test_job_wait(test_job *job, double seconds)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* The exit code must be this one; prints the output otherwise. */
+#define assert_job_code(job, code, expected)                                                       \
+    do {                                                                                           \
+        int assert_job_code_ = (code);                                                             \
+        if (assert_job_code_ != (expected)) {                                                      \
+            fprintf(stderr, "the output: \"%s\"\n", test_job_output(job));                         \
+            fail_msg("the exit code is %d, expected %d", assert_job_code_, (expected));            \
+        }                                                                                          \
+    } while (0)
+#define assert_job_ends(job, seconds, expected)                                                    \
+    assert_job_code(job, test_job_wait(job, seconds), expected)
+
 /* How many processes of the job are alive; a zombie has no environment and is not counted. */
 static inline int test_job_processes(const test_job *job)
 {

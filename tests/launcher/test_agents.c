@@ -19,7 +19,7 @@ YK_TEST(ranks_are_numbered_host_by_host)
         test_job_start(&agents[i], arguments);
     }
     for (int i = 0; i < 3; i++)
-        assert_int_equal(test_job_wait(&agents[i], 60), 0);
+        assert_job_ends(&agents[i], 60, 0);
     assert_contains(agents[0].output, "[rank 0] =0 6 0 1 0 3 0 6 job7=\n");
     assert_contains(agents[1].output, "[rank 1] =1 6 0 3 1 3 1 6 job7=\n");
     assert_contains(agents[1].output, "[rank 3] =3 6 2 3 1 3 3 6 job7=\n");
@@ -28,7 +28,7 @@ YK_TEST(ranks_are_numbered_host_by_host)
 
 YK_TEST(the_same_command_on_each_host_finds_the_others)
 {
-    assert_int_equal(run_two(print_ranks), 0);
+    assert_job_code(&agents[0], run_two(print_ranks), 0);
     assert_contains(both_outputs(), "[rank 0] =0 2 0 1 0 2 0 2 none=\n");
     assert_contains(both_outputs(), "[rank 1] =1 2 0 1 1 2 1 2 none=\n");
 }
@@ -54,15 +54,16 @@ YK_TEST(ranks_of_two_launchers_meet_and_reduce)
     assert_true(length > 0);
     self[length] = '\0';
     snprintf(arguments, sizeof arguments, "-n 2 %s ranks_of_two_launchers_meet_and_reduce", self);
-    assert_int_equal(run_two(arguments), 0);
+    assert_job_code(&agents[0], run_two(arguments), 0);
     assert_int_equal(count(both_outputs(), "] sum 10\n"), 4);
 }
 
 YK_TEST(promise_10_and_11_all_launchers_name_the_rank_that_failed_first)
 {
-    assert_int_equal(run_two("-n 2 sh -c 'if [ $RANK = 2 ]; then echo a reason >&2; exit 7; fi; "
-                             "trap \"echo victim >&2; exit 1\" TERM; sleep 30 & wait'"),
-                     7);
+    assert_job_code(&agents[0],
+                    run_two("-n 2 sh -c 'if [ $RANK = 2 ]; then echo a reason >&2; exit 7; fi; "
+                            "trap \"echo victim >&2; exit 1\" TERM; sleep 30 & wait'"),
+                    7);
     for (int i = 0; i < 2; i++) {
         const char *verdict = strstr(agents[i].output, "yoke run: rank 2 (host ");
         assert_non_null(verdict);
@@ -74,14 +75,15 @@ YK_TEST(promise_10_and_11_all_launchers_name_the_rank_that_failed_first)
 
 YK_TEST(promise_10_a_killed_rank_gives_its_signal)
 {
-    assert_int_equal(run_two("-n 2 sh -c 'test $RANK = 3 && kill -9 $$; sleep 30'"), 128 + SIGKILL);
+    assert_job_code(&agents[0], run_two("-n 2 sh -c 'test $RANK = 3 && kill -9 $$; sleep 30'"),
+                    128 + SIGKILL);
     assert_contains(agents[0].output, "killed by signal 9 (SIGKILL)");
     assert_contains(agents[1].output, "killed by signal 9 (SIGKILL)");
 }
 
 YK_TEST(a_program_that_is_not_there_gives_127_everywhere)
 {
-    assert_int_equal(run_two("./no-such-program"), 127);
+    assert_job_code(&agents[0], run_two("./no-such-program"), 127);
     assert_contains(both_outputs(), "cannot start ./no-such-program: No such file or directory");
 }
 
@@ -104,8 +106,8 @@ static void stop_one(int index, int number, int code)
 {
     start_obedient();
     kill(agents[index].pid, number);
-    assert_int_equal(test_job_wait(&agents[0], 20), code);
-    assert_int_equal(test_job_wait(&agents[1], 20), code);
+    assert_job_ends(&agents[0], 20, code);
+    assert_job_ends(&agents[1], 20, code);
     assert_int_equal(count(both_outputs(), "] stopped "), 4);
 }
 
@@ -131,8 +133,8 @@ YK_TEST(promise_13_sigusr1_reaches_the_ranks_of_all_hosts)
             usleep(2000);
     }
     kill(agents[0].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[1], 20), 128 + SIGTERM);
-    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[1], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[0], 20, 128 + SIGTERM);
 }
 
 YK_TEST(a_second_signal_kills_the_ranks_of_all_hosts)
@@ -146,8 +148,8 @@ YK_TEST(a_second_signal_kills_the_ranks_of_all_hosts)
     kill(agents[1].pid, SIGTERM);
     test_job_await(&agents[0], "SIGTERM on another host");
     kill(agents[1].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[0], 20), 122);
-    assert_int_equal(test_job_wait(&agents[1], 20), 122);
+    assert_job_ends(&agents[0], 20, 122);
+    assert_job_ends(&agents[1], 20, 122);
 }
 
 YK_TEST(a_launcher_that_waits_for_others_can_be_stopped)
@@ -155,11 +157,11 @@ YK_TEST(a_launcher_that_waits_for_others_can_be_stopped)
     start_agent(0, "2", "true");
     usleep(200000);
     kill(agents[0].pid, SIGINT);
-    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGINT);
+    assert_job_ends(&agents[0], 20, 128 + SIGINT);
     start_agent(1, "2", "--rdzv-conf is_host=0 true"); /* nobody serves this rendezvous */
     usleep(200000);
     kill(agents[1].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[1], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[1], 20, 128 + SIGTERM);
 }
 
 /* ---- lost launchers ------------------------------------------------------------------------- */
@@ -169,7 +171,7 @@ YK_TEST(promise_01_a_lost_launcher_ends_the_job_on_the_others)
     start_obedient();
     int loser = strstr(test_job_output(&agents[0]), "[rank 0]") ? 1 : 0;
     kill(-agents[loser].pid, SIGKILL);
-    assert_int_equal(test_job_wait(&agents[1 - loser], 20), 1);
+    assert_job_ends(&agents[1 - loser], 20, 1);
     assert_contains(agents[1 - loser].output, "(ranks 2 to 3) is lost: its launcher (pid ");
     test_job_gone(&agents[loser], 2);
     test_job_wait(&agents[loser], 5);
@@ -180,7 +182,7 @@ YK_TEST(the_loss_of_the_rendezvous_ends_the_job_and_says_so)
     start_obedient();
     int server = strstr(test_job_output(&agents[0]), "[rank 0]") ? 0 : 1;
     kill(-agents[server].pid, SIGKILL);
-    assert_int_equal(test_job_wait(&agents[1 - server], 20), 1);
+    assert_job_ends(&agents[1 - server], 20, 1);
     assert_contains(agents[1 - server].output,
                     "the launcher on host localhost, which serves the job's store, is lost");
     test_job_gone(&agents[1 - server], 2);
@@ -193,11 +195,11 @@ YK_TEST(a_host_too_many_is_named)
 {
     start_obedient();
     start_agent(2, "2", obedient);
-    assert_int_equal(test_job_wait(&agents[2], 20), 1);
+    assert_job_ends(&agents[2], 20, 1);
     assert_contains(agents[2].output, "expected 2 hosts, but 3 came: host ");
     kill(agents[0].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGTERM);
-    assert_int_equal(test_job_wait(&agents[1], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[0], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[1], 20, 128 + SIGTERM);
 }
 
 /* Starts one launcher that waits, and one that it must refuse with these words. */
@@ -212,12 +214,12 @@ static void refuse_second(const char *first, const char *second, const char *wor
     snprintf(options, sizeof options, "run --master-port %d --rdzv-conf join_timeout=20 %s", port,
              second);
     test_job_start(&agents[1], options);
-    assert_int_equal(test_job_wait(&agents[1], 20), 1);
+    assert_job_ends(&agents[1], 20, 1);
     if (!strstr(agents[1].output, words))
         fail_msg("\"%s\" does not contain \"%s\"", agents[1].output, words);
     assert_int_equal(count(agents[1].output, "\n"), 1);
     kill(agents[0].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[0], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[0], 20, 128 + SIGTERM);
 }
 
 YK_TEST(hosts_that_disagree_are_refused_and_told_why)
@@ -236,17 +238,17 @@ YK_TEST(promise_32_a_host_without_the_secret_is_refused)
     usleep(300000);
     setenv("YOKE_SECRET", "wrong", 1);
     start_agent(1, "2", "true");
-    assert_int_equal(test_job_wait(&agents[1], 20), 1);
+    assert_job_ends(&agents[1], 20, 1);
     assert_contains(agents[1].output, "cannot join the rendezvous");
     start_agent(1, "2", "--rdzv-conf secret=right true");
-    assert_int_equal(test_job_wait(&agents[0], 20), 0);
-    assert_int_equal(test_job_wait(&agents[1], 20), 0);
+    assert_job_ends(&agents[0], 20, 0);
+    assert_job_ends(&agents[1], 20, 0);
 }
 
 YK_TEST(promise_08_missing_hosts_are_reported)
 {
     start_agent(0, "2", "--rdzv-conf join_timeout=6 true");
-    assert_int_equal(test_job_wait(&agents[0], 30), 1);
+    assert_job_ends(&agents[0], 30, 1);
     assert_contains(agents[0].output, "s more for hosts: 1 of 2 have joined (");
     assert_contains(agents[0].output,
                     "only 1 of 2 hosts joined within 6 s (--rdzv-conf join_timeout): ");
@@ -266,7 +268,7 @@ YK_TEST(a_lost_host_is_awaited_by_name_until_the_join_timeout)
     test_job_await(&agents[0], "on\n");
     test_job_await(&agents[1], "on\n");
     kill(agents[1].pid, SIGKILL);
-    assert_int_equal(test_job_wait(&agents[0], 40), 1);
+    assert_job_ends(&agents[0], 40, 1);
     assert_contains(agents[0].output, "s more for hosts: 1 of 2 have joined (");
     assert_contains(agents[0].output, " was lost: start its launcher again");
     assert_contains(agents[0].output, "only 1 of 2 hosts joined within 7 s");
@@ -276,7 +278,7 @@ YK_TEST(a_lost_host_is_awaited_by_name_until_the_join_timeout)
 YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
 {
     start_agent(0, "1:2", "--rdzv-conf is_host=0,join_timeout=8 true"); /* the notice is at 5 s */
-    assert_int_equal(test_job_wait(&agents[0], 30), 1);
+    assert_job_ends(&agents[0], 30, 1);
     assert_contains(agents[0].output, "waiting for the rendezvous at localhost:");
     assert_int_equal(count(agents[0].output, "have printed as --rdzv-endpoint)"), 2);
     assert_contains(agents[0].output, "within 0.5 s: cannot connect to localhost:");
@@ -286,9 +288,10 @@ YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
 
 YK_TEST(all_hosts_restart_after_a_failure)
 {
-    assert_int_equal(run_two("--max-restarts 2 sh -c 'echo attempt $TORCHELASTIC_RESTART_COUNT; "
-                             "test $RANK = 0 || exit $((1 - $TORCHELASTIC_RESTART_COUNT))'"),
-                     0);
+    assert_job_code(&agents[0],
+                    run_two("--max-restarts 2 sh -c 'echo attempt $TORCHELASTIC_RESTART_COUNT; "
+                            "test $RANK = 0 || exit $((1 - $TORCHELASTIC_RESTART_COUNT))'"),
+                    0);
     assert_int_equal(count(both_outputs(), "attempt 0\n"), 2);
     assert_int_equal(count(both_outputs(), "attempt 1\n"), 2);
     assert_int_equal(count(both_outputs(), "rank 1 (host "), 2);
@@ -314,8 +317,8 @@ YK_TEST(a_job_continues_with_the_remaining_hosts_and_lets_a_host_in_again)
     test_job_wait(&agents[1], 5);
     close(open(done, O_CREAT | O_WRONLY, 0600));
     start_agent(2, "1:2", options);
-    assert_int_equal(test_job_wait(&agents[0], 20), 0);
-    assert_int_equal(test_job_wait(&agents[2], 20), 0);
+    assert_job_ends(&agents[0], 20, 0);
+    assert_job_ends(&agents[2], 20, 0);
     assert_contains(agents[2].output, "3:1/2");
 }
 
@@ -342,7 +345,7 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
     }
     assert_contains(agents[order[2]].output, "takes over");
     kill(agents[order[2]].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[order[2]], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
 }
 
 static const char *const tells_world =
@@ -365,8 +368,8 @@ YK_TEST(the_lost_host_of_the_rendezvous_rejoins)
     test_job_await(&agents[1 - lost], "2:0/2\n");
     assert_contains(agents[2].output, "the job has gone on without this host; joining it at ");
     kill(agents[2].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[2], 20), 128 + SIGTERM);
-    assert_int_equal(test_job_wait(&agents[1 - lost], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[2], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[1 - lost], 20, 128 + SIGTERM);
 }
 
 /* It has come before the loss of its predecessor was noticed. */
@@ -383,6 +386,6 @@ YK_TEST(a_host_that_returns_at_once_waits_for_its_place)
     test_job_wait(&agents[leaves], 10);
     test_job_await(&agents[2], ":1/2\n");
     kill(agents[2].pid, SIGTERM);
-    assert_int_equal(test_job_wait(&agents[2], 20), 128 + SIGTERM);
-    assert_int_equal(test_job_wait(&agents[1 - leaves], 20), 128 + SIGTERM);
+    assert_job_ends(&agents[2], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[1 - leaves], 20, 128 + SIGTERM);
 }

@@ -38,19 +38,21 @@ static void use_own_rsh(void)
 
 YK_TEST(hosts_are_started_with_their_ranks)
 {
-    assert_int_equal(run("run --hosts localhost:2,127.0.0.1:1 --rdzv-id seven sh -c 'echo "
-                         "=$RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
-                         "$TORCHELASTIC_RUN_ID \"$0\" $1=' \"it's a\" '$b'"),
-                     0);
+    assert_job_code(&job,
+                    run("run --hosts localhost:2,127.0.0.1:1 --rdzv-id seven sh -c 'echo "
+                        "=$RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
+                        "$TORCHELASTIC_RUN_ID \"$0\" $1=' \"it's a\" '$b'"),
+                    0);
     assert_contains(job.output, "[rank 1] =1 3 2 0 seven it's a $b=\n");
     assert_contains(job.output, "[rank 2] =2 3 1 1 seven it's a $b=\n");
 }
 
 YK_TEST(launchers_on_hosts_are_given_the_options_of_ranks)
 {
-    assert_int_equal(run("run --hosts localhost:2,127.0.0.1:1 --virtual-local-rank sh -c 'echo "
-                         "=$RANK $LOCAL_RANK='"),
-                     0);
+    assert_job_code(&job,
+                    run("run --hosts localhost:2,127.0.0.1:1 --virtual-local-rank sh -c 'echo "
+                        "=$RANK $LOCAL_RANK='"),
+                    0);
     assert_contains(job.output, "[rank 1] =1 0=\n");
     assert_contains(job.output, "[rank 2] =2 0=\n");
 }
@@ -65,7 +67,7 @@ YK_TEST(host_files_of_mpi_and_deepspeed_are_read)
              "run -n 3 --hostfile %s/hosts sh -c 'echo "
              "$RANK/$WORLD_SIZE'",
              yk_test_directory());
-    assert_int_equal(run(command), 0);
+    assert_job_code(&job, run(command), 0);
     assert_contains(job.output, "[rank 5] 5/6\n");
 }
 
@@ -85,7 +87,7 @@ YK_TEST(wrong_host_lists_are_named)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char command[256];
         snprintf(command, sizeof command, "run %s true", wrong[i][0]);
-        assert_int_equal(run(command), 2);
+        assert_job_code(&job, run(command), 2);
         assert_contains(job.output, wrong[i][1]);
         assert_int_equal(count(job.output, "\n"), 1);
     }
@@ -97,9 +99,10 @@ YK_TEST(promise_32_the_secret_is_not_on_the_command_line)
     use_own_rsh();
     setenv("YOKE_SECRET", "very-secret", 1);
     setenv("YOKE_TEST_WORD", "passed on", 1);
-    assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sh -c 'echo $YOKE_SECRET "
-                         "$YOKE_TEST_WORD'"),
-                     0);
+    assert_job_code(&job,
+                    run("run --hosts 127.0.0.1:1,192.0.2.9:1 sh -c 'echo $YOKE_SECRET "
+                        "$YOKE_TEST_WORD'"),
+                    0);
     assert_int_equal(count(job.output, "] very-secret passed on\n"), 2);
     assert_int_equal(yk_test_command(asked, sizeof asked, "cat %s/asked", yk_test_directory()), 0);
     assert_contains(asked, "-q 192.0.2.9 cd '");
@@ -108,9 +111,10 @@ YK_TEST(promise_32_the_secret_is_not_on_the_command_line)
 
 YK_TEST(promise_11_the_cause_is_printed_once)
 {
-    assert_int_equal(run("run --hosts localhost:2,127.0.0.1:2 sh -c 'test $RANK = 3 || exec sleep "
-                         "30; echo a reason >&2; exit 7'"),
-                     7);
+    assert_job_code(&job,
+                    run("run --hosts localhost:2,127.0.0.1:2 sh -c 'test $RANK = 3 || exec sleep "
+                        "30; echo a reason >&2; exit 7'"),
+                    7);
     assert_int_equal(count(job.output, "yoke run: "), 2);
     assert_contains(job.output, "yoke run: rank 3 (host ");
     assert_contains(job.output, "its last lines on stderr:\n[rank 3] a reason\n");
@@ -122,11 +126,11 @@ YK_TEST(a_host_that_cannot_be_reached_ends_the_job)
     write_file("unreachable", "#!/bin/sh\nexit 255\n", 0700); /* as ssh */
     snprintf(rsh, sizeof rsh, "%s/unreachable", yk_test_directory());
     setenv("YOKE_RSH", rsh, 1);
-    assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
     assert_contains(job.output, "the launcher on host 192.0.2.9, or the connection to it, exited "
                                 "with code 255");
     setenv("YOKE_RSH", "./no-such-rsh", 1);
-    assert_int_equal(run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
     assert_contains(job.output, "cannot run ./no-such-rsh: No such file");
     test_job_gone(&job, 2);
 }
@@ -150,7 +154,7 @@ YK_TEST(promise_13_signals_reach_the_ranks_of_all_hosts)
     test_job_await(&job, "heard 0");
     test_job_await(&job, "heard 1");
     kill(job.pid, SIGINT);
-    assert_int_equal(test_job_wait(&job, 20), 128 + SIGINT);
+    assert_job_ends(&job, 20, 128 + SIGINT);
     assert_contains(job.output, "SIGINT: stopping 2 hosts; signal again to kill");
     assert_int_equal(count(job.output, "heard 0"), 1);
     assert_int_equal(count(job.output, "] stopped "), 2);
@@ -164,7 +168,7 @@ YK_TEST(a_second_signal_kills_on_all_hosts)
     kill(job.pid, SIGINT);
     usleep(200000);
     kill(job.pid, SIGINT);
-    assert_int_equal(test_job_wait(&job, 20), 122);
+    assert_job_ends(&job, 20, 122);
     test_job_gone(&job, 2);
 }
 

@@ -22,13 +22,14 @@ static int run(const char *arguments)
 
 YK_TEST(ranks_get_the_environment_of_torchrun)
 {
-    assert_int_equal(run("run --nproc_per_node 2 --rdzv-id=job7 --role trainer -- sh -c 'echo "
-                         "=$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
-                         "$GROUP_WORLD_SIZE $ROLE_RANK $ROLE_NAME $ROLE_WORLD_SIZE $MASTER_ADDR "
-                         "$TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS "
-                         "$TORCHELASTIC_RUN_ID=; test $MASTER_PORT -gt 0 && echo port; "
-                         "test ${#YOKE_SECRET} -eq 32 && echo secret'"),
-                     0);
+    assert_job_code(&job,
+                    run("run --nproc_per_node 2 --rdzv-id=job7 --role trainer -- sh -c 'echo "
+                        "=$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
+                        "$GROUP_WORLD_SIZE $ROLE_RANK $ROLE_NAME $ROLE_WORLD_SIZE $MASTER_ADDR "
+                        "$TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS "
+                        "$TORCHELASTIC_RUN_ID=; test $MASTER_PORT -gt 0 && echo port; "
+                        "test ${#YOKE_SECRET} -eq 32 && echo secret'"),
+                    0);
     assert_contains(job.output, "[rank 0] =0 0 2 2 0 1 0 trainer 2 127.0.0.1 0 0 job7=\n");
     assert_contains(job.output, "[rank 1] =1 1 2 2 0 1 1 trainer 2 127.0.0.1 0 0 job7=\n");
     assert_int_equal(count(job.output, "] port\n"), 2);
@@ -37,43 +38,45 @@ YK_TEST(ranks_get_the_environment_of_torchrun)
 
 YK_TEST(long_names_reach_the_ranks_whole)
 {
-    assert_int_equal(run("run --rdzv-id $(printf %0400d 0) sh -c 'echo ${#TORCHELASTIC_RUN_ID}.'"),
-                     0);
+    assert_job_code(
+        &job, run("run --rdzv-id $(printf %0400d 0) sh -c 'echo ${#TORCHELASTIC_RUN_ID}.'"), 0);
     assert_string_equal(job.output, "[rank 0] 400.\n");
 }
 
 YK_TEST(two_jobs_have_different_secrets)
 {
-    assert_int_equal(run("run sh -c 'echo $YOKE_SECRET'"), 0);
+    assert_job_code(&job, run("run sh -c 'echo $YOKE_SECRET'"), 0);
     char *first = strdup(job.output);
-    assert_int_equal(run("run sh -c 'echo $YOKE_SECRET'"), 0);
+    assert_job_code(&job, run("run sh -c 'echo $YOKE_SECRET'"), 0);
     assert_string_not_equal(first, job.output);
     free(first);
 }
 
 YK_TEST(the_program_gets_its_arguments_untouched)
 {
-    assert_int_equal(run("run -n 1 -- sh -c 'printf \"<%s>\" \"$@\"; echo' sh --my_option -n -- 'a "
-                         "b' --help"),
-                     0);
+    assert_job_code(&job,
+                    run("run -n 1 -- sh -c 'printf \"<%s>\" \"$@\"; echo' sh --my_option -n -- 'a "
+                        "b' --help"),
+                    0);
     assert_string_equal(job.output, "[rank 0] <--my_option><-n><--><a b><--help>\n");
 }
 
 YK_TEST(a_program_that_is_not_there_gives_127)
 {
-    assert_int_equal(run("run -n 2 ./no-such-program"), 127);
+    assert_job_code(&job, run("run -n 2 ./no-such-program"), 127);
     assert_contains(job.output, "cannot start ./no-such-program: No such file or directory");
     assert_int_equal(count(job.output, "\n"), 1);
-    assert_int_equal(run("run -n 2 /etc/passwd"), 126);
+    assert_job_code(&job, run("run -n 2 /etc/passwd"), 126);
 }
 
 YK_TEST(promise_10_the_exit_code_is_the_first_failing_ranks)
 {
-    assert_int_equal(run("run -n 3 sh -c 'test $RANK = 1 && exit 42; sleep 30'"), 42);
-    assert_int_equal(run("run -n 3 sh -c 'test $RANK = 2 && kill -9 $$; sleep 30'"), 128 + SIGKILL);
-    assert_int_equal(run("run -n 2 sh -c 'test $RANK = 0 && kill -SEGV $$; sleep 30'"),
-                     128 + SIGSEGV);
-    assert_int_equal(run("run -n 3 true"), 0);
+    assert_job_code(&job, run("run -n 3 sh -c 'test $RANK = 1 && exit 42; sleep 30'"), 42);
+    assert_job_code(&job, run("run -n 3 sh -c 'test $RANK = 2 && kill -9 $$; sleep 30'"),
+                    128 + SIGKILL);
+    assert_job_code(&job, run("run -n 2 sh -c 'test $RANK = 0 && kill -SEGV $$; sleep 30'"),
+                    128 + SIGSEGV);
+    assert_job_code(&job, run("run -n 3 true"), 0);
 }
 
 YK_TEST(promise_11_the_cause_is_what_failed_first)
@@ -118,7 +121,7 @@ YK_TEST(promise_11_a_survivor_that_ends_first_is_not_the_cause)
     self[length] = '\0';
     snprintf(command, sizeof command,
              "run -n 2 %s promise_11_a_survivor_that_ends_first_is_not_the_cause", self);
-    assert_int_equal(run(command), 5);
+    assert_job_code(&job, run(command), 5);
     assert_contains(strstr(job.output, "first to fail"), "[rank 1] my fault\n");
     const char *died = strstr(job.output, "es ging nicht");
     assert_true(died && died < strstr(job.output, "first to fail"));
@@ -126,9 +129,10 @@ YK_TEST(promise_11_a_survivor_that_ends_first_is_not_the_cause)
 
 YK_TEST(promise_11_words_of_a_rank_do_not_accuse_another)
 {
-    assert_int_equal(run("run -n 2 sh -c 'if [ $RANK = 0 ]; then echo \"all_reduce: rank 1 is "
-                         "dead: pid 1\" >&2; exit 3; fi; sleep 0.3; exit 5'"),
-                     3);
+    assert_job_code(&job,
+                    run("run -n 2 sh -c 'if [ $RANK = 0 ]; then echo \"all_reduce: rank 1 is "
+                        "dead: pid 1\" >&2; exit 3; fi; sleep 0.3; exit 5'"),
+                    3);
     assert_contains(job.output, "rank 0 (pid ");
 }
 
@@ -136,7 +140,7 @@ YK_TEST(help_lists_the_exit_codes)
 {
     static const char *const commands[] = {"run --help", "train --help"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        assert_int_equal(run(commands[i]), 0);
+        assert_job_code(&job, run(commands[i]), 0);
         assert_contains(job.output, "\nExit codes:\n  0 ");
         assert_contains(job.output, "  121 ");
         assert_contains(job.output, "  122 ");
@@ -146,9 +150,10 @@ YK_TEST(help_lists_the_exit_codes)
 YK_TEST(survivors_are_ended_within_two_seconds)
 {
     double start = test_now();
-    assert_int_equal(run("run -n 3 sh -c 'trap \"\" TERM; test $RANK = 2 && exit 9; while :; do "
-                         "sleep 1; done'"),
-                     9);
+    assert_job_code(&job,
+                    run("run -n 3 sh -c 'trap \"\" TERM; test $RANK = 2 && exit 9; while :; do "
+                        "sleep 1; done'"),
+                    9);
     assert_true(test_now() - start < 4);
 }
 
@@ -156,7 +161,7 @@ YK_TEST(promise_12_lines_never_interleave_and_carry_the_rank)
 {
     test_job_start(&job, "run -n 4 sh -c 'i=0; while [ $i -lt 200 ]; do printf \"<$RANK.\"; printf "
                          "\"$i.\"; printf \"$RANK>\\n\"; i=$((i+1)); done'");
-    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_job_ends(&job, 60, 0);
     int next[4] = {0}, lines = 0;
     for (char *line = job.output, *end; (end = strchr(line, '\n')); line = end + 1, lines++) {
         int rank = -1, first, number, second, used = 0;
@@ -173,22 +178,23 @@ YK_TEST(promise_12_lines_never_interleave_and_carry_the_rank)
 
 YK_TEST(an_unfinished_last_line_is_printed)
 {
-    assert_int_equal(run("run -n 2 sh -c 'printf end$RANK'"), 0);
+    assert_job_code(&job, run("run -n 2 sh -c 'printf end$RANK'"), 0);
     assert_contains(job.output, "[rank 0] end0\n");
     assert_contains(job.output, "[rank 1] end1\n");
 }
 
 YK_TEST(what_a_carriage_return_overwrote_is_not_printed)
 {
-    assert_int_equal(run("run sh -c 'printf \"10 %%\\r\"; printf \"99 %%\\rdone\\n\"; printf "
-                         "\"dos\\r\\n\"'"),
-                     0);
+    assert_job_code(&job,
+                    run("run sh -c 'printf \"10 %%\\r\"; printf \"99 %%\\rdone\\n\"; printf "
+                        "\"dos\\r\\n\"'"),
+                    0);
     assert_string_equal(job.output, "[rank 0] done\n[rank 0] dos\n");
 }
 
 YK_TEST(a_very_long_line_arrives_whole)
 {
-    assert_int_equal(run("run sh -c 'head -c 50000 /dev/zero | tr \"\\0\" x; echo'"), 0);
+    assert_job_code(&job, run("run sh -c 'head -c 50000 /dev/zero | tr \"\\0\" x; echo'"), 0);
     assert_int_equal(strlen(job.output), strlen("[rank 0] \n") + 50000);
 }
 
@@ -229,7 +235,7 @@ YK_TEST(promise_09_twenty_jobs_at_once)
     char output[64];
     yk_test_command(output, sizeof output, "touch %s/go", yk_test_directory());
     for (int i = 0; i < JOBS; i++)
-        assert_int_equal(test_job_wait(&jobs[i], 60), 0);
+        assert_job_ends(&jobs[i], 60, 0);
 }
 
 /* ---- cores ---------------------------------------------------------------------------------- */
@@ -242,12 +248,13 @@ YK_TEST(promise_27_cores_are_shared_out_and_pinned)
     if (cores < 2)
         skip_because("one core: nothing to share out");
     unsetenv("OMP_NUM_THREADS");
-    assert_int_equal(run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS. cores=$(nproc).'"), 0);
+    assert_job_code(&job, run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS. cores=$(nproc).'"),
+                    0);
     char expected[64];
     snprintf(expected, sizeof expected, "[rank 0] threads=%d. ", yk_threads_default(2));
     assert_contains(job.output, expected);
     unsetenv("OMP_NUM_THREADS");
-    assert_int_equal(run("run -n 2 sh -c 'taskset -cp $$'"), 0);
+    assert_job_code(&job, run("run -n 2 sh -c 'taskset -cp $$'"), 0);
     char *first = strstr(job.output, "[rank 0]"), *second = strstr(job.output, "[rank 1]");
     assert_non_null(first);
     assert_non_null(second);
@@ -265,7 +272,8 @@ YK_TEST(promise_27_affinity_of_the_launcher_is_respected)
     CPU_SET(last, &one);
     sched_setaffinity(0, sizeof one, &one);
     unsetenv("OMP_NUM_THREADS");
-    assert_int_equal(run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS.; taskset -cp $$'"), 0);
+    assert_job_code(&job, run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS.; taskset -cp $$'"),
+                    0);
     sched_setaffinity(0, sizeof all, &all);
     char expected[64];
     snprintf(expected, sizeof expected, "affinity list: %d\n", last);
@@ -276,7 +284,7 @@ YK_TEST(promise_27_affinity_of_the_launcher_is_respected)
 YK_TEST(threads_that_the_user_has_set_are_kept)
 {
     setenv("OMP_NUM_THREADS", "5", 1);
-    assert_int_equal(run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS.'"), 0);
+    assert_job_code(&job, run("run -n 2 sh -c 'echo threads=$OMP_NUM_THREADS.'"), 0);
     assert_int_equal(count(job.output, "threads=5."), 2);
 }
 
@@ -291,7 +299,7 @@ static void stop_orderly(int number, int code)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, number);
-    assert_int_equal(test_job_wait(&job, 30), code);
+    assert_job_ends(&job, 30, code);
     assert_contains(job.output, "[rank 0] saved 0\n");
     assert_contains(job.output, "[rank 1] saved 1\n");
     test_job_gone(&job, 2);
@@ -314,7 +322,7 @@ YK_TEST(who_does_not_stop_is_killed_after_the_grace)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 30), 122);
+    assert_job_ends(&job, 30, 122);
     assert_contains(job.output,
                     "unclean stop: killing rank 0, 1: still running 0.3 s after SIGTERM");
     test_job_gone(&job, 2);
@@ -327,7 +335,7 @@ YK_TEST(a_rank_that_fails_while_it_stops_makes_the_stop_unclean)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 30), 121);
+    assert_job_ends(&job, 30, 121);
     assert_contains(job.output, "unclean stop: rank 1 (pid ");
     assert_contains(job.output, "exited with code 3 after ");
 }
@@ -339,7 +347,7 @@ YK_TEST(a_rank_that_crashes_while_it_stops_makes_the_stop_unclean)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 30), 121);
+    assert_job_ends(&job, 30, 121);
     assert_contains(job.output, "unclean stop: rank ");
     assert_contains(job.output, "killed by signal 11 (SIGSEGV) after ");
 }
@@ -350,14 +358,14 @@ YK_TEST(a_program_without_a_handler_stops_cleanly)
     test_job_await(&job, "[rank 0] ready");
     test_job_await(&job, "[rank 1] ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 30), 143);
+    assert_job_ends(&job, 30, 143);
     assert_null(strstr(job.output, "unclean"));
 }
 
 YK_TEST(a_rank_that_stops_unasked_is_named)
 {
-    assert_int_equal(run("run -n 2 --grace 5 sh -c '[ $RANK = 1 ] && exit 143; exec sleep 30'"),
-                     143);
+    assert_job_code(
+        &job, run("run -n 2 --grace 5 sh -c '[ $RANK = 1 ] && exit 143; exec sleep 30'"), 143);
     assert_contains(job.output, "rank 1 (pid ");
     assert_contains(job.output,
                     "exited with code 143, as if SIGTERM had stopped it, but the launcher "
@@ -372,7 +380,7 @@ YK_TEST(a_second_interrupt_kills_at_once)
     kill(job.pid, SIGINT);
     test_job_await(&job, "stopping 1 rank");
     kill(job.pid, SIGINT);
-    assert_int_equal(test_job_wait(&job, 30), 122);
+    assert_job_ends(&job, 30, 122);
     assert_contains(job.output, "unclean stop: killing rank 0: a second signal requested it");
 }
 
@@ -398,7 +406,7 @@ YK_TEST(a_reader_that_stalls_does_not_hold_up_a_stop)
 {
     int reader = start_unread();
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 10), 143);
+    assert_job_ends(&job, 10, 143);
     close(reader);
     test_job_gone(&job, 2);
 }
@@ -407,7 +415,7 @@ YK_TEST(promise_03_a_reader_that_stalls_does_not_keep_the_launcher_without_its_g
 {
     int reader = start_unread();
     kill(job.pid, SIGKILL);
-    assert_int_equal(test_job_wait(&job, 10), 128 + SIGKILL);
+    assert_job_ends(&job, 10, 128 + SIGKILL);
     test_job_gone(&job, 2);
     close(reader);
 }
@@ -425,7 +433,7 @@ YK_TEST(a_denied_signalfd_is_named)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         skip_because("this system has no filters of system calls");
-    assert_int_equal(run("run true"), 1);
+    assert_job_code(&job, run("run true"), 1);
     assert_contains(job.output, "cannot watch for signals: signalfd: Operation not permitted");
 }
 
@@ -449,7 +457,7 @@ YK_TEST(a_signal_that_is_none_of_ours_does_not_end_the_job)
     test_job_start(&job, "run sh -c 'echo launcher=$PPID.; sleep 0.5; echo done'");
     sigprocmask(SIG_UNBLOCK, &blocked, NULL);
     kill(test_job_number(&job, "launcher="), SIGWINCH);
-    assert_int_equal(test_job_wait(&job, 30), 0);
+    assert_job_ends(&job, 30, 0);
     assert_contains(job.output, "[rank 0] done\n");
 }
 
@@ -460,7 +468,7 @@ YK_TEST(nohup_lets_a_job_outlive_its_terminal)
     signal(SIGHUP, SIG_DFL);
     test_job_await(&job, "ready");
     kill(job.pid, SIGHUP);
-    assert_int_equal(test_job_wait(&job, 30), 0);
+    assert_job_ends(&job, 30, 0);
     assert_contains(job.output, "[rank 0] done\n");
 }
 
@@ -475,13 +483,13 @@ YK_TEST(a_parent_that_ignores_sigchld_does_not_hang_the_job)
         execl(test_program(), "yoke", "run", "sh", "-c", "exit 3", (char *)NULL);
         _exit(127);
     }
-    assert_int_equal(test_job_wait(&job, 10), 3);
+    assert_job_ends(&job, 10, 3);
 }
 
 YK_TEST(closed_standard_files_do_not_hang_the_job)
 {
     test_job_start(&job, "run -n 2 sh -c 'echo out && echo err >&2 && exit 3' <&- >&- 2>&-");
-    assert_int_equal(test_job_wait(&job, 10), 3);
+    assert_job_ends(&job, 10, 3);
 }
 
 YK_TEST(sigusr1_reaches_the_ranks)
@@ -490,7 +498,7 @@ YK_TEST(sigusr1_reaches_the_ranks)
                    "run sh -c 'trap \"echo heard; exit 3\" USR1; echo ready; sleep 30 & wait'");
     test_job_await(&job, "ready");
     kill(job.pid, SIGUSR1);
-    assert_int_equal(test_job_wait(&job, 30), 3);
+    assert_job_ends(&job, 30, 3);
     assert_contains(job.output, "heard");
 }
 

@@ -32,36 +32,38 @@ YK_TEST(pet_variables_set_options)
     setenv("PET_STANDALONE", "", 1); /* as Kubeflow sets it */
     setenv("PET_NO_PYTHON", "true", 1);
     setenv("PET_MAX_RESTARTS", "", 1);
-    assert_int_equal(run("run --rdzv_id mine sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'"), 0);
+    assert_job_code(&job, run("run --rdzv_id mine sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'"),
+                    0);
     assert_contains(job.output, "[rank 1] 2 mine\n");
-    assert_int_equal(run("run -n 1 sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'"), 0);
+    assert_job_code(&job, run("run -n 1 sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'"), 0);
     assert_string_equal(job.output, "[rank 0] 1 fromenv\n");
 }
 
 YK_TEST(an_invalid_pet_variable_is_named)
 {
     setenv("PET_MAX_RESTARTS", "many", 1);
-    assert_int_equal(run("run true"), 2);
+    assert_job_code(&job, run("run true"), 2);
     assert_contains(job.output, "PET_MAX_RESTARTS many: expected a whole number");
     setenv("PET_MAX_RESTARTS", "1", 1);
     setenv("PET_STANDALONE", "maybe", 1);
-    assert_int_equal(run("run true"), 2);
+    assert_job_code(&job, run("run true"), 2);
     assert_contains(job.output, "PET_STANDALONE maybe: expected 0, 1, true or false");
 }
 
 YK_TEST(options_are_never_abbreviated_and_end_at_the_program)
 {
-    assert_int_equal(run("run --nproc 2 true"), 2);
+    assert_job_code(&job, run("run --nproc 2 true"), 2);
     assert_contains(job.output, "unknown option '--nproc'");
-    assert_int_equal(run("run sh -c 'echo $0 $1' --r=16 -t"), 0);
+    assert_job_code(&job, run("run sh -c 'echo $0 $1' --r=16 -t"), 0);
     assert_string_equal(job.output, "[rank 0] --r=16 -t\n");
 }
 
 YK_TEST(options_without_effect_are_accepted_and_told)
 {
-    assert_int_equal(run("run --monitor-interval 0.1 --start-method spawn --event-log-handler null "
-                         "--numa-binding node true"),
-                     0);
+    assert_job_code(&job,
+                    run("run --monitor-interval 0.1 --start-method spawn --event-log-handler null "
+                        "--numa-binding node true"),
+                    0);
     assert_string_equal(
         job.output,
         "yoke run: --monitor-interval has no effect: the end of a rank is seen at once\n"
@@ -69,19 +71,19 @@ YK_TEST(options_without_effect_are_accepted_and_told)
         "yoke run: --event-log-handler has no effect: events are not recorded\n"
         "yoke run: --numa-binding has no effect: each rank has its own range of cores, "
         "unless --no-pin is given\n");
-    assert_int_equal(run("run --logs-specs default true"), 0);
+    assert_job_code(&job, run("run --logs-specs default true"), 0);
     assert_string_equal(job.output, "");
 }
 
 YK_TEST(options_of_torchrun_that_cannot_be_honoured_are_refused)
 {
-    assert_int_equal(run("run -m package.module"), 2);
+    assert_job_code(&job, run("run -m package.module"), 2);
     assert_contains(job.output, "write `python3 -m MODULE` as the program");
-    assert_int_equal(run("run --run-path script.py"), 2);
+    assert_job_code(&job, run("run --run-path script.py"), 2);
     assert_contains(job.output, "write `python3 SCRIPT` as the program");
-    assert_int_equal(run("run --logs-specs mine true"), 2);
+    assert_job_code(&job, run("run --logs-specs mine true"), 2);
     assert_contains(job.output, "--logs-specs mine: there are no plug-ins");
-    assert_int_equal(run("run --duplicate-stderr-filters warning true"), 2);
+    assert_job_code(&job, run("run --duplicate-stderr-filters warning true"), 2);
     assert_contains(job.output, "--duplicate-stderr-filters is not supported; use --tee");
 }
 
@@ -89,21 +91,22 @@ YK_TEST(a_virtual_local_rank_has_one_device)
 {
     static const char *const print = "sh -c 'echo $RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES'";
     unsetenv("CUDA_VISIBLE_DEVICES");
-    assert_int_equal(run("run -n 2 --virtual-local-rank %s", print), 0);
+    assert_job_code(&job, run("run -n 2 --virtual-local-rank %s", print), 0);
     assert_contains(job.output, "[rank 0] 0 0 0\n");
     assert_contains(job.output, "[rank 1] 1 0 1\n");
     setenv("CUDA_VISIBLE_DEVICES", "5,7", 1);
-    assert_int_equal(run("run -n 2 --virtual-local-rank %s", print), 0);
+    assert_job_code(&job, run("run -n 2 --virtual-local-rank %s", print), 0);
     assert_contains(job.output, "[rank 0] 0 0 5\n");
     assert_contains(job.output, "[rank 1] 1 0 7\n");
 }
 
 YK_TEST(outputs_go_to_torchelastics_log_files)
 {
-    assert_int_equal(run("run -n 2 --log-dir %s/logs --rdzv-id job/7 -r 0:3 -t 1:1 -- sh -c "
-                         "'echo out$RANK; echo err$RANK >&2'",
-                         yk_test_directory()),
-                     0);
+    assert_job_code(&job,
+                    run("run -n 2 --log-dir %s/logs --rdzv-id job/7 -r 0:3 -t 1:1 -- sh -c "
+                        "'echo out$RANK; echo err$RANK >&2'",
+                        yk_test_directory()),
+                    0);
     assert_null(strstr(job.output, "out0"));
     assert_null(strstr(job.output, "err0"));
     assert_contains(job.output, "[rank 1] out1\n");
@@ -115,10 +118,11 @@ YK_TEST(outputs_go_to_torchelastics_log_files)
 
 YK_TEST(a_failed_rank_leaves_an_error_file)
 {
-    assert_int_equal(run("run -n 2 --log-dir %s/logs -- sh -c 'test $RANK = 0 && exec sleep 9; "
-                         "echo \"a \\\"reason\\\"\" >&2; exit 5'",
-                         yk_test_directory()),
-                     5);
+    assert_job_code(&job,
+                    run("run -n 2 --log-dir %s/logs -- sh -c 'test $RANK = 0 && exec sleep 9; "
+                        "echo \"a \\\"reason\\\"\" >&2; exit 5'",
+                        yk_test_directory()),
+                    5);
     const char *file = shell("cat logs/none_*/attempt_0/1/error.json");
     assert_contains(file, "{\"message\": {\"message\": \"rank 1 (pid ");
     assert_contains(file, "exited with code 5\", \"errorCode\": 5, ");
@@ -128,42 +132,45 @@ YK_TEST(a_failed_rank_leaves_an_error_file)
 
 YK_TEST(a_programs_own_error_file_is_kept)
 {
-    assert_int_equal(run("run --log-dir %s/logs -- sh -c 'echo mine >$TORCHELASTIC_ERROR_FILE; "
-                         "exit 5'",
-                         yk_test_directory()),
-                     5);
+    assert_job_code(&job,
+                    run("run --log-dir %s/logs -- sh -c 'echo mine >$TORCHELASTIC_ERROR_FILE; "
+                        "exit 5'",
+                        yk_test_directory()),
+                    5);
     assert_string_equal(shell("cat logs/*/attempt_0/0/error.json"), "mine\n");
 }
 
 YK_TEST(promise_11_last_lines_are_repeated_although_they_are_redirected)
 {
-    assert_int_equal(run("run -n 2 --log-dir %s/logs -r 3 -- sh -c 'test $RANK = 0 && exec sleep "
-                         "9; echo a reason >&2; exit 5'",
-                         yk_test_directory()),
-                     5);
+    assert_job_code(&job,
+                    run("run -n 2 --log-dir %s/logs -r 3 -- sh -c 'test $RANK = 0 && exec sleep "
+                        "9; echo a reason >&2; exit 5'",
+                        yk_test_directory()),
+                    5);
     assert_contains(job.output, "its last lines on stderr:\n[rank 1] a reason\n");
 }
 
 YK_TEST(a_log_folder_that_cannot_be_made_is_an_error)
 {
-    assert_int_equal(run("run --log-dir /proc/nowhere true"), 1);
+    assert_job_code(&job, run("run --log-dir /proc/nowhere true"), 1);
     assert_contains(job.output, "cannot create the log folder /proc/nowhere");
 }
 
 YK_TEST(the_filter_of_local_ranks_hides_the_others)
 {
-    assert_int_equal(run("run -n 3 --local-ranks-filter 0,2 sh -c 'echo I am $RANK'"), 0);
+    assert_job_code(&job, run("run -n 3 --local-ranks-filter 0,2 sh -c 'echo I am $RANK'"), 0);
     assert_null(strstr(job.output, "I am 1"));
     assert_contains(job.output, "[rank 2] I am 2\n");
 }
 
 YK_TEST(failed_ranks_are_restarted)
 {
-    assert_int_equal(run("run -n 2 --max-restarts 3 --log-dir %s/logs -t 1 -- sh -c 'echo attempt "
-                         "$TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; test $RANK = "
-                         "0 || exit $((2 - $TORCHELASTIC_RESTART_COUNT))'",
-                         yk_test_directory()),
-                     0);
+    assert_job_code(&job,
+                    run("run -n 2 --max-restarts 3 --log-dir %s/logs -t 1 -- sh -c 'echo attempt "
+                        "$TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; test $RANK = "
+                        "0 || exit $((2 - $TORCHELASTIC_RESTART_COUNT))'",
+                        yk_test_directory()),
+                    0);
     assert_contains(job.output, "exited with code 2");
     assert_contains(job.output, "restarting all ranks (restart 1 of 3)");
     assert_contains(job.output, "restarting all ranks (restart 2 of 3)");
@@ -173,8 +180,8 @@ YK_TEST(failed_ranks_are_restarted)
 
 YK_TEST(the_last_restart_gives_the_exit_code)
 {
-    assert_int_equal(run("run --max-restarts 2 sh -c 'exit $((40 + $TORCHELASTIC_RESTART_COUNT))'"),
-                     42);
+    assert_job_code(
+        &job, run("run --max-restarts 2 sh -c 'exit $((40 + $TORCHELASTIC_RESTART_COUNT))'"), 42);
 }
 
 YK_TEST(a_stop_that_was_asked_for_is_not_restarted)
@@ -182,7 +189,7 @@ YK_TEST(a_stop_that_was_asked_for_is_not_restarted)
     test_job_start(&job, "run --max-restarts 9 sh -c 'echo ready; exec sleep 30'");
     test_job_await(&job, "ready");
     kill(job.pid, SIGTERM);
-    assert_int_equal(test_job_wait(&job, 20), 128 + SIGTERM);
+    assert_job_ends(&job, 20, 128 + SIGTERM);
     assert_int_equal(count(job.output, "ready"), 1);
 }
 
@@ -192,6 +199,6 @@ YK_TEST(signals_to_handle_replace_the_default_ones)
                          "echo ready; sleep 30 & wait'");
     test_job_await(&job, "ready");
     kill(job.pid, SIGUSR2);
-    assert_int_equal(test_job_wait(&job, 20), 128 + SIGUSR2);
+    assert_job_ends(&job, 20, 128 + SIGUSR2);
     assert_contains(job.output, "asked");
 }
