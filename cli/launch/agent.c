@@ -64,6 +64,7 @@ static void take_round(cli_job *job, const char *text)
     agent->restarts = restarts;
     agent->successor = 0;
     agent->has_round = true;
+    agent->called_off = false;
     if (!job->stop_signal)
         job->give_up_at = CLI_NEVER;
 }
@@ -127,8 +128,27 @@ static void take_moved(cli_job *job, const char *place)
     agent->moved = sscanf(place, "%d %255s", &agent->moved_port, agent->moved_host) == 2;
 }
 
+/*
+ * Other hosts may have begun an attempt, and ended it, before this one has started its ranks. Then
+ * there is nothing to stop here, and nothing is to be started.
+ */
+static void call_off(cli_job *job)
+{
+    job->agent->called_off = job->agent->has_round;
+}
+
+static void take_fail(cli_job *job)
+{
+    if (job->running)
+        cli_job_fail(job);
+    else
+        call_off(job);
+}
+
 static void take_regroup(cli_job *job)
 {
+    if (job->running == 0)
+        call_off(job);
     if (job->stop_signal || job->running == 0)
         return;
     cli_sink_say(&job->err, "%s: more hosts have come: stopping all ranks to start again with them",
@@ -157,8 +177,8 @@ static void take_order(cli_job *job, const char *text)
         take_refusal(job, text);
     else if (strcmp(kind, "round") == 0)
         take_round(job, text);
-    else if (strcmp(kind, "fail") == 0 && job->running)
-        cli_job_fail(job);
+    else if (strcmp(kind, "fail") == 0)
+        take_fail(job);
     else if (strcmp(kind, "regroup") == 0)
         take_regroup(job);
     else if (strcmp(kind, "stop") == 0 && signal_in(rest))
@@ -294,16 +314,17 @@ static int end_alone(cli_job *job)
     return job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_FAILED;
 }
 
-/* Runs one attempt and waits for the coordinator's verdict; false when the guard is gone. */
+/* Runs one attempt, unless it is over already, and waits for the coordinator's verdict; false when
+ * the guard is gone. */
 static bool run_round(cli_job *job)
 {
     job->agent->has_round = job->agent->again = false;
     if (job->regrouping)
         job->stop_signal = 0;
     job->regrouping = false;
-    if (job->stop_signal) { /* it came before the round did */
+    if (job->stop_signal || job->agent->called_off || job->agent->lost) {
         report(job->agent, "ended %d %d s %d -1 0\n\n", cli_link_id(job->agent->link),
-               job->round.attempt, 128 + job->stop_signal);
+               job->round.attempt, 128 + (job->stop_signal ? job->stop_signal : SIGTERM));
         return cli_job_await(job, verdict);
     }
     int code = cli_job_attempt(job);

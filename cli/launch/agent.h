@@ -19,12 +19,13 @@ typedef struct cli_agent {
     char moved_host[CLI_ADDRESS_SIZE];
     int moved_port;
     int port, standby_port;
-    char *nodes;    /* the order "round ..." of the last attempt, or NULL */
-    int restarts;   /* that the coordinator has counted by then */
-    int successor;  /* the node that is to serve the rendezvous; 0: it is not lost */
-    bool has_round; /* the next attempt is in job->round */
-    bool again;     /* the attempt is over, and another will follow */
-    bool over;      /* the job has ended, with this code: */
+    char *nodes;     /* the order "round ..." of the last attempt, or NULL */
+    int restarts;    /* that the coordinator has counted by then */
+    int successor;   /* the node that is to serve the rendezvous; 0: it is not lost */
+    bool has_round;  /* the next attempt is in job->round */
+    bool called_off; /* and has ended before it began here */
+    bool again;      /* the attempt is over, and another will follow */
+    bool over;       /* the job has ended, with this code: */
     int code;
     bool lost; /* the store, and why: */
     char why[800];
