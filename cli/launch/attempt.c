@@ -113,8 +113,10 @@ static int start_ranks(cli_job *job)
     int code = 0;
     for (int i = 0; i < job->launch->ranks && code == 0; i++)
         code = start_rank(job, i);
-    if (code)
+    if (code) {
         cli_tree_kill(CLI_TREE_KILL_S);
+        cli_job_finish_attempt(job);
+    }
     return code;
 }
 
@@ -176,7 +178,7 @@ void cli_job_finish_attempt(cli_job *job)
         cli_stream_free(&job->members[i].out);
         cli_stream_free(&job->members[i].err);
     }
-    job->started = 0;
+    job->started = job->running = 0;
 }
 
 /* Ranks that the launcher has ended are not at fault and get no file. */

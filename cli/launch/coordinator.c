@@ -210,6 +210,14 @@ static void handle_failed(cli_coordinator *c, cli_agent_record *agent)
     expect_end(c, 0);
 }
 
+/* A host that could not start its ranks has not reported a failure before. */
+static void handle_ended(cli_coordinator *c, cli_agent_record *agent, char *report)
+{
+    cli_agent_ended(agent, report);
+    if (agent->state == CLI_AGENT_ENDED && agent->kind == CLI_OUTCOME_FAILED)
+        handle_failed(c, agent);
+}
+
 static void handle_stop(cli_coordinator *c, int number)
 {
     if (c->stop_signal || c->phase == FINISHED)
@@ -253,7 +261,7 @@ static void handle_report(cli_coordinator *c)
     if (strcmp(kind, "failed") == 0 && number == c->attempt)
         handle_failed(c, agent);
     else if (strcmp(kind, "ended") == 0 && number == c->attempt)
-        cli_agent_ended(agent, c->text + at);
+        handle_ended(c, agent, c->text + at);
     else if (strcmp(kind, "stop") == 0)
         handle_stop(c, number);
     else if (strcmp(kind, "kill") == 0)

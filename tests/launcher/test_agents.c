@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "agents.h"
 
+#include <sys/stat.h>
+
 static const char *const print_ranks =
     "sh -c 'echo =$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE "
     "$ROLE_RANK $ROLE_WORLD_SIZE $TORCHELASTIC_RUN_ID='";
@@ -85,6 +87,24 @@ YK_TEST(a_program_that_is_not_there_gives_127_everywhere)
 {
     assert_job_code(&agents[0], run_two("./no-such-program"), 127);
     assert_contains(both_outputs(), "cannot start ./no-such-program: No such file or directory");
+}
+
+YK_TEST(a_host_that_cannot_start_its_ranks_ends_the_job)
+{
+    static const char script[] = "#!/bin/sh\necho running\nexec sleep 60\n";
+    char everywhere[4096], here[4400];
+    snprintf(everywhere, sizeof everywhere, "%s", getenv("PATH"));
+    snprintf(here, sizeof here, "%s:%s", everywhere, yk_test_directory());
+    yk_test_write_file(yk_test_path("only-here"), script, strlen(script));
+    assert_int_equal(chmod(yk_test_path("only-here"), 0700), 0);
+    setenv("PATH", here, 1);
+    start_agent(0, "2", "only-here");
+    setenv("PATH", everywhere, 1);
+    start_agent(1, "2", "only-here");
+    for (int i = 0; i < 2; i++) {
+        assert_job_ends(&agents[i], 20, 127);
+        assert_contains(agents[i].output, "could not start its ranks");
+    }
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
