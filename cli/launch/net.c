@@ -8,10 +8,13 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
@@ -149,4 +152,43 @@ bool cli_net_split(const char *text, char *host, size_t size, int *port)
     memcpy(host, text, length);
     host[length] = '\0';
     return true;
+}
+
+/* ---- ports ---------------------------------------------------------------------------------- */
+
+static bool is_free(int port)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&any, sizeof any) == 0;
+    if (fd >= 0)
+        close(fd);
+    return bound;
+}
+
+/* Takes a name of abstract Unix sockets, which belong to the same network namespace as ports. The
+ * socket stays open until the process ends. */
+static bool claim(int port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "yoke-port-%d", port);
+    size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&name, (socklen_t)size) == 0;
+    if (fd >= 0 && !bound)
+        close(fd);
+    return bound;
+}
+
+int cli_net_claim_port(int lowest, int ports)
+{
+    uint32_t drawn;
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        drawn = (uint32_t)getpid();
+    for (int i = 0; i < ports; i++) {
+        int port = lowest + (int)((drawn % (uint32_t)ports + (uint32_t)i) % (uint32_t)ports);
+        if (is_free(port) && claim(port))
+            return port;
+    }
+    return 0;
 }

@@ -14,6 +14,12 @@ bool cli_net_own_address(char *address, size_t size);
 /* Whether the host answers that nothing listens on the port; false also when it does not answer. */
 bool cli_net_refuses(const char *host, int port);
 /*
+ * Draws one of these ports that nothing on this host uses, and that no other process has claimed in
+ * this way: they may claim ports before they are served, or for another host. Claims last as long
+ * as the process and those it has forked. Returns 0 if there is none.
+ */
+int cli_net_claim_port(int lowest, int ports);
+/*
  * Splits "HOST", "HOST:PORT", "[ADDRESS]:PORT" and an IPv6 address without a port. *port keeps its
  * value where none is given. False when it is malformed.
  */

@@ -99,17 +99,15 @@ static char *write_command(const cli_run_options *o, char *const *program, const
     return text;
 }
 
-/* A port that is probably free on the first host, so that jobs started together do not collide. */
+/* A port that is free on the first host, if that is this one, and that is the port of no other job
+ * that was started on this host, so that jobs started together do not collide. */
 static int choose_port(const cli_run_options *o)
 {
     enum { LOWEST = 20000, PORTS = 12000 };
-    char secret[YK_STORE_SECRET_SIZE];
     if (o->master_port != YK_PORT_ANY)
         return (int)o->master_port;
-    if (yk_store_secret(secret, sizeof secret) != YK_OK)
-        return CLI_RUN_PORT;
-    secret[8] = '\0';
-    return LOWEST + (int)(strtoul(secret, NULL, 16) % PORTS);
+    int port = cli_net_claim_port(LOWEST, PORTS);
+    return port ? port : CLI_RUN_PORT;
 }
 
 /* PET_ variables have been read; the launcher on this host must not read them once more. */
