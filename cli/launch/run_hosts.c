@@ -103,7 +103,7 @@ static char *write_command(const cli_run_options *o, char *const *program, const
  * that was started on this host, so that jobs started together do not collide. */
 static int choose_port(const cli_run_options *o)
 {
-    enum { LOWEST = 20000, PORTS = 12000 };
+    enum { LOWEST = 20000, PORTS = 10000 };
     if (o->master_port != YK_PORT_ANY)
         return (int)o->master_port;
     int port = cli_net_claim_port(LOWEST, PORTS);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,15 +73,28 @@ static bool is_free(int port)
     return bound;
 }
 
+/* A test may need a port at which nothing listens yet, or ever. While this process lives, no other
+ * test gets it: it has taken a name of abstract Unix sockets. */
+static bool claim(int port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "yoke-test-port-%d", port);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = bind(fd, (struct sockaddr *)&name, sizeof name) == 0;
+    if (!bound)
+        close(fd);
+    return bound;
+}
+
 /* Ports below those that the system gives out by itself, so that no connection takes one before it
- * is used, and others than those of a test that runs at the same time. */
+ * is used, and above those of `yoke run --hosts`. */
 int yk_test_free_port(void)
 {
-    enum { FIRST = 30000, EACH = 16, ALL = 172 * EACH };
+    enum { FIRST = 30000, ALL = 2752, EACH = 16 };
     static int drawn;
     for (int tries = 0; tries < ALL; tries++) {
         int port = FIRST + (int)(((int64_t)getpid() * EACH + drawn++) % ALL);
-        if (is_free(port))
+        if (is_free(port) && claim(port))
             return port;
     }
     fail_msg("no port from %d to %d is free", FIRST, FIRST + ALL - 1);

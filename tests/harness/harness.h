@@ -116,7 +116,7 @@ int yk_test_command(char *output, size_t size, const char *format, ...)
  * file cannot be opened. */
 char *yk_test_read_file(char *text, size_t size, const char *path);
 void yk_test_write_file(const char *path, const void *data, size_t size);
-/* A TCP port that was free a moment ago. */
+/* A TCP port that was free a moment ago, and that no other test gets while this one runs. */
 int yk_test_free_port(void);
 
 #endif

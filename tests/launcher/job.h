@@ -186,13 +186,15 @@ static inline int test_job_processes(const test_job *job)
 }
 
 /* Seconds until no process of the job is left; fails when some are after `limit`. */
-static inline double test_job_gone(const test_job *job, double limit)
+static inline double test_job_gone(test_job *job, double limit)
 {
     double start = test_now();
     int left;
     while ((left = test_job_processes(job)) > 0) {
-        if (test_now() - start > limit)
+        if (test_now() - start > limit) {
+            test_job_show(job);
             fail_msg("%d processes of the job are left after %g s", left, limit);
+        }
         usleep(5000);
     }
     return test_now() - start;
