@@ -91,6 +91,60 @@ YK_TEST(deep_backward_weight_has_the_same_bits_with_any_threads)
               &yki_cpu_conv2d_backward_weight_winograd);
 }
 
+/* The transformed weights would take more memory than all transformed inputs. */
+static void deep_convolutions(yki_kernel_desc *forward, yki_kernel_desc *backward_data)
+{
+    yki_operand few = deep;
+    few.dims[0] = 72;
+    *forward = (yki_kernel_desc){.op = &yki_op_conv2d,
+                                 .attrs = &attrs,
+                                 .in_count = 3,
+                                 .in = {few, deep_weight, none},
+                                 .out_count = 1,
+                                 .out = {few}};
+    *backward_data = (yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+                                       .attrs = &attrs,
+                                       .in_count = 2,
+                                       .in = {few, deep_weight},
+                                       .out_count = 1,
+                                       .out = {few}};
+}
+
+YK_TEST(deep_convolutions_have_the_same_bits_with_any_threads)
+{
+    yki_kernel_desc forward, backward_data;
+    deep_convolutions(&forward, &backward_data);
+    for (int threads = 2; threads <= 5; threads += 3) {
+        same_bits_with(&forward, &yki_cpu_conv2d_winograd, threads);
+        same_bits_with(&backward_data, &yki_cpu_conv2d_backward_data_winograd, threads);
+    }
+}
+
+static size_t scratch_of(const yki_kernel_desc *desc, int threads)
+{
+    yki_device *device;
+    yki_kernel *kernel;
+    assert_ok(yki_device_create(&device, "cpu",
+                                &(yki_device_options){.threads = threads, .winograd = true}));
+    assert_ok(yki_kernel_create(device, desc, &kernel));
+    size_t scratch = kernel->scratch;
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return scratch;
+}
+
+/* Transformed, the weights are four times as large. */
+YK_TEST(deep_convolutions_on_two_threads_need_less_memory_than_their_transformed_weights)
+{
+    yki_kernel_desc forward, backward_data;
+    size_t weights = sizeof(float) * 36 * 512 * 512;
+    if (!has_lanes())
+        skip_because("this processor has no AVX-512");
+    deep_convolutions(&forward, &backward_data);
+    assert_true(scratch_of(&forward, 2) < weights / 2);
+    assert_true(scratch_of(&backward_data, 2) < weights / 2);
+}
+
 /* The weights' gradient of `images` images of 5x6. */
 static void same_gradient_bits(int64_t images, int64_t channels, int64_t filters, int threads)
 {
@@ -266,6 +320,12 @@ YK_TEST(minimal_backward_weight_has_the_same_bits_with_any_threads)
 YK_TEST(deep_minimal_backward_weight_has_the_same_bits_with_any_threads)
 {
     same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 16, 256, 128);
+}
+
+/* ... of some output channels at a time, and fewer at the end. */
+YK_TEST(deeper_minimal_backward_weight_has_the_same_bits_with_any_threads)
+{
+    same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 16, 256, 576);
 }
 
 /* Few and small images, for which oneDNN has only reference loops. */

@@ -4,8 +4,8 @@
  * groups, transform them to slabs, and multiply.
  *
  * Threads take the next unit of work when they have finished one, so that a thread whose core is
- * shared with another process does less, and they wait for each other twice a kernel. The order in
- * which sums are added depends on the shape alone: the result has the same bits with any number of
+ * shared with another process does less, and they wait for each other twice a kernel, or twice for
+ * some groups of its outputs. The order in which sums are added depends on the shape alone: the result has the same bits with any number of
  * threads.
  */
 #ifndef YKI_MINIMAL_KERNEL_H
@@ -41,6 +41,7 @@ typedef struct yki_minimal_kernel {
     /* Of the weights' gradient: */
     int64_t parts;      /* of the blocks; 0: all are transformed first */
     bool split_outputs; /* a part's output groups are units of their own */
+    int64_t turn;       /* without parts: output groups whose dy is transformed at a time */
 } yki_minimal_kernel;
 
 /* Makes a kernel, but for strides, plan and scratch memory. small: of x and y the one with fewer

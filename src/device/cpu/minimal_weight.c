@@ -2,8 +2,9 @@
  * The weights' gradient of 3x3 convolutions by minimal filtering (see minimal.c): a sum over tiles,
  * for every pair of 64 input and 64 output channels. Where the sums of all pairs are small, the
  * blocks are divided into parts: a part's blocks are transformed and multiplied one after the other
- * into sums that belong to the part, and the parts' sums are added in order. Otherwise all blocks
- * are transformed first, and then each pair is a unit of work.
+ * into sums that belong to the part, and the parts' sums are added in order. Otherwise x is
+ * transformed first, and then, for some groups of 64 output channels at a time, dy; each pair is a
+ * unit of work.
  */
 #include "device/cpu/bf16_gains.h"
 #include "device/cpu/geometry.h"
@@ -21,7 +22,8 @@ enum {
     LEAST_PARTS = 4,
     MOST_PARTS = 8,
     PART_BLOCKS = 8, /* that a part should have: each costs a pass over its sums */
-    LEAST_PAIRS = 8  /* units of work; fewer would leave threads without any */
+    LEAST_PAIRS = 8, /* units of work; fewer would leave threads without any */
+    THREAD_PAIRS = 8 /* a thread's, between two transformations of dy */
 };
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -139,36 +141,68 @@ static void sum_by_parts(const yki_minimal_kernel *k, const yki_kernel_args *run
 
 /* ---- by pairs ------------------------------------------------------------------------------- */
 
+/* Slabs of all blocks: those of x, and of dy in some output groups. */
+typedef struct transformed {
+    float *x, *dy;
+    yki_minimal_range outputs;
+} transformed;
+
+static float *dy_slab(const yki_minimal_kernel *k, const transformed *t, int64_t block, int64_t out)
+{
+    int64_t count = t->outputs.end - t->outputs.begin;
+    return t->dy + (block * count + out - t->outputs.begin) * k->slab;
+}
+
 /* A pair's sum over all blocks, and its gradient. */
-static void finish_pair(const yki_minimal_kernel *k, const float *slabs, int64_t pair, float *sum,
+static void finish_pair(const yki_minimal_kernel *k, const transformed *t, int64_t pair, float *sum,
                         float *weight)
 {
     const int64_t in = pair / k->y.groups, out = pair % k->y.groups;
     for (int m = 0; m < MATRICES; m++)
         for (int64_t block = 0; block < k->blocks; block++) {
-            const float *of_block = slabs + block * (k->x.groups + k->y.groups) * k->slab;
             yki_minimal_range tiles = yki_minimal_block(k, block);
-            add_products(k, of_block + in * k->slab, of_block + (k->x.groups + out) * k->slab,
+            add_products(k, t->x + (block * k->x.groups + in) * k->slab, dy_slab(k, t, block, out),
                          tiles.end - tiles.begin, m, pair, block == 0, sum);
         }
     for (int64_t column = 0; column < SIDE; column += PIECE)
         write_columns(k, sum, pair, column, weight);
 }
 
+/* All pairs of some output groups, whose dy is transformed first. */
+static void sum_pairs_of(const yki_minimal_kernel *k, const yki_kernel_args *run,
+                         const transformed *t, float *sum)
+{
+    const int64_t count = t->outputs.end - t->outputs.begin;
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < k->blocks * count; i++) {
+        int64_t block = i / count, out = t->outputs.begin + i % count;
+        yki_minimal_transform(k, k->algorithm->result_gradient, &k->y,
+                              run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], yki_minimal_block(k, block),
+                              (yki_minimal_range){out, out + 1}, dy_slab(k, t, block, out));
+    }
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < k->x.groups * count; i++)
+        finish_pair(k, t, i / count * k->y.groups + t->outputs.begin + i % count, sum,
+                    run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+}
+
 static void sum_by_pairs(const yki_minimal_kernel *k, const yki_kernel_args *run)
 {
-    const int64_t slabs_a_block = k->x.groups + k->y.groups;
-    float *slabs = run->scratch, *threads = slabs + k->blocks * slabs_a_block * k->slab;
+    float *x = run->scratch, *dy = x + k->blocks * k->x.groups * k->slab;
+    float *threads = dy + k->blocks * k->turn * k->slab;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-#pragma omp for schedule(dynamic)
-        for (int64_t block = 0; block < k->blocks; block++)
-            transform_block(k, run, block, (yki_minimal_range){0, k->y.groups},
-                            slabs + block * slabs_a_block * k->slab);
 #pragma omp for schedule(dynamic) nowait
-        for (int64_t pair = 0; pair < k->x.groups * k->y.groups; pair++)
-            finish_pair(k, slabs, pair, threads + omp_get_thread_num() * WEIGHTS,
-                        run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
+        for (int64_t block = 0; block < k->blocks; block++)
+            yki_minimal_transform(k, k->algorithm->data, &k->x,
+                                  run->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                                  yki_minimal_block(k, block), (yki_minimal_range){0, k->x.groups},
+                                  x + block * k->x.groups * k->slab);
+        for (int64_t first = 0; first < k->y.groups; first += k->turn) {
+            int64_t last = first + k->turn < k->y.groups ? first + k->turn : k->y.groups;
+            transformed t = {x, dy, {first, last}};
+            sum_pairs_of(k, run, &t, threads + omp_get_thread_num() * WEIGHTS);
+        }
     }
 }
 
@@ -243,9 +277,13 @@ static int64_t plan_parts(yki_minimal_kernel *k)
     return sums * pairs * WEIGHTS + k->team * (k->x.groups + k->y.groups) * k->slab;
 }
 
-static int64_t plan_pairs(const yki_minimal_kernel *k)
+static int64_t plan_pairs(yki_minimal_kernel *k)
 {
-    return k->blocks * (k->x.groups + k->y.groups) * k->slab + k->team * WEIGHTS;
+    const int64_t pairs = THREAD_PAIRS * (int64_t)k->team;
+    k->turn = (pairs + k->x.groups - 1) / k->x.groups;
+    if (k->turn > k->y.groups)
+        k->turn = k->y.groups;
+    return k->blocks * (k->x.groups + k->turn) * k->slab + k->team * WEIGHTS;
 }
 
 static yk_status minimal_prepare_backward_weight(yki_device *device, const yki_kernel_desc *desc,
