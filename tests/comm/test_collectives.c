@@ -217,7 +217,12 @@ YK_TEST(all_reduce_is_bitwise_in_rank_order)
     yk_test_ranks(3, rank_order_body);
 }
 
-/* Four have loops of their own. */
+/* Two and four have loops of their own. */
+YK_TEST(all_reduce_of_two_is_bitwise_in_rank_order)
+{
+    yk_test_ranks(2, rank_order_body);
+}
+
 YK_TEST(all_reduce_of_four_is_bitwise_in_rank_order)
 {
     yk_test_ranks(4, rank_order_body);

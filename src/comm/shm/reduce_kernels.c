@@ -46,14 +46,15 @@ typedef void (*pair_fn)(void *acc, const void *a, const void *b, size_t n);
 typedef void (*more_fn)(void *acc, const void *b, size_t n);
 typedef void (*divide_fn)(void *acc, size_t n, int world);
 typedef void (*store_fn)(void *to, const void *acc, size_t n);
-typedef void (*four_fn)(void *const *to, const void *const *from, size_t n, double factor);
+typedef void (*fused_fn)(void *const *to, const void *const *from, size_t n, double factor);
 
 typedef struct kernels {
     pair_fn pair[OPS]; /* acc = a op b; by yk_reduce_op without YK_REDUCE_AVG: see op_index */
     more_fn more[OPS]; /* acc = acc op b */
     divide_fn divide;  /* acc = acc / world */
     store_fn store;    /* to = acc; NULL: a plain copy */
-    four_fn four;      /* the sum of four, times the factor, to four at once; or NULL */
+    fused_fn two;      /* the sum of two, times the factor, to both at once; or NULL */
+    fused_fn four;     /* of four, to all four; or NULL */
 } kernels;
 
 /* The loops of one operator, elements T, accumulator A. acc may be a itself. */
@@ -72,6 +73,18 @@ typedef struct kernels {
     }
 
 /* Without the way through an accumulator; the order of the additions is the same. */
+#define TWO(NAME, T, TARGET)                                                                       \
+    TARGET static void NAME(void *const *to, const void *const *from, size_t n, double factor)     \
+    {                                                                                              \
+        const T *a = from[0], *b = from[1], scale = (T)factor;                                     \
+        T *x = to[0], *y = to[1];                                                                  \
+        INDEPENDENT_ROUNDS for (size_t i = 0; i < n; i++)                                          \
+        {                                                                                          \
+            T sum = (a[i] + b[i]) * scale;                                                         \
+            x[i] = sum;                                                                            \
+            y[i] = sum;                                                                            \
+        }                                                                                          \
+    }
 #define FOUR(NAME, T, TARGET)                                                                      \
     TARGET static void NAME(void *const *to, const void *const *from, size_t n, double factor)     \
     {                                                                                              \
@@ -88,7 +101,7 @@ typedef struct kernels {
     }
 
 /* All of one dtype at one instruction set. */
-#define DTYPE(NAME, T, A, LOAD, SUM, PRODUCT, STORE, FOUR_, TARGET)                                \
+#define DTYPE(NAME, T, A, LOAD, SUM, PRODUCT, STORE, TWO_, FOUR_, TARGET)                          \
     OPERATOR(sum_##NAME, T, A, LOAD, SUM, TARGET)                                                  \
     OPERATOR(min_##NAME, T, A, LOAD, MIN, TARGET)                                                  \
     OPERATOR(max_##NAME, T, A, LOAD, MAX, TARGET)                                                  \
@@ -107,6 +120,7 @@ typedef struct kernels {
         {more_sum_##NAME, more_min_##NAME, more_max_##NAME, more_product_##NAME},                  \
         divide_##NAME,                                                                             \
         STORE,                                                                                     \
+        TWO_,                                                                                      \
         FOUR_,                                                                                     \
     };
 
@@ -122,14 +136,19 @@ typedef struct kernels {
 #define INSTRUCTION_SET(SET, TARGET)                                                               \
     STORE(store_bf16_##SET, bf16, yki_bf16_from_float, TARGET)                                     \
     STORE(store_f16_##SET, f16, yki_f16_from_float, TARGET)                                        \
+    TWO(two_f32_##SET, float, TARGET)                                                              \
+    TWO(two_f64_##SET, double, TARGET)                                                             \
     FOUR(four_f32_##SET, float, TARGET)                                                            \
     FOUR(four_f64_##SET, double, TARGET)                                                           \
-    DTYPE(f32_##SET, float, float, LOAD_PLAIN, ADD, MUL, NULL, four_f32_##SET, TARGET)             \
-    DTYPE(f64_##SET, double, double, LOAD_PLAIN, ADD, MUL, NULL, four_f64_##SET, TARGET)           \
-    DTYPE(bf16_##SET, bf16, float, yki_bf16_to_float, ADD, MUL, store_bf16_##SET, NULL, TARGET)    \
-    DTYPE(f16_##SET, f16, float, yki_f16_to_float, ADD, MUL, store_f16_##SET, NULL, TARGET)        \
-    DTYPE(i32_##SET, int32_t, int32_t, LOAD_PLAIN, WADD32, WMUL32, NULL, NULL, TARGET)             \
-    DTYPE(i64_##SET, int64_t, int64_t, LOAD_PLAIN, WADD64, WMUL64, NULL, NULL, TARGET)             \
+    DTYPE(f32_##SET, float, float, LOAD_PLAIN, ADD, MUL, NULL, two_f32_##SET, four_f32_##SET,      \
+          TARGET)                                                                                  \
+    DTYPE(f64_##SET, double, double, LOAD_PLAIN, ADD, MUL, NULL, two_f64_##SET, four_f64_##SET,    \
+          TARGET)                                                                                  \
+    DTYPE(bf16_##SET, bf16, float, yki_bf16_to_float, ADD, MUL, store_bf16_##SET, NULL, NULL,      \
+          TARGET)                                                                                  \
+    DTYPE(f16_##SET, f16, float, yki_f16_to_float, ADD, MUL, store_f16_##SET, NULL, NULL, TARGET)  \
+    DTYPE(i32_##SET, int32_t, int32_t, LOAD_PLAIN, WADD32, WMUL32, NULL, NULL, NULL, TARGET)       \
+    DTYPE(i64_##SET, int64_t, int64_t, LOAD_PLAIN, WADD64, WMUL64, NULL, NULL, NULL, TARGET)       \
     static const kernels *const set_##SET[YK_DTYPE_COUNT] = {                                      \
         [YK_F32] = &kernels_f32_##SET,   [YK_F64] = &kernels_f64_##SET,                            \
         [YK_BF16] = &kernels_bf16_##SET, [YK_F16] = &kernels_f16_##SET,                            \
@@ -181,8 +200,9 @@ void yki_shm_reduce(void *const *to, int copies, const void *const *from, int wo
     const kernels *k = choose_reduce_kernels(dtype);
     size_t size = yk_dtype_size(dtype);
     size_t block = BLOCK_BYTES / (k->store ? sizeof(float) : size);
-    if (k->four && world == 4 && copies == 4 && (op == YK_REDUCE_SUM || op == YK_REDUCE_AVG)) {
-        k->four(to, from, count, op == YK_REDUCE_AVG ? 0.25 : 1);
+    fused_fn fused = world == 2 ? k->two : world == 4 ? k->four : NULL;
+    if (fused && copies == world && (op == YK_REDUCE_SUM || op == YK_REDUCE_AVG)) {
+        fused(to, from, count, op == YK_REDUCE_AVG ? 1.0 / world : 1);
         return;
     }
     /* With two sources the first target can be written at once, even where it is a source. */
