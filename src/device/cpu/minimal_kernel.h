@@ -5,8 +5,8 @@
  *
  * Threads take the next unit of work when they have finished one, so that a thread whose core is
  * shared with another process does less, and they wait for each other twice a kernel, or twice for
- * some groups of its outputs. The order in which sums are added depends on the shape alone: the result has the same bits with any number of
- * threads.
+ * some groups of its outputs. The order in which sums are added depends on the shape alone: the
+ * result has the same bits with any number of threads.
  */
 #ifndef YKI_MINIMAL_KERNEL_H
 #define YKI_MINIMAL_KERNEL_H
