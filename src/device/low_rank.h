@@ -7,6 +7,11 @@
  * it reads, and memory is the limit. Passes that would have M to themselves, such as adding the
  * error, are therefore parts of the products. (A library multiplies large matrices better, as Muon
  * has it do, but it cannot save a pass.)
+ *
+ * A device's sums have an order that depends on shapes alone. On the host, and in sim, a product of
+ * two vectors adds element i to partial sum i mod 32, and then the second half of the partial sums
+ * to the first half, until one is left; all other sums are added one by one. Each product is
+ * rounded before it is added, so that the bits are the same on every processor.
  */
 #ifndef YKI_LOW_RANK_H
 #define YKI_LOW_RANK_H

@@ -14,6 +14,7 @@
 #ifndef YKI_CPU_H
 #define YKI_CPU_H
 
+#include "base/clones.h"
 #include "device/device.h"
 
 /* The kernels of each file, listed in device.c. */
@@ -62,14 +63,5 @@ extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
 yk_status yki_cpu_sweep(yki_device *device, const yki_sweep_args *args);
 extern const yki_muon_ops yki_cpu_muon;
 yk_status yki_cpu_measure(yki_device *device, yki_limits *limits);
-
-/* Hot inner loops are compiled for each instruction set and chosen by the loader. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define YKI_VECTOR_CLONES                                                                          \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define YKI_VECTOR_CLONES
-#endif
 
 #endif
