@@ -8,7 +8,7 @@
 #include "setup.h"
 #include "terminal.h"
 
-enum { MAX_CLASSES = 1000, MAX_CHANNELS = 4 };
+enum { MAX_CLASSES = 1000, MAX_CHANNELS = 1024 };
 
 bool cli_data_leave_out(yk_status status, bool skip_damaged)
 {
@@ -57,6 +57,8 @@ static bool count_samples(totals *all, const yk_dataset *dataset, bool skip_dama
     int images = cli_field_index(dataset, "images"), labels = cli_field_index(dataset, "labels");
     yk_reader *reader;
     const yk_tensor *fields;
+    if (images >= 0 && yk_dataset_field(dataset, images)->kind == YK_FIELD_TENSOR)
+        images = -1; /* numbers have no pixels */
     *all = (totals){.channels = 0};
     bool fine = cli_ok(yk_reader_create(&reader, dataset));
     for (int64_t i = 0; fine && i < yk_dataset_size(dataset); i++) {
@@ -74,10 +76,13 @@ static bool count_samples(totals *all, const yk_dataset *dataset, bool skip_dama
     return fine;
 }
 
+/* A channel's colour, or its number. */
 static const char *channel_name(const totals *all, int channel)
 {
-    static const char *const names[] = {"red", "green", "blue", "alpha"};
-    return all->channels == 1 ? "grey" : names[channel];
+    static const char *const names[] = {"red", "green", "blue"};
+    static char number[24];
+    snprintf(number, sizeof number, "%d", channel);
+    return all->channels == 1 ? "grey" : all->channels == 3 ? names[channel] : number;
 }
 
 static void print_pixels(const totals *all)
@@ -129,12 +134,16 @@ int cli_data_info(const yk_dataset *dataset, const char *split, bool skip_damage
     for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
         const char *name = yk_dataset_class_name(dataset, label);
         int padding = longest - cli_text_width(name ? name : "");
-        printf("  %*lld  %s%*s %8lld\n", digits, (long long)label, name ? name : "", padding, "",
-               (long long)all.of_class[label]);
+        printf("  %*lld  ", digits, (long long)label);
+        cli_print_name(stdout, name ? name : "");
+        printf("%*s %8lld\n", padding, "", (long long)all.of_class[label]);
     }
+    if (classes > MAX_CLASSES)
+        printf("  ... and %lld other classes\n", (long long)(classes - MAX_CLASSES));
     if (all.channels > 0)
         print_pixels(&all);
     if (all.damaged > 0)
-        printf("\n%lld damaged images were left out\n", (long long)all.damaged);
+        printf("\n%lld damaged image%s left out\n", (long long)all.damaged,
+               all.damaged == 1 ? " was" : "s were");
     return CLI_EXIT_OK;
 }

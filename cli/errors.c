@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the last error is about one sample among others: "sample NUMBER, NAME: ...". */
+/* Whether the last error is about one sample among others: "sample NUMBER, NAME: ...". Where many
+ * "damaged samples in a row" are named, they were to be left out already. */
 static bool is_about_a_sample(yk_status status)
 {
     const char *found = strstr(yk_last_error(), "sample ");
-    return yk_sample_is_damaged(status) && found && isdigit((unsigned char)found[7]);
+    return yk_sample_is_damaged(status) && found && isdigit((unsigned char)found[7]) &&
+           !strstr(yk_last_error(), "damaged samples in a row");
 }
 
 bool cli_ok(yk_status status)

@@ -292,7 +292,8 @@ static void print_class(const yk_dataset *test, int64_t label)
     int longest = 14;
     const char *name = class_text(test, label);
     int own = cli_text_width(name);
-    printf("  %s", name);
+    fputs("  ", stdout);
+    cli_print_name(stdout, name);
     for (int64_t other = 0; other < yk_dataset_classes(test); other++) {
         int width = cli_text_width(class_text(test, other));
         longest = width > longest ? width : longest;

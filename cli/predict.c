@@ -10,6 +10,7 @@
 #include "json.h"
 #include "options.h"
 #include "setup.h"
+#include "terminal.h"
 
 enum { MOST_PICTURES = 65536, BATCH = 32 };
 
@@ -110,24 +111,18 @@ static int64_t take_largest(float *row, int64_t classes, double *probability)
     return best;
 }
 
-/* Names of files may hold anything: a picture stays one line, and safe for a terminal. */
-static void print_path(const char *path)
-{
-    for (; *path; path++)
-        putchar((unsigned char)*path < ' ' || *path == 127 ? '?' : *path);
-}
-
 static void print_as_text(const cli_trained *t, const char *path, float *row, int64_t top)
 {
-    print_path(path);
+    cli_print_name(stdout, path);
     putchar(':');
     for (int64_t i = 0; i < top; i++) {
         double probability;
         int64_t class = take_largest(row, t->classes, &probability);
+        fputs(i ? ", " : " ", stdout);
         if (t->info && t->info->class_names)
-            printf("%s %s", i ? "," : "", t->info->class_names[class]);
+            cli_print_name(stdout, t->info->class_names[class]);
         else
-            printf("%s class %lld", i ? "," : "", (long long)class);
+            printf("class %lld", (long long)class);
         printf(" %.2f %%", 100 * probability);
     }
     printf("\n");
@@ -203,13 +198,21 @@ static bool predict_all(const predict_options *o, const cli_trained *t, const yk
     return fine;
 }
 
+/* Pictures in files are brought to one channel or to three. */
+static bool takes_pictures(const cli_trained *t)
+{
+    return t->size[0] == 1 || t->size[0] == 3 ||
+           cli_complain("%s: a network for images of %lld channels; pictures have 1 or 3", t->path,
+                        (long long)t->size[0]);
+}
+
 static bool predict(const predict_options *o, const char *checkpoint, char **paths, int count)
 {
     pictures all = {paths};
     cli_trained trained;
     yk_dataset *dataset = NULL;
     bool fine = cli_trained_open(&trained, checkpoint, o->arch, o->image_size) &&
-                cli_trained_load(&trained, &o->model, o->ema) &&
+                takes_pictures(&trained) && cli_trained_load(&trained, &o->model, o->ema) &&
                 open_pictures(&dataset, &all, count) &&
                 predict_all(o, &trained, dataset, paths, count);
     yk_dataset_destroy(dataset);

@@ -138,6 +138,10 @@ bool cli_find_images(yk_field *images, const yk_dataset *dataset)
         return cli_complain("%s has no images with labels: the program trains classifiers", name);
     if (yk_dataset_classes(dataset) < 1)
         return cli_complain("%s does not say how many classes it has", name);
+    if (found->kind == YK_FIELD_TENSOR && found->dtype != YK_F32)
+        return cli_complain("%s: images are numbers of type %s, and networks take float32: save "
+                            "x.astype(\"float32\")",
+                            name, yk_dtype_name(found->dtype));
     *images = *found;
     return true;
 }

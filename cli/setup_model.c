@@ -139,22 +139,18 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 
 /* ---- what its files say about it ------------------------------------------------------------- */
 
-typedef struct normalization {
-    float mean[3], std[3];
-} normalization;
-
-/* The numbers of Normalize in a list of transforms; 0 and 1 where it has none. */
-static normalization find_normalization(const yk_transforms *list)
+/* The numbers of Normalize in a list of transforms for pictures of so many channels, of which more
+ * than 3 have the same: mean and std (channels). 0 and 1 where the list has none. */
+static void find_normalization(const yk_transforms *list, int channels, float *mean, float *std)
 {
-    normalization numbers = {{0, 0, 0}, {1, 1, 1}};
-    for (int i = 0; i < yk_transforms_count(list); i++) {
-        const yk_transform_step *step = yk_transforms_step(list, i);
-        for (int c = 0; c < 3 && step->kind == YK_TRANSFORM_NORMALIZE; c++) {
-            numbers.mean[c] = (float)step->normalize.mean[c];
-            numbers.std[c] = (float)step->normalize.std[c];
-        }
+    yk_transform_normalize numbers = yk_transform_step_of(YK_TRANSFORM_NORMALIZE).normalize;
+    for (int i = 0; i < yk_transforms_count(list); i++)
+        if (yk_transforms_step(list, i)->kind == YK_TRANSFORM_NORMALIZE)
+            numbers = yk_transforms_step(list, i)->normalize;
+    for (int c = 0; c < channels; c++) {
+        mean[c] = (float)numbers.mean[c < 3 ? c : 0];
+        std[c] = (float)numbers.std[c < 3 ? c : 0];
     }
-    return numbers;
 }
 
 /* The steps that apply to pictures: labels become no probabilities where there are none. */
@@ -184,17 +180,24 @@ bool cli_set_info(yk_model *model, const cli_model_setup *setup, const char *con
     yk_transforms *list;
     if (!keep_picture_steps(&list, transforms))
         return false;
-    normalization numbers = find_normalization(list);
+    int channels = setup->images.ndim == 3 ? (int)setup->images.dims[0] : 0;
+    float *numbers = calloc(2 * (size_t)channels + 1, sizeof *numbers);
+    if (!numbers) {
+        yk_transforms_destroy(list);
+        return cli_complain("out of memory");
+    }
+    find_normalization(list, channels, numbers, numbers + channels);
     info.arch = setup->arch;
     info.classes = setup->classes;
-    info.channels = setup->images.dims[0] == 1 ? 1 : 3;
-    info.mean = numbers.mean;
-    info.std = numbers.std;
+    info.channels = channels;
+    info.mean = numbers;
+    info.std = numbers + channels;
     info.transforms = yk_transforms_text(list);
     if (setup->images.ndim == 3)
         memcpy(info.image_size, setup->images.dims, sizeof info.image_size);
     info.class_names = class_names;
     bool fine = cli_ok(yk_model_set_info(model, &info));
+    free(numbers);
     yk_transforms_destroy(list);
     return fine;
 }
@@ -221,10 +224,10 @@ bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_
 
 bool cli_normalize_as(char *text, size_t size, const yk_model_info *info)
 {
-    if (!info || !info->mean || !info->std || (info->channels != 1 && info->channels != 3))
+    if (!info || !info->mean || !info->std || info->channels < 1)
         return false;
     const float *mean = info->mean, *std = info->std;
-    if (info->channels == 1)
+    if (info->channels != 3) /* more have the same */
         snprintf(text, size, "Normalize(%.9g,%.9g)", (double)mean[0], (double)std[0]);
     else
         snprintf(text, size, "Normalize((%.9g,%.9g,%.9g),(%.9g,%.9g,%.9g))", (double)mean[0],

@@ -141,11 +141,45 @@ static void append_amount(char *list, const char *step, double amount)
         append(list, text);
 }
 
-bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_dataset *data)
+/* Of numbers, which transforms leave alone, whole samples can be mixed. */
+static bool use_none(cli_transforms *made, const cli_augment *a)
+{
+    yk_transforms *list;
+    const char *text = is_preset(a->preset) ? "" : a->preset;
+    if (a->preset && is_preset(a->preset) && strcmp(a->preset, "none") != 0)
+        return cli_complain("--augment %s: the data are numbers, not pictures", a->preset);
+    if (a->evaluation || a->image_size > 0 || a->color_jitter > 0 || a->random_erasing > 0)
+        return cli_complain("the data are numbers, not pictures: leave out options that change "
+                            "pictures");
+    if (!cli_ok(yk_transforms_parse(&list, text)))
+        return false;
+    made->mixes = yk_transforms_mix(list);
+    for (int i = 0; i < yk_transforms_count(list); i++) {
+        yk_transform_kind kind = yk_transforms_step(list, i)->kind;
+        if (kind != YK_TRANSFORM_MIXUP && kind != YK_TRANSFORM_CUTMIX &&
+            kind != YK_TRANSFORM_ONE_HOT) {
+            yk_transforms_destroy(list);
+            return cli_complain("--augment: the data are numbers, not pictures: expected MixUp, "
+                                "CutMix or OneHot alone");
+        }
+    }
+    yk_transforms_destroy(list);
+    snprintf(made->train, LIST, "%s", text);
+    return true;
+}
+
+static bool choose_steps(cli_transforms *made, const cli_augment *a, const yk_dataset *data)
 {
     const yk_field *images = yk_dataset_find_field(data, "images");
+    if (images->kind == YK_FIELD_TENSOR)
+        return use_none(made, a);
+    return is_preset(a->preset) ? use_preset(made, a, data, images) : use_text(made, a);
+}
+
+bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_dataset *data)
+{
     *made = (cli_transforms){.mixes = false};
-    if (!(is_preset(a->preset) ? use_preset(made, a, data, images) : use_text(made, a)))
+    if (!choose_steps(made, a, data))
         return false;
     if (a->evaluation)
         snprintf(made->eval, LIST, "%s", a->evaluation);
@@ -174,6 +208,8 @@ static bool size_after(yk_field *images, const char *text, const char *option)
 bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms)
 {
     yk_field evaluated = *images;
+    if (images->kind == YK_FIELD_TENSOR)
+        return true;
     if (!size_after(images, transforms->train, "--augment") ||
         !size_after(&evaluated, transforms->eval, "--eval-transforms"))
         return false;

@@ -37,6 +37,12 @@ int cli_terminal_columns(int fd)
     return columns ? columns : TEXT_MOST;
 }
 
+void cli_print_name(FILE *file, const char *name)
+{
+    for (; *name; name++)
+        putc((unsigned char)*name < ' ' || *name == 127 ? '?' : *name, file);
+}
+
 int cli_text_width(const char *text)
 {
     int width = 0;

@@ -23,6 +23,10 @@ int cli_text_columns(int fd);
 /* Columns that a text in UTF-8 takes on a terminal: two for each East Asian character. */
 int cli_text_width(const char *text);
 
+/* Prints the name of a file or a class. It may hold anything: what a terminal would act on, the end
+ * of a line included, becomes "?". */
+void cli_print_name(FILE *file, const char *name);
+
 /*
  * Prints text, one or more lines. A line longer than `columns` is broken between words, where
  * possible after a comma, semicolon or colon or before a parenthesis, and continues `indent`

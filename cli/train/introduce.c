@@ -284,7 +284,7 @@ static void introduce(FILE *page, const cli_training *t)
     print_model(page, t);
     if (o->memory_plan)
         print_memory(page, t);
-    fprintf(page, "  images      %s\n", t->transforms.train);
+    fprintf(page, "  images      %s\n", *t->transforms.train ? t->transforms.train : "as they are");
     if (o->trainer.tta != YK_TTA_NONE)
         fprintf(page, "  evaluation  at the end also with test-time augmentation: %s\n",
                 cli_choice_name(CLI_TTA, (int)o->trainer.tta));

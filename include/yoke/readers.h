@@ -17,7 +17,8 @@ extern "C" {
 /**
  * Opens a folder of JPEG, PNG and WebP files with the semantics of torchvision's ImageFolder: each
  * folder in it is a class, classes are numbered in the order of their names, and files are found in
- * nested folders, too. Files with other names than .jpg, .jpeg, .png and .webp are left out.
+ * nested folders, too. Files with other names than .jpg, .jpeg, .png and .webp are left out, and so
+ * are folders whose names begin with a dot.
  *
  * If path has a folder train, this is the split for training; the test split is then the folder
  * val, valid, validation or test beside it, whose classes are numbered as those of train. Otherwise

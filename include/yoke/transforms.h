@@ -124,7 +124,8 @@ typedef struct yk_transform_rand_augment {
 } yk_transform_rand_augment;
 
 /** Normalize(mean, std): (x - mean) / std for x in [0, 1]. A number stands for all channels;
- *  Normalize(imagenet) and Normalize(cifar10) for the numbers of these data sets. */
+ *  Normalize(imagenet) and Normalize(cifar10) for the numbers of these data sets. Pictures of other
+ *  than 1 or 3 channels need the same numbers for all of them. */
 typedef struct yk_transform_normalize {
     double mean[3]; /**< of each channel; a grey picture uses the first [0] */
     double std[3];  /**< likewise [1] */
@@ -193,7 +194,8 @@ const yk_transform_step *yk_transforms_step(const yk_transforms *transforms, int
 /** Whether labels become probabilities: the list has MixUp, CutMix or OneHot. */
 bool yk_transforms_mix(const yk_transforms *transforms);
 /** What becomes of pictures in (C, H, W), where H and W may be -1 (they differ): out (C, H, W).
- *  YK_ERROR_INVALID_ARGUMENT unless all results have one size. */
+ *  YK_ERROR_INVALID_ARGUMENT unless all results have one size. YK_ERROR_UNSUPPORTED for more than
+ *  1024 channels, and for steps that do not know pictures of so many. */
 yk_status yk_transforms_output_size(const yk_transforms *transforms, const int64_t in[3],
                                     int64_t out[3]);
 

@@ -23,7 +23,9 @@ bool yki_pipeline_defers(const yki_pipeline *pipeline)
             if (list->steps[i].random_erasing.random)
                 return false;
         }
-    return erasings <= 1 && count_of(pipeline->dims) <= INT32_MAX;
+    return erasings <= 1 && count_of(pipeline->dims) <= INT32_MAX &&
+           pipeline->dims[0] <= YKI_PICTURE_CHANNELS &&
+           pipeline->field.dims[0] <= YKI_PICTURE_CHANNELS;
 }
 
 /* A crop that a window can be. */

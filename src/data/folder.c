@@ -145,7 +145,8 @@ static yk_status add_class(folder *set, const char *name)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* The folders in path that are not hidden. */
+/* The folders in path that are not hidden: some tools leave theirs, and torchvision would take them
+ * for classes. */
 static yk_status list_classes(const char *path, yki_names *classes)
 {
     yki_names all = {0}, files = {0};

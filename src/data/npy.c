@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "data/arrays.h"
+#include "image/picture.h"
 
 enum { PATH_BYTES = 4096, MAX_HEADER = 65536 };
 
@@ -209,6 +210,15 @@ static bool is_channels(int64_t count)
     return count == 1 || count == 3;
 }
 
+/* Whether dims (N, C, H, W) have their channels at the end: 1 and 3 are certainly channels, and
+ * others are taken to be fewer than rows or columns. */
+static bool has_channels_last(const int64_t *dims)
+{
+    if (is_channels(dims[1]) || is_channels(dims[3]))
+        return !is_channels(dims[1]);
+    return dims[3] < dims[1];
+}
+
 /* The field of an array of pictures: false if it is none. */
 static bool describe_pictures(const npy *array, yki_arrays *arrays)
 {
@@ -219,12 +229,12 @@ static bool describe_pictures(const npy *array, yki_arrays *arrays)
         return false;
     if (array->ndim == 3)
         return true;
-    if (is_channels(dims[1]))
-        memcpy(field->dims, dims + 1, 3 * sizeof *dims);
-    else
+    arrays->channels_last = has_channels_last(dims);
+    if (arrays->channels_last)
         field->dims[0] = dims[3];
-    arrays->channels_last = !is_channels(dims[1]);
-    return is_channels(field->dims[0]);
+    else
+        memcpy(field->dims, dims + 1, 3 * sizeof *dims);
+    return field->dims[0] >= 1 && field->dims[0] <= YKI_PICTURE_CHANNELS_MAX;
 }
 
 static yk_status describe_tensors(const npy *array, yki_arrays *arrays)

@@ -14,7 +14,7 @@ typedef struct preset {
     const char *name;
     int side, height, width; /* of the result */
     bool sized;              /* pictures of one size, which is kept */
-    const char *normalize;   /* the name of a mean and deviation */
+    const char *normalize;   /* a mean and deviation, or their name */
 } preset;
 
 /* ---- the usual choice ------------------------------------------------------------------------ */
@@ -26,7 +26,7 @@ static const char *usual_preset(const int64_t dims[3], bool one_size)
     return dims[0] == 1 ? "none" : "cifar";
 }
 
-static const char *usual_numbers(const char *data, bool one_size)
+static const char *usual_numbers(const char *data, int64_t channels, bool one_size)
 {
     static const char *const names[][2] = {{"CIFAR-10", "cifar10"},
                                            {"CIFAR-100", "cifar100"},
@@ -35,6 +35,8 @@ static const char *usual_numbers(const char *data, bool one_size)
     for (size_t i = 0; data && i < sizeof names / sizeof *names; i++)
         if (strcasecmp(data, names[i][0]) == 0)
             return names[i][1];
+    if (channels != 1 && channels != 3)
+        return "0.5,0.25"; /* about those of photographs, for every channel */
     return one_size ? "cifar10" : "imagenet";
 }
 
@@ -49,7 +51,7 @@ static yk_status choose(preset *p, const int64_t dims[3], const yk_preset_option
     p->side = given ? (int)options->image_size : one_size ? (int)dims[1] : USUAL_SIDE;
     p->height = p->sized ? (int)dims[1] : p->side;
     p->width = p->sized ? (int)dims[2] : p->side;
-    p->normalize = usual_numbers(options->data, one_size);
+    p->normalize = usual_numbers(options->data, dims[0], one_size);
     return YK_OK;
 }
 

@@ -21,7 +21,25 @@ static void to_numbers(const yki_byte_tables *tables, size_t channel, const uint
         yki_bytes_to_f32(tables, (int)channel, bytes, count, mirrored, (float *)out + first);
 }
 
-/* One row of RGB pixels -> the rows at elements at, at + plane and at + 2 plane of out. */
+/* One row of pixels -> the rows at elements at, at + plane, ... of out, one for each channel. */
+static void row_of_channels(const yki_byte_tables *tables, const uint8_t *row, size_t width,
+                            int channels, bool mirrored, yk_dtype dtype, void *out, size_t at,
+                            size_t plane)
+{
+    uint8_t taken[CHUNK];
+    size_t pixel = (size_t)channels;
+    for (size_t x = 0; x < width; x += CHUNK) {
+        size_t count = width - x < CHUNK ? width - x : CHUNK;
+        const uint8_t *from = row + pixel * (mirrored ? width - x - count : x);
+        for (int c = 0; c < channels; c++) {
+            yki_planes_take(from, count, channels, c, taken);
+            to_numbers(tables, (size_t)c, taken, count, mirrored, dtype, out,
+                       at + (size_t)c * plane + x);
+        }
+    }
+}
+
+/* The same for RGB, in vectors. */
 static void row_to_tensor(const yki_byte_tables *tables, const uint8_t *row, size_t width,
                           bool mirrored, yk_dtype dtype, void *out, size_t at, size_t plane)
 {
@@ -55,9 +73,14 @@ void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bo
         yki_planes_to_tensor(tables, &only, mirrored, upside_down, dtype, out);
         return;
     }
-    for (int y = 0; y < picture->height; y++)
-        row_to_tensor(tables, yki_picture_row(picture, upside_down ? picture->height - 1 - y : y),
-                      width, mirrored, dtype, out, (size_t)y * width, plane);
+    for (int y = 0; y < picture->height; y++) {
+        const uint8_t *row = yki_picture_row(picture, upside_down ? picture->height - 1 - y : y);
+        size_t at = (size_t)y * width;
+        if (picture->channels == 3)
+            row_to_tensor(tables, row, width, mirrored, dtype, out, at, plane);
+        else
+            row_of_channels(tables, row, width, picture->channels, mirrored, dtype, out, at, plane);
+    }
 }
 
 /* ---- RandomErasing -------------------------------------------------------------------------- */
@@ -90,6 +113,7 @@ bool yki_draw_erasing(const yk_transform_random_erasing *step, yki_draws *draws,
 
 double yki_erased_number(double value, const yk_transform_normalize *numbers, int channel)
 {
+    channel = channel < 3 ? channel : 0; /* more have the same numbers, as in byte_tables.h */
     return numbers ? (value - numbers->mean[channel]) / numbers->std[channel] : value;
 }
 

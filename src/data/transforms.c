@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "image/picture.h"
 
 /* ---- validity ------------------------------------------------------------------------------- */
 
@@ -183,6 +184,32 @@ yk_status yki_transform_size_after(const yk_transform_step *step, int64_t dims[3
     return YK_OK;
 }
 
+/* Whether the step knows pictures of so many channels. Colours are those of grey and of RGB. */
+static yk_status check_channels(const yk_transform_step *step, int64_t channels)
+{
+    const yk_transform_normalize *numbers = &step->normalize;
+    if (channels == 1 || channels == 3)
+        return YK_OK;
+    switch (step->kind) {
+    case YK_TRANSFORM_COLOR_JITTER:
+    case YK_TRANSFORM_GRAYSCALE:
+    case YK_TRANSFORM_RANDOM_GRAYSCALE:
+    case YK_TRANSFORM_RAND_AUGMENT:
+        return yki_error(YK_ERROR_UNSUPPORTED, "%s: pictures of %lld channels, not 1 or 3",
+                         yki_transform_type_of(step->kind)->name, (long long)channels);
+    case YK_TRANSFORM_NORMALIZE:
+        for (int c = 1; c < 3; c++)
+            if (numbers->mean[c] != numbers->mean[0] || numbers->std[c] != numbers->std[0])
+                return yki_error(YK_ERROR_UNSUPPORTED,
+                                 "Normalize: numbers for 3 channels, but the pictures have %lld; "
+                                 "give one mean and one deviation, as in Normalize(0.5,0.25)",
+                                 (long long)channels);
+        return YK_OK;
+    default:
+        return YK_OK;
+    }
+}
+
 yk_status yk_transforms_output_size(const yk_transforms *transforms, const int64_t in[3],
                                     int64_t out[3])
 {
@@ -190,11 +217,13 @@ yk_status yk_transforms_output_size(const yk_transforms *transforms, const int64
     YKI_NOT_NULL(in);
     YKI_NOT_NULL(out);
     int64_t dims[] = {in[0], in[1], in[2]};
-    if (dims[0] != 1 && dims[0] != 3)
-        return yki_error(YK_ERROR_UNSUPPORTED, "transforms: pictures of %lld channels, not 1 or 3",
-                         (long long)dims[0]);
-    for (int i = 0; i < transforms->count; i++)
+    if (dims[0] < 1 || dims[0] > YKI_PICTURE_CHANNELS_MAX)
+        return yki_error(YK_ERROR_UNSUPPORTED, "transforms: pictures of %lld channels, not 1 to %d",
+                         (long long)dims[0], YKI_PICTURE_CHANNELS_MAX);
+    for (int i = 0; i < transforms->count; i++) {
+        YK_TRY(check_channels(&transforms->steps[i], dims[0]));
         YK_TRY(yki_transform_size_after(&transforms->steps[i], dims));
+    }
     if (dims[1] < 1 || dims[2] < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "transforms: the pictures are of different sizes, and \"%s\" leaves them "

@@ -14,9 +14,15 @@ static void look_up(const float table[256], const uint8_t *bytes, size_t first, 
         out[i] = table[bytes[mirrored ? count - 1 - i : i]];
 }
 
+static int table_of(int channel)
+{
+    return channel < 3 ? channel : 0;
+}
+
 void yki_bytes_to_f64(const yki_byte_tables *tables, int channel, const uint8_t *bytes,
                       size_t count, bool mirrored, double *out)
 {
+    channel = table_of(channel);
     for (size_t i = 0; i < count; i++)
         out[i] = tables->f64[channel][bytes[mirrored ? count - 1 - i : i]];
 }
@@ -133,6 +139,7 @@ static size_t compute(yki_byte_vectors vectors, float mean, float std, const uin
 void yki_bytes_to_f32(const yki_byte_tables *tables, int channel, const uint8_t *bytes,
                       size_t count, bool mirrored, float *out)
 {
+    channel = table_of(channel);
     size_t done = compute(tables->vectors[channel], tables->mean[channel], tables->std[channel],
                           bytes, count, mirrored, out);
     look_up(tables->f32[channel], bytes, done, count, mirrored, out);

@@ -18,7 +18,8 @@ typedef enum yki_byte_vectors {
     YKI_BYTE_VECTORS_AVX512
 } yki_byte_vectors;
 
-/* What each byte of each channel becomes in a tensor. */
+/* What each byte of each channel becomes in a tensor. Pictures of more than 3 channels have the
+ * same numbers for all (yk_transforms_output_size): those of the first. */
 typedef struct yki_byte_tables {
     float f32[3][256];
     double f64[3][256];

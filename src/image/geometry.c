@@ -58,7 +58,13 @@ static void mirror(const uint8_t *in, int width, int channels, uint8_t *out)
             out[x] = in[width - 1 - x];
         return;
     }
-    const uint8_t *from = in + 3 * (size_t)(width - 1);
+    size_t pixel = (size_t)channels;
+    const uint8_t *from = in + pixel * (size_t)(width - 1);
+    if (channels != 3) {
+        for (int x = 0; x < width; x++, out += pixel, from -= pixel)
+            memcpy(out, from, pixel);
+        return;
+    }
     for (int x = 0; x < width; x++, out += 3, from -= 3) {
         out[0] = from[0];
         out[1] = from[1];

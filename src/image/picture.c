@@ -10,7 +10,7 @@
 yk_status yki_picture_reserve(yki_picture *picture, int width, int height, int channels)
 {
     assert(width > 0 && width <= YKI_PICTURE_SIDE_MAX && height > 0 &&
-           height <= YKI_PICTURE_SIDE_MAX && (channels == 1 || channels == 3));
+           height <= YKI_PICTURE_SIDE_MAX && channels > 0 && channels <= YKI_PICTURE_CHANNELS_MAX);
     size_t stride = (size_t)width * (size_t)channels, bytes = stride * (size_t)height;
     if (bytes > picture->capacity) {
         if (picture->capacity)
@@ -42,6 +42,13 @@ yki_planes yki_planes_part(const yki_planes *planes, yki_box box)
     return part;
 }
 
+/* One plane's row -> channel c of interleaved pixels. */
+static void put_channel(const uint8_t *plane, int count, int channels, int c, uint8_t *row)
+{
+    for (int x = 0; x < count; x++)
+        row[x * channels + c] = plane[x];
+}
+
 yk_status yki_picture_interleave(yki_picture *picture, const yki_planes *planes)
 {
     size_t width = (size_t)planes->width, plane = planes->plane;
@@ -52,7 +59,9 @@ yk_status yki_picture_interleave(yki_picture *picture, const yki_planes *planes)
             yki_planes_join((const uint8_t *const[]){row, row + plane, row + 2 * plane}, width,
                             yki_picture_row(picture, y));
         else
-            memcpy(yki_picture_row(picture, y), row, width);
+            for (int c = 0; c < planes->channels; c++)
+                put_channel(row + (size_t)c * plane, planes->width, planes->channels, c,
+                            yki_picture_row(picture, y));
     return YK_OK;
 }
 
@@ -65,7 +74,8 @@ void yki_picture_to_planes(const yki_picture *picture, uint8_t *planes)
             yki_planes_split(row, width,
                              (uint8_t *const[]){planes, planes + plane, planes + 2 * plane});
         else
-            memcpy(planes, row, width);
+            for (int c = 0; c < picture->channels; c++)
+                yki_planes_take(row, width, picture->channels, c, planes + (size_t)c * plane);
     }
 }
 

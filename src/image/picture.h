@@ -1,8 +1,8 @@
 /*
- * Pictures in memory: rows of bytes with interleaved channels (RGB, or one channel of grey), as
- * decoders write and Pillow keeps them. A picture either owns its memory, which grows as needed and
- * is reused from sample to sample, or looks at memory that belongs to someone else. Planes are the
- * other layout, that of tensors; they never own their memory.
+ * Pictures in memory: rows of bytes with interleaved channels, as decoders write and Pillow keeps
+ * them: RGB, one channel of grey, or whatever a data set has. A picture either owns its memory,
+ * which grows as needed and is reused from sample to sample, or looks at memory that belongs to
+ * someone else. Planes are the other layout, that of tensors; they never own their memory.
  */
 #ifndef YKI_PICTURE_H
 #define YKI_PICTURE_H
@@ -12,8 +12,9 @@
 
 #include "base/error.h"
 
-/* The longest side: that of JPEG, and enough for every offset in a row to fit an int. */
-#define YKI_PICTURE_SIDE_MAX 65535
+/* The longest side: that of JPEG. With the most channels, every offset in a row fits an int. */
+#define YKI_PICTURE_SIDE_MAX     65535
+#define YKI_PICTURE_CHANNELS_MAX 1024
 
 typedef struct yki_picture_size {
     int width, height, channels;
@@ -25,10 +26,10 @@ typedef struct yki_box {
 } yki_box;
 
 typedef struct yki_picture {
-    uint8_t *pixels;             /* (height, width, channels) */
-    int width, height, channels; /* 1 or 3 channels */
-    size_t stride;               /* bytes from one row to the next */
-    size_t capacity;             /* bytes of pixels that the picture owns; 0 if it owns none */
+    uint8_t *pixels; /* (height, width, channels) */
+    int width, height, channels;
+    size_t stride;   /* bytes from one row to the next */
+    size_t capacity; /* bytes of pixels that the picture owns; 0 if it owns none */
 } yki_picture;
 
 /*
@@ -42,9 +43,9 @@ void yki_picture_free(yki_picture *picture);
 /* Pixels with one plane for each channel. */
 typedef struct yki_planes {
     const uint8_t *pixels;
-    int width, height, channels; /* 1 or 3 channels */
-    size_t stride;               /* bytes from one row to the next */
-    size_t plane;                /* bytes from one channel to the next */
+    int width, height, channels;
+    size_t stride; /* bytes from one row to the next */
+    size_t plane;  /* bytes from one channel to the next */
 } yki_planes;
 
 /* Planes (channels, height, width) without gaps. */

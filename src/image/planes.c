@@ -108,3 +108,9 @@ void yki_planes_join(const uint8_t *const planes[3], size_t count, uint8_t *row)
 {
     join_rest(planes, has_vectors() ? join_vectors(planes, count, row) : 0, count, row);
 }
+
+void yki_planes_take(const uint8_t *row, size_t count, int channels, int c, uint8_t *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = row[i * (size_t)channels + (size_t)c];
+}

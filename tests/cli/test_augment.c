@@ -55,6 +55,42 @@ YK_TEST(pictures_without_a_size_are_one_line)
     assert_ptr_equal(strchr(output, '\n'), strrchr(output, '\n'));
 }
 
+YK_TEST(pictures_that_are_all_too_small_are_not_to_be_left_out)
+{
+    char pictures[1024];
+    const char *folder = yk_test_directory(), *source = getenv("YOKE_SOURCE");
+    snprintf(pictures, sizeof pictures,
+             "mkdir -p %s/d/a && for i in 1 2 3 4; do cp %s/tests/fuzz/corpus/png/rgb "
+             "%s/d/a/$i.png; done",
+             folder, source, folder);
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", pictures), 0);
+    yoke(1, TRAIN "--data folder:d --val-split 0.5 --augment \"RandomCrop(200)\"");
+    assert_contains(output, "(use --skip-damaged to leave it out)");
+    yoke(1, TRAIN "--data folder:d --val-split 0.5 --augment \"RandomCrop(200)\" --skip-damaged");
+    assert_contains(output, "2 damaged samples in a row: ");
+    assert_null(strstr(output, "use --skip-damaged"));
+}
+
+YK_TEST(numbers_are_augmented_by_mixing_alone)
+{
+    char file[512];
+    snprintf(file, sizeof file,
+             "mkdir -p %s && cd %s; npy() { printf '\\223NUMPY\\001\\000v\\000%%-117s\\n' "
+             "\"{'descr': '<$2', "
+             "'fortran_order': False, 'shape': $3, }\" >$1.npy; head -c $4 /dev/zero >>$1.npy; };"
+             "npy train_images f4 '(8, 4, 2, 2)' 512; npy train_labels i4 '(8,)' 32",
+             yk_test_directory(), yk_test_directory());
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", file), 0);
+    yoke(0, TRAIN "--data npy:. --val-split 0.5 --batch-size 2 --mixup 0.2");
+    assert_contains(output, "images      MixUp(0.2)");
+    yoke(1, "train --arch mlp --data npy:. --val-split 0.5 --augment cifar");
+    assert_contains(output, "--augment cifar: the data are numbers, not pictures");
+    yoke(1, "train --arch mlp --data npy:. --val-split 0.5 --augment \"CenterCrop(2)\"");
+    assert_contains(output, "expected MixUp, CutMix or OneHot alone");
+    yoke(1, "train --arch mlp --data npy:. --val-split 0.5 --image-size 8");
+    assert_contains(output, "leave out options that change pictures");
+}
+
 YK_TEST(images_too_small_for_a_network_are_one_line)
 {
     yoke(1, "train --data synthetic --image-size 7 --arch vgg11");

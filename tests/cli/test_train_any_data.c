@@ -11,6 +11,27 @@ YK_TEST(trains_on_images_of_any_size_and_evaluates_them)
     assert_contains(output, "of 1000)");
 }
 
+YK_TEST(trains_on_images_of_any_number_of_channels)
+{
+    yoke(0, "train --data random:13x16x24,7 --arch mlp --threads 1 --max-steps 2 "
+            "--batch-size 16 --mixup 0.2 --random-erasing 0.5 --output run");
+    assert_contains(output, "RandomCrop((16,24),padding=4),RandomHorizontalFlip,"
+                            "Normalize(0.5,std=0.25)");
+    yoke(0, "evaluate run");
+    assert_contains(output, "mlp on random: loss ");
+    yoke(0, "export run model.onnx");
+    assert_contains(output, "mlp for 13x16x24 pictures and 7 classes");
+    yoke(0, "report run");
+    yoke(0, "data info random:5x8x8,2");
+    assert_contains(output, "       0       1       2       3       4\n");
+    yoke(0, "data preview random:5x8x8,2 --augment 'RandomResizedCrop(8),RandomVerticalFlip'");
+    yk_test_write_file(yk_test_path("any.png"), "x", 1);
+    yoke(1, "predict run any.png");
+    assert_contains(output, "a network for images of 13 channels; pictures have 1 or 3");
+    yoke(1, "train --data random:2x32x32,2 --augment 'ColorJitter(0.4)' --arch mlp --output other");
+    assert_contains(output, "ColorJitter: pictures of 2 channels, not 1 or 3");
+}
+
 YK_TEST(a_validation_split_is_held_out_of_training_and_evaluated_again)
 {
     yoke(0, "train --data synthetic --val-split 0.3 --arch mlp --threads 1 --max-steps 2 "

@@ -138,6 +138,37 @@ YK_TEST(names_of_classes_line_up)
                             "   2  quadrat 四角                  1\n");
 }
 
+YK_TEST(names_of_classes_are_one_line)
+{
+    char output[4096];
+    const char *folder = fresh_folder(), *source = getenv("YOKE_SOURCE");
+    int code = yk_test_command(output, sizeof output,
+                               "cd %s; c=\"$(printf 'x\\n\\033[31my')\"; mkdir -p \"d/$c\";"
+                               " cp %s/tests/fuzz/corpus/png/rgb \"d/$c/1.png\"; "
+                               "%s data info folder:d",
+                               folder, source ? source : ".", program());
+    if (code != 0)
+        skip_because("%s", output);
+    assert_contains(output, "\n   0  x??[31my ");
+}
+
+YK_TEST(numbers_are_no_pictures)
+{
+    char output[4096];
+    const char *folder = fresh_folder();
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s; for a in train_images:f4:'(2, 1, 1, 2)' train_labels:i4:'(2,)'; do IFS=: read -r "
+        "name type shape <<E\n$a\nE\nprintf '\\223NUMPY\\001\\000v\\000%%-117s\\n' \"{'descr': "
+        "'<$type', 'fortran_order': False, 'shape': $shape, }\" >$name.npy; head -c 16 /dev/zero "
+        ">>$name.npy; done; head -c 136 train_labels.npy >l && mv l train_labels.npy;"
+        "%s data info npy:.",
+        folder, program());
+    assert_int_equal(code, 0);
+    assert_contains(output, "   0                        2\n");
+    assert_null(strstr(output, "mean"));
+}
+
 YK_TEST(damaged_images_are_left_out_on_request)
 {
     char output[4096];
@@ -154,7 +185,7 @@ YK_TEST(damaged_images_are_left_out_on_request)
         skip_because("pictures cannot be decoded");
     assert_contains(output, "a/2.jpg: damaged JPEG");
     assert_contains(output, "2 images of different sizes in 1 classes");
-    assert_contains(output, "1 damaged images were left out");
+    assert_contains(output, "1 damaged image was left out");
     assert_int_equal(
         yk_test_command(output, sizeof output, "%s data info folder:%s/d", program(), folder), 1);
     assert_contains(output, " (use --skip-damaged to leave it out)\n");

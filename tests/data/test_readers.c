@@ -199,6 +199,30 @@ YK_TEST(numpy_arrays_of_bytes_are_pictures)
     damage(yk_npy_open, "", "train_labels.npy", YK_SPLIT_TRAIN);
 }
 
+static void assert_channels(const char *shape, int64_t channels, int64_t height, int64_t width)
+{
+    static const uint8_t pixels[2 * 4 * 6 * 7];
+    yk_dataset *dataset;
+    write_npy("train_images.npy", "|u1", "False", shape, pixels, sizeof pixels);
+    assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
+    const yk_field *field = yk_dataset_find_field(dataset, "images");
+    assert_true(field->kind == YK_FIELD_IMAGE);
+    assert_int_equal(field->dims[0], channels);
+    assert_int_equal(field->dims[1], height);
+    assert_int_equal(field->dims[2], width);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(numpy_pictures_have_any_number_of_channels)
+{
+    shell("true");
+    assert_channels("(2, 4, 6, 7)", 4, 6, 7);
+    assert_channels("(2, 7, 6, 4)", 4, 7, 6); /* the fewer ones are the channels */
+    assert_channels("(2, 3, 28, 2)", 3, 28, 2);
+    assert_channels("(2, 4, 14, 3)", 3, 4, 14);
+    assert_channels("(2, 2, 42, 2)", 2, 42, 2);
+}
+
 YK_TEST(other_numpy_arrays_are_tensors)
 {
     const float values[2][3] = {{1, 2, 3}, {4, 5, 6}};

@@ -47,20 +47,20 @@ YK_TEST(computed_numbers_are_those_of_the_tables)
     assert_true(computed == 0 || computed > 500); /* without vectors; nearly always */
 }
 
-/* Pictures of one and of three channels, wider than what is taken apart at once. */
+/* Pictures of one, three and five channels, wider than what is taken apart at once. */
 YK_TEST(pictures_are_turned_on_the_way)
 {
     enum { WIDTH = 701, HEIGHT = 3 };
-    static uint8_t pixels[WIDTH * HEIGHT * 3];
-    static float f32[WIDTH * HEIGHT * 3];
-    static double f64[WIDTH * HEIGHT * 3];
+    static uint8_t pixels[WIDTH * HEIGHT * 5];
+    static float f32[WIDTH * HEIGHT * 5];
+    static double f64[WIDTH * HEIGHT * 5];
     static yki_byte_tables tables;
     yki_byte_tables_fill(&tables, NULL);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * i / 3);
-    for (int turn = 0; turn < 8; turn++) {
+    for (int turn = 0; turn < 12; turn++) {
         bool mirrored = turn & 1, upside_down = turn & 2;
-        int channels = turn & 4 ? 1 : 3;
+        int channels = 1 + turn / 4 * 2;
         yki_picture picture = {pixels, WIDTH, HEIGHT, channels, (size_t)(WIDTH * channels), 0};
         yki_to_tensor(&tables, &picture, mirrored, upside_down, YK_F32, f32);
         yki_to_tensor(&tables, &picture, mirrored, upside_down, YK_F64, f64);
@@ -80,17 +80,17 @@ YK_TEST(pictures_are_turned_on_the_way)
 YK_TEST(planes_are_turned_as_pictures_are)
 {
     enum { WIDTH = 75, HEIGHT = 9 };
-    static uint8_t pixels[3 * WIDTH * HEIGHT];
-    static float f32[2][3 * WIDTH * HEIGHT];
+    static uint8_t pixels[5 * WIDTH * HEIGHT];
+    static float f32[2][5 * WIDTH * HEIGHT];
     static yki_byte_tables tables;
     yki_picture picture = {0};
     yki_byte_tables_fill(&tables, NULL);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * i / 3);
-    for (int turn = 0; turn < 8; turn++) {
+    for (int turn = 0; turn < 12; turn++) {
         bool mirrored = turn & 1, upside_down = turn & 2;
         yki_planes whole =
-            yki_planes_of(pixels, (yki_picture_size){WIDTH, HEIGHT, turn & 4 ? 1 : 3});
+            yki_planes_of(pixels, (yki_picture_size){WIDTH, HEIGHT, 1 + turn / 4 * 2});
         yki_planes part = yki_planes_part(&whole, (yki_box){3, 2, WIDTH - 5, HEIGHT - 4});
         assert_ok(yki_picture_interleave(&picture, &part));
         yki_planes_to_tensor(&tables, &part, mirrored, upside_down, YK_F32, f32[0]);

@@ -126,7 +126,15 @@ YK_TEST(the_size_is_known_in_advance)
 {
     comes_out("", 3, 32, 32, "3x32x32");
     comes_out("", 3, -1, -1, "refused");
-    comes_out("", 4, 32, 32, "refused");
+    comes_out("", 0, 32, 32, "refused");
+    comes_out("", 1025, 32, 32, "refused");
+    comes_out("RandomCrop(20),RandomHorizontalFlip,Normalize(0.5,0.25)", 13, 32, 32, "13x20x20");
+    comes_out("Normalize(imagenet)", 4, 32, 32, "refused");
+    assert_contains(yk_last_error(), "give one mean and one deviation");
+    comes_out("ColorJitter(0.4)", 4, 32, 32, "refused");
+    assert_contains(yk_last_error(), "ColorJitter: pictures of 4 channels, not 1 or 3");
+    comes_out("Grayscale", 2, 32, 32, "refused");
+    comes_out("RandAugment", 2, 32, 32, "refused");
     comes_out("Resize(256)", 3, 375, 500, "3x256x341");
     comes_out("Resize(256)", 3, 500, 375, "3x341x256");
     comes_out("Resize(256)", 3, -1, -1, "refused");
@@ -151,10 +159,14 @@ static void assert_preset(const int64_t dims[3], yk_preset_options options, cons
 YK_TEST(presets_depend_on_the_pictures)
 {
     static const int64_t small[] = {3, 32, 32}, grey[] = {1, 28, 20}, any[] = {3, -1, -1};
+    static const int64_t bands[] = {13, 64, 48};
     yk_preset_options options = YK_PRESET_OPTIONS_INIT;
     assert_preset(any, options, "RandomResizedCrop(224),RandomHorizontalFlip,Normalize(imagenet)",
                   "Resize(256),CenterCrop(224),Normalize(imagenet)");
     assert_preset(small, options, YK_CIFAR10_AUGMENT, YK_CIFAR10_NORMALIZE);
+    assert_preset(bands, options,
+                  "RandomCrop((64,48),padding=4),RandomHorizontalFlip,Normalize(0.5,std=0.25)",
+                  "Normalize(0.5,std=0.25)");
     options.data = "MNIST";
     assert_preset(grey, options, "Normalize(mnist)", "Normalize(mnist)");
     options.preset = "cifar";
