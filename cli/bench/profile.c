@@ -73,7 +73,7 @@ static void print_limits(const cli_step_result *r)
 {
     char matrix[64] = "";
     if (r->limits.matrix_flop_s > 0)
-        snprintf(matrix, sizeof matrix, " and %.0f in products of bf16 matrices",
+        snprintf(matrix, sizeof matrix, " and %.0f in products of bf16",
                  1e-9 * r->limits.matrix_flop_s);
     if (r->limits.flop_s > 0)
         printf("\nLimits of %d thread%s, measured: %.0f GFLOP/s in f32%s, %.1f GB/s of memory.\n",
@@ -106,7 +106,7 @@ bool cli_profile_print(const cli_step_result *r)
     printf("\nAll figures are of one step. GFLOP: as the operator is defined. MB: inputs and "
            "outputs, each once.\nbound: what the algorithm computes, or the bytes, at these "
            "limits, whichever takes longer;\nreached: bound / ms, above 100 %% if the data come "
-           "from a cache.\n");
+           "from a cache,\nor if products of padding are left out.\n");
     free(rows);
     return true;
 }

@@ -29,7 +29,8 @@ typedef struct yk_kernel_profile {
                            of a convolution or a matrix product; 0 for other operators */
     double computed;  /**< of these, what the kernel's algorithm computes: fewer with Winograd's */
     double bytes;     /**< of the inputs and outputs of one run, each counted once */
-    bool matrix_unit; /**< whether a unit for products of matrices computes them, such as AMX */
+    bool matrix_unit; /**< whether a unit for products of matrices computes them, such as AMX, or
+                           dot products of bfloat16 that are faster than float32 */
 } yk_kernel_profile;
 
 /** Clears the profile and measures kernels until yk_model_profile_end(), at the cost of two
@@ -48,8 +49,9 @@ yk_kernel_profile yk_model_profile_kernel(const yk_model *model, size_t index);
 typedef struct yk_device_limits {
     double flop_s;  /**< multiplications and additions a second in float32, on registers alone */
     double bytes_s; /**< bytes a second that a += b reads and writes in memory */
-    double matrix_flop_s; /**< as flop_s, of the unit for products of matrices, in bfloat16; 0 if
-                               there is none */
+    double matrix_flop_s; /**< as flop_s, of the unit for products of matrices, in bfloat16, or else
+                               of dot products of bfloat16; 0 if there is neither, or if the latter
+                               are not faster than float32 */
 } yk_device_limits;
 
 /** Measures the limits of the model's device, in about half a second; for now only on "cpu", else

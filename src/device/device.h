@@ -91,7 +91,7 @@ struct yki_kernel {
     int pack_input;    /* the input that is packed ... */
     size_t pack_bytes; /* ... into this many bytes; if 0, run gets the parameter itself */
     double flop;       /* that its algorithm computes; 0: as many as the operator's definition */
-    bool matrix_unit;  /* a unit for products of matrices computes them: see yk_device_limits */
+    bool matrix_unit;  /* what matrix_flop_s of yk_device_limits stands for computes them */
     bool sums;         /* of conv2d: run writes the sums that desc asks for; they are absent else */
 };
 

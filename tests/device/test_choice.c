@@ -299,6 +299,43 @@ YK_TEST(depthwise_convolutions_compute_in_bf16)
                      &yki_cpu_conv2d_backward_weight);
 }
 
+static bool is_of_matrix_unit(yki_device *device, yk_dtype dtype)
+{
+    static const yki_attrs conv = {.stride = 1, .dilation = 1, .groups = 1};
+    const yki_operand x = {dtype, 4, {8, 64, 6, 6}, YKI_BLOCKED};
+    yki_kernel_desc desc = {.op = &yki_op_conv2d,
+                            .attrs = &conv,
+                            .in_count = 3,
+                            .in = {x, {YK_F32, 4, {64, 64, 1, 1}, YKI_PLAIN}, {.ndim = -1}},
+                            .out_count = 1,
+                            .out = {x}};
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    bool is = kernel->matrix_unit;
+    yki_kernel_destroy(kernel);
+    return is;
+}
+
+/* A profile compares them with what they can do, not with f32 arithmetic. */
+YK_TEST(fast_dot_products_of_bf16_have_a_limit_of_their_own)
+{
+    yki_device *device;
+    yki_limits limits = {0, 0, 0};
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    yki_cpu_device *cpu = (yki_cpu_device *)device;
+    bool fast = cpu->native_bf16;
+    cpu->has_amx = false;
+    if (fast) {
+        assert_ok(device->type->measure(device, &limits));
+        assert_true(limits.matrix_flop_s > limits.flop_s);
+        assert_true(is_of_matrix_unit(device, YK_BF16));
+        assert_false(is_of_matrix_unit(device, YK_F32));
+    }
+    yki_device_destroy(device);
+    if (!fast)
+        skip_because("dot products of bf16 are not fast here");
+}
+
 /* A 3x3 convolution on a processor that has AVX-512 with bf16, but no AMX. */
 typedef struct rule_case {
     int64_t batch, channels, side, stride, groups;

@@ -341,6 +341,7 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
     k->bias = p->bias != NULL;
     k->groups = p->groups;
     k->turned = p->turned;
+    k->base.matrix_unit = yki_prefers_bf16(device, p->x);
     conv_operands slice;
     if (can_be_cut(p, direction))
         cut(k, p, direction, &slice);

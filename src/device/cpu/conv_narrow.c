@@ -130,6 +130,7 @@ static yk_status narrow_prepare_convolve(const yki_device *device, const yki_att
     k->pairs = k->b == 16 && yki_prefers_bf16(device, y);
     if (k->pairs)
         k->convolve = yki_narrow_bf16;
+    k->base.matrix_unit = k->pairs;
 #endif
     k->units_a_block = k->shape.y_rows < 2 * UNIT_ROWS ? 1 : k->shape.y_rows / UNIT_ROWS;
     int64_t units = k->images * k->blocks * k->units_a_block;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "device/cpu/amx.h"
+#include "device/cpu/bf16_rate.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
@@ -33,8 +34,11 @@ static double measure_flop(const yki_device *device, double (*multiply)(int64_t 
 static double measure_matrix_flop(const yki_device *device)
 {
 #if defined(__x86_64__)
-    if (((const yki_cpu_device *)device)->has_amx)
+    const yki_cpu_device *cpu = (const yki_cpu_device *)device;
+    if (cpu->has_amx)
         return measure_flop(device, yki_amx_multiply_alone);
+    if (cpu->native_bf16)
+        return measure_flop(device, yki_bf16_multiply_alone);
 #else
     (void)device;
 #endif

@@ -106,6 +106,7 @@ static yk_status linear_create(yki_device *device, const matrix *a, const matrix
     k->stream = cpu->stream;
     k->bias = bias;
     k->dtype = a->dtype;
+    k->base.matrix_unit = a->dtype == YK_BF16 && (cpu->has_amx || cpu->native_bf16);
     yk_status status = prepare_product(k, cpu->engine, a, b, c, bias);
     if (status != YK_OK)
         goto discard;
