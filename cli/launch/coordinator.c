@@ -199,15 +199,22 @@ static void handle_join(cli_coordinator *c, char *text)
 
 /* ---- reports -------------------------------------------------------------------------------- */
 
+/* While the job is stopping, the other ranks have their grace period, and its deadline. */
+static void end_others(cli_coordinator *c)
+{
+    if (!c->failing && !c->stop_signal) {
+        give_order(c, "fail");
+        expect_end(c, 0);
+    }
+    c->failing = true;
+}
+
 static void handle_failed(cli_coordinator *c, cli_agent_record *agent)
 {
     if (c->phase != RUNNING || c->failing)
         return;
-    c->failing = true;
     c->first_failed = agent;
-    if (!c->stop_signal)
-        give_order(c, "fail");
-    expect_end(c, 0);
+    end_others(c);
 }
 
 /* A host that could not start its ranks has not reported a failure before. */
@@ -239,10 +246,7 @@ static void handle_gone(cli_coordinator *c, cli_agent_record *agent)
         return;
     if (!c->lost)
         c->lost = agent;
-    if (!c->failing && !c->stop_signal)
-        give_order(c, "fail");
-    c->failing = true;
-    expect_end(c, 0);
+    end_others(c);
 }
 
 static void handle_report(cli_coordinator *c)

@@ -157,6 +157,25 @@ YK_TEST(promise_13_sigusr1_reaches_the_ranks_of_all_hosts)
     assert_job_ends(&agents[0], 20, 128 + SIGTERM);
 }
 
+/* For longer than a host may be silent after a failure. */
+YK_TEST(a_rank_that_fails_while_the_job_stops_leaves_the_others_their_grace_period)
+{
+    static const char *const options =
+        "--grace 20 sh -c 'code=5; test $RANK = 0 || { code=143; wait=14; }; "
+        "trap \"sleep 0$wait; echo stopped $RANK; exit $code\" TERM; echo ready; "
+        "while :; do sleep 0.05; done'";
+    start_agent(0, "2", options);
+    start_agent(1, "2", options);
+    test_job_await(&agents[0], "ready");
+    test_job_await(&agents[1], "ready");
+    kill(agents[0].pid, SIGTERM);
+    for (int i = 0; i < 2; i++) {
+        assert_job_ends(&agents[i], 30, 121);
+        assert_contains(agents[i].output, "unclean stop: rank 0 (host ");
+    }
+    assert_contains(both_outputs(), "] stopped 1\n");
+}
+
 YK_TEST(a_second_signal_kills_the_ranks_of_all_hosts)
 {
     static const char *const stubborn = "-n 1 sh -c 'trap \"\" TERM; echo ready; while :; do sleep "
