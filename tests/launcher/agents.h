@@ -20,6 +20,17 @@ static inline void start_agent(int index, const char *nodes, const char *argumen
     test_job_start(&agents[index], command);
 }
 
+/* Waits until the launcher that serves the rendezvous at this port has joined it, as the first. The
+ * keys are those of cli/launch/bus.h. */
+static inline void await_first_join(int port)
+{
+    yk_store *store;
+    const char *secret = getenv("YOKE_SECRET");
+    assert_ok(yk_store_connect(&store, "localhost", port, secret ? secret : "", 20));
+    assert_ok(yk_store_wait(store, "reports/0", 20));
+    yk_store_destroy(store);
+}
+
 /* Starts two of them with the same arguments and waits for both; they must agree on the code. */
 static inline int run_two(const char *arguments)
 {

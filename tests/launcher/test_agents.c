@@ -249,7 +249,7 @@ static void refuse_second(const char *first, const char *second, const char *wor
     snprintf(options, sizeof options, "run --master-port %d --rdzv-conf join_timeout=20 %s", port,
              first);
     test_job_start(&agents[0], options);
-    usleep(300000);
+    await_first_join(port);
     snprintf(options, sizeof options, "run --master-port %d --rdzv-conf join_timeout=20 %s", port,
              second);
     test_job_start(&agents[1], options);
@@ -274,7 +274,7 @@ YK_TEST(promise_32_a_host_without_the_secret_is_refused)
 {
     setenv("YOKE_SECRET", "right", 1);
     start_agent(0, "2", "true");
-    usleep(300000);
+    await_first_join(rendezvous_port); /* or the second would serve it */
     setenv("YOKE_SECRET", "wrong", 1);
     start_agent(1, "2", "true");
     assert_job_ends(&agents[1], 20, 1);
