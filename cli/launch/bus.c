@@ -1,10 +1,12 @@
 /*
  * A stream is a counter and one key per message: a writer takes the next number with an atomic add
  * and then sets the key of that number. A writer that dies between the two leaves a hole, which the
- * reader skips after a while.
+ * reader closes after a while with an empty message. A writer that was only slow finds its number
+ * closed and takes another one, so no message is lost.
  */
 #include "launch/bus.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,16 +19,27 @@ static void message_key(char key[64], const char *stream, int64_t number)
     snprintf(key, 64, "%s/%lld", stream, (long long)number);
 }
 
-yk_status cli_bus_post(yk_store *store, const char *stream, const char *text)
+/* Sets the message of a number, unless there is one already. */
+static yk_status set_message(yk_store *store, const char *stream, int64_t number, const char *text,
+                             bool *set)
 {
     char key[64];
-    int64_t count;
-    yk_status status = yk_store_add(store, stream, 1, &count);
-    if (status != YK_OK)
-        return status;
-    message_key(key, stream, count - 1);
     size_t size = strlen(text);
-    return yk_store_set(store, key, text, size < CLI_MESSAGE_SIZE ? size : CLI_MESSAGE_SIZE - 1);
+    message_key(key, stream, number);
+    return yk_store_compare_set(store, key, NULL, 0, text,
+                                size < CLI_MESSAGE_SIZE ? size : CLI_MESSAGE_SIZE - 1, set);
+}
+
+yk_status cli_bus_post(yk_store *store, const char *stream, const char *text)
+{
+    yk_status status = YK_OK;
+    for (bool posted = false; status == YK_OK && !posted;) {
+        int64_t count;
+        status = yk_store_add(store, stream, 1, &count);
+        if (status == YK_OK)
+            status = set_message(store, stream, count - 1, text, &posted);
+    }
+    return status;
 }
 
 yk_status cli_bus_open(cli_bus_reader *reader, yk_store *store, const char *stream)
@@ -35,9 +48,10 @@ yk_status cli_bus_open(cli_bus_reader *reader, yk_store *store, const char *stre
     return yk_store_add(store, stream, 0, &reader->next);
 }
 
-static yk_status skip_hole(cli_bus_reader *reader, yk_store *store)
+static yk_status close_hole(cli_bus_reader *reader, yk_store *store)
 {
     int64_t count;
+    bool closed;
     yk_status status = yk_store_add(store, reader->stream, 0, &count);
     double now = cli_clock_s();
     if (status != YK_OK)
@@ -46,11 +60,9 @@ static yk_status skip_hole(cli_bus_reader *reader, yk_store *store)
         reader->hole_s = 0;
     else if (reader->hole_s == 0)
         reader->hole_s = now;
-    else if (now - reader->hole_s > hole_patience_s) {
-        reader->next++;
-        reader->hole_s = 0;
-    }
-    return YK_ERROR_TIMEOUT;
+    else if (now - reader->hole_s > hole_patience_s)
+        status = set_message(store, reader->stream, reader->next, "", &closed);
+    return status == YK_OK ? YK_ERROR_TIMEOUT : status;
 }
 
 yk_status cli_bus_next(cli_bus_reader *reader, yk_store *store, char *text, double wait_s)
@@ -60,11 +72,11 @@ yk_status cli_bus_next(cli_bus_reader *reader, yk_store *store, char *text, doub
     message_key(key, reader->stream, reader->next);
     yk_status status = yk_store_get(store, key, text, CLI_MESSAGE_SIZE - 1, &size, wait_s);
     if (status == YK_ERROR_TIMEOUT)
-        return skip_hole(reader, store);
+        return close_hole(reader, store);
     if (status != YK_OK)
         return status;
     text[size] = '\0';
     reader->next++;
     reader->hole_s = 0;
-    return YK_OK;
+    return size ? YK_OK : YK_ERROR_TIMEOUT;
 }

@@ -82,3 +82,39 @@ YK_TEST(a_report_that_cannot_arrive_means_that_the_rendezvous_is_lost)
     free(order);
     cli_link_close(link);
 }
+
+/* ---- messages (cli/launch/bus.h) ------------------------------------------------------------ */
+
+static void expect_message(cli_bus_reader *reader, yk_store *store, const char *message)
+{
+    static char text[CLI_MESSAGE_SIZE];
+    yk_status status;
+    while ((status = cli_bus_next(reader, store, text, 0.1)) == YK_ERROR_TIMEOUT)
+        ;
+    assert_int_equal(status, YK_OK);
+    assert_string_equal(text, message);
+}
+
+/* Of the writers, one dies between taking its number and writing; another is slow there, and finds
+ * its number closed by the reader. */
+YK_TEST(messages_arrive_although_a_writer_dies_or_is_slow)
+{
+    int port = YK_PORT_ANY;
+    int64_t count;
+    bool set;
+    yk_store_server *server;
+    yk_store *store;
+    cli_bus_reader reader = {.stream = CLI_BUS_REPORTS};
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, SECRET));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5));
+    assert_ok(yk_store_add(store, CLI_BUS_REPORTS, 1, &count));
+    assert_ok(cli_bus_post(store, CLI_BUS_REPORTS, "after a death"));
+    expect_message(&reader, store, "after a death");
+    assert_ok(yk_store_compare_set(store, "reports/0", NULL, 0, "late", 4, &set));
+    assert_false(set);
+    assert_ok(yk_store_set(store, "reports/2", "", 0));
+    assert_ok(cli_bus_post(store, CLI_BUS_REPORTS, "slow"));
+    expect_message(&reader, store, "slow");
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
