@@ -15,8 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "errors.h"
+#include "median.h"
 
+enum { MEASURES = 9 };
 enum { STAGING = 64 << 10 }; /* floats: 256 KiB, as much as the shm backend stages at a time */
 static const size_t staging_bytes = STAGING * sizeof(float);
 
@@ -166,4 +169,35 @@ void cli_memory_bound_pass(const cli_memory_bound *bound, size_t bytes)
         add_to_itself(bound->data, count);
     for (size_t start = 0; bound->is_private && start < count; start += STAGING)
         pass_private(bound, bound->data + start, count - start < STAGING ? count - start : STAGING);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static bool time_passes(double *seconds, const cli_memory_bound *bound, yk_group *world,
+                        size_t bytes)
+{
+    double times[MEASURES];
+    for (int i = 0; i < MEASURES; i++) {
+        if (!cli_ok(yk_barrier(world)))
+            return false;
+        double start = cli_clock_s();
+        cli_memory_bound_pass(bound, bytes);
+        if (!cli_ok(yk_barrier(world)))
+            return false;
+        times[i] = cli_clock_s() - start;
+    }
+    *seconds = cli_take_median(times, MEASURES);
+    return true;
+}
+
+bool cli_memory_bound_measure(double *seconds, yk_group *world, size_t bytes)
+{
+    cli_memory_bound bound;
+    *seconds = 0;
+    if (!cli_memory_bound_exists(world, false))
+        return true;
+    bool fine = cli_memory_bound_init(&bound, world, bytes, false) &&
+                time_passes(seconds, &bound, world, bytes);
+    cli_memory_bound_fini(&bound);
+    return fine;
 }

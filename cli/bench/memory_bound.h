@@ -33,4 +33,9 @@ void cli_memory_bound_fini(cli_memory_bound *bound);
  */
 void cli_memory_bound_pass(const cli_memory_bound *bound, size_t bytes);
 
+/* The median of the seconds in which all ranks at once move what an all-reduce of `bytes` in
+ * buffers that all can reach must move; 0 if there is no bound. All ranks call this at the same
+ * time. Returns false after an error line. */
+bool cli_memory_bound_measure(double *seconds, yk_group *world, size_t bytes);
+
 #endif

@@ -170,6 +170,9 @@ bool cli_step_write_json(const cli_step_result *r, const char *path)
     if (r->slowest_rank >= 0)
         fprintf(file, "  \"slowest_rank\": %d,\n  \"waited_ms\": %.6g,\n", r->slowest_rank,
                 r->waited_ms);
+    if (r->bound_ms > 0)
+        fprintf(file, "  \"gradient_bytes\": %.0f,\n  \"communication_bound_ms\": %.6g,\n",
+                r->gradient_bytes, r->bound_ms);
     fprintf(file, "  \"waiting_ms\": %.6g,\n  \"exposed_ms\": %.6g\n}\n", r->waiting_ms,
             r->exposed_ms);
     return cli_file_close(file, path);

@@ -6,7 +6,9 @@
 #include "bench/step.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "bench/memory_bound.h"
 #include "bench/profile.h"
 #include "clock.h"
 #include "median.h"
@@ -138,12 +140,33 @@ static void print_result(const cli_step_result *r, const char *amp)
         printf(", waiting for ranks %.2f ms, exposed communication %.2f ms", r->waiting_ms,
                r->exposed_ms);
     printf(" (median of %d)\n", r->steps);
+    if (r->bound_ms > 0)
+        printf("exposed: %.2f %% of the step; summing the gradients, %.1f MB, takes the memory of "
+               "this machine at least %.2f ms\n",
+               100 * r->exposed_ms / r->step_ms, 1e-6 * r->gradient_bytes, r->bound_ms);
     if (r->slowest_rank >= 0)
         printf("rank %d is slower: the other ranks waited %.2f ms a step for it\n", r->slowest_rank,
                r->waited_ms);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
+
+/* Next to the exposed communication: what would be exposed if nothing was hidden and nothing but
+ * memory took time. */
+static bool measure_bound(const training *t, const cli_step_options *o, cli_step_result *r)
+{
+    yk_memory_plan plan;
+    double seconds = 0;
+    bool on_host = strcmp(o->model.device, "cpu") == 0 || strcmp(o->model.device, "ref") == 0;
+    if (r->ranks == 1 || !on_host)
+        return true;
+    if (!cli_ok(yk_model_memory_plan(t->model, t->batch.size, &plan)) ||
+        !cli_memory_bound_measure(&seconds, t->world, plan.gradients))
+        return false;
+    r->gradient_bytes = (double)plan.gradients;
+    r->bound_ms = 1e3 * seconds;
+    return true;
+}
 
 static bool report(training *t, step_times *times, const cli_step_options *o)
 {
@@ -164,6 +187,8 @@ static bool report(training *t, step_times *times, const cli_step_options *o)
     /* All ranks measure at the same time, as they compute at the same time. */
     if (o->profile && yk_model_measure_limits(t->model, &r.limits) != YK_OK)
         r.limits = (yk_device_limits){0, 0, 0};
+    if (!measure_bound(t, o, &r))
+        return false;
     if (!cli_ok(yk_find_slow_rank(&slow, t->world, 1e-3 * r.waiting_ms, 1e-3 * r.step_ms)))
         return false;
     r.slowest_rank = slow.rank;

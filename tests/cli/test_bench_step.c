@@ -28,6 +28,21 @@ YK_TEST(step_writes_its_result_as_json)
     cJSON_Delete(json);
 }
 
+/* Waiting for ranks and exposed communication apart, and the latter next to what memory allows. */
+YK_TEST(step_of_two_ranks_shows_the_bound_of_its_communication)
+{
+    assert_int_equal(bench("--nproc 2 --json step.json"), 0);
+    assert_contains(output, ", waiting for ranks ");
+    assert_contains(output, ", exposed communication ");
+    assert_contains(output, "takes the memory of this machine at least ");
+    cJSON *json = read_json("step.json");
+    double exposed = number(json, "exposed_ms");
+    assert_true(exposed >= 0 && exposed < number(json, "step_ms"));
+    assert_true(number(json, "waiting_ms") >= 0);
+    assert_true(number(json, "gradient_bytes") > 0 && number(json, "communication_bound_ms") > 0);
+    cJSON_Delete(json);
+}
+
 YK_TEST(profile_shows_where_a_step_goes)
 {
     assert_int_equal(bench("--profile --json step.json"), 0);
