@@ -44,14 +44,13 @@ static bool closes_without_meeting(void)
            minor < 2 && strstr(version, "ch4:ucx");
 }
 
-/* The launcher's barrier, in the protocol that MPICH speaks with it (PMI 1): lines of text. */
-static void meet_at_launcher(int launcher)
+/* Asks the launcher and awaits its answer, both a line of text, as MPICH does (PMI 1). */
+static void ask_launcher(int launcher, const char *line)
 {
-    static const char arrival[] = "cmd=barrier_in\n";
     char c = 0;
-    if (write(launcher, arrival, sizeof arrival - 1) != sizeof arrival - 1)
+    if (write(launcher, line, strlen(line)) != (ssize_t)strlen(line))
         return;
-    while (c != '\n' && read(launcher, &c, 1) == 1) /* cmd=barrier_out */
+    while (c != '\n' && read(launcher, &c, 1) == 1)
         ;
 }
 
@@ -81,23 +80,41 @@ static bool complete_connections(void)
  * everything has arrived that was sent before it, and its own messages are not held up because
  * their connections exist.
  */
-static void meet_without_mpi(void)
+static void meet_without_mpi(int launcher)
+{
+    if (complete_connections() && MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS)
+        ask_launcher(launcher, "cmd=barrier_in\n");
+}
+
+/*
+ * Ranks that MPI has only told where to meet have had all of its messages since then. Nothing is
+ * left to be closed in agreement with others, so such a rank does not wait for them: it tells the
+ * launcher, as the last act of MPI_Finalize, that it ends in order.
+ */
+static bool ends_at_launcher(bool only_met)
 {
     const char *launcher = getenv("PMI_FD");
-    if (launcher && closes_without_meeting() && complete_connections() &&
-        MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS)
-        meet_at_launcher(atoi(launcher));
+    if (!launcher || !closes_without_meeting())
+        return false;
+    if (only_met)
+        ask_launcher(atoi(launcher), "cmd=finalize\n");
+    else
+        meet_without_mpi(atoi(launcher));
+    return only_met;
 }
 
 #endif
 
-void mpi_engine_finalise(void)
+void mpi_engine_finalise(bool only_met)
 {
     pthread_t watchdog;
     if (pthread_create(&watchdog, NULL, end_a_hang, NULL))
         return;
-#ifndef OPEN_MPI
-    meet_without_mpi();
+#ifdef OPEN_MPI
+    (void)only_met;
+#else
+    if (ends_at_launcher(only_met))
+        return;
 #endif
     MPI_Finalize();
 }

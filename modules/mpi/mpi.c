@@ -66,12 +66,12 @@ static void finalise(int exit_status, void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&mpi_lock);
-    bool orderly = exit_status == 0 && open_engines == 0 && !broken;
+    bool orderly = exit_status == 0 && open_engines == 0 && !broken, only_met = created == 0;
     pthread_mutex_unlock(&mpi_lock);
     int over = 0;
     MPI_Finalized(&over);
     if (orderly && !over)
-        mpi_engine_finalise();
+        mpi_engine_finalise(only_met);
 }
 
 /* Whether the launcher of this MPI has started the process, so that MPI knows of its ranks. */

@@ -40,8 +40,9 @@ extern const engine_calls mpi_engine_calls;
 /* Once for the process, after MPI: the operations on bf16 and f16. Returns a code of MPI. */
 int mpi_engine_create_operations(void);
 
-/* Ends MPI at the end of a process whose work is done. May end the process. */
-void mpi_engine_finalise(void);
+/* Ends MPI at the end of a process whose work is done, in which it has moved data or has only told
+ * ranks where to meet. May end the process. */
+void mpi_engine_finalise(bool only_met);
 
 yk_status mpi_engine_failed(const char *what, int code);
 

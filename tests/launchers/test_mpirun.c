@@ -85,6 +85,29 @@ YK_TEST(mpich_is_the_network_where_it_is_asked_for)
     }
 }
 
+/* One rank has more to do than the others, for longer than these wait in MPI_Finalize. */
+static void leave_one_by_one(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group;
+    YK_CHECK(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 40)));
+    bool stays = yk_group_rank(group) == 3;
+    yk_group_destroy(group);
+    if (stays)
+        sleep(12);
+    exit(0);
+}
+
+/* Where MPI has only told the ranks where to meet, none waits for the others at the end. */
+YK_TEST(mpich_ranks_leave_when_they_are_done)
+{
+    yk_test_run_as_rank(leave_one_by_one, 0);
+    make_hosts("mpirun.mpich", "mpich");
+    if (mpich("", meeting_rank()) || strstr(output, "MPI_Finalize did not return"))
+        fail_with(output);
+}
+
 YK_TEST(mpirun_trains_on_two_hosts)
 {
     char command[1024];
