@@ -54,8 +54,9 @@ struct yki_watch {
     atomic_bool is_lost;
     double lost;     /* valid once is_lost is set, */
     bool was_closed; /* and so is this */
-    char *keys;      /* scratch for lists */
+    char *keys;      /* scratch for lists: as the store returns them, */
     size_t keys_size;
+    bool *listed; /* [world of the job] and which ranks are in them */
 };
 
 /* ---- reading the store ----------------------------------------------------------------------- */
@@ -71,8 +72,8 @@ static void note_loss(yki_watch *watch, yk_status status)
     atomic_store(&watch->is_lost, true);
 }
 
-/* Sets the flags of the ranks that have a key PREFIX/RANK. */
-static void read_flags(yki_watch *watch, const char *prefix, atomic_bool *flags, int world)
+/* Notes in watch->listed which ranks have a key PREFIX/RANK; false if the store does not tell. */
+static bool list_ranks(yki_watch *watch, const char *prefix, int world)
 {
     size_t used;
     pthread_mutex_lock(watch->job->lock);
@@ -81,12 +82,24 @@ static void read_flags(yki_watch *watch, const char *prefix, atomic_bool *flags,
     pthread_mutex_unlock(watch->job->lock);
     note_loss(watch, status);
     if (status != YK_OK)
-        return;
+        return false;
+    memset(watch->listed, 0, (size_t)world * sizeof *watch->listed);
     for (const char *key = watch->keys; key < watch->keys + used; key += strlen(key) + 1) {
         int rank = atoi(key + strlen(prefix));
         if (rank >= 0 && rank < world)
-            atomic_store(&flags[rank], true);
+            watch->listed[rank] = true;
     }
+    return true;
+}
+
+/* Sets the flags of the ranks that have a key PREFIX/RANK. */
+static void read_flags(yki_watch *watch, const char *prefix, atomic_bool *flags, int world)
+{
+    if (!list_ranks(watch, prefix, world))
+        return;
+    for (int r = 0; r < world; r++)
+        if (watch->listed[r])
+            atomic_store(&flags[r], true);
 }
 
 /* Makes the failure final. Called without the lock. */
@@ -104,14 +117,16 @@ static void conclude(yki_watch *watch, yki_watched *watched, const yki_failure *
     pthread_mutex_unlock(&watch->lock);
 }
 
+/* Other threads read the flags at any time, also while the store is asked. */
 static void read_waits(yki_watch *watch, yki_watched *watched)
 {
     char prefix[YKI_JOB_KEY];
     const yki_job *job = watched->job;
-    for (int r = 0; r < job->world; r++)
-        atomic_store(&watched->waits[r], false);
     yki_job_key(job, prefix, sizeof prefix, "waiting/", -1);
-    read_flags(watch, prefix, watched->waits, job->world);
+    if (!list_ranks(watch, prefix, job->world))
+        return;
+    for (int r = 0; r < job->world; r++)
+        atomic_store(&watched->waits[r], watch->listed[r]);
 }
 
 static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting *waiting)
@@ -293,6 +308,7 @@ static void free_watch(yki_watch *watch)
     pthread_mutex_destroy(&watch->lock);
     free(watch->gone);
     free(watch->keys);
+    free(watch->listed);
     free(watch);
 }
 
@@ -314,7 +330,8 @@ yk_status yki_watch_create(yki_watch **watch, const yki_job *job)
     made->keys_size = (size_t)job->world * (KEY_ROOM + YKI_JOB_PREFIX);
     made->keys = yki_calloc(made->keys_size, 1);
     made->gone = yki_calloc((size_t)job->world, sizeof *made->gone);
-    if (!made->keys || !made->gone) {
+    made->listed = yki_calloc((size_t)job->world, sizeof *made->listed);
+    if (!made->keys || !made->gone || !made->listed) {
         free_watch(made);
         return yki_error_memory((size_t)job->world, "the watch of a job");
     }
