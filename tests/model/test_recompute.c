@@ -144,3 +144,39 @@ YK_TEST(chain_on_every_device)
     compare(&(setting){"ref", YK_AMP_OFF, chain}, 0.8);
     compare(&(setting){"sim", YK_AMP_OFF, chain}, 0.8);
 }
+
+/* ---- the memory of a rank -------------------------------------------------------------------- */
+
+/* What training ResNet-18 on batches of 128 allocates, with momentum; 0 on processors whose kernels
+ * are others. */
+static double planned_mib(yk_amp amp, bool recompute)
+{
+    yk_model *model;
+    yk_memory_plan plan;
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_resnet18_cifar(images, CLASSES), labels, NULL);
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.amp = amp,
+                                      o.threads = 2, o.recompute = recompute)));
+    const char *device = yk_model_device_description(model);
+    bool known = strstr(device, "AVX-512 with bf16") != NULL;
+    assert_ok(yk_model_memory_plan(model, 128, &plan));
+    size_t bytes = plan.parameters + 2 * plan.gradients + plan.packed_weights + plan.activations +
+                   plan.scratch;
+    yk_model_destroy(model);
+    return known ? (double)bytes / (1 << 20) : 0;
+}
+
+/* A process needs 22 MiB more, for code and what is small. */
+YK_TEST(a_rank_of_resnet18_needs_less_than_500_mib_in_f32_and_350_in_bf16)
+{
+    double full = planned_mib(YK_AMP_OFF, true), low = planned_mib(YK_AMP_BF16, true);
+    if (full == 0)
+        skip_because("for processors with AVX-512 and bf16, but without AMX");
+    if (full >= 500 - 22 || low >= 350 - 22)
+        fail_msg("%.1f MiB in f32, %.1f MiB in bf16", full, low);
+    assert_true(planned_mib(YK_AMP_OFF, false) < 730);
+    assert_true(planned_mib(YK_AMP_BF16, false) < 450);
+}
