@@ -126,6 +126,7 @@ static yk_status sum_totals(yk_trainer *t, double begin_s, yk_step_record *recor
     double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
     if (t->totals->tracing > 0) /* on any rank: all of them take part */
         YK_TRY(name_slow_rank(t, &args, begin_s, waited_s));
+    YK_TRY(yki_trainer_watch_slow_rank(t));
     if (t->options.ddp) {
         record->waiting_s += waited_s;
         record->exposed_comm_s += yki_now() - exchange_s - waited_s;
@@ -182,6 +183,9 @@ static void fill_record(yk_trainer *t, double begin_s, yk_step_record *record)
     record->step = t->state.step;
     record->lr = t->state.lr;
     record->compute_s = step_s - record->data_s - record->waiting_s - record->exposed_comm_s;
+    t->slow.steps++;
+    t->slow.waiting_s += record->waiting_s;
+    t->slow.all_s += step_s;
     t->times.data_s += record->data_s;
     t->times.compute_s += record->compute_s;
     t->times.waiting_s += record->waiting_s;

@@ -4,11 +4,17 @@
 #include <yoke/train.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "train/sums.h"
+#include "train/trainer.h"
 
 /* The share of the time from which on it is worth naming a rank. */
 #define NOTICEABLE 0.05
+
+/* Steps from one look to the next, and seconds of waiting between them that are worth a line. */
+enum { LOOK_EVERY = 50 };
+static const double least_waited_s = 1;
 
 /* times: (ranks) pairs of seconds, waited and in all. */
 static yk_slow_rank find(const double (*times)[2], int ranks)
@@ -41,4 +47,25 @@ yk_status yk_find_slow_rank(yk_slow_rank *slow, yk_group *group, double waiting_
         *slow = find((const double(*)[2])times, ranks);
     free(times);
     return status;
+}
+
+/* A rank is named when it was slower at two looks, one after the other, and once until another is.
+ * All ranks decide alike, since what they know of the slow rank is the same. */
+yk_status yki_trainer_watch_slow_rank(yk_trainer *t)
+{
+    yki_slow_watch *watch = &t->slow;
+    yk_slow_rank slow;
+    if (!t->options.ddp || watch->steps < LOOK_EVERY)
+        return YK_OK;
+    YK_TRY(yk_find_slow_rank(&slow, t->options.group, watch->waiting_s, watch->all_s));
+    int found = slow.waited_s >= least_waited_s ? slow.rank : -1;
+    if (found >= 0 && found == watch->last && found != watch->named) {
+        watch->named = found;
+        if (t->rank == 0)
+            YKI_WARN("rank %d is slower: the other ranks waited %.1f s for it in the last %lld "
+                     "steps, and before them",
+                     found, slow.waited_s, (long long)watch->steps);
+    }
+    *watch = (yki_slow_watch){.last = found, .named = watch->named};
+    return YK_OK;
 }

@@ -196,6 +196,7 @@ yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer 
     made->model = model;
     made->optimizer = optimizer;
     made->loader = loader;
+    made->slow = (yki_slow_watch){.last = -1, .named = -1};
     made->options = read;
     retain_parts(made);
     yk_status status = init_trainer(made);

@@ -27,6 +27,14 @@ typedef struct yki_epoch_times {
     double start_s, data_s, compute_s, waiting_s, exposed_comm_s;
 } yki_epoch_times;
 
+/* Whether a rank stays slower than the others, within epochs too. */
+typedef struct yki_slow_watch {
+    double waiting_s, all_s; /* of this rank, since the last look */
+    int64_t steps;           /* since then */
+    int last;                /* the rank that was slower at the last look, or -1 */
+    int named;               /* the rank that has been named in the log, or -1 */
+} yki_slow_watch;
+
 struct yk_trainer {
     yk_model *model;
     yk_optimizer *optimizer;
@@ -45,6 +53,7 @@ struct yk_trainer {
     int64_t batches_per_step, batches_per_epoch; /* of the loader, on this rank */
     int64_t steps_per_epoch;
     yki_epoch_times times;
+    yki_slow_watch slow;
     yki_losses losses;
     bool updates_early;    /* backward updates buckets, see parallel/bucket_updates.h */
     bool lags;             /* on_step may come one step late: see yki_trainer_tell_step */
@@ -89,6 +98,8 @@ static inline bool yki_wants_to_stop(const yk_trainer *t)
 
 /* Collective: looks at the output folder for the first time, and says if it is not shared. */
 yk_status yki_trainer_look(yk_trainer *t);
+/* Collective: every so many steps, looks for a rank that stays slower, and names it in the log. */
+yk_status yki_trainer_watch_slow_rank(yk_trainer *t);
 /* Saves; in the background where the options say so and final is false. */
 yk_status yki_trainer_save(yk_trainer *t, bool final);
 /* On rank 0: whether the checkpoint in the background has been written since the last call. */

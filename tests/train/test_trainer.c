@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <yoke/yoke.h>
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -572,6 +573,69 @@ static void train_beside_a_slow_rank(int rank, int world)
     yk_ddp_destroy(ddp);
     destroy_parts(p);
     yk_group_destroy(group);
+}
+
+enum { STEPS_OF_SLOW_EPOCH = 110 };
+
+static yk_status be_slow(void *context, yk_trainer *trainer)
+{
+    (void)trainer;
+    if (*(const int *)context == 1)
+        usleep(60000);
+    return YK_OK;
+}
+
+/* Trains within one epoch, and returns what the library has logged. */
+static const char *log_beside_a_slow_rank(int rank, yk_group *group)
+{
+    static char path[256], text[1 << 16];
+    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, 2 * 2 * STEPS_OF_SLOW_EPOCH),
+               .model = create_model()};
+    yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
+    yk_ddp *ddp;
+    loading.batch_size = 2;
+    loading.group = group;
+    loading.transforms = YK_CIFAR10_NORMALIZE;
+    assert_ok(yk_loader_create(&p.loader, p.dataset, &loading));
+    assert_ok(yk_sgd_create(&p.optimizer, p.model, NULL));
+    assert_ok(yk_ddp_create(&ddp, p.model, group, NULL));
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 1;
+    options.group = group;
+    options.ddp = ddp;
+    options.callbacks = (yk_trainer_callbacks){.context = &rank, .on_step_begin = be_slow};
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    snprintf(path, sizeof path, "%s/log-%d", getenv("YK_TEST_RUN"), rank);
+    int before = dup(STDERR_FILENO), file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    assert_true(before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    yk_status status = yk_trainer_fit(p.trainer);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    assert_ok(status);
+    close(before);
+    close(file);
+    yk_trainer_destroy(p.trainer);
+    p.trainer = NULL;
+    yk_ddp_destroy(ddp);
+    destroy_parts(p);
+    return yk_test_read_file(text, sizeof text, path);
+}
+
+static void train_a_long_epoch(int rank, int world)
+{
+    yk_group *group;
+    (void)world;
+    assert_ok(yk_group_init(&group, NULL));
+    const char *log = log_beside_a_slow_rank(rank, group);
+    const char *line = strstr(log, "rank 1 is slower: the other ranks waited ");
+    assert_true((line != NULL) == (rank == 0));
+    assert_true(!line || !strstr(line + 1, "rank 1 is slower")); /* named once */
+    yk_group_destroy(group);
+}
+
+YK_TEST(a_slower_rank_is_named_within_an_epoch)
+{
+    setenv("YK_TEST_RUN", yk_test_directory(), 0);
+    yk_test_ranks(2, train_a_long_epoch);
 }
 
 YK_TEST(a_slower_rank_is_named)
