@@ -103,6 +103,9 @@ bool cli_check_augment(const char *name, const cli_augment *a);
 bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_dataset *data);
 /* What the lists make of a field of pictures, which must be the same. */
 bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms);
+/* Whether those of the data for validation become what a network for `images` takes. */
+bool cli_check_evaluated(const yk_field *images, const yk_dataset *test,
+                         const cli_transforms *transforms);
 
 /* ---- models (setup_model.c) ------------------------------------------------------------------ */
 

@@ -221,3 +221,26 @@ bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms)
                         (long long)images->dims[2], (long long)evaluated.dims[0],
                         (long long)evaluated.dims[1], (long long)evaluated.dims[2]);
 }
+
+bool cli_check_evaluated(const yk_field *images, const yk_dataset *test,
+                         const cli_transforms *transforms)
+{
+    yk_field evaluated;
+    if (!cli_find_images(&evaluated, test))
+        return false;
+    if (evaluated.kind != YK_FIELD_TENSOR &&
+        !size_after(&evaluated, transforms->eval, "--eval-transforms"))
+        return false;
+    if (evaluated.ndim == images->ndim &&
+        memcmp(images->dims, evaluated.dims, (size_t)images->ndim * sizeof *images->dims) == 0)
+        return true;
+    if (images->ndim != 3 || evaluated.ndim != 3)
+        return cli_complain("%s: the shapes of images for training and for validation differ",
+                            yk_dataset_name(test));
+    return cli_complain("%s: images for validation are %lldx%lldx%lld, those for training "
+                        "%lldx%lldx%lld: --image-size brings pictures to one size",
+                        yk_dataset_name(test), (long long)evaluated.dims[0],
+                        (long long)evaluated.dims[1], (long long)evaluated.dims[2],
+                        (long long)images->dims[0], (long long)images->dims[1],
+                        (long long)images->dims[2]);
+}

@@ -49,7 +49,8 @@ static bool create_model(cli_training *t)
                              .classes = classes_of_network(t)};
     if (!setup.classes || !cli_find_images(&setup.images, t->train_set) ||
         !cli_choose_transforms(&t->transforms, &o->augment, t->train_set) ||
-        !cli_apply_transforms(&setup.images, &t->transforms))
+        !cli_apply_transforms(&setup.images, &t->transforms) ||
+        !cli_check_evaluated(&setup.images, t->test_set, &t->transforms))
         return false;
     setup.probabilities = t->transforms.mixes;
     if (setup.probabilities && setup.classes != yk_dataset_classes(t->train_set))

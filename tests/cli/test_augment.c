@@ -91,6 +91,23 @@ YK_TEST(numbers_are_augmented_by_mixing_alone)
     assert_contains(output, "leave out options that change pictures");
 }
 
+YK_TEST(images_for_validation_have_the_size_of_those_for_training)
+{
+    char file[768];
+    snprintf(file, sizeof file,
+             "mkdir -p %s && cd %s; npy() { printf '\\223NUMPY\\001\\000v\\000%%-117s\\n' "
+             "\"{'descr': '$2', 'fortran_order': False, 'shape': $3, }\" >$1.npy; "
+             "head -c $4 /dev/zero >>$1.npy; };"
+             "npy train_images '|u1' '(8, 9, 9)' 648; npy train_labels '<i4' '(8,)' 32;"
+             "npy test_images '|u1' '(8, 9, 8)' 576; npy test_labels '<i4' '(8,)' 32",
+             yk_test_directory(), yk_test_directory());
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", file), 0);
+    yoke(1, "train --arch mlp --data npy:.");
+    assert_contains(output, "yoke: NumPy arrays: images for validation are 1x9x8, those for "
+                            "training 1x9x9: --image-size brings pictures to one size\n");
+    yoke(0, TRAIN "--data npy:. --image-size 9 --batch-size 4");
+}
+
 YK_TEST(images_too_small_for_a_network_are_one_line)
 {
     yoke(1, "train --data synthetic --image-size 7 --arch vgg11");
