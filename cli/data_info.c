@@ -81,8 +81,12 @@ static const char *channel_name(const totals *all, int channel)
 {
     static const char *const names[] = {"red", "green", "blue"};
     static char number[24];
+    if (all->channels == 1)
+        return "grey";
+    if (all->channels == 3 && channel < 3)
+        return names[channel];
     snprintf(number, sizeof number, "%d", channel);
-    return all->channels == 1 ? "grey" : all->channels == 3 ? names[channel] : number;
+    return number;
 }
 
 static void print_pixels(const totals *all)

@@ -12,7 +12,8 @@ yk_status yki_cuda_find_clock(yki_cuda_device *device)
 yk_status yki_cuda_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream)
 {
     const yki_cuda_device *cuda = (const yki_cuda_device *)device;
-    const yki_cuda_note_time_args args = {nanoseconds};
+    yki_cuda_note_time_args args;
+    args.nanoseconds = nanoseconds;
     return cuda->launcher->launch(cuda->launcher, cuda->clock, (yki_cuda_grid){1, 1, 1}, &args,
                                   sizeof args, stream);
 }

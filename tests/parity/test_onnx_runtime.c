@@ -24,7 +24,8 @@ static void fill(yk_tensor *input, yk_tensor shape)
     assert_non_null(input->data);
     int64_t count = yk_tensor_count(input);
     for (int64_t i = 0; i < count; i++) {
-        double pitch = 0.37 + 0.2 * (double)(i / (count / SAMPLES)); /* of this sample */
+        int64_t sample = i / (count / SAMPLES);
+        double pitch = 0.37 + 0.2 * (double)sample;
         ((float *)input->data)[i] = (float)sin(pitch * (double)i + 0.01 * (double)(i % 97));
     }
 }

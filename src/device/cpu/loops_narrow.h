@@ -139,7 +139,7 @@ YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, int64_t plane, const f
             for (int s = 0; s < taps; s++)
                 w[s] = *(const yki_lanes_at *)(of_row + s * YKI_WIDTH);
             /* The pixel of column i of x, and those of the columns before. */
-            yki_lanes at_i = {0}, before1 = at_i, before2 = at_i, before3 = at_i, before4 = at_i;
+            yki_lanes at_i = {0}, before1 = at_i, before2 = at_i, before3 = at_i, before4;
 #pragma GCC unroll 32
             for (int i = 0; i < columns + NARROW_DELAY * (taps - 1); i++) {
                 before4 = before3, before3 = before2, before2 = before1, before1 = at_i;
