@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "png_file.h"
-
 static bool is_pictures(const yk_tensor *images)
 {
     return images && images->dtype == YK_F32 && images->ndim == 4 && images->dims[0] > 0 &&
@@ -56,7 +54,7 @@ bool cli_batch_picture_encode(yk_png *png, const yk_tensor *images, int64_t inde
     if (!rgb)
         return false;
     cli_batch_picture_draw(rgb, width, 0, 0, images, index, range);
-    bool encoded = cli_png_encode(png, rgb, (int)width, (int)height);
+    bool encoded = yk_png_encode(png, rgb, (int)width, (int)height) == YK_OK;
     free(rgb);
     return encoded;
 }

@@ -14,7 +14,6 @@
 #include "cli.h"
 #include "errors.h"
 #include "options.h"
-#include "png_file.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -199,9 +198,6 @@ static void print_build(void)
                : "no: install libcurl and libarchive, configure with -DYOKE_DOWNLOAD=ON");
     const char *formats = yk_image_formats();
     printf("  image files   %s%s\n", formats ? "" : "no: ", formats ? formats : cli_reason());
-    printf("  pictures      %s\n", cli_png_supported()
-                                       ? "yes (libpng)"
-                                       : "no: install libpng, configure with -DYOKE_PREVIEW=ON");
 }
 
 int cli_cmd_info(const char *name, int argc, char **argv)

@@ -40,10 +40,9 @@ yoke_pkg(ZLIB zlib zlib1g-dev)
 # Optional parts. AUTO builds a part when its libraries are found, ON insists on them, OFF leaves it
 # out; `yoke info` says which parts a program has.
 set(YOKE_DOWNLOAD AUTO CACHE STRING "Downloading data sets (libcurl, libarchive): AUTO, ON or OFF")
-set(YOKE_IMAGE AUTO CACHE STRING "Reading JPEG, PNG and WebP (libjpeg, libpng, libwebp): AUTO, ON or OFF")
-set(YOKE_PREVIEW AUTO CACHE STRING "Drawing contact sheets (libpng): AUTO, ON or OFF")
+set(YOKE_IMAGE AUTO CACHE STRING "Pictures: JPEG, PNG and WebP (libjpeg, libpng, libwebp): AUTO, ON or OFF")
 
-# yoke_optional(PREVIEW LIBPNG libpng libpng-dev) sets YOKE_HAS_PREVIEW, and unsets it again where one
+# yoke_optional(IMAGE LIBPNG libpng libpng-dev) sets YOKE_HAS_IMAGE, and unsets it again where one
 # of several libraries is missing.
 macro(yoke_optional part name module package)
   set_property(CACHE YOKE_${part} PROPERTY STRINGS AUTO ON OFF)
@@ -68,9 +67,8 @@ endmacro()
 
 yoke_optional(DOWNLOAD LIBCURL libcurl libcurl4-openssl-dev)
 yoke_optional(DOWNLOAD LIBARCHIVE libarchive libarchive-dev)
-yoke_optional(PREVIEW LIBPNG libpng libpng-dev)
 yoke_optional(IMAGE LIBJPEG libjpeg libjpeg62-turbo-dev)
-yoke_optional(IMAGE LIBPNG_DECODER libpng libpng-dev)
+yoke_optional(IMAGE LIBPNG libpng libpng-dev)
 yoke_optional(IMAGE LIBWEBP libwebp libwebp-dev)
 
 # Backends that are modules of their own, objects beside libyoke (modules/). gloo has no pkg-config

@@ -10,7 +10,6 @@
 
 #include "batch_picture.h"
 #include "data_kinds.h"
-#include "png_file.h"
 #include "setup.h"
 
 enum { PATH_SIZE = 4096, BATCH = 128 };
@@ -129,7 +128,7 @@ static cli_mistake *make_place(cli_mistakes *m, int most, double confidence)
     if (at == most)
         return NULL;
     if (m->count == most)
-        free((void *)m->items[--m->count].png.bytes);
+        yk_png_free(&m->items[--m->count].png);
     memmove(&m->items[at + 1], &m->items[at], (size_t)(m->count - at) * sizeof *m->items);
     m->count++;
     m->items[at] = (cli_mistake){.confidence = confidence};
@@ -195,8 +194,8 @@ void cli_mistakes_find(cli_mistakes *mistakes, const cli_run *run, int most)
     evaluation e = {.world = NULL};
     const char *trouble = NULL;
     mistakes->count = 0;
-    if (!cli_png_supported())
-        trouble = "this build cannot write pictures";
+    if (!yk_image_formats())
+        trouble = cli_reason();
     else if (yk_checkpoint_dir_latest(run->folder, e.checkpoint, sizeof e.checkpoint) != YK_OK)
         trouble = "the run has no checkpoint";
     else if (!find_data(&e, run))
@@ -211,6 +210,6 @@ void cli_mistakes_find(cli_mistakes *mistakes, const cli_run *run, int most)
 void cli_mistakes_release(cli_mistakes *mistakes)
 {
     for (int i = 0; i < mistakes->count; i++)
-        free((void *)mistakes->items[i].png.bytes);
+        yk_png_free(&mistakes->items[i].png);
     mistakes->count = 0;
 }

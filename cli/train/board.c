@@ -8,7 +8,6 @@
 
 #include "batch_picture.h"
 #include "options.h"
-#include "png_file.h"
 #include "setup.h"
 #include "train/train.h"
 
@@ -44,13 +43,12 @@ static bool write_grid(const cli_training *t, const yk_tensor *images, const cli
         return cli_complain("out of memory");
     for (int64_t i = 0; i < count; i++)
         cli_batch_picture_draw(rgb, width, i % GRID * across, i / GRID * down, images, i, range);
-    bool encoded = cli_png_encode(&png, rgb, (int)width, (int)height);
+    yk_status status = yk_png_encode(&png, rgb, (int)width, (int)height);
     free(rgb);
-    if (!encoded)
-        return cli_complain("the first batch cannot be encoded as a PNG picture");
-    bool written = cli_ok(yk_tensorboard_image(t->board, "batch/first", 0, &png));
-    free((void *)png.bytes);
-    return written;
+    if (status == YK_OK)
+        status = yk_tensorboard_image(t->board, "batch/first", 0, &png);
+    yk_png_free(&png);
+    return cli_ok(status);
 }
 
 /* Images that may be in a device's memory; nothing is drawn of what are no pictures. */
@@ -72,7 +70,7 @@ static bool write_images(const cli_training *t, const yk_tensor *images)
 /* Takes a batch from the loader, which then starts again. */
 static bool write_first_batch(const cli_training *t)
 {
-    if (yk_trainer_state(t->trainer)->step > 0 || !cli_png_supported())
+    if (yk_trainer_state(t->trainer)->step > 0 || !yk_image_formats())
         return true;
     const yk_batch *batch = yk_loader_next(t->train);
     if (!batch)

@@ -1,8 +1,8 @@
 /**
  * @file
- * The contract of the module that decodes pictures, and encodes them as JPEG (libyoke-image.so):
- * libyoke opens it when the first picture is decoded, so that programs without pictures start
- * without the image libraries. It needs no function of libyoke.
+ * The contract of the module that decodes pictures, and encodes them as JPEG and PNG
+ * (libyoke-image.so): libyoke opens it when the first picture is decoded or encoded, so that
+ * programs without pictures start without the image libraries. It needs no function of libyoke.
  */
 #ifndef YOKE_IMAGE_MODULE_H
 #define YOKE_IMAGE_MODULE_H
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /** The version of this contract; a module of another version is not used. */
-#define YK_IMAGE_MODULE_VERSION 2
+#define YK_IMAGE_MODULE_VERSION 3
 
 /** A decoder: what one thread needs to decode one picture after another. */
 typedef struct yk_image_decoder yk_image_decoder;
@@ -75,6 +75,9 @@ typedef struct yk_image_module {
      */
     const char *(*write_jpeg)(yk_image_decoder *decoder, const yk_image_pixels *pixels, int quality,
                               const uint8_t **bytes, size_t *size);
+    /** The same as a PNG of 8 bits per channel. */
+    const char *(*write_png)(yk_image_decoder *decoder, const yk_image_pixels *pixels,
+                             const uint8_t **bytes, size_t *size);
 } yk_image_module;
 
 /** The table that a module exports. */

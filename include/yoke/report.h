@@ -155,6 +155,15 @@ typedef struct yk_png {
 } yk_png;
 
 /**
+ * Encodes a picture, rows of 3 * width bytes of RGB, through the module libyoke-image.so:
+ * YK_ERROR_UNSUPPORTED where it is missing, or for sides of more than 65500 pixels. On failure *png
+ * is empty; otherwise yk_png_free() frees its bytes.
+ */
+yk_status yk_png_encode(yk_png *png, const uint8_t *rgb, int width, int height);
+/** Frees the bytes of a picture that yk_png_encode() has made, and empties it. Accepts NULL. */
+void yk_png_free(yk_png *png);
+
+/**
  * Creates an event file in the folder, and missing folders above it. step: steps completed before,
  * 0 in a new run; what earlier files in the folder have recorded after it is no longer shown. On
  * failure *writer is NULL.

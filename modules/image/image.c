@@ -110,4 +110,5 @@ const yk_image_module yk_image_decoders = {
     .open = open_picture,
     .read = read_picture,
     .write_jpeg = jpeg_write,
+    .write_png = png_write,
 };

@@ -48,6 +48,10 @@ const char *jpeg_write(yk_image_decoder *decoder, const yk_image_pixels *pixels,
                        const uint8_t **bytes, size_t *size);
 void jpeg_destroy_writer(yk_image_decoder *decoder);
 
+/* image_module.h's write_png. */
+const char *png_write(yk_image_decoder *decoder, const yk_image_pixels *pixels,
+                      const uint8_t **bytes, size_t *size);
+
 /* "NAME VERSION" of the library behind a format. */
 void jpeg_version(char *text, size_t size);
 void png_version(char *text, size_t size);

@@ -29,11 +29,12 @@ static yk_status open_module(const yk_image_module **module)
     *module = NULL;
     if (!yki_module_locate(path, module_file)) {
         yki_module_folder(folder);
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "pictures cannot be decoded: %s is not in %.200s; build yoke where "
-                         "Debian's packages libjpeg62-turbo-dev, libpng-dev and libwebp-dev are "
-                         "installed, or set YOKE_MODULES",
-                         module_file, folder);
+        return yki_error(
+            YK_ERROR_UNSUPPORTED,
+            "pictures are neither read nor written: %s is not in %.200s; build yoke where "
+            "Debian's packages libjpeg62-turbo-dev, libpng-dev and libwebp-dev are "
+            "installed, or set YOKE_MODULES",
+            module_file, folder);
     }
     YK_TRY(yki_module_open(&table, path, &contract, module_packages));
     *module = table;
@@ -119,17 +120,37 @@ yk_status yki_decode_read(yki_decoder *decoder, const yki_box *region, int min_w
     return YK_OK;
 }
 
-yk_status yki_encode_jpeg(yki_decoder *decoder, const yki_picture *picture, int quality,
-                          const uint8_t **bytes, size_t *size)
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static yk_status to_be_encoded(yk_image_pixels *pixels, const yki_picture *picture)
 {
     const int most = 65500; /* JPEG_MAX_DIMENSION */
     if (picture->width > most || picture->height > most)
         return yki_error(YK_ERROR_UNSUPPORTED,
-                         "a picture of %d x %d pixels: a JPEG has sides of at most %d",
+                         "a picture of %d x %d pixels: pictures are written with sides of at most "
+                         "%d",
                          picture->width, picture->height, most);
-    const yk_image_pixels pixels = {picture->pixels, picture->width, picture->height,
-                                    picture->stride};
-    const char *wrong =
-        decoder->module->write_jpeg(decoder->decoder, &pixels, quality, bytes, size);
+    *pixels = (yk_image_pixels){picture->pixels, picture->width, picture->height, picture->stride};
+    return YK_OK;
+}
+
+static yk_status encoded(const char *wrong)
+{
     return wrong ? yki_error(YK_ERROR_INTERNAL, "%s", wrong) : YK_OK;
+}
+
+yk_status yki_encode_jpeg(yki_decoder *decoder, const yki_picture *picture, int quality,
+                          const uint8_t **bytes, size_t *size)
+{
+    yk_image_pixels pixels;
+    YK_TRY(to_be_encoded(&pixels, picture));
+    return encoded(decoder->module->write_jpeg(decoder->decoder, &pixels, quality, bytes, size));
+}
+
+yk_status yki_encode_png(yki_decoder *decoder, const yki_picture *picture, const uint8_t **bytes,
+                         size_t *size)
+{
+    yk_image_pixels pixels;
+    YK_TRY(to_be_encoded(&pixels, picture));
+    return encoded(decoder->module->write_png(decoder->decoder, &pixels, bytes, size));
 }

@@ -1,7 +1,6 @@
 /*
- * Decodes JPEG, PNG and WebP pictures to RGB, and encodes RGB as JPEG, through the module
- * libyoke-image.so
- * (<yoke/image_module.h>), which is opened by the first decoder.
+ * Decodes JPEG, PNG and WebP pictures to RGB, and encodes RGB as JPEG and PNG, through the module
+ * libyoke-image.so (<yoke/image_module.h>), which is opened by the first decoder.
  *
  * A decoder belongs to one thread. The header of a picture is read first: whoever wants only a part
  * of it at a small size then says so, and what is not needed is not decoded. Pixels are those of
@@ -43,5 +42,8 @@ yk_status yki_decode_read(yki_decoder *decoder, const yki_box *region, int min_w
  * is valid until its next call. */
 yk_status yki_encode_jpeg(yki_decoder *decoder, const yki_picture *picture, int quality,
                           const uint8_t **bytes, size_t *size);
+/* The same as PNG. */
+yk_status yki_encode_png(yki_decoder *decoder, const yki_picture *picture, const uint8_t **bytes,
+                         size_t *size);
 
 #endif

@@ -31,3 +31,15 @@ YK_TEST(symbols_cover_the_headers)
     if (code != 1)
         fail_msg("declared, but not in libyoke.so: %s", output);
 }
+
+/* They take time to load: a module opens them for programs that read or write pictures. */
+YK_TEST(image_libraries_are_not_loaded_at_the_start)
+{
+    assert_int_equal(yk_test_command(output, sizeof output, "ldd '%s/yoke' '%s/libyoke.so'",
+                                     getenv("YOKE_BUILD"), getenv("YOKE_BUILD")),
+                     0);
+    assert_contains(output, "libdnnl");
+    assert_null(strstr(output, "libpng"));
+    assert_null(strstr(output, "libjpeg"));
+    assert_null(strstr(output, "libwebp"));
+}

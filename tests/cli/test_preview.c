@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include "font.h"
-#include "png_file.h"
 #include "preview.h"
 
 static yk_dataset *drawn_images(void)
 {
     yk_dataset *dataset;
-    if (!cli_png_supported())
-        skip_because("this build cannot write pictures (it needs libpng)");
+    if (!yk_image_formats())
+        skip_because("there is no libyoke-image.so");
     assert_ok(yk_synthetic_create(
         &dataset, YK_SPLIT_TEST,
         YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 25)));
