@@ -3,6 +3,7 @@
 #include "sim_device.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "device/sim_link.h"
 
@@ -32,6 +33,66 @@ YK_TEST(a_malformed_seed_is_an_error)
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
     assert_contains(yk_last_error(), "YOKE_SIM_SEED=x");
+}
+
+/* ---- what belongs to the caller -------------------------------------------------------------- */
+
+enum { CHANNELS = 8, VECTOR_BYTES = (2 * CHANNELS + 1) * sizeof(double) };
+
+typedef struct alone {
+    yki_sync base;
+    yki_device *device;
+} alone;
+
+static yk_status gather_alone(const yki_sync *sync, int64_t channels, yki_stream *stream)
+{
+    assert_int_equal(channels, CHANNELS);
+    return yki_device_copy(((const alone *)sync)->device, (void *)(uintptr_t)sync->all, sync->mine,
+                           VECTOR_BYTES, YKI_WITHIN_DEVICE, stream);
+}
+
+static yki_kernel *new_norm(yki_device *device)
+{
+    static const yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1};
+    yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {COUNT / CHANNELS, CHANNELS}};
+    yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {CHANNELS}}, absent = {.ndim = -1};
+    yki_kernel_desc desc = {.op = &yki_op_batch_norm,
+                            .attrs = &attrs,
+                            .training = true,
+                            .in_count = YKI_BATCH_NORM_INPUTS,
+                            .out_count = YKI_BATCH_NORM_OUTPUTS,
+                            .in = {x, vector, vector, vector, vector, absent, absent, absent},
+                            .out = {x, vector, vector}};
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    return kernel;
+}
+
+/* A model fills the same struct for the next kernel, before the stream has come to the first one.
+ */
+YK_TEST(a_kernel_keeps_how_it_exchanges_statistics)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    float host[COUNT], *x = new_tensor(device), *y = new_tensor(device), *mean = new_tensor(device);
+    void *in[YKI_BATCH_NORM_INPUTS] = {x}, *out[] = {y, mean, new_tensor(device)};
+    for (int i = YKI_BATCH_NORM_WEIGHT; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
+        in[i] = new_tensor(device);
+    alone sync = {.base = {.world = 1,
+                           .mine = (double *)new_tensor(device),
+                           .all = (double *)new_tensor(device),
+                           .gather = gather_alone},
+                  .device = device};
+    for (int i = 0; i < COUNT; i++)
+        host[i] = (float)(i / CHANNELS);
+    write_all(device, x, host, stream);
+    yki_kernel *kernel = new_norm(device);
+    assert_ok(kernel->impl->run(
+        kernel, &(yki_kernel_args){.in = in, .out = out, .stream = stream, .sync = &sync.base}));
+    memset(&sync, 0xff, sizeof sync);
+    assert_true(read_first(device, mean) == (COUNT / CHANNELS - 1) / 2.f);
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ typedef struct call {
     part part;
     void *in[YKI_MAX_IN], *out[YKI_MAX_OUT];
     yki_kernel_args args;
+    yki_sync sync; /* of a part; the caller's own need not outlive the call */
 } call;
 
 static void release_body(body *b)
@@ -114,7 +115,7 @@ static int64_t channels_of(const body *b)
 static yk_status run_part(yki_sim *sim, const call *c, yki_kernel_args *args)
 {
     const body *b = c->body;
-    yki_sync sync = *c->args.sync;
+    yki_sync sync = c->sync;
     size_t bytes = (size_t)yki_sync_length(channels_of(b)) * sizeof(double);
     void *mine, *all;
     YK_TRY(yki_sim_find(sim, sync.mine, bytes, &mine));
@@ -152,6 +153,7 @@ static yk_status enter_call(const yki_kernel *kernel, const yki_kernel_args *run
         .run = run_call, .retain = retain_call, .release = release_call, .bytes = sizeof(call)};
     const sim_kernel *k = (const sim_kernel *)kernel;
     call c = {.body = k->body, .args = *run};
+    c.args.sync = NULL;
     memcpy(c.in, run->in, (size_t)k->body->desc.in_count * sizeof *c.in);
     memcpy(c.out, run->out, (size_t)k->body->desc.out_count * sizeof *c.out);
     void *in[YKI_MAX_IN], *out[YKI_MAX_OUT], *scratch;
@@ -160,6 +162,7 @@ static yk_status enter_call(const yki_kernel *kernel, const yki_kernel_args *run
         c.body->desc.op == &yki_op_batch_norm || c.body->desc.op == &yki_op_batch_norm_backward;
     if (!norm || !run->sync)
         return yki_sim_enter(k->sim, run->stream, &kind, &c);
+    c.sync = *run->sync;
     c.part = MEASURE;
     YK_TRY(yki_sim_enter(k->sim, run->stream, &kind, &c));
     YK_TRY(run->sync->gather(run->sync, channels_of(c.body), run->stream));
