@@ -191,7 +191,7 @@ static yk_status check_store(yk_group *group, const bool *late)
 
 static bool has_gone(const yk_group *group, int rank)
 {
-    return yki_job_gone(&group->job, rank) || atomic_load(&group->watched.left[rank]);
+    return yki_watch_gone(&group->job, rank) || atomic_load(&group->watched.left[rank]);
 }
 
 /*
@@ -254,7 +254,7 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     bool any = false, *late = group->late;
     for (int r = 0; r < job->world; r++) {
         late[r] = r != job->rank && missing(wait, r);
-        if (late[r] && yki_job_gone(job, r) && (late[r] = missing(wait, r)))
+        if (late[r] && yki_watch_gone(job, r) && (late[r] = missing(wait, r)))
             return fail_dead(group, r);
         if (late[r] && atomic_load(&group->watched.left[r]) && (late[r] = missing(wait, r)))
             return fail_left(group, r);

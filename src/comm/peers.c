@@ -1,5 +1,5 @@
 /*
- * The other ranks of a job: whether they live, and their names in messages.
+ * The other ranks of a job: their processes, their keys in the store and their names in messages.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "comm/rendezvous.h"
-#include "comm/watch.h"
 
 /* How many different machines there are. Ranks of one machine usually follow each other. */
 int yki_job_count_hosts(const yki_job *job)
@@ -26,7 +25,7 @@ int yki_job_count_hosts(const yki_job *job)
     return machines;
 }
 
-yk_status yki_job_watch_peers(yki_job *job)
+void yki_job_open_peers(yki_job *job)
 {
     for (int r = 0; r < job->world; r++) {
         yki_peer *peer = &job->peers[r];
@@ -36,14 +35,10 @@ yk_status yki_job_watch_peers(yki_job *job)
     }
     job->hosts = yki_job_count_hosts(job);
     job->several_hosts = job->hosts > 1;
-    return yki_watch_create(&job->watch, job);
 }
 
-bool yki_job_gone(const yki_job *job, int rank)
+bool yki_peer_ended(const yki_peer *peer)
 {
-    const yki_peer *peer = &job->peers[rank];
-    if (peer->remote)
-        return yki_watch_gone(job->watch, peer->job_rank);
     if (peer->pidfd < 0) /* pidfd_open is missing, or the process had already ended */
         return kill(peer->pid, 0) != 0 && errno == ESRCH;
     struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};

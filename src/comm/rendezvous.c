@@ -150,7 +150,8 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     }
     count_local_ranks(job);
     yki_set_local_rank(job->local_rank);
-    status = yki_job_watch_peers(job);
+    yki_job_open_peers(job);
+    status = yki_watch_create(&job->watch, job);
     if (status != YK_OK)
         yki_job_leave(job);
     return status;

@@ -55,14 +55,12 @@ void yki_job_linger(const yki_job *job);
 /* On how many machines the ranks are. */
 int yki_job_count_hosts(const yki_job *job);
 
-/* Once all ranks have joined: begins to watch their processes. */
-yk_status yki_job_watch_peers(yki_job *job);
+/* Once all ranks have joined: finds out which are on this machine, and opens their processes. */
+void yki_job_open_peers(yki_job *job);
 
-/*
- * Whether the process of that rank has ended (a zombie counts as ended), or its host is lost. For
- * ranks of this machine the kernel is asked, for others the watch.
- */
-bool yki_job_gone(const yki_job *job, int rank);
+/* Whether a process of this machine has ended, according to the kernel; a zombie counts as ended.
+ * For ranks of any machine see yki_watch_gone. */
+bool yki_peer_ended(const yki_peer *peer);
 
 /* The state of a live process of this machine: "running" or "stopped" (by a signal or a debugger).
  */

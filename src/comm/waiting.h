@@ -2,8 +2,8 @@
  * What ranks wait for. A rank that has waited for a second publishes its call in the store, as the
  * key waiting/RANK of its group:
  *
- *     "SEQUENCE SINCE OPERATION PEER WORDS", as in "7 1700000000 9 1 recv(float32 x 4, from rank
- * 1)"
+ *     "SEQUENCE SINCE OPERATION PEER WORDS", as in
+ *     "7 1700000000 9 1 recv(float32 x 4, from rank 1)"
  *
  * SINCE is in seconds since 1970, OPERATION a yk_operation, PEER the other rank of a send or recv,
  * else 0. The key disappears when the wait has ended.

@@ -354,9 +354,10 @@ void yki_watch_destroy(yki_watch *watch)
     free_watch(watch);
 }
 
-bool yki_watch_gone(const yki_watch *watch, int job_rank)
+bool yki_watch_gone(const yki_job *job, int rank)
 {
-    return atomic_load(&watch->gone[job_rank]);
+    const yki_peer *peer = &job->peers[rank];
+    return peer->remote ? atomic_load(&job->watch->gone[peer->job_rank]) : yki_peer_ended(peer);
 }
 
 double yki_watch_lost(const yki_watch *watch)
@@ -411,7 +412,7 @@ static bool all_have_left(const yki_watched *watched)
 {
     const yki_job *job = watched->job;
     for (int r = 0; r < job->world; r++)
-        if (r != job->rank && !atomic_load(&watched->left[r]) && !yki_job_gone(job, r))
+        if (r != job->rank && !atomic_load(&watched->left[r]) && !yki_watch_gone(job, r))
             return false;
     return true;
 }

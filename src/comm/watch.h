@@ -57,8 +57,11 @@ void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure);
 /* The same for this process alone, for a group inside another one that has failed. */
 void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure);
 
-/* Whether that rank of the job, on another machine, is gone according to the store. */
-bool yki_watch_gone(const yki_watch *watch, int job_rank);
+/*
+ * Whether the process of that rank of a group has ended, or its host is lost: the kernel tells of
+ * ranks on this machine, the store of others.
+ */
+bool yki_watch_gone(const yki_job *job, int rank);
 /* Since when the store cannot be reached; 0: it can. */
 double yki_watch_lost(const yki_watch *watch);
 /* Whether its process has closed the connection, because it has ended or left. */
