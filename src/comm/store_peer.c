@@ -261,21 +261,18 @@ static bool read_body(yki_store_peer *peer)
     return read_some(peer, peer->input, key_size + 1 + peer->header.value_size);
 }
 
-void yki_store_peer_read(yki_store_server *server, yki_store_peer *peer)
+bool yki_store_peer_read(yki_store_server *server, yki_store_peer *peer)
 {
     if (peer->parked || peer->output_size) { /* a second request breaks the protocol */
         char byte;
         ssize_t more = recv(peer->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
         peer->doomed = more >= 0 || errno != EAGAIN;
-        return;
+        return false;
     }
     if (peer->expects == STORE_INPUT_ANSWER) {
         if (read_some(peer, peer->input, YKI_STORE_ANSWER))
             check_answer(server, peer);
-        return;
+        return false;
     }
-    if (peer->expects == STORE_INPUT_HEADER && !read_header(peer))
-        return;
-    if (read_body(peer))
-        yki_store_request_serve(server, peer);
+    return (peer->expects != STORE_INPUT_HEADER || read_header(peer)) && read_body(peer);
 }

@@ -147,16 +147,6 @@ static void serve_leave(yki_store_peer *peer)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-bool yki_store_request_valid(const yki_store_header *header)
-{
-    bool keyless = header->code == YKI_STORE_LIST || header->code == YKI_STORE_LEAVE;
-    size_t limit = header->code == YKI_STORE_COMPARE_SET ? 2 * YKI_STORE_MAX_VALUE
-                   : header->code == YKI_STORE_WILL      ? YKI_STORE_MAX_WILL
-                                                         : YKI_STORE_MAX_VALUE;
-    return (header->key_size > 0 || keyless) && header->key_size <= YKI_STORE_MAX_KEY &&
-           header->value_size <= limit;
-}
-
 void yki_store_request_serve(yki_store_server *server, yki_store_peer *peer)
 {
     request asked = {.key = peer->input,

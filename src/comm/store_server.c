@@ -64,8 +64,9 @@ static void serve_event(yki_store_server *server, const struct epoll_event *even
     }
     if (!peer->doomed && event->events & EPOLLOUT)
         yki_store_peer_flush(server, peer);
-    if (!peer->doomed && event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        yki_store_peer_read(server, peer);
+    if (!peer->doomed && event->events & (EPOLLIN | EPOLLHUP | EPOLLERR) &&
+        yki_store_peer_read(server, peer))
+        yki_store_request_serve(server, peer);
 }
 
 static void *run_server(void *argument)

@@ -1,6 +1,7 @@
 /*
- * The parts of the store's server: its thread (store_server.c), the connections of its clients
- * (store_peer.c) and what they ask for (store_requests.c). All of it runs on the server's thread.
+ * The parts of the store's server, from the bottom up: the connections of its clients
+ * (store_peer.c), what they ask for (store_requests.c), and its thread (store_server.c), on which
+ * all of it runs.
  */
 #ifndef YKI_STORE_SERVER_H
 #define YKI_STORE_SERVER_H
@@ -54,7 +55,9 @@ bool yki_store_server_is_public(const yki_store_server *server);
 void yki_store_peer_accept(yki_store_server *server);
 /* Closes the connection without looking at its will. */
 void yki_store_peer_drop(yki_store_server *server, yki_store_peer *peer);
-void yki_store_peer_read(yki_store_server *server, yki_store_peer *peer);
+/* Reads what has arrived, without blocking, and answers the handshake. True once peer->header and
+ * peer->input (the key, a zero, the value) are a whole request, which is then to be served. */
+bool yki_store_peer_read(yki_store_server *server, yki_store_peer *peer);
 /* Sends pending output. If the socket is full, EPOLLOUT tells when to send the rest. */
 void yki_store_peer_flush(yki_store_server *server, yki_store_peer *peer);
 void yki_store_peer_reply(yki_store_server *server, yki_store_peer *peer, yk_status status,
@@ -66,9 +69,7 @@ static inline bool yki_store_peer_admitted(const yki_store_peer *peer)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Whether the sizes of a request's header are allowed. */
-bool yki_store_request_valid(const yki_store_header *header);
-/* Serves the frame in peer->input: the key, a zero, the value. */
+/* Serves the request that yki_store_peer_read has found. */
 void yki_store_request_serve(yki_store_server *server, yki_store_peer *peer);
 /* Answers a parked peer if its key exists or its deadline has passed. */
 void yki_store_request_resume(yki_store_server *server, yki_store_peer *peer);

@@ -40,6 +40,16 @@ void yki_store_unpack_header(yki_store_header *header, const unsigned char bytes
                                  .number = (int64_t)le64toh(number)};
 }
 
+bool yki_store_request_valid(const yki_store_header *header)
+{
+    bool keyless = header->code == YKI_STORE_LIST || header->code == YKI_STORE_LEAVE;
+    size_t limit = header->code == YKI_STORE_COMPARE_SET ? 2 * YKI_STORE_MAX_VALUE
+                   : header->code == YKI_STORE_WILL      ? YKI_STORE_MAX_WILL
+                                                         : YKI_STORE_MAX_VALUE;
+    return (header->key_size > 0 || keyless) && header->key_size <= YKI_STORE_MAX_KEY &&
+           header->value_size <= limit;
+}
+
 static void pack_magic(unsigned char *bytes)
 {
     put32(bytes, YKI_STORE_MAGIC);

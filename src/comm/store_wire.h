@@ -58,6 +58,8 @@ typedef struct yki_store_header {
 
 void yki_store_pack_header(unsigned char bytes[YKI_STORE_HEADER], const yki_store_header *header);
 void yki_store_unpack_header(yki_store_header *header, const unsigned char bytes[YKI_STORE_HEADER]);
+/* Whether the sizes in the header of a request are within the bounds above. */
+bool yki_store_request_valid(const yki_store_header *header);
 
 /* The unpack functions return false if the bytes are not those of this version of the store. */
 void yki_store_pack_hello(unsigned char bytes[YKI_STORE_HELLO],

@@ -42,7 +42,8 @@ static void discard_replies(int client)
 static void serve(yki_store_server *server, yki_store_peer *peer, int client)
 {
     for (int left = 1; left > 0 && !peer->doomed;) {
-        yki_store_peer_read(server, peer);
+        if (yki_store_peer_read(server, peer))
+            yki_store_request_serve(server, peer);
         if (peer->parked) {
             peer->deadline = 0;
             yki_store_request_resume(server, peer);
