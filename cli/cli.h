@@ -15,9 +15,6 @@ enum {
     CLI_EXIT_STOP_KILLED = 122  /* a rank that did not stop had to be killed */
 };
 
-/* The purpose of a command, such as "yoke train", in a phrase. */
-const char *cli_command_purpose(const char *full_name);
-
 int cli_cmd_train(const char *name, int argc, char **argv);
 int cli_cmd_evaluate(const char *name, int argc, char **argv);
 int cli_cmd_predict(const char *name, int argc, char **argv);

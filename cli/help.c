@@ -7,7 +7,7 @@
 
 #include <yoke/status.h>
 
-#include "cli.h"
+#include "commands.h"
 
 enum { HELP_COLUMN = 30 };
 

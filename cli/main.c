@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "commands.h"
+#include "manual.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -99,11 +99,6 @@ const char *cli_choice_name(const char *choices, int index)
     return name;
 }
 
-const char *cli_option_choices(const cli_option *option)
-{
-    return option->list_choices ? option->list_choices() : option->choices;
-}
-
 bool cli_is_choice(const char *choices, const char *text)
 {
     return cli_choice_index(choices, text) >= 0;

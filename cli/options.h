@@ -143,7 +143,10 @@ int cli_usage_error(const char *command_name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The choices of an option, or NULL. */
-const char *cli_option_choices(const cli_option *option);
+static inline const char *cli_option_choices(const cli_option *option)
+{
+    return option->list_choices ? option->list_choices() : option->choices;
+}
 /* The position of text in "a|b|c", from 0; -1 where it is none of them. */
 int cli_choice_index(const char *choices, const char *text);
 /* The choice at a position, in the program's own memory until the next call; "" past the last. */

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "help.h"
 #include "options.h"
 #include "report/run.h"
 #include "report/table.h"
