@@ -37,7 +37,7 @@ YK_TEST(a_malformed_seed_is_an_error)
 
 /* ---- what belongs to the caller -------------------------------------------------------------- */
 
-enum { CHANNELS = 8, VECTOR_BYTES = (2 * CHANNELS + 1) * sizeof(double) };
+enum { CHANNELS = 8, ROWS = COUNT / CHANNELS, VECTOR_BYTES = (2 * CHANNELS + 1) * sizeof(double) };
 
 typedef struct alone {
     yki_sync base;
@@ -54,7 +54,7 @@ static yk_status gather_alone(const yki_sync *sync, int64_t channels, yki_stream
 static yki_kernel *new_norm(yki_device *device)
 {
     static const yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1};
-    yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {COUNT / CHANNELS, CHANNELS}};
+    yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {ROWS, CHANNELS}};
     yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {CHANNELS}}, absent = {.ndim = -1};
     yki_kernel_desc desc = {.op = &yki_op_batch_norm,
                             .attrs = &attrs,
@@ -83,14 +83,15 @@ YK_TEST(a_kernel_keeps_how_it_exchanges_statistics)
                            .all = (double *)new_tensor(device),
                            .gather = gather_alone},
                   .device = device};
-    for (int i = 0; i < COUNT; i++)
-        host[i] = (float)(i / CHANNELS);
+    for (int row = 0; row < ROWS; row++)
+        for (int channel = 0; channel < CHANNELS; channel++)
+            host[row * CHANNELS + channel] = (float)row;
     write_all(device, x, host, stream);
     yki_kernel *kernel = new_norm(device);
     assert_ok(kernel->impl->run(
         kernel, &(yki_kernel_args){.in = in, .out = out, .stream = stream, .sync = &sync.base}));
     memset(&sync, 0xff, sizeof sync);
-    assert_true(read_first(device, mean) == (COUNT / CHANNELS - 1) / 2.f);
+    assert_true(2 * read_first(device, mean) == ROWS - 1);
     yki_kernel_destroy(kernel);
     yki_device_destroy(device);
 }
