@@ -191,6 +191,8 @@ static void take_order(cli_job *job, const char *text)
         take_lost(job, rest);
     else if (strcmp(kind, "moved") == 0)
         take_moved(job, rest);
+    else if (strcmp(kind, "serve") == 0)
+        agent->elected = true;
     else if (strcmp(kind, "again") == 0) {
         take_outcome(job, text);
         agent->again = true;
@@ -236,13 +238,16 @@ static void report_failure(cli_job *job)
 static void report_stop(cli_job *job, int number)
 {
     cli_agent *agent = job->agent;
-    bool again = job->give_up_at < CLI_NEVER;
+    bool again = agent->stop_asked;
     double patience =
         job->running || job->round.world ? 2 * job->launch->grace_s + patience_s : idle_patience_s;
     job->give_up_at = cli_clock_s() + patience;
     if (again && !job->running)
         job->give_up_at = 0;
-    report(agent, again ? "kill %d %d" : "stop %d %d", cli_link_id(agent->link), number);
+    report(agent, agent->stop_reported ? "kill %d %d" : "stop %d %d", cli_link_id(agent->link),
+           number);
+    agent->stop_asked = true;
+    agent->stop_reported = agent->stop_reported || cli_link_id(agent->link) >= 0;
 }
 
 static bool report_signal(cli_job *job, int number)
@@ -290,8 +295,9 @@ static void report_end(cli_job *job, int code)
 static bool round_or_end(const cli_job *job)
 {
     const cli_agent *agent = job->agent;
-    bool stopped = job->stop_signal && cli_link_id(agent->link) < 0;
-    return agent->has_round || agent->over || agent->lost || agent->moved || stopped;
+    bool stopped = job->stop_signal && cli_link_id(agent->link) < 0 && job->round.world == 0;
+    return agent->has_round || agent->over || agent->lost || agent->moved || agent->elected ||
+           stopped;
 }
 
 static bool verdict(const cli_job *job)
@@ -322,6 +328,8 @@ static bool run_round(cli_job *job)
     if (job->regrouping)
         job->stop_signal = 0;
     job->regrouping = false;
+    if (job->stop_signal && !job->agent->stop_reported) /* it came before this host had joined */
+        report_stop(job, job->stop_signal);
     if (job->stop_signal || job->agent->called_off || job->agent->lost) {
         report(job->agent, "ended %d %d s %d -1 0\n\n", cli_link_id(job->agent->link),
                job->round.attempt, 128 + (job->stop_signal ? job->stop_signal : SIGTERM));
@@ -344,6 +352,8 @@ static int run_rounds(cli_job *job)
         if (agent->has_round && !run_round(job))
             break;
         if (agent->over || agent->again)
+            continue;
+        if (agent->elected && cli_agent_open_again(job->launch, agent))
             continue;
         if (agent->moved) {
             report(agent, "bye %d", cli_link_id(agent->link));

@@ -15,17 +15,21 @@ typedef struct cli_agent {
     yk_store_server *server;  /* the rendezvous store, if it is served here */
     yk_store_server *standby; /* to be used if the host of the rendezvous is lost, or NULL */
     char host[256];           /* where the rendezvous store is */
+    bool undecided;           /* whether this is its host: the name is not known yet */
+    bool elected;             /* it is */
     bool moved;               /* the rendezvous is elsewhere, here: */
     char moved_host[CLI_ADDRESS_SIZE];
     int moved_port;
     int port, standby_port;
-    char *nodes;     /* the order "round ..." of the last attempt, or NULL */
-    int restarts;    /* that the coordinator has counted by then */
-    int successor;   /* the node that is to serve the rendezvous; 0: it is not lost */
-    bool has_round;  /* the next attempt is in job->round */
-    bool called_off; /* and has ended before it began here */
-    bool again;      /* the attempt is over, and another will follow */
-    bool over;       /* the job has ended, with this code: */
+    char *nodes;        /* the order "round ..." of the last attempt, or NULL */
+    int restarts;       /* that the coordinator has counted by then */
+    int successor;      /* the node that is to serve the rendezvous; 0: it is not lost */
+    bool stop_asked;    /* the job is to stop, */
+    bool stop_reported; /* and the coordinator has been told */
+    bool has_round;     /* the next attempt is in job->round */
+    bool called_off;    /* and has ended before it began here */
+    bool again;         /* the attempt is over, and another will follow */
+    bool over;          /* the job has ended, with this code: */
     int code;
     bool lost; /* the store, and why: */
     char why[800];
@@ -38,6 +42,8 @@ int cli_agent_run(cli_job *job);
 
 /* Joins the rendezvous, and serves it if this is its host. Prints why it cannot. */
 bool cli_agent_open(const cli_launch *launch, cli_agent *agent);
+/* The name of the rendezvous has become known, and is this host's: serves it, and joins. */
+bool cli_agent_open_again(const cli_launch *launch, cli_agent *agent);
 void cli_agent_close(cli_agent *agent);
 /* The address by which the ranks of this host reach stores on the host of the rendezvous. */
 void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *address, size_t size);

@@ -66,6 +66,7 @@ struct cli_coordinator {
     double noticed_s;                    /* when the agents were last told for whom they wait */
     double deadline_s;                   /* by which all ranks must have ended */
     int stop_signal;                     /* the job was asked to stop */
+    int code;                            /* of the job that has ended */
     bool failing, regrouping;
     cli_agent_record *first_failed; /* by the order of reports, or NULL */
     cli_agent_record *lost;         /* the first agent lost in this attempt, or NULL */
@@ -93,6 +94,7 @@ static void enter(cli_coordinator *c, phase next)
 static void finish(cli_coordinator *c, int code, int rank, const char *words, const char *tail)
 {
     give_order(c, "end %d %d\n%s\n%s", code, rank, words, tail);
+    c->code = code;
     enter(c, FINISHED);
     atomic_store(&c->finished, true);
 }
@@ -191,7 +193,9 @@ static void handle_join(cli_coordinator *c, char *text)
     if (!agent)
         return;
     check_agent(c, agent, why, sizeof why);
-    if (why[0])
+    if (c->phase == FINISHED)
+        give_order(c, "end %d -1\n\n", c->code);
+    else if (why[0])
         refuse(c, agent, why);
     else
         settle(c, agent);
@@ -538,6 +542,19 @@ static void watch_round(cli_coordinator *c)
     }
 }
 
+/* After a takeover, the other survivors may come when the job has been stopped already. */
+static bool awaits_survivors(const cli_coordinator *c)
+{
+    return c->attempt == c->options.attempt && c->agents.count < c->options.expected;
+}
+
+static bool may_leave(const cli_coordinator *c)
+{
+    double waited_s = cli_clock_s() - c->phase_s;
+    return awaits_survivors(c) ? waited_s > takeover_s
+                               : cli_agents_all_left(&c->agents) || waited_s > linger_s;
+}
+
 /* ---- the thread ----------------------------------------------------------------------------- */
 
 static void *run(void *context)
@@ -556,7 +573,7 @@ static void *run(void *context)
             form_round(c);
         else if (c->phase == RUNNING)
             watch_round(c);
-        else if (cli_agents_all_left(&c->agents) || cli_clock_s() - c->phase_s > linger_s)
+        else if (may_leave(c))
             break;
     }
     return NULL;
@@ -574,7 +591,8 @@ cli_coordinator *cli_coordinator_start(const cli_coordinator_options *options)
     c->restarts = options->restarts;
     atomic_init(&c->closing, false);
     atomic_init(&c->finished, false);
-    if (yk_store_connect(&c->store, options->host, options->port, options->secret, 10) != YK_OK) {
+    const char *here = strcmp(options->host, "*") == 0 ? "127.0.0.1" : options->host;
+    if (yk_store_connect(&c->store, here, options->port, options->secret, 10) != YK_OK) {
         fprintf(stderr, "%s\n", yk_last_error());
     } else {
         c->reader = (cli_bus_reader){.stream = CLI_BUS_REPORTS};

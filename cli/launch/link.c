@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "launch/herald.h"
+#include "launch/net.h"
 
 static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
 static const double order_wait_s = 0.5, notice_s = 5;
@@ -82,7 +83,7 @@ int cli_link_fd(const cli_link *link)
 
 int cli_link_id(cli_link *link)
 {
-    return atomic_load(&link->id);
+    return link ? atomic_load(&link->id) : -1;
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */
@@ -138,7 +139,17 @@ static bool was_called(cli_link *link)
     return read_moved(link, link->standby);
 }
 
-/* A store without a coordinator is kept ready by a host that may have been told of another one. */
+/* The host of the rendezvous learns its own name late, too. */
+static bool is_elected(cli_link *link)
+{
+    bool elected = link->options.may_serve && cli_net_is_this_host(link->options.host);
+    if (elected)
+        enqueue(link, "serve");
+    return elected;
+}
+
+/* A store without a coordinator is kept ready by a host that may have been told of another one, or
+ * that is to serve the rendezvous and does not know it yet. */
 static yk_status await_coordinator(cli_link *link, double until, double *notice_at, bool *moved)
 {
     yk_status status = YK_OK;
@@ -147,7 +158,7 @@ static yk_status await_coordinator(cli_link *link, double until, double *notice_
         status = yk_store_wait(link->orders, CLI_COORDINATOR_KEY, look_s);
         if (status != YK_ERROR_TIMEOUT || cli_clock_s() > until)
             return status;
-        *moved = read_moved(link, link->orders) || was_called(link);
+        *moved = read_moved(link, link->orders) || was_called(link) || is_elected(link);
         notice_waiting(link, notice_at, "");
     }
     return status;
@@ -165,7 +176,7 @@ static bool connect_to_store(cli_link *link)
         char why[400];
         bool late = cli_clock_s() - start > o->join_s;
         snprintf(why, sizeof why, "%s", cli_reason()); /* a look for calls sets another */
-        if (atomic_load(&link->closing) || was_called(link))
+        if (atomic_load(&link->closing) || was_called(link) || is_elected(link))
             return false;
         if (late) {
             yk_set_error(status, "%s", why);

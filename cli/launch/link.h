@@ -22,6 +22,7 @@ typedef struct cli_link_options {
     double join_s;    /* how long to wait for the store */
     int standby_port; /* of the store that this agent would serve if the coordinator were lost */
     bool finds;       /* the rendezvous may have moved, see herald.h */
+    bool may_serve;   /* the name of its host is not known yet: it may be this one */
 } cli_link_options;
 
 /* Starts to join. NULL if it cannot be started. */
@@ -31,10 +32,11 @@ int cli_link_fd(const cli_link *link);
 /*
  * Takes the next order from the queue, which the caller frees; NULL if it is empty. The link itself
  * adds orders: "say TEXT", to be printed, and, as its last, "lost TEXT", when the store cannot be
- * reached (any more), or "moved PORT ADDRESS", when it is to join another rendezvous.
+ * reached (any more), "moved PORT ADDRESS", when it is to join another rendezvous, or "serve", when
+ * this is its host.
  */
 char *cli_link_next(cli_link *link);
-/* The number of this agent, or -1 before it has joined. */
+/* The number of this agent, or -1 before it has joined, and for NULL. */
 int cli_link_id(cli_link *link);
 /* Reports to the coordinator, if the store can be reached. Waits for the store's answer. */
 void cli_link_report(cli_link *link, const char *text);

@@ -66,6 +66,14 @@ bool cli_net_is_this_host(const char *host)
     return here;
 }
 
+bool cli_net_is_known(const char *host)
+{
+    struct addrinfo *found = resolve(host);
+    if (found)
+        freeaddrinfo(found);
+    return found != NULL;
+}
+
 bool cli_net_is_loopback(const char *host)
 {
     struct addrinfo *found = resolve(host);

@@ -7,6 +7,8 @@
 
 /* Whether the name or address belongs to this host. */
 bool cli_net_is_this_host(const char *host);
+/* Whether the name is known here; that of a pod may become known later. */
+bool cli_net_is_known(const char *host);
 /* Whether the name resolves to loopback addresses only: 127.0.0.1, or 127.0.1.1 in /etc/hosts. */
 bool cli_net_is_loopback(const char *host);
 /* An address of this host by which other hosts can reach it; false if there is none. */

@@ -13,10 +13,12 @@
 #include <string.h>
 
 #include "clock.h"
+#include "errors.h"
 #include "launch/agent.h"
 #include "launch/net.h"
 
-static const double successor_s = 10; /* how long a successor may take to answer */
+static const double answer_s = 4; /* how long another launcher on this host may take to answer */
+static const double successor_s = 10; /* and a successor */
 static const double patience_s = 30;  /* and to start the next attempt */
 
 static bool may_serve(const cli_launch *launch)
@@ -27,12 +29,13 @@ static bool may_serve(const cli_launch *launch)
                                : launch->is_host == 1;
 }
 
-/* On which address stores are served: a name that means this host only here is of no use. */
+/* On which address stores are served: a name that means this host only here, or nothing yet, is of
+ * no use. */
 static const char *serving_host(const char *host)
 {
     bool local =
         strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
-    return !local && cli_net_is_loopback(host) ? "0.0.0.0" : host;
+    return local || (cli_net_is_known(host) && !cli_net_is_loopback(host)) ? host : "*";
 }
 
 void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *address, size_t size)
@@ -93,6 +96,7 @@ static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank,
                                 .standby_port = agent->standby_port,
                                 .finds = may_lose_hosts(launch) && !agent->coordinator &&
                                          !agent->successor,
+                                .may_serve = agent->undecided,
                                 .join_s = join_s};
     agent->link = cli_link_open(&options);
     if (!agent->link)
@@ -100,14 +104,44 @@ static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank,
     return agent->link != NULL;
 }
 
+/* The port is taken: by another launcher on this host, or by something else, which is named. */
+static bool is_served(const cli_launch *launch, const cli_agent *agent)
+{
+    char taken[500];
+    yk_store *store;
+    snprintf(taken, sizeof taken, "%s", cli_reason());
+    if (yk_store_connect(&store, agent->host, agent->port, launch->secret, answer_s) == YK_OK) {
+        yk_store_destroy(store);
+        return true;
+    }
+    fprintf(stderr,
+            "%s: cannot serve the rendezvous: %s, or another port in --rdzv-endpoint\n"
+            "%s: cannot join the rendezvous: %s\n",
+            launch->name, taken, launch->name, cli_reason());
+    return false;
+}
+
+/* Where the store of a standby has the port, others may be connected to it already. */
+static yk_status serve(const cli_launch *launch, cli_agent *agent)
+{
+    if (!agent->standby || agent->standby_port != agent->port)
+        return yk_store_serve(&agent->server, serving_host(agent->host), &agent->port,
+                              launch->secret);
+    agent->server = agent->standby;
+    agent->standby = NULL;
+    agent->standby_port = 0;
+    return YK_OK;
+}
+
 bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
 {
     int node_rank = launch->elects_host ? -1 : launch->node_rank;
     snprintf(agent->host, sizeof agent->host, "%s", launch->master_address);
     agent->port = launch->master_port;
+    agent->undecided =
+        launch->elects_host && launch->is_host < 0 && !cli_net_is_known(launch->master_address);
     if (may_serve(launch)) {
-        yk_status status =
-            yk_store_serve(&agent->server, serving_host(agent->host), &agent->port, launch->secret);
+        yk_status status = serve(launch, agent);
         if (status == YK_OK) {
             node_rank = 0;
             warn_no_secret(launch);
@@ -116,13 +150,23 @@ bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
         } else if (status != YK_ERROR_NETWORK || !launch->elects_host) {
             fprintf(stderr, "%s\n", yk_last_error());
             return false;
-        } /* else another launcher on this host serves it */
+        } else if (!is_served(launch, agent)) {
+            return false;
+        }
     }
     bool shares_host = cli_net_is_this_host(launch->master_address);
-    if (may_lose_hosts(launch) && !agent->server &&
+    if (may_lose_hosts(launch) && !agent->server && !agent->standby &&
         !open_standby(launch, agent, shares_host ? YK_PORT_ANY : launch->master_port))
         return false;
     return open_link(launch, agent, node_rank, launch->join_s);
+}
+
+bool cli_agent_open_again(const cli_launch *launch, cli_agent *agent)
+{
+    cli_link_close(agent->link);
+    agent->link = NULL;
+    agent->elected = false;
+    return cli_agent_open(launch, agent);
 }
 
 void cli_agent_close(cli_agent *agent)

@@ -1,7 +1,8 @@
 /*
  * A host name of this machine may resolve to an address that other hosts cannot use: one that none
- * of its interfaces has (containers, NAT), or a loopback address (Debian's /etc/hosts). The server
- * then listens on all interfaces, which is one reason why a job has a secret.
+ * of its interfaces has (containers, NAT), or a loopback address (Debian's /etc/hosts). Or it is
+ * not known yet, as that of a pod that has just started. The server then listens on all interfaces,
+ * which is one reason why a job has a secret.
  */
 #define _GNU_SOURCE
 #include "comm/address.h"
@@ -72,6 +73,8 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
     if (fd < 0)
         return -errno;
+    if (address->sa_family == AF_INET6) /* the system's default may leave IPv4 out */
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
     /* Does not wait for connections in TIME_WAIT; a port that is in use is still refused. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(fd, address, size) || listen(fd, BACKLOG)) {
@@ -112,12 +115,16 @@ static bool is_literal(const char *host)
 yk_status yki_listen(int *fd, const char *host, int *port)
 {
     int got = -EADDRNOTAVAIL;
-    if (strcmp(host, "*") != 0) {
-        struct addrinfo *found;
-        YK_TRY(resolve(&found, host, *port, AI_PASSIVE, NULL));
-        if (is_literal(host) || !is_loopback(found->ai_addr))
+    bool later = strcmp(host, "*") == 0;
+    if (!later) {
+        struct addrinfo *found = NULL;
+        yk_status status = resolve(&found, host, *port, AI_PASSIVE, &later);
+        if (status != YK_OK && !later)
+            return status;
+        if (found && (is_literal(host) || !is_loopback(found->ai_addr)))
             got = listen_at(found->ai_addr, found->ai_addrlen);
-        freeaddrinfo(found);
+        if (found)
+            freeaddrinfo(found);
     }
     if (got == -EADDRNOTAVAIL)
         got = listen_everywhere(*port);

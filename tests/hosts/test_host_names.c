@@ -43,6 +43,37 @@ YK_TEST(a_rendezvous_whose_name_resolves_late_is_awaited)
     assert_int_equal(count(host_jobs[2].output, "met"), 2);
 }
 
+/* So does the pod itself: its launcher cannot tell at first that it is to serve the rendezvous. */
+static void meet_before_the_name_is_known(const char *of_host_1, const char *of_host_2)
+{
+    yk_test_hosts(2);
+    start_on(1, "", "head:29400", of_host_1);
+    start_on(2, "", "head:29400", of_host_2);
+    await_twice(1, "cannot resolve the host name \"head\"");
+    name_host_1("head");
+    assert_int_equal(end_of_job(2, 30), 0);
+    assert_int_equal(count(host_jobs[1].output, "met"), 2);
+    assert_int_equal(count(host_jobs[2].output, "met"), 2);
+}
+
+YK_TEST(a_host_learns_late_that_the_rendezvous_is_its_own)
+{
+    static const char *const options = "--nnodes 2 " RANKS_RUN("echo met");
+    meet_before_the_name_is_known(options, options);
+}
+
+YK_TEST(a_host_that_may_be_lost_learns_late_that_the_rendezvous_is_its_own)
+{
+    static const char *const options = "--nnodes 1:2 " RANKS_RUN("echo met");
+    meet_before_the_name_is_known(options, options);
+}
+
+YK_TEST(node_0_serves_a_rendezvous_whose_name_it_does_not_know_yet)
+{
+    meet_before_the_name_is_known("--nnodes 2 --node-rank 0 " RANKS_RUN("echo met"),
+                                  "--nnodes 2 --node-rank 1 " RANKS_RUN("echo met"));
+}
+
 /* Started without a launcher of yoke's, as tasks of Slurm or pods are. */
 static void start_rank(int rank)
 {
@@ -55,20 +86,39 @@ static void start_rank(int rank)
     test_job_start_command(&host_jobs[rank + 1], command);
 }
 
-YK_TEST(a_rank_awaits_a_name_that_resolves_late)
+/* Returns true in a rank, which has met the other one. */
+static bool has_met(void)
 {
     yk_group *group;
-    if (getenv("YOKE_TEST_IS_RANK")) {
-        assert_ok(yk_group_init(&group, NULL));
-        assert_ok(yk_barrier(group));
-        yk_group_destroy(group);
+    if (!getenv("YOKE_TEST_IS_RANK"))
+        return false;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+    return true;
+}
+
+YK_TEST(a_rank_awaits_a_name_that_resolves_late)
+{
+    if (has_met())
         return;
-    }
     yk_test_hosts(2);
     start_rank(1);
     await_twice(2, "cannot resolve the host name \"head\"");
     name_host_1("head");
     start_rank(0);
+    assert_int_equal(end_of_job(2, 30), 0);
+}
+
+YK_TEST(rank_0_serves_the_store_before_it_knows_its_own_name)
+{
+    if (has_met())
+        return;
+    yk_test_hosts(2);
+    start_rank(0);
+    start_rank(1);
+    await_twice(1, "cannot resolve the host name \"head\"");
+    name_host_1("head");
     assert_int_equal(end_of_job(2, 30), 0);
 }
 

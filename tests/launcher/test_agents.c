@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "agents.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 static const char *const print_ranks =
@@ -241,6 +243,25 @@ YK_TEST(a_host_too_many_is_named)
     assert_job_ends(&agents[1], 20, 128 + SIGTERM);
 }
 
+/* A server of something else: it listens, and never says anything. */
+YK_TEST(who_holds_the_port_of_the_rendezvous_is_named)
+{
+    char owner[64];
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    rendezvous_port = yk_test_free_port();
+    address.sin_port = htons((uint16_t)rendezvous_port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    start_agent(0, "2", "true");
+    assert_job_ends(&agents[0], 30, 1);
+    snprintf(owner, sizeof owner, "is in use by pid %d (", (int)getpid());
+    assert_contains(agents[0].output, owner);
+    assert_contains(agents[0].output, "or another port in --rdzv-endpoint\n");
+    close(fd);
+}
+
 /* Starts one launcher that waits, and one that it must refuse with these words. */
 static void refuse_second(const char *first, const char *second, const char *words)
 {
@@ -386,6 +407,32 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
     assert_contains(agents[order[2]].output, "takes over");
     kill(agents[order[2]].pid, SIGTERM);
     assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
+}
+
+/* The third host comes late, when the job has been stopped already. */
+YK_TEST(promise_13_sigterm_stops_a_job_whose_rendezvous_is_being_taken_over)
+{
+    static const char *const options = "sh -c 'trap \"exit 143\" TERM; echo node $GROUP_RANK; "
+                                       "while :; do sleep 0.05; done'";
+    int order[3] = {-1, -1, -1};
+    char child[32];
+    for (int i = 0; i < 3; i++)
+        start_agent(i, "1:3", options);
+    for (int i = 0; i < 3; i++) {
+        test_job_await(&agents[i], "node ");
+        order[atoi(strstr(agents[i].output, "node ") + 5)] = i;
+    }
+    assert_int_equal(yk_test_command(child, sizeof child, "pgrep -P %d", (int)agents[order[2]].pid),
+                     0);
+    kill(atoi(child), SIGSTOP);
+    kill(-agents[order[0]].pid, SIGKILL);
+    test_job_await(&agents[order[1]], "takes over");
+    usleep(500000); /* it has joined its own rendezvous */
+    kill(agents[order[1]].pid, SIGTERM);
+    usleep(200000);
+    kill(atoi(child), SIGCONT);
+    assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[order[1]], 20, 128 + SIGTERM);
 }
 
 static const char *const tells_world =
