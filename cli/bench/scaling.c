@@ -2,13 +2,17 @@
  * `yoke bench scaling`: measures the tables of the DDP tutorials on this machine. It trains on a
  * single device, with DataParallel, with DDP on each number of ranks, and with mixed precision,
  * each as a separate job, one after the other. A device is a set of --threads cores, so that two
- * ranks have twice the resources of a single device, as with GPUs.
+ * ranks have twice the resources of a single device, as with GPUs. Under a launcher, its ranks, on
+ * one host or several, are those that train (scaling_crew.c).
  */
 #define _GNU_SOURCE
 #include "bench/scaling.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "bench/scaling_crew.h"
 
 #include "cli.h"
 #include "options.h"
@@ -23,7 +27,8 @@ static const char summary[] =
     "each number of ranks, and with DDP and mixed precision. Prints the time, the speed-up over\n"
     "the single device, the efficiency (speed-up / ranks), the exposed communication and the\n"
     "accuracy of each. Measures strong scaling by default, with the same global batch for all\n"
-    "rows; --per-rank-batch measures weak scaling.";
+    "rows; --per-rank-batch measures weak scaling. Where yoke run, torchrun, srun or mpirun has\n"
+    "started it on several hosts, the rows of DDP use the ranks that it has started.";
 
 static const char examples[] =
     "  yoke bench scaling --data synthetic --arch resnet18-cifar --max-steps 10\n"
@@ -50,7 +55,9 @@ static int parse_scaling_options(cli_scaling_options *o, const char *name, int a
         CLI_REAL(0, "lr", "RATE", "learning rate [the default of yoke train]", &o->lr, &o->given.lr,
                  0, 1e6),
         CLI_GROUP("Configurations"),
-        CLI_TEXT(0, "ranks", "N,N,...", "numbers of DDP ranks to measure [1,2,4]", &o->ranks, NULL),
+        CLI_TEXT(0, "ranks", "N,N,...",
+                 "numbers of DDP ranks to measure [1,2,4; under a\nlauncher 1, 2, 4 ... and all]",
+                 &o->ranks, &o->given.ranks),
         CLI_INT(0, "threads", "T", "cores per device and kernel threads per rank [1]", &o->threads,
                 NULL, 1, 4096),
         CLI_AMP("precision of the mixed-precision row, which uses as\nmany ranks as have cores; "
@@ -89,7 +96,8 @@ static cli_scaling_row *add_row(cli_scaling *s, cli_scaling_kind kind, int ranks
     row->batch_size = o->given.per_rank_batch ? o->per_rank_batch * ranks
                       : kind == CLI_DDP       ? o->batch_size / ranks * ranks
                                               : o->batch_size;
-    row->oversubscribed = ranks * o->threads > s->cores;
+    int here = s->crew && ranks > s->crew->local_size ? s->crew->local_size : ranks;
+    row->oversubscribed = here * o->threads > s->cores;
     return row;
 }
 
@@ -111,12 +119,14 @@ static int check_scaling_batch(const char *name, const cli_scaling_options *o, l
 static int add_ranks(cli_scaling *s, const char *name)
 {
     const char *at = s->options.ranks;
+    int most = s->crew ? s->crew->size : MAX_RANKS;
     for (;;) {
         char *end;
         long ranks = strtol(at, &end, 10);
-        if (end == at || ranks < 1 || ranks > MAX_RANKS || (*end && *end != ','))
-            return cli_usage_error(name, "--ranks %s: expected numbers from 1 to %d, e.g. 1,2,4",
-                                   s->options.ranks, MAX_RANKS);
+        if (end == at || ranks < 1 || ranks > most || (*end && *end != ','))
+            return cli_usage_error(name, "--ranks %s: expected numbers from 1 to %d%s, e.g. 1,2,4",
+                                   s->options.ranks, most,
+                                   s->crew ? ", the ranks that were started" : "");
         if (s->count == CLI_SCALING_ROWS - 1)
             return cli_usage_error(name, "--ranks %s: more than %d numbers", s->options.ranks,
                                    CLI_SCALING_ROWS - 3);
@@ -147,8 +157,6 @@ static int check_scaling_options(const char *name, cli_scaling_options *o)
     if (o->given.batch_size && o->given.per_rank_batch)
         return cli_usage_error(name, "--batch-size is over all ranks, --per-rank-batch of each: "
                                      "give one of them");
-    if (cli_is_rank())
-        return cli_usage_error(name, "it starts its own ranks: not under a launcher");
     if (o->given.lr && !(o->lr > 0))
         return cli_usage_error(name, "--lr must be more than 0");
     if (o->json && o->svg && strcmp(o->json, o->svg) == 0)
@@ -165,21 +173,79 @@ static int check_scaling_options(const char *name, cli_scaling_options *o)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
+static int measure_row(cli_scaling *s, cli_scaling_result *result, const cli_scaling_row *row)
+{
+    return s->crew ? cli_crew_train(s->crew, result, &s->options, row)
+                   : cli_scaling_train(result, &s->options, row);
+}
+
 static int measure_rows(cli_scaling *s)
 {
     for (int64_t repeat = 0; repeat < s->options.repeats; repeat++)
         for (int i = 0; i < s->count; i++) {
             cli_scaling_row *row = &s->rows[i];
             cli_scaling_result *result = &row->results[repeat];
-            int code = cli_scaling_train(result, &s->options, row);
+            int code = measure_row(s, result, row);
             if (code)
                 return code;
+            if (s->is_silent)
+                continue;
             fprintf(stderr, "[%d/%d] %s: %lld steps, %.1f images/s\n",
                     (int)repeat * s->count + i + 1, (int)s->options.repeats * s->count, row->name,
                     (long long)result->steps, result->images_per_s);
         }
     cli_scaling_conclude(s);
     return CLI_EXIT_OK;
+}
+
+/* Returns -1, or the exit code of a usage error. */
+static int add_rows(cli_scaling *s, const char *name)
+{
+    char ranks[256];
+    const cli_crew *crew = s->crew;
+    add_row(s, CLI_SINGLE, 1, YK_AMP_OFF);
+    if (!crew)
+        add_row(s, CLI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, YK_AMP_OFF);
+    if (crew && !s->options.given.ranks) {
+        size_t at = 0;
+        for (int n = 1; n < crew->size; n *= 2)
+            at += (size_t)snprintf(ranks + at, sizeof ranks - at, "%d,", n);
+        snprintf(ranks + at, sizeof ranks - at, "%d", crew->size);
+        s->options.ranks = ranks;
+    }
+    int code = add_ranks(s, name);
+    s->options.ranks = NULL;
+    if (code < 0)
+        add_mixed_precision(s);
+    return code;
+}
+
+static int run_scaling(cli_scaling *s, const char *name)
+{
+    const cli_scaling_options *o = &s->options;
+    int code = add_rows(s, name);
+    if (code < 0)
+        code = measure_rows(s);
+    if (code || s->is_silent)
+        return code;
+    bool table = !o->json || cli_scaling_write_json(s, o->json);
+    bool picture = !o->svg || cli_scaling_write_svg(s, o->svg);
+    cli_scaling_print(s); /* last: who reads it may have left */
+    return table && picture ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+/* Rank 0 speaks for all. */
+static int run_with_crew(cli_scaling *s, const char *name)
+{
+    cli_crew crew;
+    if (!cli_crew_join(&crew))
+        return CLI_EXIT_FAILED;
+    s->crew = &crew;
+    s->is_silent = crew.rank > 0;
+    s->cores = (int)sysconf(_SC_NPROCESSORS_ONLN); /* each rank may have only a part of them */
+    int code = run_scaling(s, name);
+    cli_crew_leave(&crew);
+    return code;
 }
 
 int cli_bench_scaling(const char *name, int argc, char **argv)
@@ -199,17 +265,5 @@ int cli_bench_scaling(const char *name, int argc, char **argv)
         code = check_scaling_options(name, &s.options);
     if (code >= 0)
         return code;
-    add_row(&s, CLI_SINGLE, 1, YK_AMP_OFF);
-    add_row(&s, CLI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, YK_AMP_OFF);
-    code = add_ranks(&s, name);
-    if (code >= 0)
-        return code;
-    add_mixed_precision(&s);
-    code = measure_rows(&s);
-    if (code)
-        return code;
-    bool table = !s.options.json || cli_scaling_write_json(&s, s.options.json);
-    bool picture = !s.options.svg || cli_scaling_write_svg(&s, s.options.svg);
-    cli_scaling_print(&s); /* last: who reads it may have left */
-    return table && picture ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    return cli_is_rank() ? run_with_crew(&s, name) : run_scaling(&s, name);
 }

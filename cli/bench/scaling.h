@@ -7,7 +7,7 @@
 
 #include <yoke/model.h>
 
-enum { CLI_SCALING_ROWS = 32, CLI_SCALING_REPEATS = 25 };
+enum { CLI_SCALING_ROWS = 32, CLI_SCALING_REPEATS = 25, CLI_SCALING_FOLDER = 256 };
 
 typedef struct cli_scaling_options {
     const char *data, *arch, *device, *ranks, *json, *svg;
@@ -15,7 +15,7 @@ typedef struct cli_scaling_options {
     double lr;
     yk_amp amp; /* of the mixed-precision row */
     struct {
-        bool batch_size, per_rank_batch, lr, amp;
+        bool batch_size, per_rank_batch, lr, amp, ranks;
     } given;
 } cli_scaling_options;
 
@@ -49,7 +49,9 @@ typedef struct cli_scaling_row {
 
 typedef struct cli_scaling {
     cli_scaling_options options;
-    int cores, count;
+    struct cli_crew *crew; /* ranks that a launcher has started, or NULL */
+    bool is_silent;        /* another of them reports */
+    int cores, count;      /* cores: of this host */
     cli_scaling_row rows[CLI_SCALING_ROWS];
 } cli_scaling;
 
@@ -66,6 +68,23 @@ void cli_scaling_conclude(cli_scaling *scaling);
  * the exit code. */
 int cli_scaling_train(cli_scaling_result *result, const cli_scaling_options *options,
                       const cli_scaling_row *row);
+
+/*
+ * One rank's part of a row's training, which others start elsewhere: what differs from a job of its
+ * own is in the environment. The folder is made if it is not there. Of the result, only wall_s and
+ * cpu_s are set.
+ */
+int cli_scaling_train_as_rank(cli_scaling_result *result, const cli_scaling_options *options,
+                              const cli_scaling_row *row, const char *folder, char **environment);
+/* Reads the result of a training; prints an error and returns false if there is none. */
+bool cli_scaling_read(cli_scaling_result *result, const char *folder);
+
+/* A temporary folder for a training; its path is empty if it cannot be made. */
+bool cli_scaling_make_folder(char folder[CLI_SCALING_FOLDER]);
+void cli_scaling_remove_folder(const char *folder);
+
+/* From now on, signals that end the measurement end the training that runs. */
+void cli_scaling_hold_signals(void);
 
 void cli_scaling_print(const cli_scaling *scaling);
 bool cli_scaling_write_json(const cli_scaling *scaling, const char *path);

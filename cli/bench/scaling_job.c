@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +23,9 @@
 #include "clock.h"
 #include "setup.h"
 
-enum { MAX_ARGUMENTS = 40, TEXT = 64, FOLDER = 256 };
+extern char **environ;
+
+enum { MAX_ARGUMENTS = 40, TEXT = 64, FOLDER = CLI_SCALING_FOLDER };
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
@@ -58,11 +61,13 @@ static void add_real(command_line *line, const char *option, double value)
     add_word(line, line->texts[line->count]);
 }
 
+/* as_rank: this process starts one rank, the others of the row are started elsewhere. */
 static void compose(command_line *line, const char *self, const char *folder,
-                    const cli_scaling_options *o, const cli_scaling_row *row)
+                    const cli_scaling_options *o, const cli_scaling_row *row, bool as_rank)
 {
     *line = (command_line){.count = 0};
-    if (row->kind == CLI_DDP && row->ranks == 1) { /* one rank that a launcher has started */
+    if (row->kind == CLI_DDP && row->ranks == 1 &&
+        !as_rank) { /* one rank that a launcher has started */
         add_word(line, self);
         add_text(line, "run", "--nproc-per-node");
         add_text(line, "1", "--");
@@ -79,7 +84,7 @@ static void compose(command_line *line, const char *self, const char *folder,
     add_count(line, "--max-steps", o->max_steps);
     if (o->given.lr)
         add_real(line, "--lr", o->lr);
-    if (row->kind == CLI_DDP && row->ranks > 1)
+    if (row->kind == CLI_DDP && row->ranks > 1 && !as_rank)
         add_count(line, "--nproc", row->ranks);
     if (row->kind == CLI_DATA_PARALLEL) {
         add_text(line, "--parallel", "dp");
@@ -87,13 +92,37 @@ static void compose(command_line *line, const char *self, const char *folder,
     }
 }
 
-/* ---- the job --------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+bool cli_scaling_make_folder(char folder[CLI_SCALING_FOLDER])
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, FOLDER, "%.200s/yoke-scaling-XXXXXX", base ? base : "/tmp");
+    if (mkdtemp(folder))
+        return true;
+    cli_complain("cannot create a folder like %s: %s", folder, strerror(errno));
+    folder[0] = '\0';
+    return false;
+}
+
+/* Where the training writes. */
+static void name_output(char output[FOLDER + 16], const char *folder)
+{
+    snprintf(output, FOLDER + 16, "%s/run", folder);
+}
 
 static int remove_job_file(const char *path, const struct stat *info, int type, struct FTW *ftw)
 {
     (void)info, (void)type, (void)ftw;
     return remove(path);
 }
+
+void cli_scaling_remove_folder(const char *folder)
+{
+    nftw(folder, remove_job_file, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
 
 /* The signals that end a measurement; SIGHUP arrives when the terminal is closed. */
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -120,6 +149,11 @@ static void handle_signals(void (*handler)(int))
             sigaction(signals[i], &action, NULL);
 }
 
+void cli_scaling_hold_signals(void)
+{
+    handle_signals(pass_on);
+}
+
 /* Blocks these signals around a fork, so that none is lost; returns the previous mask. */
 static sigset_t hold_signals(void)
 {
@@ -131,7 +165,8 @@ static sigset_t hold_signals(void)
     return before;
 }
 
-static void become_job(const command_line *line, const char *log, const sigset_t *mask)
+static void become_job(const command_line *line, const char *log, char **environment,
+                       const sigset_t *mask)
 {
     handle_signals(SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
@@ -139,18 +174,19 @@ static void become_job(const command_line *line, const char *log, const sigset_t
     int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
-    execv(line->words[0], line->words);
+    execve(line->words[0], line->words, environment);
     _exit(127);
 }
 
 /* Runs the job with its output in a file; returns waitpid's status, or -1. *used: its resources. */
-static int run_job(const command_line *line, const char *log, struct rusage *used)
+static int run_job(const command_line *line, const char *log, char **environment,
+                   struct rusage *used)
 {
     handle_signals(pass_on);
     sigset_t mask = hold_signals();
     pid_t pid = fork();
     if (pid == 0)
-        become_job(line, log, &mask);
+        become_job(line, log, environment, &mask);
     int status = -1;
     running_job = pid > 0 ? pid : 0;
     if (interrupted && pid > 0) /* before */
@@ -249,10 +285,11 @@ static void add_epoch_record(cli_scaling_result *result, const char *line)
     result->waited_s = waited_s;
 }
 
-static bool read_metrics(cli_scaling_result *result, const char *folder)
+bool cli_scaling_read(cli_scaling_result *result, const char *folder)
 {
-    char path[FOLDER + 32];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    char output[FOLDER + 16], path[FOLDER + 32];
+    name_output(output, folder);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", output);
     FILE *file = fopen(path, "re");
     if (!file)
         return cli_complain("%s: %s", path, strerror(errno));
@@ -280,48 +317,66 @@ static bool read_metrics(cli_scaling_result *result, const char *folder)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
+/* Runs a training to its end; environment NULL: as a job of its own. Returns its exit code. */
 static int train_in(cli_scaling_result *result, const cli_scaling_options *options,
-                    const cli_scaling_row *row, const char *folder)
+                    const cli_scaling_row *row, const char *folder, char **environment)
 {
-    char self[4096], log[FOLDER + 16], output[FOLDER + 16];
+    char self[4096], log[FOLDER + 32], output[FOLDER + 16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0)
         return cli_complain("cannot start this program again: /proc/self/exe cannot be read"),
                CLI_EXIT_FAILED;
     self[length] = '\0';
-    snprintf(log, sizeof log, "%s/log", folder);
-    snprintf(output, sizeof output, "%s/run", folder);
+    snprintf(log, sizeof log, "%s/log-%d", folder, (int)getpid());
+    name_output(output, folder);
     command_line line;
-    compose(&line, self, output, options, row);
+    compose(&line, self, output, options, row, environment != NULL);
     struct rusage used = {0};
-    double start_s = cli_clock_s(), busy_s = busy_seconds();
-    int status = run_job(&line, log, &used);
+    double start_s = cli_clock_s();
+    int status = run_job(&line, log, environment ? environment : environ, &used);
     if (interrupted)
         return 128 + interrupted;
-    if (status == 0) {
-        if (!read_metrics(result, output))
-            return CLI_EXIT_FAILED;
-        result->wall_s = cli_clock_s() - start_s;
-        result->cpu_s = cpu_seconds(&used);
-        result->others_s = busy_s >= 0 ? fmax(busy_seconds() - busy_s - result->cpu_s, 0) : 0;
+    result->wall_s = cli_clock_s() - start_s;
+    result->cpu_s = cpu_seconds(&used);
+    if (status == 0)
         return CLI_EXIT_OK;
-    }
     cli_complain("%s failed; its last lines:", row->name);
     show_end_of_log(log);
     return CLI_EXIT_FAILED;
+}
+
+static int train_alone(cli_scaling_result *result, const cli_scaling_options *options,
+                       const cli_scaling_row *row, const char *folder)
+{
+    cli_scaling_result ended = {.steps = 0};
+    double busy_s = busy_seconds();
+    int code = train_in(&ended, options, row, folder, NULL);
+    double busy_after_s = busy_seconds();
+    if (code != CLI_EXIT_OK)
+        return code;
+    if (!cli_scaling_read(result, folder))
+        return CLI_EXIT_FAILED;
+    result->wall_s = ended.wall_s;
+    result->cpu_s = ended.cpu_s;
+    result->others_s = busy_s >= 0 ? fmax(busy_after_s - busy_s - ended.cpu_s, 0) : 0;
+    return CLI_EXIT_OK;
 }
 
 int cli_scaling_train(cli_scaling_result *result, const cli_scaling_options *options,
                       const cli_scaling_row *row)
 {
     char folder[FOLDER];
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.200s/yoke-scaling-XXXXXX", base ? base : "/tmp");
-    if (!mkdtemp(folder)) {
-        cli_complain("cannot create a folder like %s: %s", folder, strerror(errno));
+    if (!cli_scaling_make_folder(folder))
         return CLI_EXIT_FAILED;
-    }
-    int code = train_in(result, options, row, folder);
-    nftw(folder, remove_job_file, 16, FTW_DEPTH | FTW_PHYS);
+    int code = train_alone(result, options, row, folder);
+    cli_scaling_remove_folder(folder);
     return code;
+}
+
+int cli_scaling_train_as_rank(cli_scaling_result *result, const cli_scaling_options *options,
+                              const cli_scaling_row *row, const char *folder, char **environment)
+{
+    if (mkdir(folder, 0700) && errno != EEXIST) /* on another host than rank 0's */
+        return cli_complain("%s: %s", folder, strerror(errno)), CLI_EXIT_FAILED;
+    return train_in(result, options, row, folder, environment);
 }

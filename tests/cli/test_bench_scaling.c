@@ -104,6 +104,49 @@ YK_TEST(scaling_is_weak_on_request)
     cJSON_Delete(table);
 }
 
+/* Rank 0 speaks; the first rows leave ranks out, which wait. */
+YK_TEST(ranks_of_a_launcher_measure_scaling)
+{
+    int code = yk_test_command(output, sizeof output,
+                               "cd %s && %s run -n 3 -- %s bench scaling --data synthetic --arch "
+                               "mlp --lr 0.01 --batch-size 122 --max-steps 5 --repeats 1 --amp off "
+                               "--json c.json",
+                               yk_test_directory(), test_program(), test_program());
+    if (code)
+        fail_msg("%s", output);
+    static const int ranks[] = {1, 1, 2, 3}; /* a single device, then DDP */
+    cJSON *table = read_json("c.json");
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(table, "rows");
+    assert_int_equal(cJSON_GetArraySize(rows), 4);
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, i ? "DDP x%d" : "Single device", ranks[i]);
+        check_row(cJSON_GetArrayItem(rows, i), cJSON_GetArrayItem(rows, 0), name, ranks[i],
+                  122 / ranks[i] * ranks[i]);
+    }
+    cJSON_Delete(table);
+    assert_contains(output, "[rank 0] DDP x3 ");
+    assert_null(strstr(output, "[rank 1]"));
+}
+
+YK_TEST(a_failed_training_ends_the_measurement_on_all_ranks)
+{
+    int code = yk_test_command(output, sizeof output,
+                               "cd %s && %s run -n 2 -- %s bench scaling --data . --max-steps 1",
+                               yk_test_directory(), test_program(), test_program());
+    assert_int_equal(code, 1);
+    assert_contains(output, "[rank 0] yoke: Single device failed; its last lines:\n");
+}
+
+YK_TEST(no_more_ranks_are_measured_than_were_started)
+{
+    int code = yk_test_command(output, sizeof output,
+                               "%s run -n 2 -- %s bench scaling --data synthetic --ranks 1,3",
+                               test_program(), test_program());
+    assert_int_equal(code, 2);
+    assert_contains(output, "--ranks 1,3: expected numbers from 1 to 2, the ranks that were");
+}
+
 /* Numbers reach the trainings as they were given. */
 YK_TEST(scaling_passes_large_numbers_on)
 {
@@ -136,13 +179,13 @@ YK_TEST(scaling_checks_its_options)
     }
 }
 
-static void interrupt_scaling(int number)
+static void interrupt_scaling(const char *launcher, int number)
 {
     static test_job job;
-    char command[512];
+    char command[1024];
     setenv("TMPDIR", yk_test_directory(), 1);
     snprintf(command, sizeof command,
-             "bench scaling --data synthetic --arch mlp --epochs 100000 --ranks 2");
+             "%sbench scaling --data synthetic --arch mlp --epochs 100000 --ranks 2", launcher);
     test_job_start(&job, command);
     usleep(500000);
     kill(job.pid, number);
@@ -155,13 +198,20 @@ static void interrupt_scaling(int number)
 
 YK_TEST(scaling_leaves_nothing_behind_when_interrupted)
 {
-    interrupt_scaling(SIGTERM);
+    interrupt_scaling("", SIGTERM);
+}
+
+YK_TEST(scaling_under_a_launcher_leaves_nothing_behind_when_interrupted)
+{
+    char launcher[600];
+    snprintf(launcher, sizeof launcher, "run -n 2 -- %s ", test_program());
+    interrupt_scaling(launcher, SIGTERM);
 }
 
 YK_TEST(scaling_leaves_nothing_behind_when_its_terminal_is_closed)
 {
     signal(SIGHUP, SIG_DFL); /* the tests themselves may run under nohup */
-    interrupt_scaling(SIGHUP);
+    interrupt_scaling("", SIGHUP);
 }
 
 YK_TEST(scaling_shows_why_a_training_failed)

@@ -124,3 +124,29 @@ YK_TEST(mpirun_trains_on_two_hosts)
     snprintf(command, sizeof command, "%s/run/model.pth", yk_test_directory());
     assert_int_equal(access(command, R_OK), 0);
 }
+
+/* The rows of DDP have 1, 2 and all ranks; what MPI tells of its four does not reach the others. */
+static void measure_scaling(int (*mpirun)(const char *options, const char *program))
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "%s bench scaling --data synthetic --arch mlp --lr 0.02 --max-steps 4 --repeats 1 "
+             "--amp off",
+             getenv("YOKE_PROGRAM"));
+    if (mpirun("", command))
+        fail_with(output);
+    assert_contains(output, "\nDDP x2 ");
+    assert_contains(output, "\nDDP x4 ");
+}
+
+YK_TEST(open_mpi_measures_scaling_on_two_hosts)
+{
+    make_hosts("mpirun.openmpi", "openmpi-bin");
+    measure_scaling(open_mpi);
+}
+
+YK_TEST(mpich_measures_scaling_on_two_hosts)
+{
+    make_hosts("mpirun.mpich", "mpich");
+    measure_scaling(mpich);
+}

@@ -49,6 +49,17 @@ YK_TEST(srun_starts_ranks_on_two_nodes)
     assert_met(output, 4, 2);
 }
 
+YK_TEST(srun_measures_scaling_on_two_nodes)
+{
+    start_slurm(2);
+    if (on_n1("srun -N2 -n4 --ntasks-per-node=2 %s bench scaling --data synthetic --arch mlp "
+              "--lr 0.02 --max-steps 4 --repeats 1 --amp off",
+              getenv("YOKE_PROGRAM")))
+        fail_with(output);
+    assert_contains(output, "\nDDP x2 ");
+    assert_contains(output, "\nDDP x4 ");
+}
+
 YK_TEST(nodes_may_have_different_numbers_of_tasks)
 {
     yk_test_run_as_rank(meet, 0);

@@ -32,3 +32,15 @@ YK_TEST(torchrun_starts_ranks_on_two_hosts)
         fail_with(output);
     assert_met(output, 4, 2);
 }
+
+YK_TEST(torchrun_measures_scaling_on_two_hosts)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "%s bench scaling --data synthetic --arch mlp --lr 0.02 --max-steps 4 --repeats 1 "
+             "--amp off",
+             getenv("YOKE_PROGRAM"));
+    if (torchrun("--master_addr 10.77.0.1 --master_port 29556", command))
+        fail_with(output);
+    assert_contains(output, "DDP x4 ");
+}
