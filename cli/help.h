@@ -5,7 +5,7 @@
 #ifndef YOKE_CLI_HELP_H
 #define YOKE_CLI_HELP_H
 
-#include "options.h"
+#include "option_table.h"
 
 /*
  * Prints the page that "--help" or "--help=FORMAT" asks for; FORMAT is text (NULL means it), man or
