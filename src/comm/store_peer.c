@@ -3,7 +3,7 @@
  * knows the secret; until then, only its answer to the handshake is read.
  */
 #define _GNU_SOURCE
-#include "comm/store_server.h"
+#include "comm/store_peer.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

@@ -5,7 +5,7 @@
  * deadline passes, all parked clients are checked again. A job has few ranks and few keys, so plain
  * loops are fast enough.
  */
-#include "comm/store_server.h"
+#include "comm/store_requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,6 @@
 #define _GNU_SOURCE
 #include "comm/store_server.h"
 
-#include <yoke/store.h>
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +17,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "comm/address.h"
+#include "comm/store_requests.h"
 
 enum { EVENTS = 64 };
 
@@ -151,7 +150,7 @@ void yk_store_server_destroy(yk_store_server *server)
     close_all(server);
 }
 
-bool yki_store_server_is_public(const yki_store_server *server)
+bool yki_store_server_is_public(const yk_store_server *server)
 {
     char address[YKI_ADDRESS_TEXT];
     yki_local_address(address, server->listener);
