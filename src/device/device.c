@@ -1,4 +1,4 @@
-/* The known devices, and the search for a kernel. */
+/* The known devices, and opening one by its name. */
 #include "device/device.h"
 
 #include <ctype.h>
@@ -9,7 +9,6 @@
 #include <yoke/system.h>
 
 #include "base/local_rank.h"
-#include "base/memory.h"
 #include "device/module.h"
 
 enum { MAX_INDEX = 9999, MAX_TYPE = 16 };
@@ -168,88 +167,4 @@ yk_status yk_device_describe(const char *device, char *text, size_t size)
     if (status != YK_OK && size)
         text[0] = '\0';
     return status;
-}
-
-static const yki_kernel_impl *find(const yki_device_type *type, const yki_device *device,
-                                   const yki_kernel_desc *desc)
-{
-    for (const yki_kernel_impl *const *impl = type->kernels; *impl; impl++)
-        if ((*impl)->op == desc->op && (*impl)->supports(device, desc) &&
-            (!(*impl)->gains || (*impl)->gains(device, desc)))
-            return *impl;
-    return NULL;
-}
-
-/* What the rules say: the first that supports desc and gains; NULL if none does. */
-static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_desc *desc)
-{
-    if (yki_kernel_empty.supports(device, desc))
-        return &yki_kernel_empty;
-    const yki_kernel_impl *impl =
-        desc->op->custom ? yki_custom_kernel(device, desc) : find(device->type, device, desc);
-    if (!impl && !desc->op->custom && yki_device_is_host(device))
-        impl = find(&yki_device_ref, device, desc);
-    if (!impl && yki_kernel_plain.supports(device, desc))
-        impl = yki_device_is_host(device) ? &yki_kernel_plain : &yki_kernel_plain_on_host;
-    return impl;
-}
-
-yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
-{
-    const yki_kernel_impl *impl = choose(device, desc);
-    if (!impl)
-        return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",
-                         device->type->name, desc->op->name, yk_dtype_name(desc->in[0].dtype));
-    YK_TRY(yki_choose_kernel(device, desc, &impl));
-    YK_TRY(impl->prepare(device, desc, kernel));
-    (*kernel)->impl = impl;
-    return YK_OK;
-}
-
-void yki_kernel_destroy(yki_kernel *kernel)
-{
-    if (!kernel)
-        return;
-    if (kernel->impl && kernel->impl->destroy)
-        kernel->impl->destroy(kernel);
-    else
-        free(kernel);
-}
-
-int64_t yki_operand_count(const yki_operand *operand)
-{
-    int64_t count = operand->ndim < 0 ? 0 : 1;
-    for (int i = 0; i < operand->ndim; i++)
-        count *= operand->dims[i];
-    return count;
-}
-
-int64_t yki_operand_elements(const yki_device *device, const yki_operand *operand)
-{
-    int64_t count = yki_operand_count(operand);
-    if (operand->layout == YKI_BLOCKED)
-        count = count / operand->dims[1] *
-                (int64_t)yki_align((size_t)operand->dims[1], (size_t)device->block);
-    return count;
-}
-
-size_t yki_operand_bytes(const yki_device *device, const yki_operand *operand)
-{
-    return (size_t)yki_operand_elements(device, operand) * yk_dtype_size(operand->dtype);
-}
-
-void yki_operand_clear_padding(const yki_device *device, const yki_operand *operand, void *memory)
-{
-    if (operand->ndim < 0 || operand->layout != YKI_BLOCKED)
-        return;
-    int64_t block = device->block, used = operand->dims[1] % block;
-    int64_t blocks = (operand->dims[1] + block - 1) / block;
-    int64_t pixels = operand->dims[2] * operand->dims[3];
-    size_t size = yk_dtype_size(operand->dtype);
-    for (int64_t image = 0; used && image < operand->dims[0]; image++) {
-        int64_t last = ((image + 1) * blocks - 1) * pixels;
-        for (int64_t pixel = last; pixel < last + pixels; pixel++)
-            memset((char *)memory + (size_t)(pixel * block + used) * size, 0,
-                   (size_t)(block - used) * size);
-    }
 }

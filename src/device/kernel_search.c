@@ -1,0 +1,38 @@
+/* The search for the kernel of an operator. */
+#include "device/device.h"
+
+static const yki_kernel_impl *find(const yki_device_type *type, const yki_device *device,
+                                   const yki_kernel_desc *desc)
+{
+    for (const yki_kernel_impl *const *impl = type->kernels; *impl; impl++)
+        if ((*impl)->op == desc->op && (*impl)->supports(device, desc) &&
+            (!(*impl)->gains || (*impl)->gains(device, desc)))
+            return *impl;
+    return NULL;
+}
+
+/* What the rules say: the first that supports desc and gains; NULL if none does. */
+static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_desc *desc)
+{
+    if (yki_kernel_empty.supports(device, desc))
+        return &yki_kernel_empty;
+    const yki_kernel_impl *impl =
+        desc->op->custom ? yki_custom_kernel(device, desc) : find(device->type, device, desc);
+    if (!impl && !desc->op->custom && yki_device_is_host(device))
+        impl = find(&yki_device_ref, device, desc);
+    if (!impl && yki_kernel_plain.supports(device, desc))
+        impl = yki_device_is_host(device) ? &yki_kernel_plain : &yki_kernel_plain_on_host;
+    return impl;
+}
+
+yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    const yki_kernel_impl *impl = choose(device, desc);
+    if (!impl)
+        return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",
+                         device->type->name, desc->op->name, yk_dtype_name(desc->in[0].dtype));
+    YK_TRY(yki_choose_kernel(device, desc, &impl));
+    YK_TRY(impl->prepare(device, desc, kernel));
+    (*kernel)->impl = impl;
+    return YK_OK;
+}
