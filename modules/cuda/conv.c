@@ -110,14 +110,20 @@ static yk_status find_plan(conv_kernel *k)
     return yki_cuda_conv_plan(k->cuda.device, k->cudnn, &k->conv, &k->plan);
 }
 
+/* Whether the plan is to give sums of y, in 16 bits. */
+static bool wants_sums(const conv_kernel *k, const yki_operand *sums)
+{
+    return sums && k->cuda.device->fuses && !has_more_outputs(k) && k->y.dims[1] % 8 == 0 &&
+           yki_cuda_statistics_of_sums(&k->y, sums);
+}
+
 /*
- * Sums of y, in 16 bits, if they are wanted and an engine gives them in less time than batch_norm's
- * pass over y takes; then the plan, a bias included, is all there is to run.
+ * Sums of y if an engine gives them in less time than batch_norm's pass over y takes; then the
+ * plan, a bias included, is all there is to run.
  */
 static yk_status find_plan_with_sums(conv_kernel *k, const yki_operand *sums)
 {
-    bool wanted = sums && k->cuda.device->fuses && !has_more_outputs(k) && k->y.dims[1] % 8 == 0;
-    k->conv.sums = wanted && yki_cuda_statistics_of_sums(&k->y, sums);
+    k->conv.sums = wants_sums(k, sums);
     if (k->conv.sums)
         YK_TRY(find_plan(k));
     k->conv.sums = k->cuda.base.sums = k->plan != NULL;
@@ -282,16 +288,30 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
                              &desc->out[YKI_CONV2D_Y]);
 }
 
-static yk_status prepare_forward(conv_kernel *k)
+static void describe_forward(conv_kernel *k)
 {
     const yki_kernel_desc *desc = &k->cuda.desc;
     k->x = desc->in[YKI_CONV2D_X];
     k->weight = desc->in[YKI_CONV2D_WEIGHT];
     k->y = desc->out[YKI_CONV2D_Y];
     describe(k, YKI_CUDNN_FORWARD);
-    bool may_sum = desc->out_count > YKI_CONV2D_SUMS;
-    YK_TRY(prepare_plan(k, desc->in[YKI_CONV2D_BIAS].ndim >= 0,
-                        may_sum ? &desc->out[YKI_CONV2D_SUMS] : NULL));
+}
+
+static bool is_biased(const conv_kernel *k)
+{
+    return k->cuda.desc.in[YKI_CONV2D_BIAS].ndim >= 0;
+}
+
+static const yki_operand *sums_of(const conv_kernel *k)
+{
+    const yki_kernel_desc *desc = &k->cuda.desc;
+    return desc->out_count > YKI_CONV2D_SUMS ? &desc->out[YKI_CONV2D_SUMS] : NULL;
+}
+
+static yk_status prepare_forward(conv_kernel *k)
+{
+    describe_forward(k);
+    YK_TRY(prepare_plan(k, is_biased(k), sums_of(k)));
     YK_TRY(prepare_copies(k));
     YK_TRY(prepare_pack(k, YKI_CONV2D_WEIGHT));
     return k->add_bias ? yki_cuda_bias_add_find(&k->cuda, ADD, &k->y) : YK_OK;
@@ -335,13 +355,18 @@ static bool supports_backward_data(const yki_device *device, const yki_kernel_de
                              &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
 }
 
-static yk_status prepare_backward_data(conv_kernel *k)
+static void describe_backward_data(conv_kernel *k)
 {
     const yki_kernel_desc *desc = &k->cuda.desc;
     k->x = desc->out[YKI_CONV2D_BACKWARD_DATA_DX];
     k->weight = desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
     k->y = desc->in[YKI_CONV2D_BACKWARD_DATA_DY];
     describe(k, YKI_CUDNN_BACKWARD_DATA);
+}
+
+static yk_status prepare_backward_data(conv_kernel *k)
+{
+    describe_backward_data(k);
     YK_TRY(prepare_plan(k, false, NULL));
     YK_TRY(prepare_copies(k));
     return prepare_pack(k, YKI_CONV2D_BACKWARD_DATA_WEIGHT);
@@ -393,17 +418,22 @@ static yk_status prepare_gradient(conv_kernel *k)
     return yki_cuda_find_exactly(&k->cuda, TRANSPOSE, name);
 }
 
-static yk_status prepare_backward_weight(conv_kernel *k)
+static void describe_backward_weight(conv_kernel *k)
 {
     const yki_kernel_desc *desc = &k->cuda.desc;
     k->x = desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
     k->weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
     k->y = desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     describe(k, YKI_CUDNN_BACKWARD_WEIGHT);
+}
+
+static yk_status prepare_backward_weight(conv_kernel *k)
+{
+    describe_backward_weight(k);
     YK_TRY(prepare_plan(k, false, NULL));
     YK_TRY(prepare_copies(k));
     YK_TRY(prepare_gradient(k));
-    if (desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
+    if (k->cuda.desc.out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
         return YK_OK;
     k->partial_at = yki_cuda_reserve(&k->cuda, yki_cuda_bias_gradient_bytes(&k->y));
     return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, &k->y);
@@ -452,3 +482,49 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
     return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->y, dy, dbias, scratch + k->partial_at, run);
 }
 CONV(conv2d_backward_weight, supports_backward_weight, create_backward_weight, run_backward_weight);
+
+/* ---- foresight: the plans that are asked for first ------------------------------------------- */
+
+static void foresee(conv_kernel *k, bool bias, const yki_operand *sums)
+{
+    k->conv.bias = bias && !has_more_outputs(k);
+    k->conv.sums = wants_sums(k, sums);
+    if (k->conv.sums) {
+        yki_cuda_conv_foresee(k->cuda.device, k->cudnn, &k->conv);
+        if (!k->cuda.device->measures)
+            return; /* then sums are taken where there are any */
+    }
+    k->conv.sums = false;
+    yki_cuda_conv_foresee(k->cuda.device, k->cudnn, &k->conv);
+}
+
+static void foresee_one(conv_kernel *k)
+{
+    const yki_device *device = &k->cuda.device->base;
+    const yki_kernel_desc *desc = &k->cuda.desc;
+    if (desc->op == &yki_op_conv2d && supports(device, desc)) {
+        describe_forward(k);
+        foresee(k, is_biased(k), sums_of(k));
+    } else if (desc->op == &yki_op_conv2d_backward_data && supports_backward_data(device, desc)) {
+        describe_backward_data(k);
+        foresee(k, false, NULL);
+    } else if (desc->op == &yki_op_conv2d_backward_weight &&
+               supports_backward_weight(device, desc)) {
+        describe_backward_weight(k);
+        foresee(k, false, NULL);
+    }
+}
+
+void yki_cuda_foresee(yki_device *device, const yki_kernel_desc *desc)
+{
+    conv_kernel k = {.plan = NULL};
+    if (!desc) {
+        yki_cuda_conv_foreseen((yki_cuda_device *)device);
+        return;
+    }
+    if (strncmp(desc->op->name, "conv2d", 6) != 0)
+        return;
+    yki_cuda_kernel_init(&k.cuda, device, desc);
+    if (yki_cuda_need_cudnn(k.cuda.device, &k.cudnn) == YK_OK) /* else preparing says so */
+        foresee_one(&k);
+}

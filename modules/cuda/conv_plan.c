@@ -5,18 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "conv_candidates.h"
 #include "device/plan_cache.h"
 #include "statistics.h"
 
-/* Of one kernel: what a plan needs beyond its operands, while it runs. */
-static const size_t most_workspace = (size_t)512 << 20;
-
-enum { CANDIDATES = 8, REPEATS = 5, NONE = -1 };
-/* Of making candidates, which may take a compiler. */
-static const double most_seconds = 5;
+enum { REPEATS = 5, NONE = -1 };
 
 /* An entry of the device's list. */
 struct yki_cuda_conv_plan {
@@ -29,7 +24,7 @@ struct yki_cuda_conv_plan {
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* What is measured, and the operands that it has. */
-enum { X, W, Y, BIAS, SUMS, WORKSPACE, PARTIAL, VECTOR, OPERANDS };
+enum { X, W, Y, BIAS, SUMS, WORKSPACE, PARTIAL, VECTOR, CACHES, OPERANDS };
 
 typedef struct trial {
     yki_cuda_device *device;
@@ -76,6 +71,7 @@ static void measure_operands(trial *t, const yki_cudnn_plan *plans, int count)
     t->bytes[Y] = elements(conv->y) * size;
     t->bytes[BIAS] = (size_t)conv->y[1] * widest;
     t->bytes[SUMS] = conv->sums ? 2 * (size_t)conv->y[1] * sizeof(float) : 0;
+    t->bytes[CACHES] = t->device->cache_bytes;
     for (int i = 0; i < count; i++)
         if (plans[i].workspace > t->bytes[WORKSPACE])
             t->bytes[WORKSPACE] = plans[i].workspace;
@@ -121,6 +117,15 @@ static yk_status run_plan_and_pass(const void *context)
                                t->memory[VECTOR], &run);
 }
 
+/* Before each run: writes more than the caches hold, so that they have none of the operands, and so
+ * that the GPU is busy while the host enters the run. */
+static yk_status empty_caches(const void *context)
+{
+    const trial *t = context;
+    yki_device *device = &t->device->base;
+    return yki_device_fill(device, t->memory[CACHES], 0, t->bytes[CACHES], device->stream);
+}
+
 static int compare(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;
@@ -132,7 +137,8 @@ static double measure(const trial *t, yk_status (*run)(const void *context))
 {
     double times[REPEATS + 1];
     for (int i = 0; i <= REPEATS; i++)
-        if (t->device->launcher->measure(&t->device->base, run, t, &times[i]) != YK_OK)
+        if (t->device->launcher->measure(&t->device->base, empty_caches, run, t, &times[i]) !=
+            YK_OK)
             return 0;
     qsort(times + 1, REPEATS, sizeof *times, compare);
     return times[1 + REPEATS / 2];
@@ -193,34 +199,18 @@ static void find_fastest(trial *t, const yki_cudnn_plan *plans, int count,
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* The first that work, at most so many, as far as there is time for more than one. */
-static int make_candidates(yki_cudnn_proposals *proposals, int most,
-                           yki_cudnn_plan plans[CANDIDATES])
-{
-    double begin = yki_now();
-    int made = 0;
-    for (int i = 0; i < proposals->count && made < most; i++) {
-        if (made > 0 && yki_now() - begin > most_seconds)
-            break;
-        made += yki_cudnn_plan_make(proposals, i, most_workspace, &plans[made]);
-    }
-    return made;
-}
-
 /* The plan is empty where there is none, or where a convolution without sums and a pass over y are
  * faster, which has then been measured. */
-static void choose(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cudnn_conv *conv,
-                   const yki_cudnn_plan *separate, const yki_cudnn_graph *graph,
-                   yki_cudnn_plan *plan, double *microseconds)
+static yk_status choose(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cudnn_conv *conv,
+                        const yki_cudnn_plan *separate, const char *problem, yki_cudnn_plan *plan,
+                        double *microseconds)
 {
-    yki_cudnn_plan plans[CANDIDATES];
-    yki_cudnn_proposals proposals;
-    yki_cudnn_propose(graph, &proposals);
-    int count = make_candidates(&proposals, device->measures ? CANDIDATES : 1, plans);
-    int best = count > 0 ? 0 : NONE;
-    yki_cudnn_proposals_fini(&proposals);
-    trial t = {.device = device, .cudnn = cudnn, .conv = conv};
+    yki_cudnn_plan plans[YKI_CUDA_CANDIDATES];
+    int count;
     *microseconds = 0;
+    YK_TRY(yki_cuda_candidates_take(device, cudnn, conv, problem, plans, &count));
+    int best = count > 0 ? 0 : NONE;
+    trial t = {.device = device, .cudnn = cudnn, .conv = conv};
     if (device->measures && count > 0)
         find_fastest(&t, plans, count, separate, &best, microseconds);
     for (int i = 0; i < count; i++)
@@ -228,22 +218,33 @@ static void choose(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cu
             *plan = plans[i];
         else
             yki_cudnn_plan_fini(cudnn, &plans[i]);
+    return YK_OK;
 }
 
 /* What is kept in the place of a plan. */
 static const char separately[] = "separately";
 
-/* A plan that was chosen without measuring is not good enough where there is measuring. */
-static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const char *folder,
-                   const char *problem, yki_cudnn_plan *plan)
+/* What is kept of a problem, which the caller frees; NULL: nothing. A plan that was chosen without
+ * measuring is not good enough where there is measuring. */
+static char *read_kept(const yki_cuda_device *device, const char *folder, const char *problem)
 {
     double microseconds;
     char *text = yki_plan_cache_read(folder, problem, &microseconds);
-    bool usable = text && (microseconds > 0 || !device->measures), found = false;
-    if (usable && strcmp(text, separately) == 0)
+    if (text && (microseconds > 0 || !device->measures))
+        return text;
+    free(text);
+    return NULL;
+}
+
+static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const char *folder,
+                   const char *problem, yki_cudnn_plan *plan)
+{
+    char *text = read_kept(device, folder, problem);
+    bool found = false;
+    if (text && strcmp(text, separately) == 0)
         found = true;
-    else if (usable && yki_cudnn_plan_load(cudnn, text, plan))
-        found = plan->workspace <= most_workspace;
+    else if (text && yki_cudnn_plan_load(cudnn, text, plan))
+        found = plan->workspace <= yki_cuda_most_workspace;
     if (!found)
         yki_cudnn_plan_fini(cudnn, plan);
     free(text);
@@ -265,18 +266,12 @@ static yk_status make_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
                            const yki_cudnn_conv *conv, const yki_cudnn_plan *separate,
                            const char *folder, const char *problem, yki_cudnn_plan *plan)
 {
-    yki_cudnn_graph graph;
     double microseconds;
-    yk_status status = yki_cudnn_conv_graph(&graph, cudnn, conv);
-    bool refused = status == YK_ERROR_UNSUPPORTED && (conv->sums || conv->bias);
-    if (refused) /* there is no plan, and the convolution does without */
-        status = YK_OK;
-    else if (status == YK_OK) {
-        choose(device, cudnn, conv, separate, &graph, plan, &microseconds);
+    yk_status status = choose(device, cudnn, conv, separate, problem, plan, &microseconds);
+    if (status == YK_OK)
         remember(cudnn, folder, problem, microseconds, plan);
-    }
-    yki_cudnn_graph_fini(&graph);
-    return status;
+    bool refused = status == YK_ERROR_UNSUPPORTED && (conv->sums || conv->bias);
+    return refused ? YK_OK : status; /* there is no plan, and the convolution does without */
 }
 
 /* The plan of the convolution without sums, to be measured next to one with them. */
@@ -291,25 +286,42 @@ static yk_status find_separate(yki_cuda_device *device, const yki_cudnn *cudnn,
     return yki_cuda_conv_plan(device, cudnn, &without, separate);
 }
 
-/* Another rank may have made it while this one waited for the lock. */
-static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
-                           const yki_cudnn_conv *conv, const char *problem, yki_cudnn_plan *plan)
+static void find_folder(const yki_cuda_device *device, const yki_cudnn *cudnn,
+                        char folder[YKI_PLAN_PATH])
 {
-    char version[16], library[48], folder[YKI_PLAN_PATH];
-    const yki_cudnn_plan *separate;
+    char version[16], library[48];
     yki_cudnn_version_text(cudnn, version);
     snprintf(library, sizeof library, "cudnn-%s%s%s", version, cudnn->tf32 ? "-tf32" : "",
              cudnn->winograd ? "-winograd" : "");
     yki_plan_cache_folder(folder, device->model, library);
+}
+
+/* Another rank may have made it while this one waited for the lock. */
+static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
+                           const yki_cudnn_conv *conv, const char *problem, yki_cudnn_plan *plan)
+{
+    char folder[YKI_PLAN_PATH];
+    const yki_cudnn_plan *separate;
+    find_folder(device, cudnn, folder);
     if (recall(device, cudnn, folder, problem, plan))
         return YK_OK;
     YK_TRY(find_separate(device, cudnn, conv, &separate));
-    int lock = yki_plan_cache_lock(folder);
+    int lock = device->foresees ? -1 : yki_plan_cache_lock(folder);
     yk_status status = YK_OK;
     if (lock < 0 || !recall(device, cudnn, folder, problem, plan))
         status = make_plan(device, cudnn, conv, separate, folder, problem, plan);
     yki_plan_cache_unlock(lock);
     return status;
+}
+
+/* ---- the device's list ----------------------------------------------------------------------- */
+
+static struct yki_cuda_conv_plan *find_entry(const yki_cuda_device *device, const char *problem)
+{
+    struct yki_cuda_conv_plan *entry = device->plans;
+    while (entry && strcmp(entry->problem, problem) != 0)
+        entry = entry->next;
+    return entry;
 }
 
 /* Appends the problem with its plan, which may be empty, to the device's list. */
@@ -338,9 +350,7 @@ yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
     char problem[YKI_CUDNN_CONV_TEXT];
     *plan = NULL;
     yki_cudnn_conv_text(conv, problem);
-    struct yki_cuda_conv_plan *entry = device->plans;
-    while (entry && strcmp(entry->problem, problem) != 0)
-        entry = entry->next;
+    struct yki_cuda_conv_plan *entry = find_entry(device, problem);
     if (!entry)
         YK_TRY(append_entry(device, cudnn, conv, problem, &entry));
     *plan = entry->plan.descriptor ? &entry->plan : NULL;
@@ -349,10 +359,45 @@ yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
 
 void yki_cuda_conv_plans_free(yki_cuda_device *device)
 {
+    yki_cuda_conv_foreseen(device);
     while (device->plans) {
         struct yki_cuda_conv_plan *entry = device->plans;
         device->plans = entry->next;
         yki_cudnn_plan_fini(entry->cudnn, &entry->plan);
         free(entry);
     }
+}
+
+/* ---- foresight ------------------------------------------------------------------------------- */
+
+static bool is_kept(const yki_cuda_device *device, const char *folder, const char *problem)
+{
+    char *text = read_kept(device, folder, problem);
+    bool kept = text != NULL;
+    free(text);
+    return kept;
+}
+
+void yki_cuda_conv_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
+                           const yki_cudnn_conv *conv)
+{
+    char problem[YKI_CUDNN_CONV_TEXT], folder[YKI_PLAN_PATH];
+    yki_cudnn_conv_text(conv, problem);
+    find_folder(device, cudnn, folder);
+    if (find_entry(device, problem) || is_kept(device, folder, problem))
+        return;
+    if (!device->foresees) { /* other ranks wait for the lock, and then find these plans kept */
+        device->foresees = true;
+        device->plan_lock = yki_plan_cache_lock(folder);
+    }
+    if (!is_kept(device, folder, problem))
+        (void)yki_cuda_candidates_foresee(device, cudnn, conv, problem);
+}
+
+void yki_cuda_conv_foreseen(yki_cuda_device *device)
+{
+    yki_cuda_candidates_free(device);
+    if (device->foresees)
+        yki_plan_cache_unlock(device->plan_lock);
+    device->foresees = false;
 }

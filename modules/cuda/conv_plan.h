@@ -14,6 +14,12 @@
  * be used for this graph, or if it has sums that a separate pass over y gives in less time. */
 yk_status yki_cuda_conv_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
                              const yki_cudnn_conv *conv, const yki_cudnn_plan **plan);
+/* The plan will be asked for: what is missing of it is made together with that of others, when the
+ * first is asked for. */
+void yki_cuda_conv_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
+                           const yki_cudnn_conv *conv);
+/* All that were foreseen have been asked for. */
+void yki_cuda_conv_foreseen(yki_cuda_device *device);
 void yki_cuda_conv_plans_free(yki_cuda_device *device);
 
 #endif

@@ -21,9 +21,11 @@ typedef struct yki_cuda_launcher {
                         yki_cuda_grid grid, const void *args, size_t bytes, yki_stream *stream);
     /* The driver's handle of a stream, for NVIDIA's libraries. */
     void *(*handle_of)(yki_stream *stream);
-    /* How long what `work` enters in the device's stream takes. NULL: nothing is measured. */
-    yk_status (*measure)(yki_device *device, yk_status (*work)(const void *context),
-                         const void *context, double *seconds);
+    /* How long what `work` enters in the device's stream takes, after what `before` enters there.
+     * NULL: nothing is measured. */
+    yk_status (*measure)(yki_device *device, yk_status (*before)(const void *context),
+                         yk_status (*work)(const void *context), const void *context,
+                         double *seconds);
 } yki_cuda_launcher;
 
 enum { YKI_CUDA_SWEEPS = YKI_SWEEP_HASH + 1 };
@@ -46,7 +48,11 @@ typedef struct yki_cuda_device {
     bool fuses;                /* convolutions may give sums to batch_norm */
     char model[96];            /* of the GPU: plans are kept for it; empty: they are not */
     struct yki_cuda_conv_plan *plans;
-    struct yki_cuda_muon_shape *muons; /* matrices that Muon updates, see muon.h */
+    struct yki_cuda_candidates *candidates; /* see conv_candidates.h */
+    bool foresees;                          /* plans: some have been foreseen, and ... */
+    int plan_lock;                          /* ... other ranks are kept from making them */
+    size_t cache_bytes;                     /* to fill, and the GPU's caches hold nothing else */
+    struct yki_cuda_muon_shape *muons;      /* matrices that Muon updates, see muon.h */
 } yki_cuda_device;
 
 /* The kernels that take part in an operator. */
@@ -80,6 +86,9 @@ yk_status yki_cuda_find_low_rank(yki_cuda_device *device);
 yk_status yki_cuda_low_rank(yki_device *device, const yki_low_rank_args *args);
 yk_status yki_cuda_find_clock(yki_cuda_device *device);
 yk_status yki_cuda_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream);
+
+/* See yki_device_type. */
+void yki_cuda_foresee(yki_device *device, const yki_kernel_desc *desc);
 
 yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand);
 

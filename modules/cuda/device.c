@@ -115,6 +115,14 @@ static void gpu_destroy(yki_device *device)
     free(gpu);
 }
 
+static yk_status measure_caches(yki_cuda_gpu *gpu)
+{
+    int bytes;
+    YK_TRY(yki_cuda_call(DeviceGetAttribute, &bytes, YKI_CU_ATTRIBUTE_L2_BYTES, gpu->number));
+    gpu->cuda.cache_bytes = 4 * (size_t)bytes;
+    return YK_OK;
+}
+
 /* What makes the choice of plans a GPU's own: its name, and how many multiprocessors it has. */
 static yk_status name_model(yki_cuda_gpu *gpu)
 {
@@ -167,6 +175,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(describe(index, device->description, sizeof device->description));
     YK_TRY(check_compute(gpu));
     YK_TRY(name_model(gpu));
+    YK_TRY(measure_caches(gpu));
     YK_TRY(yki_cuda_context_open(&gpu->context, index, gpu->number));
     device->hardware = gpu->context;
     gpu->cuda.launcher = &gpu->context->program.base;
@@ -222,6 +231,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .destroy = gpu_destroy,
                                               .enter = enter,
                                               .layout = yki_cuda_layout,
+                                              .foresee = yki_cuda_foresee,
                                               .kernels = yki_cuda_kernels,
                                               .sweep = yki_cuda_sweep,
                                               .muon = &yki_cuda_muon,

@@ -84,7 +84,8 @@ yk_status yki_cuda_program_load(yki_cuda_program *program);
 
 /* ---- stopwatch.c ----------------------------------------------------------------------------- */
 
-yk_status yki_cuda_gpu_measure(yki_device *device, yk_status (*work)(const void *context),
-                               const void *context, double *seconds);
+yk_status yki_cuda_gpu_measure(yki_device *device, yk_status (*before)(const void *context),
+                               yk_status (*work)(const void *context), const void *context,
+                               double *seconds);
 
 #endif

@@ -4,7 +4,11 @@
 
 #include <yoke/system.h> /* yk_threads_default is public */
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 /* Cores that affinity and cgroup quota leave, at least 1. */
 int yki_cores_available(void);
+
+#pragma GCC visibility pop
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 /*
  * Starts run(argument) on a thread of this name (15 bytes at most); attributes may be NULL. It
  * takes no signals: those are for the program's own threads, where its handlers expect to run. 0,
@@ -11,5 +13,7 @@
  */
 int yki_thread_create(pthread_t *thread, const char *name, const pthread_attr_t *attributes,
                       void *(*run)(void *), void *argument);
+
+#pragma GCC visibility pop
 
 #endif

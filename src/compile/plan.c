@@ -176,7 +176,7 @@ static bool is_left_out(const planner *p, const yk_value *value)
     return value && is_sums(value) && p->places[value->id].kind == YKI_PLACE_NONE;
 }
 
-static yk_status add_node(planner *p, const yki_node *node)
+static yki_kernel_desc describe(const planner *p, const yki_node *node)
 {
     yki_kernel_desc desc = {.op = node->op,
                             .attrs = &node->attrs,
@@ -190,6 +190,12 @@ static yk_status add_node(planner *p, const yki_node *node)
         desc.out[i] = i < node->out_count && is_wanted(p, node->out[i])
                           ? operand_of(p, node->out[i])
                           : absent();
+    return desc;
+}
+
+static yk_status add_node(planner *p, const yki_node *node)
+{
+    yki_kernel_desc desc = describe(p, node);
     yk_status status = append_step(p, node, &desc);
     return status == YK_OK ? status
                            : yki_error_context(status, "%s%s", node->scope, node->op->name);
@@ -221,6 +227,18 @@ static bool needs_reorder(const planner *p, const yk_value *value)
            operand_of(p, value).layout != YKI_PLAIN;
 }
 
+/* Tells the device what its kernels are to do; those before it may leave out sums yet. */
+static void foresee(const planner *p)
+{
+    yki_device *device = p->source->device;
+    for (size_t n = 0; device->type->foresee && n < p->nodes; n++) {
+        if (!node_takes_part(p, p->source->graph->nodes[n]))
+            continue;
+        yki_kernel_desc desc = describe(p, p->source->graph->nodes[n]);
+        device->type->foresee(device, &desc);
+    }
+}
+
 static yk_status add_steps(planner *p)
 {
     const yk_graph *graph = p->source->graph;
@@ -232,6 +250,7 @@ static yk_status add_steps(planner *p)
         if (needs_reorder(p, graph->values[i]))
             YK_TRY(add_input(p, graph->values[i]));
     }
+    foresee(p);
     for (size_t n = 0; n < p->nodes; n++) {
         if (n == p->source->first_backward)
             p->plan->forward_count = p->plan->step_count;
@@ -341,6 +360,8 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
         goto out;
     }
     status = add_steps(&p);
+    if (source->device->type->foresee)
+        source->device->type->foresee(source->device, NULL);
     if (status != YK_OK)
         goto out;
     status = assign_memory(p.plan);

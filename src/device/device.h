@@ -120,6 +120,10 @@ typedef struct yki_device_type {
     /* Called on a thread before it prepares or runs kernels; may be NULL. */
     void (*enter)(yki_device *device);
     yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
+    /* Called for every kernel of a plan before the first of them is prepared, and with NULL once
+     * all are, or one has failed: what takes long can be done for all of them at once. May be NULL.
+     */
+    void (*foresee)(yki_device *device, const yki_kernel_desc *desc);
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
     /* One pass over many tensors, see sweep.h; may not allocate. */
     yk_status (*sweep)(yki_device *device, const yki_sweep_args *args);

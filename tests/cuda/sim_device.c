@@ -33,10 +33,12 @@ static void *handle_of(yki_stream *stream)
 
 static double (*next_seconds)(void);
 
-static yk_status measure(yki_device *device, yk_status (*work)(const void *context),
-                         const void *context, double *seconds)
+static yk_status measure(yki_device *device, yk_status (*before)(const void *context),
+                         yk_status (*work)(const void *context), const void *context,
+                         double *seconds)
 {
     (void)device;
+    YK_TRY(before(context));
     *seconds = next_seconds();
     return work(context);
 }
@@ -76,6 +78,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .create = create,
                                          .destroy = destroy,
                                          .layout = yki_cuda_layout,
+                                         .foresee = yki_cuda_foresee,
                                          .kernels = yki_cuda_kernels,
                                          .sweep = yki_cuda_sweep,
                                          .pictures = yki_cuda_pictures,

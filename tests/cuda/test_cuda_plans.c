@@ -1,11 +1,14 @@
 /* Which engines convolutions run on, and how that is kept on disk. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "conv_plan.h"
 #include "device/plan_cache.h"
 #include "harness.h"
@@ -264,6 +267,97 @@ YK_TEST(a_cache_that_cannot_be_written_is_no_failure)
     assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
     assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
     assert_int_equal(measured, 6 * RUNS);
+}
+
+/* ---- foresight ------------------------------------------------------------------------------- */
+
+/* How many plans the stand-in has made at the same time; begins again. */
+static int most_at_once(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/libcudnn.so.9", getenv("YOKE_CUDA_LIBS"));
+    atomic_int *most = dlsym(dlopen(path, RTLD_NOW), "yk_cudnn_most_at_once");
+    assert_non_null(most);
+    return atomic_exchange(most, 0);
+}
+
+/* Images of `count` sizes. */
+static void foresee(yki_cuda_device *device, int count)
+{
+    const yki_cudnn *cudnn;
+    assert_ok(yki_cuda_need_cudnn(device, &cudnn));
+    for (int i = 0; i < count; i++) {
+        yki_cudnn_conv conv = problem;
+        conv.x[0] = conv.y[0] = i + 1;
+        yki_cuda_conv_foresee(device, cudnn, &conv);
+    }
+}
+
+static void expect_engines(yki_cuda_device *device, int count)
+{
+    for (int i = 0; i < count; i++) {
+        yki_cudnn_conv conv = problem;
+        conv.x[0] = conv.y[0] = i + 1;
+        assert_int_equal(engine_of(device, &conv), COMPILED);
+    }
+}
+
+/* Whether one asks or many: the same engines are measured. */
+YK_TEST(what_is_foreseen_is_made_at_once)
+{
+    enum { COUNT = 3 };
+    int cores = yki_cores_available();
+    use_new_cache();
+    setenv("YK_FAKE_CUDNN_US", "20000", 1);
+    yki_cuda_device *device = open_device(second_is_fastest);
+    foresee(device, COUNT);
+    foresee(device, COUNT); /* evaluation has the same convolutions */
+    expect_engines(device, COUNT);
+    yki_cuda_conv_foreseen(device);
+    assert_int_equal(measured, COUNT * 3 * RUNS);
+    assert_in_range(most_at_once(), cores > 1 ? 2 : 1, cores);
+    device->base.type->destroy(&device->base);
+
+    device = open_device(second_is_fastest); /* all of them are kept */
+    foresee(device, COUNT);
+    expect_engines(device, COUNT);
+    yki_cuda_conv_foreseen(device);
+    assert_int_equal(measured, COUNT * 3 * RUNS);
+    assert_int_equal(most_at_once(), 0);
+    device->base.type->destroy(&device->base);
+}
+
+YK_TEST(what_is_foreseen_and_not_asked_for_is_forgotten)
+{
+    use_new_cache();
+    yki_cuda_device *device = open_device(second_is_fastest);
+    foresee(device, 3);
+    expect_engines(device, 1);
+    assert_non_null(device->candidates);
+    yki_cuda_conv_foreseen(device);
+    assert_null(device->candidates);
+    expect_engines(device, 2);
+    foresee(device, 3);
+    device->base.type->destroy(&device->base);
+}
+
+YK_TEST(ranks_wait_for_what_another_has_foreseen)
+{
+    int status;
+    use_new_cache();
+    yki_cuda_device *device = open_device(second_is_fastest);
+    foresee(device, 1);
+    pid_t rank = fork();
+    if (rank == 0) {
+        choose(second_is_fastest, &problem);
+        _exit(measured ? 1 : 0);
+    }
+    usleep(100000); /* for the other rank to come to the lock; it must not measure in any case */
+    expect_engines(device, 1);
+    yki_cuda_conv_foreseen(device);
+    assert_int_equal(waitpid(rank, &status, 0), rank);
+    assert_int_equal(status, 0);
+    device->base.type->destroy(&device->base);
 }
 
 /* ---- convolutions with sums ------------------------------------------------------------------ */

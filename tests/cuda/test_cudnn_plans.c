@@ -11,11 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "compile/rewrite.h"
+#include "conv_candidates.h"
 #include "cudnn_conv.h"
 #include "harness.h"
 #include "implementations.h"
 #include "libraries.h"
+#include "libraries/rules.h"
 #include "sim_device.h"
 
 typedef struct network {
@@ -211,12 +214,12 @@ static void say_without_sums(const yki_node *node)
                   (long long)node->attrs.stride, (long long)node->attrs.groups);
 }
 
-static void check(const char *gpu, const network *net, yk_dtype dtype)
+/* A device whose cuDNN builds plans for this GPU. */
+static yki_cuda_device *describe_device(const char *gpu)
 {
     static const yki_device_options options = {.threads = 1};
     char path[512], json[4096] = "";
     yki_device *base;
-    int missing = 0, wanted = 0, sums = 0;
     snprintf(path, sizeof path, "%s/tests/cuda/gpus/%s.json", getenv("YOKE_SOURCE"), gpu);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -226,6 +229,14 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
     yki_cuda_device *device = (yki_cuda_device *)base;
     assert_ok(yki_cudnn_open_described(&device->cudnn, json));
     real = device->cudnn->calls;
+    return device;
+}
+
+static void check(const char *gpu, const network *net, yk_dtype dtype)
+{
+    int missing = 0, wanted = 0, sums = 0;
+    yki_cuda_device *device = describe_device(gpu);
+    yki_device *base = &device->base;
     device->cudnn->calls.set_attribute = set_attribute;
     device->cudnn->calls.finalize = finalize;
     device->cudnn->calls.get_attribute = get_attribute;
@@ -250,16 +261,147 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
         assert_int_equal(sums, wanted);
 }
 
-YK_TEST(every_convolution_has_a_plan)
+static void need_cudnn(void)
 {
     if (!find_cudnn()) {
         print_message("there is no libcudnn.so.9 that can be asked\n");
         skip();
     }
     open_agreeable_driver();
+}
+
+YK_TEST(every_convolution_has_a_plan)
+{
+    need_cudnn();
     size_t most = level() ? sizeof networks / sizeof *networks : 1;
     for (size_t n = 0; n < most; n++)
         for (size_t g = 0; g < (level() ? 4 : 2); g++)
             for (size_t d = 0; d < (level() ? 4 : 2) && !is_left_out(gpus[g]); d++)
                 check(gpus[g], &networks[n], dtypes[d]);
+}
+
+/* ---- plans that are made at once ------------------------------------------------------------- */
+
+/* Gradients of weights, whose engines must be compiled. */
+static yki_cudnn_conv gradient_of(int64_t batch)
+{
+    return (yki_cudnn_conv){.direction = YKI_CUDNN_BACKWARD_WEIGHT,
+                            .dtype = YK_BF16,
+                            .x = {batch, 64, 32, 32},
+                            .w = {64, 64, 3, 3},
+                            .y = {batch, 64, 32, 32},
+                            .stride = 1,
+                            .padding = 1,
+                            .dilation = 1};
+}
+
+/* Without the parameters of kernels, between which are bytes that nobody has set. */
+static char *text_of(const yki_cudnn *cudnn, const yki_cudnn_plan *plan)
+{
+    static const char parameters[] = "\"rawData\":\"";
+    char *text = yki_cudnn_plan_save(cudnn, plan);
+    assert_non_null(text);
+    for (char *at = text; (at = strstr(at, parameters));)
+        for (at += sizeof parameters - 1; *at && *at != '"'; at++)
+            *at = '-';
+    return text;
+}
+
+/* The plans that one thread makes, one after the other, are those that several make. */
+YK_TEST(plans_that_are_made_at_once_are_the_same)
+{
+    enum { CONVOLUTIONS = 4 };
+    need_cudnn();
+    if (level() < 2)
+        skip_because("compilers take their time: set YK_ALL_PLANS=2");
+    yki_cuda_device *device = describe_device("h200");
+    yki_cudnn_plan plans[YKI_CUDA_CANDIDATES];
+    char problem[YKI_CUDNN_CONV_TEXT];
+    int count, made_alone = 0;
+    double alone = 0;
+    device->measures = true;
+    for (int i = 0; i < CONVOLUTIONS; i++) {
+        yki_cudnn_conv conv = gradient_of(128 << i);
+        yki_cudnn_conv_text(&conv, problem);
+        assert_ok(yki_cuda_candidates_foresee(device, device->cudnn, &conv, problem));
+    }
+    double begin = yki_now();
+    for (int i = 0; i < CONVOLUTIONS; i++) {
+        yki_cudnn_conv conv = gradient_of(128 << i);
+        yki_cudnn_graph graph;
+        yki_cudnn_proposals proposals;
+        yki_cudnn_conv_text(&conv, problem);
+        assert_ok(yki_cuda_candidates_take(device, device->cudnn, &conv, problem, plans, &count));
+        if (i == 0)
+            print_message("%d plans of each at once: %.1f s\n", count, yki_now() - begin);
+        assert_true(count > 0); /* there may be no time for all */
+        assert_ok(yki_cudnn_conv_graph(&graph, device->cudnn, &conv));
+        yki_cudnn_propose(&graph, &proposals);
+        for (int p = 0, found = 0; found < count; p++) {
+            yki_cudnn_plan plan;
+            begin = yki_now();
+            bool works = yki_cudnn_plan_make(&proposals, p, yki_cuda_most_workspace, &plan);
+            alone += yki_now() - begin;
+            if (!works)
+                continue;
+            char *expected = text_of(device->cudnn, &plan);
+            char *text = text_of(device->cudnn, &plans[found]);
+            assert_string_equal(text, expected);
+            free(text);
+            free(expected);
+            yki_cudnn_plan_fini(device->cudnn, &plan);
+            yki_cudnn_plan_fini(device->cudnn, &plans[found++]);
+            made_alone++;
+        }
+        yki_cudnn_proposals_fini(&proposals);
+        yki_cudnn_graph_fini(&graph);
+    }
+    print_message("%d plans one after the other: %.1f s\n", made_alone, alone);
+    device->base.type->destroy(&device->base);
+}
+
+/* ---- the stand-in ---------------------------------------------------------------------------- */
+
+/* Whether cuDNN takes ones as an attribute. */
+static bool cudnn_takes(int descriptor, int name, int type, int64_t count)
+{
+    static int64_t ones[16];
+    cudnn_descriptor asked;
+    for (int i = 0; i < 16; i++)
+        ones[i] = 1;
+    assert_int_equal(real.create_descriptor(descriptor, &asked), 0);
+    bool takes = real.set_attribute(asked, name, type, count, ones) == 0;
+    real.destroy_descriptor(asked);
+    return takes;
+}
+
+static bool is_number(int type)
+{
+    return type != CUDNN_TYPE_DESCRIPTOR && type != CUDNN_TYPE_HANDLE &&
+           type != CUDNN_TYPE_VOID_PTR && type != CUDNN_TYPE_CHAR;
+}
+
+/* What it takes is taken; it may refuse more. */
+YK_TEST(the_stand_in_refuses_what_cudnn_refuses)
+{
+    need_cudnn();
+    yki_cuda_device *device = describe_device("h200");
+    int refused = 0, taken = 0;
+    for (int i = 0; i < fake_rule_count; i++) {
+        const fake_rule *r = &fake_rules[i];
+        for (int type = 0; type <= CUDNN_TYPE_CHAR; type++) {
+            if (!is_number(type))
+                continue;
+            bool takes = cudnn_takes(r->descriptor, r->name, type, r->least);
+            if (fake_may_set(r->descriptor, r->name, type, r->least) && !takes)
+                fail_msg("cuDNN refuses attribute %d of descriptor %d in type %d", r->name,
+                         r->descriptor, type);
+            taken += takes;
+            refused += !takes;
+        }
+        if (is_number(r->type) && r->most == 1)
+            assert_false(cudnn_takes(r->descriptor, r->name, r->type, 2));
+    }
+    print_message("%d taken, %d refused\n", taken, refused);
+    device->base.type->destroy(&device->base);
 }

@@ -4,13 +4,17 @@
  * final. Of the engines that it proposes for a graph, the first ones must not be used, each for
  * another reason: what they compute is NaN.
  */
+#define _GNU_SOURCE
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cudnn_calls.h"
 #include "program.h"
+#include "rules.h"
 #include "work.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -32,7 +36,7 @@ typedef struct descriptor {
     fake_program program; /* of plans */
 } descriptor;
 
-static char last_error[128];
+static _Thread_local char last_error[128];
 
 static int fail(int status, const char *what)
 {
@@ -282,12 +286,28 @@ static int read_text(const attribute *text, fake_program *program)
     return OK;
 }
 
+/* How many plans were made at the same time, at most; each takes YK_FAKE_CUDNN_US microseconds. */
+EXPORT atomic_int yk_cudnn_most_at_once;
+static atomic_int being_made;
+
+static void take_time(void)
+{
+    const char *time = getenv("YK_FAKE_CUDNN_US");
+    int now = atomic_fetch_add(&being_made, 1) + 1, most = atomic_load(&yk_cudnn_most_at_once);
+    while (now > most && !atomic_compare_exchange_weak(&yk_cudnn_most_at_once, &most, now)) {
+    }
+    if (time)
+        usleep((useconds_t)atoi(time));
+    atomic_fetch_sub(&being_made, 1);
+}
+
 static int finalize_plan(descriptor *d)
 {
     const attribute *text = find(d, CUDNN_PLAN_JSON);
     const descriptor *config = pointee(d, CUDNN_PLAN_CONFIG);
     if (text)
         return read_text(text, &d->program);
+    take_time();
     return config
                ? make_program(pointee(config, CUDNN_HEURISTICS_GRAPH), config->engine, &d->program)
                : fail(BAD, "a plan has no engine");
@@ -348,10 +368,17 @@ EXPORT int cudnnBackendDestroyDescriptor(cudnn_descriptor d)
     return OK;
 }
 
-EXPORT int cudnnBackendSetAttribute(cudnn_descriptor to, int name, int type, int64_t count,
-                                    const void *values)
+static bool has_what_it_needs(const descriptor *d)
 {
-    descriptor *d = to;
+    for (int i = 0; i < fake_rule_count; i++)
+        if (fake_rules[i].descriptor == d->type && fake_rules[i].needed &&
+            !find(d, fake_rules[i].name))
+            return false;
+    return true;
+}
+
+static int put(descriptor *d, int name, int type, int64_t count, const void *values)
+{
     size_t bytes = (size_t)count * size_of(type);
     if (d->final || find(d, name) || d->count == ATTRIBUTES)
         return fail(BAD, "an attribute is set twice, or too late");
@@ -367,11 +394,21 @@ EXPORT int cudnnBackendSetAttribute(cudnn_descriptor to, int name, int type, int
     return OK;
 }
 
+EXPORT int cudnnBackendSetAttribute(cudnn_descriptor to, int name, int type, int64_t count,
+                                    const void *values)
+{
+    if (!fake_may_set(((descriptor *)to)->type, name, type, count))
+        return fail(BAD, "an attribute is none of this descriptor, or has another type or count");
+    return put(to, name, type, count, values);
+}
+
 EXPORT int cudnnBackendFinalize(cudnn_descriptor which)
 {
     descriptor *d = which;
     if (d->final)
         return fail(BAD, "a descriptor is finalized twice");
+    if (!has_what_it_needs(d))
+        return fail(BAD, "a descriptor lacks an attribute");
     int status = d->type == CUDNN_PLAN ? finalize_plan(d) : OK;
     d->final = status == OK;
     return status;
@@ -387,7 +424,7 @@ static void answer(const descriptor *d, int64_t room, int64_t *count, descriptor
         if (engines[i].mode != mode)
             continue;
         descriptor *config = configs[(*count)++];
-        cudnnBackendSetAttribute(config, CUDNN_HEURISTICS_GRAPH, CUDNN_TYPE_DESCRIPTOR, 1, &graph);
+        put(config, CUDNN_HEURISTICS_GRAPH, CUDNN_TYPE_DESCRIPTOR, 1, &graph);
         config->engine = i;
         config->final = true;
     }
@@ -408,7 +445,8 @@ EXPORT int cudnnBackendGetAttribute(cudnn_descriptor from, int name, int type, i
                                     int64_t *count, void *values)
 {
     const descriptor *d = from;
-    (void)type;
+    if (!fake_may_get(d->type, name, type))
+        return fail(BAD, "an attribute is none of this descriptor, or has another type");
     if (d->type != CUDNN_ENGINE && !d->final)
         return fail(NOT_FINAL, "a descriptor that is not final is asked");
     *count = 1;

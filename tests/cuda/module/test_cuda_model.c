@@ -1,10 +1,13 @@
 /* Models on the cuda device with the fake driver. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <yoke/operator.h>
 
+#include "base/cores.h"
 #include "harness.h"
 
 enum { SIDE = 16, MOST = 512 };
@@ -124,4 +127,18 @@ YK_TEST(operators_of_programs_see_images_in_row_major_order)
     assert_float_equal(loss[1], loss[0], 1e-3);
     assert_float_equal(sum[1], sum[0], 5e-3);
     assert_true(sum[0] != 0);
+}
+
+/* The first forward knows the gradients' plans, too. */
+YK_TEST(plans_of_all_convolutions_are_made_at_once)
+{
+    double loss, sum;
+    char path[512];
+    int cores = yki_cores_available();
+    setenv("YK_FAKE_CUDNN_US", "20000", 1);
+    run_mirror("cuda", &loss, &sum);
+    snprintf(path, sizeof path, "%s/libcudnn.so.9", getenv("YOKE_CUDA_LIBS"));
+    const atomic_int *most = dlsym(dlopen(path, RTLD_NOW), "yk_cudnn_most_at_once");
+    assert_non_null(most);
+    assert_in_range(atomic_load(most), cores > 1 ? 2 : 1, cores);
 }
