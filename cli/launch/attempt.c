@@ -15,6 +15,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "launch/oom.h"
+#include "launch/prefix.h"
 #include "launch/verdict.h"
 #include "launch/wait.h"
 
@@ -76,6 +77,16 @@ static void attach_logs(cli_job *job, int local_rank)
                     &member->err);
 }
 
+static void set_prefix(cli_job *job, int local_rank)
+{
+    cli_member *member = &job->members[local_rank];
+    const cli_prefix_values values = {job->launch->role, member->rank, local_rank};
+    if (!job->launch->prefix_template)
+        return;
+    cli_prefix_expand(member->prefix, sizeof member->prefix, job->launch->prefix_template, &values);
+    member->out.prefix = member->err.prefix = member->prefix;
+}
+
 /* Returns 0, or an exit code. */
 static int start_rank(cli_job *job, int local_rank)
 {
@@ -92,6 +103,7 @@ static int start_rank(cli_job *job, int local_rank)
                                 .error_file = error_file[0] ? error_file : NULL};
     cli_stream stream = {.fd = -1, .rank = rank, .speaks = speaks, .log = -1, .sink = &job->err};
     *member = (cli_member){.rank = rank, .out = stream, .err = stream};
+    set_prefix(job, local_rank);
     member->out.sink = sink_for_out(job);
     member->err.status = speaks ? &job->status : NULL;
     if (!cli_logs_add_rank(&job->logs, launch, job->round.attempt, local_rank))

@@ -33,6 +33,7 @@ typedef struct cli_member {
     int status;
     bool killed;        /* by the launcher, which has sent SIGKILL */
     bool out_of_memory; /* killed by the kernel, it seems, because there was none left */
+    char prefix[256];   /* of its lines, if the template of the job says so */
     int in;             /* of a launcher on another host: the write end of its stdin, or -1 */
     cli_stream out, err;
 } cli_member;

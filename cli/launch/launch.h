@@ -51,6 +51,7 @@ typedef struct cli_launch {
     const char *secret;         /* of the rendezvous, or "" */
     double join_s, last_call_s; /* how long hosts wait for enough others, and for more of them */
     const char *role, *run_id;
+    const char *prefix_template; /* of the ranks' lines (prefix.h), or NULL */
     int max_restarts;
     double grace_s;    /* between SIGTERM and SIGKILL when the job is asked to stop */
     sigset_t stop_on;  /* the signals that ask the launcher to stop the job */

@@ -105,11 +105,13 @@ static void put_prefix(cli_sink *sink, int rank)
     append_text(&sink->pending, prefix);
 }
 
-/* Prints a whole line; rank is -1 for lines of the launcher. */
-static void put_line(cli_sink *sink, int rank, const char *text, size_t size)
+/* Prints a whole line; rank is -1 for lines of the launcher. prefix NULL: that of the rank. */
+static void put_line(cli_sink *sink, int rank, const char *prefix, const char *text, size_t size)
 {
     begin_line(sink);
-    if (rank >= 0)
+    if (prefix)
+        append_text(&sink->pending, prefix);
+    else if (rank >= 0)
         put_prefix(sink, rank);
     append_bytes(&sink->pending, text, size);
     end_line(sink);
@@ -122,7 +124,7 @@ void cli_sink_say(cli_sink *sink, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    put_line(sink, -1, line, strlen(line));
+    put_line(sink, -1, NULL, line, strlen(line));
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */
@@ -170,7 +172,7 @@ static void finish_line(cli_stream *stream, const char *text, size_t size)
         stream->status->size = 0;
     }
     if (!stream->hidden)
-        put_line(stream->sink, stream->speaks ? -1 : stream->rank, text, size);
+        put_line(stream->sink, stream->speaks ? -1 : stream->rank, stream->prefix, text, size);
 }
 
 /* Draws the unfinished line of a stream that may have one. */
@@ -279,5 +281,5 @@ void cli_stream_tail(const cli_stream *stream, char *text, size_t size)
 void cli_sink_repeat(cli_sink *sink, int rank, const char *text)
 {
     for (const char *end; (end = strchr(text, '\n')); text = end + 1)
-        put_line(sink, rank, text, (size_t)(end - text));
+        put_line(sink, rank, NULL, text, (size_t)(end - text));
 }

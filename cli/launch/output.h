@@ -31,6 +31,7 @@ typedef struct cli_stream {
     int fd; /* -1 once at its end */
     int rank;
     bool speaks;         /* its lines are printed without a prefix */
+    const char *prefix;  /* of its lines; NULL: "[rank 3] " */
     bool hidden;         /* its lines are not printed */
     int log;             /* the file that gets a copy, or -1 */
     const char *program; /* who complains if that fails: "yoke run" */

@@ -34,8 +34,8 @@ static cli_run_options given = {.nproc = "1",
 
 static const cli_option options[] = {
     CLI_GROUP("Ranks"),
-    CLI_TEXT('n', "nproc-per-node", "N", "number of ranks; auto starts one per core [1]",
-             &given.nproc, NULL),
+    CLI_TEXT('n', "nproc-per-node", "N",
+             "number of ranks; auto starts one per core, gpu one\nper GPU [1]", &given.nproc, NULL),
     CLI_TEXT(0, "nnodes", "N",
              "number of hosts; run the same command on each of\n"
              "them. MIN:MAX continues with fewer after a failure\n"
@@ -79,7 +79,10 @@ static const cli_option options[] = {
              "address of this host, for the others [that of\n"
              "its connection to the rendezvous]",
              &given.local_address, NULL),
-    CLI_SWITCH(0, "standalone", "one host and a free port (the default)", &given.standalone),
+    CLI_SWITCH(0, "standalone",
+               "one host and a free port (the default), whatever\n"
+               "is said about hosts and their rendezvous",
+               &given.standalone),
     CLI_SWITCH(
         0, "virtual-local-rank",
         "every rank gets LOCAL_RANK=0, and its own device\nas the only one of CUDA_VISIBLE_DEVICES",
@@ -92,7 +95,8 @@ static const cli_option options[] = {
             &given.max_restarts, NULL, 0, 1e6),
     CLI_REAL(0, "grace", "SECONDS",
              "how long ranks may take to stop after ^C or\n"
-             "SIGTERM before they are killed [30]",
+             "SIGTERM before they are killed\n"
+             "[TORCH_ELASTIC_SHUTDOWN_TIMEOUT or 30]",
              &given.grace_s, NULL, 0, 86400),
     CLI_REAL(0, "shutdown-timeout", "SECONDS", "torchrun's name for --grace", &given.grace_s, NULL,
              0, 86400),
@@ -112,6 +116,10 @@ static const cli_option options[] = {
              &given.redirects, NULL),
     CLI_TEXT('t', "tee", "STREAMS", "write outputs to log files and print them too [0]", &given.tee,
              NULL),
+    CLI_TEXT(0, "log-line-prefix-template", "TEXT",
+             "what printed lines begin with, with ${rank},\n"
+             "${local_rank}, ${role_name}, ${hostname} [[rank N] ]",
+             &given.prefix_template, NULL),
     CLI_TEXT(0, "local-ranks-filter", "RANKS",
              "print the output of these local ranks only,\n"
              "such as 0,2",
@@ -138,8 +146,25 @@ static const cli_option options[] = {
              &given.stderr_filters, NULL),
 };
 
+/* Returns -1, or the exit code of a usage error. */
+static int read_default_grace(const char *name)
+{
+    static const char variable[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+    const char *text = getenv(variable);
+    char *end;
+    if (!text || !*text)
+        return -1;
+    given.grace_s = strtod(text, &end);
+    return end != text && !*end && given.grace_s >= 0 && given.grace_s <= 86400
+               ? -1
+               : cli_usage_error(name, "%s %s: expected 0 to 86400 seconds", variable, text);
+}
+
 static int parse_run_options(const char *name, int argc, char **argv, char **program, int *words)
 {
+    int code = read_default_grace(name);
+    if (code >= 0)
+        return code;
     const cli_command command = {.name = name,
                                  .operands = "[--] PROGRAM [ARGUMENT...]",
                                  .summary = summary,

@@ -12,7 +12,7 @@ enum { CLI_RUN_RANKS_MAX = 1024, CLI_RUN_PORT = 29500, CLI_RUN_ELASTIC_PORT = 29
 typedef struct cli_run_options {
     const char *nproc, *nnodes, *master_address, *role, *run_id;
     const char *backend, *endpoint, *conf, *local_address;
-    const char *log_dir, *redirects, *tee, *shown, *signals;
+    const char *log_dir, *redirects, *tee, *shown, *signals, *prefix_template;
     const char *logs_specs, *stdout_filters, *stderr_filters;    /* of torchrun, refused */
     const char *numa_binding, *start_method, *event_log_handler; /* of torchrun, without effect */
     int64_t node_rank, master_port, max_restarts;
@@ -36,6 +36,8 @@ typedef struct cli_run_lists {
 /* Fills launch from the options; returns -1 or the exit code of a usage error. */
 int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_lists *lists,
                         cli_launch *launch);
+/* The template of the ranks' lines, from the options or the environment; NULL: there is none. */
+const char *cli_run_prefix_template(const cli_run_options *o);
 /* Starts the same job on the hosts of --hosts or --hostfile; returns the exit code. */
 int cli_run_on_hosts(const char *name, const cli_run_options *o, cli_run_lists *lists,
                      cli_launch *launch);

@@ -62,6 +62,7 @@ static void put_options(FILE *file, const cli_run_options *o)
     put_option(file, "--redirects", o->redirects);
     put_option(file, "--tee", o->tee);
     put_option(file, "--local-ranks-filter", o->shown);
+    put_option(file, "--log-line-prefix-template", cli_run_prefix_template(o));
     if (o->no_pin)
         fputs(" --no-pin", file);
     if (o->virtual_local_rank)

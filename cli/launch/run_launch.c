@@ -9,6 +9,7 @@
 #include <yoke/store.h>
 #include <yoke/system.h>
 
+#include "errors.h"
 #include "launch/control.h"
 #include "launch/logs.h"
 #include "launch/net.h"
@@ -19,8 +20,11 @@ enum { MAX_NODES = 1024 };
 /* Returns the number of ranks, or 0 if the text is not a valid number of ranks. */
 static int rank_count(const char *text)
 {
+    int gpus = 0;
     if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
         return yk_threads_default(1);
+    if (strcmp(text, "gpu") == 0)
+        return yk_device_count("cuda", &gpus) == YK_OK && gpus <= CLI_RUN_RANKS_MAX ? gpus : 0;
     char *end;
     long count = strtol(text, &end, 10);
     return end == text || *end || count < 1 || count > CLI_RUN_RANKS_MAX ? 0 : (int)count;
@@ -90,12 +94,12 @@ static void note_options_without_effect(const char *name, const cli_run_options 
 /* Returns -1 if all options are supported, otherwise the exit code of a usage error. */
 static int check_run_options(const char *name, const cli_run_options *o, int words)
 {
+    if (!rank_count(o->nproc) && strcmp(o->nproc, "gpu") == 0)
+        return cli_usage_error(name, "--nproc-per-node gpu: %s", cli_reason());
     if (!rank_count(o->nproc))
-        return cli_usage_error(name, "--nproc-per-node %s: expected a number from 1 to %d, or auto",
+        return cli_usage_error(name,
+                               "--nproc-per-node %s: expected a number from 1 to %d, auto or gpu",
                                o->nproc, CLI_RUN_RANKS_MAX);
-    if (o->standalone && o->master_port)
-        return cli_usage_error(name, "--standalone uses a free port and cannot be combined "
-                                     "with --master-port");
     if (words == 0)
         return cli_usage_error(name, "missing PROGRAM; put it after the options");
     return refuse_options(name, o);
@@ -124,10 +128,12 @@ static bool read_conf_key(const char *key, const char *value, cli_launch *launch
 {
     static const char unused[] = "timeout|close_timeout|read_timeout|keep_alive_interval|"
                                  "keep_alive_max_attempt|heartbeat_timeout|store_type|"
-                                 "use_agent_store|rank";
+                                 "use_agent_store|cas_backoff_max_seconds|rank";
+    bool joins = strcmp(key, "join_timeout") == 0 || /* or what it is called if it is static */
+                 (strcmp(key, "timeout") == 0 && !launch->elects_host);
     if (strcmp(key, "secret") == 0)
         launch->secret = value;
-    else if (strcmp(key, "join_timeout") == 0)
+    else if (joins)
         return read_seconds(value, &launch->join_s);
     else if (strcmp(key, "last_call_timeout") == 0)
         return read_seconds(value, &launch->last_call_s);
@@ -148,6 +154,7 @@ static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *
         return cli_usage_error(name, "--rdzv-conf is too long");
     char *rest = lists->conf;
     for (char *pair; (pair = strsep(&rest, ","));) {
+        pair += strspn(pair, " ");
         char *value = strchr(pair, '=');
         if (!*pair)
             continue;
@@ -206,12 +213,15 @@ static int read_hosts(const char *name, const cli_run_options *o, cli_run_lists 
     if (!read_nodes(o->nnodes, launch))
         return cli_usage_error(name, "--nnodes %s: expected a number from 1 to %d, or MIN:MAX",
                                o->nnodes, MAX_NODES);
-    if (o->standalone)
+    if (o->standalone) {
         launch->nodes_min = launch->nodes_max = 1;
+        launch->master_address = "127.0.0.1";
+        launch->master_port = YK_PORT_ANY;
+    }
     if (launch->nodes_max > 1)
         return read_rendezvous(name, o, lists, launch);
     launch->controlled = cli_control_accept(lists->secret, sizeof lists->secret);
-    if (o->node_rank != 0)
+    if (o->node_rank != 0 && !o->standalone)
         return cli_usage_error(name, "--node-rank %d: expected 0, since --nnodes is 1",
                                (int)o->node_rank);
     return -1;
@@ -241,6 +251,14 @@ static int read_lists(const char *name, const cli_run_options *o, cli_run_lists 
     return -1;
 }
 
+const char *cli_run_prefix_template(const cli_run_options *o)
+{
+    const char *variable = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+    return o->prefix_template && *o->prefix_template ? o->prefix_template
+           : variable && *variable                   ? variable
+                                                     : NULL;
+}
+
 int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_lists *lists,
                         cli_launch *launch)
 {
@@ -259,6 +277,7 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->grace_s = o->grace_s;
     launch->no_pin = o->no_pin;
     launch->log_dir = o->log_dir;
+    launch->prefix_template = cli_run_prefix_template(o);
     launch->local_address = o->local_address;
     launch->virtual_local_rank = o->virtual_local_rank;
     note_options_without_effect(name, o);

@@ -121,7 +121,7 @@ YK_TEST(run_checks_its_options)
 {
     refused("run --bogus true", "unknown option '--bogus'");
     refused("run -n", "--nproc-per-node needs a value");
-    refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, or auto");
+    refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, auto or");
     refused("run -n 99999999999999999999 true", "expected a number from 1 to 1024");
     refused("run --nproc-per-node= true", "its value is empty");
     refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");
@@ -209,7 +209,6 @@ YK_TEST(contradictions_get_one_line)
     refused("run --local-ranks-filter 1 true", "expected local ranks below 1");
     refused("run --signals-to-handle SIGTERM,SIGKILL true", "expected names from SIGTERM");
     refused("run --nproc-per-node 0 true", "expected a number from 1");
-    refused("run --standalone --master-port 29500 true", "--standalone uses a free port");
     setenv("RANK", "0", 1);
     setenv("WORLD_SIZE", "2", 1);
     refused("train --nproc 4", "--nproc 4, but the environment says that there are 2 ranks");

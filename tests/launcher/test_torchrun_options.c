@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include <yoke/system.h>
+
 static test_job job;
 
 static int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -85,6 +87,72 @@ YK_TEST(options_of_torchrun_that_cannot_be_honoured_are_refused)
     assert_contains(job.output, "--logs-specs mine: there are no plug-ins");
     assert_job_code(&job, run("run --duplicate-stderr-filters warning true"), 2);
     assert_contains(job.output, "--duplicate-stderr-filters is not supported; use --tee");
+}
+
+YK_TEST(a_template_replaces_the_prefix_of_lines)
+{
+    char host[64] = "", line[256];
+    gethostname(host, sizeof host - 1);
+    snprintf(line, sizeof line, "%s/trainer1 1 $5 ${no}: said\n", host);
+    assert_job_code(&job,
+                    run("run -n 2 --role trainer --log-line-prefix-template '${hostname}/"
+                        "${role_name}$local_rank ${rank} $$5 ${no}: ' sh -c 'echo said'"),
+                    0);
+    assert_contains(job.output, line);
+    assert_null(strstr(job.output, "[rank"));
+    setenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${rank}>", 1);
+    assert_job_code(&job, run("run sh -c 'echo said'"), 0);
+    assert_string_equal(job.output, "<0>said\n");
+    setenv("PET_LOG_LINE_PREFIX_TEMPLATE", "(${rank})", 1);
+    assert_job_code(&job, run("run sh -c 'echo said'"), 0);
+    assert_string_equal(job.output, "(0)said\n");
+}
+
+YK_TEST(the_grace_period_may_come_from_torchruns_variable)
+{
+    static const char *const ignore = "run %s sh -c 'trap \"\" TERM; echo ready; sleep 30'";
+    char words[256];
+    setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "0.5", 1);
+    snprintf(words, sizeof words, ignore, "");
+    test_job_start(&job, words);
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 15), 122);
+    assert_contains(job.output, "still running 0.5 s after SIGTERM");
+    snprintf(words, sizeof words, ignore, "--shutdown-timeout 1");
+    test_job_start(&job, words);
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGTERM);
+    assert_int_equal(test_job_wait(&job, 15), 122);
+    assert_contains(job.output, "still running 1 s after SIGTERM");
+    setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon", 1);
+    assert_job_code(&job, run("run true"), 2);
+    assert_contains(job.output, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT soon: expected 0 to 86400 seconds");
+}
+
+/* As in a pod of Kubeflow's Trainer, which sets what the others mean. */
+YK_TEST(standalone_overrides_what_is_said_about_hosts)
+{
+    setenv("PET_NNODES", "2", 1);
+    setenv("PET_NODE_RANK", "1", 1);
+    setenv("PET_MASTER_ADDR", "job-node-0-0.job", 1);
+    setenv("PET_MASTER_PORT", "29500", 1);
+    assert_job_code(
+        &job,
+        run("run --standalone sh -c 'echo $WORLD_SIZE $MASTER_ADDR; test $MASTER_PORT != "
+            "29500'"),
+        0);
+    assert_string_equal(job.output, "[rank 0] 1 127.0.0.1\n");
+}
+
+YK_TEST(ranks_may_be_counted_by_gpus)
+{
+    int gpus = 0;
+    yk_device_count("cuda", &gpus);
+    if (gpus > 0)
+        skip_because("this machine has GPUs");
+    assert_job_code(&job, run("run --nproc-per-node gpu true"), 2);
+    assert_contains(job.output, "--nproc-per-node gpu: ");
 }
 
 YK_TEST(a_virtual_local_rank_has_one_device)
