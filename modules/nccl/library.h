@@ -35,13 +35,14 @@ typedef struct nccl_id {
 typedef struct nccl_comm nccl_comm;
 typedef void *nccl_stream;
 
-/* As of 2.18; later versions have more, and know by `size` and `version` what is not there. */
+/* As of 2.18; later versions have more, and know by `size` and `version` what is not there. Their
+ * next member lies where 2.18 has padding, which they read as well. */
 typedef struct nccl_config {
     size_t size;
     unsigned magic, version;
     int blocking, cga_cluster_size, min_ctas, max_ctas;
     const char *net_name;
-    int split_share;
+    int split_share, traffic_class;
 } nccl_config;
 
 /* X(name without "nccl", arguments): each returns an nccl_result. */

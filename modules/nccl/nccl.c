@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <yoke/backend.h>
 
+#include <assert.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -122,6 +123,8 @@ static yk_status settle(nccl_backend *b, nccl_result result, const char *what)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static_assert(sizeof(nccl_config) == 48, "as large as in 2.18");
+
 static nccl_config make_config(void)
 {
     return (nccl_config){.size = sizeof(nccl_config),
@@ -131,7 +134,8 @@ static nccl_config make_config(void)
                          .cga_cluster_size = INT_MIN,
                          .min_ctas = INT_MIN,
                          .max_ctas = INT_MIN,
-                         .split_share = INT_MIN};
+                         .split_share = INT_MIN,
+                         .traffic_class = INT_MIN};
 }
 
 /* Whether another rank has said why it cannot open its communicator. */
@@ -312,6 +316,12 @@ static char *piece(const void *all, const yk_descriptor *what, int rank)
     return (char *)(uintptr_t)all + (size_t)rank * bytes;
 }
 
+/* Within a group, a communicator that does not block may be in progress: the group's end tells. */
+static bool is_noted(nccl_result result)
+{
+    return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS;
+}
+
 /* Gather and scatter are messages, which NCCL passes at once between GroupStart and GroupEnd. */
 static nccl_result pass_messages(const nccl_backend *b, const yk_backend_call *call)
 {
@@ -321,15 +331,15 @@ static nccl_result pass_messages(const nccl_backend *b, const yk_backend_call *c
     nccl_dtype dtype = dtype_of(what);
     size_t count = what->count;
     nccl_result result = nccl->GroupStart();
-    for (int r = 0; root && r < b->site->ranks && result == NCCL_SUCCESS; r++)
+    for (int r = 0; root && r < b->site->ranks && is_noted(result); r++)
         result = gathers
                      ? nccl->Recv(piece(call->out, what, r), count, dtype, r, b->comm, call->stream)
                      : nccl->Send(piece(call->in, what, r), count, dtype, r, b->comm, call->stream);
-    if (result == NCCL_SUCCESS)
+    if (is_noted(result))
         result = gathers ? nccl->Send(call->in, count, dtype, what->root, b->comm, call->stream)
                          : nccl->Recv(call->out, count, dtype, what->root, b->comm, call->stream);
     nccl_result ended = nccl->GroupEnd();
-    return result == NCCL_SUCCESS ? ended : result;
+    return is_noted(result) ? ended : result;
 }
 
 static nccl_result start_collective(const nccl_backend *b, const yk_backend_call *call)

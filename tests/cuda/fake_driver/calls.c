@@ -39,6 +39,7 @@ static const struct {
     {YKI_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {YKI_CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {YKI_CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available"},
     {YKI_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {YKI_CU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
@@ -219,9 +220,10 @@ static yki_cu_result StreamWaitEvent(yki_cu_stream stream, yki_cu_event event, u
 
 static yki_cu_result EventCreate(yki_cu_event *event, unsigned flags)
 {
-    (void)flags;
     CHECK();
     *event = calloc(1, sizeof **event);
+    if (*event)
+        (*event)->is_timed = !(flags & YKI_CU_EVENT_DISABLE_TIMING);
     return *event ? result_of(yki_sim_create_event(&fake_sim()->base, &(*event)->of))
                   : YKI_CU_OUT_OF_MEMORY;
 }
@@ -253,9 +255,13 @@ static yki_cu_result EventSynchronize(yki_cu_event event)
     return result_of(yki_sim_wait(event->of));
 }
 
-/* A microsecond for each operation. */
+/* A microsecond for each operation. Both events must have been reached. */
 static yki_cu_result EventElapsedTime(float *milliseconds, yki_cu_event begin, yki_cu_event end)
 {
+    if (!begin->is_timed || !end->is_timed || !begin->of->stream || !end->of->stream)
+        return CU_INVALID_HANDLE;
+    if (EventQuery(begin) != YKI_CU_SUCCESS || EventQuery(end) != YKI_CU_SUCCESS)
+        return YKI_CU_NOT_READY;
     *milliseconds = (float)(end->of->number - begin->of->number) * 1e-3f;
     return fake_failure();
 }
@@ -271,10 +277,12 @@ struct CUgraphExec_st {
     yki_recording *recording;
 };
 
+/* In any other mode, memory could not be allocated meanwhile. */
 static yki_cu_result StreamBeginCapture(yki_cu_stream stream, int mode)
 {
-    (void)mode;
     CHECK();
+    if (mode != YKI_CU_CAPTURE_RELAXED)
+        return CU_CAPTURE_UNSUPPORTED;
     return result_of(yki_sim_record_begin(stream->of));
 }
 

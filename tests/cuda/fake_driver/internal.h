@@ -11,6 +11,7 @@
 enum {
     CU_INVALID_VALUE = 1,
     CU_INVALID_CONTEXT = 201,
+    CU_INVALID_HANDLE = 400,
     CU_ILLEGAL_ADDRESS = 700,
     CU_LAUNCH_FAILED = 719,
     CU_CAPTURE_UNSUPPORTED = 900,
@@ -29,6 +30,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     yki_event *of;
+    bool is_timed;
 };
 
 /* ---- state.c: what there is, and what has failed -------------------------------------------- */

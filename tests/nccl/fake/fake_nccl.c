@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -164,6 +165,25 @@ nccl_result ncclGetUniqueId(nccl_id *id)
     return NCCL_SUCCESS;
 }
 
+/* The configuration of 2.28, which reads as much of another as that says to have. */
+static bool is_right(const nccl_config *config)
+{
+    struct {
+        nccl_config of_2_18;
+        const char *name;
+        int others[6];
+    } read = {.of_2_18 = {.size = 0}};
+    size_t size = config->size < sizeof read ? config->size : sizeof read;
+    memcpy(&read, config, size);
+    const nccl_config *c = &read.of_2_18;
+    const int unset[] = {c->cga_cluster_size, c->min_ctas, c->max_ctas, c->split_share,
+                         c->traffic_class};
+    for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
+        if (unset[i] != INT_MIN)
+            return false;
+    return c->magic == 0xcafebeef && c->version >= 21400 && c->blocking == 0 && !c->net_name;
+}
+
 nccl_result ncclCommInitRankConfig(nccl_comm **comm, int ranks, nccl_id id, int rank,
                                    nccl_config *config)
 {
@@ -173,7 +193,7 @@ nccl_result ncclCommInitRankConfig(nccl_comm **comm, int ranks, nccl_id id, int 
         return NCCL_INVALID_USAGE;
     }
     nccl_comm *made = calloc(1, sizeof *made);
-    if (!made || config->magic != 0xcafebeef || config->blocking != 0 || ranks > RANKS)
+    if (!made || !is_right(config) || ranks > RANKS)
         return NCCL_INVALID_USAGE;
     made->rank = rank;
     made->ranks = ranks;
@@ -349,7 +369,7 @@ static nccl_result add_message(bool sends, const void *data, size_t count, nccl_
     group.call = call;
     group.comm = comm;
     group.peer = peer;
-    return NCCL_SUCCESS;
+    return NCCL_IN_PROGRESS;
 }
 
 nccl_result ncclSend(const void *in, size_t count, nccl_dtype dtype, int to, nccl_comm *comm,
