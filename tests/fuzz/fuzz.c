@@ -47,7 +47,10 @@ static void freed(size_t size)
 }
 
 #ifdef SANITIZES_ADDRESSES
-#include <sanitizer/allocator_interface.h>
+/* As in <sanitizer/allocator_interface.h>, which comes with clang but not with gcc. */
+size_t __sanitizer_get_allocated_size(const volatile void *memory);
+int __sanitizer_install_malloc_and_free_hooks(void (*see_malloc)(const volatile void *, size_t),
+                                              void (*see_free)(const volatile void *));
 
 static void see_malloc(const volatile void *memory, size_t size)
 {
