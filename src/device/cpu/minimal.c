@@ -111,14 +111,17 @@ static void write_result(const yki_minimal_kernel *k, const float *slab, yki_min
 static void transform_weights(const yki_minimal_kernel *k, const float *weight, int64_t in,
                               int64_t out, float *weights)
 {
+    enum { ROWS_AHEAD = 6 };
     const float *corner = weight + in * SIDE * k->row_stride + out * SIDE * k->column_stride;
-    int64_t outputs = yki_minimal_channels(&k->y, out);
-    for (int64_t row = 0; row < yki_minimal_channels(&k->x, in); row++)
-        for (int64_t column = 0; column < yki_minimal_padded(&k->y, out);
-             column += k->algorithm->lanes)
-            k->algorithm->weight(corner + row * k->row_stride + column * k->column_stride,
-                                 k->column_stride, outputs - column, k->turned,
+    int64_t inputs = yki_minimal_channels(&k->x, in), outputs = yki_minimal_channels(&k->y, out);
+    for (int64_t column = 0; column < yki_minimal_padded(&k->y, out); column += k->algorithm->lanes)
+        for (int64_t row = 0; row < inputs; row++) { /* innermost: they share cache lines */
+            const float *first = corner + row * k->row_stride + column * k->column_stride;
+            for (int64_t lane = 0; lane < k->algorithm->lanes; lane++)
+                __builtin_prefetch(first + ROWS_AHEAD * k->row_stride + lane * k->column_stride);
+            k->algorithm->weight(first, k->column_stride, outputs - column, k->turned,
                                  weights + in * MATRIX + row * SIDE + column, k->x.groups * MATRIX);
+        }
 }
 
 static void transform_input(const yki_minimal_kernel *k, const void *x, yki_minimal_range tiles,

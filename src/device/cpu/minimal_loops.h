@@ -5,6 +5,7 @@
 #ifndef YKI_MINIMAL_LOOPS_H
 #define YKI_MINIMAL_LOOPS_H
 
+#include "device/cpu/apart.h"
 #include "device/cpu/minimal.h"
 #include "device/cpu/vector.h"
 
@@ -133,12 +134,14 @@ YKI_FORCE_INLINE void store_pixel(const yki_minimal_plane *p, int64_t y, int64_t
     static void name(const float *weight, int64_t lane, int64_t count, bool turned,                \
                      float *matrices, int64_t matrix)                                              \
     {                                                                                              \
+        yki_apart taps[YKI_APART_TAPS];                                                            \
         vec half[TAPS][CLASSES];                                                                   \
+        load_taps(weight, lane, count, taps);                                                      \
         for (int c = 0; c < TAPS; c++) {                                                           \
             vec column[TAPS];                                                                      \
             for (int r = 0; r < TAPS; r++) {                                                       \
                 int tap = r * TAPS + c;                                                            \
-                column[r] = gather(weight + (turned ? TAPS * TAPS - 1 - tap : tap), lane, count);  \
+                column[r] = (vec)taps[turned ? YKI_APART_TAPS - 1 - tap : tap];                    \
             }                                                                                      \
             side(column, half[c]);                                                                 \
         }                                                                                          \
@@ -160,37 +163,44 @@ YKI_FORCE_INLINE void store_pixel(const yki_minimal_plane *p, int64_t y, int64_t
                 row[j] = load(sums + (i * CLASSES + j) * MATRIX);                                  \
             gradient_side(row, half[i]);                                                           \
         }                                                                                          \
+        yki_apart taps[YKI_APART_TAPS];                                                            \
         for (int c = 0; c < TAPS; c++) {                                                           \
             vec column[CLASSES], out[TAPS];                                                        \
             for (int i = 0; i < CLASSES; i++)                                                      \
                 column[i] = half[i][c];                                                            \
             gradient_side(column, out);                                                            \
             for (int r = 0; r < TAPS; r++)                                                         \
-                scatter(out[r], weight + r * TAPS + c, lane, count);                               \
+                taps[r * TAPS + c] = (yki_apart)out[r];                                            \
         }                                                                                          \
+        store_taps(taps, weight, lane, count);                                                     \
     }
 
-/* `count` numbers that are `lane` floats apart, then zeros. */
-YKI_FORCE_INLINE vec gather(const float *from, int64_t lane, int64_t count)
+/* The taps of `count` kernels that are `lane` floats apart, then zeros. */
+YKI_FORCE_INLINE void load_taps(const float *first, int64_t lane, int64_t count,
+                                yki_apart taps[YKI_APART_TAPS])
 {
-    vec lanes = {0};
-    if (count >= YKI_WIDTH)
-        for (int l = 0; l < YKI_WIDTH; l++)
-            lanes[l] = from[l * lane];
-    else
+    if (count >= YKI_WIDTH) {
+        yki_apart_load_taps(first, lane, taps);
+        return;
+    }
+    for (int tap = 0; tap < YKI_APART_TAPS; tap++) {
+        vec lanes = {0};
         for (int l = 0; l < count; l++)
-            lanes[l] = from[l * lane];
-    return lanes;
+            lanes[l] = first[l * lane + tap];
+        taps[tap] = (yki_apart)lanes;
+    }
 }
 
-YKI_FORCE_INLINE void scatter(vec lanes, float *to, int64_t lane, int64_t count)
+YKI_FORCE_INLINE void store_taps(const yki_apart taps[YKI_APART_TAPS], float *first, int64_t lane,
+                                 int64_t count)
 {
-    if (count >= YKI_WIDTH)
-        for (int l = 0; l < YKI_WIDTH; l++)
-            to[l * lane] = lanes[l];
-    else
+    if (count >= YKI_WIDTH) {
+        yki_apart_store_taps(taps, first, lane);
+        return;
+    }
+    for (int tap = 0; tap < YKI_APART_TAPS; tap++)
         for (int l = 0; l < count; l++)
-            to[l * lane] = lanes[l];
+            first[l * lane + tap] = ((vec)taps[tap])[l];
 }
 
 YKI_FORCE_INLINE void sum_pixels_as(const yki_minimal_plane *plane, float *sums, yk_dtype dtype)

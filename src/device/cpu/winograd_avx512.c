@@ -180,17 +180,13 @@ void yki_winograd_add(yki_winograd_slab slab, int64_t columns, yki_winograd_slab
 void yki_winograd_weight_gradient(yki_winograd_slab slab, int64_t column, float *weight,
                                   int64_t row_step, int64_t column_step)
 {
-    __m512i lanes = yki_lanes_apart(column_step);
     for (int64_t r = 0; r < SIDE; r++) {
-        vec patch[PATCH][PATCH], half[PATCH][3], row[3];
+        vec patch[PATCH][PATCH], half[PATCH][3], taps[YKI_APART_TAPS];
         load_columns(slab.at + r * SIDE + column, slab.stride, patch);
         COLUMNS_OF(apply_g_transposed, PATCH, 3, patch, half);
-        for (int i = 0; i < 3; i++) {
-            ROW_OF(apply_g_transposed, PATCH, half, i, row);
-            for (int j = 0; j < 3; j++)
-                _mm512_i32scatter_ps(weight + r * row_step + i * 3 + j, lanes, row[j],
-                                     sizeof(float));
-        }
+        for (int i = 0; i < 3; i++)
+            ROW_OF(apply_g_transposed, PATCH, half, i, taps + 3 * i);
+        yki_apart_store_taps(taps, weight + r * row_step, column_step);
     }
 }
 

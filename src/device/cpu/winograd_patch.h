@@ -6,6 +6,8 @@
 #define YKI_WINOGRAD_PATCH_H
 #if defined(__AVX512F__)
 
+#define YKI_WIDTH 16
+#include "device/cpu/apart.h"
 #include "device/cpu/avx512.h"
 #include "device/cpu/winograd.h"
 
@@ -267,13 +269,14 @@ YKI_FORCE_INLINE void load_patch(const place *p, int size, yk_dtype dtype, vec *
 YKI_FORCE_INLINE void transform_weight_columns(const yki_winograd_weights *w, int64_t row,
                                                int64_t part, vec half[3][PATCH])
 {
-    vec taps[3][3];
-    __m512i lanes = yki_lanes_apart(w->column);
+    enum { ROWS_AHEAD = 6 }; /* a row beyond the last does no harm */
+    vec stored[YKI_APART_TAPS], taps[3][3];
     const float *first = w->at + row * w->row + part * LANES * w->column;
-    for (int tap = 0; tap < 9; tap++) {
-        int at = w->turned ? 8 - tap : tap;
-        taps[at / 3][at % 3] = _mm512_i32gather_ps(lanes, first + tap, sizeof(float));
-    }
+    for (int64_t lane = 0; lane < LANES; lane++)
+        _mm_prefetch((const char *)(first + ROWS_AHEAD * w->row + lane * w->column), _MM_HINT_T0);
+    yki_apart_load_taps(first, w->column, stored);
+    for (int tap = 0; tap < YKI_APART_TAPS; tap++)
+        taps[tap / 3][tap % 3] = stored[w->turned ? YKI_APART_TAPS - 1 - tap : tap];
     COLUMNS_OF(apply_g, 3, PATCH, taps, half);
 }
 
