@@ -28,12 +28,14 @@ static const double patience_s = 3;
 static const char summary[] =
     "Lists the ranks of running jobs: host, pid, the training steps that a rank has finished, and\n"
     "the collective that it has waited for longer than a second, with its sequence number.\n"
-    "Without HOST:PORT, these are the jobs that have a rank of this user on this host. HOST:PORT\n"
-    "is the rendezvous of a job on any host; the job's secret is taken from YOKE_SECRET.";
+    "Without HOST:PORT, these are the jobs that have a rank of this user on this host, whoever "
+    "has\n"
+    "started them. HOST:PORT is the rendezvous of a job on any host; the job's secret is taken\n"
+    "from YOKE_SECRET.";
 
 /* Where a job's ranks have their store. */
 typedef struct job_address {
-    char host[256], secret[256];
+    char host[256], secret[512];
     int port;
 } job_address;
 
@@ -181,8 +183,8 @@ static bool shares_network(const char *pid)
     return a < 0 || b < 0 || (a == b && memcmp(own, other, (size_t)a) == 0);
 }
 
-/* Whether the process is a rank under a launcher; then where its store is. */
-static bool read_rank(const char *pid, job_address *job)
+/* Whether the process is a rank under a launcher of yoke's; then where its store is. */
+static bool read_environment(const char *pid, job_address *job)
 {
     static char block[256 * 1024];
     char path[300];
@@ -206,6 +208,50 @@ static bool read_rank(const char *pid, job_address *job)
     return true;
 }
 
+/* Reads the lines HOST, PORT and SECRET (src/comm/signpost.h). */
+static bool read_signpost(int folder, const char *name, job_address *job)
+{
+    char text[sizeof *job + 64] = "", *rest = text;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    if (fd >= 0)
+        close(fd);
+    const char *host = strsep(&rest, "\n"), *port = rest ? strsep(&rest, "\n") : NULL;
+    const char *secret = rest ? strsep(&rest, "\n") : NULL;
+    if (size <= 0 || !secret)
+        return false;
+    snprintf(job->host, sizeof job->host, "%s", host);
+    snprintf(job->secret, sizeof job->secret, "%s", secret);
+    job->port = atoi(port);
+    return true;
+}
+
+/* The same of a rank that something else has started, from its open files. */
+static bool read_open_files(const char *pid, job_address *job)
+{
+    static const char signpost[] = "/memfd:yoke-job ";
+    char path[300], target[64];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%s/fd", pid);
+    DIR *files = opendir(path);
+    for (struct dirent *entry; files && !found && (entry = readdir(files));) {
+        ssize_t size = readlinkat(dirfd(files), entry->d_name, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = '\0';
+        found = strncmp(target, signpost, sizeof signpost - 1) == 0 &&
+                read_signpost(dirfd(files), entry->d_name, job);
+    }
+    if (files)
+        closedir(files);
+    return found;
+}
+
+/* Ranks of one job may have found its store at different addresses of its host. */
+static bool is_same_job(const job_address *a, const job_address *b)
+{
+    return a->port == b->port &&
+           (strcmp(a->host, b->host) == 0 || (*a->secret && strcmp(a->secret, b->secret) == 0));
+}
+
 /* Returns how many different jobs there are. */
 static int find_jobs(job_address *jobs)
 {
@@ -213,11 +259,12 @@ static int find_jobs(job_address *jobs)
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && count < JOBS_MAX && (entry = readdir(processes));) {
         const char *pid = entry->d_name;
-        if (!isdigit((unsigned char)*pid) || !read_rank(pid, &jobs[count]) || !shares_network(pid))
+        job_address *job = &jobs[count];
+        if (!isdigit((unsigned char)*pid) || !shares_network(pid) ||
+            (!read_environment(pid, job) && !read_open_files(pid, job)))
             continue;
         int known = 0;
-        while (known < count && (jobs[known].port != jobs[count].port ||
-                                 strcmp(jobs[known].host, jobs[count].host) != 0))
+        while (known < count && !is_same_job(&jobs[known], job))
             known++;
         count += known == count;
     }

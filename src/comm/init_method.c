@@ -313,8 +313,11 @@ static yk_status search_host(yki_init_method *m, yki_job *job, const char *host)
 {
     bool again = false;
     yk_status status = YK_ERROR_TIMEOUT;
-    for (int i = 0; i < m->at.ports && status != YK_OK && status != YK_ERROR_NOT_FOUND; i++)
-        status = yki_store_attempt(&job->store, host, m->at.port + i, m->secret, &again);
+    m->found = host;
+    for (int i = 0; i < m->at.ports && status != YK_OK && status != YK_ERROR_NOT_FOUND; i++) {
+        m->found_port = m->at.port + i;
+        status = yki_store_attempt(&job->store, host, m->found_port, m->secret, &again);
+    }
     /* At a derived port there may be anything, such as the store of another job. */
     bool retry = m->at.ports > 1 || again;
     return status == YK_OK || status == YK_ERROR_NOT_FOUND || !retry ? status : YK_ERROR_TIMEOUT;
@@ -342,6 +345,8 @@ static yk_status connect_through_file(yki_init_method *m, yki_job *job)
     bool again;
     if (!read_file(m))
         return yki_error(YK_ERROR_TIMEOUT, "there is no such file yet");
+    m->found = LOOPBACK;
+    m->found_port = m->at.port;
     if (yki_store_attempt(&job->store, LOOPBACK, m->at.port, m->secret, &again) == YK_OK)
         return YK_OK;
     return YK_ERROR_TIMEOUT; /* a stale file */

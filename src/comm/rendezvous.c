@@ -18,6 +18,7 @@
 #include "comm/host.h"
 #include "comm/init_method.h"
 #include "comm/meeting.h"
+#include "comm/signpost.h"
 #include "comm/watch.h"
 
 enum { LINGER_NS = 300000000, LOOKUP_NS = 500000000 };
@@ -120,12 +121,14 @@ static yk_status meet_in_store(yki_job *job, const yki_place *place,
         unlink(m.path);
     if (status != YK_OK)
         yki_job_linger(job);
+    else if (!job->launcher)
+        job->signpost = yki_signpost_open(m.found, m.found_port, m.secret);
     return status;
 }
 
 yk_status yki_job_join(yki_job *job, const yk_group_options *options)
 {
-    *job = (yki_job){0};
+    *job = (yki_job){.signpost = -1};
     yki_place place;
     YK_TRY(yki_init_method_read_ranks(job, &place, options));
     if (job->world == 1)
@@ -174,4 +177,7 @@ void yki_job_leave(yki_job *job)
     job->store = NULL;
     yk_store_server_destroy(job->server);
     job->server = NULL;
+    if (job->signpost >= 0)
+        close(job->signpost);
+    job->signpost = -1;
 }

@@ -36,6 +36,7 @@ typedef struct yki_job {
     yk_store *store;             /* NULL in a job of one */
     pthread_mutex_t *lock;       /* of the store, which the job's groups share */
     yk_store_server *server;     /* on rank 0 without a launcher */
+    int signpost;                /* without a launcher: see signpost.h; else -1 */
     char prefix[YKI_JOB_PREFIX]; /* of this group's keys in the store */
     yki_peer *peers;             /* [world] */
     int hosts;                   /* on how many machines they are */

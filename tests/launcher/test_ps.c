@@ -4,11 +4,20 @@
 
 static char listing[8192];
 
+static yk_group *join(void)
+{
+    yk_group *group;
+    yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    const char *method = getenv("YOKE_TEST_METHOD");
+    options.init_method = method ? method : options.init_method;
+    assert_ok(yk_group_init(&group, &options));
+    return group;
+}
+
 /* A group of an earlier training, after whose last step nobody asks. */
 static void train_before(void)
 {
-    yk_group *group;
-    assert_ok(yk_group_init(&group, NULL));
+    yk_group *group = join();
     yk_group_note_step(group, 77);
     sleep(1); /* the step has been published */
     assert_ok(yk_barrier(group));
@@ -18,10 +27,9 @@ static void train_before(void)
 /* Rank 0 waits for rank 1, which sleeps until it is stopped. */
 static void wait_in_vain(void)
 {
-    yk_group *group;
     float values[4] = {0};
     train_before();
-    assert_ok(yk_group_init(&group, NULL));
+    yk_group *group = join();
     for (int step = 1; step <= 3 + yk_group_rank(group); step++)
         yk_group_note_step(group, step);
     printf("met\n");
@@ -81,6 +89,30 @@ YK_TEST(ranks_of_this_host_and_what_they_wait_for)
     assert_contains(listing, "Job at 127.0.0.1:");
     kill(agents[0].pid, SIGTERM);
     test_job_wait(&agents[0], 20);
+}
+
+/* Its store has a port and a secret that nobody has been told. */
+YK_TEST(ranks_without_a_launcher_are_listed)
+{
+    static test_job ranks[2];
+    char command[1200];
+    if (getenv("RANK")) {
+        wait_in_vain();
+        return;
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(command, sizeof command,
+                 "env RANK=%d WORLD_SIZE=2 YOKE_TEST_METHOD=file://%s/meet %s", rank,
+                 yk_test_directory(), own_case("ranks_without_a_launcher_are_listed"));
+        test_job_start_command(&ranks[rank], command);
+    }
+    test_job_await(&ranks[0], "met");
+    test_job_await(&ranks[1], "met");
+    await_listing("");
+    for (int rank = 0; rank < 2; rank++) {
+        kill(ranks[rank].pid, SIGKILL);
+        test_job_wait(&ranks[rank], 20);
+    }
 }
 
 YK_TEST(ranks_of_all_hosts_are_listed_through_the_rendezvous)
