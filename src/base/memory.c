@@ -20,6 +20,21 @@ char *yki_strdup(const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+bool yki_grow(void *array, size_t count, size_t *capacity, size_t element)
+{
+    if (count < *capacity)
+        return true;
+    void *old;
+    memcpy(&old, array, sizeof old); /* whatever it is a pointer to */
+    size_t wanted = *capacity ? 2 * *capacity : 64;
+    void *larger = realloc(old, wanted * element);
+    if (!larger)
+        return false;
+    memcpy(array, &larger, sizeof larger);
+    *capacity = wanted;
+    return true;
+}
+
 void *yki_map(size_t bytes)
 {
     if (bytes == 0)

@@ -2,6 +2,7 @@
 #ifndef YKI_MEMORY_H
 #define YKI_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #pragma GCC visibility push(default) /* shared with modules, see device/module.h */
@@ -24,5 +25,12 @@ static inline size_t yki_align(size_t bytes, size_t alignment)
 }
 
 #pragma GCC visibility pop
+
+/*
+ * Makes room for one more element of `element` bytes in an array of count elements, whose pointer
+ * is at `array` and which has room for *capacity. Doubles the room where it is taken. False when
+ * memory is out: then nothing has changed. Free the array with free().
+ */
+bool yki_grow(void *array, size_t count, size_t *capacity, size_t element);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/thread.h"
 
 #include <signal.h>
+#include <time.h>
 
 int yki_thread_create(pthread_t *thread, const char *name, const pthread_attr_t *attributes,
                       void *(*run)(void *), void *argument)
@@ -15,4 +16,13 @@ int yki_thread_create(pthread_t *thread, const char *name, const pthread_attr_t 
     if (!error)
         pthread_setname_np(*thread, name);
     return error;
+}
+
+void yki_cond_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }

@@ -14,6 +14,9 @@
 int yki_thread_create(pthread_t *thread, const char *name, const pthread_attr_t *attributes,
                       void *(*run)(void *), void *argument);
 
+/* A condition whose timed waits end by the clock of yki_now(), which nobody sets. */
+void yki_cond_init(pthread_cond_t *condition);
+
 #pragma GCC visibility pop
 
 #endif

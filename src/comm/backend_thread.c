@@ -96,12 +96,8 @@ yk_status yk_backend_thread_create(yk_backend_thread **thread, const char *name,
         return yki_error_memory(sizeof *made, "a thread");
     made->run = run;
     made->context = context;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    yki_cond_init(&made->changed);
     int error = yki_thread_create(&made->thread, name, NULL, run_all, made);
     if (error) {
         free_thread(made);

@@ -318,12 +318,8 @@ yk_status yki_watch_create(yki_watch **watch, const yki_job *job)
     yki_watch *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "the watch of a job");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    yki_cond_init(&made->changed);
     made->job = job;
     made->told_step = NO_STEP;
     atomic_init(&made->step, NO_STEP);

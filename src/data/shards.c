@@ -33,7 +33,8 @@ typedef struct shards {
     yki_input_file *files; /* (file_count) */
     int64_t file_count;
     sample *samples; /* (count) */
-    int64_t count, capacity, classes;
+    int64_t count, classes;
+    size_t capacity; /* of samples */
 } shards;
 
 /* ---- patterns -------------------------------------------------------------------------------- */
@@ -139,14 +140,8 @@ static yk_status add_sample(shards *set, const pending *found, const char *path)
     if (!found->has_picture || !found->has_label)
         return yki_error(YK_ERROR_FORMAT, "%s: sample \"%.200s\" has no %s", path, found->key,
                          found->has_picture ? "label (.cls)" : "picture (.jpg, .png or .webp)");
-    if (set->count == set->capacity) {
-        int64_t capacity = set->capacity ? 2 * set->capacity : 1024;
-        sample *larger = realloc(set->samples, (size_t)capacity * sizeof *larger);
-        if (!larger)
-            return yki_error_memory((size_t)capacity * sizeof *larger, "an index of shards");
-        set->samples = larger;
-        set->capacity = capacity;
-    }
+    if (!yki_grow(&set->samples, (size_t)set->count, &set->capacity, sizeof(sample)))
+        return yki_error_memory(2 * set->capacity * sizeof(sample), "an index of shards");
     set->samples[set->count++] = found->sample;
     if (found->sample.label >= set->classes)
         set->classes = found->sample.label + 1;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/trace.h"
 #include "device/device.h"
 
@@ -16,14 +17,8 @@ struct yki_tape_item {
 
 static yk_status append(yki_tape *tape, yki_tape_item item)
 {
-    if (tape->count == tape->room) {
-        size_t room = tape->room ? 2 * tape->room : 8;
-        yki_tape_item *larger = realloc(tape->items, room * sizeof *larger);
-        if (!larger)
-            return yki_error_memory(room * sizeof *larger, "a recording");
-        tape->items = larger;
-        tape->room = room;
-    }
+    if (!yki_grow(&tape->items, tape->count, &tape->room, sizeof item))
+        return yki_error_memory(2 * tape->room * sizeof item, "a recording");
     tape->items[tape->count++] = item;
     return YK_OK;
 }

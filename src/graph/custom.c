@@ -104,8 +104,8 @@ static yk_status find_or_make(yk_graph *graph, const yk_operator *table, const y
             return YK_OK;
         }
     yki_custom_op *made = yki_calloc(1, sizeof *made);
-    if (!made ||
-        !yki_grow(&graph->custom_ops, graph->custom_op_count, &graph->custom_op_capacity)) {
+    if (!made || !yki_grow(&graph->custom_ops, graph->custom_op_count, &graph->custom_op_capacity,
+                           sizeof made)) {
         free(made);
         return yki_error_memory(sizeof *made, "an operator");
     }

@@ -98,20 +98,6 @@ void yk_scope_pop(yk_graph *graph)
         graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
 }
 
-bool yki_grow(void *array, size_t count, size_t *capacity)
-{
-    void **old = *(void ***)array;
-    if (count < *capacity)
-        return true;
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void **larger = realloc(old, wanted * sizeof *larger);
-    if (!larger)
-        return false;
-    *(void ***)array = larger;
-    *capacity = wanted;
-    return true;
-}
-
 /* The line too: the gradient rules pass the status on. */
 static void out_of_memory(yk_graph *graph)
 {
@@ -125,7 +111,8 @@ static void out_of_memory(yk_graph *graph)
 yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape)
 {
     yk_value *value = yki_calloc(1, sizeof *value);
-    if (!value || !yki_grow(&graph->values, graph->value_count, &graph->value_capacity)) {
+    if (!value ||
+        !yki_grow(&graph->values, graph->value_count, &graph->value_capacity, sizeof value)) {
         free(value);
         out_of_memory(graph);
         return NULL;
@@ -177,7 +164,8 @@ static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs 
 {
     yki_node *node = yki_calloc(1, sizeof *node);
     char *scope = yki_strdup(graph->scope);
-    if (!node || !scope || !yki_grow(&graph->owned, graph->owned_count, &graph->owned_capacity)) {
+    if (!node || !scope ||
+        !yki_grow(&graph->owned, graph->owned_count, &graph->owned_capacity, sizeof node)) {
         free(node);
         free(scope);
         out_of_memory(graph);
@@ -208,7 +196,7 @@ static yki_node *create_node(yk_graph *graph, const yki_op *op, const yki_attrs 
 
 bool yki_graph_push(yk_graph *graph, yki_node *node)
 {
-    if (!yki_grow(&graph->nodes, graph->node_count, &graph->node_capacity)) {
+    if (!yki_grow(&graph->nodes, graph->node_count, &graph->node_capacity, sizeof node)) {
         out_of_memory(graph);
         return false;
     }

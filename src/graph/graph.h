@@ -159,8 +159,6 @@ yk_value *yki_emit_error(yk_value *x, const yki_op *op);
 yki_node *yki_append(yk_graph *graph, const yki_op *op, const yki_attrs *attrs, yk_value *const *in,
                      const yki_shape *out);
 
-/* Grows an array of pointers, whose capacity this is, for one more; false when memory is out. */
-bool yki_grow(void *array, size_t count, size_t *capacity);
 /* Appends a node that was made before; false when memory is out (sticky). */
 bool yki_graph_push(yk_graph *graph, yki_node *node);
 

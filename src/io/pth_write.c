@@ -59,14 +59,9 @@ yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer)
 static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t bytes,
                               yk_device *device)
 {
-    if (writer->count == writer->capacity) {
-        size_t wanted = writer->capacity ? 2 * writer->capacity : 256;
-        storage *larger = realloc(writer->storages, wanted * sizeof *larger);
-        if (!larger)
-            return yki_error_memory(wanted * sizeof *larger, "a checkpoint's list of tensors");
-        writer->storages = larger;
-        writer->capacity = wanted;
-    }
+    if (!yki_grow(&writer->storages, writer->count, &writer->capacity, sizeof(storage)))
+        return yki_error_memory(2 * writer->capacity * sizeof(storage),
+                                "a checkpoint's list of tensors");
     writer->storages[writer->count++] =
         (storage){.data = (void *)(uintptr_t)data, /* only read from */
                   .dtype = YK_U8,

@@ -24,14 +24,10 @@ yk_status yki_snapshot_add(yki_snapshot *snapshot, const yk_tensor *from)
 {
     if (search_block(snapshot, from) < snapshot->count)
         return YK_OK;
-    if (snapshot->count == snapshot->capacity) {
-        size_t wanted = snapshot->capacity ? 2 * snapshot->capacity : 256;
-        yki_snapshot_block *larger = realloc(snapshot->blocks, wanted * sizeof *larger);
-        if (!larger)
-            return yki_error_memory(wanted * sizeof *larger, "a snapshot's list of tensors");
-        snapshot->blocks = larger;
-        snapshot->capacity = wanted;
-    }
+    if (!yki_grow(&snapshot->blocks, snapshot->count, &snapshot->capacity,
+                  sizeof(yki_snapshot_block)))
+        return yki_error_memory(2 * snapshot->capacity * sizeof(yki_snapshot_block),
+                                "a snapshot's list of tensors");
     snapshot->blocks[snapshot->count++] = (yki_snapshot_block){*from, snapshot->bytes};
     snapshot->bytes = yki_align(snapshot->bytes + yk_tensor_bytes(from), YKI_ALIGNMENT);
     return YK_OK;

@@ -5,6 +5,7 @@
 
 #include "base/environment.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "device/sim/stream.h"
 
 void yki_sim_release_device(yki_sim *sim)
@@ -45,11 +46,7 @@ static yk_status sim_create(yki_device **device, const yki_device_options *optio
     sim->draws = (uint64_t)seed << 32;
     pthread_mutex_init(&sim->lock, NULL);
     pthread_mutex_init(&sim->memory.lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sim->progress, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    yki_cond_init(&sim->progress);
     yk_status status = yki_sim_create_stream(&sim->base, &sim->base.stream);
     if (status != YK_OK)
         sim_destroy(&sim->base);

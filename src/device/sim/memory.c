@@ -87,14 +87,8 @@ static size_t blocks_before(const yki_sim_memory *memory, const void *address)
 
 static bool insert(yki_sim_memory *memory, yki_sim_block *block)
 {
-    if (memory->count == memory->room) {
-        size_t room = memory->room ? 2 * memory->room : 64;
-        yki_sim_block **grown = realloc(memory->blocks, room * sizeof *grown);
-        if (!grown)
-            return false;
-        memory->blocks = grown;
-        memory->room = room;
-    }
+    if (!yki_grow(&memory->blocks, memory->count, &memory->room, sizeof block))
+        return false;
     size_t at = blocks_before(memory, block->address);
     memmove(memory->blocks + at + 1, memory->blocks + at,
             (memory->count - at) * sizeof *memory->blocks);
