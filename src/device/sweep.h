@@ -40,7 +40,8 @@ typedef enum yki_sweep_op {
 
 enum { YKI_SWEEP_TENSORS = 4, YKI_SWEEP_COEFFICIENTS = 8 };
 
-/* Of SGD and ADAM: not 0 where nothing is to be updated, which the device itself may have found. */
+/* Of SGD, ADAM and APPROACH, and of COPY and SWAP where they have coefficients: not 0 where nothing
+ * is to be updated, which the device itself may have found. */
 enum { YKI_SWEEP_SKIP = YKI_SWEEP_COEFFICIENTS - 1 };
 
 /* Nothing is scaled where the norm is smaller already. */

@@ -71,6 +71,9 @@ static void sweep_bytes(const yki_sweep_args *args, size_t chunk)
     size_t size = yk_dtype_size(span->dtype), bytes = (size_t)part->count * size;
     size_t offset = (size_t)part->begin * size;
     char *a = (char *)span->at[0] + offset;
+    const double *c = args->coefficients;
+    if (c && c[span->group * YKI_SWEEP_COEFFICIENTS + YKI_SWEEP_SKIP] != 0)
+        return;
     if (args->op == YKI_SWEEP_HASH)
         ((uint64_t *)args->partial)[chunk] = hash_bytes(a, bytes, offset / sizeof(uint64_t));
     else if (args->op == YKI_SWEEP_SWAP)

@@ -111,7 +111,8 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
     YKI_SWEEP_REAL *at[YKI_SWEEP_TENSORS];
     for (int i = 0; i < YKI_SWEEP_TENSORS; i++)
         at[i] = span->at[i] ? (YKI_SWEEP_REAL *)span->at[i] + part->begin : NULL;
-    bool updates = args->op == YKI_SWEEP_SGD || args->op == YKI_SWEEP_ADAM;
+    bool updates =
+        args->op == YKI_SWEEP_SGD || args->op == YKI_SWEEP_ADAM || args->op == YKI_SWEEP_APPROACH;
     if (updates && c[YKI_SWEEP_SKIP] != 0)
         return;
     switch (args->op) {

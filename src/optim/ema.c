@@ -30,6 +30,7 @@ struct yk_ema {
     size_t memory_bytes;
     yki_sweep *averages; /* over averages and values */
     yki_block share;     /* of the value in a new average: 1 - decay */
+    double last_share;   /* that was sent there */
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -81,7 +82,7 @@ static yk_status send_share(yk_ema *ema, double share)
     void *values;
     YK_TRY(yki_block_open(&ema->share, &values));
     memset(values, 0, ema->share.bytes);
-    *(double *)values = share;
+    *(double *)values = ema->last_share = share;
     return yki_block_send(&ema->share, yki_device_stream(ema->optimizer->device));
 }
 
@@ -171,34 +172,63 @@ static yk_status sweep(yk_ema *ema, yki_sweep_op op)
     return yki_sweep_run(ema->averages, op, ema->share.memory, NULL, yki_device_stream(device));
 }
 
+/* What is swept from now on is left out with an update, until another share is sent. */
+static yk_status guard(yk_ema *ema, const double *skip)
+{
+    yki_device *device = ema->optimizer->device;
+    double *place = (double *)ema->share.memory + YKI_SWEEP_SKIP;
+    return skip ? yki_device_copy(device, place, skip, sizeof *skip, YKI_WITHIN_DEVICE,
+                                  yki_device_stream(device))
+                : YK_OK;
+}
+
 yk_status yki_average_copy(yk_ema *average)
 {
     return sweep(average, YKI_SWEEP_COPY);
 }
 
-yk_status yki_average_approach(yk_ema *average, double share)
+yk_status yki_average_approach(yk_ema *average, double share, const double *skip)
 {
     YK_TRY(send_share(average, share));
+    YK_TRY(guard(average, skip));
     return sweep(average, YKI_SWEEP_APPROACH);
 }
 
-yk_status yki_average_restore(yk_ema *average)
+yk_status yki_average_end(yk_ema *average, bool taken)
 {
+    return taken ? YK_OK : send_share(average, average->last_share);
+}
+
+yk_status yki_average_restore(yk_ema *average, const double *skip)
+{
+    YK_TRY(guard(average, skip));
     YK_TRY(sweep(average, YKI_SWEEP_SWAP));
     yk_model_parameters_changed(average->optimizer->model);
     return sweep(average, YKI_SWEEP_COPY);
 }
 
-yk_status yk_ema_update(yk_ema *ema)
+yk_status yki_ema_update_unless(yk_ema *ema, const double *skip)
 {
-    YKI_NOT_NULL(ema);
     if (ema->optimizer->averaged)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "cannot update averaged weights while they are swapped in: call yk_ema_swap first");
+    YK_TRY(guard(ema, skip));
     YK_TRY(sweep(ema, ema->updates == 0 ? YKI_SWEEP_COPY : YKI_SWEEP_APPROACH));
     ema->updates++;
     return YK_OK;
+}
+
+yk_status yki_ema_end_update(yk_ema *ema, bool taken)
+{
+    ema->updates -= !taken;
+    return yki_average_end(ema, taken);
+}
+
+yk_status yk_ema_update(yk_ema *ema)
+{
+    YKI_NOT_NULL(ema);
+    return yki_ema_update_unless(ema, NULL);
 }
 
 yk_status yk_ema_swap(yk_ema *ema)

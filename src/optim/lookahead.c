@@ -81,10 +81,10 @@ void yk_lookahead_destroy(yk_lookahead *lookahead)
 yk_status yk_lookahead_update(yk_lookahead *lookahead)
 {
     YKI_NOT_NULL(lookahead);
-    return yki_lookahead_update_at(lookahead, yk_optimizer_steps(lookahead->optimizer));
+    return yki_lookahead_update_at(lookahead, yk_optimizer_steps(lookahead->optimizer), NULL);
 }
 
-yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step)
+yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step, const double *skip)
 {
     const yk_lookahead_options *o = &lookahead->options;
     bool due = step % o->interval == 0, over = step == o->total_steps;
@@ -94,9 +94,14 @@ yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step)
     if (due) {
         double share = fmin(1, (double)step / (double)o->total_steps);
         double decay = o->power > 0 ? o->decay * pow(share, o->power) : o->decay;
-        YK_TRY(yki_average_approach(lookahead->slow, 1 - decay));
+        YK_TRY(yki_average_approach(lookahead->slow, 1 - decay, skip));
     }
-    return due || over ? yki_average_restore(lookahead->slow) : YK_OK;
+    return due || over ? yki_average_restore(lookahead->slow, skip) : YK_OK;
+}
+
+yk_status yki_lookahead_end_update(yk_lookahead *lookahead, bool taken)
+{
+    return yki_average_end(lookahead->slow, taken);
 }
 
 yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer)

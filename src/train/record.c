@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "comm/group_internal.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 #include "train/sums.h"
 #include "train/trainer.h"
@@ -70,7 +71,12 @@ yk_status yki_trainer_settle(void *context)
         return YK_OK;
     t->undecided = false;
     yk_status status = yki_losses_read(&t->losses);
-    yki_optimizer_end_step(t->optimizer, status != YK_OK || !yki_losses_are_bad(&t->losses));
+    bool taken = status != YK_OK || !yki_losses_are_bad(&t->losses);
+    yki_optimizer_end_step(t->optimizer, taken);
+    if (status == YK_OK && t->options.lookahead)
+        status = yki_lookahead_end_update(t->options.lookahead, taken);
+    if (status == YK_OK && t->options.ema)
+        status = yki_ema_end_update(t->options.ema, taken);
     return status;
 }
 

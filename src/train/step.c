@@ -141,8 +141,8 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record, const dou
     YK_TRY(yki_trainer_set_rate(t, rate_time(t)));
     YK_TRY(step_optimizer(t, skip));
     if (t->options.lookahead) /* steps that a grad scaler has skipped count too */
-        YK_TRY(yki_lookahead_update_at(t->options.lookahead, t->state.step + 1));
-    return t->options.ema ? yk_ema_update(t->options.ema) : YK_OK;
+        YK_TRY(yki_lookahead_update_at(t->options.lookahead, t->state.step + 1, skip));
+    return t->options.ema ? yki_ema_update_unless(t->options.ema, skip) : YK_OK;
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */

@@ -415,10 +415,7 @@ static bool may_lag(const yk_trainer *t)
 /* Whether this rank has to know the losses of a step before it updates the weights. */
 static bool needs_losses_first(const yk_trainer *t)
 {
-    const yk_trainer_options *o = &t->options;
-    bool averages = o->ema || o->lookahead; /* they do not see that an update was left out */
-    return !t->losses.device || yki_model_is_replicated(t->model) ||
-           (o->check_loss && averages && !o->scaler);
+    return !t->losses.device || yki_model_is_replicated(t->model);
 }
 
 /* Whether backward can update the weights from the gradients as they have been reduced: no clipping

@@ -19,8 +19,8 @@ static const struct {
 enum { SPANS = sizeof shapes / sizeof *shapes };
 
 static const double coefficients[2][YKI_SWEEP_COEFFICIENTS] = {
-    {0.1, 0.9, 0.75, 0.5, 0.01, 1, 0.25, 0.875},
-    {0.3, 0.7, 0.625, 0.375, 0.03, 0, 0.5, 0.9375},
+    {0.1, 0.9, 0.75, 0.5, 0.01, 1, 0.25, 0},
+    {0.3, 0.7, 0.625, 0.375, 0.03, 0, 0.5, 0},
 };
 
 typedef struct machine {
@@ -104,6 +104,28 @@ YK_TEST(element_by_element)
         run(&cuda, ops[i], coefficients, NULL);
         run(&ref, ops[i], coefficients, NULL);
         compare_and_stop(&cuda, &ref);
+    }
+}
+
+/* Nothing changes in the group that the device has found to be left out. */
+YK_TEST(updates_are_left_out_by_groups)
+{
+    static const yki_sweep_op ops[] = {YKI_SWEEP_COPY, YKI_SWEEP_SWAP, YKI_SWEEP_APPROACH,
+                                       YKI_SWEEP_SGD, YKI_SWEEP_ADAM};
+    double given[2][YKI_SWEEP_COEFFICIENTS];
+    memcpy(given, coefficients, sizeof given);
+    given[0][YKI_SWEEP_SKIP] = 1;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        machine cuda, ref;
+        start_both(&cuda, &ref);
+        run(&cuda, ops[i], given, NULL);
+        run(&ref, ops[i], given, NULL);
+        compare_and_stop(&cuda, &ref);
+        given[1][YKI_SWEEP_SKIP] = 1; /* of both: as if nothing had run */
+        start_both(&cuda, &ref);
+        run(&cuda, ops[i], given, NULL);
+        compare_and_stop(&cuda, &ref);
+        given[1][YKI_SWEEP_SKIP] = 0;
     }
 }
 

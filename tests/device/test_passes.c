@@ -228,6 +228,11 @@ static void adam(const fixture *f, double *t, const double *c, double step)
     t[0] = rounded(f, shrunk - rounded(f, rounded(f, rounded(f, step) * m) / below));
 }
 
+static void unchanged(const fixture *f, double *t, const double *c, double first)
+{
+    (void)f, (void)t, (void)c, (void)first;
+}
+
 static void check_formulas(const char *device, yk_dtype dtype)
 {
     fixture f;
@@ -243,6 +248,10 @@ static void check_formulas(const char *device, yk_dtype dtype)
     expect_formula(&f, YKI_SWEEP_SGD, nesterov, sgd);
     expect_formula(&f, YKI_SWEEP_ADAM, rates, adam);
     expect_formula(&f, YKI_SWEEP_COPY, (double[8]){0}, copied);
+    static const yki_sweep_op updates[] = {YKI_SWEEP_SGD, YKI_SWEEP_ADAM, YKI_SWEEP_APPROACH,
+                                           YKI_SWEEP_SWAP, YKI_SWEEP_COPY};
+    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
+        expect_formula(&f, updates[i], (double[8]){0.2, [YKI_SWEEP_SKIP] = 1}, unchanged);
     end(&f);
 }
 

@@ -77,9 +77,9 @@ YK_TEST(training_ends_on_the_slow_weights_after_skipped_steps_too)
     double slow = weight(&p);
     fill(&p, 7);
     yk_optimizer_set_steps(p.optimizer, 6);
-    assert_ok(yki_lookahead_update_at(p.lookahead, 7));
+    assert_ok(yki_lookahead_update_at(p.lookahead, 7, NULL));
     assert_true(weight(&p) == 7);
-    assert_ok(yki_lookahead_update_at(p.lookahead, 8));
+    assert_ok(yki_lookahead_update_at(p.lookahead, 8, NULL));
     assert_true(weight(&p) == slow);
     stop(p);
 }

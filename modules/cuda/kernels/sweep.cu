@@ -130,6 +130,8 @@ SWEEP(scale)
 template <typename R> DEVICE void approach(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const R share = (R)p.c[0];
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
     each<R, 3, 1>(p, [=](R &a, R b, R, R) { a = rules<R>::approach(a, share, b); });
 }
 SWEEP(approach)
@@ -270,6 +272,8 @@ template <bool SWAP> DEVICE void move_bytes(const yki_cuda_sweep_args &args)
 {
     const part_of_sweep p = part_of_block(args);
     const bytes_of_chunk b = bytes_of(p, size_of(p.span->dtype), 2);
+    if (p.c && p.c[YKI_SWEEP_SKIP] != 0)
+        return;
     int64_t vectors = b.aligned ? b.count / 16 : 0;
     for (int64_t i = threadIdx.x; i < vectors; i += THREADS) {
         uint4 first = ((uint4 *)b.at[0])[i];
