@@ -1,4 +1,4 @@
-/* Looking at an image of a data set; valid for the next three looks. */
+/* Images that are drawn, and looking at one of a data set. */
 #ifndef IMAGES_H
 #define IMAGES_H
 
@@ -6,6 +6,16 @@
 
 #include <string.h>
 
+static inline yk_dataset *draw_images(int64_t count)
+{
+    yk_dataset *dataset;
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = count)));
+    return dataset;
+}
+
+/* Valid for the next three looks. */
 static inline const uint8_t *image_of(const yk_dataset *dataset, int64_t index, int *label)
 {
     static uint8_t pixels[4][3072];

@@ -8,15 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static yk_dataset *make_dataset(int64_t count)
-{
-    yk_dataset *dataset;
-    assert_ok(yk_synthetic_create(
-        &dataset, YK_SPLIT_TRAIN,
-        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = count)));
-    return dataset;
-}
-
 /* FNV-1a over everything that a batch holds. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
 {
@@ -46,7 +37,7 @@ static uint64_t hash_epoch(yk_loader *loader, int64_t *samples)
 
 YK_TEST(batches_have_names_shapes_and_the_samplers_indices)
 {
-    yk_dataset *dataset = make_dataset(50);
+    yk_dataset *dataset = draw_images(50);
     yk_loader *loader;
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 16,
@@ -93,7 +84,7 @@ YK_TEST(batches_have_names_shapes_and_the_samplers_indices)
 
 YK_TEST(promise_29_batches_are_the_same_for_any_number_of_workers)
 {
-    yk_dataset *dataset = make_dataset(203);
+    yk_dataset *dataset = draw_images(203);
     uint64_t expected[3] = {0};
     for (int workers = 1; workers <= 8; workers += workers > 1 ? 2 : 1)
         for (int prefetch = 1; prefetch < 5; prefetch += 3) {
@@ -119,7 +110,7 @@ YK_TEST(promise_29_batches_are_the_same_for_any_number_of_workers)
 
 YK_TEST(epochs_shorter_than_the_ring_do_not_mix)
 {
-    yk_dataset *dataset = make_dataset(5);
+    yk_dataset *dataset = draw_images(5);
     yk_loader *loader;
     assert_ok(yk_loader_create(
         &loader, dataset,
@@ -146,7 +137,7 @@ YK_TEST(epochs_shorter_than_the_ring_do_not_mix)
 
 YK_TEST(drop_last_and_exact)
 {
-    yk_dataset *dataset = make_dataset(25);
+    yk_dataset *dataset = draw_images(25);
     yk_loader *loader;
     int64_t samples;
     assert_ok(yk_loader_create(
@@ -176,7 +167,7 @@ YK_TEST(drop_last_and_exact)
 
 YK_TEST(seeks_to_any_batch)
 {
-    yk_dataset *dataset = make_dataset(103);
+    yk_dataset *dataset = draw_images(103);
     uint64_t hashes[3][11];
     yk_loader *loader;
     assert_ok(yk_loader_create(&loader, dataset,
@@ -210,7 +201,7 @@ YK_TEST(seeks_to_any_batch)
 
 YK_TEST(double_precision_images)
 {
-    yk_dataset *dataset = make_dataset(7);
+    yk_dataset *dataset = draw_images(7);
     yk_loader *loader;
     assert_ok(yk_loader_create(
         &loader, dataset,
@@ -228,7 +219,7 @@ YK_TEST(double_precision_images)
 /* Ended at any moment, with batches ready, being made, or in the consumer's hands. */
 YK_TEST(can_be_destroyed_at_any_moment)
 {
-    yk_dataset *dataset = make_dataset(300);
+    yk_dataset *dataset = draw_images(300);
     for (int round = 0; round < 120; round++) {
         yk_loader *loader;
         assert_ok(yk_loader_create(
@@ -273,7 +264,7 @@ YK_TEST(promise_28_a_failing_worker_is_an_explicit_error)
 
 YK_TEST(refuses_options_that_make_no_sense)
 {
-    yk_dataset *dataset = make_dataset(10);
+    yk_dataset *dataset = draw_images(10);
     yk_loader *loader;
     assert_status(
         YK_ERROR_INVALID_ARGUMENT,
@@ -302,7 +293,7 @@ YK_TEST(refuses_options_that_make_no_sense)
 
 YK_TEST(a_loader_keeps_its_data_set_alive)
 {
-    yk_dataset *dataset = make_dataset(20);
+    yk_dataset *dataset = draw_images(20);
     yk_loader *loader;
     assert_ok(yk_loader_create(
         &loader, dataset, YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 3)));
@@ -316,7 +307,7 @@ YK_TEST(a_loader_keeps_its_data_set_alive)
 
 YK_TEST(a_loader_tells_a_forked_child_and_far_epochs_apart)
 {
-    yk_dataset *dataset = make_dataset(20);
+    yk_dataset *dataset = draw_images(20);
     yk_loader *loader = (yk_loader *)dataset;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_create(&loader, NULL, NULL));
     assert_null(loader);
@@ -341,7 +332,7 @@ YK_TEST(a_loader_tells_a_forked_child_and_far_epochs_apart)
 /* While the ring is full, no thread runs: the process uses no CPU time. */
 YK_TEST(idle_workers_use_no_cpu)
 {
-    yk_dataset *dataset = make_dataset(100);
+    yk_dataset *dataset = draw_images(100);
     yk_loader *loader;
     assert_ok(yk_loader_create(
         &loader, dataset,
@@ -364,7 +355,7 @@ static void count_each_sample(int rank, int world)
 {
     int32_t seen[100] = {0};
     yk_group *group;
-    yk_dataset *dataset = make_dataset(100);
+    yk_dataset *dataset = draw_images(100);
     yk_loader *loader;
     assert_ok(yk_group_init(&group, NULL));
     assert_ok(yk_loader_create(&loader, dataset,

@@ -1,6 +1,6 @@
 /* Resuming within an epoch: on any number of ranks, at once, each remaining sample once. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "images.h"
 
 #include <string.h>
 #include <time.h>
@@ -20,15 +20,6 @@ static yk_loader *load(const yk_dataset *dataset, int ranks, bool exact)
     return loader;
 }
 
-static yk_dataset *make_dataset(int64_t count)
-{
-    yk_dataset *dataset;
-    assert_ok(yk_synthetic_create(
-        &dataset, YK_SPLIT_TRAIN,
-        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = count)));
-    return dataset;
-}
-
 /* Takes `batches` batches, or what is left when it is -1; counts the samples. */
 static void take(yk_loader *loader, int64_t batches, int seen[MOST])
 {
@@ -43,7 +34,7 @@ static void take(yk_loader *loader, int64_t batches, int seen[MOST])
 static void change_ranks(int64_t samples, int from, int to, int64_t steps)
 {
     int seen[MOST] = {0}, twice = 0;
-    yk_dataset *dataset = make_dataset(samples);
+    yk_dataset *dataset = draw_images(samples);
     yk_loader *before = load(dataset, from, false), *after = load(dataset, to, false);
     assert_int_equal(yk_loader_batches(before) / from, yk_loader_batches(after) / to);
     assert_ok(yk_loader_seek(before, EPOCH, 0));
@@ -75,7 +66,7 @@ YK_TEST(shares_are_the_ranks_of_the_sampler)
 {
     enum { SAMPLES = 50, SHARES = 4 };
     int64_t expected[SHARES][SAMPLES], at[SHARES] = {0};
-    yk_dataset *dataset = make_dataset(SAMPLES);
+    yk_dataset *dataset = draw_images(SAMPLES);
     yk_loader *loader = load(dataset, SHARES, false);
     for (int share = 0; share < SHARES; share++)
         assert_ok(yk_sampler_indices(YK_WITH(yk_sampler_options, YK_SAMPLER_OPTIONS_INIT,
@@ -98,7 +89,7 @@ YK_TEST(shares_are_the_ranks_of_the_sampler)
 YK_TEST(shares_evaluate_each_sample_once)
 {
     int seen[MOST] = {0};
-    yk_dataset *dataset = make_dataset(49);
+    yk_dataset *dataset = draw_images(49);
     yk_loader *loader = load(dataset, 4, true);
     assert_int_equal(yk_loader_batches(loader), 17);
     take(loader, -1, seen);
@@ -112,7 +103,7 @@ YK_TEST(shares_evaluate_each_sample_once)
 YK_TEST(promise_16_any_position_is_reached_at_once)
 {
     struct timespec start, end;
-    yk_dataset *dataset = make_dataset(50000);
+    yk_dataset *dataset = draw_images(50000);
     yk_loader *loader;
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 64,
@@ -132,7 +123,7 @@ YK_TEST(promise_16_any_position_is_reached_at_once)
 YK_TEST(shares_that_ranks_cannot_have_equally_are_refused)
 {
     yk_loader *loader;
-    yk_dataset *dataset = make_dataset(20);
+    yk_dataset *dataset = draw_images(20);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_loader_create(&loader, dataset,
                                    YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,

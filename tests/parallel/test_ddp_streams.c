@@ -15,6 +15,14 @@ static const network sim_norm = {.device = "sim", .dtype = YK_F32, .norm = true}
 
 enum { STEPS = 15, SPOILT = 9 };
 
+/* Joins the group and makes a model, which the case puts under DDP. */
+static void begin(side *s)
+{
+    *s = (side){0};
+    side_join(s, &sim_norm);
+    s->model = make_model(&sim_norm);
+}
+
 /* All gradients, one after the other. */
 static size_t read_gradients(const yk_model *model, float *to)
 {
@@ -95,9 +103,7 @@ static bool has_recordings(const yk_model *model)
 YK_TEST_RANKS(recordings_end_before_what_they_contain, 2)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     for (int i = 0; i < 3; i++) {
         step(s.model, take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4));
@@ -115,9 +121,7 @@ YK_TEST_RANKS(recordings_end_before_what_they_contain, 2)
 YK_TEST_RANKS(ranks_replay_only_what_they_have_recorded_together, 2)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     for (int i = 0; i < 16; i++) {
         bool less = rank == 1 && (i == 0 || i == 4 || i == 5 || i == 6);
@@ -178,9 +182,7 @@ YK_TEST_RANKS(gradients_are_compressed_without_the_host, 2)
     side s;
     yki_event *end;
     bool reached;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     yki_device *device = yki_model_device(s.model);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     assert_ok(yk_ddp_register_powersgd_hook(
@@ -204,9 +206,7 @@ YK_TEST_RANKS(gradients_are_compressed_without_the_host, 2)
 YK_TEST_RANKS(promise_05_ranks_that_compress_differently_are_found, 2)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     assert_ok(yk_ddp_register_powersgd_hook(
         s.ddp, YK_WITH(yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT, o.start_iter = rank,
@@ -225,9 +225,7 @@ YK_TEST_RANKS(found_infinities_are_agreed_upon_without_the_host, 2)
     yk_optimizer *optimizer;
     yki_event *begun;
     bool reached;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     yki_device *device = yki_model_device(s.model);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     assert_ok(yk_grad_scaler_create(&scaler, s.model, NULL));
@@ -271,9 +269,7 @@ static void assert_times_are_known(const yk_ddp_options *options, bool powersgd)
 {
     side s;
     yk_ddp_stats before = {0};
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, options));
     if (powersgd)
         assert_ok(yk_ddp_register_powersgd_hook(
@@ -313,9 +309,7 @@ YK_TEST_RANKS(times_of_virtual_ranks_are_known_in_the_next_backward, 2)
 YK_TEST_RANKS(times_are_known_where_backward_is_broken, 2)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_sync_batch_norm_convert(s.model, s.group));
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     for (int i = 0; i < 4; i++) {
@@ -332,9 +326,7 @@ YK_TEST_RANKS(virtual_ranks_are_added_up_without_the_host, 2)
     side s;
     yki_event *end;
     bool reached;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     yki_device *device = yki_model_device(s.model);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group,
                             YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
@@ -353,8 +345,7 @@ YK_TEST_RANKS(virtual_ranks_are_added_up_without_the_host, 2)
 YK_TEST(one_rank_alone_computes_what_no_group_does)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
+    begin(&s);
     s.alone = make_model(&sim_norm);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     for (int i = 0; i < 4; i++) {
@@ -369,9 +360,7 @@ YK_TEST(one_rank_alone_computes_what_no_group_does)
 YK_TEST_RANKS(promise_05_ranks_with_different_buckets_are_refused, 2)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_status(YK_ERROR_MISMATCH, yk_ddp_create(&s.ddp, s.model, s.group,
                                                    YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT,
                                                            o.bucket_cap_mb = rank ? 25 : 0)));
@@ -383,9 +372,7 @@ YK_TEST_RANKS(promise_05_ranks_with_different_buckets_are_refused, 2)
 YK_TEST_RANKS(promise_05_a_rank_that_does_not_sync_is_found, 2)
 {
     side s;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     for (int i = 0; i < 4; i++)
         step(s.model, take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4));
@@ -408,9 +395,7 @@ static void die_in_exchange(int rank, int world)
     side s;
     yk_optimizer *optimizer;
     yk_zero *zero;
-    side_join(&s, &sim_norm);
-    s.model = make_model(&sim_norm);
-    s.alone = NULL;
+    begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
     assert_ok(yk_adam_create(&optimizer, s.model, NULL));
     assert_ok(yk_zero_create(&zero, optimizer, s.model, s.group));
