@@ -149,11 +149,6 @@ void yki_pickle_ordered_dict(yki_pickle_writer *writer)
     put(writer, YKI_OP_REDUCE);
 }
 
-void yki_pickle_empty_tuple(yki_pickle_writer *writer)
-{
-    put(writer, YKI_OP_EMPTY_TUPLE);
-}
-
 void yki_pickle_reduce(yki_pickle_writer *writer)
 {
     put(writer, YKI_OP_REDUCE);

@@ -40,7 +40,6 @@ void yki_pickle_setitems(yki_pickle_writer *writer); /* behind dict(), mark() */
 void yki_pickle_list(yki_pickle_writer *writer);
 void yki_pickle_dict(yki_pickle_writer *writer);
 void yki_pickle_ordered_dict(yki_pickle_writer *writer);
-void yki_pickle_empty_tuple(yki_pickle_writer *writer);
 /* Calls the callable below the tuple of arguments. */
 void yki_pickle_reduce(yki_pickle_writer *writer);
 /* Turns the tuple on top into what it is the persistent id of. */
