@@ -19,7 +19,10 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /** Which part of a data set. */
-typedef enum yk_split { YK_SPLIT_TRAIN, YK_SPLIT_TEST } yk_split;
+typedef enum yk_split {
+    YK_SPLIT_TRAIN, /**< what is trained on */
+    YK_SPLIT_TEST   /**< what is held out, for validation and tests */
+} yk_split;
 
 /* ---- data sets ------------------------------------------------------------------------------ */
 

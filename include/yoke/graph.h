@@ -120,8 +120,12 @@ typedef struct yk_conv2d_options {
         sizeof(yk_conv2d_options), 1, 0, 1, 1                                                      \
     }
 
-/** 2-d convolution: x (N, C, H, W), weight (K, C / groups, R, S), bias (K) or NULL -> (N, K, P, Q).
- *  NULL options mean the defaults. */
+/**
+ * 2-d convolution (as everywhere, a cross-correlation): x (N, C, H, W), weight (K, C / groups, R,
+ * S), bias (K) or NULL -> (N, K, P, Q), of which
+ * P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, and Q likewise. C and K are
+ * multiples of groups. NULL options mean the defaults.
+ */
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
                     const yk_conv2d_options *options);
 /** x weight^T + bias: x (N, I), weight (O, I), bias (O) or NULL -> (N, O). */
@@ -144,10 +148,11 @@ typedef struct yk_batch_norm_options {
     }
 
 /**
- * Batch normalisation: x (N, C, H, W) or (N, C); weight, bias, running_mean and running_var (C),
- * none of them NULL. In training mode it normalises with the mean and biased variance of the batch
- * and moves the running statistics (with the unbiased variance, as PyTorch does); in evaluation
- * mode it normalises with the running statistics.
+ * Batch normalisation (Ioffe, Szegedy 2015): x (N, C, H, W) or (N, C) -> the same shape; weight,
+ * bias, running_mean and running_var (C), none of them NULL. NULL options mean the defaults. In
+ * training mode it normalises with the mean and biased variance of the batch and moves the running
+ * statistics (with the unbiased variance, as PyTorch does); in evaluation mode it normalises with
+ * the running statistics.
  */
 yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value *running_mean,
                         yk_value *running_var, const yk_batch_norm_options *options);
@@ -155,13 +160,13 @@ yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value 
 yk_value *yk_relu(yk_value *x);
 /** min(max(x, 0), 6), of any shape. */
 yk_value *yk_relu6(yk_value *x);
-/** GELU in its exact form, with erf; of any shape. */
+/** GELU (Hendrycks, Gimpel 2016) in its exact form, x (1 + erf(x / sqrt(2))) / 2; of any shape. */
 yk_value *yk_gelu(yk_value *x);
 /** 1 / (1 + exp(-x)), of any shape. */
 yk_value *yk_sigmoid(yk_value *x);
 /** x sigmoid(x), also called swish; of any shape. */
 yk_value *yk_silu(yk_value *x);
-/** x relu6(x + 3) / 6, of any shape. */
+/** x relu6(x + 3) / 6 (Howard et al. 2019), of any shape. */
 yk_value *yk_hardswish(yk_value *x);
 /** a + b, broadcast as in NumPy and PyTorch: sizes are matched from the last dimension on, and a
  *  dimension that is 1 or missing on one side is repeated. The result can have no YK_BATCH but as
@@ -175,15 +180,18 @@ yk_value *yk_concat(yk_value *const *values, int count);
 /** exp(x) / sum(exp(x)) over the last dimension of x, which is not the batch; float32 under
  *  autocast. */
 yk_value *yk_softmax(yk_value *x);
-/** Layer normalisation over the last dimensions of x, those that weight and bias have, such as (D)
- *  or (C, H, W); the batch is none of them. eps, above 0, is added to the biased variance
- * (PyTorch's default is 1e-5). It runs in float32 under autocast. */
+/** Layer normalisation (Ba, Kiros, Hinton 2016) over the last dimensions of x, those that weight
+ * and bias have, such as (D) or (C, H, W); the batch is none of them. eps, above 0, is added to the
+ * biased variance (PyTorch's default is 1e-5). It runs in float32 under autocast. */
 yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
-/** The maximum of windows of kernel x kernel; padding, at most kernel / 2, never is one. */
+/** The maximum of windows of kernel x kernel: x (N, C, H, W) -> (N, C, P, Q), where
+ *  P = floor((H + 2 padding - kernel) / stride) + 1 and Q likewise. Padding, at most kernel / 2 on
+ *  every side, is never the maximum. */
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
-/** The mean of windows of kernel x kernel, in which padding counts as zeros. */
+/** The mean of windows of kernel x kernel, in which padding counts as zeros; shapes and padding are
+ *  as in yk_max_pool2d(). */
 yk_value *yk_avg_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
 /** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);
@@ -193,8 +201,8 @@ yk_value *yk_global_avg_pool2d(yk_value *x);
 yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
-/** In training mode, sets elements to 0 with probability p, 0 <= p < 1, and multiplies the others
- * by 1 / (1 - p); in evaluation mode, the identity. */
+/** Dropout (Srivastava et al. 2014). In training mode, sets elements to 0 with probability p (0 to
+ *  below 1) and multiplies the others by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);
 
 /** How a loss over many elements becomes one number. */
@@ -206,7 +214,8 @@ typedef enum yk_loss_reduction {
 /** How cross entropy is computed. */
 typedef struct yk_cross_entropy_options {
     size_t size;                 /**< set by YK_CROSS_ENTROPY_OPTIONS_INIT */
-    double label_smoothing;      /**< from 0 to 1 [0] */
+    double label_smoothing;      /**< e, from 0 to 1: the label's share is 1 - e, and e is divided
+                                      among all C classes (Szegedy et al. 2016) [0] */
     yk_loss_reduction reduction; /**< over the samples [YK_LOSS_MEAN] */
 } yk_cross_entropy_options;
 

@@ -7,6 +7,12 @@
  * A blocking call returns when its result is in the buffer. A call that is given a work object
  * returns at once: the group's own thread runs it, in order, and the buffer belongs to the group
  * until yk_work_wait. A group may be used by one thread at a time.
+ *
+ * A call waits for the other ranks at most for the group's timeout. YK_ERROR_PEER_FAILED means that
+ * a rank has died, has left the job or cannot take part, YK_ERROR_TIMEOUT that one is late; both
+ * name it, on all ranks. The group has failed then: buffers of calls in flight are undefined, and
+ * every later call returns the same failure. YK_ERROR_INVALID_ARGUMENT and, as a rule,
+ * YK_ERROR_MISMATCH leave the group usable and the buffers as they were.
  */
 #ifndef YOKE_GROUP_H
 #define YOKE_GROUP_H
@@ -98,9 +104,8 @@ yk_status yk_group_init(yk_group **group, const yk_group_options *options);
 /**
  * Releases the caller's hold on the group. Whatever was made with the group keeps it alive: works
  * that nobody has waited for, groups split from it, yk_ddp, yk_zero and models converted to
- * SyncBatchNorm. When the last
- * of them is gone this rank leaves the job, which the other ranks see as an orderly departure.
- * Accepts NULL.
+ * SyncBatchNorm. When the last of them is gone, this rank leaves the job, which the other ranks see
+ * as an orderly departure. Accepts NULL.
  */
 void yk_group_destroy(yk_group *group);
 
@@ -162,9 +167,9 @@ yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory);
 
 /**
  * Frees memory of yk_group_alloc. Every rank frees it, after its last collective on that memory;
- * the call waits for this rank's works but not for the other ranks. A
- * collective that would read one rank's memory where another rank has freed it fails the group with
- * YK_ERROR_MISMATCH. Accepts NULL; YK_ERROR_INVALID_ARGUMENT for other memory.
+ * the call waits for this rank's works but not for the other ranks. A collective that would read
+ * one rank's memory where another rank has freed it fails the group with YK_ERROR_MISMATCH. Accepts
+ * NULL; YK_ERROR_INVALID_ARGUMENT for other memory.
  */
 yk_status yk_group_free(yk_group *group, void *memory);
 

@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * What a trained network is, beside its weights: its architecture, its classes, and what its images
  * were like. It is stored with the weights, so that whoever gets the file can use it.
  */
@@ -27,6 +28,7 @@ typedef struct yk_model_info {
     int64_t image_size[3];  /**< (C, H, W) of what the network sees; zeros if unknown */
 } yk_model_info;
 
+/** A yk_model_info of which nothing is known. */
 #define YK_MODEL_INFO_INIT                                                                         \
     {                                                                                              \
         sizeof(yk_model_info), NULL, 0, NULL, 0, NULL, NULL, NULL,                                 \

@@ -14,11 +14,14 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/** A convolution of kernel x kernel without bias, as in every ResNet: x (N, C, H, W) -> (N,
- *  out_channels, P, Q). Declares the parameter NAME.weight. NULL options mean the defaults. */
+/** A convolution of kernel x kernel without bias, as in every ResNet: x (N, C, H, W) ->
+ *  (N, out_channels, P, Q), as yk_conv2d() says. Declares the parameter NAME.weight (out_channels,
+ *  C / groups, kernel, kernel), which starts as YK_INIT_KAIMING_NORMAL_FAN_OUT. NULL options mean
+ *  the defaults. */
 yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                        const yk_conv2d_options *options);
-/** A fully connected layer: x (N, I) -> (N, out_features). Declares NAME.weight and NAME.bias. */
+/** A fully connected layer: x (N, I) -> (N, out_features). Declares NAME.weight (out_features, I)
+ *  and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
 /** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
  *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an
@@ -43,8 +46,8 @@ typedef struct yk_nn_batch_norm_options {
 yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
                                 const yk_nn_batch_norm_options *options);
 
-/** torchvision's resnet18 (the stem is a 7x7 convolution of stride 2 and a max-pooling, for images
- *  such as ImageNet's): images (N, 3, H, W) -> logits (N, classes). */
+/** torchvision's resnet18, after He et al. 2015 (the stem is a 7x7 convolution of stride 2 and a
+ * max-pooling, for images such as ImageNet's): images (N, 3, H, W) -> logits (N, classes). */
 yk_value *yk_resnet18(yk_value *images, int64_t classes);
 /** torchvision's resnet34. */
 yk_value *yk_resnet34(yk_value *images, int64_t classes);
@@ -55,18 +58,19 @@ yk_value *yk_resnet101(yk_value *images, int64_t classes);
 /** torchvision's resnet152 (V1.5). */
 yk_value *yk_resnet152(yk_value *images, int64_t classes);
 
-/** torchvision's wide_resnet50_2: yk_resnet50 with twice the channels in each 3x3 convolution. */
+/** torchvision's wide_resnet50_2 (Zagoruyko, Komodakis 2016): yk_resnet50 with twice the channels
+ * in each 3x3 convolution. */
 yk_value *yk_wide_resnet50_2(yk_value *images, int64_t classes);
 /** torchvision's wide_resnet101_2: likewise, of yk_resnet101. */
 yk_value *yk_wide_resnet101_2(yk_value *images, int64_t classes);
-/** torchvision's resnext50_32x4d: 32 groups in each 3x3 convolution. */
+/** torchvision's resnext50_32x4d (Xie et al. 2016): 32 groups in each 3x3 convolution. */
 yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes);
 /** torchvision's resnext101_32x8d. */
 yk_value *yk_resnext101_32x8d(yk_value *images, int64_t classes);
 /** torchvision's resnext101_64x4d. */
 yk_value *yk_resnext101_64x4d(yk_value *images, int64_t classes);
-/** torchvision's vgg11: images (N, 3, H, W) -> logits (N, classes), where H and W are at least 32.
- */
+/** torchvision's vgg11 (Simonyan, Zisserman 2014): images (N, 3, H, W) -> logits (N, classes),
+ *  where H and W are at least 32. */
 yk_value *yk_vgg11(yk_value *images, int64_t classes);
 /** torchvision's vgg11_bn. */
 yk_value *yk_vgg11_bn(yk_value *images, int64_t classes);
@@ -82,7 +86,7 @@ yk_value *yk_vgg16_bn(yk_value *images, int64_t classes);
 yk_value *yk_vgg19(yk_value *images, int64_t classes);
 /** torchvision's vgg19_bn. */
 yk_value *yk_vgg19_bn(yk_value *images, int64_t classes);
-/** torchvision's mobilenet_v2. */
+/** torchvision's mobilenet_v2 (Sandler et al. 2018). */
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
 
 /** ResNet-18 for small images such as CIFAR's: its stem is a 3x3 convolution of stride 1 without

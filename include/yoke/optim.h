@@ -37,7 +37,7 @@ typedef struct yk_sgd_options {
         sizeof(yk_sgd_options), 1e-3, 0, 0, 0, false                                               \
     }
 
-/** Hyperparameters of torch.optim.Adam and AdamW. */
+/** Hyperparameters of torch.optim.Adam (Kingma, Ba 2014) and AdamW (Loshchilov, Hutter 2017). */
 typedef struct yk_adam_options {
     size_t size;         /**< set by YK_ADAM_OPTIONS_INIT */
     double lr;           /**< learning rate, at least 0 [1e-3] */

@@ -1,9 +1,9 @@
 /**
  * @file
- * Gradient scaling for fp16, as torch.cuda.amp.GradScaler does it. The gradient of the loss is
- * multiplied by a scale, so that small gradients do not vanish below 2^-24. Before the step the
- * gradients are divided by it again; a step whose gradients are not all finite is skipped and
- * lowers the scale. In the training loop:
+ * Gradient scaling for fp16 (Micikevicius et al., "Mixed Precision Training", 2017), as
+ * torch.cuda.amp.GradScaler does it. The gradient of the loss is multiplied by a scale, so that
+ * small gradients do not vanish below 2^-24. Before the step the gradients are divided by it again;
+ * a step whose gradients are not all finite is skipped and lowers the scale. In the training loop:
  *
  *     yk_model_forward; yk_model_backward;     (the scale is in the gradients)
  *     yk_grad_scaler_unscale(scaler);          (only needed to look at gradients, e.g. to clip)

@@ -20,9 +20,11 @@ typedef enum yk_schedule_kind {
     YK_SCHEDULE_CONSTANT,  /**< ConstantLR with factor 1 */
     YK_SCHEDULE_STEP,      /**< StepLR: multiplied by gamma every step_size */
     YK_SCHEDULE_MULTISTEP, /**< MultiStepLR: multiplied by gamma at each milestone */
-    YK_SCHEDULE_COSINE,    /**< CosineAnnealingLR: falls to eta_min over t_max, then rises again */
-    YK_SCHEDULE_ONE_CYCLE, /**< OneCycleLR: rises to max_lr, then falls to nearly 0, over
-                                total_steps; momentum (Adam: beta1) goes the other way */
+    YK_SCHEDULE_COSINE,    /**< CosineAnnealingLR (Loshchilov, Hutter 2016): falls to eta_min over
+                                t_max, then rises again */
+    YK_SCHEDULE_ONE_CYCLE, /**< OneCycleLR (Smith, Topin 2017): rises to max_lr, then falls to
+                                nearly 0, over total_steps; momentum (Adam: beta1) goes the other
+                                way */
     YK_SCHEDULE_TRIANGLE   /**< rises linearly from start_factor times the rate to the whole rate
                                 over the first pct_start of total_steps, then falls linearly to
                                 end_factor times the rate */

@@ -62,7 +62,12 @@ yk_status yk_store_secret(char *secret, size_t size);
 
 /* ---- client --------------------------------------------------------------------------------- */
 
-/** A connection to a store, used by one thread at a time. All calls block. */
+/**
+ * A connection to a store, used by one thread at a time. All calls block until the server replies.
+ * YK_ERROR_NETWORK when the connection is lost, after which all further calls fail;
+ * YK_ERROR_INVALID_ARGUMENT for a key or value that is too long; YK_ERROR_OUT_OF_MEMORY when the
+ * server is full.
+ */
 typedef struct yk_store yk_store;
 
 /**
@@ -94,7 +99,7 @@ yk_status yk_store_set(yk_store *store, const char *key, const void *value, size
 /**
  * Waits up to timeout_s seconds until the key exists (with 0 it does not wait) and copies its value
  * of at most `size` bytes to value; *used is its length. YK_ERROR_TIMEOUT when the key did not
- * appear in time.
+ * appear in time, YK_ERROR_INVALID_ARGUMENT when its value is longer than `size`.
  */
 yk_status yk_store_get(yk_store *store, const char *key, void *value, size_t size, size_t *used,
                        double timeout_s);

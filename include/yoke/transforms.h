@@ -116,7 +116,8 @@ typedef struct yk_transform_grayscale {
     int num_output_channels; /**< 1, or 3 that are equal [1] */
 } yk_transform_grayscale;
 
-/** RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31): torchvision's 14 operations. */
+/** RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31), with torchvision's 14 operations
+ *  (Cubuk et al. 2019). */
 typedef struct yk_transform_rand_augment {
     int num_ops;            /**< of each picture [2] */
     int magnitude;          /**< below num_magnitude_bins [9] */
@@ -131,7 +132,8 @@ typedef struct yk_transform_normalize {
     double std[3];  /**< likewise [1] */
 } yk_transform_normalize;
 
-/** RandomErasing(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0 | random). */
+/** RandomErasing(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0 | random) (Zhong et al.
+ *  2017). */
 typedef struct yk_transform_random_erasing {
     double p;        /**< how probable it is [0.5] */
     double scale[2]; /**< least and largest part of the area [0.02, 0.33] */
@@ -141,10 +143,10 @@ typedef struct yk_transform_random_erasing {
 } yk_transform_random_erasing;
 
 /**
- * MixUp(alpha=1), CutMix(alpha=1): each sample of a batch is mixed with the one before it, by a
- * share from Beta(alpha, alpha) that is drawn for the batch. With both steps, one of the two is
- * drawn for each batch. Labels become probabilities (n, classes) f32, as they do with OneHot, which
- * mixes nothing.
+ * MixUp(alpha=1) (Zhang et al. 2017), CutMix(alpha=1) (Yun et al. 2019): each sample of a batch is
+ * mixed with the one before it, by a share from Beta(alpha, alpha) that is drawn for the batch.
+ * With both steps, one of the two is drawn for each batch. Labels become probabilities (n, classes)
+ * f32, as they do with OneHot, which mixes nothing.
  */
 typedef struct yk_transform_mixing {
     double alpha; /**< above 0 [1] */

@@ -1,4 +1,7 @@
-/* yoke: distributed data-parallel training in C. This header includes the whole public API. */
+/**
+ * @file
+ * yoke: distributed data-parallel training in C. This header includes the whole public API.
+ */
 #ifndef YOKE_H
 #define YOKE_H
 
