@@ -289,6 +289,37 @@ YK_TEST(promise_01_death_of_a_hosts_first_rank_between_two_pieces)
     expect_one_dead(first_rank_of_host_dies, 2);
 }
 
+/*
+ * A rank is killed when it brings the second of two large sums to the network. The other owner of
+ * its slice fails there, and has nothing to bring of the small sum behind it: it must not take that
+ * one to its host's ranks, which are still waiting for the large one.
+ */
+static void die_before_a_small_sum(int rank, int world)
+{
+    enum { LARGE = 800000, SMALL = 256, WORKS = 3 };
+    static float data[2 * LARGE + SMALL];
+    float *at[WORKS] = {data, data + LARGE, data + 2 * LARGE};
+    yk_work *works[WORKS];
+    (void)rank, (void)world;
+    setenv("YOKE_FAKE_FAULT", "kill:3:2", 1);
+    yk_group *group = join("a|b", 60);
+    for (int i = 0; i < WORKS; i++)
+        assert_ok(
+            yk_all_reduce(group, at[i], i < 2 ? LARGE : SMALL, YK_F32, YK_REDUCE_SUM, &works[i]));
+    for (int i = 0; i < WORKS; i++)
+        if (yk_work_wait(works[i]) != YK_OK)
+            assert_contains(yk_last_error(), "rank 3 on host b is dead");
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    yk_group_destroy(group);
+    exit(3);
+}
+
+YK_TEST(promise_11_a_death_before_a_small_sum_is_no_mismatch)
+{
+    for (int i = 0; i < 3; i++)
+        expect_one_dead(die_before_a_small_sum, 3);
+}
+
 /* Rank 3 does not take part. */
 YK_TEST_RANKS(promise_02_a_late_rank_on_another_host, 4)
 {

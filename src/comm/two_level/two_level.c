@@ -102,12 +102,21 @@ static yk_status open_groups(two_level *tl)
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* Waits until the stage before this one has finished the piece, or a stage has failed. */
-static yk_status await_turn(two_level *tl, const two_level_work *work, int stage, size_t piece)
+/*
+ * Waits until the stage before this one has finished the piece, or a stage has failed. After a
+ * failure, which other ranks may not know of yet, no stage begins a later work either: it would do
+ * so out of step with the ranks that still wait in an earlier one.
+ */
+static yk_status await_turn(two_level *tl, two_level_work *work, int stage, size_t piece)
 {
     pthread_mutex_lock(&tl->lock);
     while (stage > 0 && work->done[stage - 1] <= piece && work->status == YK_OK)
         pthread_cond_wait(&tl->changed, &tl->lock);
+    if (work->status == YK_OK && tl->failed != YK_OK) {
+        work->status = tl->failed;
+        memcpy(work->line, tl->failed_line, sizeof work->line);
+        pthread_cond_broadcast(&tl->changed);
+    }
     yk_status status = work->status;
     pthread_mutex_unlock(&tl->lock);
     return status;
@@ -119,6 +128,10 @@ static void finish_turn(two_level *tl, two_level_work *work, int stage, yk_statu
     if (status != YK_OK && work->status == YK_OK) {
         work->status = status;
         yki_error_copy(work->line, sizeof work->line);
+        if (tl->failed == YK_OK && atomic_load(&tl->group->watched.failed)) {
+            tl->failed = status;
+            memcpy(tl->failed_line, work->line, sizeof tl->failed_line);
+        }
     }
     work->done[stage]++;
     pthread_cond_broadcast(&tl->changed);

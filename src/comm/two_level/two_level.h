@@ -73,8 +73,10 @@ struct two_level {
     two_level_stage stage[TWO_LEVEL_STAGES];
     two_level_work works[TWO_LEVEL_WORKS]; /* used in turn */
     uint64_t posted;
+    yk_status failed; /* of the first work after which no other begins, with its line */
+    char failed_line[YKI_ERROR_LINE];
     bool abandoned;       /* a stage does not end */
-    pthread_mutex_t lock; /* of done and status */
+    pthread_mutex_t lock; /* of done, status and failed */
     pthread_cond_t changed;
 };
 
