@@ -53,10 +53,24 @@ YK_TEST(rows_and_losses)
         conformance_device(families[i], &settings[0]);
 }
 
-YK_TEST(convolutions_and_linear_layers)
+static void convolutions(const conformance_setting *setting)
 {
-    on_cuda(&family_conv2d);
-    on_cuda(&family_conv2d_sums);
+    conformance_device(&family_conv2d, setting);
+    conformance_device(&family_conv2d_sums, setting);
+}
+
+YK_TEST(convolutions_in_f32)
+{
+    convolutions(&settings[0]);
+}
+
+YK_TEST(convolutions_in_bf16)
+{
+    convolutions(&settings[1]);
+}
+
+YK_TEST(linear_layers)
+{
     on_cuda(&family_linear);
 }
 
