@@ -38,6 +38,12 @@ static void *open_in_folders(const char *file, char *reason, size_t size)
     return NULL;
 }
 
+void *nvidia_open_in_folders(const char *file)
+{
+    char reason[256] = "";
+    return open_in_folders(file, reason, sizeof reason);
+}
+
 void *nvidia_open(const char *const *files, char *reason, size_t size)
 {
     char newest[512] = "";

@@ -12,4 +12,7 @@
  */
 void *nvidia_open(const char *const *files, char *reason, size_t size);
 
+/* The same of one file, but only in those folders; NULL if it is in none. */
+void *nvidia_open_in_folders(const char *file);
+
 #endif

@@ -1,10 +1,12 @@
 /* See cudnn.h. */
 #include "cudnn.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/nvidia.h"
 #include "base/environment.h"
 #include "base/memory.h"
 
@@ -44,8 +46,23 @@ static yk_status check_version(const yki_cudnn *cudnn, size_t oldest)
                      found, oldest / 10000, oldest / 100 % 100, library.package);
 }
 
+/* With which cuDNN compiles engines. It asks the loader for it by its name, which the loader knows
+ * once it is open, from whichever folder. */
+static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+enum { COMPILERS = sizeof compilers / sizeof *compilers };
+
+bool yki_cudnn_has_compiler(void)
+{
+    bool has = false;
+    for (int i = 0; i < COMPILERS; i++)
+        has = has || dlopen(compilers[i], RTLD_NOW | RTLD_NOLOAD);
+    return has;
+}
+
 static yk_status open_library(yki_cudnn *cudnn, size_t oldest)
 {
+    for (int i = 0; i < COMPILERS; i++)
+        (void)nvidia_open_in_folders(compilers[i]);
     bool found;
     long tf32 = 0;
     YK_TRY(yki_env_int("YOKE_CUDA_TF32", 0, 1, &tf32, &found));

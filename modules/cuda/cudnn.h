@@ -28,6 +28,9 @@ yk_status yki_cudnn_open(yki_cudnn **cudnn);
 /* For a GPU that is described by cuDNN's JSON; its plans can be built and not executed. */
 yk_status yki_cudnn_open_described(yki_cudnn **cudnn, const char *json);
 void yki_cudnn_close(yki_cudnn *cudnn); /* accepts NULL */
+/* Whether the compiler has been found that some engines need: known after cuDNN was asked for one.
+ */
+bool yki_cudnn_has_compiler(void);
 /* "9.19.0" */
 void yki_cudnn_version_text(const yki_cudnn *cudnn, char text[16]);
 

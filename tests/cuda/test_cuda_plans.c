@@ -129,6 +129,24 @@ YK_TEST(a_damaged_library_is_named)
     assert_contains(yk_last_error(), yk_test_path("libcunothing.so.1: file too short"));
 }
 
+/* cuDNN asks the loader for the compiler, which knows what is open. Any library will do. */
+YK_TEST(the_compiler_is_found_in_the_folders_of_the_libraries)
+{
+    char folders[1024], output[256];
+    const yki_cudnn *cudnn;
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cp $YOKE_CUDA_LIBS/libcublasLt.so.13 %s/libnvrtc.so.13",
+                                     yk_test_directory()),
+                     0);
+    snprintf(folders, sizeof folders, "%s:%s", getenv("YOKE_CUDA_LIBS"), yk_test_directory());
+    setenv("YOKE_CUDA_LIBS", folders, 1);
+    assert_null(dlopen(yk_test_path("libnvrtc.so.13"), RTLD_NOW | RTLD_NOLOAD));
+    yki_cuda_device *device = open_device(NULL);
+    assert_ok(yki_cuda_need_cudnn(device, &cudnn));
+    assert_non_null(dlopen(yk_test_path("libnvrtc.so.13"), RTLD_NOW | RTLD_NOLOAD));
+    device->base.type->destroy(&device->base);
+}
+
 /* ---- on disk --------------------------------------------------------------------------------- */
 
 /* The one file that there is. */
