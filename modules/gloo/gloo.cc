@@ -1,25 +1,20 @@
 /*
- * The gloo backend: collectives over TCP. This is the only C++ of yoke; no exception leaves it.
+ * The gloo backend: collectives over TCP. This folder has the only C++ of yoke; no exception leaves
+ * this file.
  *
- * Every rank is connected with every other. ../common/engine.h says how a call proceeds. What gloo
- * lacks is built from its messages: the exchange of descriptors, reduce_scatter, send and recv.
+ * Every rank is connected with every other (mesh.h). ../common/engine.h says how a call proceeds.
+ * What gloo lacks is built from its messages: the exchange of descriptors, reduce_scatter, send and
+ * recv.
  *
  * The group decides how long to wait, so gloo itself waits nearly forever. A cancelled call is
  * ended by shutting down the sockets, which makes gloo throw; then nothing touches the buffers any
  * more.
  */
-#include <dirent.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <future>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,27 +22,24 @@
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
-#include <gloo/context.h>
 #include <gloo/gather.h>
 #include <gloo/scatter.h>
-#include <gloo/transport/context.h>
-#include <gloo/transport/tcp/address.h>
-#include <gloo/transport/tcp/device.h>
 #include <gloo/types.h>
 
 #include <yoke/backend.h>
 
 #include "../common/engine.h"
 #include "../common/reduce.h"
+#include "mesh.h"
 
 namespace
 {
 
 using gloo::transport::UnboundBuffer;
-using TcpAddress = gloo::transport::tcp::Address;
+using yoke::forever;
+using yoke::Mesh;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
-constexpr auto forever = std::chrono::hours(24 * 365);
 constexpr double cancelled_call_s = 2; // within which a cancelled call ends
 // What a rank receives in a small call, at most. Measured between two hosts: with 2 ranks and with
 // 4, small calls are faster than gloo's collectives up to 1 MiB, but their buffers cost memory.
@@ -96,167 +88,7 @@ size_t bytes_of(const yk_descriptor &what)
     return what.count * yk_dtype_size(static_cast<yk_dtype>(what.dtype));
 }
 
-// ---- the mesh of connections
-// ----------------------------------------------------------------------
-
-// Where a rank awaits its connections: one address, and a port for each other rank. (Newer versions
-// of gloo have one port, and tell connections apart by a number.)
-struct Door {
-    uint16_t port;
-    int32_t number;
-};
-
-uint16_t &port_of(sockaddr_storage &address)
-{
-    return address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 &>(address).sin6_port
-                                         : reinterpret_cast<sockaddr_in &>(address).sin_port;
-}
-
-bool same_address(const sockaddr_storage &a, const sockaddr_storage &b)
-{
-    if (a.ss_family != b.ss_family)
-        return false;
-    if (a.ss_family == AF_INET6) {
-        auto &left = reinterpret_cast<const sockaddr_in6 &>(a);
-        auto &right = reinterpret_cast<const sockaddr_in6 &>(b);
-        return left.sin6_port == right.sin6_port &&
-               std::memcmp(&left.sin6_addr, &right.sin6_addr, sizeof left.sin6_addr) == 0;
-    }
-    auto &left = reinterpret_cast<const sockaddr_in &>(a);
-    auto &right = reinterpret_cast<const sockaddr_in &>(b);
-    return left.sin_port == right.sin_port && left.sin_addr.s_addr == right.sin_addr.s_addr;
-}
-
-class Mesh : public gloo::Context
-{
-  public:
-    Mesh(int rank, int size, const char *address);
-    ~Mesh() override;
-
-    // The addresses of this rank, for the others.
-    std::vector<char> card() const;
-    // Reads another rank's card.
-    void read_card(int other, const std::vector<char> &card);
-    // Connects with all ranks; sets reached[] on the way.
-    void connect();
-    // Ends whatever waits for a connection, here and at the other end.
-    void interrupt();
-
-    std::vector<std::atomic<bool>> reached;
-
-  private:
-    sockaddr_storage own(int other) const;
-    void find_sockets();
-    bool is_ours(int descriptor) const;
-
-    std::vector<sockaddr_storage> peers_; // where each rank awaits this one
-    std::vector<int32_t> numbers_;
-    std::vector<int> sockets_; // duplicates, so that no other file gets their numbers
-};
-
-Mesh::Mesh(int rank_, int size_, const char *address)
-    : gloo::Context(rank_, size_), reached(size_), peers_(size_), numbers_(size_)
-{
-    gloo::transport::tcp::attr where;
-    where.hostname = address;
-    setTimeout(forever);
-    device_ = gloo::transport::tcp::CreateDevice(where);
-    transportContext_ = device_->createContext(rank, size);
-    transportContext_->setTimeout(forever);
-    for (int other = 0; other < size; other++)
-        if (other != rank)
-            transportContext_->createPair(other);
-}
-
-Mesh::~Mesh()
-{
-    for (int socket : sockets_)
-        close(socket);
-}
-
-sockaddr_storage Mesh::own(int other) const
-{
-    return TcpAddress(transportContext_->getPair(other)->address().bytes()).getSockaddr();
-}
-
-std::vector<char> Mesh::card() const
-{
-    int any = rank == 0 ? 1 : 0;
-    sockaddr_storage address = own(any);
-    std::vector<char> card(sizeof address + size * sizeof(Door));
-    std::memcpy(card.data(), &address, sizeof address);
-    for (int other = 0; other < size; other++) {
-        if (other == rank)
-            continue;
-        TcpAddress mine(transportContext_->getPair(other)->address().bytes());
-        sockaddr_storage storage = mine.getSockaddr();
-        Door door = {port_of(storage), static_cast<int32_t>(mine.getSeq())};
-        std::memcpy(card.data() + sizeof address + other * sizeof door, &door, sizeof door);
-    }
-    return card;
-}
-
-void Mesh::read_card(int other, const std::vector<char> &card)
-{
-    Door door;
-    std::memcpy(&peers_[other], card.data(), sizeof peers_[other]);
-    std::memcpy(&door, card.data() + sizeof peers_[other] + rank * sizeof door, sizeof door);
-    port_of(peers_[other]) = door.port;
-    numbers_[other] = door.number;
-}
-
-void Mesh::connect()
-{
-    for (int other = 0; other < size; other++) {
-        if (other != rank)
-            transportContext_->getPair(other)->connect(
-                TcpAddress(peers_[other], numbers_[other]).bytes());
-        reached[other] = true;
-    }
-    find_sockets();
-}
-
-bool Mesh::is_ours(int descriptor) const
-{
-    sockaddr_storage local = {}, remote = {};
-    socklen_t length = sizeof local;
-    if (getsockname(descriptor, reinterpret_cast<sockaddr *>(&local), &length))
-        return false;
-    length = sizeof remote;
-    if (getpeername(descriptor, reinterpret_cast<sockaddr *>(&remote), &length))
-        return false;
-    for (int other = 0; other < size; other++)
-        if (other != rank &&
-            (same_address(local, own(other)) || same_address(remote, peers_[other])))
-            return true;
-    return false;
-}
-
-// gloo does not show its sockets: they are those with an address of this mesh.
-void Mesh::find_sockets()
-{
-    DIR *folder = opendir("/proc/self/fd");
-    if (!folder)
-        throw std::runtime_error("cannot read /proc/self/fd");
-    while (dirent *entry = readdir(folder)) {
-        int descriptor = std::atoi(entry->d_name);
-        if (descriptor <= 2 || !is_ours(descriptor))
-            continue;
-        int duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
-        if (duplicate >= 0)
-            sockets_.push_back(duplicate);
-    }
-    closedir(folder);
-}
-
-void Mesh::interrupt()
-{
-    for (int socket : sockets_)
-        shutdown(socket, SHUT_RDWR);
-}
-
-// ---- the exchange of messages
-// ---------------------------------------------------------------------
+// ---- the exchange of messages -------------------------------------------------------------------
 
 gloo::Slot slot(uint8_t prefix, uint64_t number)
 {
@@ -317,8 +149,7 @@ void Exchange::run(uint64_t number, size_t bytes)
         mine.waitSend(forever);
 }
 
-// ---- the engine
-// -----------------------------------------------------------------------------------
+// ---- the engine ---------------------------------------------------------------------------------
 
 struct Engine {
     engine_base common = {}; // first
@@ -486,8 +317,7 @@ void reduce_scatter(Engine *engine, yk_backend_call *call)
     }
 }
 
-// ---- messages
-// -------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 // Both ranks tell each other what they call, then the data follows.
 void run_message(Engine *engine, yk_backend_call *call)
@@ -517,8 +347,7 @@ void run_message(Engine *engine, yk_backend_call *call)
     }
 }
 
-// ---- the calls
-// ------------------------------------------------------------------------------------
+// ---- the calls ----------------------------------------------------------------------------------
 
 template <void (*Body)(Engine *, yk_backend_call *)>
 yk_status run(engine_base *common, yk_backend_call *call)
@@ -536,8 +365,7 @@ const engine_calls calls = {run_exchange,        nullptr,        nullptr,
                             run<reduce_scatter>, run<gather>,    run<scatter>,
                             run<run_message>};
 
-// ---- opening
-// --------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 bool not_reached(const void *wait, int rank)
 {
@@ -607,8 +435,7 @@ void open_engine(Engine *engine, const yk_backend_site *site)
         yk_backend_thread_create(&engine->common.thread, "yoke-gloo", engine_run, &engine->common));
 }
 
-// ---- the table
-// ------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 extern const yk_backend_ops ops;
 
