@@ -16,7 +16,7 @@ const size_t yki_cuda_most_workspace = (size_t)512 << 20;
 enum { THREADS = 32 };
 
 /* How long more than one plan of each convolution is made: for each, and for all of them. */
-static const double seconds_of_one = 5, seconds_of_all = 60;
+static const double seconds_of_one = 5, seconds_of_all = 30;
 
 /* Of one convolution. */
 struct yki_cuda_candidates {
