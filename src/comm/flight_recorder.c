@@ -288,12 +288,25 @@ static int job_rank(const yki_job *job)
     return job->peers ? job->peers[job->rank].job_rank : job->rank;
 }
 
+/* The user's folder, or the program's, or that of a launcher for the files of this rank, which
+ * torchrun always has; "" if there is none. */
+static void choose_folder(char folder[PATH_MAX])
+{
+    const char *chosen = getenv("YOKE_FLIGHT_RECORDER"), *file = getenv("TORCHELASTIC_ERROR_FILE");
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    if (chosen && *chosen)
+        snprintf(folder, PATH_MAX, "%s", chosen);
+    else if (recorder.folder[0] || !slash)
+        snprintf(folder, PATH_MAX, "%s", recorder.folder);
+    else
+        snprintf(folder, PATH_MAX, "%.*s", (int)(slash - file), file);
+}
+
 /* Sets recorder.path, unless it is set already or there is nowhere to write. */
 static yk_status write_once(const yki_job *job, const char *reason)
 {
-    const char *chosen = getenv("YOKE_FLIGHT_RECORDER");
-    const char *folder = chosen && *chosen ? chosen : recorder.folder;
-    char path[PATH_MAX];
+    char folder[PATH_MAX], path[PATH_MAX];
+    choose_folder(folder);
     if (recorder.path[0] || !*folder)
         return YK_OK;
     if (snprintf(path, sizeof path, "%s/flight-recorder-%d.json", folder, job_rank(job)) >=

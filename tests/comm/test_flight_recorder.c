@@ -167,7 +167,30 @@ static void fail_without_a_folder(int rank, int world)
 YK_TEST(without_a_folder_nothing_is_written)
 {
     unsetenv("YOKE_FLIGHT_RECORDER");
+    unsetenv("TORCHELASTIC_ERROR_FILE");
     yk_test_ranks(2, fail_without_a_folder);
+}
+
+static void fail_with_an_error_file(int rank, int world)
+{
+    (void)world;
+    yk_group *group = reduce(1);
+    if (rank == 1)
+        _exit(0);
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    cJSON_Delete(read_record(shared_folder(), rank));
+    yk_group_destroy(group);
+}
+
+/* Launchers tell each rank where to write how it failed. */
+YK_TEST(it_is_written_next_to_the_error_file_of_a_launcher)
+{
+    char path[300];
+    share_folder();
+    snprintf(path, sizeof path, "%s/error.json", shared_folder());
+    unsetenv("YOKE_FLIGHT_RECORDER");
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+    yk_test_ranks(2, fail_with_an_error_file);
 }
 
 /* A mismatch that all ranks know of is no failure of the group. */
