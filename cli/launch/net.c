@@ -118,18 +118,29 @@ static int try_connect(const struct addrinfo *address)
     return error;
 }
 
-bool cli_net_refuses(const char *host, int port)
+/* Whether the host is known, and all its addresses answer a connection with this value of errno. */
+static bool all_answer(const char *host, int port, int error)
 {
     char service[16];
     snprintf(service, sizeof service, "%d", port);
     struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
     if (getaddrinfo(host, service, &hints, &found))
         return false;
-    bool refuses = true;
-    for (struct addrinfo *at = found; at && refuses; at = at->ai_next)
-        refuses = try_connect(at) == ECONNREFUSED;
+    bool all = true;
+    for (struct addrinfo *at = found; at && all; at = at->ai_next)
+        all = try_connect(at) == error;
     freeaddrinfo(found);
-    return refuses;
+    return all;
+}
+
+bool cli_net_refuses(const char *host, int port)
+{
+    return all_answer(host, port, ECONNREFUSED);
+}
+
+bool cli_net_accepts(const char *host, int port)
+{
+    return all_answer(host, port, 0);
 }
 
 static bool read_port(const char *text, int *port)

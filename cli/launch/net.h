@@ -15,6 +15,8 @@ bool cli_net_is_loopback(const char *host);
 bool cli_net_own_address(char *address, size_t size);
 /* Whether the host answers that nothing listens on the port; false also when it does not answer. */
 bool cli_net_refuses(const char *host, int port);
+/* Whether something on the host accepts connections at the port, at each of its addresses. */
+bool cli_net_accepts(const char *host, int port);
 /*
  * Draws one of these ports that nothing on this host uses, and that no other process has claimed in
  * this way: they may claim ports before they are served, or for another host. Claims last as long

@@ -100,15 +100,19 @@ static char *write_command(const cli_run_options *o, char *const *program, const
     return text;
 }
 
-/* A port that is free on the first host, if that is this one, and that is the port of no other job
- * that was started on this host, so that jobs started together do not collide. */
-static int choose_port(const cli_run_options *o)
+/* A port that nothing on the first host listens at, and that is the port of no other job that was
+ * started on this host, so that jobs started together do not collide. */
+static int choose_port(const cli_run_options *o, const char *first_host)
 {
-    enum { LOWEST = 20000, PORTS = 10000 };
-    if (o->master_port != YK_PORT_ANY)
-        return (int)o->master_port;
-    int port = cli_net_claim_port(LOWEST, PORTS);
-    return port ? port : CLI_RUN_PORT;
+    enum { LOWEST = 20000, PORTS = 10000, ATTEMPTS = 64 };
+    int port = (int)o->master_port;
+    bool here = cli_net_is_this_host(first_host), taken = port == YK_PORT_ANY;
+    for (int i = 0; i < ATTEMPTS && taken; i++) {
+        if (!(port = cli_net_claim_port(LOWEST, PORTS)))
+            return CLI_RUN_PORT;
+        taken = !here && cli_net_accepts(first_host, port);
+    }
+    return port;
 }
 
 /* PET_ variables have been read; the launcher on this host must not read them once more. */
@@ -153,7 +157,7 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
 static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch,
                         cli_remote *remote, char **commands)
 {
-    int port = choose_port(o);
+    int port = choose_port(o, remote->hosts[0].name);
     remote->commands = commands;
     for (int i = 0; i < launch->ranks; i++)
         if (!(commands[i] = write_command(o, lists->program, remote, launch->ranks, i, port)))

@@ -3,6 +3,10 @@
 #include "../launcher/job.h"
 #include "hosts.h"
 
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
 enum { HOSTS = 3 };
 static test_job agents[HOSTS + 1];
 
@@ -161,6 +165,45 @@ YK_TEST(a_job_is_started_on_other_hosts_through_ssh)
     assert_contains(agents[0].output, "[rank 1] n1=1/4\n");
     assert_contains(agents[0].output, "[rank 2] n2=2/4\n");
     assert_contains(agents[0].output, "[rank 3] n3=3/4\n");
+}
+
+/* Listens at three of four ports from which that of a rendezvous is drawn, until it is killed. */
+static void listen_at_most_ports(void)
+{
+    struct rlimit files = {16384, 16384};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    for (int port = 20000; port < 30000; port++) {
+        struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+        int fd = port % 4 ? socket(AF_INET, SOCK_STREAM, 0) : -1;
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&any, sizeof any) == 0)
+            listen(fd, 1);
+    }
+    printf("listening\n");
+    fflush(stdout);
+    pause();
+}
+
+YK_TEST(a_job_started_through_ssh_finds_a_port_that_is_free_on_its_first_host)
+{
+    char command[4096], program[512] = "";
+    if (getenv("YOKE_TEST_LISTENS")) {
+        listen_at_most_ports();
+        return;
+    }
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    yk_test_hosts(2);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(command, sizeof command, "%s env YOKE_TEST_LISTENS=1 %s %s", yk_test_on(2), program,
+             yk_test_running_case());
+    test_job_start_command(&agents[1], command);
+    test_job_await(&agents[1], "listening");
+    for (int i = 0; i < 3; i++) {
+        snprintf(command, sizeof command, "%s %s run --hosts n2,n1 true", yk_test_on(1),
+                 test_program());
+        test_job_start_command(&agents[0], command);
+        assert_job_ends(&agents[0], 60, 0);
+    }
+    kill(agents[1].pid, SIGKILL);
 }
 
 YK_TEST(a_job_started_through_ssh_restarts_after_a_failure_on_another_host)
