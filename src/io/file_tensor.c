@@ -5,9 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "device/memory.h"
 #include "tensor/bf16.h"
 #include "tensor/f16.h"
+
+yk_status yki_tensor_name_check(const char *name)
+{
+    char shown[128];
+    size_t length = strlen(name);
+    if (yki_utf8_is_valid(name, length))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "the tensor name \"%s\" is not valid UTF-8",
+                     yki_utf8_escape(shown, sizeof shown, name, length));
+}
 
 /* ---- dtypes --------------------------------------------------------------------------------- */
 

@@ -38,6 +38,9 @@ typedef struct yki_file_tensor {
     bool negated;                      /* floats only: the elements are the storage's, negated */
 } yki_file_tensor;
 
+/* Writers refuse a name that is not UTF-8: no reader of their files would open them. */
+yk_status yki_tensor_name_check(const char *name);
+
 /* All of them, by index; NULL past the last one. */
 const yki_file_tensor_dtype *yki_file_tensor_dtype_at(size_t index);
 /* The one that our dtype is the same as. */

@@ -1,11 +1,43 @@
 /*
- * Kinds of PyTorch tensors that yoke does not read: complex, float8, quantized, sparse and so on.
- * A pickle holds each as a call of a function of torch._utils, so that they can be named, and a
- * state_dict is recognised even if yoke can read none of its tensors.
+ * What a pickled value is: a tensor in its usual form, or one of a kind that yoke does not read
+ * (complex, float8, quantized, sparse and so on). A pickle holds each as a call of a function of
+ * torch._utils, so that they can be named, and a state_dict is recognised even if yoke can read
+ * none of its tensors.
  */
 #include "io/pth.h"
 
 #include <string.h>
+
+/* ---- the usual form ------------------------------------------------------------------------- */
+
+const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value)
+{
+    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_parameter") ||
+        yki_pickle_is_call(value, "torch._utils", "_rebuild_parameter_with_state"))
+        return yki_pickle_item(yki_pickle_arguments(value), 0);
+    return value;
+}
+
+const yki_pickle_value *yki_pth_tensor_arguments(const yki_pickle_value *value)
+{
+    value = yki_pth_unwrap_parameter(value);
+    const yki_pickle_value *arguments = yki_pickle_arguments(value);
+    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v2"))
+        return arguments;
+    /* (_rebuild_tensor_v2, torch.Tensor, its arguments, a dict of attributes) */
+    bool has_attributes =
+        yki_pickle_is_call(value, "torch._tensor", "_rebuild_from_type_v2") &&
+        yki_pickle_is_global(yki_pickle_item(arguments, 0), "torch._utils", "_rebuild_tensor_v2") &&
+        yki_pickle_is_global(yki_pickle_item(arguments, 1), "torch", "Tensor");
+    return has_attributes ? yki_pickle_item(arguments, 2) : NULL;
+}
+
+bool yki_pth_is_tensor(const yki_pickle_value *value)
+{
+    return yki_pth_tensor_arguments(value) != NULL;
+}
+
+/* ---- other kinds ---------------------------------------------------------------------------- */
 
 /* A pickled global "MODULE\nNAME" and the word for the tensors that it stands for. */
 typedef struct kind_of_global {

@@ -166,33 +166,6 @@ const yki_pickle_value *yki_pth_root(const yki_pth *pth)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value)
-{
-    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_parameter") ||
-        yki_pickle_is_call(value, "torch._utils", "_rebuild_parameter_with_state"))
-        return yki_pickle_item(yki_pickle_arguments(value), 0);
-    return value;
-}
-
-const yki_pickle_value *yki_pth_tensor_arguments(const yki_pickle_value *value)
-{
-    value = yki_pth_unwrap_parameter(value);
-    const yki_pickle_value *arguments = yki_pickle_arguments(value);
-    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v2"))
-        return arguments;
-    /* (_rebuild_tensor_v2, torch.Tensor, its arguments, a dict of attributes) */
-    bool has_attributes =
-        yki_pickle_is_call(value, "torch._tensor", "_rebuild_from_type_v2") &&
-        yki_pickle_is_global(yki_pickle_item(arguments, 0), "torch._utils", "_rebuild_tensor_v2") &&
-        yki_pickle_is_global(yki_pickle_item(arguments, 1), "torch", "Tensor");
-    return has_attributes ? yki_pickle_item(arguments, 2) : NULL;
-}
-
-bool yki_pth_is_tensor(const yki_pickle_value *value)
-{
-    return yki_pth_tensor_arguments(value) != NULL;
-}
-
 /* A tuple of ndim numbers that are not negative. */
 static bool read_counts(const yki_pickle_value *tuple, int ndim, int64_t *numbers)
 {

@@ -65,8 +65,6 @@ typedef enum yki_tensor_format { YKI_PTH, YKI_SAFETENSORS } yki_tensor_format;
 
 /* What the name of a file says: safetensors where it ends so, else .pth. */
 yki_tensor_format yki_tensor_format_of(const char *path);
-/* Writers refuse a name that is not UTF-8: no reader of their files would open them. */
-yk_status yki_tensor_name_check(const char *name);
 /* A file of these tensors, whole or not at all, with the network's description unless info is NULL.
  */
 yk_status yki_tensor_file_write(const char *path, yki_tensor_format format,

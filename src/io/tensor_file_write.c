@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "base/options.h"
-#include "base/utf8.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
 #include "io/wrappers.h"
@@ -20,16 +19,6 @@ yki_tensor_format yki_tensor_format_of(const char *path)
     bool safetensors =
         length >= sizeof ending - 1 && strcmp(path + length - (sizeof ending - 1), ending) == 0;
     return safetensors ? YKI_SAFETENSORS : YKI_PTH;
-}
-
-yk_status yki_tensor_name_check(const char *name)
-{
-    char shown[128];
-    size_t length = strlen(name);
-    if (yki_utf8_is_valid(name, length))
-        return YK_OK;
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "the tensor name \"%s\" is not valid UTF-8",
-                     yki_utf8_escape(shown, sizeof shown, name, length));
 }
 
 static yk_status pickle_all(yki_pth_writer *writer, const yki_tensor_source *sources, size_t count)
