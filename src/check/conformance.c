@@ -307,16 +307,3 @@ yk_status yki_conformance_empty(const yki_conformance_case *row)
 {
     return run_on_ref(row, true, check_no_samples);
 }
-
-/* ---- coverage -------------------------------------------------------------------------------- */
-
-yk_status yki_conformance_mark(const yki_conformance_case *row, bool *seen)
-{
-    yki_trial trial;
-    yk_status status = yki_trial_init(&trial, row, YK_F64, "ref", false);
-    for (size_t n = 0; status == YK_OK && n < trial.graph->node_count; n++)
-        for (size_t i = 0; i < YKI_OPERATORS; i++)
-            seen[i] = seen[i] || yki_operators[i] == trial.graph->nodes[n]->op;
-    yki_trial_fini(&trial);
-    return status;
-}

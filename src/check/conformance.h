@@ -54,8 +54,6 @@ yk_status yki_conformance_device(const yki_conformance_case *row,
  * that of the first one keep theirs.
  */
 yk_status yki_conformance_empty(const yki_conformance_case *row);
-/* Marks the operators, by their place in yki_operators, that the case runs. */
-yk_status yki_conformance_mark(const yki_conformance_case *row, bool *seen);
 
 /* ---- for tests of layouts ------------------------------------------------------------------- */
 

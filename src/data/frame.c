@@ -18,15 +18,6 @@ static void start(yki_frame *frame, int width, int height)
     frame->mirrored = frame->upside_down = false;
 }
 
-yki_frame yki_frame_of_picture(yki_frame_memory *memory, const yki_picture *picture)
-{
-    yki_frame frame = {
-        .memory = memory, .pixels = *picture, .holder = -1, .channels = picture->channels};
-    frame.pixels.capacity = 0;
-    start(&frame, picture->width, picture->height);
-    return frame;
-}
-
 yki_frame yki_frame_of_planes(yki_frame_memory *memory, const yki_planes *planes)
 {
     yki_frame frame = {

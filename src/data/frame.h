@@ -36,8 +36,7 @@ typedef struct yki_frame {
     bool mirrored, upside_down;
 } yki_frame;
 
-/* The pixels may belong to anybody; they are not changed. */
-yki_frame yki_frame_of_picture(yki_frame_memory *memory, const yki_picture *picture);
+/* The planes may belong to anybody; they are not changed. */
 yki_frame yki_frame_of_planes(yki_frame_memory *memory, const yki_planes *planes);
 /* A picture that was opened. */
 yki_frame yki_frame_of_encoded(yki_frame_memory *memory, yki_decoder *decoder,
