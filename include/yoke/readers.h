@@ -48,8 +48,9 @@ yk_status yk_cifar100_open(yk_dataset **dataset, const char *path, yk_split spli
 /**
  * Opens NumPy arrays in the folder at path: train_images.npy and train_labels.npy, test_images.npy
  * and test_labels.npy (or val_images.npy, x_train.npy, y_train.npy, ...). uint8 arrays (N, H, W),
- * (N, C, H, W) and (N, H, W, C) of 1 or 3 channels are pictures; arrays of other types and shapes
- * are tensors. Labels are integers; without such a file the data has no labels.
+ * (N, C, H, W) and (N, H, W, C) of up to 1024 channels are pictures. The axis of size 1 or 3 holds
+ * the channels, or else the shorter one of the two. Arrays of other types and shapes are tensors.
+ * Labels are integers; without such a file the data has no labels.
  */
 yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split);
 

@@ -3,8 +3,8 @@
  * val_..., or x_train.npy, y_train.npy, x_test.npy, y_test.npy). Samples are read from the file.
  *
  * The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Arrays of u1
- * with 1 or 3 channels are pictures: (N, C, H, W), (N, H, W, C) or (N, H, W). Others are tensors of
- * any shape. An array in Fortran's order is refused, because its samples are scattered.
+ * are pictures: (N, C, H, W), (N, H, W, C) or (N, H, W), of up to 1024 channels. Others are tensors
+ * of any shape. An array in Fortran's order is refused, because its samples are scattered.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
