@@ -309,3 +309,68 @@ YK_TEST(gradients_of_slices_have_the_same_bits_with_any_threads)
                                      .out = {taps, none}},
                   &yki_cpu_conv2d_backward_weight);
 }
+
+/* ---- few channels ---------------------------------------------------------------------------- */
+
+/* Whether activations are copied for a convolution's operator from `in` to `out` channels of 12x12,
+ * in the device's own layouts. */
+static bool is_copied(int which, int64_t in, int64_t out, int64_t taps, yk_dtype dtype)
+{
+    static const yki_kernel_impl *const blocked[] = {&yki_cpu_conv2d_blocked,
+                                                     &yki_cpu_conv2d_backward_data_blocked,
+                                                     &yki_cpu_conv2d_backward_weight_blocked};
+    static const yki_kernel_impl *const row_major[] = {&yki_cpu_conv2d_plain,
+                                                       &yki_cpu_conv2d_backward_data_plain,
+                                                       &yki_cpu_conv2d_backward_weight_plain};
+    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    yki_operand images = x, features = x, kernels = weight;
+    memcpy(images.dims, (int64_t[]){8, in, 12, 12}, 4 * sizeof *images.dims);
+    memcpy(features.dims, (int64_t[]){8, out, 13 - taps, 13 - taps}, 4 * sizeof *features.dims);
+    memcpy(kernels.dims, (int64_t[]){out, in, taps, taps}, 4 * sizeof *kernels.dims);
+    images.dtype = features.dtype = dtype;
+    images.layout = device->type->layout(device, &images);
+    features.layout = device->type->layout(device, &features);
+    yki_kernel_desc descs[] = {
+        {.op = &yki_op_conv2d,
+         .in_count = 3,
+         .in = {images, kernels, none},
+         .out_count = 1,
+         .out = {features}},
+        {.op = &yki_op_conv2d_backward_data,
+         .in_count = 2,
+         .in = {features, kernels},
+         .out_count = 1,
+         .out = {images}},
+        {.op = &yki_op_conv2d_backward_weight,
+         .in_count = 2,
+         .in = {images, features},
+         .out_count = 2,
+         .out = {kernels, none}},
+    };
+    descs[which].attrs = &plain;
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &descs[which], &kernel));
+    bool copied = kernel->impl == blocked[which] || kernel->impl == row_major[which];
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return copied;
+}
+
+/* oneDNN has only its reference implementation for these pairs of layouts. */
+YK_TEST(activations_of_few_channels_are_copied_for_a_faster_kernel)
+{
+    if (!__builtin_cpu_supports("avx512bw"))
+        skip();
+    static const yk_dtype dtypes[] = {YK_F32, YK_BF16, YK_F16};
+    for (int i = 0; i < 3; i++) {
+        assert_true(is_copied(1, 6, 16, 5, dtypes[i]));
+        for (int which = 0; which < 3; which++)
+            assert_true(is_copied(which, 64, 10, 1, dtypes[i]));
+        /* It has kernels for the first layer of most networks, and where both are blocked. */
+        assert_false(is_copied(0, 3, 64, 3, dtypes[i]));
+        assert_false(is_copied(2, 3, 64, 3, dtypes[i]));
+        assert_false(is_copied(0, 64, 64, 1, dtypes[i]));
+    }
+}

@@ -361,6 +361,52 @@ static const yki_operand *present(const yki_operand *operand)
     return operand->ndim < 0 ? NULL : operand;
 }
 
+static conv_problem forward_problem(const yki_kernel_desc *desc)
+{
+    return (conv_problem){.attrs = desc->attrs,
+                          .x = &desc->in[YKI_CONV2D_X],
+                          .weight = &desc->in[YKI_CONV2D_WEIGHT],
+                          .bias = present(&desc->in[YKI_CONV2D_BIAS]),
+                          .y = &desc->out[YKI_CONV2D_Y]};
+}
+
+static conv_problem backward_data_problem(const yki_kernel_desc *desc)
+{
+    return (conv_problem){.attrs = desc->attrs,
+                          .x = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                          .weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
+                          .y = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]};
+}
+
+static conv_problem backward_weight_problem(const yki_kernel_desc *desc)
+{
+    return (conv_problem){.attrs = desc->attrs,
+                          .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                          .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
+                          .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
+                          .y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]};
+}
+
+bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc)
+{
+    bool forward = desc->op == &yki_op_conv2d, data = desc->op == &yki_op_conv2d_backward_data;
+    conv_direction direction = forward ? FORWARD : data ? BACKWARD_DATA : BACKWARD_WEIGHT;
+    conv_problem p = forward ? forward_problem(desc)
+                     : data  ? backward_data_problem(desc)
+                             : backward_weight_problem(desc);
+    p.device = device;
+    p.groups = yki_conv_groups_of(device, p.weight, p.attrs->groups);
+    dnnl_primitive_desc_t made = NULL;
+    yk_status status = describe_operands(&p, direction);
+    if (status == YK_OK)
+        status = conv_describe(&p, direction, &made);
+    bool reference = status == YK_OK && yki_dnn_is_reference(made);
+    if (made)
+        dnnl_primitive_desc_destroy(made);
+    destroy_problem(&p);
+    return reference;
+}
+
 /* ---- weights, packed ------------------------------------------------------------------------- */
 
 /* Groups of one channel. */
@@ -402,11 +448,7 @@ static bool conv_supports_forward(const yki_device *device, const yki_kernel_des
 static yk_status conv_create_forward(yki_device *device, const yki_kernel_desc *desc,
                                      yki_kernel **kernel)
 {
-    conv_problem p = {.attrs = desc->attrs,
-                      .x = &desc->in[YKI_CONV2D_X],
-                      .weight = &desc->in[YKI_CONV2D_WEIGHT],
-                      .bias = present(&desc->in[YKI_CONV2D_BIAS]),
-                      .y = &desc->out[YKI_CONV2D_Y]};
+    conv_problem p = forward_problem(desc);
     return conv_prepare(device, &p, FORWARD, kernel);
 }
 
@@ -452,10 +494,7 @@ static bool can_be_turned(const conv_problem *p)
 static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                            yki_kernel **kernel)
 {
-    conv_problem p = {.attrs = desc->attrs,
-                      .x = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
-                      .weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
-                      .y = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]};
+    conv_problem p = backward_data_problem(desc);
     if (!can_be_turned(&p))
         return conv_prepare(device, &p, BACKWARD_DATA, kernel);
     const yki_operand *dx = p.x;
@@ -496,11 +535,7 @@ static bool conv_supports_backward_weight(const yki_device *device, const yki_ke
 static yk_status conv_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                              yki_kernel **kernel)
 {
-    conv_problem p = {.attrs = desc->attrs,
-                      .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
-                      .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
-                      .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
-                      .y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]};
+    conv_problem p = backward_weight_problem(desc);
     return conv_prepare(device, &p, BACKWARD_WEIGHT, kernel);
 }
 

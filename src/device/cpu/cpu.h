@@ -20,6 +20,9 @@
 /* The kernels of each file, listed in device.c. */
 extern const yki_kernel_impl yki_cpu_conv2d, yki_cpu_conv2d_backward_data,
     yki_cpu_conv2d_backward_weight;
+extern const yki_kernel_impl yki_cpu_conv2d_blocked, yki_cpu_conv2d_backward_data_blocked,
+    yki_cpu_conv2d_backward_weight_blocked, yki_cpu_conv2d_plain,
+    yki_cpu_conv2d_backward_data_plain, yki_cpu_conv2d_backward_weight_plain;
 extern const yki_kernel_impl yki_cpu_conv2d_staged, yki_cpu_conv2d_backward_data_staged,
     yki_cpu_conv2d_backward_weight_staged, yki_cpu_linear_staged,
     yki_cpu_linear_backward_data_staged, yki_cpu_linear_backward_weight_staged;

@@ -261,6 +261,13 @@ yki_const_md yki_dnn_query(dnnl_primitive_desc_t desc, dnnl_query_t what)
     return dnnl_primitive_desc_query_md(desc, what, 0);
 }
 
+bool yki_dnn_is_reference(dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           name && strncmp(name, "ref", 3) == 0;
+}
+
 static yk_status add_argument(yki_dnn_primitive *p, dnnl_engine_t engine, int argument,
                               yki_const_md md)
 {

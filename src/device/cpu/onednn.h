@@ -114,5 +114,23 @@ yk_status yki_dnn_run(const yki_dnn_primitive *primitive, dnnl_stream_t stream,
 void yki_dnn_destroy(yki_dnn_primitive *primitive);
 
 yki_const_md yki_dnn_query(dnnl_primitive_desc_t desc, dnnl_query_t what);
+/* Whether it is oneDNN's reference implementation, one number at a time. */
+bool yki_dnn_is_reference(dnnl_primitive_desc_t desc);
+
+/* ---- conv.c ---------------------------------------------------------------------------------- */
+
+/* The activations of a convolution's operator: two of x, y and their gradients. */
+typedef struct yki_conv_activations {
+    yki_operand *first, *second;
+} yki_conv_activations;
+
+static inline yki_conv_activations yki_conv_activations_of(yki_kernel_desc *desc)
+{
+    bool weight = desc->op == &yki_op_conv2d_backward_weight;
+    return (yki_conv_activations){&desc->in[0], weight ? &desc->in[1] : &desc->out[0]};
+}
+
+/* Whether conv.c would run a convolution's operator by oneDNN's reference implementation. */
+bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc);
 
 #endif
