@@ -58,8 +58,13 @@ static double pass(yki_low_rank_op op, const yki_low_rank *matrices, int count)
     static const double good;
     double begin = yki_now();
     for (int i = 0; i < count; i++) {
-        yki_low_rank_args args = {
-            .op = op, .at = matrices[i], .epsilon = 1e-8, .share = 0.5F, .bad = &good};
+        yki_low_rank_args args = {.op = op,
+                                  .at = matrices[i],
+                                  .matrices = &matrices[i],
+                                  .matrix_count = 1,
+                                  .epsilon = 1e-8,
+                                  .share = 0.5F,
+                                  .bad = &good};
         yki_low_rank_run(&args);
     }
     return yki_now() - begin;

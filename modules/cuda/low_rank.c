@@ -1,4 +1,6 @@
 /* Approximations of matrices: see kernels/low_rank.cu. */
+#include <string.h>
+
 #include "cuda.h"
 
 yk_status yki_cuda_find_low_rank(yki_cuda_device *device)
@@ -37,9 +39,32 @@ static yki_cuda_grid grid_of(const yki_low_rank_args *args)
     }
 }
 
+static bool is_of_many(const yki_low_rank_args *args)
+{
+    return args->op == YKI_LOW_RANK_ORTHONORMALISE_P || args->op == YKI_LOW_RANK_ORTHONORMALISE_Q;
+}
+
+static yk_status orthonormalise(const yki_cuda_device *cuda, const yki_low_rank_args *args)
+{
+    const yki_cuda_launcher *launcher = cuda->launcher;
+    for (size_t first = 0; first < args->matrix_count; first += YKI_CUDA_LOW_RANK_MATRICES) {
+        size_t left = args->matrix_count - first;
+        size_t count = left < YKI_CUDA_LOW_RANK_MATRICES ? left : YKI_CUDA_LOW_RANK_MATRICES;
+        yki_cuda_orthonormalise_args given = {.epsilon = args->epsilon,
+                                              .is_p = args->op == YKI_LOW_RANK_ORTHONORMALISE_P};
+        memcpy(given.at, args->matrices + first, count * sizeof *given.at);
+        YK_TRY(launcher->launch(launcher, cuda->low_rank[args->op],
+                                (yki_cuda_grid){(unsigned)count, 1, 1}, &given, sizeof given,
+                                args->stream));
+    }
+    return YK_OK;
+}
+
 yk_status yki_cuda_low_rank(yki_device *device, const yki_low_rank_args *args)
 {
     const yki_cuda_device *cuda = (const yki_cuda_device *)device;
+    if (is_of_many(args))
+        return orthonormalise(cuda, args);
     return cuda->launcher->launch(cuda->launcher, cuda->low_rank[args->op], grid_of(args), args,
                                   sizeof *args, args->stream);
 }

@@ -112,6 +112,14 @@ static void orthonormalise(float *columns, int64_t length, int64_t count, double
     }
 }
 
+static void orthonormalise_factor(const yki_low_rank *x, yki_low_rank_op op, double epsilon)
+{
+    if (op == YKI_LOW_RANK_ORTHONORMALISE_P)
+        orthonormalise(x->p, x->n, x->rank, epsilon);
+    else
+        orthonormalise(x->q, x->m, x->rank, epsilon);
+}
+
 YKI_VECTOR_CLONES
 static void project(const yki_low_rank *x)
 {
@@ -170,10 +178,9 @@ void yki_low_rank_run(const yki_low_rank_args *args)
         begin(args);
         break;
     case YKI_LOW_RANK_ORTHONORMALISE_P:
-        orthonormalise(x->p, x->n, x->rank, args->epsilon);
-        break;
     case YKI_LOW_RANK_ORTHONORMALISE_Q:
-        orthonormalise(x->q, x->m, x->rank, args->epsilon);
+        for (size_t i = 0; i < args->matrix_count; i++)
+            orthonormalise_factor(&args->matrices[i], args->op, args->epsilon);
         break;
     case YKI_LOW_RANK_PROJECT:
         project(x);

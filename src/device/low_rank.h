@@ -23,8 +23,8 @@
 
 typedef enum yki_low_rank_op {
     YKI_LOW_RANK_BEGIN,            /* draws Q unless it is from an earlier step */
-    YKI_LOW_RANK_ORTHONORMALISE_P, /* modified Gram-Schmidt: each column is normalised, and */
-    YKI_LOW_RANK_ORTHONORMALISE_Q, /* subtracted from those after it */
+    YKI_LOW_RANK_ORTHONORMALISE_P, /* of many matrices; modified Gram-Schmidt: each column is */
+    YKI_LOW_RANK_ORTHONORMALISE_Q, /* normalised, and subtracted from those after it */
     YKI_LOW_RANK_PROJECT,          /* M += error, P = M Q */
     YKI_LOW_RANK_PROJECT_BACK,     /* Q = M^T P */
     YKI_LOW_RANK_APPROXIMATE,      /* M' = P Q^T, error = M - share M', M = M'; if bad, all of M is
@@ -47,8 +47,12 @@ typedef struct yki_low_rank {
 typedef struct yki_low_rank_args {
     yki_low_rank_op op;
     yki_low_rank at; /* of BEGIN only q, m and rank, which may be those of all matrices */
-    double epsilon;  /* added to norms */
-    float share;     /* of this rank in M' */
+    /* Of ORTHONORMALISE, in place of `at`, because factors are small and have little to do for many
+     * processors; read before the call returns. */
+    const yki_low_rank *matrices;
+    size_t matrix_count;
+    double epsilon; /* added to norms */
+    float share;    /* of this rank in M' */
     bool always_draws;
     uint64_t number;     /* of these matrices among all: draws differ */
     const uint64_t *key; /* of the step's draws */

@@ -93,6 +93,8 @@ static yk_status run(const powersgd *state, const factors *f, yki_low_rank_op op
 {
     yki_low_rank_args args = {.op = op,
                               .at = *at,
+                              .matrices = f->matrices,
+                              .matrix_count = f->matrix_count,
                               .epsilon = state->options.orthogonalization_epsilon,
                               .share = state->inverse_ranks,
                               .always_draws = !state->options.warm_start,
@@ -108,6 +110,9 @@ static yk_status run(const powersgd *state, const factors *f, yki_low_rank_op op
     return YK_OK;
 }
 
+/* Of what is done for the bucket. */
+static const yki_low_rank no_matrix = {.matrix = NULL};
+
 static yk_status run_each(const powersgd *state, const factors *f, yki_low_rank_op op)
 {
     for (size_t i = 0; i < f->matrix_count; i++)
@@ -119,23 +124,20 @@ static yk_status run_each(const powersgd *state, const factors *f, yki_low_rank_
 static yk_status project(const powersgd *state, const factors *f)
 {
     const yki_low_rank every_q = {.q = f->q, .m = (int64_t)f->q_elements, .rank = 1};
-    if (f->matrix_count)
-        YK_TRY(run(state, f, YKI_LOW_RANK_BEGIN, &every_q));
-    for (size_t i = 0; i < f->matrix_count; i++) {
-        YK_TRY(run(state, f, YKI_LOW_RANK_ORTHONORMALISE_Q, &f->matrices[i]));
-        YK_TRY(run(state, f, YKI_LOW_RANK_PROJECT, &f->matrices[i]));
-    }
-    return YK_OK;
+    if (f->matrix_count == 0)
+        return YK_OK;
+    YK_TRY(run(state, f, YKI_LOW_RANK_BEGIN, &every_q));
+    YK_TRY(run(state, f, YKI_LOW_RANK_ORTHONORMALISE_Q, &no_matrix));
+    return run_each(state, f, YKI_LOW_RANK_PROJECT);
 }
 
 /* Q again, from the sum of P. */
 static yk_status project_back(const powersgd *state, const factors *f)
 {
-    for (size_t i = 0; i < f->matrix_count; i++) {
-        YK_TRY(run(state, f, YKI_LOW_RANK_ORTHONORMALISE_P, &f->matrices[i]));
-        YK_TRY(run(state, f, YKI_LOW_RANK_PROJECT_BACK, &f->matrices[i]));
-    }
-    return YK_OK;
+    if (f->matrix_count == 0)
+        return YK_OK;
+    YK_TRY(run(state, f, YKI_LOW_RANK_ORTHONORMALISE_P, &no_matrix));
+    return run_each(state, f, YKI_LOW_RANK_PROJECT_BACK);
 }
 
 /*
@@ -147,7 +149,7 @@ static yk_status project_back(const powersgd *state, const factors *f)
 static yk_status approximate(const powersgd *state, const factors *f)
 {
     YK_TRY(run_each(state, f, YKI_LOW_RANK_APPROXIMATE));
-    return run(state, f, YKI_LOW_RANK_END, &(yki_low_rank){0});
+    return run(state, f, YKI_LOW_RANK_END, &no_matrix);
 }
 
 /* Before each backward that is exchanged. */

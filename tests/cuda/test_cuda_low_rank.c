@@ -56,6 +56,8 @@ static yki_low_rank_args args_of(problem *of, yki_low_rank_op op)
 {
     return (yki_low_rank_args){.op = op,
                                .at = of->at,
+                               .matrices = &of->at,
+                               .matrix_count = 1,
                                .epsilon = 1e-8,
                                .share = 0.5f,
                                .number = 3,
@@ -118,6 +120,36 @@ YK_TEST(each_pass_is_that_of_the_host)
                 free_problem(&cuda);
                 free_problem(&host);
             }
+}
+
+/* More than a kernel takes, of all shapes. */
+YK_TEST(factors_of_many_matrices_are_orthonormalised_together)
+{
+    enum { MATRICES = 2 * YKI_CUDA_LOW_RANK_MATRICES + 3 };
+    for (int op = YKI_LOW_RANK_ORTHONORMALISE_P; op <= YKI_LOW_RANK_ORTHONORMALISE_Q; op++) {
+        problem cuda[MATRICES], host[MATRICES];
+        yki_low_rank matrices[MATRICES];
+        yki_device *device;
+        assert_ok(sim_device_type.create(&device, &(yki_device_options){.threads = 1}));
+        for (int i = 0; i < MATRICES; i++) {
+            cuda[i] = make(i % SHAPES, false);
+            host[i] = make(i % SHAPES, false);
+            matrices[i] = cuda[i].at;
+            run_on_cuda(&host[i], (yki_low_rank_op)op);
+        }
+        yki_low_rank_args args = args_of(&cuda[0], (yki_low_rank_op)op);
+        args.matrices = matrices;
+        args.matrix_count = MATRICES;
+        uint64_t before = sim_device_launches();
+        assert_ok(sim_device_type.low_rank(device, &args));
+        assert_int_equal(sim_device_launches() - before, 3);
+        for (int i = 0; i < MATRICES; i++) {
+            assert_same(&cuda[i], &host[i], 0);
+            free_problem(&cuda[i]);
+            free_problem(&host[i]);
+        }
+        sim_device_type.destroy(device);
+    }
 }
 
 /* The draws of a step, and what an earlier one has left. */

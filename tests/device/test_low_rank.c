@@ -46,7 +46,8 @@ static void free_all(yki_low_rank *x)
 static void run(const yki_low_rank *x, yki_low_rank_op op)
 {
     static const double good;
-    yki_low_rank_run(&(yki_low_rank_args){.op = op, .at = *x, .share = 0.3F, .bad = &good});
+    yki_low_rank_run(&(yki_low_rank_args){
+        .op = op, .at = *x, .matrices = x, .matrix_count = 1, .share = 0.3F, .bad = &good});
 }
 
 /* No compiler adds it to a sum without rounding it. */

@@ -20,7 +20,8 @@ enum {
     YKI_CUDA_THREADS = 256, /* of every block */
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
     YKI_CUDA_MSE = 4096,    /* elements of mse_loss that a block takes */
-    YKI_CUDA_LOW_RANK_COLUMNS = 32 /* of M, that a block of low_rank_project_back takes */
+    YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
+    YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
 
 /* ---- elementwise.cu -------------------------------------------------------------------------- */
@@ -242,6 +243,15 @@ typedef struct yki_cuda_muon_args {
     double weight_decay;
     int32_t blocks, normalize; /* blocks: at most as many as a block has threads */
 } yki_cuda_muon_args;
+
+/* ---- low_rank.cu: see yki_low_rank_args, but for --------------------------------------------- */
+
+/* A block for each matrix. */
+typedef struct yki_cuda_orthonormalise_args {
+    yki_low_rank at[YKI_CUDA_LOW_RANK_MATRICES];
+    double epsilon;
+    int32_t is_p; /* else Q */
+} yki_cuda_orthonormalise_args;
 
 /* ---- clock.cu -------------------------------------------------------------------------------- */
 

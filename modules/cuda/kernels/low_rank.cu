@@ -35,7 +35,7 @@ DEVICE void do_begin(const yki_low_rank_args &args)
 }
 KERNEL(low_rank_begin, yki_low_rank_args, do_begin)
 
-/* ---- one block: each thread reads and writes elements of its own ----------------------------- */
+/* ---- one block for each matrix: each thread reads and writes elements of its own ----------------------------- */
 
 DEVICE float dot(const float *a, const float *b, int64_t length, float *part)
 {
@@ -45,13 +45,12 @@ DEVICE float dot(const float *a, const float *b, int64_t length, float *part)
     return sum_of_block(sum, part);
 }
 
-DEVICE void do_orthonormalise(const yki_low_rank_args &args)
+DEVICE void do_orthonormalise(const yki_cuda_orthonormalise_args &args)
 {
     SHARED(float, part, WARPS);
-    const yki_low_rank &x = args.at;
-    bool is_p = args.op == YKI_LOW_RANK_ORTHONORMALISE_P;
-    float *columns = is_p ? x.p : x.q;
-    int64_t length = is_p ? x.n : x.m;
+    const yki_low_rank &x = args.at[blockIdx.x];
+    float *columns = args.is_p ? x.p : x.q;
+    int64_t length = args.is_p ? x.n : x.m;
     for (int64_t k = 0; k < x.rank; k++) {
         float *column = columns + k * length;
         double norm = sqrt((double)dot(column, column, length, part)) + args.epsilon;
@@ -66,7 +65,7 @@ DEVICE void do_orthonormalise(const yki_low_rank_args &args)
         }
     }
 }
-KERNEL(low_rank_orthonormalise, yki_low_rank_args, do_orthonormalise)
+KERNEL(low_rank_orthonormalise, yki_cuda_orthonormalise_args, do_orthonormalise)
 
 /* ---- M --------------------------------------------------------------------------------------- */
 

@@ -25,6 +25,8 @@ static yk_status run_low_rank(yki_sim *sim, void *work)
     YK_TRY(find(sim, args->warm, 1, sizeof *args->warm, &host.warm));
     YK_TRY(find(sim, args->bad, 1, sizeof *args->bad, &host.bad));
     YK_TRY(find(sim, args->count, 1, sizeof *args->count, &host.count));
+    host.matrices = &host.at;
+    host.matrix_count = 1;
     yki_low_rank_run(&host);
     return YK_OK;
 }
@@ -32,5 +34,14 @@ static yk_status run_low_rank(yki_sim *sim, void *work)
 yk_status yki_sim_low_rank(yki_device *device, const yki_low_rank_args *args)
 {
     static const yki_sim_work kind = {.run = run_low_rank, .bytes = sizeof *args};
-    return yki_sim_enter((yki_sim *)device, args->stream, &kind, args);
+    bool many =
+        args->op == YKI_LOW_RANK_ORTHONORMALISE_P || args->op == YKI_LOW_RANK_ORTHONORMALISE_Q;
+    yki_low_rank_args one = *args;
+    if (!many)
+        return yki_sim_enter((yki_sim *)device, args->stream, &kind, args);
+    for (size_t i = 0; i < args->matrix_count; i++) {
+        one.at = args->matrices[i];
+        YK_TRY(yki_sim_enter((yki_sim *)device, args->stream, &kind, &one));
+    }
+    return YK_OK;
 }
