@@ -10,6 +10,7 @@
 #include <yoke/readers.h>
 
 #include "base/memory.h"
+#include "image/picture.h"
 #include "io/input_file.h"
 
 enum { PATH_BYTES = 4096, MAX_SIDE = 65535 };
@@ -50,8 +51,9 @@ static yk_status read_header(pack *set)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "%s: a packed file of version %u; this yoke reads version %d",
                          set->file.path, header->version, YKI_PACK_VERSION);
-    if (header->kind > YKI_PACK_FILES || (header->channels != 1 && header->channels != 3))
-        return damaged(set, "it holds neither pictures of 1 or 3 channels nor files");
+    if (header->kind > YKI_PACK_FILES || header->channels < 1 ||
+        header->channels > YKI_PICTURE_CHANNELS_MAX)
+        return damaged(set, "it holds neither pictures of 1 to 1024 channels nor files");
     if (header->count < 1 || header->classes < 1)
         return damaged(set, "it holds no samples or no classes");
     if (!is_inside(set, header->table, header->count, sizeof *set->entries) ||

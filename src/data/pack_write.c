@@ -87,9 +87,13 @@ static yk_status write_pixels(writer *w, const yk_tensor *image, yki_pack_entry 
     int in_height = (int)image->dims[1], in_width = (int)image->dims[2];
     size_t plane = (size_t)in_height * (size_t)in_width;
     choose_size(image, w->options.short_side, &height, &width);
+    int64_t bytes = image->dims[0] * height * width;
+    if (bytes > UINT32_MAX)
+        return yki_error(YK_ERROR_UNSUPPORTED, "a picture of %lld bytes is too large for the table",
+                         (long long)bytes);
     entry->height = (uint32_t)height;
     entry->width = (uint32_t)width;
-    entry->bytes = (uint32_t)(image->dims[0] * height * width);
+    entry->bytes = (uint32_t)bytes;
     if (w->samples == 0)
         w->header.channels = (uint32_t)image->dims[0];
     if (image->dims[0] != w->header.channels)

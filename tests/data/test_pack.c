@@ -103,6 +103,25 @@ YK_TEST(pictures_of_one_size_are_packed_as_such)
 }
 
 /* Samples of 1.5 MB, which begin and end within the pieces that are written. */
+YK_TEST(pictures_of_any_number_of_channels_are_packed)
+{
+    yk_dataset *noise, *packed;
+    assert_ok(yk_random_create(&noise, YK_SPLIT_TRAIN,
+                               YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = 12,
+                                       o.channels = 4, o.height = 9, o.width = 7)));
+    assert_ok(yk_pack_write(in_folder("x.pack"), noise, NULL));
+    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_same_samples(noise, packed);
+    yk_dataset_destroy(packed);
+    assert_ok(yk_pack_write(in_folder("x.pack"), noise,
+                            YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = 14)));
+    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    const int64_t *dims = yk_dataset_field(packed, 0)->dims;
+    assert_true(dims[0] == 4 && dims[1] == 18 && dims[2] == 14);
+    yk_dataset_destroy(packed);
+    yk_dataset_destroy(noise);
+}
+
 YK_TEST(large_pictures_are_packed)
 {
     yk_dataset *noise, *packed;
