@@ -332,8 +332,6 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
                               yki_kernel **kernel)
 {
     yki_cpu_device *cpu = (yki_cpu_device *)device;
-    p->device = device;
-    p->groups = yki_conv_groups_of(device, p->weight, p->attrs->groups);
     conv_kernel *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
@@ -361,41 +359,50 @@ static const yki_operand *present(const yki_operand *operand)
     return operand->ndim < 0 ? NULL : operand;
 }
 
-static conv_problem forward_problem(const yki_kernel_desc *desc)
+static conv_problem forward_problem(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return (conv_problem){.attrs = desc->attrs,
-                          .x = &desc->in[YKI_CONV2D_X],
-                          .weight = &desc->in[YKI_CONV2D_WEIGHT],
-                          .bias = present(&desc->in[YKI_CONV2D_BIAS]),
-                          .y = &desc->out[YKI_CONV2D_Y]};
+    return (conv_problem){
+        .device = device,
+        .attrs = desc->attrs,
+        .groups = yki_conv_groups_of(device, &desc->in[YKI_CONV2D_WEIGHT], desc->attrs->groups),
+        .x = &desc->in[YKI_CONV2D_X],
+        .weight = &desc->in[YKI_CONV2D_WEIGHT],
+        .bias = present(&desc->in[YKI_CONV2D_BIAS]),
+        .y = &desc->out[YKI_CONV2D_Y]};
 }
 
-static conv_problem backward_data_problem(const yki_kernel_desc *desc)
+static conv_problem backward_data_problem(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return (conv_problem){.attrs = desc->attrs,
+    return (conv_problem){.device = device,
+                          .attrs = desc->attrs,
+                          .groups =
+                              yki_conv_groups_of(device, &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
+                                                 desc->attrs->groups),
                           .x = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                           .weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
                           .y = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]};
 }
 
-static conv_problem backward_weight_problem(const yki_kernel_desc *desc)
+static conv_problem backward_weight_problem(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return (conv_problem){.attrs = desc->attrs,
-                          .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
-                          .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
-                          .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
-                          .y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]};
+    return (conv_problem){
+        .device = device,
+        .attrs = desc->attrs,
+        .groups = yki_conv_groups_of(device, &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
+                                     desc->attrs->groups),
+        .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+        .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
+        .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
+        .y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]};
 }
 
 bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc)
 {
     bool forward = desc->op == &yki_op_conv2d, data = desc->op == &yki_op_conv2d_backward_data;
     conv_direction direction = forward ? FORWARD : data ? BACKWARD_DATA : BACKWARD_WEIGHT;
-    conv_problem p = forward ? forward_problem(desc)
-                     : data  ? backward_data_problem(desc)
-                             : backward_weight_problem(desc);
-    p.device = device;
-    p.groups = yki_conv_groups_of(device, p.weight, p.attrs->groups);
+    conv_problem p = forward ? forward_problem(device, desc)
+                     : data  ? backward_data_problem(device, desc)
+                             : backward_weight_problem(device, desc);
     dnnl_primitive_desc_t made = NULL;
     yk_status status = describe_operands(&p, direction);
     if (status == YK_OK)
@@ -448,7 +455,7 @@ static bool conv_supports_forward(const yki_device *device, const yki_kernel_des
 static yk_status conv_create_forward(yki_device *device, const yki_kernel_desc *desc,
                                      yki_kernel **kernel)
 {
-    conv_problem p = forward_problem(desc);
+    conv_problem p = forward_problem(device, desc);
     return conv_prepare(device, &p, FORWARD, kernel);
 }
 
@@ -494,7 +501,7 @@ static bool can_be_turned(const conv_problem *p)
 static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                            yki_kernel **kernel)
 {
-    conv_problem p = backward_data_problem(desc);
+    conv_problem p = backward_data_problem(device, desc);
     if (!can_be_turned(&p))
         return conv_prepare(device, &p, BACKWARD_DATA, kernel);
     const yki_operand *dx = p.x;
@@ -535,7 +542,7 @@ static bool conv_supports_backward_weight(const yki_device *device, const yki_ke
 static yk_status conv_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                              yki_kernel **kernel)
 {
-    conv_problem p = backward_weight_problem(desc);
+    conv_problem p = backward_weight_problem(device, desc);
     return conv_prepare(device, &p, BACKWARD_WEIGHT, kernel);
 }
 
