@@ -2,12 +2,14 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/group_state.h"
 
 #define SLICE_S 0.05 /* how long one request waits for a key */
+#define LOSS_S  3.0  /* how long it may take to find out who has gone with the store */
 
 static yk_status site_set(void *context, const char *name, const void *value, size_t size)
 {
@@ -33,6 +35,18 @@ static yk_status look_while_opening(yk_group *group)
     return opening ? yki_group_look(group, any_rank, NULL) : yki_group_known_failure(group);
 }
 
+/* The connection to the store is lost. Who served it, and so which rank is gone, is known soon. */
+static yk_status find_loss(yk_group *group, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    yki_error_copy(line, sizeof line);
+    for (double deadline = yki_now() + LOSS_S; yki_now() < deadline;) {
+        YK_TRY(look_while_opening(group));
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return yki_error_set_line(status, line);
+}
+
 /* Waits in slices, between which other threads may use the store. */
 static yk_status site_get(void *context, const char *name, void *value, size_t size, size_t *used,
                           double timeout_s)
@@ -46,6 +60,8 @@ static yk_status site_get(void *context, const char *name, void *value, size_t s
         pthread_mutex_lock(group->job.lock);
         yk_status status = yk_store_get(group->job.store, key, value, size, used, wait_s);
         pthread_mutex_unlock(group->job.lock);
+        if (status == YK_ERROR_NETWORK)
+            return find_loss(group, status);
         if (status != YK_ERROR_TIMEOUT || left <= SLICE_S)
             return status;
         YK_TRY(look_while_opening(group));

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/rendezvous.h"
+
 static yk_group *open_gloo(double timeout_s)
 {
     yk_group *group;
@@ -81,4 +83,22 @@ YK_TEST_RANKS(a_rank_that_leaves_early_is_named, 3)
         assert_contains(yk_last_error(), "rank 2");
     }
     yk_group_destroy(group);
+}
+
+/* Rank 0, which serves the store, ends when it has met the other one, which waits for its part of
+ * gloo. */
+YK_TEST_RANKS(a_rank_that_ends_with_the_store_is_named, 2)
+{
+    yk_group *group;
+    yki_job job;
+    yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    require_module("libyoke-gloo.so");
+    options.backend = "gloo";
+    if (rank == 0) {
+        assert_ok(yki_job_join(&job, &options));
+        usleep(300000);
+        _exit(0);
+    }
+    assert_status(YK_ERROR_PEER_FAILED, yk_group_init(&group, &options));
+    assert_contains(yk_last_error(), "rank 0");
 }
