@@ -27,6 +27,8 @@ struct yk_model {
     yki_loss_scale loss_scale;
     yki_distribution distribution;
     yk_model_info *info; /* what its files say about it, or NULL */
+    void *room;          /* of the host, for copies between replicas' devices; see replica.c */
+    size_t room_bytes;
 };
 
 /* Opens the device that the model's options name. */

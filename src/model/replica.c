@@ -72,26 +72,58 @@ yk_status yki_model_replicate(yk_model **replica, const yk_model *model, const c
 /* One thread at a time uses the stream of the model's device. */
 static pthread_mutex_t model_stream = PTHREAD_MUTEX_INITIALIZER;
 
-static yk_tensor all_bytes(const yki_variables *variables, void *memory, size_t bytes)
+static yk_status copy_to_host(yki_device *device, void *host, const void *memory, size_t bytes)
 {
-    return (yk_tensor){.data = memory,
-                       .dtype = YK_U8,
-                       .ndim = 1,
-                       .dims = {(int64_t)bytes},
-                       .device = variables->device};
+    yki_stream *stream = yki_device_stream(device);
+    YK_TRY(yki_device_copy(device, host, memory, bytes, YKI_TO_HOST, stream));
+    return yki_stream_wait(device, stream);
+}
+
+static yk_status copy_to_device(yki_device *device, void *memory, const void *host, size_t bytes)
+{
+    yki_stream *stream = yki_device_stream(device);
+    YK_TRY(yki_device_copy(device, memory, host, bytes, YKI_TO_DEVICE, stream));
+    return yki_stream_wait(device, stream);
+}
+
+/* Room on the host that the model keeps from step to step: pinning takes longer than copying. */
+static yk_status reserve_room(yk_model *model, size_t bytes)
+{
+    yki_device *device = yki_model_device(model);
+    if (bytes <= model->room_bytes)
+        return YK_OK;
+    yki_device_free_pinned(device, model->room, model->room_bytes);
+    model->room_bytes = 0;
+    YK_TRY(yki_device_alloc_pinned(device, bytes, &model->room));
+    model->room_bytes = bytes;
+    return YK_OK;
+}
+
+/* What is in a device's memory, as the host sees it: in the model's room, unless the host can use
+ * the memory itself. */
+static yk_status show(yk_model *model, yki_device *device, void *memory, size_t bytes, void **shown)
+{
+    *shown = memory;
+    if (yki_device_is_host(device))
+        return YK_OK;
+    YK_TRY(reserve_room(model, bytes));
+    *shown = model->room;
+    return copy_to_host(device, model->room, memory, bytes);
 }
 
 /* From one device to another, through the host. */
-static yk_status copy_values(yki_variables *to, const yki_variables *from)
+static yk_status copy_values(yk_model *replica, const yk_model *model)
 {
-    const yk_tensor target = all_bytes(to, to->memory, to->bytes);
-    const yk_tensor source = all_bytes(from, from->memory, from->bytes);
-    yki_host_view view;
+    const yki_variables *from = &model->variables, *to = &replica->variables;
+    void *values;
     pthread_mutex_lock(&model_stream);
-    yk_status status = yki_host_view_open(&view, &source, YKI_READ);
+    yk_status status = show(replica, from->device, from->memory, from->bytes, &values);
     pthread_mutex_unlock(&model_stream);
     YK_TRY(status);
-    return yki_host_view_end(&view, yk_tensor_write(&target, view.data));
+    if (!yki_device_is_host(to->device))
+        return copy_to_device(to->device, to->memory, values, to->bytes);
+    memcpy(to->memory, values, to->bytes);
+    return YK_OK;
 }
 
 /* So that all replicas compute with the same kernels, also those that a checkpoint brought. */
@@ -104,7 +136,7 @@ static yk_status copy_choices(yk_model *replica, const yk_model *model)
 yk_status yki_model_refresh_replica(yk_model *replica, const yk_model *model)
 {
     YK_TRY(copy_choices(replica, model));
-    YK_TRY(copy_values(&replica->variables, &model->variables));
+    YK_TRY(copy_values(replica, model));
     yk_model_parameters_changed(replica);
     replica->training = model->training;
     replica->step = model->step;
@@ -133,33 +165,31 @@ static void add_slices(const yki_variables *variables, char *sum, const char *mo
     }
 }
 
-static yk_status add_replica(const yki_variables *variables, char *sum,
-                             const yki_variables *replica, int part, int parts)
+static yk_status add_replica(const yki_variables *variables, char *sum, yk_model *replica, int part,
+                             int parts)
 {
-    const yk_tensor gradients =
-        all_bytes(replica, replica->gradient_memory, replica->gradient_bytes);
-    yki_host_view view;
-    YK_TRY(yki_host_view_open(&view, &gradients, YKI_READ));
-    add_slices(variables, sum, view.data, part, parts);
-    return yki_host_view_close(&view);
+    const yki_variables *of = &replica->variables;
+    void *gradients;
+    YK_TRY(show(replica, of->device, of->gradient_memory, of->gradient_bytes, &gradients));
+    add_slices(variables, sum, gradients, part, parts);
+    return YK_OK;
 }
 
 yk_status yki_model_add_gradients(yk_model *model, yk_model *const *replicas, int count, int part,
                                   int parts)
 {
     const yki_variables *variables = &model->variables;
-    const yk_tensor gradients =
-        all_bytes(variables, variables->gradient_memory, variables->gradient_bytes);
-    yki_host_view view;
-    bool is_shared = yki_device_is_host(variables->device); /* else one thread adds up all */
+    yki_device *device = variables->device;
+    bool is_shared = yki_device_is_host(device); /* else one thread adds up all */
+    void *sum;
     if (!is_shared && part > 0)
         return YK_OK;
-    YK_TRY(yki_host_view_open(&view, &gradients, YKI_READ_WRITE));
-    yk_status status = YK_OK;
-    for (int r = 0; r < count && status == YK_OK; r++)
-        status =
-            add_replica(variables, view.data, &replicas[r]->variables, part, is_shared ? parts : 1);
-    return yki_host_view_end(&view, status);
+    YK_TRY(show(model, device, variables->gradient_memory, variables->gradient_bytes, &sum));
+    for (int r = 0; r < count; r++)
+        YK_TRY(add_replica(variables, sum, replicas[r], part, is_shared ? parts : 1));
+    return is_shared
+               ? YK_OK
+               : copy_to_device(device, variables->gradient_memory, sum, variables->gradient_bytes);
 }
 
 static yk_status check_replicable(const yk_model *model)

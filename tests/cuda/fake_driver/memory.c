@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "fake_driver.h"
 #include "internal.h"
 
 enum { POISON = 0xff, ALIGNMENT = 256 };
@@ -189,6 +190,8 @@ typedef struct pinned_block {
 } pinned_block;
 
 static pinned_block *pinned;
+/* How often it was allocated. */
+YK_FAKE_EXPORT int yk_fake_pinned;
 
 int fake_pinned_alloc(void **memory, size_t bytes)
 {
@@ -204,6 +207,7 @@ int fake_pinned_alloc(void **memory, size_t bytes)
     pthread_mutex_lock(&lock);
     *made = (pinned_block){.next = pinned, .memory = at, .bytes = bytes};
     pinned = made;
+    yk_fake_pinned++;
     pthread_mutex_unlock(&lock);
     return YKI_CU_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <yoke/data_parallel.h>
 #include <yoke/operator.h>
 
 #include "base/cores.h"
@@ -141,4 +142,36 @@ YK_TEST(plans_of_all_convolutions_are_made_at_once)
     const atomic_int *most = dlsym(dlopen(path, RTLD_NOW), "yk_cudnn_most_at_once");
     assert_non_null(most);
     assert_in_range(atomic_load(most), cores > 1 ? 2 : 1, cores);
+}
+
+/* ---- replicas -------------------------------------------------------------------------------- */
+
+static void step_replicas(yk_model *model, int64_t steps)
+{
+    for (int64_t i = 0; i < steps; i++) {
+        assert_ok(forward(model, 4));
+        assert_ok(yk_model_backward(model));
+        yk_model_zero_grad(model);
+    }
+}
+
+/* Pinning memory stops the GPU for longer than a step takes. */
+YK_TEST(replicas_pin_no_memory_from_step_to_step)
+{
+    setenv("YK_FAKE_GPUS", "2", 1);
+    yk_model *model = make_model();
+    yk_data_parallel *dp;
+    assert_ok(
+        yk_data_parallel_create(&dp, model,
+                                YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT,
+                                        o.devices = "cuda:0,cuda:1")));
+    const int *pinned = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "yk_fake_pinned");
+    assert_non_null(pinned);
+    step_replicas(model, 3);
+    int before = *pinned;
+    assert_true(before > 0);
+    step_replicas(model, 3);
+    assert_int_equal(*pinned, before);
+    yk_data_parallel_destroy(dp);
+    yk_model_destroy(model);
 }
