@@ -129,3 +129,37 @@ YK_TEST_HOST_RANKS(sixty_four_ranks_on_eight_hosts, 8, 8)
 {
     sum_ranks(rank, world);
 }
+
+/* ---- what crosses the network ---------------------------------------------------------------- */
+
+enum { SUM_BYTES = 16 << 20, SUMS = 4 };
+
+static void sum_large_buffers(int rank, int world)
+{
+    (void)rank, (void)world;
+    float *data = calloc(SUM_BYTES / sizeof(float), sizeof(float));
+    assert_non_null(data);
+    yk_group *group = join(60);
+    for (int i = 0; i < SUMS; i++)
+        assert_ok(
+            yk_all_reduce(group, data, SUM_BYTES / sizeof(float), YK_F32, YK_REDUCE_SUM, NULL));
+    yk_group_destroy(group);
+    free(data);
+}
+
+/* Each of H hosts sends 2 (H - 1) / H of a buffer, by the counters of its interface, which count
+ * headers and confirmations, too; two ranks of a host send no more than one. */
+YK_TEST(a_host_sends_no_more_of_a_sum_than_it_must)
+{
+    uint64_t before[3], sent[3];
+    yk_test_run_as_rank(sum_large_buffers, 4);
+    yk_test_hosts(2);
+    for (int host = 1; host <= 2; host++)
+        before[host] = yk_test_bytes_sent(host);
+    yk_test_host_ranks(2, 2, sum_large_buffers, NULL, NULL);
+    for (int host = 1; host <= 2; host++) {
+        sent[host] = yk_test_bytes_sent(host) - before[host];
+        assert_in_range(sent[host], SUMS * (uint64_t)SUM_BYTES,
+                        SUMS * (uint64_t)SUM_BYTES / 10 * 11);
+    }
+}

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct mpi_kind {
@@ -349,4 +350,55 @@ YK_TEST_RANKS(without_mpirun_the_launcher_is_named, 2)
                   yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
                                                 o.backend = "mpi", o.timeout_s = 30)));
     assert_contains(yk_last_error(), "use mpirun.openmpi");
+}
+
+/* ---- one mpirun for each rank ---------------------------------------------------------------- */
+
+enum { EXPECTED = 7 };
+
+static void believe_in_two_ranks(void)
+{
+    yk_group *group;
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.backend = "mpi", o.timeout_s = 30)));
+    assert_contains(yk_last_error(), "knows of 1 rank, but the job has 2: start them all with one");
+    sleep(2);       /* or the other, which is slower, would tell of this rank's end */
+    exit(EXPECTED); /* as a program does that fails: mpirun passes the code on */
+}
+
+/* Each MPI then knows of one rank only, whatever the environment says. */
+static void run_one_each(const mpi_kind *mpi)
+{
+    char output[8192], port[16];
+    if (!getenv("YK_TEST_RANK")) {
+        snprintf(port, sizeof port, "%d", yk_test_free_port());
+        setenv("MASTER_ADDR", "127.0.0.1", 1);
+        setenv("MASTER_PORT", port, 1);
+        setenv("WORLD_SIZE", "2", 1);
+        setenv("YOKE_SEPARATE", "1", 1);
+    }
+    fflush(stdout);
+    pid_t other = getenv("YK_TEST_RANK") ? 0 : fork();
+    if (!getenv("YK_TEST_RANK"))
+        setenv("RANK", other ? "0" : "1", 1);
+    int code = run_ranks(mpi, 1, believe_in_two_ranks, output, sizeof output);
+    if (code != EXPECTED)
+        print_message("%s ended with %d:\n%s", mpi->launcher, code, output);
+    if (other == 0)
+        _exit(code);
+    int status = -1;
+    waitpid(other, &status, 0);
+    assert_int_equal(code, EXPECTED);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXPECTED);
+}
+
+YK_TEST(an_mpirun_of_openmpi_for_each_rank_is_told)
+{
+    run_one_each(&openmpi);
+}
+
+YK_TEST(an_mpirun_of_mpich_for_each_rank_is_told)
+{
+    run_one_each(&mpich);
 }
