@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "images.h"
@@ -22,8 +23,10 @@ yk_status yki_cuda_failed(yk_status status, yki_cu_result result, const char *ca
     const char *name = NULL, *text = NULL;
     yki_cu.GetErrorName(result, &name);
     yki_cu.GetErrorString(result, &text);
-    return yki_error(status, "device cuda: %s failed with %s: %s", call,
-                     name ? name : "an unknown error", text ? text : "no description");
+    bool captures = result >= YKI_CU_FIRST_OF_CAPTURES && result <= YKI_CU_LAST_OF_CAPTURES;
+    return yki_error(status, "device cuda: %s failed with %s: %s%s", call,
+                     name ? name : "an unknown error", text ? text : "no description",
+                     captures ? "; with YOKE_CUDA_GRAPHS=0, nothing is recorded" : "");
 }
 
 yk_status yki_cuda_check(yki_cu_result result, const char *call)

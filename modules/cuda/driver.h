@@ -30,7 +30,9 @@ enum {
     YKI_CU_NO_BINARY_FOR_GPU = 209,
     YKI_CU_NOT_FOUND = 500,
     YKI_CU_NOT_READY = 600,
-    YKI_CU_SYSTEM_DRIVER_MISMATCH = 803
+    YKI_CU_SYSTEM_DRIVER_MISMATCH = 803,
+    YKI_CU_FIRST_OF_CAPTURES = 900, /* errors of captures, to ... */
+    YKI_CU_LAST_OF_CAPTURES = 908   /* ... this one */
 };
 enum {
     YKI_CU_ATTRIBUTE_COMPUTE_MAJOR = 75,

@@ -78,7 +78,8 @@ static yk_status record(yki_tape *tape, yki_tape_work enter, void *context)
     if (tape->open)
         end_part(tape);
     yki_tape_drop(tape);
-    return yki_error_set_line(status, line);
+    yki_error_set_line(status, line);
+    return status == YK_ERROR_INTERNAL ? yki_error_context(status, "recording a pass") : status;
 }
 
 uint64_t yki_tape_next(const yki_tape *tape, uint64_t moves)

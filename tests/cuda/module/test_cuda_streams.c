@@ -163,6 +163,7 @@ YK_TEST(recordings_that_a_stream_has_not_left_fail)
     assert_status(YK_ERROR_INTERNAL, yki_record_end(f.device, f.stream, &recording));
     assert_null(recording);
     assert_contains(yk_last_error(), "device cuda: cuStreamEndCapture failed with CUDA_ERROR_");
+    assert_contains(yk_last_error(), "; with YOKE_CUDA_GRAPHS=0, nothing is recorded");
     fill(&f, f.y, 3, f.stream); /* the streams are as before */
     assert_int_equal(byte_of_y(&f, f.stream), 3);
     end(&f);
