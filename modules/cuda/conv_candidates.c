@@ -59,11 +59,13 @@ void yki_cuda_candidates_free(yki_cuda_device *device)
     }
 }
 
-yk_status yki_cuda_candidates_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
-                                      const yki_cudnn_conv *conv, const char *problem)
+/* The convolution's entry, which is new if it was not foreseen. */
+static yk_status begin(yki_cuda_device *device, const yki_cudnn *cudnn, const yki_cudnn_conv *conv,
+                       const char *problem, candidates **begun)
 {
     candidates **at = find(device, problem);
-    if (*at)
+    *begun = *at;
+    if (*begun)
         return YK_OK;
     candidates *c = yki_calloc(1, sizeof *c);
     if (!c)
@@ -75,8 +77,15 @@ yk_status yki_cuda_candidates_foresee(yki_cuda_device *device, const yki_cudnn *
         return status;
     }
     yki_cudnn_propose(&c->graph, &c->proposals);
-    *at = c;
+    *begun = *at = c;
     return YK_OK;
+}
+
+yk_status yki_cuda_candidates_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
+                                      const yki_cudnn_conv *conv, const char *problem)
+{
+    candidates *begun;
+    return begin(device, cudnn, conv, problem, &begun);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -152,9 +161,9 @@ yk_status yki_cuda_candidates_take(yki_cuda_device *device, const yki_cudnn *cud
                                    const yki_cudnn_conv *conv, const char *problem,
                                    yki_cudnn_plan plans[YKI_CUDA_CANDIDATES], int *count)
 {
+    candidates *c;
     *count = 0;
-    YK_TRY(yki_cuda_candidates_foresee(device, cudnn, conv, problem));
-    candidates **at = find(device, problem), *c = *at;
+    YK_TRY(begin(device, cudnn, conv, problem, &c));
     if (!c->complete)
         make_all(device);
     for (int i = 0; i < c->begun; i++)
@@ -162,7 +171,7 @@ yk_status yki_cuda_candidates_take(yki_cuda_device *device, const yki_cudnn *cud
             plans[(*count)++] = c->plans[i];
             c->plans[i] = (yki_cudnn_plan){0};
         }
-    *at = c->next;
+    *find(device, problem) = c->next;
     destroy(c);
     return YK_OK;
 }
