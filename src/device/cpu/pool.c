@@ -2,7 +2,8 @@
  * Pooling over (images, blocks, pixels, b): each thread takes whole blocks, and each pixel is b
  * adjacent lanes. Backward gathers: each input pixel sums over the windows that have it, in a fixed
  * order and in f32. Thus nothing has to be cleared first, and threads never write to the same
- * place.
+ * place. Plain maps, of few channels, have loops of their own, since their pixels are single
+ * numbers.
  */
 #include <math.h>
 #include <string.h>
@@ -230,10 +231,41 @@ static void max_by_loops(const pool *k, const yki_kernel_args *run, int64_t bloc
                        (char *)run->out[YKI_MAX_POOL2D_Y] + (size_t)y * size, index);
 }
 
+/* The same for single numbers: a plane of plain memory. */
+YKI_VECTOR_CLONES
+static void max_plane(const pool *k, const void *x, void *y, int32_t *index, int64_t block)
+{
+    int64_t from = block * k->x.pixels, to = block * k->y.pixels;
+    for (int64_t p = 0; p < k->y.rows; p++) {
+        span h = pool_window(k, p, k->x.rows);
+        for (int64_t q = 0; q < k->y.columns; q++, to++) {
+            span w = pool_window(k, q, k->x.columns);
+            float best = -INFINITY;
+            int32_t winner = (int32_t)(h.from * k->kernel + w.from);
+            for (int64_t r = h.from; r < h.to; r++)
+                for (int64_t s = w.from; s < w.to; s++) {
+                    int64_t pixel = (h.start + r) * k->x.columns + w.start + s;
+                    float value = yki_get(x, from + pixel, k->dtype);
+                    bool larger = value > best || isnan(value);
+                    winner = larger ? (int32_t)(r * k->kernel + s) : winner;
+                    best = larger ? value : best;
+                }
+            yki_put(y, to, best, k->dtype);
+            if (index)
+                index[to] = winner;
+        }
+    }
+}
+
 static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     if (k->loops) {
         max_by_loops(k, run, block);
+        return;
+    }
+    if (k->x.b == 1) {
+        max_plane(k, run->in[YKI_MAX_POOL2D_X], run->out[YKI_MAX_POOL2D_Y],
+                  k->keep_index ? run->out[YKI_MAX_POOL2D_INDEX] : NULL, block);
         return;
     }
     int64_t b = k->x.b, base = block * k->x.pixels * b;
@@ -274,9 +306,36 @@ static void pool_collect(const pool *k, const void *dy, const int32_t *index, fl
         }
 }
 
+/* All input pixels of a plane of plain memory. */
+YKI_VECTOR_CLONES
+static void collect_plane(const pool *k, const void *dy, const int32_t *index, void *dx,
+                          int64_t block, float factor)
+{
+    int64_t base = block * k->y.pixels, to = block * k->x.pixels;
+    for (int64_t i = 0; i < k->x.rows; i++) {
+        span h = holders(k, i, k->y.rows);
+        for (int64_t j = 0; j < k->x.columns; j++, to++) {
+            span w = holders(k, j, k->y.columns);
+            float sum = 0;
+            for (int64_t p = h.from; p < h.to; p++)
+                for (int64_t q = w.from; q < w.to; q++) {
+                    int64_t at = base + p * k->y.columns + q;
+                    int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
+                    bool won = !index || index[at] == row * k->kernel + column;
+                    sum += won ? yki_get(dy, at, k->dtype) : 0;
+                }
+            yki_put(dx, to, sum * factor, k->dtype);
+        }
+    }
+}
+
 static void backward_block(const pool *k, const yki_kernel_args *run, int64_t block,
                            const int32_t *index, float factor)
 {
+    if (k->x.b == 1) {
+        collect_plane(k, run->in[0], index, run->out[0], block, factor);
+        return;
+    }
     int64_t b = k->x.b, base = block * k->y.pixels * b;
     for (int64_t i = 0; i < k->x.rows; i++) {
         span h = holders(k, i, k->y.rows);
@@ -296,7 +355,9 @@ YKI_VECTOR_CLONES
 static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_t at, int64_t count)
 {
     int64_t b = k->x.b;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; b == 1 && i < count; i++)
+        sum[0] += yki_get(x, at + i, k->dtype);
+    for (int64_t i = 0; b > 1 && i < count; i++) {
         float lanes[MAX_BLOCK] = {0};
         fetch(lanes, x, at + i * b, b, k->dtype);
 #pragma omp simd
@@ -346,9 +407,11 @@ static void global_backward_block(const pool *k, const yki_kernel_args *run, int
     fetch(lanes, run->in[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DY], block * b, b, k->dtype);
     for (int64_t c = 0; c < MAX_BLOCK; c++)
         lanes[c] /= (float)k->x.pixels;
-    for (int64_t i = 0; i < k->x.pixels; i++)
-        put(run->out[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DX], (block * k->x.pixels + i) * b, lanes, b,
-            k->dtype);
+    void *dx = run->out[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DX];
+    for (int64_t i = 0; b == 1 && i < k->x.pixels; i++)
+        yki_put(dx, block * k->x.pixels + i, lanes[0], k->dtype);
+    for (int64_t i = 0; b > 1 && i < k->x.pixels; i++)
+        put(dx, (block * k->x.pixels + i) * b, lanes, b, k->dtype);
 }
 
 /* ---- adaptive average: output p is the mean of inputs floor(p H / P) to ceil((p + 1) H / P) - 1
@@ -419,9 +482,31 @@ static void adaptive_backward_block(const pool *k, const yki_kernel_args *run, i
 
 /* ---- running: blocks over threads ------------------------------------------------------------ */
 
+/* A plane of plain f32, which one thread writes: each window adds to its maximum. */
+static void scatter_plane(const pool *k, const float *dy, const int32_t *index, float *dx,
+                          int64_t block)
+{
+    const int64_t columns = k->x.columns;
+    dy += block * k->y.pixels;
+    index += block * k->y.pixels;
+    dx += block * k->x.pixels;
+    memset(dx, 0, (size_t)k->x.pixels * sizeof *dx);
+    for (int64_t p = 0; p < k->y.rows; p++)
+        for (int64_t q = 0; q < k->y.columns; q++) {
+            int64_t at = p * k->y.columns + q, row = p * k->stride - k->padding,
+                    column = q * k->stride - k->padding;
+            dx[(row + index[at] / k->kernel) * columns + column + index[at] % k->kernel] += dy[at];
+        }
+}
+
 static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
     const int32_t *index = run->in[YKI_MAX_POOL2D_BACKWARD_INDEX];
+    if (k->x.b == 1 && k->dtype == YK_F32) {
+        scatter_plane(k, run->in[YKI_MAX_POOL2D_BACKWARD_DY], index,
+                      run->out[YKI_MAX_POOL2D_BACKWARD_DX], block);
+        return;
+    }
     if (!k->loops) {
         backward_block(k, run, block, index, 1);
         return;
