@@ -493,9 +493,12 @@ static void scatter_plane(const pool *k, const float *dy, const int32_t *index, 
     memset(dx, 0, (size_t)k->x.pixels * sizeof *dx);
     for (int64_t p = 0; p < k->y.rows; p++)
         for (int64_t q = 0; q < k->y.columns; q++) {
-            int64_t at = p * k->y.columns + q, row = p * k->stride - k->padding,
-                    column = q * k->stride - k->padding;
-            dx[(row + index[at] / k->kernel) * columns + column + index[at] % k->kernel] += dy[at];
+            int64_t at = p * k->y.columns + q;
+            int64_t row = p * k->stride - k->padding + index[at] / k->kernel;
+            int64_t column = q * k->stride - k->padding + index[at] % k->kernel;
+            bool inside = row >= 0 && row < k->x.rows && column >= 0 && column < columns;
+            if (inside)
+                dx[row * columns + column] += dy[at];
         }
 }
 
