@@ -144,20 +144,24 @@ def network_table(found):
     return markdown(header + (["the link alone"] if rate else []), rows)
 
 
+def pairs_of(row, side):
+    """All pairs of steps, with and without exchange, that were measured."""
+    return [pair for repeat in row[side] for pair in repeat]
+
+
 def exposed_ms(row, side):
-    """Each repeat is compared with what was measured next to it, because the machine's speed drifts."""
-    return 1e3 * median(median(together["step_s"]) - median(apart["step_s"])
-                        for together, apart in zip(row[side], row[side + "_apart"]))
+    """Each step is compared with the next one, because the machine's speed drifts."""
+    return 1e3 * median(pair["step_s"] - pair["apart_s"] for pair in pairs_of(row, side))
 
 
 def exposed_bound(row):
     """Milliseconds at a limited rate: what the link needs for what a host sends, how long backward takes, in which it can
     be hidden, and what is then exposed at the least."""
-    sent = [repeat["sent"] for repeat in row["yoke"] if "sent" in repeat]
-    backward = [s for repeat in row["yoke_apart"] for s in repeat.get("backward_s", [])]
-    if row["rate"] == "none" or not sent or not backward:
+    if row["rate"] == "none":
         return ["", "", ""]
-    link, hidden = 8e3 * median(sent) / rate_of(row["rate"]), 1e3 * median(backward)
+    pairs = pairs_of(row, "yoke")
+    link = 8e3 * median(pair["sent"] for pair in pairs) / rate_of(row["rate"])
+    hidden = 1e3 * median(pair["backward_s"] for pair in pairs)
     return [f"{link:.0f}", f"{hidden:.0f}", f"{max(0, link - hidden):.0f}"]
 
 
@@ -165,15 +169,16 @@ def network_train_table(found):
     hosts, batch = found["settings"]["hosts"], found["settings"]["batch"]
     rows = []
     for row in found["rows"]:
-        step = {side: median(s for repeat in row[side] for s in repeat["step_s"]) for side in ("yoke", "pytorch")}
+        step = {side: median(pair["step_s"] for pair in pairs_of(row, side)) for side in ("yoke", "pytorch")}
+        exposed = {side: exposed_ms(row, side) for side in step}
         images = hosts * row["ranks"] * batch
-        waits = 1e3 * median(s for repeat in row["yoke"] for s in repeat["reported_exposed_s"])
+        waits = 1e3 * median(pair["reported_exposed_s"] for pair in pairs_of(row, "yoke"))
         rows.append([f"{hosts} x {row['ranks']}", "veth" if row["rate"] == "none" else row["rate"], row["hook"],
                      f"{images / step['yoke']:.1f}", f"{images / step['pytorch']:.1f}",
-                     f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed_ms(row, 'yoke'):.0f}",
-                     f"{exposed_ms(row, 'pytorch'):.0f}", f"{waits:.0f}", *exposed_bound(row)])
+                     f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed['yoke']:.0f}", f"{exposed['pytorch']:.0f}",
+                     f"{exposed['yoke'] / exposed['pytorch']:.2f}", f"{waits:.0f}", *exposed_bound(row)])
     return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch",
-                     "yoke waits, ms", "the link needs, ms", "backward, ms", "exposed at the least, ms"], rows)
+                     "ratio", "yoke waits, ms", "the link needs, ms", "backward, ms", "exposed at the least, ms"], rows)
 
 
 def network_traffic_table(found):

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""The peer of `yoke train` over a network: PyTorch DDP over gloo, ResNet-18 with the CIFAR stem, channels_last.
+"""The peer of train.c: PyTorch DDP over gloo, ResNet-18 with the CIFAR stem, channels_last.
 
-usage: pytorch_train.py BATCH_PER_RANK STEPS THREADS none|fp16|powersgd
+usage: pytorch_train.py BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|fp16|powersgd
 
-Its place comes from the environment, as torchrun sets it; without WORLD_SIZE it trains alone, without DDP. Rank 0 prints
-the seconds of each step after two warm-up steps. The runner sets malloc's tunables.
+Its place comes from the environment, as torchrun sets it. Every second step exchanges no gradients (no_sync); all ranks
+begin a step together. Rank 0 prints the seconds of both kinds of steps. The runner sets malloc's tunables.
 """
-import json, os, sys, time
+import contextlib, json, sys, time
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torchvision.models import resnet18
 
+WARM_UP = 3  # pairs; PowerSGD begins in the third
 
 def network():
     net = resnet18(num_classes=10)
@@ -32,28 +33,30 @@ def distribute(net, hook):
     return net
 
 
-def main():
-    batch, steps, threads, hook = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    net = network()
-    if "WORLD_SIZE" in os.environ:
-        net = distribute(net, hook)
-    optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9, weight_decay=5e-4)
-    x = (torch.rand(batch, 3, 32, 32) * 4 - 2).to(memory_format=torch.channels_last)
-    y = torch.randint(10, (batch,))
-    seconds = []
-    for i in range(-2, steps):
-        start = time.perf_counter()
+def run_step(net, optimizer, x, y, exchange):
+    dist.barrier()
+    start = time.perf_counter()
+    with contextlib.nullcontext() if exchange else net.no_sync():
         loss = nn.functional.cross_entropy(net(x), y)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimizer.step()
-        seconds.append(time.perf_counter() - start)
-    if os.environ.get("RANK", "0") == "0":
-        print(json.dumps({"step_s": seconds[2:]}), flush=True)
-    if dist.is_initialized():
-        dist.barrier()  # nobody leaves while others still read
+    optimizer.step()
+    return time.perf_counter() - start
+
+
+def main():
+    batch, pairs, threads, hook = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    net = distribute(network(), hook)
+    optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9, weight_decay=5e-4)
+    x = (torch.rand(batch, 3, 32, 32) * 4 - 2).to(memory_format=torch.channels_last)
+    y = torch.randint(10, (batch,))
+    found = [{"step_s": run_step(net, optimizer, x, y, True), "apart_s": run_step(net, optimizer, x, y, False)}
+             for _ in range(WARM_UP + pairs)]
+    if dist.get_rank() == 0:
+        print(json.dumps(found[WARM_UP:]), flush=True)
+    dist.barrier()  # nobody leaves while others still read
 
 
 main()

@@ -1,0 +1,179 @@
+/*
+ * Trains ResNet-18 with the CIFAR stem (f32, SGD with momentum) on random images. Every second step
+ * exchanges no gradients (no_sync), so that what the exchange costs is seen between neighbours in
+ * time. All ranks begin a step together. Rank 0 prints JSON: the seconds of both kinds of steps,
+ * and of those that exchange what yoke itself reports as exposed, and the bytes that its host has
+ * sent. Usage: train BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|bf16|powersgd
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <yoke/yoke.h>
+
+enum { WARM_UP = 3 }; /* pairs; PowerSGD begins in the third */
+
+typedef struct settings {
+    int64_t batch_size; /* of a rank */
+    int pairs, threads;
+    const char *hook;
+} settings;
+
+typedef struct training {
+    yk_group *group;
+    yk_model *model;
+    yk_ddp *ddp;
+    yk_optimizer *optimizer;
+} training;
+
+typedef struct times {
+    double step, backward, exposed; /* seconds */
+    long long sent;                 /* bytes */
+} times;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The bytes that this host has sent over eth0 so far. */
+static long long bytes_sent(void)
+{
+    char line[512];
+    long long sent = 0;
+    FILE *file = fopen("/proc/self/net/dev", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, " eth0: %*s %*s %*s %*s %*s %*s %*s %*s %lld", &sent) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return sent;
+}
+
+static settings parse_args(int argc, char **argv)
+{
+    settings set = {0};
+    if (argc == 5)
+        set = (settings){atoll(argv[1]), atoi(argv[2]), atoi(argv[3]), argv[4]};
+    if (set.batch_size < 1 || set.pairs < 1 || set.threads < 1) {
+        fprintf(stderr, "usage: train BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|bf16|powersgd\n");
+        exit(2);
+    }
+    return set;
+}
+
+static void register_hook(yk_ddp *ddp, const char *hook)
+{
+    yk_powersgd_options powersgd = YK_POWERSGD_OPTIONS_INIT;
+    powersgd.start_iter = 2;
+    if (strcmp(hook, "bf16") == 0)
+        YK_CHECK(yk_ddp_register_bf16_compress_hook(ddp));
+    else if (strcmp(hook, "powersgd") == 0)
+        YK_CHECK(yk_ddp_register_powersgd_hook(ddp, &powersgd));
+}
+
+static void create_training(training *t, const settings *set)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_arch_find("resnet18-cifar")(images, 10), labels, NULL);
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.threads = set->threads;
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.01;
+    sgd.momentum = 0.9;
+    sgd.weight_decay = 5e-4;
+    YK_CHECK(yk_group_init(&t->group, NULL));
+    YK_CHECK(yk_model_create(&t->model, loss, &options));
+    YK_CHECK(yk_ddp_create(&t->ddp, t->model, t->group, NULL));
+    register_hook(t->ddp, set->hook);
+    YK_CHECK(yk_sgd_create(&t->optimizer, t->model, &sgd));
+}
+
+static void destroy_training(training *t)
+{
+    yk_optimizer_destroy(t->optimizer);
+    yk_ddp_destroy(t->ddp);
+    yk_model_destroy(t->model);
+    yk_group_destroy(t->group);
+}
+
+static void *allocate(int64_t count, size_t size)
+{
+    void *memory = calloc((size_t)count, size);
+    if (!memory) {
+        fprintf(stderr, "train: no memory for %lld x %zu bytes\n", (long long)count, size);
+        exit(1);
+    }
+    return memory;
+}
+
+/* Random images and labels. */
+static void make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
+{
+    static const char *const names[] = {"images", "labels"};
+    int64_t count = size * 3 * 32 * 32;
+    float *pixels = allocate(count, sizeof *pixels);
+    int32_t *classes = allocate(size, sizeof *classes);
+    srand48(1);
+    for (int64_t i = 0; i < count; i++)
+        pixels[i] = (float)(drand48() * 4 - 2);
+    for (int64_t i = 0; i < size; i++)
+        classes[i] = (int32_t)(lrand48() % 10);
+    tensors[0] = (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
+    tensors[1] = (yk_tensor){.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}};
+    *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
+}
+
+static times run_step(const training *t, const yk_batch *batch, bool exchange)
+{
+    yk_ddp_set_no_sync(t->ddp, !exchange);
+    YK_CHECK(yk_barrier(t->group));
+    long long sent = bytes_sent();
+    double start = now();
+    YK_CHECK(yk_model_forward(t->model, batch));
+    double backward = now();
+    YK_CHECK(yk_model_backward(t->model));
+    backward = now() - backward;
+    YK_CHECK(yk_optimizer_step(t->optimizer));
+    double step = now() - start;
+    return (times){step, backward, yk_ddp_last_stats(t->ddp).exposed_s, bytes_sent() - sent};
+}
+
+/* What a pair of steps, with and without exchange, has taken. */
+static void print_pair(const times *together, const times *apart, bool first)
+{
+    printf("%s{\"step_s\": %.6f, \"reported_exposed_s\": %.6f, \"sent\": %lld, "
+           "\"apart_s\": %.6f, \"backward_s\": %.6f}",
+           first ? "" : ", ", together->step, together->exposed, together->sent, apart->step,
+           apart->backward);
+}
+
+int main(int argc, char **argv)
+{
+    settings set = parse_args(argc, argv);
+    training t;
+    yk_batch batch;
+    yk_tensor tensors[2];
+    create_training(&t, &set);
+    make_batch(&batch, tensors, set.batch_size);
+    bool prints = yk_group_rank(t.group) == 0;
+    if (prints)
+        printf("[");
+    for (int i = -WARM_UP; i < set.pairs; i++) {
+        times together = run_step(&t, &batch, true), apart = run_step(&t, &batch, false);
+        if (prints && i >= 0)
+            print_pair(&together, &apart, i == 0);
+    }
+    if (prints)
+        printf("]\n");
+    destroy_training(&t);
+    free(tensors[0].data);
+    free(tensors[1].data);
+    return 0;
+}
