@@ -176,7 +176,8 @@ def network_train_table(found):
         rows.append([f"{hosts} x {row['ranks']}", "veth" if row["rate"] == "none" else row["rate"], row["hook"],
                      f"{images / step['yoke']:.1f}", f"{images / step['pytorch']:.1f}",
                      f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed['yoke']:.0f}", f"{exposed['pytorch']:.0f}",
-                     f"{exposed['yoke'] / exposed['pytorch']:.2f}", f"{waits:.0f}", *exposed_bound(row)])
+                     f"{exposed['yoke'] / exposed['pytorch']:.2f}" if exposed["pytorch"] > 0 else "", f"{waits:.0f}",
+                     *exposed_bound(row)])
     return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch",
                      "ratio", "yoke waits, ms", "the link needs, ms", "backward, ms", "exposed at the least, ms"], rows)
 

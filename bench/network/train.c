@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <yoke/yoke.h>
+#include "../training.h"
 
 enum { WARM_UP = 3 }; /* pairs; PowerSGD begins in the third */
 
@@ -32,13 +31,6 @@ typedef struct times {
     double step, backward, exposed; /* seconds */
     long long sent;                 /* bytes */
 } times;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The bytes that this host has sent over eth0 so far. */
 static long long bytes_sent(void)
@@ -103,45 +95,18 @@ static void destroy_training(training *t)
     yk_group_destroy(t->group);
 }
 
-static void *allocate(int64_t count, size_t size)
-{
-    void *memory = calloc((size_t)count, size);
-    if (!memory) {
-        fprintf(stderr, "train: no memory for %lld x %zu bytes\n", (long long)count, size);
-        exit(1);
-    }
-    return memory;
-}
-
-/* Random images and labels. */
-static void make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size)
-{
-    static const char *const names[] = {"images", "labels"};
-    int64_t count = size * 3 * 32 * 32;
-    float *pixels = allocate(count, sizeof *pixels);
-    int32_t *classes = allocate(size, sizeof *classes);
-    srand48(1);
-    for (int64_t i = 0; i < count; i++)
-        pixels[i] = (float)(drand48() * 4 - 2);
-    for (int64_t i = 0; i < size; i++)
-        classes[i] = (int32_t)(lrand48() % 10);
-    tensors[0] = (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}};
-    tensors[1] = (yk_tensor){.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}};
-    *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
-}
-
 static times run_step(const training *t, const yk_batch *batch, bool exchange)
 {
     yk_ddp_set_no_sync(t->ddp, !exchange);
     YK_CHECK(yk_barrier(t->group));
     long long sent = bytes_sent();
-    double start = now();
+    double start = bench_now();
     YK_CHECK(yk_model_forward(t->model, batch));
-    double backward = now();
+    double backward = bench_now();
     YK_CHECK(yk_model_backward(t->model));
-    backward = now() - backward;
+    backward = bench_now() - backward;
     YK_CHECK(yk_optimizer_step(t->optimizer));
-    double step = now() - start;
+    double step = bench_now() - start;
     return (times){step, backward, yk_ddp_last_stats(t->ddp).exposed_s, bytes_sent() - sent};
 }
 
@@ -161,7 +126,7 @@ int main(int argc, char **argv)
     yk_batch batch;
     yk_tensor tensors[2];
     create_training(&t, &set);
-    make_batch(&batch, tensors, set.batch_size);
+    bench_make_batch(&batch, tensors, set.batch_size, 32);
     bool prints = yk_group_rank(t.group) == 0;
     if (prints)
         printf("[");
@@ -173,7 +138,6 @@ int main(int argc, char **argv)
     if (prints)
         printf("]\n");
     destroy_training(&t);
-    free(tensors[0].data);
-    free(tensors[1].data);
+    bench_release_batch(tensors);
     return 0;
 }

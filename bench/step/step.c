@@ -9,16 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
-#include <yoke/yoke.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "../training.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -96,46 +88,18 @@ static void destroy_training(training *t)
     yk_group_destroy(t->group);
 }
 
-static void *allocate(int64_t count, size_t size)
-{
-    void *memory = calloc((size_t)count, size);
-    if (!memory) {
-        fprintf(stderr, "step: no memory for %lld x %zu bytes\n", (long long)count, size);
-        exit(1);
-    }
-    return memory;
-}
-
-/* Random images and labels. */
-static void make_batch(yk_batch *batch, yk_tensor tensors[2], const settings *set)
-{
-    static const char *const names[] = {"images", "labels"};
-    int64_t size = set->batch_size, side = set->image_size, count = size * 3 * side * side;
-    float *pixels = allocate(count, sizeof *pixels);
-    int32_t *classes = allocate(size, sizeof *classes);
-    srand48(1);
-    for (int64_t i = 0; i < count; i++)
-        pixels[i] = (float)(drand48() * 4 - 2);
-    for (int64_t i = 0; i < size; i++)
-        classes[i] = (int32_t)(lrand48() % 10);
-    tensors[0] =
-        (yk_tensor){.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, side, side}};
-    tensors[1] = (yk_tensor){.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}};
-    *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
-}
-
 /* Seconds of each step, and of them those of exposed communication. */
 static void run_steps(double *seconds, double *exposed, int steps, const training *t,
                       const yk_batch *batch)
 {
     enum { WARM_UP = 2 };
     for (int i = -WARM_UP; i < steps; i++) {
-        double start = now();
+        double start = bench_now();
         YK_CHECK(yk_model_forward(t->model, batch));
         YK_CHECK(yk_model_backward(t->model));
         YK_CHECK(yk_optimizer_step(t->optimizer));
         if (i >= 0) {
-            seconds[i] = now() - start;
+            seconds[i] = bench_now() - start;
             exposed[i] = yk_ddp_last_stats(t->ddp).exposed_s;
         }
     }
@@ -148,9 +112,9 @@ int main(int argc, char **argv)
     yk_batch batch;
     yk_tensor tensors[2];
     create_training(&t, &set);
-    make_batch(&batch, tensors, &set);
-    double *seconds = allocate(set.steps, sizeof *seconds);
-    double *exposed = allocate(set.steps, sizeof *exposed);
+    bench_make_batch(&batch, tensors, set.batch_size, set.image_size);
+    double *seconds = bench_allocate(set.steps, sizeof *seconds);
+    double *exposed = bench_allocate(set.steps, sizeof *exposed);
     run_steps(seconds, exposed, set.steps, &t, &batch);
 
     struct rusage usage;
@@ -164,8 +128,7 @@ int main(int argc, char **argv)
                (double)usage.ru_maxrss / 1024, yk_model_loss(t.model));
 
     destroy_training(&t);
-    free(tensors[0].data);
-    free(tensors[1].data);
+    bench_release_batch(tensors);
     free(seconds);
     free(exposed);
     return 0;

@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <yoke/yoke.h>
+#include "../training.h"
 
 enum { WARM_UP = 2 };
 
@@ -20,13 +19,6 @@ typedef struct side {
     yk_optimizer *optimizer;
     double fastest;
 } side;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void open_side(side *s, yk_group *group, yk_arch_fn build, bool synced, char **argv)
 {
@@ -50,11 +42,11 @@ static void open_side(side *s, yk_group *group, yk_arch_fn build, bool synced, c
 
 static double step(side *s, const yk_batch *batch)
 {
-    double start = now();
+    double start = bench_now();
     YK_CHECK(yk_model_forward(s->model, batch));
     YK_CHECK(yk_model_backward(s->model));
     YK_CHECK(yk_optimizer_step(s->optimizer));
-    return now() - start;
+    return bench_now() - start;
 }
 
 static void close_side(side *s)
@@ -79,18 +71,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++)
         open_side(&sides[i], group, build, i == 1, argv);
 
-    float *pixels = calloc((size_t)size * 3072, sizeof *pixels);
-    int32_t *classes = calloc((size_t)size, sizeof *classes);
-    if (!pixels || !classes)
-        return 1;
-    for (int64_t i = 0; i < size * 3072; i++)
-        pixels[i] = (float)(i * 7919 % 4001) / 1000 - 2;
-    for (int64_t i = 0; i < size; i++)
-        classes[i] = (int32_t)(i % 10);
-    const char *names[] = {"images", "labels"};
-    yk_tensor tensors[] = {{.data = pixels, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, 32, 32}},
-                           {.data = classes, .dtype = YK_I32, .ndim = 1, .dims = {size}}};
-    yk_batch batch = {.size = size, .count = 2, .names = names, .tensors = tensors};
+    yk_batch batch;
+    yk_tensor tensors[2];
+    bench_make_batch(&batch, tensors, size, 32);
 
     for (int i = -WARM_UP; i < steps; i++)
         for (int k = 0; k < 2; k++) {
@@ -106,7 +89,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++)
         close_side(&sides[i]);
     yk_group_destroy(group);
-    free(pixels);
-    free(classes);
+    bench_release_batch(tensors);
     return 0;
 }
