@@ -355,9 +355,12 @@ YKI_VECTOR_CLONES
 static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_t at, int64_t count)
 {
     int64_t b = k->x.b;
-    for (int64_t i = 0; b == 1 && i < count; i++)
-        sum[0] += yki_get(x, at + i, k->dtype);
-    for (int64_t i = 0; b > 1 && i < count; i++) {
+    if (b == 1) {
+        for (int64_t i = 0; i < count; i++)
+            sum[0] += yki_get(x, at + i, k->dtype);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
         float lanes[MAX_BLOCK] = {0};
         fetch(lanes, x, at + i * b, b, k->dtype);
 #pragma omp simd
