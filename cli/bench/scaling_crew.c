@@ -1,7 +1,7 @@
 /*
- * See scaling_crew.h. Each training is a job of its own: rank 0 of the crew serves its store, on a
- * free port, and tells the others where it is. What the launcher has told the crew about ranks,
- * their number and where they meet would mislead the trainings, so that they do not inherit it.
+ * See scaling_crew.h. Each training is a separate job, whose store rank 0 of the crew serves on a
+ * free port; rank 0 then tells the other ranks its address. The trainings do not inherit the
+ * launcher's variables for ranks, world size and rendezvous, which describe the crew.
  */
 #define _GNU_SOURCE
 #include "bench/scaling_crew.h"

@@ -317,7 +317,8 @@ bool cli_scaling_read(cli_scaling_result *result, const char *folder)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* Runs a training to its end; environment NULL: as a job of its own. Returns its exit code. */
+/* Runs a training and waits until it has ended. With environment NULL, it starts its own ranks.
+ * Returns its exit code. */
 static int train_in(cli_scaling_result *result, const cli_scaling_options *options,
                     const cli_scaling_row *row, const char *folder, char **environment)
 {

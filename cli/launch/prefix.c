@@ -21,7 +21,7 @@ static size_t read_macro(const char *text, const char **name, size_t *length)
     return 1 + brace + *length + brace;
 }
 
-/* Writes what a macro stands for; returns its length, or -1 if it is not known. */
+/* Writes the value of a macro. Returns the value's length, or -1 if the macro is unknown. */
 static int write_value(char *text, size_t size, const char *name, size_t length,
                        const cli_prefix_values *values)
 {

@@ -11,8 +11,8 @@ typedef struct cli_prefix_values {
 } cli_prefix_values;
 
 /*
- * Replaces ${rank}, ${local_rank}, ${role_name} and ${hostname}, also without the braces, and $$ by
- * a dollar sign. Anything else is left as it is, as torchrun leaves it.
+ * Replaces ${rank}, ${local_rank}, ${role_name} and ${hostname} (the braces are optional) with
+ * their values, and $$ with a dollar sign. Everything else stays unchanged, as with torchrun.
  */
 void cli_prefix_expand(char *prefix, size_t size, const char *template,
                        const cli_prefix_values *values);

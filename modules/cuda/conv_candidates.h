@@ -23,7 +23,7 @@ yk_status yki_cuda_candidates_foresee(yki_cuda_device *device, const yki_cudnn *
 yk_status yki_cuda_candidates_take(yki_cuda_device *device, const yki_cudnn *cudnn,
                                    const yki_cudnn_conv *conv, const char *problem,
                                    yki_cudnn_plan plans[YKI_CUDA_CANDIDATES], int *count);
-/* Forgets those that nobody has taken. */
+/* Frees the candidates that were made but never taken. */
 void yki_cuda_candidates_free(yki_cuda_device *device);
 
 #endif
