@@ -76,7 +76,8 @@ typedef enum yk_tta {
 /** What yk_evaluate has measured, the same on all ranks. */
 typedef struct yk_evaluation {
     double loss;         /**< mean over all samples; NaN if the model has no loss */
-    double accuracy;     /**< fraction of samples that were classified correctly, 0 to 1 */
+    double accuracy;     /**< fraction of samples that were classified correctly, 0 to 1; NaN, as
+                              the other two fractions, if the model is no classifier */
     int64_t correct;     /**< samples classified correctly */
     int64_t count;       /**< samples */
     bool stopped;        /**< should_stop ended it early: the other fields are 0 */
@@ -113,6 +114,8 @@ typedef struct yk_evaluate_options {
 /**
  * Collective. The mean loss, top-1 and top-5 accuracy over one epoch of the loader, which should be
  * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks.
+ * Classifiers keep their logits, and have labels as yk_count_correct describes them; of a model
+ * whose loss reads other things, only the loss is measured.
  * Buffers are made rank 0's first. The model evaluates in evaluation mode and is left in training
  * mode.
  */

@@ -86,6 +86,21 @@ yk_status yki_model_output(yk_model *model, yk_tensor *output)
     return YK_OK;
 }
 
+bool yki_model_classifies(const yk_model *model)
+{
+    const yki_executor *executor = &model->executor;
+    const yk_value *logits = executor->source.logits;
+    for (size_t i = 0; executor->source.loss && i < executor->inputs.count; i++) {
+        const yk_value *input = executor->inputs.list[i].value;
+        if (strcmp(input->name, "labels") != 0)
+            continue;
+        return (input->ndim == 1 && input->dtype == YK_I32) ||
+               (input->ndim == 2 && input->dims[1] > 1 && logits && logits->ndim == 2 &&
+                logits->dims[1] == input->dims[1]);
+    }
+    return !executor->source.loss;
+}
+
 /* ---- later ----------------------------------------------------------------------------------- */
 
 yk_status yki_outcome_create(yki_outcome *outcome, const yk_model *model)

@@ -9,6 +9,11 @@
 
 #include "device/late.h"
 
+/* Whether logits can be compared with the batch's "labels": those are classes, or the probabilities
+ * of the logits' classes. Without a loss, only the batch knows; a loss that reads no such labels is
+ * not that of a classifier. */
+bool yki_model_classifies(const yk_model *model);
+
 typedef struct yki_outcome {
     yki_device *device;
     yki_late loss, logits;

@@ -3,6 +3,7 @@
  * batch more than another, so the ranks first agree on the number of rounds and then meet in each,
  * in order to stop together.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include <yoke/train.h>
@@ -64,6 +65,19 @@ static yk_status check_answers(const yk_tensor *logits, const yk_tensor *labels)
                          "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
                          "have %d dimensions, the first of %lld",
                          (long long)labels->dims[0], logits->ndim, (long long)logits->dims[0]);
+    return YK_OK;
+}
+
+/* A forward that does not read the labels has not checked them either. */
+static yk_status check_classes(const yk_tensor *logits, const yk_tensor *labels)
+{
+    for (int64_t i = 0; i < labels->dims[0]; i++) {
+        int64_t label = label_of(labels, i);
+        if (label < 0 || label >= logits->dims[1])
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "yk_evaluate: label %lld of sample %lld of a batch is outside 0..%lld",
+                             (long long)label, (long long)i, (long long)logits->dims[1] - 1);
+    }
     return YK_OK;
 }
 
@@ -140,6 +154,7 @@ typedef struct evaluation_run {
     double *sums;      /* (virtual_ranks, SUMS) of this rank, then room for those of all ranks */
     int virtual_ranks; /* that take turns on this rank */
     int64_t classes;   /* 0 before the first batch */
+    bool classifies;   /* otherwise only the loss is measured */
     bool lags;         /* batches are kept, because the device computes asynchronously */
     kept_batch kept[2];
     int next; /* the one to use next */
@@ -194,6 +209,7 @@ static yk_status add_scores(evaluation_run *run, double sums[SUMS], const yk_ten
                             const yk_tensor *labels, double loss)
 {
     YK_TRY(check_answers(logits, labels));
+    YK_TRY(check_classes(logits, labels));
     double samples = (double)logits->dims[0], correct = (double)count_rows(logits, labels);
     sums[3] += (double)count_top(logits, labels);
     run->classes = logits->dims[1];
@@ -261,6 +277,11 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     yk_tensor logits;
     yk_model *model = run->model;
     YK_TRY(yk_model_forward(model, batch));
+    if (!run->classifies) {
+        sums[0] += yk_model_loss(model) * (double)batch->size;
+        sums[2] += (double)batch->size;
+        return YK_OK;
+    }
     if (run->lags)
         return keep_batch(run, sums, batch);
     YK_TRY(yk_model_output(model, &logits));
@@ -322,6 +343,18 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
     result->tta_accuracy = sums[2] > 0 ? sums[4] / sums[2] : 0;
     result->top5 = sums[2] > 0 ? sums[3] / sums[2] : 0;
+    if (!run->classifies)
+        result->accuracy = result->tta_accuracy = result->top5 = NAN;
+    return YK_OK;
+}
+
+static yk_status check_classifier(const evaluation_run *run)
+{
+    const yk_evaluate_options *o = &run->options;
+    if (!run->classifies && (o->confusion || o->tta != YK_TTA_NONE))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_evaluate: %s is for classifiers, whose loss reads an input \"labels\"",
+                         o->confusion ? "confusion" : "tta");
     return YK_OK;
 }
 
@@ -347,14 +380,16 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
         .model = model, .loader = loader, .virtual_ranks = yk_loader_virtual_ranks(loader)};
     YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
     YK_TRY(check_tta(&run.options));
+    run.classifies = yki_model_classifies(model);
+    YK_TRY(check_classifier(&run));
     run.tta = (yki_tta){.kind = run.options.tta, .confidence = run.options.tta_confidence};
     YK_TRY(yk_model_broadcast_buffers(model, run.options.group));
     size_t rows = (size_t)run.virtual_ranks * ((size_t)yki_ranks_of(run.options.group) + 1);
     run.sums = yki_calloc(rows * SUMS, sizeof *run.sums);
     if (!run.sums)
         return yki_error_memory(rows * SUMS * sizeof *run.sums, "an evaluation");
-    run.lags = run.tta.kind == YK_TTA_NONE && !yki_device_is_host(yki_model_device(model)) &&
-               !yki_model_is_replicated(model);
+    run.lags = run.classifies && run.tta.kind == YK_TTA_NONE &&
+               !yki_device_is_host(yki_model_device(model)) && !yki_model_is_replicated(model);
     yk_model_eval(model);
     yk_status status = run_evaluation(&run, result);
     yk_model_train(model);

@@ -293,6 +293,131 @@ YK_TEST(augmented_accuracy_is_that_of_mean_logits)
     yk_dataset_destroy(dataset);
 }
 
+/* ---- what is no classifier ------------------------------------------------------------------- */
+
+/* y = 2 x for x = index, and no labels. */
+static yk_status read_pair(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    (void)data;
+    (void)worker;
+    *(float *)buffers[0].data = (float)index;
+    *(float *)buffers[1].data = 2 * (float)index;
+    return YK_OK;
+}
+
+static yk_loader *create_pairs(void)
+{
+    static const yk_field fields[] = {{"x", YK_FIELD_TENSOR, YK_F32, 1, {1}},
+                                      {"y", YK_FIELD_TENSOR, YK_F32, 1, {1}}};
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    yk_dataset *dataset;
+    yk_loader *loader;
+    ops.count = 5;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.read = read_pair;
+    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
+    assert_ok(yk_loader_create(
+        &loader, dataset, YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 2)));
+    yk_dataset_destroy(dataset);
+    return loader;
+}
+
+static yk_model *create_regression(const char *device, bool keeps_output)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 1});
+    yk_value *y = yk_input(graph, "y", YK_F32, 2, (int64_t[]){YK_BATCH, 1});
+    yk_value *answer = yk_nn_linear(x, "fc", 1);
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.device = device;
+    options.logits = keeps_output ? answer : NULL;
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(answer, y, YK_LOSS_MEAN), &options));
+    for (size_t i = 0; i < 2; i++) {
+        yk_parameter_view parameter = yk_model_parameter(model, i);
+        assert_ok(yk_tensor_write(&parameter.value, &(float){0}));
+    }
+    yk_model_parameters_changed(model);
+    return model;
+}
+
+YK_TEST(only_the_loss_of_a_regression_is_measured)
+{
+    static const char *const devices[] = {"ref", "sim"};
+    for (int i = 0; i < 4; i++) {
+        yk_evaluation result;
+        int64_t confusion[1] = {0};
+        yk_loader *loader = create_pairs();
+        yk_model *model = create_regression(devices[i % 2], i < 2);
+        for (int again = 0; again < 2; again++)
+            assert_ok(yk_evaluate(&result, model, loader, NULL));
+        assert_int_equal(result.count, 5);
+        assert_true(result.loss == 4 * (0 + 1 + 4 + 9 + 16) / 5.0);
+        assert_true(isnan(result.accuracy) && isnan(result.top5) && isnan(result.tta_accuracy));
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_evaluate(&result, model, loader,
+                                  YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT,
+                                          o.confusion = confusion)));
+        assert_contains(yk_last_error(), "confusion is for classifiers");
+        yk_model_destroy(model);
+        yk_loader_destroy(loader);
+    }
+}
+
+YK_TEST(a_trainer_validates_a_regression_and_resumes)
+{
+    for (int run = 0; run < 2; run++) {
+        bool resumed;
+        yk_evaluation result;
+        yk_loader *training = create_pairs(), *validation = create_pairs();
+        yk_model *model = create_regression("cpu", true);
+        yk_optimizer *optimizer;
+        yk_trainer *trainer;
+        assert_ok(yk_sgd_create(&optimizer, model, NULL));
+        assert_ok(yk_trainer_create(&trainer, model, optimizer, training,
+                                    YK_WITH(yk_trainer_options, YK_TRAINER_OPTIONS_INIT,
+                                            o.validation = validation, o.epochs = run + 1,
+                                            o.output = yk_test_directory())));
+        assert_ok(yk_trainer_resume_latest(trainer, &resumed));
+        assert_int_equal(resumed, run == 1);
+        assert_ok(yk_trainer_fit(trainer));
+        assert_int_equal(yk_trainer_state(trainer)->epoch, run + 1);
+        assert_false(yk_trainer_owes_evaluation(trainer));
+        assert_ok(yk_trainer_evaluate(trainer, &result, NULL));
+        assert_true(result.loss < 24);
+        yk_trainer_destroy(trainer);
+        yk_optimizer_destroy(optimizer);
+        yk_model_destroy(model);
+        yk_loader_destroy(validation);
+        yk_loader_destroy(training);
+    }
+}
+
+/* A network for four classes on images of ten: its forward reads no labels. */
+YK_TEST(labels_beyond_the_logits_are_refused)
+{
+    int64_t confusion[16];
+    yk_dataset *dataset;
+    yk_evaluation result;
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = yk_nn_linear(yk_flatten(images), "fc", 4);
+    assert_ok(yk_model_create(&model, NULL, &options));
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_loader *loader = create_loader(dataset, NULL);
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_evaluate(&result, model, loader,
+                              YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT,
+                                      o.confusion = confusion)));
+    assert_contains(yk_last_error(), "is outside 0..3");
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+    yk_model_destroy(model);
+}
+
 YK_TEST(misuse_of_an_evaluation_is_an_error)
 {
     int64_t correct;
