@@ -384,18 +384,25 @@ YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
 {
     const rule_case large = {16, 64, 32, 1, 1}, padded = {32, 64, 4, 1, 1},
                     ragged = {16, 64, 14, 1, 1}, few = {16, 32, 32, 1, 1},
-                    some = {16, 96, 32, 1, 1}, halving = {32, 64, 32, 2, 1},
-                    deep = {64, 256, 14, 1, 1}, long_rows = {32, 64, 64, 2, 1},
+                    some = {16, 96, 32, 1, 1}, narrow = {64, 48, 16, 1, 1},
+                    deep = {64, 256, 14, 1, 1}, odd = {64, 64, 15, 1, 1},
+                    deep_odd = {64, 256, 7, 1, 1}, half_filled = {64, 128, 10, 1, 1},
+                    halving = {32, 64, 32, 2, 1}, long_rows = {32, 64, 64, 2, 1},
                     part_filled = {32, 64, 14, 2, 1};
     assert_ruled(large, false, "winograd", "winograd", "winograd");
     assert_ruled(large, true, "winograd", "winograd", "winograd");
     assert_ruled(padded, false, "winograd", "winograd", "winograd");
     assert_ruled(padded, true, "onednn", "onednn", "winograd"); /* a third of it is padding */
     assert_ruled(ragged, false, "winograd", "winograd", "winograd");
-    assert_ruled(ragged, true, "onednn", "onednn", "onednn");   /* tiles of 16x16 */
-    assert_ruled(deep, true, "winograd", "winograd", "onednn"); /* transforms less, compared */
+    assert_ruled(ragged, true, "onednn", "onednn", "winograd");   /* tiles of 16x16 */
+    assert_ruled(deep, true, "winograd", "winograd", "winograd"); /* transforms less, compared */
+    assert_ruled(odd, true, "winograd", "winograd", "winograd");
+    assert_ruled(deep_odd, true, "winograd", "winograd", "winograd");
+    assert_ruled(half_filled, false, "winograd", "winograd", "winograd");
+    assert_ruled(half_filled, true, "onednn", "onednn", "onednn"); /* tiles of 12x12 */
     assert_ruled(few, false, "minimal", "minimal", "minimal");
     assert_ruled(few, true, "onednn", "onednn", "minimal");
+    assert_ruled(narrow, true, "minimal", "minimal", "minimal");
     assert_ruled(some, true, "minimal", "minimal", "minimal");
     assert_ruled(halving, false, "minimal", "minimal", "minimal");
     assert_ruled(halving, true, "onednn", "onednn", "minimal");

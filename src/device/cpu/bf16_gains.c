@@ -3,22 +3,30 @@
  *
  * Forward and the gradient of x run at nine tenths of the peak of bf16 dot products there, and
  * leave out the products of padding, which are a third of all for images of 4x4. The f32 algorithms
- * also transform, which takes longer in comparison where channels are few, and the weights as well,
- * which takes as long as some tiles. The gradient of the weights runs at a third to four fifths of
- * the peak, most where rows are long.
+ * also transform: pixels, which takes longer in comparison where channels are few, and the weights,
+ * which takes as long as the products of some tiles. The gradient of the weights runs at a third to
+ * four fifths of the peak, and slowest where rows are short.
  */
 #include "device/cpu/bf16_gains.h"
 
 enum {
-    TAPS = 3,      /* a side of the kernel */
-    TILE = 4,      /* a side of a tile of results */
-    RATE = 2,      /* of bf16 products to f32 products */
-    SHARE = 94,    /* percent of the time of the products in bf16 that f32 may take */
-    CHANNELS = 48, /* whose products take as long as the transformation of a tile's pixels */
-    FILLED = 90,   /* percent of the pixels of tiles that are in the image, at least */
-    LEAST_CHANNELS = 64,
-    NARROW_COLUMNS = 8,  /* oneDNN's gradient of the weights is slow on narrower images */
-    STRIDED_COLUMNS = 16 /* ... and with stride 2, where it sorts columns, on these */
+    TAPS = 3,    /* a side of the kernel */
+    TILE = 4,    /* a side of a tile of results */
+    POINTS = 36, /* products of a tile */
+    RATE = 2,    /* of bf16 products to f32 products */
+
+    /* Forward and the gradient of x. */
+    SHARE = 97,       /* percent of the time of the products in bf16 that f32 may take */
+    CHANNELS = 28,    /* whose products take as long as the transformation of a tile's pixels */
+    WEIGHT_TILES = 9, /* whose products take as long as the transformation of the weights */
+
+    /* The gradient of the weights. */
+    WEIGHT_SHARE = 80,
+    NARROW_COLUMNS = 4, /* oneDNN takes several times as long as its products do on these */
+
+    /* ... with stride 2, where oneDNN sorts columns. */
+    STRIDED_COLUMNS = 16,
+    FILLED = 90 /* percent of the pixels of tiles that are in the image, at least */
 };
 
 /* How many pairs of a result and a tap lie inside the image, along one side. */
@@ -44,20 +52,22 @@ bool yki_gains_over_bf16(const yki_device *device, const yki_attrs *attrs, const
 {
     if (!yki_prefers_bf16(device, y))
         return true;
-    int64_t channels = x->dims[1] < y->dims[1] ? x->dims[1] : y->dims[1];
-    int64_t count = RATE * products * (tiles + YKI_WEIGHT_TILES);
-    return channels >= LEAST_CHANNELS && 100 * count * (channels + CHANNELS) <=
-                                             SHARE * yki_direct_products(attrs, x, y) * channels;
+    int64_t pairs = x->dims[1] * y->dims[1], channels = x->dims[1] + y->dims[1];
+    int64_t count = RATE * products * (tiles + WEIGHT_TILES);
+    return 100 * count * (2 * pairs + CHANNELS * channels) <=
+           SHARE * yki_direct_products(attrs, x, y) * 2 * pairs;
 }
 
 bool yki_weight_gains_over_bf16(const yki_device *device, const yki_attrs *attrs,
-                                const yki_operand *dy)
+                                const yki_operand *x, const yki_operand *dy)
 {
-    int64_t rows = dy->dims[2], columns = dy->dims[3];
-    int64_t down = (rows + TILE - 1) / TILE, across = (columns + TILE - 1) / TILE;
-    bool fills = 100 * rows * columns >= FILLED * TILE * TILE * down * across;
+    int64_t images = dy->dims[0], rows = dy->dims[2], columns = dy->dims[3];
+    int64_t tiles = images * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
     if (!yki_prefers_bf16(device, dy))
         return true;
-    return attrs->stride == 1 ? columns < NARROW_COLUMNS || fills
-                              : columns <= STRIDED_COLUMNS && fills;
+    if (attrs->stride == 1)
+        return columns <= NARROW_COLUMNS ||
+               100 * RATE * POINTS * tiles <= WEIGHT_SHARE * yki_direct_products(attrs, x, dy);
+    return columns <= STRIDED_COLUMNS &&
+           100 * images * rows * columns >= FILLED * TILE * TILE * tiles;
 }

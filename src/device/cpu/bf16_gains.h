@@ -7,8 +7,6 @@
 
 #include "device/cpu/onednn.h"
 
-enum { YKI_WEIGHT_TILES = 24 }; /* whose products take as long as transforming the weights */
-
 /* The products of direct convolution for each pair of channels, without those of padding. */
 int64_t yki_direct_products(const yki_attrs *attrs, const yki_operand *x, const yki_operand *y);
 
@@ -19,6 +17,6 @@ bool yki_gains_over_bf16(const yki_device *device, const yki_attrs *attrs, const
 
 /* The gradient of the weights, for which dy is cut into tiles. */
 bool yki_weight_gains_over_bf16(const yki_device *device, const yki_attrs *attrs,
-                                const yki_operand *dy);
+                                const yki_operand *x, const yki_operand *dy);
 
 #endif

@@ -31,8 +31,9 @@ enum {
     TAPS = 9,
     STRIDE1_PRODUCTS = 36, /* of a tile, for each pair of channels: see minimal.h */
     STRIDE2_PRODUCTS = 81,
-    ROWS = 6,         /* that a product takes at a time: blocks have a multiple of them */
-    LEAST_TILES = 64, /* with fewer the weights' transformation costs more than it saves */
+    ROWS = 6,          /* that a product takes at a time: blocks have a multiple of them */
+    LEAST_TILES = 64,  /* with fewer the weights' transformation costs more than it saves */
+    WEIGHT_TILES = 24, /* with stride 2, the products of so many take as long as it */
     THREAD_BLOCKS = 3,
     OUTPUTS_A_THREAD = 3
 };
@@ -313,7 +314,7 @@ bool yki_minimal_gains(const yki_attrs *attrs, const yki_operand *large, const y
 static bool saves_enough(const yki_device *device, const yki_attrs *attrs, const yki_operand *large,
                          const yki_operand *small)
 {
-    int64_t products = STRIDE2_PRODUCTS * (tiles_of(small) + YKI_WEIGHT_TILES);
+    int64_t products = STRIDE2_PRODUCTS * (tiles_of(small) + WEIGHT_TILES);
     int64_t percent = device->block == LANES ? 105 : 120;
     return attrs->stride == 1 ||
            percent * products <= 100 * yki_direct_products(attrs, large, small);

@@ -251,9 +251,10 @@ static bool winograd_supports_backward_weight(const yki_device *device, const yk
 
 static bool winograd_gains_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
+    const yki_operand *x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
     const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     return yki_winograd_tiles_of(dy) >= YKI_WINOGRAD_LEAST_TILES &&
-           yki_weight_gains_over_bf16(device, desc->attrs, dy);
+           yki_weight_gains_over_bf16(device, desc->attrs, x, dy);
 }
 
 /* Both return the floats of memory that they need. Parts depend on the shape alone, as the order of
