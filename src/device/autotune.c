@@ -12,7 +12,7 @@
 #include "device/device.h"
 
 enum { REPEATS = 4 };                   /* of each kernel; the first only warms up ... */
-static const double hopeless = 8;       /* ... and drops kernels that are this many times slower */
+static const double hopeless = 8;       /* ... and drops kernels this many times slower, twice */
 static const double margin = 0.97;      /* the share of the preferred kernel's time that beats it */
 static const unsigned char fill = 0x3c; /* small numbers in all dtypes */
 
@@ -127,9 +127,13 @@ static void run_repeats(candidate *candidates, size_t count, const buffers *b)
             if (candidates[i].kernel)
                 run(&candidates[i], b, repeat > 1);
         double limit = hopeless * least(candidates, count);
-        for (size_t i = 0; repeat == 0 && i < count; i++)
+        for (size_t i = 0; repeat == 0 && i < count; i++) {
+            /* Once more: other programs may have held up a fast kernel. */
+            if (candidates[i].kernel && candidates[i].seconds > limit)
+                run(&candidates[i], b, true);
             if (candidates[i].kernel && candidates[i].seconds > limit)
                 drop(&candidates[i]);
+        }
     }
 }
 
