@@ -98,6 +98,8 @@ static void ask_to_stop(cli_job *job, int number)
     job->regrouping = false;
     if (job->running == 0)
         job->output_abandoned = true;
+    else if (again && number == SIGHUP)
+        return; /* when a terminal is closed, both the shell and the kernel send it */
     else if (again)
         cli_job_kill(job);
     else if (job->first_failed < 0)

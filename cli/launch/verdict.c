@@ -49,7 +49,7 @@ static bool was_requeued(int status)
 /* Returns the signal by which a rank has stopped cleanly (exit code 128 + n), or 0. */
 static int obeyed_signal(int status)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     if (was_requeued(status))
         return SIGTERM; /* Slurm is about to send it */
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)

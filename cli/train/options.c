@@ -322,10 +322,10 @@ static const cli_option table[] = {
              &parsed.resume, NULL),
     CLI_INT_OR_NEVER("max-steps", "S", "stop after S steps in total; 0: no limit [0]",
                      &parsed.trainer.max_steps, 1e12),
-    CLI_REAL(
-        0, "grace", "SECONDS",
-        "how long writing a last checkpoint may take after\n^C, SIGTERM, SIGUSR1 or SIGUSR2 [30]",
-        &parsed.grace_s, NULL, 0, 86400),
+    CLI_REAL(0, "grace", "SECONDS",
+             "how long writing a last checkpoint may take after\n^C, SIGTERM, SIGHUP, SIGUSR1 or "
+             "SIGUSR2 [30]",
+             &parsed.grace_s, NULL, 0, 86400),
     CLI_SWITCH_ON(
         "requeue",
         "in a Slurm batch job: do not put the job back into the\nqueue when it is stopped",

@@ -154,14 +154,16 @@ yk_status yk_whiten_conv2d(yk_model *model, const char *weight, yk_loader *loade
 
 /**
  * Prepares for yk_stop_on_signals. Call it first in main(): threads that exist already would still
- * take the signals. It starts a thread that takes SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 and blocks
- * them in the calling thread, from which later threads inherit the mask. Handlers must not run on
- * threads that compute: oneDNN keeps the stack pointer in its own buffers there at times.
+ * take the signals. It starts a thread that takes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 and
+ * blocks them in the calling thread, from which later threads inherit the mask. Handlers must not
+ * run on threads that compute: oneDNN keeps the stack pointer in its own buffers there at times.
  */
 yk_status yk_stop_prepare(void);
 /**
- * From here on the first SIGINT, SIGTERM, SIGUSR1 or SIGUSR2 is only remembered, for the program to
- * stop after its current step; a second one of the same kind ends the process.
+ * From here on the first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 is only remembered, for the
+ * program to stop after its current step; a second one of the same kind ends the process. A closing
+ * terminal may send SIGHUP twice: the second changes nothing. Where it is ignored, as under nohup,
+ * it stays ignored.
  * YK_ERROR_INVALID_ARGUMENT without yk_stop_prepare.
  */
 yk_status yk_stop_on_signals(void);
@@ -243,11 +245,11 @@ typedef struct yk_trainer_options {
     int64_t check_divergence; /**< compare all ranks' parameters every so many steps (with ddp) */
     bool check_loss;          /**< end with an error before a loss of NaN or infinity is applied;
                                  a grad scaler skips such steps instead */
-    bool stop_on_signals; /**< stop after the current step on SIGINT, SIGTERM, SIGUSR1 and SIGUSR2,
-                             and before Slurm ends the job (SLURM_JOB_END_TIME); needs
-                             yk_stop_prepare */
-    double stop_margin_s; /**< how long before that end, in seconds; the duration of the last
-                             save is added */
+    bool stop_on_signals;     /**< stop after the current step on the signals of yk_stop_on_signals,
+                                 and before Slurm ends the job (SLURM_JOB_END_TIME); needs
+                                 yk_stop_prepare */
+    double stop_margin_s;     /**< how long before that end, in seconds; the duration of the last
+                                 save is added */
     /** Folder for checkpoints, written after each epoch and at the end (yk_checkpoint_dir_save);
      * copied. With NULL none are written. */
     const char *output;

@@ -1,6 +1,7 @@
 /*
- * Stopping in order: the first SIGINT, SIGTERM, SIGUSR1 or SIGUSR2 is only remembered, and the
- * training loop ends after its current step. A second one has its ordinary effect.
+ * Stopping in order: the first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 is only remembered, and
+ * the training loop ends after its current step. A second one has its ordinary effect, except for
+ * SIGHUP: when a terminal is closed, both the shell and the kernel send it.
  *
  * A separate thread takes the signals. The kernel writes a handler's frame below the stack pointer
  * of the thread that it interrupts, and oneDNN's matrix products for AVX2 keep that pointer in a
@@ -17,11 +18,18 @@
 
 #include "base/error.h"
 
-static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
 static atomic_int received_signal;
 static atomic_bool prepared;
+
+/* nohup has it ignored. */
+static bool ignores_hangup(void)
+{
+    struct sigaction action;
+    return sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
 
 static void remember_signal(int number)
 {
@@ -63,13 +71,16 @@ yk_status yk_stop_prepare(void)
 
 yk_status yk_stop_on_signals(void)
 {
-    struct sigaction action = {.sa_handler = remember_signal,
-                               .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = remember_signal};
     if (!atomic_load(&prepared))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_stop_on_signals: call yk_stop_prepare first, at the start of main");
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < STOP_SIGNALS; i++)
-        sigaction(stop_signals[i], &action, NULL);
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        bool hangup = stop_signals[i] == SIGHUP;
+        action.sa_flags = SA_RESTART | (hangup ? 0 : (int)SA_RESETHAND);
+        if (!hangup || !ignores_hangup())
+            sigaction(stop_signals[i], &action, NULL);
+    }
     return YK_OK;
 }

@@ -472,6 +472,20 @@ YK_TEST(nohup_lets_a_job_outlive_its_terminal)
     assert_contains(job.output, "[rank 0] done\n");
 }
 
+/* When a terminal is closed, both the shell and the kernel send SIGHUP. */
+YK_TEST(a_second_hangup_does_not_kill_the_job)
+{
+    signal(SIGHUP, SIG_DFL); /* the tests themselves may run under nohup */
+    test_job_start(&job, "run sh -c 'trap \"sleep 0.5; echo saved; exit 143\" TERM; echo ready; "
+                         "sleep 30 & wait'");
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGHUP);
+    test_job_await(&job, "SIGHUP: stopping 1 rank");
+    kill(job.pid, SIGHUP);
+    assert_job_ends(&job, 30, 128 + SIGHUP);
+    assert_contains(job.output, "[rank 0] saved\n");
+}
+
 /* As some daemons leave it to their children; a shell would mend it. */
 YK_TEST(a_parent_that_ignores_sigchld_does_not_hang_the_job)
 {

@@ -72,6 +72,37 @@ YK_TEST(a_resumed_run_that_is_stopped_at_once_keeps_its_checkpoint)
     destroy_parts(second);
 }
 
+/* A terminal that is closed: the shell sends SIGHUP, and so does the kernel. */
+YK_TEST(a_closed_terminal_stops_a_run_in_order)
+{
+    signal(SIGHUP, SIG_DFL); /* the tests themselves may run under nohup */
+    assert_ok(yk_stop_prepare());
+    yk_trainer_options options = options_with_signals();
+    parts p = create_parts(&options, 200);
+    for (int i = 0; i < 2; i++) {
+        kill(getpid(), SIGHUP);
+        while (!yk_stop_signal())
+            usleep(1000);
+    }
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_int_equal(yk_trainer_stop_signal(p.trainer), SIGHUP);
+    destroy_parts(p);
+}
+
+YK_TEST(under_nohup_a_run_outlives_its_terminal)
+{
+    signal(SIGHUP, SIG_IGN);
+    assert_ok(yk_stop_prepare());
+    yk_trainer_options options = options_with_signals();
+    parts p = create_parts(&options, 200);
+    kill(getpid(), SIGHUP);
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_false(yk_trainer_stopped(p.trainer));
+    assert_int_equal(yk_trainer_state(p.trainer)->epoch, 2);
+    destroy_parts(p);
+}
+
 /* ---- the end of the job's time --------------------------------------------------------------- */
 
 static void set_end_in(double seconds)
