@@ -59,12 +59,35 @@ static bool add_word(cli_sweep_plan *plan, const char *command, char *word)
     return false;
 }
 
+/* Two runs must not have the same folder. */
+static bool add_value(cli_sweep_axis *axis, const char *command, const char *value)
+{
+    for (int i = 0; i < axis->count; i++) {
+        if (strcmp(axis->values[i], value) == 0) {
+            cli_usage_error(command, "--%s has the value %s twice", axis->name, value);
+            return false;
+        }
+    }
+    if (axis->count == CLI_SWEEP_VALUES) {
+        cli_usage_error(command, "--%s has more than %d values", axis->name, CLI_SWEEP_VALUES);
+        return false;
+    }
+    axis->values[axis->count++] = value;
+    return true;
+}
+
 static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option *option,
                      const char *list)
 {
     if (plan->axis_count == CLI_SWEEP_AXES) {
         cli_usage_error(command, "more than %d options with several values", CLI_SWEEP_AXES);
         return false;
+    }
+    for (int i = 0; i < plan->axis_count; i++) {
+        if (plan->axes[i].name == option->name) {
+            cli_usage_error(command, "--%s has two lists of values: join them", option->name);
+            return false;
+        }
     }
     cli_sweep_axis *axis = &plan->axes[plan->axis_count++];
     char *rest, *value;
@@ -74,14 +97,8 @@ static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option
     if (!axis->text)
         return false;
     for (value = strtok_r(axis->text, ",", &rest); value; value = strtok_r(NULL, ",", &rest)) {
-        if (!cli_option_accepts(command, option, value))
+        if (!cli_option_accepts(command, option, value) || !add_value(axis, command, value))
             return false;
-        if (axis->count == CLI_SWEEP_VALUES) {
-            cli_usage_error(command, "--%s has more than %d values", option->name,
-                            CLI_SWEEP_VALUES);
-            return false;
-        }
-        axis->values[axis->count++] = value;
     }
     if (axis->count == 0)
         cli_usage_error(command, "--%s %s: no value", option->name, list);

@@ -65,6 +65,10 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_contains(output, "yoke sweep: --optimizer adamm: expected one of sgd|adam|adamw|muon");
     assert_int_equal(sweep("--lr 0.1,0.2 --epochs ten -o s"), 2);
     assert_contains(output, "yoke sweep: --epochs ten: expected a number from 0.001");
+    assert_int_equal(sweep("--lr 0.1,0.2,0.1 -o s"), 2); /* would share a folder */
+    assert_contains(output, "yoke sweep: --lr has the value 0.1 twice");
+    assert_int_equal(sweep("--lr 0.1,0.2 --lr 0.3,0.4 -o s"), 2);
+    assert_contains(output, "yoke sweep: --lr has two lists of values: join them");
     assert_false(exists("s"));
 }
 
