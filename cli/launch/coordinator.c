@@ -385,6 +385,11 @@ static void advise(const cli_coordinator *c, char *text, size_t size)
                  "; host %.200s was lost: start its launcher again (with --nnodes MIN:MAX, a job "
                  "continues without it)",
                  c->lost->host);
+    else if (strncmp(c->options.launch->master_address, "127.", 4) == 0) /* the default */
+        snprintf(text, size,
+                 "; they cannot reach %.200s from elsewhere: give all launchers the same "
+                 "--rdzv-endpoint HOST:PORT",
+                 c->options.launch->master_address);
 }
 
 static void notice_missing(cli_coordinator *c, int present, double now)
