@@ -37,6 +37,7 @@ namespace
 
 using gloo::transport::UnboundBuffer;
 using yoke::forever;
+using yoke::Link;
 using yoke::Mesh;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
@@ -196,20 +197,30 @@ template <typename Options> void set_common(Options &options, const yk_backend_c
 
 void exchange(Engine *engine, size_t bytes)
 {
-    engine->exchange->run(engine->common.exchanges, bytes);
+    const engine_base *common = &engine->common;
+    if (Link *link = engine->mesh->link.get())
+        link->exchange(static_cast<char *>(engine_message(common, common->rank)), bytes,
+                       static_cast<char *>(engine_message(common, 1 - common->rank)),
+                       common->stride);
+    else
+        engine->exchange->run(common->exchanges, bytes);
 }
 
-// Measured over loopback and veth: with two ranks the ring is fastest at every size, with more of
-// them bcube, whose steps grow with the logarithm of their number.
+// Two ranks have a link. Measured over loopback and veth, bcube is fastest with more of them: its
+// steps grow with the logarithm of their number.
 void all_reduce(Engine *engine, yk_backend_call *call)
 {
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
+    if (Link *link = engine->mesh->link.get()) {
+        link->all_reduce(engine->mesh->rank, static_cast<char *>(call->out), call->what.count,
+                         yk_dtype_size(dtype), engine_reduce(dtype, op));
+        return;
+    }
     with_element(call->what.dtype, [&](auto element) {
         gloo::AllreduceOptions options(engine->mesh);
         set_common(options, call);
-        options.setAlgorithm(engine->mesh->size == 2 ? gloo::AllreduceOptions::Algorithm::RING
-                                                     : gloo::AllreduceOptions::Algorithm::BCUBE);
+        options.setAlgorithm(gloo::AllreduceOptions::Algorithm::BCUBE);
         options.setOutput(static_cast<decltype(element) *>(call->out), call->what.count);
         options.setReduceFunction(engine_reduce(dtype, op));
         gloo::allreduce(options);
@@ -428,7 +439,8 @@ void open_engine(Engine *engine, const yk_backend_site *site)
     tell_all(engine, "gloo/", engine->mesh->card(),
              [&](int other, auto &card) { engine->mesh->read_card(other, card); });
     connect_while_looking(engine);
-    engine->exchange = std::make_unique<Exchange>(engine->mesh, engine->common);
+    if (!engine->mesh->link)
+        engine->exchange = std::make_unique<Exchange>(engine->mesh, engine->common);
     // A rank that leaves at once must not close connections that others still make.
     tell_all(engine, "gloo-open/", {1}, [](int, auto &) {});
     check(

@@ -64,6 +64,10 @@ Mesh::Mesh(int rank_, int size_, const char *address)
     for (int other = 0; other < size; other++)
         if (other != rank)
             transportContext_->createPair(other);
+    if (size == 2)
+        link = std::make_unique<Link>();
+    if (link && rank == 0)
+        link_card_ = link->listen(own(1));
 }
 
 Mesh::~Mesh()
@@ -81,8 +85,10 @@ std::vector<char> Mesh::card() const
 {
     int any = rank == 0 ? 1 : 0;
     sockaddr_storage address = own(any);
-    std::vector<char> card(sizeof address + size * sizeof(Door));
+    size_t doors = size * sizeof(Door);
+    std::vector<char> card(sizeof address + doors + sizeof link_card_);
     std::memcpy(card.data(), &address, sizeof address);
+    std::memcpy(card.data() + sizeof address + doors, &link_card_, sizeof link_card_);
     for (int other = 0; other < size; other++) {
         if (other == rank)
             continue;
@@ -99,6 +105,9 @@ void Mesh::read_card(int other, const std::vector<char> &card)
     Door door;
     std::memcpy(&peers_[other], card.data(), sizeof peers_[other]);
     std::memcpy(&door, card.data() + sizeof peers_[other] + rank * sizeof door, sizeof door);
+    if (other == 0)
+        std::memcpy(&link_card_, card.data() + sizeof peers_[other] + size * sizeof door,
+                    sizeof link_card_);
     port_of(peers_[other]) = door.port;
     numbers_[other] = door.number;
 }
@@ -112,6 +121,10 @@ void Mesh::connect()
         reached[other] = true;
     }
     find_sockets();
+    if (link && rank == 0)
+        link->accept();
+    else if (link)
+        link->connect(peers_[0], link_card_);
 }
 
 bool Mesh::is_ours(int descriptor) const
@@ -151,6 +164,8 @@ void Mesh::interrupt()
 {
     for (int socket : sockets_)
         shutdown(socket, SHUT_RDWR);
+    if (link)
+        link->interrupt();
 }
 
 } // namespace yoke

@@ -1,4 +1,4 @@
-// The connections of a rank with every other one, as a context of gloo.
+// The connections of a rank with every other one, as a context of gloo. Two ranks also have a link.
 #ifndef YOKE_GLOO_MESH_H
 #define YOKE_GLOO_MESH_H
 
@@ -6,9 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <vector>
 
 #include <gloo/context.h>
+
+#include "link.h"
 
 namespace yoke
 {
@@ -32,6 +35,7 @@ class Mesh : public gloo::Context
     void interrupt();
 
     std::vector<std::atomic<bool>> reached;
+    std::unique_ptr<Link> link; // where there are two ranks
 
   private:
     sockaddr_storage own(int other) const;
@@ -40,7 +44,8 @@ class Mesh : public gloo::Context
 
     std::vector<sockaddr_storage> peers_; // where each rank awaits this one
     std::vector<int32_t> numbers_;
-    std::vector<int> sockets_; // duplicates, so that no other file gets their numbers
+    Link::Card link_card_ = {}; // of rank 0
+    std::vector<int> sockets_;  // duplicates, so that no other file gets their numbers
 };
 
 } // namespace yoke
