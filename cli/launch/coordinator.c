@@ -379,17 +379,18 @@ static void start_round(cli_coordinator *c)
 /* What to do about the host that the last attempt has lost; "" if it has lost none. */
 static void advise(const cli_coordinator *c, char *text, size_t size)
 {
+    const char *here = c->options.launch->master_address; /* 127.0.0.1 by default */
     text[0] = '\0';
     if (c->lost)
         snprintf(text, size,
                  "; host %.200s was lost: start its launcher again (with --nnodes MIN:MAX, a job "
                  "continues without it)",
                  c->lost->host);
-    else if (strncmp(c->options.launch->master_address, "127.", 4) == 0) /* the default */
+    else if (strncmp(here, "127.", 4) == 0 || strcmp(here, "localhost") == 0)
         snprintf(text, size,
                  "; they cannot reach %.200s from elsewhere: give all launchers the same "
                  "--rdzv-endpoint HOST:PORT",
-                 c->options.launch->master_address);
+                 here);
 }
 
 static void notice_missing(cli_coordinator *c, int present, double now)

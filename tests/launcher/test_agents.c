@@ -310,7 +310,7 @@ YK_TEST(promise_08_missing_hosts_are_reported)
     start_agent(0, "2", "--rdzv-conf join_timeout=6 true");
     assert_job_ends(&agents[0], 30, 1);
     assert_contains(agents[0].output, "s more for hosts: 1 of 2 have joined (");
-    assert_contains(agents[0].output, "; they cannot reach 127.0.0.1 from elsewhere: give all");
+    assert_contains(agents[0].output, "; they cannot reach localhost from elsewhere: give all");
     assert_contains(agents[0].output,
                     "only 1 of 2 hosts joined within 6 s (--rdzv-conf join_timeout): ");
 }
