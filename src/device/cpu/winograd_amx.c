@@ -82,6 +82,14 @@ YKI_FORCE_INLINE void store_split(vec a, vec b, char *at)
                        pairs_of(high_part(without(a, high_a)), high_part(without(b, high_b))));
 }
 
+/* Column c of two transformed patches. */
+YKI_FORCE_INLINE void store_columns(const vec a[PATCH], const vec b[PATCH], int c, char *at,
+                                    int64_t stride)
+{
+    for (int r = 0; r < PATCH; r++)
+        store_split(a[r], b[r], at + (r * PATCH + c) * stride);
+}
+
 /* Row r of two transformed patches. */
 YKI_FORCE_INLINE void store_rows(const vec a[PATCH], const vec b[PATCH], int r, char *at,
                                  int64_t stride)
@@ -93,16 +101,14 @@ YKI_FORCE_INLINE void store_rows(const vec a[PATCH], const vec b[PATCH], int r, 
 /* B' d B of two patches. */
 YKI_FORCE_INLINE void split_data(const place two[2], char *at, int64_t stride, yk_dtype dtype)
 {
-    vec half[2][PATCH][PATCH], row[2][PATCH];
+    vec half[2][PATCH][PATCH], column[2][PATCH];
     for (int i = 0; i < 2; i++) {
-        vec patch[PATCH][PATCH];
-        load_patch(&two[i], PATCH, dtype, patch[0]);
-        COLUMNS_OF(apply_b, PATCH, PATCH, patch, half[i]);
+        APPLY_TO_PATCH(apply_b, PATCH, &two[i], dtype, half[i]);
     }
-    for (int r = 0; r < PATCH; r++) {
-        ROW_OF(apply_b, PATCH, half[0], r, row[0]);
-        ROW_OF(apply_b, PATCH, half[1], r, row[1]);
-        store_rows(row[0], row[1], r, at, stride);
+    for (int c = 0; c < PATCH; c++) {
+        COLUMN_OF(apply_b, PATCH, half[0], c, column[0]);
+        COLUMN_OF(apply_b, PATCH, half[1], c, column[1]);
+        store_columns(column[0], column[1], c, at, stride);
     }
 }
 
@@ -110,16 +116,14 @@ YKI_FORCE_INLINE void split_data(const place two[2], char *at, int64_t stride, y
 YKI_FORCE_INLINE void split_result_gradient(const place two[2], char *at, int64_t stride,
                                             yk_dtype dtype)
 {
-    vec half[2][4][PATCH], row[2][PATCH];
+    vec half[2][4][PATCH], column[2][PATCH];
     for (int i = 0; i < 2; i++) {
-        vec patch[4][4];
-        load_patch(&two[i], 4, dtype, patch[0]);
-        COLUMNS_OF(apply_a_transposed, 4, PATCH, patch, half[i]);
+        APPLY_TO_PATCH(apply_a_transposed, 4, &two[i], dtype, half[i]);
     }
-    for (int r = 0; r < PATCH; r++) {
-        ROW_OF(apply_a_transposed, 4, half[0], r, row[0]);
-        ROW_OF(apply_a_transposed, 4, half[1], r, row[1]);
-        store_rows(row[0], row[1], r, at, stride);
+    for (int c = 0; c < PATCH; c++) {
+        COLUMN_OF(apply_a_transposed, 4, half[0], c, column[0]);
+        COLUMN_OF(apply_a_transposed, 4, half[1], c, column[1]);
+        store_columns(column[0], column[1], c, at, stride);
     }
 }
 

@@ -23,6 +23,20 @@ YKI_FORCE_INLINE void store_row(const vec row[PATCH], int r, float *at, int64_t 
         _mm512_store_ps(at + (r * PATCH + c) * stride, row[c]);
 }
 
+/* Column c of a transformed patch. Two pointers and multiples of the stride reach all points; the
+ * compiler, left alone, keeps 36 multiples in memory and loads one for each store. */
+YKI_FORCE_INLINE void store_column(const vec column[PATCH], int c, float *at, int64_t stride)
+{
+    float *upper = at + c * stride;
+    __asm__("" : "+r"(upper));
+    float *lower = upper + 3 * PATCH * stride;
+    __asm__("" : "+r"(lower));
+    for (int r = 0; r < 3; r++) {
+        _mm512_store_ps(upper + r * PATCH * stride, column[r]);
+        _mm512_store_ps(lower + r * PATCH * stride, column[3 + r]);
+    }
+}
+
 YKI_FORCE_INLINE void transform_data(const yki_winograd_tiles *x, yki_winograd_span tiles,
                                      int64_t group, yki_winograd_slab to, yk_dtype dtype)
 {
@@ -30,15 +44,14 @@ YKI_FORCE_INLINE void transform_data(const yki_winograd_tiles *x, yki_winograd_s
     for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
         tile at = tile_of(x, tiles.begin);
         for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(x, &at)) {
-            follow(x, tiles, &ahead, dtype);
+            follow(x, tiles, &ahead, PATCH, dtype);
             place p = place_of(x, at, group, part, PATCH);
             float *out = row_of(to, t - tiles.begin, part);
-            vec patch[PATCH][PATCH], half[PATCH][PATCH], row[PATCH];
-            load_patch(&p, PATCH, dtype, patch[0]);
-            COLUMNS_OF(apply_b, PATCH, PATCH, patch, half);
-            for (int r = 0; r < PATCH; r++) {
-                ROW_OF(apply_b, PATCH, half, r, row);
-                store_row(row, r, out, to.stride);
+            vec half[PATCH][PATCH], column[PATCH];
+            APPLY_TO_PATCH(apply_b, PATCH, &p, dtype, half);
+            for (int c = 0; c < PATCH; c++) {
+                COLUMN_OF(apply_b, PATCH, half, c, column);
+                store_column(column, c, out, to.stride);
             }
         }
     }
@@ -58,15 +71,14 @@ YKI_FORCE_INLINE void transform_result_gradient(const yki_winograd_tiles *dy,
     for (int64_t part = 0; part < YKI_WINOGRAD_PARTS; part++) {
         tile at = tile_of(dy, tiles.begin);
         for (int64_t t = tiles.begin; t < tiles.end; t++, move_on(dy, &at)) {
-            follow(dy, tiles, &ahead, dtype);
+            follow(dy, tiles, &ahead, YKI_WINOGRAD_TILE, dtype);
             place p = place_of(dy, at, group, part, YKI_WINOGRAD_TILE);
             float *out = row_of(to, t - tiles.begin, part);
-            vec patch[4][4], half[4][PATCH], row[PATCH];
-            load_patch(&p, YKI_WINOGRAD_TILE, dtype, patch[0]);
-            COLUMNS_OF(apply_a_transposed, 4, PATCH, patch, half);
-            for (int r = 0; r < PATCH; r++) {
-                ROW_OF(apply_a_transposed, 4, half, r, row);
-                store_row(row, r, out, to.stride);
+            vec half[4][PATCH], column[PATCH];
+            APPLY_TO_PATCH(apply_a_transposed, YKI_WINOGRAD_TILE, &p, dtype, half);
+            for (int c = 0; c < PATCH; c++) {
+                COLUMN_OF(apply_a_transposed, 4, half, c, column);
+                store_column(column, c, out, to.stride);
             }
         }
     }

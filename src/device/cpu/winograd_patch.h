@@ -169,26 +169,28 @@ YKI_FORCE_INLINE follower follower_of(const yki_winograd_tiles *a, yki_winograd_
                       count - skipped};
 }
 
-/* Into the second-level cache. A tile that reaches beyond the operand does no harm: a prefetch of
- * memory that is not there is ignored. */
-YKI_FORCE_INLINE void fetch_tile(const yki_winograd_tiles *a, const follower *f, yk_dtype dtype)
+/* The last four rows of a tile's patch, which no patch above it has, into the second-level cache.
+ * Rows below the plane are the first ones of the next, which has a patch like them. A tile that
+ * reaches beyond the operand does no harm: a prefetch of memory that is not there is ignored. */
+YKI_FORCE_INLINE void fetch_tile(const yki_winograd_tiles *a, const follower *f, int size,
+                                 yk_dtype dtype)
 {
     const yki_panel_activation *of = &a->of;
-    const int64_t size = dtype == YK_F32 ? 4 : 2, line = 64 / (LANES * size);
+    const int64_t bytes = dtype == YK_F32 ? 4 : 2, line = 64 / (LANES * bytes);
+    int64_t y = f->at.y + a->offset + size - YKI_WINOGRAD_TILE;
     int64_t channels = f->at.image * of->groups * YKI_WINOGRAD_PARTS + f->plane;
-    const char *pixels = (const char *)a->data +
-                         (channels * of->rows + f->at.y) * of->columns * LANES * size +
-                         f->at.x * LANES * size;
+    const char *pixels =
+        (const char *)a->data + ((channels * of->rows + y) * of->columns + f->at.x) * LANES * bytes;
     for (int r = 0; r < YKI_WINOGRAD_TILE; r++)
         for (int c = 0; c < YKI_WINOGRAD_TILE; c += line)
-            _mm_prefetch(pixels + (r * of->columns + c) * LANES * size, _MM_HINT_T1);
+            _mm_prefetch(pixels + (r * of->columns + c) * LANES * bytes, _MM_HINT_T1);
 }
 
 /* Prefetches a tile and moves on to the next. */
 YKI_FORCE_INLINE void follow(const yki_winograd_tiles *a, yki_winograd_span tiles, follower *f,
-                             yk_dtype dtype)
+                             int size, yk_dtype dtype)
 {
-    fetch_tile(a, f, dtype);
+    fetch_tile(a, f, size, dtype);
     move_on(a, &f->at);
     if (--f->left > 0)
         return;
@@ -210,27 +212,40 @@ YKI_FORCE_INLINE vec load_masked(const void *data, int64_t at, yk_dtype dtype, _
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-/* The patch of size x size, zero outside the plane. */
-YKI_FORCE_INLINE void load_patch(const place *p, int size, yk_dtype dtype, vec *patch)
+/* A row of a patch of size x size, zero outside the plane. `whole`, a constant: all of the patch is
+ * in the plane; otherwise `inside` masks columns. */
+YKI_FORCE_INLINE void load_row(const place *p, int size, int r, bool whole, const __mmask16 *inside,
+                               yk_dtype dtype, vec *row)
 {
-    const unsigned all = (1u << size) - 1;
-    if ((p->rows_in & p->columns_in) == all) {
-        for (int r = 0; r < size; r++)
-            for (int c = 0; c < size; c++)
-                patch[r * size + c] =
-                    yki_vec_load(p->data, p->corner + (r * p->columns + c) * LANES, dtype);
-        return;
-    }
-    __mmask16 inside[PATCH];
+    int64_t at = p->corner + r * p->columns * LANES;
     for (int c = 0; c < size; c++)
-        inside[c] = (__mmask16) - (int)(p->columns_in >> c & 1);
-    for (int r = 0; r < size; r++)
-        for (int c = 0; c < size; c++) {
-            int64_t at = p->corner + (r * p->columns + c) * LANES;
-            patch[r * size + c] = p->rows_in >> r & 1 ? load_masked(p->data, at, dtype, inside[c])
-                                                      : _mm512_setzero_ps();
-        }
+        if (whole)
+            row[c] = yki_vec_load(p->data, at + c * LANES, dtype);
+        else if (p->rows_in >> r & 1)
+            row[c] = load_masked(p->data, at + c * LANES, dtype, inside[c]);
+        else
+            row[c] = _mm512_setzero_ps();
 }
+
+/* Applies a matrix to the rows of the patch at p: half[r][c]. Each branch does so itself, because a
+ * patch that two branches load for what follows goes through memory once more. */
+#define APPLY_TO_PATCH(apply, size, p, dtype, half)                                                \
+    do {                                                                                           \
+        __mmask16 inside_[size];                                                                   \
+        vec row_[size];                                                                            \
+        for (int c_ = 0; c_ < (size); c_++)                                                        \
+            inside_[c_] = (__mmask16) - (int)((p)->columns_in >> c_ & 1);                          \
+        if (((p)->rows_in & (p)->columns_in) == (1u << (size)) - 1)                                \
+            for (int r_ = 0; r_ < (size); r_++) {                                                  \
+                load_row(p, size, r_, true, inside_, dtype, row_);                                 \
+                apply(row_, (half)[r_]);                                                           \
+            }                                                                                      \
+        else                                                                                       \
+            for (int r_ = 0; r_ < (size); r_++) {                                                  \
+                load_row(p, size, r_, false, inside_, dtype, row_);                                \
+                apply(row_, (half)[r_]);                                                           \
+            }                                                                                      \
+    } while (0)
 
 /* Calls loop(..., dtype) with a constant in the last place. */
 #define BY_DTYPE(loop, dtype, ...)                                                                 \
@@ -254,7 +269,7 @@ YKI_FORCE_INLINE void load_patch(const place *p, int size, yk_dtype dtype, vec *
         }                                                                                          \
     } while (0)
 
-/* Then to row r of the result. */
+/* Then to row r of the result; or, after rows, to column c. */
 #define ROW_OF(apply, in, half, r, result)                                                         \
     do {                                                                                           \
         vec row_[in];                                                                              \
@@ -262,6 +277,7 @@ YKI_FORCE_INLINE void load_patch(const place *p, int size, yk_dtype dtype, vec *
             row_[c_] = (half)[c_][r];                                                              \
         apply(row_, result);                                                                       \
     } while (0)
+#define COLUMN_OF ROW_OF
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
