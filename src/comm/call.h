@@ -21,7 +21,9 @@ typedef struct yki_call {
     char label[YKI_CALL_LABEL];     /* and what it is for */
     /* Not NULL: runs in place of a collective, on the communication thread; see yki_group_run. */
     yk_status (*task)(void *context);
-    void *task_context;
+    /* Or, on the same thread: runs before a collective is posted, and after it has succeeded. */
+    void (*before)(void *context), (*after)(void *context);
+    void *task_context; /* of all three */
 } yki_call;
 
 extern const yk_backend_ops yki_backend_self, yki_backend_shm, yki_backend_sim;

@@ -70,15 +70,32 @@ static yki_call make_collective(yk_operation operation, yk_dtype dtype, yk_reduc
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
+static yk_status check_all_reduce(const yk_group *group, const void *data, size_t count,
+                                  yk_dtype dtype, yk_reduce_op op)
+{
+    YK_TRY(check_buffer(group, "all_reduce", data, count, dtype));
+    return check_reduction("all_reduce", dtype, op);
+}
+
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work)
 {
     YK_TRY(check_group(group, "all_reduce", work));
     yki_call call = make_collective(YK_OPERATION_ALL_REDUCE, dtype, op, 0, count);
     call.base.in = call.base.out = data;
-    yk_status checked = check_buffer(group, "all_reduce", data, count, dtype);
-    if (checked == YK_OK)
-        checked = check_reduction("all_reduce", dtype, op);
+    return yki_group_submit(group, &call, check_all_reduce(group, data, count, dtype, op), work);
+}
+
+yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dtype dtype,
+                                void (*before)(void *context), void (*after)(void *context),
+                                void *context, yk_work **work)
+{
+    yki_call call = make_collective(YK_OPERATION_ALL_REDUCE, dtype, YK_REDUCE_SUM, 0, count);
+    call.base.in = call.base.out = data;
+    call.before = before;
+    call.after = after;
+    call.task_context = context;
+    yk_status checked = check_all_reduce(group, data, count, dtype, YK_REDUCE_SUM);
     return yki_group_submit(group, &call, checked, work);
 }
 

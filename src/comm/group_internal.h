@@ -18,6 +18,14 @@ void yki_group_release(yk_group *group);
 yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work);
 
 /*
+ * A sum on the group's thread, which runs before(context) when it comes to it, and after(context)
+ * once it has succeeded. Unlike a task (yki_group_run), it leaves other calls in flight meanwhile.
+ */
+yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dtype dtype,
+                                void (*before)(void *context), void (*after)(void *context),
+                                void *context, yk_work **work);
+
+/*
  * A group's channel: a duplicate for small exchanges on the thread that computes. On the group
  * itself they would wait for the buckets that its own thread is reducing (a blocking call runs
  * after everything submitted before it), which would undo the overlap of communication and

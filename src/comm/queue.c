@@ -15,7 +15,9 @@
 #include "base/trace.h"
 
 #define WAIT_S       0.02
-#define SHORT_WAIT_S 0.001 /* while there is room for a call that may be submitted meanwhile */
+/* While there is room for a call that may be submitted meanwhile; each look takes time from the
+ * threads that compute. */
+#define SHORT_WAIT_S 0.005
 
 void yki_queue_init(yki_queue *queue, void *context, const yki_queue_ops *ops, int capacity)
 {

@@ -174,6 +174,8 @@ static bool finish_work(yk_work *work, yk_status status)
     work->status = status;
     if (status != YK_OK)
         yki_error_copy(work->line, sizeof work->line);
+    else if (work->call.after)
+        work->call.after(work->call.task_context);
     trace_call(&work->call);
     yki_work_times *times = &work->times;
     times->finished = yki_now();
@@ -189,6 +191,8 @@ bool yki_group_start(void *context, yk_work *work)
     call->begun = yki_trace_on() ? work->times.started : 0;
     if (call->task)
         return finish_work(work, call->task(call->task_context));
+    if (call->before)
+        call->before(call->task_context);
     yk_status status = post_call(group, call);
     if (call->work)
         return false;

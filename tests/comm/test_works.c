@@ -195,6 +195,53 @@ YK_TEST_RANKS(promise_06_a_mismatch_among_works_in_flight, 3)
     yk_group_destroy(group);
 }
 
+/* A sum with what is done around it. */
+typedef struct around {
+    float data[64], value;
+    bool before, after;
+} around;
+
+static void fill(void *context)
+{
+    around *a = context;
+    assert_false(a->before);
+    for (int k = 0; k < 64; k++)
+        a->data[k] = a->value;
+    a->before = true;
+}
+
+static void triple(void *context)
+{
+    around *a = context;
+    assert_true(a->before && !a->after);
+    for (int k = 0; k < 64; k++)
+        a->data[k] *= 3;
+    a->after = true;
+}
+
+/* Afterwards nothing is done if the sum fails. */
+YK_TEST_RANKS(something_is_done_before_and_after_a_sum, 3)
+{
+    enum { COUNT = 9, ODD = 4 };
+    yk_group *group = join();
+    yk_work *works[COUNT];
+    around sums[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) {
+        sums[i].value = (float)(rank + i);
+        size_t count = i == ODD && rank == 1 ? 63 : 64;
+        assert_ok(yki_group_sum_between(group, sums[i].data, count, YK_F32, fill, triple, &sums[i],
+                                        &works[i]));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_status(i == ODD ? YK_ERROR_MISMATCH : YK_OK, yk_work_wait(works[i]));
+        assert_int_equal(sums[i].after, i != ODD);
+        for (int k = 0; k < 64; k++)
+            assert_true(sums[i].data[k] == (float)(i == ODD ? rank + i : 3 * (3 * i + 3)));
+    }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 /* The arguments of one rank are refused among works that agree. */
 YK_TEST_RANKS(promise_06_refused_arguments_among_works_in_flight, 3)
 {
