@@ -1,12 +1,14 @@
 /*
  * The comm hooks that halve what travels: gradients are rounded to bf16 or f16, summed over the
- * ranks in that type, and widened again. Where the ranks exchange the memory of a device in its
+ * ranks in that type, and widened again. On a host device, the group's thread rounds and widens
+ * buckets while others travel. Where the ranks exchange the memory of a device in its
  * streams, so are the rounded gradients: casts are entered in the compute stream, and become a part
  * of backward's recording as the sums do.
  */
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "device/device.h"
 #include "parallel/ddp.h"
 #include "tensor/convert16.h"
@@ -18,10 +20,19 @@ typedef struct rounded_bucket {
     void *gradients;
 } rounded_bucket;
 
+/* A bucket on the host. */
+typedef struct host_bucket {
+    const yk_grad_bucket *bucket; /* of the last launch */
+    uint16_t *rounded;            /* its part of the block */
+    yk_dtype dtype;
+} host_bucket;
+
 typedef struct compressor {
     yk_group *group;
-    yk_dtype dtype;  /* YK_BF16 or YK_F16 */
-    uint16_t *block; /* as many as the largest bucket has; shared with the peers. NULL in streams */
+    yk_dtype dtype; /* YK_BF16 or YK_F16 */
+    /* On the host; otherwise empty. */
+    uint16_t *block; /* of all buckets, shared with the peers */
+    host_bucket *host_buckets;
     /* In streams; otherwise empty. */
     yki_staging rounded; /* all buckets */
     rounded_bucket *buckets;
@@ -32,10 +43,12 @@ typedef struct compressor {
 
 enum { PIECE = 1024 };
 
-static void narrow_bucket(const compressor *c, const yk_grad_bucket *bucket)
+static void narrow_bucket(void *context)
 {
+    const host_bucket *on = context;
+    const yk_grad_bucket *bucket = on->bucket;
     if (bucket->dtype == YK_F32) {
-        yki_narrow16(c->block, bucket->buffer, c->dtype, bucket->elements);
+        yki_narrow16(on->rounded, bucket->buffer, on->dtype, bucket->elements);
         return;
     }
     float piece[PIECE];
@@ -44,32 +57,51 @@ static void narrow_bucket(const compressor *c, const yk_grad_bucket *bucket)
         size_t count = bucket->elements - at < PIECE ? bucket->elements - at : PIECE;
         for (size_t i = 0; i < count; i++)
             piece[i] = (float)from[at + i];
-        yki_narrow16(c->block + at, piece, c->dtype, count);
+        yki_narrow16(on->rounded + at, piece, on->dtype, count);
     }
 }
 
-static void widen_bucket(const compressor *c, const yk_grad_bucket *bucket)
+static void widen_bucket(void *context)
 {
+    const host_bucket *on = context;
+    const yk_grad_bucket *bucket = on->bucket;
     if (bucket->dtype == YK_F32) {
-        yki_widen16(bucket->buffer, c->block, c->dtype, bucket->elements);
+        yki_widen16(bucket->buffer, on->rounded, on->dtype, bucket->elements);
         return;
     }
     float piece[PIECE];
     double *to = bucket->buffer;
     for (size_t at = 0; at < bucket->elements; at += PIECE) {
         size_t count = bucket->elements - at < PIECE ? bucket->elements - at : PIECE;
-        yki_widen16(piece, c->block + at, c->dtype, count);
+        yki_widen16(piece, on->rounded + at, on->dtype, count);
         for (size_t i = 0; i < count; i++)
             to[at + i] = piece[i];
     }
 }
 
+static host_bucket *find_bucket(const compressor *c, const yk_grad_bucket *bucket)
+{
+    host_bucket *found = &c->host_buckets[bucket->index];
+    found->bucket = bucket;
+    return found;
+}
+
+static yk_status start_bucket(void *state, const yk_grad_bucket *bucket, yk_work **work)
+{
+    const compressor *c = state;
+    host_bucket *of = find_bucket(c, bucket);
+    return yki_group_sum_between(c->group, of->rounded, bucket->elements, c->dtype, narrow_bucket,
+                                 widen_bucket, of, work);
+}
+
+/* For memory of a device that is staged through the host. */
 static yk_status compress_hook(void *state, yk_group *group, const yk_grad_bucket *bucket)
 {
     const compressor *c = state;
-    narrow_bucket(c, bucket);
-    YK_TRY(yk_all_reduce(group, c->block, bucket->elements, c->dtype, YK_REDUCE_SUM, NULL));
-    widen_bucket(c, bucket);
+    host_bucket *of = find_bucket(c, bucket);
+    narrow_bucket(of);
+    YK_TRY(yk_all_reduce(group, of->rounded, bucket->elements, c->dtype, YK_REDUCE_SUM, NULL));
+    widen_bucket(of);
     return YK_OK;
 }
 
@@ -174,19 +206,27 @@ static void destroy_compressor(void *state)
     }
     yki_staging_destroy(&c->rounded);
     free(c->buckets);
+    free(c->host_buckets);
     yk_group_free(c->group, c->block);
     free(c);
 }
 
 static yk_status prepare_host(compressor *c, const yk_ddp *ddp)
 {
-    size_t largest = 0;
+    size_t elements = 0, line = YKI_ALIGNMENT / sizeof *c->block;
     void *block = NULL;
     for (size_t b = 0; b < ddp->bucket_count; b++)
-        if (ddp->buckets[b].part.elements > largest)
-            largest = ddp->buckets[b].part.elements;
-    YK_TRY(yk_group_alloc(ddp->group, largest * sizeof *c->block, &block));
+        elements += yki_align(ddp->buckets[b].part.elements, line);
+    YK_TRY(yk_group_alloc(ddp->group, elements * sizeof *c->block, &block));
     c->block = block;
+    c->host_buckets = yki_calloc(ddp->bucket_count, sizeof *c->host_buckets);
+    if (!c->host_buckets)
+        return yki_error_memory(ddp->bucket_count * sizeof *c->host_buckets, "buckets");
+    uint16_t *rounded = c->block;
+    for (size_t b = 0; b < ddp->bucket_count; b++) {
+        c->host_buckets[b] = (host_bucket){.rounded = rounded, .dtype = c->dtype};
+        rounded += yki_align(ddp->buckets[b].part.elements, line);
+    }
     return YK_OK;
 }
 
@@ -205,6 +245,8 @@ static yk_status register_compressor(yk_ddp *ddp, yk_dtype dtype)
         return status;
     }
     yki_hook hook = {.run = compress_hook, .state = made, .destroy = destroy_compressor};
+    if (yki_device_is_host(yki_model_device(ddp->model)))
+        hook.start = start_bucket;
     if (enters) {
         hook.enter = enter_bucket;
         hook.land = land_buckets;

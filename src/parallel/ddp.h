@@ -54,6 +54,9 @@ typedef struct yki_hook {
     yk_comm_hook run;
     void *state;
     void (*destroy)(void *state); /* of built-in hooks; otherwise NULL */
+    /* May be NULL; otherwise in place of run on a host device: launches what is done with a bucket
+     * as a work, so that several buckets are in flight. */
+    yk_status (*start)(void *state, const yk_grad_bucket *bucket, yk_work **work);
     /* Before each backward that is exchanged; may be NULL. */
     yk_status (*begin)(void *state);
     yki_hook_memory memory;

@@ -1,8 +1,8 @@
 /*
  * Comm hooks: a bucket's hook runs as a task on the group's thread, at the place in the queue where
  * its all-reduce would have been, so that hooks block, yet overlap with backward, and every rank
- * makes their collectives in the same order. Where gradients travel in a device's streams, a
- * built-in hook may enter its work there instead.
+ * makes their collectives in the same order. A built-in hook may do better: launch a work on a host
+ * device, and enter its work in a device's streams where gradients travel there.
  */
 #include <stdlib.h>
 
@@ -90,5 +90,8 @@ static yk_status run_hook(void *context)
 
 yk_status yki_hook_launch(yki_reduced_bucket *bucket)
 {
+    const yki_hook *hook = &bucket->ddp->hook;
+    if (hook->start)
+        return hook->start(hook->state, &bucket->hook_view, &bucket->work);
     return yki_staged_run(&bucket->part, run_hook, bucket, &bucket->work);
 }

@@ -407,16 +407,30 @@ static double longest_wait(side *s, bool to_backward)
     return longest;
 }
 
+static void check_waiting(side *s)
+{
+    for (int to_backward = 0; to_backward < 2; to_backward++) {
+        double waited = longest_wait(s, to_backward);
+        bool blocks = strcmp(yk_test_device("ref"), "ref") == 0; /* elsewhere backward returns */
+        if (s->rank == 0 && blocks)
+            assert_true(waited > 0.1);
+    }
+}
+
 YK_TEST_RANKS(waiting_for_a_slower_rank_is_told_apart, 2)
 {
     side s;
     begin(&s, &ref_norm, NULL);
-    for (int to_backward = 0; to_backward < 2; to_backward++) {
-        double waited = longest_wait(&s, to_backward);
-        bool blocks = strcmp(yk_test_device("ref"), "ref") == 0; /* elsewhere backward returns */
-        if (s.rank == 0 && blocks)
-            assert_true(waited > 0.1);
-    }
+    check_waiting(&s);
+    side_end(&s);
+}
+
+YK_TEST_RANKS(waiting_is_told_apart_where_a_hook_compresses, 2)
+{
+    side s;
+    begin(&s, &ref_norm, NULL);
+    assert_ok(yk_ddp_register_bf16_compress_hook(s.ddp));
+    check_waiting(&s);
     side_end(&s);
 }
 
