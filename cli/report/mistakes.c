@@ -97,14 +97,6 @@ static void close_evaluation(evaluation *e)
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
-static const yk_tensor *tensor_of(const yk_batch *batch, const char *name)
-{
-    for (int i = 0; i < batch->count; i++)
-        if (strcmp(batch->names[i], name) == 0)
-            return &batch->tensors[i];
-    return NULL;
-}
-
 /* The class with the largest of the logits, and its probability. */
 static int64_t guess_of(const float *logits, int64_t classes, double *confidence)
 {
@@ -148,7 +140,8 @@ static bool keep_mistakes(cli_mistakes *m, int most, const evaluation *e, const 
                           int64_t *wrong)
 {
     yk_tensor logits;
-    const yk_tensor *images = tensor_of(batch, "images"), *labels = tensor_of(batch, "labels");
+    const yk_tensor *images = yk_batch_find(batch, "images"),
+                    *labels = yk_batch_find(batch, "labels");
     cli_batch_range range;
     if (yk_model_output(e->model, &logits) != YK_OK || logits.dtype != YK_F32 || !labels ||
         !cli_batch_range_find(&range, images))

@@ -75,10 +75,8 @@ static bool write_first_batch(const cli_training *t)
     const yk_batch *batch = yk_loader_next(t->train);
     if (!batch)
         return cli_ok(yk_loader_status(t->train));
-    bool fine = true;
-    for (int i = 0; fine && i < batch->count; i++)
-        if (strcmp(batch->names[i], "images") == 0)
-            fine = write_images(t, &batch->tensors[i]);
+    const yk_tensor *images = yk_batch_find(batch, "images");
+    bool fine = !images || write_images(t, images);
     return fine && cli_ok(yk_loader_seek(t->train, 0, 0));
 }
 

@@ -72,6 +72,9 @@ typedef struct yk_batch {
     const int64_t *indices;   /**< (size) each sample's index in its data set, or NULL */
 } yk_batch;
 
+/** The batch's tensor of that name, such as "labels"; NULL where there is none, and for NULL. */
+const yk_tensor *yk_batch_find(const yk_batch *batch, const char *name);
+
 /**
  * Makes a model of the graph that loss (a scalar) belongs to: differentiates it and draws the
  * initial weights. If loss is NULL, the model is for inference: it computes options.logits in

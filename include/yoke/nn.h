@@ -20,6 +20,10 @@ extern "C" {
  *  the defaults. */
 yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                        const yk_conv2d_options *options);
+/** The same with a bias, as in LeNet or VGG. Declares NAME.weight and the parameter NAME.bias
+ *  (out_channels), which start as those of PyTorch's nn.Conv2d. */
+yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                            const yk_conv2d_options *options);
 /** A fully connected layer: x (N, I) -> (N, out_features). Declares NAME.weight (out_features, I)
  *  and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);

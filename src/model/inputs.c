@@ -45,9 +45,9 @@ void yki_inputs_destroy(yki_inputs *inputs)
 
 /* ---- a batch -------------------------------------------------------------------------------- */
 
-const yk_tensor *yki_batch_find(const yk_batch *batch, const char *name)
+const yk_tensor *yk_batch_find(const yk_batch *batch, const char *name)
 {
-    for (int t = 0; t < batch->count && batch->names && batch->tensors; t++)
+    for (int t = 0; batch && name && t < batch->count && batch->names && batch->tensors; t++)
         if (batch->names[t] && strcmp(batch->names[t], name) == 0)
             return &batch->tensors[t];
     return NULL;
@@ -160,7 +160,7 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool 
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no names or no tensors: NULL");
     for (size_t i = 0; i < inputs->count; i++) {
         yki_input *input = &inputs->list[i];
-        const yk_tensor *tensor = yki_batch_find(batch, input->value->name);
+        const yk_tensor *tensor = yk_batch_find(batch, input->value->name);
         input->absent = !tensor && needed && !needed[input->value->id];
         *incomplete |= input->absent;
         if (input->absent)

@@ -30,8 +30,6 @@ yk_status yki_inputs_create(yki_inputs *inputs, yki_device *device, const yk_gra
 /* Once the device has done all that was entered. */
 void yki_inputs_destroy(yki_inputs *inputs);
 
-/* The batch's tensor of that name, or NULL. */
-const yk_tensor *yki_batch_find(const yk_batch *batch, const char *name);
 /* Finds each input in the batch, checks its dtype and shape, and brings its data to where kernels
  * read it. Tensors that they read in place must stay as they are while they do. */
 yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool *needed,

@@ -1,7 +1,7 @@
 /*
  * Layers: operators whose parameters are declared under the layer's name, in the same order as in
- * torch.nn's modules. Initial values are torchvision's: normal by fan out for convolutions, the
- * identity for batch norm, uniform by fan in for linear layers.
+ * torch.nn's modules. Initial values are torchvision's: normal by fan out for convolutions without
+ * bias, the identity for batch norm, uniform by fan in for linear layers.
  *
  * A layer that is applied to an invalid value declares nothing and returns the value, so that the
  * graph reports the first mistake.
@@ -18,8 +18,8 @@ static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
     return yk_value_shape(x, dims) == ndim;
 }
 
-yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
-                       const yk_conv2d_options *options)
+static yk_value *convolve(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                          const yk_conv2d_options *options, yk_init init, bool has_bias)
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
@@ -34,10 +34,26 @@ yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int6
     yk_value *weight = yk_parameter(
         graph, "weight", yk_value_dtype(x), 4,
         (int64_t[]){out_channels, channels / groups, kernel, kernel}, /* (K, C / groups, R, S) */
-        YK_INIT_KAIMING_NORMAL_FAN_OUT, 0);
-    yk_value *y = yk_conv2d(x, weight, NULL, options);
+        init, 0);
+    yk_value *bias = NULL;
+    if (has_bias)
+        bias = yk_parameter(graph, "bias", yk_value_dtype(x), 1, &out_channels,
+                            YK_INIT_UNIFORM_FAN_IN, channels / groups * kernel * kernel);
+    yk_value *y = yk_conv2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
+}
+
+yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                       const yk_conv2d_options *options)
+{
+    return convolve(x, name, out_channels, kernel, options, YK_INIT_KAIMING_NORMAL_FAN_OUT, false);
+}
+
+yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                            const yk_conv2d_options *options)
+{
+    return convolve(x, name, out_channels, kernel, options, YK_INIT_KAIMING_UNIFORM, true);
 }
 
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)

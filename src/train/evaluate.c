@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "device/memory.h"
-#include "model/inputs.h"
 #include "model/model_hooks.h"
 #include "model/outcome.h"
 #include "train/sums.h"
@@ -89,7 +88,7 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(batch);
     YK_TRY(yk_model_output(model, &logits));
-    const yk_tensor *labels = yki_batch_find(batch, "labels");
+    const yk_tensor *labels = yk_batch_find(batch, "labels");
     YK_TRY(check_answers(&logits, labels));
     *correct = count_rows(&logits, labels);
     return YK_OK;
@@ -201,7 +200,7 @@ static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_
     if (run->tta.kind == YK_TTA_NONE)
         return YK_OK;
     YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
-    sums[4] += (double)count_rows(&logits, yki_batch_find(batch, "labels"));
+    sums[4] += (double)count_rows(&logits, yk_batch_find(batch, "labels"));
     return YK_OK;
 }
 
@@ -253,7 +252,7 @@ static yk_status copy_labels(kept_batch *kept, const yk_tensor *labels)
 static yk_status keep_batch(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     kept_batch *kept = &run->kept[run->next];
-    const yk_tensor *labels = yki_batch_find(batch, "labels");
+    const yk_tensor *labels = yk_batch_find(batch, "labels");
     run->next = 1 - run->next;
     if (!kept->outcome.device)
         YK_TRY(yki_outcome_create(&kept->outcome, run->model));
@@ -285,7 +284,7 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     if (run->lags)
         return keep_batch(run, sums, batch);
     YK_TRY(yk_model_output(model, &logits));
-    YK_TRY(add_scores(run, sums, &logits, yki_batch_find(batch, "labels"), yk_model_loss(model)));
+    YK_TRY(add_scores(run, sums, &logits, yk_batch_find(batch, "labels"), yk_model_loss(model)));
     return add_augmented(run, sums, batch);
 }
 

@@ -17,7 +17,6 @@
 #include "base/memory.h"
 #include "device/memory.h"
 #include "image/geometry.h"
-#include "model/inputs.h"
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
@@ -171,7 +170,7 @@ static yk_status run_part(yki_tta *tta, yk_model *model, const yk_batch *batch, 
 
 static yk_status find_images(int *images, const yk_batch *batch)
 {
-    const yk_tensor *found = yki_batch_find(batch, "images");
+    const yk_tensor *found = yk_batch_find(batch, "images");
     *images = found ? (int)(found - batch->tensors) : 0;
     if (found && found->ndim == 4 && found->dims[2] > 1 && found->dims[3] > 1 &&
         (found->dtype == YK_F32 || found->dtype == YK_F64))

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "device/memory.h"
-#include "model/inputs.h"
 #include "nn/whitening.h"
 
 static yk_status find_weight(yk_tensor *weight, const yk_model *model, const char *name)
@@ -31,7 +30,7 @@ static yk_status find_weight(yk_tensor *weight, const yk_model *model, const cha
 /* Adds at most the first `left` images of the batch. */
 static yk_status add_images(yki_whitening *w, const yk_batch *batch, int64_t left)
 {
-    const yk_tensor *found = yki_batch_find(batch, "images");
+    const yk_tensor *found = yk_batch_find(batch, "images");
     bool fits = found && found->ndim == 4 && found->dims[1] == w->channels &&
                 found->dims[2] >= w->rows && found->dims[3] >= w->columns &&
                 (found->dtype == YK_F32 || found->dtype == YK_F64);

@@ -293,6 +293,18 @@ YK_TEST(augmented_accuracy_is_that_of_mean_logits)
     yk_dataset_destroy(dataset);
 }
 
+YK_TEST(the_tensor_of_a_batch_is_found_by_its_name)
+{
+    const yk_tensor tensors[2] = {{.ndim = 1}, {.ndim = 2}};
+    const yk_batch batch = {
+        .count = 2, .names = (const char *const[]){"images", "labels"}, .tensors = tensors};
+    assert_ptr_equal(yk_batch_find(&batch, "images"), &tensors[0]);
+    assert_ptr_equal(yk_batch_find(&batch, "labels"), &tensors[1]);
+    assert_null(yk_batch_find(&batch, "targets"));
+    assert_null(yk_batch_find(&batch, NULL));
+    assert_null(yk_batch_find(NULL, "images"));
+}
+
 /* ---- what is no classifier ------------------------------------------------------------------- */
 
 /* y = 2 x for x = index, and no labels. */
