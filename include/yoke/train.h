@@ -244,7 +244,7 @@ typedef struct yk_trainer_options {
     double clip_grad_norm;
     int64_t check_divergence; /**< compare all ranks' parameters every so many steps (with ddp) */
     bool check_loss;          /**< end with an error before a loss of NaN or infinity is applied;
-                                 a grad scaler skips such steps instead */
+                                 a grad scaler skips such steps instead, up to 99 in a row */
     bool stop_on_signals;     /**< stop after the current step on the signals of yk_stop_on_signals,
                                  and before Slurm ends the job (SLURM_JOB_END_TIME); needs
                                  yk_stop_prepare */

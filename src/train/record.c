@@ -16,12 +16,22 @@
 #include "train/trainer.h"
 
 enum { TOTALS = sizeof(yki_step_totals) / sizeof(double) };
+/* A grad scaler skips steps whose loss is not finite. After so many in a row it is no longer the
+ * data: the weights themselves are at fault, and nothing changes them any more. */
+enum { BAD_LOSSES = 100 };
 
 /* ---- losses that are not finite -------------------------------------------------------------- */
 
 static yk_status loss_error(const yk_trainer *t, int64_t step, double loss)
 {
     char advice[600] = "and restart";
+    if (t->bad_losses > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "step %lld: the loss has not been finite in %lld steps in a row, which "
+                         "were all skipped. Try a learning rate below %g, gradient clipping or a "
+                         "warm-up, and restart, or resume from a checkpoint before step %lld",
+                         (long long)step, (long long)t->bad_losses, t->state.lr,
+                         (long long)(step - t->bad_losses + 1));
     if (t->saved_step >= 0 && t->output)
         snprintf(advice, sizeof advice, "and resume from the newest checkpoint in %s", t->output);
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -38,10 +48,12 @@ static yk_status loss_error(const yk_trainer *t, int64_t step, double loss)
  * An error when the sum of all ranks' losses is not finite. All ranks have the same sum, so they
  * come here together; the line is that of the first rank whose own loss is not finite.
  */
-static yk_status check_loss(const yk_trainer *t, int64_t step, double sum, double own)
+static yk_status check_loss(yk_trainer *t, int64_t step, double sum, double own)
 {
     int ranks = yki_ranks_of(t->options.group), first = 0;
-    if (!t->options.check_loss || t->options.scaler || isfinite(sum))
+    t->bad_losses = t->options.scaler && !isfinite(sum) ? t->bad_losses + 1 : 0;
+    if (!t->options.check_loss || isfinite(sum) ||
+        (t->options.scaler && t->bad_losses < BAD_LOSSES))
         return YK_OK;
     double *losses = yki_calloc((size_t)ranks, sizeof *losses);
     if (!losses || !t->options.group) {

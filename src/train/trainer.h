@@ -63,6 +63,7 @@ struct yk_trainer {
     double lr_before;      /* the rate of the update before the last one */
     yk_step_record record; /* of the last step */
     double record_s;       /* how long that has taken */
+    int64_t bad_losses;    /* steps in a row whose loss was not finite, with a grad scaler */
     int64_t saved_step;    /* of the newest checkpoint, saved or resumed; -1: none */
     yki_folder_view view;  /* of the output folder, once it has been looked at */
     bool has_looked;

@@ -171,3 +171,31 @@ YK_TEST_RANKS(what_needs_all_gradients_is_updated_after_backward, 2)
     end(&scales);
     yk_group_destroy(group);
 }
+
+/* ---- weights that are lost ------------------------------------------------------------------- */
+
+/* A grad scaler skips batches whose loss is not finite, but not for ever. */
+YK_TEST(a_grad_scaler_does_not_skip_every_step_to_the_end)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, 200), .model = create_model()};
+    p.loader = create_loader(p.dataset, NULL, true);
+    assert_ok(yk_sgd_create(&p.optimizer, p.model, NULL));
+    assert_ok(yk_grad_scaler_create(&options.scaler, p.model, NULL));
+    options.epochs = 20; /* of 10 steps */
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    yk_tensor weight = yk_model_parameter(p.model, 0).value;
+    yk_tensor lost = yk_test_on_host(weight);
+    yk_tensor_set(&lost, 0, (double)NAN);
+    yk_test_write_back(weight, lost);
+    yk_model_parameters_changed(p.model);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_trainer_fit(p.trainer));
+    assert_contains(yk_last_error(),
+                    "step 100: the loss has not been finite in 100 steps in a row");
+    yk_trainer_destroy(p.trainer);
+    yk_grad_scaler_destroy(options.scaler);
+    yk_optimizer_destroy(p.optimizer);
+    yk_loader_destroy(p.loader);
+    yk_model_destroy(p.model);
+    yk_dataset_destroy(p.dataset);
+}
