@@ -147,6 +147,15 @@ const char *cli_data_choices(void)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* The files of MNIST and Fashion-MNIST have the same names and shapes. */
+static bool holds_idx_files(const char *path)
+{
+    yk_dataset *dataset;
+    bool opened = yk_mnist_open(&dataset, path, YK_SPLIT_TRAIN) == YK_OK;
+    yk_dataset_destroy(dataset);
+    return opened;
+}
+
 /* Asks every kind that can tell whether it knows the folder's content. */
 static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_split split)
 {
@@ -154,6 +163,11 @@ static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_spli
     for (size_t i = 0; i < KINDS && status == YK_ERROR_NOT_FOUND; i++)
         if (kinds[i].by_content)
             status = kinds[i].open(dataset, path, split);
+    if (status == YK_ERROR_NOT_FOUND && split == YK_SPLIT_TRAIN && holds_idx_files(path))
+        return yk_set_error(status,
+                            "%s: the IDX files of MNIST or Fashion-MNIST: say which, with "
+                            "mnist:%s or fashion-mnist:%s",
+                            path, path, path);
     if (status == YK_ERROR_NOT_FOUND && split == YK_SPLIT_TRAIN)
         return yk_set_error(status,
                             "%s: no data that yoke knows: expected CIFAR-10, CIFAR-100, NumPy "

@@ -81,6 +81,22 @@ YK_TEST(a_folder_without_images_says_what_was_looked_for)
     assert_contains(output, "no data that yoke knows: expected CIFAR-10");
 }
 
+/* Their names do not tell MNIST from Fashion-MNIST. */
+YK_TEST(a_folder_of_idx_files_must_be_named)
+{
+    static const unsigned char image[17] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 99};
+    static const unsigned char label[9] = {0, 0, 8, 1, 0, 0, 0, 1, 5};
+    char output[4096], expected[600];
+    yk_test_write_file(yk_test_path("train-images-idx3-ubyte"), image, sizeof image);
+    yk_test_write_file(yk_test_path("train-labels-idx1-ubyte"), label, sizeof label);
+    const char *folder = yk_test_directory();
+    assert_int_equal(yk_test_command(output, sizeof output, "%s data info %s", program(), folder),
+                     1);
+    snprintf(expected, sizeof expected, "say which, with mnist:%s or fashion-mnist:%s\n", folder,
+             folder);
+    assert_contains(output, expected);
+}
+
 YK_TEST(download_offline_says_how_to_go_on)
 {
     char output[4096];
