@@ -67,7 +67,7 @@ def programs(args, site, local):
         add_gloo("yoke shm+gloo", "shm+gloo")
     add_gloo("yoke gloo", "gloo")
     if os.path.exists(engine):
-        algorithm = "ring" if local == 1 else "bcube"  # as yoke does
+        algorithm = "ring" if local == 1 else "bcube"  # the faster one
         found["gloo"] = lambda: gloo(site, local, engine, algorithm)
     if local == 1:
         script = os.path.join(HERE, "pytorch_all_reduce.py")

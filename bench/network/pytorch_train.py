@@ -4,7 +4,8 @@
 usage: pytorch_train.py BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|fp16|powersgd
 
 Its place comes from the environment, as torchrun sets it. Every second step exchanges no gradients (no_sync); all ranks
-begin a step together. Rank 0 prints the seconds of both kinds of steps. The runner sets malloc's tunables.
+begin a step together. Rank 0 prints the seconds of both kinds of steps, its own and the slowest rank's. The runner sets
+malloc's tunables.
 """
 import contextlib, json, sys, time
 import torch
@@ -41,7 +42,15 @@ def run_step(net, optimizer, x, y, exchange):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
     optimizer.step()
-    return time.perf_counter() - start
+    step = time.perf_counter() - start
+    slowest = torch.tensor([step], dtype=torch.float64)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    return step, slowest.item()
+
+
+def run_pair(*training):
+    together, apart = run_step(*training, True), run_step(*training, False)
+    return {"step_s": together[0], "apart_s": apart[0], "slowest_step_s": together[1], "slowest_apart_s": apart[1]}
 
 
 def main():
@@ -52,8 +61,7 @@ def main():
     optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9, weight_decay=5e-4)
     x = (torch.rand(batch, 3, 32, 32) * 4 - 2).to(memory_format=torch.channels_last)
     y = torch.randint(10, (batch,))
-    found = [{"step_s": run_step(net, optimizer, x, y, True), "apart_s": run_step(net, optimizer, x, y, False)}
-             for _ in range(WARM_UP + pairs)]
+    found = [run_pair(net, optimizer, x, y) for _ in range(WARM_UP + pairs)]
     if dist.get_rank() == 0:
         print(json.dumps(found[WARM_UP:]), flush=True)
     dist.barrier()  # nobody leaves while others still read

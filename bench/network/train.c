@@ -2,8 +2,9 @@
  * Trains ResNet-18 with the CIFAR stem (f32, SGD with momentum) on random images. Every second step
  * exchanges no gradients (no_sync), so that what the exchange costs is seen between neighbours in
  * time. All ranks begin a step together. Rank 0 prints JSON: the seconds of both kinds of steps,
- * and of those that exchange what yoke itself reports as exposed, and the bytes that its host has
- * sent. Usage: train BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|bf16|powersgd
+ * its own and the slowest rank's, and of those that exchange what yoke itself reports as exposed,
+ * and the bytes that its host has sent. Usage: train BATCH_PER_RANK PAIRS_OF_STEPS THREADS
+ * none|bf16|powersgd
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -29,6 +30,7 @@ typedef struct training {
 
 typedef struct times {
     double step, backward, exposed; /* seconds */
+    double slowest;                 /* step of all ranks, seconds */
     long long sent;                 /* bytes */
 } times;
 
@@ -106,17 +108,20 @@ static times run_step(const training *t, const yk_batch *batch, bool exchange)
     YK_CHECK(yk_model_backward(t->model));
     backward = bench_now() - backward;
     YK_CHECK(yk_optimizer_step(t->optimizer));
-    double step = bench_now() - start;
-    return (times){step, backward, yk_ddp_last_stats(t->ddp).exposed_s, bytes_sent() - sent};
+    double step = bench_now() - start, slowest = step;
+    sent = bytes_sent() - sent;
+    YK_CHECK(yk_all_reduce(t->group, &slowest, 1, YK_F64, YK_REDUCE_MAX, NULL));
+    return (times){step, backward, yk_ddp_last_stats(t->ddp).exposed_s, slowest, sent};
 }
 
 /* What a pair of steps, with and without exchange, has taken. */
 static void print_pair(const times *together, const times *apart, bool first)
 {
     printf("%s{\"step_s\": %.6f, \"reported_exposed_s\": %.6f, \"sent\": %lld, "
-           "\"apart_s\": %.6f, \"backward_s\": %.6f}",
+           "\"apart_s\": %.6f, \"backward_s\": %.6f, \"slowest_step_s\": %.6f, "
+           "\"slowest_apart_s\": %.6f}",
            first ? "" : ", ", together->step, together->exposed, together->sent, apart->step,
-           apart->backward);
+           apart->backward, together->slowest, apart->slowest);
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,8 @@
 Two hosts; each has half of the cores, and its ranks share them. The programs run in turn. Exposed communication is how
 much longer a step takes than the next one, which exchanges nothing (no_sync); both sides are measured in this way. The
 ranks compute on the cores that also move the gradients, so it contains the processor time of the exchange; what yoke
-reports is only how long it waits after backward. At a limited rate, hooks that compress gradients are compared too;
+reports is only how long it waits after backward. A step of rank 0 that exchanges also waits for the other ranks, whose
+own steps vary; the steps of the slowest rank, which are kept too, do not differ by that. At a limited rate, hooks that compress gradients are compared too;
 yoke's bf16 with PyTorch's fp16, since gloo does not sum bf16.
 
 What a host sends in a step is counted at its interface. Its backward without exchange takes as long as can be hidden.
