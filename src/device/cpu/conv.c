@@ -31,10 +31,11 @@ typedef struct conv_kernel {
     yki_dnn_slices slices;     /* what runs if there are any */
     yki_dnn_primitive reorder; /* weights: canonical -> packed, or the gradient's way back */
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
-    size_t merged_bytes;       /* BACKWARD_WEIGHT: the gradient of merged groups, canonical, or 0 */
+    size_t arranged_bytes;     /* BACKWARD_WEIGHT: the gradient of arranged weights, or 0 */
+    size_t bias_bytes;         /* of the bias or its gradient with padding, or 0 */
     yki_conv_groups groups;
     bool turned;     /* FORWARD: the weights by 180 degrees */
-    float *arranged; /* FORWARD, BACKWARD_DATA: weights of merged groups, or turned ones, or NULL */
+    float *arranged; /* FORWARD, BACKWARD_DATA: weights as oneDNN gets them, or NULL */
     bool bias;
     bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
@@ -72,16 +73,32 @@ static bool supports_operands(const yki_device *device, const yki_operand *x, co
     return x->dtype == y->dtype && (x->dtype == YK_F32 || low);
 }
 
-/* The shape of the weights for oneDNN: with G groups, after merging, it is (G, K/G, C/G, R, S). */
+/* The shape of the weights for oneDNN: with G groups it is (G, filters, inputs, R, S). */
 static int weight_dims(const conv_problem *p, int64_t *dims)
 {
+    const yki_conv_groups *g = &p->groups;
     const int64_t *w = p->weight->dims;
-    int64_t groups = p->attrs->groups / p->groups.merged, inputs = w[1] * p->groups.merged;
-    int ndim = groups == 1 ? 4 : 5;
+    int ndim = g->groups == 1 ? 4 : 5;
     if (ndim == 5)
-        *dims++ = groups;
-    memcpy(dims, (int64_t[]){w[0] / groups, inputs, w[2], w[3]}, 4 * sizeof *dims);
+        *dims++ = g->groups;
+    memcpy(dims, (int64_t[]){g->all_filters, g->all_inputs, w[2], w[3]}, 4 * sizeof *dims);
     return ndim;
+}
+
+/* An activation with all of oneDNN's channels, which may include padding. */
+static yk_status describe_activation(const conv_problem *p, const yki_operand *activation,
+                                     int64_t channels_a_group, yki_md *md)
+{
+    yki_operand all = *activation;
+    all.dims[1] = p->groups.groups * channels_a_group;
+    return yki_md_of(md, p->device, &all);
+}
+
+static yk_status describe_bias(conv_problem *p)
+{
+    yki_operand all = *p->bias;
+    all.dims[0] = p->groups.groups * p->groups.all_filters;
+    return yki_md_of(&p->bias_md, p->device, &all);
 }
 
 static int64_t padding_of(const conv_problem *p, int dimension)
@@ -97,12 +114,12 @@ static yk_status describe_operands(conv_problem *p, conv_direction direction)
     dnnl_format_tag_t plain = ndim == 4 ? dnnl_abcd : dnnl_abcde;
     /* oneDNN gives the gradient of bf16 convolutions in f32. */
     yk_dtype dtype = direction == BACKWARD_WEIGHT ? YK_F32 : p->x->dtype;
-    YK_TRY(yki_md_of(&p->x_md, p->device, p->x));
-    YK_TRY(yki_md_of(&p->y_md, p->device, p->y));
+    YK_TRY(describe_activation(p, p->x, p->groups.all_inputs, &p->x_md));
+    YK_TRY(describe_activation(p, p->y, p->groups.all_filters, &p->y_md));
     YK_TRY(yki_md_with_tag(&p->weight_md, ndim, dims, dtype, dnnl_format_tag_any));
     YK_TRY(yki_md_with_tag(&p->plain_weight_md, ndim, dims, YK_F32, plain));
     if (p->bias)
-        YK_TRY(yki_md_of(&p->bias_md, p->device, p->bias));
+        YK_TRY(describe_bias(p));
     for (int i = 0; i < 2; i++) {
         p->shape.strides[i] = p->attrs->stride;
         p->shape.dilates[i] = p->attrs->dilation - 1;
@@ -175,7 +192,7 @@ static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
     YK_TRY(yki_dnn_prepare_reorder(&k->reorder, engine, p->plain_weight_md, packed));
-    if (k->groups.merged > 1 || k->turned) {
+    if (yki_conv_groups_differ(&k->groups) || k->turned) {
         size_t elements = yki_conv_groups_elements(&k->groups);
         k->arranged = yki_calloc(elements, sizeof *k->arranged);
         if (!k->arranged)
@@ -233,12 +250,13 @@ static yk_status conv_prepare_backward_weight(conv_kernel *k, const conv_problem
     YK_TRY(prepare_compute(k, engine, p->bias ? 4 : 3, arguments, mds));
     k->clear_scratch = reads_unwritten_scratch(p);
     bool is_cut = k->slices.count > 0;
-    if (k->groups.merged == 1 && !is_cut && yki_md_equal(made, p->plain_weight_md))
+    bool arranged = yki_conv_groups_differ(&k->groups);
+    if (!arranged && !is_cut && yki_md_equal(made, p->plain_weight_md))
         return YK_OK;
     k->gradient_bytes = yki_align(yki_md_size(made), YKI_ALIGNMENT);
     k->slices.steps[GRADIENT] = is_cut ? k->gradient_bytes : 0;
-    if (k->groups.merged > 1)
-        k->merged_bytes =
+    if (arranged)
+        k->arranged_bytes =
             yki_align(yki_conv_groups_elements(&k->groups) * sizeof(float), YKI_ALIGNMENT);
     return yki_dnn_prepare_reorder(&k->reorder, engine, made, p->plain_weight_md);
 }
@@ -275,7 +293,7 @@ static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction
     bool is_cut = k->slices.count > 0;
     size_t computing = is_cut ? (size_t)k->slices.team * k->slices.scratch : k->compute.scratch;
     size_t behind = computing > k->reorder.scratch ? computing : k->reorder.scratch;
-    k->base.scratch = gradients_bytes(k) + k->merged_bytes + behind;
+    k->base.scratch = gradients_bytes(k) + k->arranged_bytes + k->bias_bytes + behind;
     return YK_OK;
 }
 
@@ -293,7 +311,7 @@ static double conv_work(const conv_problem *p)
 static bool has_small_gradient(const conv_problem *p)
 {
     int64_t activations = yki_operand_count(p->x) + yki_operand_count(p->y);
-    return !p->bias && p->groups.merged == 1 &&
+    return !p->bias && !yki_conv_groups_differ(&p->groups) &&
            activations >= LEAST_RATIO * yki_operand_count(p->weight);
 }
 
@@ -328,6 +346,14 @@ static void cut(conv_kernel *k, conv_problem *p, conv_direction direction, conv_
     p->y = &slice->y;
 }
 
+/* Where the bias has padding, it is copied. */
+static size_t padded_bias_bytes(const conv_problem *p)
+{
+    int64_t filters = p->groups.groups * p->groups.all_filters;
+    bool padded = p->bias && filters != p->groups.filters;
+    return padded ? yki_align((size_t)filters * sizeof(float), YKI_ALIGNMENT) : 0;
+}
+
 static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_direction direction,
                               yki_kernel **kernel)
 {
@@ -340,6 +366,7 @@ static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_directio
     k->groups = p->groups;
     k->turned = p->turned;
     k->base.matrix_unit = yki_prefers_bf16(device, p->x);
+    k->bias_bytes = padded_bias_bytes(p);
     conv_operands slice;
     if (can_be_cut(p, direction))
         cut(k, p, direction, &slice);
@@ -364,23 +391,43 @@ static conv_problem forward_problem(const yki_device *device, const yki_kernel_d
     return (conv_problem){
         .device = device,
         .attrs = desc->attrs,
-        .groups = yki_conv_groups_of(device, &desc->in[YKI_CONV2D_WEIGHT], desc->attrs->groups),
+        .groups = yki_conv_groups_of(device, &desc->in[YKI_CONV2D_X], &desc->in[YKI_CONV2D_WEIGHT],
+                                     &desc->out[YKI_CONV2D_Y], desc->attrs->groups),
         .x = &desc->in[YKI_CONV2D_X],
         .weight = &desc->in[YKI_CONV2D_WEIGHT],
         .bias = present(&desc->in[YKI_CONV2D_BIAS]),
         .y = &desc->out[YKI_CONV2D_Y]};
 }
 
+/*
+ * The gradient of a depthwise convolution with stride 1 is one of dy, with weights that are turned
+ * by 180 degrees, and oneDNN's forward kernels take 0.5 to 0.95 of the time of those for gradients.
+ */
+static bool can_be_turned(const conv_problem *p)
+{
+    const int64_t *w = p->weight->dims;
+    int64_t reach = p->attrs->dilation * ((w[2] < w[3] ? w[2] : w[3]) - 1);
+    return p->attrs->groups > 1 && p->attrs->stride == 1 && w[1] == 1 && w[0] == p->attrs->groups &&
+           p->attrs->padding <= reach;
+}
+
 static conv_problem backward_data_problem(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return (conv_problem){.device = device,
-                          .attrs = desc->attrs,
-                          .groups =
-                              yki_conv_groups_of(device, &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
-                                                 desc->attrs->groups),
-                          .x = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
-                          .weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT],
-                          .y = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]};
+    const yki_operand *dx = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+                      *dy = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                      *weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
+    conv_problem p = {.device = device,
+                      .attrs = desc->attrs,
+                      .groups = yki_conv_groups_of(device, dx, weight, dy, desc->attrs->groups),
+                      .x = dx,
+                      .weight = weight,
+                      .y = dy};
+    if (can_be_turned(&p)) {
+        p.x = dy;
+        p.y = dx;
+        p.turned = true;
+    }
+    return p;
 }
 
 static conv_problem backward_weight_problem(const yki_device *device, const yki_kernel_desc *desc)
@@ -388,8 +435,9 @@ static conv_problem backward_weight_problem(const yki_device *device, const yki_
     return (conv_problem){
         .device = device,
         .attrs = desc->attrs,
-        .groups = yki_conv_groups_of(device, &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
-                                     desc->attrs->groups),
+        .groups = yki_conv_groups_of(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
+                                     &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
+                                     &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->groups),
         .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
         .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
         .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
@@ -399,10 +447,12 @@ static conv_problem backward_weight_problem(const yki_device *device, const yki_
 bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc)
 {
     bool forward = desc->op == &yki_op_conv2d, data = desc->op == &yki_op_conv2d_backward_data;
-    conv_direction direction = forward ? FORWARD : data ? BACKWARD_DATA : BACKWARD_WEIGHT;
     conv_problem p = forward ? forward_problem(device, desc)
                      : data  ? backward_data_problem(device, desc)
                              : backward_weight_problem(device, desc);
+    conv_direction direction = forward || p.turned ? FORWARD
+                               : data              ? BACKWARD_DATA
+                                                   : BACKWARD_WEIGHT;
     dnnl_primitive_desc_t made = NULL;
     yk_status status = describe_operands(&p, direction);
     if (status == YK_OK)
@@ -433,7 +483,7 @@ static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void
     if (k->arranged && k->turned)
         turn(&k->groups, parameter, k->arranged);
     else if (k->arranged)
-        yki_conv_groups_merge(&k->groups, parameter, k->arranged);
+        yki_conv_groups_arrange(&k->groups, parameter, k->arranged);
     return yki_dnn_run(&k->reorder, k->stream, pointers, NULL);
 }
 
@@ -462,11 +512,16 @@ static yk_status conv_create_forward(yki_device *device, const yki_kernel_desc *
 static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
+    char *scratch = (char *)run->scratch + k->bias_bytes;
     void *pointers[] = {run->in[YKI_CONV2D_X], run->in[YKI_CONV2D_WEIGHT], run->out[YKI_CONV2D_Y],
                         k->bias ? run->in[YKI_CONV2D_BIAS] : NULL};
+    if (k->bias_bytes) {
+        memset(run->scratch, 0, k->bias_bytes);
+        pointers[3] = memcpy(run->scratch, pointers[3], (size_t)k->groups.filters * sizeof(float));
+    }
     if (k->slices.count > 0)
-        return yki_dnn_slices_run(&k->slices, pointers, run->scratch);
-    return yki_dnn_run(&k->compute, k->stream, pointers, run->scratch);
+        return yki_dnn_slices_run(&k->slices, pointers, scratch);
+    return yki_dnn_run(&k->compute, k->stream, pointers, scratch);
 }
 
 const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
@@ -486,29 +541,11 @@ static bool conv_supports_backward_data(const yki_device *device, const yki_kern
                              &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
 }
 
-/*
- * The gradient of a depthwise convolution with stride 1 is one of dy, with weights that are turned
- * by 180 degrees, and oneDNN's forward kernels take 0.5 to 0.95 of the time of those for gradients.
- */
-static bool can_be_turned(const conv_problem *p)
-{
-    const int64_t *w = p->weight->dims;
-    int64_t reach = p->attrs->dilation * ((w[2] < w[3] ? w[2] : w[3]) - 1);
-    return p->attrs->groups > 1 && p->attrs->stride == 1 && w[1] == 1 && w[0] == p->attrs->groups &&
-           p->attrs->padding <= reach;
-}
-
 static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
                                            yki_kernel **kernel)
 {
     conv_problem p = backward_data_problem(device, desc);
-    if (!can_be_turned(&p))
-        return conv_prepare(device, &p, BACKWARD_DATA, kernel);
-    const yki_operand *dx = p.x;
-    p.x = p.y;
-    p.y = dx;
-    p.turned = true;
-    return conv_prepare(device, &p, FORWARD, kernel);
+    return conv_prepare(device, &p, p.turned ? FORWARD : BACKWARD_DATA, kernel);
 }
 
 static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -546,30 +583,41 @@ static yk_status conv_create_backward_weight(yki_device *device, const yki_kerne
     return conv_prepare(device, &p, BACKWARD_WEIGHT, kernel);
 }
 
+/* Computes the gradients in oneDNN's layouts. */
+static yk_status make_gradients(const conv_kernel *k, void *const *pointers, void *scratch,
+                                size_t scratch_bytes)
+{
+    if (k->clear_scratch)
+        memset(scratch, 0, scratch_bytes);
+    if (k->slices.count == 0)
+        return yki_dnn_run(&k->compute, k->stream, pointers, scratch);
+    YK_TRY(yki_dnn_slices_run(&k->slices, pointers, scratch));
+    yki_dnn_slices_add(&k->slices, pointers[GRADIENT], k->gradient_bytes / sizeof(float),
+                       k->gradient_bytes);
+    return YK_OK;
+}
+
 static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *made = k->gradient_bytes ? run->scratch : run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
-    void *merged = (char *)run->scratch + gradients_bytes(k);
-    void *scratch = (char *)merged + k->merged_bytes;
+    void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    void *dbias = k->bias ? run->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS] : NULL;
+    void *made = k->gradient_bytes ? run->scratch : dweight;
+    char *arranged = (char *)run->scratch + gradients_bytes(k);
+    char *padded_bias = arranged + k->arranged_bytes, *scratch = padded_bias + k->bias_bytes;
     void *pointers[] = {run->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
                         run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], made,
-                        k->bias ? run->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS] : NULL};
-    if (k->clear_scratch)
-        memset(scratch, 0, k->base.scratch - gradients_bytes(k) - k->merged_bytes);
-    if (k->slices.count > 0) {
-        YK_TRY(yki_dnn_slices_run(&k->slices, pointers, scratch));
-        yki_dnn_slices_add(&k->slices, made, k->gradient_bytes / sizeof(float), k->gradient_bytes);
-    } else {
-        YK_TRY(yki_dnn_run(&k->compute, k->stream, pointers, scratch));
-    }
+                        k->bias_bytes ? padded_bias : dbias};
+    size_t before = (size_t)(scratch - (char *)run->scratch);
+    YK_TRY(make_gradients(k, pointers, scratch, k->base.scratch - before));
+    if (k->bias_bytes)
+        memcpy(dbias, padded_bias, (size_t)k->groups.filters * sizeof(float));
     if (!k->gradient_bytes)
         return YK_OK;
-    void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
-    YK_TRY(yki_dnn_run(&k->reorder, k->stream, (void *[]){made, k->merged_bytes ? merged : dweight},
-                       scratch));
-    if (k->merged_bytes)
-        yki_conv_groups_extract(&k->groups, merged, dweight);
+    void *to = k->arranged_bytes ? arranged : dweight;
+    YK_TRY(yki_dnn_run(&k->reorder, k->stream, (void *[]){made, to}, scratch));
+    if (k->arranged_bytes)
+        yki_conv_groups_extract(&k->groups, (float *)(void *)arranged, dweight);
     return YK_OK;
 }
 

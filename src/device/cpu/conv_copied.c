@@ -1,10 +1,10 @@
 /*
  * Convolutions of a few channels, or of groups of a few, for which oneDNN has only its reference
- * implementation in the layouts of the device (plain for fewer channels than a vector has, else
- * blocked): it computes one number at a time and takes hundreds of times as long as others.
- * Activations are therefore copied. If one of the two is blocked already, and oneDNN has another
- * implementation for two blocked ones, the plain one is copied to a blocked one with padding.
- * Otherwise both become plain, and oneDNN convolves them as products of matrices.
+ * implementation in the layouts of the device (plain for fewer than five channels, else blocked):
+ * it computes one number at a time and takes hundreds of times as long as others. Activations are
+ * therefore copied. If one of the two is blocked already, and oneDNN has another implementation for
+ * two blocked ones, the plain one is copied to a blocked one with padding. Otherwise both become
+ * plain, and oneDNN convolves them as products of matrices.
  */
 #include "device/copied.h"
 #include "device/cpu/onednn.h"

@@ -1,7 +1,8 @@
 /*
  * The weight gradient of depthwise convolutions, on blocked activations in f32, bf16 or f16.
- * oneDNN has no kernel for images of one or two columns, which MobileNetV2 reaches: there its
- * reference loops take most of a training step. Some of its kernels are faster on larger images.
+ * oneDNN has only its reference loops for filters that are not 3x3, for dilated ones, and for
+ * images of one or two columns, which MobileNetV2 reaches: there they take most of a training step.
+ * Some of its kernels are faster on larger images.
  *
  * A unit of work is one channel block of one part of the images. Parts depend on the shape alone
  * and their sums are added in order, so the result has the same bits with any number of threads.
@@ -15,6 +16,8 @@
 #include "device/cpu/onednn.h"
 
 enum {
+    SIDE = 3,              /* of the filters that oneDNN has kernels for */
+    OWN_BYTES = 256 << 10, /* of a thread at most: the ring stays in the second-level cache */
     REFERENCE_COLUMNS = 2,
     NARROW_COLUMNS = 12,
     X = YKI_CONV2D_BACKWARD_WEIGHT_X,
@@ -28,17 +31,51 @@ typedef struct depthwise {
     yki_depthwise shape;
     int64_t b, images, channels, blocks, parts, taps;
     int64_t x_block, dy_block; /* elements of one block of an image */
+    int64_t own;               /* floats of a thread */
     int team;
 } depthwise;
+
+static yki_depthwise shape_of(const yki_device *device, const yki_kernel_desc *desc)
+{
+    yki_geometry x = yki_geometry_of(device, &desc->in[X]);
+    yki_geometry dy = yki_geometry_of(device, &desc->in[DY]);
+    const int64_t *kernel = desc->out[DWEIGHT].dims;
+    const yki_attrs *attrs = desc->attrs;
+    yki_depthwise d = {.dtype = desc->in[X].dtype,
+                       .rows = x.rows,
+                       .columns = x.columns,
+                       .dy_rows = dy.rows,
+                       .dy_columns = dy.columns,
+                       .kernel_rows = kernel[2],
+                       .kernel_columns = kernel[3],
+                       .stride = attrs->stride,
+                       .dilation = attrs->dilation,
+                       .padding = attrs->padding,
+                       .depth = (kernel[2] - 1) * attrs->dilation + 1,
+                       .image = x.blocks * x.pixels * x.b,
+                       .dy_image = dy.blocks * dy.pixels * dy.b};
+    int64_t reach = (dy.columns - 1) * d.stride + (d.kernel_columns - 1) * d.dilation + 1;
+    int64_t padded = d.padding + d.columns;
+    d.span = reach > padded ? reach : padded;
+    return d;
+}
+
+/* Floats of a thread: a ring of rows of x, and a row of dy. */
+static int64_t own_floats(const yki_depthwise *d, int64_t b)
+{
+    return (d->depth * d->span + d->dy_columns) * b;
+}
 
 static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[X], *dy = &desc->in[DY], *weight = &desc->out[DWEIGHT];
-    return device->block > 0 && x->layout == YKI_BLOCKED && yki_alike(x, dy) &&
-           !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) && desc->attrs->dilation == 1 &&
-           desc->attrs->groups == x->dims[1] && dy->dims[1] == x->dims[1] &&
-           weight->dims[2] * weight->dims[3] <= YKI_DEPTHWISE_TAPS &&
-           yki_cpu_loops_of(device)->pack == 2 * device->block;
+    if (device->block == 0 || x->layout != YKI_BLOCKED || !yki_alike(x, dy) ||
+        yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) || desc->attrs->groups != x->dims[1] ||
+        dy->dims[1] != x->dims[1] || weight->dims[2] * weight->dims[3] > YKI_DEPTHWISE_TAPS ||
+        yki_cpu_loops_of(device)->pack != 2 * device->block)
+        return false;
+    yki_depthwise d = shape_of(device, desc);
+    return own_floats(&d, device->block) * (int64_t)sizeof(float) <= OWN_BYTES;
 }
 
 /*
@@ -55,20 +92,10 @@ static bool is_faster_in_onednn(const yki_device *device, const yki_operand *x)
 static bool depthwise_gains(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[X];
-    return x->dims[3] <= REFERENCE_COLUMNS ||
+    const int64_t *kernel = desc->out[DWEIGHT].dims;
+    bool three = kernel[2] == SIDE && kernel[3] == SIDE && desc->attrs->dilation == 1;
+    return !three || x->dims[3] <= REFERENCE_COLUMNS ||
            !(yki_is_depthwise_bf16(device, desc->attrs, x) || is_faster_in_onednn(device, x));
-}
-
-/* The columns of dy whose taps all lie inside x. */
-static void find_inner_columns(yki_depthwise *d)
-{
-    int64_t last = d->columns + d->padding - d->kernel_columns; /* where a kernel may begin */
-    d->inner_begin = (d->padding + d->stride - 1) / d->stride;
-    d->inner_end = last < 0 ? 0 : last / d->stride + 1;
-    if (d->inner_end > d->dy_columns)
-        d->inner_end = d->dy_columns;
-    if (d->inner_begin >= d->inner_end)
-        d->inner_begin = d->inner_end = d->dy_columns;
 }
 
 static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *desc,
@@ -79,36 +106,26 @@ static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *de
         return yki_error_memory(sizeof *k, "a convolution");
     yki_geometry x = yki_geometry_of(device, &desc->in[X]);
     yki_geometry dy = yki_geometry_of(device, &desc->in[DY]);
-    const int64_t *kernel_dims = desc->out[DWEIGHT].dims;
     k->loops = yki_cpu_loops_of(device);
     k->x_block = x.pixels * x.b;
     k->dy_block = dy.pixels * dy.b;
-    k->shape = (yki_depthwise){.dtype = desc->in[X].dtype,
-                               .rows = x.rows,
-                               .columns = x.columns,
-                               .dy_rows = dy.rows,
-                               .dy_columns = dy.columns,
-                               .kernel_rows = kernel_dims[2],
-                               .kernel_columns = kernel_dims[3],
-                               .stride = desc->attrs->stride,
-                               .padding = desc->attrs->padding,
-                               .image = x.blocks * k->x_block,
-                               .dy_image = x.blocks * k->dy_block};
-    find_inner_columns(&k->shape);
+    k->shape = shape_of(device, desc);
     k->b = x.b;
     k->images = x.images;
     k->channels = x.channels;
     k->blocks = x.blocks;
-    k->taps = kernel_dims[2] * kernel_dims[3];
+    k->taps = k->shape.kernel_rows * k->shape.kernel_columns;
+    k->own = own_floats(&k->shape, x.b);
     k->team = yki_team(device, x.images * k->shape.image);
     k->parts = yki_sum_parts(k->images, k->blocks, dy.pixels);
-    k->base.scratch = (size_t)(k->parts * k->blocks * k->taps * k->b) * sizeof(float);
+    int64_t floats = k->parts * k->blocks * k->taps * k->b + k->team * k->own;
+    k->base.scratch = (size_t)floats * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
 }
 
 /* The sums of one block over one part of the images: (taps, b). */
-static void sum_unit(const depthwise *k, const yki_kernel_args *run, int64_t unit)
+static void sum_unit(const depthwise *k, const yki_kernel_args *run, int64_t unit, float *own)
 {
     int64_t part = unit / k->blocks, block = unit % k->blocks;
     int64_t begin = k->images * part / k->parts, end = k->images * (part + 1) / k->parts;
@@ -118,7 +135,8 @@ static void sum_unit(const depthwise *k, const yki_kernel_args *run, int64_t uni
     float *sums = (float *)run->scratch + unit * k->taps * k->b;
     memset(sums, 0, (size_t)(k->taps * k->b) * sizeof *sums);
     k->loops->depthwise_gradient(&k->shape, (const char *)run->in[X] + (size_t)x * size,
-                                 (const char *)run->in[DY] + (size_t)dy * size, end - begin, sums);
+                                 (const char *)run->in[DY] + (size_t)dy * size, end - begin, sums,
+                                 own);
 }
 
 static void add_parts(const depthwise *k, const float *sums, float *weight)
@@ -136,9 +154,10 @@ static void add_parts(const depthwise *k, const float *sums, float *weight)
 static yk_status depthwise_run(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const depthwise *k = (const depthwise *)kernel;
+    float *threads = (float *)run->scratch + k->parts * k->blocks * k->taps * k->b;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
     for (int64_t unit = 0; unit < k->parts * k->blocks; unit++)
-        sum_unit(k, run, unit);
+        sum_unit(k, run, unit, threads + omp_get_thread_num() * k->own);
     add_parts(k, run->scratch, run->out[DWEIGHT]);
     return YK_OK;
 }

@@ -3,9 +3,9 @@
  * shorter or faster (3x3 convolutions by Winograd's algorithm, batch norm fused with its
  * neighbours, element-wise, pooling, loss).
  *
- * Layouts: 4-d f32, bf16 and f16 activations with at least `block` channels are YKI_BLOCKED, where
- * b is the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2. Everything else is
- * plain, and so is everything without AVX2. Padding channels hold zeros, which every kernel
+ * Layouts: 4-d f32, bf16 and f16 activations with at least 5 channels are YKI_BLOCKED, where b is
+ * the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2. Everything else is plain,
+ * and so is everything without AVX2. Padding channels hold zeros, which every kernel
  * preserves. f64 uses the kernels of ref.
  *
  * Threads are OpenMP's, like oneDNN's own: a kernel runs `#pragma omp parallel

@@ -12,6 +12,9 @@
 #include "device/cpu/bf16_rate.h"
 #include "device/cpu/onednn.h"
 
+/* Channels that are blocked: images of 3 or 4 would take several times their memory. */
+enum { LEAST_BLOCKED = 5 };
+
 static const yki_kernel_impl *const kernels[] = {
 #if defined(__x86_64__)
     &yki_cpu_conv2d_amx_line,
@@ -219,7 +222,7 @@ static void cpu_enter(yki_device *device)
 
 static yki_layout cpu_layout(const yki_device *device, const yki_operand *operand)
 {
-    bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= device->block &&
+    bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= LEAST_BLOCKED &&
                 (operand->dtype == YK_F32 || operand->dtype == YK_BF16 ||
                  operand->dtype == YK_F16 || operand->dtype == YK_I32);
     return ours ? YKI_BLOCKED : YKI_PLAIN;

@@ -86,9 +86,9 @@ enum { YKI_DEPTHWISE_TAPS = 49 /* at most */ };
 typedef struct yki_depthwise {
     yk_dtype dtype;                             /* f32, bf16 or f16 */
     int64_t rows, columns, dy_rows, dy_columns; /* of an image */
-    int64_t kernel_rows, kernel_columns, stride, padding;
-    int64_t inner_begin, inner_end; /* columns of dy whose taps all lie inside x */
-    int64_t image, dy_image;        /* elements from one image to the next */
+    int64_t kernel_rows, kernel_columns, stride, dilation, padding;
+    int64_t span, depth;     /* of a ring of rows of x: columns with padding, and rows */
+    int64_t image, dy_image; /* elements from one image to the next */
 } yki_depthwise;
 
 enum {
@@ -159,9 +159,9 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
                 int64_t count);
-    /* Adds the weight gradient, (taps, b), over so many images, for blocks of pack / 2 channels. */
+    /* Adds the weight gradient, (taps, b), over so many images; own: the ring and a row of dy. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
-                               int64_t images, float *sums);
+                               int64_t images, float *sums, float *own);
     yki_narrow_convolution *narrow_convolve;
     /* Adds the weight gradient, (3, width, 3, b), over so many images. */
     void (*narrow_gradient)(const yki_narrow *shape, const void *x, const void *dy, int64_t images,

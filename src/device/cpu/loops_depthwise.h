@@ -1,102 +1,163 @@
 /*
- * The weight gradient of a depthwise convolution, one channel block at a time: included by
+ * The weight gradient of depthwise convolutions, one channel block at a time: included by
  * loops_table.h alone.
  *
- * Sums are taken over images of at least SUM_PIXELS results before they are added to the total, so
- * that rounding errors stay small.
+ * The rows of x are widened to f32 into a ring, with zeros to the left and right, so that no loop
+ * has a case for the edges; rows outside the image are left out. The sums of a row of taps stay in
+ * registers while a row of dy is multiplied.
  */
 
-enum { SUM_PIXELS = 512, NINE = 9 };
+enum {
+    SUM_PIXELS = 512, /* results that are added before a sum is added to the total, at least */
+    DEPTH_TAPS = 7,   /* of a row, whose sums are in registers */
+    DEPTH_AHEAD = 2   /* rows that are fetched before they are read */
+};
 
-/* One pixel of a channel block as wide as a vector. */
-YKI_FORCE_INLINE yki_lanes load_pixel(const void *memory, int64_t pixel, yk_dtype dtype)
+YKI_FORCE_INLINE int64_t depth_row_floats(const yki_depthwise *d)
 {
-    return yki_load_lanes(memory, pixel * YKI_WIDTH, dtype);
+    return d->span * YKI_WIDTH;
 }
 
-/* The taps in [begin, end) read pixels of x; `corner` is the pixel that the first tap reads. */
-YKI_FORCE_INLINE void taps_inside(int64_t corner, int64_t taps, int64_t pixels, int64_t *begin,
-                                  int64_t *end)
+/* The ring's memory of a row of x: its first column, which may be followed and preceded by
+ * zeros. */
+YKI_FORCE_INLINE float *depth_row(const yki_depthwise *d, float *ring, int64_t row)
 {
-    *begin = corner < 0 ? -corner : 0;
-    *end = corner + taps > pixels ? pixels - corner : taps;
+    return ring + row % d->depth * depth_row_floats(d) + d->padding * YKI_WIDTH;
 }
 
-/* Adds the products of dy's pixel (row, column) to the sums of its taps. */
-YKI_FORCE_INLINE void add_pixel(const yki_depthwise *d, const void *x, const void *dy, int64_t row,
-                                int64_t column, yki_lanes *sums, yk_dtype dtype)
+static void depth_clear(const yki_depthwise *d, float *ring)
 {
-    int64_t top = row * d->stride - d->padding, left = column * d->stride - d->padding;
-    int64_t r, last_r, first_c, last_c;
-    taps_inside(top, d->kernel_rows, d->rows, &r, &last_r);
-    taps_inside(left, d->kernel_columns, d->columns, &first_c, &last_c);
-    yki_lanes gradient = load_pixel(dy, row * d->dy_columns + column, dtype);
-    for (; r < last_r; r++)
-        for (int64_t c = first_c; c < last_c; c++)
-            sums[r * d->kernel_columns + c] +=
-                gradient * load_pixel(x, (top + r) * d->columns + left + c, dtype);
+    for (int64_t i = 0; i < d->depth * d->span; i++)
+        *(yki_lanes_at *)(ring + i * YKI_WIDTH) = (yki_lanes){0};
 }
 
-/* Columns [begin, end) of a row of dy whose 3x3 taps all lie inside x. */
-YKI_FORCE_INLINE void add_inner_row(const yki_depthwise *d, const void *x, const void *dy,
-                                    int64_t row, int64_t begin, int64_t end, yki_lanes *sums,
-                                    yk_dtype dtype)
+YKI_FORCE_INLINE void depth_widen(const void *from, int64_t columns, float *to, yk_dtype dtype)
 {
-    int64_t corner = (row * d->stride - d->padding) * d->columns - d->padding;
-    yki_lanes s[NINE];
-    for (int t = 0; t < NINE; t++)
-        s[t] = sums[t];
-    for (int64_t column = begin; column < end; column++) {
-        yki_lanes gradient = load_pixel(dy, row * d->dy_columns + column, dtype);
-        int64_t first = corner + column * d->stride;
-        for (int t = 0; t < NINE; t++)
-            s[t] += gradient * load_pixel(x, first + t / 3 * d->columns + t % 3, dtype);
+    const size_t pixel = YKI_WIDTH * yki_size_of(dtype);
+    const char *ahead = (const char *)from + (size_t)(DEPTH_AHEAD * columns) * pixel;
+    for (int64_t i = 0; i < columns; i++) {
+        __builtin_prefetch(ahead + (size_t)i * pixel);
+        *(yki_lanes_at *)(to + i * YKI_WIDTH) = load_pixel(from, i, dtype);
     }
-    for (int t = 0; t < NINE; t++)
-        sums[t] = s[t];
 }
 
-YKI_FORCE_INLINE void add_image(const yki_depthwise *d, const void *x, const void *dy,
-                                yki_lanes *sums, yk_dtype dtype)
+/* Widens a row of `columns` pixels. */
+static void depth_read(yk_dtype dtype, const void *image, int64_t row, int64_t columns, float *to)
 {
-    bool nine = d->kernel_rows == 3 && d->kernel_columns == 3;
+    size_t bytes = (size_t)(row * columns) * YKI_WIDTH * yki_size_of(dtype);
+    FOR_EACH_DTYPE(depth_widen, dtype, (const char *)image + bytes, columns, to);
+}
+
+/* Reads x up to a row. */
+static void depth_advance(const yki_depthwise *d, const void *x, int64_t last, int64_t *next,
+                          float *ring)
+{
+    for (; *next <= last && *next < d->rows; ++*next)
+        depth_read(d->dtype, x, *next, d->columns, depth_row(d, ring, *next));
+}
+
+/* Adds the products of a row of dy with one of x to the sums of some taps in a row; their number is
+ * a constant. Few taps have two sums each, or each sum would wait for its last addition. */
+YKI_FORCE_INLINE void depth_sums_as(const float *x, const float *dy, int64_t columns,
+                                    int64_t stride, int64_t dilation, yki_lanes *partial, int taps)
+{
+    const int both = taps <= 4 ? 2 : 1;
+    yki_lanes s[2 * DEPTH_TAPS] = {{0}};
+    int64_t c = 0;
+#pragma GCC unroll 7
+    for (int t = 0; t < taps; t++)
+        s[t] = partial[t];
+    for (; c + both <= columns; c += both)
+#pragma GCC unroll 2
+        for (int b = 0; b < both; b++) {
+            yki_lanes gradient = *(const yki_lanes_at *)(dy + (c + b) * YKI_WIDTH);
+            const float *pixel = x + (c + b) * stride * YKI_WIDTH;
+#pragma GCC unroll 7
+            for (int t = 0; t < taps; t++)
+                s[b * taps + t] +=
+                    gradient * *(const yki_lanes_at *)(pixel + t * dilation * YKI_WIDTH);
+        }
+    for (; c < columns; c++)
+#pragma GCC unroll 7
+        for (int t = 0; t < taps; t++)
+            s[t] += *(const yki_lanes_at *)(dy + c * YKI_WIDTH) *
+                    *(const yki_lanes_at *)(x + (c * stride + t * dilation) * YKI_WIDTH);
+#pragma GCC unroll 7
+    for (int t = 0; t < taps; t++)
+        partial[t] = both == 2 ? s[t] + s[taps + t] : s[t];
+}
+
+#define DEPTH_SUMS_CASE(taps)                                                                      \
+    case taps:                                                                                     \
+        depth_sums_as(x, dy, columns, stride, dilation, partial, taps);                            \
+        break
+
+static void depth_sums(const float *x, const float *dy, int64_t columns, int64_t stride,
+                       int64_t dilation, yki_lanes *partial, int64_t taps)
+{
+    switch (taps) {
+        DEPTH_SUMS_CASE(1);
+        DEPTH_SUMS_CASE(2);
+        DEPTH_SUMS_CASE(3);
+        DEPTH_SUMS_CASE(4);
+        DEPTH_SUMS_CASE(5);
+        DEPTH_SUMS_CASE(6);
+        DEPTH_SUMS_CASE(7);
+    default:
+        break;
+    }
+}
+
+/* Adds the products of a row of dy with one of x to the sums of a row of taps. */
+YKI_FORCE_INLINE void depth_add_sums(const yki_depthwise *d, const float *x, const float *dy,
+                                     yki_lanes *partial)
+{
+    for (int64_t s = 0; s < d->kernel_columns; s += DEPTH_TAPS) {
+        int64_t left = d->kernel_columns - s, taps = left < DEPTH_TAPS ? left : DEPTH_TAPS;
+        depth_sums(x + (s * d->dilation - d->padding) * YKI_WIDTH, dy, d->dy_columns, d->stride,
+                   d->dilation, partial + s, taps);
+    }
+}
+
+/* own: the ring, and a row of dy. */
+static void depth_add_image(const yki_depthwise *d, const void *x, const void *dy,
+                            yki_lanes *partial, float *own)
+{
+    float *gradients = own + d->depth * depth_row_floats(d);
+    int64_t next = 0;
     for (int64_t row = 0; row < d->dy_rows; row++) {
         int64_t top = row * d->stride - d->padding;
-        bool inner = nine && top >= 0 && top + 3 <= d->rows;
-        int64_t begin = inner ? d->inner_begin : d->dy_columns;
-        int64_t end = inner ? d->inner_end : d->dy_columns;
-        for (int64_t column = 0; column < begin; column++)
-            add_pixel(d, x, dy, row, column, sums, dtype);
-        if (begin < end)
-            add_inner_row(d, x, dy, row, begin, end, sums, dtype);
-        for (int64_t column = end; column < d->dy_columns; column++)
-            add_pixel(d, x, dy, row, column, sums, dtype);
-    }
-}
-
-YKI_FORCE_INLINE void depthwise_as(const yki_depthwise *d, const void *x, const void *dy,
-                                   int64_t images, float *total, yk_dtype dtype)
-{
-    int64_t taps = d->kernel_rows * d->kernel_columns, pixels = d->dy_rows * d->dy_columns;
-    size_t size = yki_size_of(dtype);
-    yki_lanes sums[YKI_DEPTHWISE_TAPS] = {{0}};
-    int64_t held = 0;
-    for (int64_t image = 0; image < images; image++) {
-        add_image(d, (const char *)x + (size_t)(image * d->image) * size,
-                  (const char *)dy + (size_t)(image * d->dy_image) * size, sums, dtype);
-        held += pixels;
-        if (held < SUM_PIXELS && image + 1 < images)
-            continue;
-        held = 0;
-        for (int64_t t = 0; t < taps; t++) {
-            *(yki_lanes_at *)(total + t * YKI_WIDTH) += sums[t];
-            sums[t] = (yki_lanes){0};
+        depth_advance(d, x, top + (d->kernel_rows - 1) * d->dilation, &next, own);
+        depth_read(d->dtype, dy, row, d->dy_columns, gradients);
+        for (int64_t r = 0; r < d->kernel_rows; r++) {
+            int64_t at = top + r * d->dilation;
+            if (at >= 0 && at < d->rows)
+                depth_add_sums(d, depth_row(d, own, at), gradients,
+                               partial + r * d->kernel_columns);
         }
     }
 }
 
-static void depthwise_gradient(const yki_depthwise *shape, const void *x, const void *dy,
-                               int64_t images, float *sums)
+/* Sums are taken over images of at least SUM_PIXELS results before they are added to the total, so
+ * that rounding errors stay small. */
+static void depthwise_gradient(const yki_depthwise *d, const void *x, const void *dy,
+                               int64_t images, float *total, float *own)
 {
-    FOR_EACH_DTYPE(depthwise_as, shape->dtype, shape, x, dy, images, sums);
+    int64_t taps = d->kernel_rows * d->kernel_columns;
+    size_t size = yk_dtype_size(d->dtype);
+    yki_lanes partial[YKI_DEPTHWISE_TAPS] = {{0}};
+    int64_t held = 0;
+    depth_clear(d, own);
+    for (int64_t image = 0; image < images; image++) {
+        depth_add_image(d, (const char *)x + (size_t)(image * d->image) * size,
+                        (const char *)dy + (size_t)(image * d->dy_image) * size, partial, own);
+        held += d->dy_rows * d->dy_columns;
+        if (held < SUM_PIXELS && image + 1 < images)
+            continue;
+        held = 0;
+        for (int64_t t = 0; t < taps; t++) {
+            *(yki_lanes_at *)(total + t * YKI_WIDTH) += partial[t];
+            partial[t] = (yki_lanes){0};
+        }
+    }
 }

@@ -2,12 +2,12 @@
 #include "device/cpu/loops.h"
 #include "device/cpu/vector.h"
 
-#include "device/cpu/loops_depthwise.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
 #if YKI_WIDTH >= 8 /* activations are blocked */
+#include "device/cpu/loops_depthwise.h"
 #include "device/cpu/loops_narrow_f32.h"
 #endif
 
@@ -17,8 +17,8 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,
                                  .map = map,
-                                 .depthwise_gradient = depthwise_gradient,
 #if YKI_WIDTH >= 8
+                                 .depthwise_gradient = depthwise_gradient,
                                  .narrow_convolve = narrow_convolve,
                                  .narrow_gradient = narrow_gradient,
 #endif

@@ -253,6 +253,12 @@ YKI_FORCE_INLINE yki_lanes yki_load_lanes(const void *memory, int64_t element, y
     return (yki_lanes)(__builtin_convertvector(*(const yki_halves_at *)halves, yki_bits) << 16);
 }
 
+/* One pixel of a channel block as wide as a vector. */
+YKI_FORCE_INLINE yki_lanes load_pixel(const void *memory, int64_t pixel, yk_dtype dtype)
+{
+    return yki_load_lanes(memory, pixel * YKI_WIDTH, dtype);
+}
+
 YKI_FORCE_INLINE void yki_store_lanes(void *memory, int64_t element, yki_lanes x, yk_dtype dtype)
 {
     uint16_t *halves = (uint16_t *)memory + element;
