@@ -71,6 +71,11 @@ static const conformance_case conv2d_cases[] = {
     {.x = {2, 24, 7, 5}, .filters = 24, .kernel = {3}, .stride = 2, .groups = 3, .bias = true},
     {.x = {2, 40, 5, 6}, .filters = 40, .kernel = {1}, .groups = 10, .bias = true},
     {.x = {2, 8, 5, 6}, .filters = 8, .kernel = {3}, .padding = 1, .groups = 2},
+    /* Groups that end within vectors, as in RegNet and ShuffleNet. */
+    {.x = {2, 72, 5, 6}, .filters = 72, .kernel = {3}, .padding = 1, .groups = 3, .bias = true},
+    {.x = {2, 36, 6, 5}, .filters = 36, .kernel = {3}, .stride = 2, .padding = 1, .groups = 4},
+    {.x = {2, 60, 4, 5}, .filters = 30, .kernel = {1}, .groups = 3, .bias = true},
+    {.x = {3, 34, 4, 5}, .filters = 96, .kernel = {1}, .groups = 2},
     {.x = {2, 8, 6, 5}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 4},
     {.x = {2, 20, 6, 6}, .filters = 50, .kernel = {3}, .padding = 1, .groups = 10},
     {.x = {2, 16, 9, 12},

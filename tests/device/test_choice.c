@@ -469,6 +469,22 @@ YK_TEST(gradients_of_depthwise_weights_follow_the_width_of_images)
     }
 }
 
+/* See conv_split.c. */
+YK_TEST(groups_are_convolved_one_by_one_where_they_end_within_vectors_or_tiles_save_products)
+{
+    const yki_op *const ops[] = {&yki_op_conv2d, &yki_op_conv2d_backward_data,
+                                 &yki_op_conv2d_backward_weight};
+    const rule_case within = {8, 72, 14, 1, 3}, wide = {8, 64, 14, 1, 2},
+                    halving = {8, 64, 14, 2, 2};
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(ruled_as(YK_F32, ops[i], within, true), "split");
+        assert_string_equal(ruled_as(YK_BF16, ops[i], within, true), "split");
+        assert_string_equal(ruled_as(YK_F32, ops[i], wide, true), "split");
+        assert_string_equal(ruled_as(YK_BF16, ops[i], wide, true), "onednn");
+        assert_true(strcmp(ruled_as(YK_F32, ops[i], halving, true), "split") != 0);
+    }
+}
+
 /* ---- every kernel against ref ---------------------------------------------------------------- */
 
 enum { MOST_KERNELS = 256 };
@@ -566,6 +582,27 @@ YK_TEST(narrow_wherever_it_is_possible_with_avx2)
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
     force("narrow", &f32, OF(&family_conv2d));
     force("narrow", &bf16, OF(&family_conv2d));
+}
+
+YK_TEST(depthwise_wherever_it_is_possible)
+{
+    force("depthwise", &f32, OF(&family_conv2d));
+    force("depthwise", &bf16, OF(&family_conv2d));
+}
+
+YK_TEST(depthwise_wherever_it_is_possible_with_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    force("depthwise", &f32, OF(&family_conv2d));
+    force("depthwise", &bf16, OF(&family_conv2d));
+}
+
+YK_TEST(split_wherever_it_is_possible)
+{
+    if (!__builtin_cpu_supports("avx512bw"))
+        skip();
+    force("split", &f32, OF(&family_conv2d));
+    force("split", &bf16, OF(&family_conv2d));
 }
 
 /* Also for so many images that rules would prefer other kernels. */

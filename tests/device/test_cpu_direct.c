@@ -92,6 +92,32 @@ YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
     depthwise_same_bits(40, 15, 14, 7);
 }
 
+/* ---- groups, one by one -----------------------------------------------------------------------
+ */
+
+YK_TEST(groups_that_end_within_vectors_have_the_same_bits_with_any_threads)
+{
+    static const yki_attrs grouped = {.stride = 1, .padding = 1, .dilation = 1, .groups = 3};
+    yki_operand images = x, kernels = weight;
+    if (!__builtin_cpu_supports("avx512bw"))
+        skip();
+    memcpy(images.dims, (int64_t[]){8, 72, 21, 19}, 4 * sizeof *images.dims);
+    memcpy(kernels.dims, (int64_t[]){72, 24, 3, 3}, 4 * sizeof *kernels.dims);
+    yki_kernel_desc desc = {.attrs = &grouped,
+                            .in_count = 2,
+                            .in = {images, kernels, none},
+                            .out_count = 1,
+                            .out = {images, none}};
+    desc.op = &yki_op_conv2d;
+    same_bits(&desc, &yki_cpu_conv2d_split);
+    desc.op = &yki_op_conv2d_backward_data;
+    same_bits(&desc, &yki_cpu_conv2d_backward_data_split);
+    desc.op = &yki_op_conv2d_backward_weight;
+    desc.in[1] = images;
+    desc.out[0] = kernels;
+    same_bits(&desc, &yki_cpu_conv2d_backward_weight_split);
+}
+
 /* ---- groups narrower than a vector ----------------------------------------------------------- */
 
 /* Groups of `width` channels: each of the kernels, on several strips and units. */

@@ -9,8 +9,7 @@
 #include "device/copied.h"
 #include "device/cpu/onednn.h"
 
-/* Where 16 bits are staged through f32, oneDNN's kernel for f32 counts. */
-static bool is_reference(const yki_device *device, const yki_kernel_desc *desc)
+bool yki_conv_lacks_kernel(const yki_device *device, const yki_kernel_desc *desc)
 {
     yki_kernel_desc asked = *desc;
     yki_conv_activations of = yki_conv_activations_of(&asked);
@@ -40,7 +39,7 @@ static int count_blocked(const yki_device *device, const yki_kernel_desc *desc)
 static bool gains_in(const yki_device *device, const yki_kernel_desc *desc, yki_layout layout)
 {
     yki_kernel_desc other = in_layout(desc, layout);
-    return is_reference(device, desc) && !is_reference(device, &other);
+    return yki_conv_lacks_kernel(device, desc) && !yki_conv_lacks_kernel(device, &other);
 }
 
 /* ---- to blocked activations ------------------------------------------------------------------ */

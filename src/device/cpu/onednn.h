@@ -132,5 +132,7 @@ static inline yki_conv_activations yki_conv_activations_of(yki_kernel_desc *desc
 
 /* Whether conv.c would run a convolution's operator by oneDNN's reference implementation. */
 bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc);
+/* The same, where 16 bits are staged through f32: whether its kernel for f32 is the reference. */
+bool yki_conv_lacks_kernel(const yki_device *device, const yki_kernel_desc *desc);
 
 #endif
