@@ -50,7 +50,6 @@ class Link
   private:
     struct Progress;
 
-    void open(const sockaddr_storage &address);
     bool is_expected(int descriptor) const;
     void configure();
     size_t receive(char *data, size_t bytes);
