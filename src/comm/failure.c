@@ -141,7 +141,17 @@ static bool launcher_knows(const yki_job *job, int rank, char *text, size_t size
     return get_text(job, key, text, size, NOTE_S) == YK_OK;
 }
 
-void yki_death_words(const yki_job *job, int rank, char *text, size_t size)
+/* A rank that ends well has called less than the others, as a rank with fewer batches does. */
+static void explain_success(char *text, size_t size)
+{
+    static const char success[] = "exited with code 0";
+    size_t length = strlen(text), end = sizeof success - 1;
+    if (length >= end && strcmp(text + length - end, success) == 0)
+        snprintf(text + length, size - length,
+                 ", ahead of this rank; if it had fewer batches, see yk_ddp_join_begin");
+}
+
+static void tell_death(const yki_job *job, int rank, char *text, size_t size)
 {
     char name[YKI_RANK_NAME];
     const yki_peer *peer = &job->peers[rank];
@@ -162,4 +172,10 @@ void yki_death_words(const yki_job *job, int rank, char *text, size_t size)
                  WEXITSTATUS(status));
     else
         snprintf(text + at, size - (size_t)at, "pid %d is gone", peer->pid);
+}
+
+void yki_death_words(const yki_job *job, int rank, char *text, size_t size)
+{
+    tell_death(job, rank, text, size);
+    explain_success(text, size);
 }

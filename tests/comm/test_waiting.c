@@ -1,4 +1,4 @@
-/* What ranks tell the store about calls that take long. */
+/* What ranks tell the store about calls that take long, and a rank that no longer comes. */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -40,5 +40,20 @@ YK_TEST_RANKS(a_long_wait_is_published_and_withdrawn, 2)
         assert_ok(yk_barrier(group));
     }
     assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+/* As a rank that has fewer batches does, without Join. */
+YK_TEST_RANKS(a_rank_that_has_ended_well_is_explained, 2)
+{
+    (void)world;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_barrier(group));
+    if (rank == 1)
+        _exit(0);
+    assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
+    assert_contains(yk_last_error(), "exited with code 0, ahead of this rank; if it had fewer "
+                                     "batches, see yk_ddp_join_begin");
     yk_group_destroy(group);
 }
