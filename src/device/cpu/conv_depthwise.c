@@ -35,6 +35,18 @@ typedef struct depthwise {
     int team;
 } depthwise;
 
+/* The columns of dy whose taps all lie inside x. */
+static void find_inner_columns(yki_depthwise *d)
+{
+    int64_t last = d->columns + d->padding - d->kernel_columns; /* where a kernel may begin */
+    d->inner_begin = (d->padding + d->stride - 1) / d->stride;
+    d->inner_end = last < 0 ? 0 : last / d->stride + 1;
+    if (d->inner_end > d->dy_columns)
+        d->inner_end = d->dy_columns;
+    if (d->inner_begin >= d->inner_end)
+        d->inner_begin = d->inner_end = d->dy_columns;
+}
+
 static yki_depthwise shape_of(const yki_device *device, const yki_kernel_desc *desc)
 {
     yki_geometry x = yki_geometry_of(device, &desc->in[X]);
@@ -57,13 +69,15 @@ static yki_depthwise shape_of(const yki_device *device, const yki_kernel_desc *d
     int64_t reach = (dy.columns - 1) * d.stride + (d.kernel_columns - 1) * d.dilation + 1;
     int64_t padded = d.padding + d.columns;
     d.span = reach > padded ? reach : padded;
+    d.three = kernel[2] == SIDE && kernel[3] == SIDE && d.dilation == 1;
+    find_inner_columns(&d);
     return d;
 }
 
 /* Floats of a thread: a ring of rows of x, and a row of dy. */
 static int64_t own_floats(const yki_depthwise *d, int64_t b)
 {
-    return (d->depth * d->span + d->dy_columns) * b;
+    return d->three ? 0 : (d->depth * d->span + d->dy_columns) * b;
 }
 
 static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *desc)

@@ -87,8 +87,10 @@ typedef struct yki_depthwise {
     yk_dtype dtype;                             /* f32, bf16 or f16 */
     int64_t rows, columns, dy_rows, dy_columns; /* of an image */
     int64_t kernel_rows, kernel_columns, stride, dilation, padding;
-    int64_t span, depth;     /* of a ring of rows of x: columns with padding, and rows */
-    int64_t image, dy_image; /* elements from one image to the next */
+    int64_t span, depth;            /* of a ring of rows of x: columns with padding, and rows */
+    int64_t image, dy_image;        /* elements from one image to the next */
+    bool three;                     /* 3x3 without dilation, which needs no ring */
+    int64_t inner_begin, inner_end; /* columns of dy whose taps all lie inside x */
 } yki_depthwise;
 
 enum {

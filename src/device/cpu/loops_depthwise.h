@@ -2,15 +2,16 @@
  * The weight gradient of depthwise convolutions, one channel block at a time: included by
  * loops_table.h alone.
  *
- * The rows of x are widened to f32 into a ring, with zeros to the left and right, so that no loop
- * has a case for the edges; rows outside the image are left out. The sums of a row of taps stay in
- * registers while a row of dy is multiplied.
+ * Larger and dilated filters: the rows of x are widened to f32 into a ring, with zeros to the left
+ * and right, so that no loop has a case for the edges; rows outside the image are left out. The
+ * sums of a row of taps stay in registers while a row of dy is multiplied.
  */
 
 enum {
     SUM_PIXELS = 512, /* results that are added before a sum is added to the total, at least */
-    DEPTH_TAPS = 7,   /* of a row, whose sums are in registers */
-    DEPTH_AHEAD = 2   /* rows that are fetched before they are read */
+    NINE = 9,
+    DEPTH_TAPS = 7, /* of a row, whose sums are in registers */
+    DEPTH_AHEAD = 2 /* rows that are fetched before they are read */
 };
 
 YKI_FORCE_INLINE int64_t depth_row_floats(const yki_depthwise *d)
@@ -138,6 +139,61 @@ static void depth_add_image(const yki_depthwise *d, const void *x, const void *d
     }
 }
 
+/* ---- 3x3 filters: pixels are read where they lie --------------------------------------------- */
+
+/* Adds the products of dy's pixel (row, column) to the sums of its taps. */
+YKI_FORCE_INLINE void add_pixel(const yki_depthwise *d, const void *x, const void *dy, int64_t row,
+                                int64_t column, yki_lanes *partial, yk_dtype dtype)
+{
+    int64_t top = row * d->stride - d->padding, left = column * d->stride - d->padding;
+    int64_t r, last_r, first_c, last_c;
+    taps_inside(top, d->kernel_rows, d->rows, &r, &last_r);
+    taps_inside(left, d->kernel_columns, d->columns, &first_c, &last_c);
+    yki_lanes gradient = load_pixel(dy, row * d->dy_columns + column, dtype);
+    for (; r < last_r; r++)
+        for (int64_t c = first_c; c < last_c; c++)
+            partial[r * d->kernel_columns + c] +=
+                gradient * load_pixel(x, (top + r) * d->columns + left + c, dtype);
+}
+
+/* Columns [begin, end) of a row of dy whose 3x3 taps all lie inside x. */
+YKI_FORCE_INLINE void add_inner_row(const yki_depthwise *d, const void *x, const void *dy,
+                                    int64_t row, int64_t begin, int64_t end, yki_lanes *partial,
+                                    yk_dtype dtype)
+{
+    int64_t corner = (row * d->stride - d->padding) * d->columns - d->padding;
+    yki_lanes s[NINE];
+    for (int t = 0; t < NINE; t++)
+        s[t] = partial[t];
+    for (int64_t column = begin; column < end; column++) {
+        yki_lanes gradient = load_pixel(dy, row * d->dy_columns + column, dtype);
+        int64_t first = corner + column * d->stride;
+        for (int t = 0; t < NINE; t++)
+            s[t] += gradient * load_pixel(x, first + t / 3 * d->columns + t % 3, dtype);
+    }
+    for (int t = 0; t < NINE; t++)
+        partial[t] = s[t];
+}
+
+YKI_FORCE_INLINE void three_add_image(const yki_depthwise *d, const void *x, const void *dy,
+                                      yki_lanes *partial, yk_dtype dtype)
+{
+    for (int64_t row = 0; row < d->dy_rows; row++) {
+        int64_t top = row * d->stride - d->padding;
+        bool inner = top >= 0 && top + 3 <= d->rows;
+        int64_t begin = inner ? d->inner_begin : d->dy_columns;
+        int64_t end = inner ? d->inner_end : d->dy_columns;
+        for (int64_t column = 0; column < begin; column++)
+            add_pixel(d, x, dy, row, column, partial, dtype);
+        if (begin < end)
+            add_inner_row(d, x, dy, row, begin, end, partial, dtype);
+        for (int64_t column = end; column < d->dy_columns; column++)
+            add_pixel(d, x, dy, row, column, partial, dtype);
+    }
+}
+
+/* ---- all filters ----------------------------------------------------------------------------- */
+
 /* Sums are taken over images of at least SUM_PIXELS results before they are added to the total, so
  * that rounding errors stay small. */
 static void depthwise_gradient(const yki_depthwise *d, const void *x, const void *dy,
@@ -147,10 +203,15 @@ static void depthwise_gradient(const yki_depthwise *d, const void *x, const void
     size_t size = yk_dtype_size(d->dtype);
     yki_lanes partial[YKI_DEPTHWISE_TAPS] = {{0}};
     int64_t held = 0;
-    depth_clear(d, own);
+    if (!d->three)
+        depth_clear(d, own);
     for (int64_t image = 0; image < images; image++) {
-        depth_add_image(d, (const char *)x + (size_t)(image * d->image) * size,
-                        (const char *)dy + (size_t)(image * d->dy_image) * size, partial, own);
+        const char *of_x = (const char *)x + (size_t)(image * d->image) * size;
+        const char *of_dy = (const char *)dy + (size_t)(image * d->dy_image) * size;
+        if (d->three)
+            FOR_EACH_DTYPE(three_add_image, d->dtype, d, of_x, of_dy, partial);
+        else
+            depth_add_image(d, of_x, of_dy, partial, own);
         held += d->dy_rows * d->dy_columns;
         if (held < SUM_PIXELS && image + 1 < images)
             continue;

@@ -16,14 +16,6 @@ YKI_FORCE_INLINE void store_exact(void *memory, int64_t pixel, yki_lanes x, yk_d
             __builtin_convertvector((yki_bits)x >> 16, yki_halves);
 }
 
-/* The taps in [begin, end) read pixels of x; `corner` is the pixel that the first tap reads. */
-YKI_FORCE_INLINE void taps_inside(int64_t corner, int64_t taps, int64_t pixels, int64_t *begin,
-                                  int64_t *end)
-{
-    *begin = corner < 0 ? -corner : 0;
-    *end = corner + taps > pixels ? pixels - corner : taps;
-}
-
 /* Taps from .. to - 1 of a window along one axis; the first tap of all is at pixel `corner`. */
 typedef struct pool_taps {
     int64_t corner, from, to;
