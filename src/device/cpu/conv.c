@@ -517,7 +517,8 @@ static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_arg
                         k->bias ? run->in[YKI_CONV2D_BIAS] : NULL};
     if (k->bias_bytes) {
         memset(run->scratch, 0, k->bias_bytes);
-        pointers[3] = memcpy(run->scratch, pointers[3], (size_t)k->groups.filters * sizeof(float));
+        pointers[3] = memcpy(run->scratch, run->in[YKI_CONV2D_BIAS],
+                             (size_t)k->groups.filters * sizeof(float));
     }
     if (k->slices.count > 0)
         return yki_dnn_slices_run(&k->slices, pointers, scratch);
@@ -610,7 +611,7 @@ static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_ke
                         k->bias_bytes ? padded_bias : dbias};
     size_t before = (size_t)(scratch - (char *)run->scratch);
     YK_TRY(make_gradients(k, pointers, scratch, k->base.scratch - before));
-    if (k->bias_bytes)
+    if (dbias && k->bias_bytes)
         memcpy(dbias, padded_bias, (size_t)k->groups.filters * sizeof(float));
     if (!k->gradient_bytes)
         return YK_OK;

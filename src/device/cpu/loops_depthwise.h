@@ -78,11 +78,12 @@ YKI_FORCE_INLINE void depth_sums_as(const float *x, const float *dy, int64_t col
                 s[b * taps + t] +=
                     gradient * *(const yki_lanes_at *)(pixel + t * dilation * YKI_WIDTH);
         }
-    for (; c < columns; c++)
+    for (; c < columns; c++) {
+        yki_lanes gradient = *(const yki_lanes_at *)(dy + c * YKI_WIDTH);
 #pragma GCC unroll 7
         for (int t = 0; t < taps; t++)
-            s[t] += *(const yki_lanes_at *)(dy + c * YKI_WIDTH) *
-                    *(const yki_lanes_at *)(x + (c * stride + t * dilation) * YKI_WIDTH);
+            s[t] += gradient * *(const yki_lanes_at *)(x + (c * stride + t * dilation) * YKI_WIDTH);
+    }
 #pragma GCC unroll 7
     for (int t = 0; t < taps; t++)
         partial[t] = both == 2 ? s[t] + s[taps + t] : s[t];
