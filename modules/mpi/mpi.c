@@ -158,9 +158,9 @@ static yk_status ensure_initialised(double timeout_s)
     while (status == YK_OK && initialising == STARTING)
         if (pthread_cond_timedwait(&initialised, &mpi_lock, &until) == ETIMEDOUT)
             status = yk_set_error(YK_ERROR_TIMEOUT,
-                                  "MPI_Init of %s has not returned within %g s: it waits for all "
-                                  "ranks that %s has started, and one has not called it",
-                                  LIBRARY, timeout_s, LAUNCHER);
+                                  "MPI_Init of %s has not returned: it waits for all ranks that "
+                                  "%s has started, and one has not called it",
+                                  LIBRARY, LAUNCHER);
     if (status == YK_OK && init_code != MPI_SUCCESS)
         status = mpi_engine_failed("starting MPI", init_code);
     pthread_mutex_unlock(&mpi_lock);

@@ -180,8 +180,12 @@ static yk_status read_env(yki_job *job, const yki_place *place, yki_init_method 
     snprintf(default_port, sizeof default_port, "%d", TORCHRUN_PORT);
     if (place->kubernetes && !host && (host = text_env("PET_MASTER_ADDR", NULL)))
         port = text_env("PET_MASTER_PORT", default_port);
-    if (!host || !port)
-        return derive_address(m, place, host, port);
+    if (!host || !port) {
+        yk_status status = derive_address(m, place, host, port);
+        if (status == YK_ERROR_TIMEOUT)
+            yki_error_context(status, "the ranks did not meet within %g s", job->timeout_s);
+        return status;
+    }
     return read_address(m, host, strlen(host), port, "MASTER_ADDR and MASTER_PORT");
 }
 

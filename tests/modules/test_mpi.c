@@ -313,12 +313,14 @@ static void expect_end(const mpi_kind *mpi, void (*body)(void), const char *word
 
 YK_TEST(a_rank_that_openmpi_misses_is_not_awaited_for_ever)
 {
-    expect_end(&openmpi, one_never_meets, "MPI_Init of Open MPI has not returned within 3 s");
+    expect_end(&openmpi, one_never_meets,
+               "did not meet within 3 s: MPI_Init of Open MPI has not returned");
 }
 
 YK_TEST(a_rank_that_mpich_misses_is_not_awaited_for_ever)
 {
-    expect_end(&mpich, one_never_meets, "MPI_Init of MPICH has not returned within 3 s");
+    expect_end(&mpich, one_never_meets,
+               "did not meet within 3 s: MPI_Init of MPICH has not returned");
 }
 
 YK_TEST(a_rank_that_stops_in_the_start_of_openmpi_is_named)
