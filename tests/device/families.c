@@ -44,6 +44,8 @@ static const conformance_case conv2d_cases[] = {
     /* Depthwise, as in MobileNetV2. */
     {.x = {2, 32, 7, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 32},
     {.x = {2, 96, 7, 6}, .filters = 96, .kernel = {3}, .stride = 2, .padding = 1, .groups = 96},
+    {.x = {3, 20, 8, 9}, .filters = 20, .kernel = {3}, .stride = 2, .groups = 20},
+    {.x = {2, 40, 2, 1}, .filters = 40, .kernel = {3}, .stride = 2, .padding = 2, .groups = 40},
     {.x = {2, 24, 5, 6}, .filters = 24, .kernel = {3}, .padding = 1, .groups = 24, .bias = true},
     {.x = {5, 40, 2, 1}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40},
     {.x = {2, 40, 5, 29}, .filters = 40, .kernel = {3}, .padding = 1, .groups = 40, .bias = true},

@@ -469,6 +469,19 @@ YK_TEST(gradients_of_depthwise_weights_follow_the_width_of_images)
     }
 }
 
+/* See conv_depthwise_data.c. */
+YK_TEST(gradients_of_x_of_depthwise_convolutions_of_stride_2_are_our_own)
+{
+    const yki_op *op = &yki_op_conv2d_backward_data;
+    const rule_case narrow = {8, 32, 28, 2, 32}, wide = {8, 32, 56, 2, 32};
+    for (int fast = 0; fast < 2; fast++) {
+        assert_string_equal(ruled_as(YK_F32, op, narrow, fast), "depthwise");
+        assert_string_equal(ruled_as(YK_F32, op, wide, fast), "depthwise");
+        assert_string_equal(ruled_as(YK_BF16, op, narrow, fast), "depthwise");
+        assert_string_equal(ruled_as(YK_BF16, op, wide, fast), "onednn");
+    }
+}
+
 /* See conv_split.c. */
 YK_TEST(groups_are_convolved_one_by_one_where_they_end_within_vectors_or_tiles_save_products)
 {

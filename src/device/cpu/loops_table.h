@@ -8,6 +8,7 @@
 #include "device/cpu/loops_pool.h"
 #if YKI_WIDTH >= 8 /* activations are blocked */
 #include "device/cpu/loops_depthwise.h"
+#include "device/cpu/loops_depthwise_data.h"
 #include "device/cpu/loops_narrow_f32.h"
 #endif
 
@@ -19,6 +20,7 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .map = map,
 #if YKI_WIDTH >= 8
                                  .depthwise_gradient = depthwise_gradient,
+                                 .depthwise_data = depthwise_data,
                                  .narrow_convolve = narrow_convolve,
                                  .narrow_gradient = narrow_gradient,
 #endif
