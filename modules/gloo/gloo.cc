@@ -10,6 +10,7 @@
  * ended by shutting down the sockets, which makes gloo throw; then nothing touches the buffers any
  * more.
  */
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -42,6 +43,7 @@ using yoke::Mesh;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
 constexpr double cancelled_call_s = 2; // within which a cancelled call ends
+constexpr int look_ms = 20;            // between two looks at the other ranks
 // What a rank receives in a small call, at most. Measured between two hosts: with 2 ranks and with
 // 4, small calls are faster than gloo's collectives up to 1 MiB, but their buffers cost memory.
 constexpr size_t small_bytes = 512 * 1024;
@@ -383,9 +385,15 @@ bool not_reached(const void *wait, int rank)
     return !static_cast<const Mesh *>(wait)->reached[rank];
 }
 
-void look(const Engine *engine)
+bool any(const void *, int)
 {
-    check(engine->common.site->look(engine->common.site->context, not_reached, engine->mesh.get()));
+    return true;
+}
+
+// Throws where another rank that is missing is dead or late.
+void look(const Engine *engine, bool (*missing)(const void *mesh, int rank))
+{
+    check(engine->common.site->look(engine->common.site->context, missing, engine->mesh.get()));
 }
 
 std::string key_of(const char *what, int rank)
@@ -410,7 +418,7 @@ void tell_all(const Engine *engine, const char *what, const std::vector<char> &m
 
 // Connects on a thread of its own, which is left behind where another rank dies or is late: gloo
 // cannot be interrupted before it is connected.
-void connect_while_looking(Engine *engine)
+void connect_by_gloo(Engine *engine)
 {
     std::promise<void> promise;
     std::future<void> connected = promise.get_future();
@@ -425,9 +433,41 @@ void connect_while_looking(Engine *engine)
         },
         std::move(promise));
     thread.detach();
-    while (connected.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready)
-        look(engine);
+    while (connected.wait_for(std::chrono::milliseconds(look_ms)) != std::future_status::ready)
+        look(engine, not_reached);
     connected.get();
+}
+
+void connect_while_looking(Engine *engine)
+{
+    Mesh &mesh = *engine->mesh;
+    connect_by_gloo(engine);
+    if (!mesh.link)
+        return;
+    mesh.begin_link();
+    while (!mesh.open_link(look_ms))
+        look(engine, not_reached);
+}
+
+// A connection has failed. Whoever is gone is the cause, which may be known a moment later.
+void look_for_cause(const Engine *engine)
+{
+    constexpr auto long_enough = std::chrono::milliseconds(1500);
+    auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < long_enough) {
+        look(engine, any);
+        std::this_thread::sleep_for(std::chrono::milliseconds(look_ms));
+    }
+}
+
+void connect(Engine *engine)
+{
+    try {
+        connect_while_looking(engine);
+    } catch (const std::exception &) {
+        look_for_cause(engine);
+        throw;
+    }
 }
 
 void open_engine(Engine *engine, const yk_backend_site *site)
@@ -438,7 +478,7 @@ void open_engine(Engine *engine, const yk_backend_site *site)
         std::make_shared<Mesh>(site->rank, site->ranks, site->members[site->rank].address);
     tell_all(engine, "gloo/", engine->mesh->card(),
              [&](int other, auto &card) { engine->mesh->read_card(other, card); });
-    connect_while_looking(engine);
+    connect(engine);
     if (!engine->mesh->link)
         engine->exchange = std::make_unique<Exchange>(engine->mesh, engine->common);
     // A rank that leaves at once must not close connections that others still make.

@@ -1,16 +1,15 @@
 // See link.h.
 #include "link.h"
 
-#include <fcntl.h>
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -23,11 +22,12 @@ namespace
 
 // Bytes that are received, and then added while they are in the second-level cache.
 constexpr size_t piece_bytes = 256 * 1024;
-constexpr int stranger_s = 5; // within which whoever connects sends the token
+// Callers that have not told the token yet; where there are more, the first ones are sent away.
+constexpr size_t most_callers = 64;
 
-[[noreturn]] void fail(const char *what)
+[[noreturn]] void fail(const std::string &what, int error = errno)
 {
-    throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+    throw std::runtime_error(what + ": " + std::strerror(error));
 }
 
 sockaddr *generic(sockaddr_storage &address)
@@ -46,88 +46,141 @@ socklen_t length_of(const sockaddr_storage &address)
     return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-int open_socket(const sockaddr_storage &address)
+Descriptor open_socket(const sockaddr_storage &address)
 {
-    int descriptor = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0)
+    Descriptor opened(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (opened < 0)
         fail("cannot make a socket");
-    return descriptor;
+    return opened;
+}
+
+std::string name_of(sockaddr_storage &address)
+{
+    char text[INET6_ADDRSTRLEN] = "?";
+    const void *number = &reinterpret_cast<sockaddr_in &>(address).sin_addr;
+    if (address.ss_family == AF_INET6)
+        number = &reinterpret_cast<sockaddr_in6 &>(address).sin6_addr;
+    inet_ntop(address.ss_family, number, text, sizeof text);
+    return text + std::string(", port ") + std::to_string(ntohs(port_of(address)));
+}
+
+// Whether poll says that something has happened; false where a signal has interrupted it.
+bool poll_all(std::vector<pollfd> &entries, int wait_ms)
+{
+    int ready = poll(entries.data(), entries.size(), wait_ms);
+    if (ready < 0 && errno != EINTR)
+        fail("poll");
+    return ready > 0;
+}
+
+// Whether accept has failed because of a lack of something, and not because of who called.
+bool is_exhausted(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 } // namespace
 
 // ---- opening ------------------------------------------------------------------------------------
 
-Link::~Link()
-{
-    for (int descriptor : {listener_, socket_})
-        if (descriptor >= 0)
-            close(descriptor);
-}
-
 Link::Card Link::listen(sockaddr_storage address)
 {
     socklen_t length = sizeof address;
     port_of(address) = 0;
     listener_ = open_socket(address);
-    if (bind(listener_, generic(address), length_of(address)) || ::listen(listener_, 4) ||
-        getsockname(listener_, generic(address), &length))
+    if (bind(listener_, generic(address), length_of(address)) ||
+        ::listen(listener_, most_callers) || getsockname(listener_, generic(address), &length))
         fail("cannot listen");
     if (getrandom(token_.data(), token_.size(), 0) != static_cast<ssize_t>(token_.size()))
         fail("getrandom");
     return {port_of(address), token_};
 }
 
-bool Link::is_expected(int descriptor) const
-{
-    timeval limit = {stranger_s, 0};
-    std::array<char, 16> told;
-    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    for (size_t at = 0; at < told.size();) {
-        ssize_t got = recv(descriptor, told.data() + at, told.size() - at, 0);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return false;
-        at += got > 0 ? static_cast<size_t>(got) : 0;
-    }
-    return told == token_;
-}
-
-void Link::accept()
-{
-    while (socket_ < 0) {
-        int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-        if (descriptor < 0 && errno != EINTR && errno != ECONNABORTED)
-            fail("cannot accept a connection");
-        if (descriptor >= 0 && is_expected(descriptor))
-            socket_ = descriptor;
-        else if (descriptor >= 0)
-            close(descriptor);
-    }
-    close(listener_);
-    listener_ = -1;
-    configure();
-}
-
 void Link::connect(sockaddr_storage address, const Card &card)
 {
     port_of(address) = card.port;
+    other_ = name_of(address);
+    token_ = card.token;
     socket_ = open_socket(address);
-    if (::connect(socket_, generic(address), length_of(address)))
-        fail("cannot connect");
-    if (::send(socket_, card.token.data(), card.token.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(card.token.size()))
-        fail("cannot send");
-    configure();
+    if (::connect(socket_, generic(address), length_of(address)) && errno != EINPROGRESS &&
+        errno != EINTR)
+        fail("cannot connect to " + other_);
 }
 
-void Link::configure()
+bool Link::open(int wait_ms)
 {
+    if (!(listener_ >= 0 ? has_answered(wait_ms) : has_connected(wait_ms)))
+        return false;
     int on = 1;
     setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    int flags = fcntl(socket_, F_GETFL);
-    if (flags < 0 || fcntl(socket_, F_SETFL, flags | O_NONBLOCK))
-        fail("fcntl");
     piece_ = std::make_unique<char[]>(piece_bytes);
+    return true;
+}
+
+bool Link::has_connected(int wait_ms)
+{
+    std::vector<pollfd> entries = {{socket_, POLLOUT, 0}};
+    if (!poll_all(entries, wait_ms))
+        return false;
+    int error = 0;
+    socklen_t length = sizeof error;
+    if (getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &length))
+        fail("getsockopt");
+    if (error)
+        fail("cannot connect to " + other_, error);
+    told_ += send(token_.data() + told_, token_.size() - told_, 0);
+    return told_ == token_.size();
+}
+
+// The first caller who tells the token is the other rank. All callers are heard at the same time,
+// so that strangers hold up nobody.
+bool Link::has_answered(int wait_ms)
+{
+    std::vector<pollfd> entries = {{listener_, POLLIN, 0}};
+    for (const Caller &caller : callers_)
+        entries.push_back({caller.socket, POLLIN, 0});
+    if (!poll_all(entries, wait_ms))
+        return false;
+    for (size_t i = callers_.size(); i-- > 0;) {
+        Caller &caller = callers_[i];
+        if (!entries[i + 1].revents || listen_to(caller))
+            continue;
+        if (caller.told == token_.size() && caller.token == token_)
+            socket_ = std::move(caller.socket);
+        callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (socket_ < 0 && entries[0].revents)
+        take_call();
+    if (socket_ < 0)
+        return false;
+    callers_.clear();
+    listener_ = Descriptor();
+    return true;
+}
+
+// A caller may have gone before it is answered.
+void Link::take_call()
+{
+    Caller caller;
+    caller.socket = Descriptor(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (caller.socket < 0 && is_exhausted(errno))
+        fail("cannot accept a connection");
+    if (caller.socket < 0)
+        return;
+    if (callers_.size() == most_callers)
+        callers_.erase(callers_.begin());
+    callers_.push_back(std::move(caller));
+}
+
+// Whether the caller has more to tell.
+bool Link::listen_to(Caller &caller) const
+{
+    ssize_t got =
+        recv(caller.socket, caller.token.data() + caller.told, token_.size() - caller.told, 0);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    caller.told += static_cast<size_t>(got);
+    return got > 0 && caller.told < token_.size();
 }
 
 void Link::interrupt()
@@ -181,7 +234,7 @@ void Link::exchange(const char *mine, size_t bytes, char *theirs, size_t room)
     auto *out = reinterpret_cast<const char *>(&length);
     auto *in = reinterpret_cast<char *>(&coming);
     for (size_t sent = 0, received = 0;;) {
-        size_t moved = sent < head ? send(out + sent, head - sent, MSG_MORE)
+        size_t moved = sent < head ? send(out + sent, head - sent, bytes > 0 ? MSG_MORE : 0)
                                    : send(mine + (sent - head), head + bytes - sent, 0);
         sent += moved;
         size_t got = received < head

@@ -14,8 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "../common/reduce.h"
+#include "descriptor.h"
 
 namespace yoke
 {
@@ -23,22 +26,18 @@ namespace yoke
 class Link
 {
   public:
+    using Token = std::array<char, 16>;
     // What the rank that listens tells the other one: the token keeps out whoever else connects.
     struct Card {
         uint16_t port; // in the order of the network
-        std::array<char, 16> token;
+        Token token;
     };
 
-    Link() = default;
-    Link(const Link &) = delete;
-    Link &operator=(const Link &) = delete;
-    ~Link();
-
-    // Listens at the address, at a port of its own.
+    // One rank listens at its address, at a port of its own; the other one connects to it.
     Card listen(sockaddr_storage address);
-    // Ends when the other rank has connected.
-    void accept();
     void connect(sockaddr_storage address, const Card &card);
+    // Then both call this until the connection is made. Waits for it at most wait_ms.
+    bool open(int wait_ms);
     // Ends whatever waits for the other rank, here and there.
     void interrupt();
 
@@ -49,18 +48,29 @@ class Link
 
   private:
     struct Progress;
+    // Somebody who has connected: the other rank or a stranger.
+    struct Caller {
+        Descriptor socket;
+        size_t told = 0; // bytes of the token
+        Token token = {};
+    };
 
-    bool is_expected(int descriptor) const;
-    void configure();
+    bool has_answered(int wait_ms);
+    void take_call();
+    bool listen_to(Caller &caller) const;
+    bool has_connected(int wait_ms);
     size_t receive(char *data, size_t bytes);
     size_t send(const char *data, size_t bytes, int flags);
     void wait(size_t incoming, bool sends);
     size_t receive_part(Progress &progress);
     size_t send_part(Progress &progress);
 
-    int listener_ = -1, socket_ = -1;
+    Descriptor listener_, socket_;
     int awaited_ = 1; // bytes that must have arrived before a wait ends
-    std::array<char, 16> token_ = {};
+    Token token_ = {};
+    size_t told_ = 0;               // bytes of the token that the other rank has been sent
+    std::vector<Caller> callers_;   // who have not told the token yet
+    std::string other_;             // where the other rank listens, for messages
     std::unique_ptr<char[]> piece_; // of the other rank's data, before it is added
 };
 

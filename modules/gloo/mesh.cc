@@ -4,11 +4,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/address.h>
@@ -70,12 +71,6 @@ Mesh::Mesh(int rank_, int size_, const char *address)
         link_card_ = link->listen(own(1));
 }
 
-Mesh::~Mesh()
-{
-    for (int socket : sockets_)
-        close(socket);
-}
-
 sockaddr_storage Mesh::own(int other) const
 {
     return TcpAddress(transportContext_->getPair(other)->address().bytes()).getSockaddr();
@@ -118,13 +113,20 @@ void Mesh::connect()
         if (other != rank)
             transportContext_->getPair(other)->connect(
                 TcpAddress(peers_[other], numbers_[other]).bytes());
-        reached[other] = true;
+        reached[other] = !link;
     }
     find_sockets();
-    if (link && rank == 0)
-        link->accept();
-    else if (link)
+}
+
+void Mesh::begin_link()
+{
+    if (rank == 1)
         link->connect(peers_[0], link_card_);
+}
+
+bool Mesh::open_link(int wait_ms)
+{
+    return reached[1 - rank] = link->open(wait_ms);
 }
 
 bool Mesh::is_ours(int descriptor) const
@@ -146,23 +148,24 @@ bool Mesh::is_ours(int descriptor) const
 // gloo does not show its sockets: they are those with an address of this mesh.
 void Mesh::find_sockets()
 {
-    DIR *folder = opendir("/proc/self/fd");
+    std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir("/proc/self/fd"), closedir);
     if (!folder)
         throw std::runtime_error("cannot read /proc/self/fd");
-    while (dirent *entry = readdir(folder)) {
+    while (dirent *entry = readdir(folder.get())) {
         int descriptor = std::atoi(entry->d_name);
-        if (descriptor <= 2 || !is_ours(descriptor))
+        if (entry->d_name[0] == '.' || !is_ours(descriptor))
             continue;
-        int duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
-        if (duplicate >= 0)
-            sockets_.push_back(duplicate);
+        Descriptor duplicate(fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+        if (duplicate < 0)
+            throw std::runtime_error(std::string("cannot duplicate a socket: ") +
+                                     std::strerror(errno));
+        sockets_.push_back(std::move(duplicate));
     }
-    closedir(folder);
 }
 
 void Mesh::interrupt()
 {
-    for (int socket : sockets_)
+    for (const Descriptor &socket : sockets_)
         shutdown(socket, SHUT_RDWR);
     if (link)
         link->interrupt();

@@ -11,6 +11,7 @@
 
 #include <gloo/context.h>
 
+#include "descriptor.h"
 #include "link.h"
 
 namespace yoke
@@ -23,14 +24,17 @@ class Mesh : public gloo::Context
 {
   public:
     Mesh(int rank, int size, const char *address);
-    ~Mesh() override;
 
     // The addresses of this rank, for the others.
     std::vector<char> card() const;
     // Reads another rank's card.
     void read_card(int other, const std::vector<char> &card);
-    // Connects with all ranks; sets reached[] on the way.
+    // Connects with all ranks by gloo. Sets reached[] on the way, unless a link is still to come.
     void connect();
+    // Begins to make the link; open_link is then called until it is true, and waits at most
+    // wait_ms.
+    void begin_link();
+    bool open_link(int wait_ms);
     // Ends whatever waits for a connection, here and at the other end.
     void interrupt();
 
@@ -44,8 +48,8 @@ class Mesh : public gloo::Context
 
     std::vector<sockaddr_storage> peers_; // where each rank awaits this one
     std::vector<int32_t> numbers_;
-    Link::Card link_card_ = {}; // of rank 0
-    std::vector<int> sockets_;  // duplicates, so that no other file gets their numbers
+    Link::Card link_card_ = {};       // of rank 0
+    std::vector<Descriptor> sockets_; // duplicates, so that no other file gets their numbers
 };
 
 } // namespace yoke

@@ -11,17 +11,6 @@
 #define SLICE_S 0.05 /* how long one request waits for a key */
 #define LOSS_S  3.0  /* how long it may take to find out who has gone with the store */
 
-static yk_status site_set(void *context, const char *name, const void *value, size_t size)
-{
-    yk_group *group = context;
-    char key[YKI_JOB_KEY];
-    yki_job_key(&group->job, key, sizeof key, name, -1);
-    pthread_mutex_lock(group->job.lock);
-    yk_status status = yk_store_set(group->job.store, key, value, size);
-    pthread_mutex_unlock(group->job.lock);
-    return status;
-}
-
 static bool any_rank(const void *wait, int rank)
 {
     (void)wait, (void)rank;
@@ -45,6 +34,17 @@ static yk_status find_loss(yk_group *group, yk_status status)
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     return yki_error_set_line(status, line);
+}
+
+static yk_status site_set(void *context, const char *name, const void *value, size_t size)
+{
+    yk_group *group = context;
+    char key[YKI_JOB_KEY];
+    yki_job_key(&group->job, key, sizeof key, name, -1);
+    pthread_mutex_lock(group->job.lock);
+    yk_status status = yk_store_set(group->job.store, key, value, size);
+    pthread_mutex_unlock(group->job.lock);
+    return status == YK_ERROR_NETWORK ? find_loss(group, status) : status;
 }
 
 /* Waits in slices, between which other threads may use the store. */

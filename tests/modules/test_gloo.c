@@ -33,49 +33,6 @@ YK_TEST_RANKS(three_ranks_run_every_collective, 3)
     yk_group_destroy(group);
 }
 
-/* What two ranks reduce over their link: counts around those at which it begins, at which a half is
- * a whole number of its pieces, and odd ones. One rank is late in turn. */
-YK_TEST_RANKS(two_ranks_reduce_large_buffers, 2)
-{
-    static const size_t counts[] = {131073, 131074, 196607, 262144, 262145, 917504, 1000003};
-    yk_group *group = open_gloo(60);
-    float *data = calloc(1000003, sizeof *data);
-    assert_non_null(data);
-    for (int round = 0; round < 42; round++) {
-        size_t count = counts[round % 7];
-        for (size_t i = 0; i < count; i++)
-            data[i] = (float)(rank + round + (int)(i % 1009));
-        if (round % 3 == rank)
-            usleep(3000);
-        assert_ok(yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
-        for (size_t i = 0; i < count; i++)
-            assert_true(data[i] == (float)(1 + 2 * (round + (int)(i % 1009))));
-    }
-    free(data);
-    yk_group_destroy(group);
-}
-
-/* Rank 1 dies while its half is on its way. */
-YK_TEST_RANKS(a_rank_that_dies_in_a_large_sum_is_named, 2)
-{
-    yk_group *group = open_gloo(60);
-    size_t count = (size_t)64 << 20;
-    float *data = calloc(count, sizeof *data);
-    assert_non_null(data);
-    assert_ok(yk_all_reduce(group, data, 1 << 20, YK_F32, YK_REDUCE_SUM, NULL));
-    if (rank == 1) {
-        yk_work *work;
-        assert_ok(yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, &work));
-        usleep(20000);
-        _exit(0);
-    }
-    assert_status(YK_ERROR_PEER_FAILED,
-                  yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
-    assert_contains(yk_last_error(), "rank 1");
-    free(data);
-    yk_group_destroy(group);
-}
-
 YK_TEST_RANKS(five_ranks_reduce, 5)
 {
     yk_group *group = open_gloo(60);
