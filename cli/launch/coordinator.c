@@ -91,12 +91,19 @@ static void enter(cli_coordinator *c, phase next)
     c->deadline_s = 0;
 }
 
+/* Tells that the coordinator ends by itself, when all agents have read its last order. That of its
+ * own host may have read it before give_order has returned, and must not close it then. */
+static void begin_to_finish(cli_coordinator *c)
+{
+    atomic_store(&c->finished, true);
+    enter(c, FINISHED);
+}
+
 static void finish(cli_coordinator *c, int code, int rank, const char *words, const char *tail)
 {
-    give_order(c, "end %d %d\n%s\n%s", code, rank, words, tail);
     c->code = code;
-    enter(c, FINISHED);
-    atomic_store(&c->finished, true);
+    begin_to_finish(c);
+    give_order(c, "end %d %d\n%s\n%s", code, rank, words, tail);
 }
 
 /* All ranks are being stopped; an agent that does not report their end in time counts as lost. */
@@ -310,9 +317,8 @@ static void look_for_herald(cli_coordinator *c)
     if (c->phase != FORMING || c->attempt > 0 ||
         yk_store_get(c->store, CLI_MOVED_KEY, place, sizeof place - 1, &used, 0) != YK_OK)
         return;
+    begin_to_finish(c);
     give_order(c, "moved %.*s", (int)used, place);
-    enter(c, FINISHED);
-    atomic_store(&c->finished, true);
 }
 
 /* Looks, four times a second at most, for events that no agent reports. */
