@@ -3,22 +3,20 @@
  * YOKE_FAKE_FAULT (tests/fake/adversary.h).
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "../faults/rank_lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
-static yk_status join(yk_group **group, const char *fault, double timeout_s)
+static yk_status join_with(yk_group **group, const char *fault)
 {
     char modules[512];
     snprintf(modules, sizeof modules, "%s/tests/modules", getenv("YOKE_BUILD"));
     setenv("YOKE_MODULES", modules, 1);
     setenv("YOKE_FAKE_FAULT", fault, 1);
     return yk_group_init(group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = "fake",
-                                        o.timeout_s = timeout_s));
+                                        o.timeout_s = 60));
 }
 
 /* Calls until a call fails; the line names the operation and the cause. Later calls fail at once.
@@ -39,7 +37,7 @@ static yk_status reduce_until_failure(yk_group *group)
 YK_TEST_RANKS(a_work_that_fails_on_one_rank_is_a_failure_on_all, 3)
 {
     yk_group *group;
-    assert_ok(join(&group, "error:1:3", 60));
+    assert_ok(join_with(&group, "error:1:3"));
     assert_int_equal(reduce_until_failure(group), YK_ERROR_NETWORK);
     assert_contains(yk_last_error(), "backend of rank 1 has failed: fake: the engine has failed");
     yk_group_destroy(group);
@@ -48,7 +46,7 @@ YK_TEST_RANKS(a_work_that_fails_on_one_rank_is_a_failure_on_all, 3)
 YK_TEST_RANKS(a_call_that_cannot_be_posted_is_a_failure_on_all, 3)
 {
     yk_group *group;
-    assert_ok(join(&group, "post:2:4", 60));
+    assert_ok(join_with(&group, "post:2:4"));
     assert_int_equal(reduce_until_failure(group), YK_ERROR_NETWORK);
     assert_contains(yk_last_error(), "rank 2 has failed: fake: this call cannot be posted");
     yk_group_destroy(group);
@@ -57,7 +55,7 @@ YK_TEST_RANKS(a_call_that_cannot_be_posted_is_a_failure_on_all, 3)
 YK_TEST_RANKS(a_call_that_one_rank_has_no_memory_for_is_a_failure_on_all, 3)
 {
     yk_group *group;
-    assert_ok(join(&group, "memory:1:4", 60));
+    assert_ok(join_with(&group, "memory:1:4"));
     assert_int_equal(reduce_until_failure(group), YK_ERROR_OUT_OF_MEMORY);
     assert_contains(yk_last_error(), "rank 1 cannot take part: fake: no memory for a work");
     yk_group_destroy(group);
@@ -66,7 +64,8 @@ YK_TEST_RANKS(a_call_that_one_rank_has_no_memory_for_is_a_failure_on_all, 3)
 YK_TEST_RANKS(a_work_that_hangs_is_cancelled_at_the_timeout, 3)
 {
     yk_group *group;
-    assert_ok(join(&group, "hang:1:3", 1));
+    assert_ok(join_with(&group, "hang:1:3"));
+    set_timeout(group, 1);
     assert_int_equal(reduce_until_failure(group), YK_ERROR_TIMEOUT);
     assert_contains(yk_last_error(), "timed out after 1 s");
     yk_group_destroy(group);
@@ -76,7 +75,7 @@ YK_TEST_RANKS(an_engine_that_does_not_start_is_a_failure_on_all, 3)
 {
     yk_group *group;
     double start = yki_now();
-    yk_status status = join(&group, "open:1", 60);
+    yk_status status = join_with(&group, "open:1");
     assert_int_not_equal(status, YK_OK);
     assert_null(group);
     if (rank == 1)
@@ -92,7 +91,8 @@ YK_TEST_RANKS(works_behind_a_failed_one_end, 3)
     yk_work *works[WORKS];
     float *data[WORKS];
     int failed = 0;
-    assert_ok(join(&group, "hang:0:6", 1));
+    assert_ok(join_with(&group, "hang:0:6"));
+    set_timeout(group, 1);
     for (int i = 0; i < WORKS; i++) {
         data[i] = calloc(COUNT, sizeof *data[i]);
         assert_ok(yk_all_reduce(group, data[i], COUNT, YK_F32, YK_REDUCE_SUM, &works[i]));

@@ -1,6 +1,6 @@
 /* What a process writes about its last calls when a group fails. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "../faults/rank_lines.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static cJSON *read_record(const char *folder, int rank)
     return record;
 }
 
-static const char *text_of(const cJSON *object, const char *name)
+static const char *string_of(const cJSON *object, const char *name)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
     assert_non_null(text);
@@ -33,13 +33,11 @@ static double number_of(const cJSON *object, const char *name)
     return item->valuedouble;
 }
 
-/* A group of two whose first rank waits for half a second; `calls` all-reduces that went well. */
+/* A group and `calls` all-reduces that went well. */
 static yk_group *reduce(int calls)
 {
-    yk_group *group;
+    yk_group *group = join(60);
     float value = 1;
-    assert_ok(
-        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 0.5)));
     for (int i = 0; i < calls; i++)
         assert_ok(yk_all_reduce(group, &value, 1, YK_F32, YK_REDUCE_MAX, NULL));
     return group;
@@ -69,7 +67,7 @@ static void check_entries(const cJSON *entries, int count)
         double started = number_of(entry, "time_discovered_started_ns");
         double completed = number_of(entry, "time_discovered_completed_ns");
         assert_true(created >= before && started >= created && completed >= started);
-        assert_string_equal(text_of(entry, "state"), last ? "failed" : "completed");
+        assert_string_equal(string_of(entry, "state"), last ? "failed" : "completed");
         before = created;
     }
     assert_true(before > 1e9 * (double)(time(NULL) - 60) &&
@@ -83,11 +81,12 @@ static void time_out(int rank, int world)
     yk_group *group = reduce(300);
     setenv("YOKE_FLIGHT_RECORDER", shared_folder(), 1);
     if (rank == 1) {
-        sleep(2);
+        await_text("done", 0);
         yk_group_destroy(group);
         return;
     }
     yk_work *work;
+    set_timeout(group, 0.5);
     assert_ok(yk_broadcast(group, values, 3, YK_I32, 0, &work));
     assert_status(YK_ERROR_TIMEOUT, yk_work_wait(work));
     assert_contains(yk_last_error(), "broadcast(int32 x 3, root 0), operation 301: timed out");
@@ -97,24 +96,26 @@ static void time_out(int rank, int world)
     const cJSON *entries = cJSON_GetObjectItem(record, "entries");
     check_entries(entries, 256);
     const cJSON *last = cJSON_GetArrayItem(entries, 255);
-    assert_string_equal(text_of(last, "profiling_name"), "shm:broadcast(int32 x 3, root 0)");
+    assert_string_equal(string_of(last, "profiling_name"), "shm:broadcast(int32 x 3, root 0)");
     assert_int_equal(number_of(last, "collective_seq_id"), 301);
     assert_true(number_of(last, "duration_ms") > 400 && number_of(last, "timeout_ms") == 500);
     assert_int_equal(number_of(cJSON_GetArrayItem(entries, 0), "collective_seq_id"), 46);
     const cJSON *status = cJSON_GetObjectItem(cJSON_GetObjectItem(record, "pg_status"), "0");
     assert_int_equal(number_of(status, "last_started_collective"), 301);
     assert_int_equal(number_of(status, "last_completed_collective"), 300);
-    assert_contains(text_of(record, "reason"), "timed out after 0.5 s");
+    assert_contains(string_of(record, "reason"), "timed out after 0.5 s");
     assert_int_equal(number_of(record, "rank"), 0);
     assert_int_equal(number_of(record, "pid"), getpid());
     cJSON_Delete(record);
     assert_status(YK_ERROR_TIMEOUT, yk_barrier(group)); /* the file is that of the first failure */
     assert_contains(yk_last_error(), "/flight-recorder-0.json)");
+    leave_text("done", 0, "yes");
     yk_group_destroy(group);
 }
 
 YK_TEST(a_timeout_writes_the_last_256_calls)
 {
+    open_lines();
     share_folder();
     yk_test_ranks(2, time_out);
 }
@@ -135,8 +136,8 @@ static void lose_a_rank(int rank, int world)
     cJSON *record = read_record(shared_folder(), rank);
     const cJSON *groups = cJSON_GetObjectItem(record, "pg_config");
     assert_int_equal(cJSON_GetArraySize(groups), 2);
-    assert_string_equal(text_of(cJSON_GetObjectItem(groups, "1"), "ranks"), "[0, 1, 2]");
-    assert_string_equal(text_of(cJSON_GetObjectItem(groups, "1"), "desc"), "shm");
+    assert_string_equal(string_of(cJSON_GetObjectItem(groups, "1"), "ranks"), "[0, 1, 2]");
+    assert_string_equal(string_of(cJSON_GetObjectItem(groups, "1"), "desc"), "shm");
     cJSON_Delete(record);
     yk_group_destroy(copy);
     yk_group_destroy(group);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/group_state.h"
 
 /* A folder for each case. */
 static inline void open_lines(void)
@@ -80,6 +81,13 @@ static inline yk_group *join(double timeout_s)
     assert_ok(yk_group_init(
         &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = timeout_s)));
     return group;
+}
+
+/* The timeout of the calls from now on. Ranks of a busy machine may take longer to meet than a case
+ * wants to wait for a call in vain. */
+static inline void set_timeout(yk_group *group, double timeout_s)
+{
+    group->job.timeout_s = timeout_s;
 }
 
 #endif

@@ -264,9 +264,10 @@ YK_TEST(a_rank_that_waits_is_known_to_wait_all_the_time)
 static void paused_body(int rank, int world)
 {
     (void)world;
-    yk_group *group = join(3);
+    yk_group *group = join(60);
     float x = 1;
     assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+    set_timeout(group, 3);
     leave_text("running", rank, "yes");
     if (rank == 1)
         raise(SIGSTOP);

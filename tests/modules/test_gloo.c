@@ -1,5 +1,6 @@
 /* The gloo backend between processes of this machine. */
 #define _GNU_SOURCE
+#include "../faults/rank_lines.h"
 #include "engine.h"
 
 #include <signal.h>
@@ -61,19 +62,28 @@ YK_TEST_RANKS(promise_03_a_mismatch_is_an_error_everywhere, 3)
 }
 
 /* Rank 1 stops in the middle of a collective: the call of rank 0 is cancelled, which returns. */
-YK_TEST_RANKS(a_late_rank_ends_the_call, 2)
+static void be_late(int rank, int world)
 {
-    yk_group *group = open_gloo(2);
+    (void)world;
+    yk_group *group = open_gloo(60);
     static float data[1000];
     assert_ok(yk_barrier(group));
+    set_timeout(group, 2);
     if (rank == 1) {
-        sleep(4);
+        await_text("line", 0);
         _exit(0);
     }
     assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, data, 1000, YK_F32, YK_REDUCE_SUM, NULL));
     assert_contains(yk_last_error(), "rank 1");
     assert_int_not_equal(yk_barrier(group), YK_OK);
+    leave_line(rank);
     yk_group_destroy(group);
+}
+
+YK_TEST(a_late_rank_ends_the_call)
+{
+    open_lines();
+    yk_test_ranks(2, be_late);
 }
 
 YK_TEST_RANKS(a_rank_that_leaves_early_is_named, 3)

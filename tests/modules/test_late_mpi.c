@@ -26,8 +26,9 @@ static yk_group *open_unruly(void)
     unruly = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     assert_non_null(unruly);
     assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
-                                            o.backend = "mpi", o.timeout_s = 3)));
+                                            o.backend = "mpi", o.timeout_s = 60)));
     assert_ok(yk_barrier(group));
+    set_timeout(group, 3);
     return group;
 }
 
