@@ -256,14 +256,31 @@ static bool runs_on(int host, const char *pid)
     return process_namespace(pid) == process_namespace(first);
 }
 
+static bool is_such(int host, const char *pid, const char *mark, const char *entry)
+{
+    return runs_on(host, pid) && environment_has(pid, mark, entry);
+}
+
+/* What a process has started may have inherited its environment, and a lower pid. */
+static bool is_child_of_such(int host, const char *pid, const char *mark, const char *entry)
+{
+    char path[300], parent[16] = "";
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    FILE *file = fopen(path, "re");
+    bool read = file && fscanf(file, "%*d (%*[^)]) %*c %15s", parent) == 1;
+    if (file)
+        fclose(file);
+    return read && is_such(host, parent, mark, entry);
+}
+
 pid_t yk_test_find_process(int host, const char *mark, const char *entry)
 {
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     pid_t pid = 0;
     for (struct dirent *each; !pid && (each = readdir(processes));)
-        if (isdigit((unsigned char)each->d_name[0]) && runs_on(host, each->d_name) &&
-            environment_has(each->d_name, mark, entry))
+        if (isdigit((unsigned char)each->d_name[0]) && is_such(host, each->d_name, mark, entry) &&
+            !is_child_of_such(host, each->d_name, mark, entry))
             pid = atoi(each->d_name);
     closedir(processes);
     return pid;

@@ -200,6 +200,23 @@ static inline double test_job_gone(test_job *job, double limit)
     return test_now() - start;
 }
 
+static inline bool test_is_rank(const test_job *job, const char *pid, const char *variable)
+{
+    return test_has_mark(pid, job->mark) && test_has_mark(pid, variable);
+}
+
+/* What a rank has started has its environment, and may have a lower pid. */
+static inline bool test_is_of_rank(const test_job *job, const char *pid, const char *variable)
+{
+    char path[300], parent[16] = "";
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    FILE *file = fopen(path, "re");
+    bool read = file && fscanf(file, "%*d (%*[^)]) %*c %15s", parent) == 1;
+    if (file)
+        fclose(file);
+    return read && test_is_rank(job, parent, variable);
+}
+
 /* The pid of a rank of the job, or 0 where there is none yet, or no more. */
 static inline pid_t test_job_find_rank(const test_job *job, int rank)
 {
@@ -209,8 +226,9 @@ static inline pid_t test_job_find_rank(const test_job *job, int rank)
     assert_non_null(processes);
     pid_t pid = 0;
     for (struct dirent *entry; !pid && (entry = readdir(processes));)
-        if (isdigit((unsigned char)entry->d_name[0]) && test_has_mark(entry->d_name, job->mark) &&
-            test_has_mark(entry->d_name, variable))
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            test_is_rank(job, entry->d_name, variable) &&
+            !test_is_of_rank(job, entry->d_name, variable))
             pid = atoi(entry->d_name);
     closedir(processes);
     return pid;
