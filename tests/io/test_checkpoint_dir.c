@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "io/manifest.h"
 
@@ -274,7 +275,9 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
     const char *dir = folder("killed");
     volatile int64_t *completed =
         mmap(NULL, sizeof *completed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    double begin = yki_now();
     assert_ok(save(dir, model, 1, 3));
+    uint64_t microseconds = 5000 + (uint64_t)(4e6 * (yki_now() - begin)); /* a few saves */
     *completed = 1;
     int64_t newest = 1;
     for (int try = 0; try < tries; try++) {
@@ -282,7 +285,7 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
         assert_true(pid >= 0);
         if (pid == 0)
             save_for_ever(dir, model, newest + 1, completed);
-        usleep((useconds_t)(yki_hash3(14, 0, (uint64_t)try) % 12000));
+        usleep((useconds_t)(yki_hash3(14, 0, (uint64_t)try) % microseconds));
         int status;
         kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
