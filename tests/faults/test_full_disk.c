@@ -238,13 +238,27 @@ static void await_rest(const char *path)
     assert_int_equal(size, info.st_size);
 }
 
+/* Waits until a run has recorded a step. */
+static void await_steps(const char *run)
+{
+    static char text[1 << 16];
+    char path[256];
+    snprintf(path, sizeof path, "%s", path_of(run, "metrics.jsonl"));
+    for (double deadline = test_now() + 30;; usleep(2000)) {
+        if (access(path, R_OK) == 0 &&
+            strstr(yk_test_read_file(text, sizeof text, path), "\"type\": \"step\""))
+            return;
+        if (test_now() > deadline)
+            fail_msg("no step: %s", test_job_output(&job));
+    }
+}
+
 YK_TEST(a_flight_recorder_that_does_not_fit_says_so)
 {
     yk_test_disk(DISK);
     start("run", "--epochs 100000 --nproc 2 --save-every 100000");
-    test_job_await(&job, "  output ");
+    await_steps("disk/run");
     pid_t victim = test_job_rank_pid(&job, 1);
-    usleep(500000);
     kill(victim, SIGSTOP); /* rank 0 waits for it and writes nothing */
     await_rest(path_of("disk/run", "metrics.jsonl"));
     yk_test_fill_disk();

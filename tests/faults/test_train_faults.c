@@ -66,8 +66,12 @@ YK_TEST(a_stop_without_its_checkpoint_is_unclean)
     snprintf(path, sizeof path, "%s/trained/model.pth", yk_test_directory());
     assert_int_equal(stat(path, &model), 0);
     struct rlimit limit = {(rlim_t)model.st_size / 2, (rlim_t)model.st_size / 2};
-    assert_int_equal(prlimit(test_job_rank_pid(&job, 0), RLIMIT_FSIZE, &limit, NULL), 0);
+    pid_t saves = test_job_rank_pid(&job, 0);
+    kill(saves, SIGSTOP); /* or a save could fail before the stop */
+    assert_int_equal(prlimit(saves, RLIMIT_FSIZE, &limit, NULL), 0);
     kill(job.pid, SIGTERM);
+    test_job_await(&job, "SIGTERM: stopping 2 ranks");
+    kill(saves, SIGCONT);
     assert_job_ends(&job, 30, 121);
     assert_contains(job.output, "unclean stop: rank 0 (pid ");
     assert_contains(job.output, "File too large");

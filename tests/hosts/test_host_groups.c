@@ -86,16 +86,16 @@ static void wait_for_stopped(int rank, int world)
     assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, NULL));
     assert_contains(yk_last_error(), "all_reduce(float32 x 4, sum)");
     assert_contains(yk_last_error(), "rank 3");
+    leave_line(rank);
     exit(3);
 }
 
 /* Once the others have given up, the stopped rank is ended. */
 static void end_rank_3(void)
 {
-    pid_t pid = 0;
-    for (int i = 0; i < 2000 && !pid; i++, usleep(5000))
-        pid = yk_test_find_process(2, "", "RANK=3");
-    sleep(9);
+    await_texts("line", 3);
+    pid_t pid = yk_test_find_process(2, "", "RANK=3");
+    assert_true(pid > 0);
     kill(pid, SIGKILL);
     usleep(100000);
     kill(0, SIGCONT); /* nsenter stops with what it has started */
@@ -104,6 +104,7 @@ static void end_rank_3(void)
 YK_TEST(promise_02_a_rank_that_is_stopped_on_another_host_is_named)
 {
     int statuses[4];
+    open_lines();
     yk_test_host_ranks(2, 2, wait_for_stopped, statuses, end_rank_3);
     for (int rank = 0; rank < 3; rank++)
         assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);

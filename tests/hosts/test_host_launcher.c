@@ -233,11 +233,12 @@ YK_TEST(the_loss_of_the_host_that_serves_the_rendezvous_is_named)
 YK_TEST(promise_32_a_launcher_without_the_secret_is_refused)
 {
     yk_test_hosts(2);
-    start_on(1, "", "10.77.0.1:29400", "--nnodes 2 --rdzv-conf join_timeout=3 " RANKS_RUN("true"));
+    start_on(1, "", "10.77.0.1:29400", "--nnodes 2 " RANKS_RUN("true"));
     start_on(2, "YOKE_SECRET=wrong", "10.77.0.1:29400", "--nnodes 2 " RANKS_RUN("true"));
     assert_job_ends(&host_jobs[2], 20, 1);
     assert_contains(host_jobs[2].output, "YOKE_SECRET differs");
-    assert_job_ends(&host_jobs[1], 20, 1);
+    signal_rank(1, -1, SIGTERM);
+    assert_job_ends(&host_jobs[1], 20, 128 + SIGTERM);
 }
 
 YK_TEST(a_job_continues_with_the_hosts_that_are_left)

@@ -1,5 +1,6 @@
 /* The hosts that the other tests of this folder run on: names, addresses, links, lives. */
 #define _GNU_SOURCE
+#include "../faults/rank_lines.h"
 #include "hosts.h"
 
 #include <signal.h>
@@ -120,9 +121,9 @@ YK_TEST_HOST_RANKS(ranks_of_all_hosts_share_a_store, 2, 2)
 /* Other tests may have hosts, too: of these, TMPDIR is in the folder of this test. */
 static void kill_rank_2(void)
 {
-    pid_t pid = 0;
-    while (!(pid = yk_test_find_process(2, "", "RANK=2")))
-        usleep(1000);
+    await_text("running", 2);
+    pid_t pid = yk_test_find_process(2, "", "RANK=2");
+    assert_true(pid > 0);
     assert_int_equal(yk_test_find_process(1, "", "RANK=2"), 0);
     assert_int_equal(yk_test_find_process(0, yk_test_directory(), "RANK=2"), pid);
     assert_true(yk_test_pid_on_host(pid) < pid);
@@ -132,13 +133,16 @@ static void kill_rank_2(void)
 static void wait_to_be_killed(int rank, int world)
 {
     (void)world;
-    if (rank == 2)
-        pause();
+    if (rank != 2)
+        return;
+    leave_text("running", rank, "yes");
+    pause();
 }
 
 YK_TEST(a_rank_of_a_host_is_found_and_killed)
 {
     int statuses[4];
+    open_lines();
     yk_test_host_ranks(2, 2, wait_to_be_killed, statuses, kill_rank_2);
     for (int rank = 0; rank < 4; rank++)
         assert_int_equal(statuses[rank], rank == 2 ? SIGKILL : 0);

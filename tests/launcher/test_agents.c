@@ -348,11 +348,15 @@ YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
 
 /* ---- restarts ------------------------------------------------------------------------------- */
 
+/* Rank 1 fails when rank 0, which the other launcher starts, has said something, too. */
 YK_TEST(all_hosts_restart_after_a_failure)
 {
+    setenv("OTHER", yk_test_path("other"), 1);
     assert_job_code(&agents[0],
                     run_two("--max-restarts 2 sh -c 'echo attempt $TORCHELASTIC_RESTART_COUNT; "
-                            "test $RANK = 0 || exit $((1 - $TORCHELASTIC_RESTART_COUNT))'"),
+                            "test $RANK = 0 && echo >$OTHER && exit 0; "
+                            "until [ -s $OTHER ]; do sleep 0.01; done; "
+                            "exit $((1 - $TORCHELASTIC_RESTART_COUNT))'"),
                     0);
     assert_int_equal(count(both_outputs(), "attempt 0\n"), 2);
     assert_int_equal(count(both_outputs(), "attempt 1\n"), 2);
@@ -427,8 +431,9 @@ YK_TEST(promise_13_sigterm_stops_a_job_whose_rendezvous_is_being_taken_over)
                      0);
     kill(atoi(child), SIGSTOP);
     kill(-agents[order[0]].pid, SIGKILL);
-    test_job_await(&agents[order[1]], "takes over");
-    usleep(500000); /* it has joined its own rendezvous */
+    test_job_await(&agents[order[1]], "takes over at ");
+    const char *place = strstr(agents[order[1]].output, "takes over at ");
+    await_first_join(atoi(strchr(place, ':') + 1)); /* its own */
     kill(agents[order[1]].pid, SIGTERM);
     usleep(200000);
     kill(atoi(child), SIGCONT);

@@ -166,7 +166,7 @@ YK_TEST(a_second_signal_kills_on_all_hosts)
         "run --hosts localhost:1,127.0.0.1:1 sh -c 'trap \"\" TERM; echo ready $RANK; while :; do "
         "sleep 0.05; done'");
     kill(job.pid, SIGINT);
-    usleep(200000);
+    test_job_await(&job, "SIGINT: stopping 2 hosts; signal again to kill");
     kill(job.pid, SIGINT);
     assert_job_ends(&job, 20, 122);
     test_job_gone(&job, 2);

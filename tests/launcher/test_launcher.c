@@ -127,11 +127,15 @@ YK_TEST(promise_11_a_survivor_that_ends_first_is_not_the_cause)
     assert_true(died && died < strstr(job.output, "first to fail"));
 }
 
+/* Rank 1 fails as soon as rank 0 is gone. */
 YK_TEST(promise_11_words_of_a_rank_do_not_accuse_another)
 {
+    setenv("FIRST", yk_test_path("first"), 1);
     assert_job_code(&job,
                     run("run -n 2 sh -c 'if [ $RANK = 0 ]; then echo \"all_reduce: rank 1 is "
-                        "dead: pid 1\" >&2; exit 3; fi; sleep 0.3; exit 5'"),
+                        "dead: pid 1\" >&2; echo $$ >$FIRST; exit 3; fi; "
+                        "until [ -s $FIRST ]; do sleep 0.01; done; "
+                        "while kill -0 $(cat $FIRST); do sleep 0.01; done; exit 5'"),
                     3);
     assert_contains(job.output, "rank 0 (pid ");
 }
@@ -149,11 +153,11 @@ YK_TEST(help_lists_the_exit_codes)
 
 YK_TEST(survivors_are_ended_within_two_seconds)
 {
+    test_job_start(&job, "run -n 3 sh -c 'trap \"\" TERM; test $RANK = 2 && echo fails && exit 9; "
+                         "while :; do sleep 1; done'");
+    test_job_await(&job, "fails");
     double start = test_now();
-    assert_job_code(&job,
-                    run("run -n 3 sh -c 'trap \"\" TERM; test $RANK = 2 && exit 9; while :; do "
-                        "sleep 1; done'"),
-                    9);
+    assert_job_ends(&job, 60, 9);
     assert_true(test_now() - start < 4);
 }
 
@@ -392,13 +396,11 @@ static int start_unread(void)
     assert_int_equal(mkfifo(fifo, 0600), 0);
     int reader = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
-    snprintf(command, sizeof command, "run sh -c 'seq 1 30000; echo launcher=$PPID. >&2' >%s",
-             fifo);
+    snprintf(command, sizeof command, "run sh -c 'seq 1 30000; echo pid=$$. >&2' >%s", fifo);
     test_job_start(&job, command);
-    test_job_await(&job, "launcher=");
-    while (test_job_find_rank(&job, 0))
+    pid_t rank = test_job_number(&job, "pid=");
+    while (kill(rank, 0) == 0) /* until the launcher has seen its end */
         usleep(2000);
-    usleep(100000); /* the launcher is at its last flush by now */
     return reader;
 }
 

@@ -1,5 +1,6 @@
 /* The engines between hosts. */
 #define _GNU_SOURCE
+#include "../faults/rank_lines.h"
 #include "engine.h"
 #include "hosts.h"
 
@@ -30,10 +31,11 @@ YK_TEST_HOST_RANKS(gloo_runs_every_call_between_hosts, 2, 2)
 /* Rank 0's host is cut off in the middle of a stream of calls: both sides end with an error. */
 static void reduce_until_cut(int rank, int world)
 {
-    (void)rank, (void)world;
+    (void)world;
     yk_group *group = open_group("gloo");
     static float data[10000];
     yk_status status = YK_OK;
+    leave_text("running", rank, "yes");
     time_t start = time(NULL);
     while (status == YK_OK && time(NULL) < start + 50)
         status = yk_all_reduce(group, data, 10000, YK_F32, YK_REDUCE_AVG, NULL);
@@ -43,12 +45,14 @@ static void reduce_until_cut(int rank, int world)
 
 static void cut_host_2(void)
 {
-    sleep(2);
+    await_texts("running", 2);
+    usleep(500000);
     yk_test_cut(2);
 }
 
 YK_TEST(gloo_ends_a_call_when_the_network_is_cut)
 {
+    open_lines();
     yk_test_host_ranks(2, 1, reduce_until_cut, NULL, cut_host_2);
 }
 
