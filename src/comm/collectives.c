@@ -1,10 +1,12 @@
 /*
- * The public collectives. Each checks its arguments and becomes a yki_call, which group.c runs.
+ * The public collectives. Each checks its arguments and becomes a yki_call, which run.c runs.
  *
  * A call with invalid arguments still takes part in the exchange, marked as invalid, so that the
  * other ranks learn of it at once instead of waiting for a call that never comes. send and recv
  * have no such exchange and fail here.
  */
+#include <assert.h>
+
 #include "comm/group_internal.h"
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -90,6 +92,7 @@ yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dt
                                 void (*before)(void *context), void (*after)(void *context),
                                 void *context, yk_work **work)
 {
+    assert(work); /* the group's thread alone runs before and after */
     yki_call call = make_collective(YK_OPERATION_ALL_REDUCE, dtype, YK_REDUCE_SUM, 0, count);
     call.base.in = call.base.out = data;
     call.before = before;

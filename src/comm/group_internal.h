@@ -20,6 +20,7 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
 /*
  * A sum on the group's thread, which runs before(context) when it comes to it, and after(context)
  * once it has succeeded. Unlike a task (yki_group_run), it leaves other calls in flight meanwhile.
+ * There is always a work.
  */
 yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dtype dtype,
                                 void (*before)(void *context), void (*after)(void *context),

@@ -3,6 +3,7 @@
  * different things.
  */
 #define _GNU_SOURCE
+#include "comm/group_internal.h"
 #include "comm/group_state.h"
 #include "rank_lines.h"
 
@@ -123,6 +124,53 @@ YK_TEST(promise_01_signal_named_with_a_launcher)
     unsetenv("YOKE_USE_LAUNCHER_STORE");
     unsetenv("YOKE_SECRET");
     check_survivors(3, statuses, "killed by signal 9 (SIGKILL)");
+}
+
+/* ---- a death among sums with something around them --------------------------------------------
+ */
+
+typedef struct around {
+    float data[64];
+    bool before, after;
+} around;
+
+static void fill(void *context)
+{
+    around *a = context;
+    for (int k = 0; k < 64; k++)
+        a->data[k] = 1;
+    a->before = true;
+}
+
+static void negate(void *context)
+{
+    around *a = context;
+    for (int k = 0; k < 64; k++)
+        a->data[k] *= -1;
+    a->after = true;
+}
+
+/* Nothing is done after those that the death of rank 1 ends. */
+YK_TEST_RANKS(nothing_is_done_after_a_sum_that_a_death_ends, 3)
+{
+    enum { SUMS = 9, LAST = 4 };
+    yk_group *group = join(60);
+    yk_work *works[SUMS];
+    around sums[SUMS] = {0};
+    for (int i = 0; i < SUMS && (rank != 1 || i < LAST); i++)
+        assert_ok(yki_group_sum_between(group, sums[i].data, 64, YK_F32, fill, negate, &sums[i],
+                                        &works[i]));
+    for (int i = 0; i < LAST && rank == 1; i++)
+        assert_ok(yk_work_wait(works[i]));
+    if (rank == 1)
+        _exit(0);
+    for (int i = 0; i < SUMS; i++) {
+        yk_status status = yk_work_wait(works[i]);
+        assert_int_equal(status, sums[i].after ? YK_OK : YK_ERROR_PEER_FAILED);
+        assert_true(sums[i].after ? i < LAST && sums[i].data[0] == -world : sums[i].data[0] >= 0);
+    }
+    assert_contains(yk_last_error(), "rank 1");
+    yk_group_destroy(group);
 }
 
 /* A rank that leaves in order, or just returns from main, is no mystery either. */
