@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -243,11 +244,24 @@ void yk_test_assert_ranks(int world, const int *statuses)
                      WIFSIGNALED(statuses[i]) ? WTERMSIG(statuses[i]) : WEXITSTATUS(statuses[i]));
 }
 
+void yk_test_openmpi(void)
+{
+    static int started;
+    char name[64];
+    snprintf(name, sizeof name, "openmpi-%d-%d", (int)getpid(), started++);
+    const char *folder = yk_test_path(name);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    setenv("OMPI_MCA_orte_tmpdir_base", folder, 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+}
+
 /* The ranks are started by mpirun, and its exit code tells whether one has failed. */
 static void start_mpi_ranks(const char *mpirun, int world)
 {
     char program[512] = "", output[16 * 1024];
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    yk_test_openmpi();
     int code = yk_test_command(output, sizeof output,
                                "timeout -k 5 %d %s -n %d sh -c 'YK_TEST_RANK=$OMPI_COMM_WORLD_RANK "
                                "exec \"%s\" %s' </dev/null",

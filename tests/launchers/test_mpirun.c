@@ -17,12 +17,12 @@ static void make_hosts(const char *mpirun, const char *package)
 /* mpirun of Open MPI from n1, with the slots of each of two hosts. */
 static int open_mpi(const char *options, const char *program)
 {
-    return yk_test_command(
-        output, sizeof output,
-        "%s timeout 60 mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent %s "
-        "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 "
-        "-np 4 --host n1:2,n2:2 --oversubscribe -x YOKE_MODULES %s %s",
-        yk_test_on(1), yk_test_ssh(), options, program);
+    yk_test_openmpi();
+    return yk_test_command(output, sizeof output,
+                           "%s timeout 60 mpirun.openmpi --mca plm_rsh_agent %s "
+                           "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 "
+                           "-np 4 --host n1:2,n2:2 --oversubscribe -x YOKE_MODULES %s %s",
+                           yk_test_on(1), yk_test_ssh(), options, program);
 }
 
 static int mpich(const char *options, const char *program)

@@ -80,13 +80,14 @@ static void check_mpirun(const char *launcher, const char *options)
     if (yk_test_command(output, sizeof output, "command -v %s", launcher))
         skip_because("%s is not installed", launcher);
     yk_test_hosts(2);
+    yk_test_openmpi();
     const char *ssh = yk_test_ssh();
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
     char whole[1024];
     snprintf(whole, sizeof whole, options, ssh);
     int code = yk_test_command(
         output, sizeof output,
-        "%s env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 100 %s %s "
+        "%s timeout -k 5 100 %s %s "
         "env YK_TEST_RANK=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=\"$ASAN_OPTIONS\" YOKE_BUILD='%s' "
         "'%s' %s </dev/null",
         yk_test_on(1), launcher, whole, getenv("YOKE_BUILD"), program, yk_test_running_case());

@@ -61,9 +61,10 @@ static void run_two(void (*body)(void))
     if (yk_test_command(output, sizeof output, "command -v mpirun.openmpi"))
         skip_because("mpirun.openmpi is not installed");
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    yk_test_openmpi();
     int code = yk_test_command(output, sizeof output,
                                "YK_TEST_RANK=0 OMP_NUM_THREADS=1 timeout -k 5 60 mpirun.openmpi "
-                               "--allow-run-as-root --oversubscribe -n 2 '%s' %s </dev/null",
+                               "--oversubscribe -n 2 '%s' %s </dev/null",
                                program, yk_test_running_case());
     if (code != 3 || text_of("alive", 0)[0] == '\0' || text_of("alive", 1)[0] == '\0')
         fail_msg("mpirun ended with %d:\n%s", code, output);

@@ -51,8 +51,7 @@ static int run_ranks(const mpi_kind *mpi, int world, void (*body)(void), char *o
     if (yk_test_command(output, size, "command -v %s", mpi->launcher))
         skip_because("%s is not installed", mpi->launcher);
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    yk_test_openmpi();
     setenv("OMP_NUM_THREADS", "1", 1);
     return yk_test_command(output, size,
                            "YK_TEST_RANK=0 timeout -k 5 100 %s %s -n %d '%s' %s </dev/null",
@@ -409,6 +408,7 @@ static void run_one_each(const mpi_kind *mpi)
         setenv("MASTER_PORT", port, 1);
         setenv("WORLD_SIZE", "2", 1);
         setenv("YOKE_SEPARATE", "1", 1);
+        yk_test_directory(); /* of both, which the parent removes */
     }
     fflush(stdout);
     pid_t other = getenv("YK_TEST_RANK") ? 0 : fork();
