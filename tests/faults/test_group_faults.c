@@ -126,8 +126,7 @@ YK_TEST(promise_01_signal_named_with_a_launcher)
     check_survivors(3, statuses, "killed by signal 9 (SIGKILL)");
 }
 
-/* ---- a death among sums with something around them --------------------------------------------
- */
+/* ---- a death among sums with something around them ------------------------------------------- */
 
 typedef struct around {
     float data[64];
