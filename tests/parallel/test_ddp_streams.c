@@ -264,10 +264,12 @@ static yk_ddp_stats step_for_times(side *s, int i)
     return stats;
 }
 
-/* Walked, recorded and replayed; the clock of each replay is its own. */
+/* Walked, recorded and replayed; the clock of each replay is its own. Two replays may have the same
+ * time all the same. */
 static void assert_times_are_known(const yk_ddp_options *options, bool powersgd)
 {
     side s;
+    int changes = 0;
     yk_ddp_stats before = {0};
     begin(&s);
     assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, options));
@@ -279,9 +281,10 @@ static void assert_times_are_known(const yk_ddp_options *options, bool powersgd)
         assert_int_equal(stats.communication_s > 0, i > 0);
         assert_int_equal(stats.exposed_s > 0, i > 0);
         assert_true(stats.exposed_s <= stats.communication_s && stats.communication_s < 60);
-        assert_true(i == 0 || stats.communication_s != before.communication_s);
+        changes += stats.communication_s != before.communication_s;
         before = stats;
     }
+    assert_in_range(changes, 3, 5);
     if (!s.ddp->virtual_ranks) {
         yk_ddp_set_no_sync(s.ddp, true);
         assert_true(step_for_times(&s, 6).communication_s == 0);
