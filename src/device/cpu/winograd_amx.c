@@ -148,7 +148,7 @@ YKI_FORCE_INLINE void transform_data(const yki_winograd_tiles *x, yki_winograd_s
 static void data(const yki_winograd_tiles *x, yki_winograd_span tiles, int64_t group,
                  yki_winograd_slab to)
 {
-    BY_DTYPE(transform_data, x->of.dtype, x, tiles, group, to);
+    FOR_EACH_DTYPE(transform_data, x->of.dtype, x, tiles, group, to);
 }
 
 /* Bricks of 32 output and 32 input channels; the input channels' change first. */
@@ -213,7 +213,7 @@ YKI_FORCE_INLINE void transform_left(const yki_winograd_tiles *x, yki_winograd_s
 static void left(const yki_winograd_tiles *x, yki_winograd_span tiles, int64_t group,
                  yki_winograd_slab to)
 {
-    BY_DTYPE(transform_left, x->of.dtype, x, tiles, group, to);
+    FOR_EACH_DTYPE(transform_left, x->of.dtype, x, tiles, group, to);
 }
 
 YKI_FORCE_INLINE void transform_right(const yki_winograd_tiles *dy, yki_winograd_span tiles,
@@ -233,7 +233,7 @@ YKI_FORCE_INLINE void transform_right(const yki_winograd_tiles *dy, yki_winograd
 static void right(const yki_winograd_tiles *dy, yki_winograd_span tiles, int64_t group,
                   yki_winograd_slab to)
 {
-    BY_DTYPE(transform_right, dy->of.dtype, dy, tiles, group, to);
+    FOR_EACH_DTYPE(transform_right, dy->of.dtype, dy, tiles, group, to);
 }
 
 /* ---- products ------------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ YKI_FORCE_INLINE void transform_data(const yki_winograd_tiles *x, yki_winograd_s
 static void data(const yki_winograd_tiles *x, yki_winograd_span tiles, int64_t group,
                  yki_winograd_slab to)
 {
-    BY_DTYPE(transform_data, x->of.dtype, x, tiles, group, to);
+    FOR_EACH_DTYPE(transform_data, x->of.dtype, x, tiles, group, to);
 }
 
 YKI_FORCE_INLINE void transform_result_gradient(const yki_winograd_tiles *dy,
@@ -87,7 +87,7 @@ YKI_FORCE_INLINE void transform_result_gradient(const yki_winograd_tiles *dy,
 static void result_gradient(const yki_winograd_tiles *dy, yki_winograd_span tiles, int64_t group,
                             yki_winograd_slab to)
 {
-    BY_DTYPE(transform_result_gradient, dy->of.dtype, dy, tiles, group, to);
+    FOR_EACH_DTYPE(transform_result_gradient, dy->of.dtype, dy, tiles, group, to);
 }
 
 static void weight(const yki_winograd_weights *w, yki_winograd_slab to)
@@ -175,7 +175,7 @@ YKI_FORCE_INLINE void write_tiles(yki_winograd_slab slab, const yki_winograd_til
 void yki_winograd_result(yki_winograd_slab slab, const yki_winograd_tiles *y,
                          yki_winograd_span tiles, int64_t group)
 {
-    BY_DTYPE(write_tiles, y->of.dtype, slab, y, tiles, group);
+    FOR_EACH_DTYPE(write_tiles, y->of.dtype, slab, y, tiles, group);
 }
 
 void yki_winograd_add(yki_winograd_slab slab, int64_t columns, yki_winograd_slab to)

@@ -9,6 +9,7 @@
 #define YKI_WIDTH 16
 #include "device/cpu/apart.h"
 #include "device/cpu/avx512.h"
+#include "device/cpu/vector.h"
 #include "device/cpu/winograd.h"
 
 enum {
@@ -245,17 +246,6 @@ YKI_FORCE_INLINE void load_row(const place *p, int size, int r, bool whole, cons
                 load_row(p, size, r_, false, inside_, dtype, row_);                                \
                 apply(row_, (half)[r_]);                                                           \
             }                                                                                      \
-    } while (0)
-
-/* Calls loop(..., dtype) with a constant in the last place. */
-#define BY_DTYPE(loop, dtype, ...)                                                                 \
-    do {                                                                                           \
-        if ((dtype) == YK_F32)                                                                     \
-            loop(__VA_ARGS__, YK_F32);                                                             \
-        else if ((dtype) == YK_BF16)                                                               \
-            loop(__VA_ARGS__, YK_BF16);                                                            \
-        else                                                                                       \
-            loop(__VA_ARGS__, YK_F16);                                                             \
     } while (0)
 
 /* Applies a matrix of in -> out to the columns of a patch: half[c][r]. */
