@@ -59,6 +59,7 @@ typedef struct conv_operands {
 /* What oneDNN needs to know, in its terms. */
 typedef struct conv_problem {
     const yki_device *device;
+    conv_direction direction;
     const yki_attrs *attrs;
     const yki_operand *x, *weight, *bias, *y; /* or their gradients */
     bool turned; /* the gradient of x as a forward convolution of dy, which is x here */
@@ -66,12 +67,6 @@ typedef struct conv_problem {
     yki_md x_md, weight_md, plain_weight_md, bias_md, y_md;
     yki_dnn_conv_shape shape;
 } conv_problem;
-
-static bool supports_operands(const yki_device *device, const yki_operand *x, const yki_operand *y)
-{
-    bool low = x->dtype == YK_BF16 && ((const yki_cpu_device *)device)->has_bf16;
-    return x->dtype == y->dtype && (x->dtype == YK_F32 || low);
-}
 
 /* The shape of the weights for oneDNN: with G groups it is (G, filters, inputs, R, S). */
 static int weight_dims(const conv_problem *p, int64_t *dims)
@@ -107,13 +102,13 @@ static int64_t padding_of(const conv_problem *p, int dimension)
     return p->turned ? reach - p->attrs->padding : p->attrs->padding;
 }
 
-static yk_status describe_operands(conv_problem *p, conv_direction direction)
+static yk_status describe_operands(conv_problem *p)
 {
     int64_t dims[5];
     int ndim = weight_dims(p, dims);
     dnnl_format_tag_t plain = ndim == 4 ? dnnl_abcd : dnnl_abcde;
     /* oneDNN gives the gradient of bf16 convolutions in f32. */
-    yk_dtype dtype = direction == BACKWARD_WEIGHT ? YK_F32 : p->x->dtype;
+    yk_dtype dtype = p->direction == BACKWARD_WEIGHT ? YK_F32 : p->x->dtype;
     YK_TRY(describe_activation(p, p->x, p->groups.all_inputs, &p->x_md));
     YK_TRY(describe_activation(p, p->y, p->groups.all_filters, &p->y_md));
     YK_TRY(yki_md_with_tag(&p->weight_md, ndim, dims, dtype, dnnl_format_tag_any));
@@ -147,11 +142,11 @@ static bool wants_winograd(const conv_problem *p)
            p->x->dims[0] >= 16 && w[0] >= 16 && w[1] >= 16;
 }
 
-static dnnl_status_t describe_with(const conv_problem *p, conv_direction direction,
-                                   dnnl_alg_kind_t algorithm, dnnl_primitive_desc_t *desc)
+static dnnl_status_t describe_with(const conv_problem *p, dnnl_alg_kind_t algorithm,
+                                   dnnl_primitive_desc_t *desc)
 {
     dnnl_engine_t engine = ((const yki_cpu_device *)p->device)->engine;
-    if (direction == FORWARD)
+    if (p->direction == FORWARD)
         return yki_dnn_describe_forward(desc, engine, algorithm, p->x_md, p->weight_md, p->bias_md,
                                         p->y_md, &p->shape);
     dnnl_primitive_desc_t hint = NULL;
@@ -165,7 +160,7 @@ static dnnl_status_t describe_with(const conv_problem *p, conv_direction directi
         return dnnl_out_of_memory;
     status =
         yki_dnn_describe_forward(&hint, engine, algorithm, p->x_md, any, NULL, p->y_md, &p->shape);
-    if (status == dnnl_success && direction == BACKWARD_DATA)
+    if (status == dnnl_success && p->direction == BACKWARD_DATA)
         status = yki_dnn_describe_backward_data(desc, engine, algorithm, p->x_md, p->weight_md,
                                                 p->y_md, &p->shape, hint);
     else if (status == dnnl_success)
@@ -177,13 +172,11 @@ static dnnl_status_t describe_with(const conv_problem *p, conv_direction directi
     return status;
 }
 
-static yk_status conv_describe(const conv_problem *p, conv_direction direction,
-                               dnnl_primitive_desc_t *desc)
+static yk_status conv_describe(const conv_problem *p, dnnl_primitive_desc_t *desc)
 {
-    if (wants_winograd(p) &&
-        describe_with(p, direction, dnnl_convolution_winograd, desc) == dnnl_success)
+    if (wants_winograd(p) && describe_with(p, dnnl_convolution_winograd, desc) == dnnl_success)
         return YK_OK;
-    YKI_DNN(describe_with(p, direction, dnnl_convolution_direct, desc));
+    YKI_DNN(describe_with(p, dnnl_convolution_direct, desc));
     return YK_OK;
 }
 
@@ -277,16 +270,15 @@ static size_t gradients_bytes(const conv_kernel *k)
     return k->gradient_bytes * (k->slices.count > 0 ? SLICES : 1);
 }
 
-static yk_status conv_fill(conv_kernel *k, const conv_problem *p, conv_direction direction,
-                           dnnl_engine_t engine)
+static yk_status conv_fill(conv_kernel *k, const conv_problem *p, dnnl_engine_t engine)
 {
     int threads = yki_dnn_slices_begin(&k->slices);
-    yk_status status = conv_describe(p, direction, &k->compute.desc);
+    yk_status status = conv_describe(p, &k->compute.desc);
     yki_dnn_slices_end(threads);
     YK_TRY(status);
-    if (direction == FORWARD)
+    if (p->direction == FORWARD)
         YK_TRY(conv_prepare_forward(k, p, engine));
-    else if (direction == BACKWARD_DATA)
+    else if (p->direction == BACKWARD_DATA)
         YK_TRY(conv_prepare_backward_data(k, p, engine));
     else
         YK_TRY(conv_prepare_backward_weight(k, p, engine));
@@ -316,11 +308,11 @@ static bool has_small_gradient(const conv_problem *p)
 }
 
 /* oneDNN's own Winograd algorithm, which transforms weights in each of its calls, is left alone. */
-static bool can_be_cut(const conv_problem *p, conv_direction direction)
+static bool can_be_cut(const conv_problem *p)
 {
     int64_t images = p->y->dims[0], pixels = images / SLICES * p->y->dims[2] * p->y->dims[3];
     int64_t taps = p->weight->dims[2] * p->weight->dims[3];
-    bool gradient = direction == BACKWARD_WEIGHT;
+    bool gradient = p->direction == BACKWARD_WEIGHT;
     if (gradient && !has_small_gradient(p))
         return false;
     return images % SLICES == 0 && p->device->threads <= SLICES && !wants_winograd(p) &&
@@ -329,16 +321,14 @@ static bool can_be_cut(const conv_problem *p, conv_direction direction)
 }
 
 /* The problem becomes that of one slice. */
-static void cut(conv_kernel *k, conv_problem *p, conv_direction direction, conv_operands *slice)
+static void cut(conv_kernel *k, conv_problem *p, conv_operands *slice)
 {
     size_t x_bytes = yki_operand_bytes(p->device, p->x) / SLICES;
     size_t y_bytes = yki_operand_bytes(p->device, p->y) / SLICES;
+    bool data = p->direction == BACKWARD_DATA;
     k->slices = (yki_dnn_slices){.team = p->device->threads, .count = SLICES};
-    k->slices.steps[0] = direction == BACKWARD_DATA ? y_bytes : x_bytes;
-    if (direction == BACKWARD_WEIGHT)
-        k->slices.steps[1] = y_bytes;
-    else
-        k->slices.steps[2] = direction == BACKWARD_DATA ? x_bytes : y_bytes;
+    k->slices.steps[0] = data ? y_bytes : x_bytes;
+    k->slices.steps[p->direction == BACKWARD_WEIGHT ? 1 : 2] = data ? x_bytes : y_bytes;
     *slice = (conv_operands){.x = *p->x, .y = *p->y};
     slice->x.dims[0] /= SLICES;
     slice->y.dims[0] /= SLICES;
@@ -354,49 +344,9 @@ static size_t padded_bias_bytes(const conv_problem *p)
     return padded ? yki_align((size_t)filters * sizeof(float), YKI_ALIGNMENT) : 0;
 }
 
-static yk_status conv_prepare(yki_device *device, conv_problem *p, conv_direction direction,
-                              yki_kernel **kernel)
-{
-    yki_cpu_device *cpu = (yki_cpu_device *)device;
-    conv_kernel *k = yki_calloc(1, sizeof *k);
-    if (!k)
-        return yki_error_memory(sizeof *k, "a convolution");
-    k->stream = cpu->stream;
-    k->bias = p->bias != NULL;
-    k->groups = p->groups;
-    k->turned = p->turned;
-    k->base.matrix_unit = yki_prefers_bf16(device, p->x);
-    k->bias_bytes = padded_bias_bytes(p);
-    conv_operands slice;
-    if (can_be_cut(p, direction))
-        cut(k, p, direction, &slice);
-    yk_status status = describe_operands(p, direction);
-    if (status == YK_OK)
-        status = conv_fill(k, p, direction, cpu->engine);
-    destroy_problem(p);
-    if (status != YK_OK)
-        conv_destroy(&k->base);
-    else
-        *kernel = &k->base;
-    return status;
-}
-
 static const yki_operand *present(const yki_operand *operand)
 {
     return operand->ndim < 0 ? NULL : operand;
-}
-
-static conv_problem forward_problem(const yki_device *device, const yki_kernel_desc *desc)
-{
-    return (conv_problem){
-        .device = device,
-        .attrs = desc->attrs,
-        .groups = yki_conv_groups_of(device, &desc->in[YKI_CONV2D_X], &desc->in[YKI_CONV2D_WEIGHT],
-                                     &desc->out[YKI_CONV2D_Y], desc->attrs->groups),
-        .x = &desc->in[YKI_CONV2D_X],
-        .weight = &desc->in[YKI_CONV2D_WEIGHT],
-        .bias = present(&desc->in[YKI_CONV2D_BIAS]),
-        .y = &desc->out[YKI_CONV2D_Y]};
 }
 
 /*
@@ -411,52 +361,89 @@ static bool can_be_turned(const conv_problem *p)
            p->attrs->padding <= reach;
 }
 
-static conv_problem backward_data_problem(const yki_device *device, const yki_kernel_desc *desc)
+static void set_forward(conv_problem *p, const yki_kernel_desc *desc)
 {
-    const yki_operand *dx = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
-                      *dy = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
-                      *weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
-    conv_problem p = {.device = device,
-                      .attrs = desc->attrs,
-                      .groups = yki_conv_groups_of(device, dx, weight, dy, desc->attrs->groups),
-                      .x = dx,
-                      .weight = weight,
-                      .y = dy};
-    if (can_be_turned(&p)) {
-        p.x = dy;
-        p.y = dx;
-        p.turned = true;
-    }
+    p->direction = FORWARD;
+    p->x = &desc->in[YKI_CONV2D_X];
+    p->weight = &desc->in[YKI_CONV2D_WEIGHT];
+    p->bias = present(&desc->in[YKI_CONV2D_BIAS]);
+    p->y = &desc->out[YKI_CONV2D_Y];
+}
+
+static void set_backward_data(conv_problem *p, const yki_kernel_desc *desc)
+{
+    const yki_operand *dx = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX];
+    const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY];
+    p->weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
+    p->turned = can_be_turned(p);
+    p->direction = p->turned ? FORWARD : BACKWARD_DATA;
+    p->x = p->turned ? dy : dx;
+    p->y = p->turned ? dx : dy;
+}
+
+static void set_backward_weight(conv_problem *p, const yki_kernel_desc *desc)
+{
+    p->direction = BACKWARD_WEIGHT;
+    p->x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
+    p->weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    p->bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]);
+    p->y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+}
+
+static conv_problem problem_of(const yki_device *device, const yki_kernel_desc *desc)
+{
+    conv_problem p = {.device = device, .attrs = desc->attrs};
+    if (desc->op == &yki_op_conv2d)
+        set_forward(&p, desc);
+    else if (desc->op == &yki_op_conv2d_backward_data)
+        set_backward_data(&p, desc);
+    else
+        set_backward_weight(&p, desc);
+    p.groups = yki_conv_groups_of(device, p.x, p.weight, p.y, desc->attrs->groups);
     return p;
 }
 
-static conv_problem backward_weight_problem(const yki_device *device, const yki_kernel_desc *desc)
+static bool conv_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return (conv_problem){
-        .device = device,
-        .attrs = desc->attrs,
-        .groups = yki_conv_groups_of(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
-                                     &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
-                                     &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->groups),
-        .x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
-        .weight = &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
-        .bias = present(&desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS]),
-        .y = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]};
+    conv_problem p = problem_of(device, desc);
+    bool low = p.x->dtype == YK_BF16 && ((const yki_cpu_device *)device)->has_bf16;
+    return p.x->dtype == p.y->dtype && (p.x->dtype == YK_F32 || low);
+}
+
+static yk_status conv_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    yki_cpu_device *cpu = (yki_cpu_device *)device;
+    conv_problem p = problem_of(device, desc);
+    conv_kernel *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a convolution");
+    k->stream = cpu->stream;
+    k->bias = p.bias != NULL;
+    k->groups = p.groups;
+    k->turned = p.turned;
+    k->base.matrix_unit = yki_prefers_bf16(device, p.x);
+    k->bias_bytes = padded_bias_bytes(&p);
+    conv_operands slice;
+    if (can_be_cut(&p))
+        cut(k, &p, &slice);
+    yk_status status = describe_operands(&p);
+    if (status == YK_OK)
+        status = conv_fill(k, &p, cpu->engine);
+    destroy_problem(&p);
+    if (status != YK_OK)
+        conv_destroy(&k->base);
+    else
+        *kernel = &k->base;
+    return status;
 }
 
 bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc)
 {
-    bool forward = desc->op == &yki_op_conv2d, data = desc->op == &yki_op_conv2d_backward_data;
-    conv_problem p = forward ? forward_problem(device, desc)
-                     : data  ? backward_data_problem(device, desc)
-                             : backward_weight_problem(device, desc);
-    conv_direction direction = forward || p.turned ? FORWARD
-                               : data              ? BACKWARD_DATA
-                                                   : BACKWARD_WEIGHT;
+    conv_problem p = problem_of(device, desc);
     dnnl_primitive_desc_t made = NULL;
-    yk_status status = describe_operands(&p, direction);
+    yk_status status = describe_operands(&p);
     if (status == YK_OK)
-        status = conv_describe(&p, direction, &made);
+        status = conv_describe(&p, &made);
     bool reference = status == YK_OK && yki_dnn_is_reference(made);
     if (made)
         dnnl_primitive_desc_destroy(made);
@@ -497,18 +484,6 @@ static bool conv_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 
 /* ---- forward: x, weight, [bias] -> y --------------------------------------------------------- */
 
-static bool conv_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
-{
-    return supports_operands(device, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y]);
-}
-
-static yk_status conv_create_forward(yki_device *device, const yki_kernel_desc *desc,
-                                     yki_kernel **kernel)
-{
-    conv_problem p = forward_problem(device, desc);
-    return conv_prepare(device, &p, FORWARD, kernel);
-}
-
 static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const conv_kernel *k = (const conv_kernel *)kernel;
@@ -527,27 +502,14 @@ static yk_status conv_run_forward(const yki_kernel *kernel, const yki_kernel_arg
 
 const yki_kernel_impl yki_cpu_conv2d = {.op = &yki_op_conv2d,
                                         .name = "onednn",
-                                        .supports = conv_supports_forward,
-                                        .prepare = conv_create_forward,
+                                        .supports = conv_supports,
+                                        .prepare = conv_prepare,
                                         .run = conv_run_forward,
                                         .destroy = conv_destroy,
                                         .pack = conv_pack,
                                         .same_pack = conv_same_pack};
 
 /* ---- gradient of x: dy, weight -> dx --------------------------------------------------------- */
-
-static bool conv_supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
-{
-    return supports_operands(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
-                             &desc->in[YKI_CONV2D_BACKWARD_DATA_DY]);
-}
-
-static yk_status conv_create_backward_data(yki_device *device, const yki_kernel_desc *desc,
-                                           yki_kernel **kernel)
-{
-    conv_problem p = backward_data_problem(device, desc);
-    return conv_prepare(device, &p, p.turned ? FORWARD : BACKWARD_DATA, kernel);
-}
 
 static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
@@ -562,27 +524,14 @@ static yk_status conv_run_backward_data(const yki_kernel *kernel, const yki_kern
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backward_data,
                                                       .name = "onednn",
-                                                      .supports = conv_supports_backward_data,
-                                                      .prepare = conv_create_backward_data,
+                                                      .supports = conv_supports,
+                                                      .prepare = conv_prepare,
                                                       .run = conv_run_backward_data,
                                                       .destroy = conv_destroy,
                                                       .pack = conv_pack,
                                                       .same_pack = conv_same_pack};
 
 /* ---- gradient of the weights: x, dy -> dweight, [dbias] -------------------------------------- */
-
-static bool conv_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
-{
-    return supports_operands(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
-                             &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
-}
-
-static yk_status conv_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
-                                             yki_kernel **kernel)
-{
-    conv_problem p = backward_weight_problem(device, desc);
-    return conv_prepare(device, &p, BACKWARD_WEIGHT, kernel);
-}
 
 /* Computes the gradients in oneDNN's layouts. */
 static yk_status make_gradients(const conv_kernel *k, void *const *pointers, void *scratch,
@@ -624,7 +573,7 @@ static yk_status conv_run_backward_weight(const yki_kernel *kernel, const yki_ke
 
 const yki_kernel_impl yki_cpu_conv2d_backward_weight = {.op = &yki_op_conv2d_backward_weight,
                                                         .name = "onednn",
-                                                        .supports = conv_supports_backward_weight,
-                                                        .prepare = conv_create_backward_weight,
+                                                        .supports = conv_supports,
+                                                        .prepare = conv_prepare,
                                                         .run = conv_run_backward_weight,
                                                         .destroy = conv_destroy};
