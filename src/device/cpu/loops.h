@@ -1,8 +1,8 @@
 /*
  * The inner loops of the memory-bound kernels, compiled once for each width of vector register.
- * Their bodies are in loops_norm.h, loops_map.h and loops_depthwise.h, which loops_avx512.c,
- * loops_avx2.c and loops_generic.c compile with the flags of their instruction set. A kernel looks
- * its table up once, in prepare.
+ * Their bodies are in the headers that loops_table.h includes, which loops_avx512.c, loops_avx2.c
+ * and loops_generic.c compile with the flags of their instruction set. A kernel looks its table up
+ * once, in prepare.
  *
  * Whatever the layout, memory is a sequence of elements in which element e of a run belongs to
  * channel e % b: b is 16 or 8 in YKI_BLOCKED, 1 in YKI_PLAIN, and where a channel has one pixel a

@@ -8,7 +8,6 @@
  */
 
 enum {
-    SUM_PIXELS = 512, /* results that are added before a sum is added to the total, at least */
     NINE = 9,
     DEPTH_TAPS = 7, /* of a row, whose sums are in registers */
     DEPTH_AHEAD = 2 /* rows that are fetched before they are read */
@@ -38,7 +37,7 @@ YKI_FORCE_INLINE void depth_widen(const void *from, int64_t columns, float *to, 
     const char *ahead = (const char *)from + (size_t)(DEPTH_AHEAD * columns) * pixel;
     for (int64_t i = 0; i < columns; i++) {
         __builtin_prefetch(ahead + (size_t)i * pixel);
-        *(yki_lanes_at *)(to + i * YKI_WIDTH) = load_pixel(from, i, dtype);
+        *(yki_lanes_at *)(to + i * YKI_WIDTH) = yki_load_pixel(from, i, dtype);
     }
 }
 
@@ -148,13 +147,13 @@ YKI_FORCE_INLINE void add_pixel(const yki_depthwise *d, const void *x, const voi
 {
     int64_t top = row * d->stride - d->padding, left = column * d->stride - d->padding;
     int64_t r, last_r, first_c, last_c;
-    taps_inside(top, d->kernel_rows, d->rows, &r, &last_r);
-    taps_inside(left, d->kernel_columns, d->columns, &first_c, &last_c);
-    yki_lanes gradient = load_pixel(dy, row * d->dy_columns + column, dtype);
+    yki_taps_inside(top, d->kernel_rows, d->rows, &r, &last_r);
+    yki_taps_inside(left, d->kernel_columns, d->columns, &first_c, &last_c);
+    yki_lanes gradient = yki_load_pixel(dy, row * d->dy_columns + column, dtype);
     for (; r < last_r; r++)
         for (int64_t c = first_c; c < last_c; c++)
             partial[r * d->kernel_columns + c] +=
-                gradient * load_pixel(x, (top + r) * d->columns + left + c, dtype);
+                gradient * yki_load_pixel(x, (top + r) * d->columns + left + c, dtype);
 }
 
 /* Columns [begin, end) of a row of dy whose 3x3 taps all lie inside x. */
@@ -167,10 +166,10 @@ YKI_FORCE_INLINE void add_inner_row(const yki_depthwise *d, const void *x, const
     for (int t = 0; t < NINE; t++)
         s[t] = partial[t];
     for (int64_t column = begin; column < end; column++) {
-        yki_lanes gradient = load_pixel(dy, row * d->dy_columns + column, dtype);
+        yki_lanes gradient = yki_load_pixel(dy, row * d->dy_columns + column, dtype);
         int64_t first = corner + column * d->stride;
         for (int t = 0; t < NINE; t++)
-            s[t] += gradient * load_pixel(x, first + t / 3 * d->columns + t % 3, dtype);
+            s[t] += gradient * yki_load_pixel(x, first + t / 3 * d->columns + t % 3, dtype);
     }
     for (int t = 0; t < NINE; t++)
         partial[t] = s[t];
@@ -195,8 +194,6 @@ YKI_FORCE_INLINE void three_add_image(const yki_depthwise *d, const void *x, con
 
 /* ---- all filters ----------------------------------------------------------------------------- */
 
-/* Sums are taken over images of at least SUM_PIXELS results before they are added to the total, so
- * that rounding errors stay small. */
 static void depthwise_gradient(const yki_depthwise *d, const void *x, const void *dy,
                                int64_t images, float *total, float *own)
 {

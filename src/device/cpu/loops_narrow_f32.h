@@ -51,7 +51,7 @@ YKI_FORCE_INLINE void narrow_read_as(const yki_narrow *n, const void *row, int64
     for (int k = 0; k < width && !whole; k++)
         narrow_clear_outside(to + k * plane * YKI_WIDTH, inside, span);
     for (int64_t i = inside.begin; i < inside.end; i++) {
-        yki_lanes pixel = load_pixel(row, left + i, dtype);
+        yki_lanes pixel = yki_load_pixel(row, left + i, dtype);
         __builtin_prefetch(ahead + (size_t)(left + i) * pixel_bytes);
         for (int k = 0; k < width; k++)
             *(yki_lanes_at *)(to + (k * plane + i) * YKI_WIDTH) =
@@ -168,7 +168,7 @@ YKI_FORCE_INLINE void narrow_copy(const yki_narrow *n, const void *dy, int64_t p
     const char *ahead =
         (const char *)dy + (size_t)(pixel + NARROW_AHEAD * n->y_columns) * pixel_bytes;
     for (int64_t c = 0; c < columns; c++) {
-        *(yki_lanes_at *)(to + c * YKI_WIDTH) = load_pixel(dy, pixel + c, dtype);
+        *(yki_lanes_at *)(to + c * YKI_WIDTH) = yki_load_pixel(dy, pixel + c, dtype);
         __builtin_prefetch(ahead + (size_t)c * pixel_bytes);
     }
 }

@@ -24,7 +24,7 @@ typedef struct pool_taps {
 YKI_FORCE_INLINE pool_taps pool_taps_of(const yki_max_pool *p, int64_t window, int64_t pixels)
 {
     pool_taps taps = {.corner = window * p->stride - p->padding};
-    taps_inside(taps.corner, p->kernel, pixels, &taps.from, &taps.to);
+    yki_taps_inside(taps.corner, p->kernel, pixels, &taps.from, &taps.to);
     return taps;
 }
 
@@ -35,11 +35,11 @@ YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, 
                                  yk_dtype dtype)
 {
     int64_t corner = h.corner * p->columns + w.corner;
-    yki_lanes best = load_pixel(x, corner + h.from * p->columns + w.from, dtype);
+    yki_lanes best = yki_load_pixel(x, corner + h.from * p->columns + w.from, dtype);
     yki_bits winner = (uint32_t)(h.from * kernel + w.from) + (yki_bits){0};
     for (int64_t r = h.from; r < h.to; r++)
         for (int64_t s = w.from; s < w.to; s++) {
-            yki_lanes tap = load_pixel(x, corner + r * p->columns + s, dtype);
+            yki_lanes tap = yki_load_pixel(x, corner + r * p->columns + s, dtype);
             yki_bits larger = (yki_bits)(tap > best) | (yki_bits)(tap != tap);
             yki_bits offset = (uint32_t)(r * kernel + s) + (yki_bits){0};
             winner = (offset & larger) | (winner & ~larger);
@@ -133,7 +133,7 @@ YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const in
                 int64_t at = i * p->y_columns + j;
                 yki_bits winner = *(const yki_bits_at *)(index + at * YKI_WIDTH);
                 int64_t offset = (down - i * p->stride) * p->kernel + right - j * p->stride;
-                sum += won(load_pixel(dy, at, dtype), winner, offset);
+                sum += won(yki_load_pixel(dy, at, dtype), winner, offset);
             }
         yki_store_lanes(dx, (row * p->columns + column) * YKI_WIDTH, sum, dtype);
     }
@@ -147,7 +147,7 @@ YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const i
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         int64_t at = row * p->y_columns + q;
         yki_bits winner = *(const yki_bits_at *)(index + at * YKI_WIDTH);
-        yki_lanes gradient = load_pixel(dy, at, dtype) + 0.0f; /* a sum: -0 becomes 0 */
+        yki_lanes gradient = yki_load_pixel(dy, at, dtype) + 0.0f; /* a sum: -0 becomes 0 */
         for (int64_t r = 0; r < kernel; r++)
             for (int64_t s = 0; s < kernel; s++)
                 store_exact(dx, top + q * kernel + r * p->columns + s,

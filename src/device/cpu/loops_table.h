@@ -7,6 +7,9 @@
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
 #if YKI_WIDTH >= 8 /* activations are blocked */
+/* Of gradients of weights: results whose products are summed before the sum is added to the total,
+ * at least, so that rounding errors stay small. */
+enum { SUM_PIXELS = 512 };
 #include "device/cpu/loops_depthwise.h"
 #include "device/cpu/loops_depthwise_data.h"
 #include "device/cpu/loops_narrow_f32.h"

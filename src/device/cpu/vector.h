@@ -254,15 +254,15 @@ YKI_FORCE_INLINE yki_lanes yki_load_lanes(const void *memory, int64_t element, y
 }
 
 /* The taps in [begin, end) read pixels of x; `corner` is the pixel that the first tap reads. */
-YKI_FORCE_INLINE void taps_inside(int64_t corner, int64_t taps, int64_t pixels, int64_t *begin,
-                                  int64_t *end)
+YKI_FORCE_INLINE void yki_taps_inside(int64_t corner, int64_t taps, int64_t pixels, int64_t *begin,
+                                      int64_t *end)
 {
     *begin = corner < 0 ? -corner : 0;
     *end = corner + taps > pixels ? pixels - corner : taps;
 }
 
 /* One pixel of a channel block as wide as a vector. */
-YKI_FORCE_INLINE yki_lanes load_pixel(const void *memory, int64_t pixel, yk_dtype dtype)
+YKI_FORCE_INLINE yki_lanes yki_load_pixel(const void *memory, int64_t pixel, yk_dtype dtype)
 {
     return yki_load_lanes(memory, pixel * YKI_WIDTH, dtype);
 }
