@@ -146,6 +146,41 @@ YK_TEST(groups_that_end_within_vectors_have_the_same_bits_with_any_threads)
     same_bits(&desc, &yki_cpu_conv2d_backward_weight_split);
 }
 
+/* What a step is said to have computed: see yki_kernel.flop. */
+YK_TEST(winograds_products_are_counted_in_every_group)
+{
+    static const yki_attrs one = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+    static const yki_attrs two = {.stride = 1, .padding = 1, .dilation = 1, .groups = 2};
+    yki_operand all = x, half = x;
+    yki_kernel *kernel, *of_a_group;
+    yki_device *device;
+    if (!__builtin_cpu_supports("avx512bw"))
+        skip();
+    assert_ok(
+        yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1, .winograd = true}));
+    all.dims[1] = 2 * half.dims[1];
+    yki_operand kernels = weight;
+    kernels.dims[0] = all.dims[1];
+    yki_kernel_desc desc = {.op = &yki_op_conv2d,
+                            .attrs = &two,
+                            .in_count = 3,
+                            .in = {all, kernels, none},
+                            .out_count = 1,
+                            .out = {all}};
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    assert_ptr_equal(kernel->impl, &yki_cpu_conv2d_split);
+    kernels.dims[0] = half.dims[1];
+    desc.attrs = &one;
+    desc.in[0] = desc.out[0] = half;
+    desc.in[1] = kernels;
+    assert_ok(yki_kernel_create(device, &desc, &of_a_group));
+    assert_true(of_a_group->flop > 0);
+    assert_true(kernel->flop == 2 * of_a_group->flop);
+    yki_kernel_destroy(of_a_group);
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+}
+
 /* ---- groups narrower than a vector ----------------------------------------------------------- */
 
 /* Groups of `width` channels: each of the kernels, on several strips and units. */

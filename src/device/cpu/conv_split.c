@@ -1,8 +1,8 @@
 /*
  * Convolutions whose groups do not fill vectors, such as RegNet's of 24 channels or ShuffleNet's of
  * 20: oneDNN has only its reference implementation for them. Each group is one convolution of its
- * own, by any other kernel, on a copy of its channels (AVX-512 only). So are wide groups for which
- * Winograd's algorithm saves more than the copies take.
+ * own, by any other kernel, on a copy of its channels (AVX-512 only). So are wide groups in f32 for
+ * which Winograd's algorithm saves more than the copies take.
  *
  * A vector of the copy has channels of two neighbouring blocks of the activation, and the other way
  * round, so every vector is selected from two. Padding stays zero.
@@ -16,14 +16,14 @@
 #include "device/cpu/onednn.h"
 
 enum {
-    LEAST_CHANNELS = 5, /* of a group: copies of fewer would not be blocked */
+    LEAST_CHANNELS = 5, /* of a group: in f32, plain copies of fewer take less time */
     WINOGRAD_CHANNELS = 32,
     SIDE = 3
 };
 
 /* An activation, of which a group's channels are copied. */
 typedef struct activation {
-    int64_t images, channels, blocks, pixels; /* all of them */
+    int64_t images, blocks, pixels; /* of all groups */
     int64_t group_channels, group_blocks;
     size_t at; /* the copy, in scratch */
 } activation;
@@ -96,6 +96,30 @@ static void put(const split *k, const activation *a, int64_t group, const char *
 
 /* ---- preparation ----------------------------------------------------------------------------- */
 
+/* An activation's operand, or that of the weights or of the bias, becomes that of a group. */
+static void take_group(yki_operand *operand, int64_t groups)
+{
+    int channels = operand->ndim == 4 && operand->layout == YKI_BLOCKED ? 1 : 0;
+    if (operand->ndim >= 0)
+        operand->dims[channels] /= groups;
+}
+
+/* The convolution of a group. */
+static yki_kernel_desc of_a_group(const yki_kernel_desc *desc, yki_attrs *attrs)
+{
+    yki_kernel_desc inner = *desc;
+    *attrs = *desc->attrs;
+    attrs->groups = 1;
+    inner.attrs = attrs;
+    if (desc->op == &yki_op_conv2d)
+        inner.out_count = 1; /* without sums */
+    for (int i = 0; i < inner.in_count; i++)
+        take_group(&inner.in[i], desc->attrs->groups);
+    for (int i = 0; i < inner.out_count; i++)
+        take_group(&inner.out[i], desc->attrs->groups);
+    return inner;
+}
+
 static bool split_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     yki_kernel_desc copy = *desc;
@@ -106,7 +130,11 @@ static bool split_supports(const yki_device *device, const yki_kernel_desc *desc
            of.second->dims[1] >= LEAST_CHANNELS * groups;
 }
 
-/* Winograd's algorithm for each group: oneDNN has direct kernels only for several groups. */
+/*
+ * Winograd's algorithm for each group: oneDNN has direct kernels only for several groups. Where
+ * none has the algorithm for one group either, as for a few small images, this is up to a tenth
+ * slower.
+ */
 static bool wants_winograd(const yki_device *device, const yki_kernel_desc *desc)
 {
     yki_kernel_desc copy = *desc;
@@ -129,7 +157,6 @@ static activation describe(split *k, const yki_device *device, const yki_operand
 {
     yki_geometry g = yki_geometry_of(device, all), copy = yki_geometry_of(device, of_group);
     activation a = {.images = g.images,
-                    .channels = g.channels,
                     .blocks = g.blocks,
                     .pixels = g.pixels,
                     .group_channels = copy.channels,
@@ -137,29 +164,6 @@ static activation describe(split *k, const yki_device *device, const yki_operand
                     .at = k->base.scratch};
     k->base.scratch += yki_align(yki_operand_bytes(device, of_group), YKI_ALIGNMENT);
     return a;
-}
-
-/* The convolution of a group. */
-static yki_kernel_desc of_a_group(const yki_kernel_desc *desc, yki_attrs *attrs)
-{
-    yki_kernel_desc inner = *desc;
-    int64_t groups = desc->attrs->groups;
-    *attrs = *desc->attrs;
-    attrs->groups = 1;
-    inner.attrs = attrs;
-    if (desc->op == &yki_op_conv2d)
-        inner.out_count = 1; /* without sums */
-    for (int i = 0; i < desc->in_count; i++)
-        if (desc->in[i].ndim == 4 && desc->in[i].layout == YKI_BLOCKED)
-            inner.in[i].dims[1] /= groups;
-        else if (desc->in[i].ndim >= 0)
-            inner.in[i].dims[0] /= groups;
-    for (int i = 0; i < inner.out_count; i++)
-        if (desc->out[i].ndim == 4 && desc->out[i].layout == YKI_BLOCKED)
-            inner.out[i].dims[1] /= groups;
-        else if (desc->out[i].ndim >= 0)
-            inner.out[i].dims[0] /= groups;
-    return inner;
 }
 
 static void split_destroy(yki_kernel *kernel)
@@ -198,6 +202,7 @@ static yk_status split_prepare(yki_device *device, const yki_kernel_desc *desc, 
     k->base.scratch += k->inner->scratch;
     k->base.pack_input = k->inner->pack_input;
     k->base.pack_bytes = yki_align(k->inner->pack_bytes, YKI_ALIGNMENT) * (size_t)k->groups;
+    k->base.flop = k->inner->flop * (double)k->groups;
     k->base.matrix_unit = k->inner->matrix_unit;
     k->team = yki_team(device, k->in[0].images * k->in[0].pixels * k->in[0].group_channels);
     *kernel = &k->base;
