@@ -117,7 +117,7 @@ yki_const_md yki_dnn_query(dnnl_primitive_desc_t desc, dnnl_query_t what);
 /* Whether it is oneDNN's reference implementation, one number at a time. */
 bool yki_dnn_is_reference(dnnl_primitive_desc_t desc);
 
-/* ---- conv.c ---------------------------------------------------------------------------------- */
+/* ---- conv.c, conv_copied.c ------------------------------------------------------------------- */
 
 /* The activations of a convolution's operator: two of x, y and their gradients. */
 typedef struct yki_conv_activations {
@@ -132,7 +132,7 @@ static inline yki_conv_activations yki_conv_activations_of(yki_kernel_desc *desc
 
 /* Whether conv.c would run a convolution's operator by oneDNN's reference implementation. */
 bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc);
-/* The same, where 16 bits are staged through f32: whether its kernel for f32 is the reference. */
+/* The same, but of the convolution in f32 where 16 bits are staged through it. */
 bool yki_conv_lacks_kernel(const yki_device *device, const yki_kernel_desc *desc);
 
 #endif
