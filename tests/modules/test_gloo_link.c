@@ -66,6 +66,12 @@ static yk_status try_to_open(yk_group **group, double timeout_s)
                                         o.timeout_s = timeout_s));
 }
 
+static void expect_ipv6(const listener *to)
+{
+    assert_int_equal(to->address->sa_family, AF_INET6);
+    before_connect = NULL;
+}
+
 /* Reduces by a single message each, and by the streams of the link. */
 static void reduce(yk_group *group)
 {
@@ -104,6 +110,19 @@ YK_TEST_RANKS(two_ranks_reduce_large_buffers, 2)
             assert_true(data[i] == (float)(1 + 2 * (round + (int)(i % 1009))));
     }
     free(data);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(two_ranks_reduce_over_ipv6, 2)
+{
+    yk_group *group;
+    if (access("/proc/net/if_inet6", R_OK))
+        skip_because("this machine has no IPv6");
+    setenv("YOKE_LOCAL_ADDR", "::1", 1);
+    before_connect = expect_ipv6;
+    assert_ok(try_to_open(&group, 60));
+    assert_true(rank == 0 || !before_connect);
+    reduce(group);
     yk_group_destroy(group);
 }
 
