@@ -5,8 +5,8 @@
  *
  * Layouts: 4-d f32, bf16 and f16 activations with at least 5 channels are YKI_BLOCKED, where b is
  * the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2. Everything else is plain,
- * and so is everything without AVX2. Padding channels hold zeros, which every kernel
- * preserves. f64 uses the kernels of ref.
+ * and so is everything without AVX2. Padding channels hold zeros, which every kernel preserves
+ * while activations are finite (see conv_groups.h). f64 uses the kernels of ref.
  *
  * Threads are OpenMP's, like oneDNN's own: a kernel runs `#pragma omp parallel
  * num_threads(threads)`.
