@@ -67,9 +67,9 @@ YKI_FORCE_INLINE void data_row(const yki_depthwise *d, const data_rows *rows, co
     for (int64_t q = 0; q <= last; q++) {
         yki_lanes a = {0}, b = {0};
         if (q < d->dy_columns) {
-            a = load_pixel(rows->upper, q, dtype);
+            a = yki_load_pixel(rows->upper, q, dtype);
             if (both)
-                b = load_pixel(rows->lower, q, dtype);
+                b = yki_load_pixel(rows->lower, q, dtype);
         }
         data_pair pair = data_pixels(w, a, left_a, b, left_b, both);
         int64_t column = 2 * q - d->padding;
