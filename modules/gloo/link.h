@@ -33,7 +33,7 @@ class Link
         Token token;
     };
 
-    // One rank listens at its address, at a port of its own; the other one connects to it.
+    // One rank listens on its own address, on a port that is free; the other connects to it.
     Card listen(sockaddr_storage address);
     void connect(sockaddr_storage address, const Card &card);
     // Then both call this until the connection is made. Waits for it at most wait_ms.
@@ -48,7 +48,7 @@ class Link
 
   private:
     struct Progress;
-    // Somebody who has connected: the other rank or a stranger.
+    // An incoming connection, from the other rank or from a stranger.
     struct Caller {
         Descriptor socket;
         size_t told = 0; // bytes of the token

@@ -108,8 +108,8 @@ void yk_test_write_back(yk_tensor tensor, yk_tensor on_host);
 const char *yk_test_directory(void);
 /* The path of a file in that folder, valid until the eighth call after this one. */
 const char *yk_test_path(const char *name);
-/* Call it before each mpirun of Open MPI, which then starts as root and keeps its files in a folder
- * of its own: mpiruns that start or end at the same time can fail in the one that they share. */
+/* Call it before each mpirun of Open MPI, which may then run as root and has a temporary folder to
+ * itself. In a shared one, an mpirun can fail because another starts or ends at the same time. */
 void yk_test_openmpi(void);
 /* Runs a command through the shell, its stdout and stderr in output; returns its exit code, 128 + n
  * when signal n ended it. */
