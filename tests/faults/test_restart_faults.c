@@ -19,7 +19,7 @@ static pid_t await_rank(int attempt)
         pid_t pid = test_job_find_rank(owner, attempt % 2 && !other.pid);
         char text[16];
         snprintf(text, sizeof text, "%d", (int)pid);
-        if (pid && test_has_mark(text, variable))
+        if (pid && yk_test_environment_has(text, variable))
             return pid;
         siginfo_t ended = {.si_pid = 0};
         if (waitid(P_PID, (id_t)job.pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid)

@@ -1,10 +1,8 @@
 /* See hosts.h. `hosts make` runs as a child of the test and is killed with it. */
 #define _GNU_SOURCE
 #include "hosts.h"
+#include "processes.h"
 
-#include <ctype.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,31 +205,6 @@ void yk_test_host_ranks(int hosts, int local, void (*body)(int rank, int world),
         yk_test_assert_ranks(hosts * local, own);
 }
 
-/* Whether a block of NUL-separated entries has exactly this one. */
-static bool has_entry(const char *block, size_t size, const char *entry)
-{
-    for (size_t at = 0; at < size; at += strlen(block + at) + 1)
-        if (strcmp(block + at, entry) == 0)
-            return true;
-    return false;
-}
-
-static bool environment_has(const char *pid, const char *mark, const char *entry)
-{
-    static char block[256 * 1024];
-    char path[300];
-    snprintf(path, sizeof path, "/proc/%s/environ", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    size_t size = 0;
-    for (ssize_t got; (got = read(fd, block + size, sizeof block - 1 - size)) > 0;)
-        size += (size_t)got;
-    close(fd);
-    block[size] = '\0';
-    return memmem(block, size, mark, strlen(mark)) && has_entry(block, size, entry);
-}
-
 static ino_t process_namespace(const char *pid)
 {
     char path[300];
@@ -256,34 +229,23 @@ static bool runs_on(int host, const char *pid)
     return process_namespace(pid) == process_namespace(first);
 }
 
-static bool is_such(int host, const char *pid, const char *mark, const char *entry)
-{
-    return runs_on(host, pid) && environment_has(pid, mark, entry);
-}
+/* What yk_test_find_process looks for. */
+typedef struct sought {
+    int host;
+    const char *mark, *entry;
+} sought;
 
-/* What a process has started may have inherited its environment, and a lower pid. */
-static bool is_child_of_such(int host, const char *pid, const char *mark, const char *entry)
+static bool is_sought(const char *pid, const void *context)
 {
-    char path[300], parent[16] = "";
-    snprintf(path, sizeof path, "/proc/%s/stat", pid);
-    FILE *file = fopen(path, "re");
-    bool read = file && fscanf(file, "%*d (%*[^)]) %*c %15s", parent) == 1;
-    if (file)
-        fclose(file);
-    return read && is_such(host, parent, mark, entry);
+    const sought *of = context;
+    return runs_on(of->host, pid) && yk_test_environment_contains(pid, of->mark) &&
+           yk_test_environment_has(pid, of->entry);
 }
 
 pid_t yk_test_find_process(int host, const char *mark, const char *entry)
 {
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    pid_t pid = 0;
-    for (struct dirent *each; !pid && (each = readdir(processes));)
-        if (isdigit((unsigned char)each->d_name[0]) && is_such(host, each->d_name, mark, entry) &&
-            !is_child_of_such(host, each->d_name, mark, entry))
-            pid = atoi(each->d_name);
-    closedir(processes);
-    return pid;
+    sought of = {host, mark, entry};
+    return yk_test_first_process(is_sought, &of);
 }
 
 pid_t yk_test_pid_on_host(pid_t pid)

@@ -6,6 +6,7 @@
 #define YK_TEST_JOB_H
 
 #include "harness.h"
+#include "processes.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -107,20 +108,9 @@ static inline int test_job_number(test_job *job, const char *text)
     return atoi(strstr(job->output, text) + strlen(text));
 }
 
-static inline bool test_has_mark(const char *pid, const char *mark)
+static inline bool test_is_of_job(const char *pid, const void *job)
 {
-    char path[300];
-    static char environment[256 * 1024];
-    snprintf(path, sizeof path, "/proc/%s/environ", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    size_t size = 0;
-    for (ssize_t got; size < sizeof environment &&
-                      (got = read(fd, environment + size, sizeof environment - size)) > 0;)
-        size += (size_t)got;
-    close(fd);
-    return memmem(environment, size, mark, strlen(mark)) != NULL;
+    return yk_test_environment_contains(pid, ((const test_job *)job)->mark);
 }
 
 /* Where each process of a job that does not end stands, for whoever has to find out why. */
@@ -131,7 +121,7 @@ static inline void test_job_show(test_job *job)
     assert_non_null(processes);
     for (struct dirent *entry; (entry = readdir(processes));) {
         char lines[4096];
-        if (!isdigit((unsigned char)entry->d_name[0]) || !test_has_mark(entry->d_name, job->mark))
+        if (!isdigit((unsigned char)entry->d_name[0]) || !test_is_of_job(entry->d_name, job))
             continue;
         yk_test_command(lines, sizeof lines,
                         "cd /proc/%s && tr '\\0' ' ' <cmdline && echo && grep -E "
@@ -172,17 +162,10 @@ static inline int test_job_wait(test_job *job, double seconds)
 #define assert_job_ends(job, seconds, expected)                                                    \
     assert_job_code(job, test_job_wait(job, seconds), expected)
 
-/* How many processes of the job are alive; a zombie has no environment and is not counted. */
+/* How many processes of the job are alive. */
 static inline int test_job_processes(const test_job *job)
 {
-    int found = 0;
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    for (struct dirent *entry; (entry = readdir(processes));)
-        if (isdigit((unsigned char)entry->d_name[0]))
-            found += test_has_mark(entry->d_name, job->mark);
-    closedir(processes);
-    return found;
+    return yk_test_count_processes(test_is_of_job, job);
 }
 
 /* Seconds until no process of the job is left; fails when some are after `limit`. */
@@ -200,38 +183,24 @@ static inline double test_job_gone(test_job *job, double limit)
     return test_now() - start;
 }
 
-static inline bool test_is_rank(const test_job *job, const char *pid, const char *variable)
-{
-    return test_has_mark(pid, job->mark) && test_has_mark(pid, variable);
-}
+/* A rank of a job, or what it has started. */
+typedef struct test_rank {
+    const test_job *job;
+    char entry[32];
+} test_rank;
 
-/* What a rank has started has its environment, and may have a lower pid. */
-static inline bool test_is_of_rank(const test_job *job, const char *pid, const char *variable)
+static inline bool test_is_of_rank(const char *pid, const void *context)
 {
-    char path[300], parent[16] = "";
-    snprintf(path, sizeof path, "/proc/%s/stat", pid);
-    FILE *file = fopen(path, "re");
-    bool read = file && fscanf(file, "%*d (%*[^)]) %*c %15s", parent) == 1;
-    if (file)
-        fclose(file);
-    return read && test_is_rank(job, parent, variable);
+    const test_rank *rank = context;
+    return test_is_of_job(pid, rank->job) && yk_test_environment_has(pid, rank->entry);
 }
 
 /* The pid of a rank of the job, or 0 where there is none yet, or no more. */
 static inline pid_t test_job_find_rank(const test_job *job, int rank)
 {
-    char variable[32];
-    snprintf(variable, sizeof variable, "LOCAL_RANK=%d", rank);
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    pid_t pid = 0;
-    for (struct dirent *entry; !pid && (entry = readdir(processes));)
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            test_is_rank(job, entry->d_name, variable) &&
-            !test_is_of_rank(job, entry->d_name, variable))
-            pid = atoi(entry->d_name);
-    closedir(processes);
-    return pid;
+    test_rank of = {.job = job};
+    snprintf(of.entry, sizeof of.entry, "LOCAL_RANK=%d", rank);
+    return yk_test_first_process(test_is_of_rank, &of);
 }
 
 /* The same of a rank that is there. */
