@@ -91,6 +91,11 @@ yk_status yki_group_fail(yk_group *group, int culprit, yk_status status, const c
 /* The same for this thread's last error, which keeps only this rank from a call: the others, which
  * would wait for it, get it too. For any thread. */
 yk_status yki_group_fail_alone(yk_group *group, yk_status status);
+/* While the backend is being opened, for which all ranks are needed. */
+yk_status yki_group_look_opening(yk_group *group);
+/* After an error from open(): unless another rank has caused it, the others are told that this one
+ * cannot take part, and why. */
+yk_status yki_group_fail_opening(yk_group *group, yk_status status);
 /* yk_backend_site.look. */
 yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
                          const void *wait);

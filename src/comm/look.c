@@ -267,6 +267,38 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     return fail_late(group, late, missing != may_be_missing && !call->base.compare_only);
 }
 
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool any_rank(const void *wait, int rank)
+{
+    (void)wait, (void)rank;
+    return true;
+}
+
+yk_status yki_group_look_opening(yk_group *group)
+{
+    return yki_group_look(group, any_rank, NULL);
+}
+
+/* For the others, it is this rank that has failed. What has failed here may also have been a part
+ * of the group, in which another rank did. */
+yk_status yki_group_fail_opening(yk_group *group, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    YK_TRY(yki_group_known_failure(group));
+    if (status == YK_ERROR_TIMEOUT || status == YK_ERROR_PEER_FAILED)
+        return status;
+    yki_error_copy(line, sizeof line);
+    double patience_s = status == YK_ERROR_NETWORK ? CAUSE_S : 0;
+    for (double deadline = yki_now() + patience_s; yki_now() < deadline;) {
+        YK_TRY(yki_group_look_opening(group));
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * LOOK_S)}, NULL);
+    }
+    yki_error_set_line(status, line);
+    yki_group_fail_alone(group, YK_ERROR_PEER_FAILED);
+    return yki_error_set_line(status, line);
+}
+
 /* ---- works ----------------------------------------------------------------------------------- */
 
 yk_status yki_group_look_at_all(yk_group *group)

@@ -40,8 +40,10 @@ yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
         return status;
     if ((status = yki_group_make_site(group)) != YK_OK)
         goto out_watched;
-    if ((status = open_backend(group)) != YK_OK)
+    if ((status = open_backend(group)) != YK_OK) {
+        status = yki_group_fail_opening(group, status);
         goto out_site;
+    }
     yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
     yki_flight_init(&group->flight, &group->job, ops->name);
     return YK_OK;

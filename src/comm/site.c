@@ -11,17 +11,11 @@
 #define SLICE_S 0.05 /* how long one request waits for a key */
 #define LOSS_S  3.0  /* how long it may take to find out who has gone with the store */
 
-static bool any_rank(const void *wait, int rank)
-{
-    (void)wait, (void)rank;
-    return true;
-}
-
-/* All ranks are needed to open a backend. Only the thread that opens it may look. */
+/* Only the thread that opens the backend may look. */
 static yk_status look_while_opening(yk_group *group)
 {
     bool opening = !group->backend && pthread_equal(group->opener, pthread_self());
-    return opening ? yki_group_look(group, any_rank, NULL) : yki_group_known_failure(group);
+    return opening ? yki_group_look_opening(group) : yki_group_known_failure(group);
 }
 
 /* The connection to the store is lost. Who served it, and so which rank is gone, is known soon. */

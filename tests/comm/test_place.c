@@ -259,7 +259,7 @@ YK_TEST(ranks_of_mpirun_meet_on_their_host)
     assert_string_equal(point.identity, "mpi 77");
     set_environment(OPEN_MPI); /* on two hosts */
     assert_ok(yki_place_read(&place, -1, -1));
-    assert_int_equal(yki_meeting_point_derive(&point, &place, 5), YK_ERROR_NOT_FOUND);
+    assert_int_equal(yki_meeting_point_derive(&point, &place, 60), YK_ERROR_NOT_FOUND);
 }
 
 YK_TEST(without_an_address_it_says_what_to_set)
