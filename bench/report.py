@@ -242,6 +242,29 @@ def loader_table(found):
                      for title, ours, theirs, words in rows])
 
 
+def kernel_ratio(row):
+    """How many times as fast as the faster of PyTorch's layouts yoke is."""
+    return min(median(row[layout]) for layout in ("contiguous", "channels_last")) / median(row["yoke"])
+
+
+def groups_table(found):
+    """A row for each shape; in each cell the ratios forward, of the gradient of x and of that of the weights."""
+    columns = [(threads, dtype) for threads in (1, 2) for dtype in ("f32", "bf16")]
+    cells, names = {}, {}
+    for row in found["rows"]:
+        channels, _, side, kernel, stride, _, _, groups = shape = tuple(row["shape"])
+        kind = "depthwise" if groups == channels else f"in {groups} groups"
+        names[shape] = f"{channels} {kind}, {kernel}x{kernel} at {side}x{side}{', stride 2' * (stride == 2)}"
+        cells.setdefault((shape, row["threads"], row["dtype"]), []).append(f"{kernel_ratio(row):.2f}")
+    ratios = [kernel_ratio(row) for row in found["rows"]]
+    fast = sum(ratio >= 1 for ratio in ratios)
+    return (f"{fast} of {len(ratios)} kernels are at least as fast as PyTorch's; the slowest of all reaches {min(ratios):.2f} "
+            "of its speed.\n\n" + markdown(
+                ["channels, filters, images"] + [f"{dtype}, {threads} thread{'s' * (threads > 1)}" for threads, dtype in columns],
+                [[name, *(", ".join(cells.get((shape, *column), [])) for column in columns)]
+                 for shape, name in names.items()]))
+
+
 def freeze_table(found):
     rows = []
     for name, title in (("yoke", "yoke"), ("pytorch", "PyTorch")):
@@ -250,7 +273,7 @@ def freeze_table(found):
     return markdown(["", "all trained", "backbone frozen", "ratio"], rows)
 
 
-TABLES = {"step": step_table, "freeze": freeze_table, "all_reduce": all_reduce_table, "network": network_table,
+TABLES = {"step": step_table, "freeze": freeze_table, "groups": groups_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
           "network_faults": network_faults_table, "features": features_table, "startup": startup_table,

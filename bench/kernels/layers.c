@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "device/device.h"
+#include "prepared.h"
 
 enum { REPEATS = 7, LINE = 96 };
 
@@ -73,25 +72,7 @@ static const layer layers[] = {
     {RELU, 64, 64, 32, 1, 1, 1},           {GELU, 64, 64, 32, 1, 1, 1},
 };
 
-typedef enum direction { FORWARD, DATA, WEIGHT } direction;
-
 static const char *const direction_names[] = {"forward", "data gradient", "weight gradient"};
-
-/* A kernel with its operands in memory. */
-typedef struct prepared {
-    yki_attrs attrs;
-    yki_kernel_desc desc;
-    yki_kernel *kernel;
-    void *in[YKI_MAX_IN], *out[YKI_MAX_OUT], *packed, *scratch;
-} prepared;
-
-static void check(yk_status status)
-{
-    if (status == YK_OK)
-        return;
-    fprintf(stderr, "layers: %s\n", yk_last_error());
-    exit(1);
-}
 
 /* ---- the competitor -------------------------------------------------------------------------- */
 
@@ -130,48 +111,9 @@ static pid_t start_competitor(void)
 
 /* ---- what a kernel works on ------------------------------------------------------------------ */
 
-static const yki_operand none = {.ndim = -1};
-
 static yki_operand vector(int64_t count)
 {
     return (yki_operand){YK_F32, 1, {count}, YKI_PLAIN};
-}
-
-static yki_operand images(const yki_device *device, yk_dtype dtype, int64_t batch, int64_t channels,
-                          int64_t side)
-{
-    yki_operand operand = {dtype, 4, {batch, channels, side, side}, YKI_PLAIN};
-    operand.layout = device->type->layout(device, &operand);
-    return operand;
-}
-
-/* Up to so many inputs or outputs; those that are not named are absent. */
-static void set_operands(yki_operand *to, int *count, int named, const yki_operand *operands)
-{
-    *count = named;
-    for (int i = 0; i < named; i++)
-        to[i] = operands[i];
-}
-
-#define SET_IN(d, ...)                                                                             \
-    set_operands((d)->in, &(d)->in_count, sizeof((yki_operand[]){__VA_ARGS__}) / sizeof(none),     \
-                 (yki_operand[]){__VA_ARGS__})
-#define SET_OUT(d, ...)                                                                            \
-    set_operands((d)->out, &(d)->out_count, sizeof((yki_operand[]){__VA_ARGS__}) / sizeof(none),   \
-                 (yki_operand[]){__VA_ARGS__})
-
-/* Convolutions and linear layers. */
-static void describe_product(yki_kernel_desc *d, bool linear, direction way, yki_operand x,
-                             yki_operand w, yki_operand y)
-{
-    static const yki_op *const ops[][3] = {
-        {&yki_op_conv2d, &yki_op_conv2d_backward_data, &yki_op_conv2d_backward_weight},
-        {&yki_op_linear, &yki_op_linear_backward_data, &yki_op_linear_backward_weight}};
-    d->op = ops[linear][way];
-    SET_IN(d, way == DATA ? y : x, way == WEIGHT ? y : w, none);
-    d->in_count = way == FORWARD ? 3 : 2;
-    SET_OUT(d, way == FORWARD ? y : way == DATA ? x : w, none);
-    d->out_count = way == WEIGHT ? 2 : 1;
 }
 
 static void describe_pool(yki_kernel_desc *d, bool global, direction way, yki_operand x,
@@ -247,72 +189,15 @@ static bool describe(prepared *p, const yki_device *device, const layer *l, dire
     return true;
 }
 
-static void *fill(const yki_device *device, const yki_operand *operand)
-{
-    if (operand->ndim < 0)
-        return NULL;
-    size_t bytes = yki_operand_bytes(device, operand);
-    char *memory = yki_map(bytes);
-    uint32_t state = 1;
-    for (size_t i = 0; memory && i + 4 <= bytes; i += 4) {
-        state = state * 1664525u + 1013904223u;
-        float number = (float)(int32_t)state / 2147483648.0f;
-        uint32_t bits = 0x30003000u | (state >> 24); /* two small numbers of 16 bit */
-        memcpy(memory + i, operand->dtype == YK_F32 ? (void *)&number : (void *)&bits, 4);
-    }
-    return memory;
-}
-
-static void prepare(prepared *p, yki_device *device)
-{
-    check(yki_kernel_create(device, &p->desc, &p->kernel));
-    if (!p->kernel)
-        exit(1); /* never: linters do not see that creators that succeed set their result */
-    for (int i = 0; i < p->desc.in_count; i++)
-        p->in[i] = fill(device, &p->desc.in[i]);
-    for (int i = 0; i < p->desc.out_count; i++)
-        p->out[i] = fill(device, &p->desc.out[i]);
-    p->scratch = yki_map(p->kernel->scratch + YKI_ALIGNMENT);
-    if (p->kernel->pack_bytes) {
-        p->packed = yki_map(p->kernel->pack_bytes);
-        check(p->kernel->impl->pack(p->kernel, p->in[1], p->packed, NULL));
-    }
-}
-
-static void release(prepared *p, const yki_device *device)
-{
-    for (int i = 0; i < p->desc.in_count; i++)
-        if (p->in[i])
-            yki_unmap(p->in[i], yki_operand_bytes(device, &p->desc.in[i]));
-    for (int i = 0; i < p->desc.out_count; i++)
-        if (p->out[i])
-            yki_unmap(p->out[i], yki_operand_bytes(device, &p->desc.out[i]));
-    yki_unmap(p->scratch, p->kernel->scratch + YKI_ALIGNMENT);
-    if (p->packed)
-        yki_unmap(p->packed, p->kernel->pack_bytes);
-    yki_kernel_destroy(p->kernel);
-}
-
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Milliseconds of a run. */
 static double time_runs(const prepared *p, int runs)
 {
-    void *in[YKI_MAX_IN];
-    memcpy(in, p->in, sizeof in);
-    if (p->packed)
-        in[1] = p->packed;
-    yki_kernel_args args = {.in = in, .out = p->out, .scratch = p->scratch};
     double start = yki_now();
     for (int i = 0; i < runs; i++)
-        check(p->kernel->impl->run(p->kernel, &args));
+        run(p);
     return (yki_now() - start) * 1e3 / runs;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* competitor: -1 if there is none. */
