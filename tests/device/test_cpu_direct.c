@@ -120,17 +120,15 @@ YK_TEST(large_depthwise_gradients_have_the_bits_of_unaligned_ones)
     same_bits_unaligned(&desc, &yki_cpu_conv2d_backward_data_depthwise);
 }
 
-/* ---- groups, one by one -----------------------------------------------------------------------
- */
+/* ---- groups, each by itself ------------------------------------------------------------------ */
 
-YK_TEST(groups_that_end_within_vectors_have_the_same_bits_with_any_threads)
+static void groups_same_bits(yk_dtype dtype, int64_t groups, int64_t channels)
 {
-    static const yki_attrs grouped = {.stride = 1, .padding = 1, .dilation = 1, .groups = 3};
+    const yki_attrs grouped = {.stride = 1, .padding = 1, .dilation = 1, .groups = groups};
     yki_operand images = x, kernels = weight;
-    if (!__builtin_cpu_supports("avx512bw"))
-        skip();
-    memcpy(images.dims, (int64_t[]){8, 72, 21, 19}, 4 * sizeof *images.dims);
-    memcpy(kernels.dims, (int64_t[]){72, 24, 3, 3}, 4 * sizeof *kernels.dims);
+    images.dtype = dtype;
+    memcpy(images.dims, (int64_t[]){8, groups * channels, 21, 19}, 4 * sizeof *images.dims);
+    memcpy(kernels.dims, (int64_t[]){groups * channels, channels, 3, 3}, 4 * sizeof *kernels.dims);
     yki_kernel_desc desc = {.attrs = &grouped,
                             .in_count = 2,
                             .in = {images, kernels, none},
@@ -144,6 +142,24 @@ YK_TEST(groups_that_end_within_vectors_have_the_same_bits_with_any_threads)
     desc.in[1] = images;
     desc.out[0] = kernels;
     same_bits(&desc, &yki_cpu_conv2d_backward_weight_split);
+}
+
+/* Two threads compute three groups together, and three threads one each. */
+YK_TEST(groups_that_end_within_vectors_have_the_same_bits_with_any_threads)
+{
+    if (!__builtin_cpu_supports("avx512bw"))
+        skip();
+    groups_same_bits(YK_F32, 3, 24);
+    groups_same_bits(YK_BF16, 3, 24);
+}
+
+/* Up to three of them have channels in one vector, which different threads write. */
+YK_TEST(groups_that_share_vectors_have_the_same_bits_with_any_threads)
+{
+    if (!__builtin_cpu_supports("avx512bw"))
+        skip();
+    groups_same_bits(YK_F32, 32, 9);
+    groups_same_bits(YK_BF16, 32, 9);
 }
 
 /* What a step is said to have computed: see yki_kernel.flop. */

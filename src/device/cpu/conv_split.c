@@ -6,10 +6,16 @@
  *
  * A vector of the copy has channels of two neighbouring blocks of the activation, and the other way
  * round, so every vector is selected from two. Padding stays zero.
+ *
+ * Threads take whole groups, each with a kernel that was made for one thread: its copies stay in
+ * its cache, and nobody waits before a group has been computed. Where that would leave threads
+ * without work, all of them compute one group after the other. The bits are the same, as those of
+ * every kernel are for any number of threads.
  */
 #if defined(__x86_64__)
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/lanes.h"
@@ -25,21 +31,28 @@ enum {
 typedef struct activation {
     int64_t images, blocks, pixels; /* of all groups */
     int64_t group_channels, group_blocks;
-    size_t at; /* the copy, in scratch */
+    size_t at; /* the copy, in a worker's scratch */
 } activation;
+
+/* Computes groups, one after the other. */
+typedef struct worker {
+    dnnl_stream_t stream;
+    yki_kernel *inner; /* the convolution of a group */
+} worker;
 
 typedef struct split {
     yki_kernel base;
-    yki_kernel *inner; /* the convolution of a group */
-    yki_attrs attrs;   /* its attributes */
+    int workers, team; /* which take groups from a shared counter, and the threads of each */
+    worker *of_thread;
+    yki_attrs attrs; /* of a group's convolution */
     int64_t groups, b;
     size_t size;           /* of an activation's element */
     activation in[2], out; /* BACKWARD_WEIGHT has two inputs and no output */
     int inputs;
     bool has_bias, has_dbias;
     size_t weight_bytes, bias_bytes; /* of a group */
-    size_t inner_scratch;            /* where its scratch begins */
-    int team;
+    size_t inner_scratch;            /* where that of the convolution begins ... */
+    size_t worker_scratch;           /* ... in so much of a worker */
 } split;
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -161,15 +174,85 @@ static activation describe(split *k, const yki_device *device, const yki_operand
                     .pixels = g.pixels,
                     .group_channels = copy.channels,
                     .group_blocks = copy.blocks,
-                    .at = k->base.scratch};
-    k->base.scratch += yki_align(yki_operand_bytes(device, of_group), YKI_ALIGNMENT);
+                    .at = k->worker_scratch};
+    k->worker_scratch += yki_align(yki_operand_bytes(device, of_group), YKI_ALIGNMENT);
     return a;
+}
+
+/* How many threads take groups: all, unless an eighth of them or more would have no work, as in the
+ * last round of a few. */
+static int workers_of(int64_t groups, int threads)
+{
+    int64_t rounds = (groups + threads - 1) / threads;
+    return 8 * groups >= 7 * rounds * threads ? threads : 1;
+}
+
+/* A worker's kernel is the first one's, for the same number of threads: all read the same packed
+ * weights. */
+static yk_status create_inner(const split *k, yki_device *device, const yki_kernel_desc *desc,
+                              yki_kernel **inner)
+{
+    const yki_kernel *first = k->of_thread[0].inner;
+    if (!first)
+        return yki_kernel_create(device, desc, inner);
+    YK_TRY(first->impl->prepare(device, desc, inner));
+    (*inner)->impl = first->impl;
+    return YK_OK;
+}
+
+/* Meanwhile, the device has the worker's threads and its stream. */
+static yk_status prepare_worker(const split *k, yki_device *device, const yki_kernel_desc *desc,
+                                worker *w)
+{
+    yki_cpu_device *cpu = (yki_cpu_device *)device;
+    YKI_DNN(dnnl_stream_create(&w->stream, cpu->engine, dnnl_stream_default_flags));
+    dnnl_stream_t stream = cpu->stream;
+    const int threads = device->threads, most = omp_get_max_threads();
+    cpu->stream = w->stream;
+    device->threads = k->team;
+    omp_set_num_threads(k->team);
+    yk_status status = create_inner(k, device, desc, &w->inner);
+    omp_set_num_threads(most);
+    device->threads = threads;
+    cpu->stream = stream;
+    return status;
+}
+
+static yk_status prepare_workers(split *k, yki_device *device, const yki_kernel_desc *desc)
+{
+    k->workers = workers_of(k->groups, device->threads);
+    k->team = device->threads / k->workers;
+    k->of_thread = yki_calloc((size_t)k->workers, sizeof *k->of_thread);
+    if (!k->of_thread)
+        return yki_error_memory((size_t)k->workers * sizeof *k->of_thread, "a convolution");
+    for (int i = 0; i < k->workers; i++)
+        YK_TRY(prepare_worker(k, device, desc, &k->of_thread[i]));
+    return YK_OK;
 }
 
 static void split_destroy(yki_kernel *kernel)
 {
-    yki_kernel_destroy(((split *)kernel)->inner);
-    free(kernel);
+    split *k = (split *)kernel;
+    for (int i = 0; k->of_thread && i < k->workers; i++) {
+        yki_kernel_destroy(k->of_thread[i].inner);
+        if (k->of_thread[i].stream)
+            dnnl_stream_destroy(k->of_thread[i].stream);
+    }
+    free(k->of_thread);
+    free(k);
+}
+
+/* What the kernel shares with those of its workers. */
+static void describe_kernel(split *k)
+{
+    const yki_kernel *inner = k->of_thread[0].inner;
+    k->inner_scratch = k->worker_scratch;
+    k->worker_scratch += yki_align(inner->scratch, YKI_ALIGNMENT);
+    k->base.scratch = (size_t)k->workers * k->worker_scratch;
+    k->base.pack_input = inner->pack_input;
+    k->base.pack_bytes = yki_align(inner->pack_bytes, YKI_ALIGNMENT) * (size_t)k->groups;
+    k->base.flop = inner->flop * (double)k->groups;
+    k->base.matrix_unit = inner->matrix_unit;
 }
 
 static yk_status split_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
@@ -180,12 +263,12 @@ static yk_status split_prepare(yki_device *device, const yki_kernel_desc *desc, 
     yki_kernel_desc inner = of_a_group(desc, &k->attrs);
     bool weighs = desc->op == &yki_op_conv2d_backward_weight;
     const yki_operand *weight = weighs ? &inner.out[0] : &inner.in[1];
-    yk_status status = yki_kernel_create(device, &inner, &k->inner);
+    k->groups = desc->attrs->groups;
+    yk_status status = prepare_workers(k, device, &inner);
     if (status != YK_OK) {
         split_destroy(&k->base);
         return status;
     }
-    k->groups = desc->attrs->groups;
     k->b = device->block;
     k->size = yk_dtype_size(desc->in[0].dtype);
     k->inputs = weighs ? 2 : 1;
@@ -198,41 +281,71 @@ static yk_status split_prepare(yki_device *device, const yki_kernel_desc *desc, 
     k->bias_bytes = (size_t)weight->dims[0] * sizeof(float);
     k->has_bias = desc->op == &yki_op_conv2d && yki_has_in(desc, YKI_CONV2D_BIAS);
     k->has_dbias = weighs && yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
-    k->inner_scratch = k->base.scratch;
-    k->base.scratch += k->inner->scratch;
-    k->base.pack_input = k->inner->pack_input;
-    k->base.pack_bytes = yki_align(k->inner->pack_bytes, YKI_ALIGNMENT) * (size_t)k->groups;
-    k->base.flop = k->inner->flop * (double)k->groups;
-    k->base.matrix_unit = k->inner->matrix_unit;
-    k->team = yki_team(device, k->in[0].images * k->in[0].pixels * k->in[0].group_channels);
+    describe_kernel(k);
     *kernel = &k->base;
     return YK_OK;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+static void *shifted(const void *memory, int64_t index, size_t step)
+{
+    return (char *)(uintptr_t)memory + (size_t)index * step;
+}
+
+static size_t packed_bytes(const split *k)
+{
+    return k->base.pack_bytes / (size_t)k->groups;
+}
+
+/* What a worker does for a group. */
+typedef yk_status group_fn(const split *k, const worker *w, const void *argument, int64_t group);
+
+static yk_status for_all_groups(const split *k, group_fn *of_group, const void *argument)
+{
+    yk_status result = YK_OK;
+    if (k->workers == 1) {
+        /* Not in a region: within one, OpenMP starts the threads of a kernel anew each time. */
+        for (int64_t group = 0; group < k->groups; group++)
+            YK_TRY(of_group(k, k->of_thread, argument, group));
+        return YK_OK;
+    }
+#pragma omp parallel for num_threads(k->workers) schedule(dynamic)
+    for (int64_t group = 0; group < k->groups; group++) {
+        yk_status status = of_group(k, &k->of_thread[omp_get_thread_num()], argument, group);
+        if (status != YK_OK) {
+#pragma omp atomic write
+            result = status;
+        }
+    }
+    /* The thread's own line is lost with the thread. */
+    return result == YK_OK ? YK_OK : yki_error(result, "a group cannot be convolved");
+}
+
+typedef struct packing {
+    const void *parameter;
+    void *packed;
+} packing;
+
+static yk_status pack_group(const split *k, const worker *w, const void *argument, int64_t group)
+{
+    const packing *p = argument;
+    return w->inner->impl->pack(w->inner, shifted(p->parameter, group, k->weight_bytes),
+                                shifted(p->packed, group, packed_bytes(k)), NULL);
+}
+
 static yk_status split_pack(const yki_kernel *kernel, const void *parameter, void *packed,
                             yki_stream *stream)
 {
-    const split *k = (const split *)kernel;
-    size_t step = k->base.pack_bytes / (size_t)k->groups;
-    for (int64_t group = 0; group < k->groups; group++)
-        YK_TRY(k->inner->impl->pack(k->inner,
-                                    (const char *)parameter + (size_t)group * k->weight_bytes,
-                                    (char *)packed + (size_t)group * step, stream));
-    return YK_OK;
+    (void)stream;
+    return for_all_groups((const split *)kernel, pack_group, &(packing){parameter, packed});
 }
 
-static void *shifted(void *memory, int64_t group, size_t step)
+static yk_status run_group(const split *k, const worker *w, const void *argument, int64_t group)
 {
-    return (char *)memory + (size_t)group * step;
-}
-
-static yk_status run_group(const split *k, const yki_kernel_args *run, int64_t group)
-{
-    char *scratch = run->scratch;
+    const yki_kernel_args *run = argument;
+    char *scratch = shifted(run->scratch, w - k->of_thread, k->worker_scratch);
     bool weighs = k->inputs == 2;
-    size_t packed = k->base.pack_bytes / (size_t)k->groups;
     void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
     yki_kernel_args inner = *run;
     inner.in = in;
@@ -246,23 +359,20 @@ static yk_status run_group(const split *k, const yki_kernel_args *run, int64_t g
         out[0] = shifted(run->out[0], group, k->weight_bytes);
         if (k->has_dbias)
             out[1] = shifted(run->out[1], group, k->bias_bytes);
-        return k->inner->impl->run(k->inner, &inner);
+        return w->inner->impl->run(w->inner, &inner);
     }
-    in[1] = shifted(run->in[1], group, packed ? packed : k->weight_bytes);
+    in[1] = shifted(run->in[1], group, k->base.pack_bytes ? packed_bytes(k) : k->weight_bytes);
     if (k->has_bias)
         in[2] = shifted(run->in[2], group, k->bias_bytes);
     out[0] = scratch + k->out.at;
-    YK_TRY(k->inner->impl->run(k->inner, &inner));
+    YK_TRY(w->inner->impl->run(w->inner, &inner));
     put(k, &k->out, group, out[0], run->out[0]);
     return YK_OK;
 }
 
 static yk_status split_run(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const split *k = (const split *)kernel;
-    for (int64_t group = 0; group < k->groups; group++)
-        YK_TRY(run_group(k, run, group));
-    return YK_OK;
+    return for_all_groups((const split *)kernel, run_group, run);
 }
 
 #define SPLIT(which)                                                                               \

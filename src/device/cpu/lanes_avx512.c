@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 typedef struct lane_masks {
-    __mmask16 taken, kept; /* the rest becomes zero */
+    __mmask16 taken, written; /* of these, the others become zero */
 } lane_masks;
 
 static __mmask16 mask_of(int64_t first, int64_t last)
@@ -21,9 +21,7 @@ static void select_words(uint32_t *to, const uint32_t *low, const uint32_t *high
     for (int64_t i = 0; i < pixels * YKI_LANES; i += YKI_LANES) {
         __m512i a = _mm512_loadu_si512(low + i), b = _mm512_loadu_si512(high + i);
         __m512i x = _mm512_maskz_permutex2var_epi32(masks.taken, a, from, b);
-        if (masks.kept)
-            x = _mm512_or_si512(x, _mm512_maskz_loadu_epi32(masks.kept, to + i));
-        _mm512_storeu_si512(to + i, x);
+        _mm512_mask_storeu_epi32(to + i, masks.written, x);
     }
 }
 
@@ -36,16 +34,14 @@ static void select_halves(uint16_t *to, const uint16_t *low, const uint16_t *hig
         __m256i a = _mm256_loadu_si256((const __m256i_u *)(low + i));
         __m256i b = _mm256_loadu_si256((const __m256i_u *)(high + i));
         __m256i x = _mm256_maskz_permutex2var_epi16(masks.taken, a, from, b);
-        if (masks.kept)
-            x = _mm256_or_si256(x, _mm256_maskz_loadu_epi16(masks.kept, to + i));
-        _mm256_storeu_si256((__m256i_u *)(to + i), x);
+        _mm256_mask_storeu_epi16(to + i, masks.written, x);
     }
 }
 
 void yki_lanes_select(void *to, const void *low, const void *high, int64_t pixels, int64_t shift,
                       int64_t first, int64_t last, int64_t end, size_t size)
 {
-    lane_masks masks = {mask_of(first, last), (__mmask16)~mask_of(first, end)};
+    lane_masks masks = {mask_of(first, last), mask_of(first, end)};
     if (size == sizeof(uint32_t))
         select_words(to, low, high, pixels, shift, masks);
     else
