@@ -5,42 +5,49 @@
  *
  * Each lane of a result takes only the inputs of its own group. So every pixel is permuted into
  * several vectors, in which each lane holds other channels of its group, and these are multiplied
- * by vectors of weights, none of which has zeros for other groups. The permuted pixels of three
- * rows are kept in a ring that fits the first-level cache: a band of columns is taken from the top
- * down, and its rows in strips of at most NARROW_STRIP columns, whose sums fit the registers.
+ * by vectors of weights, none of which has zeros for other groups. The pixels of three rows are
+ * kept in a ring that fits the first-level cache, permuted or to be permuted when they are
+ * multiplied: a band of columns is taken from the top down, and its rows in strips of at most
+ * NARROW_STRIP columns, whose sums fit the registers.
  */
 
-/* A band of columns, and the permuted rows of x that its results depend on. */
+/* A band of columns, and the rows of x that its results depend on. */
 typedef struct narrow_ring {
     int64_t columns, strip; /* results of a row, and of a strip at most */
     int64_t left, span;     /* columns of x, which may lie outside */
+    int64_t planes;         /* vectors of a pixel */
     int64_t plane;          /* columns for which a row has memory */
     int64_t next;           /* the row of x that is read next */
-    float *memory;          /* SIDE times (vectors, plane, lanes), a pixel apart */
+    float *memory;          /* SIDE times (planes, plane, lanes), a pixel apart */
+    yki_bits first;         /* for each lane, the first one of its group */
 } narrow_ring;
 
 /* Columns of a band at most: a ring of more than half of the cache has to share too many of its
  * lines. */
-YKI_FORCE_INLINE int64_t narrow_band(int64_t vectors)
+YKI_FORCE_INLINE int64_t narrow_band(int64_t planes)
 {
-    return NARROW_STRIP * (vectors < 4 ? 4 / vectors : 1);
+    return NARROW_STRIP * (planes < 4 ? 4 / planes : 1);
 }
 
 /* Columns for which a row of the ring has memory. */
-YKI_FORCE_INLINE int64_t narrow_plane(int64_t vectors)
+YKI_FORCE_INLINE int64_t narrow_plane(int64_t planes)
 {
-    return narrow_band(vectors) + SIDE - 1;
+    return narrow_band(planes) + SIDE - 1;
 }
 
 /* ---- what the file that includes this defines ------------------------------------------------ */
 
-/* The vectors into which a pixel is permuted. */
+/* The vectors into which a pixel is permuted, and those that the ring of narrow_convolve() holds:
+ * as many, or the pixel as it is. */
 YKI_FORCE_INLINE int64_t narrow_vectors(const yki_narrow *n);
+YKI_FORCE_INLINE int64_t narrow_planes(const yki_narrow *n);
+/* A vector of the ring, of which lane l becomes lane from[l] if that is still to be done. */
+YKI_FORCE_INLINE yki_lanes narrow_load(const float *at, yki_bits from, bool permutes);
 /* sum + pixel * weight, lane by lane. */
 YKI_FORCE_INLINE yki_lanes narrow_add(yki_lanes sum, yki_lanes pixel, yki_lanes weight);
-/* Permutes columns [left, left + span) of a row of x; zeros outside. */
+/* Reads columns [left, left + span) of a row of x into so many planes; zeros outside. */
 YKI_FORCE_INLINE void narrow_read(const yki_narrow *n, const void *x, int64_t row, int64_t left,
-                                  int64_t span, float *to);
+                                  int64_t span, float *to, int64_t planes);
 /* Calls narrow_row_as() with constants. */
 YKI_FORCE_INLINE void narrow_row(const yki_narrow *n, const narrow_ring *ring,
                                  const float *const *rows, const float *weights, void *y,
@@ -71,7 +78,7 @@ YKI_FORCE_INLINE void narrow_clear_outside(float *row, yki_window_range inside, 
 YKI_FORCE_INLINE float *narrow_row_at(const yki_narrow *n, const narrow_ring *ring, int64_t row)
 {
     int64_t slot = (row + n->padding) % SIDE; /* rows begin at -padding */
-    return ring->memory + slot * (narrow_vectors(n) * ring->plane + 1) * YKI_WIDTH;
+    return ring->memory + slot * (ring->planes * ring->plane + 1) * YKI_WIDTH;
 }
 
 /* Reads x up to the three rows that a row of y depends on; `rows` are these, or NULL outside x. */
@@ -82,7 +89,7 @@ static void narrow_advance(const yki_narrow *n, const void *x, narrow_ring *ring
     for (; ring->next < top + SIDE; ring->next++)
         if (ring->next >= 0 && ring->next < n->rows)
             narrow_read(n, x, ring->next, ring->left, ring->span,
-                        narrow_row_at(n, ring, ring->next));
+                        narrow_row_at(n, ring, ring->next), ring->planes);
     for (int r = 0; r < SIDE; r++)
         rows[r] =
             top + r >= 0 && top + r < n->rows ? narrow_row_at(n, ring, top + r) : (float *)NULL;
@@ -96,18 +103,22 @@ YKI_FORCE_INLINE int64_t narrow_parts(int64_t columns, int64_t most)
 
 /* One of the bands, which are of nearly equal width. */
 YKI_FORCE_INLINE narrow_ring narrow_ring_of(const yki_narrow *n, int64_t band, int64_t first_row,
-                                            float *memory)
+                                            int64_t planes, float *memory)
 {
-    int64_t bands = narrow_parts(n->y_columns, narrow_band(narrow_vectors(n)));
+    int64_t bands = narrow_parts(n->y_columns, narrow_band(planes));
     int64_t begin = n->y_columns * band / bands, end = n->y_columns * (band + 1) / bands;
     int64_t columns = end - begin;
-    return (narrow_ring){.columns = columns,
-                         .strip = narrow_parts(columns, narrow_parts(columns, NARROW_STRIP)),
-                         .left = begin - n->padding,
-                         .span = columns - 1 + SIDE,
-                         .plane = narrow_plane(narrow_vectors(n)),
-                         .next = first_row - n->padding,
-                         .memory = memory};
+    narrow_ring ring = {.columns = columns,
+                        .strip = narrow_parts(columns, narrow_parts(columns, NARROW_STRIP)),
+                        .left = begin - n->padding,
+                        .span = columns - 1 + SIDE,
+                        .planes = planes,
+                        .plane = narrow_plane(planes),
+                        .next = first_row - n->padding,
+                        .memory = memory};
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        ring.first[lane] = (uint32_t)(lane / n->width * n->width);
+    return ring;
 }
 
 /* The first result of a row of the band: its element of y. */
@@ -118,10 +129,12 @@ YKI_FORCE_INLINE int64_t narrow_first(const yki_narrow *n, const narrow_ring *ri
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The results of a strip in one row; the number of columns, the taps and dtype are constants. */
-YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, int64_t plane, const float *const *rows,
-                                     const float *weights, void *y, int64_t element, int columns,
-                                     int taps, yk_dtype dtype)
+/* The results of a strip in one row; the number of columns, the taps, whether pixels are permuted
+ * here, and dtype are constants. */
+YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, const narrow_ring *ring,
+                                     const float *const *rows, const float *weights, void *y,
+                                     int64_t element, int columns, int taps, bool permutes,
+                                     yk_dtype dtype)
 {
     const int64_t vectors = narrow_vectors(n);
     yki_lanes results[NARROW_STRIP];
@@ -134,6 +147,7 @@ YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, int64_t plane, const f
         const float *pixels = rows[r];
         const float *of_row = weights + (1 + r * vectors * taps) * YKI_WIDTH;
         for (int64_t k = 0; k < vectors; k++) {
+            yki_bits from = ring->first + (uint32_t)k;
             yki_lanes w[SIDE];
 #pragma GCC unroll 3
             for (int s = 0; s < taps; s++)
@@ -144,7 +158,7 @@ YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, int64_t plane, const f
             for (int i = 0; i < columns + NARROW_DELAY * (taps - 1); i++) {
                 before4 = before3, before3 = before2, before2 = before1, before1 = at_i;
                 if (i < columns + taps - 1) {
-                    at_i = *(const yki_lanes_at *)(pixels + i * YKI_WIDTH);
+                    at_i = narrow_load(pixels + i * YKI_WIDTH, from, permutes);
                     __asm__("" : "+v"(at_i)); /* or the compiler loads it for every use */
                 }
 #pragma GCC unroll 3
@@ -158,7 +172,7 @@ YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, int64_t plane, const f
                                                 w[s]);
                 }
             }
-            pixels += plane * YKI_WIDTH;
+            pixels += permutes ? 0 : ring->plane * YKI_WIDTH;
             of_row += taps * YKI_WIDTH;
         }
     }
@@ -172,12 +186,13 @@ YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, int64_t plane, const f
 
 #define NARROW_CASE(columns)                                                                       \
     case columns:                                                                                  \
-        narrow_results(n, plane, rows, weights, y, element, columns, taps, dtype);                 \
+        narrow_results(n, ring, rows, weights, y, element, columns, taps, permutes, dtype);        \
         break
 
-YKI_FORCE_INLINE void narrow_strip(const yki_narrow *n, int64_t plane, const float *const *rows,
-                                   const float *weights, void *y, int64_t element, int64_t columns,
-                                   int taps, yk_dtype dtype)
+YKI_FORCE_INLINE void narrow_strip(const yki_narrow *n, const narrow_ring *ring,
+                                   const float *const *rows, const float *weights, void *y,
+                                   int64_t element, int64_t columns, int taps, bool permutes,
+                                   yk_dtype dtype)
 {
     switch (columns) {
         NARROW_CASE(1);
@@ -210,24 +225,25 @@ YKI_FORCE_INLINE int64_t narrow_strip_at(const narrow_ring *ring, int64_t c,
     return c + ring->strip < ring->columns ? ring->strip : ring->columns - c;
 }
 
-/* One row of a band of results, from an element of y on; the taps and dtype are constants. */
+/* One row of a band of results, from an element of y on. Constants are those of narrow_results. */
 YKI_FORCE_INLINE void narrow_row_as(const yki_narrow *n, const narrow_ring *ring,
                                     const float *const *rows, const float *weights, void *y,
-                                    int64_t element, int taps, yk_dtype dtype)
+                                    int64_t element, int taps, bool permutes, yk_dtype dtype)
 {
     for (int64_t c = 0; c < ring->columns; c += ring->strip) {
         const float *at[SIDE];
         int64_t columns = narrow_strip_at(ring, c, rows, at);
-        narrow_strip(n, ring->plane, at, weights, y, element + c * YKI_WIDTH, columns, taps, dtype);
+        narrow_strip(n, ring, at, weights, y, element + c * YKI_WIDTH, columns, taps, permutes,
+                     dtype);
     }
 }
 
 static void narrow_convolve(const yki_narrow *n, const void *x, const float *weights, void *y,
                             yki_window_range rows, float *own)
 {
-    int64_t bands = narrow_parts(n->y_columns, narrow_band(narrow_vectors(n)));
+    int64_t bands = narrow_parts(n->y_columns, narrow_band(narrow_planes(n)));
     for (int64_t band = 0; band < bands; band++) {
-        narrow_ring ring = narrow_ring_of(n, band, rows.begin, own);
+        narrow_ring ring = narrow_ring_of(n, band, rows.begin, narrow_planes(n), own);
         for (int64_t row = rows.begin; row < rows.end; row++) {
             const float *read[SIDE];
             narrow_advance(n, x, &ring, row, read);

@@ -21,6 +21,18 @@ YKI_FORCE_INLINE int64_t narrow_vectors(const yki_narrow *n)
     return n->width;
 }
 
+/* Many are permuted when they are multiplied: those of three rows would leave little of the
+ * first-level cache for anything else. */
+YKI_FORCE_INLINE bool narrow_permutes(const yki_narrow *n)
+{
+    return n->width > 2;
+}
+
+YKI_FORCE_INLINE int64_t narrow_planes(const yki_narrow *n)
+{
+    return narrow_permutes(n) ? 1 : n->width;
+}
+
 YKI_FORCE_INLINE yki_lanes narrow_add(yki_lanes sum, yki_lanes pixel, yki_lanes weight)
 {
     return sum + pixel * weight;
@@ -36,7 +48,13 @@ YKI_FORCE_INLINE yki_lanes narrow_pick(yki_lanes x, yki_bits from)
 #endif
 }
 
-/* One row of x, permuted. The width is a constant. */
+YKI_FORCE_INLINE yki_lanes narrow_load(const float *at, yki_bits from, bool permutes)
+{
+    yki_lanes pixel = *(const yki_lanes_at *)at;
+    return permutes ? narrow_pick(pixel, from) : pixel;
+}
+
+/* One row of x, permuted unless the width is 1. It is a constant. */
 YKI_FORCE_INLINE void narrow_read_as(const yki_narrow *n, const void *row, int64_t left,
                                      int64_t span, float *to, int width, yk_dtype dtype)
 {
@@ -60,15 +78,16 @@ YKI_FORCE_INLINE void narrow_read_as(const yki_narrow *n, const void *row, int64
 }
 
 YKI_FORCE_INLINE void narrow_read_width(const yki_narrow *n, const void *x, int64_t row,
-                                        int64_t left, int64_t span, float *to, yk_dtype dtype)
+                                        int64_t left, int64_t span, float *to, int64_t planes,
+                                        yk_dtype dtype)
 {
     const char *from =
         (const char *)x + (size_t)(row * n->columns) * YKI_WIDTH * yki_size_of(dtype);
-    if (n->width == 1)
+    if (planes == 1)
         narrow_read_as(n, from, left, span, to, 1, dtype);
-    else if (n->width == 2)
+    else if (planes == 2)
         narrow_read_as(n, from, left, span, to, 2, dtype);
-    else if (n->width == 4)
+    else if (planes == 4)
         narrow_read_as(n, from, left, span, to, 4, dtype);
     else
         narrow_read_as(n, from, left, span, to, 8, dtype);
@@ -76,16 +95,19 @@ YKI_FORCE_INLINE void narrow_read_width(const yki_narrow *n, const void *x, int6
 
 /* Row `row` of x, columns [left, left + span). */
 YKI_FORCE_INLINE void narrow_read(const yki_narrow *n, const void *x, int64_t row, int64_t left,
-                                  int64_t span, float *to)
+                                  int64_t span, float *to, int64_t planes)
 {
-    FOR_EACH_DTYPE(narrow_read_width, n->dtype, n, x, row, left, span, to);
+    FOR_EACH_DTYPE(narrow_read_width, n->dtype, n, x, row, left, span, to, planes);
 }
 
 YKI_FORCE_INLINE void narrow_row(const yki_narrow *n, const narrow_ring *ring,
                                  const float *const *rows, const float *weights, void *y,
                                  int64_t element)
 {
-    FOR_EACH_DTYPE(narrow_row_as, n->dtype, n, ring, rows, weights, y, element, SIDE);
+    if (narrow_permutes(n))
+        FOR_EACH_DTYPE(narrow_row_as, n->dtype, n, ring, rows, weights, y, element, SIDE, true);
+    else
+        FOR_EACH_DTYPE(narrow_row_as, n->dtype, n, ring, rows, weights, y, element, SIDE, false);
 }
 
 /* ---- the gradient of the weights ------------------------------------------------------------- */
@@ -194,9 +216,9 @@ YKI_FORCE_INLINE void narrow_add_band(const yki_narrow *n, const narrow_ring *ri
 static void narrow_add_image(const yki_narrow *n, const void *x, const void *dy, float *to,
                              float *own)
 {
-    int64_t bands = narrow_parts(n->y_columns, narrow_band(narrow_vectors(n)));
+    int64_t bands = narrow_parts(n->y_columns, narrow_band(n->width));
     for (int64_t band = 0; band < bands; band++) {
-        narrow_ring ring = narrow_ring_of(n, band, 0, own + NARROW_STRIP * YKI_WIDTH);
+        narrow_ring ring = narrow_ring_of(n, band, 0, n->width, own + NARROW_STRIP * YKI_WIDTH);
         for (int64_t row = 0; row < n->y_rows; row++) {
             const float *rows[SIDE];
             narrow_advance(n, x, &ring, row, rows);

@@ -28,6 +28,19 @@ YKI_FORCE_INLINE int64_t narrow_vectors(const yki_narrow *n)
     return n->width == 1 ? 1 : n->width / 2;
 }
 
+YKI_FORCE_INLINE int64_t narrow_planes(const yki_narrow *n)
+{
+    return narrow_vectors(n);
+}
+
+/* The ring holds permuted pixels: it is half as large as one of f32. */
+YKI_FORCE_INLINE yki_lanes narrow_load(const float *at, yki_bits from, bool permutes)
+{
+    (void)from;
+    (void)permutes;
+    return *(const yki_lanes_at *)at;
+}
+
 YKI_FORCE_INLINE yki_lanes narrow_add(yki_lanes sum, yki_lanes pixels, yki_lanes weights)
 {
     return (yki_lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)pixels, (__m512bh)weights);
@@ -90,8 +103,9 @@ YKI_FORCE_INLINE void read_neighbours(const yki_narrow *n, const uint16_t *row, 
 }
 
 YKI_FORCE_INLINE void narrow_read(const yki_narrow *n, const void *x, int64_t row, int64_t left,
-                                  int64_t span, float *to)
+                                  int64_t span, float *to, int64_t planes)
 {
+    (void)planes;
     const uint16_t *from = (const uint16_t *)x + row * n->columns * YKI_WIDTH;
     if (n->width == 1)
         read_neighbours(n, from, left, span, to);
@@ -108,9 +122,9 @@ YKI_FORCE_INLINE void narrow_row(const yki_narrow *n, const narrow_ring *ring,
                                  int64_t element)
 {
     if (n->width == 1)
-        narrow_row_as(n, ring, rows, weights, y, element, SIDE - 1, YK_BF16);
+        narrow_row_as(n, ring, rows, weights, y, element, SIDE - 1, false, YK_BF16);
     else
-        narrow_row_as(n, ring, rows, weights, y, element, SIDE, YK_BF16);
+        narrow_row_as(n, ring, rows, weights, y, element, SIDE, false, YK_BF16);
 }
 
 void yki_narrow_bf16(const yki_narrow *shape, const void *x, const float *weights, void *y,
