@@ -3,7 +3,7 @@
 A result is a dict {"benchmark", "machine", "settings", "rows"}; its rows hold every repeat, so that a table
 can be computed from it again. bench/tables writes the tables of docs/benchmarks.md from bench/results/*.json.
 """
-import json, os, platform, re, statistics, subprocess
+import json, os, platform, random, re, statistics, subprocess
 
 median = statistics.median
 
@@ -149,9 +149,31 @@ def pairs_of(row, side):
     return [pair for repeat in row[side] for pair in repeat]
 
 
+def middle_mean(values):
+    """The mean of the middle half: as robust as the median against few disturbed steps, and more precise."""
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    return statistics.mean(ordered[cut:len(ordered) - cut])
+
+
+def with_error(values):
+    """Their middle mean and its standard error, from samples of the samples."""
+    draw = random.Random(1)
+    means = [middle_mean(draw.choices(values, k=len(values))) for _ in range(500)]
+    return middle_mean(values), statistics.stdev(means)
+
+
 def exposed_ms(row, side):
-    """Each step is compared with the next one, because the machine's speed drifts."""
-    return 1e3 * median(pair["step_s"] - pair["apart_s"] for pair in pairs_of(row, side))
+    """By how much steps are longer than the steps without exchange before and after them, whose mean follows the drift of
+    the machine's speed. The time of a step is the slowest rank's on both sides: to wait for a slower rank is no cost of the
+    exchange. The middle mean, and its standard error."""
+    return with_error([1e3 * (pair["slowest_step_s"] - (before["slowest_apart_s"] + pair["slowest_apart_s"]) / 2)
+                       for repeat in row[side] for before, pair in zip(repeat, repeat[1:])])
+
+
+def processor_ms(row, side):
+    """How much more processor time rank 0 takes for a step with exchange."""
+    return middle_mean([1e3 * (pair["processor_s"] - pair["processor_apart_s"]) for pair in pairs_of(row, side)])
 
 
 def exposed_bound(row):
@@ -166,20 +188,22 @@ def exposed_bound(row):
 
 
 def network_train_table(found):
-    hosts, batch = found["settings"]["hosts"], found["settings"]["batch"]
+    hosts, batch, sides = found["settings"]["hosts"], found["settings"]["batch"], ("yoke", "pytorch")
     rows = []
     for row in found["rows"]:
-        step = {side: median(pair["step_s"] for pair in pairs_of(row, side)) for side in ("yoke", "pytorch")}
-        exposed = {side: exposed_ms(row, side) for side in step}
+        step = {side: median(pair["step_s"] for pair in pairs_of(row, side)) for side in sides}
+        exposed = {side: exposed_ms(row, side) for side in sides}
         images = hosts * row["ranks"] * batch
         waits = 1e3 * median(pair["reported_exposed_s"] for pair in pairs_of(row, "yoke"))
+        ours, theirs = exposed["yoke"][0], exposed["pytorch"][0]
         rows.append([f"{hosts} x {row['ranks']}", "veth" if row["rate"] == "none" else row["rate"], row["hook"],
                      f"{images / step['yoke']:.1f}", f"{images / step['pytorch']:.1f}",
-                     f"{step['pytorch'] / step['yoke']:.2f}", f"{exposed['yoke']:.0f}", f"{exposed['pytorch']:.0f}",
-                     f"{exposed['yoke'] / exposed['pytorch']:.2f}" if exposed["pytorch"] > 0 else "", f"{waits:.0f}",
-                     *exposed_bound(row)])
+                     f"{step['pytorch'] / step['yoke']:.2f}", *(f"{mean:.0f} ± {error:.0f}" for mean, error in exposed.values()),
+                     f"{ours / theirs:.2f}" if theirs > 0 else "",
+                     " / ".join(f"{processor_ms(row, side):.0f}" for side in sides), f"{waits:.0f}", *exposed_bound(row)])
     return markdown(["hosts x ranks", "link", "hook", "yoke, images/s", "PyTorch", "ratio", "yoke, exposed ms", "PyTorch",
-                     "ratio", "yoke waits, ms", "the link needs, ms", "backward, ms", "exposed at the least, ms"], rows)
+                     "ratio", "processor ms: yoke / PyTorch", "yoke waits, ms", "the link needs, ms", "backward, ms",
+                     "exposed at the least, ms"], rows)
 
 
 def network_traffic_table(found):

@@ -4,8 +4,8 @@
 usage: pytorch_train.py BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|fp16|powersgd
 
 Its place comes from the environment, as torchrun sets it. Every second step exchanges no gradients (no_sync); all ranks
-begin a step together. Rank 0 prints the seconds of both kinds of steps, its own and the slowest rank's. The runner sets
-malloc's tunables.
+begin a step together. Rank 0 prints the seconds of both kinds of steps, its own and the slowest rank's, and the
+processor time that it has taken for them. The runner sets malloc's tunables.
 """
 import contextlib, json, sys, time
 import torch
@@ -36,21 +36,22 @@ def distribute(net, hook):
 
 def run_step(net, optimizer, x, y, exchange):
     dist.barrier()
-    start = time.perf_counter()
+    start, processor = time.perf_counter(), time.process_time()
     with contextlib.nullcontext() if exchange else net.no_sync():
         loss = nn.functional.cross_entropy(net(x), y)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
     optimizer.step()
-    step = time.perf_counter() - start
+    step, processor = time.perf_counter() - start, time.process_time() - processor
     slowest = torch.tensor([step], dtype=torch.float64)
     dist.all_reduce(slowest, dist.ReduceOp.MAX)
-    return step, slowest.item()
+    return step, slowest.item(), processor
 
 
 def run_pair(*training):
     together, apart = run_step(*training, True), run_step(*training, False)
-    return {"step_s": together[0], "apart_s": apart[0], "slowest_step_s": together[1], "slowest_apart_s": apart[1]}
+    return {"step_s": together[0], "apart_s": apart[0], "slowest_step_s": together[1], "slowest_apart_s": apart[1],
+            "processor_s": together[2], "processor_apart_s": apart[2]}
 
 
 def main():

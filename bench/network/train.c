@@ -2,9 +2,9 @@
  * Trains ResNet-18 with the CIFAR stem (f32, SGD with momentum) on random images. Every second step
  * exchanges no gradients (no_sync), so that what the exchange costs is seen between neighbours in
  * time. All ranks begin a step together. Rank 0 prints JSON: the seconds of both kinds of steps,
- * its own and the slowest rank's, and of those that exchange what yoke itself reports as exposed,
- * and the bytes that its host has sent. Usage: train BATCH_PER_RANK PAIRS_OF_STEPS THREADS
- * none|bf16|powersgd
+ * its own and the slowest rank's, the processor time that it has taken for them, and of those that
+ * exchange what yoke itself reports as exposed, and the bytes that its host has sent.
+ * Usage: train BATCH_PER_RANK PAIRS_OF_STEPS THREADS none|bf16|powersgd
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -31,6 +31,7 @@ typedef struct training {
 typedef struct times {
     double step, backward, exposed; /* seconds */
     double slowest;                 /* step of all ranks, seconds */
+    double processor;               /* seconds of all threads of this rank */
     long long sent;                 /* bytes */
 } times;
 
@@ -46,6 +47,14 @@ static long long bytes_sent(void)
     if (file)
         fclose(file);
     return sent;
+}
+
+/* The processor time that this process has taken so far, which other processes hardly change. */
+static double processor_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static settings parse_args(int argc, char **argv)
@@ -102,16 +111,17 @@ static times run_step(const training *t, const yk_batch *batch, bool exchange)
     yk_ddp_set_no_sync(t->ddp, !exchange);
     YK_CHECK(yk_barrier(t->group));
     long long sent = bytes_sent();
-    double start = bench_now();
+    double start = bench_now(), processor = processor_time();
     YK_CHECK(yk_model_forward(t->model, batch));
     double backward = bench_now();
     YK_CHECK(yk_model_backward(t->model));
     backward = bench_now() - backward;
     YK_CHECK(yk_optimizer_step(t->optimizer));
     double step = bench_now() - start, slowest = step;
+    processor = processor_time() - processor;
     sent = bytes_sent() - sent;
     YK_CHECK(yk_all_reduce(t->group, &slowest, 1, YK_F64, YK_REDUCE_MAX, NULL));
-    return (times){step, backward, yk_ddp_last_stats(t->ddp).exposed_s, slowest, sent};
+    return (times){step, backward, yk_ddp_last_stats(t->ddp).exposed_s, slowest, processor, sent};
 }
 
 /* What a pair of steps, with and without exchange, has taken. */
@@ -119,9 +129,10 @@ static void print_pair(const times *together, const times *apart, bool first)
 {
     printf("%s{\"step_s\": %.6f, \"reported_exposed_s\": %.6f, \"sent\": %lld, "
            "\"apart_s\": %.6f, \"backward_s\": %.6f, \"slowest_step_s\": %.6f, "
-           "\"slowest_apart_s\": %.6f}",
+           "\"slowest_apart_s\": %.6f, \"processor_s\": %.6f, \"processor_apart_s\": %.6f}",
            first ? "" : ", ", together->step, together->exposed, together->sent, apart->step,
-           apart->backward, together->slowest, apart->slowest);
+           apart->backward, together->slowest, apart->slowest, together->processor,
+           apart->processor);
 }
 
 int main(int argc, char **argv)
