@@ -140,12 +140,14 @@ static const conformance_case minimal_cases[] = {
 
 /* 1x1 with stride 1, and activations beyond the caches: channels in any number of vectors, several
  * groups of results and tiles of the weights' gradient, more inputs than are multiplied at a time,
- * and pieces of images. */
+ * and pieces of images. The last has few pixels, and tiles of the weights' gradient are small. */
 static const conformance_case pointwise_cases[] = {
     {.x = {113, 144, 7, 8}, .filters = 24, .kernel = {1}},
     {.x = {228, 272, 4, 4}, .filters = 16, .kernel = {1}},
     {.x = {28, 48, 24, 25}, .filters = 17, .kernel = {1}, .bias = true},
     {.x = {228, 16, 4, 4}, .filters = 272, .kernel = {1}},
+    {.x = {113, 176, 7, 8}, .filters = 40, .kernel = {1}},
+    {.x = {40, 100, 3, 3}, .filters = 200, .kernel = {1}},
 };
 
 /* More than a stage of f32 takes: two chunks of eight images each. */

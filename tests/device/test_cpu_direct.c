@@ -4,6 +4,8 @@
  * number of threads.
  */
 #define _GNU_SOURCE
+#include "device/cpu/onednn.h" /* its parameters would hide names of same_bits.h */
+
 #include "same_bits.h"
 
 #include <math.h>
@@ -56,6 +58,23 @@ YK_TEST(pointwise_kernels_take_inputs_that_do_not_fill_vectors)
     same_bits_with(&forward.desc, forward.impl, 3);
     pointwise_case data = pointwise_kernel(1, (int64_t[]){32, 144, 24, 24}, 24);
     same_bits_with(&data.desc, data.impl, 3);
+}
+
+static bool native_bf16(void)
+{
+    yki_device *device;
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
+    bool native = ((const yki_cpu_device *)device)->native_bf16;
+    yki_device_destroy(device);
+    return native;
+}
+
+YK_TEST(gradients_of_weights_on_few_pixels_have_the_same_bits_with_any_threads)
+{
+    if (!native_bf16())
+        skip_because("on this processor oneDNN computes them");
+    pointwise_case few = pointwise_kernel(2, (int64_t[]){40, 100, 3, 3}, 200);
+    same_bits(&few.desc, few.impl);
 }
 
 YK_TEST(large_results_of_pointwise_kernels_have_the_bits_of_unaligned_ones)

@@ -12,9 +12,16 @@
 
 enum {
     YKI_POINTWISE_LANES = 16,
-    YKI_POINTWISE_VECTORS = 4, /* most vectors of a row of results */
-    YKI_POINTWISE_DEPTH = 128  /* channels that are multiplied at a time: 32 KiB of weights */
+    YKI_POINTWISE_VECTORS = 4,         /* most vectors of a row of results */
+    YKI_POINTWISE_GRADIENT_VECTORS = 3 /* ... of the gradient of the weights */
 };
+
+/* Whether at most half of the last vector of so many columns is filled. */
+static inline bool yki_pointwise_half(int64_t columns)
+{
+    int64_t last = columns % YKI_POINTWISE_LANES;
+    return last > 0 && last <= YKI_POINTWISE_LANES / 2;
+}
 
 /*
  * results (pixels, 16 vectors) = x (pixels, depth) weights (depth, 16 vectors)
@@ -31,6 +38,7 @@ typedef struct yki_pointwise_product {
     int64_t x_block, y_block, pixels, depth;
     int64_t ahead; /* floats from x to the pixels that are prefetched */
     int vectors;
+    bool half;   /* the upper half of the last vector is zero */
     bool stream; /* y is written past the caches */
 } yki_pointwise_product;
 
@@ -38,7 +46,7 @@ void yki_pointwise_multiply(const yki_pointwise_product *product);
 
 /*
  * sums (rows, columns) += dy' x, over the same pixels of some images: the gradient of the weights
- * between up to 16 channels of dy, which are one block, and up to 64 of x.
+ * between up to 16 channels of dy, which are one block, and up to 48 of x.
  */
 typedef struct yki_pointwise_gradient {
     const float *x, *dy;           /* of the first image */
