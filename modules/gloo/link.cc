@@ -22,8 +22,6 @@ namespace
 
 // Bytes that are received, and then added while they are in the second-level cache.
 constexpr size_t piece_bytes = 256 * 1024;
-// Bytes for which a wait waits at the most.
-constexpr size_t awaited_bytes = 1024 * 1024;
 // Callers that have not told the token yet; where there are more, the first ones are sent away.
 constexpr size_t most_callers = 64;
 
@@ -213,14 +211,10 @@ size_t Link::send(const char *data, size_t bytes, int flags)
 }
 
 // Sleeps until a good part of what is coming can be received or, if this rank sends, something can
-// be sent. The other rank must send all that is coming without having received any more. Whoever
-// wakes takes the core and its caches from a thread that computes; so a wait is for several pieces
-// where many are coming, but for no more than a quarter, so that what is reduced can be sent back
-// before the link runs dry.
+// be sent. The other rank must send all that is coming without having received any more.
 void Link::wait(size_t incoming, bool sends)
 {
-    size_t part = std::clamp(incoming / 4, piece_bytes, awaited_bytes);
-    int awaited = static_cast<int>(std::min(part, std::max<size_t>(incoming, 1)));
+    int awaited = static_cast<int>(std::min(piece_bytes, std::max<size_t>(incoming, 1)));
     if (awaited != awaited_ &&
         setsockopt(socket_, SOL_SOCKET, SO_RCVLOWAT, &awaited, sizeof awaited) == 0)
         awaited_ = awaited;
