@@ -101,6 +101,15 @@ YKI_FORCE_INLINE int64_t narrow_parts(int64_t columns, int64_t most)
     return (columns + most - 1) / most;
 }
 
+/* For each lane, the first one of its group. */
+YKI_FORCE_INLINE yki_bits narrow_first_lanes(const yki_narrow *n)
+{
+    yki_bits first = {0};
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        first[lane] = (uint32_t)(lane / n->width * n->width);
+    return first;
+}
+
 /* One of the bands, which are of nearly equal width. */
 YKI_FORCE_INLINE narrow_ring narrow_ring_of(const yki_narrow *n, int64_t band, int64_t first_row,
                                             int64_t planes, float *memory)
@@ -108,17 +117,15 @@ YKI_FORCE_INLINE narrow_ring narrow_ring_of(const yki_narrow *n, int64_t band, i
     int64_t bands = narrow_parts(n->y_columns, narrow_band(planes));
     int64_t begin = n->y_columns * band / bands, end = n->y_columns * (band + 1) / bands;
     int64_t columns = end - begin;
-    narrow_ring ring = {.columns = columns,
-                        .strip = narrow_parts(columns, narrow_parts(columns, NARROW_STRIP)),
-                        .left = begin - n->padding,
-                        .span = columns - 1 + SIDE,
-                        .planes = planes,
-                        .plane = narrow_plane(planes),
-                        .next = first_row - n->padding,
-                        .memory = memory};
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        ring.first[lane] = (uint32_t)(lane / n->width * n->width);
-    return ring;
+    return (narrow_ring){.columns = columns,
+                         .strip = narrow_parts(columns, narrow_parts(columns, NARROW_STRIP)),
+                         .left = begin - n->padding,
+                         .span = columns - 1 + SIDE,
+                         .planes = planes,
+                         .plane = narrow_plane(planes),
+                         .next = first_row - n->padding,
+                         .memory = memory,
+                         .first = narrow_first_lanes(n)};
 }
 
 /* The first result of a row of the band: its element of y. */
