@@ -75,7 +75,8 @@ static bool is_free(int port)
 }
 
 /* A test may need a port at which nothing listens yet, or ever. While this process lives, no other
- * test gets it: it has taken a name of abstract Unix sockets. */
+ * test gets it, or binds it for a moment to see whether it is free: it has taken a name of abstract
+ * Unix sockets. */
 static bool claim(int port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -95,7 +96,7 @@ int yk_test_free_port(void)
     static int drawn;
     for (int tries = 0; tries < ALL; tries++) {
         int port = FIRST + (int)(((int64_t)getpid() * EACH + drawn++) % ALL);
-        if (is_free(port) && claim(port))
+        if (claim(port) && is_free(port))
             return port;
     }
     fail_msg("no port from %d to %d is free", FIRST, FIRST + ALL - 1);
