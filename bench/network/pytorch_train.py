@@ -7,7 +7,7 @@ Its place comes from the environment, as torchrun sets it. Every second step exc
 begin a step together. Rank 0 prints the seconds of both kinds of steps, its own and the slowest rank's, and the
 processor time that it has taken for them. The runner sets malloc's tunables.
 """
-import contextlib, json, sys, time
+import contextlib, json, os, sys, time
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -66,6 +66,7 @@ def main():
     if dist.get_rank() == 0:
         print(json.dumps(found[WARM_UP:]), flush=True)
     dist.barrier()  # nobody leaves while others still read
+    os._exit(0)  # Python's own exit is sometimes aborted by threads that gloo has left
 
 
 main()
