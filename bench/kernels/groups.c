@@ -5,8 +5,8 @@
  * usage: groups SIDE              prints the different convolutions for images of SIDE x SIDE, a
  *                                 line each: NETWORK and the numbers of a problem
  *        groups THREADS BATCH     reads problems, a line each, and prints the ms of a run:
- *            f32|bf16 forward|data|weight CHANNELS FILTERS SIDE KERNEL STRIDE PADDING DILATION
- * GROUPS
+ *            f32|bf16 forward|data|weight
+ *            CHANNELS FILTERS SIDE KERNEL STRIDE PADDING DILATION GROUPS
  */
 #include <stdio.h>
 #include <stdlib.h>

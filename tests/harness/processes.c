@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NUL-separated entries, and a NUL behind the last; empty where the process is gone. */
+/* Entries that are separated by NULs, followed by a NUL; empty if the process is gone. */
 static size_t read_environment(const char *pid, char *block, size_t size)
 {
     char path[300];

@@ -7,10 +7,9 @@
  * A vector of the copy has channels of two neighbouring blocks of the activation, and the other way
  * round, so every vector is selected from two. Padding stays zero.
  *
- * Threads take whole groups, each with a kernel that was made for one thread: its copies stay in
- * its cache, and nobody waits before a group has been computed. Where that would leave threads
- * without work, all of them compute one group after the other. The bits are the same, as those of
- * every kernel are for any number of threads.
+ * Each thread takes whole groups and has a kernel of its own, made for one thread, so that its
+ * copies stay in its cache and threads wait for each other only at the end. If that would leave
+ * threads idle, all of them work on one group at a time. Both ways give the same bits.
  */
 #if defined(__x86_64__)
 #include <stdlib.h>
@@ -305,7 +304,7 @@ static yk_status for_all_groups(const split *k, group_fn *of_group, const void *
 {
     yk_status result = YK_OK;
     if (k->workers == 1) {
-        /* Not in a region: within one, OpenMP starts the threads of a kernel anew each time. */
+        /* Not in a parallel region, where OpenMP would restart a kernel's threads each time. */
         for (int64_t group = 0; group < k->groups; group++)
             YK_TRY(of_group(k, k->of_thread, argument, group));
         return YK_OK;

@@ -37,8 +37,8 @@ YKI_FORCE_INLINE int64_t narrow_plane(int64_t planes)
 
 /* ---- what the file that includes this defines ------------------------------------------------ */
 
-/* The vectors into which a pixel is permuted, and those that the ring of narrow_convolve() holds:
- * as many, or the pixel as it is. */
+/* The vectors into which a pixel is permuted, and how many the ring of narrow_convolve() holds: all
+ * of them, or one, which is the pixel itself. */
 YKI_FORCE_INLINE int64_t narrow_vectors(const yki_narrow *n);
 YKI_FORCE_INLINE int64_t narrow_planes(const yki_narrow *n);
 /* A vector of the ring, of which lane l becomes lane from[l] if that is still to be done. */

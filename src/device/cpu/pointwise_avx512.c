@@ -23,7 +23,7 @@ enum { LANES = YKI_POINTWISE_LANES, VECTORS = YKI_POINTWISE_VECTORS, MAX_ROWS = 
 
 /* ---- activations times weights --------------------------------------------------------------- */
 
-/* A row of sums: whole vectors, and behind them possibly half a vector. */
+/* A row of sums: whole vectors, followed by half a vector if there is one. */
 typedef struct row_sums {
     yki_vec whole[VECTORS];
     __m256 half;
