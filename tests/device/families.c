@@ -121,7 +121,7 @@ static const conformance_case strided64_cases[] = {
     {.x = {2, 64, 4, 6}, .filters = 64, .kernel = {1, 3}, .stride = 2, .padding = 1},
 };
 
-/* Winograd's algorithm for stride 2: channels in 64s, and at least 64 tiles of 4x4 results. */
+/* Winograd's algorithm for stride 2: channels in 64s, and enough tiles of 4x4 results. */
 static const conformance_case halving64_cases[] = {
     {.x = {66, 64, 8, 7}, .filters = 128, .kernel = {3}, .stride = 2, .padding = 1},
     {.x = {17, 128, 13, 15}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
@@ -135,6 +135,7 @@ static const conformance_case minimal_cases[] = {
     {.x = {64, 24, 4, 3}, .filters = 40, .kernel = {3}, .padding = 1},
     {.x = {17, 96, 5, 6}, .filters = 144, .kernel = {3}, .padding = 1, .bias = true},
     {.x = {16, 17, 5, 7}, .filters = 70, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {2, 40, 7, 8}, .filters = 24, .kernel = {3}, .padding = 1}, /* 8 tiles */
     {.x = {66, 64, 8, 7}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .bias = true},
 };
 

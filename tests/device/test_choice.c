@@ -455,17 +455,35 @@ YK_TEST(convolutions_of_stride_2_follow_the_products_that_tiles_save)
     assert_string_equal(ruled_as(YK_F32, ops[1], fewer, true), "onednn");
     assert_string_equal(ruled_as(YK_F32, ops[1], fewer, false), "strided");
     assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d_backward_weight, few, true), "minimal");
+    assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d_backward_weight, fewer, true), "minimal");
+    const rule_case small = {8, 64, 14, 2, 1};
+    assert_true(strcmp(ruled_as(YK_F32, &yki_op_conv2d_backward_weight, small, true), "minimal"));
+}
+
+/* See minimal.c. */
+YK_TEST(eight_tiles_are_enough_for_winograds_algorithm)
+{
+    const yki_op *const ops[] = {&yki_op_conv2d, &yki_op_conv2d_backward_data,
+                                 &yki_op_conv2d_backward_weight};
+    const rule_case eight = {2, 96, 7, 1, 1}, four = {1, 96, 7, 1, 1}, group = {2, 64, 7, 1, 2};
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(ruled_as(YK_F32, ops[i], eight, true), "minimal");
+        assert_string_equal(ruled_as(YK_F32, ops[i], four, true), "onednn");
+        assert_string_equal(ruled_as(YK_F32, ops[i], group, true), "split");
+    }
 }
 
 /* See conv_depthwise.c. */
-YK_TEST(gradients_of_depthwise_weights_follow_the_width_of_images)
+YK_TEST(gradients_of_depthwise_weights_follow_the_size_of_images)
 {
     const yki_op *op = &yki_op_conv2d_backward_weight;
     const rule_case two = {8, 32, 2, 1, 32}, narrow = {8, 32, 6, 1, 32}, wide = {8, 32, 24, 1, 32};
+    const rule_case from_memory = {8, 144, 56, 1, 144};
     for (int fast = 0; fast < 2; fast++) {
         assert_string_equal(ruled_as(YK_F32, op, two, fast), "depthwise");
         assert_string_equal(ruled_as(YK_F32, op, narrow, fast), "onednn");
         assert_string_equal(ruled_as(YK_F32, op, wide, fast), fast ? "onednn" : "depthwise");
+        assert_string_equal(ruled_as(YK_F32, op, from_memory, fast), "depthwise");
     }
 }
 

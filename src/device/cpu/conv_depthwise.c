@@ -20,6 +20,7 @@ enum {
     OWN_BYTES = 256 << 10, /* of a thread at most: the ring stays in the second-level cache */
     REFERENCE_COLUMNS = 2,
     NARROW_COLUMNS = 12,
+    FROM_MEMORY = 24 << 20, /* bytes of x and dy: they do not stay in a cache */
     X = YKI_CONV2D_BACKWARD_WEIGHT_X,
     DY = YKI_CONV2D_BACKWARD_WEIGHT_DY,
     DWEIGHT = YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT
@@ -94,22 +95,25 @@ static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *
 
 /*
  * In f32 on AVX-512, oneDNN takes 0.4 to 0.6 of the time on narrow images. Where bf16 dot products
- * are fast, as on Zen 4, it takes 0.4 to 1.03 of it on wide ones, too: such processors load one
- * vector of 512 bits a cycle, while all nine taps of a pixel are loaded here.
+ * are fast, as on Zen 4 and 5, it takes 0.4 to 0.9 of it on wide ones, too, as long as they are in
+ * a cache: on such processors, all nine taps of a pixel are loaded here. Where memory is the
+ * limit, it takes 1.03 times as long on Zen 4, and 1.15 to 1.5 times on Zen 5.
  */
-static bool is_faster_in_onednn(const yki_device *device, const yki_operand *x)
+static bool is_faster_in_onednn(const yki_device *device, const yki_operand *x,
+                                const yki_operand *dy)
 {
-    bool one_load = ((const yki_cpu_device *)device)->native_bf16;
-    return x->dtype == YK_F32 && device->block == 16 && (one_load || x->dims[3] <= NARROW_COLUMNS);
+    bool loads = ((const yki_cpu_device *)device)->native_bf16 &&
+                 yki_operand_bytes(device, x) + yki_operand_bytes(device, dy) < FROM_MEMORY;
+    return x->dtype == YK_F32 && device->block == 16 && (loads || x->dims[3] <= NARROW_COLUMNS);
 }
 
 static bool depthwise_gains(const yki_device *device, const yki_kernel_desc *desc)
 {
-    const yki_operand *x = &desc->in[X];
+    const yki_operand *x = &desc->in[X], *dy = &desc->in[DY];
     const int64_t *kernel = desc->out[DWEIGHT].dims;
     bool three = kernel[2] == SIDE && kernel[3] == SIDE && desc->attrs->dilation == 1;
     return !three || x->dims[3] <= REFERENCE_COLUMNS ||
-           !(yki_is_depthwise_bf16(device, desc->attrs, x) || is_faster_in_onednn(device, x));
+           !(yki_is_depthwise_bf16(device, desc->attrs, x) || is_faster_in_onednn(device, x, dy));
 }
 
 static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *desc,

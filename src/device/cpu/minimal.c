@@ -31,9 +31,10 @@ enum {
     TAPS = 9,
     STRIDE1_PRODUCTS = 36, /* of a tile, for each pair of channels: see minimal.h */
     STRIDE2_PRODUCTS = 81,
-    ROWS = 6,          /* that a product takes at a time: blocks have a multiple of them */
-    LEAST_TILES = 64,  /* with fewer the weights' transformation costs more than it saves */
-    WEIGHT_TILES = 24, /* with stride 2, the products of so many take as long as it */
+    ROWS = 6,        /* that a product takes at a time: blocks have a multiple of them */
+    LEAST_TILES = 8, /* with fewer, threads wait for each other longer than they compute */
+    LEAST_STRIDE2_PRODUCTS = 64 * SIDE * SIDE, /* at a point, of tiles and pairs of channels */
+    WEIGHT_TILES = 24, /* with stride 2, their products take as long as transforming the weights */
     THREAD_BLOCKS = 3,
     OUTPUTS_A_THREAD = 3
 };
@@ -271,13 +272,19 @@ static int64_t tiles_of(const yki_operand *small)
            ((small->dims[3] + TILE - 1) / TILE);
 }
 
-/* Tiles at the edges compute pixels that are not there: enough of all must be. And there must be
- * enough tiles to make up for the transformation of the weights. */
+/* Tiles at the edges compute pixels that are not there: enough of all must be. */
 static bool fills_tiles(const yki_operand *small, int64_t stride)
 {
     int64_t pixels = small->dims[0] * small->dims[2] * small->dims[3];
     int64_t least = stride == 1 ? 35 : 70; /* percent */
-    return tiles_of(small) >= LEAST_TILES && 100 * pixels >= least * TILE * TILE * tiles_of(small);
+    return 100 * pixels >= least * TILE * TILE * tiles_of(small);
+}
+
+/* With stride 2 less is saved, which must make up for what threads wait for each other, too. */
+static bool has_enough_work(const yki_operand *large, const yki_operand *small, int64_t stride)
+{
+    int64_t tiles = tiles_of(small), pairs = large->dims[1] * small->dims[1];
+    return tiles >= LEAST_TILES && (stride == 1 || tiles * pairs >= LEAST_STRIDE2_PRODUCTS);
 }
 
 /* Groups of fewer than 64 channels are slower, by more than stride 2 gains. */
@@ -303,7 +310,8 @@ bool yki_minimal_supports(const yki_device *device, const yki_attrs *attrs,
 bool yki_minimal_gains(const yki_attrs *attrs, const yki_operand *large, const yki_operand *small)
 {
     return yki_minimal_fills_groups(large, attrs->stride) &&
-           yki_minimal_fills_groups(small, attrs->stride) && fills_tiles(small, attrs->stride);
+           yki_minimal_fills_groups(small, attrs->stride) && fills_tiles(small, attrs->stride) &&
+           has_enough_work(large, small, attrs->stride);
 }
 
 /*
