@@ -29,7 +29,8 @@ yki_panel_activation yki_panel_activation_of(const yki_operand *activation);
  * Both functions prefetch the panel that follows b in memory, so a caller should store panels in
  * the order in which it multiplies by them. `rows` may be any number, also more than 64.
  */
-/* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`. */
+/* c (rows, 64) = a (rows, 64) b (64, 64), added to what is there unless `first`, where c may be a:
+ * a row is read before it is written. */
 void yki_panel_multiply(const float *a, const float *b, float *c, int64_t rows, bool first);
 /* c (64, 64) = a' b, of a and b (rows, 64), added to what is there unless `first`. */
 void yki_panel_multiply_transposed(const float *a, const float *b, float *c, int64_t rows,

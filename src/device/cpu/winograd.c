@@ -83,26 +83,39 @@ static void multiply_points(const winograd *k, yki_winograd_slab data, int64_t g
                                                   .first = first});
 }
 
-/* A thread's own memory: the block's input, 64 channels of its results, and the weights of a pair
- * unless all are there. */
+/* A thread's own slabs: the block's input and 64 channels of its results. */
+static int64_t own_slabs(const winograd *k)
+{
+    bool in_place = k->form->in_place && k->y.of.groups == 1;
+    return k->x.of.groups + (in_place ? 0 : 1);
+}
+
+/* ... and the weights of a pair unless all are there. */
 static int64_t own_floats(const winograd *k)
 {
-    return (k->x.of.groups + 1) * yki_winograd_slab_floats(k) +
-           (k->weights_once ? 0 : weights_floats(1));
+    return own_slabs(k) * yki_winograd_slab_floats(k) + (k->weights_once ? 0 : weights_floats(1));
+}
+
+/* The last results take the place of the first input, which nothing needs after them: with 64
+ * channels, less of what is written and read again falls out of the second-level cache. */
+static yki_winograd_slab results_at(const winograd *k, float *own, int64_t out)
+{
+    bool in_place = k->form->in_place && out + 1 == k->y.of.groups;
+    return yki_winograd_slab_at(k, own, in_place ? 0 : k->x.of.groups);
 }
 
 static void multiply_block(const winograd *k, const float *weight, float *all_weights, int64_t rows,
                            int64_t out, float *own)
 {
     const int64_t groups = k->x.of.groups;
-    yki_winograd_slab results = yki_winograd_slab_at(k, own, groups);
+    yki_winograd_slab results = results_at(k, own, out);
     if (k->weights_once) {
         multiply_points(k, yki_winograd_slab_at(k, own, 0), groups,
                         weights_at(all_weights, groups, 0, out), rows, true, results);
         return;
     }
     yki_winograd_slab weights =
-        weights_at(own + (groups + 1) * yki_winograd_slab_floats(k), 1, 0, 0);
+        weights_at(own + own_slabs(k) * yki_winograd_slab_floats(k), 1, 0, 0);
     for (int64_t in = 0; in < groups; in++) {
         transform_weight(k, weight, in, out, weights);
         multiply_points(k, yki_winograd_slab_at(k, own, in), 1, weights, rows, in == 0, results);
@@ -126,7 +139,7 @@ static void convolve_block(const winograd *k, const yki_kernel_args *run, float 
         k->form->data(&x, tiles, in, yki_winograd_slab_at(k, own, in));
     for (int64_t out = 0; out < k->y.of.groups; out++) {
         multiply_block(k, run->in[1], weights, tiles.end - tiles.begin, out, own);
-        yki_winograd_result(yki_winograd_slab_at(k, own, groups), &y, tiles, out);
+        yki_winograd_result(results_at(k, own, out), &y, tiles, out);
     }
     if (y.stream)
         yki_stream_settle();

@@ -60,8 +60,9 @@ typedef struct yki_winograd_product {
 /* How transformed data is written and multiplied. A slab takes as much memory in either form; what
  * is in it only the form knows. Results and sums of products are f32 in both. */
 typedef struct yki_winograd_form {
-    int64_t rows; /* a slab's rows are a multiple of this */
-    int products; /* that take the place of one of f32 */
+    int64_t rows;  /* a slab's rows are a multiple of this */
+    int products;  /* that take the place of one of f32 */
+    bool in_place; /* results may overwrite the data that they are made of */
     /* On each thread, before and after products; may be NULL. */
     void (*begin)(void);
     void (*end)(void);

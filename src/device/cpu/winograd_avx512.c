@@ -121,6 +121,7 @@ static void multiply_transposed(const yki_winograd_product *p)
 
 const yki_winograd_form yki_winograd_f32 = {.rows = 1,
                                             .products = 1,
+                                            .in_place = true,
                                             .data = data,
                                             .weight = weight,
                                             .multiply = multiply,
