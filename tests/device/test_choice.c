@@ -487,7 +487,22 @@ YK_TEST(gradients_of_depthwise_weights_follow_the_size_of_images)
     }
 }
 
-/* See conv_depthwise_data.c. */
+/* See conv_narrow.c and conv_depthwise_strided.c. */
+YK_TEST(depthwise_convolutions_beyond_the_caches_are_our_own)
+{
+    const rule_case small = {8, 144, 28, 1, 144}, large = {8, 144, 56, 1, 144},
+                    small_halving = {8, 96, 56, 2, 96}, large_halving = {8, 96, 112, 2, 96};
+    for (int fast = 0; fast < 2; fast++) {
+        assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d, small, fast), "onednn");
+        assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d, large, fast), "narrow");
+        assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d_backward_data, large, fast), "narrow");
+        assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d, small_halving, fast), "onednn");
+        assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d, large_halving, fast), "depthwise");
+        assert_string_equal(ruled_as(YK_BF16, &yki_op_conv2d, large_halving, fast), "onednn");
+    }
+}
+
+/* See conv_depthwise_strided.c. */
 YK_TEST(gradients_of_x_of_depthwise_convolutions_of_stride_2_are_our_own)
 {
     const yki_op *op = &yki_op_conv2d_backward_data;

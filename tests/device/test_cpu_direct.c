@@ -111,32 +111,37 @@ YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
     depthwise_same_bits(40, 15, 14, 7);
 }
 
-static yki_kernel_desc depthwise_data_desc(int64_t images, int64_t rows, int64_t columns)
+/* Of stride 2: forward, or the gradient of x. */
+static yki_kernel_desc depthwise_desc(bool forward, int64_t images, int64_t rows, int64_t columns)
 {
     static const yki_attrs strided = {.stride = 2, .padding = 1, .dilation = 1, .groups = CHANNELS};
-    yki_operand dx = x, dy = x, filter = weight;
-    memcpy(dx.dims, (int64_t[]){images, CHANNELS, rows, columns}, 4 * sizeof *dx.dims);
-    memcpy(dy.dims, (int64_t[]){images, CHANNELS, (rows + 1) / 2, (columns + 1) / 2},
-           4 * sizeof *dy.dims);
+    yki_operand large = x, small = x, filter = weight;
+    memcpy(large.dims, (int64_t[]){images, CHANNELS, rows, columns}, 4 * sizeof *large.dims);
+    memcpy(small.dims, (int64_t[]){images, CHANNELS, (rows + 1) / 2, (columns + 1) / 2},
+           4 * sizeof *small.dims);
     memcpy(filter.dims, (int64_t[]){CHANNELS, 1, 3, 3}, 4 * sizeof *filter.dims);
-    return (yki_kernel_desc){.op = &yki_op_conv2d_backward_data,
+    return (yki_kernel_desc){.op = forward ? &yki_op_conv2d : &yki_op_conv2d_backward_data,
                              .attrs = &strided,
-                             .in_count = 2,
-                             .in = {dy, filter},
+                             .in_count = forward ? 3 : 2,
+                             .in = {forward ? large : small, filter, none},
                              .out_count = 1,
-                             .out = {dx}};
+                             .out = {forward ? small : large}};
 }
 
-YK_TEST(depthwise_backward_data_has_the_same_bits_with_any_threads)
+YK_TEST(depthwise_of_stride_2_has_the_same_bits_with_any_threads)
 {
-    yki_kernel_desc desc = depthwise_data_desc(40, 15, 14);
-    same_bits(&desc, &yki_cpu_conv2d_backward_data_depthwise);
+    yki_kernel_desc forward = depthwise_desc(true, 21, 83, 82);
+    yki_kernel_desc data = depthwise_desc(false, 40, 15, 14);
+    same_bits(&forward, &yki_cpu_conv2d_depthwise);
+    same_bits(&data, &yki_cpu_conv2d_backward_data_depthwise);
 }
 
-YK_TEST(large_depthwise_gradients_have_the_bits_of_unaligned_ones)
+YK_TEST(large_depthwise_results_have_the_bits_of_unaligned_ones)
 {
-    yki_kernel_desc desc = depthwise_data_desc(21, 41, 41);
-    same_bits_unaligned(&desc, &yki_cpu_conv2d_backward_data_depthwise);
+    yki_kernel_desc forward = depthwise_desc(true, 21, 82, 82);
+    yki_kernel_desc data = depthwise_desc(false, 21, 41, 41);
+    same_bits_unaligned(&forward, &yki_cpu_conv2d_depthwise);
+    same_bits_unaligned(&data, &yki_cpu_conv2d_backward_data_depthwise);
 }
 
 /* ---- groups, each by itself ------------------------------------------------------------------ */

@@ -20,7 +20,6 @@ enum {
     OWN_BYTES = 256 << 10, /* of a thread at most: the ring stays in the second-level cache */
     REFERENCE_COLUMNS = 2,
     NARROW_COLUMNS = 12,
-    FROM_MEMORY = 24 << 20, /* bytes of x and dy: they do not stay in a cache */
     X = YKI_CONV2D_BACKWARD_WEIGHT_X,
     DY = YKI_CONV2D_BACKWARD_WEIGHT_DY,
     DWEIGHT = YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT
@@ -102,8 +101,7 @@ static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *
 static bool is_faster_in_onednn(const yki_device *device, const yki_operand *x,
                                 const yki_operand *dy)
 {
-    bool loads = ((const yki_cpu_device *)device)->native_bf16 &&
-                 yki_operand_bytes(device, x) + yki_operand_bytes(device, dy) < FROM_MEMORY;
+    bool loads = ((const yki_cpu_device *)device)->native_bf16 && !yki_exceed_caches(device, x, dy);
     return x->dtype == YK_F32 && device->block == 16 && (loads || x->dims[3] <= NARROW_COLUMNS);
 }
 

@@ -1,11 +1,11 @@
 /*
  * 3x3 convolutions of stride 1 whose groups have 2, 4 or 8 channels and are narrower than a vector,
- * such as ResNeXt's, forward and both gradients; and depthwise ones in 16 bits, forward and the
- * gradient of x. Activations are blocked, in f32, bf16 or f16; weights and arithmetic are in f32,
- * except where bf16 dot products are fast: there, forward and the gradient of x multiply pairs of
- * bf16 (narrow_bf16.c). The inner loops are in loops_narrow.h. Other strides and kernels go to
- * oneDNN with merged groups, see conv_groups.h: with stride 2, permuting the pixels costs more than
- * the products of zeros.
+ * such as ResNeXt's, forward and both gradients; and depthwise ones, forward and the gradient of x,
+ * in 16 bits or beyond the caches. Activations are blocked, in f32, bf16 or f16; weights and
+ * arithmetic are in f32, except where bf16 dot products are fast: there, forward and the gradient
+ * of x multiply pairs of bf16 (narrow_bf16.c). The inner loops are in loops_narrow.h. Other strides
+ * and kernels go to oneDNN with merged groups, see conv_groups.h: with stride 2, permuting the
+ * pixels costs more than the products of zeros.
  *
  * The gradient of x is a convolution of dy with weights that are rotated by 180 degrees.
  *
@@ -59,22 +59,26 @@ static bool narrow_supports(const yki_device *device, const yki_attrs *attrs, co
            supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH);
 }
 
-/* Depthwise convolutions, too, but oneDNN is faster in f32. */
+/* Depthwise convolutions, too. */
 static bool narrow_supports_convolve(const yki_device *device, const yki_attrs *attrs,
                                      const yki_operand *x, const yki_operand *y,
                                      const yki_operand *weight)
 {
     return narrow_supports(device, attrs, x, y, weight) ||
-           (x->dtype != YK_F32 && supports_width(device, attrs, x, y, weight, 1));
+           supports_width(device, attrs, x, y, weight, 1);
 }
 
-/* In depthwise convolutions of narrow images, strips are too short to pay. Where bf16 dot products
- * are fast, this also holds for groups of 8, which oneDNN multiplies two at a time. */
-static bool narrow_gains(const yki_device *device, const yki_operand *y, const yki_operand *weight)
+/* In depthwise convolutions of narrow images, strips are too short to pay, and in f32 oneDNN is as
+ * fast or faster unless memory is the limit. Where bf16 dot products are fast, groups of 8 on
+ * narrow images are left to oneDNN, too, which multiplies two of them at a time. */
+static bool narrow_gains(const yki_device *device, const yki_operand *x, const yki_operand *y,
+                         const yki_operand *weight)
 {
-    bool paired = weight->dims[1] == YKI_NARROW_WIDTH && yki_prefers_bf16(device, y);
-    bool always = weight->dims[1] > 1 && !paired;
-    return always || y->dims[3] >= YKI_NARROW_STRIP;
+    bool wide = y->dims[3] >= YKI_NARROW_STRIP;
+    if (weight->dims[1] == 1)
+        return wide &&
+               (x->dtype != YK_F32 || (device->block == 16 && yki_exceed_caches(device, x, y)));
+    return wide || weight->dims[1] < YKI_NARROW_WIDTH || !yki_prefers_bf16(device, y);
 }
 
 /* Floats of a block's weights. */
@@ -250,7 +254,8 @@ static bool narrow_supports_forward(const yki_device *device, const yki_kernel_d
 
 static bool narrow_gains_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return narrow_gains(device, &desc->out[YKI_CONV2D_Y], &desc->in[YKI_CONV2D_WEIGHT]);
+    return narrow_gains(device, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
+                        &desc->in[YKI_CONV2D_WEIGHT]);
 }
 
 static yk_status narrow_prepare_forward(yki_device *device, const yki_kernel_desc *desc,
@@ -281,7 +286,8 @@ static bool narrow_supports_backward_data(const yki_device *device, const yki_ke
 
 static bool narrow_gains_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return narrow_gains(device, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
+    return narrow_gains(device, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
+                        &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                         &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);
 }
 

@@ -66,6 +66,14 @@ static inline bool yki_streams(const yki_device *device, const yki_operand *resu
            yki_operand_bytes(device, result) >= (size_t)8 << 20;
 }
 
+/* Whether an activation and its result, or two operands of a gradient, do not stay in a cache until
+ * they are read again. */
+static inline bool yki_exceed_caches(const yki_device *device, const yki_operand *a,
+                                     const yki_operand *b)
+{
+    return yki_operand_bytes(device, a) + yki_operand_bytes(device, b) >= (size_t)24 << 20;
+}
+
 /* What a thread has written past the caches becomes visible to the others. */
 static inline void yki_stream_settle(void)
 {

@@ -89,7 +89,7 @@ typedef struct yki_depthwise {
     int64_t kernel_rows, kernel_columns, stride, dilation, padding;
     int64_t span, depth;            /* of a ring of rows of x: columns with padding, and rows */
     int64_t image, dy_image;        /* elements from one image to the next */
-    bool stream;                    /* the gradient of x is written past the caches */
+    bool stream;                    /* y or the gradient of x is written past the caches */
     bool three;                     /* 3x3 without dilation, which needs no ring */
     int64_t inner_begin, inner_end; /* columns of dy whose taps all lie inside x */
 } yki_depthwise;
@@ -165,8 +165,10 @@ typedef struct yki_cpu_loops {
     /* Adds the weight gradient, (taps, b), over so many images; own: the ring and a row of dy. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums, float *own);
-    /* The gradient of x in one image, of 3x3 filters and stride 2. Weights are (9, b); zeros: as
-     * many as a row of dy has. */
+    /* Forward and the gradient of x in one image, of 3x3 filters and stride 2; y has dy's shape.
+     * Weights are (9, b); zeros: as many as a row of what is read has. */
+    void (*depthwise_forward)(const yki_depthwise *shape, const void *x, const float *weights,
+                              const void *zeros, void *y);
     void (*depthwise_data)(const yki_depthwise *shape, const void *dy, const float *weights,
                            const void *zeros, void *dx);
     yki_narrow_convolution *narrow_convolve;

@@ -11,7 +11,7 @@
  * at least, so that rounding errors stay small. */
 enum { SUM_PIXELS = 512 };
 #include "device/cpu/loops_depthwise.h"
-#include "device/cpu/loops_depthwise_data.h"
+#include "device/cpu/loops_depthwise_strided.h"
 #include "device/cpu/loops_narrow_f32.h"
 #endif
 
@@ -23,6 +23,7 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .map = map,
 #if YKI_WIDTH >= 8
                                  .depthwise_gradient = depthwise_gradient,
+                                 .depthwise_forward = depthwise_forward,
                                  .depthwise_data = depthwise_data,
                                  .narrow_convolve = narrow_convolve,
                                  .narrow_gradient = narrow_gradient,
