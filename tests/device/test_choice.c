@@ -439,6 +439,10 @@ YK_TEST(narrow_groups_in_bf16_follow_the_rate_of_its_dot_products)
     assert_ruled(small_eight, false, "narrow", "narrow", "narrow");
     assert_ruled(small_eight, true, "onednn", "onednn", "onednn");
     assert_ruled(small_four, true, "narrow", "narrow", "narrow");
+    const rule_case halving = {8, 64, 56, 2, 8}, small_halving = {8, 64, 14, 2, 8};
+    assert_string_equal(ruled_as(YK_BF16, &yki_op_conv2d, halving, true), "narrow");
+    assert_string_equal(ruled_as(YK_F32, &yki_op_conv2d, halving, true), "narrow");
+    assert_string_equal(ruled_as(YK_BF16, &yki_op_conv2d, small_halving, true), "onednn");
 }
 
 /* See minimal.c and conv_strided.c. */

@@ -250,6 +250,34 @@ static void narrow_same_bits(int64_t width, yk_dtype dtype)
     same_bits(&desc, &yki_cpu_conv2d_backward_weight_narrow);
 }
 
+/* Forward with stride 2. */
+static void narrow_halving_same_bits(int64_t width, yk_dtype dtype)
+{
+    const yki_attrs halving = {
+        .stride = 2, .padding = 1, .dilation = 1, .groups = CHANNELS / width};
+    yki_operand images = x, results = x, weights = weight;
+    memcpy(images.dims, (int64_t[]){9, CHANNELS, 67, 62}, 4 * sizeof *images.dims);
+    memcpy(results.dims, (int64_t[]){9, CHANNELS, 34, 31}, 4 * sizeof *results.dims);
+    images.dtype = results.dtype = dtype;
+    weights.dims[0] = CHANNELS;
+    weights.dims[1] = width;
+    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d,
+                                 .attrs = &halving,
+                                 .in_count = 3,
+                                 .in = {images, weights, none},
+                                 .out_count = 1,
+                                 .out = {results}},
+              &yki_cpu_conv2d_narrow);
+}
+
+YK_TEST(narrow_groups_with_stride_2_have_the_same_bits_with_any_threads)
+{
+    narrow_halving_same_bits(4, YK_F32);
+    narrow_halving_same_bits(8, YK_F32);
+    narrow_halving_same_bits(4, YK_BF16);
+    narrow_halving_same_bits(8, YK_F16);
+}
+
 YK_TEST(narrow_groups_have_the_same_bits_with_any_threads)
 {
     narrow_same_bits(4, YK_F32);

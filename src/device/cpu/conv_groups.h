@@ -6,7 +6,7 @@
  * missing to the last whole vector, oneDNN computes the padding of blocked activations as well,
  * which holds zeros. This multiplies 2 to 4 times as much, at the speed of oneDNN's best kernels.
  * An infinity or a NaN times these zeros is NaN, in all merged groups and in padding channels.
- * 3x3 convolutions of stride 1 have kernels of our own without these zeros, see conv_narrow.c.
+ * Most 3x3 convolutions have kernels of our own without these zeros, see conv_narrow.c.
  * Depthwise convolutions are not merged: oneDNN has kernels for them.
  *
  * Weights are (K, I, taps): filters, input channels of a group, and R * S. Those that oneDNN gets

@@ -1,11 +1,11 @@
 /*
- * 3x3 convolutions of stride 1 whose groups have 2, 4 or 8 channels and are narrower than a vector,
- * such as ResNeXt's, forward and both gradients; and depthwise ones, forward and the gradient of x,
- * in 16 bits or beyond the caches. Activations are blocked, in f32, bf16 or f16; weights and
- * arithmetic are in f32, except where bf16 dot products are fast: there, forward and the gradient
- * of x multiply pairs of bf16 (narrow_bf16.c). The inner loops are in loops_narrow.h. Other strides
- * and kernels go to oneDNN with merged groups, see conv_groups.h: with stride 2, permuting the
- * pixels costs more than the products of zeros.
+ * 3x3 convolutions whose groups are narrower than a vector: those of stride 1 with groups of 2, 4
+ * or 8 channels, such as ResNeXt's, forward and both gradients; with stride 2 and groups of 4 or 8,
+ * forward; and depthwise ones of stride 1, forward and the gradient of x, in 16 bits or beyond the
+ * caches. Activations are blocked, in f32, bf16 or f16; weights and arithmetic are in f32, except
+ * where bf16 dot products are fast: there, forward and the gradient of x multiply pairs of bf16
+ * (narrow_bf16.c). The inner loops are in loops_narrow.h. Others go to oneDNN with merged groups,
+ * see conv_groups.h.
  *
  * The gradient of x is a convolution of dy with weights that are rotated by 180 degrees.
  *
@@ -46,17 +46,17 @@ static bool supports_width(const yki_device *device, const yki_attrs *attrs, con
 {
     return weight->dims[1] == width && width < device->block &&
            weight->dims[0] == width * attrs->groups && weight->dims[2] == SIDE &&
-           weight->dims[3] == SIDE && attrs->dilation == 1 && attrs->stride == 1 &&
-           attrs->padding < SIDE && x->layout == YKI_BLOCKED && yki_alike(x, y) &&
+           weight->dims[3] == SIDE && attrs->dilation == 1 && attrs->padding < SIDE &&
+           x->layout == YKI_BLOCKED && yki_alike(x, y) &&
            yki_cpu_loops_of(device)->pack == 2 * device->block;
 }
 
 static bool narrow_supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
                             const yki_operand *y, const yki_operand *weight)
 {
-    return supports_width(device, attrs, x, y, weight, 2) ||
-           supports_width(device, attrs, x, y, weight, 4) ||
-           supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH);
+    return attrs->stride == 1 && (supports_width(device, attrs, x, y, weight, 2) ||
+                                  supports_width(device, attrs, x, y, weight, 4) ||
+                                  supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH));
 }
 
 /* Depthwise convolutions, too. */
@@ -65,7 +65,15 @@ static bool narrow_supports_convolve(const yki_device *device, const yki_attrs *
                                      const yki_operand *weight)
 {
     return narrow_supports(device, attrs, x, y, weight) ||
-           supports_width(device, attrs, x, y, weight, 1);
+           (attrs->stride == 1 && supports_width(device, attrs, x, y, weight, 1));
+}
+
+static bool narrow_supports_halving(const yki_device *device, const yki_attrs *attrs,
+                                    const yki_operand *x, const yki_operand *y,
+                                    const yki_operand *weight)
+{
+    return attrs->stride == 2 && (supports_width(device, attrs, x, y, weight, 4) ||
+                                  supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH));
 }
 
 /* In depthwise convolutions of narrow images, strips are too short to pay, and in f32 oneDNN is as
@@ -110,6 +118,7 @@ static narrow *narrow_create(const yki_device *device, const yki_attrs *attrs,
                             .columns = x.columns,
                             .y_rows = y.rows,
                             .y_columns = y.columns,
+                            .stride = attrs->stride,
                             .padding = attrs->padding,
                             .image = x.blocks * x.pixels * x.b,
                             .y_image = y.blocks * y.pixels * y.b};
@@ -247,9 +256,11 @@ static yk_status run_narrow(const yki_kernel *kernel, const yki_kernel_args *run
 
 static bool narrow_supports_forward(const yki_device *device, const yki_kernel_desc *desc)
 {
+    const yki_operand *x = &desc->in[YKI_CONV2D_X], *y = &desc->out[YKI_CONV2D_Y];
+    const yki_operand *weight = &desc->in[YKI_CONV2D_WEIGHT];
     return (!yki_has_in(desc, YKI_CONV2D_BIAS) || desc->in[YKI_CONV2D_BIAS].dtype == YK_F32) &&
-           narrow_supports_convolve(device, desc->attrs, &desc->in[YKI_CONV2D_X],
-                                    &desc->out[YKI_CONV2D_Y], &desc->in[YKI_CONV2D_WEIGHT]);
+           (narrow_supports_convolve(device, desc->attrs, x, y, weight) ||
+            narrow_supports_halving(device, desc->attrs, x, y, weight));
 }
 
 static bool narrow_gains_forward(const yki_device *device, const yki_kernel_desc *desc)

@@ -98,17 +98,17 @@ enum {
     YKI_NARROW_WIDTH = 8,                   /* channels that a narrow group has at most */
     YKI_NARROW_STRIP = 14,                  /* columns that are computed at a time at most */
     YKI_NARROW_SPAN = YKI_NARROW_STRIP + 2, /* and the columns of x that these read */
-    /* Memory of a thread, times b floats: a strip of dy, and three rows of permuted pixels. */
+    /* Memory of a thread, times b floats: a strip of dy, and three rows of permuted pixels, or half
+     * as many of them with stride 2. */
     YKI_NARROW_OWN = YKI_NARROW_STRIP + 3 * (YKI_NARROW_WIDTH * YKI_NARROW_SPAN + 1)
 };
 
-/* One channel block of x and of y, of a 3x3 convolution of stride 1 whose groups are narrower than
- * a vector. */
+/* One channel block of x and of y, of a 3x3 convolution whose groups are narrower than a vector. */
 typedef struct yki_narrow {
     yk_dtype dtype;                           /* f32, bf16 or f16 */
     int64_t width;                            /* channels of a group: 1, 2, 4 or 8 */
     int64_t rows, columns, y_rows, y_columns; /* of an image */
-    int64_t padding;
+    int64_t stride, padding;
     int64_t image, y_image; /* elements from one image to the next */
     bool stream;            /* y is written past the caches */
 } yki_narrow;

@@ -1,6 +1,6 @@
 /*
- * 3x3 convolutions of stride 1 whose groups are narrower than a vector, one channel block at a
- * time: forward and the gradient of x. How pixels are multiplied is up to the file that includes
+ * 3x3 convolutions whose groups are narrower than a vector, one channel block at a time: forward,
+ * and with stride 1 the gradient of x. How pixels are multiplied is up to the file that includes
  * it: loops_narrow_f32.h (in f32, with AVX2 or AVX-512) or narrow_bf16.c (dot products of bf16).
  *
  * Each lane of a result takes only the inputs of its own group. So every pixel is permuted into
@@ -13,6 +13,7 @@
 
 /* A band of columns, and the rows of x that its results depend on. */
 typedef struct narrow_ring {
+    int64_t begin;          /* the first column of its results */
     int64_t columns, strip; /* results of a row, and of a strip at most */
     int64_t left, span;     /* columns of x, which may lie outside */
     int64_t planes;         /* vectors of a pixel */
@@ -29,10 +30,16 @@ YKI_FORCE_INLINE int64_t narrow_band(int64_t planes)
     return NARROW_STRIP * (planes < 4 ? 4 / planes : 1);
 }
 
-/* Columns for which a row of the ring has memory. */
-YKI_FORCE_INLINE int64_t narrow_plane(int64_t planes)
+/* Columns of x that so many results of a row read. */
+YKI_FORCE_INLINE int64_t narrow_span(int64_t results, int64_t stride)
 {
-    return narrow_band(planes) + SIDE - 1;
+    return stride * (results - 1) + SIDE;
+}
+
+/* Columns for which a row of the ring has memory. */
+YKI_FORCE_INLINE int64_t narrow_plane(int64_t planes, int64_t stride)
+{
+    return narrow_span(narrow_band(planes), stride);
 }
 
 /* ---- what the file that includes this defines ------------------------------------------------ */
@@ -85,7 +92,7 @@ YKI_FORCE_INLINE float *narrow_row_at(const yki_narrow *n, const narrow_ring *ri
 static void narrow_advance(const yki_narrow *n, const void *x, narrow_ring *ring, int64_t y_row,
                            const float *rows[SIDE])
 {
-    int64_t top = y_row - n->padding;
+    int64_t top = n->stride * y_row - n->padding;
     for (; ring->next < top + SIDE; ring->next++)
         if (ring->next >= 0 && ring->next < n->rows)
             narrow_read(n, x, ring->next, ring->left, ring->span,
@@ -117,13 +124,14 @@ YKI_FORCE_INLINE narrow_ring narrow_ring_of(const yki_narrow *n, int64_t band, i
     int64_t bands = narrow_parts(n->y_columns, narrow_band(planes));
     int64_t begin = n->y_columns * band / bands, end = n->y_columns * (band + 1) / bands;
     int64_t columns = end - begin;
-    return (narrow_ring){.columns = columns,
+    return (narrow_ring){.begin = begin,
+                         .columns = columns,
                          .strip = narrow_parts(columns, narrow_parts(columns, NARROW_STRIP)),
-                         .left = begin - n->padding,
-                         .span = columns - 1 + SIDE,
+                         .left = n->stride * begin - n->padding,
+                         .span = narrow_span(columns, n->stride),
                          .planes = planes,
-                         .plane = narrow_plane(planes),
-                         .next = first_row - n->padding,
+                         .plane = narrow_plane(planes, n->stride),
+                         .next = n->stride * first_row - n->padding,
                          .memory = memory,
                          .first = narrow_first_lanes(n)};
 }
@@ -131,17 +139,63 @@ YKI_FORCE_INLINE narrow_ring narrow_ring_of(const yki_narrow *n, int64_t band, i
 /* The first result of a row of the band: its element of y. */
 YKI_FORCE_INLINE int64_t narrow_first(const yki_narrow *n, const narrow_ring *ring, int64_t row)
 {
-    return (row * n->y_columns + ring->left + n->padding) * YKI_WIDTH;
+    return (row * n->y_columns + ring->begin) * YKI_WIDTH;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The results of a strip in one row; the number of columns, the taps, whether pixels are permuted
- * here, and dtype are constants. */
+/* What is constant when a strip is computed: the taps of a row, the stride, whether pixels are
+ * permuted here, and the dtype of the results. */
+typedef struct narrow_way {
+    int taps, stride;
+    bool permutes;
+    yk_dtype dtype;
+} narrow_way;
+
+/* Adds the products of one row's pixels with one vector of weights for each tap, which are `taps`,
+ * with stride 1: a pixel is read once for the taps of its row. */
+YKI_FORCE_INLINE void narrow_add_row_once(const float *pixels, yki_bits from, const yki_lanes *w,
+                                          int columns, narrow_way way, yki_lanes *results)
+{
+    /* The pixel of column i of x, and those of the columns before. */
+    yki_lanes at_i = {0}, before1 = at_i, before2 = at_i, before3 = at_i, before4;
+#pragma GCC unroll 32
+    for (int i = 0; i < columns + NARROW_DELAY * (way.taps - 1); i++) {
+        before4 = before3, before3 = before2, before2 = before1, before1 = at_i;
+        if (i < columns + way.taps - 1) {
+            at_i = narrow_load(pixels + i * YKI_WIDTH, from, way.permutes);
+            __asm__("" : "+v"(at_i)); /* or the compiler loads it for every use */
+        }
+#pragma GCC unroll 3
+        for (int s = 0; s < way.taps; s++) {
+            int c = i - NARROW_DELAY * s;
+            if (c >= 0 && c < columns)
+                results[c] = narrow_add(results[c],
+                                        s == 0   ? at_i
+                                        : s == 1 ? before2
+                                                 : before4,
+                                        w[s]);
+        }
+    }
+}
+
+/* With stride 2 few pixels are read twice. Sums of neighbours take turns. */
+YKI_FORCE_INLINE void narrow_add_row_apart(const float *pixels, yki_bits from, const yki_lanes *w,
+                                           int columns, narrow_way way, yki_lanes *results)
+{
+#pragma GCC unroll 3
+    for (int s = 0; s < way.taps; s++)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++) {
+            const float *pixel = pixels + (way.stride * c + s) * YKI_WIDTH;
+            results[c] = narrow_add(results[c], narrow_load(pixel, from, way.permutes), w[s]);
+        }
+}
+
+/* The results of a strip in one row; the number of columns and the way are constants. */
 YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, const narrow_ring *ring,
                                      const float *const *rows, const float *weights, void *y,
-                                     int64_t element, int columns, int taps, bool permutes,
-                                     yk_dtype dtype)
+                                     int64_t element, int columns, narrow_way way)
 {
     const int64_t vectors = narrow_vectors(n);
     yki_lanes results[NARROW_STRIP];
@@ -152,54 +206,37 @@ YKI_FORCE_INLINE void narrow_results(const yki_narrow *n, const narrow_ring *rin
         if (!rows[r])
             continue;
         const float *pixels = rows[r];
-        const float *of_row = weights + (1 + r * vectors * taps) * YKI_WIDTH;
+        const float *of_row = weights + (1 + r * vectors * way.taps) * YKI_WIDTH;
         for (int64_t k = 0; k < vectors; k++) {
             yki_bits from = ring->first + (uint32_t)k;
             yki_lanes w[SIDE];
 #pragma GCC unroll 3
-            for (int s = 0; s < taps; s++)
+            for (int s = 0; s < way.taps; s++)
                 w[s] = *(const yki_lanes_at *)(of_row + s * YKI_WIDTH);
-            /* The pixel of column i of x, and those of the columns before. */
-            yki_lanes at_i = {0}, before1 = at_i, before2 = at_i, before3 = at_i, before4;
-#pragma GCC unroll 32
-            for (int i = 0; i < columns + NARROW_DELAY * (taps - 1); i++) {
-                before4 = before3, before3 = before2, before2 = before1, before1 = at_i;
-                if (i < columns + taps - 1) {
-                    at_i = narrow_load(pixels + i * YKI_WIDTH, from, permutes);
-                    __asm__("" : "+v"(at_i)); /* or the compiler loads it for every use */
-                }
-#pragma GCC unroll 3
-                for (int s = 0; s < taps; s++) {
-                    int c = i - NARROW_DELAY * s;
-                    if (c >= 0 && c < columns)
-                        results[c] = narrow_add(results[c],
-                                                s == 0   ? at_i
-                                                : s == 1 ? before2
-                                                         : before4,
-                                                w[s]);
-                }
-            }
-            pixels += permutes ? 0 : ring->plane * YKI_WIDTH;
-            of_row += taps * YKI_WIDTH;
+            if (way.stride == 1)
+                narrow_add_row_once(pixels, from, w, columns, way, results);
+            else
+                narrow_add_row_apart(pixels, from, w, columns, way, results);
+            pixels += way.permutes ? 0 : ring->plane * YKI_WIDTH;
+            of_row += way.taps * YKI_WIDTH;
         }
     }
 #pragma GCC unroll 16
     for (int c = 0; c < columns; c++)
-        if (dtype == YK_F32 && n->stream)
+        if (way.dtype == YK_F32 && n->stream)
             yki_stream_lanes((float *)y + element + c * YKI_WIDTH, results[c]);
         else
-            yki_store_lanes(y, element + c * YKI_WIDTH, results[c], dtype);
+            yki_store_lanes(y, element + c * YKI_WIDTH, results[c], way.dtype);
 }
 
 #define NARROW_CASE(columns)                                                                       \
     case columns:                                                                                  \
-        narrow_results(n, ring, rows, weights, y, element, columns, taps, permutes, dtype);        \
+        narrow_results(n, ring, rows, weights, y, element, columns, way);                          \
         break
 
 YKI_FORCE_INLINE void narrow_strip(const yki_narrow *n, const narrow_ring *ring,
                                    const float *const *rows, const float *weights, void *y,
-                                   int64_t element, int64_t columns, int taps, bool permutes,
-                                   yk_dtype dtype)
+                                   int64_t element, int64_t columns, narrow_way way)
 {
     switch (columns) {
         NARROW_CASE(1);
@@ -224,24 +261,23 @@ YKI_FORCE_INLINE void narrow_strip(const yki_narrow *n, const narrow_ring *ring,
 }
 
 /* The columns of a strip that begins at column c of the band, and where it is in the rows. */
-YKI_FORCE_INLINE int64_t narrow_strip_at(const narrow_ring *ring, int64_t c,
+YKI_FORCE_INLINE int64_t narrow_strip_at(const yki_narrow *n, const narrow_ring *ring, int64_t c,
                                          const float *const *rows, const float *at[SIDE])
 {
     for (int r = 0; r < SIDE; r++)
-        at[r] = rows[r] ? rows[r] + c * YKI_WIDTH : (float *)NULL;
+        at[r] = rows[r] ? rows[r] + n->stride * c * YKI_WIDTH : (float *)NULL;
     return c + ring->strip < ring->columns ? ring->strip : ring->columns - c;
 }
 
-/* One row of a band of results, from an element of y on. Constants are those of narrow_results. */
+/* One row of a band of results, from an element of y on. */
 YKI_FORCE_INLINE void narrow_row_as(const yki_narrow *n, const narrow_ring *ring,
                                     const float *const *rows, const float *weights, void *y,
-                                    int64_t element, int taps, bool permutes, yk_dtype dtype)
+                                    int64_t element, narrow_way way)
 {
     for (int64_t c = 0; c < ring->columns; c += ring->strip) {
         const float *at[SIDE];
-        int64_t columns = narrow_strip_at(ring, c, rows, at);
-        narrow_strip(n, ring, at, weights, y, element + c * YKI_WIDTH, columns, taps, permutes,
-                     dtype);
+        int64_t columns = narrow_strip_at(n, ring, c, rows, at);
+        narrow_strip(n, ring, at, weights, y, element + c * YKI_WIDTH, columns, way);
     }
 }
 

@@ -58,7 +58,7 @@ YKI_FORCE_INLINE yki_lanes narrow_load(const float *at, yki_bits from, bool perm
 YKI_FORCE_INLINE void narrow_read_as(const yki_narrow *n, const void *row, int64_t left,
                                      int64_t span, float *to, int width, yk_dtype dtype)
 {
-    const int64_t plane = narrow_plane(width);
+    const int64_t plane = narrow_plane(width, n->stride);
     const size_t pixel_bytes = YKI_WIDTH * yki_size_of(dtype);
     const char *ahead = (const char *)row + (size_t)(NARROW_AHEAD * n->columns) * pixel_bytes;
     yki_window_range inside = narrow_inside(n, left, span);
@@ -100,14 +100,24 @@ YKI_FORCE_INLINE void narrow_read(const yki_narrow *n, const void *x, int64_t ro
     FOR_EACH_DTYPE(narrow_read_width, n->dtype, n, x, row, left, span, to, planes);
 }
 
+/* Stride 2 is for groups whose pixels are permuted when they are multiplied. */
+YKI_FORCE_INLINE void narrow_row_of(const yki_narrow *n, const narrow_ring *ring,
+                                    const float *const *rows, const float *weights, void *y,
+                                    int64_t element, int stride, bool permutes, yk_dtype dtype)
+{
+    narrow_row_as(n, ring, rows, weights, y, element, (narrow_way){SIDE, stride, permutes, dtype});
+}
+
 YKI_FORCE_INLINE void narrow_row(const yki_narrow *n, const narrow_ring *ring,
                                  const float *const *rows, const float *weights, void *y,
                                  int64_t element)
 {
-    if (narrow_permutes(n))
-        FOR_EACH_DTYPE(narrow_row_as, n->dtype, n, ring, rows, weights, y, element, SIDE, true);
+    if (n->stride == 2)
+        FOR_EACH_DTYPE(narrow_row_of, n->dtype, n, ring, rows, weights, y, element, 2, true);
+    else if (narrow_permutes(n))
+        FOR_EACH_DTYPE(narrow_row_of, n->dtype, n, ring, rows, weights, y, element, 1, true);
     else
-        FOR_EACH_DTYPE(narrow_row_as, n->dtype, n, ring, rows, weights, y, element, SIDE, false);
+        FOR_EACH_DTYPE(narrow_row_of, n->dtype, n, ring, rows, weights, y, element, 1, false);
 }
 
 /* ---- the gradient of the weights ------------------------------------------------------------- */
@@ -203,12 +213,12 @@ YKI_FORCE_INLINE void narrow_add_band(const yki_narrow *n, const narrow_ring *ri
 {
     for (int64_t c = 0; c < ring->columns; c += ring->strip) {
         const float *at[SIDE];
-        int64_t columns = narrow_strip_at(ring, c, rows, at);
+        int64_t columns = narrow_strip_at(n, ring, c, rows, at);
         FOR_EACH_DTYPE(narrow_copy, n->dtype, n, dy, first + c, columns, own);
         if (n->width >= 4)
-            narrow_add_row(n, narrow_plane(4), at, own, columns, to, NARROW_DEPTH);
+            narrow_add_row(n, narrow_plane(4, 1), at, own, columns, to, NARROW_DEPTH);
         else
-            narrow_add_row(n, narrow_plane(2), at, own, columns, to, 2);
+            narrow_add_row(n, narrow_plane(2, 1), at, own, columns, to, 2);
     }
 }
 

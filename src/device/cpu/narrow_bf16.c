@@ -1,5 +1,5 @@
 /*
- * 3x3 convolutions of stride 1 in bf16 whose groups have 1, 2, 4 or 8 channels, forward and the
+ * 3x3 convolutions in bf16 whose groups have 1, 2, 4 or 8 channels, forward and with stride 1 the
  * gradient of x, by dot products of bf16: a lane multiplies two pairs of numbers and adds them in
  * f32. Compiled for a processor with AVX-512 and bf16, for which conv_narrow.c calls it.
  *
@@ -56,7 +56,7 @@ YKI_FORCE_INLINE __m512i load_half(const uint16_t *pixel)
 YKI_FORCE_INLINE void read_channels(const yki_narrow *n, const uint16_t *row, int64_t left,
                                     int64_t span, float *to, int vectors)
 {
-    const int64_t plane = narrow_plane(vectors);
+    const int64_t plane = narrow_plane(vectors, n->stride);
     const int64_t ahead = NARROW_AHEAD * n->columns * YKI_WIDTH;
     yki_window_range inside = narrow_inside(n, left, span);
     yki_bits group;
@@ -121,10 +121,14 @@ YKI_FORCE_INLINE void narrow_row(const yki_narrow *n, const narrow_ring *ring,
                                  const float *const *rows, const float *weights, void *y,
                                  int64_t element)
 {
+    const narrow_way depthwise = {SIDE - 1, 1, false, YK_BF16}, once = {SIDE, 1, false, YK_BF16},
+                     apart = {SIDE, 2, false, YK_BF16};
     if (n->width == 1)
-        narrow_row_as(n, ring, rows, weights, y, element, SIDE - 1, false, YK_BF16);
+        narrow_row_as(n, ring, rows, weights, y, element, depthwise);
+    else if (n->stride == 1)
+        narrow_row_as(n, ring, rows, weights, y, element, once);
     else
-        narrow_row_as(n, ring, rows, weights, y, element, SIDE, false, YK_BF16);
+        narrow_row_as(n, ring, rows, weights, y, element, apart);
 }
 
 void yki_narrow_bf16(const yki_narrow *shape, const void *x, const float *weights, void *y,
