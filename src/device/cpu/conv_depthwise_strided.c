@@ -2,7 +2,8 @@
  * 3x3 depthwise convolutions of stride 2, forward and the gradient of x, on blocked activations in
  * f32, bf16 or f16. oneDNN's kernels for gradients read each result nine times; here, pixels of x
  * that the same results reach are computed together. Forward waits less for memory than oneDNN's
- * kernel. The loops are in loops_depthwise_strided.h. Large results are written past the caches.
+ * kernel. The loops are in loops_depthwise_strided.h. Results that do not stay in a cache are
+ * written past them.
  */
 #include <string.h>
 
@@ -59,7 +60,8 @@ static yk_status prepare(const yki_device *device, const yki_attrs *attrs, const
                                .dy_rows = y.rows,
                                .dy_columns = y.columns,
                                .padding = attrs->padding,
-                               .stream = yki_streams(device, forward ? small : large)};
+                               .stream = yki_exceed_caches(device, large, small) &&
+                                         yki_streams(device, forward ? small : large)};
     k->loop = forward ? loops->depthwise_forward : loops->depthwise_data;
     k->b = x.b;
     k->images = x.images;
