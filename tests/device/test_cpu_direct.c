@@ -139,7 +139,7 @@ YK_TEST(depthwise_of_stride_2_has_the_same_bits_with_any_threads)
 YK_TEST(large_depthwise_results_have_the_bits_of_unaligned_ones)
 {
     yki_kernel_desc forward = depthwise_desc(true, 21, 82, 82);
-    yki_kernel_desc data = depthwise_desc(false, 21, 41, 41);
+    yki_kernel_desc data = depthwise_desc(false, 21, 82, 82);
     same_bits_unaligned(&forward, &yki_cpu_conv2d_depthwise);
     same_bits_unaligned(&data, &yki_cpu_conv2d_backward_data_depthwise);
 }
