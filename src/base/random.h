@@ -35,6 +35,20 @@ YKI_HOST_DEVICE uint64_t yki_mix64(uint64_t x)
     return x ^ (x >> 31);
 }
 
+/* Word index of the sequence that begins at a state; the sequence after n words begins at the state
+ * + n YKI_WORD_STEP. */
+#define YKI_WORD_STEP 0x9e3779b97f4a7c15u
+YKI_HOST_DEVICE uint64_t yki_word(uint64_t state, uint64_t index)
+{
+    return yki_mix64(state + (index + 1) * YKI_WORD_STEP);
+}
+
+/* The word's first 53 bits as a number in [0, 1). */
+YKI_HOST_DEVICE double yki_unit_of(uint64_t word)
+{
+    return (double)(word >> 11) * 0x1p-53;
+}
+
 /* A draw at coordinates (a, b, c): the same in every process, thread and order. */
 YKI_HOST_DEVICE uint64_t yki_hash3(uint64_t a, uint64_t b, uint64_t c)
 {

@@ -13,6 +13,11 @@ static size_t numbers_bytes(const yki_crossing *crossing)
     return YKI_PICTURE_CHANNELS * YKI_PICTURE_NUMBERS * yk_dtype_size(crossing->pipeline->dtype);
 }
 
+static size_t erasings_bytes(const yki_crossing *crossing)
+{
+    return (size_t)crossing->pipeline->erasing_count * sizeof(yki_picture_erasing);
+}
+
 /* Of a picture that crosses. */
 static size_t bytes_of(const yki_deferral *deferral)
 {
@@ -122,16 +127,17 @@ yk_status yki_crossing_plan(yki_crossing *crossing, yki_device *device,
     return YK_OK;
 }
 
-static yk_status write_numbers(const yki_crossing *crossing)
+/* What the device reads of every batch. */
+static yk_status create_constant(const yki_crossing *crossing, void **memory, size_t bytes,
+                                 const void *values)
 {
-    double numbers[YKI_PICTURE_CHANNELS * YKI_PICTURE_NUMBERS];
-    const yk_tensor tensor = {.data = crossing->numbers,
-                              .dtype = crossing->pipeline->dtype,
+    YK_TRY(yki_device_alloc(crossing->device, bytes, memory));
+    const yk_tensor tensor = {.data = *memory,
+                              .dtype = YK_U8,
                               .ndim = 1,
-                              .dims = {YKI_PICTURE_CHANNELS * YKI_PICTURE_NUMBERS},
+                              .dims = {(int64_t)bytes},
                               .device = crossing->device};
-    yki_deferral_numbers(&crossing->deferral, crossing->pipeline, numbers);
-    return yk_tensor_write(&tensor, numbers);
+    return bytes > 0 ? yk_tensor_write(&tensor, values) : YK_OK;
 }
 
 yk_status yki_crossing_create(yki_crossing *crossing, size_t rows, bool mixes)
@@ -144,8 +150,12 @@ yk_status yki_crossing_create(yki_crossing *crossing, size_t rows, bool mixes)
         rows * (size_t)(dims[0] * dims[1] * dims[2]) * yk_dtype_size(crossing->pipeline->dtype);
     YK_TRY(yki_stages_create(&crossing->stages, device, yki_crossing_bytes(crossing)));
     YK_TRY(yki_device_alloc(device, crossing->batch_bytes, &crossing->batch));
-    YK_TRY(yki_device_alloc(device, numbers_bytes(crossing), &crossing->numbers));
-    return write_numbers(crossing);
+    const yki_byte_tables *tables = &crossing->pipeline->tables;
+    bool is_f64 = crossing->pipeline->dtype == YK_F64;
+    YK_TRY(create_constant(crossing, &crossing->numbers, numbers_bytes(crossing),
+                           is_f64 ? (const void *)tables->f64 : tables->f32));
+    return create_constant(crossing, &crossing->erasings, erasings_bytes(crossing),
+                           crossing->pipeline->erasings);
 }
 
 void yki_crossing_destroy(yki_crossing *crossing)
@@ -156,15 +166,27 @@ void yki_crossing_destroy(yki_crossing *crossing)
     yki_stages_destroy(&crossing->stages);
     yki_device_free(device, crossing->batch, crossing->batch_bytes);
     yki_device_free(device, crossing->numbers, numbers_bytes(crossing));
+    yki_device_free(device, crossing->erasings, erasings_bytes(crossing));
     yki_device_free(device, crossing->kept, crossing->kept_bytes);
     *crossing = (yki_crossing){.device = NULL};
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-static size_t pictures_at(const yki_crossing *crossing)
+static size_t boxes_at(const yki_crossing *crossing)
 {
     return DRAWS + yki_align(crossing->rows * sizeof(yki_picture_draw), YKI_ALIGNMENT);
+}
+
+/* Of a sample. */
+static size_t boxes_bytes(const yki_crossing *crossing)
+{
+    return (size_t)crossing->pipeline->erasing_count * sizeof(yki_picture_box);
+}
+
+static size_t pictures_at(const yki_crossing *crossing)
+{
+    return boxes_at(crossing) + yki_align(crossing->rows * boxes_bytes(crossing), YKI_ALIGNMENT);
 }
 
 size_t yki_crossing_bytes(const yki_crossing *crossing)
@@ -182,11 +204,12 @@ yk_status yki_crossing_write(const yki_crossing *crossing, void *block, int64_t 
                              const yk_field_buffer *picture, yki_pipeline_draw draw)
 {
     yki_picture_draw *made = (yki_picture_draw *)(void *)((char *)block + DRAWS) + row;
+    void *boxes = (char *)block + boxes_at(crossing) + (size_t)row * boxes_bytes(crossing);
     uint8_t *pixels = crossing->kept ? NULL
                                      : (uint8_t *)block + pictures_at(crossing) +
                                            (size_t)row * crossing->picture_bytes;
     YK_TRY(yki_deferral_run(&crossing->deferral, crossing->pipeline, memory, decoder, picture, draw,
-                            pixels, made));
+                            pixels, made, boxes));
     made->source = crossing->kept ? draw.index : row;
     return YK_OK;
 }
@@ -202,6 +225,8 @@ static yki_pictures_args arguments(const yki_crossing *crossing, const void *sta
         .draws = (const void *)(block + DRAWS),
         .mix = crossing->mixes ? staged : NULL,
         .numbers = crossing->numbers,
+        .erasings = crossing->erasings,
+        .boxes = (const void *)(block + boxes_at(crossing)),
         .out = crossing->batch,
         .stream = yki_device_stream(crossing->device),
         .count = crossing->kept ? (int64_t)(crossing->kept_bytes / picture) : rows,
@@ -212,6 +237,7 @@ static yki_pictures_args arguments(const yki_crossing *crossing, const void *sta
         .width = (int32_t)deferral->dims[2],
         .out_height = (int32_t)pipeline->dims[1],
         .out_width = (int32_t)pipeline->dims[2],
+        .erasing_count = pipeline->erasing_count,
         .interleaved = deferral->interleaved,
         .reflects = deferral->reflects};
     return args;

@@ -1,6 +1,7 @@
 /*
  * Pictures on their way to a device that makes the batch of them (deferral.h). What crosses is one
- * block for each batch: how samples are mixed, how each is made, then the pictures; or without
+ * block for each batch: how samples are mixed, how each is made, what is erased of it, then the
+ * pictures; or without
  * them, if the device keeps all pictures of the data set. Workers write blocks in pinned memory.
  * The consumer's thread, which runs the model, sends them, in order with the model's work.
  */
@@ -18,7 +19,7 @@ typedef struct yki_crossing {
     size_t rows;          /* of the largest batch */
     size_t picture_bytes; /* of what crosses for each sample; 0 if the device keeps the pictures */
     yki_stages stages;
-    void *numbers, *batch, *kept; /* the device's memory */
+    void *numbers, *erasings, *batch, *kept; /* the device's memory */
     size_t batch_bytes, kept_bytes;
 } yki_crossing;
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "data/picture_steps.h"
-#include "data/tensor_steps.h"
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
@@ -15,16 +14,7 @@ static int64_t count_of(const int64_t dims[3])
 
 bool yki_pipeline_defers(const yki_pipeline *pipeline)
 {
-    const yk_transforms *list = pipeline->transforms;
-    int erasings = 0;
-    for (int i = pipeline->picture_steps; i < list->count; i++)
-        if (list->steps[i].kind == YK_TRANSFORM_RANDOM_ERASING) {
-            erasings++;
-            if (list->steps[i].random_erasing.random)
-                return false;
-        }
-    return erasings <= 1 && count_of(pipeline->dims) <= INT32_MAX &&
-           pipeline->dims[0] <= YKI_PICTURE_CHANNELS &&
+    return count_of(pipeline->dims) <= INT32_MAX && pipeline->dims[0] <= YKI_PICTURE_CHANNELS &&
            pipeline->field.dims[0] <= YKI_PICTURE_CHANNELS;
 }
 
@@ -71,49 +61,10 @@ void yki_pipeline_defer(yki_deferral *deferral, const yki_pipeline *pipeline, bo
 {
     const yk_transforms *list = pipeline->transforms;
     bool whole = crosses_whole(pipeline, kept);
-    *deferral = (yki_deferral){.whole = whole, .interleaved = !whole, .erasing = -1};
+    *deferral = (yki_deferral){.whole = whole, .interleaved = !whole};
     memcpy(deferral->dims, whole ? pipeline->field.dims : pipeline->dims, sizeof deferral->dims);
     if (whole && pipeline->picture_steps > 0 && list->steps[0].kind == YK_TRANSFORM_RANDOM_CROP)
         deferral->reflects = list->steps[0].random_crop.padding_mode == YK_PADDING_REFLECT;
-    for (int i = pipeline->picture_steps; i < list->count; i++)
-        if (list->steps[i].kind == YK_TRANSFORM_RANDOM_ERASING)
-            deferral->erasing = i;
-}
-
-/* Normalize where it comes after the erasing. */
-static const yk_transform_normalize *pending_after(const yki_pipeline *pipeline, int erasing)
-{
-    for (int i = pipeline->picture_steps; i < erasing; i++)
-        if (pipeline->transforms->steps[i].kind == YK_TRANSFORM_NORMALIZE)
-            return NULL;
-    return pipeline->normalize;
-}
-
-static double erased_number(const yki_deferral *deferral, const yki_pipeline *pipeline, int channel)
-{
-    int erasing = deferral->erasing;
-    if (erasing < 0)
-        return 0;
-    return yki_erased_number(pipeline->transforms->steps[erasing].random_erasing.value,
-                             pending_after(pipeline, erasing), channel);
-}
-
-void yki_deferral_numbers(const yki_deferral *deferral, const yki_pipeline *pipeline, void *numbers)
-{
-    float *f32 = numbers;
-    double *f64 = numbers;
-    for (int c = 0; c < YKI_PICTURE_CHANNELS; c++) {
-        double erased = erased_number(deferral, pipeline, c);
-        if (pipeline->dtype == YK_F64) {
-            memcpy(f64, pipeline->tables.f64[c], sizeof pipeline->tables.f64[c]);
-            f64[YKI_PICTURE_ERASED] = erased;
-        } else {
-            memcpy(f32, pipeline->tables.f32[c], sizeof pipeline->tables.f32[c]);
-            f32[YKI_PICTURE_ERASED] = (float)erased;
-        }
-        f32 += YKI_PICTURE_NUMBERS;
-        f64 += YKI_PICTURE_NUMBERS;
-    }
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -145,26 +96,10 @@ static void copy_pixels(const yki_picture *picture, uint8_t *pixels)
         memcpy(pixels + (size_t)y * row, yki_picture_row(picture, y), row);
 }
 
-static void draw_erasing(const yki_deferral *deferral, const yki_pipeline *pipeline, uint64_t word,
-                         yki_picture_draw *made)
-{
-    yki_box box;
-    if (deferral->erasing < 0)
-        return;
-    yki_draws draws = yki_draws_of(word, deferral->erasing);
-    if (!yki_draw_erasing(&pipeline->transforms->steps[deferral->erasing].random_erasing, &draws,
-                          pipeline->dims, &box))
-        return;
-    made->erased_top = box.top;
-    made->erased_left = box.left;
-    made->erased_bottom = box.top + box.height;
-    made->erased_right = box.left + box.width;
-}
-
 yk_status yki_deferral_run(const yki_deferral *deferral, const yki_pipeline *pipeline,
                            yki_pipeline_memory *memory, yki_decoder *decoder,
                            const yk_field_buffer *picture, yki_pipeline_draw draw, uint8_t *pixels,
-                           yki_picture_draw *made)
+                           yki_picture_draw *made, yki_picture_box *boxes)
 {
     uint64_t word = yki_pipeline_word(pipeline, draw);
     *made = (yki_picture_draw){.source = 0};
@@ -181,6 +116,6 @@ yk_status yki_deferral_run(const yki_deferral *deferral, const yki_pipeline *pip
         made->mirrored = frame.mirrored;
         made->upside_down = frame.upside_down;
     }
-    draw_erasing(deferral, pipeline, word, made);
+    yki_pipeline_draw_boxes(pipeline, word, boxes);
     return YK_OK;
 }

@@ -15,21 +15,17 @@ typedef struct yki_deferral {
     int64_t dims[3];  /* (C, H, W) of what crosses */
     bool interleaved; /* as (H, W, C) */
     bool reflects;
-    int erasing; /* the number of the step RandomErasing, or -1 */
 } yki_deferral;
 
 /* Whether the last steps can be left to a device. */
 bool yki_pipeline_defers(const yki_pipeline *pipeline);
 /* How they are; kept: pictures cross once, before the first epoch, if they can cross whole. */
 void yki_pipeline_defer(yki_deferral *deferral, const yki_pipeline *pipeline, bool kept);
-/* numbers (YKI_PICTURE_CHANNELS, YKI_PICTURE_NUMBERS) of the pipeline's dtype. */
-void yki_deferral_numbers(const yki_deferral *deferral, const yki_pipeline *pipeline,
-                          void *numbers);
-/* The host's part of a run: pixels, which may be NULL if they cross whole, and all of *made but its
- * source. */
+/* The host's part of a run: pixels, which may be NULL if they cross whole, all of *made but its
+ * source, and the boxes that the pipeline's erasings have. */
 yk_status yki_deferral_run(const yki_deferral *deferral, const yki_pipeline *pipeline,
                            yki_pipeline_memory *memory, yki_decoder *decoder,
                            const yk_field_buffer *picture, yki_pipeline_draw draw, uint8_t *pixels,
-                           yki_picture_draw *made);
+                           yki_picture_draw *made, yki_picture_box *boxes);
 
 #endif

@@ -1,13 +1,15 @@
-/* See draws.h: normal numbers by Box and Muller, gamma by Marsaglia and Tsang (2000). */
+/* See draws.h: gamma by Marsaglia and Tsang (2000). */
 #include "data/draws.h"
 
 #include <math.h>
 
-double yki_draw_normal(yki_draws *draws)
+#include "base/normal.h"
+
+static double normal_draw(yki_draws *draws)
 {
-    const double pi = 3.14159265358979323846;
-    double radius = sqrt(-2 * log(1 - yki_draw_unit(draws)));
-    return radius * cos(2 * pi * yki_draw_unit(draws));
+    double value = yki_normal_at(draws->state, 0);
+    draws->state += 2 * YKI_WORD_STEP;
+    return value;
 }
 
 /* The logarithm of a number from Gamma(alpha, 1), which may be too small for a double. */
@@ -17,7 +19,7 @@ static double log_gamma_draw(yki_draws *draws, double alpha)
         return log_gamma_draw(draws, alpha + 1) + log(1 - yki_draw_unit(draws)) / alpha;
     double d = alpha - 1.0 / 3, c = 1 / sqrt(9 * d);
     for (;;) {
-        double x = yki_draw_normal(draws), v = 1 + c * x;
+        double x = normal_draw(draws), v = 1 + c * x;
         if (v <= 0)
             continue;
         v = v * v * v;

@@ -18,13 +18,15 @@ static inline yki_draws yki_draws_of(uint64_t word, int step)
 
 static inline uint64_t yki_draw(yki_draws *draws)
 {
-    return yki_mix64(draws->state += 0x9e3779b97f4a7c15u);
+    uint64_t word = yki_word(draws->state, 0);
+    draws->state += YKI_WORD_STEP;
+    return word;
 }
 
 /* In [0, 1). */
 static inline double yki_draw_unit(yki_draws *draws)
 {
-    return (double)(yki_draw(draws) >> 11) * 0x1p-53;
+    return yki_unit_of(yki_draw(draws));
 }
 
 /* In [range[0], range[1]). */
@@ -45,8 +47,6 @@ static inline bool yki_draw_chance(yki_draws *draws, double p)
     return yki_draw_unit(draws) < p;
 }
 
-/* A normal number. */
-double yki_draw_normal(yki_draws *draws);
 /* From Beta(alpha, alpha). */
 double yki_draw_beta(yki_draws *draws, double alpha);
 

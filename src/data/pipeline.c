@@ -1,12 +1,37 @@
 /* See pipeline.h. */
 #include "data/pipeline.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "data/picture_steps.h"
 #include "data/tensor_steps.h"
 
 /* ---- preparation ---------------------------------------------------------------------------- */
+
+/* Numbers that are erased before Normalize are normalised with the others. */
+static yk_status plan_erasings(yki_pipeline *pipeline)
+{
+    const yk_transforms *list = pipeline->transforms;
+    const yk_transform_normalize *pending = pipeline->normalize;
+    size_t most = (size_t)(list->count - pipeline->picture_steps);
+    pipeline->erasing_steps = yki_calloc(most, sizeof *pipeline->erasing_steps);
+    pipeline->erasings = yki_calloc(most, sizeof *pipeline->erasings);
+    if (!pipeline->erasing_steps || !pipeline->erasings)
+        return yki_error_memory(most * sizeof *pipeline->erasings, "transforms");
+    for (int i = pipeline->picture_steps; i < list->count; i++) {
+        const yk_transform_step *step = &list->steps[i];
+        if (step->kind == YK_TRANSFORM_NORMALIZE)
+            pending = NULL;
+        if (step->kind != YK_TRANSFORM_RANDOM_ERASING)
+            continue;
+        pipeline->erasing_steps[pipeline->erasing_count] = i;
+        pipeline->erasings[pipeline->erasing_count++] =
+            yki_erasing_of(&step->random_erasing, pending);
+    }
+    return YK_OK;
+}
 
 yk_status yki_pipeline_prepare(yki_pipeline *pipeline, const yk_field *field,
                                const yk_transforms *transforms, yk_dtype dtype)
@@ -27,12 +52,14 @@ yk_status yki_pipeline_prepare(yki_pipeline *pipeline, const yk_field *field,
                        yki_crop_flip_plan(&pipeline->plan, transforms->steps,
                                           pipeline->picture_steps, field->dims);
     yki_byte_tables_fill(&pipeline->tables, pipeline->normalize);
-    return YK_OK;
+    return plan_erasings(pipeline);
 }
 
 void yki_pipeline_destroy(yki_pipeline *pipeline)
 {
     yk_transforms_destroy((yk_transforms *)(uintptr_t)pipeline->transforms);
+    free(pipeline->erasing_steps);
+    free(pipeline->erasings);
     *pipeline = (yki_pipeline){.dims = {0}};
 }
 
@@ -136,18 +163,24 @@ static yk_status run_direct(const yki_pipeline *pipeline, yki_pipeline_memory *m
     return YK_OK;
 }
 
+static yki_picture_box draw_box(const yki_pipeline *pipeline, uint64_t word, int erasing)
+{
+    int step = pipeline->erasing_steps[erasing];
+    return yki_draw_erasing(&pipeline->transforms->steps[step].random_erasing,
+                            yki_draws_of(word, step), pipeline->dims);
+}
+
+void yki_pipeline_draw_boxes(const yki_pipeline *pipeline, uint64_t word, yki_picture_box *boxes)
+{
+    for (int i = 0; i < pipeline->erasing_count; i++)
+        boxes[i] = draw_box(pipeline, word, i);
+}
+
 static void run_tensor_steps(const yki_pipeline *pipeline, uint64_t word, void *out)
 {
-    const yk_transforms *list = pipeline->transforms;
-    const yk_transform_normalize *pending = pipeline->normalize; /* comes after the step */
-    for (int i = pipeline->picture_steps; i < list->count; i++) {
-        if (list->steps[i].kind == YK_TRANSFORM_NORMALIZE)
-            pending = NULL;
-        if (list->steps[i].kind != YK_TRANSFORM_RANDOM_ERASING)
-            continue;
-        yki_draws draws = yki_draws_of(word, i);
-        yki_erase(&list->steps[i].random_erasing, pending, &draws, pipeline->dims, pipeline->dtype,
-                  out);
+    for (int i = 0; i < pipeline->erasing_count; i++) {
+        yki_picture_box box = draw_box(pipeline, word, i);
+        yki_erase(&pipeline->erasings[i], &box, pipeline->dims, pipeline->dtype, out);
     }
 }
 

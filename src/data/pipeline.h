@@ -9,6 +9,7 @@
 #include "data/crop_flip.h"
 #include "data/frame.h"
 #include "data/worker.h"
+#include "device/pictures.h"
 
 typedef struct yki_pipeline {
     yk_field field; /* what goes in */
@@ -18,6 +19,9 @@ typedef struct yki_pipeline {
     int picture_steps;                       /* the list's first steps */
     const yk_transform_normalize *normalize; /* of the list, or NULL */
     bool alternates;                         /* the list has AlternatingHorizontalFlip */
+    int erasing_count;                       /* steps RandomErasing of the list */
+    int *erasing_steps;                      /* (erasing_count) their numbers */
+    yki_picture_erasing *erasings;           /* (erasing_count) what they write */
     bool direct;                             /* the picture steps are `plan` */
     yki_crop_flip plan;
     yki_byte_tables tables;
@@ -50,6 +54,8 @@ yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *me
 
 /* What all draws for a sample are made of, see draws.h. */
 uint64_t yki_pipeline_word(const yki_pipeline *pipeline, yki_pipeline_draw draw);
+/* Where each RandomErasing erases: boxes (erasing_count). */
+void yki_pipeline_draw_boxes(const yki_pipeline *pipeline, uint64_t word, yki_picture_box *boxes);
 /* The picture after all steps on pictures, of which some may be pending. */
 yk_status yki_pipeline_frame(const yki_pipeline *pipeline, yki_pipeline_memory *memory,
                              yki_decoder *decoder, const yk_field_buffer *picture, uint64_t word,

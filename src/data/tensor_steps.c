@@ -85,9 +85,9 @@ void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bo
 
 /* ---- RandomErasing -------------------------------------------------------------------------- */
 
-/* torchvision's draw: false when none of 10 attempts fits. */
-static bool draw_box(const yk_transform_random_erasing *step, yki_draws *draws, int width,
-                     int height, yki_box *box)
+/* torchvision's draw: all zeros when none of 10 attempts fits. */
+static yki_picture_box draw_box(const yk_transform_random_erasing *step, yki_draws *draws,
+                                int width, int height)
 {
     double area = (double)width * height, logs[] = {log(step->ratio[0]), log(step->ratio[1])};
     for (int attempt = 0; attempt < 10; attempt++) {
@@ -97,42 +97,41 @@ static bool draw_box(const yk_transform_random_erasing *step, yki_draws *draws, 
         if (h < height && w < width) {
             int top = yki_draw_below(draws, height - (int)h + 1);
             int left = yki_draw_below(draws, width - (int)w + 1);
-            *box = (yki_box){left, top, (int)w, (int)h};
-            return true;
+            return (yki_picture_box){top, left, top + (int)h, left + (int)w, draws->state};
         }
     }
-    return false;
+    return (yki_picture_box){0};
 }
 
-bool yki_draw_erasing(const yk_transform_random_erasing *step, yki_draws *draws,
-                      const int64_t dims[3], yki_box *box)
+yki_picture_box yki_draw_erasing(const yk_transform_random_erasing *step, yki_draws draws,
+                                 const int64_t dims[3])
 {
-    return yki_draw_chance(draws, step->p) &&
-           draw_box(step, draws, (int)dims[2], (int)dims[1], box);
+    return yki_draw_chance(&draws, step->p) ? draw_box(step, &draws, (int)dims[2], (int)dims[1])
+                                            : (yki_picture_box){0};
 }
 
-double yki_erased_number(double value, const yk_transform_normalize *numbers, int channel)
+yki_picture_erasing yki_erasing_of(const yk_transform_random_erasing *step,
+                                   const yk_transform_normalize *numbers)
 {
-    channel = channel < 3 ? channel : 0; /* more have the same numbers, as in byte_tables.h */
-    return numbers ? (value - numbers->mean[channel]) / numbers->std[channel] : value;
+    yki_picture_erasing erasing = {.value = step->value, .random = step->random};
+    for (int c = 0; c < YKI_PICTURE_CHANNELS; c++) {
+        erasing.mean[c] = numbers ? numbers->mean[c] : 0;
+        erasing.std[c] = numbers ? numbers->std[c] : 1;
+    }
+    return erasing;
 }
 
-void yki_erase(const yk_transform_random_erasing *step, const yk_transform_normalize *numbers,
-               yki_draws *draws, const int64_t dims[3], yk_dtype dtype, void *out)
+void yki_erase(const yki_picture_erasing *erasing, const yki_picture_box *box,
+               const int64_t dims[3], yk_dtype dtype, void *out)
 {
-    int height = (int)dims[1], width = (int)dims[2];
-    yki_box box;
-    if (!yki_draw_erasing(step, draws, dims, &box))
-        return;
     for (int c = 0; c < dims[0]; c++)
-        for (int y = box.top; y < box.top + box.height; y++)
-            for (int x = box.left; x < box.left + box.width; x++) {
-                double value = step->random ? yki_draw_normal(draws) : step->value;
-                value = yki_erased_number(value, numbers, c);
-                size_t at = ((size_t)c * (size_t)height + (size_t)y) * (size_t)width + (size_t)x;
+        for (int y = box->top; y < box->bottom; y++)
+            for (int x = box->left; x < box->right; x++) {
+                double number = yki_picture_erased(erasing, box, c, y, x);
+                int64_t at = (c * dims[1] + y) * dims[2] + x;
                 if (dtype == YK_F64)
-                    ((double *)out)[at] = value;
+                    ((double *)out)[at] = number;
                 else
-                    ((float *)out)[at] = (float)value;
+                    ((float *)out)[at] = (float)number;
             }
 }

@@ -5,6 +5,7 @@
 #include <yoke/tensor.h>
 
 #include "data/draws.h"
+#include "device/pictures.h"
 #include "image/byte_tables.h"
 #include "image/picture.h"
 
@@ -14,14 +15,14 @@ void yki_to_tensor(const yki_byte_tables *tables, const yki_picture *picture, bo
 /* (C, H, W) bytes -> out (C, H, W), likewise. */
 void yki_planes_to_tensor(const yki_byte_tables *tables, const yki_planes *planes, bool mirrored,
                           bool upside_down, yk_dtype dtype, void *out);
-/* The box that RandomErasing erases; false if there is none. */
-bool yki_draw_erasing(const yk_transform_random_erasing *step, yki_draws *draws,
-                      const int64_t dims[3], yki_box *box);
-/* What a value before Normalize becomes; numbers is NULL where no Normalize follows. */
-double yki_erased_number(double value, const yk_transform_normalize *numbers, int channel);
-/* RandomErasing of out (C, H, W). With numbers, the value is one before Normalize, which follows.
- */
-void yki_erase(const yk_transform_random_erasing *step, const yk_transform_normalize *numbers,
-               yki_draws *draws, const int64_t dims[3], yk_dtype dtype, void *out);
+/* What RandomErasing writes; numbers: of the Normalize that follows it, or NULL. */
+yki_picture_erasing yki_erasing_of(const yk_transform_random_erasing *step,
+                                   const yk_transform_normalize *numbers);
+/* The box that it erases of a (C, H, W), which may be none. */
+yki_picture_box yki_draw_erasing(const yk_transform_random_erasing *step, yki_draws draws,
+                                 const int64_t dims[3]);
+/* Erases the box of out (C, H, W). */
+void yki_erase(const yki_picture_erasing *erasing, const yki_picture_box *box,
+               const int64_t dims[3], yk_dtype dtype, void *out);
 
 #endif

@@ -14,8 +14,7 @@
 YKI_HOST_DEVICE bool yki_dropout_keep(uint64_t seed, uint64_t step, uint64_t salt, uint64_t element,
                                       double p)
 {
-    uint64_t draw = yki_hash3(seed, step, yki_mix64(salt) + element);
-    return (double)(draw >> 11) * 0x1p-53 >= p;
+    return yki_unit_of(yki_hash3(seed, step, yki_mix64(salt) + element)) >= p;
 }
 
 #endif

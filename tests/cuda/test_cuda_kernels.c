@@ -215,8 +215,8 @@ YK_TEST(grids_that_are_too_small)
 }
 
 /* Windows, erased boxes and mixed samples, to the bit as ref makes them. */
-static void fill_pictures(uint8_t *pictures, size_t bytes, yki_picture_draw *draws, int samples,
-                          const yki_pictures_args *args)
+static void fill_pictures(uint8_t *pictures, size_t bytes, yki_picture_draw *draws,
+                          yki_picture_box *boxes, int samples, const yki_pictures_args *args)
 {
     for (size_t i = 0; i < bytes; i++)
         pictures[i] = (uint8_t)(yki_hash3(3, 0, i) & 255);
@@ -226,11 +226,15 @@ static void fill_pictures(uint8_t *pictures, size_t bytes, yki_picture_draw *dra
                                       .top = (int32_t)(word >> 8 & 3) - 2,
                                       .left = (int32_t)(word >> 16 & 3) - 2,
                                       .mirrored = word >> 24 & 1,
-                                      .upside_down = word >> 25 & 1,
-                                      .erased_top = (int32_t)(word >> 32 & 7),
-                                      .erased_left = (int32_t)(word >> 40 & 7),
-                                      .erased_bottom = (int32_t)(word >> 48 & 7),
-                                      .erased_right = 8};
+                                      .upside_down = word >> 25 & 1};
+    }
+    for (int i = 0; i < samples * args->erasing_count; i++) {
+        uint64_t word = yki_hash3(2, 2, (uint64_t)i);
+        boxes[i] = (yki_picture_box){.top = (int32_t)(word & 7),
+                                     .left = (int32_t)(word >> 8 & 7),
+                                     .bottom = (int32_t)(word >> 16 & 7),
+                                     .right = 8,
+                                     .noise = word};
     }
 }
 
@@ -250,17 +254,24 @@ static void assert_pictures_as_ref(yki_device *cuda, yki_device *ref, yki_pictur
 
 YK_TEST(pictures_have_the_bits_of_ref)
 {
-    enum { N = 5, COUNT = 4, H = 7, W = 9, NUMBERS = 3 * YKI_PICTURE_NUMBERS };
+    enum { N = 5, COUNT = 4, H = 7, W = 9, NUMBERS = 3 * YKI_PICTURE_NUMBERS, ERASINGS = 2 };
     static uint8_t pictures[COUNT * 3 * H * W];
     static const yki_picture_mix mixes[] = {
         {.share = 0.3}, {.share = 1}, {0.5, .cut = 1, .top = 2, .bottom = 5, .right = 4}};
     double f64[NUMBERS];
     float f32[NUMBERS];
+    static const yki_picture_erasing erasings[ERASINGS] = {
+        {.value = 0.3, .mean = {0.5, 0.4, 0.1}, .std = {0.25, 0.7, 0.3}},
+        {.random = 1, .mean = {0.5, 0.4, 0.1}, .std = {0.25, 0.7, 0.3}}};
     yki_picture_draw draws[N];
+    yki_picture_box boxes[N * ERASINGS];
     yki_device *cuda = open_device(), *ref;
     assert_ok(yki_device_create(&ref, "ref", &(yki_device_options){.threads = 1}));
     yki_pictures_args args = {.pictures = pictures,
                               .draws = draws,
+                              .erasings = erasings,
+                              .boxes = boxes,
+                              .erasing_count = ERASINGS,
                               .count = COUNT,
                               .batch = N,
                               .channels = 3,
@@ -268,7 +279,7 @@ YK_TEST(pictures_have_the_bits_of_ref)
                               .width = W,
                               .out_height = H,
                               .out_width = W};
-    fill_pictures(pictures, sizeof pictures, draws, N, &args);
+    fill_pictures(pictures, sizeof pictures, draws, boxes, N, &args);
     for (int i = 0; i < NUMBERS; i++) {
         f64[i] = (double)(i % YKI_PICTURE_NUMBERS) / 51.7 - i / 300.1;
         f32[i] = (float)f64[i];

@@ -137,10 +137,24 @@ YK_TEST(boxes_are_erased_by_the_device)
     assert_same_batches(3, "Normalize(cifar10),RandomErasing(0.7,value=0.25)", YK_F64, true);
 }
 
-/* Noise is drawn as one number after the other. */
-YK_TEST(what_a_device_cannot_draw_is_the_hosts)
+YK_TEST(noise_is_drawn_by_the_device)
 {
-    assert_same_batches(3, "RandomHorizontalFlip,RandomErasing(0.7,value=random)", YK_F32, false);
+    const char *const lists[] = {
+        "RandomHorizontalFlip,RandomErasing(0.7,value=random)",
+        "RandomErasing(0.7,value=random),Normalize(cifar10)",
+        "RandomErasing(0.9,value=0.5),Normalize(cifar10),RandomErasing(0.7,value=random),"
+        "RandomErasing(0.5,scale=(0.02,0.1),value=random),MixUp(0.4)",
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        assert_same_batches(3, lists[i], YK_F32, true);
+        assert_same_batches(1, lists[i], YK_F64, true);
+    }
+}
+
+/* Pictures of more channels than a device has numbers for. */
+YK_TEST(what_a_device_cannot_make_is_the_hosts)
+{
+    assert_same_batches(4, "RandomHorizontalFlip,RandomErasing(0.7,value=random)", YK_F32, false);
 }
 
 /* The last batch of 3 and, of one sample alone, none to mix it with. */

@@ -3,7 +3,10 @@
 
 static double number_at(const yki_pictures_args *a, int64_t sample, int channel, int y, int x)
 {
-    int index = channel * YKI_PICTURE_NUMBERS + yki_picture_number(a, sample, channel, y, x);
+    double erased;
+    if (yki_picture_is_erased(a, sample, channel, y, x, &erased))
+        return a->dtype == YK_F64 ? erased : (float)erased;
+    int index = channel * YKI_PICTURE_NUMBERS + yki_picture_byte(a, sample, channel, y, x);
     return yki_element_get(a->dtype, a->numbers, index);
 }
 

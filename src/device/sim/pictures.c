@@ -18,6 +18,19 @@ static yk_status check_sources(const yki_pictures_args *host)
     return YK_OK;
 }
 
+static yk_status find_erasings(yki_sim *sim, const yki_pictures_args *args, yki_pictures_args *host)
+{
+    void *found;
+    size_t count = (size_t)args->erasing_count, boxes = (size_t)args->batch * count;
+    if (count == 0)
+        return YK_OK;
+    YK_TRY(yki_sim_find(sim, args->erasings, count * sizeof *args->erasings, &found));
+    host->erasings = found;
+    YK_TRY(yki_sim_find(sim, args->boxes, boxes * sizeof *args->boxes, &found));
+    host->boxes = found;
+    return YK_OK;
+}
+
 /* The arguments as the host sees them. */
 static yk_status find_all(yki_sim *sim, const yki_pictures_args *args, yki_pictures_args *host)
 {
@@ -35,6 +48,7 @@ static yk_status find_all(yki_sim *sim, const yki_pictures_args *args, yki_pictu
     size_t numbers = YKI_PICTURE_CHANNELS * YKI_PICTURE_NUMBERS * yk_dtype_size(args->dtype);
     YK_TRY(yki_sim_find(sim, args->numbers, numbers, &found));
     host->numbers = found;
+    YK_TRY(find_erasings(sim, args, host));
     return yki_sim_find(sim, args->out, output_bytes(args), &host->out);
 }
 
