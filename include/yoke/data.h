@@ -306,8 +306,8 @@ typedef struct yk_loader_options {
                              last of their transforms: tensors of pictures are then in its
                              memory (yk_tensor.device), in order with the model's work. The
                              loader keeps the model alive and is used on the thread that runs
-                             it. Create the loader after yk_data_parallel: a model with
-                             replicas gets its batches in the host's memory [NULL] */
+                             it. Create the loader after yk_data_parallel: the devices of
+                             replicas then make a part of each batch (yk_tensor.parts) [NULL] */
     size_t cache_bytes; /**< with a model: if pictures have one size and are at most cropped and
                              flipped, the device keeps all of them, as long as the data set takes
                              no more than this many bytes [512 MiB] */

@@ -41,6 +41,8 @@ typedef enum yk_dtype {
 
 /** What a tensor's memory belongs to, if that is not the host: see yk_tensor_read(). */
 typedef struct yk_device yk_device;
+/** The rows of a tensor, if several devices have a part of them: see yk_tensor_read(). */
+typedef struct yk_tensor_parts yk_tensor_parts;
 
 /** A view, which never owns its data. A scalar has ndim 0. */
 typedef struct yk_tensor {
@@ -50,6 +52,8 @@ typedef struct yk_tensor {
     int64_t dims[YK_MAX_DIMS]; /**< (ndim) their sizes */
     yk_device *device; /**< NULL: a program may use data; otherwise only yk_tensor_read() and
                             yk_tensor_write() may */
+    const yk_tensor_parts *parts; /**< NULL, or the rows are in the memory of several devices, of
+                                       which `device` is the first; data is NULL then */
 } yk_tensor;
 
 /** Bytes of one element; 0 for a dtype that there is not. */

@@ -19,11 +19,25 @@ static const int64_t MAX_EPOCH = (int64_t)1 << 53; /* exact as a double, in ever
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* A model with replicas divides its batches on the host. */
-static yki_device *device_for(yk_model *model)
+/* The devices that make batches for the model and its replicas, which are of one kind. */
+static yk_status find_devices(yk_loader *loader, yk_model *model)
 {
-    yki_device *device = model && !yki_model_is_replicated(model) ? yki_model_device(model) : NULL;
-    return device && !yki_device_is_host(device) && device->type->pictures ? device : NULL;
+    const yki_device *own = model ? yki_model_device(model) : NULL;
+    if (!own || yki_device_is_host(own) || !own->type->pictures)
+        return YK_OK;
+    size_t count = (size_t)yki_model_sharers(model);
+    loader->devices = yki_calloc(count, sizeof *loader->devices);
+    loader->sharers = yki_calloc(count, sizeof *loader->sharers);
+    if (!loader->devices || !loader->sharers)
+        return yki_error_memory(count * sizeof *loader->devices, "a loader");
+    for (size_t i = 0; i < count; i++) {
+        yk_model *sharer = yki_model_sharer(model, (int)i);
+        yki_model_retain(sharer);
+        loader->sharers[i] = sharer;
+        loader->devices[i] = yki_model_device(sharer);
+    }
+    loader->device_count = (int)count;
+    return YK_OK;
 }
 
 static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader_options *options)
@@ -32,7 +46,6 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
     yki_dataset_retain(dataset);
     loader->dataset = dataset;
     loader->options = *options;
-    loader->device = device_for(options->model);
     if (options->model)
         yki_model_retain(options->model);
     loader->slot_count = loader->options.workers * loader->options.prefetch + 1;
@@ -62,6 +75,7 @@ static yk_status start_loader(yk_loader *self)
     YK_TRY(yki_sampler_validate(&self->sampler));
     YK_TRY(yk_transforms_parse(&self->transforms, self->options.transforms));
     self->options.transforms = yk_transforms_text(self->transforms);
+    YK_TRY(find_devices(self, self->options.model));
     YK_TRY(yki_loader_plan(self));
     return yki_loader_start_workers(self);
 }
@@ -93,17 +107,19 @@ void yki_loader_retain(yk_loader *loader)
     yki_reference_retain(&loader->reference);
 }
 
-/* Once the device has done what reads the loader's memory. */
-static void leave_device(yk_loader *loader)
+/* Once the devices have done what reads the loader's memory. */
+static void free_memory(yk_loader *loader)
 {
-    yki_device *device = loader->device;
-    if (loader->copies)
-        yki_stream_wait(device, loader->copies);
-    yki_stream_wait(device, yki_device_stream(device));
     for (int i = 0; loader->columns && i < loader->fields; i++)
         yki_crossing_destroy(&loader->columns[i].crossing);
-    yki_stream_destroy(device, loader->copies);
-    yki_device_free_pinned(device, loader->memory, loader->memory_bytes);
+    if (loader->device_count > 0)
+        yki_device_free_pinned(loader->devices[0], loader->memory, loader->memory_bytes);
+    else
+        yki_unmap(loader->memory, loader->memory_bytes);
+    for (int i = loader->device_count - 1; i >= 0; i--)
+        yk_model_destroy(loader->sharers[i]);
+    free(loader->sharers);
+    free(loader->devices);
 }
 
 static void free_loader(yk_loader *loader)
@@ -113,12 +129,9 @@ static void free_loader(yk_loader *loader)
         yki_pipeline_memory_free(&loader->workers[i].memory);
         yki_room_free(&loader->workers[i].unmixed);
     }
-    if (loader->device)
-        leave_device(loader);
+    free_memory(loader);
     for (int i = 0; loader->columns && i < loader->fields; i++)
         yki_pipeline_destroy(&loader->columns[i].pipeline);
-    if (!loader->device)
-        yki_unmap(loader->memory, loader->memory_bytes);
     yk_transforms_destroy(loader->transforms);
     free(loader->slots);
     free(loader->tensors);
@@ -180,12 +193,11 @@ static const yk_batch *take(yk_loader *loader)
     return &next->batch;
 }
 
-/* Waits until the device has read the slot that the consumer holds. */
+/* Waits until devices have read the slot that the consumer holds. */
 static yk_status wait_for_copies(const yk_loader *loader)
 {
     for (int i = 0; loader->holding && i < loader->fields; i++)
-        if (loader->columns[i].crossing.device)
-            YK_TRY(yki_stages_wait(&loader->columns[i].crossing.stages));
+        YK_TRY(yki_crossing_wait(&loader->columns[i].crossing));
     return YK_OK;
 }
 
@@ -194,9 +206,7 @@ static yk_status send_batch(const yk_loader *loader)
 {
     const yki_loader_slot *held = &loader->slots[loader->taken % loader->slot_count];
     for (int i = 0; i < loader->fields; i++)
-        if (loader->columns[i].crossing.device)
-            YK_TRY(yki_crossing_send(&loader->columns[i].crossing, held->rows[i], held->batch.size,
-                                     loader->copies));
+        YK_TRY(yki_crossing_send(&loader->columns[i].crossing, held->rows[i], held->batch.size));
     return YK_OK;
 }
 

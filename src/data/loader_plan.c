@@ -72,9 +72,10 @@ static yk_status plan_columns(yk_loader *loader)
                                         loader->options.dtype));
             dims = made->pipeline.dims;
         }
-        if (made->is_picture && loader->device && yki_pipeline_defers(&made->pipeline))
-            YK_TRY(yki_crossing_plan(&made->crossing, loader->device, &made->pipeline,
-                                     loader->dataset, i, loader->options.cache_bytes));
+        if (made->is_picture && yki_pipeline_defers(&made->pipeline))
+            YK_TRY(yki_crossing_plan(&made->crossing, loader->devices, loader->device_count,
+                                     &made->pipeline, loader->dataset, i,
+                                     loader->options.cache_bytes));
         int64_t classes = yk_dataset_classes(loader->dataset);
         if (i == loader->mixed_labels) {
             made->row.dtype = YK_F32;
@@ -90,8 +91,8 @@ static yk_status plan_columns(yk_loader *loader)
 /* Bytes of the memory that workers write a field's rows to. */
 static size_t column_bytes(const yki_loader_column *column, size_t rows)
 {
-    size_t bytes =
-        column->crossing.device ? yki_crossing_bytes(&column->crossing) : rows * column->row_bytes;
+    bool crosses = column->crossing.lane_count > 0;
+    size_t bytes = crosses ? yki_crossing_bytes(&column->crossing) : rows * column->row_bytes;
     return yki_align(bytes, YKI_ALIGNMENT);
 }
 
@@ -102,8 +103,9 @@ static void describe(const yk_loader *loader, yki_loader_slot *one, char *memory
         const yki_loader_column *from = &loader->columns[i];
         yk_tensor *tensor = &one->tensors[i];
         one->rows[i] = memory;
-        tensor->data = from->crossing.device ? from->crossing.batch : memory;
-        tensor->device = from->crossing.device;
+        tensor->data = memory;
+        if (from->crossing.lane_count > 0)
+            yki_crossing_place(&from->crossing, tensor);
         tensor->dtype = from->row.dtype;
         tensor->ndim = from->row.ndim + 1;
         memcpy(tensor->dims + 1, from->row.dims, (size_t)from->row.ndim * sizeof *tensor->dims);
@@ -141,17 +143,17 @@ static size_t rows_of_batch(const yk_loader *loader)
 static yk_status create_crossings(yk_loader *loader)
 {
     for (int i = 0; i < loader->fields; i++)
-        if (loader->columns[i].crossing.device)
+        if (loader->columns[i].crossing.lane_count > 0)
             YK_TRY(yki_crossing_create(&loader->columns[i].crossing, rows_of_batch(loader),
                                        loader->mixing.mixup || loader->mixing.cutmix));
-    return loader->device ? yki_stream_create(loader->device, &loader->copies) : YK_OK;
+    return YK_OK;
 }
 
-/* Pinned where the device copies from it. */
+/* Pinned where devices copy from it. */
 static yk_status allocate_memory(yk_loader *loader)
 {
-    if (loader->device)
-        return yki_device_alloc_pinned(loader->device, loader->memory_bytes, &loader->memory);
+    if (loader->device_count > 0)
+        return yki_device_alloc_pinned(loader->devices[0], loader->memory_bytes, &loader->memory);
     loader->memory = yki_map(loader->memory_bytes);
     return loader->memory ? YK_OK : yki_error_memory(loader->memory_bytes, "the loader's batches");
 }

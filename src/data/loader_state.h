@@ -11,9 +11,9 @@
  * until `taken` passes it. Workers sleep while the ring is full and end as soon as `stopping` is
  * set. Nothing is allocated after creation.
  *
- * Where a device makes the batches of pictures, the ring is pinned memory, and what the workers
- * write of pictures is the host's part (crossing.h). The consumer sends it when it takes the batch,
- * and before it passes on, it waits until the slot has been read.
+ * Where devices make the batches of pictures, the ring is pinned memory, and what the workers write
+ * of pictures is the host's part (crossing.h). The consumer sends it when it takes the batch, and
+ * before it passes on, it waits until the slot has been read.
  */
 #ifndef YKI_LOADER_STATE_H
 #define YKI_LOADER_STATE_H
@@ -54,7 +54,7 @@ typedef struct yki_loader_column {
     yki_pipeline pipeline; /* of a picture */
     yk_tensor row;         /* one sample, without data */
     size_t row_bytes;
-    yki_crossing crossing; /* of pictures whose batch is made by the device */
+    yki_crossing crossing; /* of pictures whose batch is made by devices */
 } yki_loader_column;
 
 struct yk_loader {
@@ -73,11 +73,12 @@ struct yk_loader {
 
     yki_loader_slot *slots;
     int slot_count;
-    void *memory;       /* of all slots' rows and indices */
-    yk_tensor *tensors; /* of all slots */
-    void **rows;        /* likewise */
-    yki_device *device; /* that makes batches of pictures, or NULL; options.model keeps it open */
-    yki_stream *copies; /* of batches, to the device */
+    void *memory;         /* of all slots' rows and indices */
+    yk_tensor *tensors;   /* of all slots */
+    void **rows;          /* likewise */
+    yki_device **devices; /* (device_count) that make batches of pictures */
+    yk_model **sharers;   /* (device_count) which keep them open */
+    int device_count;     /* 0: the workers make them */
     size_t memory_bytes;
     int64_t *permutation; /* scratch (size) */
     int64_t *indices;     /* (count) of the epoch that is being claimed */

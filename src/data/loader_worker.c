@@ -63,9 +63,9 @@ static yk_status prepare_picture(yki_loader_worker *self, const yki_loader_slot 
     const yki_loader_column *columns = self->loader->columns;
     const yki_loader_column *column = &columns[field];
     const yk_field_buffer *picture = &self->reading.buffers[field];
-    if (column->crossing.device)
-        return yki_crossing_write(&column->crossing, claimed->rows[field], row, &self->memory,
-                                  self->reading.decoder, picture, draw);
+    if (column->crossing.lane_count > 0)
+        return yki_crossing_write(&column->crossing, claimed->rows[field], claimed->batch.size, row,
+                                  &self->memory, self->reading.decoder, picture, draw);
     return yki_pipeline_run(&column->pipeline, &self->memory, self->reading.decoder, picture, draw,
                             place(claimed, columns, field, row));
 }
@@ -118,20 +118,20 @@ static yk_status prepare_row(yki_loader_worker *self, yki_loader_slot *claimed, 
     return status;
 }
 
-/* Mixes a field of a batch whose rows are there, or says how the device is to mix it. */
+/* Mixes a field of a batch whose rows are there, or says how devices are to mix it. */
 static yk_status mix_pictures(yki_loader_worker *self, const yki_loader_slot *claimed, int field,
                               const yki_mix *mix)
 {
     const yki_loader_column *pictures = &self->loader->columns[field];
-    if (pictures->crossing.device) {
+    if (pictures->crossing.lane_count > 0) {
         bool is_alone = claimed->batch.size < 2; /* and mixed with nothing */
-        *yki_crossing_mix(claimed->rows[field]) =
-            (yki_picture_mix){.share = is_alone ? 1 : mix->share,
-                              .cut = mix->cut,
-                              .top = (int32_t)mix->top,
-                              .left = (int32_t)mix->left,
-                              .bottom = (int32_t)mix->bottom,
-                              .right = (int32_t)mix->right};
+        const yki_picture_mix how = {.share = is_alone ? 1 : mix->share,
+                                     .cut = mix->cut,
+                                     .top = (int32_t)mix->top,
+                                     .left = (int32_t)mix->left,
+                                     .bottom = (int32_t)mix->bottom,
+                                     .right = (int32_t)mix->right};
+        yki_crossing_mix(&pictures->crossing, claimed->rows[field], claimed->batch.size, &how);
         return YK_OK;
     }
     void *unmixed = yki_room_reserve(&self->unmixed, pictures->row_bytes);

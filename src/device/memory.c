@@ -275,13 +275,30 @@ static bool is_on_host(const yk_tensor *tensor)
     return !tensor->device || yki_device_is_host(tensor->device);
 }
 
-static yk_status copy_tensor(const yk_tensor *tensor, void *host, yki_direction direction)
+/* The first bytes of a tensor that is in one device's memory. */
+static yk_status copy_bytes(const yk_tensor *tensor, size_t bytes, void *host,
+                            yki_direction direction)
 {
     yki_device *device = tensor->device;
     bool reading = direction == YKI_TO_HOST;
     YK_TRY(yki_device_copy(device, reading ? host : tensor->data, reading ? tensor->data : host,
-                           yk_tensor_bytes(tensor), direction, yki_device_stream(device)));
+                           bytes, direction, yki_device_stream(device)));
     return yki_stream_wait(device, yki_device_stream(device));
+}
+
+static yk_status copy_tensor(const yk_tensor *tensor, void *host, yki_direction direction)
+{
+    size_t left = yk_tensor_bytes(tensor);
+    if (!tensor->parts)
+        return copy_bytes(tensor, left, host, direction);
+    for (int i = 0; i < tensor->parts->count; i++) {
+        const yk_tensor *part = &tensor->parts->tensors[i];
+        size_t all = yk_tensor_bytes(part), bytes = all < left ? all : left;
+        YK_TRY(copy_bytes(part, bytes, host, direction));
+        host = (char *)host + bytes;
+        left -= bytes;
+    }
+    return YK_OK;
 }
 
 yk_status yk_tensor_read(const yk_tensor *tensor, void *host)

@@ -153,6 +153,13 @@ yk_status yki_record_end(yki_device *device, yki_stream *stream, yki_recording *
 yk_status yki_replay(yki_device *device, yki_recording *recording, yki_stream *stream);
 void yki_recording_destroy(yki_device *device, yki_recording *recording); /* accepts NULL */
 
+/* Where the rows of a tensor are that several devices share: tensors with the same dimensions but
+ * the first, each in the memory of one device. */
+struct yk_tensor_parts {
+    int count;
+    const yk_tensor *tensors;
+};
+
 /*
  * A tensor's elements as the host can use them: its own memory on a host device, else a copy, which
  * is made when the view is opened for reading and written back when one opened for writing is

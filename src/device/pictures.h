@@ -33,14 +33,15 @@ typedef struct yki_picture_box {
     uint64_t noise; /* the state of the words that noise is made of, row by row */
 } yki_picture_box;
 
-/* How each sample of a batch is mixed with the one before it, the first with the last. */
+/* How each sample of a batch is mixed with the one before it. */
 typedef struct yki_picture_mix {
     double share; /* of the sample itself; 1: nothing is mixed */
     int32_t cut;  /* 0: all of both are added up; 1: a box is the other's */
     int32_t top, left, bottom, right;
 } yki_picture_mix;
 
-/* All pointers are to the device's memory. */
+/* All pointers are to the device's memory. If samples are mixed, there is one draw more, and its
+ * boxes: the sample before the first. */
 typedef struct yki_pictures_args {
     const uint8_t *pictures;             /* (count) pictures */
     const yki_picture_draw *draws;       /* (batch) */

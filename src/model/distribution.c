@@ -47,6 +47,21 @@ bool yki_model_is_replicated(const yk_model *model)
     return model->distribution.hooks.run_forward != NULL;
 }
 
+int yki_model_sharers(const yk_model *model)
+{
+    return 1 + model->distribution.hooks.replica_count;
+}
+
+yk_model *yki_model_sharer(yk_model *model, int index)
+{
+    return index > 0 ? model->distribution.hooks.replicas[index - 1] : model;
+}
+
+int64_t yki_share_of(int64_t samples, int sharers)
+{
+    return (samples + sharers - 1) / sharers;
+}
+
 void yki_model_begin_micro_step(yk_model *model, int stream, bool first)
 {
     model->distribution.stream = (uint64_t)stream;

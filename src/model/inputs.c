@@ -75,14 +75,12 @@ static yk_status check_tensor(const yki_inputs *inputs, const yk_value *input,
                               const yk_tensor *tensor, int64_t samples)
 {
     char text[96];
-    if (!tensor)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"", input->name);
     if (!fits(tensor, input, samples))
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "the batch's \"%s\" does not fit: expected %s %s with N = %lld",
                          input->name, yki_shape_text(input, text, sizeof text),
                          yk_dtype_name(input->dtype), (long long)samples);
-    if (!tensor->data && samples > 0)
+    if (!tensor->data && !tensor->parts && samples > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch's \"%s\" has no data: NULL",
                          input->name);
     if (tensor->device && yki_device_is_host(inputs->device))
@@ -133,7 +131,7 @@ static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
 static bool is_in_place(const yki_inputs *inputs, const yki_input *input, const yk_tensor *tensor)
 {
     return yki_device_is_host(inputs->device) ||
-           (tensor->device == inputs->device && input->classes == 0);
+           (tensor->device == inputs->device && !tensor->parts && input->classes == 0);
 }
 
 static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)
@@ -165,6 +163,9 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool 
         *incomplete |= input->absent;
         if (input->absent)
             continue;
+        if (!tensor)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"",
+                             input->value->name);
         YK_TRY(check_tensor(inputs, input->value, tensor, batch->size));
         YK_TRY(take_tensor(inputs, input, tensor));
     }

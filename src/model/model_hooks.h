@@ -73,6 +73,10 @@ typedef struct yki_model_hooks {
     yk_status (*run_backward)(void *context);
     double (*loss)(const void *context);
     yk_status (*output)(void *context, yk_tensor *output);
+    /* With them: (replica_count) the models that the parts of a batch go to after the first, which
+     * is this model's. */
+    yk_model *const *replicas;
+    int replica_count;
 } yki_model_hooks;
 
 /* Whatever is made on top of a model holds a reference to it; the last release frees it. */
@@ -90,6 +94,12 @@ void yki_model_detach(yk_model *model);
 void yki_model_hooks_changed(yk_model *model);
 /* Whether the hooks run the model. */
 bool yki_model_is_replicated(const yk_model *model);
+/* The models that have a part of each batch, of which the first is the model itself. */
+int yki_model_sharers(const yk_model *model);
+yk_model *yki_model_sharer(yk_model *model, int index);
+/* How many samples each of so many gets, as by torch.chunk: the last part may be shorter, and there
+ * may be fewer parts than that. */
+int64_t yki_share_of(int64_t samples, int sharers);
 
 /* In forward_begin: this forward is one of several that make up a step. It draws from the given
  * stream, and all but the first leave the count of forwards alone. */

@@ -14,8 +14,8 @@
 yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);
 /* The name of the model's device, as it was opened. */
 const char *yki_model_device_name(const yk_model *model);
-/* Creates a model of the same graph, on the named device or, with NULL, on the model's; it must be
- * destroyed before the model. */
+/* Creates a model of the same graph, on the named device or, with NULL, on the model's, which must
+ * outlive it. */
 yk_status yki_model_replicate(yk_model **replica, const yk_model *model, const char *device);
 /* Copies parameters, buffers, the mode and, on devices of one type, the choices of kernels to the
  * replica; on any thread while the model rests. */

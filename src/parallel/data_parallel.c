@@ -2,7 +2,8 @@
  * DataParallel: see the public header. The caller's thread hands out phases to the devices' threads
  * and waits:
  *
- *   forward   scatter (views of the batch), replicate, forward, gather (copies of the outputs)
+ *   forward   scatter (views of the batch, or the parts that devices have made of it), replicate,
+ *             forward, gather (copies of the outputs)
  *   backward  backward, reduce (each thread adds up a slice of every gradient)
  *
  * Replica 0 is the model itself. Gradients are added in the order of devices: the same devices give
@@ -55,7 +56,30 @@ struct yk_data_parallel {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Views of samples first ... of every tensor. */
+/* Samples first ... of a tensor of the batch: a view, or the part that a loader has put in the
+ * memory of the replica's device. */
+static yk_status take_rows(const replica *r, yk_tensor *tensor, const char *name, int64_t first,
+                           int64_t count)
+{
+    const yk_tensor_parts *parts = tensor->parts;
+    const yki_device *own = yki_model_device(r->model);
+    int index = (int)(r - r->dp->replicas);
+    if (parts && index < parts->count && parts->tensors[index].device == own &&
+        parts->tensors[index].dims[0] == count) {
+        *tensor = parts->tensors[index];
+        return YK_OK;
+    }
+    if (parts || (tensor->device && tensor->device != own))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the batch's \"%s\" is in the memory of other devices: create its loader "
+                         "after yk_data_parallel_create",
+                         name);
+    tensor->dims[0] = 1;
+    tensor->data = (char *)tensor->data + (size_t)first * yk_tensor_bytes(tensor);
+    tensor->dims[0] = count;
+    return YK_OK;
+}
+
 static yk_status set_replica_batch(replica *r, const yk_batch *batch, int64_t first, int64_t count)
 {
     if (r->tensor_capacity < batch->count) {
@@ -72,9 +96,7 @@ static yk_status set_replica_batch(replica *r, const yk_batch *batch, int64_t fi
             return yki_error(YK_ERROR_INVALID_SHAPE,
                              "the batch's \"%s\" is not one of %lld samples", batch->names[i],
                              (long long)batch->size);
-        tensor->dims[0] = 1;
-        tensor->data = (char *)tensor->data + (size_t)first * yk_tensor_bytes(tensor);
-        tensor->dims[0] = count;
+        YK_TRY(take_rows(r, tensor, batch->names[i], first, count));
     }
     r->part = (yk_batch){.size = count,
                          .count = batch->count,
@@ -84,11 +106,10 @@ static yk_status set_replica_batch(replica *r, const yk_batch *batch, int64_t fi
     return YK_OK;
 }
 
-/* torch.chunk: parts of ceil(N / devices), the last one shorter, as many as that makes. */
 static yk_status scatter_batch(yk_data_parallel *dp, const yk_batch *batch)
 {
     double start = yki_now();
-    int64_t devices = dp->devices.count, size = (batch->size + devices - 1) / devices;
+    int64_t size = yki_share_of(batch->size, dp->devices.count);
     dp->active = 0;
     if (batch->size < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples",
@@ -323,7 +344,9 @@ static yk_status attach_model(yk_data_parallel *dp, yk_model *model)
                              .run_forward = forward_all,
                              .run_backward = backward_all,
                              .loss = loss,
-                             .output = output};
+                             .output = output,
+                             .replicas = dp->others,
+                             .replica_count = dp->devices.count - 1};
     YK_TRY(yki_model_attach(model, &hooks, "data parallel"));
     *r = (replica){.dp = dp, .model = model};
     yki_model_retain(model);
@@ -410,7 +433,7 @@ void yk_data_parallel_destroy(yk_data_parallel *dp)
     yki_device_threads_destroy(dp->device_threads);
     for (int i = 0; dp->replicas && i < dp->devices.count; i++) {
         replica *r = &dp->replicas[i];
-        if (r->model && i == 0)
+        if (r->model)
             yki_model_detach(r->model);
         yk_model_destroy(r->model);
         free(r->tensors);

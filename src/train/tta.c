@@ -146,7 +146,7 @@ static yk_status run_part(yki_tta *tta, yk_model *model, const yk_batch *batch, 
                (size_t)row_bytes);
     part.data = tta->images;
     const yk_tensor *place = &batch->tensors[images];
-    if (place->device) { /* recordings of the model's forward read there */
+    if (place->device && !place->parts) { /* recordings of the model's forward read there */
         part.data = place->data;
         part.device = place->device;
         part.dims[0] = size;
@@ -214,5 +214,6 @@ yk_status yki_tta_run(yki_tta *tta, yk_model *model, const yk_batch *batch, yk_t
     tta->seen = batch->tensors[images];
     tta->seen.data = images_view.data;
     tta->seen.device = NULL;
+    tta->seen.parts = NULL;
     return yki_host_view_end(&images_view, run_views(tta, model, batch, images, logits));
 }

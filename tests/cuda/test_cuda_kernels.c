@@ -263,8 +263,8 @@ YK_TEST(pictures_have_the_bits_of_ref)
     static const yki_picture_erasing erasings[ERASINGS] = {
         {.value = 0.3, .mean = {0.5, 0.4, 0.1}, .std = {0.25, 0.7, 0.3}},
         {.random = 1, .mean = {0.5, 0.4, 0.1}, .std = {0.25, 0.7, 0.3}}};
-    yki_picture_draw draws[N];
-    yki_picture_box boxes[N * ERASINGS];
+    yki_picture_draw draws[N + 1];
+    yki_picture_box boxes[(N + 1) * ERASINGS];
     yki_device *cuda = open_device(), *ref;
     assert_ok(yki_device_create(&ref, "ref", &(yki_device_options){.threads = 1}));
     yki_pictures_args args = {.pictures = pictures,
@@ -279,7 +279,7 @@ YK_TEST(pictures_have_the_bits_of_ref)
                               .width = W,
                               .out_height = H,
                               .out_width = W};
-    fill_pictures(pictures, sizeof pictures, draws, boxes, N, &args);
+    fill_pictures(pictures, sizeof pictures, draws, boxes, N + 1, &args);
     for (int i = 0; i < NUMBERS; i++) {
         f64[i] = (double)(i % YKI_PICTURE_NUMBERS) / 51.7 - i / 300.1;
         f32[i] = (float)f64[i];

@@ -23,7 +23,7 @@ template <typename T> DEVICE void pictures(const yki_pictures_args &args)
     bool mixes = args.mix && args.mix->share != 1;
     bool cuts = mixes && args.mix->cut, inside = cuts && yki_picture_is_cut(args.mix, y, x);
     for (int64_t n = blockIdx.z; n < args.batch; n += gridDim.z) {
-        int64_t before = n > 0 ? n - 1 : args.batch - 1;
+        int64_t before = n > 0 ? n - 1 : args.batch;
         T value = picture_number<T>(args, inside ? before : n, channel, y, x);
         if (mixes && !cuts) {
             T share = (T)args.mix->share;

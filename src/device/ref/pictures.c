@@ -21,7 +21,7 @@ static double blend(yk_dtype dtype, double share, double own, double other)
 
 static double element(const yki_pictures_args *a, int64_t sample, int channel, int y, int x)
 {
-    int64_t before = sample > 0 ? sample - 1 : a->batch - 1;
+    int64_t before = sample > 0 ? sample - 1 : a->batch;
     double own = number_at(a, sample, channel, y, x);
     if (!a->mix || a->mix->share == 1)
         return own;

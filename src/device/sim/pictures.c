@@ -8,9 +8,15 @@ static size_t output_bytes(const yki_pictures_args *args)
     return (size_t)count * yk_dtype_size(args->dtype);
 }
 
+/* Samples that are read. */
+static int64_t samples_of(const yki_pictures_args *args)
+{
+    return args->batch + (args->mix != NULL);
+}
+
 static yk_status check_sources(const yki_pictures_args *host)
 {
-    for (int64_t n = 0; n < host->batch; n++)
+    for (int64_t n = 0; n < samples_of(host); n++)
         if (host->draws[n].source < 0 || host->draws[n].source >= host->count)
             return yki_error(YK_ERROR_INTERNAL, "device sim: sample %lld is picture %lld of %lld",
                              (long long)n, (long long)host->draws[n].source,
@@ -21,7 +27,7 @@ static yk_status check_sources(const yki_pictures_args *host)
 static yk_status find_erasings(yki_sim *sim, const yki_pictures_args *args, yki_pictures_args *host)
 {
     void *found;
-    size_t count = (size_t)args->erasing_count, boxes = (size_t)args->batch * count;
+    size_t count = (size_t)args->erasing_count, boxes = (size_t)samples_of(args) * count;
     if (count == 0)
         return YK_OK;
     YK_TRY(yki_sim_find(sim, args->erasings, count * sizeof *args->erasings, &found));
@@ -39,7 +45,7 @@ static yk_status find_all(yki_sim *sim, const yki_pictures_args *args, yki_pictu
     *host = *args;
     YK_TRY(yki_sim_find(sim, args->pictures, (size_t)args->count * picture, &found));
     host->pictures = found;
-    YK_TRY(yki_sim_find(sim, args->draws, (size_t)args->batch * sizeof *args->draws, &found));
+    YK_TRY(yki_sim_find(sim, args->draws, (size_t)samples_of(args) * sizeof *args->draws, &found));
     host->draws = found;
     if (args->mix) {
         YK_TRY(yki_sim_find(sim, args->mix, sizeof *args->mix, &found));
