@@ -44,6 +44,36 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
  */
 yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight);
 
+/**
+ * The mean of a training's losses, as torchmetrics' MeanMetric, for programs with a loop of their
+ * own:
+ *
+ *     yk_model_forward(model, batch), yk_model_backward(model), yk_optimizer_step(optimizer);
+ *     yk_loss_meter_update(meter, (double)batch->size);
+ *     ...
+ *     yk_loss_meter_compute(&mean, meter);   // now and then, to print it
+ *
+ * Each update reads the loss of the update before, which an asynchronous device has computed by
+ * then or soon will have, while it works on the step that has just been entered: the device always
+ * has work, where yk_model_loss waits for the step's own forward.
+ */
+typedef struct yk_loss_meter yk_loss_meter;
+
+/** Makes a meter of the model's losses, which keeps the model alive. YK_ERROR_INVALID_ARGUMENT for
+ * a model without a loss. On failure *meter is NULL. */
+yk_status yk_loss_meter_create(yk_loss_meter **meter, yk_model *model);
+/** Accepts NULL. */
+void yk_loss_meter_destroy(yk_loss_meter *meter);
+/**
+ * Adds the loss of the model's last forward with a weight above 0: the number of the batch's
+ * samples for the mean over samples, 1 for the mean over batches. Call it before the next forward.
+ * Under yk_data_parallel the loss is read at once.
+ */
+yk_status yk_loss_meter_update(yk_loss_meter *meter, double weight);
+/** *mean: of the losses that have been added since the last call, NaN if there are none. Waits for
+ * the newest of them. */
+yk_status yk_loss_meter_compute(double *mean, yk_loss_meter *meter);
+
 /** A rank that the others wait for. */
 typedef struct yk_slow_rank {
     int rank;        /**< -1: none */

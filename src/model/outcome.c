@@ -9,6 +9,11 @@
 
 /* ---- now ------------------------------------------------------------------------------------- */
 
+static double number_of(const void *data, yk_dtype dtype)
+{
+    return dtype == YK_F64 ? *(const double *)data : *(const float *)data;
+}
+
 static double read_scalar(const yk_model *model, const yk_value *value, const yki_place *place)
 {
     yki_readback *readback = model->executor.readback;
@@ -20,7 +25,7 @@ static double read_scalar(const yk_model *model, const yk_value *value, const yk
         yki_readback_keep_failure(readback, status); /* for the next forward or backward */
         return NAN;
     }
-    return value->dtype == YK_F64 ? *(const double *)data : *(const float *)data;
+    return number_of(data, value->dtype);
 }
 
 double yki_model_loss(const yk_model *model)
@@ -103,10 +108,29 @@ bool yki_model_classifies(const yk_model *model)
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
+yk_status yki_model_take_loss(const yk_model *model, yki_late *late)
+{
+    const yki_program *program = model->executor.last;
+    if (!program || program->plan->mode.inference)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a loss without a forward that computes one");
+    return yki_late_take_part(late, yki_step_address(model, program->plan, &program->plan->loss),
+                              yk_dtype_size(yki_model_loss_dtype(model)),
+                              yki_device_stream(late->device));
+}
+
+yk_status yki_loss_read(yki_late *late, yk_dtype dtype, double *loss)
+{
+    const void *number;
+    *loss = NAN;
+    YK_TRY(yki_late_read(late, &number));
+    *loss = number_of(number, dtype);
+    return YK_OK;
+}
+
 yk_status yki_outcome_create(yki_outcome *outcome, const yk_model *model)
 {
     *outcome = (yki_outcome){.device = yki_model_device(model)};
-    return yki_late_create(&outcome->loss, outcome->device, sizeof(yki_scalar));
+    return yki_late_create(&outcome->loss, outcome->device, sizeof(double));
 }
 
 void yki_outcome_destroy(yki_outcome *outcome)
@@ -133,28 +157,22 @@ yk_status yki_outcome_take(yki_outcome *outcome, const yk_model *model)
     yki_stream *stream = yki_device_stream(outcome->device);
     yk_tensor *shape = &outcome->shape;
     YK_TRY(describe_output(model, shape));
-    const yki_plan *plan = model->executor.last->plan;
     size_t bytes = yk_tensor_bytes(shape);
-    const yk_value *loss = plan->mode.inference ? NULL : model->executor.source.loss;
     YK_TRY(reserve_logits(outcome, bytes));
-    outcome->has_loss = loss;
-    if (loss) {
-        outcome->loss_dtype = loss->dtype;
-        YK_TRY(yki_late_take_part(&outcome->loss, yki_step_address(model, plan, &plan->loss),
-                                  yk_dtype_size(loss->dtype), stream));
-    }
+    outcome->has_loss = model->executor.source.loss && !model->executor.last->plan->mode.inference;
+    outcome->loss_dtype = yki_model_loss_dtype(model);
+    if (outcome->has_loss)
+        YK_TRY(yki_model_take_loss(model, &outcome->loss));
     return yki_late_take_part(&outcome->logits, output_address(model), bytes, stream);
 }
 
 yk_status yki_outcome_read(yki_outcome *outcome, double *loss, yk_tensor *logits)
 {
-    const void *values, *number;
+    const void *values;
     *loss = NAN;
     YK_TRY(yki_late_read(&outcome->logits, &values));
-    YK_TRY(yki_late_read(&outcome->loss, &number));
-    const yki_scalar *scalar = number;
     if (outcome->has_loss)
-        *loss = outcome->loss_dtype == YK_F64 ? scalar->f64 : scalar->f32;
+        YK_TRY(yki_loss_read(&outcome->loss, outcome->loss_dtype, loss));
     *logits = outcome->shape;
     logits->data = (void *)(uintptr_t)values;
     return YK_OK;

@@ -36,5 +36,9 @@ yk_status yki_outcome_read(yki_outcome *outcome, double *loss, yk_tensor *logits
  * memory, in its stream. */
 yk_dtype yki_model_loss_dtype(const yk_model *model);
 yk_status yki_model_copy_loss(const yk_model *model, void *to);
+/* Of such a model, after any forward that computes a loss: takes it, for the host to read later.
+ * late has room for a double. */
+yk_status yki_model_take_loss(const yk_model *model, yki_late *late);
+yk_status yki_loss_read(yki_late *late, yk_dtype dtype, double *loss);
 
 #endif

@@ -1,4 +1,5 @@
 /* NULL where training needs a result, a model or a loader: an error, never a crash. */
+#include <math.h>
 #include <string.h>
 
 #include "harness.h"
@@ -21,6 +22,20 @@ YK_TEST(what_training_needs_must_not_be_null)
     assert_invalid(yk_evaluate(NULL, NULL, NULL, NULL), "result is NULL");
     assert_invalid(yk_evaluate(&evaluation, NULL, NULL, NULL), "model is NULL");
     assert_int_equal(evaluation.count, 0);
+}
+
+YK_TEST(loss_meters_that_are_null_do_nothing)
+{
+    yk_loss_meter *meter = (yk_loss_meter *)1;
+    double mean = 0;
+    assert_invalid(yk_loss_meter_create(NULL, NULL), "meter is NULL");
+    assert_invalid(yk_loss_meter_create(&meter, NULL), "model is NULL");
+    assert_null(meter);
+    assert_invalid(yk_loss_meter_update(NULL, 1), "meter is NULL");
+    assert_invalid(yk_loss_meter_compute(NULL, NULL), "mean is NULL");
+    assert_invalid(yk_loss_meter_compute(&mean, NULL), "meter is NULL");
+    assert_true(isnan(mean));
+    yk_loss_meter_destroy(NULL);
 }
 
 YK_TEST(trainers_that_are_null_do_nothing)
