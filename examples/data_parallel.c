@@ -29,7 +29,7 @@ typedef struct settings {
 /* The original's crop of 32 without padding does nothing and is left out. */
 static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **testloader,
                                        const yk_dataset *trainset, const yk_dataset *testset,
-                                       int device_count)
+                                       yk_model *net, int device_count)
 {
     const char *transform = transforms_for(trainset, "RandomHorizontalFlip,Normalize(0.5,0.5)");
     int64_t batch_size = 256 * device_count; /* (DP) each device gets 256 */
@@ -38,11 +38,13 @@ static void create_data_loader_cifar10(yk_loader **trainloader, yk_loader **test
     training.shuffle = true;
     training.transforms = transform;
     training.workers = 2;
+    training.model = net; /* (DP) each GPU receives its part of the pictures as bytes */
     yk_loader_options testing = YK_LOADER_OPTIONS_INIT;
     testing.batch_size = batch_size;
     testing.exact = true;
     testing.transforms = transform;
     testing.workers = 2;
+    testing.model = net;
     YK_CHECK(yk_loader_create(trainloader, trainset, &training));
     YK_CHECK(yk_loader_create(testloader, testset, &testing));
 }
@@ -77,39 +79,37 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps)
     sgd.momentum = 0.9;
     YK_CHECK(yk_sgd_create(&optimizer, net, &sgd));
 
+    yk_loss_meter *running_loss; /* does not wait for the device, as loss.detach() in PyTorch */
+    YK_CHECK(yk_loss_meter_create(&running_loss, net));
+
     const int epochs = 1;
     for (int epoch = 0; epoch < epochs; epoch++) {
-        double running_loss = 0;
+        double loss;
         int64_t steps = 0;
         for (const yk_batch *batch; (batch = yk_loader_next(trainloader));) {
             YK_CHECK(yk_model_forward(net, batch));
             YK_CHECK(yk_model_backward(net)); /* overwrites gradients: no zero_grad is needed */
             YK_CHECK(yk_optimizer_step(optimizer));
-            running_loss += yk_model_loss(net);
+            YK_CHECK(yk_loss_meter_update(running_loss, 1));
             if (++steps == max_steps)
                 break;
         }
         YK_CHECK(yk_loader_status(trainloader));
-        printf("[Epoch %d/%d] loss: %.3f\n", epoch + 1, epochs, running_loss / (double)steps);
+        YK_CHECK(yk_loss_meter_compute(&loss, running_loss));
+        printf("[Epoch %d/%d] loss: %.3f\n", epoch + 1, epochs, loss);
     }
     printf("Finished Training\n");
+    yk_loss_meter_destroy(running_loss);
     yk_optimizer_destroy(optimizer);
 }
 
 static void test(yk_model *net, const char *path, yk_loader *testloader)
 {
-    int64_t correct = 0, total = 0, count;
+    yk_evaluation result;
     YK_CHECK(yk_model_load(net, path));
-    yk_model_eval(net);
-    for (const yk_batch *batch; (batch = yk_loader_next(testloader));) {
-        YK_CHECK(yk_model_forward(net, batch));
-        YK_CHECK(yk_count_correct(&count, net, batch));
-        correct += count;
-        total += batch->size;
-    }
-    YK_CHECK(yk_loader_status(testloader));
-    printf("Accuracy of the network on the %lld test images: %.0f %%\n", (long long)total,
-           100.0 * (double)correct / (double)total);
+    YK_CHECK(yk_evaluate(&result, net, testloader, NULL));
+    printf("Accuracy of the network on the %lld test images: %.0f %%\n", (long long)result.count,
+           100 * result.accuracy);
 }
 
 /* ---- the program ---------------------------------------------------------------------------- */
@@ -135,7 +135,6 @@ int main(int argc, char **argv)
     yk_loader *trainloader, *testloader;
     yk_dataset *trainset = open_data(set.data, YK_SPLIT_TRAIN),
                *testset = open_data(set.data, YK_SPLIT_TEST);
-    create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, set.device_count);
     yk_model *net = create_net(set.arch, yk_dataset_classes(trainset), set.device);
 
     yk_data_parallel *dp; /* (DP) from here on forward and backward run on all devices */
@@ -143,6 +142,7 @@ int main(int argc, char **argv)
     yk_data_parallel_options options = YK_DATA_PARALLEL_OPTIONS_INIT;
     options.devices = set.devices;
     YK_CHECK(yk_data_parallel_create(&dp, net, &options));
+    create_data_loader_cifar10(&trainloader, &testloader, trainset, testset, net, set.device_count);
 
     double start_train = now();
     train(net, trainloader, set.max_steps);

@@ -78,6 +78,8 @@ static void train_epoch(yk_model *model, yk_optimizer *optimizer, yk_loader *loa
 {
     int64_t batches = yk_loader_batches(loader);
     int64_t total_step = args->max_steps < batches ? args->max_steps : batches;
+    yk_loss_meter *loss; /* of the steps since the last line; does not wait for the device */
+    YK_CHECK(yk_loss_meter_create(&loss, model));
     double start_dataload = now();
     for (int64_t i = 0; i < total_step; i++) {
         const yk_batch *batch = yk_loader_next(loader);
@@ -87,16 +89,20 @@ static void train_epoch(yk_model *model, yk_optimizer *optimizer, yk_loader *loa
         YK_CHECK(yk_model_forward(model, batch));
         YK_CHECK(yk_model_backward(model)); /* (DDP) averages the gradients over the ranks */
         YK_CHECK(yk_optimizer_step(optimizer));
+        YK_CHECK(yk_loss_meter_update(loss, 1));
         double stop_training = now();
-        if ((i + 1) % 10 == 0 && leads)
+        if ((i + 1) % 10 == 0 && leads) {
+            double mean;
+            YK_CHECK(yk_loss_meter_compute(&mean, loss));
             printf("Epoch [%lld/%lld], Step [%lld/%lld], Loss: %.4f, Time data load: %.3fms, "
                    "Time training: %.3fms\n",
                    (long long)epoch + 1, (long long)args->epochs, (long long)i + 1,
-                   (long long)total_step, yk_model_loss(model),
-                   (stop_dataload - start_dataload) * 1000,
+                   (long long)total_step, mean, (stop_dataload - start_dataload) * 1000,
                    (stop_training - start_training) * 1000);
+        }
         start_dataload = now();
     }
+    yk_loss_meter_destroy(loss);
     YK_CHECK(yk_loader_status(loader));
     YK_CHECK(yk_loader_seek(loader, epoch + 1, 0)); /* also when max_steps has ended it early */
 }

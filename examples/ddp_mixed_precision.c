@@ -92,25 +92,30 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps, bool
     yk_grad_scaler *fp16_scaler; /* (AMP) */
     YK_CHECK(yk_grad_scaler_create(&fp16_scaler, net, NULL));
 
+    yk_loss_meter *running_loss; /* does not wait for the device, as loss.detach() in PyTorch */
+    YK_CHECK(yk_loss_meter_create(&running_loss, net));
+
     const int epochs = 1;
     for (int epoch = 0; epoch < epochs; epoch++) {
-        double running_loss = 0;
+        double loss;
         int64_t steps = 0;
         for (const yk_batch *batch; (batch = yk_loader_next(trainloader));) {
             YK_CHECK(yk_model_forward(net, batch));
             YK_CHECK(yk_model_backward(net)); /* (AMP) scaled, (DDP) averaged over the ranks */
             YK_CHECK(yk_grad_scaler_step(fp16_scaler, optimizer)); /* (AMP) */
             YK_CHECK(yk_grad_scaler_update(fp16_scaler));          /* (AMP) */
-            running_loss += yk_model_loss(net);
+            YK_CHECK(yk_loss_meter_update(running_loss, 1));
             if (++steps == max_steps)
                 break;
         }
         YK_CHECK(yk_loader_status(trainloader));
+        YK_CHECK(yk_loss_meter_compute(&loss, running_loss));
         if (prints)
-            printf("[Epoch %d/%d] loss: %.3f\n", epoch + 1, epochs, running_loss / (double)steps);
+            printf("[Epoch %d/%d] loss: %.3f\n", epoch + 1, epochs, loss);
     }
     if (prints)
         printf("Finished Training\n");
+    yk_loss_meter_destroy(running_loss);
     yk_grad_scaler_destroy(fp16_scaler);
     yk_optimizer_destroy(optimizer);
 }

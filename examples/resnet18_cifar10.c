@@ -274,7 +274,9 @@ static void train(yk_model *model, yk_optimizer *optimizer, data_loader *loader,
                   const arguments *args, int64_t epoch)
 {
     int64_t steps = loader->batches;
-    double train_loss = 0, data_s = 0, start = now();
+    double train_loss, data_s = 0, start = now();
+    yk_loss_meter *losses; /* does not wait for the device */
+    YK_CHECK(yk_loss_meter_create(&losses, model));
     set_epoch(loader, epoch); /* else every epoch would come in the same order */
     for (int64_t step = 0; step < steps; step++) {
         double loading = now();
@@ -283,11 +285,13 @@ static void train(yk_model *model, yk_optimizer *optimizer, data_loader *loader,
         YK_CHECK(yk_model_forward(model, batch));
         YK_CHECK(yk_model_backward(model)); /* averages the gradients over the ranks */
         YK_CHECK(yk_optimizer_step(optimizer));
-        train_loss += yk_model_loss(model);
+        YK_CHECK(yk_loss_meter_update(losses, 1));
     }
+    YK_CHECK(yk_loss_meter_compute(&train_loss, losses));
+    yk_loss_meter_destroy(losses);
     if (args->rank == 0)
         printf("train | epoch: %lld | loss: %.4f | data loading: %.3f s | training: %.3f s\n",
-               (long long)epoch, train_loss / (double)steps, data_s, now() - start - data_s);
+               (long long)epoch, train_loss, data_s, now() - start - data_s);
 }
 
 /* Where every rank of the original validates on everything, they share the work here. */

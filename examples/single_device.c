@@ -75,39 +75,37 @@ static void train(yk_model *net, yk_loader *trainloader, int64_t max_steps)
     sgd.momentum = 0.9;
     YK_CHECK(yk_sgd_create(&optimizer, net, &sgd));
 
+    yk_loss_meter *running_loss; /* does not wait for the device, as loss.detach() in PyTorch */
+    YK_CHECK(yk_loss_meter_create(&running_loss, net));
+
     const int epochs = 1;
     for (int epoch = 0; epoch < epochs; epoch++) {
-        double running_loss = 0;
+        double loss;
         int64_t steps = 0;
         for (const yk_batch *batch; (batch = yk_loader_next(trainloader));) {
             YK_CHECK(yk_model_forward(net, batch));
             YK_CHECK(yk_model_backward(net)); /* overwrites gradients: no zero_grad is needed */
             YK_CHECK(yk_optimizer_step(optimizer));
-            running_loss += yk_model_loss(net);
+            YK_CHECK(yk_loss_meter_update(running_loss, 1));
             if (++steps == max_steps)
                 break;
         }
         YK_CHECK(yk_loader_status(trainloader));
-        printf("[Epoch %d/%d] loss: %.3f\n", epoch + 1, epochs, running_loss / (double)steps);
+        YK_CHECK(yk_loss_meter_compute(&loss, running_loss));
+        printf("[Epoch %d/%d] loss: %.3f\n", epoch + 1, epochs, loss);
     }
     printf("Finished Training\n");
+    yk_loss_meter_destroy(running_loss);
     yk_optimizer_destroy(optimizer);
 }
 
 static void test(yk_model *net, const char *path, yk_loader *testloader)
 {
-    int64_t correct = 0, total = 0, count;
+    yk_evaluation result;
     YK_CHECK(yk_model_load(net, path));
-    yk_model_eval(net);
-    for (const yk_batch *batch; (batch = yk_loader_next(testloader));) {
-        YK_CHECK(yk_model_forward(net, batch));
-        YK_CHECK(yk_count_correct(&count, net, batch));
-        correct += count;
-        total += batch->size;
-    }
-    YK_CHECK(yk_loader_status(testloader));
-    printf("Accuracy of the network on the %lld test images: %.0f %%\n", (long long)total,
-           100.0 * (double)correct / (double)total);
+    YK_CHECK(yk_evaluate(&result, net, testloader, NULL));
+    printf("Accuracy of the network on the %lld test images: %.0f %%\n", (long long)result.count,
+           100 * result.accuracy);
 }
 
 /* ---- the program ---------------------------------------------------------------------------- */
