@@ -124,6 +124,5 @@ bool yki_copied_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const yki_kernel *a = ((const copied_kernel *)kernel)->inner,
                      *b = ((const copied_kernel *)other)->inner;
-    return a->impl->same_pack && a->impl->same_pack == b->impl->same_pack &&
-           a->impl->same_pack(a, b);
+    return yki_kernels_share_pack(a, b);
 }

@@ -80,7 +80,8 @@ typedef struct yki_kernel_impl {
     /* Packs a parameter into the kernel's own layout, once per step, if kernel->pack_bytes > 0. */
     yk_status (*pack)(const yki_kernel *kernel, const void *parameter, void *packed,
                       yki_stream *stream);
-    /* Whether another kernel of the same parameter reads the same packed bytes. */
+    /* Whether another kernel of the same parameter, whose impl has this function too, reads the
+     * same packed bytes; NULL: none does. Call yki_kernels_share_pack(). */
     bool (*same_pack)(const yki_kernel *kernel, const yki_kernel *other);
 } yki_kernel_impl;
 
@@ -166,6 +167,8 @@ void yki_device_destroy(yki_device *device);
  * except that batch_norm kernels are called with them. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
+/* Whether two kernels that pack the same parameter read the same packed bytes. */
+bool yki_kernels_share_pack(const yki_kernel *a, const yki_kernel *b);
 
 /* Elements with padding, and bytes, that an operand takes in memory. */
 int64_t yki_operand_elements(const yki_device *device, const yki_operand *operand);

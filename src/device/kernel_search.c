@@ -36,3 +36,9 @@ yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki
     (*kernel)->impl = impl;
     return YK_OK;
 }
+
+bool yki_kernels_share_pack(const yki_kernel *a, const yki_kernel *b)
+{
+    return a->impl->same_pack && a->impl->same_pack == b->impl->same_pack &&
+           a->impl->same_pack(a, b);
+}

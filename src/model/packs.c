@@ -8,9 +8,7 @@
 static bool can_share(const yki_pack *pack, const yki_kernel *kernel, const yki_place *source)
 {
     return source->kind == YKI_PLACE_PARAMETER && pack->source.kind == YKI_PLACE_PARAMETER &&
-           pack->source.index == source->index &&
-           pack->kernel->impl->same_pack == kernel->impl->same_pack &&
-           kernel->impl->same_pack(kernel, pack->kernel);
+           pack->source.index == source->index && yki_kernels_share_pack(kernel, pack->kernel);
 }
 
 static yk_status find_pack(yki_packs *packs, yki_device *device, const yki_kernel *kernel,

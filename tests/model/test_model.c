@@ -282,6 +282,52 @@ YK_TEST(an_output_of_four_dimensions_is_row_major_on_every_device)
     net_batch_fini(&b);
 }
 
+/* A convolution in three groups of 24 channels, which do not fill vectors. */
+static yk_model *grouped_model(const char *device, yk_amp amp, int64_t side)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4,
+                                (int64_t[]){YK_BATCH, NET_CHANNELS, NET_ROWS, NET_COLUMNS});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *x = yk_relu(yk_nn_conv2d(images, "conv", 72, 1, NULL));
+    x = yk_relu(yk_nn_conv2d(
+        x, "grouped", 72, side,
+        YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.groups = 3, o.padding = side / 2)));
+    x = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", NET_CLASSES);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(x, labels, NULL),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.amp = amp, o.threads = 2)));
+    return model;
+}
+
+/* Forward and the gradient of x both pack their weights, and may read the same bytes. */
+YK_TEST(grouped_convolutions_pack_their_weights_in_both_directions)
+{
+    for (int64_t side = 1; side <= 5; side += 2)
+        for (int amp = 0; amp < 2; amp++) {
+            yk_model *cpu = grouped_model("cpu", amp ? YK_AMP_BF16 : YK_AMP_OFF, side);
+            yk_model *ref = grouped_model("ref", YK_AMP_OFF, side);
+            net_batch b;
+            int64_t count;
+            net_batch_init(&b, YK_F32, 2, 1);
+            net_step(cpu, &b);
+            net_step(ref, &b);
+            double *got = net_gradients(cpu, &count), *expected = net_gradients(ref, &count);
+            double difference = 0, norm = 0;
+            for (int64_t i = 0; i < count; i++) {
+                difference += (got[i] - expected[i]) * (got[i] - expected[i]);
+                norm += expected[i] * expected[i];
+            }
+            assert_true(norm > 0 && sqrt(difference / norm) < (amp ? 3e-2 : 1e-4));
+            free(got);
+            free(expected);
+            net_batch_fini(&b);
+            yk_model_destroy(cpu);
+            yk_model_destroy(ref);
+        }
+}
+
 YK_TEST(misuse_is_an_error)
 {
     yk_model *model = model_of("ref");

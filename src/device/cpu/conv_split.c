@@ -340,6 +340,12 @@ static yk_status split_pack(const yki_kernel *kernel, const void *parameter, voi
     return for_all_groups((const split *)kernel, pack_group, &(packing){parameter, packed});
 }
 
+static bool split_same_pack(const yki_kernel *kernel, const yki_kernel *other)
+{
+    const split *a = (const split *)kernel, *b = (const split *)other;
+    return yki_kernels_share_pack(a->of_thread[0].inner, b->of_thread[0].inner);
+}
+
 static yk_status run_group(const split *k, const worker *w, const void *argument, int64_t group)
 {
     const yki_kernel_args *run = argument;
@@ -382,7 +388,8 @@ static yk_status split_run(const yki_kernel *kernel, const yki_kernel_args *run)
                                                      .prepare = split_prepare,                     \
                                                      .run = split_run,                             \
                                                      .destroy = split_destroy,                     \
-                                                     .pack = split_pack}
+                                                     .pack = split_pack,                           \
+                                                     .same_pack = split_same_pack}
 SPLIT(conv2d);
 SPLIT(conv2d_backward_data);
 SPLIT(conv2d_backward_weight);

@@ -104,7 +104,7 @@ static yk_status staged_pack(const yki_kernel *kernel, const void *parameter, vo
 static bool staged_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const staged_kernel *a = (const staged_kernel *)kernel, *b = (const staged_kernel *)other;
-    return a->inner->impl->same_pack(a->inner, b->inner);
+    return yki_kernels_share_pack(a->inner, b->inner);
 }
 
 /* Convolutions have other kernels that these may be measured against. */
