@@ -120,7 +120,7 @@ static int start_rank(cli_job *job, int local_rank)
 /* Returns 0, or the exit code of a job that could not be started. */
 static int start_ranks(cli_job *job)
 {
-    if (!reach_store(job))
+    if (!reach_store(job) || !cli_logs_begin_attempt(&job->logs, job->launch, job->round.attempt))
         return CLI_EXIT_FAILED;
     int code = 0;
     for (int i = 0; i < job->launch->ranks && code == 0; i++)

@@ -78,6 +78,7 @@ static int run_alone(cli_job *job)
 
 static void finish_job(cli_job *job)
 {
+    cli_logs_close(&job->logs);
     cli_sink_free(&job->out);
     cli_sink_free(&job->err);
     free(job->status.data);

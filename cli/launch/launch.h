@@ -57,8 +57,9 @@ typedef struct cli_launch {
     sigset_t stop_on;  /* the signals that ask the launcher to stop the job */
     bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line */
     bool no_pin;       /* leave every rank on all cores */
-    bool virtual_local_rank;    /* every rank sees one device, and is the first rank there */
-    const char *log_dir;        /* parent of the log folders, or NULL */
+    bool virtual_local_rank; /* every rank sees one device, and is the first rank there */
+    const char *log_dir;     /* parent of the log folders, or NULL */
+    const char *filter_out, *filter_err; /* texts of the lines to copy (filter.h), or NULL */
     const int *redirects, *tee; /* [ranks] cli_std bits: what goes to files, and what to both */
     const bool *shown;          /* [ranks] the ranks whose lines are printed; NULL: all */
 } cli_launch;

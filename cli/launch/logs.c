@@ -2,6 +2,7 @@
  * Log files, in torchelastic's layout, so that tools that collect them find them:
  *
  *     LOG_DIR/RUN_ID_xxxxxx/attempt_N/LOCAL_RANK/{stdout.log,stderr.log,error.json}
+ *     LOG_DIR/RUN_ID_xxxxxx/attempt_N/{filtered_stdout.log,filtered_stderr.log}
  *
  * The launcher copies what it reads from a rank to the rank's files, so that it still knows the
  * last lines of a rank whose output is not printed. error.json is written by programs that know
@@ -98,18 +99,30 @@ static bool make_folders(const cli_launch *launch, const char *path)
 
 static bool wants_files(const cli_launch *launch)
 {
-    bool wanted = launch->log_dir != NULL;
+    bool wanted = launch->log_dir || launch->filter_out || launch->filter_err;
     for (int i = 0; i < launch->ranks; i++)
         wanted = wanted || (launch->redirects && launch->redirects[i]) ||
                  (launch->tee && launch->tee[i]);
     return wanted;
 }
 
+static bool parse_filters(cli_logs *logs, const cli_launch *launch)
+{
+    if ((!launch->filter_out || cli_filter_parse(&logs->filter_out, launch->filter_out)) &&
+        (!launch->filter_err || cli_filter_parse(&logs->filter_err, launch->filter_err)))
+        return true;
+    fprintf(stderr, "%s: no memory for the filters of lines\n", launch->name);
+    return false;
+}
+
 bool cli_logs_open(cli_logs *logs, const cli_launch *launch)
 {
-    logs->folder[0] = '\0';
-    if (!wants_files(launch))
+    bool nowhere = launch->log_dir && strcmp(launch->log_dir, "/dev/null") == 0;
+    *logs = (cli_logs){.filter_out = {.fd = -1}, .filter_err = {.fd = -1}};
+    if (nowhere || !wants_files(launch))
         return true;
+    if (!parse_filters(logs, launch))
+        return false;
     const char *parent = launch->log_dir, *temporary = getenv("TMPDIR");
     if (!parent)
         parent = temporary && *temporary ? temporary : "/tmp";
@@ -141,6 +154,35 @@ void cli_logs_path(const cli_logs *logs, int attempt, int local_rank, const char
                  file);
 }
 
+void cli_logs_close(cli_logs *logs)
+{
+    cli_filter_free(&logs->filter_out);
+    cli_filter_free(&logs->filter_err);
+}
+
+/* Opens the file of a filter in the attempt's folder. */
+static bool open_filter(cli_filter *filter, const cli_logs *logs, const cli_launch *launch,
+                        int attempt, const char *file)
+{
+    char path[CLI_LOGS_PATH + 64];
+    if (!filter->texts)
+        return true;
+    snprintf(path, sizeof path, "%s/attempt_%d", logs->folder, attempt);
+    if (!make_folders(launch, path))
+        return false;
+    snprintf(path, sizeof path, "%s/attempt_%d/%s", logs->folder, attempt, file);
+    if (cli_filter_open(filter, path))
+        return true;
+    fprintf(stderr, "%s: cannot create %s: %s\n", launch->name, path, strerror(errno));
+    return false;
+}
+
+bool cli_logs_begin_attempt(cli_logs *logs, const cli_launch *launch, int attempt)
+{
+    return open_filter(&logs->filter_out, logs, launch, attempt, "filtered_stdout.log") &&
+           open_filter(&logs->filter_err, logs, launch, attempt, "filtered_stderr.log");
+}
+
 bool cli_logs_add_rank(const cli_logs *logs, const cli_launch *launch, int attempt, int local_rank)
 {
     char path[CLI_LOGS_PATH + 64];
@@ -148,18 +190,20 @@ bool cli_logs_add_rank(const cli_logs *logs, const cli_launch *launch, int attem
     return !path[0] || make_folders(launch, path);
 }
 
-void cli_logs_attach(const cli_logs *logs, const cli_launch *launch, int attempt, int local_rank,
+void cli_logs_attach(cli_logs *logs, const cli_launch *launch, int attempt, int local_rank,
                      cli_std bit, cli_stream *stream)
 {
     char path[CLI_LOGS_PATH + 64];
-    bool redirected = launch->redirects && (launch->redirects[local_rank] & (int)bit);
-    bool copied = launch->tee && (launch->tee[local_rank] & (int)bit);
+    bool files = logs->folder[0];
+    bool redirected = files && launch->redirects && (launch->redirects[local_rank] & (int)bit);
+    bool copied = files && launch->tee && (launch->tee[local_rank] & (int)bit);
+    stream->program = launch->name;
+    stream->filter = bit == CLI_STD_OUT ? &logs->filter_out : &logs->filter_err;
     stream->hidden = (redirected && !copied) || (launch->shown && !launch->shown[local_rank]);
     if (!redirected && !copied)
         return;
     cli_logs_path(logs, attempt, local_rank, bit == CLI_STD_OUT ? "stdout.log" : "stderr.log",
                   path);
-    stream->program = launch->name;
     stream->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (stream->log < 0)
         fprintf(stderr, "%s: cannot create %s: %s\n", launch->name, path, strerror(errno));

@@ -163,6 +163,19 @@ static const char *visible_part(const char *text, size_t *size)
     return text;
 }
 
+/* A file that cannot be written is closed, and the job continues. */
+static void filter_line(cli_stream *stream, const char *text, size_t size)
+{
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "[rank %d] ", stream->rank);
+    if (stream->filter &&
+        !cli_filter_put(stream->filter, stream->prefix ? stream->prefix : prefix, text, size))
+        cli_sink_say(stream->sink,
+                     "%s: cannot write the file of filtered lines: %s; the job continues without "
+                     "it",
+                     stream->program, strerror(errno));
+}
+
 static void finish_line(cli_stream *stream, const char *text, size_t size)
 {
     text = visible_part(text, &size);
@@ -171,8 +184,10 @@ static void finish_line(cli_stream *stream, const char *text, size_t size)
         begin_line(stream->sink);
         stream->status->size = 0;
     }
-    if (!stream->hidden)
-        put_line(stream->sink, stream->speaks ? -1 : stream->rank, stream->prefix, text, size);
+    if (stream->hidden)
+        return;
+    put_line(stream->sink, stream->speaks ? -1 : stream->rank, stream->prefix, text, size);
+    filter_line(stream, text, size);
 }
 
 /* Draws the unfinished line of a stream that may have one. */

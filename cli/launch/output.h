@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "launch/filter.h"
+
 enum {
     CLI_TAIL_LINES = 8,
     CLI_TAIL_SIZE = 8 * 1001 + 1,
@@ -34,7 +36,8 @@ typedef struct cli_stream {
     const char *prefix;  /* of its lines; NULL: "[rank 3] " */
     bool hidden;         /* its lines are not printed */
     int log;             /* the file that gets a copy, or -1 */
-    const char *program; /* who complains if that fails: "yoke run" */
+    cli_filter *filter;  /* gets a copy of some printed lines, or NULL */
+    const char *program; /* who complains if a file cannot be written: "yoke run" */
     cli_bytes *status;   /* where its unfinished line is shown, or NULL */
     cli_bytes line;      /* the unfinished line */
     cli_sink *sink;

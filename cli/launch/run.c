@@ -35,7 +35,8 @@ static cli_run_options given = {.nproc = "1",
 static const cli_option options[] = {
     CLI_GROUP("Ranks"),
     CLI_TEXT('n', "nproc-per-node", "N",
-             "number of ranks; auto starts one per core, gpu one\nper GPU [1]", &given.nproc, NULL),
+             "number of ranks; auto or cpu starts one per core, gpu\none per GPU [1]", &given.nproc,
+             NULL),
     CLI_TEXT(0, "nnodes", "N",
              "number of hosts; run the same command on each of\n"
              "them. MIN:MAX continues with fewer after a failure\n"
@@ -88,6 +89,17 @@ static const cli_option options[] = {
         "every rank gets LOCAL_RANK=0, and its own device\nas the only one of CUDA_VISIBLE_DEVICES",
         &given.virtual_local_rank),
     CLI_TEXT(0, "role", "NAME", "role of the ranks: ROLE_NAME [default]", &given.role, NULL),
+    CLI_GROUP("Programs in Python"),
+    CLI_SWITCH('m', "module",
+               "PROGRAM is the name of a module: starts\n"
+               "`python3 -u -m PROGRAM`; PYTHON_EXEC names another\nPython",
+               &given.module),
+    CLI_SWITCH(0, "run-path", "PROGRAM is a script: starts `python3 -u PROGRAM`", &given.run_path),
+    CLI_SWITCH(0, "no-python",
+               "start PROGRAM itself, even if it is a file *.py that\n"
+               "is not executable or does not begin with #!; such\n"
+               "files are started as with --run-path by default",
+               &given.no_python),
     CLI_GROUP("Failing and stopping"),
     CLI_INT(0, "max-restarts", "N",
             "restart all ranks after a failure, at most N\n"
@@ -124,8 +136,15 @@ static const cli_option options[] = {
              "print the output of these local ranks only,\n"
              "such as 0,2",
              &given.shown, NULL),
+    CLI_TEXT(0, "duplicate-stdout-filters", "TEXTS",
+             "also write the printed lines of stdout that contain\n"
+             "one of these texts to filtered_stdout.log in the\n"
+             "folder of the attempt: warning,error (a double\n"
+             "comma is a comma of the text)",
+             &given.stdout_filters, NULL),
+    CLI_TEXT(0, "duplicate-stderr-filters", "TEXTS", "the same for stderr: filtered_stderr.log",
+             &given.stderr_filters, NULL),
     CLI_GROUP("Options of torchrun that have no effect"),
-    CLI_SWITCH(0, "no-python", "PROGRAM is always executed directly", &given.no_python),
     CLI_REAL(0, "monitor-interval", "SECONDS", "the end of a rank is seen at once",
              &given.monitor_s, &given.given_monitor, 0, 86400),
     CLI_TEXT(0, "start-method", "NAME", "ranks are always separate programs", &given.start_method,
@@ -136,14 +155,11 @@ static const cli_option options[] = {
                "each rank has its own range of cores: see --no-pin", &given.numa_binding,
                &given.given_numa),
     CLI_GROUP("Options of torchrun that are refused"),
-    CLI_SWITCH('m', "module", "start python3 -m MODULE instead", &given.module),
-    CLI_SWITCH(0, "run-path", "start python3 SCRIPT instead", &given.run_path),
-    CLI_TEXT(0, "logs-specs", "NAME", "there are no plug-ins: --log-dir, --redirects",
+    CLI_TEXT(0, "logs-specs", "NAME",
+             "there are no plug-ins: --log-dir, --redirects;\n\"default\" is accepted",
              &given.logs_specs, NULL),
-    CLI_TEXT(0, "duplicate-stdout-filters", "TEXTS", "search the files of --tee instead",
-             &given.stdout_filters, NULL),
-    CLI_TEXT(0, "duplicate-stderr-filters", "TEXTS", "search the files of --tee instead",
-             &given.stderr_filters, NULL),
+    CLI_TEXT(0, "print-completion", "SHELL", "completions are installed with yoke",
+             &given.print_completion, NULL),
 };
 
 /* Returns -1, or the exit code of a usage error. */
@@ -181,13 +197,13 @@ static int parse_run_options(const char *name, int argc, char **argv, char **pro
 int cli_cmd_run(const char *name, int argc, char **argv)
 {
     cli_run_lists *lists = calloc(1, sizeof *lists);
-    char **program = calloc((size_t)argc + 1, sizeof *program);
+    char **words = calloc((size_t)argc + 1 + CLI_RUN_PYTHON_WORDS, sizeof *words);
     cli_launch launch;
     const cli_run_options *o = &given;
     int code = CLI_EXIT_FAILED;
-    if (lists && program) {
-        lists->program = program;
-        code = parse_run_options(name, argc, argv, program, &lists->words);
+    if (lists && words) {
+        lists->program = words + CLI_RUN_PYTHON_WORDS;
+        code = parse_run_options(name, argc, argv, lists->program, &lists->words);
         if (code < 0)
             code = cli_run_read_launch(name, o, lists, &launch);
         if (code < 0)
@@ -195,6 +211,6 @@ int cli_cmd_run(const char *name, int argc, char **argv)
                                            : cli_launch_run(&launch);
     }
     free(lists);
-    free(program);
+    free(words);
     return code;
 }

@@ -7,13 +7,19 @@
 
 #include "launch/launch.h"
 
-enum { CLI_RUN_RANKS_MAX = 1024, CLI_RUN_PORT = 29500, CLI_RUN_ELASTIC_PORT = 29400 };
+enum {
+    CLI_RUN_RANKS_MAX = 1024,
+    CLI_RUN_PORT = 29500,
+    CLI_RUN_ELASTIC_PORT = 29400,
+    CLI_RUN_PYTHON_WORDS = 3
+};
 
 typedef struct cli_run_options {
     const char *nproc, *nnodes, *master_address, *role, *run_id;
     const char *backend, *endpoint, *conf, *local_address;
     const char *log_dir, *redirects, *tee, *shown, *signals, *prefix_template;
-    const char *logs_specs, *stdout_filters, *stderr_filters;    /* of torchrun, refused */
+    const char *stdout_filters, *stderr_filters;
+    const char *logs_specs, *print_completion;                   /* of torchrun, refused */
     const char *numa_binding, *start_method, *event_log_handler; /* of torchrun, without effect */
     int64_t node_rank, master_port, max_restarts;
     double grace_s, monitor_s;
@@ -27,7 +33,7 @@ typedef struct cli_run_options {
 typedef struct cli_run_lists {
     int redirects[CLI_RUN_RANKS_MAX], tee[CLI_RUN_RANKS_MAX];
     bool shown[CLI_RUN_RANKS_MAX];
-    char **program;
+    char **program; /* with room for CLI_RUN_PYTHON_WORDS before it */
     int words;
     char host[256], conf[1024]; /* parts of --rdzv-endpoint and --rdzv-conf */
     char secret[256];           /* that came through stdin */
@@ -36,6 +42,9 @@ typedef struct cli_run_lists {
 /* Fills launch from the options; returns -1 or the exit code of a usage error. */
 int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_lists *lists,
                         cli_launch *launch);
+/* Puts Python before the program if that is needed; returns -1 or the exit code of a usage error.
+ */
+int cli_run_read_program(const char *name, const cli_run_options *o, cli_run_lists *lists);
 /* The template of the ranks' lines, from the options or the environment; NULL: there is none. */
 const char *cli_run_prefix_template(const cli_run_options *o);
 /* Starts the same job on the hosts of --hosts or --hostfile; returns the exit code. */

@@ -63,6 +63,10 @@ static void put_options(FILE *file, const cli_run_options *o)
     put_option(file, "--tee", o->tee);
     put_option(file, "--local-ranks-filter", o->shown);
     put_option(file, "--log-line-prefix-template", cli_run_prefix_template(o));
+    put_option(file, "--duplicate-stdout-filters", o->stdout_filters);
+    put_option(file, "--duplicate-stderr-filters", o->stderr_filters);
+    if (o->no_python)
+        fputs(" --no-python", file);
     if (o->no_pin)
         fputs(" --no-pin", file);
     if (o->virtual_local_rank)

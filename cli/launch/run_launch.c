@@ -53,26 +53,17 @@ static bool parse_signals(const char *text, sigset_t *signals)
     }
 }
 
-/* Options of torchrun that would change what is started or written; returns -1 or the exit code of
- * a usage error. */
+/* Returns -1, or the exit code of a usage error. */
 static int refuse_options(const char *name, const cli_run_options *o)
 {
-    if (o->module)
-        return cli_usage_error(name, "--module: the program is executed directly, so write "
-                                     "`python3 -m MODULE` as the program");
-    if (o->run_path)
-        return cli_usage_error(name, "--run-path: the program is executed directly, so write "
-                                     "`python3 SCRIPT` as the program");
+    if (o->print_completion)
+        return cli_usage_error(name, "--print-completion: the completions of bash, zsh and fish "
+                                     "are installed with yoke");
     if (o->logs_specs && strcmp(o->logs_specs, "default") != 0)
         return cli_usage_error(name,
                                "--logs-specs %s: there are no plug-ins; use --log-dir, --redirects "
                                "and --tee",
                                o->logs_specs);
-    if (o->stdout_filters || o->stderr_filters)
-        return cli_usage_error(name,
-                               "--duplicate-%s-filters is not supported; use --tee and search its "
-                               "log files",
-                               o->stdout_filters ? "stdout" : "stderr");
     return -1;
 }
 
@@ -94,15 +85,16 @@ static void note_options_without_effect(const char *name, const cli_run_options 
 /* Returns -1 if all options are supported, otherwise the exit code of a usage error. */
 static int check_run_options(const char *name, const cli_run_options *o, int words)
 {
+    int code = refuse_options(name, o);
+    if (code >= 0)
+        return code;
     if (!rank_count(o->nproc) && strcmp(o->nproc, "gpu") == 0)
         return cli_usage_error(name, "--nproc-per-node gpu: %s", cli_reason());
     if (!rank_count(o->nproc))
-        return cli_usage_error(name,
-                               "--nproc-per-node %s: expected a number from 1 to %d, auto or gpu",
-                               o->nproc, CLI_RUN_RANKS_MAX);
-    if (words == 0)
-        return cli_usage_error(name, "missing PROGRAM; put it after the options");
-    return refuse_options(name, o);
+        return cli_usage_error(
+            name, "--nproc-per-node %s: expected a number from 1 to %d, auto, cpu or gpu", o->nproc,
+            CLI_RUN_RANKS_MAX);
+    return words > 0 ? -1 : cli_usage_error(name, "missing PROGRAM; put it after the options");
 }
 
 /* Reads "4" or "2:4". */
@@ -263,6 +255,8 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
                         cli_launch *launch)
 {
     int code = check_run_options(name, o, lists->words);
+    if (code < 0)
+        code = cli_run_read_program(name, o, lists);
     if (code >= 0)
         return code;
     *launch = cli_launch_defaults();
@@ -277,6 +271,8 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->grace_s = o->grace_s;
     launch->no_pin = o->no_pin;
     launch->log_dir = o->log_dir;
+    launch->filter_out = o->stdout_filters;
+    launch->filter_err = o->stderr_filters;
     launch->prefix_template = cli_run_prefix_template(o);
     launch->local_address = o->local_address;
     launch->virtual_local_rank = o->virtual_local_rank;

@@ -121,7 +121,8 @@ YK_TEST(run_checks_its_options)
 {
     refused("run --bogus true", "unknown option '--bogus'");
     refused("run -n", "--nproc-per-node needs a value");
-    refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, auto or");
+    refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, auto, "
+                               "cpu or");
     refused("run -n 99999999999999999999 true", "expected a number from 1 to 1024");
     refused("run --nproc-per-node= true", "its value is empty");
     refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");

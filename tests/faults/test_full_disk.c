@@ -156,14 +156,14 @@ YK_TEST(a_full_disk_is_named_with_the_event_file)
 
 /* A rank that prints long lines, and a dot for each of them into the file dots, until the file end
  * is there. */
-static void start_printing(const char *output)
+static void start_printing(const char *options, const char *output)
 {
     char command[1024];
     snprintf(
         command, sizeof command,
-        "%s run -n 1 --log-dir %s/disk/logs --tee 3 sh -c 'cd %s; while [ ! -e end ]; do "
+        "%s run -n 1 --log-dir %s/disk/logs %s sh -c 'cd %s; while [ ! -e end ]; do "
         "printf \"%%200s\\n\" line; printf . >>dots; sleep 0.01; done; echo the end; exit 7' %s",
-        test_program(), yk_test_directory(), yk_test_directory(), output);
+        test_program(), yk_test_directory(), options, yk_test_directory(), output);
     test_job_start_command(&job, command);
 }
 
@@ -193,7 +193,7 @@ YK_TEST(a_job_continues_without_logs_that_do_not_fit)
 {
     char output[4096];
     yk_test_disk(PAGES);
-    start_printing("");
+    start_printing("--tee 3", "");
     await_lines();
     yk_test_fill_disk();
     await_lines();
@@ -206,13 +206,26 @@ YK_TEST(a_job_continues_without_logs_that_do_not_fit)
     assert_string_equal(output, ""); /* half of it would be of no use */
 }
 
+YK_TEST(a_job_continues_without_filtered_lines_that_do_not_fit)
+{
+    yk_test_disk(PAGES);
+    start_printing("--duplicate-stdout-filters line", "");
+    await_lines();
+    yk_test_fill_disk();
+    await_lines();
+    end_printing();
+    assert_contains(job.output, "yoke run: cannot write the file of filtered lines: No space left "
+                                "on device; the job continues without it\n");
+    assert_contains(job.output, "[rank 0] the end\n");
+}
+
 /* What did not fit is lost, and the rest is not. */
 YK_TEST(a_job_prints_again_once_its_output_has_room)
 {
     char redirection[128], output[4096];
     yk_test_disk(PAGES);
     snprintf(redirection, sizeof redirection, ">%s/disk/out 2>&1", yk_test_directory());
-    start_printing(redirection);
+    start_printing("--tee 3", redirection);
     await_lines();
     yk_test_fill_disk();
     await_lines();

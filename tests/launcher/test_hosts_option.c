@@ -55,6 +55,26 @@ YK_TEST(launchers_on_hosts_are_given_the_options_of_ranks)
                     0);
     assert_contains(job.output, "[rank 1] =1 0=\n");
     assert_contains(job.output, "[rank 2] =2 0=\n");
+    char command[256], files[256];
+    snprintf(command, sizeof command,
+             "run --hosts localhost:1,127.0.0.1:1 --log-dir %s/logs "
+             "--duplicate-stdout-filters 'x,,y' sh -c 'echo x,y; echo x'",
+             yk_test_directory());
+    assert_job_code(&job, run(command), 0);
+    yk_test_command(files, sizeof files, "cd %s/logs && sort */attempt_0/filtered_stdout.log",
+                    yk_test_directory());
+    assert_string_equal(files, "[rank 0] x,y\n[rank 1] x,y\n");
+}
+
+YK_TEST(a_module_is_started_with_python_on_all_hosts)
+{
+    char python[256];
+    write_file("python", "#!/bin/sh\necho \"$RANK: $*\"\n", 0700);
+    snprintf(python, sizeof python, "%s/python", yk_test_directory());
+    setenv("PYTHON_EXEC", python, 1);
+    assert_job_code(&job, run("run --hosts localhost:1,127.0.0.1:1 -m package.module -x"), 0);
+    assert_contains(job.output, "[rank 0] 0: -u -m package.module -x\n");
+    assert_contains(job.output, "[rank 1] 1: -u -m package.module -x\n");
 }
 
 YK_TEST(host_files_of_mpi_and_deepspeed_are_read)

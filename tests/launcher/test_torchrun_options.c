@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include <sys/stat.h>
+
 #include <yoke/system.h>
 
 static test_job job;
@@ -79,15 +81,86 @@ YK_TEST(options_without_effect_are_accepted_and_told)
 
 YK_TEST(options_of_torchrun_that_cannot_be_honoured_are_refused)
 {
-    assert_job_code(&job, run("run -m package.module"), 2);
-    assert_contains(job.output, "write `python3 -m MODULE` as the program");
-    assert_job_code(&job, run("run --run-path script.py"), 2);
-    assert_contains(job.output, "write `python3 SCRIPT` as the program");
     assert_job_code(&job, run("run --logs-specs mine true"), 2);
     assert_contains(job.output, "--logs-specs mine: there are no plug-ins");
-    assert_job_code(&job, run("run --duplicate-stderr-filters warning true"), 2);
-    assert_contains(job.output, "--duplicate-stderr-filters is not supported; use --tee");
+    assert_job_code(&job, run("run --print-completion bash"), 2);
+    assert_contains(job.output, "--print-completion: the completions of bash, zsh and fish are "
+                                "installed with yoke");
+    assert_job_code(&job, run("run --nproc-per-node xpu true"), 2);
+    assert_contains(job.output, "expected a number from 1 to 1024, auto, cpu or gpu");
 }
+
+/* ---- programs in Python --------------------------------------------------------------------- */
+
+/* The tests start a shell script in Python's place, which prints its arguments. */
+static void use_a_false_python(void)
+{
+    static char path[512];
+    shell("printf '#!/bin/sh\\necho \"arguments: $*\"\\n' >python && chmod +x python");
+    snprintf(path, sizeof path, "%s/python", yk_test_directory());
+    setenv("PYTHON_EXEC", path, 1);
+}
+
+static void write_script(const char *name, int mode, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, (mode_t)mode), 0);
+}
+
+YK_TEST(a_module_is_started_with_python)
+{
+    use_a_false_python();
+    assert_job_code(&job, run("run -m package.module --its own"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u -m package.module --its own\n");
+    setenv("PET_MODULE", "1", 1);
+    assert_job_code(&job, run("run package.module"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u -m package.module\n");
+    assert_job_code(&job, run("run --no-python package.module"), 2);
+    assert_contains(job.output, "--module and --no-python exclude each other");
+    assert_job_code(&job, run("run --run-path package.module"), 2);
+    assert_contains(job.output, "--module and --run-path exclude each other");
+}
+
+YK_TEST(a_script_is_started_with_python)
+{
+    use_a_false_python();
+    assert_job_code(&job, run("run --run-path /some/script -t 3"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u /some/script -t 3\n");
+    assert_job_code(&job, run("run --run-path --no-python /some/script"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u /some/script\n");
+}
+
+YK_TEST(a_python_file_that_cannot_be_started_itself_is_started_with_python)
+{
+    static const char program[] = "#!/bin/sh\necho itself\n";
+    use_a_false_python();
+    assert_int_equal(chdir(yk_test_directory()), 0);
+    write_script("plain.py", 0644, "");
+    write_script("locked.py", 0644, program);
+    write_script("marked.py", 0755, "");
+    write_script("program.py", 0755, program);
+    assert_job_code(&job, run("run plain.py 1"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u plain.py 1\n");
+    assert_job_code(&job, run("run ./locked.py"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u ./locked.py\n");
+    assert_job_code(&job, run("run ./marked.py"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u ./marked.py\n");
+    assert_job_code(&job, run("run program.py"), 0);
+    assert_string_equal(job.output, "[rank 0] arguments: -u program.py\n");
+    assert_job_code(&job, run("run ./program.py"), 0);
+    assert_string_equal(job.output, "[rank 0] itself\n");
+    assert_job_code(&job, run("run --no-python ./locked.py"), 126);
+    assert_contains(job.output, "cannot start ./locked.py: Permission denied");
+    assert_job_code(&job, run("run missing.py"), 127);
+    assert_contains(job.output, "cannot start missing.py: No such file or directory");
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
 
 YK_TEST(a_template_replaces_the_prefix_of_lines)
 {
@@ -229,6 +302,50 @@ YK_TEST(the_filter_of_local_ranks_hides_the_others)
     assert_job_code(&job, run("run -n 3 --local-ranks-filter 0,2 sh -c 'echo I am $RANK'"), 0);
     assert_null(strstr(job.output, "I am 1"));
     assert_contains(job.output, "[rank 2] I am 2\n");
+}
+
+YK_TEST(a_log_folder_dev_null_means_no_files)
+{
+    assert_job_code(&job,
+                    run("run --log-dir /dev/null -r 3 --duplicate-stdout-filters said -- sh -c "
+                        "'echo said$TORCHELASTIC_ERROR_FILE'"),
+                    0);
+    assert_string_equal(job.output, "[rank 0] said\n");
+}
+
+YK_TEST(lines_with_one_of_the_texts_go_to_another_file)
+{
+    assert_job_code(&job,
+                    run("run -n 2 --log-dir %s/logs -t 3 --max-restarts 1 "
+                        "--duplicate-stdout-filters 'one,a,,b,' --duplicate-stderr-filters w -- "
+                        "sh -c 'echo one $RANK; echo two; echo a,b; echo b; echo w >&2; "
+                        "test $RANK$TORCHELASTIC_RESTART_COUNT != 10'",
+                        yk_test_directory()),
+                    0);
+    assert_contains(job.output, "[rank 0] two\n");
+    for (int attempt = 0; attempt < 2; attempt++) {
+        char command[128];
+        snprintf(command, sizeof command, "cd logs/none_*/attempt_%d && sort filtered_stdout.log",
+                 attempt);
+        assert_contains(shell(command), "[rank 1] a,b\n[rank 1] one 1\n");
+        assert_null(strstr(shell(command), "two"));
+    }
+    assert_string_equal(shell("sort logs/none_*/attempt_1/filtered_stdout.log"),
+                        "[rank 0] a,b\n[rank 0] one 0\n[rank 1] a,b\n[rank 1] one 1\n");
+    assert_string_equal(shell("sort logs/none_*/attempt_1/filtered_stderr.log"),
+                        "[rank 0] w\n[rank 1] w\n");
+}
+
+YK_TEST(only_printed_lines_are_filtered)
+{
+    assert_job_code(&job,
+                    run("run -n 3 --log-dir %s/logs -r 1:1 --local-ranks-filter 0,1 "
+                        "--log-line-prefix-template '${rank}: ' --duplicate-stdout-filters said "
+                        "-- sh -c 'echo said'",
+                        yk_test_directory()),
+                    0);
+    assert_string_equal(shell("cat logs/none_*/attempt_0/filtered_stdout.log"), "0: said\n");
+    shell("! test -e logs/none_*/attempt_0/filtered_stderr.log");
 }
 
 YK_TEST(failed_ranks_are_restarted)
