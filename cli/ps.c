@@ -198,8 +198,10 @@ static bool read_environment(const char *pid, job_address *job)
     block[size] = '\0';
     const char *launcher = find_variable(block, (size_t)size, "YOKE_USE_LAUNCHER_STORE");
     const char *host = find_variable(block, (size_t)size, "MASTER_ADDR");
-    const char *port = find_variable(block, (size_t)size, "MASTER_PORT");
+    const char *port = find_variable(block, (size_t)size, "YOKE_STORE_PORT");
     const char *secret = find_variable(block, (size_t)size, "YOKE_SECRET");
+    if (!port)
+        port = find_variable(block, (size_t)size, "MASTER_PORT");
     if (!launcher || !host || !port || !secret)
         return false;
     snprintf(job->host, sizeof job->host, "%s", host);

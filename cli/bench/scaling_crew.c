@@ -100,6 +100,7 @@ static bool is_of_launcher(const char *entry)
                                            "YOKE_USE_LAUNCHER_STORE=",
                                            "GROUP_",
                                            "ROLE_",
+                                           "YOKE_STORE_PORT=",
                                            "YOKE_STORE_PREFIX=",
                                            "JOB_COMPLETION_INDEX=",
                                            "OMPI_",

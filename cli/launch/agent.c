@@ -43,8 +43,8 @@ static void take_round(cli_job *job, const char *text)
     cli_agent *agent = job->agent;
     char drawn[64];
     int restarts;
-    if (sscanf(text, "round %d %d %d %d %d %63s", &round.attempt, &restarts, &round.world,
-               &round.nodes, &round.master_port, drawn) != 6)
+    if (sscanf(text, "round %d %d %d %d %d %d %63s", &round.attempt, &restarts, &round.world,
+               &round.nodes, &round.store_port, &round.master_port, drawn) != 7)
         return;
     snprintf(round.secret, sizeof round.secret, "%s",
              strcmp(drawn, "-") == 0 ? job->launch->secret : drawn);

@@ -24,7 +24,7 @@
 static bool reach_store(cli_job *job)
 {
     const cli_round *round = &job->round;
-    if (yk_store_connect(&job->store, round->master_address, round->master_port, round->secret,
+    if (yk_store_connect(&job->store, round->master_address, round->store_port, round->secret,
                          10) == YK_OK)
         return true;
     fprintf(stderr, "%s\n", yk_last_error());

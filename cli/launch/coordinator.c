@@ -13,7 +13,7 @@
  *
  *     say TEXT, refuse ID TEXT
  *     moved PORT ADDRESS               the job has another rendezvous (herald.h)
- *     round ATTEMPT RESTARTS WORLD NODES PORT SECRET \n
+ *     round ATTEMPT RESTARTS WORLD NODES PORT MASTER_PORT SECRET \n
  *           ID FIRST_RANK RANKS PORT ADDRESS HOST \n ...          the ranks of each host
  *     fail                             stop the ranks: one has failed elsewhere
  *     regroup                          stop the ranks cleanly: hosts are waiting to take part
@@ -23,7 +23,7 @@
  *
  * SECRET is "-" for that of the rendezvous. WORDS is the cause of a failure, or empty; RANK and
  * TAIL are the rank that caused it and the last lines of its stderr. Each attempt has a store of
- * its own for its ranks, on a free port.
+ * its own for its ranks, on a free port. MASTER_PORT is for programs that serve a store themselves.
  */
 #define _GNU_SOURCE
 #include "launch/coordinator.h"
@@ -41,6 +41,7 @@
 #include "launch/agents.h"
 #include "launch/bus.h"
 #include "launch/herald.h"
+#include "launch/net.h"
 
 static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
 /* How long agents may take to stop their ranks after a failure, until they count as lost. */
@@ -60,6 +61,7 @@ struct cli_coordinator {
     cli_agents agents;
     phase phase;
     int attempt, restarts, world, nodes; /* world and nodes: of the last attempt */
+    int master_port;                     /* for programs that serve a store of their own */
     double phase_s;                      /* when the phase began */
     double minimum_s;                    /* since when enough agents are there, or 0 */
     double looked_s;                     /* when look_around was last called */
@@ -370,9 +372,11 @@ static void start_round(cli_coordinator *c)
     int port;
     if (!serve_ranks(c, &port, secret))
         return;
+    if (!c->master_port)
+        c->master_port = cli_net_claim_port(CLI_NET_PORT, CLI_NET_PORTS);
     int nodes = cli_agents_number(&c->agents, &c->world);
-    int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %d %s\n", c->attempt,
-                      c->restarts, c->world, nodes, port, secret);
+    int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %d %d %s\n", c->attempt,
+                      c->restarts, c->world, nodes, port, c->master_port, secret);
     c->nodes = nodes;
     publish_store(c, port, secret);
     cli_agents_print_round(&c->agents, c->order + at, sizeof c->order - (size_t)at);

@@ -13,6 +13,7 @@
 #include "cli.h"
 #include "launch/agent.h"
 #include "launch/attempt.h"
+#include "launch/net.h"
 #include "launch/remote.h"
 #include "launch/verdict.h"
 #include "launch/wait.h"
@@ -37,15 +38,37 @@ static bool may_restart(const cli_job *job)
            job->round.attempt < job->launch->max_restarts;
 }
 
+/*
+ * The port for programs that serve a store of their own, such as those of PyTorch. If it was given,
+ * it is tried, so that it is known who has it already. Others are drawn once.
+ */
+static bool choose_master_port(cli_job *job)
+{
+    cli_round *round = &job->round;
+    yk_store_server *trial;
+    round->master_port = job->launch->master_port;
+    if (round->master_port == YK_PORT_ANY) {
+        if (!job->claimed_port)
+            job->claimed_port = cli_net_claim_port(CLI_NET_PORT, CLI_NET_PORTS);
+        round->master_port = job->claimed_port;
+    } else if (round->attempt == 0) {
+        if (yk_store_serve(&trial, round->master_address, &round->master_port, round->secret) !=
+            YK_OK)
+            return false;
+        yk_store_server_destroy(trial);
+    }
+    return true;
+}
+
 /* Each attempt gets its own store and secret. */
 static bool serve_store(cli_job *job, yk_store_server **server)
 {
     cli_round *round = &job->round;
     snprintf(round->master_address, sizeof round->master_address, "%s",
              job->launch->master_address);
-    round->master_port = job->launch->master_port;
-    if (yk_store_secret(round->secret, sizeof round->secret) == YK_OK &&
-        yk_store_serve(server, round->master_address, &round->master_port, round->secret) == YK_OK)
+    round->store_port = YK_PORT_ANY;
+    if (yk_store_secret(round->secret, sizeof round->secret) == YK_OK && choose_master_port(job) &&
+        yk_store_serve(server, round->master_address, &round->store_port, round->secret) == YK_OK)
         return true;
     fprintf(stderr, "%s\n", yk_last_error());
     return false;

@@ -70,6 +70,7 @@ struct cli_job {
     struct cli_agent *agent; /* this launcher's part among them, or NULL */
     cli_logs logs;
     cli_round round;
+    int claimed_port;      /* for programs, on this host; 0: not drawn yet */
     cli_member *members;   /* launch->ranks of them */
     struct pollfd *polled; /* wait.c's slots */
     int started, running;

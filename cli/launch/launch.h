@@ -42,7 +42,7 @@ typedef struct cli_launch {
     bool controlled;            /* by the launcher at the other end of stdin (control.h) */
     char *const *program;       /* its argv, ended by NULL; program[0] is looked up in PATH */
     const char *master_address; /* where the store is served; on several hosts: the rendezvous */
-    int master_port;            /* YK_PORT_ANY: a free one */
+    int master_port;            /* the same, or on one host that of a round; YK_PORT_ANY: free */
     int nodes_min, nodes_max;   /* how many hosts take part */
     int node_rank;              /* the index of this host; -1: hosts are numbered as they join */
     bool elects_host;           /* the host with master_address serves the rendezvous, not node 0 */
@@ -89,7 +89,8 @@ typedef struct cli_round {
     int first_rank;  /* the lowest rank on this host; the others follow */
     int world;       /* ranks on all hosts */
     char master_address[256];
-    int master_port;
+    int store_port;  /* there, the job's store is served */
+    int master_port; /* nothing is served here: a port for programs that serve their own store */
     char secret[256];
 } cli_round;
 

@@ -17,6 +17,8 @@ bool cli_net_own_address(char *address, size_t size);
 bool cli_net_refuses(const char *host, int port);
 /* Whether something on the host accepts connections at the port, at each of its addresses. */
 bool cli_net_accepts(const char *host, int port);
+/* Ports that are not handed out by the system itself. */
+enum { CLI_NET_PORT = 20000, CLI_NET_PORTS = 10000 };
 /*
  * Draws one of these ports that nothing on this host uses, and that no other process has claimed in
  * this way: they may claim ports before they are served, or for another host. Claims last as long

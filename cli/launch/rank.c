@@ -95,8 +95,9 @@ static void set_rendezvous(environment *env, const cli_rank_setting *setting)
     set(env, "TORCHELASTIC_RESTART_COUNT=%d", round->attempt);
     set(env, "TORCHELASTIC_MAX_RESTARTS=%d", setting->launch->max_restarts);
     set(env, "TORCHELASTIC_RUN_ID=%s", setting->launch->run_id);
-    set(env, "TORCHELASTIC_USE_AGENT_STORE=True"); /* MASTER_PORT is the launcher's store */
+    set(env, "TORCHELASTIC_USE_AGENT_STORE=False"); /* PyTorch's rank 0 serves at MASTER_PORT */
     set(env, "YOKE_USE_LAUNCHER_STORE=1");
+    set(env, "YOKE_STORE_PORT=%d", round->store_port);
     set(env, "YOKE_SECRET=%s", round->secret);
     if (setting->launch->local_address)
         set(env, "YOKE_LOCAL_ADDR=%s", setting->launch->local_address);

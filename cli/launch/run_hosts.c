@@ -108,11 +108,11 @@ static char *write_command(const cli_run_options *o, char *const *program, const
  * started on this host, so that jobs started together do not collide. */
 static int choose_port(const cli_run_options *o, const char *first_host)
 {
-    enum { LOWEST = 20000, PORTS = 10000, ATTEMPTS = 64 };
+    enum { ATTEMPTS = 64 };
     int port = (int)o->master_port;
     bool here = cli_net_is_this_host(first_host), taken = port == YK_PORT_ANY;
     for (int i = 0; i < ATTEMPTS && taken; i++) {
-        if (!(port = cli_net_claim_port(LOWEST, PORTS)))
+        if (!(port = cli_net_claim_port(CLI_NET_PORT, CLI_NET_PORTS)))
             return CLI_RUN_PORT;
         taken = !here && cli_net_accepts(first_host, port);
     }

@@ -6,9 +6,12 @@
  * values at most 1 MiB.
  *
  * A launcher serves a store on a free port, a new one for each attempt of a job. It gives the ranks
- * MASTER_ADDR, MASTER_PORT, YOKE_SECRET (the same secret) and YOKE_USE_LAUNCHER_STORE=1. When a
- * child dies it sets the key "dead/RANK" to how the child ended, so that the survivors can report
- * it:
+ * MASTER_ADDR, MASTER_PORT, YOKE_SECRET (the same secret) and YOKE_USE_LAUNCHER_STORE=1. With
+ * YOKE_STORE_PORT, the store is at that port, and MASTER_PORT is for programs that serve a store of
+ * their own, as PyTorch does.
+ *
+ * When a child dies, the launcher sets the key "dead/RANK" to how the child ended, so that the
+ * survivors can report it:
  *     "pid 4242 killed by signal 9 (SIGKILL)"  or  "pid 4242 exited with code 3"
  * When a group fails, the rank that notices it first sets the key "failure" to "RANK STATUS TEXT":
  * the rank at fault (-1: no single one), a yk_status as a number, and what happened. A launcher

@@ -2,8 +2,9 @@
  * Finds the rendezvous of a job from the environment and the options:
  *
  *   env://            MASTER_ADDR and MASTER_PORT: rank 0 serves the store there, unless
- *                     YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does. What is not
- *                     set is derived, if possible (meeting_point.c)
+ *                     YOKE_USE_LAUNCHER_STORE=1 says that the launcher already does, or does so
+ *                     at YOKE_STORE_PORT if that is set. What is not set is derived, if possible
+ *                     (meeting_point.c)
  *   tcp://HOST:PORT   the same with the address given
  *   file:///PATH      rank 0 serves on a free port and writes the port and a new secret to PATH,
  *                     which only its user can read; removed when all ranks have joined
@@ -177,6 +178,8 @@ static yk_status read_env(yki_job *job, const yki_place *place, yki_init_method 
         return read_torchrun(m);
     const char *host = text_env("MASTER_ADDR", NULL), *port = text_env("MASTER_PORT", NULL);
     char default_port[16];
+    if (job->launcher)
+        port = text_env("YOKE_STORE_PORT", port);
     snprintf(default_port, sizeof default_port, "%d", TORCHRUN_PORT);
     if (place->kubernetes && !host && (host = text_env("PET_MASTER_ADDR", NULL)))
         port = text_env("PET_MASTER_PORT", default_port);
@@ -201,6 +204,26 @@ static yk_status read_secret(yki_init_method *m)
     return YK_OK;
 }
 
+/*
+ * Where the launcher's store is not at MASTER_PORT, that port is left to the program, for a
+ * rendezvous of PyTorch, say. A program of yoke that names it means the launcher's store, and
+ * another port is one at which rank 0 serves.
+ */
+static yk_status find_launcher_store(yki_job *job, yki_init_method *m)
+{
+    const char *store = text_env("YOKE_STORE_PORT", NULL);
+    long number;
+    if (!store || m->path[0])
+        return YK_OK;
+    if (!yki_parse_int(store, 1, 65535, &number))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "YOKE_STORE_PORT %s: expected a port from 1 to 65535", store);
+    job->launcher = m->at.port == number || m->at.port == atoi(text_env("MASTER_PORT", "0"));
+    if (job->launcher)
+        m->at.port = (int)number;
+    return YK_OK;
+}
+
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place *place,
                                const yk_group_options *options)
 {
@@ -211,6 +234,8 @@ yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place
         return read_secret(m);
     }
     YK_TRY(read_url(m, method));
+    if (job->launcher)
+        YK_TRY(find_launcher_store(job, m));
     YK_TRY(read_secret(m));
     if (m->path[0])
         job->launcher = false;

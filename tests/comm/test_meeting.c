@@ -233,6 +233,55 @@ YK_TEST(promise_11_the_launcher_is_told_who_ended_before_it_joined)
     yk_store_server_destroy(server);
 }
 
+/* Joins by this method and expects the launcher's store, or one of rank 0. */
+static void join_beside_a_launcher(const char *method, bool in_launchers_store)
+{
+    yki_job job;
+    join(&job, method);
+    assert_int_equal(job.launcher, in_launchers_store);
+    leave(&job);
+}
+
+/* The launcher's store is at YOKE_STORE_PORT; MASTER_PORT, where nothing listens, means it too. */
+static void store_port_body(int rank, int world)
+{
+    char method[64];
+    (void)rank;
+    (void)world;
+    setenv("YOKE_SECRET", "of this test", 1);
+    setenv("YOKE_USE_LAUNCHER_STORE", "1", 1);
+    setenv("YOKE_STORE_PREFIX", "env/", 1);
+    join_beside_a_launcher("env://", true);
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
+    setenv("YOKE_STORE_PREFIX", "master/", 1);
+    join_beside_a_launcher(method, true);
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
+    setenv("MASTER_PORT", "1", 1);
+    join_beside_a_launcher(method, false);
+}
+
+YK_TEST(the_store_of_a_launcher_may_have_a_port_of_its_own)
+{
+    yk_store_server *server = NULL;
+    if (!getenv("YK_TEST_RANK")) {
+        char text[16];
+        int port = YK_PORT_ANY;
+        assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "of this test"));
+        snprintf(text, sizeof text, "%d", port);
+        setenv("YOKE_STORE_PORT", text, 1);
+    }
+    yk_test_ranks(2, store_port_body);
+    yk_store_server_destroy(server);
+    setenv("YOKE_STORE_PORT", "many", 1);
+    setenv("YOKE_USE_LAUNCHER_STORE", "1", 1);
+    yk_group *group;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.init_method = "tcp://127.0.0.1:29500", o.rank = 0,
+                                                o.world_size = 2)));
+    assert_contains(yk_last_error(), "YOKE_STORE_PORT many: expected a port from 1 to 65535");
+}
+
 /* Many ranks of one machine: what each asks of the store does not grow with their number. */
 YK_TEST_RANKS(sixty_four_ranks_meet, 64)
 {
