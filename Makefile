@@ -25,9 +25,13 @@ define cmake_build
 @cmake --build $(build_folder_$(1)) --parallel $(JOBS) --target $(2)
 endef
 
-# $(call run_tests,PRESET,OPTIONS)
+# $(call run_tests,PRESET,OPTIONS): JOBS tests that compute, and two that only wait beside them
+# (tests/CMakeLists.txt). Under the sanitizers waiting takes time, too.
 define run_tests
-ctest --test-dir $(build_folder_$(1)) --parallel $(JOBS) --no-tests=error $(2) $(if $(T),--tests-regex '$(T)')
+@printf '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "all", "slots": %d}]}]}\n' \
+    $(JOBS) >$(build_folder_$(1))/cores.json
+ctest --test-dir $(build_folder_$(1)) --resource-spec-file cores.json --no-tests=error \
+    --parallel $(if $(filter release,$(1)),$$(($(JOBS) + 2)),$(JOBS)) $(2) $(if $(T),--tests-regex '$(T)')
 endef
 
 .PHONY: check
