@@ -14,6 +14,7 @@ typedef struct yki_call {
     void **memory;         /* of YK_OPERATION_ALLOC: where to put the result */
     double looked, waited; /* when its ranks were last looked at; how long it has waited for them */
     double lost;           /* since when a rank is known to be gone; 0: none is */
+    bool posted;           /* until its end, which the watch is told */
     uint64_t submitted;    /* with a work object: when, in yki_ticks() */
     struct yki_flight_entry *entry; /* in the flight recorder */
     double begun;                   /* while a timeline is recorded: when it began, */

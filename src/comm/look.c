@@ -245,6 +245,7 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     yki_call *call = group->running ? group->running : &group->opening;
     double tell_s = job->timeout_s < 2 * TELL_S ? job->timeout_s / 2 : TELL_S;
     yki_watch_ask(&group->watched, &(yki_waiting){.active = call->waited >= tell_s,
+                                                  .end_is_told = call->posted,
                                                   .sequence = call->base.sequence,
                                                   .what = call->base.what,
                                                   .since = yki_now() - call->waited});

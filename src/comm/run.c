@@ -58,6 +58,7 @@ static yk_status post_call(yk_group *group, yki_call *call)
 {
     yk_backend *backend = group->backend;
     group->running = call;
+    call->posted = true;
     call->base.sequence = next_sequence(group, &call->base.what);
     yki_flight_begin(&group->flight, call);
     YK_TRY(yki_group_known_failure(group));
@@ -126,6 +127,8 @@ static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, 
 {
     status = judge(group, call, refusal, status);
     group->running = NULL;
+    call->posted = false;
+    yki_watch_rest(&group->watched);
     yki_flight_end(call, status);
     bool failed = status != YK_OK && atomic_load(&group->watched.failed);
     return failed ? yki_flight_write(&group->job, status) : status;

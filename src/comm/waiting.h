@@ -16,6 +16,7 @@
 
 typedef struct yki_waiting {
     bool active;
+    bool end_is_told; /* by yki_watch_rest; otherwise a wait ends when nothing asks any more */
     uint64_t sequence;
     yk_descriptor what;
     double since; /* yki_now() */

@@ -26,7 +26,7 @@
 #include "comm/store_client.h"
 
 #define PERIOD_S 0.1
-#define AWAKE_S  0.3  /* a group that has not asked for so long does not wait any more */
+#define AWAKE_S  0.3  /* a group that has not asked for so long rests, if its end is not told */
 #define ANSWER_S 2.5  /* how long a group waits for its record to be written */
 #define LINGER_S 0.25 /* the process that serves the store gives the others time to read it */
 #define LEAVE_S  1.0  /* how long the store is served for ranks that have not left yet */
@@ -163,9 +163,16 @@ static void record_failure(yki_watch *watch, yki_watched *watched, yki_failure f
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static bool is_waiting(const yki_watched *watched, double now)
+static bool asked_lately(const yki_watched *watched, double now)
 {
     return watched->asked > 0 && now - watched->asked < AWAKE_S;
+}
+
+/* A thread that waits may itself wait for a core for longer than that. */
+static bool still_waits(const yki_watched *watched, double now)
+{
+    return watched->waiting.active && watched->waiting.end_is_told ? atomic_load(&watched->holds)
+                                                                   : asked_lately(watched, now);
 }
 
 /* When there is something to do for this group; a moment in the past means now. */
@@ -173,7 +180,8 @@ static double due(const yki_watch *watch, const yki_watched *watched, double now
 {
     if (watched->proposed)
         return 0;
-    bool tells = is_waiting(watched, now) || watched->told.published.active;
+    bool tells =
+        asked_lately(watched, now) || still_waits(watched, now) || watched->told.published.active;
     if (!tells || atomic_load(&watched->failed) || atomic_load(&watch->is_lost))
         return now + 3600;
     return watched->read + PERIOD_S;
@@ -228,7 +236,7 @@ static void serve(yki_watch *watch, yki_watched *watched, double now)
     bool proposed = watched->proposed;
     yki_failure failure = watched->failure;
     yki_waiting waiting = watched->waiting;
-    waiting.active = waiting.active && is_waiting(watched, now);
+    waiting.active = waiting.active && still_waits(watched, now);
     begin_request(watch, watched);
     if (proposed)
         record_failure(watch, watched, failure);
@@ -461,10 +469,17 @@ void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting)
     bool asleep = now - watched->asked >= AWAKE_S;
     watched->asked = now;
     watched->waiting = *waiting;
+    atomic_store(&watched->holds, waiting->active && waiting->end_is_told);
     start(watch);
     if (asleep)
         pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
+}
+
+void yki_watch_rest(yki_watched *watched)
+{
+    if (atomic_load(&watched->holds))
+        atomic_store(&watched->holds, false);
 }
 
 /* Without the store's answer, the failure is what this rank has found. */

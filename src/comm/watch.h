@@ -21,6 +21,7 @@ typedef struct yki_watched {
     yki_failure failure;
     yki_waiting waiting; /* for what, once this takes long */
     yki_waiting_state told;
+    atomic_bool holds;  /* waiting is active, and its end has not been told yet */
     bool proposed;      /* failure is to be recorded; */
     int dead;           /* its text is how this rank ended, if it is not negative */
     atomic_bool failed; /* failure is final */
@@ -48,6 +49,8 @@ void yki_watch_remove(yki_watched *watched);
  * waiting is for what, and active once that takes long enough to be published.
  */
 void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting);
+/* The wait has ended. Asks nothing of the store. */
+void yki_watch_rest(yki_watched *watched);
 /*
  * Proposes a failure and returns when watched->failure is final: this one, or what another rank has
  * recorded before. dead is a rank whose end is the failure, which the watch then describes, or -1.

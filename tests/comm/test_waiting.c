@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "comm/group_state.h"
+
 static yk_store *connect_to_store(void)
 {
     yk_store *store;
@@ -39,6 +42,38 @@ YK_TEST_RANKS(a_long_wait_is_published_and_withdrawn, 2)
     } else {
         assert_ok(yk_barrier(group));
     }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+/* The thread of rank 0 that waits gets no core for a second: rank 1 must not believe meanwhile that
+ * rank 0 does not wait, and name it as one that did not take part. */
+YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
+{
+    (void)world;
+    bool found = true;
+    yk_group *group;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    yk_store *store = connect_to_store();
+    if (rank == 0) {
+        yki_watch_ask(&group->watched, &(yki_waiting){.active = true,
+                                                      .end_is_told = true,
+                                                      .sequence = 1,
+                                                      .what.operation = YK_OPERATION_BARRIER,
+                                                      .since = yki_now()});
+        assert_ok(yk_store_wait(store, "test/seen", 20));
+        yki_watch_rest(&group->watched);
+    } else {
+        assert_ok(yk_store_wait(store, "group/0/waiting/0", 20));
+        for (double end = yki_now() + 1; found && yki_now() < end; usleep(10000))
+            assert_ok(yk_store_check(store, "group/0/waiting/0", &found));
+        assert_ok(yk_store_set(store, "test/seen", "", 0));
+        assert_true(found);
+        for (; found; usleep(10000))
+            assert_ok(yk_store_check(store, "group/0/waiting/0", &found));
+    }
+    yk_store_destroy(store);
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);
 }
