@@ -12,10 +12,13 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -85,14 +88,33 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
     return fd;
 }
 
+/*
+ * A port at which nobody listens may be in use for a moment: by a process that tries whether it is
+ * free, or by one that begins to listen at the same time, which the kernel may then refuse to both.
+ * Pauses differ between processes and attempts.
+ */
+static int listen_patiently(const struct sockaddr *address, socklen_t size, int port)
+{
+    enum { ATTEMPTS = 30, LONGEST_NS = 10000000 };
+    int got = listen_at(address, size);
+    for (int i = 1; i < ATTEMPTS && got == -EADDRINUSE && !yki_port_is_served(port); i++) {
+        uint32_t drawn;
+        if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+            drawn = (uint32_t)getpid() * (uint32_t)i;
+        nanosleep(&(struct timespec){.tv_nsec = drawn % LONGEST_NS}, NULL);
+        got = listen_at(address, size);
+    }
+    return got;
+}
+
 /* Listens on all interfaces, of both families if the system has IPv6. */
 static int listen_everywhere(int port)
 {
     struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int got = listen_at((struct sockaddr *)&any6, sizeof any6);
+    int got = listen_patiently((struct sockaddr *)&any6, sizeof any6, port);
     if (got == -EAFNOSUPPORT || got == -EADDRNOTAVAIL)
-        got = listen_at((struct sockaddr *)&any4, sizeof any4);
+        got = listen_patiently((struct sockaddr *)&any4, sizeof any4, port);
     return got;
 }
 
@@ -122,7 +144,7 @@ yk_status yki_listen(int *fd, const char *host, int *port)
         if (status != YK_OK && !later)
             return status;
         if (found && (is_literal(host) || !is_loopback(found->ai_addr)))
-            got = listen_at(found->ai_addr, found->ai_addrlen);
+            got = listen_patiently(found->ai_addr, found->ai_addrlen, *port);
         if (found)
             freeaddrinfo(found);
     }

@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +34,17 @@ static unsigned long listening_inode(const char *table, int port)
     }
     fclose(file);
     return inode;
+}
+
+static unsigned long inode_of(int port)
+{
+    unsigned long inode = listening_inode("/proc/net/tcp", port);
+    return inode ? inode : listening_inode("/proc/net/tcp6", port);
+}
+
+bool yki_port_is_served(int port)
+{
+    return inode_of(port) != 0;
 }
 
 static bool has_open(const char *pid, const char *socket)
@@ -69,9 +79,7 @@ static void describe(char text[YKI_PORT_OWNER], const char *pid)
 void yki_port_owner(char text[YKI_PORT_OWNER], int port)
 {
     char socket[64];
-    unsigned long inode = listening_inode("/proc/net/tcp", port);
-    if (inode == 0)
-        inode = listening_inode("/proc/net/tcp6", port);
+    unsigned long inode = inode_of(port);
     snprintf(socket, sizeof socket, "socket:[%lu]", inode);
     snprintf(text, YKI_PORT_OWNER, "another process");
     DIR *processes = inode ? opendir("/proc") : NULL;

@@ -2,6 +2,10 @@
 #define _GNU_SOURCE
 #include "store_fixture.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
 /* ---- serving -------------------------------------------------------------------------------- */
 
 YK_TEST(a_senseless_heartbeat_timeout_is_refused)
@@ -25,6 +29,30 @@ YK_TEST(a_port_in_use_is_named_with_its_owner)
              me);
     assert_contains(yk_last_error(), owner);
     end(&f);
+}
+
+static void *release(void *context)
+{
+    usleep(30000);
+    close(*(const int *)context);
+    return NULL;
+}
+
+/* As by a test that tries whether the port is free, or a launcher that serves it at the same time.
+ * It used to be refused, and nobody served it then. */
+YK_TEST(a_port_that_is_bound_for_a_moment_is_waited_for)
+{
+    yk_store_server *server;
+    pthread_t other;
+    int port = yk_test_free_port(), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(pthread_create(&other, NULL, release, &fd), 0);
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "s"));
+    pthread_join(other, NULL);
+    yk_store_server_destroy(server);
 }
 
 YK_TEST(a_port_beyond_all_ports_is_refused)
