@@ -118,21 +118,27 @@ static void expect_end(cli_coordinator *c, double seconds)
 
 /* ---- joining -------------------------------------------------------------------------------- */
 
+/* As --nnodes has it. */
+static const char *print_nodes(char text[32], int least, int most)
+{
+    snprintf(text, 32, least == most ? "%d" : "%d:%d", least, most);
+    return text;
+}
+
 /* Why an agent cannot take part, in `why`; empty if it can. */
 static void check_agent(cli_coordinator *c, const cli_agent_record *agent, char *why, size_t size)
 {
     const cli_launch *launch = c->options.launch;
     const cli_agent_record *first = cli_agents_first_present(&c->agents);
+    char ours[32], theirs[32];
     why[0] = '\0';
     if (strcmp(agent->run_id, launch->run_id) != 0)
         snprintf(why, size, "this rendezvous belongs to the job \"%.100s\", not to \"%.100s\"",
                  launch->run_id, agent->run_id);
     else if (agent->nodes_min != launch->nodes_min || agent->nodes_max != launch->nodes_max)
-        snprintf(why, size,
-                 "--nnodes differs: %d:%d on host %.200s, %d:%d on the host of the "
-                 "rendezvous",
-                 agent->nodes_min, agent->nodes_max, agent->host, launch->nodes_min,
-                 launch->nodes_max);
+        snprintf(why, size, "--nnodes differs: %s on host %.200s, %s on the host of the rendezvous",
+                 print_nodes(theirs, agent->nodes_min, agent->nodes_max), agent->host,
+                 print_nodes(ours, launch->nodes_min, launch->nodes_max));
     else if (first && first != agent && first->program_hash != agent->program_hash)
         snprintf(why, size,
                  "the programs differ: \"%.150s\" on host %.100s, \"%.150s\" on host "

@@ -164,6 +164,15 @@ static yk_status await_coordinator(cli_link *link, double until, double *notice_
     return status;
 }
 
+/* Why the last attempt has failed, without how long it has tried: there have been others. */
+static void copy_reason(char *why, size_t size)
+{
+    static const char attempt[] = "no store within ";
+    const char *reason = cli_reason(), *end = strchr(reason, ':');
+    bool cut = end && strncmp(reason, attempt, sizeof attempt - 1) == 0;
+    snprintf(why, size, "%s", cut ? end + 2 : reason);
+}
+
 /* False if there is nothing to join; then the last order says why, unless the link is closed. */
 static bool connect_to_store(cli_link *link)
 {
@@ -175,11 +184,12 @@ static bool connect_to_store(cli_link *link)
            YK_ERROR_TIMEOUT) {
         char why[400];
         bool late = cli_clock_s() - start > o->join_s;
-        snprintf(why, sizeof why, "%s", cli_reason()); /* a look for calls sets another */
+        copy_reason(why, sizeof why); /* a look for calls sets another */
         if (atomic_load(&link->closing) || was_called(link) || is_elected(link))
             return false;
         if (late) {
-            yk_set_error(status, "%s", why);
+            yk_set_error(status, "nobody has served it within %g s (--rdzv-conf join_timeout): %s",
+                         o->join_s, why);
             break;
         }
         notice_waiting(link, &notice_at, why);
@@ -192,7 +202,7 @@ static bool connect_to_store(cli_link *link)
         status = yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
     if (status != YK_OK) {
         char why[640];
-        snprintf(why, sizeof why, "%.400s%s", yk_last_error(),
+        snprintf(why, sizeof why, "%.500s%s", cli_reason(),
                  status == YK_ERROR_TIMEOUT ? advise(link) : "");
         enqueue_lost(link, why);
     }

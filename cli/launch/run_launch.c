@@ -198,6 +198,20 @@ static int read_rendezvous(const char *name, const cli_run_options *o, cli_run_l
     return read_conf(name, o, lists, launch);
 }
 
+/*
+ * The ranks of one host need no address of another one: a wrong one, or a name that is not known
+ * yet, as in a job of Kubernetes with a single pod.
+ */
+static void use_own_address(const char *name, cli_launch *launch)
+{
+    static const char own[] = "127.0.0.1";
+    if (cli_net_is_this_host(launch->master_address))
+        return;
+    fprintf(stderr, "%s: --master-addr %s is not this host, and --nnodes is 1: using %s\n", name,
+            launch->master_address, own);
+    launch->master_address = own;
+}
+
 /* Which hosts take part; returns -1 or the exit code of a usage error. */
 static int read_hosts(const char *name, const cli_run_options *o, cli_run_lists *lists,
                       cli_launch *launch)
@@ -212,11 +226,12 @@ static int read_hosts(const char *name, const cli_run_options *o, cli_run_lists 
     }
     if (launch->nodes_max > 1)
         return read_rendezvous(name, o, lists, launch);
-    launch->controlled = cli_control_accept(lists->secret, sizeof lists->secret);
     if (o->node_rank != 0 && !o->standalone)
         return cli_usage_error(name, "--node-rank %d: expected 0, since --nnodes is 1",
                                (int)o->node_rank);
-    return -1;
+    if (!o->hosts && !o->hostfile)
+        use_own_address(name, launch);
+    return read_conf(name, o, lists, launch);
 }
 
 /* Fills what the options say about each rank; returns -1 or the exit code of a usage error. */

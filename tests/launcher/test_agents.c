@@ -284,7 +284,7 @@ static void refuse_second(const char *first, const char *second, const char *wor
 
 YK_TEST(hosts_that_disagree_are_refused_and_told_why)
 {
-    refuse_second("--nnodes 2 true", "--nnodes 3 --node-rank 1 true", "--nnodes differs: 3:3 on");
+    refuse_second("--nnodes 2 true", "--nnodes 3 --node-rank 1 true", "--nnodes differs: 3 on");
     refuse_second("--nnodes 2 true", "--nnodes 2 --node-rank 1 false", "the programs differ: ");
     refuse_second("--nnodes 2 --rdzv-id a true", "--nnodes 2 --node-rank 1 --rdzv-id b true",
                   "belongs to the job \"a\", not to \"b\"");
@@ -343,7 +343,8 @@ YK_TEST(a_late_host_is_told_what_to_do_after_a_takeover)
     assert_contains(agents[0].output, "waiting for the rendezvous at localhost:");
     if (count(agents[0].output, "have printed as --rdzv-endpoint)") != 2)
         fail_msg("the advice does not come twice: \"%s\"", agents[0].output);
-    assert_contains(agents[0].output, "within 0.5 s: cannot connect to localhost:");
+    assert_contains(agents[0].output, "cannot join the rendezvous: nobody has served it within 8 s "
+                                      "(--rdzv-conf join_timeout): cannot connect to localhost:");
 }
 
 /* ---- restarts ------------------------------------------------------------------------------- */

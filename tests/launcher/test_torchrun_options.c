@@ -218,6 +218,35 @@ YK_TEST(standalone_overrides_what_is_said_about_hosts)
     assert_string_equal(job.output, "[rank 0] 1 127.0.0.1\n");
 }
 
+/* As in a job of Kubernetes with a single pod, whose name may not be known yet. */
+YK_TEST(one_host_needs_no_address_of_another)
+{
+    assert_job_code(&job, run("run --master-addr 192.0.2.1 sh -c 'echo $MASTER_ADDR'"), 0);
+    assert_string_equal(job.output, "yoke run: --master-addr 192.0.2.1 is not this host, and "
+                                    "--nnodes is 1: using 127.0.0.1\n[rank 0] 127.0.0.1\n");
+}
+
+YK_TEST(a_port_for_programs_that_is_taken_names_its_owner)
+{
+    int port = YK_PORT_ANY;
+    yk_store_server *server;
+    char words[128];
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "a secret"));
+    assert_job_code(&job, run("run --master-port %d true", port), 1);
+    snprintf(words, sizeof words, "port %d of 127.0.0.1 is in use by pid %d", port, (int)getpid());
+    assert_contains(job.output, words);
+    yk_store_server_destroy(server);
+    assert_job_code(&job, run("run --master-port %d sh -c 'echo $MASTER_PORT'", port), 0);
+    snprintf(words, sizeof words, "[rank 0] %d\n", port);
+    assert_string_equal(job.output, words);
+}
+
+YK_TEST(the_rendezvous_is_read_on_one_host_too)
+{
+    assert_job_code(&job, run("run --rdzv-conf retries=3 true"), 2);
+    assert_contains(job.output, "--rdzv-conf retries=3: unknown key or invalid value");
+}
+
 YK_TEST(ranks_may_be_counted_by_gpus)
 {
     int gpus = 0;
