@@ -537,7 +537,7 @@ const yki_kernel_impl yki_cpu_conv2d_backward_data = {.op = &yki_op_conv2d_backw
 static yk_status make_gradients(const conv_kernel *k, void *const *pointers, void *scratch,
                                 size_t scratch_bytes)
 {
-    if (k->clear_scratch)
+    if (k->clear_scratch && scratch_bytes > 0)
         memset(scratch, 0, scratch_bytes);
     if (k->slices.count == 0)
         return yki_dnn_run(&k->compute, k->stream, pointers, scratch);
