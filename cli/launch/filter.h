@@ -15,7 +15,7 @@ typedef struct cli_filter {
  * comma of the text. False when there is no memory.
  */
 bool cli_filter_parse(cli_filter *filter, const char *list);
-/* Creates the file anew, or with path NULL only closes it. False, with errno, when it cannot. */
+/* Creates or empties the file; with path NULL, only closes it. False, with errno, on failure. */
 bool cli_filter_open(cli_filter *filter, const char *path);
 void cli_filter_free(cli_filter *filter);
 

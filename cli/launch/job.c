@@ -39,8 +39,8 @@ static bool may_restart(const cli_job *job)
 }
 
 /*
- * The port for programs that serve a store of their own, such as those of PyTorch. If it was given,
- * it is tried, so that it is known who has it already. Others are drawn once.
+ * The port for programs that serve a store of their own, such as PyTorch's. A port that was given
+ * is tested here, so that an error can name the process that uses it. Otherwise one is drawn, once.
  */
 static bool choose_master_port(cli_job *job)
 {

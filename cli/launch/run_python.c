@@ -23,8 +23,8 @@ static bool begins_with_interpreter(const char *path)
     return found;
 }
 
-/* A file with this name that cannot be started as it is. Without a slash, a program is looked for
- * in PATH, and a script in the current folder. */
+/* Whether the name is that of a script that the system cannot execute. A program without a slash is
+ * looked up in PATH, a script in the current folder. */
 static bool is_script(const char *name)
 {
     struct stat file;

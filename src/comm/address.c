@@ -89,9 +89,9 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
 }
 
 /*
- * A port at which nobody listens may be in use for a moment: by a process that tries whether it is
- * free, or by one that begins to listen at the same time, which the kernel may then refuse to both.
- * Pauses differ between processes and attempts.
+ * A port may be busy for a moment although no process listens on it: another process may be testing
+ * whether it is free, or may start to listen at the same time, and the kernel then refuses both.
+ * The pauses are random, so that two processes do not collide again.
  */
 static int listen_patiently(const struct sockaddr *address, socklen_t size, int port)
 {

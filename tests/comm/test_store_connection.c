@@ -39,7 +39,7 @@ static void *release(void *context)
 }
 
 /* As by a test that tries whether the port is free, or a launcher that serves it at the same time.
- * It used to be refused, and nobody served it then. */
+ * The store used to give up, and then no process served the port. */
 YK_TEST(a_port_that_is_bound_for_a_moment_is_waited_for)
 {
     yk_store_server *server;
