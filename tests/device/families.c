@@ -49,6 +49,11 @@ static const conformance_case conv2d_cases[] = {
      .groups = 4,
      .bias = true},
     {.x = {2, 16, 66, 62}, .filters = 16, .kernel = {3}, .stride = 2, .padding = 2, .groups = 4},
+    /* Groups of whole vectors: strips that end in the middle of a row, or behind one. */
+    {.x = {3, 64, 9, 31}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1, .groups = 2},
+    {.x = {2, 128, 13, 14}, .filters = 128, .kernel = {3}, .stride = 2, .padding = 1, .groups = 2},
+    {.x = {2, 32, 8, 7}, .filters = 64, .kernel = {3}, .padding = 1, .groups = 2, .bias = true},
+    {.x = {1, 32, 11, 9}, .filters = 32, .kernel = {3}, .stride = 3, .padding = 2, .dilation = 2},
     /* Depthwise, as in MobileNetV2. */
     {.x = {2, 32, 7, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 32},
     {.x = {2, 96, 7, 6}, .filters = 96, .kernel = {3}, .stride = 2, .padding = 1, .groups = 96},

@@ -491,6 +491,24 @@ YK_TEST(gradients_of_depthwise_weights_follow_the_size_of_images)
     }
 }
 
+/* See conv_strips.c. */
+YK_TEST(wide_groups_with_stride_2_in_f32_are_our_own_where_they_come_from_memory)
+{
+    const rule_case large = {16, 1024, 28, 2, 32}, deep = {16, 1024, 14, 2, 16},
+                    cached = {2, 1024, 28, 2, 32}, few = {16, 1024, 14, 2, 32},
+                    long_rows = {16, 512, 56, 2, 16}, one = {16, 128, 28, 1, 4};
+    const yki_op *op = &yki_op_conv2d;
+    for (int fast = 0; fast < 2; fast++) {
+        assert_string_equal(ruled_as(YK_F32, op, large, fast), "strips");
+        assert_string_equal(ruled_as(YK_F32, op, deep, fast), "strips");
+        assert_string_equal(ruled_as(YK_F32, op, cached, fast), "onednn");
+        assert_string_equal(ruled_as(YK_F32, op, few, fast), "onednn");
+        assert_string_equal(ruled_as(YK_F32, op, long_rows, fast), "onednn");
+        assert_string_not_equal(ruled_as(YK_F32, op, one, fast), "strips");
+        assert_string_not_equal(ruled_as(YK_BF16, op, large, fast), "strips");
+    }
+}
+
 /* See conv_narrow.c and conv_depthwise_strided.c. */
 YK_TEST(depthwise_convolutions_beyond_the_caches_are_our_own)
 {
@@ -607,6 +625,11 @@ YK_TEST(strided_wherever_it_is_possible)
 YK_TEST(pointwise_wherever_it_is_possible)
 {
     force("pointwise", &f32, OF(&family_conv2d));
+}
+
+YK_TEST(strips_wherever_they_are_possible)
+{
+    force("strips", &f32, OF(&family_conv2d));
 }
 
 YK_TEST(narrow_wherever_it_is_possible)

@@ -221,6 +221,26 @@ YK_TEST(winograds_products_are_counted_in_every_group)
     yki_device_destroy(device);
 }
 
+/* ---- groups of whole vectors ----------------------------------------------------------------- */
+
+/* Also where results go past the caches, and where they are not aligned for it. */
+YK_TEST(wide_groups_with_stride_2_have_the_same_bits_with_any_threads)
+{
+    const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 8};
+    yki_operand images = x, results = x, weights = weight;
+    memcpy(images.dims, (int64_t[]){48, 256, 27, 28}, 4 * sizeof *images.dims);
+    memcpy(results.dims, (int64_t[]){48, 256, 14, 14}, 4 * sizeof *results.dims);
+    memcpy(weights.dims, (int64_t[]){256, 32, 3, 3}, 4 * sizeof *weights.dims);
+    yki_kernel_desc desc = {.op = &yki_op_conv2d,
+                            .attrs = &halving,
+                            .in_count = 3,
+                            .in = {images, weights, none},
+                            .out_count = 1,
+                            .out = {results}};
+    same_bits(&desc, &yki_cpu_conv2d_strips);
+    same_bits_unaligned(&desc, &yki_cpu_conv2d_strips);
+}
+
 /* ---- groups narrower than a vector ----------------------------------------------------------- */
 
 /* Groups of `width` channels: each of the kernels, on several strips and units. */
