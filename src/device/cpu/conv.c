@@ -19,7 +19,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "device/cpu/conv_groups.h"
+#include "device/cpu/conv_pack.h"
+#include "device/cpu/geometry.h"
 #include "device/cpu/onednn_slices.h"
 
 typedef enum conv_direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT } conv_direction;
@@ -29,13 +30,12 @@ typedef struct conv_kernel {
     dnnl_stream_t stream;
     yki_dnn_primitive compute;
     yki_dnn_slices slices;     /* what runs if there are any */
-    yki_dnn_primitive reorder; /* weights: canonical -> packed, or the gradient's way back */
+    yki_conv_pack pack;        /* FORWARD, BACKWARD_DATA */
+    yki_dnn_primitive reorder; /* BACKWARD_WEIGHT: from oneDNN's layout to the canonical one */
     size_t gradient_bytes;     /* BACKWARD_WEIGHT: the gradient in oneDNN's layout; 0: canonical */
     size_t arranged_bytes;     /* BACKWARD_WEIGHT: the gradient of arranged weights, or 0 */
     size_t bias_bytes;         /* of the bias or its gradient with padding, or 0 */
     yki_conv_groups groups;
-    bool turned;     /* FORWARD: the weights by 180 degrees */
-    float *arranged; /* FORWARD, BACKWARD_DATA: weights as oneDNN gets them, or NULL */
     bool bias;
     bool clear_scratch; /* BACKWARD_WEIGHT: see reads_unwritten_scratch() */
 } conv_kernel;
@@ -184,16 +184,12 @@ static yk_status conv_describe(const conv_problem *p, dnnl_primitive_desc_t *des
 static yk_status prepare_pack(conv_kernel *k, const conv_problem *p, dnnl_engine_t engine)
 {
     yki_const_md packed = yki_dnn_query(k->compute.desc, dnnl_query_weights_md);
-    YK_TRY(yki_dnn_prepare_reorder(&k->reorder, engine, p->plain_weight_md, packed));
-    if (yki_conv_groups_differ(&k->groups) || k->turned) {
-        size_t elements = yki_conv_groups_elements(&k->groups);
-        k->arranged = yki_calloc(elements, sizeof *k->arranged);
-        if (!k->arranged)
-            return yki_error_memory(elements * sizeof *k->arranged, "a convolution's weights");
-    }
+    k->pack = (yki_conv_pack){.groups = p->groups,
+                              .turned = p->turned,
+                              .team = yki_team(p->device, yki_operand_count(p->weight))};
     k->base.pack_input = 1;
     k->base.pack_bytes = yki_md_size(packed);
-    return YK_OK;
+    return yki_conv_pack_prepare(&k->pack, engine, p->plain_weight_md, packed);
 }
 
 static yk_status prepare_compute(conv_kernel *k, dnnl_engine_t engine, int count,
@@ -260,7 +256,7 @@ static void conv_destroy(yki_kernel *kernel)
     yki_dnn_slices_destroy(&k->slices);
     yki_dnn_destroy(&k->compute);
     yki_dnn_destroy(&k->reorder);
-    free(k->arranged);
+    yki_conv_pack_destroy(&k->pack);
     free(k);
 }
 
@@ -349,16 +345,27 @@ static const yki_operand *present(const yki_operand *operand)
     return operand->ndim < 0 ? NULL : operand;
 }
 
+/* Whether weights are packed as in weight_pairs.h, for rows that are not longer than a vector. */
+static bool has_short_rows_of_pairs(const conv_problem *p, const yki_operand *dx)
+{
+    const int64_t *w = p->weight->dims, lanes = p->device->block;
+    return yki_prefers_bf16(p->device, dx) && !((const yki_cpu_device *)p->device)->has_amx &&
+           w[2] == 3 && w[3] == 3 && w[1] % lanes == 0 && w[0] / p->attrs->groups % lanes == 0 &&
+           dx->dims[3] <= lanes;
+}
+
 /*
- * The gradient of a depthwise convolution with stride 1 is one of dy, with weights that are turned
- * by 180 degrees, and oneDNN's forward kernels take 0.5 to 0.95 of the time of those for gradients.
+ * The gradient of x with stride 1 is a convolution of dy, whose weights are turned by 180 degrees.
+ * oneDNN's forward kernels take 0.5 to 0.95 of the time of those for gradients in depthwise
+ * convolutions, and 0.57 to 1.0 for short rows of bf16.
  */
-static bool can_be_turned(const conv_problem *p)
+static bool can_be_turned(const conv_problem *p, const yki_operand *dx)
 {
     const int64_t *w = p->weight->dims;
     int64_t reach = p->attrs->dilation * ((w[2] < w[3] ? w[2] : w[3]) - 1);
-    return p->attrs->groups > 1 && p->attrs->stride == 1 && w[1] == 1 && w[0] == p->attrs->groups &&
-           p->attrs->padding <= reach;
+    bool depthwise = p->attrs->groups > 1 && w[1] == 1 && w[0] == p->attrs->groups;
+    return p->attrs->stride == 1 && p->attrs->padding <= reach &&
+           (depthwise || has_short_rows_of_pairs(p, dx));
 }
 
 static void set_forward(conv_problem *p, const yki_kernel_desc *desc)
@@ -375,7 +382,7 @@ static void set_backward_data(conv_problem *p, const yki_kernel_desc *desc)
     const yki_operand *dx = &desc->out[YKI_CONV2D_BACKWARD_DATA_DX];
     const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_DATA_DY];
     p->weight = &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
-    p->turned = can_be_turned(p);
+    p->turned = can_be_turned(p, dx);
     p->direction = p->turned ? FORWARD : BACKWARD_DATA;
     p->x = p->turned ? dy : dx;
     p->y = p->turned ? dx : dy;
@@ -399,7 +406,12 @@ static conv_problem problem_of(const yki_device *device, const yki_kernel_desc *
         set_backward_data(&p, desc);
     else
         set_backward_weight(&p, desc);
-    p.groups = yki_conv_groups_of(device, p.x, p.weight, p.y, desc->attrs->groups);
+    yki_operand weight = *p.weight;
+    if (p.turned) { /* inputs become filters */
+        weight.dims[0] = p.weight->dims[1] * desc->attrs->groups;
+        weight.dims[1] = p.weight->dims[0] / desc->attrs->groups;
+    }
+    p.groups = yki_conv_groups_of(device, p.x, &weight, p.y, desc->attrs->groups);
     return p;
 }
 
@@ -420,7 +432,6 @@ static yk_status conv_prepare(yki_device *device, const yki_kernel_desc *desc, y
     k->stream = cpu->stream;
     k->bias = p.bias != NULL;
     k->groups = p.groups;
-    k->turned = p.turned;
     k->base.matrix_unit = yki_prefers_bf16(device, p.x);
     k->bias_bytes = padded_bias_bytes(&p);
     conv_operands slice;
@@ -453,31 +464,18 @@ bool yki_conv_is_reference(const yki_device *device, const yki_kernel_desc *desc
 
 /* ---- weights, packed ------------------------------------------------------------------------- */
 
-/* Groups of one channel. */
-static void turn(const yki_conv_groups *groups, const float *weights, float *turned)
-{
-    for (int64_t filter = 0; filter < groups->filters; filter++)
-        for (int64_t t = 0; t < groups->taps; t++)
-            turned[filter * groups->taps + t] = weights[(filter + 1) * groups->taps - 1 - t];
-}
-
 static yk_status conv_pack(const yki_kernel *kernel, const void *parameter, void *packed,
                            yki_stream *stream)
 {
     (void)stream;
     const conv_kernel *k = (const conv_kernel *)kernel;
-    void *pointers[] = {k->arranged ? k->arranged : (void *)(uintptr_t)parameter, packed};
-    if (k->arranged && k->turned)
-        turn(&k->groups, parameter, k->arranged);
-    else if (k->arranged)
-        yki_conv_groups_arrange(&k->groups, parameter, k->arranged);
-    return yki_dnn_run(&k->reorder, k->stream, pointers, NULL);
+    return yki_conv_pack_run(&k->pack, k->stream, parameter, packed);
 }
 
 static bool conv_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const conv_kernel *a = (const conv_kernel *)kernel, *b = (const conv_kernel *)other;
-    return a->turned == b->turned &&
+    return a->pack.turned == b->pack.turned &&
            yki_md_equal(yki_dnn_query(a->compute.desc, dnnl_query_weights_md),
                         yki_dnn_query(b->compute.desc, dnnl_query_weights_md));
 }
