@@ -509,6 +509,19 @@ YK_TEST(wide_groups_with_stride_2_in_f32_are_our_own_where_they_come_from_memory
     }
 }
 
+YK_TEST(weights_of_wide_groups_with_stride_2_in_bf16_follow_the_rate_of_its_dot_products)
+{
+    const yki_op *op = &yki_op_conv2d_backward_weight;
+    const rule_case wide = {8, 1024, 28, 2, 64}, narrow = {8, 1024, 14, 2, 32},
+                    few = {8, 64, 56, 2, 4}, one = {8, 512, 28, 1, 32};
+    assert_string_equal(ruled_as(YK_BF16, op, wide, true), "strips");
+    assert_string_not_equal(ruled_as(YK_BF16, op, wide, false), "strips");
+    assert_string_not_equal(ruled_as(YK_F32, op, wide, true), "strips");
+    assert_string_equal(ruled_as(YK_BF16, op, narrow, true), "onednn");
+    assert_string_equal(ruled_as(YK_BF16, op, few, true), "onednn");
+    assert_string_equal(ruled_as(YK_BF16, op, one, true), "onednn");
+}
+
 /* See conv_narrow.c and conv_depthwise_strided.c. */
 YK_TEST(depthwise_convolutions_beyond_the_caches_are_our_own)
 {
@@ -630,6 +643,7 @@ YK_TEST(pointwise_wherever_it_is_possible)
 YK_TEST(strips_wherever_they_are_possible)
 {
     force("strips", &f32, OF(&family_conv2d));
+    force("strips", &bf16, OF(&family_conv2d));
 }
 
 YK_TEST(narrow_wherever_it_is_possible)

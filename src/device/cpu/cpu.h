@@ -23,7 +23,7 @@ extern const yki_kernel_impl yki_cpu_conv2d, yki_cpu_conv2d_backward_data,
 extern const yki_kernel_impl yki_cpu_conv2d_blocked, yki_cpu_conv2d_backward_data_blocked,
     yki_cpu_conv2d_backward_weight_blocked, yki_cpu_conv2d_plain,
     yki_cpu_conv2d_backward_data_plain, yki_cpu_conv2d_backward_weight_plain;
-extern const yki_kernel_impl yki_cpu_conv2d_strips;
+extern const yki_kernel_impl yki_cpu_conv2d_strips, yki_cpu_conv2d_backward_weight_strips;
 extern const yki_kernel_impl yki_cpu_conv2d_split, yki_cpu_conv2d_backward_data_split,
     yki_cpu_conv2d_backward_weight_split;
 extern const yki_kernel_impl yki_cpu_conv2d_staged, yki_cpu_conv2d_backward_data_staged,

@@ -43,6 +43,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_backward_weight_narrow,
 #if defined(__x86_64__)
     &yki_cpu_conv2d_strips,
+    &yki_cpu_conv2d_backward_weight_strips,
     &yki_cpu_conv2d_split,
     &yki_cpu_conv2d_backward_data_split,
     &yki_cpu_conv2d_backward_weight_split,

@@ -1,13 +1,15 @@
 /*
- * The inner loops of conv_strips.c, which strip_avx512.c implements: convolutions as products of
- * strips, which are up to 14 neighbouring results of an image, and the weights of 32 output
- * channels. f32, channels in blocks of 16.
+ * The inner loops of conv_strips.c, which strip_avx512.c implements, for channels in blocks of 16.
+ * Forward, in f32, is a product of strips, which are up to 14 neighbouring results of an image, and
+ * the weights of 32 output channels.
  */
 #ifndef YKI_STRIP_H
 #define YKI_STRIP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <yoke/tensor.h>
 
 enum {
     YKI_STRIP = 14,       /* results; with those of 32 channels, 28 of the 32 registers */
@@ -57,5 +59,26 @@ void yki_strip_multiply(const yki_strip_product *product);
  * weight (32, inputs, 9).
  */
 void yki_strip_pack(const float *weight, int64_t inputs, float *packed);
+
+/*
+ * sums (9, 16, 16) += x' dy over an image: the gradient of the weights between a block of inputs
+ * and one of outputs. Result (r, c) reads x at (r stride + down, c stride + across) for each tap.
+ */
+typedef struct yki_strip_gradient {
+    const void *x, *dy;
+    const void *next_x, *next_dy; /* as much memory, which is prefetched; NULL: none */
+    yk_dtype dtype;
+    int32_t rows, columns;       /* of x */
+    int32_t dy_rows, dy_columns; /* of dy */
+    int32_t stride, padding, dilation;
+} yki_strip_gradient;
+
+/* Floats of `own` memory, for the pixels of both in f32. */
+int64_t yki_strip_gradient_floats(const yki_strip_gradient *gradient);
+void yki_strip_add_gradient(const yki_strip_gradient *gradient, float *sums, float *own);
+
+/* And these as the gradients of kernels: that of input i and output o is at
+ * weight[(o inputs + i) 9]. */
+void yki_strip_unpack(const float *sums, int64_t inputs, float *weight);
 
 #endif

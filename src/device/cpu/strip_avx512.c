@@ -9,11 +9,12 @@
 
 #define YKI_WIDTH 16
 #include "device/cpu/apart.h"
+#include "device/cpu/avx512.h"
 
-enum { LANES = YKI_STRIP_LANES, OUT = YKI_STRIP_OUT };
+enum { LANES = YKI_STRIP_LANES, OUT = YKI_STRIP_OUT, SIDE = 3, LINE = 64 /* bytes */ };
 
 /* Before loops over results: sums stay in registers only if these are unrolled. */
-#define UNROLL _Pragma("GCC unroll 14")
+#define UNROLL _Pragma("GCC unroll 16")
 
 void yki_strip_read(const yki_strip *strip, const yki_strip_image *image, int32_t down,
                     int32_t across, float *matrix)
@@ -116,5 +117,122 @@ void yki_strip_pack(const float *weight, int64_t inputs, float *packed)
             for (int64_t t = 0; t < YKI_STRIP_TAPS; t++)
                 _mm512_store_ps(packed + (t * inputs + in) * OUT + first, taps[t]);
         }
+}
+
+/* ---- the gradient of the weights ------------------------------------------------------------- */
+
+int64_t yki_strip_gradient_floats(const yki_strip_gradient *g)
+{
+    int64_t pixels = (int64_t)g->rows * g->columns + (int64_t)g->dy_rows * g->dy_columns;
+    return g->dtype == YK_F32 ? 0 : pixels * LANES;
+}
+
+YKI_FORCE_INLINE void widen_as(const void *from, int64_t pixels, float *to, yk_dtype dtype)
+{
+    for (int64_t i = 0; i < pixels * LANES; i += LANES)
+        _mm512_store_ps(to + i, yki_vec_load(from, i, dtype));
+}
+
+static void widen(const void *from, int64_t pixels, float *to, yk_dtype dtype)
+{
+    if (dtype == YK_BF16)
+        widen_as(from, pixels, to, YK_BF16);
+    else
+        widen_as(from, pixels, to, YK_F16);
+}
+
+/* The results [begin, end) of a row or column for which a tap reads a pixel. */
+typedef struct span {
+    int32_t begin, end;
+} span;
+
+/* offset: the pixel that the first result reads. */
+static span span_of(int32_t offset, int32_t stride, int32_t pixels, int32_t results)
+{
+    span s = {offset < 0 ? (stride - 1 - offset) / stride : 0, 0};
+    int32_t last = (pixels - 1 - offset) / stride;
+    s.end = pixels <= offset ? 0 : last < results - 1 ? last + 1 : results;
+    return s;
+}
+
+/* Memory that is prefetched little by little: so many lines in each row of each tap. */
+typedef struct upcoming {
+    const char *line;
+    int64_t left, a_row;
+} upcoming;
+
+static upcoming upcoming_of(const yki_strip_gradient *g, const void *next, int64_t pixels)
+{
+    const int64_t rows = (int64_t)YKI_STRIP_TAPS * g->dy_rows;
+    int64_t lines = next ? pixels * LANES * (int64_t)yk_dtype_size(g->dtype) / LINE : 0;
+    return (upcoming){next, lines, (lines + rows - 1) / rows};
+}
+
+YKI_FORCE_INLINE void fetch_some(upcoming *next)
+{
+    int64_t count = next->a_row < next->left ? next->a_row : next->left;
+    for (int64_t i = 0; i < count; i++)
+        _mm_prefetch(next->line + i * LINE, _MM_HINT_T1);
+    next->line += count * LINE;
+    next->left -= count;
+}
+
+/* Adds one tap's products to 16 sums for each input, which stay in registers. */
+static void add_tap(const yki_strip_gradient *g, const float *x, const float *dy, int tap,
+                    upcoming next[2], float *sums)
+{
+    int32_t down = tap / SIDE * g->dilation - g->padding;
+    int32_t across = tap % SIDE * g->dilation - g->padding;
+    span rows = span_of(down, g->stride, g->rows, g->dy_rows);
+    span columns = span_of(across, g->stride, g->columns, g->dy_columns);
+    __m512 sum[LANES];
+    UNROLL
+    for (int i = 0; i < LANES; i++)
+        sum[i] = _mm512_setzero_ps();
+    for (int32_t r = rows.begin; r < rows.end; r++) {
+        fetch_some(&next[0]);
+        fetch_some(&next[1]);
+        int64_t at = (int64_t)(r * g->stride + down) * g->columns + across;
+        const float *pixel = x + (at + (int64_t)columns.begin * g->stride) * LANES;
+        const float *result = dy + ((int64_t)r * g->dy_columns + columns.begin) * LANES;
+        for (int32_t c = columns.begin; c < columns.end; c++) {
+            __m512 of_dy = _mm512_loadu_ps(result);
+            UNROLL
+            for (int i = 0; i < LANES; i++)
+                sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(pixel[i]), of_dy, sum[i]);
+            pixel += g->stride * LANES;
+            result += LANES;
+        }
+    }
+    UNROLL
+    for (int i = 0; i < LANES; i++)
+        _mm512_store_ps(sums + i * LANES, _mm512_load_ps(sums + i * LANES) + sum[i]);
+}
+
+void yki_strip_add_gradient(const yki_strip_gradient *g, float *sums, float *own)
+{
+    const int64_t x_pixels = (int64_t)g->rows * g->columns;
+    const int64_t dy_pixels = (int64_t)g->dy_rows * g->dy_columns;
+    upcoming next[] = {upcoming_of(g, g->next_x, x_pixels), upcoming_of(g, g->next_dy, dy_pixels)};
+    const float *x = g->x, *dy = g->dy;
+    if (g->dtype != YK_F32) {
+        float *own_dy = own + x_pixels * LANES;
+        widen(g->x, x_pixels, own, g->dtype);
+        widen(g->dy, dy_pixels, own_dy, g->dtype);
+        x = own;
+        dy = own_dy;
+    }
+    for (int tap = 0; tap < YKI_STRIP_TAPS; tap++)
+        add_tap(g, x, dy, tap, next, sums + tap * LANES * LANES);
+}
+
+void yki_strip_unpack(const float *sums, int64_t inputs, float *weight)
+{
+    for (int64_t in = 0; in < LANES; in++) {
+        yki_apart taps[YKI_STRIP_TAPS];
+        for (int64_t t = 0; t < YKI_STRIP_TAPS; t++)
+            taps[t] = _mm512_load_ps(sums + (t * LANES + in) * LANES);
+        yki_apart_store_taps(taps, weight + in * YKI_STRIP_TAPS, inputs * YKI_STRIP_TAPS);
+    }
 }
 #endif
