@@ -54,6 +54,11 @@ static bool strips_supports(const yki_device *device, const yki_kernel_desc *des
            (!yki_has_in(desc, YKI_CONV2D_BIAS) || desc->in[YKI_CONV2D_BIAS].dtype == YK_F32);
 }
 
+static bool comes_from_memory(const yki_device *device, const yki_operand *x)
+{
+    return yki_operand_bytes(device, x) >= (size_t)8 << 20;
+}
+
 /* Measured: where x is in a cache, where an image's group has few results, or where a strip ends
  * before its row, oneDNN takes 0.75 to 1 of the time, and 1.03 to 1.3 otherwise. */
 static bool strips_gains(const yki_device *device, const yki_kernel_desc *desc)
@@ -63,7 +68,7 @@ static bool strips_gains(const yki_device *device, const yki_kernel_desc *desc)
     int64_t filters = weight[0] / groups, results = filters * y->dims[2] * y->dims[3];
     return groups > 1 && desc->attrs->stride == 2 && y->dims[3] <= YKI_STRIP &&
            results >= LEAST_RESULTS && filters * weight[1] * TAPS <= MOST_WEIGHTS &&
-           yki_operand_bytes(device, x) >= (size_t)8 << 20;
+           comes_from_memory(device, x);
 }
 
 static int64_t strip_floats(const strips *k)
@@ -232,15 +237,16 @@ static bool strips_supports_weight(const yki_device *device, const yki_kernel_de
            !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
 }
 
-/* Measured: 0.5 to 1.0 of the time of oneDNN's bf16 dot products, which turn what they multiply;
- * with shorter rows up to 1.2. oneDNN's gradients in f32 are faster. */
+/* Measured: where x is not in a cache, 0.5 to 0.75 of the time of oneDNN's bf16 dot products, which
+ * turn what they multiply, or with two threads up to 1.1. For wider groups it is 0.85 to 1.25, and
+ * oneDNN's gradients in f32 are faster. */
 static bool strips_gains_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    const yki_operand *x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
     const int64_t *weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT].dims;
-    return yki_prefers_bf16(device, dy) && !((const yki_cpu_device *)device)->has_amx &&
-           desc->attrs->groups > 1 && desc->attrs->stride == 2 && dy->dims[3] >= YKI_STRIP &&
-           weight[0] / LANES * (weight[1] / LANES) >= LEAST_PAIRS;
+    return yki_prefers_bf16(device, x) && !((const yki_cpu_device *)device)->has_amx &&
+           desc->attrs->groups > 1 && desc->attrs->stride == 2 && weight[1] == LANES &&
+           weight[0] >= LEAST_PAIRS * LANES && comes_from_memory(device, x);
 }
 
 static yk_status strips_prepare_weight(yki_device *device, const yki_kernel_desc *desc,
