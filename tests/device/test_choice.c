@@ -509,18 +509,19 @@ YK_TEST(wide_groups_with_stride_2_in_f32_are_our_own_where_they_come_from_memory
     }
 }
 
-YK_TEST(weights_of_groups_of_a_vector_with_stride_2_in_bf16_are_our_own_beyond_the_caches)
+YK_TEST(weights_of_wide_groups_with_stride_2_in_bf16_are_our_own_beyond_the_caches)
 {
     const yki_op *op = &yki_op_conv2d_backward_weight;
     const rule_case large = {8, 1024, 28, 2, 64}, cached = {8, 512, 28, 2, 32},
-                    few = {64, 64, 56, 2, 4}, wide = {8, 1024, 28, 2, 32},
-                    one = {16, 512, 28, 1, 32};
+                    few = {64, 64, 56, 2, 4}, wide = {8, 1024, 28, 2, 16},
+                    short_rows = {16, 1024, 14, 2, 32}, one = {16, 512, 28, 1, 32};
     assert_string_equal(ruled_as(YK_BF16, op, large, true), "strips");
     assert_string_not_equal(ruled_as(YK_BF16, op, large, false), "strips");
     assert_string_not_equal(ruled_as(YK_F32, op, large, true), "strips");
     assert_string_equal(ruled_as(YK_BF16, op, cached, true), "onednn");
     assert_string_equal(ruled_as(YK_BF16, op, few, true), "onednn");
     assert_string_equal(ruled_as(YK_BF16, op, wide, true), "onednn");
+    assert_string_equal(ruled_as(YK_BF16, op, short_rows, true), "onednn");
     assert_string_equal(ruled_as(YK_BF16, op, one, true), "onednn");
 }
 

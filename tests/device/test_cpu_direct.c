@@ -241,23 +241,26 @@ YK_TEST(wide_groups_with_stride_2_have_the_same_bits_with_any_threads)
     same_bits_unaligned(&desc, &yki_cpu_conv2d_strips);
 }
 
-YK_TEST(gradients_of_groups_of_a_vector_with_stride_2_have_the_same_bits_with_any_threads)
+/* Of one block, and of two. */
+YK_TEST(gradients_of_wide_groups_with_stride_2_have_the_same_bits_with_any_threads)
 {
-    const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 32};
-    yki_operand images = x, results = x, weights = weight;
     if (!native_bf16())
         skip_because("on this processor bf16 is staged through f32");
-    memcpy(images.dims, (int64_t[]){12, 512, 29, 27}, 4 * sizeof *images.dims);
-    memcpy(results.dims, (int64_t[]){12, 512, 15, 14}, 4 * sizeof *results.dims);
-    memcpy(weights.dims, (int64_t[]){512, 16, 3, 3}, 4 * sizeof *weights.dims);
-    images.dtype = results.dtype = YK_BF16;
-    same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
-                                 .attrs = &halving,
-                                 .in_count = 2,
-                                 .in = {images, results},
-                                 .out_count = 2,
-                                 .out = {weights, none}},
-              &yki_cpu_conv2d_backward_weight_strips);
+    for (int64_t width = 16; width <= 32; width += 16) {
+        const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 512 / width};
+        yki_operand images = x, results = x, weights = weight;
+        memcpy(images.dims, (int64_t[]){12, 512, 29, 27}, 4 * sizeof *images.dims);
+        memcpy(results.dims, (int64_t[]){12, 512, 15, 14}, 4 * sizeof *results.dims);
+        memcpy(weights.dims, (int64_t[]){512, width, 3, 3}, 4 * sizeof *weights.dims);
+        images.dtype = results.dtype = YK_BF16;
+        same_bits(&(yki_kernel_desc){.op = &yki_op_conv2d_backward_weight,
+                                     .attrs = &halving,
+                                     .in_count = 2,
+                                     .in = {images, results},
+                                     .out_count = 2,
+                                     .out = {weights, none}},
+                  &yki_cpu_conv2d_backward_weight_strips);
+    }
 }
 
 /* ---- groups narrower than a vector ----------------------------------------------------------- */

@@ -6,7 +6,7 @@
  *
  * Forward multiplies strips of results. A unit of work is one group of one image. What a strip's
  * results read is copied to a matrix, so that products know neither edges nor strides, and strips
- * may continue in the next row. The gradient's units are pairs of a block of x and one of dy, over
+ * may continue in the next row. The gradient's units are a block of x and one or two of dy, over
  * all images. The order of every sum depends on the shape alone, so the result has the same bits
  * with any number of threads.
  */
@@ -25,9 +25,8 @@ enum {
     OUT = YKI_STRIP_OUT,
     SIDE = 3,
     TAPS = YKI_STRIP_TAPS,
-    LEAST_RESULTS = 3072,
-    LEAST_PAIRS = 32, /* for several threads */
-    SUMS = TAPS * LANES * LANES,
+    LEAST_RESULTS = 3072,  /* of a group of an image */
+    LEAST_UNITS = 32,      /* for several threads */
     MOST_WEIGHTS = 1 << 16 /* of a group, which each strip reads again: a quarter of a megabyte */
 };
 
@@ -222,7 +221,7 @@ typedef struct strips_weight {
     yki_strip_gradient shape;
     yki_geometry x, dy;
     int64_t in_blocks, out_blocks; /* of a group */
-    int64_t pairs;                 /* of a block of x and one of dy of the same group */
+    int64_t units;                 /* a block of x and one or two of dy of the same group */
     int team;
 } strips_weight;
 
@@ -237,16 +236,29 @@ static bool strips_supports_weight(const yki_device *device, const yki_kernel_de
            !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
 }
 
-/* Measured: where x is not in a cache, 0.5 to 0.75 of the time of oneDNN's bf16 dot products, which
- * turn what they multiply, or with two threads up to 1.1. For wider groups it is 0.85 to 1.25, and
- * oneDNN's gradients in f32 are faster. */
+/* Measured: 0.5 to 0.9 of the time of oneDNN's bf16 dot products, which turn what they multiply,
+ * and with two threads 0.75 to 1.03. It is more where x is in a cache, for wider groups and for
+ * shorter rows. oneDNN's gradients in f32 are faster. */
 static bool strips_gains_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
+    const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     const int64_t *weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT].dims;
     return yki_prefers_bf16(device, x) && !((const yki_cpu_device *)device)->has_amx &&
-           desc->attrs->groups > 1 && desc->attrs->stride == 2 && weight[1] == LANES &&
-           weight[0] >= LEAST_PAIRS * LANES && comes_from_memory(device, x);
+           desc->attrs->groups > 1 && desc->attrs->stride == 2 && dy->dims[3] >= YKI_STRIP &&
+           weight[1] <= 2 * LANES && weight[0] >= LEAST_UNITS * LANES &&
+           comes_from_memory(device, x);
+}
+
+static int64_t sum_floats(const strips_weight *k)
+{
+    return (int64_t)TAPS * k->shape.dy_blocks * LANES * LANES;
+}
+
+/* Of a thread. */
+static int64_t own_floats(const strips_weight *k)
+{
+    return sum_floats(k) + yki_strip_gradient_floats(&k->shape);
 }
 
 static yk_status strips_prepare_weight(yki_device *device, const yki_kernel_desc *desc,
@@ -270,10 +282,10 @@ static yk_status strips_prepare_weight(yki_device *device, const yki_kernel_desc
                                     .dilation = (int32_t)attrs->dilation};
     k->in_blocks = k->x.blocks / attrs->groups;
     k->out_blocks = k->dy.blocks / attrs->groups;
-    k->pairs = k->x.blocks * k->out_blocks;
+    k->shape.dy_blocks = k->out_blocks % YKI_STRIP_DY_BLOCKS == 0 ? YKI_STRIP_DY_BLOCKS : 1;
+    k->units = k->x.blocks * k->out_blocks / k->shape.dy_blocks;
     k->team = device->threads;
-    int64_t floats = SUMS + yki_strip_gradient_floats(&k->shape);
-    k->base.scratch = (size_t)(k->team * floats) * sizeof(float);
+    k->base.scratch = (size_t)(k->team * own_floats(k)) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -285,27 +297,28 @@ static const void *plane_of(const yki_geometry *of, const void *data, int64_t im
     return (const char *)data + (size_t)element * size;
 }
 
-/* The kernels between a block of x and one of dy, over all images. */
-static void sum_pair(const strips_weight *k, const yki_kernel_args *run, int64_t pair, float *own)
+/* The kernels of a unit, over all images. */
+static void sum_unit(const strips_weight *k, const yki_kernel_args *run, int64_t unit, float *own)
 {
-    int64_t x_block = pair / k->out_blocks, group = x_block / k->in_blocks;
-    int64_t dy_block = group * k->out_blocks + pair % k->out_blocks;
+    const int64_t dy_blocks = k->shape.dy_blocks, parts = k->out_blocks / dy_blocks;
+    int64_t x_block = unit / parts, group = x_block / k->in_blocks;
+    int64_t dy_block = group * k->out_blocks + unit % parts * dy_blocks;
     size_t size = yk_dtype_size(k->shape.dtype);
     yki_strip_gradient one = k->shape;
     const void *of_x = run->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
     const void *of_dy = run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     float *sums = own;
-    memset(sums, 0, SUMS * sizeof *sums);
+    memset(sums, 0, (size_t)sum_floats(k) * sizeof *sums);
     for (int64_t image = 0; image < k->x.images; image++) {
         bool last = image + 1 == k->x.images;
         one.x = plane_of(&k->x, of_x, image, x_block, size);
         one.dy = plane_of(&k->dy, of_dy, image, dy_block, size);
         one.next_x = last ? NULL : plane_of(&k->x, of_x, image + 1, x_block, size);
         one.next_dy = last ? NULL : plane_of(&k->dy, of_dy, image + 1, dy_block, size);
-        yki_strip_add_gradient(&one, sums, own + SUMS);
+        yki_strip_add_gradient(&one, sums, sums + sum_floats(k));
     }
     int64_t inputs = k->in_blocks * LANES, first = dy_block * LANES * inputs;
-    yki_strip_unpack(sums, inputs,
+    yki_strip_unpack(sums, dy_blocks, inputs,
                      (float *)run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT] +
                          (first + x_block % k->in_blocks * LANES) * TAPS);
 }
@@ -313,10 +326,10 @@ static void sum_pair(const strips_weight *k, const yki_kernel_args *run, int64_t
 static yk_status strips_run_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const strips_weight *k = (const strips_weight *)kernel;
-    const int64_t own = SUMS + yki_strip_gradient_floats(&k->shape);
+    const int64_t own = own_floats(k);
 #pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
-    for (int64_t pair = 0; pair < k->pairs; pair++)
-        sum_pair(k, run, pair, (float *)run->scratch + omp_get_thread_num() * own);
+    for (int64_t unit = 0; unit < k->units; unit++)
+        sum_unit(k, run, unit, (float *)run->scratch + omp_get_thread_num() * own);
     return YK_OK;
 }
 

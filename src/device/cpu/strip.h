@@ -15,7 +15,8 @@ enum {
     YKI_STRIP = 14,       /* results; with those of 32 channels, 28 of the 32 registers */
     YKI_STRIP_LANES = 16, /* channels of a block */
     YKI_STRIP_OUT = 32,   /* output channels of a product */
-    YKI_STRIP_TAPS = 9
+    YKI_STRIP_TAPS = 9,
+    YKI_STRIP_DY_BLOCKS = 2 /* at most, of a gradient */
 };
 
 /* Neighbouring results of an image, and the pixel that each reads for the first tap. */
@@ -61,15 +62,16 @@ void yki_strip_multiply(const yki_strip_product *product);
 void yki_strip_pack(const float *weight, int64_t inputs, float *packed);
 
 /*
- * sums (9, 16, 16) += x' dy over an image: the gradient of the weights between a block of inputs
- * and one of outputs. Result (r, c) reads x at (r stride + down, c stride + across) for each tap.
+ * sums (9, dy_blocks, 16, 16) += x' dy over an image: the gradient of the weights between a block
+ * of inputs and one or two of outputs, which follow each other. Result (r, c) reads x at (r stride
+ * + down, c stride + across) for each tap.
  */
 typedef struct yki_strip_gradient {
     const void *x, *dy;
     const void *next_x, *next_dy; /* as much memory, which is prefetched; NULL: none */
     yk_dtype dtype;
-    int32_t rows, columns;       /* of x */
-    int32_t dy_rows, dy_columns; /* of dy */
+    int32_t rows, columns; /* of x */
+    int32_t dy_blocks, dy_rows, dy_columns;
     int32_t stride, padding, dilation;
 } yki_strip_gradient;
 
@@ -79,6 +81,6 @@ void yki_strip_add_gradient(const yki_strip_gradient *gradient, float *sums, flo
 
 /* And these as the gradients of kernels: that of input i and output o is at
  * weight[(o inputs + i) 9]. */
-void yki_strip_unpack(const float *sums, int64_t inputs, float *weight);
+void yki_strip_unpack(const float *sums, int64_t dy_blocks, int64_t inputs, float *weight);
 
 #endif

@@ -11,7 +11,13 @@
 #include "device/cpu/apart.h"
 #include "device/cpu/avx512.h"
 
-enum { LANES = YKI_STRIP_LANES, OUT = YKI_STRIP_OUT, SIDE = 3, LINE = 64 /* bytes */ };
+enum {
+    LANES = YKI_STRIP_LANES,
+    OUT = YKI_STRIP_OUT,
+    DY_BLOCKS = YKI_STRIP_DY_BLOCKS,
+    SIDE = 3,
+    LINE = 64 /* bytes */
+};
 
 /* Before loops over results: sums stay in registers only if these are unrolled. */
 #define UNROLL _Pragma("GCC unroll 16")
@@ -121,9 +127,14 @@ void yki_strip_pack(const float *weight, int64_t inputs, float *packed)
 
 /* ---- the gradient of the weights ------------------------------------------------------------- */
 
+static int64_t dy_pixels_of(const yki_strip_gradient *g)
+{
+    return (int64_t)g->dy_blocks * g->dy_rows * g->dy_columns;
+}
+
 int64_t yki_strip_gradient_floats(const yki_strip_gradient *g)
 {
-    int64_t pixels = (int64_t)g->rows * g->columns + (int64_t)g->dy_rows * g->dy_columns;
+    int64_t pixels = (int64_t)g->rows * g->columns + dy_pixels_of(g);
     return g->dtype == YK_F32 ? 0 : pixels * LANES;
 }
 
@@ -177,10 +188,15 @@ YKI_FORCE_INLINE void fetch_some(upcoming *next)
     next->left -= count;
 }
 
-/* Adds one tap's products to 16 sums for each input, which stay in registers. */
-static void add_tap(const yki_strip_gradient *g, const float *x, const float *dy, int tap,
-                    upcoming next[2], float *sums)
+/*
+ * Adds one tap's products of 16 / `blocks` inputs from `pixels` on, for all blocks of dy. That
+ * makes 16 sums, which stay in registers. The number of blocks is a constant.
+ */
+YKI_FORCE_INLINE void add_products(const yki_strip_gradient *g, int blocks, const float *x,
+                                   const float *dy, int tap, upcoming next[2], float *sums)
 {
+    const int inputs = LANES / blocks;
+    const int64_t block = (int64_t)g->dy_rows * g->dy_columns * LANES;
     int32_t down = tap / SIDE * g->dilation - g->padding;
     int32_t across = tap % SIDE * g->dilation - g->padding;
     span rows = span_of(down, g->stride, g->rows, g->dy_rows);
@@ -196,23 +212,47 @@ static void add_tap(const yki_strip_gradient *g, const float *x, const float *dy
         const float *pixel = x + (at + (int64_t)columns.begin * g->stride) * LANES;
         const float *result = dy + ((int64_t)r * g->dy_columns + columns.begin) * LANES;
         for (int32_t c = columns.begin; c < columns.end; c++) {
-            __m512 of_dy = _mm512_loadu_ps(result);
+            __m512 of_dy[DY_BLOCKS];
             UNROLL
-            for (int i = 0; i < LANES; i++)
-                sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(pixel[i]), of_dy, sum[i]);
+            for (int b = 0; b < blocks; b++)
+                of_dy[b] = _mm512_loadu_ps(result + b * block);
+            UNROLL
+            for (int i = 0; i < inputs; i++) {
+                __m512 of_x = _mm512_set1_ps(pixel[i]);
+                if (blocks > 1)
+                    __asm__("" : "+v"(of_x)); /* or the compiler loads it for each block */
+                UNROLL
+                for (int b = 0; b < blocks; b++)
+                    sum[b * inputs + i] = _mm512_fmadd_ps(of_x, of_dy[b], sum[b * inputs + i]);
+            }
             pixel += g->stride * LANES;
             result += LANES;
         }
     }
     UNROLL
-    for (int i = 0; i < LANES; i++)
-        _mm512_store_ps(sums + i * LANES, _mm512_load_ps(sums + i * LANES) + sum[i]);
+    for (int b = 0; b < blocks; b++)
+        UNROLL
+    for (int i = 0; i < inputs; i++) {
+        float *to = sums + (b * LANES + i) * LANES;
+        _mm512_store_ps(to, _mm512_load_ps(to) + sum[b * inputs + i]);
+    }
+}
+
+static void add_tap(const yki_strip_gradient *g, const float *x, const float *dy, int tap,
+                    upcoming next[2], float *sums)
+{
+    if (g->dy_blocks == 1) {
+        add_products(g, 1, x, dy, tap, next, sums);
+        return;
+    }
+    enum { INPUTS = LANES / DY_BLOCKS };
+    add_products(g, DY_BLOCKS, x, dy, tap, next, sums);
+    add_products(g, DY_BLOCKS, x + INPUTS, dy, tap, next, sums + INPUTS * LANES);
 }
 
 void yki_strip_add_gradient(const yki_strip_gradient *g, float *sums, float *own)
 {
-    const int64_t x_pixels = (int64_t)g->rows * g->columns;
-    const int64_t dy_pixels = (int64_t)g->dy_rows * g->dy_columns;
+    const int64_t x_pixels = (int64_t)g->rows * g->columns, dy_pixels = dy_pixels_of(g);
     upcoming next[] = {upcoming_of(g, g->next_x, x_pixels), upcoming_of(g, g->next_dy, dy_pixels)};
     const float *x = g->x, *dy = g->dy;
     if (g->dtype != YK_F32) {
@@ -223,16 +263,18 @@ void yki_strip_add_gradient(const yki_strip_gradient *g, float *sums, float *own
         dy = own_dy;
     }
     for (int tap = 0; tap < YKI_STRIP_TAPS; tap++)
-        add_tap(g, x, dy, tap, next, sums + tap * LANES * LANES);
+        add_tap(g, x, dy, tap, next, sums + (int64_t)tap * g->dy_blocks * LANES * LANES);
 }
 
-void yki_strip_unpack(const float *sums, int64_t inputs, float *weight)
+void yki_strip_unpack(const float *sums, int64_t blocks, int64_t inputs, float *weight)
 {
-    for (int64_t in = 0; in < LANES; in++) {
-        yki_apart taps[YKI_STRIP_TAPS];
-        for (int64_t t = 0; t < YKI_STRIP_TAPS; t++)
-            taps[t] = _mm512_load_ps(sums + (t * LANES + in) * LANES);
-        yki_apart_store_taps(taps, weight + in * YKI_STRIP_TAPS, inputs * YKI_STRIP_TAPS);
-    }
+    for (int64_t block = 0; block < blocks; block++)
+        for (int64_t in = 0; in < LANES; in++) {
+            float *first = weight + (block * LANES * inputs + in) * YKI_STRIP_TAPS;
+            yki_apart taps[YKI_STRIP_TAPS];
+            for (int64_t t = 0; t < YKI_STRIP_TAPS; t++)
+                taps[t] = _mm512_load_ps(sums + ((t * blocks + block) * LANES + in) * LANES);
+            yki_apart_store_taps(taps, first, inputs * YKI_STRIP_TAPS);
+        }
 }
 #endif
