@@ -108,20 +108,19 @@ static yk_status strips_prepare(yki_device *device, const yki_kernel_desc *desc,
 
 /* ---- x, weight, [bias] -> y ------------------------------------------------------------------ */
 
-static yki_strip strip_from(const strips *k, int64_t first)
+static void find_strip(const strips *k, int64_t first, yki_strip *strip)
 {
     const yki_attrs *a = &k->attrs;
     int64_t left = k->y.pixels - first, row = first / k->y.columns, column = first % k->y.columns;
-    yki_strip strip = {.count = left < YKI_STRIP ? (int)left : YKI_STRIP};
-    for (int i = 0; i < strip.count; i++) {
-        strip.down[i] = (int32_t)(row * a->stride - a->padding);
-        strip.across[i] = (int32_t)(column * a->stride - a->padding);
+    strip->count = left < YKI_STRIP ? (int)left : YKI_STRIP;
+    for (int i = 0; i < LANES; i++) { /* more than are used: all are loaded */
+        strip->down[i] = (int32_t)(row * a->stride - a->padding);
+        strip->across[i] = (int32_t)(column * a->stride - a->padding);
         if (++column == k->y.columns) {
             column = 0;
             row++;
         }
     }
-    return strip;
 }
 
 /* Whether no tap before this one reads the same pixels for other results. */
@@ -169,7 +168,8 @@ static void strips_convolve_unit(const strips *k, const yki_kernel_args *run, in
     float *y = (float *)run->out[YKI_CONV2D_Y] + y_block * k->y.pixels * LANES;
     const float *bias = run->in[YKI_CONV2D_BIAS];
     for (int64_t first = 0; first < k->y.pixels; first += YKI_STRIP) {
-        yki_strip strip = strip_from(k, first);
+        yki_strip strip;
+        find_strip(k, first, &strip);
         read_strip(k, x, &strip, to_next_strip(k, first), matrix);
         for (int64_t pair = 0; pair < k->out_pairs; pair++) {
             int64_t of_all = group * k->out_pairs + pair;

@@ -22,6 +22,28 @@ enum {
 /* Before loops over results: sums stay in registers only if these are unrolled. */
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* Copies pixels of all blocks; with a constant 0 `ahead`, nothing is prefetched. */
+YKI_FORCE_INLINE void copy_pixels(const yki_strip_image *image, const int32_t *at, __mmask16 inside,
+                                  int count, int64_t x_block, int64_t ahead, float *matrix)
+{
+    const float *x = image->x;
+    const int64_t blocks = image->blocks, block = (int64_t)count * LANES;
+    for (int i = 0; i < count; i++, inside >>= 1, matrix += LANES) {
+        float *to = matrix;
+        if (!(inside & 1)) {
+            for (int64_t b = 0; b < blocks; b++, to += block)
+                _mm512_store_ps(to, _mm512_setzero_ps());
+            continue;
+        }
+        const float *from = x + at[i] * (int64_t)LANES;
+        for (int64_t b = 0; b < blocks; b++, from += x_block, to += block) {
+            if (ahead)
+                _mm_prefetch((const char *)(from + ahead), _MM_HINT_T0);
+            _mm512_store_ps(to, _mm512_loadu_ps(from));
+        }
+    }
+}
+
 void yki_strip_read(const yki_strip *strip, const yki_strip_image *image, int32_t down,
                     int32_t across, float *matrix)
 {
@@ -34,18 +56,10 @@ void yki_strip_read(const yki_strip *strip, const yki_strip_image *image, int32_
     int32_t at[LANES];
     _mm512_storeu_si512(at, _mm512_add_epi32(_mm512_mullo_epi32(row, columns), column));
     const int64_t x_block = (int64_t)image->rows * image->columns * LANES;
-    for (int i = 0; i < strip->count; i++) {
-        __mmask16 all = inside >> i & 1 ? 0xffff : 0;
-        const float *from = image->x + (all ? at[i] * (int64_t)LANES : 0);
-        float *to = matrix + i * LANES;
-        for (int64_t block = 0; block < image->blocks; block++) {
-            if (image->ahead)
-                _mm_prefetch((const char *)(from + image->ahead), _MM_HINT_T0);
-            _mm512_store_ps(to, _mm512_maskz_loadu_ps(all, from));
-            from += x_block;
-            to += strip->count * LANES;
-        }
-    }
+    if (image->ahead)
+        copy_pixels(image, at, inside, strip->count, x_block, image->ahead, matrix);
+    else
+        copy_pixels(image, at, inside, strip->count, x_block, 0, matrix);
 }
 
 YKI_FORCE_INLINE void put(float *to, __m512 result, bool stream)
