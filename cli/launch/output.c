@@ -67,9 +67,19 @@ void cli_sink_free(cli_sink *sink)
     free(sink->pending.data);
 }
 
+/* How much is written at once: what a pipe takes without blocking, up to the end of a line, so that
+ * stderr, which may be the same file as stdout, cannot get into the middle of one. */
+static size_t next_piece(const cli_bytes *pending)
+{
+    if (pending->size <= PIPE_BUF)
+        return pending->size;
+    const char *newline = memrchr(pending->data, '\n', PIPE_BUF);
+    return newline ? (size_t)(newline + 1 - pending->data) : PIPE_BUF;
+}
+
 void cli_sink_flush(cli_sink *sink)
 {
-    size_t size = sink->pending.size < PIPE_BUF ? sink->pending.size : PIPE_BUF;
+    size_t size = next_piece(&sink->pending);
     ssize_t written = write(sink->fd, sink->pending.data, size);
     if (written > 0) {
         drop_front(&sink->pending, (size_t)written);

@@ -180,6 +180,17 @@ YK_TEST(promise_12_lines_never_interleave_and_carry_the_rank)
     assert_int_equal(lines, 800);
 }
 
+/* Both are one pipe, whose reader lets lines of both wait. */
+YK_TEST(promise_12_stderr_does_not_cut_lines_of_stdout)
+{
+    char output[64];
+    yk_test_command(output, sizeof output,
+                    "%s run -n 2 sh -c 'seq 8000 & seq 8000 >&2 & wait' 2>&1 | "
+                    "(sleep 0.5; grep -cxE '\\[rank [01]\\] [0-9]+')",
+                    test_program());
+    assert_string_equal(output, "32000\n");
+}
+
 YK_TEST(an_unfinished_last_line_is_printed)
 {
     assert_job_code(&job, run("run -n 2 sh -c 'printf end$RANK'"), 0);
