@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "manual.h"
+#include "spelling.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -42,6 +43,18 @@ static int check_output(const cli_command_entry *ended, int code)
     return CLI_EXIT_FAILED;
 }
 
+static int refuse_command(const char *name)
+{
+    const cli_command_entry *command;
+    cli_spelling near = cli_spelling_begin(name, strlen(name));
+    for (size_t i = 0; (command = cli_command_at(i)); i++)
+        cli_spelling_try(&near, command->name);
+    fprintf(stderr, "yoke: unknown %s '%s'%s%s%s `yoke --help` lists the commands\n",
+            name[0] == '-' ? "option" : "command", name, near.best ? ": did you mean " : "",
+            near.best ? near.best : "", near.best ? "?" : ";");
+    return CLI_EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
     repair_process_state();
@@ -61,7 +74,5 @@ int main(int argc, char **argv)
     const cli_command_entry *command = cli_find_command(name);
     if (command)
         return check_output(command, command->run(command->full_name, argc - 1, argv + 1));
-    fprintf(stderr, "yoke: unknown %s '%s'; `yoke --help` lists the commands\n",
-            name[0] == '-' ? "option" : "command", name);
-    return CLI_EXIT_USAGE;
+    return refuse_command(name);
 }

@@ -13,6 +13,7 @@
 
 #include "cli.h"
 #include "help.h"
+#include "spelling.h"
 
 int cli_usage_error(const char *command_name, const char *format, ...)
 {
@@ -294,6 +295,25 @@ static int turn_switch(const cli_command *command, const cli_option *option, boo
     return set_and_keep(command, option, on != negated ? "true" : "false");
 }
 
+/* Whether an argument is "--NAME" or "--NAME=VALUE" of an option, and so not the value of the
+ * option before it. */
+static bool is_option_of(const cli_command *command, const char *text)
+{
+    return strncmp(text, "--", 2) == 0 && find_long(command, text + 2, strcspn(text + 2, "="));
+}
+
+static int refuse_option(const cli_command *command, const char *text)
+{
+    cli_spelling near = cli_spelling_begin(text + 2, strcspn(text + 2, "="));
+    for (size_t i = 0; text[1] == '-' && i < command->option_count; i++)
+        if (command->options[i].type != CLI_OPTION_GROUP)
+            cli_spelling_try(&near, command->options[i].name);
+    return cli_usage_error(command->name, "unknown option '%.*s'%s%s%s",
+                           text[1] == '-' ? (int)strcspn(text, "=") : 2, text,
+                           near.best ? ": did you mean --" : "", near.best ? near.best : "",
+                           near.best ? "?" : "");
+}
+
 /* One option at argv[*at]; moves *at to the last element it used. */
 static int parse_option(const cli_command *command, int argc, char **argv, int *at)
 {
@@ -310,12 +330,11 @@ static int parse_option(const cli_command *command, int argc, char **argv, int *
                                : is_long ? find_long(command, name, length)
                                          : find_letter(command, *name);
     if (!option)
-        return cli_usage_error(command->name, "unknown option '%.*s'", (int)(length + 1 + is_long),
-                               text);
+        return refuse_option(command, text);
     const char *value = name[length] ? name + length + is_long : NULL;
     if (option->type == CLI_OPTION_SWITCH)
         return turn_switch(command, option, negated != NULL, value);
-    if (!value && *at + 1 == argc)
+    if (!value && (*at + 1 == argc || is_option_of(command, argv[*at + 1])))
         return cli_usage_error(command->name, "--%s needs a value", option->name);
     return set_and_keep(command, option, value ? value : argv[++*at]);
 }

@@ -24,8 +24,8 @@
     "  121        unclean stop: a rank failed while the job was stopping\n"                        \
     "  122        unclean stop: a rank had to be killed, after --grace or a second signal\n"       \
     "  126, 127   PROGRAM cannot be executed; PROGRAM was not found\n"                             \
-    "  129, 130, 138, 140, 143\n"                                                                  \
-    "             stopped cleanly by SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM\n"                \
+    "  129, 130, 131, 138, 140, 143\n"                                                             \
+    "             stopped cleanly by SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 or SIGTERM\n"       \
     "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
 
 /* The launchers on other hosts that this one starts. */

@@ -40,7 +40,8 @@ YK_TEST(the_program_lists_its_commands)
         assert_contains(output, names[i]);
     assert_int_equal(yoke("--version"), 0);
     assert_contains(output, yk_version());
-    refused("pull", "unknown command 'pull'");
+    refused("pull", "unknown command 'pull'; `yoke --help`");
+    refused("trian", "unknown command 'trian': did you mean train? `yoke --help`");
     refused("--pull", "unknown option '--pull'");
 }
 
@@ -64,9 +65,14 @@ YK_TEST(every_command_has_a_help_page)
 
 YK_TEST(unknown_and_malformed_options_get_one_line)
 {
-    refused("train --batchsize 3", "unknown option '--batchsize'");
+    refused("train --batchsize 3", "unknown option '--batchsize': did you mean --batch-size?");
+    refused("train --eopchs=3", "unknown option '--eopchs': did you mean --epochs?");
+    refused("run --nproc_per_nod 2", "'--nproc_per_nod': did you mean --nproc-per-node?");
+    refused("train --colour x", "unknown option '--colour' (see");
     refused("train -x", "unknown option '-x'");
     refused("train --epochs", "--epochs needs a value");
+    refused("train --resume --output run", "--resume needs a value");
+    refused("train --resume --output=run", "--resume needs a value");
     refused("train --epochs ten", "--epochs ten: expected a number");
     refused("train --epochs 0", "--epochs 0: expected a number from 0.001");
     refused("train --recipe fast", "--recipe fast: expected one of airbench94");
