@@ -77,7 +77,10 @@ static yk_status missing_module(const char *name)
                              "the backend \"%s\" is not installed: %s is not in %.200s; build yoke "
                              "where Debian's package %s is installed, or set YOKE_MODULES",
                              name, known_modules[i].file, folder, known_modules[i].package);
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "unknown backend \"%s\": there are self, shm, gloo, mpi and nccl, and modules "
+                     "libyoke-NAME.so in %.200s",
+                     name, folder);
 }
 
 yk_status yki_module_find(const yk_backend_ops **ops, const char *name)

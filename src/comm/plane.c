@@ -459,8 +459,15 @@ static yk_status open_new(yki_plane **plane, yk_group *group, yki_device *device
 yk_status yki_plane_open(yki_plane **plane, yk_group *group, yki_device *device)
 {
     *plane = NULL;
-    if (yki_device_is_host(device) || yk_group_size(group) == 1)
+    if (yk_group_size(group) == 1)
         return YK_OK;
+    if (yki_device_is_host(device))
+        return group->device_backend
+                   ? yki_error(YK_ERROR_UNSUPPORTED,
+                               "backend %s, which was asked for, does not move the memory of "
+                               "device %s",
+                               group->device_backend, device->type->name)
+                   : YK_OK;
     if (group->named) {
         report_staging(group, device, "as asked for");
         return YK_OK;

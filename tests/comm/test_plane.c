@@ -241,6 +241,10 @@ YK_TEST_RANKS(a_backend_that_was_asked_for_must_fit, 2)
     assert_ok(yki_plane_open(&plane, group, device));
     assert_non_null(plane);
     yki_plane_close(plane);
+    yki_device_destroy(device);
+    assert_ok(yki_device_create(&device, "ref", &(yki_device_options){.threads = 1}));
+    assert_status(YK_ERROR_UNSUPPORTED, yki_plane_open(&plane, group, device));
+    assert_contains(yk_last_error(), "backend sim, which was asked for, does not move the memory");
     yk_group_destroy(group);
     yki_device_destroy(device);
 }
