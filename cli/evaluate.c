@@ -173,7 +173,7 @@ static bool find_data(subject *s, const yk_group *world)
     char path[CLI_DATA_PATH - 64];
     const char *detail, *data = s->options.data;
     const cli_data_kind *kind = cli_data_kind_of(data, &detail);
-    bool downloads = cli_data_is_download(kind, detail), found = true;
+    bool downloads = cli_data_is_download(kind, detail), found = true, recorded = data == s->data;
     const char *name = kind ? kind->name : "";
     if (s->options.data_given)
         return true;
@@ -184,8 +184,10 @@ static bool find_data(subject *s, const yk_group *world)
     if (downloads && found)
         snprintf(s->data, sizeof s->data, "%s:%s", name, path);
     if (!found && yk_group_rank(world) == 0)
-        cli_complain("the data of this evaluation, %s, is not here: name a folder with --data%s%s",
-                     data, downloads ? ", or download it with --data " : "", downloads ? name : "");
+        cli_complain(
+            "the data of this evaluation, %s%s, is not here: name a folder with --data%s%s", data,
+            recorded ? "" : " (the default: the checkpoint names none)",
+            downloads ? ", or download it with --data " : "", downloads ? name : "");
     return found;
 }
 
@@ -210,6 +212,31 @@ static int64_t classes_of(const subject *s, const yk_dataset *test)
 {
     int64_t classes = yk_dataset_classes(test);
     return s->classes > classes ? s->classes : classes;
+}
+
+/* Labels are numbers: where both have names, those of the data must be those of the network. */
+static bool check_class_names(const subject *s, const yk_dataset *test, const yk_model_info *info)
+{
+    int64_t known = info && info->class_names ? info->classes : 0;
+    for (int64_t label = 0; label < known && label < yk_dataset_classes(test); label++) {
+        const char *name = yk_dataset_class_name(test, label), *learnt = info->class_names[label];
+        if (name && strcmp(name, learnt) != 0)
+            return cli_complain("%s: class %lld is \"%s\", which the network of %s knows as "
+                                "\"%s\": expected the classes that it was trained on",
+                                yk_dataset_name(test), (long long)label, name, s->path, learnt);
+    }
+    return true;
+}
+
+static bool check_classes(const subject *s, const yk_dataset *test)
+{
+    yk_tensor_file *file;
+    const yk_model_info *info;
+    if (!cli_ok(yk_tensor_file_open(&file, s->path)))
+        return false;
+    bool fine = cli_ok(yk_tensor_file_info(file, &info)) && check_class_names(s, test, info);
+    yk_tensor_file_close(file);
+    return fine;
 }
 
 static void show_batch(void *context, int64_t done, int64_t batches)
@@ -374,7 +401,7 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_evaluation result;
     int64_t *confusion = NULL;
     bool fine = find_subject(&s, checkpoint, world) && open_data(&test, &s, world) &&
-                make_confusion(&confusion, &s, test) &&
+                check_classes(&s, test) && make_confusion(&confusion, &s, test) &&
                 measure_subject(&result, confusion, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
         print_result(&s, test, &result, confusion);

@@ -100,6 +100,21 @@ YK_TEST(evaluate_needs_no_options_for_files_of_a_run)
     assert_contains(output, "run/model.pth (pth, mlp, 10 classes)");
 }
 
+/* Labels are numbers, whose meaning is in the names: here nothing is decoded. */
+YK_TEST(evaluate_refuses_classes_that_the_network_does_not_know)
+{
+    make_run();
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && mkdir -p d/train/disc d/train/zebra d/val && "
+                                     "touch d/train/disc/1.png d/train/zebra/1.png && "
+                                     "cp -r d/train/zebra d/val",
+                                     yk_test_directory()),
+                     0);
+    assert_int_equal(yoke("evaluate --data folder:d run"), 1);
+    assert_contains(output, "d/val: class 1 is \"zebra\", which the network of "
+                            "run/checkpoint-step-2.pth knows as \"");
+}
+
 /* A server would count as a download: there is none, so it is the missing try that is seen. */
 YK_TEST(evaluate_never_downloads_by_itself)
 {
@@ -107,8 +122,10 @@ YK_TEST(evaluate_never_downloads_by_itself)
     setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
     setenv("YOKE_CIFAR10_URL", "file:///nonexistent/cifar.tar.gz", 1);
     assert_int_equal(yoke("evaluate run/model.pth"), 1);
-    assert_contains(output, "the data of this evaluation, cifar10, is not here: name a folder with "
-                            "--data, or download it with --data cifar10");
+    assert_contains(output,
+                    "the data of this evaluation, cifar10 (the default: the checkpoint names "
+                    "none), is not here: name a folder with --data, or download it with "
+                    "--data cifar10");
     assert_null(strstr(output, "nonexistent"));
     assert_int_equal(yoke("evaluate --data cifar10 run/model.pth"), 1); /* asked for */
     assert_contains(output, "cannot download CIFAR-10");
