@@ -82,8 +82,12 @@ static bool download_data(char path[CLI_DATA_PATH], const cli_data_kind *kind, y
 /* Holds out the given part of the training data, the same samples in every run. */
 static bool split_data(yk_dataset **train, yk_dataset **test, yk_dataset *whole, double part)
 {
-    int64_t count = llround(part * (double)yk_dataset_size(whole));
-    return cli_ok(yk_dataset_random_split(train, test, whole, yk_dataset_size(whole) - count, 0));
+    int64_t size = yk_dataset_size(whole), count = llround(part * (double)size);
+    if (count == 0 || count == size)
+        return cli_complain("--val-split %g: of %lld image%s in %s none would be left for %s", part,
+                            (long long)size, size == 1 ? "" : "s", yk_dataset_name(whole),
+                            count == 0 ? "validation" : "training");
+    return cli_ok(yk_dataset_random_split(train, test, whole, size - count, 0));
 }
 
 static bool open_splits(yk_dataset **train, yk_dataset **test, const cli_data_setup *setup,

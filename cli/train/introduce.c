@@ -261,11 +261,11 @@ static void introduce(FILE *page, const cli_training *t)
     if (o->recipe && !t->resumed[0])
         cli_recipe_print(page, o->recipe);
     fprintf(page,
-            "Training %s on %s: %lld images, %lld for validation, %lld epoch%s of %lld step%s",
+            "Training %s on %s: %lld image%s, %lld for validation, %lld epoch%s of %lld step%s",
             o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
-            (long long)yk_dataset_size(t->test_set), (long long)o->trainer.epochs,
-            o->trainer.epochs == 1 ? "" : "s", (long long)t->steps_per_epoch,
-            t->steps_per_epoch == 1 ? "" : "s");
+            yk_dataset_size(t->train_set) == 1 ? "" : "s", (long long)yk_dataset_size(t->test_set),
+            (long long)o->trainer.epochs, o->trainer.epochs == 1 ? "" : "s",
+            (long long)t->steps_per_epoch, t->steps_per_epoch == 1 ? "" : "s");
     if (o->trainer.max_steps < YK_NEVER)
         fprintf(page, ", at most %lld step%s", (long long)o->trainer.max_steps,
                 o->trainer.max_steps == 1 ? "" : "s");

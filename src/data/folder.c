@@ -195,8 +195,8 @@ static yk_status add_classes(folder *set)
     }
     yki_names_free(&present);
     if (status == YK_OK && set->left_out > 0)
-        YKI_WARN("%s: %lld files are not .jpg, .jpeg, .png or .webp and were left out, such as %s",
-                 set->root, (long long)set->left_out, set->example);
+        YKI_WARN("%s: %lld file%s left out, not named .jpg, .jpeg, .png or .webp, such as %s",
+                 set->root, (long long)set->left_out, set->left_out == 1 ? "" : "s", set->example);
     return status;
 }
 

@@ -75,7 +75,11 @@ static yk_status check_loader(const yk_trainer_options *o, const yk_loader *load
                          world == 1 ? "" : "s", ranks);
     if (yk_loader_batches(loader) < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "trainer: the loader has no batches on this rank");
+                         "trainer: the loader has no batches: the %lld samples of %s do not fill "
+                         "one of %lld on each rank",
+                         (long long)yk_dataset_size(yki_loader_dataset(loader)),
+                         yk_dataset_name(yki_loader_dataset(loader)),
+                         (long long)yki_loader_options(loader)->batch_size);
     return YK_OK;
 }
 

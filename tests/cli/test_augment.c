@@ -46,8 +46,9 @@ YK_TEST(pictures_without_a_size_are_one_line)
     char pictures[1024];
     const char *source = getenv("YOKE_SOURCE");
     snprintf(pictures, sizeof pictures,
-             "mkdir -p %s/d/a && cp %s/tests/fuzz/corpus/png/rgb %s/d/a/1.png", yk_test_directory(),
-             source, yk_test_directory());
+             "cd %s && mkdir -p d/a && cp %s/tests/fuzz/corpus/png/rgb d/a/1.png && "
+             "cp d/a/1.png d/a/2.png",
+             yk_test_directory(), source);
     assert_int_equal(yk_test_command(output, sizeof output, "%s", pictures), 0);
     yoke(1, "train --data folder:d --val-split 0.5 --augment \"Resize(64)\" --arch mlp");
     assert_contains(output, "yoke: --augment: transforms: the pictures are of different sizes, and "

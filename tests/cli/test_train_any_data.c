@@ -41,4 +41,7 @@ YK_TEST(a_validation_split_is_held_out_of_training_and_evaluated_again)
     assert_contains(output, "of 1500)");
     yoke(2, "train --val-split 1 --data synthetic");
     assert_contains(output, "--val-split 1");
+    yoke(1, "train --val-split 0.00001 --data synthetic");
+    assert_contains(output, "--val-split 1e-05: of 5000 images in synthetic none would be left for "
+                            "validation");
 }

@@ -316,6 +316,25 @@ static void assert_refused(yk_trainer_options options, const char *words)
 #define REFUSED(WORDS, ...)                                                                        \
     assert_refused(*YK_WITH(yk_trainer_options, YK_TRAINER_OPTIONS_INIT, __VA_ARGS__), WORDS)
 
+YK_TEST(data_that_fills_no_batch_is_refused)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    parts p = create_parts(&options, 200);
+    yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
+    loading.batch_size = 300;
+    loading.drop_last = true;
+    loading.transforms = YK_CIFAR10_NORMALIZE;
+    yk_loader *loader;
+    yk_trainer *trainer;
+    assert_ok(yk_loader_create(&loader, p.dataset, &loading));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_trainer_create(&trainer, p.model, p.optimizer, loader, NULL));
+    assert_contains(yk_last_error(), "no batches: the 200 samples of synthetic do not fill one of "
+                                     "300 on each rank");
+    yk_loader_destroy(loader);
+    destroy_parts(p);
+}
+
 YK_TEST(options_that_make_no_sense_are_refused)
 {
     yk_trainer *trainer;
