@@ -145,6 +145,10 @@ static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth
     double value;
     for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
         const yki_pickle_value *found = find_hyperparameter(dict, name);
+        if (!found)
+            return yki_error(YK_ERROR_MISMATCH,
+                             "%s: its optimizer is not %s, whose \"%s\" is not in \"param_groups\"",
+                             yki_pth_path(pth), yk_optimizer_name(optimizer), name);
         if (!yki_pickle_to_number(found, &group->hyperparameters[i]))
             return yki_pickle_unexpected(yki_pth_file_pickle(pth), found,
                                          "%s's \"%s\" in \"param_groups\"",

@@ -238,6 +238,31 @@ static void refused_field(yk_field field, const char *words)
     refused(&ops, words);
 }
 
+static yk_status fail_silently(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    (void)data, (void)worker, (void)index, (void)buffers;
+    return YK_ERROR_IO;
+}
+
+YK_TEST(a_read_that_fails_without_words_is_told)
+{
+    measurements set = {.broken = -1};
+    yk_dataset_ops ops = measurement_ops();
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    ops.count = 3;
+    ops.read = fail_silently;
+    assert_ok(yk_dataset_create(&dataset, &ops, &set));
+    assert_ok(yk_reader_create(&reader, dataset));
+    yk_set_error(YK_ERROR_FORMAT, "an older line");
+    assert_status(YK_ERROR_IO, yk_reader_read(reader, 1, &fields));
+    assert_contains(yk_last_error(),
+                    "sample 1, night/001.raw: read() failed without yk_set_error: ");
+    yk_reader_destroy(reader);
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(refuses_descriptions_that_make_no_sense)
 {
     yk_dataset_ops ops = measurement_ops();

@@ -248,6 +248,10 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     assert_ok(yk_adam_create(&adam, other, NULL));
     assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(yk_test_path("a.pth"), other, adam, NULL));
     assert_contains(yk_last_error(), "was trained with sgd, not with adam");
+    /* As PyTorch's files, which do not say whose state they hold. */
+    assert_ok(yk_checkpoint_save(yk_test_path("b.pth"), model, optimizer, NULL));
+    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(yk_test_path("b.pth"), other, adam, NULL));
+    assert_contains(yk_last_error(), "its optimizer is not adam, whose ");
     assert_same_values(other, copy);
     assert_int_equal(yk_optimizer_steps(adam), 0);
     yk_optimizer_destroy(optimizer);
