@@ -302,15 +302,16 @@ static bool is_option_of(const cli_command *command, const char *text)
     return strncmp(text, "--", 2) == 0 && find_long(command, text + 2, strcspn(text + 2, "="));
 }
 
+/* Says which option may have been meant, also by "-epochs". */
 static int refuse_option(const cli_command *command, const char *text)
 {
-    cli_spelling near = cli_spelling_begin(text + 2, strcspn(text + 2, "="));
-    for (size_t i = 0; text[1] == '-' && i < command->option_count; i++)
+    const char *name = text + 1 + (text[1] == '-');
+    cli_spelling near = cli_spelling_begin(name, strcspn(name, "="));
+    for (size_t i = 0; i < command->option_count; i++)
         if (command->options[i].type != CLI_OPTION_GROUP)
             cli_spelling_try(&near, command->options[i].name);
-    return cli_usage_error(command->name, "unknown option '%.*s'%s%s%s",
-                           text[1] == '-' ? (int)strcspn(text, "=") : 2, text,
-                           near.best ? ": did you mean --" : "", near.best ? near.best : "",
+    return cli_usage_error(command->name, "unknown option '%.*s'%s%s%s", (int)strcspn(text, "="),
+                           text, near.best ? ": did you mean --" : "", near.best ? near.best : "",
                            near.best ? "?" : "");
 }
 

@@ -69,6 +69,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --eopchs=3", "unknown option '--eopchs': did you mean --epochs?");
     refused("run --nproc_per_nod 2", "'--nproc_per_nod': did you mean --nproc-per-node?");
     refused("train --colour x", "unknown option '--colour' (see");
+    refused("train -epochs 3", "unknown option '-epochs': did you mean --epochs?");
     refused("train -x", "unknown option '-x'");
     refused("train --epochs", "--epochs needs a value");
     refused("train --resume --output run", "--resume needs a value");
