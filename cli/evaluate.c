@@ -15,7 +15,7 @@ typedef struct evaluate_options {
     const char *data, *arch;
     yk_group_options group; /* the timeout */
     yk_model_options model; /* device, mixed precision and threads */
-    int64_t batch_size, nproc;
+    int64_t image_size, batch_size, nproc;
     int workers;
     bool arch_given, data_given, ema, skip_damaged, per_class, confusion;
     yk_tta tta;
@@ -32,6 +32,10 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
                  "used [the data of the training run]",
                  &o->data, &o->data_given),
         CLI_ARCH("network in the file [read from the file]", &o->arch, &o->arch_given),
+        CLI_INT(0, "image-size", "N",
+                "sides of the pictures in the network [as in the training\nrun; else the data's "
+                "own, or those that yoke predict uses]",
+                &o->image_size, NULL, 1, 8192),
         CLI_SWITCH(0, "ema", "evaluate the averaged weights that --ema has saved", &o->ema),
         CLI_SWITCH(0, "skip-damaged",
                    "replace a damaged image by the next one instead of stopping\n[as in the "
@@ -95,6 +99,9 @@ typedef struct subject {
     double val_split; /* as in the training run */
     int64_t classes;  /* of the network; 0: those of the data */
     bool recognised;  /* the network, by its tensors */
+    bool of_a_run;    /* the file records the options of its run */
+    yk_tensor_file *file;
+    const yk_model_info *info; /* what the file says, or NULL; its own */
 } subject;
 
 /* The value of a setting in lines "NAME=VALUE" (or "--NAME=VALUE", as checkpoints of earlier
@@ -116,24 +123,22 @@ static bool find_setting(const char *lines, const char *name, char *value, size_
 /* The network and the normalisation, from the description in the file. */
 static bool read_description(subject *s)
 {
-    yk_tensor_file *file;
-    const yk_model_info *info;
-    if (!cli_ok(yk_tensor_file_open(&file, s->path)))
+    if (!cli_ok(yk_tensor_file_open(&s->file, s->path)) ||
+        !cli_ok(yk_tensor_file_info(s->file, &s->info)))
         return false;
-    bool fine = cli_ok(yk_tensor_file_info(file, &info));
-    const char *arch = fine && info ? info->arch : NULL;
-    s->classes = fine && info ? info->classes : 0;
-    if (fine && !arch) { /* which may be none: --arch names it then */
-        yk_status status = yk_tensor_file_find_arch(file, &arch, &s->classes);
-        fine = status == YK_ERROR_NOT_FOUND || cli_ok(status);
+    const char *arch = s->info ? s->info->arch : NULL;
+    s->classes = s->info ? s->info->classes : 0;
+    if (!arch) { /* which may be none: --arch names it then */
+        yk_status status = yk_tensor_file_find_arch(s->file, &arch, &s->classes);
+        if (status != YK_ERROR_NOT_FOUND && !cli_ok(status))
+            return false;
         s->recognised = arch != NULL;
     }
     if (arch)
         snprintf(s->arch, sizeof s->arch, "%s", arch);
-    if (fine && cli_normalize_as(s->normalize, sizeof s->normalize, info))
+    if (cli_normalize_as(s->normalize, sizeof s->normalize, s->info))
         s->augment.normalize = s->normalize;
-    yk_tensor_file_close(file);
-    return fine;
+    return true;
 }
 
 /* The network and the data, from the state of the run that saved the file; where it has none they
@@ -147,6 +152,7 @@ static bool read_run(subject *s)
         return true;
     if (!cli_ok(status))
         return false;
+    s->of_a_run = state.program[0] != '\0';
     if (yk_arch_find(state.arch))
         snprintf(s->arch, sizeof s->arch, "%s", state.arch);
     if (find_setting(state.program, "augment", s->preset, sizeof s->preset))
@@ -215,11 +221,12 @@ static int64_t classes_of(const subject *s, const yk_dataset *test)
 }
 
 /* Labels are numbers: where both have names, those of the data must be those of the network. */
-static bool check_class_names(const subject *s, const yk_dataset *test, const yk_model_info *info)
+static bool check_classes(const subject *s, const yk_dataset *test)
 {
-    int64_t known = info && info->class_names ? info->classes : 0;
+    int64_t known = s->info && s->info->class_names ? s->info->classes : 0;
     for (int64_t label = 0; label < known && label < yk_dataset_classes(test); label++) {
-        const char *name = yk_dataset_class_name(test, label), *learnt = info->class_names[label];
+        const char *name = yk_dataset_class_name(test, label);
+        const char *learnt = s->info->class_names[label];
         if (name && strcmp(name, learnt) != 0)
             return cli_complain("%s: class %lld is \"%s\", which the network of %s knows as "
                                 "\"%s\": expected the classes that it was trained on",
@@ -228,15 +235,24 @@ static bool check_class_names(const subject *s, const yk_dataset *test, const yk
     return true;
 }
 
-static bool check_classes(const subject *s, const yk_dataset *test)
+/*
+ * Where the file records no run, or another size is asked for, pictures become what `yoke predict`
+ * makes of them; pictures of one size stay as they are if the file says nothing about them.
+ */
+static bool choose_transforms(cli_transforms *made, const subject *s, const yk_dataset *test)
 {
-    yk_tensor_file *file;
-    const yk_model_info *info;
-    if (!cli_ok(yk_tensor_file_open(&file, s->path)))
-        return false;
-    bool fine = cli_ok(yk_tensor_file_info(file, &info)) && check_class_names(s, test, info);
-    yk_tensor_file_close(file);
-    return fine;
+    const yk_field *images = yk_dataset_find_field(test, "images");
+    bool pictures = images->kind != YK_FIELD_TENSOR;
+    bool described = (s->info && s->info->transforms) || images->dims[1] == YK_ANY_SIZE;
+    cli_augment augment = s->augment;
+    cli_trained t = {.arch = s->options.arch, .info = s->info, .image_size = s->options.image_size};
+    if (pictures && (t.image_size || (!s->of_a_run && described))) {
+        snprintf(t.path, sizeof t.path, "%s", s->path);
+        if (!cli_trained_choose_transforms(&t))
+            return false;
+        augment = (cli_augment){.preset = t.transforms, .evaluation = t.transforms};
+    }
+    return cli_choose_transforms(made, &augment, test);
 }
 
 static void show_batch(void *context, int64_t done, int64_t batches)
@@ -270,8 +286,7 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
     const char *source;
     cli_model_setup setup = {.arch = o->arch, .options = o->model, .classes = classes_of(s, test)};
     cli_transforms transforms;
-    if (!cli_find_images(&setup.images, test) ||
-        !cli_choose_transforms(&transforms, &s->augment, test) ||
+    if (!cli_find_images(&setup.images, test) || !choose_transforms(&transforms, s, test) ||
         !cli_apply_transforms(&setup.images, &transforms))
         return false;
     setup.probabilities = transforms.mixes;
@@ -410,6 +425,7 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_loader_destroy(loader);
     yk_model_destroy(model);
     yk_dataset_destroy(test);
+    yk_tensor_file_close(s.file);
     return fine;
 }
 

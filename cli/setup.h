@@ -170,6 +170,8 @@ typedef struct cli_trained {
 
 /* Finds out what a file, or a run's newest checkpoint, is of; arch NULL: what it says. */
 bool cli_trained_open(cli_trained *t, const char *checkpoint, const char *arch, int64_t image_size);
+/* Chooses the size and the transforms of its pictures by path, arch, info and image_size. */
+bool cli_trained_choose_transforms(cli_trained *t);
 /* Makes its model; with ema it has the averaged weights. */
 bool cli_trained_load(cli_trained *t, const yk_model_options *options, bool ema);
 void cli_trained_close(cli_trained *t);

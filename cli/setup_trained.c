@@ -46,7 +46,7 @@ static bool fits_any_picture(const cli_trained *t, const yk_transforms *list)
  * What the run did to the pictures that it evaluated. Where these were all of one size already, or
  * another size is asked for, pictures are brought to it first.
  */
-static bool choose_transforms(cli_trained *t)
+bool cli_trained_choose_transforms(cli_trained *t)
 {
     const char *trained = t->info ? t->info->transforms : NULL;
     char normalize[256] = "", sized[128];
@@ -81,7 +81,7 @@ static bool read_description(cli_trained *t, const char *arch)
         !cli_ok(yk_tensor_file_find_arch(t->file, &found, &t->classes)))
         return false;
     t->arch = t->arch ? t->arch : found;
-    return choose_transforms(t);
+    return cli_trained_choose_transforms(t);
 }
 
 bool cli_trained_open(cli_trained *t, const char *checkpoint, const char *arch, int64_t image_size)

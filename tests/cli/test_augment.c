@@ -26,6 +26,12 @@ YK_TEST(a_list_is_trained_with_and_evaluated_by_its_fixed_form)
     yoke(0, TRAIN "--data random:3x48x40,5 --augment \"RandomCrop(32,padding=2),RandAugment,"
                   "Normalize(0.5,0.25),RandomErasing\"");
     yoke(0, "evaluate run");
+    char accuracy[256];
+    snprintf(accuracy, sizeof accuracy, "%s", strstr(output, " on random: "));
+    yoke(0, "evaluate --data random:3x48x40,5 run/model.pth"); /* which says it, too */
+    assert_contains(output, accuracy);
+    yoke(1, "evaluate --image-size 16 run");
+    assert_contains(output, "does not fit the model");
     yoke(1, "train --arch mlp --data random:3x48x40,5 --augment \"CenterCrop(32)\" "
             "--eval-transforms \"CenterCrop(24)\"");
     assert_contains(output, "training pictures become 3x32x32, but those of evaluation 3x24x24");
