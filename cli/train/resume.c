@@ -23,14 +23,21 @@ static bool open_metrics(cli_training *t)
     return cli_ok(yk_metrics_open(&t->metrics, path));
 }
 
-/* Without --output each run gets its own folder, even if another starts in the same second. */
+/* Without --output each run gets its own folder, even if another starts in the same second. It has
+ * the name of the network, which a checkpoint says. */
 static bool make_own_folder(cli_training *t)
 {
+    const char *arch = t->options.arch;
     time_t clock = time(NULL);
     struct tm date;
     char stamp[32];
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&clock, &date));
-    int length = snprintf(t->output, sizeof t->output, "runs/%s-%s", t->options.arch, stamp);
+    if (t->resumed[0]) {
+        if (!cli_ok(yk_checkpoint_read_state(t->resumed, &t->saved)))
+            return false;
+        arch = t->saved.arch;
+    }
+    int length = snprintf(t->output, sizeof t->output, "runs/%s-%s", arch, stamp);
     if (mkdir("runs", 0777) && errno != EEXIST)
         return cli_complain("cannot create the folder runs: %s", strerror(errno));
     for (int number = 2; mkdir(t->output, 0777); number++) {
@@ -168,8 +175,8 @@ static bool check_adopted(const cli_training *t)
         return cli_complain("%s is not valid: it claims batches of %lld and %lld threads per rank",
                             t->resumed, (long long)state->batch_size, (long long)state->threads);
     if (o->given.arch && strcmp(o->arch, state->arch) != 0)
-        return cli_complain("%s holds a %s, not the %s of --arch", t->resumed, state->arch,
-                            o->arch);
+        return cli_complain("%s holds weights of %s, not of the %s of --arch", t->resumed,
+                            state->arch, o->arch);
     int64_t shares = cli_shares_of_batch(o, yk_group_size(t->world)), k = o->trainer.accumulate;
     int64_t batch = o->given.batch_size ? o->batch_size : state->batch_size;
     if (batch % (shares * k))

@@ -133,6 +133,17 @@ YK_TEST(every_run_has_a_folder_of_its_own)
     assert_contains(said, "\n3\n");
 }
 
+YK_TEST(a_run_that_resumes_from_a_file_has_the_networks_name)
+{
+    assert_int_equal(train("a", "--max-steps 1"), 0);
+    int code = yk_test_command(said, sizeof said,
+                               "cd %s && %s train --resume a/checkpoint-step-1.pth --max-steps 2 "
+                               "--quiet && ls runs",
+                               yk_test_directory(), test_program());
+    assert_int_equal(code, 0);
+    assert_int_equal(strncmp(said, "mlp-", 4), 0);
+}
+
 YK_TEST(a_checkpoint_of_another_network_is_refused)
 {
     assert_int_equal(train("a", "--max-steps 1"), 0);
@@ -142,7 +153,7 @@ YK_TEST(a_checkpoint_of_another_network_is_refused)
     if (access(path_of("a", "checkpoint-step-1.pth"), R_OK))
         snprintf(options, sizeof options, "--arch resnet18-cifar --resume auto");
     assert_int_equal(train("a", options), 1);
-    assert_contains(job.output, "holds a mlp, not the resnet18-cifar of --arch");
+    assert_contains(job.output, "holds weights of mlp, not of the resnet18-cifar of --arch");
 }
 
 YK_TEST(missing_data_is_one_line)
