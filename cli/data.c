@@ -251,6 +251,9 @@ static int check_data_options(const char *name, const data_options *o, char **op
         return cli_usage_error(name, "--augment applies to preview only");
     if (!packs && !o->augment_given && o->size_given)
         return cli_usage_error(name, "--image-size applies to pack and to preview with --augment");
+    if (packs && o->size_given && strcmp(o->format, "files") == 0)
+        return cli_usage_error(name, "--image-size does not apply to --format files, which keeps "
+                                     "files as they are");
     cli_augment augment = {.preset = o->augment, .image_size = o->image_size};
     if (o->augment_given && !cli_check_augment(name, &augment))
         return CLI_EXIT_USAGE;

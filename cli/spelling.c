@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { LENGTH_MAX = 48 };
+enum { LENGTH_MAX = 48, PART_MIN = 4 };
 
 static size_t least(size_t a, size_t b)
 {
@@ -40,6 +40,17 @@ static size_t distance_between(const char *a, size_t a_length, const char *b, si
     return rows[a_length % 3][b_length];
 }
 
+/* Whether the shorter of both is the longer one up to a hyphen, as "batch" is of "batch-size". */
+static bool is_part(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t shorter = least(a_length, b_length), same = 0;
+    while (same < shorter && same_letter(a[same], b[same]))
+        same++;
+    if (same < shorter || shorter < PART_MIN || a_length == b_length)
+        return false;
+    return same_letter(a_length > b_length ? a[same] : b[same], '-');
+}
+
 cli_spelling cli_spelling_begin(const char *text, size_t length)
 {
     return (cli_spelling){.text = text, .length = length, .distance = least(length / 3, 2) + 1};
@@ -50,7 +61,9 @@ void cli_spelling_try(cli_spelling *spelling, const char *name)
     size_t length = strlen(name);
     if (length > LENGTH_MAX || spelling->length > LENGTH_MAX)
         return;
-    size_t distance = distance_between(spelling->text, spelling->length, name, length);
+    size_t distance = is_part(spelling->text, spelling->length, name, length)
+                          ? 1
+                          : distance_between(spelling->text, spelling->length, name, length);
     if (distance < spelling->distance) {
         spelling->distance = distance;
         spelling->best = name;

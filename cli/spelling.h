@@ -12,7 +12,7 @@ typedef struct cli_spelling {
 } cli_spelling;
 
 /* A search for what text[0 .. length) may mean: names that differ from it in at most two letters,
- * and in fewer where it is short. */
+ * and in fewer where it is short, or that are longer or shorter by whole words. */
 cli_spelling cli_spelling_begin(const char *text, size_t length);
 /* Tries a name, which must outlive the search. */
 void cli_spelling_try(cli_spelling *spelling, const char *name);

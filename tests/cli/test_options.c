@@ -68,6 +68,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --batchsize 3", "unknown option '--batchsize': did you mean --batch-size?");
     refused("train --eopchs=3", "unknown option '--eopchs': did you mean --epochs?");
     refused("run --nproc_per_nod 2", "'--nproc_per_nod': did you mean --nproc-per-node?");
+    refused("train --batch 3", "unknown option '--batch': did you mean --batch-size?");
+    refused("train --nproc_per_node 2", "'--nproc_per_node': did you mean --nproc?");
     refused("train --colour x", "unknown option '--colour' (see");
     refused("train -epochs 3", "unknown option '-epochs': did you mean --epochs?");
     refused("train -x", "unknown option '-x'");

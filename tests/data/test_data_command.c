@@ -56,6 +56,7 @@ YK_TEST(wrong_calls_get_one_line_and_code_2)
                                         "preview --format jpeg",
                                         "pack --quality 80",
                                         "pack --format jpeg --quality 0",
+                                        "pack --format files --image-size 32",
                                         "download --skip-damaged",
                                         "preview --augment Flop",
                                         "info --augment cifar",
