@@ -248,7 +248,7 @@ static bool choose_transforms(cli_transforms *made, const subject *s, const yk_d
     cli_trained t = {.arch = s->options.arch, .info = s->info, .image_size = s->options.image_size};
     if (pictures && (t.image_size || (!s->of_a_run && described))) {
         snprintf(t.path, sizeof t.path, "%s", s->path);
-        if (!cli_trained_choose_transforms(&t))
+        if (!cli_trained_choose_transforms(&t, images->dims))
             return false;
         augment = (cli_augment){.preset = t.transforms, .evaluation = t.transforms};
     }

@@ -159,7 +159,8 @@ bool cli_normalize_as(char *text, size_t size, const yk_model_info *info);
 
 /* A network in a file; close it also after a failure. */
 typedef struct cli_trained {
-    char path[4096], transforms[CLI_TRANSFORMS_TEXT]; /* of pictures of any size */
+    char path[4096];
+    char transforms[CLI_TRANSFORMS_TEXT]; /* of the pictures that they were chosen for */
     const char *arch;
     int64_t classes, size[3]; /* (C, H, W) of what the network sees */
     int64_t image_size;       /* the sides that were asked for; 0: those of the training run */
@@ -170,8 +171,9 @@ typedef struct cli_trained {
 
 /* Finds out what a file, or a run's newest checkpoint, is of; arch NULL: what it says. */
 bool cli_trained_open(cli_trained *t, const char *checkpoint, const char *arch, int64_t image_size);
-/* Chooses the size and the transforms of its pictures by path, arch, info and image_size. */
-bool cli_trained_choose_transforms(cli_trained *t);
+/* Chooses size and transforms by path, arch, info and image_size, for pictures (C, H, W), where H
+ * and W may be YK_ANY_SIZE. */
+bool cli_trained_choose_transforms(cli_trained *t, const int64_t pictures[3]);
 /* Makes its model; with ema it has the averaged weights. */
 bool cli_trained_load(cli_trained *t, const yk_model_options *options, bool ema);
 void cli_trained_close(cli_trained *t);

@@ -33,20 +33,20 @@ static void bring_to_size(const cli_trained *t, char *text, size_t room)
              t->size[0] == 1 ? "Grayscale," : "");
 }
 
-/* Whether the list makes pictures of the network's size out of any. */
-static bool fits_any_picture(const cli_trained *t, const yk_transforms *list)
+/* Whether the list makes pictures of the network's size out of these. */
+static bool fits(const cli_trained *t, const yk_transforms *list, const int64_t pictures[3])
 {
     int64_t made[3];
-    return yk_transforms_output_size(list, (int64_t[]){3, YK_ANY_SIZE, YK_ANY_SIZE}, made) ==
-               YK_OK &&
+    return yk_transforms_output_size(list, pictures, made) == YK_OK &&
            memcmp(made, t->size, sizeof made) == 0;
 }
 
 /*
- * What the run did to the pictures that it evaluated. Where these were all of one size already, or
- * another size is asked for, pictures are brought to it first.
+ * What the run did to the pictures that it evaluated. Where that does not fit these pictures, since
+ * its own were of one size already, or since another size is asked for, they are brought to the
+ * size first.
  */
-bool cli_trained_choose_transforms(cli_trained *t)
+bool cli_trained_choose_transforms(cli_trained *t, const int64_t pictures[3])
 {
     const char *trained = t->info ? t->info->transforms : NULL;
     char normalize[256] = "", sized[128];
@@ -54,9 +54,9 @@ bool cli_trained_choose_transforms(cli_trained *t)
     choose_size(t);
     if (trained && !cli_ok(yk_transforms_parse(&list, trained)))
         return cli_complain("%s: its description has these transforms: %s", t->path, trained);
-    bool fits = list && fits_any_picture(t, list);
+    bool usable = list && fits(t, list, pictures);
     yk_transforms_destroy(list);
-    if (fits) {
+    if (usable) {
         snprintf(t->transforms, sizeof t->transforms, "%s", trained);
         return true;
     }
@@ -81,7 +81,7 @@ static bool read_description(cli_trained *t, const char *arch)
         !cli_ok(yk_tensor_file_find_arch(t->file, &found, &t->classes)))
         return false;
     t->arch = t->arch ? t->arch : found;
-    return cli_trained_choose_transforms(t);
+    return cli_trained_choose_transforms(t, (int64_t[]){3, YK_ANY_SIZE, YK_ANY_SIZE});
 }
 
 bool cli_trained_open(cli_trained *t, const char *checkpoint, const char *arch, int64_t image_size)

@@ -19,6 +19,10 @@ YK_TEST(trains_on_images_of_any_number_of_channels)
                             "Normalize(0.5,std=0.25)");
     yoke(0, "evaluate run");
     assert_contains(output, "mlp on random: loss ");
+    char accuracy[256];
+    snprintf(accuracy, sizeof accuracy, "%s", strstr(output, " on random: "));
+    yoke(0, "evaluate --data random:13x16x24,7 run/model.pth"); /* they are not resized */
+    assert_contains(output, accuracy);
     yoke(0, "export run model.onnx");
     assert_contains(output, "mlp for 13x16x24 pictures and 7 classes");
     yoke(0, "report run");
