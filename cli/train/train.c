@@ -26,12 +26,26 @@ static void say_goodbye(const cli_training *t)
                (long long)state->epoch, step);
 }
 
+/* Whether a step of this run was to be in the timeline. */
+static bool has_traced(const cli_training *t)
+{
+    const yk_trace_options *window = &t->options.trace_window;
+    return window->first_step == YK_TRACE_NEXT_STEP ||
+           (window->first_step <= yk_trainer_state(t->trainer)->step &&
+            window->first_step + window->steps > t->saved.step + 1);
+}
+
 /* A timeline that could not be written is an error line, but no failure of the training. */
 static void close_timeline(cli_training *t)
 {
     bool asked_for = t->trace != NULL, written = cli_ok(yk_trace_close(t->trace));
     t->trace = NULL;
-    if (asked_for && written && t->talks)
+    if (!asked_for || !written || !t->talks)
+        return;
+    if (!has_traced(t))
+        printf("Timeline in %s: empty, as this run had none of the steps %s\n", t->options.trace,
+               t->options.trace_steps);
+    else
         printf("Timeline in %s: open it in https://ui.perfetto.dev\n", t->options.trace);
 }
 

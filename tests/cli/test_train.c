@@ -122,6 +122,18 @@ YK_TEST(a_run_is_not_overwritten_by_another)
     assert_contains(job.output, "already contains the checkpoint");
 }
 
+YK_TEST(a_timeline_without_steps_is_said_to_be_empty)
+{
+    char options[512];
+    snprintf(options, sizeof options, "--max-steps 3 --trace %s/t.json --trace-steps 4:9",
+             yk_test_directory());
+    assert_int_equal(train("a", options), 0);
+    assert_contains(job.output, "t.json: empty, as this run had none of the steps 4:9\n");
+    options[strlen(options) - 3] = '3';
+    assert_int_equal(train("b", options), 0);
+    assert_contains(job.output, "t.json: open it in ");
+}
+
 /* Where none was named. A script may start several in the same second. */
 YK_TEST(every_run_has_a_folder_of_its_own)
 {
