@@ -126,6 +126,7 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
     signal(SIGPIPE, SIG_IGN);
     cli_sink_init(&job.out, STDOUT_FILENO, &job.status);
     cli_sink_init(&job.err, STDERR_FILENO, &job.status);
+    cli_sinks_join(&job.out, &job.err);
     int code = CLI_EXIT_FAILED;
     if (!job.members || !job.polled)
         fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);

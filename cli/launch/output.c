@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TAIL_WIDTH = 1000 }; /* of each line that is kept for the report of a failure */
@@ -67,8 +68,17 @@ void cli_sink_free(cli_sink *sink)
     free(sink->pending.data);
 }
 
-/* How much is written at once: what a pipe takes without blocking, up to the end of a line, so that
- * stderr, which may be the same file as stdout, cannot get into the middle of one. */
+void cli_sinks_join(cli_sink *a, cli_sink *b)
+{
+    struct stat one, other;
+    if (fstat(a->fd, &one) || fstat(b->fd, &other) || one.st_dev != other.st_dev ||
+        one.st_ino != other.st_ino)
+        return;
+    a->twin = b;
+    b->twin = a;
+}
+
+/* How much is written at once: what a pipe takes without blocking, up to the end of a line. */
 static size_t next_piece(const cli_bytes *pending)
 {
     if (pending->size <= PIPE_BUF)
@@ -79,14 +89,18 @@ static size_t next_piece(const cli_bytes *pending)
 
 void cli_sink_flush(cli_sink *sink)
 {
-    size_t size = next_piece(&sink->pending);
-    ssize_t written = write(sink->fd, sink->pending.data, size);
+    if (sink->twin && sink->twin->within_line)
+        return;
+    ssize_t written = write(sink->fd, sink->pending.data, next_piece(&sink->pending));
     if (written > 0) {
+        bool ended = sink->pending.data[written - 1] == '\n';
         drop_front(&sink->pending, (size_t)written);
+        sink->within_line = !ended && sink->pending.size > 0;
     } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
         /* The reader is gone: the job continues without output. A disk may have room again. */
         sink->closed = errno != ENOSPC && errno != EDQUOT;
         sink->pending.size = 0;
+        sink->within_line = false;
     }
 }
 

@@ -24,6 +24,8 @@ typedef struct cli_bytes {
 typedef struct cli_sink {
     int fd;
     bool terminal, colour, closed;
+    bool within_line;            /* the rest of a line that has been begun is pending */
+    const struct cli_sink *twin; /* the other one, if both are one file; NULL otherwise */
     cli_bytes pending;
     const cli_bytes *status; /* the line that is redrawn in place below all others */
 } cli_sink;
@@ -46,6 +48,9 @@ typedef struct cli_stream {
 } cli_stream;
 
 void cli_sink_init(cli_sink *sink, int fd, const cli_bytes *status);
+/* Says that two sinks may be one file, such as stdout and stderr after 2>&1: while one of them is
+ * within a line, the other one waits. */
+void cli_sinks_join(cli_sink *a, cli_sink *b);
 void cli_sink_free(cli_sink *sink);
 /* Writes as much as possible without blocking; call it after POLLOUT. */
 void cli_sink_flush(cli_sink *sink);

@@ -191,6 +191,18 @@ YK_TEST(promise_12_stderr_does_not_cut_lines_of_stdout)
     assert_string_equal(output, "32000\n");
 }
 
+/* Of more than a pipe takes at once. */
+YK_TEST(promise_12_stderr_does_not_cut_long_lines_of_stdout)
+{
+    char output[64];
+    yk_test_command(
+        output, sizeof output,
+        "%s run sh -c 'x=$(printf %%06000d 0); seq 100 | sed \"s/.*/$x/\" & seq 20000 >&2 "
+        "& wait' 2>&1 | (sleep 0.5; grep -cxE '\\[rank 0\\] (0{6000}|[1-9][0-9]*)')",
+        test_program());
+    assert_string_equal(output, "20100\n");
+}
+
 YK_TEST(an_unfinished_last_line_is_printed)
 {
     assert_job_code(&job, run("run -n 2 sh -c 'printf end$RANK'"), 0);
