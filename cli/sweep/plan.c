@@ -90,19 +90,16 @@ static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option
         }
     }
     cli_sweep_axis *axis = &plan->axes[plan->axis_count++];
-    char *rest, *value;
     axis->name = option->name;
     axis->text = strdup(list);
     axis->count = 0;
     if (!axis->text)
         return false;
-    for (value = strtok_r(axis->text, ",", &rest); value; value = strtok_r(NULL, ",", &rest)) {
+    for (char *rest = axis->text, *value; (value = strsep(&rest, ","));) {
         if (!cli_option_accepts(command, option, value) || !add_value(axis, command, value))
             return false;
     }
-    if (axis->count == 0)
-        cli_usage_error(command, "--%s %s: no value", option->name, list);
-    return axis->count > 0;
+    return true;
 }
 
 static bool count_runs(cli_sweep_plan *plan, const char *command)

@@ -61,6 +61,8 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     /* Before any run is started. */
     assert_int_equal(sweep("--lr 0.1,fast -o s"), 2);
     assert_contains(output, "yoke sweep: --lr fast: expected a number from 0");
+    assert_int_equal(sweep("--lr 0.1, -o s"), 2);
+    assert_contains(output, "yoke sweep: --lr : expected a number from 0");
     assert_int_equal(sweep("--optimizer sgd,adamm -o s"), 2);
     assert_contains(output, "yoke sweep: --optimizer adamm: expected one of sgd|adam|adamw|muon");
     assert_int_equal(sweep("--lr 0.1,0.2 --epochs ten -o s"), 2);
