@@ -153,8 +153,10 @@ static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *
         if (value)
             *value++ = '\0';
         if (!value || !read_conf_key(pair, value, launch))
-            return cli_usage_error(name, "--rdzv-conf %s=%s: unknown key or invalid value", pair,
-                                   value ? value : "");
+            return cli_usage_error(name,
+                                   "--rdzv-conf %s=%s: unknown key or invalid value; there are "
+                                   "secret, join_timeout, last_call_timeout (seconds) and is_host",
+                                   pair, value ? value : "");
     }
     if (strlen(launch->secret) >= 256)
         return cli_usage_error(name, "the secret is longer than 255 bytes");
