@@ -38,16 +38,21 @@ static void obey(cli_job *job, const char *line)
 
 void cli_control_read(cli_job *job)
 {
-    char text[256], *state;
-    ssize_t size = read(STDIN_FILENO, text, sizeof text - 1);
-    if (size < 0 && (errno == EINTR || errno == EAGAIN))
+    char *text = job->order, *line = text, *end;
+    ssize_t got = read(STDIN_FILENO, text + job->order_size, sizeof job->order - job->order_size);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return;
-    if (size <= 0) {
+    if (got <= 0) {
         job->control_fd = -1;
         cli_job_request_stop(job, SIGTERM);
         return;
     }
-    text[size] = '\0';
-    for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+    size_t left = job->order_size + (size_t)got;
+    for (; (end = memchr(line, '\n', left)); line = end + 1) {
+        *end = '\0';
         obey(job, line);
+        left -= (size_t)(end + 1 - line);
+    }
+    memmove(text, line, left);
+    job->order_size = left < sizeof job->order ? left : 0; /* no order is that long */
 }

@@ -76,6 +76,8 @@ struct cli_job {
     int started, running;
     int signal_fd, lifeline;
     int control_fd; /* stdin, if this launcher is controlled through it; else -1 */
+    char order[64]; /* the beginning of a line that has not come through it to its end */
+    size_t order_size;
     double start_s, term_at, kill_at;
     double give_up_at;     /* when to end although the other hosts have not */
     int stop_signal;       /* the signal that ends the job, or 0 */

@@ -180,6 +180,32 @@ YK_TEST(promise_13_signals_reach_the_ranks_of_all_hosts)
     assert_int_equal(count(job.output, "] stopped "), 2);
 }
 
+/* A network cuts them as it likes. */
+YK_TEST(orders_are_obeyed_when_they_are_whole)
+{
+    char command[1024];
+    const char *orders = yk_test_path("orders");
+    assert_int_equal(mkfifo(orders, 0600), 0);
+    snprintf(command, sizeof command,
+             "env YOKE_CONTROL_STDIN=1 %s run -n 1 --grace 20 sh -c 'trap \"exit 130\" INT; trap "
+             "\"echo heard\" USR1; trap \"echo hung up\" HUP; echo ready; while :; do sleep 0.05; "
+             "done' <%s",
+             test_program(), orders);
+    test_job_start_command(&job, command);
+    int fd = open(orders, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    dprintf(fd, "secret\n");
+    test_job_await(&job, "ready");
+    dprintf(fd, "forward 1");
+    usleep(300000);
+    dprintf(fd, "0\nsto");
+    test_job_await(&job, "heard");
+    dprintf(fd, "p 2\n");
+    assert_job_ends(&job, 20, 130);
+    assert_null(strstr(job.output, "hung up"));
+    close(fd);
+}
+
 YK_TEST(a_second_signal_kills_on_all_hosts)
 {
     start(
