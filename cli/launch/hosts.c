@@ -69,7 +69,8 @@ static bool read_line(char *line, int slots, cli_host *hosts, int *count, char *
 
 int cli_hosts_read(const char *path, int slots, cli_host *hosts, char *why, size_t size)
 {
-    char line[1024], reason[400];
+    char *line = NULL, reason[400];
+    size_t room = 0;
     int count = 0, number = 1;
     FILE *file = fopen(path, "re");
     if (!file) {
@@ -77,8 +78,9 @@ int cli_hosts_read(const char *path, int slots, cli_host *hosts, char *why, size
         return 0;
     }
     bool sound = true;
-    for (; sound && fgets(line, sizeof line, file); number += sound)
+    for (; sound && getline(&line, &room, file) > 0; number += sound)
         sound = read_line(line, slots, hosts, &count, reason, sizeof reason);
+    free(line);
     fclose(file);
     if (!sound)
         snprintf(why, size, "line %d: %s", number, reason);

@@ -79,10 +79,11 @@ YK_TEST(a_module_is_started_with_python_on_all_hosts)
 
 YK_TEST(host_files_of_mpi_and_deepspeed_are_read)
 {
-    char command[512];
-    write_file("hosts",
-               "# the cluster\n\nlocalhost slots=2 max_slots=4\n127.0.0.1:1 # b\n127.0.0.2\n",
-               0600);
+    char command[512], hosts[4096];
+    snprintf(hosts, sizeof hosts,
+             "#%3000s\n\nlocalhost slots=2 max_slots=4\n127.0.0.1:1 # b\n127.0.0.2\n",
+             "the cluster");
+    write_file("hosts", hosts, 0600);
     snprintf(command, sizeof command,
              "run -n 3 --hostfile %s/hosts sh -c 'echo "
              "$RANK/$WORLD_SIZE'",
