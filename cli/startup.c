@@ -25,7 +25,7 @@ struct cli_startup {
 static void set_what(cli_startup *s, const char *what)
 {
     s->what = what;
-    clock_gettime(CLOCK_REALTIME, &s->due);
+    clock_gettime(CLOCK_MONOTONIC, &s->due);
     s->due.tv_sec += PATIENCE_S;
 }
 
@@ -37,8 +37,8 @@ static bool is_late(cli_startup *s)
         return false;
     }
     struct timespec due = s->due, now;
-    pthread_cond_timedwait(&s->changed, &s->mutex, &due);
-    clock_gettime(CLOCK_REALTIME, &now);
+    pthread_cond_clockwait(&s->changed, &s->mutex, CLOCK_MONOTONIC, &due);
+    clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec > s->due.tv_sec ||
            (now.tv_sec == s->due.tv_sec && now.tv_nsec >= s->due.tv_nsec);
 }

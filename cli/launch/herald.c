@@ -60,11 +60,11 @@ static void tell(const cli_herald *herald, const char *host)
 static bool sleep_for(cli_herald *herald, time_t seconds)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += seconds;
     pthread_mutex_lock(&herald->lock);
-    while (!herald->stopping &&
-           pthread_cond_timedwait(&herald->changed, &herald->lock, &until) != ETIMEDOUT)
+    while (!herald->stopping && pthread_cond_clockwait(&herald->changed, &herald->lock,
+                                                       CLOCK_MONOTONIC, &until) != ETIMEDOUT)
         ;
     bool stopping = herald->stopping;
     pthread_mutex_unlock(&herald->lock);

@@ -151,12 +151,12 @@ static yk_status start_initialising(void)
 static yk_status ensure_initialised(double timeout_s)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)timeout_s + 1;
     pthread_mutex_lock(&mpi_lock);
     yk_status status = start_initialising();
     while (status == YK_OK && initialising == STARTING)
-        if (pthread_cond_timedwait(&initialised, &mpi_lock, &until) == ETIMEDOUT)
+        if (pthread_cond_clockwait(&initialised, &mpi_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT)
             status = yk_set_error(YK_ERROR_TIMEOUT,
                                   "MPI_Init of %s has not returned: it waits for all ranks that "
                                   "%s has started, and one has not called it",

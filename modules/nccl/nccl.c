@@ -93,9 +93,9 @@ static void abort_communicator(nccl_backend *b)
         b->nccl->CommAbort(comm);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ABORT_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0)
         pthread_detach(thread);
 }
 
