@@ -102,6 +102,25 @@ static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option
     return true;
 }
 
+/* Names that are cut off may be the same for two runs. */
+static bool names_fit(const cli_sweep_plan *plan, const char *command)
+{
+    size_t size = 1;
+    for (int i = 0; i < plan->axis_count; i++) {
+        size_t longest = 0;
+        for (int j = 0; j < plan->axes[i].count; j++)
+            longest = strlen(plan->axes[i].values[j]) > longest ? strlen(plan->axes[i].values[j])
+                                                                : longest;
+        size += strlen(plan->axes[i].name) + longest + 2;
+    }
+    if (size > CLI_SWEEP_NAME)
+        cli_usage_error(command,
+                        "too many options with several values: a run's name would have "
+                        "more than %d bytes",
+                        CLI_SWEEP_NAME);
+    return size <= CLI_SWEEP_NAME;
+}
+
 static bool count_runs(cli_sweep_plan *plan, const char *command)
 {
     plan->runs = 1;
@@ -144,13 +163,26 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
         }
         i += apart;
     }
-    return count_runs(plan, command);
+    return count_runs(plan, command) && names_fit(plan, command);
 }
 
 void cli_sweep_plan_release(cli_sweep_plan *plan)
 {
     for (int i = 0; i < plan->axis_count; i++)
         free(plan->axes[i].text);
+}
+
+const char *cli_sweep_shared(const cli_sweep_plan *plan, const char *name)
+{
+    const char *shared = NULL, *value;
+    for (int i = 0; i < plan->other_count; i++) {
+        const cli_option *option = find_option(plan->others[i], &value);
+        if (option->type != CLI_OPTION_SWITCH && !value)
+            value = plan->others[++i];
+        if (strcmp(option->name, name) == 0)
+            shared = value;
+    }
+    return shared;
 }
 
 const char *cli_sweep_value(const cli_sweep_plan *plan, int run, int axis)

@@ -27,6 +27,8 @@ typedef struct cli_sweep_plan {
 bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, char **argv);
 void cli_sweep_plan_release(cli_sweep_plan *plan);
 
+/* What all runs are given for an option, by its name, the last time; NULL where they are not. */
+const char *cli_sweep_shared(const cli_sweep_plan *plan, const char *name);
 /* The value of an axis in a run; the last axis changes fastest. */
 const char *cli_sweep_value(const cli_sweep_plan *plan, int run, int axis);
 /* "lr-0.1_momentum-0.9", for the run's folder. */

@@ -30,25 +30,22 @@ typedef struct sweep {
     int64_t jobs; /* at a time; 0 until it is known */
     char threads[16];
     bool threads_given;
-    int64_t nproc, threads_of_rank;
     int ended;
 } sweep;
 
 /* ---- cores ----------------------------------------------------------------------------------- */
 
-/* The last number that an option which all runs share was given, or a default. */
-static int64_t shared_number(const sweep *s, const char *name, const char *letter, int64_t fallback)
+/* The most that a run is given for an option; 1 where none is. */
+static int64_t most_of(const sweep *s, const char *name)
 {
-    size_t length = strlen(name);
-    for (int i = 0; i < s->plan.other_count; i++) {
-        const char *word = s->plan.others[i];
-        bool last = i + 1 == s->plan.other_count;
-        if ((strcmp(word, name) == 0 || strcmp(word, letter) == 0) && !last)
-            fallback = atoll(s->plan.others[i + 1]);
-        else if (strncmp(word, name, length) == 0 && word[length] == '=')
-            fallback = atoll(word + length + 1);
+    const char *shared = cli_sweep_shared(&s->plan, name);
+    int64_t most = shared ? atoll(shared) : 1;
+    for (int i = 0; i < s->plan.axis_count; i++) {
+        const cli_sweep_axis *axis = &s->plan.axes[i];
+        for (int j = 0; strcmp(axis->name, name) == 0 && j < axis->count; j++)
+            most = atoll(axis->values[j]) > most ? atoll(axis->values[j]) : most;
     }
-    return fallback > 0 ? fallback : 1;
+    return most > 0 ? most : 1;
 }
 
 /* As many runs as fit; their ranks share the cores that are left over. */
@@ -56,16 +53,14 @@ static void share_cores(sweep *s)
 {
     const char *source;
     int64_t cores = cli_threads(YK_THREADS_AUTO, 1, &source);
-    int64_t ranks = shared_number(s, "--nproc", "-n", 1);
-    int64_t threads = shared_number(s, "--threads", "--threads", 1);
+    int64_t ranks = most_of(s, "nproc"), threads = most_of(s, "threads");
     if (s->jobs == 0)
         s->jobs = cores / (ranks * threads);
     if (s->jobs < 1)
         s->jobs = 1;
     if (s->jobs > s->plan.runs)
         s->jobs = s->plan.runs;
-    for (int i = 0; i < s->plan.other_count; i++)
-        s->threads_given |= strncmp(s->plan.others[i], "--threads", strlen("--threads")) == 0;
+    s->threads_given = cli_sweep_shared(&s->plan, "threads") != NULL;
     for (int i = 0; i < s->plan.axis_count; i++)
         s->threads_given |= strcmp(s->plan.axes[i].name, "threads") == 0;
     threads = cores / (s->jobs * ranks);
@@ -273,15 +268,18 @@ static int run_sweep(sweep *s)
     return stop_signal ? 128 + stop_signal : code;
 }
 
-/* Where the options of yoke train begin: before them are the sweep's own. */
-static bool is_own(const char *word)
+/* The letter of the sweep's own option that a word gives: "-o", "-oFOLDER", "--output=FOLDER"; 0
+ * where it belongs to yoke train. */
+static char own_letter(const char *word)
 {
-    static const char *const own[] = {"-o", "--output", "-j", "--jobs", "-h", "--help"};
-    size_t length = strcspn(word, "=");
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strlen(own[i]) == length && strncmp(word, own[i], length) == 0)
-            return true;
-    return strncmp(word, "--help=", strlen("--help=")) == 0;
+    static const char *const names[] = {"output", "jobs", "help"};
+    bool is_long = word[0] == '-' && word[1] == '-';
+    for (size_t i = 0; word[0] == '-' && i < sizeof names / sizeof *names; i++)
+        if (is_long ? strcspn(word + 2, "=") == strlen(names[i]) &&
+                          strncmp(word + 2, names[i], strlen(names[i])) == 0
+                    : word[1] == names[i][0])
+            return names[i][0];
+    return 0;
 }
 
 /* Cuts the words in two: the sweep's own options, which may lie anywhere, and those of train. */
@@ -292,14 +290,13 @@ static void part_words(int argc, char **argv, char **own, int *own_count, char *
     *own_count = 1;
     *other_count = 0;
     for (int i = 1; i < argc; i++) {
-        bool mine = is_own(argv[i]);
-        bool apart = mine && argv[i][1] != 'h' && strncmp(argv[i], "--help", 6) != 0 &&
-                     !strchr(argv[i], '=') && i + 1 < argc;
-        if (mine)
-            own[(*own_count)++] = argv[i];
+        char *word = argv[i], letter = own_letter(word);
+        bool has_value = word[1] == '-' ? strchr(word, '=') != NULL : letter && word[2];
+        if (letter)
+            own[(*own_count)++] = word;
         else
-            others[(*other_count)++] = argv[i];
-        if (apart)
+            others[(*other_count)++] = word;
+        if (letter && letter != 'h' && !has_value && i + 1 < argc)
             own[(*own_count)++] = argv[++i];
     }
 }

@@ -36,6 +36,16 @@ YK_TEST(sweep_trains_with_every_combination)
     assert_true(exists("s/lr-0.03_momentum-0.9.log"));
 }
 
+YK_TEST(sweep_takes_letters_with_their_values)
+{
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -os -j2"), 0);
+    assert_contains(output, "Sweep of 2 runs, 2 at a time, in s\n");
+    assert_true(exists("s/lr-0.01/metrics.jsonl"));
+    /* As many ranks as there are cores: one run at a time. */
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o two -n$(nproc)"), 0);
+    assert_contains(output, "Sweep of 2 runs, 1 at a time, in two\n");
+}
+
 YK_TEST(sweep_continues_after_a_failed_run)
 {
     assert_int_equal(sweep(QUICK "--nesterov --momentum 0.9,0,0.5 --lr 0.01 -o s -j 1"), 1);
@@ -71,6 +81,9 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_contains(output, "yoke sweep: --lr has the value 0.1 twice");
     assert_int_equal(sweep("--lr 0.1,0.2 --lr 0.3,0.4 -o s"), 2);
     assert_contains(output, "yoke sweep: --lr has two lists of values: join them");
+    assert_int_equal(sweep("--lr $(printf 0.%0150d 1),1 --momentum $(printf 0.%0150d 1),0 -o s"),
+                     2);
+    assert_contains(output, "a run's name would have more than 240 bytes");
     assert_false(exists("s"));
 }
 
