@@ -74,25 +74,40 @@ const yki_file_tensor_dtype *yki_file_tensor_dtype_of(yk_dtype dtype)
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
+/* What a dimension multiplies the strides before it by: those of an empty tensor are not 0. */
+static int64_t factor(int64_t dim)
+{
+    return dim > 0 ? dim : 1;
+}
+
+void yki_file_tensor_dense_strides(int ndim, const int64_t *dims, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= factor(dims[i]);
+    }
+}
+
 yki_file_tensor yki_file_tensor_from(const yk_tensor *tensor)
 {
     yki_file_tensor stored = {.dtype = yki_file_tensor_dtype_of(tensor->dtype),
                               .ndim = tensor->ndim};
-    int64_t stride = 1;
-    for (int i = tensor->ndim - 1; i >= 0; i--) {
+    for (int i = 0; i < tensor->ndim; i++)
         stored.dims[i] = tensor->dims[i];
-        stored.strides[i] = stride;
-        stride *= tensor->dims[i];
-    }
+    yki_file_tensor_dense_strides(stored.ndim, stored.dims, stored.strides);
     return stored;
 }
 
 bool yki_file_tensor_size(const yki_file_tensor *stored, int64_t *count, size_t *bytes)
 {
-    bool fits = true;
-    *count = 1;
-    for (int i = 0; i < stored->ndim; i++)
-        fits &= !__builtin_mul_overflow(*count, stored->dims[i], count);
+    bool fits = true, empty = false;
+    int64_t span = 1;
+    for (int i = 0; i < stored->ndim; i++) {
+        fits &= !__builtin_mul_overflow(span, factor(stored->dims[i]), &span);
+        empty |= stored->dims[i] == 0;
+    }
+    *count = empty ? 0 : span;
     fits &= !__builtin_mul_overflow((uint64_t)*count, stored->dtype->size, bytes);
     return fits;
 }
@@ -120,7 +135,7 @@ bool yki_file_tensor_is_dense(const yki_file_tensor *stored)
     for (int i = stored->ndim - 1; i >= 0; i--) {
         if (stored->dims[i] > 1 && stored->strides[i] != expected)
             return false;
-        expected *= stored->dims[i];
+        expected *= factor(stored->dims[i]);
     }
     return true;
 }

@@ -49,7 +49,9 @@ const yki_file_tensor_dtype *yki_file_tensor_dtype_of(yk_dtype dtype);
 /* A tensor of our own as a stored one: dense, at the beginning of its storage. */
 yki_file_tensor yki_file_tensor_from(const yk_tensor *tensor);
 
-/* Elements, and the bytes they take when dense: false when no 64 bits hold them. */
+/* The strides of elements that lie one after the other, row-major, as PyTorch counts them. */
+void yki_file_tensor_dense_strides(int ndim, const int64_t *dims, int64_t *strides);
+/* Elements, and the bytes they take when dense: false when no 64 bits hold them, or the strides. */
 bool yki_file_tensor_size(const yki_file_tensor *stored, int64_t *count, size_t *bytes);
 /* Whether the last element lies within a storage of count elements; an empty tensor always does. */
 bool yki_file_tensor_within(const yki_file_tensor *stored, int64_t count);

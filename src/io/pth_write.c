@@ -98,17 +98,14 @@ static void pickle_shape(yki_pickle_writer *pickle, int ndim, const int64_t *num
 yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *stored,
                                 const void *data, yk_device *device)
 {
-    int64_t count, strides[YKI_FILE_TENSOR_DIMS], stride = 1;
+    int64_t count, strides[YKI_FILE_TENSOR_DIMS];
     size_t bytes;
     if (!stored->dtype->storage)
         return yki_error(YK_ERROR_UNSUPPORTED, "a .pth file has no %s tensors",
                          stored->dtype->name);
     if (!yki_file_tensor_size(stored, &count, &bytes))
         return yki_error(YK_ERROR_INVALID_SHAPE, "a tensor of more elements than 64 bits count");
-    for (int i = stored->ndim - 1; i >= 0; i--) {
-        strides[i] = stride;
-        stride *= stored->dims[i];
-    }
+    yki_file_tensor_dense_strides(stored->ndim, stored->dims, strides);
     yki_pickle_writer *pickle = &writer->pickle;
     yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
     yki_pickle_mark(pickle);

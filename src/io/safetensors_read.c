@@ -130,7 +130,6 @@ static const yki_file_tensor_dtype *find_safetensors_dtype(const char *name)
 static yk_status read_header_shape(const yki_safetensors *file, tensor *one, const cJSON *shape)
 {
     const cJSON *item;
-    int64_t stride = 1;
     yki_file_tensor *stored = &one->stored;
     if (!cJSON_IsArray(shape))
         return refuse_tensor(file, one->name, "a \"shape\"");
@@ -150,10 +149,7 @@ static yk_status read_header_shape(const yki_safetensors *file, tensor *one, con
                              (long long)(one->end - one->begin), stored->dtype->name,
                              yki_dims_text(text, sizeof text, stored->ndim, stored->dims));
     }
-    for (int i = stored->ndim - 1; i >= 0; i--) {
-        stored->strides[i] = stride;
-        stride *= stored->dims[i];
-    }
+    yki_file_tensor_dense_strides(stored->ndim, stored->dims, stored->strides);
     return YK_OK;
 }
 

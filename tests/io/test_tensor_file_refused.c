@@ -26,6 +26,9 @@ YK_TEST(bad_headers_of_safetensors)
          "expected the 8 bytes of \"data_offsets\" to be a float32 (3)"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
          "expected the 0 bytes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0,9007199254740992,9007199254740992],"
+         "\"data_offsets\":[0,0]}}",
+         0, "expected the 0 bytes"}, /* no element, but strides that no 64 bits hold */
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
          "at most 8 dimensions"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
