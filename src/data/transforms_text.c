@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/c_locale.h"
 #include "base/memory.h"
 #include "data/transforms.h"
 
@@ -336,7 +337,7 @@ static yk_status read_step(reader *r, yk_transform_step *step)
     return YK_OK;
 }
 
-yk_status yki_transforms_read(const char *text, yk_transform_step **steps, int *count)
+static yk_status read_steps(const char *text, yk_transform_step **steps, int *count)
 {
     reader r = {text, text};
     int room = 1;
@@ -359,6 +360,14 @@ yk_status yki_transforms_read(const char *text, yk_transform_step **steps, int *
         free(*steps);
         *steps = NULL;
     }
+    return status;
+}
+
+yk_status yki_transforms_read(const char *text, yk_transform_step **steps, int *count)
+{
+    void *before = yki_c_locale_begin();
+    yk_status status = read_steps(text, steps, count);
+    yki_c_locale_end(before);
     return status;
 }
 
@@ -457,7 +466,7 @@ static const char *normalization_name(const yk_transform_step *step)
     return NULL;
 }
 
-void yki_transform_write(const yk_transform_step *step, char *text, size_t size)
+static void write_step(const yk_transform_step *step, char *text, size_t size)
 {
     const yki_transform_type *type = yki_transform_type_of(step->kind);
     const char *name = normalization_name(step);
@@ -480,6 +489,13 @@ void yki_transform_write(const yk_transform_step *step, char *text, size_t size)
     }
     if (any)
         snprintf(text + used, size - used, ")");
+}
+
+void yki_transform_write(const yk_transform_step *step, char *text, size_t size)
+{
+    void *before = yki_c_locale_begin();
+    write_step(step, text, size);
+    yki_c_locale_end(before);
 }
 
 char *yki_transforms_write(const yk_transform_step *steps, int count)

@@ -22,6 +22,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -91,14 +92,23 @@ static char *after(char *text, const char *prefix)
     return text && strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
+/* The line of numbers; its length, or 0 if it is none. */
+static int read_numbers(const char *line, double *microseconds, uint64_t *sum)
+{
+    int length = 0;
+    void *before = yki_c_locale_begin();
+    bool read = sscanf(line, "%lf %" SCNx64 "%n", microseconds, sum, &length) == 2;
+    yki_c_locale_end(before);
+    return read && line[length] == '\n' ? length : 0;
+}
+
 /* Where the plan's text begins; NULL if the file is not what it should be. */
 static char *check(char *file, const char *problem, double *microseconds)
 {
     uint64_t expected;
-    int length = 0;
     char *at = after(after(after(file, magic), problem), "\n");
-    if (!at || sscanf(at, "%lf %" SCNx64 "%n", microseconds, &expected, &length) != 2 ||
-        at[length] != '\n')
+    int length = at ? read_numbers(at, microseconds, &expected) : 0;
+    if (length == 0)
         return NULL;
     at += length + 1;
     return checksum(at) == expected ? at : NULL;
@@ -157,8 +167,10 @@ static bool write_file(char *path, const char *problem, double microseconds, con
             close(fd);
         return false;
     }
+    void *before = yki_c_locale_begin();
     fprintf(file, "%s%s\n%.3f %016" PRIx64 "\n%s", magic, problem, microseconds, checksum(text),
             text);
+    yki_c_locale_end(before);
     bool written = fflush(file) == 0 && !ferror(file);
     return fclose(file) == 0 && written;
 }

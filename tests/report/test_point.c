@@ -8,7 +8,10 @@
 
 #include <cjson/cJSON.h>
 
+#include <yoke/transforms.h>
+
 #include "base/environment.h"
+#include "device/plan_cache.h"
 
 /* Makes the locale, as few machines have one installed; skips where even that cannot be had. */
 static void set_decimal_comma(void)
@@ -104,4 +107,28 @@ YK_TEST(point_in_checkpoints)
     yk_model_destroy(model);
     setlocale(LC_ALL, "C");
     cJSON_Delete(read_json("run/manifest.json"));
+}
+
+YK_TEST(point_in_transforms)
+{
+    set_decimal_comma();
+    yk_transforms *list;
+    assert_ok(yk_transforms_parse(&list, "Normalize(mean=0.5,std=0.25)"));
+    assert_true(yk_transforms_step(list, 0)->normalize.mean[0] == 0.5);
+    assert_string_equal(yk_transforms_text(list), "Normalize(0.5,std=0.25)");
+    yk_transforms_destroy(list);
+}
+
+/* Programs of all locales share them. */
+YK_TEST(point_in_plans)
+{
+    set_decimal_comma();
+    double microseconds;
+    yki_plan_cache_write(yk_test_directory(), "problem", 2.5, "plan");
+    setlocale(LC_ALL, "C");
+    char *plan = yki_plan_cache_read(yk_test_directory(), "problem", &microseconds);
+    assert_non_null(plan);
+    assert_string_equal(plan, "plan");
+    assert_true(microseconds == 2.5);
+    free(plan);
 }
