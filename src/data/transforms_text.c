@@ -75,7 +75,7 @@ typedef struct value {
     bool list;
 } value;
 
-static yk_status read_number(reader *r, double *number)
+static yk_status read_decimal(reader *r, double *number)
 {
     char *end;
     skip_space(r);
@@ -83,9 +83,16 @@ static yk_status read_number(reader *r, double *number)
     if (end == r->at)
         return wrong(r, "a number");
     r->at = end;
+    return YK_OK;
+}
+
+/* 0.75 or 3/4 */
+static yk_status read_number(reader *r, double *number)
+{
     double divisor;
-    if (accept(r, '/')) { /* 3/4 */
-        YK_TRY(read_number(r, &divisor));
+    YK_TRY(read_decimal(r, number));
+    if (accept(r, '/')) {
+        YK_TRY(read_decimal(r, &divisor));
         *number /= divisor;
     }
     return YK_OK;

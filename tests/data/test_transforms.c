@@ -83,6 +83,19 @@ YK_TEST(mistakes_are_named)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_transforms_parse(&list, NULL));
 }
 
+/* A checkpoint may hold texts of any length. */
+YK_TEST(numbers_are_divided_once)
+{
+    enum { DIVISIONS = 1 << 21 };
+    static char text[2 * DIVISIONS + 16] = "Normalize(";
+    yk_transforms *list;
+    reads_back("Normalize(1/4)", "Normalize(0.25)");
+    for (int i = 0; i < DIVISIONS; i++)
+        strcpy(text + 10 + 2 * i, "1/");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_transforms_parse(&list, text));
+    assert_contains(yk_last_error(), "at character 14, before \"/1/1");
+}
+
 YK_TEST(lists_are_made_of_structs)
 {
     yk_transform_step steps[] = {yk_transform_step_of(YK_TRANSFORM_RANDOM_RESIZED_CROP),
