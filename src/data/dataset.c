@@ -220,10 +220,13 @@ bool yk_sample_is_damaged(yk_status status)
 
 void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name, size_t size)
 {
+    char line[YKI_ERROR_LINE];
     if (!name || size == 0)
         return;
     name[0] = '\0';
+    yki_error_copy(line, sizeof line); /* a name that cannot be read is none, and no error */
     if (dataset && dataset->ops.sample_name && index >= 0 && index < dataset->ops.count)
         dataset->ops.sample_name(dataset->data, index, name, size);
+    yki_error_set_line(YK_OK, line);
     name[size - 1] = '\0';
 }

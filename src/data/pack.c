@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <yoke/readers.h>
 
@@ -134,24 +133,19 @@ static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_b
                  : YK_ERROR_OUT_OF_MEMORY;
 }
 
-/* Leaves the last error as it is, which is about to get the sample's name. */
-static bool read_quietly(const pack *set, uint64_t offset, void *bytes, size_t size)
-{
-    return pread(set->file.fd, bytes, size, (off_t)offset) == (ssize_t)size;
-}
-
 /* Names are rarely needed, so they stay in the file. One that cannot be read is none. */
 static void name_sample(void *data, int64_t index, char *name, size_t size)
 {
     const pack *set = data;
     uint64_t place[2]; /* where it begins and ends */
     uint64_t at = set->header.places + (uint64_t)index * sizeof *place;
-    if (!set->header.places || !read_quietly(set, at, place, sizeof place) || place[1] < place[0] ||
-        !is_inside(set, place[0], place[1] - place[0], 1))
+    if (!set->header.places || yki_input_file_read(&set->file, at, place, sizeof place) != YK_OK ||
+        place[1] < place[0] || !is_inside(set, place[0], place[1] - place[0], 1))
         return;
     size_t length = (size_t)(place[1] - place[0]);
     length = length < size ? length : size - 1;
-    name[read_quietly(set, place[0], name, length) ? length : 0] = '\0';
+    bool read = yki_input_file_read(&set->file, place[0], name, length) == YK_OK;
+    name[read ? length : 0] = '\0';
 }
 
 static void close_pack(void *data)

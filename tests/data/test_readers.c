@@ -290,6 +290,23 @@ YK_TEST(shards_are_indexed)
     damage(yk_shards_open, "x-{08,09}.tar", "x-09.tar", YK_SPLIT_TRAIN);
 }
 
+/* The sample has no name then: its header is gone too. */
+YK_TEST(a_shard_that_has_become_shorter_is_told)
+{
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    shell("cp $SEEDS/jpeg/rgb_420 0.jpg; echo 0 >0.cls; tar cf x.tar 0.jpg 0.cls");
+    assert_ok(yk_shards_open(&dataset, yk_test_path("x.tar"), YK_SPLIT_TRAIN));
+    assert_int_equal(truncate(yk_test_path("x.tar"), 0), 0);
+    if (yk_reader_create(&reader, dataset) == YK_OK) {
+        assert_status(YK_ERROR_IO, yk_reader_read(reader, 0, &fields));
+        assert_contains(yk_last_error(), "x.tar: offset 512: the file ends here"); /* the picture */
+        yk_reader_destroy(reader);
+    }
+    yk_dataset_destroy(dataset);
+}
+
 /* The index of each shard's only sample, in the order of the shards. */
 static void assert_expands(const char *pattern, const char *numbers)
 {
