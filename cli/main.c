@@ -29,18 +29,20 @@ static void repair_process_state(void)
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line is seen when it is printed, in a pipe too */
 }
 
-/*
- * A command whose output could not be written, for example to a full disk, has failed: its output
- * is what it was run for. Training is the exception: its results are files.
- */
-static int check_output(const cli_command_entry *ended, int code)
+/* What could not be written, for example to a full disk, is a failure: it is what was asked for. */
+static int check_output(const char *name, int code)
 {
-    bool written = fflush(stdout) == 0 && !ferror(stdout);
-    if (written || code != CLI_EXIT_OK || ended->run == cli_cmd_train)
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != CLI_EXIT_OK)
         return code;
-    fprintf(stderr, "%s: cannot write to standard output: the output is incomplete\n",
-            ended->full_name);
+    fprintf(stderr, "%s: cannot write to standard output: the output is incomplete\n", name);
     return CLI_EXIT_FAILED;
+}
+
+/* The results of training are files. */
+static int run_command(const cli_command_entry *command, int argc, char **argv)
+{
+    int code = command->run(command->full_name, argc, argv);
+    return command->run == cli_cmd_train ? code : check_output(command->full_name, code);
 }
 
 static int refuse_command(const char *name)
@@ -59,20 +61,18 @@ int main(int argc, char **argv)
 {
     repair_process_state();
     const char *name = argc > 1 ? argv[1] : "--help";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        cli_print_commands();
-        return CLI_EXIT_OK;
-    }
-    if (strcmp(name, "--help=man") == 0 || strcmp(name, "--help=options") == 0) {
-        strchr(name, '=')[1] == 'm' ? cli_print_manual() : cli_print_command_list();
-        return CLI_EXIT_OK;
-    }
-    if (strcmp(name, "--version") == 0) {
-        printf("yoke %s\n", yk_version());
-        return CLI_EXIT_OK;
-    }
     const cli_command_entry *command = cli_find_command(name);
     if (command)
-        return check_output(command, command->run(command->full_name, argc - 1, argv + 1));
-    return refuse_command(name);
+        return run_command(command, argc - 1, argv + 1);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        cli_print_commands();
+    else if (strcmp(name, "--help=man") == 0)
+        cli_print_manual();
+    else if (strcmp(name, "--help=options") == 0)
+        cli_print_command_list();
+    else if (strcmp(name, "--version") == 0)
+        printf("yoke %s\n", yk_version());
+    else
+        return refuse_command(name);
+    return check_output("yoke", CLI_EXIT_OK);
 }

@@ -59,6 +59,7 @@ YK_TEST(output_that_cannot_be_written_is_an_error)
     assert_string_equal(output, "yoke checkpoint: cannot write to standard output: the output is "
                                 "incomplete\n");
     assert_int_equal(yoke("info >/dev/full"), 1);
+    assert_int_equal(yoke("--help=man >/dev/full"), 1);
     assert_int_equal(yoke("info >&-"), 0); /* nobody wants to hear it */
 }
 
