@@ -90,7 +90,7 @@ struct cli_job {
     bool save_granted;     /* the last checkpoint has been given a second grace period */
     bool stop_failed;      /* first_failed did so while the job was stopping */
     bool stop_killed;      /* a rank that did not stop had to be killed */
-    bool output_abandoned; /* a signal came when only output was left to write */
+    bool output_abandoned; /* by its reader, or a signal came when only it was left */
     int first_failed;      /* the member whose failure was seen first, or -1 */
     double failed_s;
     long oom_kills; /* cli_oom_kills() when the attempt began */

@@ -91,6 +91,20 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
 }
 
 /*
+ * Waits until the reader of the output takes more, when the ranks have ended. One who takes nothing
+ * for a second more than the ranks had to stop does not keep a job that was asked to.
+ */
+static bool serve_reader(cli_job *job, int slots)
+{
+    double begin = cli_clock_s(), patience_s = 1 + job->launch->grace_s;
+    if (!job->stop_signal || job->regrouping)
+        return serve_events(job, slots, -1);
+    bool guarded = serve_events(job, slots, (int)(1000 * patience_s) + 1);
+    job->output_abandoned |= cli_clock_s() - begin > patience_s;
+    return guarded;
+}
+
+/*
  * Reads what the ranks have left in their pipes. When no process of the job is left, all of it is
  * there: to wait for the end of a pipe would be to trust that no stranger holds it open.
  */
@@ -100,7 +114,7 @@ static bool read_rest(cli_job *job)
     while (more && fill_slots(job) > 0 && !job->output_abandoned) {
         int slots = STREAMS + 2 * job->started;
         waits = sink_is_full(&job->out) || sink_is_full(&job->err);
-        if (!serve_events(job, slots, waits ? -1 : 0))
+        if (!(waits ? serve_reader(job, slots) : serve_events(job, slots, 0)))
             return false;
         more = waits;
         for (int slot = STREAMS; slot < slots; slot++)
@@ -145,7 +159,7 @@ bool cli_job_flush(cli_job *job)
 {
     while ((job->out.pending.size || job->err.pending.size) && !job->output_abandoned) {
         fill_slots(job);
-        if (!serve_events(job, STREAMS, -1))
+        if (!serve_reader(job, STREAMS))
             return false;
     }
     return true;

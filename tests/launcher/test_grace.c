@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
 #include "comm/group_internal.h"
 
 static test_job job;
@@ -61,4 +64,22 @@ YK_TEST(anything_else_does_not)
     if (getenv("YK_TEST_IS_RANK"))
         be_rank(false);
     assert_int_equal(stop_ranks("anything_else_does_not"), 122); /* docs/launcher.md: killed */
+}
+
+/* The output of a job that is stopped waits for its reader no longer than the ranks may take. */
+YK_TEST(a_reader_that_pauses_does_not_keep_a_stopped_job)
+{
+    char arguments[512];
+    const char *path = yk_test_path("output");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDWR | O_CLOEXEC), waiting = 0;
+    assert_true(reader >= 0);
+    snprintf(arguments, sizeof arguments, "run -n 1 --grace 1 yes >%s", path);
+    test_job_start(&job, arguments);
+    for (double deadline = test_now() + 20; waiting < 60000 && test_now() < deadline; usleep(2000))
+        assert_int_equal(ioctl(reader, FIONREAD, &waiting), 0);
+    kill(job.pid, SIGTERM);
+    assert_job_ends(&job, 20, 128 + SIGTERM);
+    test_job_gone(&job, 2);
+    close(reader);
 }
