@@ -71,18 +71,17 @@ static void set_ranks(environment *env, const cli_rank_setting *setting)
     set(env, "ROLE_WORLD_SIZE=%d", round->world);
 }
 
-/* The rank's device, from the launcher's CUDA_VISIBLE_DEVICES if that has enough, is its only one.
- */
+/* The rank's only device: one of the launcher's CUDA_VISIBLE_DEVICES, where that is set. */
 static void set_virtual_rank(environment *env, int local_rank)
 {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    for (int before = local_rank; list && before > 0; before--)
-        if ((list = strchr(list, ',')))
-            list++;
-    int length = list ? (int)strcspn(list, ",") : 0;
     set(env, "LOCAL_RANK=0");
-    if (length > 0)
-        set(env, "CUDA_VISIBLE_DEVICES=%.*s", length, list);
+    for (int before = local_rank; list && before > 0; before--) {
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    if (list)
+        set(env, "CUDA_VISIBLE_DEVICES=%.*s", (int)strcspn(list, ","), list);
     else
         set(env, "CUDA_VISIBLE_DEVICES=%d", local_rank);
 }

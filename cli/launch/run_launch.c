@@ -236,6 +236,23 @@ static int read_hosts(const char *name, const cli_run_options *o, cli_run_lists 
     return read_conf(name, o, lists, launch);
 }
 
+/* Where devices are listed, a rank must not take one that is not; returns -1 or an exit code. */
+static int check_devices(const char *name, const cli_run_options *o, const cli_launch *launch)
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    if (!o->virtual_local_rank || o->hosts || o->hostfile || !list || !*list)
+        return -1;
+    int devices = 1;
+    for (const char *at = list; *at; at++)
+        devices += *at == ',';
+    return devices >= launch->ranks
+               ? -1
+               : cli_usage_error(name,
+                                 "--virtual-local-rank: CUDA_VISIBLE_DEVICES=%s has no device for "
+                                 "local rank %d",
+                                 list, devices);
+}
+
 /* Fills what the options say about each rank; returns -1 or the exit code of a usage error. */
 static int read_lists(const char *name, const cli_run_options *o, cli_run_lists *lists,
                       cli_launch *launch)
@@ -294,6 +311,8 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->local_address = o->local_address;
     launch->virtual_local_rank = o->virtual_local_rank;
     note_options_without_effect(name, o);
-    code = read_hosts(name, o, lists, launch);
+    code = check_devices(name, o, launch);
+    if (code < 0)
+        code = read_hosts(name, o, lists, launch);
     return code >= 0 ? code : read_lists(name, o, lists, launch);
 }

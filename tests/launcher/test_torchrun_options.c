@@ -269,6 +269,12 @@ YK_TEST(a_virtual_local_rank_has_one_device)
     assert_job_code(&job, run("run -n 2 --virtual-local-rank %s", print), 0);
     assert_contains(job.output, "[rank 0] 0 0 5\n");
     assert_contains(job.output, "[rank 1] 1 0 7\n");
+    assert_job_code(&job, run("run -n 3 --virtual-local-rank %s", print), 2); /* not device 2 */
+    assert_contains(job.output, "CUDA_VISIBLE_DEVICES=5,7 has no device for local rank 2 (");
+    setenv("CUDA_VISIBLE_DEVICES", "", 1); /* all are hidden, and stay so */
+    assert_job_code(&job, run("run -n 2 --virtual-local-rank %s", print), 0);
+    assert_contains(job.output, "[rank 0] 0 0\n");
+    assert_contains(job.output, "[rank 1] 1 0\n");
 }
 
 YK_TEST(outputs_go_to_torchelastics_log_files)
