@@ -16,11 +16,15 @@
 
 /*
  * Repairs what a careless parent may have left behind. With SIGCHLD ignored we would not learn of
- * our children's ends; with a standard descriptor closed, the next file that we open would take its
- * place. Writing beyond `ulimit -f` becomes an error that names the file instead of a signal.
+ * our children's ends; with signals blocked nothing could stop us or them; with a standard
+ * descriptor closed, the next file that we open would take its place. Writing beyond `ulimit -f`
+ * becomes an error that names the file instead of a signal.
  */
 static void repair_process_state(void)
 {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
     for (int fd = 0; fd <= 2; fd++)

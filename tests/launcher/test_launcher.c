@@ -525,6 +525,17 @@ YK_TEST(a_parent_that_ignores_sigchld_does_not_hang_the_job)
     assert_job_ends(&job, 10, 3);
 }
 
+YK_TEST(a_parent_that_blocks_signals_does_not_keep_a_training_from_stopping)
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    test_job_train(&job, "");
+    kill(job.pid, SIGTERM);
+    assert_job_ends(&job, 30, 128 + SIGTERM);
+}
+
 YK_TEST(closed_standard_files_do_not_hang_the_job)
 {
     test_job_start(&job, "run -n 2 sh -c 'echo out && echo err >&2 && exit 3' <&- >&- 2>&-");
