@@ -41,8 +41,20 @@ int yk_stop_signal(void)
     return atomic_load(&received_signal);
 }
 
+static sigset_t all_stop_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        sigaddset(&set, stop_signals[i]);
+    return set;
+}
+
+/* The program may have been started with some of them blocked. */
 static void *wait_for_signals(void *unused)
 {
+    sigset_t set = all_stop_signals();
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     for (;;)
         pause();
     return unused;
@@ -61,10 +73,7 @@ yk_status yk_stop_prepare(void)
     }
     pthread_setname_np(thread, "yoke-signals");
     pthread_detach(thread);
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < STOP_SIGNALS; i++)
-        sigaddset(&set, stop_signals[i]);
+    sigset_t set = all_stop_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     return YK_OK;
 }

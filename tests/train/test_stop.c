@@ -48,6 +48,20 @@ YK_TEST(promise_13_a_signal_before_the_first_step_leaves_a_checkpoint)
     destroy_parts(resumed);
 }
 
+YK_TEST(signals_are_taken_that_the_parent_has_blocked)
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    assert_ok(yk_stop_prepare());
+    assert_ok(yk_stop_on_signals());
+    kill(getpid(), SIGUSR2);
+    for (int i = 0; i < 5000 && !yk_stop_signal(); i++)
+        usleep(1000);
+    assert_int_equal(yk_stop_signal(), SIGUSR2);
+}
+
 YK_TEST(a_resumed_run_that_is_stopped_at_once_keeps_its_checkpoint)
 {
     char before[512], after[512];
