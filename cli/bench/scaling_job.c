@@ -171,7 +171,7 @@ static void become_job(const command_line *line, const char *log, char **environ
     handle_signals(SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* if this process is killed, the job stops cleanly */
-    int fd = open(log, O_CREAT | O_WRONLY | O_APPEND, 0600);
+    int fd = open(log, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
     execve(line->words[0], line->words, environment);
