@@ -63,8 +63,7 @@ void yki_strip_pack(const float *weight, int64_t inputs, float *packed);
 
 /*
  * sums (9, dy_blocks, 16, 16) += x' dy over an image: the gradient of the weights between a block
- * of inputs and one or two of outputs, which follow each other. Result (r, c) reads x at (r stride
- * + down, c stride + across) for each tap.
+ * of inputs and one or two of outputs, of which the second follows the first.
  */
 typedef struct yki_strip_gradient {
     const void *x, *dy;

@@ -203,8 +203,8 @@ YKI_FORCE_INLINE void fetch_some(upcoming *next)
 }
 
 /*
- * Adds one tap's products of 16 / `blocks` inputs from `pixels` on, for all blocks of dy. That
- * makes 16 sums, which stay in registers. The number of blocks is a constant.
+ * Adds one tap's products of the first 16 / `blocks` inputs of x with all blocks of dy, which makes
+ * 16 sums that stay in registers. The number of blocks is a constant.
  */
 YKI_FORCE_INLINE void add_products(const yki_strip_gradient *g, int blocks, const float *x,
                                    const float *dy, int tap, upcoming next[2], float *sums)
