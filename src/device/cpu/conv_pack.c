@@ -83,7 +83,7 @@ yk_status yki_conv_pack_run(const yki_conv_pack *pack, dnnl_stream_t stream, con
     }
 #endif
     void *pointers[] = {pack->arranged ? pack->arranged : (void *)(uintptr_t)weights, packed};
-    if (pack->turned)
+    if (pack->arranged && pack->turned)
         turn(&pack->groups, weights, pack->arranged);
     else if (pack->arranged)
         yki_conv_groups_arrange(&pack->groups, weights, pack->arranged);
