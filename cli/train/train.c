@@ -26,13 +26,14 @@ static void say_goodbye(const cli_training *t)
                (long long)state->epoch, step);
 }
 
-/* Whether a step of this run was to be in the timeline. */
+/* Whether a step of this run was to be in the timeline, which may end behind any step: its end is
+ * not computed, as 64 bits may not hold it. */
 static bool has_traced(const cli_training *t)
 {
     const yk_trace_options *window = &t->options.trace_window;
     return window->first_step == YK_TRACE_NEXT_STEP ||
            (window->first_step <= yk_trainer_state(t->trainer)->step &&
-            window->first_step + window->steps > t->saved.step + 1);
+            window->steps > t->saved.step + 1 - window->first_step);
 }
 
 /* A timeline that could not be written is an error line, but no failure of the training. */

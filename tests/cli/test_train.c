@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "train_job.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pty.h>
 
@@ -131,6 +132,10 @@ YK_TEST(a_timeline_without_steps_is_said_to_be_empty)
     assert_contains(job.output, "t.json: empty, as this run had none of the steps 4:9\n");
     options[strlen(options) - 3] = '3';
     assert_int_equal(train("b", options), 0);
+    assert_contains(job.output, "t.json: open it in ");
+    snprintf(options, sizeof options, "--max-steps 3 --trace %s/t.json --trace-steps 2:%lld",
+             yk_test_directory(), LLONG_MAX); /* to the end */
+    assert_int_equal(train("c", options), 0);
     assert_contains(job.output, "t.json: open it in ");
 }
 
