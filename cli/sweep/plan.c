@@ -27,15 +27,15 @@ static const cli_option *find_option(const char *word, const char **value)
     size_t count;
     const cli_option *options = cli_train_options_table(&count);
     bool is_long = word[0] == '-' && word[1] == '-';
-    const char *name = word + 2, *equals = is_long ? strchr(name, '=') : NULL;
+    const char *name = word + 1 + is_long, *equals = is_long ? strchr(name, '=') : NULL;
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    *value = equals ? equals + 1 : !is_long && word[2] ? word + 2 : NULL;
+    *value = equals ? equals + 1 : !is_long && length > 1 ? name + 1 : NULL;
     if (is_long && strncmp(name, "no-", 3) == 0)
         name += 3, length -= 3;
     for (size_t i = 0; i < count; i++) {
         const cli_option *o = &options[i];
         if (o->type != CLI_OPTION_GROUP &&
-            (is_long ? is_name(o->name, name, length) : o->letter && o->letter == word[1]))
+            (is_long ? is_name(o->name, name, length) : o->letter && o->letter == *name))
             return o;
     }
     return NULL;

@@ -291,7 +291,7 @@ static void part_words(int argc, char **argv, char **own, int *own_count, char *
     *other_count = 0;
     for (int i = 1; i < argc; i++) {
         char *word = argv[i], letter = own_letter(word);
-        bool has_value = word[1] == '-' ? strchr(word, '=') != NULL : letter && word[2];
+        bool has_value = letter && (word[1] == '-' ? strchr(word, '=') != NULL : word[2] != '\0');
         if (letter)
             own[(*own_count)++] = word;
         else

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli.h"
+
 static char output[1 << 16];
 
 #define QUICK "--data synthetic --arch mlp --max-steps 2 --batch-size 64 "
@@ -85,6 +87,17 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
                      2);
     assert_contains(output, "a run's name would have more than 240 bytes");
     assert_false(exists("s"));
+}
+
+/* In memory that ends where they do, as AddressSanitizer sees. */
+YK_TEST(sweep_reads_short_words_to_their_end)
+{
+    static const char *const words[] = {"", "-", "--", "-b", "-o"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char *word = strdup(words[i]), *argv[] = {(char *)"sweep", word, NULL};
+        assert_int_equal(cli_cmd_sweep("yoke sweep", 2, argv), 2);
+        free(word);
+    }
 }
 
 /* ^C ends every run, those that have not begun included. */
