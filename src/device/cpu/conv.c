@@ -42,10 +42,12 @@ typedef struct conv_kernel {
 
 enum {
     SLICES = 8,
-    GRADIENT = 2,             /* the argument of BACKWARD_WEIGHT that is made */
-    LEAST_RATIO = 512,        /* of the activations' elements to those of the weights' gradient */
-    LEAST_PIXELS = 96,        /* of a slice: the inner loops take some 30 at a time */
-    LEAST_TAPPED_PIXELS = 400 /* ... of larger kernels, whose weights are read again for each row */
+    GRADIENT = 2,      /* the argument of BACKWARD_WEIGHT that is made */
+    LEAST_RATIO = 512, /* of the activations' elements to those of the weights' gradient */
+    LEAST_PIXELS = 96, /* of a slice: the inner loops take some 30 at a time */
+    LEAST_TAPPED_PIXELS =
+        400,                  /* ... of larger kernels, whose weights are read again for each row */
+    MOST_TURNED_PIXELS = 2048 /* of a gradient whose weights are packed as pairs */
 };
 
 /* Multiply-adds that cutting the batch pays for: several milliseconds of one core. */
@@ -345,19 +347,19 @@ static const yki_operand *present(const yki_operand *operand)
     return operand->ndim < 0 ? NULL : operand;
 }
 
-/* Whether weights are packed as in weight_pairs.h, for rows that are not longer than a vector. */
-static bool has_short_rows_of_pairs(const conv_problem *p, const yki_operand *dx)
+/* Whether weights are packed as in weight_pairs.h, for a few short rows. */
+static bool has_few_rows_of_pairs(const conv_problem *p, const yki_operand *dx)
 {
     const int64_t *w = p->weight->dims, lanes = p->device->block;
     return yki_prefers_bf16(p->device, dx) && !((const yki_cpu_device *)p->device)->has_amx &&
            w[2] == 3 && w[3] == 3 && w[1] % lanes == 0 && w[0] / p->attrs->groups % lanes == 0 &&
-           dx->dims[3] <= lanes;
+           dx->dims[3] <= lanes && dx->dims[0] * dx->dims[2] * dx->dims[3] <= MOST_TURNED_PIXELS;
 }
 
 /*
  * The gradient of x with stride 1 is a convolution of dy, whose weights are turned by 180 degrees.
  * oneDNN's forward kernels take 0.5 to 0.95 of the time of those for gradients in depthwise
- * convolutions, and 0.57 to 1.0 for short rows of bf16.
+ * convolutions. With few pixels of bf16, it is 0.57 to 1.0, as weights are packed faster for them.
  */
 static bool can_be_turned(const conv_problem *p, const yki_operand *dx)
 {
@@ -365,7 +367,7 @@ static bool can_be_turned(const conv_problem *p, const yki_operand *dx)
     int64_t reach = p->attrs->dilation * ((w[2] < w[3] ? w[2] : w[3]) - 1);
     bool depthwise = p->attrs->groups > 1 && w[1] == 1 && w[0] == p->attrs->groups;
     return p->attrs->stride == 1 && p->attrs->padding <= reach &&
-           (depthwise || has_short_rows_of_pairs(p, dx));
+           (depthwise || has_few_rows_of_pairs(p, dx));
 }
 
 static void set_forward(conv_problem *p, const yki_kernel_desc *desc)
