@@ -34,10 +34,12 @@ static void start_job(const cli_jobs *jobs, slot *slots, int job, const sigset_t
     if (pid == 0)
         become_job(jobs, job, parent, mask);
     slots[job] = (slot){.pid = pid, .start_s = cli_clock_s()};
-    if (pid > 0)
+    if (pid > 0) {
+        setpgid(pid, pid); /* the job does so too: its group is there for whoever is first */
         jobs->report(jobs->context, job, -1, 0);
-    else
+    } else {
         jobs->codes[job] = 1;
+    }
 }
 
 static void end_job(const cli_jobs *jobs, slot *slots, int job, int status)
