@@ -95,17 +95,14 @@ static int run(cli_training *t)
  */
 static void adopt_ranks(cli_train_options *o)
 {
-    char path[CLI_PATH];
     yk_training_state saved;
     if (!o->resume || o->given.nproc || cli_is_rank())
         return;
     bool newest = strcmp(o->resume, "auto") == 0;
-    snprintf(path, sizeof path, "%s", newest ? "" : o->resume);
-    if (newest && (access(o->output, F_OK) != 0 ||
-                   yk_checkpoint_dir_latest(o->output, path, sizeof path) != YK_OK))
-        return;
-    if (yk_checkpoint_read_state(path, &saved) == YK_OK && saved.world_size >= 1 &&
-        saved.world_size <= CLI_MAX_RANKS && o->parallel != CLI_PARALLEL_DP)
+    yk_status status = newest ? yk_checkpoint_dir_read_state(o->output, &saved)
+                              : yk_checkpoint_read_state(o->resume, &saved);
+    if (status == YK_OK && saved.world_size >= 1 && saved.world_size <= CLI_MAX_RANKS &&
+        o->parallel != CLI_PARALLEL_DP)
         o->nproc = saved.world_size;
 }
 

@@ -157,6 +157,12 @@ yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
  * YK_ERROR_FORMAT when none of them is complete. On failure path is the empty string.
  */
 yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size);
+/**
+ * As yk_checkpoint_read_state, of the folder's newest complete checkpoint, for a look at it before
+ * a run resumes from it: damaged ones are skipped without a warning, and errors are those of
+ * yk_checkpoint_dir_latest.
+ */
+yk_status yk_checkpoint_dir_read_state(const char *dir, yk_training_state *state);
 
 /* ---- in the background ----------------------------------------------------------------------- */
 

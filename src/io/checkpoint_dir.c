@@ -258,7 +258,8 @@ static yk_status verify_checkpoint(const char *path, const yki_manifest_entry *e
 }
 
 static yk_status first_sound(const char *dir, const yki_manifest *manifest,
-                             const candidate *candidates, size_t count, char found[PATH_MAX])
+                             const candidate *candidates, size_t count, bool warns,
+                             char found[PATH_MAX])
 {
     for (size_t i = 0; i < count; i++) {
         YK_TRY(join_path(found, dir, candidates[i].file));
@@ -266,7 +267,8 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
             verify_checkpoint(found, yki_manifest_find(manifest, candidates[i].file));
         if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY)
             return status;
-        YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
+        if (warns)
+            YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
     }
     if (count == 0)
         YK_TRY(yki_refuse_dcp(dir));
@@ -275,23 +277,37 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
     return yki_error(YK_ERROR_FORMAT, "%s: no complete checkpoint among %zu", dir, count);
 }
 
-yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size)
+static yk_status find_latest(const char *dir, bool warns, char found[PATH_MAX])
 {
-    char found[PATH_MAX];
     candidate *candidates;
     size_t count;
     yki_manifest manifest;
+    read_manifest(&manifest, dir);
+    yk_status status = list_candidates(dir, &manifest, &candidates, &count);
+    if (status == YK_OK)
+        status = first_sound(dir, &manifest, candidates, count, warns, found);
+    free(candidates);
+    yki_manifest_fini(&manifest);
+    return status;
+}
+
+yk_status yk_checkpoint_dir_read_state(const char *dir, yk_training_state *state)
+{
+    char found[PATH_MAX];
+    YKI_NOT_NULL(dir);
+    YKI_NOT_NULL(state);
+    YK_TRY(find_latest(dir, false, found));
+    return yk_checkpoint_read_state(found, state);
+}
+
+yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size)
+{
+    char found[PATH_MAX];
     YKI_NOT_NULL(path);
     if (path_size > 0)
         path[0] = '\0';
     YKI_NOT_NULL(dir);
-    read_manifest(&manifest, dir);
-    yk_status status = list_candidates(dir, &manifest, &candidates, &count);
-    if (status == YK_OK)
-        status = first_sound(dir, &manifest, candidates, count, found);
-    free(candidates);
-    yki_manifest_fini(&manifest);
-    YK_TRY(status);
+    YK_TRY(find_latest(dir, true, found));
     size_t needed = strlen(found) + 1;
     if (needed > path_size)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: room for %zu bytes, of %zu", found,

@@ -86,6 +86,15 @@ YK_TEST(promise_15_a_whole_recipe_goes_on)
     assert_same_metrics("whole", "parts");
 }
 
+YK_TEST(a_damaged_checkpoint_is_skipped_with_one_warning)
+{
+    assert_int_equal(train("a", DATA "--max-steps 20 --save-every 10"), 0);
+    assert_int_equal(truncate(path_of("a", "checkpoint-step-20.pth"), 1000), 0);
+    assert_int_equal(go_on("a", ""), 0);
+    assert_contains(job.output, "after step 10");
+    assert_int_equal(count(job.output, "skipping a damaged checkpoint"), 1);
+}
+
 /* ---- virtual ranks --------------------------------------------------------------------------- */
 
 YK_TEST(promise_20_virtual_ranks_train_the_same_bits_on_any_ranks)

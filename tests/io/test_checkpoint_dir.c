@@ -180,6 +180,9 @@ YK_TEST(damaged_ones_are_skipped)
     assert_latest(dir, model, 3);
     assert_int_equal(truncate(in(dir, "checkpoint-3.pth"), 100), 0);
     assert_latest(dir, model, 2);
+    yk_training_state newest;
+    assert_ok(yk_checkpoint_dir_read_state(dir, &newest));
+    assert_int_equal(newest.epoch, 2);
     unlink(in(dir, "checkpoint-2.pth"));
     assert_latest(dir, model, 1);
     overwrite(in(dir, "checkpoint-1.pth"), 0, "no zip");
