@@ -119,6 +119,7 @@ int cli_cmd_train(const char *name, int argc, char **argv)
     if (!cli_ok(yk_stop_prepare()))
         return CLI_EXIT_FAILED;
     signal(SIGPIPE, SIG_IGN); /* a reader of the output may leave: the run is in its files */
+    cli_training_print_patiently();
     cli_training training;
     if (cli_training_create(&training, &options))
         code = run(&training);

@@ -183,6 +183,9 @@ bool cli_training_find(cli_training *training);
 bool cli_training_create_optimizer(cli_training *training);
 yk_status cli_training_override_hyperparameters(cli_training *training);
 
+/* From here on no reader of the output keeps a run that is asked to stop (output.c). */
+void cli_training_print_patiently(void);
+
 /* What is reported of the run (reports.c). On rank 0: the record of a step, which is number
  * step_in_epoch of its epoch, and that of an epoch. */
 bool cli_reports_open(cli_training *training);

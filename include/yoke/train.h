@@ -200,6 +200,13 @@ yk_status yk_stop_prepare(void);
 yk_status yk_stop_on_signals(void);
 /** The signal that asked this process to stop, or 0. Any thread. */
 int yk_stop_signal(void);
+/**
+ * For output that may have no reader: waits until the pipe or terminal fd takes PIPE_BUF bytes
+ * without blocking. Once the process has been asked to stop, all calls together wait for a second
+ * more; false where there is still no room, and what was to be written is better left out, since a
+ * write that blocks would keep the process from stopping. Any thread.
+ */
+bool yk_stop_may_write(int fd);
 
 /**
  * Collective; for a run that has been stopped and saved. Under Slurm, puts the job back into the

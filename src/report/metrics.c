@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <yoke/report.h>
+#include <yoke/train.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,7 +206,8 @@ static yk_status begin_again(yk_metrics *metrics)
 
 static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_t length)
 {
-    if (metrics->echo_fd >= 0 && write(metrics->echo_fd, line, length) < 0)
+    bool echoes = metrics->echo_fd >= 0 && yk_stop_may_write(metrics->echo_fd);
+    if (echoes && write(metrics->echo_fd, line, length) < 0)
         YKI_DEBUG("a record cannot be echoed: %s", strerror(errno));
     if (!is_at_its_path(metrics))
         YK_TRY(begin_again(metrics));

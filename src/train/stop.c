@@ -8,6 +8,8 @@
  * buffer on the heap: on a thread that computes, a handler would overwrite the heap.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +23,10 @@
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
+enum { PATIENCE_MS = 1000, LOOK_MS = 50 }; /* with readers of the output, after a signal */
+
 static atomic_int received_signal;
+static atomic_int patience_ms = PATIENCE_MS;
 static atomic_bool prepared;
 
 /* nohup has it ignored. */
@@ -39,6 +44,21 @@ static void remember_signal(int number)
 int yk_stop_signal(void)
 {
     return atomic_load(&received_signal);
+}
+
+bool yk_stop_may_write(int fd)
+{
+    struct pollfd output = {.fd = fd, .events = POLLOUT};
+    for (;;) {
+        bool patient = !yk_stop_signal() || atomic_load(&patience_ms) > 0;
+        int ready = poll(&output, 1, patient ? LOOK_MS : 0);
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return true; /* the write tells of an error */
+        if (!patient)
+            return false;
+        if (ready == 0 && yk_stop_signal())
+            atomic_fetch_sub(&patience_ms, LOOK_MS);
+    }
 }
 
 static sigset_t all_stop_signals(void)

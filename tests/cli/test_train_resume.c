@@ -4,6 +4,7 @@
 #include "mlp.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #define DATA "--data synthetic --arch mlp --threads 1 --batch-size 120 "
 
@@ -93,6 +94,33 @@ YK_TEST(a_damaged_checkpoint_is_skipped_with_one_warning)
     assert_int_equal(go_on("a", ""), 0);
     assert_contains(job.output, "after step 10");
     assert_int_equal(count(job.output, "skipping a damaged checkpoint"), 1);
+}
+
+/* ---- output that nobody reads -----------------------------------------------------------------
+ */
+
+YK_TEST(promise_13_a_reader_that_pauses_does_not_keep_a_stopped_run)
+{
+    char arguments[512];
+    const char *path = yk_test_path("unread");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    while (write(reader, "", 1) == 1) /* until it is full */
+        continue;
+    snprintf(arguments, sizeof arguments,
+             "train --data synthetic --arch mlp --threads 1 --epochs 100000 --json --output %s/a "
+             ">%s",
+             yk_test_directory(), path);
+    test_job_start(&job, arguments);
+    for (double deadline = test_now() + 20;
+         access(path_of("a", "metrics.jsonl"), R_OK) && test_now() < deadline;)
+        usleep(2000);
+    usleep(500 * 1000); /* until its first line waits for room */
+    kill(job.pid, SIGTERM);
+    assert_job_ends(&job, 20, 128 + SIGTERM);
+    assert_int_equal(access(path_of("a", "manifest.json"), R_OK), 0);
+    assert_int_equal(go_on("a", "--max-steps 1"), 0);
+    close(reader);
 }
 
 /* ---- virtual ranks --------------------------------------------------------------------------- */

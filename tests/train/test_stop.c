@@ -1,5 +1,6 @@
 /* Stopping before the first step and before Slurm ends the job; asking Slurm to run it again. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,28 @@ YK_TEST(promise_13_a_signal_before_the_first_step_leaves_a_checkpoint)
     assert_same_weights(&whole, &resumed);
     destroy_parts(whole);
     destroy_parts(resumed);
+}
+
+YK_TEST(output_that_nobody_reads_is_given_up_after_a_signal)
+{
+    static const char page[4096];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_true(yk_stop_may_write(ends[1]));
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (write(ends[1], page, sizeof page) > 0)
+        continue;
+    assert_ok(yk_stop_prepare());
+    assert_ok(yk_stop_on_signals());
+    kill(getpid(), SIGUSR2);
+    assert_false(yk_stop_may_write(ends[1]));
+    assert_false(yk_stop_may_write(ends[1]));
+    char read_page[sizeof page];
+    assert_int_equal(read(ends[0], read_page, sizeof read_page), sizeof read_page);
+    assert_true(yk_stop_may_write(ends[1]));
+    close(ends[0]);
+    assert_true(yk_stop_may_write(ends[1])); /* and the write fails */
+    close(ends[1]);
 }
 
 YK_TEST(signals_are_taken_that_the_parent_has_blocked)
