@@ -76,6 +76,34 @@ static yk_status check_loss(yk_trainer *t, int64_t step, double sum, double own)
                      (long long)step);
 }
 
+/* All ranks know it: rank 0 tells of it. */
+static yk_status fail_together(const yk_trainer *t, yk_status status)
+{
+    if (t->rank > 0)
+        return yki_error(YK_ERROR_PEER_FAILED, "stopped as rank 0 did, after step %lld",
+                         (long long)t->state.step);
+    if (t->options.group)
+        yki_group_report_cause(t->options.group, status);
+    return status;
+}
+
+yk_status yki_trainer_check_end(const yk_trainer *t, double loss)
+{
+    const yk_grad_scaler *scaler = t->options.scaler;
+    if (!scaler || !t->options.check_loss || t->state.step == 0)
+        return YK_OK;
+    if (yk_optimizer_steps(t->optimizer) == 0)
+        return fail_together(
+            t, yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "none of the %lld steps was taken: in each of them the loss or a gradient "
+                         "was not finite, and the weights are those of the start. Look for such "
+                         "values in the data, or start with a scale below the last one, %g",
+                         (long long)t->state.step, yk_grad_scaler_scale(scaler)));
+    return t->bad_losses > 0 && !isfinite(loss)
+               ? fail_together(t, loss_error(t, t->state.step, loss))
+               : YK_OK;
+}
+
 yk_status yki_trainer_settle(void *context)
 {
     yk_trainer *t = context;

@@ -331,21 +331,25 @@ bool yk_trainer_owes_evaluation(const yk_trainer *t)
            t->state.val_accuracy < 0;
 }
 
-static yk_status evaluate_and_report(yk_trainer *t)
+static yk_status evaluate_and_report(yk_trainer *t, double *loss)
 {
     yk_evaluation result, average;
     double begin = yki_trace_begin();
     YK_TRY(yk_trainer_evaluate(t, &result, &average));
     if (!t->stopped)
         YK_TRY(report_epoch(t, &result, &average));
+    *loss = result.loss;
     YKI_TRACE_END(begin, YKI_NO_ARGS, "evaluation");
     return YK_OK;
 }
 
 static yk_status evaluate_and_save(yk_trainer *t)
 {
+    double loss = 0;
     if (!t->stopped && t->options.validation)
-        YK_TRY(evaluate_and_report(t));
+        YK_TRY(evaluate_and_report(t, &loss));
+    if (!t->stopped && is_finished(t))
+        YK_TRY(yki_trainer_check_end(t, loss));
     if (!t->output)
         return YK_OK;
     double begin = yki_trace_begin();

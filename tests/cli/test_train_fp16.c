@@ -58,6 +58,22 @@ YK_TEST(the_scale_grows_as_asked_for)
     assert_int_equal(count(metrics_of("a"), "\"scale\": 8192"), 2);
 }
 
+/* The first step loses the weights; fewer are left than the trainer skips in a row. */
+YK_TEST(a_short_run_that_loses_its_weights_is_an_error)
+{
+    assert_int_equal(train("a", "--amp fp16 --lr 1000 --epochs 1"), 1);
+    assert_contains(job.output, "the loss has not been finite in");
+    assert_null(strstr(job.output, "Done"));
+}
+
+YK_TEST(a_run_without_a_step_that_was_taken_is_an_error)
+{
+    assert_int_equal(train("a", "--amp fp16 --init-scale 1e30 --max-steps 3 --nproc 2"), 1);
+    assert_contains(job.output, "none of the 3 steps was taken");
+    assert_null(strstr(job.output, "Done"));
+    assert_int_equal(train("b", "--amp fp16 --init-scale 1e6 --max-steps 20"), 0);
+}
+
 YK_TEST(a_scale_without_fp16_is_refused)
 {
     assert_int_equal(train("a", "--init-scale 1024"), 2);
