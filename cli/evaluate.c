@@ -235,6 +235,20 @@ static bool check_classes(const subject *s, const yk_dataset *test)
     return true;
 }
 
+/* Labels are numbers: where names do not tell, a network for more classes may know others than the
+ * data has. A run's own data may have fewer, though (--classes). */
+static void warn_of_classes(const subject *s, const yk_dataset *test)
+{
+    int64_t there = yk_dataset_classes(test);
+    bool named = s->info && s->info->class_names && yk_dataset_class_name(test, 0);
+    bool own = s->of_a_run && !s->options.data_given;
+    if (s->classes > there && !named && !own)
+        fprintf(stderr,
+                "yoke: the network of %s knows %lld classes, %s has %lld: labels are taken for the "
+                "first of these classes; if they are others, the accuracy means nothing\n",
+                s->path, (long long)s->classes, yk_dataset_name(test), (long long)there);
+}
+
 /*
  * Where the file records no run, or another size is asked for, pictures become what `yoke predict`
  * makes of them; pictures of one size stay as they are if the file says nothing about them.
@@ -416,8 +430,11 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
     yk_evaluation result;
     int64_t *confusion = NULL;
     bool fine = find_subject(&s, checkpoint, world) && open_data(&test, &s, world) &&
-                check_classes(&s, test) && make_confusion(&confusion, &s, test) &&
-                measure_subject(&result, confusion, &model, &loader, &s, test, world);
+                check_classes(&s, test);
+    if (fine && yk_group_rank(world) == 0)
+        warn_of_classes(&s, test);
+    fine = fine && make_confusion(&confusion, &s, test) &&
+           measure_subject(&result, confusion, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
         print_result(&s, test, &result, confusion);
     fine = fine && (!s.options.skip_damaged || print_skipped(loader, world));

@@ -116,6 +116,20 @@ YK_TEST(evaluate_refuses_classes_that_the_network_does_not_know)
                             "run/checkpoint-step-2.pth knows as \"");
 }
 
+/* Where the network's classes have no names, their number is all that tells. */
+YK_TEST(evaluate_warns_of_more_classes_than_the_data_has)
+{
+    static const char *const hint = "run/model.pth knows 8 classes, random";
+    assert_int_equal(yoke("train --data random:3x8x8,8 --arch mlp --max-steps 1 --batch-size 32 "
+                          "--lr 0.01 --output run"),
+                     0);
+    assert_int_equal(yoke("evaluate --data random:3x8x8,8 run/model.pth"), 0);
+    assert_null(strstr(output, hint));
+    assert_int_equal(yoke("evaluate --data random:3x8x8,5 run/model.pth"), 0);
+    assert_contains(output, hint);
+    assert_contains(output, "if they are others, the accuracy means nothing");
+}
+
 /* A server would count as a download: there is none, so it is the missing try that is seen. */
 YK_TEST(evaluate_never_downloads_by_itself)
 {
