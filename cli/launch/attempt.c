@@ -48,15 +48,25 @@ static cli_sink *sink_for_out(cli_job *job)
     return same ? &job->err : &job->out;
 }
 
+/* The descriptors that the launcher keeps open for a rank: its pipes and its log files. */
+static int descriptors_of(const cli_launch *launch, int local_rank)
+{
+    int redirected = launch->redirects ? launch->redirects[local_rank] : 0;
+    int copied = launch->tee ? launch->tee[local_rank] : 0;
+    int logged = redirected | copied;
+    return 2 + !!(logged & CLI_STD_OUT) + !!(logged & CLI_STD_ERR);
+}
+
 /* Reports why a rank could not be started; returns the job's exit code, as a shell would. */
-static int report_start(const cli_launch *launch, int rank, int reason)
+static int report_start(const cli_launch *launch, int rank, int local_rank, int reason)
 {
     struct rlimit files;
     if ((reason == EMFILE || reason == ENFILE) && getrlimit(RLIMIT_NOFILE, &files) == 0) {
         fprintf(stderr,
-                "%s: cannot start rank %d: %s; the limit is %llu and each rank needs two: raise "
-                "it with `ulimit -n`\n",
-                launch->name, rank, strerror(reason), (unsigned long long)files.rlim_cur);
+                "%s: cannot start rank %d: %s; the limit is %llu and each rank needs %d: raise it "
+                "with `ulimit -n`\n",
+                launch->name, rank, strerror(reason), (unsigned long long)files.rlim_cur,
+                descriptors_of(launch, local_rank));
         return CLI_EXIT_FAILED;
     }
     if (reason == EAGAIN || reason == ENOMEM) {
@@ -110,7 +120,7 @@ static int start_rank(cli_job *job, int local_rank)
         return CLI_EXIT_FAILED;
     member->pid = member->was = cli_rank_start(&setting, &member->out.fd, &member->err.fd);
     if (member->pid < 0)
-        return report_start(launch, rank, errno);
+        return report_start(launch, rank, local_rank, errno);
     attach_logs(job, local_rank);
     job->started++;
     job->running++;

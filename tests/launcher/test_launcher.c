@@ -469,7 +469,14 @@ YK_TEST(a_limit_on_open_files_is_named)
                                      test_program()),
                      1);
     assert_contains(output, "Too many open files; the limit is 40");
+    assert_contains(output, "and each rank needs 2: raise");
     assert_null(strstr(output, "start true"));
+    assert_int_equal(
+        yk_test_command(output, sizeof output,
+                        "ulimit -n 64; exec %s run -n 28 --redirects 3 --log-dir %s true",
+                        test_program(), yk_test_directory()),
+        1);
+    assert_contains(output, "and each rank needs 4: raise");
 }
 
 /* Whoever starts us may have blocked any signal: that does not make it one for us. */
