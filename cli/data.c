@@ -115,9 +115,14 @@ static int pack_data(const yk_dataset *dataset, const data_options *options)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static yk_status open_data(yk_dataset **dataset, const char *data, const char *split_name)
+/* The images for testing are those for validation. */
+static yk_split split_of(const char *name)
 {
-    yk_split split = strcmp(split_name, "test") == 0 ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
+    return strcmp(name, "train") == 0 ? YK_SPLIT_TRAIN : YK_SPLIT_TEST;
+}
+
+static yk_status open_data(yk_dataset **dataset, const char *data, yk_split split)
+{
     char path[CLI_DATA_PATH];
     const char *detail;
     const cli_data_kind *kind = cli_data_kind_of(data, &detail);
@@ -150,7 +155,7 @@ static int list_downloads(void)
 static int use_data(const char *action, const char *data, const data_options *options)
 {
     yk_dataset *dataset;
-    if (open_data(&dataset, data, options->split) != YK_OK)
+    if (open_data(&dataset, data, split_of(options->split)) != YK_OK)
         return print_failure();
     int code = strcmp(action, "info") == 0
                    ? cli_data_info(dataset, options->split, options->skip_damaged)
@@ -176,8 +181,8 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
 {
     const cli_option options[] = {
         CLI_GROUP("Options"),
-        CLI_CHOICE(0, "split", "train|test", "which images to use [train]", &o->split,
-                   &o->split_given),
+        CLI_CHOICE(0, "split", "train|test|val", "which images to use; val means test [train]",
+                   &o->split, &o->split_given),
         CLI_SWITCH(0, "skip-damaged", "leave out damaged images instead of stopping",
                    &o->skip_damaged),
         CLI_GROUP("Options for preview"),
@@ -280,7 +285,7 @@ int cli_cmd_data(const char *name, int argc, char **argv)
         return code;
     const char *action = operands[0] ? operands[0] : "";
     if (strcmp(action, "pack") == 0 && !options.output_given)
-        options.output = strcmp(options.split, "test") == 0 ? "val.pack" : "train.pack";
+        options.output = split_of(options.split) == YK_SPLIT_TEST ? "val.pack" : "train.pack";
     code = check_data_options(name, &options, operands);
     if (code >= 0)
         return code;

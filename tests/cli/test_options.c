@@ -168,7 +168,7 @@ YK_TEST(data_checks_its_options)
     refused("data info synthetic:3", "synthetic:3: expected synthetic alone");
     refused("data info random:", "random:: expected random[:CxHxW[,CLASSES]]");
     refused("data info synthetic cifar10", "unexpected argument 'cifar10'");
-    refused("data info --split val", "expected one of train|test");
+    refused("data info --split all", "expected one of train|test|val");
     refused("data info --columns 3", "--columns applies to preview only");
     refused("data preview --columns 0", "--columns 0: expected a whole number from 1 to 256");
     refused("data preview --output", "--output needs a value");
