@@ -151,9 +151,9 @@ static yk_status check_activations(const yki_node *node)
     for (int i = 0; i < node->in_count; i++) {
         const yk_value *in = node->op->in[i].is_activation ? node->in[i] : NULL;
         if (in && first && in->dtype != first->dtype)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "the %s is %s, but another activation is %s", node->op->in[i].name,
-                             yk_dtype_name(in->dtype), yk_dtype_name(first->dtype));
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is %s, but another activation is %s",
+                             node->op->in[i].name, yk_dtype_name(in->dtype),
+                             yk_dtype_name(first->dtype));
         first = in ? in : first;
     }
     return YK_OK;
@@ -203,18 +203,35 @@ static yk_status check_gradient(yk_graph *graph, const yki_node *node, int i,
     for (int d = 0; same && d < in->ndim; d++)
         same = found->dims[d] == in->dims[d];
     if (!same)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "the gradient of the %s has shape %s, expected %s",
+        return yki_error(YK_ERROR_INVALID_SHAPE, "the gradient of %s has shape %s, expected %s",
                          node->op->in[i].name, yki_shape_text(found, got, sizeof got),
                          yki_shape_text(in, expected, sizeof expected));
     *gradient_of = cast_to(graph, *gradient_of, in->dtype);
     return *gradient_of ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
+/* Calls the program's rule, which may fail without having said why. The last error of the thread
+ * stays what it was where the rule succeeds. */
+static yk_status call_gradient(const yki_node *node, yk_value *const *dout, const bool *needs,
+                               yk_value **din)
+{
+    char before[YKI_ERROR_LINE];
+    yk_operator_node view = view_of(node, true);
+    yki_error_copy(before, sizeof before);
+    yki_error_set_line(YK_OK, "");
+    yk_status status = node->op->custom->declared.gradient(&view, dout, needs, din);
+    if (status == YK_OK)
+        return yki_error_set_line(YK_OK, before);
+    if (yk_last_error()[0])
+        return status;
+    return yki_error(status, "the program's rule has failed without a reason (yk_set_error): %s",
+                     yk_status_string(status));
+}
+
 static yk_status build_gradient(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                                 const bool *needs, yk_value **din)
 {
-    yk_operator_node view = view_of(node, true);
-    YK_TRY(node->op->custom->declared.gradient(&view, dout, needs, din));
+    YK_TRY(call_gradient(node, dout, needs, din));
     if (graph->status != YK_OK)
         return yki_error(graph->status, "%s", graph->error);
     for (int i = 0; i < node->in_count; i++)

@@ -162,6 +162,20 @@ static void finds_kernel(yk_status (*run)(const yk_operator_run *run), const cha
     finds(&op, words);
 }
 
+static yk_status silent_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                 const bool *needs, yk_value **dx)
+{
+    (void)node, (void)dy, (void)needs, (void)dx;
+    return YK_ERROR_UNSUPPORTED;
+}
+
+YK_TEST(a_gradient_that_fails_without_a_reason_is_named)
+{
+    yk_operator op = cube;
+    op.gradient = silent_gradient;
+    finds(&op, "cube: gradient: the program's rule has failed without a reason (yk_set_error): ");
+}
+
 YK_TEST(a_wrong_operator_is_found)
 {
     yk_operator op = cube;
