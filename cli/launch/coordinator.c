@@ -404,9 +404,9 @@ static void advise(const cli_coordinator *c, char *text, size_t size)
                  c->lost->host);
     else if (strncmp(here, "127.", 4) == 0 || strcmp(here, "localhost") == 0)
         snprintf(text, size,
-                 "; they cannot reach %.200s from elsewhere: give all launchers the same "
-                 "--rdzv-endpoint HOST:PORT",
-                 here);
+                 "; they cannot reach %.200s from elsewhere: give all launchers the same %s", here,
+                 c->options.launch->elects_host ? "--rdzv-endpoint HOST:PORT"
+                                                : "--master-addr HOST");
 }
 
 static void notice_missing(cli_coordinator *c, int present, double now)

@@ -145,7 +145,8 @@ static void note_shapes(name_list *trouble, const yk_parameter_view *view,
     char text[200], here[64], there[64];
     yki_dims_text(there, sizeof there, found->ndim, found->dims);
     yki_dims_text(here, sizeof here, view->value.ndim, view->value.dims);
-    snprintf(text, sizeof text, "%.40s %s is %s in the model", view->name, there, here);
+    snprintf(text, sizeof text, "%.40s: %s in the file but %s in the model", view->name, there,
+             here);
     note_trouble(trouble, text);
 }
 

@@ -34,7 +34,7 @@ YK_TEST(a_head_for_other_classes_is_replaced)
     assert_int_equal(train("a", with_weights(weights_for(7, 1), "")), 0);
     assert_contains(unwrapped(), "Loaded 2 tensors from ");
     assert_contains(unwrapped(), "the last layer starts from new weights: differently shaped "
-                                 "fc2.weight (7, 256) is (10, 256) in the model");
+                                 "fc2.weight: (7, 256) in the file but (10, 256) in the model");
     assert_int_equal(train("b", with_weights(weights_for(10, 1), "")), 0);
     assert_null(strstr(job.output, "the last layer starts"));
     assert_int_equal(train("c", with_weights(path_of("b", ""), "")), 0); /* the run's newest */
@@ -176,7 +176,7 @@ YK_TEST(a_network_may_have_more_classes_than_the_data)
     char said[8192];
     assert_int_equal(train("a", with_weights(weights_for(10, 1), "--classes 12")), 0);
     assert_contains(unwrapped(), "the last layer starts from new weights: differently shaped "
-                                 "fc2.weight (10, 256) is (12, 256) in the model");
+                                 "fc2.weight: (10, 256) in the file but (12, 256) in the model");
     assert_int_equal(yk_test_command(said, sizeof said, "%s evaluate --per-class --confusion %s/a",
                                      test_program(), yk_test_directory()),
                      0);

@@ -214,8 +214,8 @@ YK_TEST(another_shape_is_named_and_nothing_changes)
     assert_ok(yk_model_save(model, yk_test_path("a.pth")));
     assert_status(YK_ERROR_MISMATCH, yk_model_load(other, yk_test_path("a.pth")));
     assert_contains(yk_last_error(), "a.pth");
-    assert_contains(yk_last_error(), "fc.weight (10, 4) is (7, 4) in the model");
-    assert_contains(yk_last_error(), "fc.bias (10) is (7) in the model");
+    assert_contains(yk_last_error(), "fc.weight: (10, 4) in the file but (7, 4) in the model");
+    assert_contains(yk_last_error(), "fc.bias: (10) in the file but (7) in the model");
     assert_same_values(other, copy);
     yk_model_destroy(model);
     yk_model_destroy(other);
@@ -442,7 +442,7 @@ YK_TEST(a_head_for_other_classes_keeps_its_first_values)
     assert_ok(yk_model_save(from, path));
     float head = first_of(to, "fc.weight"), body = first_of(to, "conv1.weight");
     assert_status(YK_ERROR_MISMATCH, yk_model_load_with(to, path, NULL, &report));
-    assert_contains(yk_last_error(), "fc.weight (3, 4) is (5, 4) in the model");
+    assert_contains(yk_last_error(), "fc.weight: (3, 4) in the file but (5, 4) in the model");
     assert_true(first_of(to, "conv1.weight") == body);
     assert_ok(yk_model_load_with(
         to, path, YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_reshaped = "fc.*"),
@@ -452,11 +452,12 @@ YK_TEST(a_head_for_other_classes_keeps_its_first_values)
                       to, path,
                       YK_WITH(yk_load_options, YK_LOAD_OPTIONS_INIT, o.allow_reshaped = "*.weight"),
                       NULL));
-    assert_contains(yk_last_error(), "differently shaped fc.bias (3) is (5)");
+    assert_contains(yk_last_error(), "differently shaped fc.bias: (3) in the file but (5)");
     assert_int_equal(report.loaded, 12); /* two convolutions, two norms of five tensors */
     assert_int_equal(report.reshaped, 2);
     assert_int_equal(report.missing + report.unexpected, 0);
-    assert_contains(report.text, "differently shaped fc.weight (3, 4) is (5, 4) in the model");
+    assert_contains(report.text,
+                    "differently shaped fc.weight: (3, 4) in the file but (5, 4) in the model");
     assert_true(first_of(to, "fc.weight") == head);
     assert_true(first_of(to, "conv1.weight") == first_of(from, "conv1.weight"));
     yk_model_destroy(from);

@@ -315,6 +315,17 @@ YK_TEST(promise_08_missing_hosts_are_reported)
                     "only 1 of 2 hosts joined within 6 s (--rdzv-conf join_timeout): ");
 }
 
+YK_TEST(missing_hosts_are_told_the_option_that_names_the_first_one)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "run --nnodes 2 --node-rank 0 --master-port %d --rdzv-conf join_timeout=6 true",
+             yk_test_free_port());
+    test_job_start(&agents[0], command);
+    assert_job_ends(&agents[0], 30, 1);
+    assert_contains(agents[0].output, "give all launchers the same --master-addr HOST");
+}
+
 YK_TEST(a_lost_host_is_awaited_by_name_until_the_join_timeout)
 {
     char options[160];
