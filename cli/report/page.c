@@ -39,6 +39,13 @@ static double step_seconds(const yk_step_record *step)
     return step->data_s + step->compute_s + step->waiting_s + step->exposed_comm_s;
 }
 
+/* 0 where the record has no times: the clock of a run goes on after such a step. */
+static double known_seconds(const yk_step_record *step)
+{
+    double seconds = step_seconds(step);
+    return isfinite(seconds) ? seconds : 0;
+}
+
 /* What a curve shows of a step. */
 typedef double (*step_value)(const yk_step_record *step);
 
@@ -109,7 +116,7 @@ static void put_positions(FILE *file, const yk_metrics_history *h)
     fputs("],\"time\":[", file);
     for (size_t i = 0; i < points; i++) {
         for (size_t step = point_begin(h, i); step < point_begin(h, i + 1); step++)
-            seconds += step_seconds(&h->steps[step]);
+            seconds += known_seconds(&h->steps[step]);
         fputs(i ? "," : "", file);
         put_number(file, seconds);
     }
@@ -134,7 +141,7 @@ static double seconds_until(const yk_metrics_history *h, int64_t step)
 {
     double seconds = 0;
     for (size_t i = 0; i < h->step_count && h->steps[i].step <= step; i++)
-        seconds += step_seconds(&h->steps[i]);
+        seconds += known_seconds(&h->steps[i]);
     return seconds;
 }
 

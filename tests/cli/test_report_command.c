@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "runs.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,26 @@ YK_TEST(compare_names_a_folder_that_is_no_run)
     assert_contains(output, "its metrics.jsonl holds no records of a run\n");
     assert_int_equal(yoke("compare a"), 2);
     assert_contains(output, "expected two or more output folders of runs");
+}
+
+YK_TEST(report_goes_on_after_a_step_without_times)
+{
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, yk_test_path("metrics.jsonl")));
+    assert_ok(yk_metrics_header(metrics, &(yk_header_record){.arch = "mlp",
+                                                             .data = "synthetic",
+                                                             .options = "",
+                                                             .ranks = 1,
+                                                             .threads = 1,
+                                                             .batch_size = 64}));
+    for (int64_t step = 1; step <= 3; step++)
+        assert_ok(yk_metrics_step(
+            metrics,
+            &(yk_step_record){
+                .epoch = 1, .step = step, .loss = 1, .compute_s = step == 2 ? (double)NAN : 0.25}));
+    yk_metrics_close(metrics);
+    assert_int_equal(yoke("report --pictures 0 -o - ."), 0);
+    assert_contains(output, "\"time\":[0.25,0.25,0.5]");
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
