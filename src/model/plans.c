@@ -12,14 +12,20 @@ void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan, const yki_
     return step->scratch >= 0 ? (char *)plans->arena + plan->slots[step->scratch].offset : NULL;
 }
 
-/* What a plan needs grows with its batch: the error says which batch would do. */
-static yk_status no_arena(yki_device *device, const yki_plan *plan, yk_status status)
+/* What a plan needs grows with its batch: the error says how much that is, or which batch would do.
+ * The allocation that has failed may be a small one. */
+static yk_status too_large(yki_device *device, const yki_plan *plan, yk_status status)
 {
     char line[YKI_ERROR_LINE];
     snprintf(line, sizeof line, "%s", yki_error_text());
     size_t available = yki_device_available(device);
-    if (status != YK_ERROR_OUT_OF_MEMORY || available == 0)
+    if (status != YK_ERROR_OUT_OF_MEMORY)
         return status;
+    if (available == 0 || available >= plan->arena_bytes)
+        return yki_error(status,
+                         "%s; with a batch of %lld samples, a step needs %zu MiB besides "
+                         "parameters, gradients and packed weights: try a smaller batch",
+                         line, (long long)plan->batch, (plan->arena_bytes >> 20) + 1);
     int64_t fits = (int64_t)((double)plan->batch * (double)available / (double)plan->arena_bytes);
     if (fits < 1)
         return yki_error(status, "%s; not even a batch of 1 sample fits", line);
@@ -39,7 +45,7 @@ yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan
     plans->moves++;
     yk_status status = yki_device_alloc(device, bytes, &plans->arena);
     if (status != YK_OK)
-        return no_arena(device, plan, status);
+        return too_large(device, plan, status);
     plans->arena_bytes = bytes;
     return YK_OK;
 }
@@ -69,7 +75,8 @@ static yk_status build_program(yki_program *program, yki_plans *plans,
                                const yki_plan_source *source, int64_t batch, yki_plan_mode mode)
 {
     YK_TRY(yki_plan_create(&program->plan, source, batch, mode));
-    return yki_packs_add(&plans->packs, source->device, program->plan);
+    yk_status status = yki_packs_add(&plans->packs, source->device, program->plan);
+    return status == YK_OK ? YK_OK : too_large(source->device, program->plan, status);
 }
 
 /* A program is added to the list once it is complete; a failure before that leaves no trace. */

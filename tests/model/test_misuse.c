@@ -218,3 +218,29 @@ YK_TEST(a_forked_child_is_told_that_threads_do_not_exist_there)
     yk_model_destroy(one);
     yk_model_destroy(two);
 }
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* More than a process can address: nothing is read. */
+YK_TEST(a_step_without_memory_says_how_much_it_needs)
+{
+    enum { WIDTH = 1 << 14 };
+    static double row[WIDTH];
+    static const char *const name = "x";
+    const int64_t samples = INT64_C(1) << 30;
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, name, YK_F64, 2, (int64_t[]){YK_BATCH, WIDTH});
+    yk_value *logits = yk_relu(x);
+    assert_ok(yk_model_create(
+        &model, NULL,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.logits = logits)));
+    yk_model_eval(model);
+    yk_tensor tensor = {.data = row, .dtype = YK_F64, .ndim = 2, .dims = {samples, WIDTH}};
+    yk_batch huge = {.size = samples, .count = 1, .names = &name, .tensors = &tensor};
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yk_model_forward(model, &huge));
+    assert_contains(yk_last_error(), "; with a batch of 1073741824 samples, a step needs ");
+    assert_contains(yk_last_error(), " MiB besides parameters, gradients and packed weights: try a "
+                                     "smaller batch");
+    yk_model_destroy(model);
+}
