@@ -93,14 +93,14 @@ YK_TEST(replicas_train_as_on_ref)
 
 YK_TEST(fp16_trains_as_on_ref_and_resumes)
 {
-    train_both("7", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e10 --clip-grad-norm 1");
-    resume("--batch-size 8 --amp fp16 --init-scale 1e10 --clip-grad-norm 1", "2", "5");
+    train_both("7", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e6 --clip-grad-norm 1");
+    resume("--batch-size 8 --amp fp16 --init-scale 1e6 --clip-grad-norm 1", "2", "5");
 }
 
 YK_TEST(fp16_on_two_ranks_trains_as_on_ref_and_resumes)
 {
-    train_both("8", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e10 --nproc 2 --zero");
-    resume("--batch-size 8 --amp fp16 --init-scale 1e10 --nproc 2 --zero", "3", "5");
+    train_both("8", "--max-steps 5 --batch-size 8 --amp fp16 --init-scale 1e6 --nproc 2 --zero");
+    resume("--batch-size 8 --amp fp16 --init-scale 1e6 --nproc 2 --zero", "3", "5");
 }
 
 /* The device keeps the pictures in all other trainings here, and in the second half of "parts". */
