@@ -39,7 +39,7 @@ static double step_seconds(const yk_step_record *step)
     return step->data_s + step->compute_s + step->waiting_s + step->exposed_comm_s;
 }
 
-/* 0 where the record has no times: the clock of a run goes on after such a step. */
+/* A step without times counts as 0 s, so that the curves continue after it. */
 static double known_seconds(const yk_step_record *step)
 {
     double seconds = step_seconds(step);

@@ -72,8 +72,8 @@ static void *run_abort(void *context)
     return NULL;
 }
 
-/* Waits for a thread's end, by a clock that nobody sets. It polls, because ThreadSanitizer knows
- * pthread_tryjoin_np, and not pthread_clockjoin_np. */
+/* Joins a thread, or gives up after so many seconds of the monotonic clock. It polls because
+ * ThreadSanitizer supports pthread_tryjoin_np, but not pthread_clockjoin_np. */
 static bool join_within(pthread_t thread, time_t seconds)
 {
     struct timespec now, until;

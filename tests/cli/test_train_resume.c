@@ -96,7 +96,7 @@ YK_TEST(a_damaged_checkpoint_is_skipped_with_one_warning)
     assert_int_equal(count(job.output, "skipping a damaged checkpoint"), 1);
 }
 
-/* ---- output that nobody reads ---------------------------------------------------------------- */
+/* ---- unread output --------------------------------------------------------------------------- */
 
 YK_TEST(promise_13_a_reader_that_pauses_does_not_keep_a_stopped_run)
 {

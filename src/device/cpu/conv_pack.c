@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/cpu_features.h"
 #include "base/memory.h"
 #include "device/cpu/weight_pairs.h"
 

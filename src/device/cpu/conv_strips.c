@@ -130,8 +130,8 @@ static bool reads_new_pixels(const strips *k, int tap)
     return tap / SIDE >= old && tap % SIDE >= old;
 }
 
-/* Floats from the pixels that a strip reads to those of the next one, or behind an image's last
- * strip to those of the first one of the next image. */
+/* Floats from the pixels that a strip reads to those of the next strip; after the last one of an
+ * image, to those of the next image's first. */
 static int64_t to_next_strip(const strips *k, int64_t first)
 {
     const int64_t row = k->attrs.stride * k->x.columns * LANES;

@@ -33,7 +33,7 @@ typedef struct yki_strip_image {
     int64_t ahead; /* floats from a pixel to the one that is prefetched when it is read; 0: none */
 } yki_strip_image;
 
-/* matrix (blocks, count, 16): the pixels so many rows and columns behind those of the first tap,
+/* matrix (blocks, count, 16): the pixels that many rows and columns after those of the first tap,
  * zeros where they lie outside the image. */
 void yki_strip_read(const yki_strip *strip, const yki_strip_image *image, int32_t down,
                     int32_t across, float *matrix);
@@ -42,7 +42,7 @@ void yki_strip_read(const yki_strip *strip, const yki_strip_image *image, int32_
  * y (count, 32) = start + matrix (depth, count) weights (depth, 32)
  *
  * What the strip reads is in blocks of 16 channels, (depth / 16, count, 16), and so is y, of which
- * the second block is `y_block` floats behind the first.
+ * the second block begins `y_block` floats after the first.
  */
 typedef struct yki_strip_product {
     const float *matrix, *weights;
