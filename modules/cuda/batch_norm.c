@@ -6,7 +6,7 @@
 #include "implementations.h"
 #include "statistics.h"
 
-enum { REDUCE, MERGE, FINISH, APPLY };
+enum { REDUCE, MERGE, FINISH, SETTLE, APPLY };
 
 /* ---- scratch: partial sums, the vector of this rank, and statistics that nobody else keeps --- */
 
@@ -20,22 +20,10 @@ static size_t parameter_size(const yki_cuda_kernel *k)
     return yk_dtype_size(yki_accumulate_dtype(k->desc.in[0].dtype));
 }
 
-static int width_of(const yki_cuda_kernel *k)
-{
-    return yki_cuda_width_for(k->desc.in[0].dtype, k->desc.in[0].dims[1]);
-}
-
-static yki_cuda_grid divide(const yki_cuda_kernel *k, yki_cuda_columns *at)
-{
-    const yki_operand *x = &k->desc.in[0];
-    int64_t pixels = x->ndim == 4 ? x->dims[2] * x->dims[3] : 1;
-    return yki_cuda_divide(x->dims[0] * pixels, x->dims[1], width_of(k), at);
-}
-
 static pieces cut(const yki_cuda_kernel *k, void *scratch, size_t *bytes)
 {
     yki_cuda_columns at;
-    yki_cuda_grid grid = divide(k, &at);
+    yki_cuda_grid grid = yki_cuda_norm_divide(&k->desc.in[0], &at);
     size_t channels = (size_t)at.columns, offset = yki_cuda_partial_bytes(grid, &at);
     pieces p = {.partial = scratch, .vector = (double *)((char *)scratch + offset)};
     offset += (size_t)yki_sync_length(at.columns) * sizeof(double);
@@ -47,7 +35,7 @@ static pieces cut(const yki_cuda_kernel *k, void *scratch, size_t *bytes)
 
 static bool has_vectors(const yki_cuda_kernel *k)
 {
-    return width_of(k) > 1;
+    return yki_cuda_norm_width(&k->desc.in[0]) > 1;
 }
 
 /* Exchanges the vector with the other ranks; afterwards it is that of all `world`. */
@@ -76,6 +64,7 @@ static yk_status find_forward(yki_cuda_kernel *k)
     const yki_operand *x = &k->desc.in[YKI_BATCH_NORM_X];
     YK_TRY(is_summed(k) ? yki_cuda_sums_find(k, MERGE) : yki_cuda_statistics_find(k, REDUCE, x));
     YK_TRY(yki_cuda_find(k, FINISH, "norm_finish", yki_accumulate_dtype(x->dtype), true));
+    YK_TRY(yki_cuda_find(k, SETTLE, "norm_settle", x->dtype, true));
     return yki_cuda_find(k, APPLY, "norm_apply", x->dtype, has_vectors(k));
 }
 
@@ -89,22 +78,41 @@ static yk_status prepare_batch_norm(yki_device *device, const yki_kernel_desc *d
     return yki_cuda_prepared(k, find_forward(k), kernel);
 }
 
-/* Sums are enough for this rank alone; others get a vector. */
-static yk_status measure(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
+/* Of the vectors of all ranks, of a convolution's sums, or of the running statistics. */
+static yk_status finish(const yki_cuda_kernel *k, const yki_kernel_args *run,
+                        const yki_cuda_norm_finish_args *args)
 {
-    const yki_operand *x = &k->desc.in[YKI_BATCH_NORM_X];
-    double *vector = run->sync ? run->sync->mine : p.vector;
-    if (!is_summed(k))
-        return yki_cuda_statistics(k, REDUCE, x, run->in[YKI_BATCH_NORM_X], p.partial, vector, run);
-    const void *sums = run->in[YKI_BATCH_NORM_SUMS];
-    return run->sync ? yki_cuda_sums(k, MERGE, x, sums, vector, run) : YK_OK;
+    return yki_cuda_launch(k, FINISH, yki_cuda_grid_of(args->columns), args, sizeof *args, run);
 }
 
-static yk_status finish(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
+/* Of this rank alone, by a pass over x. */
+static yk_status measure_and_settle(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p,
+                                    yki_cuda_norm_finish_args *args)
+{
+    args->x = run->in[YKI_BATCH_NORM_X];
+    args->partial = p.partial;
+    YK_TRY(yki_cuda_statistics_measure(k, REDUCE, &k->desc.in[YKI_BATCH_NORM_X], args->x, p.partial,
+                                       run, &args->slices));
+    return yki_cuda_launch(k, SETTLE, yki_cuda_grid_of_merge(args->columns), args, sizeof *args,
+                           run);
+}
+
+static yk_status exchange_and_finish(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p,
+                                     yki_cuda_norm_finish_args *args)
+{
+    const yki_operand *x = &k->desc.in[YKI_BATCH_NORM_X];
+    double *mine = run->sync->mine;
+    if (is_summed(k))
+        YK_TRY(yki_cuda_sums(k, MERGE, x, run->in[YKI_BATCH_NORM_SUMS], mine, run));
+    else
+        YK_TRY(yki_cuda_statistics(k, REDUCE, x, run->in[YKI_BATCH_NORM_X], p.partial, mine, run));
+    YK_TRY(exchange(run, args->columns, &args->vectors, &args->world));
+    return finish(k, run, args);
+}
+
+static yk_status make_statistics(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
 {
     yki_cuda_norm_finish_args args = {
-        .vectors = p.vector,
-        .sums = is_summed(k) && !run->sync ? run->in[YKI_BATCH_NORM_SUMS] : NULL,
         .rows = yki_cuda_rows(&k->desc.in[YKI_BATCH_NORM_X]),
         .world = k->desc.training ? 1 : 0,
         .columns = (int32_t)k->desc.in[0].dims[1],
@@ -116,9 +124,14 @@ static yk_status finish(const yki_cuda_kernel *k, const yki_kernel_args *run, pi
         .mean = p.mean,
         .invstd = p.invstd,
     };
-    if (k->desc.training)
-        YK_TRY(exchange(run, args.columns, &args.vectors, &args.world));
-    return yki_cuda_launch(k, FINISH, yki_cuda_grid_of(args.columns), &args, sizeof args, run);
+    if (!k->desc.training)
+        return finish(k, run, &args);
+    if (run->sync)
+        return exchange_and_finish(k, run, p, &args);
+    if (!is_summed(k))
+        return measure_and_settle(k, run, p, &args);
+    args.sums = run->in[YKI_BATCH_NORM_SUMS];
+    return finish(k, run, &args);
 }
 
 static yk_status apply(const yki_cuda_kernel *k, const yki_kernel_args *run, pieces p)
@@ -132,7 +145,7 @@ static yk_status apply(const yki_cuda_kernel *k, const yki_kernel_args *run, pie
                                      .y = yki_cuda_out(k, run, YKI_BATCH_NORM_Y),
                                      .relu = k->attrs.relu,
                                      .relu6 = k->attrs.relu6};
-    yki_cuda_grid grid = divide(k, &args.at);
+    yki_cuda_grid grid = yki_cuda_norm_divide(&k->desc.in[0], &args.at);
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
 
@@ -153,24 +166,20 @@ static yk_status run_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     size_t bytes;
-    yki_cuda_columns at;
+    int64_t rows = yki_cuda_rows(&k->desc.in[YKI_BATCH_NORM_X]);
     pieces p = cut(k, run->scratch, &bytes);
-    divide(k, &at);
     if (yki_cuda_out(k, run, YKI_BATCH_NORM_MEAN))
         p.mean = yki_cuda_out(k, run, YKI_BATCH_NORM_MEAN);
     if (yki_cuda_out(k, run, YKI_BATCH_NORM_INVSTD))
         p.invstd = yki_cuda_out(k, run, YKI_BATCH_NORM_INVSTD);
-    if (k->desc.training) {
-        if (at.rows == 0 && !run->sync)
-            return skip_empty(k, run);
-        if (at.rows == 1 && !run->sync)
-            return yki_error(YK_ERROR_INVALID_SHAPE,
-                             "batch_norm: a channel of 1 value has no variance "
-                             "to train with; use a larger batch");
-        YK_TRY(measure(k, run, p));
-    }
-    YK_TRY(finish(k, run, p));
-    return at.rows > 0 ? apply(k, run, p) : YK_OK;
+    bool alone = k->desc.training && !run->sync;
+    if (rows == 0 && alone)
+        return skip_empty(k, run);
+    if (rows == 1 && alone)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "batch_norm: a channel of 1 value has no variance "
+                                                 "to train with; use a larger batch");
+    YK_TRY(make_statistics(k, run, p));
+    return rows > 0 ? apply(k, run, p) : YK_OK;
 }
 IMPLEMENTATION(batch_norm, yki_cuda_supports, prepare_batch_norm, run_batch_norm,
                1 + YKI_BATCH_NORM_X);
@@ -181,7 +190,7 @@ static yk_status prepare_apply(yki_device *device, const yki_kernel_desc *desc, 
 {
     yki_cuda_kernel *k;
     YK_TRY(yki_cuda_prepare(device, desc, &k));
-    yk_status status = yki_cuda_find(k, APPLY, "norm_apply", desc->in[0].dtype, width_of(k) > 1);
+    yk_status status = yki_cuda_find(k, APPLY, "norm_apply", desc->in[0].dtype, has_vectors(k));
     return yki_cuda_prepared(k, status, kernel);
 }
 
@@ -197,7 +206,7 @@ static yk_status run_apply(const yki_kernel *kernel, const yki_kernel_args *run)
                                      .y = yki_cuda_out(k, run, YKI_BATCH_NORM_APPLY_Y),
                                      .relu = k->attrs.relu,
                                      .relu6 = k->attrs.relu6};
-    yki_cuda_grid grid = divide(k, &args.at);
+    yki_cuda_grid grid = yki_cuda_norm_divide(&k->desc.in[0], &args.at);
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(batch_norm_apply, yki_cuda_supports, prepare_apply, run_apply,
@@ -245,7 +254,7 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
         .dx = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
         .dresidual = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
     };
-    yki_cuda_grid grid = divide(k, &args.at);
+    yki_cuda_grid grid = yki_cuda_norm_divide(&k->desc.in[0], &args.at);
     yki_cuda_sums_merge_args merge = {.rows = args.at.rows,
                                       .columns = args.at.columns,
                                       .slices = (int32_t)grid.y,
@@ -255,8 +264,8 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
                                           yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DWEIGHT),
                                       .dbias = yki_cuda_out(k, run, YKI_BATCH_NORM_BACKWARD_DBIAS)};
     YK_TRY(yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run));
-    yki_cuda_grid columns = {(unsigned)yki_cuda_blocks(merge.columns, 32), 1, 1};
-    YK_TRY(yki_cuda_launch(k, MERGE, columns, &merge, sizeof merge, run));
+    YK_TRY(yki_cuda_launch(k, MERGE, yki_cuda_grid_of_merge(merge.columns), &merge, sizeof merge,
+                           run));
     if (k->desc.training)
         YK_TRY(exchange(run, args.at.columns, &args.vectors, &args.world));
     if (args.at.rows == 0 || (!args.dx && !args.dresidual))

@@ -53,7 +53,7 @@ yk_status yki_cuda_bias_gradient(const yki_cuda_kernel *kernel, int stage, const
                                       .slices = (int32_t)grid.y,
                                       .partial = partial,
                                       .dbias = dbias};
-    yki_cuda_grid columns = {(unsigned)yki_cuda_blocks(merge.columns, 32), 1, 1};
     YK_TRY(yki_cuda_launch(kernel, stage, grid, &args, sizeof args, run));
-    return yki_cuda_launch(kernel, stage + 1, columns, &merge, sizeof merge, run);
+    return yki_cuda_launch(kernel, stage + 1, yki_cuda_grid_of_merge(merge.columns), &merge,
+                           sizeof merge, run);
 }

@@ -25,6 +25,7 @@ typedef struct conv_kernel {
     const yki_cudnn *cudnn;
     yki_cudnn_conv conv; /* as the plan computes it: with all its channels */
     const yki_cudnn_plan *plan;
+    yki_cublas_product product;                             /* in the plan's place */
     yki_operand x, weight, y;                               /* or their gradients */
     bool add_bias;                                          /* by a kernel: no engine adds it */
     size_t x_at, weight_at, y_at, partial_at, workspace_at; /* in scratch */
@@ -136,10 +137,28 @@ static yk_status find_plan_with_sums(conv_kernel *k, const yki_operand *sums)
 }
 
 /*
- * The plan that is wanted, or else what the engines can do: a bias is left to a kernel where none
- * adds it, or where y has more channels than it; and the gradient of a weight is rounded to 16 bits
- * where none keeps f32, as it is with groups.
+ * Engines that round the gradient of a weight to 16 bits, as PyTorch's autocast does, are often
+ * several times as fast as those that keep f32, and with groups they are the only ones. They are
+ * taken where they save at least a tenth of the time.
  */
+static yk_status consider_narrow(conv_kernel *k)
+{
+    const yki_cudnn_plan *full = k->plan;
+    if (k->conv.direction != YKI_CUDNN_BACKWARD_WEIGHT || !is_narrow(k) ||
+        (full && !k->cuda.device->measures))
+        return YK_OK;
+    k->conv.narrow = true;
+    YK_TRY(find_plan(k));
+    if (full && (!k->plan || k->plan->microseconds <= 0 ||
+                 k->plan->microseconds > 0.9 * full->microseconds)) {
+        k->conv.narrow = false;
+        k->plan = full;
+    }
+    return YK_OK;
+}
+
+/* The plan that is wanted, or else what the engines can do: a bias is left to a kernel where none
+ * adds it, or where y has more channels than it. */
 static yk_status prepare_plan(conv_kernel *k, bool bias, const yki_operand *sums)
 {
     k->conv.bias = bias && !has_more_outputs(k);
@@ -150,10 +169,7 @@ static yk_status prepare_plan(conv_kernel *k, bool bias, const yki_operand *sums
         k->conv.bias = false;
         YK_TRY(find_plan(k));
     }
-    if (!k->plan && k->conv.direction == YKI_CUDNN_BACKWARD_WEIGHT && is_narrow(k)) {
-        k->conv.narrow = true;
-        YK_TRY(find_plan(k));
-    }
+    YK_TRY(consider_narrow(k));
     if (!k->plan)
         return no_engine(k);
     k->add_bias = bias && !k->conv.bias;
@@ -194,6 +210,13 @@ static yk_status prepare_pack(conv_kernel *k, int input)
 
 typedef yk_status prepare_rest(conv_kernel *k);
 
+static void destroy(yki_kernel *kernel)
+{
+    conv_kernel *k = (conv_kernel *)kernel;
+    yki_cublas_product_fini(&k->product);
+    free(k);
+}
+
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, prepare_rest *rest,
                          yki_kernel **kernel)
 {
@@ -207,7 +230,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, prepar
     if (status == YK_OK)
         *kernel = &k->cuda.base;
     else
-        free(k);
+        destroy(&k->cuda.base);
     return status;
 }
 
@@ -281,6 +304,7 @@ static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
                                              .supports = supports_,                                \
                                              .prepare = prepare_,                                  \
                                              .run = run_,                                          \
+                                             .destroy = destroy,                                   \
                                              .pack = pack,                                         \
                                              .same_pack = same_pack}
 
@@ -409,6 +433,43 @@ static bool supports_backward_weight(const yki_device *device, const yki_kernel_
                              &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
 }
 
+/* A convolution whose filters have one tap multiplies matrices. For the gradients of weights,
+ * cuBLASLt's algorithms are faster than cuDNN's engines of f32, and need no compiler. */
+static bool is_product(const conv_kernel *k)
+{
+    const yki_attrs *attrs = &k->cuda.attrs;
+    return k->weight.dims[2] * k->weight.dims[3] == 1 && attrs->stride == 1 &&
+           attrs->padding == 0 && attrs->groups == 1 && yki_operand_count(&k->y) > 0;
+}
+
+/* dweight (K, C) = dy^T x */
+static yk_status prepare_product(conv_kernel *k)
+{
+    const yki_cublas *cublas;
+    bool found;
+    const yki_cublas_shape shape = {.dtype = k->x.dtype,
+                                    .result = k->weight.dtype,
+                                    .rows = k->y.dims[1],
+                                    .inner = yki_cuda_rows(&k->y),
+                                    .columns = k->x.dims[1],
+                                    .transpose_a = true};
+    YK_TRY(yki_cuda_need_cublas(k->cuda.device, &cublas));
+    YK_TRY(yki_cublas_prepare(&k->product, cublas, &shape, &found));
+    if (!found)
+        return yki_cublas_no_algorithm(&shape);
+    k->workspace_at = yki_cuda_reserve(&k->cuda, k->product.workspace);
+    return YK_OK;
+}
+
+static yk_status multiply(const conv_kernel *k, const void *x, const void *dy, void *dweight,
+                          const yki_kernel_args *run)
+{
+    const yki_cublas_terms terms = {.a = dy, .b = x, .c = dweight, .scale = 1};
+    char *scratch = run->scratch;
+    return yki_cublas_run(&k->product, &terms, scratch ? scratch + k->workspace_at : NULL,
+                          k->cuda.device->launcher->handle_of(run->stream));
+}
+
 /* The gradient that the plan makes may have another order, more channels, or 16 bits. */
 static yk_status prepare_gradient(conv_kernel *k)
 {
@@ -432,12 +493,17 @@ static void describe_backward_weight(conv_kernel *k)
     describe(k, YKI_CUDNN_BACKWARD_WEIGHT);
 }
 
+static yk_status prepare_by_plan(conv_kernel *k)
+{
+    YK_TRY(prepare_plan(k, false, NULL));
+    YK_TRY(prepare_copies(k));
+    return prepare_gradient(k);
+}
+
 static yk_status prepare_backward_weight(conv_kernel *k)
 {
     describe_backward_weight(k);
-    YK_TRY(prepare_plan(k, false, NULL));
-    YK_TRY(prepare_copies(k));
-    YK_TRY(prepare_gradient(k));
+    YK_TRY(is_product(k) ? prepare_product(k) : prepare_by_plan(k));
     if (k->cuda.desc.out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
         return YK_OK;
     k->partial_at = yki_cuda_reserve(&k->cuda, yki_cuda_bias_gradient_bytes(&k->y));
@@ -465,13 +531,11 @@ static yk_status restore_order(const conv_kernel *k, const void *made, void *dwe
                            sizeof args, run);
 }
 
-static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+/* With copies of operands that have more channels than they have. */
+static yk_status run_plan(const conv_kernel *k, void *x, void *dy, void *dweight,
+                          const yki_kernel_args *run)
 {
-    const conv_kernel *k = (const conv_kernel *)kernel;
     char *scratch = run->scratch;
-    void *x = run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], *dy = run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
-    void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
-    void *dbias = yki_cuda_out(&k->cuda, run, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
     void *x_used = has_more_inputs(k) ? scratch + k->x_at : x;
     void *dy_used = has_more_outputs(k) ? scratch + k->y_at : dy;
     void *made = k->cuda.stage[TRANSPOSE] ? scratch + k->weight_at : dweight;
@@ -480,11 +544,20 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
     if (dy_used != dy)
         YK_TRY(pad(k, &k->y, k->conv.y, dy, dy_used, run));
     YK_TRY(execute(k, (yki_cudnn_conv_memory){.x = x_used, .w = made, .y = dy_used}, run));
-    if (made != dweight)
-        YK_TRY(restore_order(k, made, dweight, run));
+    return made == dweight ? YK_OK : restore_order(k, made, dweight, run);
+}
+
+static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const conv_kernel *k = (const conv_kernel *)kernel;
+    void *x = run->in[YKI_CONV2D_BACKWARD_WEIGHT_X], *dy = run->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
+    void *dweight = run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    void *dbias = yki_cuda_out(&k->cuda, run, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
+    YK_TRY(k->plan ? run_plan(k, x, dy, dweight, run) : multiply(k, x, dy, dweight, run));
     if (!dbias)
         return YK_OK;
-    return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->y, dy, dbias, scratch + k->partial_at, run);
+    return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->y, dy, dbias,
+                                  (char *)run->scratch + k->partial_at, run);
 }
 CONV(conv2d_backward_weight, supports_backward_weight, create_backward_weight, run_backward_weight);
 
@@ -503,6 +576,14 @@ static void foresee(conv_kernel *k, bool bias, const yki_operand *sums)
     yki_cuda_conv_foresee(k->cuda.device, k->cudnn, &k->conv);
 }
 
+static void foresee_gradient(conv_kernel *k)
+{
+    foresee(k, false, NULL);
+    k->conv.narrow = is_narrow(k);
+    if (k->conv.narrow && k->cuda.device->measures)
+        yki_cuda_conv_foresee(k->cuda.device, k->cudnn, &k->conv);
+}
+
 static void foresee_one(conv_kernel *k)
 {
     const yki_device *device = &k->cuda.device->base;
@@ -516,7 +597,8 @@ static void foresee_one(conv_kernel *k)
     } else if (desc->op == &yki_op_conv2d_backward_weight &&
                supports_backward_weight(device, desc)) {
         describe_backward_weight(k);
-        foresee(k, false, NULL);
+        if (!is_product(k))
+            foresee_gradient(k);
     }
 }
 

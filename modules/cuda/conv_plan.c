@@ -214,10 +214,12 @@ static yk_status choose(yki_cuda_device *device, const yki_cudnn *cudnn, const y
     if (device->measures && count > 0)
         find_fastest(&t, plans, count, separate, &best, microseconds);
     for (int i = 0; i < count; i++)
-        if (i == best)
+        if (i == best) {
             *plan = plans[i];
-        else
+            plan->microseconds = *microseconds;
+        } else {
             yki_cudnn_plan_fini(cudnn, &plans[i]);
+        }
     return YK_OK;
 }
 
@@ -226,11 +228,11 @@ static const char separately[] = "separately";
 
 /* What is kept of a problem, which the caller frees; NULL: nothing. A plan that was chosen without
  * measuring is not good enough where there is measuring. */
-static char *read_kept(const yki_cuda_device *device, const char *folder, const char *problem)
+static char *read_kept(const yki_cuda_device *device, const char *folder, const char *problem,
+                       double *microseconds)
 {
-    double microseconds;
-    char *text = yki_plan_cache_read(folder, problem, &microseconds);
-    if (text && (microseconds > 0 || !device->measures))
+    char *text = yki_plan_cache_read(folder, problem, microseconds);
+    if (text && (*microseconds > 0 || !device->measures))
         return text;
     free(text);
     return NULL;
@@ -239,7 +241,8 @@ static char *read_kept(const yki_cuda_device *device, const char *folder, const 
 static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const char *folder,
                    const char *problem, yki_cudnn_plan *plan)
 {
-    char *text = read_kept(device, folder, problem);
+    double microseconds;
+    char *text = read_kept(device, folder, problem, &microseconds);
     bool found = false;
     if (text && strcmp(text, separately) == 0)
         found = true;
@@ -247,6 +250,7 @@ static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const 
         found = plan->workspace <= yki_cuda_most_workspace;
     if (!found)
         yki_cudnn_plan_fini(cudnn, plan);
+    plan->microseconds = microseconds;
     free(text);
     return found;
 }
@@ -372,7 +376,8 @@ void yki_cuda_conv_plans_free(yki_cuda_device *device)
 
 static bool is_kept(const yki_cuda_device *device, const char *folder, const char *problem)
 {
-    char *text = read_kept(device, folder, problem);
+    double microseconds;
+    char *text = read_kept(device, folder, problem, &microseconds);
     bool kept = text != NULL;
     free(text);
     return kept;

@@ -56,7 +56,7 @@ typedef struct yki_cuda_device {
 } yki_cuda_device;
 
 /* The kernels that take part in an operator. */
-enum { YKI_CUDA_STAGES = 4 };
+enum { YKI_CUDA_STAGES = 5 };
 
 typedef struct yki_cuda_kernel {
     yki_kernel base;
@@ -150,6 +150,8 @@ yki_cuda_grid yki_cuda_grid_of(int64_t items);
 /* How columns are divided for vectors of this width; as many slices as grid.y. */
 yki_cuda_grid yki_cuda_divide(int64_t rows, int64_t columns, int width, yki_cuda_columns *at);
 yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args);
+/* Of sums_merge and its like. */
+yki_cuda_grid yki_cuda_grid_of_merge(int64_t columns);
 /* Bytes of the partial sums. */
 size_t yki_cuda_partial_bytes(yki_cuda_grid grid, const yki_cuda_columns *at);
 

@@ -201,8 +201,8 @@ yki_cuda_grid yki_cuda_grid_of(int64_t items)
     return (yki_cuda_grid){(unsigned)yki_cuda_blocks(items, YKI_CUDA_THREADS), 1, 1};
 }
 
-/* Enough blocks for the largest GPU, unless threads had fewer than LEAST rows each. */
-enum { BLOCKS = 1024, LEAST = 8 };
+/* As many blocks as large GPUs run at once, unless threads had fewer than LEAST rows each. */
+enum { BLOCKS = 512, LEAST = 8 };
 
 yki_cuda_grid yki_cuda_divide(int64_t rows, int64_t columns, int width, yki_cuda_columns *at)
 {
@@ -229,9 +229,18 @@ unsigned yki_cuda_blocks_in_loops(int64_t blocks)
 
 yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args)
 {
+    if (args->columns <= YKI_CUDA_SHORT)
+        return yki_cuda_grid_of(args->batch * args->out_pitch);
+    if (args->out_pitch <= YKI_CUDA_SHORT)
+        return yki_cuda_grid_of(args->batch * args->columns);
     return (yki_cuda_grid){(unsigned)yki_cuda_blocks(args->columns, 32),
                            yki_cuda_blocks_in_loops(yki_cuda_blocks(args->out_pitch, 32)),
                            yki_cuda_blocks_in_loops(args->batch)};
+}
+
+yki_cuda_grid yki_cuda_grid_of_merge(int64_t columns)
+{
+    return (yki_cuda_grid){(unsigned)yki_cuda_blocks(columns, YKI_CUDA_MERGE), 1, 1};
 }
 
 size_t yki_cuda_partial_bytes(yki_cuda_grid grid, const yki_cuda_columns *at)

@@ -237,7 +237,7 @@ static yk_status run_layer_norm_backward(const yki_kernel *kernel, const yki_ker
     if (!merge.dweight && !merge.dbias)
         return YK_OK;
     YK_TRY(yki_cuda_launch(k, REDUCE, grid, &reduce, sizeof reduce, run));
-    grid = (yki_cuda_grid){(unsigned)yki_cuda_blocks(merge.columns, 32), 1, 1};
+    grid = yki_cuda_grid_of_merge(merge.columns);
     return yki_cuda_launch(k, MERGE, grid, &merge, sizeof merge, run);
 }
 IMPLEMENTATION(layer_norm_backward, yki_cuda_supports, prepare_layer_norm_backward,

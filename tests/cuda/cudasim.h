@@ -79,6 +79,10 @@ static inline unsigned vote(place at, int predicate)
 
 } // namespace sim
 
+struct __attribute__((may_alias, aligned(8))) uint2 {
+    unsigned x, y;
+};
+
 struct __attribute__((may_alias, aligned(16))) uint4 {
     unsigned x, y, z, w;
 };
@@ -108,7 +112,7 @@ static inline int atomicMax(int *at, int value)
 }
 
 #define DEVICE static inline
-#define KERNEL(name, args, ...)                                                                    \
+#define KERNEL_OF(blocks, name, args, ...)                                                         \
     static sim::kernel kernel_##name(                                                              \
         #name,                                                                                     \
         [](const void *given) {                                                                    \

@@ -181,7 +181,7 @@ def divide(rows, columns, width):
     vectors = columns // width
     tile = min(vectors, THREADS)
     across = blocks(vectors, tile)
-    slices = max(min(blocks(rows, 8 * (THREADS // tile)), 1024 // across), 1)
+    slices = max(min(blocks(rows, 8 * (THREADS // tile)), 512 // across), 1)
     slice_rows = max(blocks(rows, slices), 1)
     return (across, blocks(rows, slice_rows), 1), {"rows": rows, "slice": slice_rows, "columns": columns, "tile": tile}
 
@@ -225,7 +225,7 @@ def kernel_rates(driver, build, small):
         x, y, z, w = (room.alloc(2 * count, 0x3c) for _ in range(4))
         vectors = [room.alloc(4 * columns, 0x3c) for _ in range(4)]
         statistic = dict(zip(("mean", "invstd", "weight", "bias"), vectors))
-        grid, at = divide(rows, columns, width)
+        grid, at = divide(rows, columns, 4)
         partial = room.alloc(8 * 2 * columns * grid[1])
         maps = (blocks(count, THREADS * 4 * width), 1, 1)
         yield "relu", kernels.rate("relu_bf16", maps, MAP(a=x, y=y, count=count), 4 * count)

@@ -19,6 +19,9 @@
 enum {
     YKI_CUDA_THREADS = 256, /* of every block */
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
+    YKI_CUDA_NORM = 4,      /* channels that a thread of batch_norm takes at most */
+    YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
+    YKI_CUDA_SHORT = 16,    /* a matrix with fewer rows or columns is transposed without tiles */
     YKI_CUDA_MSE = 4096,    /* elements of mse_loss that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
@@ -97,13 +100,16 @@ typedef struct yki_cuda_norm_sums_args {
     double *vector;
 } yki_cuda_norm_sums_args;
 
-/* The vectors of `world` ranks, or sums of `rows` values, -> mean, invstd and moved running
- * statistics; of none, mean and invstd are made of the running statistics. */
+/* The vectors of `world` ranks, sums of `rows` values, or (norm_settle) the partial sums of this
+ * rank alone -> mean, invstd and moved running statistics; of none, mean and invstd are made of the
+ * running statistics. */
 typedef struct yki_cuda_norm_finish_args {
     const double *vectors;
     const float *sums;
+    const void *x; /* as in yki_cuda_norm_merge_args */
+    const double *partial;
     int64_t rows;
-    int32_t world, columns;
+    int32_t world, columns, slices;
     double eps, momentum;
     void *running_mean, *running_var;
     int64_t *batches;

@@ -1,14 +1,32 @@
 /*
- * batch_norm: measure and merge make the statistics of this rank, unless the convolution before has
- * summed its result (take_sums); finish makes those of all ranks, apply normalises. In backward, reduce and merge make the sums, and apply the gradient of x. Matrices
- * have pixels as rows and channels as columns.
+ * batch_norm: measure and settle make the statistics of this rank alone; with other ranks, merge
+ * makes a vector of them, unless the convolution before has summed its result (take_sums), and
+ * finish those of all ranks. apply normalises. In backward, reduce and merge make the sums, and
+ * backward the gradient of x. Matrices have pixels as rows and channels as columns.
+ *
+ * A thread takes few channels, so that what it knows of each leaves registers for many rows, and
+ * loads several rows before it computes.
  */
 #include "sums.cuh"
 
 #include "device/sync.h"
 
-/* Rows that a thread loads before it computes. */
-#define ROWS_AHEAD 4
+template <typename T>
+constexpr int norm_width = vector_width<T> < YKI_CUDA_NORM ? vector_width<T> : YKI_CUDA_NORM;
+
+/* A multiprocessor runs four blocks at once, whose threads then have 64 registers each. */
+#define NORM_KERNELS_OF(name, args, body, type, suffix)                                            \
+    KERNEL_OF(4, name##_##suffix, args, body<type, norm_width<type>>)                              \
+    KERNEL_OF(4, name##_##suffix##_1, args, body<type, 1>)
+#define NORM_KERNELS(name, args, body)                                                             \
+    NORM_KERNELS_OF(name, args, body, float, f32)                                                  \
+    NORM_KERNELS_OF(name, args, body, double, f64)                                                 \
+    NORM_KERNELS_OF(name, args, body, bf16, bf16)                                                  \
+    NORM_KERNELS_OF(name, args, body, f16, f16)
+
+/* Rows that a thread loads before it computes, of so many tensors. */
+template <typename T, int TENSORS>
+constexpr int rows_ahead = (TENSORS == 1 ? 16 : TENSORS == 2 ? 8 : sizeof(T) == 2 ? 4 : 8) / (int)sizeof(T);
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
@@ -16,49 +34,60 @@
 template <typename T, int W> DEVICE void norm_measure(const yki_cuda_norm_measure_args &args)
 {
     typedef real_of<T> real;
-    const yki_cuda_columns &at = args.at;
-    const part p = part_of<W>(at);
-    const T *x = (const T *)args.x + p.column;
+    const int ahead = rows_ahead<T, 1>;
+    const part p = part_of<W>(args.at);
+    const T *x = (const T *)args.x;
+    T raw[ahead][W];
     real origin[W] = {}, sum[W] = {}, squares[W] = {};
     if (p.row < p.last)
-        load(x, origin);
-    for (int64_t row = p.row; row < p.last; row += ROWS_AHEAD * p.stride) {
-        real value[ROWS_AHEAD][W];
-#pragma unroll
-        for (int i = 0; i < ROWS_AHEAD; i++)
-            if (row + i * p.stride < p.last)
-                load(x + (row + i * p.stride) * at.columns, value[i]);
-#pragma unroll
-        for (int i = 0; i < ROWS_AHEAD; i++) {
-            if (row + i * p.stride >= p.last)
-                continue;
+        load(x + p.column, origin);
+    for_rows<ahead>(
+        args.at, p, [&](int i, uint32_t offset) { load_raw(x + offset, raw[i]); },
+        [&](int i, uint32_t) {
+            real value[W];
+            widen(raw[i], value);
 #pragma unroll
             for (int j = 0; j < W; j++) {
-                real distance = value[i][j] - origin[j];
+                real distance = value[j] - origin[j];
                 sum[j] += distance;
                 squares[j] += distance * distance;
             }
-        }
-    }
-    add_up<real, W>(at, p, sum, squares, args.partial);
+        });
+    add_up<real, W>(args.at, p, sum, squares, args.partial);
 }
-KERNELS(norm_measure, yki_cuda_norm_measure_args, norm_measure)
+NORM_KERNELS(norm_measure, yki_cuda_norm_measure_args, norm_measure)
+
+/* Of the sums of x - x[0] and of its square. */
+template <typename T>
+DEVICE yki_moments moments_of_partial(const void *x, int64_t rows, int column, double sum,
+                                      double squares)
+{
+    const double count = (double)rows;
+    yki_moments found = {count, 0, squares};
+    if (rows > 0) {
+        found.mean = widen(((const T *)x)[column]) + sum / count;
+        found.squares -= sum * sum / count;
+    }
+    if (found.squares < 0)
+        found.squares = 0;
+    return found;
+}
+
+DEVICE void write_vector(double *vector, int columns, int64_t column, const yki_moments &found)
+{
+    if (column == 0)
+        vector[0] = found.count;
+    vector[1 + column] = found.mean;
+    vector[1 + columns + column] = found.squares;
+}
 
 template <typename T> DEVICE void norm_merge(const yki_cuda_norm_merge_args &args)
 {
     int column;
-    double sum, squares, count = (double)args.rows;
-    if (!sum_slices(args.partial, args.slices, args.columns, &column, &sum, &squares))
-        return;
-    double mean = 0;
-    if (args.rows > 0) {
-        mean = widen(((const T *)args.x)[column]) + sum / count;
-        squares -= sum * sum / count;
-    }
-    if (column == 0)
-        args.vector[0] = count;
-    args.vector[1 + column] = mean;
-    args.vector[1 + args.columns + column] = squares > 0 || squares != squares ? squares : 0;
+    double sum, squares;
+    if (sum_slices(args.partial, args.slices, args.columns, &column, &sum, &squares))
+        write_vector(args.vector, args.columns, column,
+                     moments_of_partial<T>(args.x, args.rows, column, sum, squares));
 }
 SCALAR_KERNELS(norm_merge, yki_cuda_norm_merge_args, norm_merge)
 
@@ -70,13 +99,9 @@ DEVICE yki_moments moments_of_sums(const float *sums, int64_t rows, int columns,
 DEVICE void norm_of_sums(const yki_cuda_norm_sums_args &args)
 {
     int64_t column = thread_number();
-    if (column >= args.columns)
-        return;
-    yki_moments found = moments_of_sums(args.sums, args.rows, args.columns, column);
-    if (column == 0)
-        args.vector[0] = found.count;
-    args.vector[1 + column] = found.mean;
-    args.vector[1 + args.columns + column] = found.squares;
+    if (column < args.columns)
+        write_vector(args.vector, args.columns, column,
+                     moments_of_sums(args.sums, args.rows, args.columns, column));
 }
 KERNEL(norm_take_sums, yki_cuda_norm_sums_args, norm_of_sums)
 
@@ -91,35 +116,56 @@ DEVICE yki_moments moments_of_all(const double *vectors, int world, int columns,
     return all;
 }
 
-template <typename R> DEVICE void norm_finish(const yki_cuda_norm_finish_args &args)
+/* Mean and invstd of one column, and its running statistics, moved if there are new ones. */
+template <typename R>
+DEVICE void settle(const yki_cuda_norm_finish_args &args, int64_t column, const yki_moments *all)
 {
-    int64_t column = thread_number();
-    if (column >= args.columns)
-        return;
     R *running_mean = (R *)args.running_mean + column,
       *running_var = (R *)args.running_var + column;
     double mean = *running_mean, variance = *running_var;
-    if (args.world > 0) {
+    if (all) {
         const double momentum = args.momentum;
-        yki_moments all =
-            args.sums ? moments_of_sums(args.sums, args.rows, args.columns, column)
-                      : moments_of_all(args.vectors, args.world, args.columns, (int)column);
-        *running_mean = (R)((1 - momentum) * mean + momentum * all.mean);
-        *running_var = (R)((1 - momentum) * variance + momentum * (all.squares / (all.count - 1)));
-        mean = all.mean;
-        variance = all.squares / all.count;
+        *running_mean = (R)((1 - momentum) * mean + momentum * all->mean);
+        *running_var =
+            (R)((1 - momentum) * variance + momentum * (all->squares / (all->count - 1)));
+        mean = all->mean;
+        variance = all->squares / all->count;
         if (column == 0 && args.batches)
             *args.batches += 1;
     }
     ((R *)args.mean)[column] = (R)mean;
     ((R *)args.invstd)[column] = (R)(1 / sqrt(variance + args.eps));
 }
+
+template <typename R> DEVICE void norm_finish(const yki_cuda_norm_finish_args &args)
+{
+    int64_t column = thread_number();
+    if (column >= args.columns)
+        return;
+    yki_moments all = {0, 0, 0};
+    if (args.world > 0)
+        all = args.sums ? moments_of_sums(args.sums, args.rows, args.columns, column)
+                        : moments_of_all(args.vectors, args.world, args.columns, (int)column);
+    settle<R>(args, column, args.world > 0 ? &all : nullptr);
+}
 KERNEL(norm_finish_f32, yki_cuda_norm_finish_args, norm_finish<float>)
 KERNEL(norm_finish_f64, yki_cuda_norm_finish_args, norm_finish<double>)
 
-/* What a column's statistics and parameters are for one thread. */
+/* merge and finish of a rank alone. */
+template <typename T> DEVICE void norm_settle(const yki_cuda_norm_finish_args &args)
+{
+    int column;
+    double sum, squares;
+    if (!sum_slices(args.partial, args.slices, args.columns, &column, &sum, &squares))
+        return;
+    const yki_moments found = moments_of_partial<T>(args.x, args.rows, column, sum, squares);
+    settle<real_of<T>>(args, column, &found);
+}
+SCALAR_KERNELS(norm_settle, yki_cuda_norm_finish_args, norm_settle)
+
+/* What one thread knows of its columns: y = (x - mean) gain + bias. */
 template <typename R, int W> struct constants {
-    R mean[W], invstd[W], weight[W], bias[W];
+    R mean[W], gain[W], bias[W];
 };
 
 template <typename R, int W, typename A>
@@ -128,99 +174,145 @@ DEVICE void read_constants(const A &args, const part &p, constants<R, W> *k)
 #pragma unroll
     for (int i = 0; i < W; i++) {
         k->mean[i] = ((const R *)args.mean)[p.column + i];
-        k->invstd[i] = ((const R *)args.invstd)[p.column + i];
-        k->weight[i] = ((const R *)args.weight)[p.column + i];
+        k->gain[i] =
+            ((const R *)args.weight)[p.column + i] * ((const R *)args.invstd)[p.column + i];
         k->bias[i] = ((const R *)args.bias)[p.column + i];
     }
 }
 
-template <typename T, int W> DEVICE void norm_apply(const yki_cuda_norm_apply_args &args)
+template <typename T, int W, bool RESIDUAL>
+DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
 {
     typedef real_of<T> real;
+    const int ahead = rows_ahead<T, RESIDUAL ? 2 : 1>;
     const part p = part_of<W>(args.at);
     if (p.row >= p.last)
         return;
-    const T *x = (const T *)args.x + p.column, *residual = (const T *)args.residual + p.column;
-    T *y = (T *)args.y + p.column;
+    const T *x = (const T *)args.x, *residual = (const T *)args.residual;
+    T *y = (T *)args.y, raw[ahead][W], more[ahead][W];
     constants<real, W> k;
     read_constants(args, p, &k);
-    for (int64_t row = p.row; row < p.last; row += ROWS_AHEAD * p.stride) {
-        real value[ROWS_AHEAD][W], more[ROWS_AHEAD][W];
-#pragma unroll
-        for (int i = 0; i < ROWS_AHEAD; i++) {
-            int64_t offset = (row + i * p.stride) * args.at.columns;
-            if (row + i * p.stride >= p.last)
-                continue;
-            load(x + offset, value[i]);
-            if (args.residual)
-                load(residual + offset, more[i]);
-        }
-#pragma unroll
-        for (int i = 0; i < ROWS_AHEAD; i++) {
-            if (row + i * p.stride >= p.last)
-                continue;
+    for_rows<ahead>(
+        args.at, p,
+        [&](int i, uint32_t offset) {
+            load_raw(x + offset, raw[i]);
+            if (RESIDUAL)
+                load_raw(residual + offset, more[i]);
+        },
+        [&](int i, uint32_t offset) {
+            real value[W], added[W];
+            widen(raw[i], value);
+            if (RESIDUAL)
+                widen(more[i], added);
 #pragma unroll
             for (int j = 0; j < W; j++) {
-                real v = (value[i][j] - k.mean[j]) * (k.weight[j] * k.invstd[j]) + k.bias[j];
-                if (args.residual)
-                    v += more[i][j];
+                real v = (value[j] - k.mean[j]) * k.gain[j] + k.bias[j];
+                if (RESIDUAL)
+                    v += added[j];
                 v = args.relu && v < 0 ? 0 : v;
-                value[i][j] = args.relu6 && v > 6 ? 6 : v;
+                value[j] = args.relu6 && v > 6 ? 6 : v;
             }
-            store(y + (row + i * p.stride) * args.at.columns, value[i]);
-        }
-    }
+            store(y + offset, value);
+        });
 }
-KERNELS(norm_apply, yki_cuda_norm_apply_args, norm_apply)
+
+template <typename T, int W> DEVICE void norm_apply(const yki_cuda_norm_apply_args &args)
+{
+    if (args.residual)
+        norm_apply_to<T, W, true>(args);
+    else
+        norm_apply_to<T, W, false>(args);
+}
+NORM_KERNELS(norm_apply, yki_cuda_norm_apply_args, norm_apply)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The incoming gradient g of one row, and the normalised x called h. */
-template <typename T, int W>
-DEVICE void read_gradient(const yki_cuda_norm_backward_args &args,
-                          const constants<real_of<T>, W> &k, int64_t offset, real_of<T> (&g)[W],
-                          real_of<T> (&h)[W])
+/* What a thread has loaded of several rows. */
+template <typename T, int W, int ROWS> struct incoming {
+    T x[ROWS][W], dy[ROWS][W], dy2[ROWS][W], y[ROWS][W];
+};
+
+template <bool DY2, bool Y, typename T, int W, int ROWS>
+DEVICE void take_incoming(const yki_cuda_norm_backward_args &args, int i, uint32_t offset,
+                          incoming<T, W, ROWS> &in)
 {
-    typedef real_of<T> real;
-    real dy2[W] = {}, y[W] = {};
-    load((const T *)args.x + offset, h);
-    load((const T *)args.dy + offset, g);
-    if (args.dy2)
-        load((const T *)args.dy2 + offset, dy2);
-    if (args.y)
-        load((const T *)args.y + offset, y);
+    load_raw((const T *)args.x + offset, in.x[i]);
+    load_raw((const T *)args.dy + offset, in.dy[i]);
+    if (DY2)
+        load_raw((const T *)args.dy2 + offset, in.dy2[i]);
+    if (Y)
+        load_raw((const T *)args.y + offset, in.y[i]);
+}
+
+/* The gradient g before the activation, and c = x - mean. */
+template <bool DY2, bool Y, typename T, int W, int ROWS>
+DEVICE void use_incoming(const yki_cuda_norm_backward_args &args, int i,
+                         const incoming<T, W, ROWS> &in, const constants<real_of<T>, W> &k,
+                         real_of<T> (&g)[W], real_of<T> (&c)[W])
+{
+    real_of<T> dy2[W], y[W];
+    widen(in.x[i], c);
+    widen(in.dy[i], g);
+    if (DY2)
+        widen(in.dy2[i], dy2);
+    if (Y)
+        widen(in.y[i], y);
 #pragma unroll
-    for (int i = 0; i < W; i++) {
-        h[i] = (h[i] - k.mean[i]) * k.invstd[i];
-        g[i] += dy2[i];
-        real out = args.y ? y[i] : h[i] * k.weight[i] + k.bias[i];
+    for (int j = 0; j < W; j++) {
+        c[j] -= k.mean[j];
+        if (DY2)
+            g[j] += dy2[j];
+        real_of<T> out = Y ? y[j] : c[j] * k.gain[j] + k.bias[j];
         if (args.relu && (!(out > 0) || (args.relu6 && out >= 6)))
-            g[i] = 0;
+            g[j] = 0;
     }
 }
 
-template <typename T, int W> DEVICE void norm_reduce(const yki_cuda_norm_backward_args &args)
+template <bool DY2, bool Y, typename T, int W>
+DEVICE void reduce(const yki_cuda_norm_backward_args &args)
 {
     typedef real_of<T> real;
-    const yki_cuda_columns &at = args.at;
-    const part p = part_of<W>(at);
+    const int ahead = rows_ahead<T, 2 + DY2 + Y>;
+    const part p = part_of<W>(args.at);
     constants<real, W> k;
+    incoming<T, W, ahead> in;
     real sum[W] = {}, product[W] = {};
     if (p.row < p.last)
         read_constants(args, p, &k);
-#pragma unroll 2
-    for (int64_t row = p.row; row < p.last; row += p.stride) {
-        real g[W], h[W];
-        read_gradient<T, W>(args, k, row * at.columns + p.column, g, h);
+    for_rows<ahead>(
+        args.at, p,
+        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
+        [&](int i, uint32_t) {
+            real g[W], c[W];
+            use_incoming<DY2, Y>(args, i, in, k, g, c);
 #pragma unroll
-        for (int i = 0; i < W; i++) {
-            sum[i] += g[i];
-            product[i] += g[i] * h[i];
-        }
-    }
-    add_up<real, W>(at, p, sum, product, args.partial);
+            for (int j = 0; j < W; j++) {
+                sum[j] += g[j];
+                product[j] += g[j] * c[j];
+            }
+        });
+#pragma unroll
+    for (int j = 0; p.row < p.last && j < W; j++)
+        product[j] *= ((const real *)args.invstd)[p.column + j];
+    add_up<real, W>(args.at, p, sum, product, args.partial);
 }
-KERNELS(norm_reduce, yki_cuda_norm_backward_args, norm_reduce)
+
+/* What is absent takes no registers. */
+#define BY_INPUTS(body, args)                                                                      \
+    if (args.dy2 && args.y)                                                                        \
+        body<true, true, T, W>(args);                                                              \
+    else if (args.dy2)                                                                             \
+        body<true, false, T, W>(args);                                                             \
+    else if (args.y)                                                                               \
+        body<false, true, T, W>(args);                                                             \
+    else                                                                                           \
+        body<false, false, T, W>(args)
+
+template <typename T, int W> DEVICE void norm_reduce(const yki_cuda_norm_backward_args &args)
+{
+    BY_INPUTS(reduce, args);
+}
+NORM_KERNELS(norm_reduce, yki_cuda_norm_backward_args, norm_reduce)
 
 /* Also of layer_norm, which has no vector. */
 template <typename R> DEVICE void sums_merge(const yki_cuda_sums_merge_args &args)
@@ -243,10 +335,10 @@ template <typename R> DEVICE void sums_merge(const yki_cuda_sums_merge_args &arg
 KERNEL(sums_merge_f32, yki_cuda_sums_merge_args, sums_merge<float>)
 KERNEL(sums_merge_f64, yki_cuda_sums_merge_args, sums_merge<double>)
 
-/* The means of g and of g h over all ranks. */
+/* The means over all ranks: of g, and of g h times invstd, which is the slope along c. */
 template <typename R, int W>
 DEVICE void read_means(const yki_cuda_norm_backward_args &args, const part &p, R (&g)[W],
-                       R (&gh)[W])
+                       R (&slope)[W])
 {
     double count = 0, sum[W] = {}, product[W] = {};
     int columns = args.at.columns;
@@ -259,33 +351,44 @@ DEVICE void read_means(const yki_cuda_norm_backward_args &args, const part &p, R
         }
     }
     for (int i = 0; i < W; i++) {
+        const R invstd = ((const R *)args.invstd)[p.column + i];
         g[i] = args.world > 0 ? (R)(sum[i] / count) : 0;
-        gh[i] = args.world > 0 ? (R)(product[i] / count) : 0;
+        slope[i] = args.world > 0 ? (R)(product[i] / count) * invstd : 0;
     }
 }
 
-template <typename T, int W> DEVICE void norm_backward(const yki_cuda_norm_backward_args &args)
+template <bool DY2, bool Y, typename T, int W>
+DEVICE void backward(const yki_cuda_norm_backward_args &args)
 {
     typedef real_of<T> real;
+    const int ahead = rows_ahead<T, 2 + DY2 + Y>;
     const part p = part_of<W>(args.at);
     if (p.row >= p.last)
         return;
     constants<real, W> k;
-    real mean_g[W], mean_gh[W];
+    incoming<T, W, ahead> in;
+    real mean_g[W], slope[W];
+    T *dx = (T *)args.dx, *dresidual = (T *)args.dresidual;
     read_constants(args, p, &k);
-    read_means(args, p, mean_g, mean_gh);
-#pragma unroll 2
-    for (int64_t row = p.row; row < p.last; row += p.stride) {
-        real g[W], h[W];
-        int64_t offset = row * args.at.columns + p.column;
-        read_gradient<T, W>(args, k, offset, g, h);
-        if (args.dresidual)
-            store((T *)args.dresidual + offset, g);
+    read_means(args, p, mean_g, slope);
+    for_rows<ahead>(
+        args.at, p,
+        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
+        [&](int i, uint32_t offset) {
+            real g[W], c[W];
+            use_incoming<DY2, Y>(args, i, in, k, g, c);
+            if (dresidual)
+                store(dresidual + offset, g);
 #pragma unroll
-        for (int i = 0; i < W; i++)
-            g[i] = k.weight[i] * k.invstd[i] * (g[i] - (mean_g[i] + h[i] * mean_gh[i]));
-        if (args.dx)
-            store((T *)args.dx + offset, g);
-    }
+            for (int j = 0; j < W; j++)
+                g[j] = k.gain[j] * (g[j] - (mean_g[j] + c[j] * slope[j]));
+            if (dx)
+                store(dx + offset, g);
+        });
 }
-KERNELS(norm_backward, yki_cuda_norm_backward_args, norm_backward)
+
+template <typename T, int W> DEVICE void norm_backward(const yki_cuda_norm_backward_args &args)
+{
+    BY_INPUTS(backward, args);
+}
+NORM_KERNELS(norm_backward, yki_cuda_norm_backward_args, norm_backward)

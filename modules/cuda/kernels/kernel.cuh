@@ -23,14 +23,16 @@
 
 #ifdef __CUDACC__
 #define DEVICE static __device__ __forceinline__
-#define KERNEL(name, args, ...)                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS) name(const args a)                       \
+#define KERNEL_OF(blocks, name, args, ...)                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks) name(const args a)               \
     {                                                                                              \
         __VA_ARGS__(a);                                                                            \
     }
 /* Memory of a block; its contents are undefined. */
 #define SHARED(type, name, count) __shared__ type name[count]
 #endif
+
+#define KERNEL(name, args, ...) KERNEL_OF(1, name, args, __VA_ARGS__)
 
 /* ---- numbers: in memory T, in arithmetic its real -------------------------------------------- */
 
@@ -127,6 +129,9 @@ template <typename T, int W> DEVICE void load_raw(const T *from, T (&to)[W])
             uint4 bits = ((const uint4 *)from)[i];
             memcpy(to + i * vector_width<T>, &bits, sizeof bits);
         }
+    } else if constexpr (sizeof(T) * W == 8) {
+        uint2 bits = *(const uint2 *)from;
+        memcpy(to, &bits, sizeof bits);
     } else {
 #pragma unroll
         for (int i = 0; i < W; i++)
@@ -143,6 +148,10 @@ template <typename T, int W> DEVICE void store_raw(T *to, const T (&from)[W])
             memcpy(&bits, from + i * vector_width<T>, sizeof bits);
             ((uint4 *)to)[i] = bits;
         }
+    } else if constexpr (sizeof(T) * W == 8) {
+        uint2 bits;
+        memcpy(&bits, from, sizeof bits);
+        *(uint2 *)to = bits;
     } else {
 #pragma unroll
         for (int i = 0; i < W; i++)
@@ -150,13 +159,18 @@ template <typename T, int W> DEVICE void store_raw(T *to, const T (&from)[W])
     }
 }
 
+template <typename T, int W> DEVICE void widen(const T (&raw)[W], real_of<T> (&to)[W])
+{
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        to[i] = widen(raw[i]);
+}
+
 template <typename T, int W> DEVICE void load(const T *from, real_of<T> (&to)[W])
 {
     T raw[W];
     load_raw(from, raw);
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        to[i] = widen(raw[i]);
+    widen(raw, to);
 }
 
 template <typename T, int W> DEVICE void store(T *to, const real_of<T> (&from)[W])

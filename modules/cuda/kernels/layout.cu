@@ -53,9 +53,55 @@ DEVICE void transpose_tile(const yki_cuda_transpose_args &args, T *tile, int64_t
     __syncthreads();
 }
 
+/* Few columns, such as the taps of a filter: a thread moves a row. */
+template <typename T, typename U> DEVICE void transpose_row(const yki_cuda_transpose_args &args)
+{
+    const int64_t image = thread_number() / args.out_pitch, row = thread_number() % args.out_pitch;
+    if (image >= args.batch)
+        return;
+    const T *in = (const T *)args.in + (image * args.rows + row) * args.in_pitch;
+    U *out = (U *)args.out + image * args.columns * args.out_pitch + row;
+    T value[YKI_CUDA_SHORT] = {};
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_SHORT; i++)
+        if (i < args.columns && row < args.rows)
+            value[i] = in[i];
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_SHORT; i++)
+        if (i < args.columns)
+            out[(int64_t)i * args.out_pitch] = convert(value[i], U());
+}
+
+/* Few rows, such as the channels of pictures: a thread moves a column. */
+template <typename T, typename U> DEVICE void transpose_column(const yki_cuda_transpose_args &args)
+{
+    const int64_t image = thread_number() / args.columns, column = thread_number() % args.columns;
+    if (image >= args.batch)
+        return;
+    const T *in = (const T *)args.in + image * args.rows * args.in_pitch + column;
+    U *out = (U *)args.out + (image * args.columns + column) * args.out_pitch;
+    T value[YKI_CUDA_SHORT] = {};
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_SHORT; i++)
+        if (i < args.rows)
+            value[i] = in[(int64_t)i * args.in_pitch];
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_SHORT; i++)
+        if (i < args.out_pitch)
+            out[i] = convert(value[i], U());
+}
+
 template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose_args &args)
 {
     SHARED(T, tile, TILE * (TILE + 1));
+    if (args.columns <= YKI_CUDA_SHORT) {
+        transpose_row<T, U>(args);
+        return;
+    }
+    if (args.out_pitch <= YKI_CUDA_SHORT) {
+        transpose_column<T, U>(args);
+        return;
+    }
     for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z)
         for (int64_t row = (int64_t)blockIdx.y * TILE; row < args.out_pitch;
              row += (int64_t)gridDim.y * TILE)

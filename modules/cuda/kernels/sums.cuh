@@ -68,6 +68,33 @@ template <int W> DEVICE part part_of(const yki_cuda_columns &at)
     return p;
 }
 
+/* Calls take(i, offset) for several rows of a part, of which offset is the distance from the first
+ * row in elements, and then use(i, offset) for the same ones: what the first loads is on its way
+ * meanwhile. A matrix has fewer than 2^31 elements. */
+template <int ROWS, typename A, typename B>
+DEVICE void for_rows(const yki_cuda_columns &at, const part &p, A take, B use)
+{
+    const uint32_t stride = (uint32_t)p.stride, step = stride * (uint32_t)at.columns;
+    uint32_t offset = (uint32_t)p.row * (uint32_t)at.columns + (uint32_t)p.column;
+    int32_t left = (int32_t)(p.last - p.row);
+    for (; left > (ROWS - 1) * p.places; left -= ROWS * p.places, offset += ROWS * step) {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            take(i, offset + i * step);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            use(i, offset + i * step);
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        if (left > i * p.places)
+            take(i, offset + i * step);
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        if (left > i * p.places)
+            use(i, offset + i * step);
+}
+
 /* Adds two sums of each column up over the block, into this slice's place in partial. */
 template <typename R, int W>
 DEVICE void add_up(const yki_cuda_columns &at, const part &p, const R (&first)[W],
@@ -97,35 +124,37 @@ DEVICE void add_up(const yki_cuda_columns &at, const part &p, const R (&first)[W
     }
 }
 
-/* The two sums over all slices of a column, in the threads of the block's first warp; a block has
- * WARP columns. Returns whether this thread has one, and which. */
+/* The two sums over all slices of a column, in the first threads of the block, which has
+ * YKI_CUDA_MERGE columns. Returns whether this thread has one, and which. */
 DEVICE bool sum_slices(const double *partial, int slices, int columns, int *column, double *first,
                        double *second)
 {
+    const int places = THREADS / YKI_CUDA_MERGE;
     SHARED(double, sums, 2 * THREADS);
-    int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    *column = (int)blockIdx.x * WARP + lane;
+    int thread = (int)threadIdx.x, place = thread / YKI_CUDA_MERGE;
+    *column = (int)blockIdx.x * YKI_CUDA_MERGE + thread % YKI_CUDA_MERGE;
     double a = 0, b = 0;
     if (*column < columns) {
-#pragma unroll 4
-        for (int slice = warp; slice < slices; slice += WARPS) {
+#pragma unroll 8
+        for (int slice = place; slice < slices; slice += places) {
             const double *from = partial + (int64_t)slice * 2 * columns + *column;
             a += from[0];
             b += from[columns];
         }
     }
-    sums[threadIdx.x] = a;
-    sums[THREADS + threadIdx.x] = b;
-    __syncthreads();
-    if (warp > 0 || *column >= columns)
-        return false;
-    for (int other = 1; other < WARPS; other++) {
-        a += sums[other * WARP + lane];
-        b += sums[THREADS + other * WARP + lane];
+    for (int distance = places / 2; distance > 0; distance /= 2) {
+        sums[thread] = a;
+        sums[THREADS + thread] = b;
+        __syncthreads();
+        if (place < distance) {
+            a += sums[thread + distance * YKI_CUDA_MERGE];
+            b += sums[THREADS + thread + distance * YKI_CUDA_MERGE];
+        }
+        __syncthreads();
     }
     *first = a;
     *second = b;
-    return true;
+    return place == 0 && *column < columns;
 }
 
 #endif
