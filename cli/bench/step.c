@@ -22,34 +22,28 @@ typedef struct training {
     yk_model *model;
     yk_ddp *ddp; /* NULL on one rank */
     yk_optimizer *optimizer;
-    yk_tensor tensors[2];
-    yk_batch batch;
+    yk_dataset *noise;
+    yk_loader *loader;
+    const yk_batch *batch; /* the loader's, in the memory of the model's device */
 } training;
 
-/* Fills a batch with noise and repeating labels; the values do not affect the time of a step. */
-static bool make_batch(yk_batch *batch, yk_tensor tensors[2], int64_t size, int64_t side)
+/* A batch of noise, which serves all steps; the values do not affect the time of a step. */
+static bool make_batch(training *t, int64_t size, int64_t side)
 {
-    int64_t image = 3 * side * side;
-    static const char *const names[] = {"images", "labels"};
-    float *images = malloc((size_t)(size * image) * sizeof *images);
-    int32_t *labels = malloc((size_t)size * sizeof *labels);
-    if (!images || !labels) {
-        free(images);
-        free(labels);
-        return cli_complain("no memory for a batch of %lld images", (long long)size);
-    }
-    uint32_t noise = 1;
-    for (int64_t i = 0; i < size * image; i++) {
-        noise = noise * 1664525u + 1013904223u; /* Numerical Recipes' generator */
-        images[i] = (float)(noise >> 8) / (1 << 23) - 1;
-    }
-    for (int64_t i = 0; i < size; i++)
-        labels[i] = (int32_t)(i % CLASSES);
-    tensors[0] =
-        (yk_tensor){.data = images, .dtype = YK_F32, .ndim = 4, .dims = {size, 3, side, side}};
-    tensors[1] = (yk_tensor){.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {size}};
-    *batch = (yk_batch){.size = size, .count = 2, .names = names, .tensors = tensors};
-    return true;
+    yk_random_options images = YK_RANDOM_OPTIONS_INIT;
+    images.count = size;
+    images.height = images.width = side;
+    images.classes = CLASSES;
+    yk_loader_options loading = YK_LOADER_OPTIONS_INIT;
+    loading.batch_size = size;
+    loading.prefetch = 1;
+    loading.transforms = "Normalize(0.5,0.5)";
+    loading.model = t->model;
+    if (!cli_ok(yk_random_create(&t->noise, YK_SPLIT_TRAIN, &images)) ||
+        !cli_ok(yk_loader_create(&t->loader, t->noise, &loading)))
+        return false;
+    t->batch = yk_loader_next(t->loader);
+    return t->batch || cli_ok(yk_loader_status(t->loader));
 }
 
 static bool open_training(training *t, const cli_step_options *o)
@@ -64,8 +58,8 @@ static bool open_training(training *t, const cli_step_options *o)
     yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
     sgd.lr = 0.01;
     sgd.momentum = 0.9;
-    return make_batch(&t->batch, t->tensors, o->batch_size / ranks, o->image_size) &&
-           cli_build_model(&t->model, &setup) &&
+    return cli_build_model(&t->model, &setup) &&
+           make_batch(t, o->batch_size / ranks, o->image_size) &&
            (ranks == 1 || cli_ok(yk_ddp_create(&t->ddp, t->model, t->world, NULL))) &&
            cli_ok(yk_sgd_create(&t->optimizer, t->model, &sgd));
 }
@@ -74,9 +68,9 @@ static void close_training(training *t)
 {
     yk_optimizer_destroy(t->optimizer);
     yk_ddp_destroy(t->ddp);
+    yk_loader_destroy(t->loader);
+    yk_dataset_destroy(t->noise);
     yk_model_destroy(t->model);
-    free(t->tensors[0].data);
-    free(t->tensors[1].data);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -96,7 +90,7 @@ static double mean_ms(const double *seconds, int count)
 
 static bool run_step(training *t)
 {
-    return cli_ok(yk_model_forward(t->model, &t->batch)) && cli_ok(yk_model_backward(t->model)) &&
+    return cli_ok(yk_model_forward(t->model, t->batch)) && cli_ok(yk_model_backward(t->model)) &&
            cli_ok(yk_optimizer_step(t->optimizer));
 }
 
@@ -160,7 +154,7 @@ static bool measure_bound(const training *t, const cli_step_options *o, cli_step
     bool on_host = strcmp(o->model.device, "cpu") == 0 || strcmp(o->model.device, "ref") == 0;
     if (r->ranks == 1 || !on_host)
         return true;
-    if (!cli_ok(yk_model_memory_plan(t->model, t->batch.size, &plan)) ||
+    if (!cli_ok(yk_model_memory_plan(t->model, t->batch->size, &plan)) ||
         !cli_memory_bound_measure(&seconds, t->world, plan.gradients))
         return false;
     r->gradient_bytes = (double)plan.gradients;
@@ -177,7 +171,7 @@ static bool report(training *t, step_times *times, const cli_step_options *o)
                          .amp = cli_amp_name(o->model.amp),
                          .ranks = ranks,
                          .steps = steps,
-                         .batch_size = t->batch.size * ranks,
+                         .batch_size = t->batch->size * ranks,
                          .mean_ms = mean_ms(times->step, steps),
                          .step_ms = 1e3 * cli_take_median(times->step, count),
                          .waiting_ms = 1e3 * cli_take_median(times->waiting, count),

@@ -268,8 +268,13 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
                            run));
     if (k->desc.training)
         YK_TRY(exchange(run, args.at.columns, &args.vectors, &args.world));
-    if (args.at.rows == 0 || (!args.dx && !args.dresidual))
+    if (args.at.rows == 0 || !args.dx)
         return YK_OK;
+    if (args.dresidual) {
+        args.dy = args.dresidual;
+        args.y = args.dy2 = NULL;
+        args.relu = args.relu6 = 0;
+    }
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(batch_norm_backward, yki_cuda_supports, prepare_backward, run_backward,

@@ -229,10 +229,13 @@ unsigned yki_cuda_blocks_in_loops(int64_t blocks)
 
 yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args)
 {
-    if (args->columns <= YKI_CUDA_SHORT)
-        return yki_cuda_grid_of(args->batch * args->out_pitch);
-    if (args->out_pitch <= YKI_CUDA_SHORT)
-        return yki_cuda_grid_of(args->batch * args->columns);
+    bool few_columns = args->columns <= YKI_CUDA_SHORT;
+    if (few_columns || args->out_pitch <= YKI_CUDA_SHORT) {
+        int64_t few = few_columns ? args->columns : args->out_pitch;
+        int64_t length = few_columns ? args->out_pitch : args->columns;
+        int64_t pieces = yki_cuda_blocks(length, YKI_CUDA_PIECE / few);
+        return (yki_cuda_grid){(unsigned)(args->batch * pieces), 1, 1};
+    }
     return (yki_cuda_grid){(unsigned)yki_cuda_blocks(args->columns, 32),
                            yki_cuda_blocks_in_loops(yki_cuda_blocks(args->out_pitch, 32)),
                            yki_cuda_blocks_in_loops(args->batch)};

@@ -175,10 +175,40 @@ YK_TEST(filters_with_padded_channels)
     free(out);
 }
 
+static void transpose_floats(int batch, int rows, int columns)
+{
+    float *in = floats(batch * rows * columns), *out = malloc((size_t)(batch * rows * columns) * 4);
+    yki_cuda_transpose_args args = {.in = in,
+                                    .out = out,
+                                    .batch = batch,
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .in_pitch = columns,
+                                    .out_pitch = rows};
+    sim_launch("transpose_4", yki_cuda_grid_of_transpose(&args), &args, sizeof args);
+    for (int i = 0; i < batch * rows * columns; i++) {
+        int image = i / (rows * columns), row = i / columns % rows, column = i % columns;
+        assert_float_equal(out[(image * columns + column) * rows + row], in[i], 0);
+    }
+    free(in);
+    free(out);
+}
+
+/* Filters and their gradients, whose channels need several pieces, and pictures. */
+YK_TEST(short_matrices_are_transposed_in_pieces)
+{
+    transpose_floats(2, 500, 9);
+    transpose_floats(2, 9, 500);
+    transpose_floats(1, 3000, 1);
+    transpose_floats(3, 3, 1500);
+    transpose_floats(2, 16, 16);
+    transpose_floats(2, 17, 16);
+}
+
 /* More rows, pictures and images than blocks fit in a grid: the blocks that there are take them. */
 YK_TEST(grids_that_are_too_small)
 {
-    enum { ROWS = 100, COLUMNS = 3, IMAGES = 5, PIXELS = 6, CHANNELS = 4 };
+    enum { ROWS = 100, COLUMNS = 20, IMAGES = 5, PIXELS = 6, CHANNELS = 4 };
     yki_cuda_transpose_args huge = {
         .batch = 1 << 20, .rows = 1 << 30, .columns = 64, .in_pitch = 64, .out_pitch = 1 << 30};
     yki_cuda_grid grid = yki_cuda_grid_of_transpose(&huge);

@@ -237,8 +237,7 @@ def kernel_rates(driver, build, small):
         backward = {"x": x, "dy": y, "relu": 1, "partial": partial, **statistic, **at}
         yield "norm_reduce", kernels.rate("norm_reduce_bf16", grid, BACKWARD(**backward), 4 * count)
         yield "norm_backward", kernels.rate("norm_backward_bf16", grid, BACKWARD(dx=z, **backward), 6 * count)
-        yield "norm_backward+add", kernels.rate("norm_backward_bf16", grid, BACKWARD(dx=z, dresidual=w, **backward),
-                                                8 * count)
+        yield "norm_reduce+add", kernels.rate("norm_reduce_bf16", grid, BACKWARD(dresidual=w, **backward), 6 * count)
         yield from pool_rates(room, kernels, small, x, y)
         yield "sgd", sgd_rate(room, kernels, small)
 

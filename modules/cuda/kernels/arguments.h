@@ -21,7 +21,8 @@ enum {
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
     YKI_CUDA_NORM = 4,      /* channels that a thread of batch_norm takes at most */
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
-    YKI_CUDA_SHORT = 16,    /* a matrix with fewer rows or columns is transposed without tiles */
+    YKI_CUDA_SHORT = 16,    /* rows or columns of a matrix that is transposed in pieces, at most ... */
+    YKI_CUDA_PIECE = 2048,  /* ... and how many elements a piece has */
     YKI_CUDA_MSE = 4096,    /* elements of mse_loss that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
@@ -124,7 +125,8 @@ typedef struct yki_cuda_norm_apply_args {
     int32_t relu, relu6;
 } yki_cuda_norm_apply_args;
 
-/* With g = dy + dy2 where the activation passed its input on, and h = (x - mean) invstd. */
+/* With g = dy + dy2 where the activation passed its input on, and h = (x - mean) invstd. reduce
+ * also writes g to dresidual; backward can then take it as dy, without an activation. */
 typedef struct yki_cuda_norm_backward_args {
     yki_cuda_columns at;
     const void *x, *y, *dy, *dy2, *mean, *invstd, *weight, *bias;

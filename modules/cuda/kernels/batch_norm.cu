@@ -268,6 +268,17 @@ DEVICE void use_incoming(const yki_cuda_norm_backward_args &args, int i,
     }
 }
 
+/* The gradient of what was added after normalising, g, which is all that backward then needs. */
+template <typename T, int W> DEVICE void store_rounded(T *to, real_of<T> (&g)[W])
+{
+    T raw[W];
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        raw[j] = narrow<T>(g[j]);
+    store_raw(to, raw);
+    widen(raw, g);
+}
+
 template <bool DY2, bool Y, typename T, int W>
 DEVICE void reduce(const yki_cuda_norm_backward_args &args)
 {
@@ -277,14 +288,17 @@ DEVICE void reduce(const yki_cuda_norm_backward_args &args)
     constants<real, W> k;
     incoming<T, W, ahead> in;
     real sum[W] = {}, product[W] = {};
+    T *dresidual = (T *)args.dresidual;
     if (p.row < p.last)
         read_constants(args, p, &k);
     for_rows<ahead>(
         args.at, p,
         [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
-        [&](int i, uint32_t) {
+        [&](int i, uint32_t offset) {
             real g[W], c[W];
             use_incoming<DY2, Y>(args, i, in, k, g, c);
+            if (dresidual)
+                store_rounded(dresidual + offset, g);
 #pragma unroll
             for (int j = 0; j < W; j++) {
                 sum[j] += g[j];
@@ -368,7 +382,7 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
     constants<real, W> k;
     incoming<T, W, ahead> in;
     real mean_g[W], slope[W];
-    T *dx = (T *)args.dx, *dresidual = (T *)args.dresidual;
+    T *dx = (T *)args.dx;
     read_constants(args, p, &k);
     read_means(args, p, mean_g, slope);
     for_rows<ahead>(
@@ -377,13 +391,10 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
         [&](int i, uint32_t offset) {
             real g[W], c[W];
             use_incoming<DY2, Y>(args, i, in, k, g, c);
-            if (dresidual)
-                store(dresidual + offset, g);
 #pragma unroll
             for (int j = 0; j < W; j++)
                 g[j] = k.gain[j] * (g[j] - (mean_g[j] + c[j] * slope[j]));
-            if (dx)
-                store(dx + offset, g);
+            store(dx + offset, g);
         });
 }
 

@@ -53,53 +53,43 @@ DEVICE void transpose_tile(const yki_cuda_transpose_args &args, T *tile, int64_t
     __syncthreads();
 }
 
-/* Few columns, such as the taps of a filter: a thread moves a row. */
-template <typename T, typename U> DEVICE void transpose_row(const yki_cuda_transpose_args &args)
+/* Matrices that are short in one dimension, such as a filter (channels, taps) or a picture
+ * (channels, pixels): a block moves a piece of the other dimension through shared memory, all of it,
+ * so that it reads and writes long lines of elements that lie one after the other. */
+template <typename T, typename U>
+DEVICE void transpose_short(const yki_cuda_transpose_args &args, T *piece)
 {
-    const int64_t image = thread_number() / args.out_pitch, row = thread_number() % args.out_pitch;
-    if (image >= args.batch)
-        return;
-    const T *in = (const T *)args.in + (image * args.rows + row) * args.in_pitch;
-    U *out = (U *)args.out + image * args.columns * args.out_pitch + row;
-    T value[YKI_CUDA_SHORT] = {};
-#pragma unroll
-    for (int i = 0; i < YKI_CUDA_SHORT; i++)
-        if (i < args.columns && row < args.rows)
-            value[i] = in[i];
-#pragma unroll
-    for (int i = 0; i < YKI_CUDA_SHORT; i++)
-        if (i < args.columns)
-            out[(int64_t)i * args.out_pitch] = convert(value[i], U());
-}
-
-/* Few rows, such as the channels of pictures: a thread moves a column. */
-template <typename T, typename U> DEVICE void transpose_column(const yki_cuda_transpose_args &args)
-{
-    const int64_t image = thread_number() / args.columns, column = thread_number() % args.columns;
-    if (image >= args.batch)
-        return;
-    const T *in = (const T *)args.in + image * args.rows * args.in_pitch + column;
-    U *out = (U *)args.out + (image * args.columns + column) * args.out_pitch;
-    T value[YKI_CUDA_SHORT] = {};
-#pragma unroll
-    for (int i = 0; i < YKI_CUDA_SHORT; i++)
-        if (i < args.rows)
-            value[i] = in[(int64_t)i * args.in_pitch];
-#pragma unroll
-    for (int i = 0; i < YKI_CUDA_SHORT; i++)
-        if (i < args.out_pitch)
-            out[i] = convert(value[i], U());
+    const bool few_columns = args.columns <= YKI_CUDA_SHORT;
+    const int few = few_columns ? args.columns : args.out_pitch;
+    const int length = few_columns ? args.out_pitch : args.columns;
+    const int most = YKI_CUDA_PIECE / few, pitch = most + 1, pieces = (length + most - 1) / most;
+    const int64_t image = blockIdx.x / (unsigned)pieces;
+    const int begin = (int)(blockIdx.x % (unsigned)pieces) * most;
+    const int count = length - begin < most ? length - begin : most;
+    const T *in = (const T *)args.in + image * args.rows * args.in_pitch;
+    U *out = (U *)args.out + image * args.columns * args.out_pitch;
+#pragma unroll 8
+    for (int i = (int)threadIdx.x; i < few * count; i += THREADS) {
+        int along = few_columns ? i / few : i % count, across = few_columns ? i % few : i / count;
+        int row = few_columns ? begin + along : across, column = few_columns ? across : begin + along;
+        piece[across * pitch + along] =
+            row < args.rows ? in[(int64_t)row * args.in_pitch + column] : T();
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int i = (int)threadIdx.x; i < few * count; i += THREADS) {
+        int along = few_columns ? i % count : i / few, across = few_columns ? i / count : i % few;
+        int row = few_columns ? begin + along : across, column = few_columns ? across : begin + along;
+        out[(int64_t)column * args.out_pitch + row] =
+            convert(piece[across * pitch + along], U());
+    }
 }
 
 template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose_args &args)
 {
-    SHARED(T, tile, TILE * (TILE + 1));
-    if (args.columns <= YKI_CUDA_SHORT) {
-        transpose_row<T, U>(args);
-        return;
-    }
-    if (args.out_pitch <= YKI_CUDA_SHORT) {
-        transpose_column<T, U>(args);
+    SHARED(T, tile, YKI_CUDA_PIECE + YKI_CUDA_SHORT);
+    if (args.columns <= YKI_CUDA_SHORT || args.out_pitch <= YKI_CUDA_SHORT) {
+        transpose_short<T, U>(args, tile);
         return;
     }
     for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z)
