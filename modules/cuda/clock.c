@@ -3,10 +3,7 @@
 
 yk_status yki_cuda_find_clock(yki_cuda_device *device)
 {
-    device->clock = device->launcher->find(device->launcher, "note_time");
-    return device->clock
-               ? YK_OK
-               : yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel note_time");
+    return yki_cuda_find_of_device(device, "note_time", &device->clock);
 }
 
 yk_status yki_cuda_note_time(yki_device *device, int64_t *nanoseconds, yki_stream *stream)

@@ -5,25 +5,30 @@
  *
  * Engines of 16 bits want channels in eights. Where they are not, as in the first layer of most
  * networks, the plan is that of a convolution with more channels: inputs are copied with zeros as
- * those that are missing, and outputs are copied without them.
+ * those that are missing, and outputs are copied without them. With stride 2, pixels become these
+ * channels (conv_fold.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "bias.h"
+#include "conv_fold.h"
 #include "conv_plan.h"
 #include "implementations.h"
 #include "libraries.h"
 #include "statistics.h"
 
-/* The kernels beside the plan; REDUCE takes two. */
-enum { TRANSPOSE, PAD, CROP, ADD, REDUCE = CROP };
+/* The kernels beside the plan; TRANSPOSE folds filters where the convolution is folded. REDUCE
+ * takes two. */
+enum { TRANSPOSE, PAD, CROP, ADD, FOLD, REDUCE = CROP };
 
 typedef struct conv_kernel {
     yki_cuda_kernel cuda;
     const yki_cudnn *cudnn;
-    yki_cudnn_conv conv; /* as the plan computes it: with all its channels */
+    yki_cudnn_conv conv; /* as the plan computes it: with all its channels, and perhaps folded */
+    bool folds;
+    yki_cudnn_conv plain; /* as it is, if it is folded */
     const yki_cudnn_plan *plan;
     yki_cublas_product product;                             /* in the plan's place */
     yki_operand x, weight, y;                               /* or their gradients */
@@ -88,8 +93,12 @@ static void describe(conv_kernel *k, yki_cudnn_direction direction)
     memcpy(k->conv.x, k->x.dims, sizeof k->conv.x);
     memcpy(k->conv.w, k->weight.dims, sizeof k->conv.w);
     memcpy(k->conv.y, k->y.dims, sizeof k->conv.y);
+    k->folds = direction != YKI_CUDNN_BACKWARD_DATA && yki_cuda_fold_helps(&k->conv, attrs->groups);
+    k->plain = k->conv;
+    if (k->folds)
+        yki_cuda_fold(&k->plain, &k->conv);
     if (is_narrow(k) && attrs->groups == 1) {
-        k->conv.x[1] = k->conv.w[1] = (int64_t)yki_align((size_t)k->x.dims[1], 8);
+        k->conv.x[1] = k->conv.w[1] = (int64_t)yki_align((size_t)k->conv.x[1], 8);
         k->conv.y[1] = k->conv.w[0] = (int64_t)yki_align((size_t)k->y.dims[1], 8);
     }
 }
@@ -185,7 +194,9 @@ static yk_status prepare_copies(conv_kernel *k)
         k->x_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.x) * yk_dtype_size(dtype));
     if (has_more_outputs(k))
         k->y_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.y) * yk_dtype_size(dtype));
-    if (!has_more_inputs(k) && !has_more_outputs(k))
+    if (k->folds)
+        YK_TRY(yki_cuda_find_exactly(&k->cuda, FOLD, "fold_pixels"));
+    if (!has_more_outputs(k) && (k->folds || !has_more_inputs(k)))
         return YK_OK;
     YK_TRY(yki_cuda_find_exactly(&k->cuda, PAD, "pad_2"));
     if (k->conv.direction == YKI_CUDNN_BACKWARD_WEIGHT)
@@ -201,6 +212,8 @@ static yk_status prepare_pack(conv_kernel *k, int input)
     if (k->weight.dtype == dtype && is_same_order(k))
         return YK_OK;
     k->cuda.base.pack_bytes = (size_t)count_of(k->conv.w) * yk_dtype_size(dtype);
+    if (k->folds)
+        return yki_cuda_find(&k->cuda, TRANSPOSE, "fold_filters", dtype, true);
     const char *name = dtype == YK_F64    ? "transpose_8"
                        : dtype == YK_F32  ? "transpose_4"
                        : dtype == YK_BF16 ? "transpose_f32_bf16"
@@ -264,6 +277,29 @@ static yk_status crop(const conv_kernel *k, const yki_operand *operand, const in
     return yki_cuda_launch(&k->cuda, CROP, grid, &args, sizeof args, run);
 }
 
+/* x as the plan wants it. */
+static yk_status widen_x(const conv_kernel *k, const void *x, void *to, const yki_kernel_args *run)
+{
+    if (!k->folds)
+        return pad(k, &k->x, k->conv.x, x, to, run);
+    yki_cuda_fold_args args = yki_cuda_fold_pixels(&k->plain, &k->conv);
+    args.in = x;
+    args.out = to;
+    yki_cuda_grid grid = yki_cuda_grid_of(args.count * args.out_height * args.out_width);
+    return yki_cuda_launch(&k->cuda, FOLD, grid, &args, sizeof args, run);
+}
+
+/* Filters to the folded ones, or back. */
+static yk_status fold_filters(const conv_kernel *k, const void *from, void *to,
+                              const yki_kernel_args *run)
+{
+    yki_cuda_fold_args args = yki_cuda_fold_filters(&k->plain, &k->conv);
+    args.in = from;
+    args.out = to;
+    yki_cuda_grid grid = yki_cuda_grid_of(count_of(k->plain.w));
+    return yki_cuda_launch(&k->cuda, TRANSPOSE, grid, &args, sizeof args, run);
+}
+
 static yk_status execute(const conv_kernel *k, yki_cudnn_conv_memory memory,
                          const yki_kernel_args *run)
 {
@@ -286,8 +322,10 @@ static yk_status pack(const yki_kernel *kernel, const void *parameter, void *pac
                                     .columns = taps,
                                     .in_pitch = taps,
                                     .out_pitch = (int32_t)k->conv.w[1]};
-    if (has_more_outputs(k))
+    if (has_more_outputs(k) || k->folds)
         YK_TRY(yki_device_fill(&k->cuda.device->base, packed, 0, kernel->pack_bytes, stream));
+    if (k->folds)
+        return fold_filters(k, parameter, packed, &run);
     return yki_cuda_launch(&k->cuda, TRANSPOSE, yki_cuda_grid_of_transpose(&args), &args,
                            sizeof args, &run);
 }
@@ -360,7 +398,7 @@ static yk_status run_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
     void *x_used = has_more_inputs(k) ? scratch + k->x_at : x;
     void *y_used = has_more_outputs(k) ? scratch + k->y_at : y;
     if (x_used != x)
-        YK_TRY(pad(k, &k->x, k->conv.x, x, x_used, run));
+        YK_TRY(widen_x(k, x, x_used, run));
     yki_cudnn_conv_memory memory = {
         .x = x_used, .w = run->in[YKI_CONV2D_WEIGHT], .y = y_used, .bias = bias};
     if (k->conv.sums) {
@@ -477,6 +515,8 @@ static yk_status prepare_gradient(conv_kernel *k)
     if (made == k->weight.dtype && is_same_order(k) && !has_more_outputs(k))
         return YK_OK;
     k->weight_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.w) * yk_dtype_size(made));
+    if (k->folds)
+        return yki_cuda_find(&k->cuda, TRANSPOSE, "unfold_filters", made, true);
     const char *name = made == YK_F64    ? "transpose_8"
                        : made == YK_F32  ? "transpose_4"
                        : made == YK_BF16 ? "transpose_bf16_f32"
@@ -519,6 +559,8 @@ static yk_status create_backward_weight(yki_device *device, const yki_kernel_des
 static yk_status restore_order(const conv_kernel *k, const void *made, void *dweight,
                                const yki_kernel_args *run)
 {
+    if (k->folds)
+        return fold_filters(k, made, dweight, run);
     const int32_t taps = (int32_t)taps_of(k);
     yki_cuda_transpose_args args = {.in = made,
                                     .out = dweight,
@@ -540,7 +582,7 @@ static yk_status run_plan(const conv_kernel *k, void *x, void *dy, void *dweight
     void *dy_used = has_more_outputs(k) ? scratch + k->y_at : dy;
     void *made = k->cuda.stage[TRANSPOSE] ? scratch + k->weight_at : dweight;
     if (x_used != x)
-        YK_TRY(pad(k, &k->x, k->conv.x, x, x_used, run));
+        YK_TRY(widen_x(k, x, x_used, run));
     if (dy_used != dy)
         YK_TRY(pad(k, &k->y, k->conv.y, dy, dy_used, run));
     YK_TRY(execute(k, (yki_cudnn_conv_memory){.x = x_used, .w = made, .y = dy_used}, run));

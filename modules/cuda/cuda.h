@@ -40,6 +40,7 @@ typedef struct yki_cuda_device {
     const void *pictures[2];                /* kernels, for f32 and f64 */
     const void *low_rank[YKI_LOW_RANK_OPS]; /* kernels, by operation */
     const void *clock;                      /* the kernel that notes the time */
+    const void *fill;                       /* see yki_cuda_fill_args */
     int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
     bool winograd;             /* see yki_device_options */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
@@ -73,6 +74,8 @@ extern const yki_kernel_impl *const yki_cuda_kernels[];
 
 /* Finds the kernels that are no operators; once, when the device is created. */
 yk_status yki_cuda_head_open(yki_cuda_device *device);
+yk_status yki_cuda_find_of_device(const yki_cuda_device *device, const char *name,
+                                  const void **kernel);
 /* Frees what has been prepared, and closes NVIDIA's libraries; before the device's context goes. */
 void yki_cuda_head_close(yki_cuda_device *device);
 

@@ -19,7 +19,23 @@ typedef struct CUevent_st *yki_cu_event;
 typedef struct CUmod_st *yki_cu_module;
 typedef struct CUfunc_st *yki_cu_function;
 typedef struct CUgraph_st *yki_cu_graph;
+typedef struct CUgraphNode_st *yki_cu_node;
 typedef struct CUgraphExec_st *yki_cu_graph_exec;
+
+typedef struct yki_cu_memset {
+    yki_cu_address to;
+    size_t pitch;
+    unsigned value, element_size;
+    size_t width, height;
+} yki_cu_memset;
+
+typedef struct yki_cu_kernel_node {
+    yki_cu_function function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **parameters, **extra;
+    void *kernel;           /* NULL: it is the function, ... */
+    yki_cu_context context; /* ... whose context it is */
+} yki_cu_kernel_node;
 
 enum {
     YKI_CU_SUCCESS = 0,
@@ -46,7 +62,8 @@ enum {
     YKI_CU_EVENT_DISABLE_TIMING = 2,
     YKI_CU_HOST_PORTABLE = 1,
     YKI_CU_HOST_MAPPED = 2,
-    YKI_CU_CAPTURE_RELAXED = 2
+    YKI_CU_CAPTURE_RELAXED = 2,
+    YKI_CU_NODE_MEMSET = 2
 };
 /* Of cuModuleLoadDataEx. */
 enum { YKI_CU_JIT_ERROR_LOG = 5, YKI_CU_JIT_ERROR_LOG_BYTES = 6 };
@@ -87,6 +104,16 @@ enum { YKI_CU_JIT_ERROR_LOG = 5, YKI_CU_JIT_ERROR_LOG_BYTES = 6 };
     CALL(EventQuery, (yki_cu_event event))                                                         \
     CALL(EventSynchronize, (yki_cu_event event))                                                   \
     CALL(EventElapsedTime, (float *milliseconds, yki_cu_event begin, yki_cu_event end))            \
+    CALL(GraphGetNodes, (yki_cu_graph graph, yki_cu_node * nodes, size_t * count))                 \
+    CALL(GraphNodeGetType, (yki_cu_node node, int *type))                                          \
+    CALL(GraphNodeGetDependencies, (yki_cu_node node, yki_cu_node * nodes, size_t * count))        \
+    CALL(GraphNodeGetDependentNodes, (yki_cu_node node, yki_cu_node * nodes, size_t * count))      \
+    CALL(GraphMemsetNodeGetParams, (yki_cu_node node, yki_cu_memset * parameters))                 \
+    CALL(GraphAddKernelNode, (yki_cu_node * node, yki_cu_graph graph, const yki_cu_node *before,   \
+                              size_t count, const yki_cu_kernel_node *parameters))                 \
+    CALL(GraphAddDependencies,                                                                     \
+         (yki_cu_graph graph, const yki_cu_node *before, const yki_cu_node *after, size_t count))  \
+    CALL(GraphDestroyNode, (yki_cu_node node))                                                     \
     CALL(GraphInstantiateWithFlags,                                                                \
          (yki_cu_graph_exec * exec, yki_cu_graph graph, unsigned long long flags))                 \
     CALL(GraphLaunch, (yki_cu_graph_exec exec, yki_cu_stream stream))                              \

@@ -77,6 +77,11 @@ static inline yki_cu_address yki_cuda_address(const void *memory)
 
 extern const yki_stream_ops yki_cuda_stream_ops;
 
+/* ---- graph.c --------------------------------------------------------------------------------- */
+
+/* Kernels take the places of small memsets. */
+void yki_cuda_graph_replace_fills(const yki_cuda_gpu *gpu, yki_cu_graph graph);
+
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
 /* Loads the images that are not loaded yet in the current context. */

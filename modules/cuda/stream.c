@@ -113,6 +113,7 @@ static yk_status record_end(yki_stream *stream, yki_recording **recording)
     *recording = NULL;
     YK_TRY(yki_cuda_gpu_enter(stream->gpu));
     YK_TRY(yki_cuda_call(StreamEndCapture, stream->handle, &graph));
+    yki_cuda_graph_replace_fills(stream->gpu, graph);
     yki_recording *made = yki_calloc(1, sizeof *made);
     yk_status status = made ? yki_cuda_call(GraphInstantiateWithFlags, &made->exec, graph, 0)
                             : yki_error_memory(sizeof *made, "a recording of the cuda device");

@@ -21,9 +21,10 @@ enum {
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
     YKI_CUDA_NORM = 4,      /* channels that a thread of batch_norm takes at most */
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
-    YKI_CUDA_SHORT = 16,    /* rows or columns of a matrix that is transposed in pieces, at most ... */
-    YKI_CUDA_PIECE = 2048,  /* ... and how many elements a piece has */
-    YKI_CUDA_MSE = 4096,    /* elements of mse_loss that a block takes */
+    YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed in pieces, at most ... */
+    YKI_CUDA_PIECE = 2048,          /* ... and how many elements a piece has */
+    YKI_CUDA_FOLDED = 16,           /* channels of an image in which pixels became channels */
+    YKI_CUDA_MSE = 4096,            /* elements of mse_loss that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
@@ -176,6 +177,27 @@ typedef struct yki_cuda_copy_args {
     void *out;
     int64_t rows, columns, in_pitch, out_pitch;
 } yki_cuda_copy_args;
+
+/* ---- fold.cu --------------------------------------------------------------------------------- */
+
+/* fold_pixels: images (count, height, width, channels) -> (count, out_height, out_width, 16), which
+ * begin with `begin` rows and columns of zeros before they are folded. fold_filters: filters
+ * (count, channels, height, width) -> (count, out_height, out_width, 16), likewise, where what is
+ * zero is left as it is; unfold_filters: the other way. */
+typedef struct yki_cuda_fold_args {
+    const void *in;
+    void *out;
+    int64_t count;
+    int32_t channels, height, width, out_height, out_width, begin;
+} yki_cuda_fold_args;
+
+/* `count` elements of 1, 2 or 4 bytes get a value. */
+typedef struct yki_cuda_fill_args {
+    void *to;
+    int64_t count;
+    uint32_t value;
+    int32_t element_size;
+} yki_cuda_fill_args;
 
 /* ---- rows.cu --------------------------------------------------------------------------------- */
 

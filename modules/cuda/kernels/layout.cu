@@ -53,43 +53,87 @@ DEVICE void transpose_tile(const yki_cuda_transpose_args &args, T *tile, int64_t
     __syncthreads();
 }
 
+/* The places of a thread in (major, minor), which all threads of a block walk through together: with
+ * one division at the beginning. */
+struct walk {
+    int minor, major, size, minor_step, major_step;
+};
+
+DEVICE walk walk_of(int size)
+{
+    walk w;
+    w.size = size;
+    w.minor = (int)threadIdx.x % size;
+    w.major = (int)threadIdx.x / size;
+    w.minor_step = THREADS % size;
+    w.major_step = THREADS / size;
+    return w;
+}
+
+DEVICE void advance(walk &w)
+{
+    w.minor += w.minor_step;
+    w.major += w.major_step;
+    if (w.minor >= w.size) {
+        w.minor -= w.size;
+        w.major++;
+    }
+}
+
 /* Matrices that are short in one dimension, such as a filter (channels, taps) or a picture
  * (channels, pixels): a block moves a piece of the other dimension through shared memory, all of it,
  * so that it reads and writes long lines of elements that lie one after the other. */
-template <typename T, typename U>
+template <typename T, typename U, bool FEW_COLUMNS>
 DEVICE void transpose_short(const yki_cuda_transpose_args &args, T *piece)
 {
-    const bool few_columns = args.columns <= YKI_CUDA_SHORT;
-    const int few = few_columns ? args.columns : args.out_pitch;
-    const int length = few_columns ? args.out_pitch : args.columns;
+    const int few = FEW_COLUMNS ? args.columns : args.out_pitch;
+    const int length = FEW_COLUMNS ? args.out_pitch : args.columns;
     const int most = YKI_CUDA_PIECE / few, pitch = most + 1, pieces = (length + most - 1) / most;
     const int64_t image = blockIdx.x / (unsigned)pieces;
     const int begin = (int)(blockIdx.x % (unsigned)pieces) * most;
     const int count = length - begin < most ? length - begin : most;
     const T *in = (const T *)args.in + image * args.rows * args.in_pitch;
     U *out = (U *)args.out + image * args.columns * args.out_pitch;
-#pragma unroll 8
-    for (int i = (int)threadIdx.x; i < few * count; i += THREADS) {
-        int along = few_columns ? i / few : i % count, across = few_columns ? i % few : i / count;
-        int row = few_columns ? begin + along : across, column = few_columns ? across : begin + along;
-        piece[across * pitch + along] =
-            row < args.rows ? in[(int64_t)row * args.in_pitch + column] : T();
+    const int rounds = YKI_CUDA_PIECE / THREADS;
+    T held[rounds];
+    walk w = walk_of(FEW_COLUMNS ? few : count);
+    const walk first = w;
+#pragma unroll
+    for (int i = 0; i < rounds; i++, advance(w)) {
+        int along = FEW_COLUMNS ? w.major : w.minor, across = FEW_COLUMNS ? w.minor : w.major;
+        int row = FEW_COLUMNS ? begin + along : across, column = FEW_COLUMNS ? across : begin + along;
+        held[i] = along < count && across < few && row < args.rows
+                      ? in[(int64_t)row * args.in_pitch + column]
+                      : T();
+    }
+    w = first;
+#pragma unroll
+    for (int i = 0; i < rounds; i++, advance(w)) {
+        int along = FEW_COLUMNS ? w.major : w.minor, across = FEW_COLUMNS ? w.minor : w.major;
+        if (along < count && across < few)
+            piece[across * pitch + along] = held[i];
     }
     __syncthreads();
-#pragma unroll 8
-    for (int i = (int)threadIdx.x; i < few * count; i += THREADS) {
-        int along = few_columns ? i % count : i / few, across = few_columns ? i / count : i % few;
-        int row = few_columns ? begin + along : across, column = few_columns ? across : begin + along;
-        out[(int64_t)column * args.out_pitch + row] =
-            convert(piece[across * pitch + along], U());
+    w = walk_of(FEW_COLUMNS ? count : few);
+#pragma unroll
+    for (int i = 0; i < rounds; i++, advance(w)) {
+        int along = FEW_COLUMNS ? w.minor : w.major, across = FEW_COLUMNS ? w.major : w.minor;
+        int row = FEW_COLUMNS ? begin + along : across, column = FEW_COLUMNS ? across : begin + along;
+        if (along < count && across < few)
+            out[(int64_t)column * args.out_pitch + row] =
+                convert(piece[across * pitch + along], U());
     }
 }
 
 template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose_args &args)
 {
     SHARED(T, tile, YKI_CUDA_PIECE + YKI_CUDA_SHORT);
-    if (args.columns <= YKI_CUDA_SHORT || args.out_pitch <= YKI_CUDA_SHORT) {
-        transpose_short<T, U>(args, tile);
+    if (args.columns <= YKI_CUDA_SHORT) {
+        transpose_short<T, U, true>(args, tile);
+        return;
+    }
+    if (args.out_pitch <= YKI_CUDA_SHORT) {
+        transpose_short<T, U, false>(args, tile);
         return;
     }
     for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z)
@@ -141,3 +185,17 @@ template <typename T, int W> DEVICE void pad(const yki_cuda_copy_args &args)
     store_raw((T *)args.out + row * args.out_pitch + column, value);
 }
 KERNEL(pad_2, yki_cuda_copy_args, pad<uint16_t, 8>)
+
+DEVICE void fill_elements(const yki_cuda_fill_args &args)
+{
+    int64_t i = thread_number();
+    if (i >= args.count)
+        return;
+    if (args.element_size == 1)
+        ((uint8_t *)args.to)[i] = (uint8_t)args.value;
+    else if (args.element_size == 2)
+        ((uint16_t *)args.to)[i] = (uint16_t)args.value;
+    else
+        ((uint32_t *)args.to)[i] = args.value;
+}
+KERNEL(fill, yki_cuda_fill_args, fill_elements)

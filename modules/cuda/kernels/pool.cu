@@ -10,15 +10,15 @@ struct pixel {
 
 template <int W> DEVICE pixel pixel_of(const yki_cuda_pool_args &args, int height, int width)
 {
-    uint32_t vectors = (uint32_t)(args.columns / W);
-    int64_t item = thread_number(), place = item / vectors;
+    const uint32_t vectors = (uint32_t)(args.columns / W), w = (uint32_t)width, h = (uint32_t)height;
+    const uint32_t item = (uint32_t)thread_number(), place = item / vectors, line = place / w;
     pixel at;
     at.column = (int)(item % vectors) * W;
-    at.exists = place < (int64_t)args.batch * height * width;
-    at.w = (int)(place % width);
-    at.h = (int)(place / width % height);
-    at.image = place / width / height;
-    at.offset = place * args.columns + at.column;
+    at.exists = place < (uint32_t)args.batch * h * w;
+    at.w = (int)(place % w);
+    at.h = (int)(line % h);
+    at.image = line / h;
+    at.offset = (int64_t)place * args.columns + at.column;
     return at;
 }
 

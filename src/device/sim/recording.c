@@ -188,6 +188,11 @@ static yk_status enter_copies(const yki_recording *recording, yki_stream *const 
     return YK_OK;
 }
 
+yki_sim_operation *yki_sim_recorded(yki_recording *recording)
+{
+    return recording->head;
+}
+
 yk_status yki_sim_replay(yki_recording *recording, yki_stream *stream)
 {
     yki_stream *streams[LANES];

@@ -91,6 +91,8 @@ bool yki_sim_is_of(const yki_event *event, const yki_stream *stream);
 yk_status yki_sim_follow_recorded(const yki_event *event, yki_stream *stream);
 yk_status yki_sim_record_begin(yki_stream *stream);
 yk_status yki_sim_record_end(yki_stream *stream, yki_recording **recording);
+/* Its operations, in the order in which they were recorded. */
+yki_sim_operation *yki_sim_recorded(yki_recording *recording);
 yk_status yki_sim_replay(yki_recording *recording, yki_stream *stream);
 void yki_sim_destroy_recording(yki_recording *recording);
 

@@ -268,11 +268,6 @@ static yki_cu_result EventElapsedTime(float *milliseconds, yki_cu_event begin, y
 
 /* ---- captures ------------------------------------------------------------------------------- */
 
-/* A graph has its recording until it is instantiated. */
-struct CUgraph_st {
-    yki_recording *recording;
-};
-
 struct CUgraphExec_st {
     yki_recording *recording;
 };
@@ -297,6 +292,60 @@ static yki_cu_result StreamEndCapture(yki_cu_stream stream, yki_cu_graph *graph)
     *graph = malloc(sizeof **graph);
     (*graph)->recording = recording;
     return YKI_CU_SUCCESS;
+}
+
+static yki_cu_result GraphGetNodes(yki_cu_graph graph, yki_cu_node *nodes, size_t *count)
+{
+    CHECK();
+    return fake_graph_nodes(graph, nodes, count);
+}
+
+static yki_cu_result GraphNodeGetType(yki_cu_node node, int *type)
+{
+    enum { KERNEL };
+    yki_cu_memset fill;
+    CHECK();
+    *type = fake_is_fill((yki_sim_operation *)node, &fill) ? YKI_CU_NODE_MEMSET : KERNEL;
+    return YKI_CU_SUCCESS;
+}
+
+static yki_cu_result GraphNodeGetDependencies(yki_cu_node node, yki_cu_node *nodes, size_t *count)
+{
+    CHECK();
+    return fake_graph_before(node, nodes, count);
+}
+
+static yki_cu_result GraphNodeGetDependentNodes(yki_cu_node node, yki_cu_node *nodes, size_t *count)
+{
+    CHECK();
+    return fake_graph_after(node, nodes, count);
+}
+
+static yki_cu_result GraphMemsetNodeGetParams(yki_cu_node node, yki_cu_memset *parameters)
+{
+    CHECK();
+    return fake_is_fill((yki_sim_operation *)node, parameters) ? YKI_CU_SUCCESS : CU_INVALID_VALUE;
+}
+
+static yki_cu_result GraphAddKernelNode(yki_cu_node *node, yki_cu_graph graph,
+                                        const yki_cu_node *before, size_t count,
+                                        const yki_cu_kernel_node *parameters)
+{
+    CHECK();
+    return fake_graph_add(node, graph, before, count, parameters);
+}
+
+static yki_cu_result GraphAddDependencies(yki_cu_graph graph, const yki_cu_node *before,
+                                          const yki_cu_node *after, size_t count)
+{
+    CHECK();
+    return fake_graph_join(graph, before, after, count);
+}
+
+static yki_cu_result GraphDestroyNode(yki_cu_node node)
+{
+    CHECK();
+    return fake_graph_destroy_node(node);
 }
 
 static yki_cu_result GraphInstantiateWithFlags(yki_cu_graph_exec *exec, yki_cu_graph graph,

@@ -33,6 +33,11 @@ struct CUevent_st {
     bool is_timed;
 };
 
+/* A graph has its recording until it is instantiated. */
+struct CUgraph_st {
+    yki_recording *recording;
+};
+
 /* ---- state.c: what there is, and what has failed -------------------------------------------- */
 
 /* A number in the environment, or what it is otherwise. */
@@ -74,5 +79,23 @@ int fake_fill(yki_cu_address to, unsigned char byte, size_t bytes, yki_cu_stream
 int fake_launch(const void *kernel, const unsigned grid[3], unsigned threads, const void *args,
                 yki_cu_stream stream);
 int fake_synchronize(yki_cu_stream stream);
+
+/* Operations of recordings: whether one is a fill, and of what; a launch that is in no stream, or
+ * NULL; and the work of one that another takes over. */
+bool fake_is_fill(const yki_sim_operation *operation, yki_cu_memset *fill);
+yki_sim_operation *fake_new_launch(const void *kernel, const unsigned grid[3], unsigned threads,
+                                   const void *args);
+void fake_move_work(yki_sim_operation *to, const yki_sim_operation *from);
+
+/* ---- graph.c: as the driver's calls of similar names ---------------------------------------- */
+
+int fake_graph_nodes(yki_cu_graph graph, yki_cu_node *nodes, size_t *count);
+int fake_graph_before(yki_cu_node node, yki_cu_node *nodes, size_t *count);
+int fake_graph_after(yki_cu_node node, yki_cu_node *nodes, size_t *count);
+int fake_graph_add(yki_cu_node *node, yki_cu_graph graph, const yki_cu_node *before, size_t count,
+                   const yki_cu_kernel_node *parameters);
+int fake_graph_join(yki_cu_graph graph, const yki_cu_node *before, const yki_cu_node *after,
+                    size_t count);
+int fake_graph_destroy_node(yki_cu_node node);
 
 #endif

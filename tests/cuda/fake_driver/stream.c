@@ -31,10 +31,11 @@ static yk_status run_work(yki_sim *sim, void *given)
     return YK_OK; /* the failure is the context's, which every call looks at */
 }
 
+static const yki_sim_work work_kind = {.run = run_work, .bytes = sizeof(work)};
+
 int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), const void *data,
                   size_t bytes)
 {
-    static const yki_sim_work kind = {.run = run_work, .bytes = sizeof(work)};
     work w = {.run = run, .bytes = bytes};
     if (fake_failure())
         return fake_failure();
@@ -43,7 +44,8 @@ int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), co
     if (!stream || bytes > sizeof w.data || stream->gpu != fake_current())
         return CU_INVALID_VALUE;
     memcpy(w.data, data, bytes);
-    yk_status status = yki_sim_enter(fake_sim(), stream->of, &kind, &w); /* waits if it is full */
+    yk_status status =
+        yki_sim_enter(fake_sim(), stream->of, &work_kind, &w); /* waits if it is full */
     fake_memory_close();
     return status == YK_OK ? YKI_CU_SUCCESS : CU_CAPTURE_INVALID;
 }
@@ -138,16 +140,54 @@ static const char *run_launch(void *data)
     return yk_sim_launch(l->kernel, l->grid, l->args, yk_sim_argument_bytes(l->kernel), ++seed);
 }
 
+static bool make_launch(launch *l, const void *kernel, const unsigned grid[3], unsigned threads,
+                        const void *args)
+{
+    size_t bytes = yk_sim_argument_bytes(kernel);
+    *l = (launch){.kernel = kernel, .grid = {grid[0], grid[1], grid[2]}};
+    if (threads != YKI_CUDA_THREADS || bytes > sizeof l->args || grid[0] == 0 || grid[1] == 0 ||
+        grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535)
+        return false;
+    memcpy(l->args, args, bytes);
+    return true;
+}
+
 int fake_launch(const void *kernel, const unsigned grid[3], unsigned threads, const void *args,
                 yki_cu_stream stream)
 {
-    launch l = {.kernel = kernel, .grid = {grid[0], grid[1], grid[2]}};
-    size_t bytes = yk_sim_argument_bytes(kernel);
-    if (threads != YKI_CUDA_THREADS || bytes > sizeof l.args || grid[0] == 0 || grid[1] == 0 ||
-        grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535)
-        return CU_INVALID_VALUE;
-    memcpy(l.args, args, bytes);
-    return yk_fake_enter(stream, run_launch, &l, sizeof l);
+    launch l;
+    return make_launch(&l, kernel, grid, threads, args)
+               ? yk_fake_enter(stream, run_launch, &l, sizeof l)
+               : CU_INVALID_VALUE;
+}
+
+/* ---- operations of recordings ---------------------------------------------------------------- */
+
+bool fake_is_fill(const yki_sim_operation *operation, yki_cu_memset *parameters)
+{
+    const work *w = (const work *)operation->work;
+    if (operation->kind != &work_kind || w->run != run_fill)
+        return false;
+    const fill *f = (const fill *)w->data;
+    *parameters = (yki_cu_memset){
+        .to = f->to, .value = (unsigned)f->byte, .element_size = 1, .width = f->bytes, .height = 1};
+    return true;
+}
+
+yki_sim_operation *fake_new_launch(const void *kernel, const unsigned grid[3], unsigned threads,
+                                   const void *args)
+{
+    launch l;
+    work w = {.run = run_launch, .bytes = sizeof l};
+    if (!make_launch(&l, kernel, grid, threads, args))
+        return NULL;
+    memcpy(w.data, &l, sizeof l);
+    return yki_sim_new_operation(&work_kind, &w);
+}
+
+void fake_move_work(yki_sim_operation *to, const yki_sim_operation *from)
+{
+    memcpy(to->work, from->work, sizeof(work));
 }
 
 int fake_synchronize(yki_cu_stream stream)

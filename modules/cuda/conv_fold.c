@@ -1,0 +1,50 @@
+/* See conv_fold.h. */
+#include "conv_fold.h"
+
+bool yki_cuda_fold_helps(const yki_cudnn_conv *conv, int64_t groups)
+{
+    return yk_dtype_size(conv->dtype) == 2 && groups == 1 && conv->stride == 2 &&
+           conv->dilation == 1 && conv->x[1] <= YKI_CUDA_FOLDED / 4 && conv->w[2] > 1 &&
+           conv->w[3] > 1;
+}
+
+/* A filter begins at an even place: one that begins at an odd one gets a row of zeros before it. */
+static int64_t zeros_before(const yki_cudnn_conv *conv)
+{
+    return conv->padding % 2;
+}
+
+void yki_cuda_fold(const yki_cudnn_conv *conv, yki_cudnn_conv *folded)
+{
+    int64_t before = zeros_before(conv);
+    *folded = *conv;
+    folded->stride = 1;
+    folded->padding = 0;
+    folded->x[1] = folded->w[1] = YKI_CUDA_FOLDED;
+    for (int i = 2; i < 4; i++) {
+        folded->w[i] = (conv->w[i] + before + 1) / 2;
+        folded->x[i] = conv->y[i] + folded->w[i] - 1;
+    }
+}
+
+yki_cuda_fold_args yki_cuda_fold_pixels(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded)
+{
+    return (yki_cuda_fold_args){.count = conv->x[0],
+                                .channels = (int32_t)conv->x[1],
+                                .height = (int32_t)conv->x[2],
+                                .width = (int32_t)conv->x[3],
+                                .out_height = (int32_t)folded->x[2],
+                                .out_width = (int32_t)folded->x[3],
+                                .begin = (int32_t)(conv->padding + zeros_before(conv))};
+}
+
+yki_cuda_fold_args yki_cuda_fold_filters(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded)
+{
+    return (yki_cuda_fold_args){.count = conv->w[0],
+                                .channels = (int32_t)conv->w[1],
+                                .height = (int32_t)conv->w[2],
+                                .width = (int32_t)conv->w[3],
+                                .out_height = (int32_t)folded->w[2],
+                                .out_width = (int32_t)folded->w[3],
+                                .begin = (int32_t)zeros_before(conv)};
+}
