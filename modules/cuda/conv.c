@@ -212,6 +212,8 @@ static yk_status prepare_pack(conv_kernel *k, int input)
     if (k->weight.dtype == dtype && is_same_order(k))
         return YK_OK;
     k->cuda.base.pack_bytes = (size_t)count_of(k->conv.w) * yk_dtype_size(dtype);
+    if (is_same_order(k))
+        return yki_cuda_convert_find(&k->cuda, TRANSPOSE, k->weight.dtype, dtype);
     if (k->folds)
         return yki_cuda_find(&k->cuda, TRANSPOSE, "fold_filters", dtype, true);
     const char *name = dtype == YK_F64    ? "transpose_8"
@@ -324,6 +326,9 @@ static yk_status pack(const yki_kernel *kernel, const void *parameter, void *pac
                                     .out_pitch = (int32_t)k->conv.w[1]};
     if (has_more_outputs(k) || k->folds)
         YK_TRY(yki_device_fill(&k->cuda.device->base, packed, 0, kernel->pack_bytes, stream));
+    if (is_same_order(k))
+        return yki_cuda_convert(&k->cuda, TRANSPOSE, parameter, packed, count_of(k->weight.dims),
+                                &run);
     if (k->folds)
         return fold_filters(k, parameter, packed, &run);
     return yki_cuda_launch(&k->cuda, TRANSPOSE, yki_cuda_grid_of_transpose(&args), &args,
@@ -515,6 +520,8 @@ static yk_status prepare_gradient(conv_kernel *k)
     if (made == k->weight.dtype && is_same_order(k) && !has_more_outputs(k))
         return YK_OK;
     k->weight_at = yki_cuda_reserve(&k->cuda, (size_t)count_of(k->conv.w) * yk_dtype_size(made));
+    if (is_same_order(k) && made != k->weight.dtype)
+        return yki_cuda_convert_find(&k->cuda, TRANSPOSE, made, k->weight.dtype);
     if (k->folds)
         return yki_cuda_find(&k->cuda, TRANSPOSE, "unfold_filters", made, true);
     const char *name = made == YK_F64    ? "transpose_8"
@@ -559,6 +566,8 @@ static yk_status create_backward_weight(yki_device *device, const yki_kernel_des
 static yk_status restore_order(const conv_kernel *k, const void *made, void *dweight,
                                const yki_kernel_args *run)
 {
+    if (is_same_order(k) && k->conv.narrow)
+        return yki_cuda_convert(&k->cuda, TRANSPOSE, made, dweight, count_of(k->weight.dims), run);
     if (k->folds)
         return fold_filters(k, made, dweight, run);
     const int32_t taps = (int32_t)taps_of(k);

@@ -126,6 +126,11 @@ yk_status yki_cuda_prepare_named(yki_device *device, const yki_kernel_desc *desc
 yk_status yki_cuda_launch(const yki_cuda_kernel *kernel, int stage, yki_cuda_grid grid,
                           const void *args, size_t bytes, const yki_kernel_args *run);
 
+/* Numbers of another type, of which one of both has 16 bits. */
+yk_status yki_cuda_convert_find(yki_cuda_kernel *kernel, int stage, yk_dtype from, yk_dtype to);
+yk_status yki_cuda_convert(const yki_cuda_kernel *kernel, int stage, const void *from, void *to,
+                           int64_t count, const yki_kernel_args *run);
+
 /* The pointer of an operand in this run; NULL if it is absent. */
 void *yki_cuda_in(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index);
 void *yki_cuda_out(const yki_cuda_kernel *kernel, const yki_kernel_args *run, int index);

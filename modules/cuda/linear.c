@@ -70,7 +70,7 @@ static yk_status prepare_pack(linear_kernel *k, int input, yk_dtype dtype)
     if (weight->dtype == dtype)
         return YK_OK;
     k->cuda.base.pack_bytes = (size_t)yki_operand_count(weight) * yk_dtype_size(dtype);
-    return yki_cuda_find(&k->cuda, CAST, "cast_f32", dtype, true);
+    return yki_cuda_convert_find(&k->cuda, CAST, weight->dtype, dtype);
 }
 
 typedef yk_status prepare_rest(linear_kernel *k);
@@ -101,22 +101,13 @@ static yk_status multiply(const linear_kernel *k, const void *a, const void *b, 
 
 /* ---- weights and biases in 16 bits ----------------------------------------------------------- */
 
-static yk_status cast(const linear_kernel *k, const void *from, void *to, int64_t count,
-                      yki_stream *stream)
-{
-    yki_cuda_map_args args = {.a = from, .y = to, .count = count};
-    int64_t items = (int64_t)YKI_CUDA_THREADS * YKI_CUDA_BATCH * yki_cuda_width(YK_BF16);
-    yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(count, items), 1, 1};
-    const yki_kernel_args run = {.stream = stream};
-    return yki_cuda_launch(&k->cuda, CAST, grid, &args, sizeof args, &run);
-}
-
 static yk_status pack(const yki_kernel *kernel, const void *parameter, void *packed,
                       yki_stream *stream)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
-    return cast(k, parameter, packed, yki_operand_count(&k->cuda.desc.in[kernel->pack_input]),
-                stream);
+    const yki_kernel_args run = {.stream = stream};
+    return yki_cuda_convert(&k->cuda, CAST, parameter, packed,
+                            yki_operand_count(&k->cuda.desc.in[kernel->pack_input]), &run);
 }
 
 /* Of the same parameter. */
@@ -180,7 +171,7 @@ static yk_status run_linear(const yki_kernel *kernel, const yki_kernel_args *run
     }
     if (bias && k->cuda.desc.in[YKI_LINEAR_BIAS].dtype != operand->dtype) {
         void *narrow = (char *)run->scratch + k->bias_at;
-        YK_TRY(cast(k, bias, narrow, operand->dims[1], run->stream));
+        YK_TRY(yki_cuda_convert(&k->cuda, CAST, bias, narrow, operand->dims[1], run));
         bias = narrow;
     }
     return multiply(k, x, weight, bias, y, run);

@@ -191,6 +191,22 @@ yk_status yki_cuda_launch(const yki_cuda_kernel *kernel, int stage, yki_cuda_gri
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 
+yk_status yki_cuda_convert_find(yki_cuda_kernel *kernel, int stage, yk_dtype from, yk_dtype to)
+{
+    char name[16];
+    snprintf(name, sizeof name, "cast_%s", yki_cuda_suffix(from));
+    return yki_cuda_find(kernel, stage, name, to, true);
+}
+
+yk_status yki_cuda_convert(const yki_cuda_kernel *kernel, int stage, const void *from, void *to,
+                           int64_t count, const yki_kernel_args *run)
+{
+    yki_cuda_map_args args = {.a = from, .y = to, .count = count};
+    int64_t items = (int64_t)YKI_CUDA_THREADS * YKI_CUDA_BATCH * yki_cuda_width(YK_BF16);
+    yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(count, items), 1, 1};
+    return yki_cuda_launch(kernel, stage, grid, &args, sizeof args, run);
+}
+
 int64_t yki_cuda_blocks(int64_t items, int64_t items_of_block)
 {
     return (items + items_of_block - 1) / items_of_block;
@@ -229,11 +245,10 @@ unsigned yki_cuda_blocks_in_loops(int64_t blocks)
 
 yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args)
 {
-    bool few_columns = args->columns <= YKI_CUDA_SHORT;
-    if (few_columns || args->out_pitch <= YKI_CUDA_SHORT) {
-        int64_t few = few_columns ? args->columns : args->out_pitch;
-        int64_t length = few_columns ? args->out_pitch : args->columns;
-        int64_t pieces = yki_cuda_blocks(length, YKI_CUDA_PIECE / few);
+    if (args->columns <= YKI_CUDA_SHORT)
+        return yki_cuda_grid_of(args->batch * args->out_pitch);
+    if (args->out_pitch <= YKI_CUDA_SHORT) {
+        int64_t pieces = yki_cuda_blocks(args->columns, YKI_CUDA_PIECE / args->out_pitch);
         return (yki_cuda_grid){(unsigned)(args->batch * pieces), 1, 1};
     }
     return (yki_cuda_grid){(unsigned)yki_cuda_blocks(args->columns, 32),

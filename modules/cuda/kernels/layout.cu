@@ -53,6 +53,27 @@ DEVICE void transpose_tile(const yki_cuda_transpose_args &args, T *tile, int64_t
     __syncthreads();
 }
 
+/* Few columns, such as the taps of a filter: a thread moves a row, and a warp reads and writes long
+ * lines. */
+template <typename T, typename U> DEVICE void transpose_row(const yki_cuda_transpose_args &args)
+{
+    const uint32_t item = (uint32_t)thread_number(), pitch = (uint32_t)args.out_pitch;
+    const int64_t image = item / pitch, row = item % pitch;
+    if (image >= args.batch)
+        return;
+    const T *in = (const T *)args.in + (image * args.rows + row) * args.in_pitch;
+    U *out = (U *)args.out + image * args.columns * args.out_pitch + row;
+    T value[YKI_CUDA_SHORT] = {};
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_SHORT; i++)
+        if (i < args.columns && row < args.rows)
+            value[i] = in[i];
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_SHORT; i++)
+        if (i < args.columns)
+            out[(int64_t)i * args.out_pitch] = convert(value[i], U());
+}
+
 /* The places of a thread in (major, minor), which all threads of a block walk through together: with
  * one division at the beginning. */
 struct walk {
@@ -80,48 +101,37 @@ DEVICE void advance(walk &w)
     }
 }
 
-/* Matrices that are short in one dimension, such as a filter (channels, taps) or a picture
- * (channels, pixels): a block moves a piece of the other dimension through shared memory, all of it,
- * so that it reads and writes long lines of elements that lie one after the other. */
-template <typename T, typename U, bool FEW_COLUMNS>
-DEVICE void transpose_short(const yki_cuda_transpose_args &args, T *piece)
+/* Few rows, such as the channels of a picture, or the taps of a filter's gradient: a block moves a
+ * piece of the columns, with all of their rows, through shared memory. */
+template <typename T, typename U>
+DEVICE void transpose_columns(const yki_cuda_transpose_args &args, T *piece)
 {
-    const int few = FEW_COLUMNS ? args.columns : args.out_pitch;
-    const int length = FEW_COLUMNS ? args.out_pitch : args.columns;
-    const int most = YKI_CUDA_PIECE / few, pitch = most + 1, pieces = (length + most - 1) / most;
+    const int rounds = YKI_CUDA_PIECE / THREADS, few = args.out_pitch;
+    const int most = YKI_CUDA_PIECE / few, pitch = most + 1;
+    const int pieces = (args.columns + most - 1) / most;
     const int64_t image = blockIdx.x / (unsigned)pieces;
     const int begin = (int)(blockIdx.x % (unsigned)pieces) * most;
-    const int count = length - begin < most ? length - begin : most;
-    const T *in = (const T *)args.in + image * args.rows * args.in_pitch;
-    U *out = (U *)args.out + image * args.columns * args.out_pitch;
-    const int rounds = YKI_CUDA_PIECE / THREADS;
+    const int count = args.columns - begin < most ? args.columns - begin : most;
+    const T *in = (const T *)args.in + image * args.rows * args.in_pitch + begin;
+    U *out = (U *)args.out + (image * args.columns + begin) * args.out_pitch;
     T held[rounds];
-    walk w = walk_of(FEW_COLUMNS ? few : count);
-    const walk first = w;
+    const walk first = walk_of(count);
+    walk at = first;
 #pragma unroll
-    for (int i = 0; i < rounds; i++, advance(w)) {
-        int along = FEW_COLUMNS ? w.major : w.minor, across = FEW_COLUMNS ? w.minor : w.major;
-        int row = FEW_COLUMNS ? begin + along : across, column = FEW_COLUMNS ? across : begin + along;
-        held[i] = along < count && across < few && row < args.rows
-                      ? in[(int64_t)row * args.in_pitch + column]
-                      : T();
-    }
-    w = first;
+    for (int i = 0; i < rounds; i++, advance(at))
+        held[i] = at.major < args.rows ? in[at.major * args.in_pitch + at.minor] : T();
+    at = first;
 #pragma unroll
-    for (int i = 0; i < rounds; i++, advance(w)) {
-        int along = FEW_COLUMNS ? w.major : w.minor, across = FEW_COLUMNS ? w.minor : w.major;
-        if (along < count && across < few)
-            piece[across * pitch + along] = held[i];
-    }
+    for (int i = 0; i < rounds; i++, advance(at))
+        if (at.major < few)
+            piece[at.major * pitch + at.minor] = held[i];
     __syncthreads();
-    w = walk_of(FEW_COLUMNS ? count : few);
+    at = walk_of(few);
 #pragma unroll
-    for (int i = 0; i < rounds; i++, advance(w)) {
-        int along = FEW_COLUMNS ? w.minor : w.major, across = FEW_COLUMNS ? w.major : w.minor;
-        int row = FEW_COLUMNS ? begin + along : across, column = FEW_COLUMNS ? across : begin + along;
-        if (along < count && across < few)
-            out[(int64_t)column * args.out_pitch + row] =
-                convert(piece[across * pitch + along], U());
+    for (int i = 0; i < rounds; i++, advance(at)) {
+        const int place = i * THREADS + (int)threadIdx.x; /* the output has no gaps */
+        if (place < few * count)
+            out[place] = convert(piece[at.minor * pitch + at.major], U());
     }
 }
 
@@ -129,11 +139,11 @@ template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose
 {
     SHARED(T, tile, YKI_CUDA_PIECE + YKI_CUDA_SHORT);
     if (args.columns <= YKI_CUDA_SHORT) {
-        transpose_short<T, U, true>(args, tile);
+        transpose_row<T, U>(args);
         return;
     }
     if (args.out_pitch <= YKI_CUDA_SHORT) {
-        transpose_short<T, U, false>(args, tile);
+        transpose_columns<T, U>(args, tile);
         return;
     }
     for (int64_t image = blockIdx.z; image < args.batch; image += gridDim.z)
