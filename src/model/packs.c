@@ -42,6 +42,8 @@ static void remove_last(yki_packs *packs, yki_device *device, size_t kept)
 yk_status yki_packs_add(yki_packs *packs, yki_device *device, yki_plan *plan)
 {
     size_t before = packs->count;
+    if (!packs->fan.device)
+        YK_TRY(yki_fan_create(&packs->fan, device));
     for (size_t i = 0; i < plan->step_count; i++) {
         yki_step *step = &plan->steps[i];
         const yki_kernel *kernel = step->kernel;
@@ -60,6 +62,7 @@ yk_status yki_packs_add(yki_packs *packs, yki_device *device, yki_plan *plan)
 void yki_packs_destroy(yki_packs *packs, yki_device *device)
 {
     remove_last(packs, device, 0);
+    yki_fan_destroy(&packs->fan);
     free(packs->list);
 }
 

@@ -7,6 +7,7 @@
 #define YKI_PACKS_H
 
 #include "compile/plan.h"
+#include "device/fan.h"
 
 typedef struct yki_pack {
     yki_place source;
@@ -18,6 +19,7 @@ typedef struct yki_pack {
 typedef struct yki_packs {
     yki_pack *list;
     size_t count;
+    yki_fan fan; /* in which all of them are written at once */
 } yki_packs;
 
 /* Finds or makes the copies that a new plan's kernels want. Adds none when it fails. */

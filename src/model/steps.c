@@ -72,10 +72,11 @@ static const yki_sync *sync_of(yk_model *model, const yki_step *step)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static yk_status refresh_pack(yk_model *model, const yki_step *step, void **weight)
+static yk_status refresh_pack(yk_model *model, const yki_step *step, yki_stream *stream,
+                              void **weight)
 {
-    return yki_packs_refresh(&model->executor.plans.packs, step, model->variables.version,
-                             yki_device_stream(model->executor.source.device), weight);
+    return yki_packs_refresh(&model->executor.plans.packs, step, model->variables.version, stream,
+                             weight);
 }
 
 static yk_status run_step(yk_model *model, const yki_step *step)
@@ -89,7 +90,8 @@ static yk_status run_step(yk_model *model, const yki_step *step)
     for (int i = 0; i < step->out_count; i++)
         out[i] = yki_step_address(model, plan, &step->out[i]);
     if (step->pack >= 0)
-        YK_TRY(refresh_pack(model, step, &in[step->kernel->pack_input]));
+        YK_TRY(refresh_pack(model, step, yki_device_stream(executor->source.device),
+                            &in[step->kernel->pack_input]));
     yki_kernel_args args = {.in = in,
                             .out = out,
                             .scratch = yki_plans_scratch(&executor->plans, plan, step),
@@ -127,12 +129,14 @@ yk_status yki_steps_pack(void *context)
 {
     yk_model *model = context;
     const yki_plan *plan = model->executor.running->plan;
+    yki_fan *fan = &model->executor.plans.packs.fan;
+    YK_TRY(yki_fan_open(fan));
     for (size_t i = 0; i < plan->step_count; i++) {
         const yki_step *step = &plan->steps[i];
         if (step->pack < 0 || step->in[step->kernel->pack_input].kind != YKI_PLACE_PARAMETER)
             continue;
         void *weight = yki_step_address(model, plan, &step->in[step->kernel->pack_input]);
-        YK_TRY(refresh_pack(model, step, &weight));
+        YK_TRY(refresh_pack(model, step, yki_fan_stream(fan), &weight));
     }
-    return YK_OK;
+    return yki_fan_close(fan);
 }

@@ -58,19 +58,24 @@ template <typename T, int W> DEVICE void norm_measure(const yki_cuda_norm_measur
 NORM_KERNELS(norm_measure, yki_cuda_norm_measure_args, norm_measure)
 
 /* Of the sums of x - x[0] and of its square. */
-template <typename T>
-DEVICE yki_moments moments_of_partial(const void *x, int64_t rows, int column, double sum,
-                                      double squares)
+DEVICE yki_moments moments_of_partial(double first, int64_t rows, double sum, double squares)
 {
     const double count = (double)rows;
     yki_moments found = {count, 0, squares};
     if (rows > 0) {
-        found.mean = widen(((const T *)x)[column]) + sum / count;
+        found.mean = first + sum / count;
         found.squares -= sum * sum / count;
     }
     if (found.squares < 0)
         found.squares = 0;
     return found;
+}
+
+/* x[0] of the column that this thread of a block that merges may have. */
+template <typename T> DEVICE double first_of(const void *x, int64_t rows, int columns)
+{
+    const int column = column_of_merge();
+    return rows > 0 && column < columns ? widen(((const T *)x)[column]) : 0;
 }
 
 DEVICE void write_vector(double *vector, int columns, int64_t column, const yki_moments &found)
@@ -85,9 +90,10 @@ template <typename T> DEVICE void norm_merge(const yki_cuda_norm_merge_args &arg
 {
     int column;
     double sum, squares;
+    const double first = first_of<T>(args.x, args.rows, args.columns);
     if (sum_slices(args.partial, args.slices, args.columns, &column, &sum, &squares))
         write_vector(args.vector, args.columns, column,
-                     moments_of_partial<T>(args.x, args.rows, column, sum, squares));
+                     moments_of_partial(first, args.rows, sum, squares));
 }
 SCALAR_KERNELS(norm_merge, yki_cuda_norm_merge_args, norm_merge)
 
@@ -116,17 +122,16 @@ DEVICE yki_moments moments_of_all(const double *vectors, int world, int columns,
     return all;
 }
 
-/* Mean and invstd of one column, and its running statistics, moved if there are new ones. */
+/* Mean and invstd of one column, and its running statistics, which are moved if there are new ones.
+ */
 template <typename R>
-DEVICE void settle(const yki_cuda_norm_finish_args &args, int64_t column, const yki_moments *all)
+DEVICE void settle(const yki_cuda_norm_finish_args &args, int64_t column, double mean,
+                   double variance, const yki_moments *all)
 {
-    R *running_mean = (R *)args.running_mean + column,
-      *running_var = (R *)args.running_var + column;
-    double mean = *running_mean, variance = *running_var;
     if (all) {
         const double momentum = args.momentum;
-        *running_mean = (R)((1 - momentum) * mean + momentum * all->mean);
-        *running_var =
+        ((R *)args.running_mean)[column] = (R)((1 - momentum) * mean + momentum * all->mean);
+        ((R *)args.running_var)[column] =
             (R)((1 - momentum) * variance + momentum * (all->squares / (all->count - 1)));
         mean = all->mean;
         variance = all->squares / all->count;
@@ -146,20 +151,27 @@ template <typename R> DEVICE void norm_finish(const yki_cuda_norm_finish_args &a
     if (args.world > 0)
         all = args.sums ? moments_of_sums(args.sums, args.rows, args.columns, column)
                         : moments_of_all(args.vectors, args.world, args.columns, (int)column);
-    settle<R>(args, column, args.world > 0 ? &all : nullptr);
+    settle<R>(args, column, ((const R *)args.running_mean)[column],
+              ((const R *)args.running_var)[column], args.world > 0 ? &all : nullptr);
 }
 KERNEL(norm_finish_f32, yki_cuda_norm_finish_args, norm_finish<float>)
 KERNEL(norm_finish_f64, yki_cuda_norm_finish_args, norm_finish<double>)
 
-/* merge and finish of a rank alone. */
+/* merge and finish of a rank alone. It loads everything before it waits for anything. */
 template <typename T> DEVICE void norm_settle(const yki_cuda_norm_finish_args &args)
 {
-    int column;
-    double sum, squares;
+    typedef real_of<T> real;
+    int column = column_of_merge();
+    double sum, squares, mean = 0, variance = 0;
+    const double first = first_of<T>(args.x, args.rows, args.columns);
+    if (column < args.columns) {
+        mean = ((const real *)args.running_mean)[column];
+        variance = ((const real *)args.running_var)[column];
+    }
     if (!sum_slices(args.partial, args.slices, args.columns, &column, &sum, &squares))
         return;
-    const yki_moments found = moments_of_partial<T>(args.x, args.rows, column, sum, squares);
-    settle<real_of<T>>(args, column, &found);
+    const yki_moments found = moments_of_partial(first, args.rows, sum, squares);
+    settle<real>(args, column, mean, variance, &found);
 }
 SCALAR_KERNELS(norm_settle, yki_cuda_norm_finish_args, norm_settle)
 

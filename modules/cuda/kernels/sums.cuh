@@ -124,6 +124,12 @@ DEVICE void add_up(const yki_cuda_columns &at, const part &p, const R (&first)[W
     }
 }
 
+/* The column of a thread in sum_slices; there may be no such column. */
+DEVICE int column_of_merge()
+{
+    return (int)blockIdx.x * YKI_CUDA_MERGE + (int)threadIdx.x % YKI_CUDA_MERGE;
+}
+
 /* The two sums over all slices of a column, in the first threads of the block, which has
  * YKI_CUDA_MERGE columns. Returns whether this thread has one, and which. */
 DEVICE bool sum_slices(const double *partial, int slices, int columns, int *column, double *first,
@@ -132,7 +138,7 @@ DEVICE bool sum_slices(const double *partial, int slices, int columns, int *colu
     const int places = THREADS / YKI_CUDA_MERGE;
     SHARED(double, sums, 2 * THREADS);
     int thread = (int)threadIdx.x, place = thread / YKI_CUDA_MERGE;
-    *column = (int)blockIdx.x * YKI_CUDA_MERGE + thread % YKI_CUDA_MERGE;
+    *column = column_of_merge();
     double a = 0, b = 0;
     if (*column < columns) {
 #pragma unroll 8

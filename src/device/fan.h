@@ -1,0 +1,34 @@
+/*
+ * Work of a device whose parts do not depend on each other, and which are too small to keep it busy
+ * one after the other. Several streams share it:
+ *
+ *     yki_fan_open(&fan);
+ *     enter(..., yki_fan_stream(&fan));    for each part
+ *     yki_fan_close(&fan);
+ *
+ * It comes after what was entered in the device's stream before, and before what comes next. On a
+ * host device, all of it is done at once.
+ */
+#ifndef YKI_FAN_H
+#define YKI_FAN_H
+
+#include "device/memory.h"
+
+enum { YKI_FAN = 4 };
+
+typedef struct yki_fan {
+    yki_device *device;
+    yki_stream *streams[YKI_FAN]; /* the first is the device's own */
+    yki_event *opened, *done[YKI_FAN];
+    int next;
+} yki_fan;
+
+yk_status yki_fan_create(yki_fan *fan, yki_device *device);
+/* After all work that has been entered. Accepts one that was never created. */
+void yki_fan_destroy(yki_fan *fan);
+
+yk_status yki_fan_open(yki_fan *fan);
+yki_stream *yki_fan_stream(yki_fan *fan);
+yk_status yki_fan_close(yki_fan *fan);
+
+#endif
