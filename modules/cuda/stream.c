@@ -43,7 +43,7 @@ static void *native(yki_stream *stream)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static yk_status create_event(yki_device *device, yki_event **event)
+static yk_status create_event(yki_device *device, bool timed, yki_event **event)
 {
     yki_cuda_gpu *gpu = yki_cuda_gpu_of(device);
     YK_TRY(yki_cuda_gpu_enter(gpu));
@@ -51,7 +51,8 @@ static yk_status create_event(yki_device *device, yki_event **event)
     if (!made)
         return yki_error_memory(sizeof *made, "an event of the cuda device");
     made->gpu = gpu;
-    yk_status status = yki_cuda_call(EventCreate, &made->handle, YKI_CU_EVENT_DISABLE_TIMING);
+    yk_status status = yki_cuda_call(EventCreate, &made->handle,
+                                     timed ? YKI_CU_EVENT_DEFAULT : YKI_CU_EVENT_DISABLE_TIMING);
     if (status == YK_OK)
         *event = made;
     else
@@ -95,6 +96,15 @@ static yk_status wait(yki_event *event)
     YK_TRY(yki_cuda_check(yki_cu.EventSynchronize(event->handle),
                           "the work before this event (cuEventSynchronize)"));
     return yki_cuda_gpu_report(event->gpu);
+}
+
+static yk_status between(yki_event *first, yki_event *second, double *seconds)
+{
+    float milliseconds;
+    YK_TRY(yki_cuda_gpu_enter(first->gpu));
+    YK_TRY(yki_cuda_call(EventElapsedTime, &milliseconds, first->handle, second->handle));
+    *seconds = 1e-3 * (double)milliseconds;
+    return YK_OK;
 }
 
 /* ---- recordings ------------------------------------------------------------------------------ */
@@ -148,6 +158,7 @@ const yki_stream_ops yki_cuda_stream_ops = {.create = create_stream,
                                             .follow = follow,
                                             .query = query,
                                             .wait = wait,
+                                            .between = between,
                                             .record_begin = record_begin,
                                             .record_end = record_end,
                                             .replay = replay,

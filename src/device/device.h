@@ -106,7 +106,7 @@ typedef struct yki_device_options {
     bool measures; /* a host device chooses kernels by measuring them, see choice.h */
 } yki_device_options;
 
-/* What a device can do at most; see yk_device_limits. */
+/* What a device can do at most, 0 where that is not known; see yk_device_limits. */
 typedef struct yki_limits {
     double flop_s, bytes_s, matrix_flop_s;
 } yki_limits;

@@ -145,10 +145,21 @@ yk_status yki_stream_wait(yki_device *device, yki_stream *stream)
     return status;
 }
 
+static yk_status create_event(yki_device *device, bool timed, yki_event **event)
+{
+    const yki_stream_ops *streams = device->type->streams;
+    *event = NULL;
+    return streams ? streams->create_event(device, timed, event) : YK_OK;
+}
+
 yk_status yki_event_create(yki_device *device, yki_event **event)
 {
-    *event = NULL;
-    return yki_device_is_host(device) ? YK_OK : device->type->streams->create_event(device, event);
+    return create_event(device, false, event);
+}
+
+yk_status yki_event_create_timed(yki_device *device, yki_event **event)
+{
+    return create_event(device, true, event);
 }
 
 void yki_event_destroy(yki_device *device, yki_event *event)
@@ -171,6 +182,13 @@ yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached)
 {
     *reached = true;
     return event ? device->type->streams->query(event, reached) : YK_OK;
+}
+
+yk_status yki_event_between(yki_device *device, yki_event *first, yki_event *second,
+                            double *seconds)
+{
+    *seconds = 0;
+    return first ? device->type->streams->between(first, second, seconds) : YK_OK;
 }
 
 void *yki_stream_native(yki_device *device, yki_stream *stream)

@@ -12,6 +12,10 @@
  *     yki_event_follow(event, b);   what is entered in b from now on waits for that point
  *     yki_event_wait(event);        the host waits for it
  *
+ * A timed event also keeps when its point was reached, by the device's clock:
+ *
+ *     yki_event_between(first, second, &seconds);     once both points have been reached
+ *
  * A recording is work that can be entered again at once, with the addresses and arguments that it
  * was recorded with:
  *
@@ -22,7 +26,7 @@
  * Between the first two, a stream that follows an event which was marked in a, or in one that has
  * joined, joins the recording; a must follow the end of each before the recording ends. Nothing
  * waits, on the host or in a stream, for what is in a recording, nor is a recorded stream to follow
- * an event from outside.
+ * an event from outside. Timed events are not marked in a recording.
  *
  * Work may depend on other processes, which may die. Code that enters such work adds a watcher to
  * the device, and every wait of the host then asks it regularly whether to keep waiting.
@@ -76,7 +80,7 @@ typedef struct yki_memory_ops {
 typedef struct yki_stream_ops {
     yk_status (*create)(yki_device *device, yki_stream **stream);
     void (*destroy)(yki_stream *stream); /* after all that is in it is done */
-    yk_status (*create_event)(yki_device *device, yki_event **event);
+    yk_status (*create_event)(yki_device *device, bool timed, yki_event **event);
     void (*destroy_event)(yki_event *event);
     yk_status (*mark)(yki_event *event, yki_stream *stream);
     yk_status (*follow)(yki_event *event, yki_stream *stream);
@@ -87,6 +91,7 @@ typedef struct yki_stream_ops {
     /* The same, for at most about this many seconds. NULL: callers with other things to check
      * meanwhile poll with query. */
     yk_status (*wait_for)(yki_event *event, double seconds, bool *reached);
+    yk_status (*between)(yki_event *first, yki_event *second, double *seconds);
     /* NULL on a device that records nothing. A recording that fails to end is gone. */
     yk_status (*record_begin)(yki_stream *stream);
     yk_status (*record_end)(yki_stream *stream, yki_recording **recording);
@@ -122,11 +127,15 @@ yk_status yki_stream_wait(yki_device *device, yki_stream *stream);
 yk_status yki_stream_create(yki_device *device, yki_stream **stream);
 void yki_stream_destroy(yki_device *device, yki_stream *stream);
 yk_status yki_event_create(yki_device *device, yki_event **event);
+yk_status yki_event_create_timed(yki_device *device, yki_event **event);
 void yki_event_destroy(yki_device *device, yki_event *event);
 yk_status yki_event_mark(yki_device *device, yki_event *event, yki_stream *stream);
 yk_status yki_event_follow(yki_device *device, yki_event *event, yki_stream *stream);
 yk_status yki_event_query(yki_device *device, yki_event *event, bool *reached);
 yk_status yki_event_wait(yki_device *device, yki_event *event);
+/* 0 on a host device. */
+yk_status yki_event_between(yki_device *device, yki_event *first, yki_event *second,
+                            double *seconds);
 
 /* What other libraries of the device take as the stream: a CUstream for cuda. */
 void *yki_stream_native(yki_device *device, yki_stream *stream);

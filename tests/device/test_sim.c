@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "device/sim_link.h"
 
 YK_TEST(kernels_have_the_bits_of_ref)
@@ -215,6 +216,44 @@ YK_TEST(polling_gets_there)
         assert_ok(yki_event_query(device, event, &reached));
     assert_int_equal(polls, 5);
     yki_event_destroy(device, event);
+    yki_device_destroy(device);
+}
+
+YK_TEST(timed_events_keep_when_they_were_reached)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    yki_event *first, *second, *untimed = new_event(device);
+    yki_recording *recording;
+    float *x = new_tensor(device);
+    double seconds, before = yki_now();
+    assert_ok(yki_event_create_timed(device, &first));
+    assert_ok(yki_event_create_timed(device, &second));
+    assert_ok(yki_event_mark(device, first, stream));
+    assert_ok(yki_device_fill(device, x, 1, BYTES, stream));
+    assert_ok(yki_event_mark(device, second, stream));
+    assert_ok(yki_event_wait(device, first));
+    assert_status(YK_ERROR_INTERNAL, yki_event_between(device, first, second, &seconds));
+    assert_contains(yk_last_error(), "have not been reached");
+    assert_ok(yki_event_wait(device, second));
+    assert_ok(yki_event_between(device, first, second, &seconds));
+    assert_true(seconds > 0 && seconds < yki_now() - before);
+
+    assert_ok(yki_event_mark(device, untimed, stream));
+    assert_ok(yki_event_wait(device, untimed));
+    assert_status(YK_ERROR_INTERNAL, yki_event_between(device, first, untimed, &seconds));
+    assert_contains(yk_last_error(), "not timed");
+    assert_ok(yki_record_begin(device, stream));
+    assert_status(YK_ERROR_INTERNAL, yki_event_mark(device, first, stream));
+    assert_contains(yk_last_error(), "a timed event is marked in a recording");
+    assert_ok(yki_record_end(device, stream, &recording));
+    yki_recording_destroy(device, recording);
+
+    assert_ok(yki_event_mark(device, first, stream)); /* and destroyed before it is reached */
+    yki_event_destroy(device, first);
+    assert_true(read_first(device, x) != 0);
+    yki_event_destroy(device, second);
+    yki_event_destroy(device, untimed);
     yki_device_destroy(device);
 }
 

@@ -1,28 +1,50 @@
-/* The simulated device's events; an event is the number of an operation of a stream. */
+/* The simulated device's events; an event is the number of an operation of a stream. A timed one is
+ * marked by an operation of its own, which keeps the time. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "device/sim/stream.h"
 
-yk_status yki_sim_create_event(yki_device *device, yki_event **event)
+yk_status yki_sim_create_event(yki_device *device, bool timed, yki_event **event)
 {
     *event = yki_calloc(1, sizeof **event);
     if (!*event)
         return yki_error_memory(sizeof **event, "an event of the sim device");
     (*event)->sim = (yki_sim *)device;
+    (*event)->timed = timed;
     return YK_OK;
 }
 
+/* What is entered to keep the time needs the event. */
 void yki_sim_destroy_event(yki_event *event)
 {
+    if (event->timed)
+        (void)yki_sim_wait(event);
     free(event);
+}
+
+static yk_status run_keep_time(yki_sim *sim, void *work)
+{
+    (void)sim;
+    (*(yki_event **)work)->time = yki_now();
+    return YK_OK;
+}
+
+static yk_status enter_keep_time(yki_event *event, yki_stream *stream)
+{
+    static const yki_sim_work kind = {.run = run_keep_time, .bytes = sizeof event};
+    if (stream->recording)
+        return yki_error(YK_ERROR_INTERNAL, "device sim: a timed event is marked in a recording");
+    return yki_sim_enter(event->sim, stream, &kind, &event);
 }
 
 yk_status yki_sim_mark(yki_event *event, yki_stream *stream)
 {
     if (!stream)
         return yki_error(YK_ERROR_INTERNAL, "device sim: an event is marked in no stream");
+    if (event->timed)
+        YK_TRY(enter_keep_time(event, stream));
     pthread_mutex_lock(&event->sim->lock);
     event->stream = stream;
     event->recording = 0;
@@ -116,4 +138,21 @@ yk_status yki_sim_wait_for(yki_event *event, double seconds, bool *reached)
         yki_sim_reach_by(event->sim, event->stream, event->number, yki_now() + seconds, reached);
     pthread_mutex_unlock(&event->sim->lock);
     return status;
+}
+
+static bool has_time(const yki_event *event)
+{
+    return event->timed && event->stream && event->stream->done >= event->number;
+}
+
+yk_status yki_sim_between(yki_event *first, yki_event *second, double *seconds)
+{
+    pthread_mutex_lock(&first->sim->lock);
+    bool known = has_time(first) && has_time(second);
+    if (known)
+        *seconds = second->time - first->time;
+    pthread_mutex_unlock(&first->sim->lock);
+    return known ? YK_OK
+                 : yki_error(YK_ERROR_INTERNAL, "device sim: the time between events that are not "
+                                                "timed, or have not been reached");
 }

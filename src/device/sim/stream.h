@@ -42,6 +42,8 @@ struct yki_event {
     uint64_t number;
     uint64_t recording; /* the number of the recording in which it was marked, or 0 */
     int lane;           /* of it */
+    bool timed;
+    double time; /* of the last mark that was reached, if timed */
 };
 
 /* A copy of work with an operation around it, or NULL. kind may be NULL. */
@@ -72,13 +74,14 @@ void yki_sim_destroy_stream(yki_stream *stream);
 
 /* ---- event.c --------------------------------------------------------------------------------- */
 
-yk_status yki_sim_create_event(yki_device *device, yki_event **event);
-void yki_sim_destroy_event(yki_event *event);
+yk_status yki_sim_create_event(yki_device *device, bool timed, yki_event **event);
+void yki_sim_destroy_event(yki_event *event); /* a timed one once it has been reached */
 yk_status yki_sim_mark(yki_event *event, yki_stream *stream);
 yk_status yki_sim_follow(yki_event *event, yki_stream *stream);
 yk_status yki_sim_query(yki_event *event, bool *reached);
 yk_status yki_sim_wait(yki_event *event);
 yk_status yki_sim_wait_for(yki_event *event, double seconds, bool *reached);
+yk_status yki_sim_between(yki_event *first, yki_event *second, double *seconds);
 
 /* ---- recording.c ----------------------------------------------------------------------------- */
 

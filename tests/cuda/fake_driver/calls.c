@@ -224,7 +224,7 @@ static yki_cu_result EventCreate(yki_cu_event *event, unsigned flags)
     *event = calloc(1, sizeof **event);
     if (*event)
         (*event)->is_timed = !(flags & YKI_CU_EVENT_DISABLE_TIMING);
-    return *event ? result_of(yki_sim_create_event(&fake_sim()->base, &(*event)->of))
+    return *event ? result_of(yki_sim_create_event(&fake_sim()->base, false, &(*event)->of))
                   : YKI_CU_OUT_OF_MEMORY;
 }
 

@@ -99,6 +99,31 @@ YK_TEST(events_can_be_polled)
     end(&f);
 }
 
+/* The fake driver's operations take a microsecond each. */
+YK_TEST(timed_events_measure_what_is_between_them)
+{
+    fixture f;
+    yki_event *timed[2];
+    double seconds;
+    begin(&f);
+    for (int i = 0; i < 2; i++)
+        assert_ok(yki_event_create_timed(f.device, &timed[i]));
+    assert_ok(yki_event_mark(f.device, timed[0], f.stream));
+    for (int i = 0; i < 3; i++)
+        fill(&f, f.x, i, f.stream);
+    assert_ok(yki_event_mark(f.device, timed[1], f.stream));
+    assert_ok(yki_event_wait(f.device, timed[1]));
+    assert_ok(yki_event_between(f.device, timed[0], timed[1], &seconds));
+    assert_float_equal(seconds, 3e-6, 1e-9);
+    assert_ok(yki_event_mark(f.device, f.event, f.stream));
+    assert_ok(yki_event_wait(f.device, f.event));
+    assert_status(YK_ERROR_INTERNAL, yki_event_between(f.device, timed[0], f.event, &seconds));
+    assert_contains(yk_last_error(), "cuEventElapsedTime failed with CUDA_ERROR_INVALID_HANDLE");
+    for (int i = 0; i < 2; i++)
+        yki_event_destroy(f.device, timed[i]);
+    end(&f);
+}
+
 YK_TEST(copies_read_the_host_when_they_are_done)
 {
     fixture f;
