@@ -64,7 +64,7 @@ yki_work yki_work_of(const yki_device *device, const yki_kernel_desc *desc,
 {
     yki_work work = {.flop = flop_of(desc)};
     work.computed = kernel->flop > 0 ? kernel->flop : work.flop;
-    work.matrix_unit = kernel->matrix_unit;
+    work.matrix_unit = kernel->matrix_unit && work.flop > 0;
     for (int i = 0; i < desc->in_count; i++)
         work.bytes += desc->in[i].ndim < 0 ? 0 : (double)yki_operand_bytes(device, &desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)

@@ -15,6 +15,7 @@ static yk_status plan_again(yk_model *model)
 {
     yki_device *device = yki_model_device(model);
     YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
+    YK_TRY(yki_profile_settle(&model->executor.profile));
     yki_executor_forget(&model->executor);
     yki_plans_clear(&model->executor.plans, device);
     return YK_OK;

@@ -1,8 +1,9 @@
 /*
  * A model at work: forward and backward enter the steps of the plan for the batch's size and the
  * mode (steps.h). On a device that records, they are entered one by one in the first pass, recorded
- * in the second, and replayed from then on (device/tape.h). Everything that changes from pass to
- * pass is sent before it: the scalars, the batch, and weights that are packed.
+ * in the second, and replayed from then on (device/tape.h), except while they are timed
+ * (profile.h). Everything that changes from pass to pass is sent before it: the scalars, the batch,
+ * and weights that are packed.
  */
 #include <assert.h>
 #include <math.h>
@@ -25,6 +26,7 @@ yk_status yki_executor_create(yki_executor *executor)
 
 void yki_executor_destroy(yki_executor *executor)
 {
+    yki_profile_destroy(&executor->profile);
     yki_readback_destroy(executor->readback);
     yki_block_destroy(&executor->scalars);
     yki_plans_destroy(&executor->plans, executor->source.device);
@@ -104,14 +106,16 @@ static yk_status enter_forward(void *context)
     return YK_OK;
 }
 
-/* Enters steps of the program by way of the tape, which walks, records or replays. */
+/* Enters steps of the program by way of the tape, which walks, records or replays. Steps that are
+ * timed are entered one by one, and recordings are kept for later. */
 static yk_status run_tape(yk_model *model, yki_program *program, yki_tape *tape, uint64_t moves,
                           yki_tape_work enter)
 {
     yki_executor *executor = &model->executor;
     executor->running = program;
     executor->tape = tape;
-    return yki_tape_run(tape, executor->source.device, moves, enter, model);
+    return executor->profile.on ? enter(model)
+                                : yki_tape_run(tape, executor->source.device, moves, enter, model);
 }
 
 /* Packs what has changed, on a device that records: the steps of its recordings pack no parameters,
@@ -257,7 +261,8 @@ static yk_status match_tape(yk_model *model, yki_tape *tape, uint64_t moves)
     bool same = true;
     if (!executor->in_streams || !hooks->is_same || !yki_device_records(executor->source.device))
         return YK_OK;
-    uint64_t next = yki_tape_next(tape, moves), number = 2 + executor->matched++;
+    uint64_t next = executor->profile.on ? 0 : yki_tape_next(tape, moves);
+    uint64_t number = 2 + executor->matched++;
     YK_TRY(hooks->is_same(hooks->context, next, &same));
     if (!same)
         return yki_tape_drop(tape);

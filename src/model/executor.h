@@ -28,7 +28,7 @@ typedef struct yki_executor {
     bool in_streams;      /* see yki_backward; of the backward that runs */
     uint64_t matched;     /* how often tapes were compared between ranks */
     yki_recorded_sync sync;
-    bool profiled;      /* kernels are timed: see profile.h */
+    yki_profile profile;
     yki_scalars values; /* of this step, as the host knows them ... */
     yki_block scalars;  /* ... and as kernels read them */
     yki_readback *readback;

@@ -84,7 +84,7 @@ static yk_status run_step(yk_model *model, const yki_step *step)
     yki_executor *executor = &model->executor;
     const yki_plan *plan = executor->running->plan;
     void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
-    double start = executor->profiled ? yki_now() : 0;
+    YK_TRY(yki_profile_enter(&executor->profile));
     for (int i = 0; i < step->in_count; i++)
         in[i] = yki_step_address(model, plan, &step->in[i]);
     for (int i = 0; i < step->out_count; i++)
@@ -100,8 +100,8 @@ static yk_status run_step(yk_model *model, const yki_step *step)
                             .sync = sync_of(model, step)};
     double begin = plan->mode.training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &args);
-    if (executor->profiled)
-        yki_profile_add(plan, step, yki_now() - start);
+    if (status == YK_OK)
+        status = yki_profile_leave(&executor->profile, &plan->profiles[step - plan->steps]);
     if (step->node)
         YKI_TRACE_END(begin, YKI_NO_ARGS, "%s%s", step->node->scope, step->node->op->name);
     else

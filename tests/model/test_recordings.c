@@ -107,6 +107,31 @@ YK_TEST(every_net_trains_as_on_ref)
     }
 }
 
+/* Steps that are timed are entered one by one, with the same bits, between those that are replayed.
+ */
+YK_TEST(recordings_are_kept_while_steps_are_timed)
+{
+    for (int n = 0; n < net_count; n++) {
+        const yki_tape_item *recorded = NULL;
+        pair p;
+        begin(&p, &nets[n]);
+        for (int step = 0; step < STEPS + 1; step++) {
+            if (step == 3) {
+                recorded = program_of(&p, 0)->forward.items;
+                assert_ok(yk_model_profile_begin(p.models[0]));
+            }
+            if (step == 5)
+                assert_ok(yk_model_profile_end(p.models[0]));
+            pass(&p, 3, (uint64_t)step);
+            update(&p, 0.05 / (step + 1));
+        }
+        assert_non_null(recorded);
+        assert_ptr_equal(program_of(&p, 0)->forward.items, recorded);
+        assert_int_equal(yk_model_profile_kernel(p.models[0], 0).runs, 2);
+        end(&p);
+    }
+}
+
 /* The gradient that backward starts from, and the weight of what is there, change every time. */
 YK_TEST(accumulation_trains_as_on_ref)
 {

@@ -136,6 +136,27 @@ YK_TEST_RANKS(ranks_replay_only_what_they_have_recorded_together, 2)
     side_end(&s);
 }
 
+/* A rank that times its steps enters them one by one, and so do the others then. */
+YK_TEST_RANKS(ranks_replay_nothing_while_one_of_them_is_profiled, 2)
+{
+    side s;
+    begin(&s);
+    assert_ok(yk_ddp_create(&s.ddp, s.model, s.group, NULL));
+    for (int i = 0; i < 12; i++) {
+        if (i == 4 && rank == 1)
+            assert_ok(yk_model_profile_begin(s.model));
+        if (i == 7 && rank == 1)
+            assert_ok(yk_model_profile_end(s.model));
+        step(s.model, take_samples(&s.own, YK_F32, 8 * i + 4 * rank, 4));
+        yk_model_zero_grad(s.model);
+        assert_ok(yki_stream_wait(yki_model_device(s.model),
+                                  yki_device_stream(yki_model_device(s.model))));
+        if (rank == 0)
+            assert_int_equal(has_recordings(s.model), i > 0 && (i < 4 || i > 7));
+    }
+    side_end(&s);
+}
+
 static void compare_ways(way how)
 {
     enum { ROOM = 1 << 20 };
