@@ -57,7 +57,7 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                 &o->step_given, 1, CLI_STEP_REPEATS),
         {.type = CLI_OPTION_SWITCH,
          .name = "profile",
-         .help = "show where the time goes, kernel by kernel, next to what the\nprocessor and its "
+         .help = "show where the time goes, kernel by kernel, next to what the\ndevice and its "
                  "memory can do",
          .value = &o->step.profile,
          .given = &o->step_given},

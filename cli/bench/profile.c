@@ -16,13 +16,13 @@ static double seconds_a_step(const cli_step_result *r, const yk_kernel_profile *
     return kernel->seconds / r->steps;
 }
 
-/* The least seconds that all runs of a step can take; 0 if the limits are unknown. */
+/* The least seconds that all runs of a step can take; 0 if a limit that counts is unknown. */
 static double bound_a_step(const cli_step_result *r, const yk_kernel_profile *kernel)
 {
-    if (r->limits.flop_s <= 0 || r->limits.bytes_s <= 0)
-        return 0;
     double peak = kernel->matrix_unit ? r->limits.matrix_flop_s : r->limits.flop_s;
-    double arithmetic = kernel->computed / peak;
+    if (r->limits.bytes_s <= 0 || (kernel->computed > 0 && peak <= 0))
+        return 0;
+    double arithmetic = kernel->computed > 0 ? kernel->computed / peak : 0;
     double memory = kernel->bytes / r->limits.bytes_s;
     double runs = (double)kernel->runs / r->steps;
     return runs * (arithmetic > memory ? arithmetic : memory);
@@ -55,32 +55,37 @@ static void print_kernel(const cli_step_result *r, const yk_kernel_profile *row)
 {
     double seconds = seconds_a_step(r, row), bound = bound_a_step(r, row);
     double runs = (double)row->runs / r->steps;
+    double per_second = seconds > 0 ? runs / seconds : 0; /* it may have nothing to do */
     char gflop[16] = "", rate[16] = "", limit[16] = "-", share[16] = "-";
     if (row->flop > 0) {
         snprintf(gflop, sizeof gflop, "%.2f", 1e-9 * runs * row->flop);
-        snprintf(rate, sizeof rate, "%.0f", 1e-9 * runs * row->flop / seconds);
+        snprintf(rate, sizeof rate, "%.0f", 1e-9 * per_second * row->flop);
     }
-    if (bound > 0) {
-        snprintf(limit, sizeof limit, "%.2f", 1e3 * bound);
+    if (bound > 0)
+        snprintf(limit, sizeof limit, "%.3f", 1e3 * bound);
+    if (bound > 0 && seconds > 0)
         snprintf(share, sizeof share, "%.0f %%", 100 * bound / seconds);
-    }
-    printf("%9.2f %6.1f %% %5.0f %8s %8s %8.1f %7.1f %9s %7s  %s %s\n", 1e3 * seconds,
+    printf("%9.3f %6.1f %% %5.0f %8s %8s %8.1f %7.1f %9s %7s  %s %s\n", 1e3 * seconds,
            1e5 * seconds / r->mean_ms, runs, gflop, rate, 1e-6 * runs * row->bytes,
-           1e-9 * runs * row->bytes / seconds, limit, share, row->op, row->shape);
+           1e-9 * per_second * row->bytes, limit, share, row->op, row->shape);
 }
 
 static void print_limits(const cli_step_result *r)
 {
-    char matrix[64] = "";
-    if (r->limits.matrix_flop_s > 0)
-        snprintf(matrix, sizeof matrix, " and %.0f in products of bf16",
-                 1e-9 * r->limits.matrix_flop_s);
-    if (r->limits.flop_s > 0)
-        printf("\nLimits of %d thread%s, measured: %.0f GFLOP/s in f32%s, %.1f GB/s of memory.\n",
-               yk_model_threads(r->model), yk_model_threads(r->model) == 1 ? "" : "s",
-               1e-9 * r->limits.flop_s, matrix, 1e-9 * r->limits.bytes_s);
-    else
+    char owner[32] = "the device";
+    int threads = yk_model_threads(r->model);
+    if (r->limits.bytes_s <= 0) {
         printf("\nThe limits of this device are not known, and so there are no bounds.\n");
+        return;
+    }
+    if (r->on_host)
+        snprintf(owner, sizeof owner, "%d thread%s", threads, threads == 1 ? "" : "s");
+    printf("\nLimits of %s, measured: ", owner);
+    if (r->limits.flop_s > 0)
+        printf("%.0f GFLOP/s in f32, ", 1e-9 * r->limits.flop_s);
+    if (r->limits.matrix_flop_s > 0)
+        printf("%.0f GFLOP/s in products of bf16, ", 1e-9 * r->limits.matrix_flop_s);
+    printf("%.1f GB/s of memory.\n", 1e-9 * r->limits.bytes_s);
 }
 
 bool cli_profile_print(const cli_step_result *r)
@@ -101,12 +106,12 @@ bool cli_profile_print(const cli_step_result *r)
            "MB", "GB/s", "bound, ms", "reached", "kernel");
     for (size_t i = 0; i < count; i++)
         print_kernel(r, &rows[i]);
-    printf("%9.2f %6.1f %%  optimizer, communication and all else\n", r->mean_ms - 1e3 * seconds,
+    printf("%9.3f %6.1f %%  optimizer, communication and all else\n", r->mean_ms - 1e3 * seconds,
            100 - 1e5 * seconds / r->mean_ms);
     printf("\nAll figures are of one step. GFLOP: as the operator is defined. MB: inputs and "
            "outputs, each once.\nbound: what the algorithm computes, or the bytes, at these "
            "limits, whichever takes longer;\nreached: bound / ms, above 100 %% if the data come "
-           "from a cache,\nor if products of padding are left out.\n");
+           "from a cache,\nor if products of padding are left out; -: a limit is not known.\n");
     free(rows);
     return true;
 }
@@ -135,7 +140,7 @@ static void write_kernel(FILE *file, const cli_step_result *r, const yk_kernel_p
 static void write_profile(FILE *file, const cli_step_result *r)
 {
     size_t count = yk_model_profile_count(r->model);
-    if (r->limits.flop_s > 0)
+    if (r->limits.bytes_s > 0)
         fprintf(file,
                 "  \"limits\": {\"flop_s\": %.6g, \"bytes_s\": %.6g, \"matrix_flop_s\": %.6g},\n",
                 r->limits.flop_s, r->limits.bytes_s, r->limits.matrix_flop_s);

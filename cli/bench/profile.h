@@ -19,6 +19,7 @@ typedef struct cli_step_result {
     int slowest_rank;                       /* the rank that the others waited for, or -1 */
     double waited_ms;                       /* how long, in each step */
     const yk_model *model;
+    bool on_host;            /* the model's device is the host */
     bool profiled;           /* the model has a profile */
     yk_device_limits limits; /* zeros if unknown */
 } cli_step_result;

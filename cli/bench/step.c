@@ -145,14 +145,18 @@ static void print_result(const cli_step_result *r, const char *amp)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
+static bool is_on_host(const cli_step_options *o)
+{
+    return strcmp(o->model.device, "cpu") == 0 || strcmp(o->model.device, "ref") == 0;
+}
+
 /* Next to the exposed communication: what would be exposed if nothing was hidden and nothing but
  * memory took time. */
-static bool measure_bound(const training *t, const cli_step_options *o, cli_step_result *r)
+static bool measure_bound(const training *t, cli_step_result *r)
 {
     yk_memory_plan plan;
     double seconds = 0;
-    bool on_host = strcmp(o->model.device, "cpu") == 0 || strcmp(o->model.device, "ref") == 0;
-    if (r->ranks == 1 || !on_host)
+    if (r->ranks == 1 || !r->on_host)
         return true;
     if (!cli_ok(yk_model_memory_plan(t->model, t->batch->size, &plan)) ||
         !cli_memory_bound_measure(&seconds, t->world, plan.gradients))
@@ -177,11 +181,12 @@ static bool report(training *t, step_times *times, const cli_step_options *o)
                          .waiting_ms = 1e3 * cli_take_median(times->waiting, count),
                          .exposed_ms = 1e3 * cli_take_median(times->exposed, count),
                          .model = t->model,
+                         .on_host = is_on_host(o),
                          .profiled = o->profile};
     /* All ranks measure at the same time, as they compute at the same time. */
     if (o->profile && yk_model_measure_limits(t->model, &r.limits) != YK_OK)
-        r.limits = (yk_device_limits){0, 0, 0};
-    if (!measure_bound(t, o, &r))
+        r.limits = (yk_device_limits){.flop_s = 0};
+    if (!measure_bound(t, &r))
         return false;
     if (!cli_ok(yk_find_slow_rank(&slow, t->world, 1e-3 * r.waiting_ms, 1e-3 * r.step_ms)))
         return false;

@@ -238,6 +238,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .low_rank = yki_cuda_low_rank,
                                               .note_time = yki_cuda_note_time,
                                               .pictures = yki_cuda_pictures,
+                                              .measure = yki_cuda_gpu_limits,
                                               .memory = &yki_cuda_memory_ops,
                                               .streams = &yki_cuda_stream_ops,
                                               .backend = "nccl"};

@@ -93,4 +93,8 @@ yk_status yki_cuda_gpu_measure(yki_device *device, yk_status (*before)(const voi
                                yk_status (*work)(const void *context), const void *context,
                                double *seconds);
 
+/* ---- limits.c -------------------------------------------------------------------------------- */
+
+yk_status yki_cuda_gpu_limits(yki_device *device, yki_limits *limits);
+
 #endif

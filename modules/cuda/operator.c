@@ -111,6 +111,7 @@ void yki_cuda_kernel_init(yki_cuda_kernel *kernel, yki_device *device, const yki
 {
     kernel->device = (yki_cuda_device *)device;
     kernel->desc = *desc;
+    kernel->base.matrix_unit = yk_dtype_size(desc->in[0].dtype) == 2; /* tensor cores */
     if (desc->attrs)
         kernel->attrs = *desc->attrs;
     kernel->desc.attrs = NULL;

@@ -101,10 +101,57 @@ YK_TEST(profile_without_limits_has_no_bounds)
     cJSON_Delete(json);
 }
 
-YK_TEST(profile_of_an_asynchronous_device_is_refused)
+YK_TEST(profile_of_an_asynchronous_device_has_its_times)
 {
-    assert_int_equal(bench("--profile --device sim"), 1);
-    assert_contains(output, "computes asynchronously");
+    static const char *const lines[] = {"--profile --device sim --json step.json",
+                                        "--profile --device sim --json step.json --nproc 2"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(bench(lines[i]), 0);
+        assert_contains(output, "there are no bounds");
+        assert_contains(output, "  linear_backward_weight ");
+        cJSON *json = read_json("step.json");
+        const cJSON *kernel, *kernels = cJSON_GetObjectItemCaseSensitive(json, "kernels");
+        assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json, "limits")));
+        assert_true(cJSON_GetArraySize(kernels) > 5);
+        cJSON_ArrayForEach(kernel, kernels) assert_true(number(kernel, "ms") > 0);
+        cJSON_Delete(json);
+    }
+}
+
+/* Memory bounds what does not multiply, whatever is known of arithmetic. */
+YK_TEST(a_bound_needs_the_limits_that_count)
+{
+    char path[256];
+    yk_model *model;
+    yk_value *x = yk_input(yk_graph_create(), "x", YK_F32, 2, (int64_t[]){YK_BATCH, 8});
+    x = yk_relu(yk_nn_linear(x, "fc", 4));
+    assert_ok(yk_model_create(&model, NULL,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = x)));
+    static float values[16];
+    const yk_tensor tensor = {.data = values, .dtype = YK_F32, .ndim = 2, .dims = {2, 8}};
+    static const char *const names[] = {"x"};
+    assert_ok(yk_model_profile_begin(model));
+    assert_ok(yk_model_forward(
+        model, &(yk_batch){.size = 2, .count = 1, .names = names, .tensors = &tensor}));
+    assert_ok(yk_model_profile_end(model));
+    snprintf(path, sizeof path, "%s/step.json", yk_test_directory());
+    const cli_step_result result = {.arch = "net",
+                                    .amp = "off",
+                                    .steps = 1,
+                                    .step_ms = 1,
+                                    .model = model,
+                                    .profiled = true,
+                                    .limits = {.bytes_s = 1e9}};
+    assert_true(cli_step_write_json(&result, path));
+    cJSON *json = read_json("step.json"), *kernel;
+    cJSON_ArrayForEach(kernel, cJSON_GetObjectItemCaseSensitive(json, "kernels"))
+    {
+        bool multiplies = number(kernel, "flop") > 0;
+        const cJSON *bound = cJSON_GetObjectItemCaseSensitive(kernel, "bound_ms");
+        assert_int_equal(multiplies, cJSON_IsNull(bound));
+    }
+    cJSON_Delete(json);
+    yk_model_destroy(model);
 }
 
 YK_TEST(a_file_that_cannot_be_written_is_refused_first)

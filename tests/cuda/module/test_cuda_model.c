@@ -1,6 +1,7 @@
 /* Models on the cuda device with the fake driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,58 @@ YK_TEST(plans_of_all_convolutions_are_made_at_once)
     const atomic_int *most = dlsym(dlopen(path, RTLD_NOW), "yk_cudnn_most_at_once");
     assert_non_null(most);
     assert_in_range(atomic_load(most), cores > 1 ? 2 : 1, cores);
+}
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+/* The fake driver's operations take a microsecond each, and a kernel enters one or a few. */
+YK_TEST(the_gpu_measures_its_kernels)
+{
+    enum { PASSES = 3 };
+    double seconds = 0;
+    yk_model *model = make_model();
+    for (int i = 0; i < 2 * PASSES; i++) { /* the first are recorded and replayed */
+        if (i == PASSES)
+            assert_ok(yk_model_profile_begin(model));
+        assert_ok(forward(model, 2));
+        assert_ok(yk_model_backward(model));
+    }
+    assert_ok(yk_model_profile_end(model));
+    assert_true(yk_model_profile_count(model) > 5);
+    for (size_t i = 0; i < yk_model_profile_count(model); i++) {
+        yk_kernel_profile kernel = yk_model_profile_kernel(model, i);
+        double operations = 1e6 * kernel.seconds / PASSES;
+        assert_int_equal(kernel.runs, PASSES);
+        assert_float_equal(operations, round(operations), 1e-3);
+        assert_in_range((int)round(operations), 0, 4);
+        seconds += kernel.seconds;
+    }
+    assert_true(seconds > 0);
+    yk_model_destroy(model);
+}
+
+YK_TEST(the_end_of_a_profile_reports_failures)
+{
+    setenv("YK_FAKE_FAULT", "relu_f32:1", 1);
+    yk_model *model = make_model();
+    assert_ok(yk_model_profile_begin(model));
+    assert_ok(forward(model, 2));
+    assert_status(YK_ERROR_INTERNAL, yk_model_profile_end(model));
+    assert_contains(yk_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_ok(yk_model_profile_end(model)); /* nothing is left of it */
+    yk_model_destroy(model);
+}
+
+/* Copies and products of the fake GPU, which has one multiprocessor. */
+YK_TEST(the_limits_of_the_gpu_are_measured)
+{
+    yk_device_limits limits;
+    yk_model *model = make_model();
+    assert_ok(yk_model_measure_limits(model, &limits));
+    assert_true(limits.bytes_s > 0);
+    assert_float_equal(limits.flop_s, 2.0 * 128 * 128 * 128 / 1e-6, 1e9);
+    assert_float_equal(limits.matrix_flop_s, limits.flop_s, 1e9);
+    yk_model_destroy(model);
 }
 
 /* ---- replicas -------------------------------------------------------------------------------- */
