@@ -79,13 +79,20 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Kernels that are entered from now on read the values of this step. */
+/* Kernels that are entered from now on read the values of this step, which they may have already:
+ * backward often begins with those of the step before. */
 static yk_status send_scalars(yki_executor *executor)
 {
     void *room;
+    if (executor->sent_once &&
+        memcmp(&executor->sent, &executor->values, sizeof executor->sent) == 0)
+        return YK_OK;
     YK_TRY(yki_block_open(&executor->scalars, &room));
-    *(yki_scalars *)room = executor->values;
-    return yki_block_send(&executor->scalars, yki_device_stream(executor->source.device));
+    memcpy(room, &executor->values, sizeof executor->values);
+    YK_TRY(yki_block_send(&executor->scalars, yki_device_stream(executor->source.device)));
+    memcpy(&executor->sent, &executor->values, sizeof executor->sent);
+    executor->sent_once = true;
+    return YK_OK;
 }
 
 /* Among ranks, one may have no samples left. */

@@ -21,10 +21,10 @@ enum {
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
     YKI_CUDA_NORM = 4,      /* channels that a thread of batch_norm takes at most */
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
-    YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed in pieces, at most ... */
-    YKI_CUDA_PIECE = 2048,          /* ... and how many elements a piece has */
-    YKI_CUDA_FOLDED = 16,           /* channels of an image in which pixels became channels */
-    YKI_CUDA_MSE = 4096,            /* elements of mse_loss that a block takes */
+    YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed without tiles, at most */
+    YKI_CUDA_PIECE = 2304, /* elements that a block then moves: 256 channels of a filter of 3x3 */
+    YKI_CUDA_FOLDED = 16,  /* channels of an image in which pixels became channels */
+    YKI_CUDA_MSE = 4096,   /* elements of mse_loss that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };

@@ -114,23 +114,27 @@ DEVICE void transpose_columns(const yki_cuda_transpose_args &args, T *piece)
     const int count = args.columns - begin < most ? args.columns - begin : most;
     const T *in = (const T *)args.in + image * args.rows * args.in_pitch + begin;
     U *out = (U *)args.out + (image * args.columns + begin) * args.out_pitch;
+    const int elements = few * count;
     T held[rounds];
     const walk first = walk_of(count);
     walk at = first;
 #pragma unroll
     for (int i = 0; i < rounds; i++, advance(at))
-        held[i] = at.major < args.rows ? in[at.major * args.in_pitch + at.minor] : T();
+        if (i * THREADS < elements && at.major < args.rows)
+            held[i] = in[at.major * args.in_pitch + at.minor];
+        else
+            held[i] = T();
     at = first;
 #pragma unroll
     for (int i = 0; i < rounds; i++, advance(at))
-        if (at.major < few)
+        if (i * THREADS < elements && at.major < few)
             piece[at.major * pitch + at.minor] = held[i];
     __syncthreads();
     at = walk_of(few);
 #pragma unroll
     for (int i = 0; i < rounds; i++, advance(at)) {
         const int place = i * THREADS + (int)threadIdx.x; /* the output has no gaps */
-        if (place < few * count)
+        if (place < elements)
             out[place] = convert(piece[at.minor * pitch + at.major], U());
     }
 }
