@@ -30,8 +30,9 @@ yk_status yki_cuda_statistics_measure(const yki_cuda_kernel *kernel, int stage,
                                       const yki_operand *x, const void *memory, double *partial,
                                       const yki_kernel_args *run, int32_t *slices)
 {
-    yki_cuda_norm_measure_args args = {.x = memory, .partial = partial};
+    yki_cuda_norm_measure_args args = {.x = memory};
     yki_cuda_grid grid = yki_cuda_norm_divide(x, &args.at);
+    args.partial = partial;
     *slices = (int32_t)grid.y;
     return yki_cuda_launch(kernel, stage, grid, &args, sizeof args, run);
 }
@@ -40,11 +41,10 @@ yk_status yki_cuda_statistics(const yki_cuda_kernel *kernel, int stage, const yk
                               const void *memory, double *partial, double *vector,
                               const yki_kernel_args *run)
 {
-    yki_cuda_norm_merge_args merge = {.rows = yki_cuda_rows(x),
-                                      .columns = yki_cuda_columns_of(x),
-                                      .x = memory,
-                                      .partial = partial,
-                                      .vector = vector};
+    yki_cuda_norm_merge_args merge = {
+        .rows = yki_cuda_rows(x), .columns = yki_cuda_columns_of(x), .x = memory};
+    merge.partial = partial;
+    merge.vector = vector;
     YK_TRY(yki_cuda_statistics_measure(kernel, stage, x, memory, partial, run, &merge.slices));
     return yki_cuda_launch(kernel, stage + 1, yki_cuda_grid_of_merge(merge.columns), &merge,
                            sizeof merge, run);

@@ -14,6 +14,7 @@ enum { YKI_SCALARS_LOSSES = 2 };
 typedef union yki_scalar {
     float f32;
     double f64;
+    uint64_t bits; /* of both */
 } yki_scalar;
 
 typedef struct yki_scalars {
