@@ -22,6 +22,9 @@ static const conformance_case conv2d_cases[] = {
     {.x = {1, 16, 1, 1}, .filters = 32, .kernel = {1}},
     {.x = {1, 40, 1, 1}, .filters = 24, .kernel = {3}, .padding = 1, .bias = true},
     {.x = {2, 3, 17, 13}, .filters = 16, .kernel = {7}, .stride = 2, .padding = 3},
+    {.x = {2, 4, 9, 8}, .filters = 10, .kernel = {3}, .stride = 2}, /* first layers of stride 2 */
+    {.x = {3, 1, 8, 11}, .filters = 24, .kernel = {2}, .stride = 2, .padding = 2},
+    {.x = {2, 2, 10, 7}, .filters = 8, .kernel = {5}, .stride = 2, .padding = 1, .bias = true},
     {.x = {2, 16, 9, 8}, .filters = 16, .kernel = {3}, .padding = 2, .dilation = 2, .bias = true},
     {.x = {2, 24, 11, 9}, .filters = 40, .kernel = {3}, .stride = 2, .padding = 3, .dilation = 3},
     {.x = {2, 32, 6, 6}, .filters = 32, .kernel = {3}, .padding = 1, .groups = 2, .bias = true},

@@ -35,5 +35,7 @@ YK_FAKE_EXPORT int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(
                                  const void *work, size_t bytes);
 /* The GPU of this thread's context; -1 without one. NVIDIA's libraries would take the first GPU. */
 YK_FAKE_EXPORT int yk_fake_current(void);
+/* For tests: how many fills in graphs have become kernels by now. */
+YK_FAKE_EXPORT int yk_fake_replaced_fills(void);
 
 #endif

@@ -23,6 +23,13 @@ static yki_sim_operation *first_of(yki_cu_graph graph)
 /* The graph whose nodes have been asked for last. */
 static yki_cu_graph edited;
 
+static int replaced;
+
+int yk_fake_replaced_fills(void)
+{
+    return replaced;
+}
+
 static const yki_sim_operation *node_before(const yki_sim_operation *node)
 {
     const yki_sim_operation *found = NULL;
@@ -103,5 +110,6 @@ int fake_graph_destroy_node(yki_cu_node node)
     if (added.kernel)
         yki_sim_release(added.kernel);
     added.kernel = NULL;
+    replaced += is_replaced;
     return is_replaced ? YKI_CU_SUCCESS : CU_INVALID_VALUE;
 }

@@ -3,6 +3,7 @@
  * nothing before somebody waits for it, and then only what must come before.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "device/device.h"
@@ -154,6 +155,49 @@ YK_TEST(recordings_are_done_when_they_are_replayed)
         assert_int_equal(byte_of_y(&f, f.stream), i);
     }
     yki_recording_destroy(f.device, recording);
+    end(&f);
+}
+
+static int replaced_fills(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*count)(void) = (int (*)(void))dlsym(driver, "yk_fake_replaced_fills");
+    assert_non_null(count);
+    dlclose(driver);
+    return count();
+}
+
+/* Kernels take the places of small fills, and large ones stay. */
+YK_TEST(small_fills_of_a_recording_become_kernels)
+{
+    enum { LARGE = 1 << 17 };
+    fixture f;
+    yki_recording *recording;
+    void *large;
+    char *found = malloc(LARGE);
+    begin(&f);
+    assert_ok(yki_device_alloc(f.device, LARGE, &large));
+    assert_ok(yki_record_begin(f.device, f.stream));
+    fill(&f, f.x, 5, f.stream);
+    copy_x_to_y(&f, f.stream);
+    fill(&f, f.x, 7, f.stream);
+    assert_ok(yki_device_fill(f.device, large, 3, LARGE, f.stream));
+    assert_ok(yki_record_end(f.device, f.stream, &recording));
+    assert_int_equal(replaced_fills(), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(yki_replay(f.device, recording, f.stream));
+        assert_int_equal(byte_of_y(&f, f.stream), 5);
+        copy_x_to_y(&f, f.stream);
+        assert_int_equal(byte_of_y(&f, f.stream), 7);
+        assert_ok(yki_device_copy(f.device, found, large, LARGE, YKI_TO_HOST, f.stream));
+        assert_ok(yki_stream_wait(f.device, f.stream));
+        for (int b = 0; b < LARGE; b++)
+            assert_int_equal(found[b], 3);
+        assert_ok(yki_device_fill(f.device, large, 0, LARGE, f.stream));
+    }
+    yki_recording_destroy(f.device, recording);
+    yki_device_free(f.device, large, LARGE);
+    free(found);
     end(&f);
 }
 
