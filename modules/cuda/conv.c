@@ -19,8 +19,8 @@
 #include "libraries.h"
 #include "statistics.h"
 
-/* The kernels beside the plan; TRANSPOSE folds filters where the convolution is folded. REDUCE
- * takes two. */
+/* The kernels beside the plan. TRANSPOSE converts filters whose order is the same, and folds those
+ * of a convolution that is folded. REDUCE takes two. */
 enum { TRANSPOSE, PAD, CROP, ADD, FOLD, REDUCE = CROP };
 
 typedef struct conv_kernel {
