@@ -24,9 +24,13 @@ constexpr int norm_width = vector_width<T> < YKI_CUDA_NORM ? vector_width<T> : Y
     NORM_KERNELS_OF(name, args, body, bf16, bf16)                                                  \
     NORM_KERNELS_OF(name, args, body, f16, f16)
 
-/* Rows that a thread loads before it computes, of so many tensors. */
+/* Rows that a thread loads before it computes, of so many tensors: as many as registers hold. */
 template <typename T, int TENSORS>
-constexpr int rows_ahead = (TENSORS == 1 ? 16 : TENSORS == 2 ? 8 : sizeof(T) == 2 ? 4 : 8) / (int)sizeof(T);
+constexpr int rows_ahead = (TENSORS == 1     ? 16
+                            : TENSORS == 2   ? 8
+                            : sizeof(T) == 2 ? 4
+                                             : 8) /
+                           (int)sizeof(T);
 
 /* ---- forward --------------------------------------------------------------------------------- */
 

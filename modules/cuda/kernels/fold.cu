@@ -10,7 +10,8 @@ DEVICE void fold_image(const yki_cuda_fold_args &args)
     const int64_t image = line / (uint32_t)args.out_height;
     if (image >= args.count)
         return;
-    const uint16_t *in = (const uint16_t *)args.in + image * args.height * args.width * args.channels;
+    const int64_t before = image * args.height * args.width * args.channels;
+    const uint16_t *in = (const uint16_t *)args.in + before;
     const int top = 2 * row - args.begin, left = 2 * column - args.begin;
     alignas(16) uint16_t out[YKI_CUDA_FOLDED] = {};
 #pragma unroll

@@ -74,8 +74,8 @@ template <typename T, typename U> DEVICE void transpose_row(const yki_cuda_trans
             out[(int64_t)i * args.out_pitch] = convert(value[i], U());
 }
 
-/* The places of a thread in (major, minor), which all threads of a block walk through together: with
- * one division at the beginning. */
+/* The places of a thread in (major, minor), which all threads of a block walk through together:
+ * with one division at the beginning. */
 struct walk {
     int minor, major, size, minor_step, major_step;
 };

@@ -10,7 +10,8 @@ struct pixel {
 
 template <int W> DEVICE pixel pixel_of(const yki_cuda_pool_args &args, int height, int width)
 {
-    const uint32_t vectors = (uint32_t)(args.columns / W), w = (uint32_t)width, h = (uint32_t)height;
+    const uint32_t vectors = (uint32_t)(args.columns / W);
+    const uint32_t w = (uint32_t)width, h = (uint32_t)height;
     const uint32_t item = (uint32_t)thread_number(), place = item / vectors, line = place / w;
     pixel at;
     at.column = (int)(item % vectors) * W;
