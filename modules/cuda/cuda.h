@@ -74,6 +74,7 @@ extern const yki_kernel_impl *const yki_cuda_kernels[];
 
 /* Finds the kernels that are no operators; once, when the device is created. */
 yk_status yki_cuda_head_open(yki_cuda_device *device);
+/* A kernel by its name; an error if there is none. */
 yk_status yki_cuda_find_of_device(const yki_cuda_device *device, const char *name,
                                   const void **kernel);
 /* Frees what has been prepared, and closes NVIDIA's libraries; before the device's context goes. */

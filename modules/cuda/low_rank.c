@@ -14,11 +14,8 @@ yk_status yki_cuda_find_low_rank(yki_cuda_device *device)
         [YKI_LOW_RANK_APPROXIMATE] = "low_rank_approximate",
         [YKI_LOW_RANK_END] = "low_rank_end",
     };
-    for (int op = 0; op < YKI_LOW_RANK_OPS; op++) {
-        device->low_rank[op] = device->launcher->find(device->launcher, names[op]);
-        if (!device->low_rank[op])
-            return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", names[op]);
-    }
+    for (int op = 0; op < YKI_LOW_RANK_OPS; op++)
+        YK_TRY(yki_cuda_find_of_device(device, names[op], &device->low_rank[op]));
     return YK_OK;
 }
 

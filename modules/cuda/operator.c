@@ -145,11 +145,7 @@ const char *yki_cuda_suffix(yk_dtype dtype)
 
 yk_status yki_cuda_find_exactly(yki_cuda_kernel *kernel, int stage, const char *name)
 {
-    const yki_cuda_launcher *launcher = kernel->device->launcher;
-    kernel->stage[stage] = launcher->find(launcher, name);
-    if (kernel->stage[stage])
-        return YK_OK;
-    return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", name);
+    return yki_cuda_find_of_device(kernel->device, name, &kernel->stage[stage]);
 }
 
 yk_status yki_cuda_find(yki_cuda_kernel *kernel, int stage, const char *name, yk_dtype dtype,

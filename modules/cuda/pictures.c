@@ -4,11 +4,8 @@
 yk_status yki_cuda_find_pictures(yki_cuda_device *device)
 {
     static const char *const names[] = {"pictures_f32", "pictures_f64"};
-    for (int i = 0; i < 2; i++) {
-        device->pictures[i] = device->launcher->find(device->launcher, names[i]);
-        if (!device->pictures[i])
-            return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", names[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        YK_TRY(yki_cuda_find_of_device(device, names[i], &device->pictures[i]));
     return YK_OK;
 }
 

@@ -18,19 +18,13 @@ static const struct {
     [YKI_SWEEP_HASH] = {"sweep_hash", "sweep_hashes"},
 };
 
-static yk_status find(const yki_cuda_launcher *launcher, const char *name, const void **kernel)
-{
-    *kernel = name ? launcher->find(launcher, name) : NULL;
-    if (name && !*kernel)
-        return yki_error(YK_ERROR_UNSUPPORTED, "device cuda: there is no kernel %s", name);
-    return YK_OK;
-}
-
 yk_status yki_cuda_find_sweeps(yki_cuda_device *device)
 {
     for (int op = 0; op < YKI_CUDA_SWEEPS; op++) {
-        YK_TRY(find(device->launcher, names[op].chunks, &device->sweeps[op].chunks));
-        YK_TRY(find(device->launcher, names[op].result, &device->sweeps[op].result));
+        if (names[op].chunks)
+            YK_TRY(yki_cuda_find_of_device(device, names[op].chunks, &device->sweeps[op].chunks));
+        if (names[op].result)
+            YK_TRY(yki_cuda_find_of_device(device, names[op].result, &device->sweeps[op].result));
     }
     return YK_OK;
 }
