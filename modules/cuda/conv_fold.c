@@ -8,7 +8,8 @@ bool yki_cuda_fold_helps(const yki_cudnn_conv *conv, int64_t groups)
            conv->w[3] > 1;
 }
 
-/* A filter begins at an even place: one that begins at an odd one gets a row of zeros before it. */
+/* Pixels are folded in pairs. With odd padding, a filter would begin in the middle of a pair, and
+ * therefore gets a row and a column of zeros first. */
 static int64_t zeros_before(const yki_cudnn_conv *conv)
 {
     return conv->padding % 2;
@@ -27,24 +28,24 @@ void yki_cuda_fold(const yki_cudnn_conv *conv, yki_cudnn_conv *folded)
     }
 }
 
+/* Of images or of filters, whose dimensions have the same order. */
+static yki_cuda_fold_args args_of(const int64_t plain[4], const int64_t folded[4], int64_t begin)
+{
+    return (yki_cuda_fold_args){.count = plain[0],
+                                .channels = (int32_t)plain[1],
+                                .height = (int32_t)plain[2],
+                                .width = (int32_t)plain[3],
+                                .out_height = (int32_t)folded[2],
+                                .out_width = (int32_t)folded[3],
+                                .begin = (int32_t)begin};
+}
+
 yki_cuda_fold_args yki_cuda_fold_pixels(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded)
 {
-    return (yki_cuda_fold_args){.count = conv->x[0],
-                                .channels = (int32_t)conv->x[1],
-                                .height = (int32_t)conv->x[2],
-                                .width = (int32_t)conv->x[3],
-                                .out_height = (int32_t)folded->x[2],
-                                .out_width = (int32_t)folded->x[3],
-                                .begin = (int32_t)(conv->padding + zeros_before(conv))};
+    return args_of(conv->x, folded->x, conv->padding + zeros_before(conv));
 }
 
 yki_cuda_fold_args yki_cuda_fold_filters(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded)
 {
-    return (yki_cuda_fold_args){.count = conv->w[0],
-                                .channels = (int32_t)conv->w[1],
-                                .height = (int32_t)conv->w[2],
-                                .width = (int32_t)conv->w[3],
-                                .out_height = (int32_t)folded->w[2],
-                                .out_width = (int32_t)folded->w[3],
-                                .begin = (int32_t)zeros_before(conv)};
+    return args_of(conv->w, folded->w, zeros_before(conv));
 }

@@ -284,6 +284,23 @@ DEVICE void use_incoming(const yki_cuda_norm_backward_args &args, int i,
     }
 }
 
+/* Calls use(offset, g, c) for each row of a part. */
+template <bool DY2, bool Y, typename T, int W, typename F>
+DEVICE void for_gradients(const yki_cuda_norm_backward_args &args, const part &p,
+                          const constants<real_of<T>, W> &k, F use)
+{
+    const int ahead = rows_ahead<T, 2 + DY2 + Y>;
+    incoming<T, W, ahead> in;
+    for_rows<ahead>(
+        args.at, p,
+        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
+        [&](int i, uint32_t offset) {
+            real_of<T> g[W], c[W];
+            use_incoming<DY2, Y>(args, i, in, k, g, c);
+            use(offset, g, c);
+        });
+}
+
 /* The gradient of what was added after normalising, g, which is all that backward then needs. */
 template <typename T, int W> DEVICE void store_rounded(T *to, real_of<T> (&g)[W])
 {
@@ -299,28 +316,21 @@ template <bool DY2, bool Y, typename T, int W>
 DEVICE void reduce(const yki_cuda_norm_backward_args &args)
 {
     typedef real_of<T> real;
-    const int ahead = rows_ahead<T, 2 + DY2 + Y>;
     const part p = part_of<W>(args.at);
     constants<real, W> k;
-    incoming<T, W, ahead> in;
     real sum[W] = {}, product[W] = {};
     T *dresidual = (T *)args.dresidual;
     if (p.row < p.last)
         read_constants(args, p, &k);
-    for_rows<ahead>(
-        args.at, p,
-        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
-        [&](int i, uint32_t offset) {
-            real g[W], c[W];
-            use_incoming<DY2, Y>(args, i, in, k, g, c);
-            if (dresidual)
-                store_rounded(dresidual + offset, g);
+    for_gradients<DY2, Y, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
+        if (dresidual)
+            store_rounded(dresidual + offset, g);
 #pragma unroll
-            for (int j = 0; j < W; j++) {
-                sum[j] += g[j];
-                product[j] += g[j] * c[j];
-            }
-        });
+        for (int j = 0; j < W; j++) {
+            sum[j] += g[j];
+            product[j] += g[j] * c[j];
+        }
+    });
 #pragma unroll
     for (int j = 0; p.row < p.last && j < W; j++)
         product[j] *= ((const real *)args.invstd)[p.column + j];
@@ -391,27 +401,20 @@ template <bool DY2, bool Y, typename T, int W>
 DEVICE void backward(const yki_cuda_norm_backward_args &args)
 {
     typedef real_of<T> real;
-    const int ahead = rows_ahead<T, 2 + DY2 + Y>;
     const part p = part_of<W>(args.at);
     if (p.row >= p.last)
         return;
     constants<real, W> k;
-    incoming<T, W, ahead> in;
     real mean_g[W], slope[W];
     T *dx = (T *)args.dx;
     read_constants(args, p, &k);
     read_means(args, p, mean_g, slope);
-    for_rows<ahead>(
-        args.at, p,
-        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
-        [&](int i, uint32_t offset) {
-            real g[W], c[W];
-            use_incoming<DY2, Y>(args, i, in, k, g, c);
+    for_gradients<DY2, Y, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
 #pragma unroll
-            for (int j = 0; j < W; j++)
-                g[j] = k.gain[j] * (g[j] - (mean_g[j] + c[j] * slope[j]));
-            store(dx + offset, g);
-        });
+        for (int j = 0; j < W; j++)
+            g[j] = k.gain[j] * (g[j] - (mean_g[j] + c[j] * slope[j]));
+        store(dx + offset, g);
+    });
 }
 
 template <typename T, int W> DEVICE void norm_backward(const yki_cuda_norm_backward_args &args)
