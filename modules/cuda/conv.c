@@ -28,7 +28,7 @@ typedef struct conv_kernel {
     const yki_cudnn *cudnn;
     yki_cudnn_conv conv; /* as the plan computes it: with all its channels, and perhaps folded */
     bool folds;
-    yki_cudnn_conv plain; /* as it is, if it is folded */
+    yki_cudnn_conv plain; /* before it was folded */
     const yki_cudnn_plan *plan;
     yki_cublas_product product;                             /* in the plan's place */
     yki_operand x, weight, y;                               /* or their gradients */

@@ -79,7 +79,7 @@ typedef struct yki_cudnn_plan {
     cudnn_descriptor descriptor; /* NULL: there is no plan */
     cudnn_descriptor config;     /* what it was made of, or NULL */
     size_t workspace;
-    double microseconds; /* that it took when it was chosen; 0: nobody measured */
+    double microseconds; /* a run took when it was chosen; 0: not measured */
 } yki_cudnn_plan;
 
 void yki_cudnn_propose(const yki_cudnn_graph *graph, yki_cudnn_proposals *proposals);

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "model/model.h"
 
-enum { TIMINGS = 1024 }; /* of steps that the device may lie behind the host */
+enum { TIMINGS = 1024 }; /* steps that the host may be ahead of the device */
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 

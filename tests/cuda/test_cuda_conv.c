@@ -1,7 +1,6 @@
-/* How convolutions are computed where that is not a plan of cuDNN's for the convolution as it is:
- * which gradients of weights are rounded, products of matrices, and folded first layers. That all
- * of them are right is tested with the other operators (test_cuda_device.c, test_cuda_kernels.c).
- */
+/* Which convolutions cuDNN does not compute directly: gradients of weights that are rounded,
+ * products of matrices, and folded first layers. test_cuda_device.c and test_cuda_kernels.c check
+ * that their results are right. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 

@@ -180,10 +180,10 @@ typedef struct yki_cuda_copy_args {
 
 /* ---- fold.cu --------------------------------------------------------------------------------- */
 
-/* fold_pixels: images (count, height, width, channels) -> (count, out_height, out_width, 16), which
- * begin with `begin` rows and columns of zeros before they are folded. fold_filters: filters
- * (count, channels, height, width) -> (count, out_height, out_width, 16), likewise, where what is
- * zero is left as it is; unfold_filters: the other way. */
+/* fold_pixels: images (count, height, width, channels) become (count, out_height, out_width, 16),
+ * after `begin` rows and columns of zeros have been put before them. fold_filters: filters (count,
+ * channels, height, width) become (count, out_height, out_width, 16) in the same way, in memory
+ * that has been zeroed. unfold_filters undoes that. */
 typedef struct yki_cuda_fold_args {
     const void *in;
     void *out;

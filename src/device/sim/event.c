@@ -1,5 +1,5 @@
-/* The simulated device's events; an event is the number of an operation of a stream. A timed one is
- * marked by an operation of its own, which keeps the time. */
+/* The simulated device's events; an event is the number of an operation of a stream. Marking
+ * a timed event enters an operation that notes the time. */
 #include <stdlib.h>
 
 #include "base/clock.h"
