@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "launch/hosts.h"
+#include "launch/numa.h"
 
 /* For the help pages of the commands that start jobs. The details are in docs/launcher.md. */
 #define CLI_LAUNCH_EXIT_CODES                                                                      \
@@ -57,8 +58,9 @@ typedef struct cli_launch {
     sigset_t stop_on;  /* the signals that ask the launcher to stop the job */
     bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line */
     bool no_pin;       /* leave every rank on all cores */
-    bool virtual_local_rank; /* every rank sees one device, and is the first rank there */
-    const char *log_dir;     /* parent of the log folders, or NULL */
+    const cli_binding *bindings; /* [ranks] of --numa-binding; NULL: equal ranges of cores */
+    bool virtual_local_rank;     /* every rank sees one device, and is the first rank there */
+    const char *log_dir;         /* parent of the log folders, or NULL */
     const char *filter_out, *filter_err; /* texts of the lines to copy (filter.h), or NULL */
     const int *redirects, *tee; /* [ranks] cli_std bits: what goes to files, and what to both */
     const bool *shown;          /* [ranks] the ranks whose lines are printed; NULL: all */

@@ -102,6 +102,11 @@ static void set_rendezvous(environment *env, const cli_rank_setting *setting)
         set(env, "YOKE_LOCAL_ADDR=%s", setting->launch->local_address);
 }
 
+static int rank_threads(const cli_launch *launch, int rank)
+{
+    return launch->bindings ? launch->bindings[rank].threads : yk_threads_default(launch->ranks);
+}
+
 static environment rank_environment(const cli_rank_setting *setting)
 {
     enum { ADDED = 32 };
@@ -121,7 +126,7 @@ static environment rank_environment(const cli_rank_setting *setting)
     if (setting->launch->virtual_local_rank)
         set_virtual_rank(&env, setting->local_rank);
     if (!getenv("OMP_NUM_THREADS")) {
-        set(&env, "OMP_NUM_THREADS=%d", yk_threads_default(setting->launch->ranks));
+        set(&env, "OMP_NUM_THREADS=%d", rank_threads(setting->launch, setting->local_rank));
         set(&env, "YOKE_THREADS_CHOSEN=1"); /* by the launcher, not by the user */
     }
     if (setting->error_file)
@@ -134,12 +139,17 @@ static environment rank_environment(const cli_rank_setting *setting)
 /* ---- cores ---------------------------------------------------------------------------------- */
 
 /*
- * Local rank r of n gets the r-th of n equal ranges of the cores that the launcher may use. With
- * more ranks than cores, ranks are not pinned, so that the scheduler can balance them.
+ * Local rank r of n gets the r-th of n equal ranges of the cores that the launcher may use, or what
+ * --numa-binding says. With more ranks than cores, ranks are not pinned, so that the scheduler can
+ * balance them.
  */
 static bool rank_cores(const cli_launch *launch, int rank, cpu_set_t *cores)
 {
     cpu_set_t all;
+    if (launch->bindings) {
+        *cores = launch->bindings[rank].processors;
+        return true;
+    }
     if (launch->no_pin || sched_getaffinity(0, sizeof all, &all))
         return false;
     int count = CPU_COUNT(&all);

@@ -55,6 +55,12 @@ static const cli_option options[] = {
                "do not pin ranks to cores; by default each rank\n"
                "gets its own set of cores",
                &given.no_pin),
+    CLI_CHOICE(0, "numa-binding", CLI_NUMA_MODES,
+               "pin each rank near its GPU instead: to the NUMA node\n"
+               "or the socket of the GPU, to physical cores of the\n"
+               "node that no other rank has, or to cores of the node\n"
+               "that share a cache",
+               &given.numa_binding, NULL),
     CLI_GROUP("Rendezvous"),
     CLI_CHOICE(0, "rdzv-backend", "static|c10d",
                "how hosts find each other: static, by --node-rank\n"
@@ -151,9 +157,6 @@ static const cli_option options[] = {
              &given.given_start),
     CLI_TEXT(0, "event-log-handler", "NAME", "events are not recorded", &given.event_log_handler,
              &given.given_events),
-    CLI_CHOICE(0, "numa-binding", "node|socket|exclusive|core-complex",
-               "each rank has its own range of cores: see --no-pin", &given.numa_binding,
-               &given.given_numa),
     CLI_GROUP("Options of torchrun that are refused"),
     CLI_TEXT(0, "logs-specs", "NAME",
              "there are no plug-ins: --log-dir, --redirects;\n\"default\" is accepted",

@@ -19,20 +19,22 @@ typedef struct cli_run_options {
     const char *backend, *endpoint, *conf, *local_address;
     const char *log_dir, *redirects, *tee, *shown, *signals, *prefix_template;
     const char *stdout_filters, *stderr_filters;
-    const char *logs_specs, *print_completion;                   /* of torchrun, refused */
-    const char *numa_binding, *start_method, *event_log_handler; /* of torchrun, without effect */
+    const char *numa_binding;                     /* one of CLI_NUMA_MODES, or NULL */
+    const char *logs_specs, *print_completion;    /* of torchrun, refused */
+    const char *start_method, *event_log_handler; /* of torchrun, without effect */
     int64_t node_rank, master_port, max_restarts;
     double grace_s, monitor_s;
     bool standalone, no_python, no_pin, virtual_local_rank, module, run_path;
     const char *hosts, *hostfile;
     bool given_backend, given_node_rank, given_nnodes;
-    bool given_numa, given_start, given_events, given_monitor;
+    bool given_start, given_events, given_monitor;
 } cli_run_options;
 
 /* What the options say about each rank of this host, and the program's words. */
 typedef struct cli_run_lists {
     int redirects[CLI_RUN_RANKS_MAX], tee[CLI_RUN_RANKS_MAX];
     bool shown[CLI_RUN_RANKS_MAX];
+    cli_binding bindings[CLI_RUN_RANKS_MAX];
     char **program; /* with room for CLI_RUN_PYTHON_WORDS before it */
     int words;
     char host[256], conf[1024]; /* parts of --rdzv-endpoint and --rdzv-conf */

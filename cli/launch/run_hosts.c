@@ -65,6 +65,7 @@ static void put_options(FILE *file, const cli_run_options *o)
     put_option(file, "--log-line-prefix-template", cli_run_prefix_template(o));
     put_option(file, "--duplicate-stdout-filters", o->stdout_filters);
     put_option(file, "--duplicate-stderr-filters", o->stderr_filters);
+    put_option(file, "--numa-binding", o->numa_binding);
     if (o->no_python)
         fputs(" --no-python", file);
     if (o->no_pin)

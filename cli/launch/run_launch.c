@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "launch/run.h"
 
+#include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,9 +79,6 @@ static void note_options_without_effect(const char *name, const cli_run_options 
         fprintf(stderr, format, name, "start-method", "ranks are always separate programs");
     if (o->given_events)
         fprintf(stderr, format, name, "event-log-handler", "events are not recorded");
-    if (o->given_numa)
-        fprintf(stderr, format, name, "numa-binding",
-                "each rank has its own range of cores, unless --no-pin is given");
 }
 
 /* Returns -1 if all options are supported, otherwise the exit code of a usage error. */
@@ -253,6 +252,35 @@ static int check_devices(const char *name, const cli_run_options *o, const cli_l
                                  list, devices);
 }
 
+/* Binds the ranks of this host as --numa-binding says; returns -1 or the exit code of an error. */
+static int read_binding(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                        cli_launch *launch)
+{
+    cpu_set_t allowed;
+    cli_topology topology;
+    char why[256];
+    if (!o->numa_binding)
+        return -1;
+    if (o->no_pin)
+        return cli_usage_error(name, "--numa-binding and --no-pin exclude each other");
+    if (o->hosts || o->hostfile)
+        return -1;
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        return cli_usage_error(name, "--numa-binding %s: the affinity of the launcher: %s",
+                               o->numa_binding, strerror(errno));
+    cli_topology_read(&topology, "/sys", &allowed);
+    const cli_numa_request request = {
+        .mode = (cli_numa_mode)cli_choice_index(CLI_NUMA_MODES, o->numa_binding),
+        .topology = &topology,
+        .visible_gpus = getenv("CUDA_VISIBLE_DEVICES"),
+        .ranks = launch->ranks,
+        .cores = yk_threads_default(1)};
+    if (!cli_numa_bind(&request, lists->bindings, why, sizeof why))
+        return cli_usage_error(name, "--numa-binding %s: %s", o->numa_binding, why);
+    launch->bindings = lists->bindings;
+    return -1;
+}
+
 /* Fills what the options say about each rank; returns -1 or the exit code of a usage error. */
 static int read_lists(const char *name, const cli_run_options *o, cli_run_lists *lists,
                       cli_launch *launch)
@@ -312,6 +340,8 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->virtual_local_rank = o->virtual_local_rank;
     note_options_without_effect(name, o);
     code = check_devices(name, o, launch);
+    if (code < 0)
+        code = read_binding(name, o, lists, launch);
     if (code < 0)
         code = read_hosts(name, o, lists, launch);
     return code >= 0 ? code : read_lists(name, o, lists, launch);

@@ -66,15 +66,13 @@ YK_TEST(options_without_effect_are_accepted_and_told)
 {
     assert_job_code(&job,
                     run("run --monitor-interval 0.1 --start-method spawn --event-log-handler null "
-                        "--numa-binding node true"),
+                        "true"),
                     0);
     assert_string_equal(
         job.output,
         "yoke run: --monitor-interval has no effect: the end of a rank is seen at once\n"
         "yoke run: --start-method has no effect: ranks are always separate programs\n"
-        "yoke run: --event-log-handler has no effect: events are not recorded\n"
-        "yoke run: --numa-binding has no effect: each rank has its own range of cores, "
-        "unless --no-pin is given\n");
+        "yoke run: --event-log-handler has no effect: events are not recorded\n");
     assert_job_code(&job, run("run --logs-specs default true"), 0);
     assert_string_equal(job.output, "");
 }
@@ -82,7 +80,8 @@ YK_TEST(options_without_effect_are_accepted_and_told)
 YK_TEST(options_of_torchrun_that_cannot_be_honoured_are_refused)
 {
     assert_job_code(&job, run("run --logs-specs mine true"), 2);
-    assert_contains(job.output, "--logs-specs mine: there are no plug-ins");
+    assert_string_equal(job.output, "yoke run: --logs-specs mine: there are no plug-ins; use "
+                                    "--log-dir, --redirects and --tee (see yoke run --help)\n");
     assert_job_code(&job, run("run --print-completion bash"), 2);
     assert_contains(job.output, "--print-completion: the completions of bash, zsh and fish are "
                                 "installed with yoke");
