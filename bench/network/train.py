@@ -7,7 +7,8 @@ exchange; what yoke reports is only how long it waits after backward. A side who
 machine was disturbed, is measured again. At a limited rate, hooks that compress gradients are compared too; yoke's bf16
 with PyTorch's fp16, since gloo does not sum bf16.
 
-What a host sends in a step is counted at its interface. Its backward without exchange takes as long as can be hidden.
+What a host sends in a step is counted at its interface. Its backward without exchange takes as long as can be hidden. What
+cannot be hidden is the processor time that TCP takes for these bytes (tcp.py), since no core of a host is idle.
 """
 import json, os
 
@@ -18,6 +19,7 @@ BATCH, THREADS = 64, 1
 TUNED = ("glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=8589934592:"
          "glibc.malloc.trim_threshold=17179869184")
 PEER_HOOKS = {"bf16": "fp16"}
+EXCHANGES = 20  # by TCP alone
 PRECISE_MS = 10  # a standard error above this is too large
 
 
@@ -34,6 +36,13 @@ def train_pytorch(site, args, local, hook):
     return json.loads([line for line in output.splitlines() if "{" in line][-1])
 
 
+def measure_tcp(args, site, row):
+    """Seconds of the processor, of one rank on each host, for the bytes that a host sends in a step of yoke."""
+    sent = int(report.median(pair["sent"] for pair in report.pairs_of(row, "yoke")))
+    command = [args.python, os.path.join(HERE, "tcp.py"), str(sent), str(EXCHANGES)]
+    return json.loads(site.run(1, lambda rank: command))
+
+
 SIDES = {"yoke": train_yoke, "pytorch": train_pytorch}
 
 
@@ -41,7 +50,7 @@ def measure(args, site):
     rates, locals_ = (["none"], [1]) if args.quick else (["none", "1gbit"], [1, 2])
     settings = [(rate, local, hook) for rate in rates for local in locals_
                 for hook in (["none"] if rate == "none" else ["none", "bf16", "powersgd"])]
-    rows = [{"ranks": local, "rate": rate, "hook": hook, "yoke": [], "pytorch": []} for rate, local, hook in settings]
+    rows = [{"ranks": local, "rate": rate, "hook": hook, "yoke": [], "pytorch": [], "tcp": []} for rate, local, hook in settings]
     repeats = args.repeats or 2
     for repeat in range(repeats if args.quick else 2 * repeats):
         for row in rows:
@@ -54,9 +63,10 @@ def measure(args, site):
 
 
 def measure_row(args, site, row, sides):
-    """One repeat: a list of pairs of steps, with and without exchange, for each of these sides."""
+    """One repeat: a list of pairs of steps, with and without exchange, for each of these sides; then TCP alone."""
     for side in sides:
         row[side].append(SIDES[side](site, args, row["ranks"], row["hook"]))
         exposed, error = report.exposed_ms(row, side)
         hosts.progress(f"{row['ranks']} ranks, {row['rate']}, {row['hook']}: "
                        f"{side} exposes {exposed:.0f} ± {error:.0f} ms")
+    row["tcp"] += measure_tcp(args, site, row)
