@@ -120,7 +120,7 @@ static void describe_pool(yki_kernel_desc *d, bool global, direction way, yki_op
                           yki_operand y)
 {
     yki_operand index = y;
-    index.dtype = YK_I32;
+    index.dtype = yki_max_pool2d_index_dtype(d->attrs->kernel);
     if (global)
         d->op = way == FORWARD ? &yki_op_global_avg_pool2d : &yki_op_global_avg_pool2d_backward;
     else

@@ -18,14 +18,22 @@ static bool supported(const yki_operand *operand)
 {
     if (operand->ndim < 0)
         return true;
-    if (operand->dtype == YK_U8 || yki_operand_count(operand) > INT32_MAX)
+    if (yki_operand_count(operand) > INT32_MAX)
         return false;
     return operand->layout == (operand->ndim == 4 ? YKI_CHANNELS_LAST : YKI_PLAIN);
+}
+
+/* Kernels are those of the first operand's dtype, and bytes have none. */
+static bool has_kernels(const yki_kernel_desc *desc)
+{
+    return desc->in[0].dtype != YK_U8;
 }
 
 bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
+    if (!has_kernels(desc))
+        return false;
     for (int i = 0; i < desc->in_count; i++)
         if (!supported(&desc->in[i]))
             return false;
@@ -37,14 +45,14 @@ bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)
 
 static bool supported_in_any_layout(const yki_operand *operand)
 {
-    return operand->ndim < 0 || (operand->layout != YKI_BLOCKED && operand->dtype != YK_U8 &&
-                                 yki_operand_count(operand) <= INT32_MAX);
+    return operand->ndim < 0 ||
+           (operand->layout != YKI_BLOCKED && yki_operand_count(operand) <= INT32_MAX);
 }
 
 bool yki_cuda_supports_any_layout(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    bool supports = true;
+    bool supports = has_kernels(desc);
     for (int i = 0; i < desc->in_count; i++)
         supports = supports && supported_in_any_layout(&desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)

@@ -1,4 +1,6 @@
 /* Pooling: see kernels/pool.cu. */
+#include <stdio.h>
+
 #include "cuda.h"
 #include "implementations.h"
 
@@ -7,12 +9,38 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return desc->in[0].ndim == 4 && yki_cuda_supports(device, desc);
 }
 
+/* ---- which kernel ---------------------------------------------------------------------------- */
+
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, const char *name,
                          yki_kernel **kernel)
 {
     bool vectors = yki_cuda_width_for(desc->in[0].dtype, desc->in[0].dims[1]) > 1;
     return yki_cuda_prepare_one(device, desc, name, vectors, kernel);
 }
+
+/* Whether there are kernels for this size and stride of windows, which take vectors only. */
+static bool is_fixed(const yki_kernel_desc *desc, const yki_attrs *attrs)
+{
+    bool halves = attrs->stride == 2 && (attrs->kernel == 2 || attrs->kernel == 3);
+    bool thirds = attrs->stride == 3 && attrs->kernel == 3;
+    return (halves || thirds) && yki_cuda_width_for(desc->in[0].dtype, desc->in[0].dims[1]) > 1;
+}
+
+/* name: of the kernel for windows of any size. */
+static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                             yki_kernel **kernel)
+{
+    const yki_attrs *attrs = desc->attrs;
+    char full[48];
+    if (is_fixed(desc, attrs))
+        snprintf(full, sizeof full, "%s_%d_%d", name, (int)attrs->kernel, (int)attrs->stride);
+    else
+        snprintf(full, sizeof full, "%s%s", name,
+                 yki_max_pool2d_index_dtype(attrs->kernel) == YK_U8 ? "" : "_wide");
+    return prepare(device, desc, full, kernel);
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
 
 /* x is the larger image, which is the output in backward. */
 static yki_cuda_pool_args args_of(const yki_cuda_kernel *k, const yki_kernel_args *run,
@@ -33,29 +61,52 @@ static yki_cuda_pool_args args_of(const yki_cuda_kernel *k, const yki_kernel_arg
                                 .padding = (int32_t)k->attrs.padding};
 }
 
-/* A thread for each vector of the output. */
-static yk_status launch(const yki_cuda_kernel *k, const yki_cuda_pool_args *args,
-                        const yki_kernel_args *run)
+/* A thread for each vector of channels at each of the places. */
+static yk_status launch(const yki_cuda_kernel *k, yki_cuda_pool_args *args, int64_t down,
+                        int64_t across, const yki_kernel_args *run)
 {
-    int64_t items = yki_operand_count(&k->desc.out[0]);
-    items /= yki_cuda_width_for(k->desc.in[0].dtype, args->columns);
-    return yki_cuda_launch(k, 0, yki_cuda_grid_of(items), args, sizeof *args, run);
+    int64_t vectors = args->columns / yki_cuda_width_for(k->desc.in[0].dtype, args->columns);
+    args->down = (int32_t)down;
+    args->across = (int32_t)across;
+    return yki_cuda_launch(k, 0, yki_cuda_grid_of(args->batch * down * across * vectors), args,
+                           sizeof *args, run);
 }
 
 static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_pool_args args = args_of(k, run, false);
-    args.index = yki_cuda_out(k, run, YKI_MAX_POOL2D_INDEX);
-    return launch(k, &args, run);
+    return launch(k, &args, args.p, args.q, run);
 }
 
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_pool_args args = args_of(k, run, true);
+    return launch(k, &args, args.h, args.w, run);
+}
+
+/* Strips of results. */
+static yk_status run_max(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    yki_cuda_pool_args args = args_of(k, run, false);
+    bool fixed = is_fixed(&k->desc, &k->attrs);
+    args.index = yki_cuda_out(k, run, YKI_MAX_POOL2D_INDEX);
+    return launch(k, &args, fixed ? yki_cuda_blocks(args.p, YKI_CUDA_STRIP) : args.p, args.q, run);
+}
+
+/* Strips of cells, of which the first begin in the padding. */
+static yk_status run_max_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    yki_cuda_pool_args args = args_of(k, run, true);
     args.index = yki_cuda_in(k, run, YKI_MAX_POOL2D_BACKWARD_INDEX);
-    return launch(k, &args, run);
+    if (!is_fixed(&k->desc, &k->attrs))
+        return launch(k, &args, args.h, args.w, run);
+    int64_t down = yki_cuda_blocks(args.h + args.padding, args.stride);
+    int64_t across = yki_cuda_blocks(args.w + args.padding, args.stride);
+    return launch(k, &args, yki_cuda_blocks(down, YKI_CUDA_STRIP), across, run);
 }
 
 /* A block for 32 vectors of channels of each image. */
@@ -69,19 +120,21 @@ static yk_status run_global(const yki_kernel *kernel, const yki_kernel_args *run
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
 
-#define POOL(name, kernel_name, run_)                                                              \
+/* ---- the operators --------------------------------------------------------------------------- */
+
+#define POOL(name, prepare_, kernel_name, run_)                                                    \
     static yk_status prepare_##name(yki_device *device, const yki_kernel_desc *desc,               \
                                     yki_kernel **kernel)                                           \
     {                                                                                              \
-        return prepare(device, desc, kernel_name, kernel);                                         \
+        return prepare_(device, desc, kernel_name, kernel);                                        \
     }                                                                                              \
     IMPLEMENTATION(name, supports, prepare_##name, run_, 0)
 
-POOL(max_pool2d, "max_pool", run_forward);
-POOL(max_pool2d_backward, "max_pool_backward", run_backward);
-POOL(avg_pool2d, "avg_pool", run_forward);
-POOL(avg_pool2d_backward, "avg_pool_backward", run_backward);
-POOL(global_avg_pool2d, "global_pool", run_global);
-POOL(global_avg_pool2d_backward, "global_pool_backward", run_backward);
-POOL(adaptive_avg_pool2d, "adaptive_pool", run_forward);
-POOL(adaptive_avg_pool2d_backward, "adaptive_pool_backward", run_backward);
+POOL(max_pool2d, prepare_max, "max_pool", run_max);
+POOL(max_pool2d_backward, prepare_max, "max_pool_backward", run_max_backward);
+POOL(avg_pool2d, prepare, "avg_pool", run_forward);
+POOL(avg_pool2d_backward, prepare, "avg_pool_backward", run_backward);
+POOL(global_avg_pool2d, prepare, "global_pool", run_global);
+POOL(global_avg_pool2d_backward, prepare, "global_pool_backward", run_backward);
+POOL(adaptive_avg_pool2d, prepare, "adaptive_pool", run_forward);
+POOL(adaptive_avg_pool2d_backward, prepare, "adaptive_pool_backward", run_backward);

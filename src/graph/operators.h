@@ -76,6 +76,9 @@ yk_dtype yki_accumulate_dtype(yk_dtype dtype);
  * such sums, so they have more digits than the values: f32 for 16 bits, else f64.
  */
 yk_dtype yki_sums_dtype(yk_dtype dtype);
+/* The dtype of max_pool2d's index, the place of each maximum in its window (row * kernel + column):
+ * a byte, if all places of a window fit. */
+yk_dtype yki_max_pool2d_index_dtype(int64_t kernel);
 /* Emits an operator of one input; attrs may be NULL. */
 yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs);
 /*

@@ -26,11 +26,17 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     return YK_OK;
 }
 
+yk_dtype yki_max_pool2d_index_dtype(int64_t kernel)
+{
+    const int64_t widest = 16;
+    return kernel <= widest ? YK_U8 : YK_I32;
+}
+
 yk_status yki_infer_max_pool2d(const yki_node *node, yki_shape *out)
 {
     YK_TRY(infer_window(node, out));
     out[YKI_MAX_POOL2D_INDEX] = out[YKI_MAX_POOL2D_Y];
-    out[YKI_MAX_POOL2D_INDEX].dtype = YK_I32;
+    out[YKI_MAX_POOL2D_INDEX].dtype = yki_max_pool2d_index_dtype(node->attrs.kernel);
     return YK_OK;
 }
 

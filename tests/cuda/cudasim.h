@@ -79,6 +79,10 @@ static inline unsigned vote(place at, int predicate)
 
 } // namespace sim
 
+struct __attribute__((may_alias, aligned(4))) uchar4 {
+    unsigned char x, y, z, w;
+};
+
 struct __attribute__((may_alias, aligned(8))) uint2 {
     unsigned x, y;
 };

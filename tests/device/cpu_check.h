@@ -108,6 +108,8 @@ static inline double check_get(const void *memory, int64_t at, yk_dtype dtype)
         return yki_f16_to_float(((const uint16_t *)memory)[at]);
     case YK_I32:
         return ((const int32_t *)memory)[at];
+    case YK_U8:
+        return ((const uint8_t *)memory)[at];
     default:
         return (double)((const int64_t *)memory)[at];
     }
@@ -123,6 +125,8 @@ static inline void check_set(void *memory, int64_t at, yk_dtype dtype, double va
         ((uint16_t *)memory)[at] = yki_f16_from_float((float)value);
     else if (dtype == YK_I32)
         ((int32_t *)memory)[at] = (int32_t)value;
+    else if (dtype == YK_U8)
+        ((uint8_t *)memory)[at] = (uint8_t)value;
     else
         ((int64_t *)memory)[at] = (int64_t)value;
 }
@@ -250,7 +254,7 @@ static inline void check_tensor_equal(const check_case *c, const check_tensor *t
                      c->op->name, what, index, c->block, c->blocked ? "" : " (plain)",
                      yk_dtype_name(o->dtype), (long long)i, got, expected);
     }
-    for (int64_t at = 0; at < elements && o->dtype != YK_I32; at++)
+    for (int64_t at = 0; at < elements && (o->dtype == YK_F32 || check_is_low(o->dtype)); at++)
         if (!seen[at] && check_get(cpu, at, o->dtype) != 0)
             fail_msg("%s, %s %d: padding at %lld holds %g", c->op->name, what, index, (long long)at,
                      check_get(cpu, at, o->dtype));

@@ -338,6 +338,9 @@ static const conformance_case pool_cases[] = {
     {.x = {1, 32, 1, 1}, .kernel = {1}, .stride = 1},
     {.x = {2, 5, 4, 4}, .kernel = {2}, .stride = 1, .padding = 1},
     {.x = {2, 64, 14, 12}, .kernel = {3}, .stride = 2, .padding = 1},
+    {.x = {1, 16, 22, 11}, .kernel = {3}, .stride = 2, .padding = 1, .ties = true},
+    {.x = {2, 16, 23, 9}, .kernel = {2}, .stride = 2, .padding = 1, .ties = true},
+    {.x = {1, 16, 17, 19}, .kernel = {17}, .stride = 1}, /* indices of more than a byte */
 };
 
 static const conformance_case global_cases[] = {

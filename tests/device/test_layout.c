@@ -87,6 +87,7 @@ YK_TEST(cpu_reorder)
     for (int i = 0; i < SHAPES; i++) {
         check_reorder(device, shapes[i], YK_F32);
         check_reorder(device, shapes[i], YK_BF16);
+        check_reorder(device, shapes[i], YK_U8);
     }
     yki_device_destroy(device);
 }

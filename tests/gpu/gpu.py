@@ -164,12 +164,12 @@ MEASURE = struct(*AT, ("P", "x partial"))
 APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "relu relu6"))
 BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "relu relu6"), ("P", "partial vectors"),
                   ("i", "world none"), ("P", "dx dresidual"))
-POOL = struct(("P", "input out index"), ("i", "batch h w p q columns kernel stride padding"))
+POOL = struct(("P", "input out index"), ("i", "batch h w p q columns kernel stride padding down across"))
 SPAN = struct(("P", "value gradient momentum other"), ("l", "count"), ("i", "dtype group"))
 CHUNK = struct(("l", "begin"), ("i", "count span"))
 SWEEP = struct(("P", "spans chunks"), ("l", "span_count chunk_count"), ("P", "coefficients partial result"))
 
-THREADS = 256
+THREADS, STRIP = 256, 4
 
 
 def blocks(items, of_block):
@@ -246,12 +246,14 @@ def pool_rates(room, kernels, small, x, y):
     """The pooling of a ResNet's stem."""
     batch, side, columns = (1, 8, 64) if small else (256, 112, 64)
     large, less = batch * side * side * columns, batch * side * side // 4 * columns
-    index = room.alloc(4 * less)
-    args = POOL(input=x, out=y, index=index, batch=batch, h=side, w=side, p=side // 2, q=side // 2, columns=columns,
-                kernel=3, stride=2, padding=1)
-    yield "max_pool", kernels.rate("max_pool_bf16", (blocks(less // 8, THREADS), 1, 1), args, 2 * large + 6 * less)
-    yield "max_pool_backward", kernels.rate("max_pool_backward_bf16", (blocks(large // 8, THREADS), 1, 1), args,
-                                            2 * large + 6 * less)
+    index, half = room.alloc(less), side // 2
+    shape = {"batch": batch, "h": side, "w": side, "p": half, "q": half, "columns": columns, "kernel": 3, "stride": 2,
+             "padding": 1}
+    for name, first, out, places in ("max_pool", x, y, half), ("max_pool_backward", y, x, half + 1):
+        down, across = blocks(places, STRIP), places
+        grid = (blocks(batch * down * across * columns // 8, THREADS), 1, 1)
+        args = POOL(input=first, out=out, index=index, down=down, across=across, **shape)
+        yield name, kernels.rate(name + "_3_2_bf16", grid, args, 2 * large + 3 * less)
 
 
 def sgd_rate(room, kernels, small):

@@ -21,6 +21,7 @@ enum {
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
     YKI_CUDA_NORM = 4,      /* channels that a thread of batch_norm takes at most */
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
+    YKI_CUDA_STRIP = 4,     /* windows that a thread of max pooling takes, see pool.cu */
     YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed without tiles, at most */
     YKI_CUDA_PIECE = 2304, /* elements that a block then moves: 256 channels of a filter of 3x3 */
     YKI_CUDA_FOLDED = 16,  /* channels of an image in which pixels became channels */
@@ -150,13 +151,15 @@ typedef struct yki_cuda_sums_merge_args {
 /* ---- pool.cu --------------------------------------------------------------------------------- */
 
 /* x (batch, h, w, columns), y (batch, p, q, columns); index (like y): the winner's place in its
- * window. Backward reads dy as y and writes dx as x. */
+ * window. Backward reads dy as y and writes dx as x. The threads take down x across places of each
+ * image: those of the output, unless pool.cu says otherwise. */
 typedef struct yki_cuda_pool_args {
     const void *in;
     void *out;
-    int32_t *index;
+    void *index; /* uint8_t, and int32_t for the kernels *_wide */
     int32_t batch, h, w, p, q, columns;
     int32_t kernel, stride, padding;
+    int32_t down, across;
 } yki_cuda_pool_args;
 
 /* ---- layout.cu ------------------------------------------------------------------------------- */

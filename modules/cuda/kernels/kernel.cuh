@@ -132,6 +132,9 @@ template <typename T, int W> DEVICE void load_raw(const T *from, T (&to)[W])
     } else if constexpr (sizeof(T) * W == 8) {
         uint2 bits = *(const uint2 *)from;
         memcpy(to, &bits, sizeof bits);
+    } else if constexpr (sizeof(T) * W == 4) {
+        uchar4 bits = *(const uchar4 *)from;
+        memcpy(to, &bits, sizeof bits);
     } else {
 #pragma unroll
         for (int i = 0; i < W; i++)
@@ -152,6 +155,10 @@ template <typename T, int W> DEVICE void store_raw(T *to, const T (&from)[W])
         uint2 bits;
         memcpy(&bits, from, sizeof bits);
         *(uint2 *)to = bits;
+    } else if constexpr (sizeof(T) * W == 4) {
+        uchar4 bits;
+        memcpy(&bits, from, sizeof bits);
+        *(uchar4 *)to = bits;
     } else {
 #pragma unroll
         for (int i = 0; i < W; i++)

@@ -1,17 +1,33 @@
 /* Pooling: maxima, averages with zeros counted, and the average of a whole image. */
 #include "sums.cuh"
 
-/* A vector of channels in one pixel of an image. */
+/* Two values of 16 bits at a time, of which each takes one instruction. */
+template <int W> DEVICE void widen(const bf16 (&raw)[W], float (&to)[W])
+{
+#pragma unroll
+    for (int i = 0; i + 1 < W; i += 2) {
+        uint32_t pair, high;
+        memcpy(&pair, raw + i, sizeof pair);
+        high = pair & 0xffff0000u;
+        pair <<= 16;
+        memcpy(to + i, &pair, sizeof pair);
+        memcpy(to + i + 1, &high, sizeof high);
+    }
+    if (W % 2)
+        to[W - 1] = widen(raw[W - 1]);
+}
+
+/* A vector of channels at one of the places that threads take; the place may not exist. */
 struct pixel {
     int column, w, h;
-    int64_t image, offset; /* offset: of its first element in its tensor */
+    int64_t image, offset; /* offset: of its first element in a tensor of these places */
     bool exists;
 };
 
-template <int W> DEVICE pixel pixel_of(const yki_cuda_pool_args &args, int height, int width)
+template <int W> DEVICE pixel pixel_of(const yki_cuda_pool_args &args)
 {
     const uint32_t vectors = (uint32_t)(args.columns / W);
-    const uint32_t w = (uint32_t)width, h = (uint32_t)height;
+    const uint32_t w = (uint32_t)args.across, h = (uint32_t)args.down;
     const uint32_t item = (uint32_t)thread_number(), place = item / vectors, line = place / w;
     pixel at;
     at.column = (int)(item % vectors) * W;
@@ -31,17 +47,20 @@ DEVICE int64_t place_of(const yki_cuda_pool_args &args, const pixel &at, int hei
 
 /* ---- maxima: the first of equal ones wins; NaN is larger than any ---------------------------- */
 
-template <typename T, int W> DEVICE void max_pool(const yki_cuda_pool_args &args)
+template <typename R> DEVICE bool wins(R value, R best)
+{
+    return value > best || value != value;
+}
+
+template <typename T, int W, typename I> DEVICE void max_pool_of(const yki_cuda_pool_args &args)
 {
     typedef real_of<T> real;
-    const pixel at = pixel_of<W>(args, args.p, args.q);
+    const pixel at = pixel_of<W>(args);
     if (!at.exists)
         return;
     real best[W] = {}, value[W];
-    int32_t winner[W];
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        winner[i] = -1;
+    I winner[W] = {};
+    bool first = true;
     for (int r = 0; r < args.kernel; r++)
         for (int s = 0; s < args.kernel; s++) {
             int h = at.h * args.stride - args.padding + r,
@@ -51,16 +70,28 @@ template <typename T, int W> DEVICE void max_pool(const yki_cuda_pool_args &args
             load((const T *)args.in + place_of(args, at, args.h, args.w, h, w), value);
 #pragma unroll
             for (int i = 0; i < W; i++)
-                if (winner[i] < 0 || value[i] > best[i] || value[i] != value[i]) {
+                if (first || wins(value[i], best[i])) {
                     best[i] = value[i];
-                    winner[i] = r * args.kernel + s;
+                    winner[i] = (I)(r * args.kernel + s);
                 }
+            first = false;
         }
     store((T *)args.out + at.offset, best);
     if (args.index)
-        store_raw(args.index + at.offset, winner);
+        store_raw((I *)args.index + at.offset, winner);
+}
+
+template <typename T, int W> DEVICE void max_pool(const yki_cuda_pool_args &args)
+{
+    max_pool_of<T, W, uint8_t>(args);
 }
 KERNELS(max_pool, yki_cuda_pool_args, max_pool)
+
+template <typename T, int W> DEVICE void max_pool_wide(const yki_cuda_pool_args &args)
+{
+    max_pool_of<T, W, int32_t>(args);
+}
+KERNELS(max_pool_wide, yki_cuda_pool_args, max_pool_wide)
 
 /* ---- backward: an input pixel sums over the windows that have it ----------------------------- */
 
@@ -71,10 +102,11 @@ DEVICE int first_window(const yki_cuda_pool_args &args, int i)
     return from <= 0 ? 0 : (from + args.stride - 1) / args.stride;
 }
 
-template <typename T, int W, bool MAX> DEVICE void pool_backward(const yki_cuda_pool_args &args)
+template <typename T, int W, bool MAX, typename I>
+DEVICE void pool_backward(const yki_cuda_pool_args &args)
 {
     typedef real_of<T> real;
-    const pixel at = pixel_of<W>(args, args.h, args.w);
+    const pixel at = pixel_of<W>(args);
     if (!at.exists)
         return;
     real sum[W] = {}, dy[W];
@@ -85,10 +117,10 @@ template <typename T, int W, bool MAX> DEVICE void pool_backward(const yki_cuda_
             int64_t place = place_of(args, at, args.p, args.q, p, q);
             int r = at.h + args.padding - p * args.stride,
                 s = at.w + args.padding - q * args.stride;
-            int32_t index[W] = {};
+            I index[W] = {};
             load((const T *)args.in + place, dy);
             if (MAX)
-                load_raw(args.index + place, index);
+                load_raw((const I *)args.index + place, index);
 #pragma unroll
             for (int i = 0; i < W; i++)
                 sum[i] += !MAX || index[i] == r * args.kernel + s ? dy[i] : 0;
@@ -101,22 +133,243 @@ template <typename T, int W, bool MAX> DEVICE void pool_backward(const yki_cuda_
 
 template <typename T, int W> DEVICE void max_pool_backward(const yki_cuda_pool_args &args)
 {
-    pool_backward<T, W, true>(args);
+    pool_backward<T, W, true, uint8_t>(args);
 }
 KERNELS(max_pool_backward, yki_cuda_pool_args, max_pool_backward)
 
+template <typename T, int W> DEVICE void max_pool_backward_wide(const yki_cuda_pool_args &args)
+{
+    pool_backward<T, W, true, int32_t>(args);
+}
+KERNELS(max_pool_backward_wide, yki_cuda_pool_args, max_pool_backward_wide)
+
 template <typename T, int W> DEVICE void avg_pool_backward(const yki_cuda_pool_args &args)
 {
-    pool_backward<T, W, false>(args);
+    pool_backward<T, W, false, uint8_t>(args);
 }
 KERNELS(avg_pool_backward, yki_cuda_pool_args, avg_pool_backward)
+
+/* ---- maxima of windows of a size K and a stride S that are constants ------------------------- */
+
+/*
+ * Forward: a thread takes a strip of results below each other. Of each row of a window it keeps the
+ * maxima, so that windows which share rows read them once. Where a window leaves the image, the
+ * pixel at the border is taken once more, under its own place, which changes no maximum.
+ */
+template <typename R, int W> struct window_row {
+    R best[W];
+    int column[W]; /* of the maximum, and */
+    int row;       /* its row in the image */
+};
+
+DEVICE int to_inside(int i, int size)
+{
+    return i < 0 ? 0 : i >= size ? size - 1 : i;
+}
+
+/* Row h of a window whose columns begin with `left`; image: its channels of pixel (0, 0). */
+template <int K, typename T, int W>
+DEVICE window_row<real_of<T>, W> row_of(const yki_cuda_pool_args &args, const T *image, int h,
+                                        int left)
+{
+    window_row<real_of<T>, W> row;
+    T raw[K][W];
+    row.row = to_inside(h, args.h);
+#pragma unroll
+    for (int s = 0; s < K; s++)
+        load_raw(image + (row.row * args.w + to_inside(left + s, args.w)) * args.columns, raw[s]);
+#pragma unroll
+    for (int s = 0; s < K; s++) {
+        const int column = to_inside(left + s, args.w);
+        real_of<T> value[W];
+        widen(raw[s], value);
+#pragma unroll
+        for (int i = 0; i < W; i++) {
+            const bool larger = s == 0 || wins(value[i], row.best[i]);
+            row.best[i] = larger ? value[i] : row.best[i];
+            row.column[i] = larger ? column : row.column[i];
+        }
+    }
+    return row;
+}
+
+/* The result of the window at (top, left), whose rows are known. */
+template <int K, typename T, int W>
+DEVICE void finish_window(const yki_cuda_pool_args &args,
+                          const window_row<real_of<T>, W> (&rows)[K], int top, int left,
+                          int64_t place)
+{
+    real_of<T> best[W];
+    int found[W];
+    uint8_t winner[W];
+#pragma unroll
+    for (int r = 0; r < K; r++) {
+        const int first = (rows[r].row - top) * K - left;
+#pragma unroll
+        for (int i = 0; i < W; i++) {
+            const bool larger = r == 0 || wins(rows[r].best[i], best[i]);
+            best[i] = larger ? rows[r].best[i] : best[i];
+            found[i] = larger ? first + rows[r].column[i] : found[i];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        winner[i] = (uint8_t)found[i];
+    store((T *)args.out + place, best);
+    if (args.index)
+        store_raw((uint8_t *)args.index + place, winner);
+}
+
+template <int K, int S, typename T, int W>
+DEVICE void max_pool_fixed(const yki_cuda_pool_args &args)
+{
+    const int shared = K > S ? K - S : 0; /* rows of a window and the next */
+    const pixel at = pixel_of<W>(args);
+    if (!at.exists)
+        return;
+    const T *image = (const T *)args.in + place_of(args, at, args.h, args.w, 0, 0);
+    const int left = at.w * S - args.padding;
+    window_row<real_of<T>, W> rows[K];
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_STRIP; i++) {
+        const int p = at.h * YKI_CUDA_STRIP + i, top = p * S - args.padding;
+        if (p >= args.p)
+            break;
+#pragma unroll
+        for (int r = i == 0 ? 0 : shared; r < K; r++)
+            rows[r] = row_of<K, T, W>(args, image, top + r, left);
+        finish_window<K, T, W>(args, rows, top, left, place_of(args, at, args.p, args.q, p, at.w));
+#pragma unroll
+        for (int r = 0; r < shared; r++)
+            rows[r] = rows[r + S];
+    }
+}
+
+/*
+ * Backward: a thread takes a strip of cells below each other, which are S x S pixels of the padded
+ * image. All pixels of a cell are in the same N x N windows, of which N - 1 rows have pixels of the
+ * next cell too.
+ */
+enum { NOWHERE = 0x7f }; /* the index of a window that does not exist */
+
+template <typename T, int W> struct window {
+    T dy[W];
+    uint32_t places[(W + 3) / 4]; /* the indices, four in a word */
+};
+
+/* One that does not exist has no maximum. */
+template <typename T, int W>
+DEVICE window<T, W> window_of(const yki_cuda_pool_args &args, int64_t image, int p, int q)
+{
+    window<T, W> found = {};
+#pragma unroll
+    for (int i = 0; i < (W + 3) / 4; i++)
+        found.places[i] = NOWHERE * 0x01010101u;
+    if (p >= 0 && p < args.p && q >= 0 && q < args.q) {
+        const int64_t place = image + (p * args.q + q) * args.columns;
+        const uint8_t *index = (const uint8_t *)args.index + place;
+        load_raw((const T *)args.in + place, found.dy);
+        if constexpr (W % 4 == 0)
+            load_raw((const uint32_t *)index, found.places);
+        else
+            memcpy(found.places, index, W);
+    }
+    return found;
+}
+
+/* Of each of four places the highest bit of its byte: whether it is this one. */
+DEVICE uint32_t are(uint32_t places, int place)
+{
+    uint32_t flags = 0x80808080u - (places ^ (uint32_t)place * 0x01010101u);
+    asm("" : "+r"(flags)); /* all four at once: compilers would compute each by itself */
+    return flags;
+}
+
+/* The sums of pixel (a, b) of a cell over the windows that have it, in their order. */
+template <int K, int S, int N, typename T, int W>
+DEVICE void sum_windows(const window<T, W> (&windows)[N][N], int a, int b, real_of<T> (&sum)[W])
+{
+    real_of<T> dy[W];
+#pragma unroll
+    for (int p = 0; p < N; p++)
+#pragma unroll
+        for (int q = 0; q < N; q++) {
+            const int r = a + (N - 1 - p) * S, s = b + (N - 1 - q) * S;
+            if (r >= K || s >= K)
+                continue;
+            const window<T, W> &from = windows[p][q];
+            uint32_t won[(W + 3) / 4];
+#pragma unroll
+            for (int i = 0; i < (W + 3) / 4; i++)
+                won[i] = are(from.places[i], r * K + s);
+            widen(from.dy, dy);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                if (won[i / 4] & 0x80u << i % 4 * 8)
+                    sum[i] += dy[i];
+        }
+}
+
+template <int K, int S, typename T, int W>
+DEVICE void max_pool_backward_fixed(const yki_cuda_pool_args &args)
+{
+    const int N = (K + S - 1) / S;
+    static_assert(K * K <= NOWHERE, "NOWHERE is no place of a window");
+    const pixel at = pixel_of<W>(args);
+    if (!at.exists)
+        return;
+    const int64_t from = place_of(args, at, args.p, args.q, 0, 0);
+    T *image = (T *)args.out + place_of(args, at, args.h, args.w, 0, 0);
+    const int left = at.w * S - args.padding;
+    window<T, W> windows[N][N];
+#pragma unroll
+    for (int i = 0; i < YKI_CUDA_STRIP; i++) {
+        const int row = at.h * YKI_CUDA_STRIP + i, top = row * S - args.padding;
+        if (top >= args.h)
+            break;
+#pragma unroll
+        for (int p = i == 0 ? 0 : N - 1; p < N; p++)
+#pragma unroll
+            for (int q = 0; q < N; q++)
+                windows[p][q] = window_of<T, W>(args, from, row - (N - 1) + p, at.w - (N - 1) + q);
+#pragma unroll
+        for (int a = 0; a < S; a++)
+#pragma unroll
+            for (int b = 0; b < S; b++) {
+                const int h = top + a, w = left + b;
+                real_of<T> sum[W] = {};
+                sum_windows<K, S, N, T, W>(windows, a, b, sum);
+                if (h >= 0 && h < args.h && w >= 0 && w < args.w)
+                    store(image + (h * args.w + w) * args.columns, sum);
+            }
+#pragma unroll
+        for (int p = 0; p < N - 1; p++)
+#pragma unroll
+            for (int q = 0; q < N; q++)
+                windows[p][q] = windows[p + 1][q];
+    }
+}
+
+#define FIXED_KERNELS_OF(K, S, type, suffix)                                                       \
+    KERNEL_OF(3, max_pool_##K##_##S##_##suffix, yki_cuda_pool_args,                                \
+              max_pool_fixed<K, S, type, vector_width<type>>)                                      \
+    KERNEL_OF(3, max_pool_backward_##K##_##S##_##suffix, yki_cuda_pool_args,                       \
+              max_pool_backward_fixed<K, S, type, vector_width<type>>)
+#define FIXED_KERNELS(K, S)                                                                        \
+    FIXED_KERNELS_OF(K, S, float, f32)                                                             \
+    FIXED_KERNELS_OF(K, S, double, f64)                                                            \
+    FIXED_KERNELS_OF(K, S, bf16, bf16)                                                             \
+    FIXED_KERNELS_OF(K, S, f16, f16)
+FIXED_KERNELS(2, 2)
+FIXED_KERNELS(3, 2)
+FIXED_KERNELS(3, 3)
 
 /* ---- averages -------------------------------------------------------------------------------- */
 
 template <typename T, int W> DEVICE void avg_pool(const yki_cuda_pool_args &args)
 {
     typedef real_of<T> real;
-    const pixel at = pixel_of<W>(args, args.p, args.q);
+    const pixel at = pixel_of<W>(args);
     if (!at.exists)
         return;
     real sum[W] = {}, value[W];
@@ -181,7 +434,7 @@ KERNELS(global_pool, yki_cuda_pool_args, global_pool)
 template <typename T, int W> DEVICE void global_pool_backward(const yki_cuda_pool_args &args)
 {
     typedef real_of<T> real;
-    const pixel at = pixel_of<W>(args, args.h, args.w);
+    const pixel at = pixel_of<W>(args);
     if (!at.exists)
         return;
     real dy[W];
@@ -209,7 +462,7 @@ DEVICE int end_of(int p, int outputs, int inputs)
 template <typename T, int W> DEVICE void adaptive_pool(const yki_cuda_pool_args &args)
 {
     typedef real_of<T> real;
-    const pixel at = pixel_of<W>(args, args.p, args.q);
+    const pixel at = pixel_of<W>(args);
     if (!at.exists)
         return;
     int top = begin_of(at.h, args.p, args.h), bottom = end_of(at.h, args.p, args.h);
@@ -233,7 +486,7 @@ KERNELS(adaptive_pool, yki_cuda_pool_args, adaptive_pool)
 template <typename T, int W> DEVICE void adaptive_pool_backward(const yki_cuda_pool_args &args)
 {
     typedef real_of<T> real;
-    const pixel at = pixel_of<W>(args, args.h, args.w);
+    const pixel at = pixel_of<W>(args);
     if (!at.exists)
         return;
     real sum[W] = {}, dy[W];

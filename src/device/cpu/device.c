@@ -233,7 +233,7 @@ static yki_layout cpu_layout(const yki_device *device, const yki_operand *operan
 {
     bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= LEAST_BLOCKED &&
                 (operand->dtype == YK_F32 || operand->dtype == YK_BF16 ||
-                 operand->dtype == YK_F16 || operand->dtype == YK_I32);
+                 operand->dtype == YK_F16 || operand->dtype == YK_I32 || operand->dtype == YK_U8);
     return ours ? YKI_BLOCKED : YKI_PLAIN;
 }
 

@@ -10,10 +10,56 @@
 
 typedef enum way { COPY, TO_PLAIN, TO_BLOCKED } way;
 
+typedef void transposition(void *restrict to, const void *restrict from, int64_t b,
+                           int64_t channels, int64_t pixels);
+
+/*
+ * One block: to (channels, pixels) from (pixels, b), or the reverse. TYPE is an integer of the
+ * element's size, so that values are not changed.
+ */
+#define TRANSPOSITIONS(TYPE)                                                                       \
+    YKI_VECTOR_CLONES                                                                              \
+    static void to_plain_##TYPE(void *restrict to, const void *restrict from, int64_t b,           \
+                                int64_t channels, int64_t pixels)                                  \
+    {                                                                                              \
+        TYPE *plain = to;                                                                          \
+        const TYPE *block = from;                                                                  \
+        for (int64_t c = 0; c < channels; c++)                                                     \
+            for (int64_t p = 0; p < pixels; p++)                                                   \
+                plain[c * pixels + p] = block[p * b + c];                                          \
+    }                                                                                              \
+    YKI_VECTOR_CLONES                                                                              \
+    static void to_block_##TYPE(void *restrict to, const void *restrict from, int64_t b,           \
+                                int64_t channels, int64_t pixels)                                  \
+    {                                                                                              \
+        TYPE *block = to;                                                                          \
+        const TYPE *plain = from;                                                                  \
+        for (int64_t p = 0; p < pixels; p++) {                                                     \
+            for (int64_t c = 0; c < channels; c++)                                                 \
+                block[p * b + c] = plain[c * pixels + p];                                          \
+            for (int64_t c = channels; c < b; c++)                                                 \
+                block[p * b + c] = 0;                                                              \
+        }                                                                                          \
+    }
+TRANSPOSITIONS(uint8_t)
+TRANSPOSITIONS(uint16_t)
+TRANSPOSITIONS(uint32_t)
+
+static transposition *transposition_of(size_t size, way way)
+{
+    bool plain = way == TO_PLAIN;
+    if (size == 1)
+        return plain ? to_plain_uint8_t : to_block_uint8_t;
+    if (size == 2)
+        return plain ? to_plain_uint16_t : to_block_uint16_t;
+    return plain ? to_plain_uint32_t : to_block_uint32_t;
+}
+
 typedef struct layout {
     yki_kernel base;
     way way;
     size_t size; /* of an element */
+    transposition *transpose;
     yki_geometry shape;
     int64_t count; /* elements of a copy */
     int team;
@@ -24,7 +70,7 @@ static bool layout_supports(const yki_device *device, const yki_kernel_desc *des
     (void)device;
     const yki_operand *x = &desc->in[0], *y = &desc->out[0];
     size_t size = yk_dtype_size(x->dtype);
-    return x->dtype == y->dtype && (size == 2 || size == 4) &&
+    return x->dtype == y->dtype && (size == 1 || size == 2 || size == 4) &&
            (x->layout == YKI_PLAIN || x->ndim == 4) && (y->layout == YKI_PLAIN || y->ndim == 4);
 }
 
@@ -39,58 +85,23 @@ static yk_status layout_prepare(yki_device *device, const yki_kernel_desc *desc,
     k->way = x->layout == y->layout ? COPY : y->layout == YKI_PLAIN ? TO_PLAIN : TO_BLOCKED;
     k->count = yki_operand_elements(device, x);
     k->team = yki_team(device, k->count);
-    if (k->way != COPY)
+    if (k->way != COPY) {
         k->shape = yki_geometry_of(device, k->way == TO_PLAIN ? x : y);
+        k->transpose = transposition_of(k->size, k->way);
+    }
     *kernel = &k->base;
     return YK_OK;
 }
 
-/*
- * One block: to (channels, pixels) from (pixels, b), or the reverse. TYPE is an integer of the
- * element's size, so that values are not changed.
- */
-#define TRANSPOSITIONS(TYPE)                                                                       \
-    YKI_VECTOR_CLONES                                                                              \
-    static void to_plain_##TYPE(TYPE *restrict plain, const TYPE *restrict block, int64_t b,       \
-                                int64_t channels, int64_t pixels)                                  \
-    {                                                                                              \
-        for (int64_t c = 0; c < channels; c++)                                                     \
-            for (int64_t p = 0; p < pixels; p++)                                                   \
-                plain[c * pixels + p] = block[p * b + c];                                          \
-    }                                                                                              \
-    YKI_VECTOR_CLONES                                                                              \
-    static void to_block_##TYPE(TYPE *restrict block, const TYPE *restrict plain, int64_t b,       \
-                                int64_t channels, int64_t pixels)                                  \
-    {                                                                                              \
-        for (int64_t p = 0; p < pixels; p++) {                                                     \
-            for (int64_t c = 0; c < channels; c++)                                                 \
-                block[p * b + c] = plain[c * pixels + p];                                          \
-            for (int64_t c = channels; c < b; c++)                                                 \
-                block[p * b + c] = 0;                                                              \
-        }                                                                                          \
-    }
-TRANSPOSITIONS(uint16_t)
-TRANSPOSITIONS(uint32_t)
-
-static void transpose_block(const layout *k, const void *x, void *y, int64_t index)
+static void transpose_block(const layout *k, const char *x, char *y, int64_t index)
 {
     const yki_geometry *g = &k->shape;
     int64_t image = index / g->blocks, channel = index % g->blocks * g->b;
     int64_t channels = g->channels - channel < g->b ? g->channels - channel : g->b;
-    int64_t blocked = index * g->pixels * g->b;
-    int64_t plain = (image * g->channels + channel) * g->pixels;
-    if (k->size == 2 && k->way == TO_PLAIN)
-        to_plain_uint16_t((uint16_t *)y + plain, (const uint16_t *)x + blocked, g->b, channels,
-                          g->pixels);
-    else if (k->size == 2)
-        to_block_uint16_t((uint16_t *)y + blocked, (const uint16_t *)x + plain, g->b, channels,
-                          g->pixels);
-    else if (k->way == TO_PLAIN)
-        to_plain_uint32_t((uint32_t *)y + plain, (const uint32_t *)x + blocked, g->b, channels,
-                          g->pixels);
-    else
-        to_block_uint32_t((uint32_t *)y + blocked, (const uint32_t *)x + plain, g->b, channels,
-                          g->pixels);
+    int64_t blocked = index * g->pixels * g->b * (int64_t)k->size;
+    int64_t plain = (image * g->channels + channel) * g->pixels * (int64_t)k->size;
+    int64_t from = k->way == TO_PLAIN ? blocked : plain, to = k->way == TO_PLAIN ? plain : blocked;
+    k->transpose(y + to, x + from, g->b, channels, g->pixels);
 }
 
 static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run)

@@ -175,9 +175,9 @@ typedef struct yki_cpu_loops {
     /* Adds the weight gradient, (3, width, 3, b), over so many images. */
     void (*narrow_gradient)(const yki_narrow *shape, const void *x, const void *dy, int64_t images,
                             float *sums, float *own);
-    /* Index, which may be NULL: the offset of each maximum in its window. */
-    void (*max_pool)(const yki_max_pool *shape, const void *x, void *y, int32_t *index);
-    void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const int32_t *index,
+    /* Index, which may be NULL: the place of each maximum in its window. */
+    void (*max_pool)(const yki_max_pool *shape, const void *x, void *y, uint8_t *index);
+    void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const uint8_t *index,
                               void *dx);
     /* Multiplies and adds on registers alone; returns how many such operations these were. */
     double (*multiply_add)(int64_t rounds);

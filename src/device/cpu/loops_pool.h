@@ -16,6 +16,26 @@ YKI_FORCE_INLINE void store_exact(void *memory, int64_t pixel, yki_lanes x, yk_d
             __builtin_convertvector((yki_bits)x >> 16, yki_halves);
 }
 
+/* The places of maxima in their windows: of one pixel, a byte each. Compilers do not find the
+ * instructions that widen bytes to 32 bits at once, and narrow well by way of 16 bits. */
+YKI_FORCE_INLINE yki_bits load_places(const uint8_t *index, int64_t pixel)
+{
+    const uint8_t *places = index + pixel * YKI_WIDTH;
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_bits)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i_u *)places));
+#elif defined(__AVX2__) && YKI_WIDTH == 8
+    return (yki_bits)_mm256_cvtepu8_epi32(_mm_loadu_si64(places));
+#else
+    return __builtin_convertvector(*(const yki_bytes_at *)places, yki_bits);
+#endif
+}
+
+YKI_FORCE_INLINE void store_places(uint8_t *index, int64_t pixel, yki_bits places)
+{
+    yki_halves halves = __builtin_convertvector(places, yki_halves);
+    *(yki_bytes_at *)(index + pixel * YKI_WIDTH) = __builtin_convertvector(halves, yki_bytes);
+}
+
 /* Taps from .. to - 1 of a window along one axis; the first tap of all is at pixel `corner`. */
 typedef struct pool_taps {
     int64_t corner, from, to;
@@ -30,7 +50,7 @@ YKI_FORCE_INLINE pool_taps pool_taps_of(const yki_max_pool *p, int64_t window, i
 
 /* ---- forward: the first of equal maxima wins; NaN is larger than any ------------------------- */
 
-YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                  int64_t at, pool_taps h, pool_taps w, int64_t kernel,
                                  yk_dtype dtype)
 {
@@ -47,11 +67,11 @@ YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, 
         }
     store_exact(y, at, best, dtype);
     if (index)
-        *(yki_bits_at *)(index + at * YKI_WIDTH) = winner;
+        store_places(index, at, winner);
 }
 
 /* The windows [begin, end) of a row, all inside the map, with a constant kernel. */
-YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                  int64_t row, int64_t kernel, yk_dtype dtype)
 {
     pool_taps h = {row * p->stride - p->padding, 0, kernel};
@@ -61,7 +81,7 @@ YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, 
     }
 }
 
-YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                   int64_t row, int64_t begin, int64_t end, yk_dtype dtype)
 {
     pool_taps h = pool_taps_of(p, row, p->rows);
@@ -70,7 +90,7 @@ YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y,
                    p->kernel, dtype);
 }
 
-YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y, int32_t *index,
+YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                   yk_dtype dtype)
 {
     for (int64_t row = 0; row < p->y_rows; row++) {
@@ -88,7 +108,7 @@ YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y,
     }
 }
 
-static void max_pool(const yki_max_pool *p, const void *x, void *y, int32_t *index)
+static void max_pool(const yki_max_pool *p, const void *x, void *y, uint8_t *index)
 {
     FOR_EACH_DTYPE(max_pool_as, p->dtype, p, x, y, index);
 }
@@ -108,45 +128,48 @@ typedef struct pool_windows {
 } pool_windows;
 
 /* Those of the next pixel, `place` pixels after the first tap of window 0, from the last one's. */
-YKI_FORCE_INLINE pool_windows next_windows(const yki_max_pool *p, pool_windows w, int64_t place,
-                                           int64_t windows)
+YKI_FORCE_INLINE pool_windows next_windows(pool_windows w, int64_t place, int64_t windows,
+                                           int64_t kernel, int64_t stride)
 {
-    while (w.first < windows && w.first * p->stride + p->kernel <= place)
+    while (w.first < windows && w.first * stride + kernel <= place)
         w.first++;
-    while (w.end < windows && w.end * p->stride <= place)
+    while (w.end < windows && w.end * stride <= place)
         w.end++;
     return w;
 }
 
-/* Pixels [begin, end) of a row: each sums over its windows in their order. */
-YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const int32_t *index,
-                                 void *dx, int64_t row, int64_t begin, int64_t end, yk_dtype dtype)
+/* Pixels [begin, end) of a row: each sums over its windows in their order. Kernel and stride may be
+ * constants. */
+YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const uint8_t *index,
+                                 void *dx, int64_t row, int64_t begin, int64_t end, int64_t kernel,
+                                 int64_t stride, yk_dtype dtype)
 {
-    int64_t down = row + p->padding;
-    pool_windows h = next_windows(p, (pool_windows){0, 0}, down, p->y_rows), w = {0, 0};
+    const int64_t padding = p->padding, columns = p->columns, windows = p->y_columns;
+    int64_t down = row + padding;
+    pool_windows w = {0, 0}, h = next_windows(w, down, p->y_rows, kernel, stride);
     for (int64_t column = begin; column < end; column++) {
-        int64_t right = column + p->padding;
+        int64_t right = column + padding;
         yki_lanes sum = {0};
-        w = next_windows(p, w, right, p->y_columns);
+        w = next_windows(w, right, windows, kernel, stride);
         for (int64_t i = h.first; i < h.end; i++)
             for (int64_t j = w.first; j < w.end; j++) {
-                int64_t at = i * p->y_columns + j;
-                yki_bits winner = *(const yki_bits_at *)(index + at * YKI_WIDTH);
-                int64_t offset = (down - i * p->stride) * p->kernel + right - j * p->stride;
+                int64_t at = i * windows + j;
+                yki_bits winner = load_places(index, at);
+                int64_t offset = (down - i * stride) * kernel + right - j * stride;
                 sum += won(yki_load_pixel(dy, at, dtype), winner, offset);
             }
-        yki_store_lanes(dx, (row * p->columns + column) * YKI_WIDTH, sum, dtype);
+        yki_store_lanes(dx, (row * columns + column) * YKI_WIDTH, sum, dtype);
     }
 }
 
 /* The pixels of the windows inside the map, whose stride is their size: each has one window. */
-YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const int32_t *index,
+YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const uint8_t *index,
                                   void *dx, int64_t row, int64_t kernel, yk_dtype dtype)
 {
     int64_t top = (row * kernel - p->padding) * p->columns - p->padding;
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         int64_t at = row * p->y_columns + q;
-        yki_bits winner = *(const yki_bits_at *)(index + at * YKI_WIDTH);
+        yki_bits winner = load_places(index, at);
         yki_lanes gradient = yki_load_pixel(dy, at, dtype) + 0.0f; /* a sum: -0 becomes 0 */
         for (int64_t r = 0; r < kernel; r++)
             for (int64_t s = 0; s < kernel; s++)
@@ -155,7 +178,7 @@ YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const i
     }
 }
 
-YKI_FORCE_INLINE void scatter_as(const yki_max_pool *p, const void *dy, const int32_t *index,
+YKI_FORCE_INLINE void scatter_as(const yki_max_pool *p, const void *dy, const uint8_t *index,
                                  void *dx, int64_t kernel, yk_dtype dtype)
 {
     int64_t top = p->inside_rows.begin * kernel - p->padding;
@@ -163,20 +186,27 @@ YKI_FORCE_INLINE void scatter_as(const yki_max_pool *p, const void *dy, const in
     int64_t left = p->inside_columns.begin * kernel - p->padding;
     int64_t right = p->inside_columns.end * kernel - p->padding;
     for (int64_t row = 0; row < top; row++)
-        gather_row(p, dy, index, dx, row, 0, p->columns, dtype);
+        gather_row(p, dy, index, dx, row, 0, p->columns, kernel, kernel, dtype);
     for (int64_t q = p->inside_rows.begin; q < p->inside_rows.end; q++) {
         scatter_row(p, dy, index, dx, q, kernel, dtype);
         for (int64_t r = q * kernel - p->padding; r < (q + 1) * kernel - p->padding; r++) {
-            gather_row(p, dy, index, dx, r, 0, left, dtype);
-            gather_row(p, dy, index, dx, r, right, p->columns, dtype);
+            gather_row(p, dy, index, dx, r, 0, left, kernel, kernel, dtype);
+            gather_row(p, dy, index, dx, r, right, p->columns, kernel, kernel, dtype);
         }
     }
     for (int64_t row = bottom; row < p->rows; row++)
-        gather_row(p, dy, index, dx, row, 0, p->columns, dtype);
+        gather_row(p, dy, index, dx, row, 0, p->columns, kernel, kernel, dtype);
+}
+
+YKI_FORCE_INLINE void gather_as(const yki_max_pool *p, const void *dy, const uint8_t *index,
+                                void *dx, int64_t kernel, int64_t stride, yk_dtype dtype)
+{
+    for (int64_t row = 0; row < p->rows; row++)
+        gather_row(p, dy, index, dx, row, 0, p->columns, kernel, stride, dtype);
 }
 
 YKI_FORCE_INLINE void max_pool_backward_as(const yki_max_pool *p, const void *dy,
-                                           const int32_t *index, void *dx, yk_dtype dtype)
+                                           const uint8_t *index, void *dx, yk_dtype dtype)
 {
     bool apart = p->stride == p->kernel && p->inside_rows.begin < p->inside_rows.end &&
                  p->inside_columns.begin < p->inside_columns.end;
@@ -184,12 +214,13 @@ YKI_FORCE_INLINE void max_pool_backward_as(const yki_max_pool *p, const void *dy
         scatter_as(p, dy, index, dx, 2, dtype);
     else if (apart && p->kernel == 3)
         scatter_as(p, dy, index, dx, 3, dtype);
+    else if (p->kernel == 3 && p->stride == 2)
+        gather_as(p, dy, index, dx, 3, 2, dtype);
     else
-        for (int64_t row = 0; row < p->rows; row++)
-            gather_row(p, dy, index, dx, row, 0, p->columns, dtype);
+        gather_as(p, dy, index, dx, p->kernel, p->stride, dtype);
 }
 
-static void max_pool_backward(const yki_max_pool *p, const void *dy, const int32_t *index, void *dx)
+static void max_pool_backward(const yki_max_pool *p, const void *dy, const uint8_t *index, void *dx)
 {
     FOR_EACH_DTYPE(max_pool_backward_as, p->dtype, p, dy, index, dx);
 }

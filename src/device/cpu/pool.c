@@ -21,6 +21,7 @@ typedef struct pool {
     int64_t kernel, stride, padding;
     yk_dtype dtype;
     bool keep_index;
+    bool byte_index; /* else the index is int32_t */
     int team;
     int64_t grain;              /* blocks that a thread takes at a time */
     const yki_cpu_loops *loops; /* for max_pool2d on blocks as wide as a vector, else NULL ... */
@@ -35,21 +36,22 @@ static bool pool_supports(const yki_device *device, const yki_kernel_desc *desc)
     return desc->in[0].ndim == 4 && yki_alike(&desc->in[0], &desc->out[0]);
 }
 
-static bool is_index(const yki_operand *index, const yki_operand *like)
+static bool is_index(const yki_kernel_desc *desc, const yki_operand *index, const yki_operand *like)
 {
-    return index->dtype == YK_I32 && index->layout == like->layout;
+    return index->dtype == yki_max_pool2d_index_dtype(desc->attrs->kernel) &&
+           index->layout == like->layout;
 }
 
 static bool supports_max(const yki_device *device, const yki_kernel_desc *desc)
 {
     return pool_supports(device, desc) &&
            (!yki_has_out(desc, YKI_MAX_POOL2D_INDEX) ||
-            is_index(&desc->out[YKI_MAX_POOL2D_INDEX], &desc->out[YKI_MAX_POOL2D_Y]));
+            is_index(desc, &desc->out[YKI_MAX_POOL2D_INDEX], &desc->out[YKI_MAX_POOL2D_Y]));
 }
 
 static bool supports_max_backward(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return pool_supports(device, desc) && is_index(&desc->in[YKI_MAX_POOL2D_BACKWARD_INDEX],
+    return pool_supports(device, desc) && is_index(desc, &desc->in[YKI_MAX_POOL2D_BACKWARD_INDEX],
                                                    &desc->in[YKI_MAX_POOL2D_BACKWARD_DY]);
 }
 
@@ -68,6 +70,7 @@ static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, c
     }
     k->dtype = x->dtype;
     k->keep_index = yki_has_out(desc, 1);
+    k->byte_index = yki_max_pool2d_index_dtype(k->kernel) == YK_U8;
     k->team = yki_team(device, yki_operand_elements(device, x));
     k->grain = yki_grain(k->x.images * k->x.blocks, k->x.pixels * k->x.b, k->team);
     *kernel = &k->base;
@@ -95,9 +98,10 @@ static yki_window_range windows_inside(const pool *k, int64_t windows, int64_t p
     return (yki_window_range){begin < end ? begin : end, end};
 }
 
-static void shape_loops(pool *k, const yki_cpu_loops *loops)
+/* The loops know indices of one byte only. */
+static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
 {
-    if (k->x.b != loops->pack / 2)
+    if (k->x.b != loops->pack / 2 || (has_index && !k->byte_index))
         return;
     k->loops = loops;
     k->shape = (yki_max_pool){.dtype = k->dtype,
@@ -115,7 +119,8 @@ static void shape_loops(pool *k, const yki_cpu_loops *loops)
 static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     YK_TRY(pool_prepare(device, desc, kernel));
-    shape_loops((pool *)*kernel, yki_cpu_loops_of(device));
+    pool *k = (pool *)*kernel;
+    shape_loops(k, yki_cpu_loops_of(device), k->keep_index);
     return YK_OK;
 }
 
@@ -123,7 +128,7 @@ static yk_status prepare_max_backward(yki_device *device, const yki_kernel_desc 
                                       yki_kernel **kernel)
 {
     YK_TRY(prepare_backward(device, desc, kernel));
-    shape_loops((pool *)*kernel, yki_cpu_loops_of(device));
+    shape_loops((pool *)*kernel, yki_cpu_loops_of(device), true);
     return YK_OK;
 }
 
@@ -176,6 +181,23 @@ static void put(void *memory, int64_t at, const float *restrict lanes, int64_t b
     FOR_EACH_DTYPE(put_lanes, lanes, memory, at, b, dtype);
 }
 
+/* ---- the index ------------------------------------------------------------------------------- */
+
+static inline int32_t get_winner(const pool *k, const void *index, int64_t at)
+{
+    return k->byte_index ? ((const uint8_t *)index)[at] : ((const int32_t *)index)[at];
+}
+
+static inline void set_winner(const pool *k, void *index, int64_t at, int32_t winner)
+{
+    if (k->byte_index)
+        ((uint8_t *)index)[at] = (uint8_t)winner;
+    else
+        ((int32_t *)index)[at] = winner;
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
 /* The part of a window that is inside the map along one axis: offsets from .. to - 1. */
 typedef struct span {
     int64_t start, from, to;
@@ -226,14 +248,14 @@ static void max_by_loops(const pool *k, const yki_kernel_args *run, int64_t bloc
 {
     int64_t x = block * k->x.pixels * k->x.b, y = block * k->y.pixels * k->x.b;
     size_t size = yk_dtype_size(k->dtype);
-    int32_t *index = k->keep_index ? (int32_t *)run->out[YKI_MAX_POOL2D_INDEX] + y : NULL;
+    uint8_t *index = k->keep_index ? (uint8_t *)run->out[YKI_MAX_POOL2D_INDEX] + y : NULL;
     k->loops->max_pool(&k->shape, (const char *)run->in[YKI_MAX_POOL2D_X] + (size_t)x * size,
                        (char *)run->out[YKI_MAX_POOL2D_Y] + (size_t)y * size, index);
 }
 
 /* The same for single numbers: a plane of plain memory. */
 YKI_VECTOR_CLONES
-static void max_plane(const pool *k, const void *x, void *y, int32_t *index, int64_t block)
+static void max_plane(const pool *k, const void *x, void *y, void *index, int64_t block)
 {
     int64_t from = block * k->x.pixels, to = block * k->y.pixels;
     for (int64_t p = 0; p < k->y.rows; p++) {
@@ -252,7 +274,7 @@ static void max_plane(const pool *k, const void *x, void *y, int32_t *index, int
                 }
             yki_put(y, to, best, k->dtype);
             if (index)
-                index[to] = winner;
+                set_winner(k, index, to, winner);
         }
     }
 }
@@ -277,16 +299,15 @@ static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
             max_pixel(k, run->in[YKI_MAX_POOL2D_X], best, winner, base,
                       pool_window(k, p, k->x.rows), pool_window(k, q, k->x.columns));
             put(run->out[YKI_MAX_POOL2D_Y], at, best, b, k->dtype);
-            if (k->keep_index)
-                memcpy((int32_t *)run->out[YKI_MAX_POOL2D_INDEX] + at, winner,
-                       (size_t)b * sizeof *winner);
+            for (int64_t c = 0; k->keep_index && c < b; c++)
+                set_winner(k, run->out[YKI_MAX_POOL2D_INDEX], at + c, winner[c]);
         }
 }
 
 /* ---- what an input pixel collects; index NULL: from all its windows -------------------------- */
 
 YKI_VECTOR_CLONES
-static void pool_collect(const pool *k, const void *dy, const int32_t *index, float *restrict sum,
+static void pool_collect(const pool *k, const void *dy, const void *index, float *restrict sum,
                          int64_t base, span h, span w)
 {
     int64_t b = k->y.b;
@@ -298,8 +319,8 @@ static void pool_collect(const pool *k, const void *dy, const int32_t *index, fl
             int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
             int32_t own = index ? (int32_t)(row * k->kernel + column) : 0;
             fetch(lanes, dy, at, b, k->dtype);
-            if (index)
-                memcpy(winner, index + at, (size_t)b * sizeof *winner);
+            for (int64_t c = 0; index && c < b; c++)
+                winner[c] = get_winner(k, index, at + c);
 #pragma omp simd
             for (int c = 0; c < MAX_BLOCK; c++)
                 sum[c] += winner[c] == own ? lanes[c] : 0;
@@ -308,8 +329,8 @@ static void pool_collect(const pool *k, const void *dy, const int32_t *index, fl
 
 /* All input pixels of a plane of plain memory. */
 YKI_VECTOR_CLONES
-static void collect_plane(const pool *k, const void *dy, const int32_t *index, void *dx,
-                          int64_t block, float factor)
+static void collect_plane(const pool *k, const void *dy, const void *index, void *dx, int64_t block,
+                          float factor)
 {
     int64_t base = block * k->y.pixels, to = block * k->x.pixels;
     for (int64_t i = 0; i < k->x.rows; i++) {
@@ -321,7 +342,7 @@ static void collect_plane(const pool *k, const void *dy, const int32_t *index, v
                 for (int64_t q = w.from; q < w.to; q++) {
                     int64_t at = base + p * k->y.columns + q;
                     int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
-                    bool won = !index || index[at] == row * k->kernel + column;
+                    bool won = !index || get_winner(k, index, at) == row * k->kernel + column;
                     sum += won ? yki_get(dy, at, k->dtype) : 0;
                 }
             yki_put(dx, to, sum * factor, k->dtype);
@@ -330,7 +351,7 @@ static void collect_plane(const pool *k, const void *dy, const int32_t *index, v
 }
 
 static void backward_block(const pool *k, const yki_kernel_args *run, int64_t block,
-                           const int32_t *index, float factor)
+                           const void *index, float factor)
 {
     if (k->x.b == 1) {
         collect_plane(k, run->in[0], index, run->out[0], block, factor);
@@ -486,19 +507,17 @@ static void adaptive_backward_block(const pool *k, const yki_kernel_args *run, i
 /* ---- running: blocks over threads ------------------------------------------------------------ */
 
 /* A plane of plain f32, which one thread writes: each window adds to its maximum. */
-static void scatter_plane(const pool *k, const float *dy, const int32_t *index, float *dx,
+static void scatter_plane(const pool *k, const float *dy, const void *index, float *dx,
                           int64_t block)
 {
-    const int64_t columns = k->x.columns;
-    dy += block * k->y.pixels;
-    index += block * k->y.pixels;
+    const int64_t columns = k->x.columns, first = block * k->y.pixels;
     dx += block * k->x.pixels;
     memset(dx, 0, (size_t)k->x.pixels * sizeof *dx);
     for (int64_t p = 0; p < k->y.rows; p++)
         for (int64_t q = 0; q < k->y.columns; q++) {
-            int64_t at = p * k->y.columns + q;
-            int64_t row = p * k->stride - k->padding + index[at] / k->kernel;
-            int64_t column = q * k->stride - k->padding + index[at] % k->kernel;
+            int64_t at = first + p * k->y.columns + q, winner = get_winner(k, index, at);
+            int64_t row = p * k->stride - k->padding + winner / k->kernel;
+            int64_t column = q * k->stride - k->padding + winner % k->kernel;
             bool inside = row >= 0 && row < k->x.rows && column >= 0 && column < columns;
             if (inside)
                 dx[row * columns + column] += dy[at];
@@ -507,7 +526,7 @@ static void scatter_plane(const pool *k, const float *dy, const int32_t *index, 
 
 static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
 {
-    const int32_t *index = run->in[YKI_MAX_POOL2D_BACKWARD_INDEX];
+    const void *index = run->in[YKI_MAX_POOL2D_BACKWARD_INDEX];
     if (k->x.b == 1 && k->dtype == YK_F32) {
         scatter_plane(k, run->in[YKI_MAX_POOL2D_BACKWARD_DY], index,
                       run->out[YKI_MAX_POOL2D_BACKWARD_DX], block);
@@ -520,7 +539,8 @@ static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_
     int64_t x = block * k->x.pixels * k->x.b, y = block * k->y.pixels * k->x.b;
     size_t size = yk_dtype_size(k->dtype);
     k->loops->max_pool_backward(
-        &k->shape, (const char *)run->in[YKI_MAX_POOL2D_BACKWARD_DY] + (size_t)y * size, index + y,
+        &k->shape, (const char *)run->in[YKI_MAX_POOL2D_BACKWARD_DY] + (size_t)y * size,
+        (const uint8_t *)index + y,
         (char *)run->out[YKI_MAX_POOL2D_BACKWARD_DX] + (size_t)x * size);
 }
 

@@ -32,9 +32,11 @@ typedef float yki_lanes __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef uint32_t yki_bits __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef double yki_wide __attribute__((vector_size(8 * YKI_WIDTH)));
 typedef uint16_t yki_halves __attribute__((vector_size(2 * YKI_WIDTH)));
+typedef uint8_t yki_bytes __attribute__((vector_size(YKI_WIDTH)));
 typedef yki_lanes yki_lanes_at __attribute__((aligned(4), may_alias));
 typedef yki_bits yki_bits_at __attribute__((aligned(2), may_alias));
 typedef yki_halves yki_halves_at __attribute__((aligned(2), may_alias));
+typedef yki_bytes yki_bytes_at __attribute__((aligned(1), may_alias));
 
 enum { YKI_PACK = 2 * YKI_WIDTH };
 

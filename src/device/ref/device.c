@@ -50,7 +50,7 @@ const yki_device_type yki_device_ref = {.name = "ref",
 
 static bool plain(const yki_operand *operand)
 {
-    return operand->ndim < 0 || (operand->dtype != YK_U8 && operand->layout == YKI_PLAIN);
+    return operand->ndim < 0 || operand->layout == YKI_PLAIN;
 }
 
 bool yki_ref_supports(const yki_device *device, const yki_kernel_desc *desc)

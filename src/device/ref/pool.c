@@ -33,8 +33,7 @@ static void ref_max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, 
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor x = yki_ref_in(kernel, run, YKI_MAX_POOL2D_X),
               y = yki_ref_out(kernel, run, YKI_MAX_POOL2D_Y);
-    yk_tensor index = yki_ref_out(
-        kernel, run, YKI_MAX_POOL2D_INDEX); /* i32 (N, C, P, Q): row * kernel + column */
+    yk_tensor index = yki_ref_out(kernel, run, YKI_MAX_POOL2D_INDEX); /* (N, C, P, Q) */
     double best = -INFINITY;
     int64_t winner = -1;
     for (int64_t r = 0; r < a->kernel; r++)
