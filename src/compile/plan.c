@@ -193,9 +193,16 @@ static yki_kernel_desc describe(const planner *p, const yki_node *node)
     return desc;
 }
 
+/* A program's own operator may. */
+static bool may_draw(const yki_op *op)
+{
+    return op == &yki_op_dropout || op == &yki_op_dropout_backward || op->custom;
+}
+
 static yk_status add_node(planner *p, const yki_node *node)
 {
     yki_kernel_desc desc = describe(p, node);
+    p->plan->draws |= may_draw(node->op);
     yk_status status = append_step(p, node, &desc);
     return status == YK_OK ? status
                            : yki_error_context(status, "%s%s", node->scope, node->op->name);

@@ -54,6 +54,7 @@ typedef struct yki_plan_mode {
 typedef struct yki_plan {
     int64_t batch;
     yki_plan_mode mode;
+    bool draws; /* a step may read the seed and the number of the pass */
     yki_step *steps;
     yki_step_profile *profiles; /* of the steps */
     size_t step_count, forward_count;

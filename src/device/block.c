@@ -1,6 +1,8 @@
 /* See block.h. */
 #include "device/block.h"
 
+#include <string.h>
+
 static yk_status create_slots(yki_block *block)
 {
     void *slots;
@@ -13,7 +15,7 @@ static yk_status create_slots(yki_block *block)
 
 yk_status yki_block_create(yki_block *block, yki_device *device, size_t bytes)
 {
-    *block = (yki_block){.device = device, .bytes = bytes};
+    *block = (yki_block){.device = device, .bytes = bytes, .sent = -1};
     yk_status status = yki_device_alloc(device, bytes, &block->memory);
     if (status == YK_OK && !yki_device_is_host(device))
         status = create_slots(block);
@@ -33,9 +35,14 @@ void yki_block_destroy(yki_block *block)
     *block = (yki_block){0};
 }
 
+static char *slot_of(const yki_block *block, int slot)
+{
+    return block->slots + (size_t)slot * block->bytes;
+}
+
 yk_status yki_block_open(yki_block *block, void **values)
 {
-    *values = block->slots ? block->slots + (size_t)block->slot * block->bytes : block->memory;
+    *values = block->slots ? slot_of(block, block->slot) : block->memory;
     return yki_event_wait(block->device, block->copied[block->slot]);
 }
 
@@ -45,7 +52,16 @@ yk_status yki_block_send(yki_block *block, yki_stream *stream)
         return YK_OK;
     int slot = block->slot;
     block->slot = (slot + 1) % YKI_BLOCK_SLOTS;
-    YK_TRY(yki_device_copy(block->device, block->memory, block->slots + (size_t)slot * block->bytes,
-                           block->bytes, YKI_TO_DEVICE, stream));
+    block->sent = -1;
+    YK_TRY(yki_device_copy(block->device, block->memory, slot_of(block, slot), block->bytes,
+                           YKI_TO_DEVICE, stream));
+    block->sent = slot;
     return yki_event_mark(block->device, block->copied[slot], stream);
+}
+
+yk_status yki_block_send_if_new(yki_block *block, yki_stream *stream)
+{
+    bool same = block->slots && block->sent >= 0 &&
+                memcmp(slot_of(block, block->slot), slot_of(block, block->sent), block->bytes) == 0;
+    return same ? YK_OK : yki_block_send(block, stream);
 }

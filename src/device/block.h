@@ -23,6 +23,7 @@ typedef struct yki_block {
     char *slots;                        /* (YKI_BLOCK_SLOTS, bytes), pinned; NULL on the host */
     yki_event *copied[YKI_BLOCK_SLOTS]; /* when the device no longer needs a slot */
     int slot;                           /* to be opened next */
+    int sent;                           /* the one sent last, or -1 */
 } yki_block;
 
 yk_status yki_block_create(yki_block *block, yki_device *device, size_t bytes);
@@ -32,5 +33,8 @@ void yki_block_destroy(yki_block *block);
 /* The values are undefined and must all be written. */
 yk_status yki_block_open(yki_block *block, void **values);
 yk_status yki_block_send(yki_block *block, yki_stream *stream);
+/* The same, but values that were sent last are not sent again: where the device has not written
+ * into the block since. */
+yk_status yki_block_send_if_new(yki_block *block, yki_stream *stream);
 
 #endif

@@ -79,29 +79,14 @@ yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_pl
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static bool is_same(const yki_scalars *a, const yki_scalars *b)
-{
-    bool same = a->seed == b->seed && a->step == b->step;
-    for (int i = 0; i < YKI_SCALARS_LOSSES; i++)
-        same &= a->loss_gradient[i].bits == b->loss_gradient[i].bits;
-    for (int i = 0; i < YKI_SWEEP_COEFFICIENTS; i++)
-        same &= a->kept_weight[i] == b->kept_weight[i];
-    return same;
-}
-
 /* Kernels that are entered from now on read the values of this step, which they may have already:
  * backward often begins with those of the step before. */
 static yk_status send_scalars(yki_executor *executor)
 {
     void *room;
-    if (executor->sent_once && is_same(&executor->sent, &executor->values))
-        return YK_OK;
     YK_TRY(yki_block_open(&executor->scalars, &room));
     *(yki_scalars *)room = executor->values;
-    YK_TRY(yki_block_send(&executor->scalars, yki_device_stream(executor->source.device)));
-    executor->sent = executor->values;
-    executor->sent_once = true;
-    return YK_OK;
+    return yki_block_send_if_new(&executor->scalars, yki_device_stream(executor->source.device));
 }
 
 /* Among ranks, one may have no samples left. */
@@ -155,8 +140,10 @@ static yk_status run_forward_steps(yk_model *model, int64_t samples, bool traini
     yki_program *program;
     YK_TRY(find_program(model, samples, training, inference, &program));
     YK_TRY(yki_plans_reserve(&executor->plans, executor->source.device, program->plan));
-    executor->values.seed = model->options.seed;
-    executor->values.step = model->step ^ model->distribution.stream << 48;
+    if (program->plan->draws) { /* else what was sent before serves this step too */
+        executor->values.seed = model->options.seed;
+        executor->values.step = model->step ^ model->distribution.stream << 48;
+    }
     YK_TRY(send_scalars(executor));
     YK_TRY(pack_parameters(model, program));
     YK_TRY(run_tape(model, program, &program->forward, yki_steps_moves(model), enter_forward));

@@ -31,8 +31,6 @@ typedef struct yki_executor {
     yki_profile profile;
     yki_scalars values; /* of this step, as the host knows them ... */
     yki_block scalars;  /* ... and as kernels read them */
-    yki_scalars sent;   /* what the device has of them, if sent_once */
-    bool sent_once;
     yki_readback *readback;
 } yki_executor;
 

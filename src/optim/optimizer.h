@@ -78,6 +78,7 @@ struct yk_optimizer {
     bool *updated;          /* (parameters) whether this rank updates it */
     struct yki_muon *muon;  /* of Muon; NULL for other rules */
     yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
+    bool left_skip;         /* the last step has copied its skip among them */
     yki_sweep *gradients;   /* over all gradients, for clipping */
     yki_tape clip_tape;
     yki_block clipping; /* what YKI_SWEEP_CLIP reads */

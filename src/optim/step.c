@@ -128,7 +128,9 @@ static yk_status send_coefficients(yk_optimizer *optimizer, const double *skip, 
     for (size_t g = 0; g < optimizer->group_count; g++)
         optimizer->rule->prepare((double *)values + g * YKI_SWEEP_COEFFICIENTS,
                                  optimizer->groups[g].hyperparameters, optimizer->steps);
-    YK_TRY(yki_block_send(&optimizer->coefficients, stream));
+    YK_TRY(optimizer->left_skip && !skip ? yki_block_send(&optimizer->coefficients, stream)
+                                         : yki_block_send_if_new(&optimizer->coefficients, stream));
+    optimizer->left_skip = skip != NULL;
     for (size_t g = 0; skip && g < optimizer->group_count; g++)
         YK_TRY(yki_device_copy(optimizer->device,
                                &coefficients[g * YKI_SWEEP_COEFFICIENTS + YKI_SWEEP_SKIP], skip,
