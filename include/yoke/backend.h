@@ -32,11 +32,13 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /** The version of this contract; a module of another version is not used. */
-#define YK_BACKEND_VERSION 2
+#define YK_BACKEND_VERSION 3
 
 /** What a call does. */
 typedef enum yk_operation {
     YK_OPERATION_ALL_REDUCE,     /**< yk_all_reduce: in and out are the same */
+    YK_OPERATION_REDUCE,         /**< yk_reduce: in and out are the same; the result is used on
+                                      root alone, and other ranks' data may become anything */
     YK_OPERATION_BROADCAST,      /**< yk_broadcast: in and out are the same */
     YK_OPERATION_ALL_GATHER,     /**< yk_all_gather */
     YK_OPERATION_REDUCE_SCATTER, /**< yk_reduce_scatter */

@@ -184,6 +184,12 @@ yk_status yk_group_free(yk_group *group, void *memory);
  */
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work);
+/**
+ * Reduces `count` elements over all ranks, in place: afterwards data holds the result on root, and
+ * is unspecified on the other ranks.
+ */
+yk_status yk_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
+                    int root, yk_work **work);
 /** Copies root's `count` elements to every rank, in place. */
 yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
                        yk_work **work);

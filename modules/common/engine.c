@@ -71,6 +71,11 @@ void *engine_message(const engine_base *engine, int rank)
     return engine->messages[engine->exchanges & 1] + (size_t)rank * engine->stride;
 }
 
+bool engine_gets_result(const engine_base *engine, const yk_descriptor *what)
+{
+    return what->operation != YK_OPERATION_REDUCE || what->root == engine->rank;
+}
+
 /* This rank's message, of so many bytes. */
 static size_t write_message(engine_base *engine, const yk_backend_call *call)
 {
@@ -98,14 +103,16 @@ static yk_status exchange(engine_base *engine, yk_backend_call *call)
     return status == YK_OK ? compare(engine, call) : status;
 }
 
-static yk_status all_reduce(engine_base *engine, yk_backend_call *call)
+/* By the engine's all_reduce or reduce. */
+static yk_status reduce(engine_base *engine, yk_backend_call *call, engine_function *move)
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
     if (engine_divides_before(dtype, op))
         engine_divide(call->out, call->what.count, dtype, engine->ranks);
-    yk_status status = engine->calls->all_reduce(engine, call);
-    if (status == YK_OK && engine_divides_after(dtype, op))
+    yk_status status = move(engine, call);
+    if (status == YK_OK && engine_divides_after(dtype, op) &&
+        engine_gets_result(engine, &call->what))
         engine_divide(call->out, call->what.count, dtype, engine->ranks);
     return status;
 }
@@ -115,7 +122,9 @@ static yk_status run_large(engine_base *engine, yk_backend_call *call)
     const engine_calls *calls = engine->calls;
     switch (call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
-        return all_reduce(engine, call);
+        return reduce(engine, call, calls->all_reduce);
+    case YK_OPERATION_REDUCE:
+        return reduce(engine, call, calls->reduce);
     case YK_OPERATION_BROADCAST:
         return calls->broadcast(engine, call);
     case YK_OPERATION_ALL_GATHER:

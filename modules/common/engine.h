@@ -25,7 +25,7 @@ extern "C" {
 typedef struct engine_base engine_base;
 typedef yk_status engine_function(engine_base *engine, yk_backend_call *call);
 
-/* A call has a count of at least 1. Averages of all_reduce are sums here. */
+/* A call has a count of at least 1. Averages of all_reduce and reduce are sums here. */
 typedef struct engine_calls {
     /*
      * Sends `bytes` bytes of engine_message(engine, rank) to every other rank and receives their
@@ -38,7 +38,8 @@ typedef struct engine_calls {
      */
     yk_status (*begin_exchange)(engine_base *engine, size_t bytes);
     yk_status (*test_exchange)(engine_base *engine, double wait_s, bool *done);
-    engine_function *all_reduce, *broadcast, *all_gather, *reduce_scatter, *gather, *scatter;
+    engine_function *all_reduce, *reduce, *broadcast, *all_gather, *reduce_scatter, *gather,
+        *scatter;
     engine_function *message; /* send and recv, for which nothing is exchanged */
 } engine_calls;
 
@@ -80,6 +81,9 @@ yk_status engine_get(const yk_backend_site *site, int rank, const char *key, voi
 
 /* The message of a rank in the exchange that is under way: its descriptor, then what it carries. */
 void *engine_message(const engine_base *engine, int rank);
+
+/* Whether this rank gets the result of an all-reduce or a reduce. */
+bool engine_gets_result(const engine_base *engine, const yk_descriptor *what);
 
 /* Carries out one call: the run function of the engine's thread. */
 yk_status engine_run(void *engine, yk_backend_call *call);

@@ -11,6 +11,7 @@ bool engine_is_small(const engine_base *engine, const yk_descriptor *what)
         return false;
     switch (what->operation) {
     case YK_OPERATION_ALL_REDUCE:
+    case YK_OPERATION_REDUCE:
     case YK_OPERATION_BROADCAST:
     case YK_OPERATION_ALL_GATHER:
         return what->count <= engine->small / yk_dtype_size((yk_dtype)what->dtype);
@@ -51,7 +52,9 @@ void engine_finish_small(const engine_base *engine, yk_backend_call *call)
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     switch (call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
-        reduce(engine, call);
+    case YK_OPERATION_REDUCE:
+        if (engine_gets_result(engine, &call->what))
+            reduce(engine, call);
         break;
     case YK_OPERATION_BROADCAST:
         if (engine->rank != call->what.root)

@@ -24,6 +24,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
+#include <gloo/reduce.h>
 #include <gloo/scatter.h>
 #include <gloo/types.h>
 
@@ -229,6 +230,21 @@ void all_reduce(Engine *engine, yk_backend_call *call)
     });
 }
 
+// gloo adds up parts on every rank, in the place of the data.
+void reduce(Engine *engine, yk_backend_call *call)
+{
+    auto dtype = static_cast<yk_dtype>(call->what.dtype);
+    auto op = static_cast<yk_reduce_op>(call->what.reduce);
+    with_element(call->what.dtype, [&](auto element) {
+        gloo::ReduceOptions options(engine->mesh);
+        set_common(options, call);
+        options.setRoot(call->what.root);
+        options.setOutput(static_cast<decltype(element) *>(call->out), call->what.count);
+        options.setReduceFunction(engine_reduce(dtype, op));
+        gloo::reduce(options);
+    });
+}
+
 void broadcast(Engine *engine, yk_backend_call *call)
 {
     gloo::BroadcastOptions options(engine->mesh);
@@ -373,10 +389,9 @@ yk_status run_exchange(engine_base *common, yk_backend_call *, size_t bytes)
     return guarded([&] { exchange(reinterpret_cast<Engine *>(common), bytes); });
 }
 
-const engine_calls calls = {run_exchange,        nullptr,        nullptr,
-                            run<all_reduce>,     run<broadcast>, run<all_gather>,
-                            run<reduce_scatter>, run<gather>,    run<scatter>,
-                            run<run_message>};
+const engine_calls calls = {run_exchange, nullptr,        nullptr,         run<all_reduce>,
+                            run<reduce>,  run<broadcast>, run<all_gather>, run<reduce_scatter>,
+                            run<gather>,  run<scatter>,   run<run_message>};
 
 // ---- opening ------------------------------------------------------------------------------------
 

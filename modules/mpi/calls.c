@@ -16,7 +16,7 @@ enum {
     TAG_SENT, /* of send and recv: the descriptor of a send, that of a receive, and the data */
     TAG_WANTED,
     TAG_DATA,
-    PART_OF_PIECE = 1 << 20, /* bytes for each rank in a piece of an all-reduce */
+    PART_OF_PIECE = 1 << 20, /* bytes for each rank in a piece of an all-reduce or a reduce */
     LOOSE_TESTS = 2000,      /* how often a call tests before it yields its core each time */
     TESTS_OF_CLOCK = 16,     /* how often a caller tests before it reads the clock */
     LONGEST_NAP_NS = 200000
@@ -217,17 +217,48 @@ static bool next_span(span *at, size_t *left, size_t most, size_t width)
  * MiB up to 40 % more time. A piece grows with the number of ranks, because that is how many parts
  * the algorithms of MPI divide it into.
  */
+static size_t most_of_piece(const mpi_engine *engine, size_t width)
+{
+    size_t most = (size_t)engine->common.ranks * PART_OF_PIECE / width;
+    return most < engine->largest ? most : engine->largest;
+}
+
 static yk_status all_reduce(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
     size_t width = yk_dtype_size(dtype), left = call->what.count;
-    size_t most = (size_t)common->ranks * PART_OF_PIECE / width;
-    most = most < engine->largest ? most : engine->largest;
-    for (span at = {0}; next_span(&at, &left, most, width);)
+    for (span at = {0}; next_span(&at, &left, most_of_piece(engine, width), width);)
         TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count, type_of(dtype),
                               operation_of(dtype, op), engine->comm));
+    return YK_OK;
+}
+
+/* Root receives the result beside its data: MPICH 4.0 crashes where root, if it is not the first
+ * rank of its host, reduces in place. */
+static yk_status reduce(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
+    size_t width = yk_dtype_size(dtype), left = call->what.count;
+    size_t most = most_of_piece(engine, width), bytes = (left < most ? left : most) * width;
+    bool on_root = common->rank == call->what.root;
+    void *piece = on_root ? malloc(bytes) : NULL;
+    if (on_root && !piece)
+        return yk_set_error(YK_ERROR_NETWORK, "no memory for %zu bytes", bytes);
+    int code = MPI_SUCCESS;
+    for (span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, most, width);) {
+        char *data = (char *)call->out + at.start;
+        code = MPI_Reduce(data, piece, at.count, type_of(dtype), operation_of(dtype, op),
+                          call->what.root, engine->comm);
+        if (on_root && code == MPI_SUCCESS)
+            memcpy(data, piece, (size_t)at.count * width);
+    }
+    if (code != MPI_SUCCESS) /* MPI may still write to the piece, which stays */
+        return mpi_engine_failed("reduce", code);
+    free(piece);
     return YK_OK;
 }
 
@@ -411,6 +442,7 @@ const engine_calls mpi_engine_calls = {.exchange = exchange,
                                        .begin_exchange = begin_exchange,
                                        .test_exchange = test_exchange,
                                        .all_reduce = all_reduce,
+                                       .reduce = reduce,
                                        .broadcast = broadcast,
                                        .all_gather = all_gather,
                                        .reduce_scatter = reduce_scatter,

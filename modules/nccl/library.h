@@ -57,6 +57,8 @@ typedef struct nccl_config {
     X(CommAbort, (nccl_comm * comm))                                                               \
     X(AllReduce, (const void *in, void *out, size_t count, nccl_dtype dtype, nccl_op op,           \
                   nccl_comm *comm, nccl_stream stream))                                            \
+    X(Reduce, (const void *in, void *out, size_t count, nccl_dtype dtype, nccl_op op, int root,    \
+               nccl_comm *comm, nccl_stream stream))                                               \
     X(Broadcast, (const void *in, void *out, size_t count, nccl_dtype dtype, int root,             \
                   nccl_comm *comm, nccl_stream stream))                                            \
     X(AllGather, (const void *in, void *out, size_t count, nccl_dtype dtype, nccl_comm *comm,      \

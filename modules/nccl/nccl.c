@@ -365,6 +365,9 @@ static nccl_result start_collective(const nccl_backend *b, const yk_backend_call
     case YK_OPERATION_ALL_REDUCE:
         return nccl->AllReduce(call->in, call->out, what->count, dtype, op_of(what), b->comm,
                                call->stream);
+    case YK_OPERATION_REDUCE:
+        return nccl->Reduce(call->in, call->out, what->count, dtype, op_of(what), what->root,
+                            b->comm, call->stream);
     case YK_OPERATION_BROADCAST:
         return nccl->Broadcast(call->in, call->out, what->count, dtype, what->root, b->comm,
                                call->stream);
@@ -381,6 +384,7 @@ static nccl_result start_collective(const nccl_backend *b, const yk_backend_call
 static yk_status enqueue(yk_backend *backend, const yk_backend_call *call)
 {
     static const char *const names[] = {[YK_OPERATION_ALL_REDUCE] = "ncclAllReduce",
+                                        [YK_OPERATION_REDUCE] = "ncclReduce",
                                         [YK_OPERATION_BROADCAST] = "ncclBroadcast",
                                         [YK_OPERATION_ALL_GATHER] = "ncclAllGather",
                                         [YK_OPERATION_REDUCE_SCATTER] = "ncclReduceScatter",

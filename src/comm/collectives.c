@@ -72,11 +72,11 @@ static yki_call make_collective(yk_operation operation, yk_dtype dtype, yk_reduc
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-static yk_status check_all_reduce(const yk_group *group, const void *data, size_t count,
-                                  yk_dtype dtype, yk_reduce_op op)
+static yk_status check_operands(const yk_group *group, const char *name, const void *data,
+                                size_t count, yk_dtype dtype, yk_reduce_op op)
 {
-    YK_TRY(check_buffer(group, "all_reduce", data, count, dtype));
-    return check_reduction("all_reduce", dtype, op);
+    YK_TRY(check_buffer(group, name, data, count, dtype));
+    return check_reduction(name, dtype, op);
 }
 
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
@@ -85,7 +85,8 @@ yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtyp
     YK_TRY(check_group(group, "all_reduce", work));
     yki_call call = make_collective(YK_OPERATION_ALL_REDUCE, dtype, op, 0, count);
     call.base.in = call.base.out = data;
-    return yki_group_submit(group, &call, check_all_reduce(group, data, count, dtype, op), work);
+    yk_status checked = check_operands(group, "all_reduce", data, count, dtype, op);
+    return yki_group_submit(group, &call, checked, work);
 }
 
 yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dtype dtype,
@@ -98,7 +99,19 @@ yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dt
     call.before = before;
     call.after = after;
     call.task_context = context;
-    yk_status checked = check_all_reduce(group, data, count, dtype, YK_REDUCE_SUM);
+    yk_status checked = check_operands(group, "all_reduce", data, count, dtype, YK_REDUCE_SUM);
+    return yki_group_submit(group, &call, checked, work);
+}
+
+yk_status yk_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
+                    int root, yk_work **work)
+{
+    YK_TRY(check_group(group, "reduce", work));
+    yki_call call = make_collective(YK_OPERATION_REDUCE, dtype, op, root, count);
+    call.base.in = call.base.out = data;
+    yk_status checked = check_operands(group, "reduce", data, count, dtype, op);
+    if (checked == YK_OK)
+        checked = check_root(group, "reduce", root);
     return yki_group_submit(group, &call, checked, work);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 static const char *const operations[] = {[YK_OPERATION_ALL_REDUCE] = "all_reduce",
+                                         [YK_OPERATION_REDUCE] = "reduce",
                                          [YK_OPERATION_BROADCAST] = "broadcast",
                                          [YK_OPERATION_ALL_GATHER] = "all_gather",
                                          [YK_OPERATION_REDUCE_SCATTER] = "reduce_scatter",
@@ -45,6 +46,10 @@ void yki_describe(char text[YKI_WORDS], const yk_descriptor *what)
     case YK_OPERATION_REDUCE_SCATTER:
         snprintf(text, YKI_WORDS, "%s(%s x %llu, %s)", name, dtype, count,
                  reduction_words(what->reduce));
+        break;
+    case YK_OPERATION_REDUCE:
+        snprintf(text, YKI_WORDS, "%s(%s x %llu, %s, root %d)", name, dtype, count,
+                 reduction_words(what->reduce), what->root);
         break;
     case YK_OPERATION_ALL_GATHER:
         snprintf(text, YKI_WORDS, "%s(%s x %llu)", name, dtype, count);

@@ -180,6 +180,97 @@ YK_TEST(all_reduce_5)
     yk_test_ranks(5, all_reduce_body);
 }
 
+/* ---- reduce ---------------------------------------------------------------------------------- */
+
+static void check_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
+                         int root, bool asynchronous)
+{
+    int rank = yk_group_rank(group), world = yk_group_size(group);
+    yk_work *work = NULL;
+    fill(data, dtype, rank, count);
+    assert_ok(yk_reduce(group, data, count, dtype, op, root, asynchronous ? &work : NULL));
+    if (work)
+        assert_ok(yk_work_wait(work));
+    for (size_t i = 0; i < count && rank == root; i++)
+        CHECK(get(data, dtype, i), reduced(world, i, dtype, op), dtype, i, "reduce");
+}
+
+/* In private memory, in shared memory, and in that of all ranks but the first. */
+static void check_reduce_anywhere(yk_group *group, void *private, void *shared, size_t count,
+                                  yk_dtype dtype, yk_reduce_op op)
+{
+    int world = yk_group_size(group), root = (int)(count + dtype + op) % world;
+    void *mixed = yk_group_rank(group) ? shared : private;
+    check_reduce(group, private, count, dtype, op, root, op == YK_REDUCE_AVG);
+    check_reduce(group, shared, count, dtype, op, root, op == YK_REDUCE_MIN);
+    if (op == YK_REDUCE_SUM)
+        check_reduce(group, mixed, count, dtype, op, root, false);
+}
+
+static void reduce_body(int rank, int world)
+{
+    (void)rank;
+    yk_group *group = join();
+    void *shared, *private = malloc(LARGEST * sizeof(double));
+    assert_ok(yk_group_alloc(group, LARGEST * sizeof(double), &shared));
+    for (size_t c = 0; c < LENGTH(counts); c++) {
+        for (size_t d = 0; d < LENGTH(dtypes); d++)
+            for (size_t o = 0; o < LENGTH(ops); o++)
+                if (counts[c] < 3000 || (d + o) % 3 == 0)
+                    check_reduce_anywhere(group, private, shared, counts[c], dtypes[d], ops[o]);
+        for (int root = 0; root < world; root++)
+            check_reduce(group, private, counts[c], YK_F32, YK_REDUCE_SUM, root, true);
+    }
+    free(private);
+    yk_group_destroy(group);
+}
+
+YK_TEST(reduce_1)
+{
+    yk_test_ranks(1, reduce_body);
+}
+
+YK_TEST(reduce_2)
+{
+    yk_test_ranks(2, reduce_body);
+}
+
+YK_TEST(reduce_3)
+{
+    yk_test_ranks(3, reduce_body);
+}
+
+YK_TEST(reduce_4)
+{
+    yk_test_ranks(4, reduce_body);
+}
+
+YK_TEST(reduce_5)
+{
+    yk_test_ranks(5, reduce_body);
+}
+
+/* The rank that is to get the result changes from call to call; the others are ahead of it. */
+YK_TEST_RANKS(reductions_to_one_rank_after_the_other, 4)
+{
+    enum { ROUNDS = 40, MOST = 70000 }; /* three chunks of memory that is not shared */
+    static const size_t sizes[] = {3, 500, MOST};
+    yk_group *group = join();
+    int64_t *data = malloc(MOST * sizeof *data);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t count = sizes[round % 3];
+        for (size_t i = 0; i < count; i++)
+            data[i] = (int64_t)i + rank + round;
+        assert_ok(yk_reduce(group, data, count, YK_I64, YK_REDUCE_SUM, round % world, NULL));
+        for (size_t i = 0; i < count && rank == round % world; i++)
+            assert_true(data[i] == 4 * ((int64_t)i + round) + 6);
+    }
+    free(data);
+    yk_group_destroy(group);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
 /* Results that depend on the order of additions are bitwise those of rank order, on every rank. */
 static void rank_order_body(int rank, int world)
 {
@@ -190,9 +281,10 @@ static void rank_order_body(int rank, int world)
         return;
     }
     float *data = malloc(COUNT * sizeof *data), *expected = malloc(COUNT * sizeof *expected);
-    for (int shared = 0; shared < 2; shared++) {
+    for (int way = 0; way < 4; way++) {
+        bool to_all = way < 2;
         void *buffer = data;
-        if (shared)
+        if (way % 2)
             assert_ok(yk_group_alloc(group, COUNT * sizeof *data, &buffer));
         float *mine = buffer;
         for (int i = 0; i < COUNT; i++) {
@@ -204,26 +296,28 @@ static void rank_order_body(int rank, int world)
                     mine[i] = value;
             }
         }
-        assert_ok(yk_all_reduce(group, mine, COUNT, YK_F32, YK_REDUCE_SUM, NULL));
-        assert_memory_equal(mine, expected, COUNT * sizeof *mine);
+        assert_ok(to_all ? yk_all_reduce(group, mine, COUNT, YK_F32, YK_REDUCE_SUM, NULL)
+                         : yk_reduce(group, mine, COUNT, YK_F32, YK_REDUCE_SUM, 1, NULL));
+        if (to_all || rank == 1)
+            assert_memory_equal(mine, expected, COUNT * sizeof *mine);
     }
     free(data);
     free(expected);
     yk_group_destroy(group);
 }
 
-YK_TEST(all_reduce_is_bitwise_in_rank_order)
+YK_TEST(reductions_are_bitwise_in_rank_order)
 {
     yk_test_ranks(3, rank_order_body);
 }
 
 /* Two and four have loops of their own. */
-YK_TEST(all_reduce_of_two_is_bitwise_in_rank_order)
+YK_TEST(reductions_of_two_are_bitwise_in_rank_order)
 {
     yk_test_ranks(2, rank_order_body);
 }
 
-YK_TEST(all_reduce_of_four_is_bitwise_in_rank_order)
+YK_TEST(reductions_of_four_are_bitwise_in_rank_order)
 {
     yk_test_ranks(4, rank_order_body);
 }
@@ -371,7 +465,7 @@ YK_TEST_RANKS(many_ranks_allocate_again_and_again, 5)
 
 static void arguments_body(int rank, int world)
 {
-    (void)rank, (void)world;
+    (void)rank;
     yk_group *group = join();
     float x = 1;
     assert_status(YK_ERROR_INVALID_ARGUMENT,
@@ -382,6 +476,18 @@ static void arguments_body(int rank, int world)
                   yk_all_reduce(group, &x, SIZE_MAX / 2, YK_F32, YK_REDUCE_SUM, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_all_reduce(group, &x, 1, YK_F32, (yk_reduce_op)9, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_reduce(group, NULL, 4, YK_F32, YK_REDUCE_SUM, 0, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_reduce(group, &x, 1, YK_U8, YK_REDUCE_SUM, 0, NULL));
+    assert_contains(yk_last_error(), "reduce: reductions do not support uint8");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_reduce(group, &x, 1, YK_F32, (yk_reduce_op)9, 0, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, -1, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, world, NULL));
+    assert_contains(yk_last_error(), "reduce: root ");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 99, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, (yk_dtype)77, 0, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_send(group, &x, 1, YK_F32, yk_group_rank(group)));

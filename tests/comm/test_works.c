@@ -12,7 +12,7 @@
 
 enum { WORKS = 24, LARGEST = 40001 };
 
-static const size_t counts[] = {1, 0, 33, 1000, LARGEST, 7, 4096};
+static const size_t counts[] = {1, 0, 33, 1000, LARGEST, 7, 4096, 300};
 
 static yk_group *join(void)
 {
@@ -52,7 +52,7 @@ static void start_job(job *j, yk_group *group, int index)
     j->out = calloc(all + 1, sizeof *j->out);
     for (size_t i = 0; i < all; i++)
         j->in[i] = element(index, rank, i);
-    switch (index % 6) {
+    switch (index % 7) {
     case 0:
         assert_ok(yk_all_reduce(group, j->in, j->count, YK_I64, YK_REDUCE_SUM, &j->work));
         break;
@@ -69,6 +69,9 @@ static void start_job(job *j, yk_group *group, int index)
     case 4:
         assert_ok(yk_gather(group, j->out, j->in, j->count, YK_I64, root, &j->work));
         break;
+    case 5:
+        assert_ok(yk_reduce(group, j->in, j->count, YK_I64, YK_REDUCE_SUM, root, &j->work));
+        break;
     default:
         assert_ok(yk_scatter(group, j->out, j->in, j->count, YK_I64, root, &j->work));
     }
@@ -78,8 +81,8 @@ static void start_job(job *j, yk_group *group, int index)
 static int64_t result(int index, int rank, int world, size_t count, size_t i, bool *known)
 {
     int root = index % world;
-    *known = index % 6 == 2 || index % 6 == 4 || i < count;
-    switch (index % 6) {
+    *known = index % 7 == 2 || index % 7 == 4 || i < count;
+    switch (index % 7) {
     case 0:
         return total(index, world, i);
     case 1:
@@ -87,9 +90,12 @@ static int64_t result(int index, int rank, int world, size_t count, size_t i, bo
     case 3:
         return total(index, world, (size_t)rank * count + i);
     case 5:
+        *known = *known && rank == root;
+        return total(index, world, i);
+    case 6:
         return element(index, root, (size_t)rank * count + i);
     default:
-        *known = *known && (index % 6 == 2 || rank == root);
+        *known = *known && (index % 7 == 2 || rank == root);
         return element(index, (int)(i / count), i % count);
     }
 }
@@ -98,7 +104,8 @@ static void finish_job(job *j, yk_group *group, int index)
 {
     int rank = yk_group_rank(group), world = yk_group_size(group);
     assert_ok(yk_work_wait(j->work));
-    const int64_t *got = index % 6 < 2 ? j->in : j->out;
+    bool in_place = index % 7 < 2 || index % 7 == 5;
+    const int64_t *got = in_place ? j->in : j->out;
     for (size_t i = 0; i < (size_t)world * j->count; i++) {
         bool known;
         int64_t expected = result(index, rank, world, j->count, i, &known);

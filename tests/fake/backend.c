@@ -167,6 +167,13 @@ static yk_status compare_transfer(const fake_backend *fake, yk_backend_work *wor
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
+/* Whether this rank's data only goes into a reduction. */
+static bool is_root_elsewhere(const fake_backend *fake, const yk_backend_work *work)
+{
+    return work->call->what.operation == YK_OPERATION_REDUCE &&
+           work->call->what.root != fake->site->rank;
+}
+
 static void send_part(yk_backend_work *work, int to, const void *from, size_t size)
 {
     work->out[to] = (part){.bytes = (char *)from, .size = size};
@@ -177,17 +184,25 @@ static void receive_part(yk_backend_work *work, int from, void *to, size_t size)
     work->in[from] = (part){.bytes = to, .size = size};
 }
 
-/* A reduction receives from every peer beside the buffers, since these are still being sent. */
+/*
+ * A reduction receives from every peer beside the buffers, since these are still being sent. Ranks
+ * that get no result send their data to root, and that is all.
+ */
 static yk_status plan_reduction(fake_backend *fake, yk_backend_work *work, size_t bytes)
 {
     const char *in = work->call->in;
     bool scatters = work->call->what.operation == YK_OPERATION_REDUCE_SCATTER;
     size_t stride = scatters ? bytes : 0;
+    if (is_root_elsewhere(fake, work)) {
+        send_part(work, work->call->what.root, in, bytes);
+        return YK_OK;
+    }
     work->scratch = malloc((size_t)fake->site->ranks * bytes + 1);
     if (!work->scratch)
         return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "fake: no memory for a reduction");
     for (int r = 0; r < fake->site->ranks; r++) {
-        send_part(work, r, in + (size_t)r * stride, bytes);
+        if (work->call->what.operation != YK_OPERATION_REDUCE || r == fake->site->rank)
+            send_part(work, r, in + (size_t)r * stride, bytes);
         receive_part(work, r, (char *)work->scratch + (size_t)r * bytes, bytes);
     }
     return YK_OK;
@@ -202,7 +217,7 @@ static yk_status plan_parts(fake_backend *fake, yk_backend_work *work)
     const char *in = call->in;
     char *out = call->out;
     bool on_root = what->root == fake->site->rank;
-    if (what->operation == YK_OPERATION_ALL_REDUCE ||
+    if (what->operation == YK_OPERATION_ALL_REDUCE || what->operation == YK_OPERATION_REDUCE ||
         what->operation == YK_OPERATION_REDUCE_SCATTER)
         return plan_reduction(fake, work, bytes);
     for (int r = 0; r < fake->site->ranks; r++) {
@@ -257,12 +272,14 @@ static bool has_moved(const fake_backend *fake, const yk_backend_work *work)
     return work->unsent == 0;
 }
 
-/* Everything has arrived and left: now the result may be written. */
+/* Everything has arrived and left: now the result may be written, and what is unspecified. */
 static void write_result(fake_backend *fake, yk_backend_work *work)
 {
     const yk_backend_call *call = work->call;
     int rank = fake->site->rank, ranks = fake->site->ranks;
     const part *mine = &work->out[rank], *place = &work->in[rank];
+    if (is_root_elsewhere(fake, work) && call->what.count && !fake_chance(&fake->adversary, 2))
+        memset(call->out, 0x5a, work->out[call->what.root].size);
     if (!work->scratch) {
         if (place->size && mine->size && place->bytes != mine->bytes)
             memmove(place->bytes, mine->bytes, place->size);

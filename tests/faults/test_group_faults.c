@@ -426,6 +426,21 @@ static yk_status call_root_1(yk_group *group, void *data)
     return yk_broadcast(group, data, 4, YK_F32, 1, NULL);
 }
 
+static yk_status call_to_0(yk_group *group, void *data)
+{
+    return yk_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, 0, NULL);
+}
+
+static yk_status call_to_1(yk_group *group, void *data)
+{
+    return yk_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, 1, NULL);
+}
+
+static yk_status call_max_to_1(yk_group *group, void *data)
+{
+    return yk_reduce(group, data, 4, YK_F32, YK_REDUCE_MAX, 1, NULL);
+}
+
 static yk_status call_work(yk_group *group, void *data)
 {
     yk_work *work;
@@ -442,6 +457,9 @@ static const struct {
     {call_reduce, call_count, "count", "float32 x 4, sum", "float32 x 100000, sum"},
     {call_reduce, call_max, "reduction", "float32 x 4, sum", "float32 x 4, max"},
     {call_root_0, call_root_1, "root", "x 4, root 0", "x 4, root 1"},
+    {call_to_0, call_to_1, "root", "reduce(float32 x 4, sum, root 0)", "x 4, sum, root 1)"},
+    {call_max_to_1, call_to_1, "reduction", "reduce(float32 x 4, max, root 1)", "x 4, sum, root 1"},
+    {call_reduce, call_to_0, "operation", "all_reduce(float32 x 4, sum)", " reduce(float32 x 4"},
     {call_reduce, call_work, "count", "float32 x 4, sum", "float32 x 5, sum"},
 };
 

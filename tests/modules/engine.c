@@ -110,6 +110,24 @@ static void check_reductions(yk_group *group, size_t n, yk_dtype dtype, yk_reduc
     free(part);
 }
 
+static void check_reductions_to_root(yk_group *group, size_t n, yk_dtype dtype, yk_reduce_op op)
+{
+    int rank = yk_group_rank(group), world = yk_group_size(group);
+    size_t width = yk_dtype_size(dtype);
+    char *data = calloc(n + 1, width), *want = calloc(n + 1, width);
+    for (size_t i = 0; i < n; i++)
+        put(want, i, dtype, expected(i, world, op));
+    for (int root = 0; root < world; root++) {
+        for (size_t i = 0; i < n; i++)
+            put(data, i, dtype, element(rank, i, world, op));
+        assert_ok(yk_reduce(group, data, n, dtype, op, root, NULL));
+        if (rank == root)
+            assert_memory_equal(data, want, n * width);
+    }
+    free(data);
+    free(want);
+}
+
 static void check_copies(yk_group *group, size_t n, int root)
 {
     int rank = yk_group_rank(group), world = yk_group_size(group);
@@ -161,8 +179,10 @@ void check_collectives(yk_group *group)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int d = 0; d < DTYPES; d++)
             for (int o = 0; o < OPS; o++)
-                if (sizes[s] < 10000 || ops[o] == YK_REDUCE_AVG)
+                if (sizes[s] < 10000 || ops[o] == YK_REDUCE_AVG) {
                     check_reductions(group, sizes[s], dtypes[d], ops[o]);
+                    check_reductions_to_root(group, sizes[s], dtypes[d], ops[o]);
+                }
         for (int root = 0; root < yk_group_size(group); root++)
             check_copies(group, sizes[s], root);
         assert_ok(yk_barrier(group));
@@ -222,6 +242,8 @@ static void check_mismatched_sizes(yk_group *group)
             assert_true(data[n - 1] == (float)(i == j ? last : rank));
         }
     assert_status(YK_ERROR_MISMATCH, yk_broadcast(group, data, 8, YK_F32, rank == last, NULL));
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_reduce(group, data, 8, YK_F32, YK_REDUCE_SUM, rank == last, NULL));
     free(data);
 }
 

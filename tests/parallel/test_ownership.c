@@ -234,6 +234,7 @@ YK_TEST(missing_groups_and_works_are_errors)
     void *memory = &one;
     assert_refused(yk_all_reduce(NULL, &one, 1, YK_I32, YK_REDUCE_SUM, &work));
     assert_null(work);
+    assert_refused(yk_reduce(NULL, &one, 1, YK_I32, YK_REDUCE_SUM, 0, NULL));
     assert_refused(yk_broadcast(NULL, &one, 1, YK_I32, 0, NULL));
     assert_refused(yk_all_gather(NULL, &one, &one, 1, YK_I32, NULL));
     assert_refused(yk_reduce_scatter(NULL, &one, &one, 1, YK_I32, YK_REDUCE_SUM, NULL));

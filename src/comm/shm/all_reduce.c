@@ -1,16 +1,17 @@
 /*
- * All-reduce, in one of four ways, by size and place:
+ * All-reduce and reduce, in one of four ways, by size and place. They differ in who gets the
+ * result: all ranks, or root alone.
  *
- *   up to 32 bytes     rides in the line of the exchange; every rank reduces all of it
+ *   up to 32 bytes     rides in the line of the exchange; whoever gets the result reduces all of it
  *   up to 8 KiB        the same with small[], published by the same exchange; buffers in shared
  *                      regions only up to 512 bytes, beyond which the copy costs more than a step
  *   in shared regions  each rank owns a slice: it reads it from all ranks' buffers where they lie
- *                      and writes the result to all of them. One exchange before, one step after;
- *                      each byte is read and written once by each rank, no copies
- *   private buffers    in chunks through stage[]. Of two ranks each reduces the whole chunk to
- *                      where it is wanted; with more, slices as above, and the others' slices are
- *                      copied in before and out after. A rank reads its own data where it is wanted
- *                      too: stage[] is in the cache of whoever fetches it
+ *                      and writes the result to all that get it. One exchange before, one step
+ *                      after; each byte is read and written once by each rank, no copies
+ *   private buffers    in chunks through stage[]. Of two ranks whoever gets the result reduces the
+ *                      whole chunk to where it is wanted; with more, slices as above, and the
+ *                      others' slices are copied in before and out after. A rank reads its own data
+ * where it is wanted too: stage[] is in the cache of whoever fetches it
  *
  * Every element is reduced in rank order by one rank or by all alike: bitwise equal everywhere.
  * The slices are those of the "reduce-scatter + all-gather" scheme (Rabenseifner 2004), with loads
@@ -24,6 +25,11 @@
 
 enum { COPIED = 512 }; /* bytes of a shared buffer that still go through small[] */
 
+static bool gets_result(const yk_descriptor *what, int rank)
+{
+    return what->operation == YK_OPERATION_ALL_REDUCE || rank == what->root;
+}
+
 /* Rank r's part of count elements; starts at a cache line so that no two ranks write to one. */
 static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int rank)
 {
@@ -33,7 +39,21 @@ static size_t slice_start(const shm_backend *shm, size_t count, size_t size, int
     return start < count ? start : count;
 }
 
-/* Reduces this rank's slice of the buffers that shm->to points to, to all of them. */
+/* Leaves in shm->to the buffers of those that get the result; returns their number. */
+static int keep_targets(shm_backend *shm, const yk_descriptor *what)
+{
+    if (what->operation == YK_OPERATION_REDUCE) {
+        shm->to[0] = shm->to[what->root];
+        return 1;
+    }
+    /* The own copy last: it is the one that this core reads next. */
+    void *mine = shm->to[shm->rank];
+    shm->to[shm->rank] = shm->to[shm->world - 1];
+    shm->to[shm->world - 1] = mine;
+    return shm->world;
+}
+
+/* Reduces this rank's slice of the buffers that shm->to points to. */
 static void reduce_own_slice(shm_backend *shm, const yk_descriptor *what, size_t count)
 {
     size_t size = yk_dtype_size((yk_dtype)what->dtype);
@@ -43,16 +63,16 @@ static void reduce_own_slice(shm_backend *shm, const yk_descriptor *what, size_t
         shm->to[r] = (char *)shm->to[r] + start * size;
         shm->from[r] = shm->to[r];
     }
-    /* The own copy last: it is the one that this core reads next. */
-    void *mine = shm->to[shm->rank];
-    shm->to[shm->rank] = shm->to[shm->world - 1];
-    shm->to[shm->world - 1] = mine;
-    yki_shm_reduce(shm->to, shm->world, shm->from, shm->world, end - start, (yk_dtype)what->dtype,
+    int copies = keep_targets(shm, what);
+    yki_shm_reduce(shm->to, copies, shm->from, shm->world, end - start, (yk_dtype)what->dtype,
                    (yk_reduce_op)what->reduce);
 }
 
+/* Where this rank gets the result. */
 static void reduce_whole(shm_backend *shm, const yk_descriptor *what, void *out, size_t count)
 {
+    if (!gets_result(what, shm->rank))
+        return;
     yki_shm_reduce(&out, 1, shm->from, shm->world, count, (yk_dtype)what->dtype,
                    (yk_reduce_op)what->reduce);
 }
@@ -92,12 +112,13 @@ static chunk chunk_at(const shm_backend *shm, const yk_backend_call *call, size_
                    .half = (int)((shm->chunk + start / most) & 1)};
 }
 
-static void copy_in(const shm_backend *shm, const chunk *c)
+/* What other ranks read. */
+static void copy_in(const shm_backend *shm, const yk_descriptor *what, const chunk *c)
 {
-    if (shm->world == 2)
-        memcpy(shm->me->stage[c->half], c->data, c->count * c->size);
-    else
+    if (shm->world > 2)
         copy_others(shm, shm->me->stage[c->half], c->data, c->count, c->size);
+    else if (gets_result(what, 1 - shm->rank))
+        memcpy(shm->me->stage[c->half], c->data, c->count * c->size);
 }
 
 static void reduce_chunk(shm_backend *shm, const yk_descriptor *what, const chunk *c)
@@ -117,7 +138,7 @@ static yk_status reduce_private(shm_backend *shm, const yk_backend_call *call)
     bool slices = shm->world > 2;
     size_t start = 0;
     chunk now = chunk_at(shm, call, 0);
-    copy_in(shm, &now);
+    copy_in(shm, &call->what, &now);
     YK_TRY(yki_shm_step(shm));
     for (bool more = true; more; start += now.count) {
         now = chunk_at(shm, call, start);
@@ -125,11 +146,11 @@ static yk_status reduce_private(shm_backend *shm, const yk_backend_call *call)
         reduce_chunk(shm, &call->what, &now);
         if (more) {
             chunk next = chunk_at(shm, call, start + now.count);
-            copy_in(shm, &next);
+            copy_in(shm, &call->what, &next);
         }
         if (more || slices)
             YK_TRY(yki_shm_step(shm));
-        if (slices)
+        if (slices && gets_result(&call->what, shm->rank))
             copy_others(shm, now.data, shm->me->stage[now.half], now.count, now.size);
     }
     size_t most = most_of_chunk(&call->what);
@@ -157,7 +178,7 @@ static yk_status reduce_tiny(shm_backend *shm, yk_backend_call *call, size_t byt
     return YK_OK;
 }
 
-yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yk_backend_call *call)
+yk_status yki_shm_reduce_in_place(shm_backend *shm, yk_backend_call *call)
 {
     const yk_descriptor *what = &call->what;
     size_t bytes = what->count * yk_dtype_size((yk_dtype)what->dtype);

@@ -129,8 +129,9 @@ yk_status yki_shm_collective(shm_backend *shm, yk_backend_call *call)
 {
     if (call->what.operation == YK_OPERATION_BARRIER || call->what.invalid || call->compare_only)
         return yki_shm_exchange(shm, call, NULL, NULL, 0);
-    if (call->what.operation == YK_OPERATION_ALL_REDUCE)
-        return yki_shm_all_reduce_in_place(shm, call);
+    if (call->what.operation == YK_OPERATION_ALL_REDUCE ||
+        call->what.operation == YK_OPERATION_REDUCE)
+        return yki_shm_reduce_in_place(shm, call);
     size_t window = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     if (has_pieces(&call->what))
         window *= (size_t)shm->world;

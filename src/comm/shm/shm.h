@@ -203,7 +203,7 @@ yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memor
 yk_status yki_shm_free(yk_backend *backend, void *memory);
 void yki_shm_free_regions(shm_backend *shm);
 yk_status yki_shm_collective(shm_backend *shm, yk_backend_call *call);
-yk_status yki_shm_all_reduce_in_place(shm_backend *shm, yk_backend_call *call);
+yk_status yki_shm_reduce_in_place(shm_backend *shm, yk_backend_call *call);
 yk_status yki_shm_transfer(shm_backend *shm, yk_backend_call *call);
 
 #endif

@@ -270,8 +270,9 @@ static yk_status move(yki_sim *sim, const exchange *x)
     bool root = link->rank == x->what.root;
     bool gathers =
         operation == YK_OPERATION_ALL_GATHER || (operation == YK_OPERATION_GATHER && root);
-    bool gives = (operation == YK_OPERATION_GATHER && !root) ||
-                 (operation == YK_OPERATION_BROADCAST && root);
+    bool gives = operation == YK_OPERATION_BROADCAST ? root
+                                                     : !root && (operation == YK_OPERATION_GATHER ||
+                                                                 operation == YK_OPERATION_REDUCE);
     void *out;
     if (gives || x->what.count == 0)
         return YK_OK;

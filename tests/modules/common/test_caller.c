@@ -177,7 +177,8 @@ static yk_status all_reduce(engine_base *engine, yk_backend_call *call)
 static const engine_calls calls = {.exchange = exchange,
                                    .begin_exchange = begin_exchange,
                                    .test_exchange = test_exchange,
-                                   .all_reduce = all_reduce};
+                                   .all_reduce = all_reduce,
+                                   .reduce = all_reduce};
 
 static void open_script(script *s)
 {
@@ -269,6 +270,29 @@ YK_TEST(large_calls_are_moved_by_the_thread_after_their_callers_exchange)
     assert_int_equal(s.by_caller, made);
     assert_int_equal(s.moved, made);
     assert_int_equal(s.by_thread, 0); /* nothing is exchanged twice */
+    close_script(&s);
+}
+
+/* Whatever their size: to this rank and to another. */
+YK_TEST(reductions_to_a_root)
+{
+    static char data[LARGEST * WIDEST];
+    script s;
+    open_script(&s);
+    for (size_t d = 0; d < LENGTH(dtypes); d++)
+        for (size_t o = 0; o < LENGTH(ops); o++)
+            for (int root = 0; root < 2 * RANKS; root++) {
+                size_t count = root < RANKS ? SMALL / yk_dtype_size(dtypes[d]) : LARGEST;
+                fill(data, dtypes[d], RANK, count);
+                yk_backend_call call = reduce_call(data, count, dtypes[d], ops[o]);
+                call.what.operation = YK_OPERATION_REDUCE;
+                call.what.root = root % RANKS;
+                assert_ok(run(&s, &call));
+                if (root % RANKS == RANK)
+                    check_reduced(data, count, dtypes[d], ops[o]);
+            }
+    assert_int_equal(s.by_caller, LENGTH(dtypes) * LENGTH(ops) * 2 * RANKS);
+    assert_int_equal(s.moved, s.by_caller / 2);
     close_script(&s);
 }
 

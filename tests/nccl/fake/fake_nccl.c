@@ -322,6 +322,15 @@ nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_dtype dt
     return start(comm, &call);
 }
 
+nccl_result ncclReduce(const void *in, void *out, size_t count, nccl_dtype dtype, nccl_op op,
+                       int root, nccl_comm *comm, nccl_stream stream)
+{
+    yk_backend_call call = make_call(YK_OPERATION_REDUCE, in, out, count, dtype, stream);
+    call.what.reduce = (uint8_t)op;
+    call.what.root = root;
+    return start(comm, &call);
+}
+
 nccl_result ncclBroadcast(const void *in, void *out, size_t count, nccl_dtype dtype, int root,
                           nccl_comm *comm, nccl_stream stream)
 {
