@@ -30,6 +30,14 @@ static float value(int rank, size_t i)
     return (float)((i * 3 + (size_t)rank * 5) % 16);
 }
 
+static float sum_of(int world, size_t i)
+{
+    float sum = 0;
+    for (int r = 0; r < world; r++)
+        sum += value(r, i);
+    return sum;
+}
+
 static void check_sums(yk_group *group, int rank, int world, void *memory)
 {
     float *data = memory;
@@ -39,13 +47,26 @@ static void check_sums(yk_group *group, int rank, int world, void *memory)
         yk_reduce_op op = c % 2 ? YK_REDUCE_AVG : YK_REDUCE_SUM;
         assert_ok(yk_all_reduce(group, data, counts[c], YK_F32, op, NULL));
         for (size_t i = 0; i < counts[c]; i++) {
-            float expected = 0;
-            for (int r = 0; r < world; r++)
-                expected += value(r, i);
+            float expected = sum_of(world, i);
             assert_float_equal(data[i], op == YK_REDUCE_AVG ? expected / (float)world : expected,
                                1e-5);
         }
     }
+}
+
+static void check_reduces(yk_group *group, int rank, int world, void *memory)
+{
+    float *data = memory;
+    for (int root = 0; root < world; root++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            bool average = ((int)c + root) % 2;
+            yk_reduce_op op = average ? YK_REDUCE_AVG : YK_REDUCE_SUM;
+            for (size_t i = 0; i < counts[c]; i++)
+                data[i] = value(rank, i);
+            assert_ok(yk_reduce(group, data, counts[c], YK_F32, op, root, NULL));
+            for (size_t i = 0; i < counts[c] && rank == root; i++)
+                assert_float_equal(data[i], sum_of(world, i) / (float)(average ? world : 1), 1e-5);
+        }
 }
 
 static void check_broadcasts(yk_group *group, int rank, int world, void *memory)
@@ -69,6 +90,11 @@ static void check_integers(yk_group *group, int rank, int world)
     assert_ok(yk_all_reduce(group, data, 5000, YK_I64, YK_REDUCE_AVG, NULL));
     for (int i = 0; i < 5000; i++)
         assert_int_equal(data[i], (int64_t)i * world * (world + 1) / 2 / world);
+    for (int i = 0; i < 5000; i++)
+        data[i] = i * (rank + 1);
+    assert_ok(yk_reduce(group, data, 5000, YK_I64, YK_REDUCE_AVG, world - 1, NULL));
+    for (int i = 0; i < 5000 && rank == world - 1; i++)
+        assert_int_equal(data[i], (int64_t)i * world * (world + 1) / 2 / world);
     int32_t mine = rank, all[8];
     assert_ok(yk_all_gather(group, all, &mine, 1, YK_I32, NULL));
     for (int r = 0; r < world; r++)
@@ -88,6 +114,8 @@ static void check_all(yk_group *group, int rank, int world)
     assert_ok(yk_group_alloc(group, 300007 * sizeof(float), &shared));
     check_sums(group, rank, world, own);
     check_sums(group, rank, world, shared);
+    check_reduces(group, rank, world, own);
+    check_reduces(group, rank, world, shared);
     check_broadcasts(group, rank, world, shared);
     check_broadcasts(group, rank, world, own);
     check_integers(group, rank, world);
@@ -99,6 +127,12 @@ static void check_all(yk_group *group, int rank, int world)
 YK_TEST_RANKS(two_hosts_with_two_ranks_each, 4)
 {
     check_all(join_on("a|b", 60), rank, world);
+}
+
+/* On one host the first slice belongs to the lower rank, the second to the higher one. */
+YK_TEST_RANKS(hosts_whose_ranks_are_interleaved, 4)
+{
+    check_all(join_on("a|b|b|a", 60), rank, world);
 }
 
 /* Large buffers pass in pieces: here three, of which the last is larger by one element. */
@@ -118,6 +152,12 @@ static void check_pieces(yk_group *group, int rank, int world)
         if (fabsf(data[i] - expected) > 1e-4F)
             fail_msg("element %zu is %g, not %g", i, (double)data[i], (double)expected);
     }
+    for (size_t i = 0; i < COUNT; i++)
+        data[i] = value(rank, i);
+    assert_ok(yk_reduce(group, data, COUNT, YK_F32, YK_REDUCE_SUM, 1, NULL));
+    for (size_t i = 0; i < COUNT && rank == 1; i++)
+        if (data[i] != sum_of(world, i))
+            fail_msg("element %zu is %g, not %g", i, (double)data[i], (double)sum_of(world, i));
     size_t count = rank == world - 1 ? COUNT / 2 : COUNT;
     assert_status(YK_ERROR_MISMATCH,
                   yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));

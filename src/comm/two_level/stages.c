@@ -31,11 +31,27 @@ static yk_descriptor bytes_of(yk_operation operation, size_t count)
     return (yk_descriptor){.operation = (uint8_t)operation, .dtype = YK_U8, .count = count};
 }
 
+static bool is_reduced(const yk_descriptor *what)
+{
+    return what->operation == YK_OPERATION_ALL_REDUCE || what->operation == YK_OPERATION_REDUCE;
+}
+
+static bool on_roots_host(const two_level *tl, const yk_backend_call *call)
+{
+    return tl->host_of[call->what.root] == tl->host;
+}
+
+/* Whether ranks of this host get the result of a reduction. */
+static bool gets_result(const two_level *tl, const yk_backend_call *call)
+{
+    return call->what.operation == YK_OPERATION_ALL_REDUCE || on_roots_host(tl, call);
+}
+
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 size_t yki_two_level_pieces(const two_level *tl, const yk_backend_call *call)
 {
-    if (call->what.operation != YK_OPERATION_ALL_REDUCE || call->compare_only)
+    if (!is_reduced(&call->what) || call->compare_only)
         return 1;
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     size_t most = (size_t)tl->slices * SLICE_OF_PIECE;
@@ -122,15 +138,20 @@ yk_status yki_two_level_check(two_level *tl, yk_backend_call *call)
     return yk_backend_compare(call, tl->ordered, tl->world);
 }
 
+/* To the owners of the slices: what has become of the rest of the data is of no interest. */
 static yk_status reduce_host(two_level *tl, const yk_backend_call *call)
 {
     slices s = slices_of(tl, call);
     yk_descriptor what = call->what;
     what.reduce = (uint8_t)level_op(tl, &what);
+    what.operation = s.count == 1 ? YK_OPERATION_REDUCE : YK_OPERATION_ALL_REDUCE;
+    what.root = 0;
     if (!all_own_slices(tl, &s))
         return run_on(tl, tl->reducing, &what, call->out, call->out, call->background);
     yk_descriptor rest = what;
     rest.count = slice_count(&s, call, s.count - 1) - s.each;
+    rest.operation = YK_OPERATION_REDUCE;
+    rest.root = s.count - 1;
     what.operation = YK_OPERATION_REDUCE_SCATTER;
     what.count = s.each;
     YK_TRY(run_on(tl, tl->reducing, &what, call->out,
@@ -147,16 +168,11 @@ static yk_status broadcast_from(two_level *tl, yk_group *part, const yk_backend_
     return run_on(tl, part, &what, call->out, call->out, call->background);
 }
 
-static bool on_roots_host(const two_level *tl, const yk_backend_call *call)
-{
-    return tl->host_of[call->what.root] == tl->host;
-}
-
 yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call)
 {
     if (call->compare_only)
         return YK_OK;
-    if (call->what.operation == YK_OPERATION_ALL_REDUCE)
+    if (is_reduced(&call->what))
         return reduce_host(tl, call);
     if (call->what.operation == YK_OPERATION_BROADCAST && on_roots_host(tl, call))
         return broadcast_from(tl, tl->reducing, call, tl->index_of[call->what.root]);
@@ -164,6 +180,15 @@ yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call)
 }
 
 /* ---- stage 2: across the hosts --------------------------------------------------------------- */
+
+/* The rank on root's host that owns this slice, as the owners of the slice count themselves. */
+static int roots_owner(const two_level *tl, const yk_backend_call *call, int slice)
+{
+    int host = tl->host_of[call->what.root], rank = 0;
+    for (int r = 0; tl->host_of[r] != host || tl->index_of[r] != slice; r++)
+        rank += tl->index_of[r] == slice;
+    return rank;
+}
 
 static yk_status reduce_across(two_level *tl, const yk_backend_call *call)
 {
@@ -174,9 +199,11 @@ static yk_status reduce_across(two_level *tl, const yk_backend_call *call)
     yk_descriptor what = call->what;
     what.count = slice_count(&s, call, mine);
     what.reduce = (uint8_t)level_op(tl, &what);
+    if (what.operation == YK_OPERATION_REDUCE)
+        what.root = roots_owner(tl, call, mine);
     void *data = slice_start(&s, call, mine);
     YK_TRY(run_on(tl, tl->across, &what, data, data, call->background));
-    if (what.reduce != call->what.reduce)
+    if (what.reduce != call->what.reduce && gets_result(tl, call))
         yki_two_level_divide(data, what.count, (yk_dtype)what.dtype, tl->world);
     return YK_OK;
 }
@@ -187,6 +214,7 @@ yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
         return YK_OK;
     switch ((yk_operation)call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
+    case YK_OPERATION_REDUCE:
         return reduce_across(tl, call);
     case YK_OPERATION_BROADCAST:
         if (yk_group_rank(tl->gathering) != 0)
@@ -202,29 +230,38 @@ yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
 
 /* ---- stage 3: within the host again ---------------------------------------------------------- */
 
+/* Slices go to all ranks of the host, unless their owner is the only one that gets the result. */
+static yk_status broadcast_slice(two_level *tl, const yk_backend_call *call, int owner, void *data,
+                                 size_t count)
+{
+    bool all = call->what.operation == YK_OPERATION_ALL_REDUCE;
+    yk_descriptor what = {.operation = YK_OPERATION_BROADCAST,
+                          .dtype = call->what.dtype,
+                          .root = owner,
+                          .count = count};
+    if (count == 0 || (!all && owner == tl->index_of[call->what.root]))
+        return YK_OK;
+    return run_on(tl, tl->gathering, &what, data, data, call->background);
+}
+
 static yk_status gather_host(two_level *tl, const yk_backend_call *call)
 {
     slices s = slices_of(tl, call);
-    yk_descriptor what = call->what;
-    what.reduce = 0;
+    bool all = call->what.operation == YK_OPERATION_ALL_REDUCE;
     if (all_own_slices(tl, &s)) {
-        what.operation = YK_OPERATION_ALL_GATHER;
-        what.count = s.each;
+        yk_operation gather = all ? YK_OPERATION_ALL_GATHER : YK_OPERATION_GATHER;
+        yk_descriptor what = {.operation = (uint8_t)gather,
+                              .dtype = call->what.dtype,
+                              .root = all ? 0 : tl->index_of[call->what.root],
+                              .count = s.each};
+        int last = s.count - 1;
         YK_TRY(run_on(tl, tl->gathering, &what, slice_start(&s, call, yk_group_rank(tl->gathering)),
                       call->out, call->background));
-        what.count = slice_count(&s, call, s.count - 1) - s.each;
-        what.operation = YK_OPERATION_BROADCAST;
-        what.root = s.count - 1;
-        void *end = slice_start(&s, call, s.count);
-        return what.count ? run_on(tl, tl->gathering, &what, end, end, call->background) : YK_OK;
+        return broadcast_slice(tl, call, last, slice_start(&s, call, s.count),
+                               slice_count(&s, call, last) - s.each);
     }
-    what.operation = YK_OPERATION_BROADCAST;
-    for (int i = 0; i < s.count; i++) {
-        what.root = i;
-        what.count = slice_count(&s, call, i);
-        void *data = slice_start(&s, call, i);
-        YK_TRY(run_on(tl, tl->gathering, &what, data, data, call->background));
-    }
+    for (int i = 0; i < s.count; i++)
+        YK_TRY(broadcast_slice(tl, call, i, slice_start(&s, call, i), slice_count(&s, call, i)));
     return YK_OK;
 }
 
@@ -232,8 +269,8 @@ yk_status yki_two_level_gather(two_level *tl, yk_backend_call *call)
 {
     if (call->compare_only)
         return YK_OK;
-    if (call->what.operation == YK_OPERATION_ALL_REDUCE)
-        return gather_host(tl, call);
+    if (is_reduced(&call->what))
+        return gets_result(tl, call) ? gather_host(tl, call) : YK_OK;
     if (call->what.operation == YK_OPERATION_BROADCAST && !on_roots_host(tl, call))
         return broadcast_from(tl, tl->gathering, call, 0);
     return YK_OK;

@@ -3,25 +3,25 @@
  * them. It is a pipeline of three stages, through which all calls pass in the same order. Each
  * stage has its own thread and its own groups.
  *
- *   1. The descriptors of all ranks are compared. Then, in an all-reduce, each rank of a host
- *      reduces its slice of the host's buffers; in a broadcast, the ranks of the root's host get
- *      the data.
+ *   1. The descriptors of all ranks are compared. Then, in an all-reduce or a reduce, each rank of
+ *      a host reduces its slice of the host's buffers; in a broadcast, the ranks of the root's host
+ *      get the data.
  *
- *   2. In an all-reduce, the ranks that own the same slice reduce it across the hosts, all slices
- *      at once; in a broadcast, the first ranks of the hosts pass the data on. All other calls use
- *      a flat group of all ranks.
+ *   2. In an all-reduce or a reduce, the ranks that own the same slice reduce it across the hosts,
+ *      all slices at once: to all of them, or to the one on the root's host. In a broadcast, the
+ *      first ranks of the hosts pass the data on. All other calls use a flat group of all ranks.
  *
- *   3. In an all-reduce, the ranks of a host gather the slices; in a broadcast, the ranks of the
- *      other hosts get the data.
+ *   3. In an all-reduce, the ranks of a host gather the slices; in a reduce, the root does; in a
+ *      broadcast, the ranks of the other hosts get the data.
  *
  * A call that its caller only waits for, and that is a single piece, is alone in the pipeline: then
  * the caller's thread runs all stages.
  *
  * So each host sends 2 (H - 1) / H of the buffer, as little as a ring of hosts can. Large buffers
  * pass through the stages piece by piece, so that the network need not wait for the whole of the
- * buffer. Small buffers are one slice, and so are all where ranks of a host share a core. Where
- * hosts have different numbers of ranks, each host has as many slices as the smallest has ranks, is
- * reduced as a whole, and its slices are broadcast one by one.
+ * buffer. Small buffers are one slice, and so are all where ranks of a host share a core: the first
+ * rank of each host owns it. Where hosts have different numbers of ranks, each host has as many
+ * slices as the smallest has ranks, is reduced as a whole, and its slices are broadcast one by one.
  */
 #ifndef YKI_TWO_LEVEL_H
 #define YKI_TWO_LEVEL_H
