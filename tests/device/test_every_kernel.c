@@ -1,4 +1,5 @@
 /* Every kernel of the cpu device against ref, wherever it is possible, whatever the rules say. */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

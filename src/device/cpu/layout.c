@@ -45,9 +45,9 @@ TRANSPOSITIONS(uint8_t)
 TRANSPOSITIONS(uint16_t)
 TRANSPOSITIONS(uint32_t)
 
-static transposition *transposition_of(size_t size, way way)
+static transposition *transposition_of(size_t size, way direction)
 {
-    bool plain = way == TO_PLAIN;
+    bool plain = direction == TO_PLAIN;
     if (size == 1)
         return plain ? to_plain_uint8_t : to_block_uint8_t;
     if (size == 2)
