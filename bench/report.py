@@ -178,11 +178,12 @@ def processor_ms(row, side):
 
 def exposed_bound(row):
     """Milliseconds: what the link needs for what a host sends, at a limited rate; how long backward takes, in which it can
-    be hidden; what TCP alone takes of the processor, which cannot be; and what is then exposed at the least."""
+    be hidden; what TCP alone takes of the processor, which cannot be, unless the link keeps backward waiting; and what is
+    then exposed at the least."""
     pairs, limited = pairs_of(row, "yoke"), row["rate"] != "none"
     link = 8e3 * median(pair["sent"] for pair in pairs) / rate_of(row["rate"]) if limited else 0
     hidden, tcp = 1e3 * median(pair["backward_s"] for pair in pairs), 1e3 * median(row["tcp"])
-    return [f"{link:.0f}" if limited else "", f"{hidden:.0f}", f"{tcp:.1f}", f"{max(0, link - hidden) + tcp:.0f}"]
+    return [f"{link:.0f}" if limited else "", f"{hidden:.0f}", f"{tcp:.1f}", f"{max(link - hidden, tcp):.0f}"]
 
 
 def network_train_table(found):
