@@ -8,10 +8,10 @@
  *   in shared regions  each rank owns a slice: it reads it from all ranks' buffers where they lie
  *                      and writes the result to all that get it. One exchange before, one step
  *                      after; each byte is read and written once by each rank, no copies
- *   private buffers    in chunks through stage[]. Of two ranks whoever gets the result reduces the
- *                      whole chunk to where it is wanted; with more, slices as above, and the
- *                      others' slices are copied in before and out after. A rank reads its own data
- * where it is wanted too: stage[] is in the cache of whoever fetches it
+ *   private buffers    in chunks through stage[]. Of two ranks, whoever gets the result reduces the
+ *                      whole chunk to where it is wanted. With more, there are slices as above, and
+ *                      the others' slices are copied in before and out after. A rank reads its own
+ *                      data where it lies: stage[] is in the cache of whoever fetches it
  *
  * Every element is reduced in rank order by one rank or by all alike: bitwise equal everywhere.
  * The slices are those of the "reduce-scatter + all-gather" scheme (Rabenseifner 2004), with loads
