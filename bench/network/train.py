@@ -8,7 +8,8 @@ machine was disturbed, is measured again. At a limited rate, hooks that compress
 with PyTorch's fp16, since gloo does not sum bf16.
 
 What a host sends in a step is counted at its interface. Its backward without exchange takes as long as can be hidden. What
-cannot be hidden is the processor time that TCP takes for these bytes (tcp.py), since no core of a host is idle.
+cannot be hidden is the processor time that TCP takes for these bytes (tcp.py), since no core of a host is idle, unless
+the link keeps backward waiting.
 """
 import json, os
 
@@ -50,7 +51,8 @@ def measure(args, site):
     rates, locals_ = (["none"], [1]) if args.quick else (["none", "1gbit"], [1, 2])
     settings = [(rate, local, hook) for rate in rates for local in locals_
                 for hook in (["none"] if rate == "none" else ["none", "bf16", "powersgd"])]
-    rows = [{"ranks": local, "rate": rate, "hook": hook, "yoke": [], "pytorch": [], "tcp": []} for rate, local, hook in settings]
+    rows = [{"ranks": local, "rate": rate, "hook": hook, "yoke": [], "pytorch": [], "tcp": []}
+            for rate, local, hook in settings]
     repeats = args.repeats or 2
     for repeat in range(repeats if args.quick else 2 * repeats):
         for row in rows:

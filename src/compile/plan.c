@@ -193,7 +193,7 @@ static yki_kernel_desc describe(const planner *p, const yki_node *node)
     return desc;
 }
 
-/* A program's own operator may. */
+/* Whether an operator draws random numbers. What a program's own operator does is not known. */
 static bool may_draw(const yki_op *op)
 {
     return op == &yki_op_dropout || op == &yki_op_dropout_backward || op->custom;

@@ -28,7 +28,7 @@ static void assert_holds(const yki_block *block, int value)
         assert_int_equal(here[i], value);
 }
 
-/* What has been sent is recognised by what the device has written there since. */
+/* The device writes 77 into the block before each sending: where it remains, nothing was sent. */
 YK_TEST(values_that_the_device_has_are_not_sent_again)
 {
     yki_device *device;
