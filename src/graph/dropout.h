@@ -10,11 +10,26 @@
 
 #include "base/random.h"
 
-/* element is its index in plain row-major order, whatever the layout in memory. */
-YKI_HOST_DEVICE bool yki_dropout_keep(uint64_t seed, uint64_t step, uint64_t salt, uint64_t element,
-                                      double p)
+/* One draw of a mask: what all of its elements share. */
+typedef struct yki_dropout_draw {
+    uint64_t stem, origin;
+    uint64_t least; /* the smallest number of 53 bits whose element is kept */
+} yki_dropout_draw;
+
+YKI_HOST_DEVICE yki_dropout_draw yki_dropout_draw_of(uint64_t seed, uint64_t step, uint64_t salt,
+                                                     double p)
 {
-    return yki_unit_of(yki_hash3(seed, step, yki_mix64(salt) + element)) >= p;
+    double dropped = p * 0x1p53;
+    uint64_t least = (uint64_t)dropped;
+    least += (double)least < dropped;
+    yki_dropout_draw draw = {yki_mix64(yki_mix64(seed) ^ step), yki_mix64(salt), least};
+    return draw;
+}
+
+/* element is its index in plain row-major order, whatever the layout in memory. */
+YKI_HOST_DEVICE bool yki_dropout_keeps(const yki_dropout_draw *draw, uint64_t element)
+{
+    return yki_mix64(draw->stem ^ (draw->origin + element)) >> 11 >= draw->least;
 }
 
 #endif

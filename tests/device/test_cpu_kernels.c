@@ -5,7 +5,8 @@
 #include "cpu_check.h"
 #include "device/cpu/convert16.h"
 
-static const int64_t maps[][4] = {{2, 16, 5, 5}, {1, 19, 7, 3}, {3, 8, 1, 1}, {2, 35, 6, 9}};
+static const int64_t maps[][4] = {
+    {2, 16, 5, 5}, {1, 19, 7, 3}, {3, 8, 1, 1}, {2, 35, 6, 9}, {1, 21, 9, 10}};
 enum { MAPS = sizeof maps / sizeof *maps };
 
 /* ---- element by element ---------------------------------------------------------------------- */
@@ -83,6 +84,8 @@ static void nan_through(check_case start, const yki_op *op)
 {
     check_case c = start;
     c.op = op;
+    c.training = true;
+    c.attrs.p = 0.75;
     double *values = check_in(&c, c.dtype, 4, maps[1], 1, 0);
     values[200] = NAN;
     check_out(&c, c.dtype, 4, maps[1]);
@@ -98,13 +101,14 @@ static void nan_through(check_case start, const yki_op *op)
 
 static void activations_of_nan(check_case start)
 {
-    static const yki_op *const ops[] = {&yki_op_relu, &yki_op_relu6,     &yki_op_sigmoid,
-                                        &yki_op_silu, &yki_op_hardswish, &yki_op_gelu};
+    static const yki_op *const ops[] = {&yki_op_relu,   &yki_op_relu6,     &yki_op_sigmoid,
+                                        &yki_op_silu,   &yki_op_hardswish, &yki_op_gelu,
+                                        &yki_op_dropout};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         nan_through(start, ops[i]);
 }
 
-YK_TEST(nan_passes_through_activations)
+YK_TEST(nan_passes_through_activations_and_dropout)
 {
     check_everywhere(activations_of_nan);
 }

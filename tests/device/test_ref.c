@@ -227,9 +227,10 @@ YK_TEST(dropout_keeps_its_share_and_backward_draws_the_same)
     assert_ok(run_op(&yki_op_dropout_backward, &attrs, true, 1, &operand, (void *[]){x}, 1,
                      &operand, (void *[]){dx}));
     int kept = 0;
+    yki_dropout_draw draw = yki_dropout_draw_of(11, 3, 4, 0.3);
     for (int i = 0; i < DRAWS; i++) {
         assert_true(y[i] == 0 || y[i] == (float)(1 / (1 - 0.3)));
-        assert_true((y[i] != 0) == yki_dropout_keep(11, 3, 4, (uint64_t)i, 0.3));
+        assert_true((y[i] != 0) == yki_dropout_keeps(&draw, (uint64_t)i));
         kept += y[i] != 0;
     }
     assert_memory_equal(y, dx, sizeof y);
@@ -239,11 +240,14 @@ YK_TEST(dropout_keeps_its_share_and_backward_draws_the_same)
 YK_TEST(dropout_masks_of_steps_and_nodes_are_unlike)
 {
     int same_step = 0, same_salt = 0, same_neighbour = 0;
+    yki_dropout_draw draw = yki_dropout_draw_of(1, 1, 1, 0.5),
+                     next_step = yki_dropout_draw_of(1, 2, 1, 0.5),
+                     next_node = yki_dropout_draw_of(1, 1, 2, 0.5);
     for (uint64_t i = 0; i < DRAWS; i++) {
-        bool kept = yki_dropout_keep(1, 1, 1, i, 0.5);
-        same_step += kept == yki_dropout_keep(1, 2, 1, i, 0.5);
-        same_salt += kept == yki_dropout_keep(1, 1, 2, i, 0.5);
-        same_neighbour += kept == yki_dropout_keep(1, 1, 1, i + 1, 0.5);
+        bool kept = yki_dropout_keeps(&draw, i);
+        same_step += kept == yki_dropout_keeps(&next_step, i);
+        same_salt += kept == yki_dropout_keeps(&next_node, i);
+        same_neighbour += kept == yki_dropout_keeps(&draw, i + 1);
     }
     assert_in_range(same_step, DRAWS / 2 - 283, DRAWS / 2 + 283);
     assert_in_range(same_salt, DRAWS / 2 - 283, DRAWS / 2 + 283);

@@ -76,14 +76,14 @@ template <typename T, int W> DEVICE void dropout(const yki_cuda_dropout_args &ar
         return;
     int64_t row = item / vectors, column = item % vectors * W;
     int64_t place = (row / args.image * args.columns + column) * args.image + row % args.image;
-    const uint64_t seed = *args.seed, step = *args.step;
+    const yki_dropout_draw draw = yki_dropout_draw_of(*args.seed, *args.step, args.salt, args.p);
     const real_of<T> kept = (real_of<T>)(1 / (1 - args.p));
     real_of<T> x[W];
     load((const T *)args.x + row * args.columns + column, x);
 #pragma unroll
     for (int i = 0; i < W; i++) {
         uint64_t element = (uint64_t)(place + i * args.image);
-        x[i] = yki_dropout_keep(seed, step, args.salt, element, args.p) ? kept * x[i] : 0 * x[i];
+        x[i] = yki_dropout_keeps(&draw, element) ? kept * x[i] : 0 * x[i];
     }
     store((T *)args.y + row * args.columns + column, x);
 }

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "device/broadcast.h"
 #include "device/cpu/convert16.h"
+#include "device/cpu/cpu.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/scalar.h"
@@ -168,22 +169,57 @@ static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-/* One pixel of one block: b channels, which are `pixels` apart in the plain order. */
-static void drop_pixel(const eltwise *k, const yki_kernel_args *run, int64_t block, int64_t pixel)
+enum { DRAWS = 1024 /* elements whose mask is drawn at a time; a multiple of every b */ };
+
+YKI_VECTOR_CLONES
+static void draw(const yki_dropout_draw *shared, uint64_t first, int64_t count, uint8_t *keeps)
+{
+    yki_dropout_draw own = *shared;
+    for (int64_t i = 0; i < count; i++)
+        keeps[i] = yki_dropout_keeps(&own, first + (uint64_t)i);
+}
+
+/* 0 and 1 as numbers of the dtype. */
+typedef union mask {
+    float wide[DRAWS];
+    uint16_t narrow[DRAWS];
+} mask;
+
+/* The mask of channel c of blocks of b. */
+static void put_mask(const uint8_t *keeps, int64_t count, int64_t c, int64_t b, yk_dtype dtype,
+                     mask *to)
+{
+    if (dtype == YK_F32) {
+        for (int64_t i = 0; i < count; i++)
+            to->wide[i * b + c] = keeps[i];
+        return;
+    }
+    const uint16_t one = dtype == YK_BF16 ? 0x3f80 : 0x3c00;
+    for (int64_t i = 0; i < count; i++)
+        to->narrow[i * b + c] = keeps[i] ? one : 0;
+}
+
+/* Some pixels of one block: b channels, each of which has its pixels together in the plain order.
+ * Padding channels are zero, with any mask. */
+static void drop_pixels(const eltwise *k, const yki_kernel_args *run, int64_t block, int64_t pixel,
+                        int64_t count)
 {
     const yki_geometry *g = &k->shape;
+    const yki_dropout_draw shared =
+        yki_dropout_draw_of(run->scalars->seed, run->scalars->step, k->attrs.salt, k->attrs.p);
     int64_t image = block / g->blocks, channel = block % g->blocks * g->b;
     int64_t channels = g->channels - channel < g->b ? g->channels - channel : g->b;
-    int64_t at = (block * g->pixels + pixel) * g->b;
-    uint64_t plain = (uint64_t)((image * g->channels + channel) * g->pixels + pixel);
-    float kept = (float)(1 / (1 - k->attrs.p));
-    for (int64_t c = 0; c < g->b; c++) {
-        bool keep =
-            c < channels && yki_dropout_keep(run->scalars->seed, run->scalars->step, k->attrs.salt,
-                                             plain + (uint64_t)(c * g->pixels), k->attrs.p);
-        yki_put(run->out[YKI_DROPOUT_Y], at + c,
-                keep ? kept * yki_get(run->in[YKI_DROPOUT_X], at + c, k->dtype) : 0, k->dtype);
+    uint8_t keeps[DRAWS];
+    mask kept = {{0}};
+    for (int64_t c = 0; c < channels; c++) {
+        int64_t first = (image * g->channels + channel + c) * g->pixels + pixel;
+        draw(&shared, (uint64_t)first, count, keeps);
+        put_mask(keeps, count, c, g->b, k->dtype, &kept);
     }
+    size_t offset = (size_t)((block * g->pixels + pixel) * g->b) * yk_dtype_size(k->dtype);
+    k->loops->map(YKI_MAP_DROPOUT, k->dtype, (const char *)run->in[YKI_DROPOUT_X] + offset, &kept,
+                  (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)),
+                  count * g->b);
 }
 
 static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -196,10 +232,12 @@ static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
                    (size_t)k->count * yk_dtype_size(k->dtype));
         return YK_OK;
     }
+    const int64_t pixels = DRAWS / g->b; /* of a block, at a time */
 #pragma omp parallel for collapse(2) num_threads(k->team) if (k->team > 1)
     for (int64_t block = 0; block < g->images * g->blocks; block++)
-        for (int64_t pixel = 0; pixel < g->pixels; pixel++)
-            drop_pixel(k, run, block, pixel);
+        for (int64_t pixel = 0; pixel < g->pixels; pixel += pixels)
+            drop_pixels(k, run, block, pixel,
+                        g->pixels - pixel < pixels ? g->pixels - pixel : pixels);
     return YK_OK;
 }
 

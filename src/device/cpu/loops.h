@@ -141,7 +141,8 @@ typedef enum yki_map_op {
     YKI_MAP_GELU_BACKWARD,      /* a times the slope of gelu at b */
     YKI_MAP_HARDSWISH_BACKWARD, /* a times the slope of hardswish at b */
     YKI_MAP_ADD,                /* a + b */
-    YKI_MAP_MULTIPLY            /* a b */
+    YKI_MAP_MULTIPLY,           /* a b */
+    YKI_MAP_DROPOUT             /* factor * a where b > 0, 0 * a elsewhere */
 } yki_map_op;
 
 typedef struct yki_cpu_loops {

@@ -97,6 +97,8 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
         return a + b;
     case YKI_MAP_MULTIPLY:
         return a * b;
+    case YKI_MAP_DROPOUT:
+        return a * yki_select((yki_bits)(b > (yki_lanes){0}), yki_splat(factor), (yki_lanes){0});
     case YKI_MAP_SCALE:
         return a * factor;
     }
@@ -157,6 +159,7 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_HARDSWISH_BACKWARD);
         CASE(YKI_MAP_ADD);
         CASE(YKI_MAP_MULTIPLY);
+        CASE(YKI_MAP_DROPOUT);
     }
 #undef CASE
 }

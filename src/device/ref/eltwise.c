@@ -26,14 +26,13 @@ static yk_status ref_dropout(const yki_kernel *kernel, const yki_kernel_args *ru
     yk_tensor x = yki_ref_in(kernel, run, YKI_DROPOUT_X),
               y = yki_ref_out(kernel, run, YKI_DROPOUT_Y);
     bool training = yki_ref_training(kernel);
+    yki_dropout_draw draw =
+        yki_dropout_draw_of(run->scalars->seed, run->scalars->step, a->salt, a->p);
     int64_t count = yk_tensor_count(&x);
     for (int64_t i = 0; i < count; i++) {
         double factor = 1;
         if (training)
-            factor =
-                yki_dropout_keep(run->scalars->seed, run->scalars->step, a->salt, (uint64_t)i, a->p)
-                    ? 1 / (1 - a->p)
-                    : 0;
+            factor = yki_dropout_keeps(&draw, (uint64_t)i) ? 1 / (1 - a->p) : 0;
         yki_ref_set(&y, i, factor * yki_ref_get(&x, i));
     }
     return YK_OK;
