@@ -102,6 +102,21 @@ yk_status yki_error_set_line(yk_status status, const char *line)
     return status;
 }
 
+void yki_error_begin(char line[])
+{
+    yki_error_copy(line, YKI_ERROR_LINE);
+    yki_error_set_line(YK_OK, "");
+}
+
+yk_status yki_error_end(yk_status status, const char *line, const char *function)
+{
+    if (status == YK_OK)
+        return yki_error_set_line(YK_OK, line);
+    return *error_line ? status
+                       : yki_error(status, "%s failed without yk_set_error: %s", function,
+                                   yk_status_string(status));
+}
+
 const char *yki_error_text(void)
 {
     char prefix[64];

@@ -32,6 +32,13 @@ yk_status yki_error_memory(size_t bytes, const char *what);
 /* Carries an error line from one thread to another: copy out there, set here. */
 void yki_error_copy(char *line, size_t size);
 yk_status yki_error_set_line(yk_status status, const char *line);
+/*
+ * Around a call of a function that a program or a module brings, which may fail without saying why.
+ * The first keeps this thread's line and clears it; the second brings it back if the function has
+ * succeeded, and otherwise says that it has failed, by its name, unless it has said more itself.
+ */
+void yki_error_begin(char line[]); /* YKI_ERROR_LINE bytes */
+yk_status yki_error_end(yk_status status, const char *line, const char *function);
 /* This thread's line without its prefix, to be quoted in another. */
 const char *yki_error_text(void);
 /* Inserts "context: " after the prefix of the current line; returns status. */
@@ -44,6 +51,8 @@ yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINT
     ((void)(yki_error_memory)(bytes, what), YK_ERROR_OUT_OF_MEMORY)
 #define yki_error_set_line(status, line) ((void)(yki_error_set_line)(status, line), (status))
 #define yki_error_context(status, ...)   ((void)(yki_error_context)(status, __VA_ARGS__), (status))
+#define yki_error_end(status, line, function)                                                      \
+    ((void)(yki_error_end)(status, line, function), (status))
 #endif
 
 /* From now on error lines and log lines carry the rank; a negative one means a single process. */

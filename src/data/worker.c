@@ -137,10 +137,10 @@ yk_status yki_worker_read(yki_worker *worker, int64_t index)
         *buffer = (yk_field_buffer){.room = buffer->room};
         memcpy(buffer->dims, ops->fields[i].dims, sizeof buffer->dims);
     }
-    yki_error_set_line(YK_OK, ""); /* an older line would say what this read has not done */
+    char line[YKI_ERROR_LINE];
+    yki_error_begin(line);
     yk_status status = ops->read(dataset->data, worker->state, index, worker->buffers);
-    if (status != YK_OK && !*yk_last_error())
-        yki_error(status, "read() failed without yk_set_error: %s", yk_status_string(status));
+    status = yki_error_end(status, line, "read()");
     for (int i = 0; i < ops->field_count && status == YK_OK; i++)
         if (ops->fields[i].kind != YK_FIELD_TENSOR)
             status = check_picture(&ops->fields[i], &worker->buffers[i]);

@@ -14,6 +14,7 @@
 typedef struct custom_kernel {
     yki_kernel base;
     yki_device *device;
+    const char *name; /* the operator's */
     yk_status (*run)(const yk_operator_run *run);
     yki_operand operands[YKI_MAX_OUT]; /* outputs, whose padding is cleared */
     yk_operator_run call;              /* as the program's kernel gets it, without data */
@@ -116,6 +117,7 @@ static void fill_in(custom_kernel *k, yki_device *device, const yki_kernel_desc 
 {
     const yk_operator_kernel *chosen = choose(device, desc);
     k->device = device;
+    k->name = desc->op->name;
     k->run = chosen->run;
     k->in_count = desc->in_count;
     k->out_count = desc->out_count;
@@ -158,7 +160,11 @@ static yk_status run_custom(const yki_kernel *kernel, const yki_kernel_args *arg
     run.scratch = args->scratch;
     run.seed = args->scalars->seed; /* on a host device */
     run.step = args->scalars->step;
-    YK_TRY(k->run(&run));
+    char line[YKI_ERROR_LINE];
+    yki_error_begin(line);
+    yk_status status = yki_error_end(k->run(&run), line, "the program's run()");
+    if (status != YK_OK)
+        return yki_error_context(status, "operator %s", k->name);
     for (int i = 0; i < k->out_count; i++)
         yki_operand_clear_padding(k->device, &k->operands[i], args->out[i]);
     return YK_OK;

@@ -159,6 +159,16 @@ static yk_status check_activations(const yki_node *node)
     return YK_OK;
 }
 
+static yk_status call_shape(const yk_operator *op, const yk_operator_node *node, yk_tensor *outputs)
+{
+    char line[YKI_ERROR_LINE];
+    if (!op->shape)
+        return YK_OK;
+    yki_error_begin(line);
+    yk_status status = op->shape(node, outputs);
+    return yki_error_end(status, line, "the program's shape()");
+}
+
 static yk_status infer(const yki_node *node, yki_shape *out)
 {
     const yk_operator *op = &node->op->custom->declared;
@@ -173,8 +183,7 @@ static yk_status infer(const yki_node *node, yki_shape *out)
         outputs[i] = (yk_tensor){.dtype = shape.dtype, .ndim = shape.ndim};
         memcpy(outputs[i].dims, shape.dims, sizeof shape.dims);
     }
-    if (op->shape)
-        YK_TRY(op->shape(&view, outputs));
+    YK_TRY(call_shape(op, &view, outputs));
     for (int i = 0; i < node->op->out_count; i++) {
         YK_TRY(check_output(&outputs[i], i));
         out[i] = (yki_shape){.dtype = outputs[i].dtype, .ndim = outputs[i].ndim};
@@ -210,28 +219,14 @@ static yk_status check_gradient(yk_graph *graph, const yki_node *node, int i,
     return *gradient_of ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
-/* Calls the program's rule, which may fail without having said why. The last error of the thread
- * stays what it was where the rule succeeds. */
-static yk_status call_gradient(const yki_node *node, yk_value *const *dout, const bool *needs,
-                               yk_value **din)
-{
-    char before[YKI_ERROR_LINE];
-    yk_operator_node view = view_of(node, true);
-    yki_error_copy(before, sizeof before);
-    yki_error_set_line(YK_OK, "");
-    yk_status status = node->op->custom->declared.gradient(&view, dout, needs, din);
-    if (status == YK_OK)
-        return yki_error_set_line(YK_OK, before);
-    if (yk_last_error()[0])
-        return status;
-    return yki_error(status, "the program's rule has failed without a reason (yk_set_error): %s",
-                     yk_status_string(status));
-}
-
 static yk_status build_gradient(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                                 const bool *needs, yk_value **din)
 {
-    YK_TRY(call_gradient(node, dout, needs, din));
+    char line[YKI_ERROR_LINE];
+    yk_operator_node view = view_of(node, true);
+    yki_error_begin(line);
+    yk_status status = node->op->custom->declared.gradient(&view, dout, needs, din);
+    YK_TRY(yki_error_end(status, line, "the program's function"));
     if (graph->status != YK_OK)
         return yki_error(graph->status, "%s", graph->error);
     for (int i = 0; i < node->in_count; i++)

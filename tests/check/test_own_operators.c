@@ -169,11 +169,30 @@ static yk_status silent_gradient(const yk_operator_node *node, yk_value *const *
     return YK_ERROR_UNSUPPORTED;
 }
 
-YK_TEST(a_gradient_that_fails_without_a_reason_is_named)
+static yk_status silent_shape(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node, (void)outputs;
+    return YK_ERROR_UNSUPPORTED;
+}
+
+static yk_status silent_run(const yk_operator_run *run)
+{
+    (void)run;
+    return YK_ERROR_UNSUPPORTED;
+}
+
+/* An error of an earlier call is not taken for theirs. */
+YK_TEST(a_function_that_fails_without_a_reason_is_named)
 {
     yk_operator op = cube;
+    yk_set_error(YK_ERROR_IO, "an earlier error");
     op.gradient = silent_gradient;
-    finds(&op, "cube: gradient: the program's rule has failed without a reason (yk_set_error): ");
+    finds(&op, "cube: gradient: the program's function failed without yk_set_error: not supported");
+    op = cube;
+    op.shape = silent_shape;
+    finds(&op, "cube: the program's shape() failed without yk_set_error: not supported");
+    finds_kernel(silent_run,
+                 "operator cube: the program's run() failed without yk_set_error: not supported");
 }
 
 YK_TEST(a_wrong_operator_is_found)
