@@ -139,7 +139,7 @@ static bool create_loaders(cli_training *t)
         return false;
     int64_t step = o->trainer.accumulate * yk_loader_virtual_ranks(t->train);
     t->steps_per_epoch = (yk_loader_batches(t->train) + step - 1) / step;
-    return cli_ok(cli_train_schedule(&t->schedule, o, t->ranks, t->steps_per_epoch)) &&
+    return cli_ok(cli_train_schedule(&t->schedule, o, t->steps_per_epoch)) &&
            cli_ok(cli_training_end_groups(t));
 }
 

@@ -217,6 +217,8 @@ static const char *one_cycle_trouble(const cli_train_options *o)
         return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
     if (o->optimizer == CLI_OPTIMIZER_SGD && o->sgd.momentum == 0 && s->cycle_momentum)
         return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
+    if (s->cycle_momentum && (o->given.momentum || o->given.muon_momentum || o->given.beta1))
+        return "--schedule onecycle cycles the momentum: add --no-cycle-momentum to set it";
     if (s->max_lr != YK_LR_INITIAL && o->given.lr)
         return "--max-lr and --lr both set the peak of --schedule onecycle: give one of them";
     return NULL;
@@ -252,7 +254,7 @@ static bool check_recipe(const cli_train_options *o)
     if (!accept(o, optimizer_trouble(o)) || !check_owners(o) || !accept(o, schedule_trouble(o)))
         return false;
     /* How many steps an epoch has is not known yet: more than one warm-up needs. */
-    if (cli_train_schedule(&schedule, o, 1, o->warmup_steps + 1) == YK_OK)
+    if (cli_train_schedule(&schedule, o, o->warmup_steps + 1) == YK_OK)
         return true;
     return accept(o, o->schedule.kind == YK_SCHEDULE_MULTISTEP
                          ? "--milestones: expected up to 32 increasing numbers from 1, such as "

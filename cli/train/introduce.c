@@ -37,8 +37,8 @@ static void print_lr(FILE *page, const cli_training *t)
     const cli_train_options *o = &t->options;
     bool root = o->lr_scale == CLI_LR_SCALE_SQRT;
     double first = cli_train_first_lr(o);
-    bool is_peak = o->lr_groups && o->schedule.max_lr != YK_LR_INITIAL;
-    const char *from = is_peak ? "--max-lr" : origin(t, o->given.lr, "--lr", usual(o));
+    const char *from =
+        cli_train_has_peak(o) ? "--max-lr" : origin(t, o->given.lr, "--lr", usual(o));
     fprintf(page, "learning rate %g", t->lr);
     if (o->lr_scale == CLI_LR_SCALE_NONE)
         fprintf(page, " (%s, not scaled)", from);
@@ -52,13 +52,19 @@ static void print_optimizer(FILE *page, const cli_training *t)
 {
     fprintf(page, "  optimizer   %s, ", yk_optimizer_name(t->optimizer));
     print_lr(page, t);
-    if (hyperparameter(t, "momentum") > 0)
-        fprintf(page, ", %smomentum %g", hyperparameter(t, "nesterov") > 0 ? "Nesterov " : "",
-                hyperparameter(t, "momentum"));
+    double momentum, beta2 = hyperparameter(t, "beta2");
+    bool cycles = yk_schedule_momentum(&t->schedule, 0, &momentum);
+    const char *nesterov = hyperparameter(t, "nesterov") > 0 ? "Nesterov " : "";
+    if (cycles)
+        fprintf(page, ", %s%s of the schedule", nesterov, beta2 > 0 ? "beta1" : "momentum");
+    else if (hyperparameter(t, "momentum") > 0)
+        fprintf(page, ", %smomentum %g", nesterov, hyperparameter(t, "momentum"));
     if (hyperparameter(t, "dampening") > 0)
         fprintf(page, " dampened by %g", hyperparameter(t, "dampening"));
-    if (hyperparameter(t, "beta2") > 0)
-        fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), hyperparameter(t, "beta2"));
+    if (beta2 > 0 && cycles)
+        fprintf(page, ", beta2 %g", beta2);
+    else if (beta2 > 0)
+        fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), beta2);
     fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
             t->options.decay_norms ? "" : ", not on norms and biases");
     yk_muon_options muon = cli_train_muon(t);

@@ -61,44 +61,55 @@ static bool overrides_decay(const cli_train_options *o)
     return o->given.weight_decay || o->given.independent_decay || o->independent_decay;
 }
 
+/* Of a resumed run. Where the schedule does not cycle the momentum, it may have done so before. */
+static bool overrides_momentum(const cli_train_options *o)
+{
+    return o->schedule.kind != YK_SCHEDULE_ONE_CYCLE || !o->schedule.cycle_momentum;
+}
+
 static yk_status override_muon(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     yk_muon_options muon = cli_train_muon(t);
     const struct {
         const char *name;
-        bool given;
+        bool wanted;
         double value;
     } all[] = {{"lr", true, muon.lr},
-               {"momentum", o->given.muon_momentum, muon.momentum},
-               {"weight_decay", overrides_decay(o), muon.weight_decay},
+               {"momentum", overrides_momentum(o), muon.momentum},
+               {"weight_decay", overrides_decay(o) || o->given.muon_normalize, muon.weight_decay},
                {"ns_steps", o->given.muon_steps, muon.ns_steps},
                {"normalize", o->given.muon_normalize, muon.normalize}};
     yk_status status = YK_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all && status == YK_OK; i++)
-        if (all[i].given)
+        if (all[i].wanted)
             status = yk_optimizer_set_group_hyperparameter(t->optimizer, cli_train_muon_group(o),
                                                            all[i].name, all[i].value);
     return status;
 }
 
+/* Nesterov momentum goes first and comes last, as it excludes values of the others. */
 yk_status cli_training_override_hyperparameters(cli_training *t)
 {
     const cli_train_options *o = &t->options;
+    const bool adam = o->optimizer == CLI_OPTIMIZER_ADAM || o->optimizer == CLI_OPTIMIZER_ADAMW;
+    const bool momentum = overrides_momentum(o), nesterov = o->sgd.nesterov;
     const struct {
         const char *name;
-        bool given;
+        bool wanted;
         double value;
     } all[] = {{"lr", true, t->lr},
-               {"momentum", o->given.momentum, o->sgd.momentum},
+               {"nesterov", o->given.nesterov && !nesterov, 0},
+               {"momentum", momentum && !adam, o->sgd.momentum},
                {"dampening", o->given.dampening, o->sgd.dampening},
-               {"beta1", o->given.beta1, o->adam.beta1},
+               {"nesterov", o->given.nesterov && nesterov, 1},
+               {"beta1", momentum && adam, o->adam.beta1},
                {"beta2", o->given.beta2, o->adam.beta2},
                {"eps", o->given.eps, o->adam.eps},
                {"weight_decay", overrides_decay(o), cli_train_decay(o, t->lr)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         yk_status status = YK_OK;
-        if (all[i].given)
+        if (all[i].wanted)
             status = set_in_all(t, all[i].name, all[i].value);
         if (status != YK_OK)
             return status;

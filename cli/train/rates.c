@@ -36,26 +36,27 @@ int64_t cli_train_steps(const cli_train_options *o, int64_t steps_per_epoch)
     return cli_train_units(o->epochs, steps_per_epoch);
 }
 
-yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t ranks,
-                             int64_t steps_per_epoch)
+yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t steps_per_epoch)
 {
     int64_t unit = o->schedule.per_step ? steps_per_epoch : 1;
     *s = o->schedule;
     s->warmup = o->warmup_steps ? o->warmup_steps : o->warmup_epochs * unit;
     s->total_steps = cli_train_units(o->epochs, unit);
     s->t_max = s->total_steps - s->warmup;
-    if (o->lr_groups)
-        s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
-    else if (s->max_lr != YK_LR_INITIAL)
-        s->max_lr *= cli_train_lr_factor(o, ranks);
+    s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
     if (parse_milestones(s, o->milestones) != YK_OK)
         return YK_ERROR_INVALID_ARGUMENT;
     return yk_schedule_check(s);
 }
 
+bool cli_train_has_peak(const cli_train_options *o)
+{
+    return o->schedule.kind == YK_SCHEDULE_ONE_CYCLE && o->schedule.max_lr != YK_LR_INITIAL;
+}
+
 double cli_train_first_lr(const cli_train_options *o)
 {
-    return o->lr_groups && o->schedule.max_lr != YK_LR_INITIAL ? o->schedule.max_lr : o->lr;
+    return cli_train_has_peak(o) ? o->schedule.max_lr : o->lr;
 }
 
 double cli_train_decay(const cli_train_options *o, double rate)

@@ -90,7 +90,7 @@ typedef struct cli_train_options {
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence;
-        bool muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
+        bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
@@ -126,12 +126,14 @@ int64_t cli_train_steps(const cli_train_options *options, int64_t steps_per_epoc
 /* The weight decay of a group of this rate. */
 double cli_train_decay(const cli_train_options *options, double rate);
 /* The schedule over epochs of so many steps. */
-yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options, int64_t ranks,
+yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options,
                              int64_t steps_per_epoch);
 /* What --lr-scale multiplies rates by, with so many ranks. */
 double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
-/* The rate of the first parameter group. With --lr-group, --max-lr is this group's peak, and the
- * others have theirs. */
+/* Whether --max-lr sets the peak of the schedule, as --lr would. */
+bool cli_train_has_peak(const cli_train_options *options);
+/* The rate of the first parameter group, whose peak it is; --lr-group and --muon-lr give the other
+ * groups theirs. */
 double cli_train_first_lr(const cli_train_options *options);
 
 /* A training run of one rank: the parts of its trainer, and what reports on it. */

@@ -208,7 +208,6 @@ yk_status yk_trainer_resume(yk_trainer *trainer, const char *path)
     YK_TRY(yk_checkpoint_load(path, t->model, t->optimizer, &t->state));
     t->resumed.saved = t->state;
     t->is_resumed = true;
-    t->saved_step = t->state.step;
     YK_TRY(load_comm_hook(t, path));
     if (t->options.scaler)
         YK_TRY(yk_grad_scaler_set_state(t->options.scaler, &t->state.scaler));
@@ -270,6 +269,7 @@ yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
     if (!path[0])
         return YK_OK;
     YK_TRY(yk_trainer_resume(t, path));
+    t->saved_step = t->state.step;
     if (resumed)
         *resumed = true;
     return YK_OK;

@@ -251,6 +251,12 @@ static void tell_evaluation(void *context, int64_t done, int64_t batches)
         callbacks->on_evaluation(callbacks->context, t, done, batches);
 }
 
+/* A resumed run whose average is new may owe an evaluation before its first step. */
+static bool has_average(const yk_trainer *t)
+{
+    return t->options.ema && yk_ema_updates(t->options.ema) > 0;
+}
+
 /* With the averaged weights in place of the model's, and without test-time augmentation, whose
  * accuracy a record has of the model's own weights only. */
 static yk_status evaluate_average(yk_trainer *t, yk_evaluation *result,
@@ -285,7 +291,7 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_evaluate: the trainer has no validation loader");
     YK_TRY(yk_evaluate(result, t->model, t->options.validation, &options));
-    if (t->options.ema && !result->stopped)
+    if (has_average(t) && !result->stopped)
         YK_TRY(evaluate_average(t, average, &options));
     t->stopped = result->stopped || average->stopped;
     t->state.val_accuracy = t->stopped ? -1 : result->accuracy;
@@ -306,7 +312,7 @@ static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
         .val_accuracy = result->accuracy,
         .has_tta = t->options.tta != YK_TTA_NONE && is_finished(t),
         .tta_val_accuracy = result->tta_accuracy,
-        .has_ema = t->options.ema != NULL,
+        .has_ema = has_average(t),
         .ema_val_loss = average->loss,
         .ema_val_accuracy = average->accuracy,
         .epoch_s = yki_now() - t->times.start_s,
@@ -473,6 +479,8 @@ static yk_status fit(yk_trainer *t)
         YK_TRY(train_epoch(t));
         YK_TRY(evaluate_and_save(t));
     }
+    if (!t->stopped && t->output && t->state.step > 0 && t->saved_step != t->state.step)
+        YK_TRY(yki_trainer_save(t, true)); /* of a run that had nothing to do, in a new folder */
     YK_TRY(yk_trainer_wait(t));
     return t->stopped ? agree_on_reason(t) : YK_OK;
 }

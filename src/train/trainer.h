@@ -64,7 +64,7 @@ struct yk_trainer {
     yk_step_record record; /* of the last step */
     double record_s;       /* how long that has taken */
     int64_t bad_losses;    /* steps in a row whose loss was not finite, with a grad scaler */
-    int64_t saved_step;    /* of the newest checkpoint, saved or resumed; -1: none */
+    int64_t saved_step;    /* of the newest checkpoint in the output folder; -1: none is known */
     yki_folder_view view;  /* of the output folder, once it has been looked at */
     bool has_looked;
     yk_checkpoint_saver *saver; /* on rank 0, with save_async */

@@ -169,6 +169,44 @@ YK_TEST(groups_have_their_own_peaks)
     assert_contains(groups, "[1].lr 0.005 ");
 }
 
+#define MUON "--data synthetic --arch airbench94 --batch-size 32 --optimizer muon "
+
+static int train_airbench(const char *options)
+{
+    char command[512];
+    snprintf(command, sizeof command, "train --output %s/a %s", yk_test_directory(), options);
+    test_job_start(&job, command);
+    return test_job_wait(&job, 100);
+}
+
+YK_TEST(the_filters_of_muon_have_their_own_peak)
+{
+    assert_int_equal(train_airbench(MUON "--schedule onecycle --max-lr 0.1 --div-factor 4 "
+                                         "--muon-lr 0.02 --max-steps 1"),
+                     0);
+    const char *groups = groups_of("a", "checkpoint-step-1.pth");
+    assert_contains(groups, "[0].lr 0.025 ");
+    assert_contains(groups, "[1].lr 0.005 ");
+}
+
+YK_TEST(independent_decay_follows_the_peak)
+{
+    assert_int_equal(train_airbench("--data synthetic --arch mlp --schedule onecycle --max-lr 0.02 "
+                                    "--independent-decay --weight-decay 1e-3 --max-steps 1"),
+                     0);
+    assert_contains(unwrapped(), "weight decay 0.05");
+}
+
+YK_TEST(filters_decay_again_once_they_are_not_normalised)
+{
+    assert_int_equal(train_airbench(MUON "--muon-normalize --max-steps 1"), 0);
+    assert_contains(groups_of("a", "checkpoint-step-1.pth"), "[1].weight_decay 0 ");
+    assert_int_equal(train_airbench("--resume auto --no-muon-normalize --max-steps 2"), 0);
+    assert_contains(groups_of("a", "checkpoint-step-2.pth"), "[1].weight_decay 0.0005 ");
+    assert_int_equal(train_airbench("--resume auto --muon-normalize --max-steps 3"), 0);
+    assert_contains(groups_of("a", "checkpoint-step-3.pth"), "[1].weight_decay 0 ");
+}
+
 /* ---- --classes ------------------------------------------------------------------------------- */
 
 YK_TEST(a_network_may_have_more_classes_than_the_data)

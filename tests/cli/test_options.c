@@ -246,6 +246,10 @@ YK_TEST(recipes_that_contradict_get_one_line)
     refused("train --schedule onecycle --warmup-epochs 1", "has its own warm-up");
     refused("train --schedule onecycle --momentum 0", "--no-cycle-momentum");
     refused("train --schedule onecycle --lr 1 --max-lr 1", "give one of them");
+    refused("train --schedule onecycle --momentum 0.5", "cycles the momentum");
+    refused("train --schedule onecycle --optimizer muon --muon-momentum 0.5",
+            "cycles the momentum");
+    refused("train --schedule onecycle --optimizer adam --beta1 0.5", "cycles the momentum");
     refused("train --warmup-steps 5", "requires --schedule-unit step");
     refused("train --warmup-factor 0.5", "--warmup-factor requires --warmup-epochs");
     refused("train --no-cycle-momentum", "requires --schedule onecycle");

@@ -428,6 +428,47 @@ YK_TEST(a_resumed_run_can_turn_switches_on_and_off)
     assert_null(strstr(job.output, "(--sync-bn)"));
 }
 
+YK_TEST(a_resumed_run_can_turn_nesterov_momentum_on_and_off)
+{
+    assert_int_equal(train("a", DATA "--nesterov --max-steps 2"), 0);
+    assert_int_equal(go_on("a", "--no-nesterov --dampening 0.1 --max-steps 3"), 0);
+    assert_contains(unwrapped(), ", momentum 0.9 dampened by 0.1");
+    assert_int_equal(go_on("a", "--nesterov --dampening 0 --max-steps 4"), 0);
+    assert_contains(unwrapped(), ", Nesterov momentum 0.9,");
+}
+
+/* The schedule has left another momentum behind. */
+YK_TEST(a_resumed_run_without_one_cycle_has_its_own_momentum)
+{
+    assert_int_equal(train("a", DATA "--schedule onecycle --lr 0.01 --max-steps 10"), 0);
+    assert_int_equal(go_on("a", "--schedule constant --max-steps 11"), 0);
+    assert_contains(unwrapped(), ", momentum 0.9,");
+}
+
+/* The folder has the checkpoint that the last line speaks of. */
+YK_TEST(a_run_that_resumes_from_another_folder_leaves_a_checkpoint)
+{
+    assert_int_equal(train("a", DATA "--max-steps 3"), 0);
+    char options[512];
+    snprintf(options, sizeof options, "--resume %s/a/checkpoint-step-3.pth --max-steps 3",
+             yk_test_directory());
+    assert_int_equal(train("b", options), 0);
+    assert_int_equal(go_on("b", "--max-steps 4"), 0);
+    assert_contains(job.output, "Done after step 4");
+}
+
+/* The evaluation that the first run did not come to is due before the first step. */
+YK_TEST(an_average_that_is_new_is_not_evaluated)
+{
+    assert_int_equal(train("a", DATA "--save-every 2 --max-steps 5"), 0);
+    char options[512];
+    snprintf(options, sizeof options, "--resume %s/a/checkpoint-step-4.pth --ema 0.9 --max-steps 4",
+             yk_test_directory());
+    assert_int_equal(train("b", options), 0);
+    assert_int_equal(go_on("b", "--max-steps 5"), 0);
+    assert_contains(unwrapped(), "averaged weights: loss ");
+}
+
 /* W / lr, which the checkpoint has stored, becomes W. */
 YK_TEST(a_resumed_run_can_untie_decay_from_the_rate)
 {

@@ -183,7 +183,7 @@ YK_TEST(schedules_are_described_in_words)
         "cosine over 20 epochs to 0");
     assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
                              o.total_steps = 9, o.per_step = true, o.max_lr = 0.5),
-                     "onecycle over 9 steps with its peak at 0.5");
+                     "onecycle over 9 steps with its peak at 0.5, momentum 0.95 to 0.85");
     assert_described(NULL, "unknown");
     assert_string_equal(yk_schedule_describe(&multistep, 0.1, text, sizeof text), "multist");
     assert_null(yk_schedule_describe(&multistep, 0.1, NULL, 0));
