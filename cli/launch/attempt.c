@@ -189,7 +189,7 @@ static void begin_attempt(cli_job *job)
     job->term_at = job->kill_at = CLI_NEVER;
     job->first_failed = -1;
     job->started = job->running = 0;
-    job->stop_failed = job->stop_killed = job->failed_elsewhere = false;
+    job->stop_failed = job->stop_killed = job->failed_elsewhere = job->save_granted = false;
 }
 
 void cli_job_finish_attempt(cli_job *job)

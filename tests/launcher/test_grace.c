@@ -1,6 +1,6 @@
 /* The grace period of a job that is being stopped. */
 #define _GNU_SOURCE
-#include "job.h"
+#include "agents.h"
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -37,13 +37,22 @@ static void be_rank(bool saves)
     _exit(128 + SIGTERM);
 }
 
-/* Runs this case again as two ranks that have a second to stop; returns the job's exit code. */
-static int stop_ranks(const char *name)
+/* The command of a rank that runs this case again. */
+static const char *as_rank(const char *name)
 {
-    char self[512] = "", command[1024];
+    static char command[1024];
+    char self[512] = "";
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    snprintf(command, sizeof command, "run -n 2 --grace 1 -- %s %s", self, name);
+    snprintf(command, sizeof command, "-- %s %s", self, name);
     setenv("YK_TEST_IS_RANK", "1", 1);
+    return command;
+}
+
+/* Runs this case again as ranks that have a second to stop; returns the job's exit code. */
+static int stop_ranks(const char *name, const char *options)
+{
+    char command[1200];
+    snprintf(command, sizeof command, "run %s --grace 1 %s", options, as_rank(name));
     test_job_start(&job, command);
     test_job_await(&job, "ready");
     kill(job.pid, SIGTERM);
@@ -56,14 +65,35 @@ YK_TEST(a_checkpoint_gets_a_grace_period_of_its_own)
 {
     if (getenv("YK_TEST_IS_RANK"))
         be_rank(true);
-    assert_int_equal(stop_ranks("a_checkpoint_gets_a_grace_period_of_its_own"), 128 + SIGTERM);
+    assert_int_equal(stop_ranks("a_checkpoint_gets_a_grace_period_of_its_own", "-n 2"),
+                     128 + SIGTERM);
+}
+
+/* Hosts that have come later have stopped the ranks once before. */
+YK_TEST(each_attempt_has_a_grace_period_for_its_checkpoint)
+{
+    static const char name[] = "each_attempt_has_a_grace_period_for_its_checkpoint";
+    char arguments[1200];
+    if (getenv("YK_TEST_IS_RANK"))
+        be_rank(true);
+    snprintf(arguments, sizeof arguments, "-n 2 --grace 1 --rdzv-conf last_call_timeout=0.1 %s",
+             as_rank(name));
+    start_agent(0, "1:2", arguments);
+    test_job_await(&agents[0], "ready");
+    start_agent(1, "1:2", arguments);
+    for (double deadline = test_now() + 20; count(both_outputs(), "ready") < 2; usleep(2000))
+        assert_true(test_now() < deadline);
+    kill(agents[0].pid, SIGTERM);
+    assert_job_ends(&agents[0], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[1], 20, 128 + SIGTERM);
 }
 
 YK_TEST(anything_else_does_not)
 {
     if (getenv("YK_TEST_IS_RANK"))
         be_rank(false);
-    assert_int_equal(stop_ranks("anything_else_does_not"), 122); /* docs/launcher.md: killed */
+    assert_int_equal(stop_ranks("anything_else_does_not", "-n 2"),
+                     122); /* docs/launcher.md: killed */
 }
 
 /* The output of a job that is stopped waits for its reader no longer than the ranks may take. */
