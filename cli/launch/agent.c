@@ -92,14 +92,22 @@ static int take_outcome(cli_job *job, const char *text)
     return code;
 }
 
-static void take_refusal(cli_job *job, const char *text)
+/* Prints what an order "KIND ID TEXT" says if it is for this launcher; returns whether it is. */
+static bool take_words(cli_job *job, const char *text)
 {
     int id = -1, at = 0;
-    if (sscanf(text, "refuse %d %n", &id, &at) != 1 || id != cli_link_id(job->agent->link))
-        return;
+    if (sscanf(text, "%*s %d %n", &id, &at) != 1 || id != cli_link_id(job->agent->link))
+        return false;
     cli_sink_say(&job->err, "%s: %s", job->launch->name, text + at);
+    return true;
+}
+
+static void take_refusal(cli_job *job, const char *text)
+{
+    if (!take_words(job, text))
+        return;
     job->agent->over = true;
-    job->agent->code = CLI_EXIT_FAILED;
+    job->agent->code = job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_FAILED;
 }
 
 static void take_stop(cli_job *job, int number)
@@ -175,6 +183,8 @@ static void take_order(cli_job *job, const char *text)
         cli_sink_say(&job->err, "%s: %s", job->launch->name, rest);
     else if (strcmp(kind, "refuse") == 0)
         take_refusal(job, text);
+    else if (strcmp(kind, "hold") == 0)
+        take_words(job, text);
     else if (strcmp(kind, "round") == 0)
         take_round(job, text);
     else if (strcmp(kind, "fail") == 0)

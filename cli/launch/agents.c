@@ -104,7 +104,7 @@ void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t 
 
 /* ---- membership ----------------------------------------------------------------------------- */
 
-static bool is_present(const cli_agent_record *agent)
+bool cli_agent_is_present(const cli_agent_record *agent)
 {
     return agent->state != CLI_AGENT_GONE && agent->state != CLI_AGENT_HELD;
 }
@@ -121,7 +121,7 @@ int cli_agents_present(const cli_agents *agents)
 {
     int count = 0;
     for (int i = 0; i < agents->count; i++)
-        count += is_present(agents->list[i]);
+        count += cli_agent_is_present(agents->list[i]);
     return count;
 }
 
@@ -146,7 +146,7 @@ bool cli_agents_all_left(const cli_agents *agents)
 cli_agent_record *cli_agents_first_present(const cli_agents *agents)
 {
     for (int i = 0; i < agents->count; i++)
-        if (is_present(agents->list[i]))
+        if (cli_agent_is_present(agents->list[i]))
             return agents->list[i];
     return NULL;
 }
@@ -156,7 +156,7 @@ cli_agent_record *cli_agents_with_rank(const cli_agents *agents, int node_rank,
 {
     for (int i = 0; i < agents->count; i++) {
         cli_agent_record *agent = agents->list[i];
-        if (agent != other_than && is_present(agent) && agent->node_rank == node_rank)
+        if (agent != other_than && cli_agent_is_present(agent) && agent->node_rank == node_rank)
             return agent;
     }
     return NULL;
@@ -168,7 +168,7 @@ void cli_agents_list_hosts(const cli_agents *agents, char *text, size_t size)
     text[0] = '\0';
     for (int i = 0; i < agents->count; i++) {
         const cli_agent_record *agent = agents->list[i];
-        if (is_present(agent) && at + strlen(agent->host) + 3 < size)
+        if (cli_agent_is_present(agent) && at + strlen(agent->host) + 3 < size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", agent->host);
     }
 }
@@ -199,7 +199,7 @@ int cli_agents_number(cli_agents *agents, int *world)
     qsort(agents->list, (size_t)agents->count, sizeof *agents->list, compare_agents);
     for (int i = 0; i < agents->count; i++) {
         cli_agent_record *agent = agents->list[i];
-        if (!is_present(agent))
+        if (!cli_agent_is_present(agent))
             continue;
         agent->node = node++;
         agent->first_rank = *world;

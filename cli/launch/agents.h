@@ -53,7 +53,9 @@ cli_agent_record *cli_agents_find(const cli_agents *agents, int id);
 void cli_agent_ended(cli_agent_record *agent, char *report);
 void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t size);
 
-/* Those that have a place (neither held nor gone), those waiting, and those running. */
+/* Whether an agent has a place: it is neither held nor gone. */
+bool cli_agent_is_present(const cli_agent_record *agent);
+/* How many are present, are waiting, and are running. */
 int cli_agents_present(const cli_agents *agents);
 int cli_agents_waiting(const cli_agents *agents);
 int cli_agents_running(const cli_agents *agents);

@@ -12,6 +12,7 @@
  * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Orders:
  *
  *     say TEXT, refuse ID TEXT
+ *     hold ID TEXT                     the agent has no place yet, and waits for one
  *     moved PORT ADDRESS               the job has another rendezvous (herald.h)
  *     round ATTEMPT RESTARTS WORLD NODES PORT MASTER_PORT SECRET \n
  *           ID FIRST_RANK RANKS PORT ADDRESS HOST \n ...          the ranks of each host
@@ -201,6 +202,14 @@ static void settle_held(cli_coordinator *c)
             settle(c, c->agents.list[i]);
 }
 
+static void tell_held(cli_coordinator *c, const cli_agent_record *agent)
+{
+    char why[768];
+    if (lacks_place(c, agent, why, sizeof why))
+        give_order(c, "hold %d waiting up to %g s for a place: %s", agent->id,
+                   return_s(c->options.launch), why);
+}
+
 static void handle_join(cli_coordinator *c, char *text)
 {
     char why[768];
@@ -214,6 +223,8 @@ static void handle_join(cli_coordinator *c, char *text)
         refuse(c, agent, why);
     else
         settle(c, agent);
+    if (agent->state == CLI_AGENT_HELD && c->phase != FINISHED)
+        tell_held(c, agent);
 }
 
 /* ---- reports -------------------------------------------------------------------------------- */
@@ -244,9 +255,12 @@ static void handle_ended(cli_coordinator *c, cli_agent_record *agent, char *repo
         handle_failed(c, agent);
 }
 
-static void handle_stop(cli_coordinator *c, int number)
+/* An agent without a place is no part of the job, and stops alone. */
+static void handle_stop(cli_coordinator *c, cli_agent_record *agent, int number)
 {
-    if (c->stop_signal || c->phase == FINISHED)
+    if (agent->state == CLI_AGENT_HELD)
+        refuse(c, agent, "stopped while it waited for a place; the job continues");
+    if (!cli_agent_is_present(agent) || c->stop_signal || c->phase == FINISHED)
         return;
     c->stop_signal = number;
     if (c->phase == RUNNING) {
@@ -286,10 +300,10 @@ static void handle_report(cli_coordinator *c)
     else if (strcmp(kind, "ended") == 0 && number == c->attempt)
         handle_ended(c, agent, c->text + at);
     else if (strcmp(kind, "stop") == 0)
-        handle_stop(c, number);
-    else if (strcmp(kind, "kill") == 0)
+        handle_stop(c, agent, number);
+    else if (strcmp(kind, "kill") == 0 && cli_agent_is_present(agent))
         give_order(c, "kill");
-    else if (strcmp(kind, "forward") == 0)
+    else if (strcmp(kind, "forward") == 0 && cli_agent_is_present(agent))
         give_order(c, "forward %d", number);
     else if (strcmp(kind, "bye") == 0)
         agent->bye = true;

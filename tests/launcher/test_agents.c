@@ -494,3 +494,21 @@ YK_TEST(a_host_that_returns_at_once_waits_for_its_place)
     assert_job_ends(&agents[2], 20, 128 + SIGTERM);
     assert_job_ends(&agents[1 - leaves], 20, 128 + SIGTERM);
 }
+
+YK_TEST(sigint_to_a_launcher_without_a_place_stops_only_that_launcher)
+{
+    start_agent(0, "1:2", tells_world);
+    start_agent(1, "1:2", tells_world);
+    test_job_await(&agents[0], "/2\n");
+    test_job_await(&agents[1], "/2\n");
+    start_agent(2, "1:2", tells_world);
+    test_job_await(&agents[2], "s for a place: expected 2 hosts, but 3 came: host ");
+    kill(agents[2].pid, SIGINT);
+    assert_job_ends(&agents[2], 20, 128 + SIGINT);
+    assert_int_equal(count(agents[2].output, "for a place"), 1);
+    usleep(500000);
+    assert_null(strstr(both_outputs(), "stopping"));
+    kill(agents[0].pid, SIGTERM);
+    assert_job_ends(&agents[0], 20, 128 + SIGTERM);
+    assert_job_ends(&agents[1], 20, 128 + SIGTERM);
+}
