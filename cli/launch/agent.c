@@ -126,7 +126,8 @@ static void take_lost(cli_job *job, const char *why)
     cli_agent *agent = job->agent;
     agent->lost = true;
     snprintf(agent->why, sizeof agent->why, "%s", why);
-    if (job->running)
+    cli_job_end_regroup(job);
+    if (job->running && !job->stop_signal) /* or they have their grace period */
         cli_job_fail(job);
 }
 
@@ -206,6 +207,7 @@ static void take_order(cli_job *job, const char *text)
     else if (strcmp(kind, "again") == 0) {
         take_outcome(job, text);
         agent->again = true;
+        agent->unjudged = false;
         if (speaks_for_job(job))
             cli_sink_say(&job->err, "%s: starting all ranks again", job->launch->name);
     } else if (strcmp(kind, "end") == 0) {
@@ -315,19 +317,33 @@ static bool verdict(const cli_job *job)
     return job->agent->again || job->agent->over || job->agent->lost;
 }
 
-/* The exit code when the coordinator can no longer give one. */
+/*
+ * The exit code when the coordinator can no longer give one. If it is lost while the attempt is
+ * being stopped, the ranks of its host have not stopped as they should.
+ */
+static int code_alone(const cli_job *job)
+{
+    const cli_agent *agent = job->agent;
+    if (!job->stop_signal)
+        return CLI_EXIT_FAILED;
+    if (agent->lost && agent->unjudged && agent->own_code != CLI_EXIT_STOP_KILLED)
+        return CLI_EXIT_STOP_FAILED;
+    return agent->unjudged && agent->own_code ? agent->own_code : 128 + job->stop_signal;
+}
+
 static int end_alone(cli_job *job)
 {
     cli_agent *agent = job->agent;
     if (agent->lost && job->round.world)
         cli_sink_say(&job->err,
-                     "%s: the launcher on host %s, which serves the job's store, is lost: %s",
-                     job->launch->name, agent->host, agent->why);
+                     "%s: %sthe launcher on host %s, which serves the job's store, is lost: %s",
+                     job->launch->name, job->stop_signal && agent->unjudged ? "unclean stop: " : "",
+                     agent->host, agent->why);
     else if (agent->lost)
         cli_sink_say(&job->err, "%s: cannot join the rendezvous: %s", job->launch->name,
                      agent->why);
     report(agent, "leave %d", cli_link_id(agent->link));
-    return job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_FAILED;
+    return code_alone(job);
 }
 
 /* Runs one attempt, unless it is over already, and waits for the coordinator's verdict; false when
@@ -335,9 +351,9 @@ static int end_alone(cli_job *job)
 static bool run_round(cli_job *job)
 {
     job->agent->has_round = job->agent->again = false;
-    if (job->regrouping)
-        job->stop_signal = 0;
-    job->regrouping = false;
+    cli_job_end_regroup(job);
+    job->agent->unjudged = true;
+    job->agent->own_code = CLI_EXIT_OK;
     if (job->stop_signal && !job->agent->stop_reported) /* it came before this host had joined */
         report_stop(job, job->stop_signal);
     if (job->stop_signal || job->agent->called_off || job->agent->lost) {
@@ -348,6 +364,7 @@ static bool run_round(cli_job *job)
     int code = cli_job_attempt(job);
     if (job->unguarded)
         return false;
+    job->agent->own_code = code;
     report_end(job, code);
     cli_job_finish_attempt(job);
     return cli_job_await(job, verdict);

@@ -29,6 +29,8 @@ typedef struct cli_agent {
     bool has_round;     /* the next attempt is in job->round */
     bool called_off;    /* and has ended before it began here */
     bool again;         /* the attempt is over, and another will follow */
+    bool unjudged;      /* the coordinator has not told how the attempt has ended; */
+    int own_code;       /* the exit code of this host's part of it */
     bool over;          /* the job has ended, with this code: */
     int code;
     bool lost; /* the store, and why: */

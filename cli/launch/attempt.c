@@ -168,7 +168,9 @@ static void kill_ranks(cli_job *job)
     bool stopping = job->stop_signal && (job->first_failed < 0 || job->stop_failed);
     if (stopping && job->running > 0) {
         list_running(job, list, sizeof list);
-        if (!job->asked_twice)
+        if (!job->asked_twice && job->failed_elsewhere)
+            snprintf(why, sizeof why, "the job has failed on another host");
+        else if (!job->asked_twice)
             snprintf(why, sizeof why, "still running %g s after SIGTERM", job->launch->grace_s);
         cli_sink_say(&job->err, "%s: unclean stop: killing rank %s: %s", job->launch->name, list,
                      why);

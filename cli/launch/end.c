@@ -30,8 +30,16 @@ void cli_job_end_survivors(cli_job *job)
 
 void cli_job_fail(cli_job *job)
 {
+    cli_job_end_regroup(job);
     job->failed_elsewhere = true;
     cli_job_end_survivors(job);
+}
+
+void cli_job_end_regroup(cli_job *job)
+{
+    if (job->regrouping)
+        job->stop_signal = 0;
+    job->regrouping = false;
 }
 
 /* Reaps every child that has ended: members, and orphans of theirs. */

@@ -19,6 +19,8 @@ void cli_job_tell_stopping(cli_job *job, int number);
 void cli_job_end_survivors(cli_job *job);
 /* The same, because the job has failed on another host. */
 void cli_job_fail(cli_job *job);
+/* Ranks are no longer stopped to let more hosts take part: they have stopped, or failed. */
+void cli_job_end_regroup(cli_job *job);
 /* Kills the ranks, because a second signal asked for it. */
 void cli_job_kill(cli_job *job);
 /* Passes a signal to the ranks of this host, or of all hosts. */

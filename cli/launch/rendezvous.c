@@ -226,7 +226,7 @@ bool cli_agent_take_over(cli_job *job)
                  job->launch->name, agent->why, host, address, port);
     cli_link_close(agent->link);
     agent->link = NULL;
-    agent->lost = agent->has_round = agent->again = false;
+    agent->lost = agent->has_round = agent->again = agent->unjudged = false;
     if (agent->successor == job->round.node && !become_coordinator(job, address))
         return false;
     snprintf(agent->host, sizeof agent->host, "%s", address);

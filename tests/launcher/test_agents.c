@@ -230,6 +230,45 @@ YK_TEST(the_loss_of_the_rendezvous_ends_the_job_and_says_so)
     test_job_wait(&agents[server], 5);
 }
 
+/* For longer than ranks have to end after a failure. */
+static const char *const slow_to_stop =
+    "--grace 20 sh -c 'trap \"sleep 3; echo stopped $RANK; exit 143\" TERM; echo ready $RANK; "
+    "while :; do sleep 0.05; done'";
+
+/* Stops a job of two hosts and kills the launcher that serves the rendezvous; returns the other. */
+static test_job *lose_rendezvous_of_stopping(const char *options)
+{
+    start_agent(0, "2", options);
+    start_agent(1, "2", options);
+    test_job_await(&agents[0], "ready ");
+    test_job_await(&agents[1], "ready ");
+    int server = strstr(agents[0].output, "ready 0") ? 0 : 1;
+    kill(agents[server].pid, SIGTERM);
+    test_job_await(&agents[1 - server], "SIGTERM on another host");
+    kill(-agents[server].pid, SIGKILL);
+    test_job_wait(&agents[server], 10);
+    return &agents[1 - server];
+}
+
+YK_TEST(the_loss_of_the_rendezvous_leaves_ranks_that_stop_their_grace_period)
+{
+    test_job *other = lose_rendezvous_of_stopping(slow_to_stop);
+    assert_job_ends(other, 20, 121);
+    assert_contains(other->output, "] stopped 1\n");
+    assert_contains(other->output, "unclean stop: the launcher on host localhost, which serves");
+    assert_null(strstr(other->output, "still running"));
+}
+
+YK_TEST(ranks_are_killed_after_their_grace_period_if_the_rendezvous_is_lost)
+{
+    test_job *other = lose_rendezvous_of_stopping(
+        "--grace 3 sh -c 'trap \"\" TERM; echo ready $RANK; while :; do sleep 0.05; done'");
+    double killed_s = test_now();
+    assert_job_ends(other, 20, 122);
+    assert_true(test_now() - killed_s > 2);
+    assert_contains(other->output, "killing rank 1: still running 3 s after SIGTERM");
+}
+
 /* ---- misuse --------------------------------------------------------------------------------- */
 
 YK_TEST(a_host_too_many_is_named)
@@ -475,6 +514,30 @@ YK_TEST(the_lost_host_of_the_rendezvous_rejoins)
     kill(agents[2].pid, SIGTERM);
     assert_job_ends(&agents[2], 20, 128 + SIGTERM);
     assert_job_ends(&agents[1 - lost], 20, 128 + SIGTERM);
+}
+
+/* Two hosts make room for a third one when the first is lost. */
+YK_TEST(the_next_host_takes_over_while_the_job_regroups)
+{
+    static const char *const options =
+        "--rdzv-conf last_call_timeout=2 sh -c 'trap \"sleep 5; exit 143\" TERM; echo "
+        "$TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; while :; do sleep 0.05; done'";
+    start_agent(0, "1:3", options);
+    start_agent(1, "1:3", options);
+    test_job_await(&agents[0], "/2\n");
+    test_job_await(&agents[1], "/2\n");
+    int lost = strstr(agents[0].output, "0:0/2") ? 0 : 1;
+    start_agent(2, "1:3", options);
+    test_job_await(&agents[lost], "more hosts have come");
+    test_job_await(&agents[1 - lost], "more hosts have come");
+    kill(-agents[lost].pid, SIGKILL);
+    test_job_wait(&agents[lost], 10);
+    test_job_await(&agents[1 - lost], "1:0/1\n");
+    assert_contains(agents[1 - lost].output, "takes over at ");
+    assert_null(strstr(agents[1 - lost].output, "unclean stop"));
+    kill(agents[1 - lost].pid, SIGTERM);
+    assert_job_ends(&agents[1 - lost], 20, 128 + SIGTERM);
+    test_job_wait(&agents[2], 20);
 }
 
 /* It has come before the loss of its predecessor was noticed. */
