@@ -151,6 +151,11 @@ static void signal_ranks(cli_job *job, int number)
             kill(job->members[rank].pid, number);
 }
 
+static double stop_ranks_s(const cli_job *job)
+{
+    return job->launch->grace_s;
+}
+
 /* Lists the ranks that still run, as in "0, 2, 5"; truncated if it does not fit. */
 static void list_running(const cli_job *job, char *text, size_t size)
 {
@@ -179,8 +184,11 @@ static void kill_ranks(cli_job *job)
     signal_ranks(job, SIGKILL);
 }
 
-const cli_kind cli_ranks = {
-    .noun = "rank", .signal = signal_ranks, .kill = kill_ranks, .ended = cli_rank_ended};
+const cli_kind cli_ranks = {.noun = "rank",
+                            .signal = signal_ranks,
+                            .stop_s = stop_ranks_s,
+                            .kill = kill_ranks,
+                            .ended = cli_rank_ended};
 
 /* ---- an attempt ----------------------------------------------------------------------------- */
 

@@ -64,7 +64,7 @@ void cli_job_stop(cli_job *job, int number)
     if (job->running == 0 || job->first_failed >= 0)
         return;
     job->kind->signal(job, SIGTERM);
-    job->kill_at = cli_clock_s() + job->launch->grace_s;
+    job->kill_at = cli_clock_s() + job->kind->stop_s(job);
 }
 
 void cli_job_tell_stopping(cli_job *job, int number)

@@ -44,6 +44,8 @@ typedef struct cli_job cli_job;
 typedef struct cli_kind {
     const char *noun; /* "rank" or "host" */
     void (*signal)(cli_job *job, int number);
+    /* How many seconds the members may take to stop before they are killed. */
+    double (*stop_s)(const cli_job *job);
     /* Kills the members that are still running. Launchers report this themselves; for ranks, it is
      * reported here. */
     void (*kill)(cli_job *job);

@@ -21,8 +21,8 @@
 #include "launch/wait.h"
 
 /* How long the other launchers may take to end by themselves once one has ended with an error, and
- * after a kill. */
-static const double others_s = 10, kill_s = 5;
+ * after a kill; and to stop, beyond what they give their ranks: more than agent.c's patience. */
+static const double others_s = 10, kill_s = 5, stop_s = 20;
 
 extern char **environ;
 
@@ -101,6 +101,12 @@ static void signal_hosts(cli_job *job, int number)
             write_line(&job->members[i], line);
 }
 
+/* The launchers keep the grace period themselves, and a second one for a checkpoint. */
+static double stop_hosts_s(const cli_job *job)
+{
+    return 2 * job->launch->grace_s + stop_s;
+}
+
 /* The launchers kill their ranks and say so; those that are still there at the next deadline are
  * killed themselves. */
 static void kill_hosts(cli_job *job)
@@ -138,11 +144,14 @@ static void host_ended(cli_job *job, int i)
     if (!job->stop_signal)
         job->term_at = cli_clock_s() + (unreached ? 0 : others_s);
     if (job->kill_at >= CLI_NEVER)
-        job->kill_at = cli_clock_s() + others_s + job->launch->grace_s;
+        job->kill_at = cli_clock_s() + others_s + stop_hosts_s(job);
 }
 
-const cli_kind cli_remote_launchers = {
-    .noun = "host", .signal = signal_hosts, .kill = kill_hosts, .ended = host_ended};
+const cli_kind cli_remote_launchers = {.noun = "host",
+                                       .signal = signal_hosts,
+                                       .stop_s = stop_hosts_s,
+                                       .kill = kill_hosts,
+                                       .ended = host_ended};
 
 /* ---- the job -------------------------------------------------------------------------------- */
 

@@ -69,6 +69,26 @@ YK_TEST(a_checkpoint_gets_a_grace_period_of_its_own)
                      128 + SIGTERM);
 }
 
+YK_TEST(a_checkpoint_gets_a_grace_period_of_its_own_on_several_hosts)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_rank(true);
+    int code = stop_ranks("a_checkpoint_gets_a_grace_period_of_its_own_on_several_hosts",
+                          "--hosts localhost:1,127.0.0.1:1");
+    assert_job_code(&job, code, 128 + SIGTERM);
+}
+
+YK_TEST(ranks_on_several_hosts_are_killed_after_one_signal_for_a_true_reason)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_rank(false);
+    int code = stop_ranks("ranks_on_several_hosts_are_killed_after_one_signal_for_a_true_reason",
+                          "--hosts localhost:1,127.0.0.1:1");
+    assert_job_code(&job, code, 122);
+    assert_contains(job.output, "killing rank 0: still running 1 s after SIGTERM");
+    assert_null(strstr(job.output, "second signal"));
+}
+
 /* Hosts that have come later have stopped the ranks once before. */
 YK_TEST(each_attempt_has_a_grace_period_for_its_checkpoint)
 {
