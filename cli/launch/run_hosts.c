@@ -5,6 +5,7 @@
  * through stdin.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,28 +75,43 @@ static void put_options(FILE *file, const cli_run_options *o)
         fputs(" --virtual-local-rank", file);
 }
 
-/* Returns the command of host `node`, to be freed; NULL when there is no memory. */
-static char *write_command(const cli_run_options *o, char *const *program, const cli_remote *remote,
-                           int nodes, int node, int port)
+/* Says what has failed, and why. */
+static bool fail(const char *name, const char *what)
+{
+    fprintf(stderr, "%s: %s: %s\n", name, what, strerror(errno));
+    return false;
+}
+
+/* Where yoke is, and the folder in which it was started. */
+static bool find_places(const char *name, char self[PATH_MAX], char folder[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    if (length < 0)
+        return fail(name, "cannot find its own program, /proc/self/exe");
+    self[length] = '\0';
+    return getcwd(folder, PATH_MAX) || fail(name, "cannot name the folder it was started in");
+}
+
+/* Returns the command of host `node`, to be freed; NULL after an error, which is printed. */
+static char *write_command(const cli_run_options *o, char *const *program, const cli_launch *launch,
+                           const cli_remote *remote, int node, int port)
 {
     char self[PATH_MAX], folder[PATH_MAX], *text = NULL;
     size_t size;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (!find_places(launch->name, self, folder))
+        return NULL;
     FILE *file = open_memstream(&text, &size);
-    if (!file || length < 0 || !getcwd(folder, sizeof folder)) {
-        if (file)
-            fclose(file);
-        free(text);
+    if (!file) {
+        fail(launch->name, "cannot write the commands of the hosts");
         return NULL;
     }
-    self[length] = '\0';
     fputs("cd", file);
     put_word(file, folder);
     fputs(" && ", file);
     put_environment(file);
     put_word(file, self);
-    fprintf(file, " run --nnodes %d --node-rank %d --nproc-per-node %d --master-port %d", nodes,
-            node, remote->hosts[node].slots, port);
+    fprintf(file, " run --nnodes %d --node-rank %d --nproc-per-node %d --master-port %d",
+            launch->ranks, node, remote->hosts[node].slots, port);
     put_option(file, "--master-addr", remote->hosts[0].name);
     put_options(file, o);
     fputs(" --", file);
@@ -165,7 +181,7 @@ static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_laun
     int port = choose_port(o, remote->hosts[0].name);
     remote->commands = commands;
     for (int i = 0; i < launch->ranks; i++)
-        if (!(commands[i] = write_command(o, lists->program, remote, launch->ranks, i, port)))
+        if (!(commands[i] = write_command(o, lists->program, launch, remote, i, port)))
             return CLI_EXIT_FAILED;
     forget_variables("PET_");
     launch->remote = remote;

@@ -114,6 +114,18 @@ YK_TEST(wrong_host_lists_are_named)
     }
 }
 
+YK_TEST(a_folder_that_has_been_deleted_is_the_reason_that_is_given)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "sh -c 'mkdir %s/gone && cd %s/gone && rmdir ../gone && exec %s run --hosts "
+             "127.0.0.1:1 -- true'",
+             yk_test_directory(), yk_test_directory(), test_program());
+    test_job_start_command(&job, command);
+    assert_job_ends(&job, 20, 1);
+    assert_contains(job.output, "yoke run: cannot name the folder it was started in: No such file");
+}
+
 YK_TEST(promise_32_the_secret_is_not_on_the_command_line)
 {
     char asked[8192];
