@@ -11,7 +11,10 @@
 
 #include <yoke/store.h>
 
-enum { CLI_MESSAGE_SIZE = 64 * 1024 };
+#include "launch/hosts.h"
+
+/* Room for the longest of them, the order "round ..." with a line for each host. */
+enum { CLI_MESSAGE_SIZE = 400 * (CLI_HOSTS_MAX + 1) };
 
 typedef struct cli_bus_reader {
     const char *stream;

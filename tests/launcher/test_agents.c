@@ -269,6 +269,65 @@ YK_TEST(ranks_are_killed_after_their_grace_period_if_the_rendezvous_is_lost)
     assert_contains(other->output, "killing rank 1: still running 3 s after SIGTERM");
 }
 
+/* ---- many hosts ----------------------------------------------------------------------------- */
+
+enum { MOST_HOSTS = 1024 };
+
+/* Joins as launchers with long names would that are like the one that has joined as the first. */
+static void join_as_others(yk_store *store)
+{
+    char first[2048], join[2400];
+    size_t size;
+    assert_ok(yk_store_get(store, "reports/0", first, sizeof first - 1, &size, 20));
+    first[size] = '\0';
+    const char *end_of_host = strchr(strchr(first, '\n') + 1, '\n');
+    int node_rank, end_of_rank;
+    assert_int_equal(sscanf(first, "join %*d %d%n", &node_rank, &end_of_rank), 1);
+    for (int i = 1; i < MOST_HOSTS; i++) {
+        int64_t id, number;
+        char key[64];
+        assert_ok(yk_store_add(store, "agents", 1, &id));
+        assert_ok(yk_store_add(store, "reports", 1, &number));
+        snprintf(key, sizeof key, "reports/%d", (int)number - 1);
+        int length =
+            snprintf(join, sizeof join, "join %d -1%.*s\n%064d%s", (int)id,
+                     (int)strcspn(first + end_of_rank, "\n"), first + end_of_rank, i, end_of_host);
+        assert_ok(yk_store_set(store, key, join, (size_t)length));
+    }
+}
+
+/* The order "round" of the first attempt; see cli/launch/coordinator.c. */
+static char *await_round(yk_store *store)
+{
+    static char text[1 << 20];
+    size_t size;
+    for (int i = 0; strncmp(text, "round ", 6) != 0; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "orders/%d", i);
+        assert_ok(yk_store_get(store, key, text, sizeof text - 1, &size, 20));
+        text[size] = '\0';
+    }
+    return text;
+}
+
+YK_TEST(all_hosts_of_a_large_job_are_told_their_ranks)
+{
+    yk_store *store;
+    char last[80];
+    start_agent(0, "1024", "true");
+    await_first_join(rendezvous_port);
+    assert_ok(yk_store_connect(&store, "localhost", rendezvous_port, "", 20));
+    join_as_others(store);
+    const char *order = await_round(store);
+    snprintf(last, sizeof last, " %064d\n", MOST_HOSTS - 1);
+    assert_int_equal(count(order, "\n"), 1 + MOST_HOSTS);
+    assert_string_equal(order + strlen(order) - strlen(last), last);
+    yk_store_destroy(store);
+    kill(-agents[0].pid, SIGKILL);
+    test_job_wait(&agents[0], 10);
+    test_job_gone(&agents[0], 10);
+}
+
 /* ---- misuse --------------------------------------------------------------------------------- */
 
 YK_TEST(a_host_too_many_is_named)
