@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <yoke/store.h>
 #include <yoke/system.h>
@@ -16,8 +17,6 @@
 #include "launch/logs.h"
 #include "launch/net.h"
 #include "options.h"
-
-enum { MAX_NODES = 1024 };
 
 /* Returns the number of ranks, or 0 if the text is not a valid number of ranks. */
 static int rank_count(const char *text)
@@ -104,7 +103,7 @@ static bool read_nodes(const char *text, cli_launch *launch)
     if (count == 1)
         launch->nodes_max = launch->nodes_min;
     return count >= 1 && !text[used] && launch->nodes_min >= 1 &&
-           launch->nodes_max >= launch->nodes_min && launch->nodes_max <= MAX_NODES;
+           launch->nodes_max >= launch->nodes_min && launch->nodes_max <= CLI_HOSTS_MAX;
 }
 
 static bool read_seconds(const char *text, double *seconds)
@@ -112,6 +111,18 @@ static bool read_seconds(const char *text, double *seconds)
     char *end;
     *seconds = strtod(text, &end);
     return end != text && !*end && *seconds >= 0 && *seconds <= 1e6;
+}
+
+/* As torchrun reads it, in any case; false if it is neither. */
+static bool read_bool(const char *text, int *value)
+{
+    static const char *const words[][2] = {
+        {"0", "1"}, {"n", "y"}, {"f", "t"}, {"no", "yes"}, {"false", "true"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (*value = 0; *value < 2; ++*value)
+            if (strcasecmp(text, words[i][*value]) == 0)
+                return true;
+    return false;
 }
 
 /* One key of --rdzv-conf; false if it is unknown or its value is invalid. */
@@ -129,7 +140,7 @@ static bool read_conf_key(const char *key, const char *value, cli_launch *launch
     else if (strcmp(key, "last_call_timeout") == 0)
         return read_seconds(value, &launch->last_call_s);
     else if (strcmp(key, "is_host") == 0)
-        launch->is_host = cli_is_choice("1|true|True|yes", value);
+        return read_bool(value, &launch->is_host);
     else
         return cli_is_choice(unused, key);
     return true;
@@ -219,7 +230,7 @@ static int read_hosts(const char *name, const cli_run_options *o, cli_run_lists 
 {
     if (!read_nodes(o->nnodes, launch))
         return cli_usage_error(name, "--nnodes %s: expected a number from 1 to %d, or MIN:MAX",
-                               o->nnodes, MAX_NODES);
+                               o->nnodes, CLI_HOSTS_MAX);
     if (o->standalone) {
         launch->nodes_min = launch->nodes_max = 1;
         launch->master_address = "127.0.0.1";

@@ -67,8 +67,8 @@ static void let_go(pid_t launcher)
 static void start(int index, const char *nodes, const char *program)
 {
     char words[512];
-    snprintf(words, sizeof words, "--rdzv-conf last_call_timeout=0.1,is_host=%d sh -c '%s'",
-             index == 0, program);
+    snprintf(words, sizeof words, "--rdzv-conf last_call_timeout=0.1,is_host=%s sh -c '%s'",
+             index == 0 ? "T" : "No", program);
     start_agent(index, nodes, words);
 }
 

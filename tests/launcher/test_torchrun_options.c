@@ -242,6 +242,10 @@ YK_TEST(a_port_for_programs_that_is_taken_names_its_owner)
 
 YK_TEST(the_rendezvous_is_read_on_one_host_too)
 {
+    assert_job_code(&job, run("run --rdzv-conf is_host=tru true"), 2);
+    assert_contains(job.output, "--rdzv-conf is_host=tru: unknown key or invalid value; ");
+    assert_job_code(&job, run("run --rdzv-conf is_host=T true"), 0);
+    assert_job_code(&job, run("run --rdzv-conf is_host=False true"), 0);
     assert_job_code(&job, run("run --rdzv-conf retries=3 true"), 2);
     assert_contains(job.output,
                     "--rdzv-conf retries=3: unknown key or invalid value; there are secret, ");
