@@ -2,6 +2,7 @@
 #include "base/utf8.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Bytes of the sequence that begins here, at most `left`; 0 where it is not a valid one. The second
  * byte's range is what rules out overlong forms, surrogates and numbers past U+10FFFF. */
@@ -57,4 +58,41 @@ const char *yki_utf8_escape(char *out, size_t size, const char *text, size_t len
         at += (size_t)snprintf(out + at, size - at, plain ? "%c" : "\\x%02x", byte);
     }
     return out;
+}
+
+size_t yki_utf8_from_bytes(char *out, const char *bytes, size_t length)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < length;) {
+        const unsigned char *at = (const unsigned char *)bytes + i;
+        size_t taken = sequence_length(at, length - i);
+        char surrogate[] = {'\xed', (char)(0xb0 | *at >> 6), (char)(0x80 | (*at & 0x3f))};
+        size_t size = taken ? taken : sizeof surrogate;
+        if (out)
+            memcpy(out + made, taken ? bytes + i : surrogate, size);
+        made += size;
+        i += taken ? taken : 1;
+    }
+    return made;
+}
+
+/* Whether a byte that was not UTF-8 is here: U+DC80 to U+DCFF. */
+static bool is_byte(const unsigned char *at, size_t left)
+{
+    return left >= 3 && at[0] == 0xed && (at[1] == 0xb2 || at[1] == 0xb3) && at[2] >= 0x80 &&
+           at[2] <= 0xbf;
+}
+
+size_t yki_utf8_to_bytes(char *out, const char *text, size_t length)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < length;) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        bool byte = is_byte(at, length - i);
+        if (out)
+            out[made] = byte ? (char)((at[1] & 3) << 6 | (at[2] & 0x3f)) : text[i];
+        made++;
+        i += byte ? 3 : 1;
+    }
+    return made;
 }

@@ -15,4 +15,13 @@ bool yki_utf8_is_valid(const char *text, size_t length);
  */
 const char *yki_utf8_escape(char *out, size_t size, const char *text, size_t length);
 
+/*
+ * Bytes that need not be UTF-8, such as a file's name, as a text that Python reads: each byte that
+ * is not UTF-8 becomes a lone surrogate, U+DC00 + byte, as in os.fsdecode (PEP 383). out has room
+ * for 3 * length bytes, or is NULL. Returns the bytes of the result.
+ */
+size_t yki_utf8_from_bytes(char *out, const char *bytes, size_t length);
+/* The bytes again, at most `length`. out may be NULL. */
+size_t yki_utf8_to_bytes(char *out, const char *text, size_t length);
+
 #endif

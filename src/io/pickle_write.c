@@ -7,24 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "io/pickle_opcode.h"
 
-static void put_bytes(yki_pickle_writer *writer, const void *bytes, size_t count)
+/* Room for `count` more bytes, which are the pickle's next ones; NULL after a failure. */
+static void *extend(yki_pickle_writer *writer, size_t count)
 {
     if (writer->failed)
-        return;
+        return NULL;
     if (count > writer->capacity - writer->size) {
         size_t wanted = 2 * writer->capacity + count + 256;
         unsigned char *larger = realloc(writer->data, wanted);
         if (!larger) {
             writer->failed = true;
-            return;
+            return NULL;
         }
         writer->data = larger;
         writer->capacity = wanted;
     }
-    memcpy(writer->data + writer->size, bytes, count);
     writer->size += count;
+    return writer->data + writer->size - count;
+}
+
+static void put_bytes(yki_pickle_writer *writer, const void *bytes, size_t count)
+{
+    void *room = extend(writer, count);
+    if (room)
+        memcpy(room, bytes, count);
 }
 
 static void put(yki_pickle_writer *writer, int byte)
@@ -97,10 +106,12 @@ void yki_pickle_float(yki_pickle_writer *writer, double value)
 
 void yki_pickle_text(yki_pickle_writer *writer, const char *text)
 {
-    size_t length = strlen(text);
+    size_t length = strlen(text), bytes = yki_utf8_from_bytes(NULL, text, length);
     put(writer, YKI_OP_BINUNICODE);
-    put_little(writer, length, 4);
-    put_bytes(writer, text, length);
+    put_little(writer, bytes, 4);
+    char *room = extend(writer, bytes);
+    if (room)
+        yki_utf8_from_bytes(room, text, length);
 }
 
 void yki_pickle_global(yki_pickle_writer *writer, const char *module, const char *name)

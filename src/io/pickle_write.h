@@ -27,6 +27,7 @@ void yki_pickle_none(yki_pickle_writer *writer);
 void yki_pickle_bool(yki_pickle_writer *writer, bool value);
 void yki_pickle_int(yki_pickle_writer *writer, int64_t value);
 void yki_pickle_float(yki_pickle_writer *writer, double value);
+/* What is not UTF-8 is written as yki_utf8_from_bytes makes it. */
 void yki_pickle_text(yki_pickle_writer *writer, const char *text);
 /* A class or function, which the unpickler looks up: "collections", "OrderedDict". */
 void yki_pickle_global(yki_pickle_writer *writer, const char *module, const char *name);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum { MOST_NAME = 64 };
 
 yk_status yki_program_state_check(const char *program, size_t size)
@@ -49,17 +51,24 @@ typedef struct line_writer {
     bool full;
 } line_writer;
 
+static void add_text(line_writer *to, const char *text, size_t length)
+{
+    size_t bytes = yki_utf8_to_bytes(NULL, text, length);
+    to->full = to->full || bytes >= to->size - to->used;
+    if (to->full)
+        return;
+    yki_utf8_to_bytes(to->text + to->used, text, length);
+    to->used += bytes;
+    to->text[to->used] = '\0';
+}
+
 static void add_line(line_writer *to, const char *name, size_t name_length, const char *value,
                      size_t value_length)
 {
-    size_t length = name_length + value_length + 2;
-    if (to->full || length >= to->size - to->used) {
-        to->full = true;
-        return;
-    }
-    snprintf(to->text + to->used, to->size - to->used, "%.*s=%.*s\n", (int)name_length, name,
-             (int)value_length, value);
-    to->used += length;
+    add_text(to, name, name_length);
+    add_text(to, "=", 1);
+    add_text(to, value, value_length);
+    add_text(to, "\n", 1);
 }
 
 /* Text that can be a line, or a part of one: no newline and no zero within. */

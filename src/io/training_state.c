@@ -1,6 +1,7 @@
 /* See training_state.h. One table of the struct's fields serves writing and reading. */
 #include "io/training_state.h"
 
+#include "base/utf8.h"
 #include "io/choices_state.h"
 #include "io/program_state.h"
 #include "io/schedule_state.h"
@@ -14,7 +15,7 @@ typedef enum state_kind {
     COUNT, /* int64_t, 0 or more */
     BITS,  /* 64 of them: the upper half is negative in a pickle */
     REAL,  /* double */
-    TEXT   /* char [size], ended by a zero */
+    TEXT   /* char [size], ended by a zero; as large as arch at most */
 } state_kind;
 
 typedef struct state_field {
@@ -155,12 +156,15 @@ static yk_status read_real(const yki_pth *pth, const yki_pickle_value *value, co
 static yk_status read_text(const yki_pth *pth, const yki_pickle_value *value,
                            const state_field *field, char *text)
 {
-    if (!value || !yki_pickle_is(value, YKI_PICKLE_STRING) || value->count >= field->size ||
-        memchr(value->text, 0, value->count))
+    char bytes[3 * sizeof((yk_training_state *)0)->arch];
+    bool fits = value && yki_pickle_is(value, YKI_PICKLE_STRING) && value->count < sizeof bytes &&
+                !memchr(value->text, 0, value->count);
+    size_t count = fits ? yki_utf8_to_bytes(bytes, value->text, value->count) : 0;
+    if (!fits || count >= field->size)
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
                                      "the text \"%s\" in \"yoke\", shorter than %zu bytes",
                                      field->name, field->size);
-    memcpy(text, value->text, value->count);
+    memcpy(text, bytes, count);
     return YK_OK;
 }
 

@@ -39,6 +39,21 @@ YK_TEST(utf8_refuses_what_python_refuses)
         assert_false(valid(wrong[i]));
 }
 
+YK_TEST(utf8_carries_any_bytes_as_python_s_fsdecode_does)
+{
+    char text[64], bytes[64];
+    const char odd[] = "a\xff\u20ac\xe2\x82z\xed\xb2\x80";
+    size_t length = strlen(odd), made = yki_utf8_from_bytes(text, odd, length);
+    static const char expected[] = "a\xed\xb3\xbf\u20ac\xed\xb3\xa2\xed\xb2\x82z"
+                                   "\xed\xb3\xad\xed\xb2\xb2\xed\xb2\x80";
+    assert_int_equal(made, sizeof expected - 1);
+    assert_memory_equal(text, expected, made);
+    assert_int_equal(yki_utf8_from_bytes(NULL, odd, length), made);
+    assert_int_equal(yki_utf8_to_bytes(bytes, text, made), length);
+    assert_memory_equal(bytes, odd, length);
+    assert_int_equal(yki_utf8_to_bytes(NULL, text, made), length);
+}
+
 YK_TEST(utf8_escapes_what_a_terminal_cannot_show)
 {
     char text[16];

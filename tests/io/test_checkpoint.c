@@ -389,6 +389,39 @@ YK_TEST(a_state_that_could_not_be_read_again_is_not_written)
     yk_model_destroy(model);
 }
 
+/* Whether the file, whose members are stored, holds these bytes. */
+static bool file_holds(const char *path, const char *text)
+{
+    static char bytes[1 << 16];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    return memmem(bytes, size, text, strlen(text)) != NULL;
+}
+
+YK_TEST(bytes_that_are_not_utf8_come_back_and_are_python_s_surrogates_in_the_file)
+{
+    yk_model *model = make_model(1, 3);
+    const char *path = yk_test_path("bytes.pth");
+    yk_training_state found, training = sample;
+    strcpy(training.arch, "caf\xe9");
+    strcpy(training.dataset, "\u00e9\xff\xed\xb2\x80\x80");
+    strcpy(training.program, "data=/caf\xe9/\u00e9\nlast\xf0=\xe2\x82\n");
+    assert_ok(yk_checkpoint_save(path, model, NULL, &training));
+    assert_ok(yk_checkpoint_read_state(path, &found));
+    assert_string_equal(found.arch, training.arch);
+    assert_string_equal(found.dataset, training.dataset);
+    assert_string_equal(found.program, training.program);
+    assert_true(file_holds(path, "/caf\xed\xb3\xa9/\u00e9"));
+    assert_false(file_holds(path, "caf\xe9"));
+    memset(training.dataset, 0xff, sizeof training.dataset - 1);
+    assert_ok(yk_checkpoint_save(path, model, NULL, &training));
+    assert_ok(yk_checkpoint_read_state(path, &found));
+    assert_string_equal(found.dataset, training.dataset);
+    yk_model_destroy(model);
+}
+
 /* Checkpoints that a yoke of file format 1 has written, in which networks had other names. */
 static void assert_arch_was(const char *was, const char *is)
 {

@@ -186,11 +186,15 @@ YK_TEST(names_that_are_integers_are_shown)
     yk_model_destroy(model);
 }
 
-/* A state_dict of one number under this name. */
+/* A state_dict of one number under this name, which is written byte for byte. */
 static void write_named(const char *path, const char *name)
 {
+    char same_length[64];
+    size_t length = strlen(name);
+    snprintf(same_length, sizeof same_length, "%0*d", (int)length, 0);
     pth_file file = begin_pth(path, yki_pickle_ordered_dict);
-    yki_pickle_text(file.pickle, name);
+    yki_pickle_text(file.pickle, same_length);
+    memcpy(file.pickle->data + file.pickle->size - length, name, length);
     assert_ok(yki_pth_scalar(file.writer, 3));
     end_pth(&file);
 }
@@ -208,6 +212,9 @@ YK_TEST(names_that_are_not_utf8_are_refused)
     assert_status(YK_ERROR_FORMAT, yk_tensor_file_convert(yk_test_path("a.pth"),
                                                           yk_test_path("b.safetensors"), NULL));
     assert_contains(yk_last_error(), "its name \"\\xff\\xfew\" is not valid UTF-8");
+    write_named(yk_test_path("a.pth"), "\xed\xb3\xbfw"); /* as Python writes "\xff" */
+    assert_status(YK_ERROR_FORMAT, yk_tensor_file_convert(yk_test_path("a.pth"),
+                                                          yk_test_path("b.safetensors"), NULL));
     write_named(yk_test_path("a.pth"), "gr\xc3\xb6\xc3\x9f"
                                        "e");
     assert_ok(yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.safetensors"), NULL));
