@@ -42,8 +42,10 @@ typedef struct yk_training_state {
     double epoch_loss;     /**< sum of the losses of the current epoch's samples so far */
     double epoch_samples;  /**< samples of the current epoch so far */
     yk_grad_scaler_state scaler; /**< not enabled if there is no scaler */
-    char dataset[32];            /**< name of the training set, see yk_dataset_name */
-    int64_t dataset_size;        /**< its number of samples */
+    /** The name of the training set, see yk_dataset_name. The trainer keeps the end of one that
+     * does not fit, and a hash of all of it: "...data/imagenet-a #1f0e5b3c". */
+    char dataset[32];
+    int64_t dataset_size; /**< its number of samples */
     bool has_schedule;    /**< whether schedule holds one; files of earlier versions have none */
     yk_schedule schedule; /**< of the learning rate */
     /** The program's own settings, which the library stores and never reads: lines "NAME=VALUE",

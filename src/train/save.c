@@ -125,6 +125,15 @@ yk_status yki_trainer_saved(yk_trainer *t)
 
 /* ---- resuming -------------------------------------------------------------------------------- */
 
+/* Earlier versions saved a name's first bytes. */
+static bool is_same_dataset(const yk_trainer *t, const yk_training_state *saved)
+{
+    const char *name = yk_dataset_name(yki_loader_dataset(t->loader));
+    return saved->dataset_size == t->state.dataset_size &&
+           (strcmp(saved->dataset, t->state.dataset) == 0 ||
+            strncmp(saved->dataset, name, sizeof saved->dataset - 1) == 0);
+}
+
 /* Within an epoch its order is that of one data set, batch size and seed. */
 static yk_status check_position(const yk_trainer *t, const char *path,
                                 const yk_training_state *saved)
@@ -132,8 +141,7 @@ static yk_status check_position(const yk_trainer *t, const char *path,
     const yk_training_state *now = &t->state;
     if (saved->epoch_batch == 0)
         return YK_OK;
-    if (saved->dataset_size > 0 &&
-        (saved->dataset_size != now->dataset_size || strcmp(saved->dataset, now->dataset) != 0))
+    if (saved->dataset_size > 0 && !is_same_dataset(t, saved))
         return yki_error(YK_ERROR_MISMATCH,
                          "%s was saved within an epoch over the %lld images of %s; the training "
                          "data is now %s, %lld images: it cannot change before the next epoch",

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
+#include "base/utf8.h"
 #include "comm/flight_recorder.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
@@ -83,6 +84,24 @@ static yk_status check_loader(const yk_trainer_options *o, const yk_loader *load
     return YK_OK;
 }
 
+/* The data set's name, or for one that does not fit its end and a hash of all of it. */
+static void describe_dataset(yk_training_state *state, const char *name)
+{
+    enum { END = sizeof state->dataset - sizeof "... #12345678" };
+    size_t length = strlen(name);
+    if (length < sizeof state->dataset) {
+        memcpy(state->dataset, name, length + 1);
+        return;
+    }
+    uint32_t hash = 2166136261u; /* FNV-1a, the same in every run */
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    const char *end = name + length - END;
+    while (!yki_utf8_is_valid(end, strlen(end))) /* as within a character */
+        end++;
+    snprintf(state->dataset, sizeof state->dataset, "...%s #%08x", end, hash);
+}
+
 void yki_trainer_describe(yk_trainer *t)
 {
     const yk_loader_options *loading = yki_loader_options(t->loader);
@@ -94,7 +113,7 @@ void yki_trainer_describe(yk_trainer *t)
     state->virtual_ranks = loading->virtual_ranks;
     state->seed = loading->seed;
     state->dataset_size = yk_dataset_size(dataset);
-    snprintf(state->dataset, sizeof state->dataset, "%s", yk_dataset_name(dataset));
+    describe_dataset(state, yk_dataset_name(dataset));
     snprintf(state->arch, sizeof state->arch, "%s", t->arch);
     snprintf(state->program, sizeof state->program, "%s", t->program);
     state->has_schedule = true;

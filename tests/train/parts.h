@@ -49,12 +49,11 @@ static inline yk_loader *create_loader(const yk_dataset *dataset, yk_group *grou
     return loader;
 }
 
-/* 10 steps an epoch on one rank, for 200 images. */
-static inline parts create_parts(const yk_trainer_options *options, int64_t images)
+/* Takes over the data set. */
+static inline parts create_parts_over(const yk_trainer_options *options, yk_dataset *dataset)
 {
-    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, images),
-               .test_set = create_dataset(YK_SPLIT_TEST, 50),
-               .model = create_model()};
+    parts p = {
+        .dataset = dataset, .test_set = create_dataset(YK_SPLIT_TEST, 50), .model = create_model()};
     yk_trainer_options with = *options;
     p.loader = create_loader(p.dataset, options->group, true);
     p.validation = with.validation = create_loader(p.test_set, options->group, false);
@@ -63,6 +62,12 @@ static inline parts create_parts(const yk_trainer_options *options, int64_t imag
                       YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.01, o.momentum = 0.9)));
     assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &with));
     return p;
+}
+
+/* 10 steps an epoch on one rank, for 200 images. */
+static inline parts create_parts(const yk_trainer_options *options, int64_t images)
+{
+    return create_parts_over(options, create_dataset(YK_SPLIT_TRAIN, images));
 }
 
 static inline void destroy_parts(parts p)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "parts.h"
 
 static yk_schedule cosine_of(int64_t epochs)
@@ -275,6 +276,87 @@ YK_TEST(data_cannot_change_within_an_epoch)
                                      "training data is now synthetic, 400 images");
     assert_int_equal(yk_trainer_state(p.trainer)->step, 0);
     destroy_parts(p);
+}
+
+static yk_status read_black(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    (void)data;
+    (void)worker;
+    memset(yk_field_buffer_reserve(&buffers[0], 3 * 32 * 32), 0, 3 * 32 * 32);
+    *(int32_t *)buffers[1].data = (int32_t)(index % 10);
+    return YK_OK;
+}
+
+/* 200 black images under this name. */
+static parts create_parts_named(const yk_trainer_options *options, const char *name)
+{
+    static const yk_field fields[] = {{"images", YK_FIELD_IMAGE, YK_U8, 3, {3, 32, 32}},
+                                      {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
+    yk_dataset *dataset;
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = name;
+    ops.count = 200;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = 10;
+    ops.read = read_black;
+    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
+    return create_parts_over(options, dataset);
+}
+
+#define LONG_NAME "folder:/a/prefix/of/more/than/31/bytes/im\u00e0g\u00e9n\u00ebt"
+
+/* Leaves a checkpoint within an epoch, whose data set is described as in `described`, if any. */
+static void leave_checkpoint_over(const char *name, const char *described)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.max_steps = 3;
+    options.output = output_folder();
+    parts p = create_parts_named(&options, name);
+    assert_ok(yk_trainer_fit(p.trainer));
+    yk_training_state state = *yk_trainer_state(p.trainer);
+    assert_true(yki_utf8_is_valid(state.dataset, strlen(state.dataset)));
+    if (described)
+        snprintf(state.dataset, sizeof state.dataset, "%.31s", described);
+    assert_ok(yk_checkpoint_save(yk_test_path("left.pth"), p.model, p.optimizer, &state));
+    destroy_parts(p);
+}
+
+static yk_status resume_over(const char *name)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    parts p = create_parts_named(&options, name);
+    yk_status status = yk_trainer_resume(p.trainer, yk_test_path("left.pth"));
+    destroy_parts(p);
+    return status;
+}
+
+YK_TEST(data_sets_with_long_names_are_told_apart)
+{
+    leave_checkpoint_over(LONG_NAME "-a", NULL);
+    assert_ok(resume_over(LONG_NAME "-a"));
+    assert_status(YK_ERROR_MISMATCH, resume_over(LONG_NAME "-b"));
+    assert_contains(yk_last_error(), "g\u00e9n\u00ebt-b #");
+    assert_status(YK_ERROR_MISMATCH, resume_over("/another" LONG_NAME "-a"));
+    assert_status(YK_ERROR_MISMATCH, resume_over("short"));
+}
+
+YK_TEST(long_names_are_cut_between_characters)
+{
+    char name[64] = "\U0001f600\U0001f600\U0001f600\U0001f600\U0001f600\U0001f600"
+                    "\U0001f600\U0001f600\U0001f600\U0001f600\U0001f600\U0001f600";
+    for (int i = 0; i < 4; i++)
+        leave_checkpoint_over(strcat(name, "x"), NULL);
+}
+
+YK_TEST(data_sets_of_earlier_checkpoints_are_compared_by_their_first_bytes)
+{
+    leave_checkpoint_over(LONG_NAME, LONG_NAME);
+    assert_ok(resume_over(LONG_NAME));
+    assert_status(YK_ERROR_MISMATCH, resume_over("/another" LONG_NAME));
+    leave_checkpoint_over("short", "short");
+    assert_ok(resume_over("short"));
+    assert_status(YK_ERROR_MISMATCH, resume_over("shorter"));
 }
 
 YK_TEST(data_may_change_between_epochs)
