@@ -87,7 +87,8 @@ typedef struct yk_pack_options {
 /**
  * Writes a data set of pictures with labels to one file, from which samples are loaded quickly. The
  * file is complete or not there. docs/file-formats.md describes it. YK_ERROR_UNSUPPORTED for data
- * without labels, and for grey pictures as JPEG, which is read as RGB.
+ * without labels, for grey pictures as JPEG, which is read as RGB, and for a picture with a side of
+ * more than 65535 pixels (65500 as JPEG), now or once it is resized.
  */
 yk_status yk_pack_write(const char *path, const yk_dataset *dataset,
                         const yk_pack_options *options);

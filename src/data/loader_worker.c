@@ -86,7 +86,7 @@ static yk_status prepare_sample(yki_loader_worker *self, const yki_loader_slot *
     for (int i = 0; i < loader->fields && status == YK_OK; i++)
         if (loader->columns[i].is_picture)
             status = prepare_picture(self, claimed, i, row, draw);
-    return status == YK_OK ? YK_OK : yki_worker_name_sample(&self->reading, draw.index, status);
+    return status == YK_OK ? YK_OK : yki_name_sample(self->reading.dataset, draw.index, status);
 }
 
 /* Warns of a damaged sample, whose error is this thread's last, once. */
@@ -159,10 +159,10 @@ static yk_status mix(yki_loader_worker *self, const yki_loader_slot *claimed)
     int64_t classes = probabilities->dims[1];
     for (int64_t row = 0; row < claimed->batch.size; row++)
         if (claimed->labels[row] < 0 || claimed->labels[row] >= classes)
-            return yki_worker_name_sample(&self->reading, claimed->indices[row],
-                                          yki_error(YK_ERROR_INVALID_ARGUMENT,
-                                                    "label %d: expected 0 to %lld",
-                                                    claimed->labels[row], (long long)classes - 1));
+            return yki_name_sample(self->reading.dataset, claimed->indices[row],
+                                   yki_error(YK_ERROR_INVALID_ARGUMENT,
+                                             "label %d: expected 0 to %lld", claimed->labels[row],
+                                             (long long)classes - 1));
     yki_mix_labels(&mix, claimed->labels, claimed->batch.size, classes, probabilities->data);
     return YK_OK;
 }

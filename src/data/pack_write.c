@@ -17,7 +17,7 @@
 #include "image/resize.h"
 #include "io/atomic_file.h"
 
-enum { PIECE = 1 << 20, NAME_BYTES = 1024 };
+enum { PIECE = 1 << 20, NAME_BYTES = 1024, JPEG_SIDE_MAX = 65500 /* libjpeg's */ };
 
 typedef struct writer {
     yk_pack_options options;
@@ -62,12 +62,32 @@ static yk_status append(writer *w, const void *bytes, size_t size)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* The size of a picture whose shorter side becomes `side`, as torchvision's Resize computes it. */
-static void choose_size(const yk_tensor *image, int64_t side, int *height, int *width)
+static bool is_too_long(int64_t height, int64_t width, int64_t most)
 {
-    int64_t h = image->dims[1], w = image->dims[2];
-    *height = (int)(side == YK_PACK_SIZE_KEEP ? h : h <= w ? side : side * h / w);
-    *width = (int)(side == YK_PACK_SIZE_KEEP ? w : h <= w ? side * w / h : side);
+    return height > most || width > most;
+}
+
+/* The size of a picture whose shorter side becomes `side`, as torchvision's Resize computes it. */
+static yk_status choose_size(const writer *w, const yk_tensor *image, yki_picture_size *size)
+{
+    bool jpeg = w->options.format == YK_PACK_JPEG;
+    int64_t side = w->options.short_side, in_height = image->dims[1], in_width = image->dims[2];
+    int64_t least = in_height < in_width ? in_height : in_width;
+    int64_t height = side == YK_PACK_SIZE_KEEP ? in_height : side * in_height / least;
+    int64_t width = side == YK_PACK_SIZE_KEEP ? in_width : side * in_width / least;
+    int64_t bytes = image->dims[0] * height * width;
+    if (is_too_long(in_height, in_width, YKI_PICTURE_SIDE_MAX) ||
+        is_too_long(height, width, jpeg ? JPEG_SIDE_MAX : YKI_PICTURE_SIDE_MAX))
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "a picture of %lld x %lld pixels, which would be packed with %lld x %lld: "
+                         "a side has at most %d",
+                         (long long)in_width, (long long)in_height, (long long)width,
+                         (long long)height, jpeg ? JPEG_SIDE_MAX : YKI_PICTURE_SIDE_MAX);
+    if (!jpeg && bytes > UINT32_MAX)
+        return yki_error(YK_ERROR_UNSUPPORTED, "a picture of %lld bytes is too large for the table",
+                         (long long)bytes);
+    *size = (yki_picture_size){(int)width, (int)height, (int)image->dims[0]};
+    return YK_OK;
 }
 
 static yki_resize_job resize_job(int in_width, int in_height, int width, int height)
@@ -81,19 +101,15 @@ static yki_resize_job resize_job(int in_width, int in_height, int width, int hei
 }
 
 /* Writes a picture (C, H, W), plane by plane: each is a grey picture to the resizer. */
-static yk_status write_pixels(writer *w, const yk_tensor *image, yki_pack_entry *entry)
+static yk_status write_pixels(writer *w, const yk_tensor *image, yki_picture_size size,
+                              yki_pack_entry *entry)
 {
-    int height = 0, width = 0;
+    int height = size.height, width = size.width;
     int in_height = (int)image->dims[1], in_width = (int)image->dims[2];
     size_t plane = (size_t)in_height * (size_t)in_width;
-    choose_size(image, w->options.short_side, &height, &width);
-    int64_t bytes = image->dims[0] * height * width;
-    if (bytes > UINT32_MAX)
-        return yki_error(YK_ERROR_UNSUPPORTED, "a picture of %lld bytes is too large for the table",
-                         (long long)bytes);
     entry->height = (uint32_t)height;
     entry->width = (uint32_t)width;
-    entry->bytes = (uint32_t)bytes;
+    entry->bytes = (uint32_t)((int64_t)size.channels * height * width);
     if (w->samples == 0)
         w->header.channels = (uint32_t)image->dims[0];
     if (image->dims[0] != w->header.channels)
@@ -117,24 +133,23 @@ static yk_status write_pixels(writer *w, const yk_tensor *image, yki_pack_entry 
 }
 
 /* Writes a picture (3, H, W) as a JPEG file. */
-static yk_status write_jpeg(writer *w, const yk_tensor *image, yki_pack_entry *entry)
+static yk_status write_jpeg(writer *w, const yk_tensor *image, yki_picture_size size,
+                            yki_pack_entry *entry)
 {
-    int height = 0, width = 0;
     int in_height = (int)image->dims[1], in_width = (int)image->dims[2];
     const yki_picture *picture = &w->whole;
     const uint8_t *bytes = NULL;
-    size_t size = 0;
-    choose_size(image, w->options.short_side, &height, &width);
+    size_t count = 0;
     yki_planes planes = yki_planes_of(image->data, (yki_picture_size){in_width, in_height, 3});
     YK_TRY(yki_picture_interleave(&w->whole, &planes));
-    if (height != in_height || width != in_width) {
-        yki_resize_job job = resize_job(in_width, in_height, width, height);
+    if (size.height != in_height || size.width != in_width) {
+        yki_resize_job job = resize_job(in_width, in_height, size.width, size.height);
         YK_TRY(yki_resize(&w->resizer, &w->whole, &job, &w->resized));
         picture = &w->resized;
     }
-    YK_TRY(yki_encode_jpeg(w->encoder, picture, w->options.quality, &bytes, &size));
-    entry->bytes = (uint32_t)size;
-    return append(w, bytes, size);
+    YK_TRY(yki_encode_jpeg(w->encoder, picture, w->options.quality, &bytes, &count));
+    entry->bytes = (uint32_t)count;
+    return append(w, bytes, count);
 }
 
 /* Remembers the name of the data set's sample `index`, which has just been written. */
@@ -170,6 +185,15 @@ static yki_pack_entry *next_entry(writer *w, int32_t label)
     return &w->entries[w->samples];
 }
 
+/* Reads a sample, and chooses the size that its picture gets. */
+static yk_status read_picture(const writer *w, yk_reader *reader, int64_t index,
+                              const yk_tensor **fields, yki_picture_size *size)
+{
+    YK_TRY(yk_reader_read(reader, index, fields));
+    yk_status status = choose_size(w, &(*fields)[0], size);
+    return status == YK_OK ? YK_OK : yki_name_sample(w->dataset, index, status);
+}
+
 /* Decodes every picture and writes its pixels, or a JPEG file made of them. */
 static yk_status write_all_pictures(writer *w)
 {
@@ -181,10 +205,11 @@ static yk_status write_all_pictures(writer *w)
     YK_TRY(yk_reader_create(&reader, w->dataset));
     yk_status status = YK_OK;
     for (int64_t i = 0; i < yk_dataset_size(w->dataset) && status == YK_OK; i++) {
-        status = yk_reader_read(reader, i, &fields);
+        yki_picture_size size;
+        status = read_picture(w, reader, i, &fields, &size);
         if (status == YK_OK) {
             yki_pack_entry *entry = next_entry(w, *(const int32_t *)fields[1].data);
-            status = (jpeg ? write_jpeg : write_pixels)(w, &fields[0], entry);
+            status = (jpeg ? write_jpeg : write_pixels)(w, &fields[0], size, entry);
             if (status == YK_OK)
                 status = keep_name(w, i);
         } else if (leave_out(w, status)) {

@@ -75,7 +75,7 @@ static yk_status decode(yk_reader *reader, int64_t index, int i)
     yk_status status = yki_pipeline_decode(yk_dataset_field(reader->dataset, i), &reader->rooms[i],
                                            reader->worker.decoder, &reader->worker.buffers[i],
                                            &reader->tensors[i]);
-    return status == YK_OK ? YK_OK : yki_worker_name_sample(&reader->worker, index, status);
+    return status == YK_OK ? YK_OK : yki_name_sample(reader->dataset, index, status);
 }
 
 yk_status yk_reader_read(yk_reader *reader, int64_t index, const yk_tensor **fields)

@@ -119,10 +119,10 @@ static yk_status check_picture(const yk_field *field, const yk_field_buffer *buf
     return YK_OK;
 }
 
-yk_status yki_worker_name_sample(const yki_worker *worker, int64_t index, yk_status status)
+yk_status yki_name_sample(const yk_dataset *dataset, int64_t index, yk_status status)
 {
     char name[256];
-    yk_dataset_sample_name(worker->dataset, index, name, sizeof name);
+    yk_dataset_sample_name(dataset, index, name, sizeof name);
     return yki_error_context(status, "sample %lld%s%s", (long long)index, *name ? ", " : "", name);
 }
 
@@ -144,5 +144,5 @@ yk_status yki_worker_read(yki_worker *worker, int64_t index)
     for (int i = 0; i < ops->field_count && status == YK_OK; i++)
         if (ops->fields[i].kind != YK_FIELD_TENSOR)
             status = check_picture(&ops->fields[i], &worker->buffers[i]);
-    return status == YK_OK ? YK_OK : yki_worker_name_sample(worker, index, status);
+    return status == YK_OK ? YK_OK : yki_name_sample(worker->dataset, index, status);
 }

@@ -37,7 +37,7 @@ void yki_worker_close(yki_worker *worker);
 yk_status yki_worker_read(yki_worker *worker, int64_t index);
 
 /* Adds the sample's number and name to the error line; returns status. */
-yk_status yki_worker_name_sample(const yki_worker *worker, int64_t index, yk_status status);
+yk_status yki_name_sample(const yk_dataset *dataset, int64_t index, yk_status status);
 
 /* Bytes of a tensor field, or of a picture of fixed size. */
 size_t yki_field_bytes(const yk_field *field);

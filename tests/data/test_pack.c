@@ -263,6 +263,76 @@ YK_TEST(a_damaged_picture_in_a_packed_file_is_named)
     yk_dataset_destroy(pictures);
 }
 
+/* ---- what a program's own data set may hold -------------------------------------------------- */
+
+/* Three grey samples: the second has this width, and all this label. */
+typedef struct odd_samples {
+    int64_t width;
+    int32_t label;
+} odd_samples;
+
+static yk_status read_odd(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    const odd_samples *odd = data;
+    int64_t width = index == 1 ? odd->width : 2;
+    (void)worker;
+    memset(yk_field_buffer_reserve(&buffers[0], (size_t)(3 * width)), 128, (size_t)(3 * width));
+    memcpy(buffers[0].dims, (int64_t[]){3, 1, width}, sizeof(int64_t[3]));
+    *(int32_t *)buffers[1].data = odd->label;
+    return YK_OK;
+}
+
+static yk_dataset *create_odd(odd_samples *odd, int64_t classes)
+{
+    static const yk_field fields[] = {
+        {"images", YK_FIELD_IMAGE, YK_U8, 3, {3, YK_ANY_SIZE, YK_ANY_SIZE}},
+        {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
+    yk_dataset *dataset;
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = "odd";
+    ops.count = 3;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = classes;
+    ops.read = read_odd;
+    assert_ok(yk_dataset_create(&dataset, &ops, odd));
+    return dataset;
+}
+
+static yk_status pack_odd(const yk_dataset *dataset, int64_t side, yk_pack_format format, bool skip)
+{
+    return yk_pack_write(in_folder("odd.pack"), dataset,
+                         YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = side,
+                                 o.format = format, o.skip_damaged = skip));
+}
+
+static void assert_width_refused(int64_t width, int64_t side, yk_pack_format format)
+{
+    odd_samples odd = {.width = width};
+    yk_dataset *dataset = create_odd(&odd, 1), *packed;
+    assert_status(YK_ERROR_UNSUPPORTED, pack_odd(dataset, side, format, false));
+    assert_contains(yk_last_error(), "sample 1: a picture of ");
+    assert_int_equal(access(in_folder("odd.pack"), F_OK), -1);
+    assert_int_equal(access(in_folder("odd.pack.tmp"), F_OK), -1);
+    assert_ok(pack_odd(dataset, side, format, true));
+    assert_ok(yk_pack_open(&packed, in_folder("odd.pack"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(packed), 2);
+    assert_int_equal(unlink(in_folder("odd.pack")), 0);
+    yk_dataset_destroy(packed);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(pictures_with_sides_that_are_too_long_are_refused_or_left_out)
+{
+    assert_width_refused(300, 256, YK_PACK_PIXELS);
+    assert_width_refused(1 << 19, 8192, YK_PACK_PIXELS);
+    assert_width_refused(65536, YK_PACK_SIZE_KEEP, YK_PACK_PIXELS);
+    if (!yk_image_formats())
+        skip_because("%s", yk_last_error());
+    assert_width_refused(300, 256, YK_PACK_JPEG);
+    assert_width_refused(65501, YK_PACK_SIZE_KEEP, YK_PACK_JPEG);
+}
+
 YK_TEST(options_that_do_not_fit_are_refused)
 {
     yk_dataset *synthetic, *grey;
