@@ -87,8 +87,9 @@ typedef struct yk_pack_options {
 /**
  * Writes a data set of pictures with labels to one file, from which samples are loaded quickly. The
  * file is complete or not there. docs/file-formats.md describes it. YK_ERROR_UNSUPPORTED for data
- * without labels, for grey pictures as JPEG, which is read as RGB, and for a picture with a side of
- * more than 65535 pixels (65500 as JPEG), now or once it is resized.
+ * without labels or classes, for grey pictures as JPEG, which is read as RGB, and for a picture
+ * with a side of more than 65535 pixels (65500 as JPEG), now or once it is resized.
+ * YK_ERROR_INVALID_ARGUMENT for a label outside the classes.
  */
 yk_status yk_pack_write(const char *path, const yk_dataset *dataset,
                         const yk_pack_options *options);

@@ -185,12 +185,22 @@ static yki_pack_entry *next_entry(writer *w, int32_t label)
     return &w->entries[w->samples];
 }
 
+static yk_status check_label(const writer *w, int32_t label)
+{
+    if (label >= 0 && (uint32_t)label < w->header.classes)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "label %d: expected 0 to %u", label,
+                     w->header.classes - 1);
+}
+
 /* Reads a sample, and chooses the size that its picture gets. */
 static yk_status read_picture(const writer *w, yk_reader *reader, int64_t index,
                               const yk_tensor **fields, yki_picture_size *size)
 {
     YK_TRY(yk_reader_read(reader, index, fields));
-    yk_status status = choose_size(w, &(*fields)[0], size);
+    yk_status status = check_label(w, *(const int32_t *)(*fields)[1].data);
+    if (status == YK_OK)
+        status = choose_size(w, &(*fields)[0], size);
     return status == YK_OK ? YK_OK : yki_name_sample(w->dataset, index, status);
 }
 
@@ -220,6 +230,14 @@ static yk_status write_all_pictures(writer *w)
     return status;
 }
 
+static yk_status read_file(const writer *w, yki_worker *worker, int64_t index, int32_t *label)
+{
+    worker->buffers[1].data = label;
+    YK_TRY(yki_worker_read(worker, index));
+    yk_status status = check_label(w, *label);
+    return status == YK_OK ? YK_OK : yki_name_sample(w->dataset, index, status);
+}
+
 /* Writes every picture's file as it is. */
 static yk_status write_all_files(writer *w)
 {
@@ -227,8 +245,7 @@ static yk_status write_all_files(writer *w)
     int32_t label = 0;
     yk_status status = yki_worker_open(&worker, w->dataset);
     for (int64_t i = 0; i < yk_dataset_size(w->dataset) && status == YK_OK; i++) {
-        worker.buffers[1].data = &label;
-        status = yki_worker_read(&worker, i);
+        status = read_file(w, &worker, i, &label);
         if (status == YK_OK) {
             const yk_field_buffer *file = &worker.buffers[0];
             yki_pack_entry *entry = next_entry(w, label);
@@ -313,6 +330,10 @@ static yk_status check(const yk_dataset *dataset, const yk_pack_options *options
     if (!fits)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "%s: only data sets of pictures with labels can be packed",
+                         yk_dataset_name(dataset));
+    if (yk_dataset_classes(dataset) < 1)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: its labels are not of classes, as packed ones are",
                          yk_dataset_name(dataset));
     if (options->short_side != YK_PACK_SIZE_KEEP &&
         (options->short_side < 1 || options->short_side > 8192))

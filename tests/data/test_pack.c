@@ -325,12 +325,39 @@ static void assert_width_refused(int64_t width, int64_t side, yk_pack_format for
 YK_TEST(pictures_with_sides_that_are_too_long_are_refused_or_left_out)
 {
     assert_width_refused(300, 256, YK_PACK_PIXELS);
-    assert_width_refused(1 << 19, 8192, YK_PACK_PIXELS);
+    assert_width_refused(1 << 19, 256, YK_PACK_PIXELS);
     assert_width_refused(65536, YK_PACK_SIZE_KEEP, YK_PACK_PIXELS);
     if (!yk_image_formats())
         skip_because("%s", yk_last_error());
     assert_width_refused(300, 256, YK_PACK_JPEG);
     assert_width_refused(65501, YK_PACK_SIZE_KEEP, YK_PACK_JPEG);
+}
+
+YK_TEST(labels_outside_the_classes_are_refused)
+{
+    static const int32_t wrong[] = {-1, 7, INT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        odd_samples odd = {.width = 2, .label = wrong[i]};
+        yk_dataset *dataset = create_odd(&odd, 7);
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      pack_odd(dataset, YK_PACK_SIZE_KEEP, YK_PACK_PIXELS, true));
+        assert_contains(yk_last_error(), "sample 0: label ");
+        assert_contains(yk_last_error(), "expected 0 to 6");
+        odd.label = 6;
+        assert_ok(pack_odd(dataset, YK_PACK_SIZE_KEEP, YK_PACK_PIXELS, false));
+        yk_dataset_destroy(dataset);
+    }
+}
+
+YK_TEST(labels_of_no_classes_are_refused)
+{
+    odd_samples odd = {.width = 2};
+    yk_dataset *dataset = create_odd(&odd, 0);
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  pack_odd(dataset, YK_PACK_SIZE_KEEP, YK_PACK_PIXELS, false));
+    assert_contains(yk_last_error(), "odd: its labels are not of classes");
+    assert_int_equal(access(in_folder("odd.pack"), F_OK), -1);
+    yk_dataset_destroy(dataset);
 }
 
 YK_TEST(options_that_do_not_fit_are_refused)
