@@ -55,10 +55,11 @@ const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
     size_t length;
     const char *name = yki_tensor_file_name(file, index, &length);
     const yki_pickle_value *key = name ? NULL : yki_pickle_key(file->dict, index);
-    bool cut = length > YKI_TENSOR_LABEL / 2;
-    if (name && yki_utf8_is_valid(name, length))
-        snprintf(label, YKI_TENSOR_LABEL, "%.*s%s", cut ? YKI_TENSOR_LABEL / 2 : (int)length, name,
-                 cut ? "..." : "");
+    size_t shown = length < YKI_TENSOR_LABEL / 2 ? length : YKI_TENSOR_LABEL / 2;
+    while (shown > 0 && shown < length && (name[shown] & 0xc0) == 0x80) /* within a character */
+        shown--;
+    if (name && yki_utf8_is_valid(name, shown))
+        snprintf(label, YKI_TENSOR_LABEL, "%.*s%s", (int)shown, name, shown < length ? "..." : "");
     else if (name)
         yki_utf8_escape(label, YKI_TENSOR_LABEL, name, length);
     else if (yki_pickle_is(key, YKI_PICKLE_INT))
@@ -88,14 +89,14 @@ static bool all_begin(const yk_tensor_file *file, const char *text, size_t offse
     return count > 0;
 }
 
-/* Bytes of wrappers, in any order, that all names begin with. */
+/* Bytes of wrappers, in any order, that all names begin with; more than a name holds are none. */
 static size_t find_wrapper(const yk_tensor_file *file)
 {
     static const char *const wrappers[] = {"module.", "_orig_mod.", "_fsdp_wrapped_module."};
     size_t length = 0;
     for (bool more = true; more;) {
         more = false;
-        for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+        for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && length < YK_FILE_NAME; i++)
             if (all_begin(file, wrappers[i], length)) {
                 length += strlen(wrappers[i]);
                 more = true;
@@ -442,12 +443,12 @@ static yk_status read_name(const yk_tensor_file *file, size_t index, char name[Y
     if (!text)
         return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: expected a text as its name, found %s",
                          file->path, index, yki_tensor_file_label(file, index, label));
-    if (!yki_utf8_is_valid(text, length))
-        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: its name \"%s\" is not valid UTF-8",
-                         file->path, index, yki_tensor_file_label(file, index, label));
     if (length >= YK_FILE_NAME)
         return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: expected a name shorter than %d bytes",
                          file->path, index, YK_FILE_NAME);
+    if (!yki_utf8_is_valid(text, length))
+        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: its name \"%s\" is not valid UTF-8",
+                         file->path, index, yki_tensor_file_label(file, index, label));
     memcpy(name, text, length);
     name[length] = '\0';
     return YK_OK;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <yoke/tensor_file.h>
+
 static const char *const wrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
                                        "_checkpoint_wrapped_module."};
 
@@ -27,7 +29,9 @@ static size_t wrappers_at(const char *name, size_t length)
 
 bool yki_is_wrapped(const char *name, size_t length, const char *known)
 {
-    bool begins = true; /* a part of the name */
+    bool begins = true;                        /* a part of the name */
+    if (length > strlen(known) + YK_FILE_NAME) /* of wrappers, which would take long to pass over */
+        return false;
     for (size_t i = 0; i < length; known++) {
         i += begins ? wrappers_at(name + i, length - i) : 0;
         if (*known == '\0' || name[i] != *known)

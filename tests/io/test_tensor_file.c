@@ -212,6 +212,14 @@ static void count_items(void *context, const char *name, const char *value)
     ++*(int *)context;
 }
 
+/* BINPUT ('q') or BINGET ('h'), in place of a number. */
+static void put_memo(yki_pickle_writer *pickle, char opcode, int index)
+{
+    yki_pickle_int(pickle, 0);
+    memcpy(pickle->data + pickle->size - 2,
+           (unsigned char[]){(unsigned char)opcode, (unsigned char)index}, 2);
+}
+
 /* A pickle whose dicts hold the state_dict a thousand times, each a thousand times the one below:
  * walking over all of that would not end, and would find nothing. */
 YK_TEST(promise_31_shared_values_are_not_walked_for_ever)
@@ -219,7 +227,6 @@ YK_TEST(promise_31_shared_values_are_not_walked_for_ever)
     enum { WIDTH = 1000, HEIGHT = 5 };
     pth_file written = begin_pth(yk_test_path("a.pth"), yki_pickle_dict);
     yki_pickle_writer *pickle = written.pickle;
-    unsigned char *memo = NULL;
     yki_pickle_text(pickle, "model");
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
@@ -227,17 +234,13 @@ YK_TEST(promise_31_shared_values_are_not_walked_for_ever)
     assert_ok(yki_pth_scalar(written.writer, 3));
     yki_pickle_setitems(pickle);
     for (int level = 0; level < HEIGHT; level++) {
-        yki_pickle_int(pickle, 0);
-        memo = pickle->data + pickle->size - 2;
-        memcpy(memo, (unsigned char[]){'q', (unsigned char)level}, 2); /* BINPUT */
+        put_memo(pickle, 'q', level);
         yki_pickle_text(pickle, "more");
         yki_pickle_dict(pickle);
         yki_pickle_mark(pickle);
         for (int i = 0; i < WIDTH; i++) {
             yki_pickle_text(pickle, "k");
-            yki_pickle_int(pickle, 0);
-            memo = pickle->data + pickle->size - 2;
-            memcpy(memo, (unsigned char[]){'h', (unsigned char)level}, 2); /* BINGET */
+            put_memo(pickle, 'h', level);
         }
         yki_pickle_setitems(pickle);
     }
@@ -251,6 +254,38 @@ YK_TEST(promise_31_shared_values_are_not_walked_for_ever)
     yk_tensor_file_items(file, count_items, &lines);
     yk_tensor_file_close(file);
     assert_int_equal(lines, 0);
+}
+
+/* Tensors that share a name of many wrappers: looking at all of it for each would not end. */
+static void write_wrapped(const char *wrapper)
+{
+    enum { WRAPPERS = 100000, TENSORS = 100000 };
+    static char name[32 * WRAPPERS];
+    size_t length = strlen(wrapper);
+    for (size_t i = 0; i < WRAPPERS; i++)
+        memcpy(name + i * length, wrapper, length + 1);
+    pth_file written = begin_pth(yk_test_path("a.pth"), yki_pickle_dict);
+    yki_pickle_text(written.pickle, name);
+    put_memo(written.pickle, 'q', 0);
+    assert_ok(yki_pth_scalar(written.writer, 3));
+    put_memo(written.pickle, 'q', 1);
+    for (int i = 1; i < TENSORS; i++) {
+        put_memo(written.pickle, 'h', 0);
+        put_memo(written.pickle, 'h', 1);
+    }
+    end_pth(&written);
+}
+
+YK_TEST(promise_31_names_of_many_wrappers_are_not_walked_for_ever)
+{
+    static const char *const wrappers[] = {"module.", "_orig_mod.", "_checkpoint_wrapped_module."};
+    yk_model *model = make_model(1);
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
+        write_wrapped(wrappers[i]);
+        assert_status(YK_ERROR_MISMATCH, yk_model_load(model, yk_test_path("a.pth")));
+        assert_contains(yk_last_error(), "unexpected");
+    }
+    yk_model_destroy(model);
 }
 
 YK_TEST(much_metadata_is_cut)
