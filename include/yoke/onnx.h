@@ -22,6 +22,7 @@ extern "C" {
  * text.
  *
  * The file is replaced atomically. YK_ERROR_INVALID_ARGUMENT for a model without options.logits,
+ * and for one in which an input, parameter or buffer is called "logits" itself;
  * YK_ERROR_UNSUPPORTED for an operator that ONNX does not have, which the error names, and for a
  * network of 2 GiB or more, which no ONNX file can hold.
  */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -61,19 +62,45 @@ static const yk_value *resolve(const yki_onnx_graph *g, const yk_value *value)
     return value;
 }
 
+/* Whether an input, parameter or buffer has this name, or this name with a suffix. */
+static bool is_taken(const yki_onnx_graph *g, const char *name)
+{
+    const yk_graph *graph = g->source->graph;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const char *other = graph->values[i]->name;
+        if (other && strncmp(other, name, length) == 0 &&
+            (other[length] == '\0' || other[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* The number of a value without a name: the first that makes a name of its own. */
+static int number_of(yki_onnx_graph *g, const yk_value *value)
+{
+    char text[NAME];
+    int *number = &g->numbers[value->id];
+    while (*number == 0) {
+        snprintf(text, NAME, "%s%s_%d", value->producer->scope, value->producer->op->name,
+                 ++g->numbered);
+        *number = is_taken(g, text) ? 0 : g->numbered;
+    }
+    return *number;
+}
+
 /* The name of a value, with a suffix for one that is made on the way to it. */
 static const char *name_of(yki_onnx_graph *g, const yk_value *value, const char *suffix,
                            char text[NAME])
 {
     value = resolve(g, value);
-    int *number = &g->numbers[value->id];
     if (value->name)
         snprintf(text, NAME, "%s%s", value->name, suffix);
-    else if (value == resolve(g, g->logits))
-        snprintf(text, NAME, "logits%s", suffix);
+    else if (value == resolve(g, g->logits) && !*suffix)
+        snprintf(text, NAME, "logits");
     else
         snprintf(text, NAME, "%s%s_%d%s", value->producer->scope, value->producer->op->name,
-                 *number ? *number : (*number = ++g->numbered), suffix);
+                 number_of(g, value), suffix);
     return text;
 }
 
@@ -489,11 +516,26 @@ static void write_nodes(yki_onnx_graph *g)
     end_node(g, made);
 }
 
+/* The output's name is its own. */
+static yk_status check_names(const yki_onnx_graph *g)
+{
+    const yk_graph *graph = g->source->graph;
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const char *name = graph->values[i]->name;
+        if (name && g->read[i] && strcmp(name, "logits") == 0)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "the name \"logits\" is that of the output, and no input, parameter "
+                             "or buffer can have it");
+    }
+    return YK_OK;
+}
+
 static yk_status write_graph(yki_onnx_graph *g)
 {
     const yk_graph *graph = g->source->graph;
     YK_TRY(find_same(g));
     write_nodes(g);
+    YK_TRY(check_names(g));
     for (size_t i = 0; i < graph->value_count; i++)
         if (graph->values[i]->kind == YKI_INPUT && g->read[i])
             describe_value(g, GRAPH_INPUT, graph->values[i]->name, graph->values[i]);

@@ -73,6 +73,58 @@ YK_TEST(a_trained_model_is_exported_without_its_labels)
     yk_model_destroy(model);
 }
 
+/* yk_model_export_onnx of what a network computes. */
+static yk_status export_output(yk_value *output)
+{
+    yk_model *model;
+    assert_ok(yk_model_create(&model, NULL,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = output)));
+    yk_status status = yk_model_export_onnx(model, path());
+    yk_model_destroy(model);
+    return status;
+}
+
+YK_TEST(nothing_else_is_called_as_the_output_is)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "logits", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    assert_status(YK_ERROR_INVALID_ARGUMENT, export_output(yk_relu(x)));
+    assert_contains(yk_last_error(), "model.onnx: the name \"logits\" is that of the output");
+    assert_int_equal(access(path(), F_OK), -1);
+    graph = yk_graph_create();
+    x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    yk_value *scale = yk_parameter(graph, "logits", YK_F32, 1, (int64_t[]){1}, YK_INIT_ONES, 0);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, export_output(yk_multiply(x, scale)));
+    graph = yk_graph_create(); /* a layer of that name has parameters of longer ones */
+    x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    assert_ok(export_output(yk_nn_linear(x, "logits", 4)));
+}
+
+static int count_of(const char *name)
+{
+    static char file[65536];
+    int count = 0;
+    read_file(file, sizeof file);
+    const char *end = file + sizeof file;
+    for (const char *at = file; (at = memmem(at, (size_t)(end - at), name, strlen(name))); at++)
+        count++;
+    return count;
+}
+
+YK_TEST(values_get_numbers_that_no_name_has)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "relu_1", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    assert_ok(export_output(yk_sigmoid(yk_relu(x))));
+    assert_int_equal(count_of("relu_1"), 2); /* the input, and who reads it */
+    assert_int_equal(count_of("relu_2"), 3); /* node, value, and who reads it */
+    graph = yk_graph_create();
+    x = yk_input(graph, "silu_1.gate", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    assert_ok(export_output(yk_silu(x)));
+    assert_int_equal(count_of("silu_1"), 3);
+    assert_int_equal(count_of("silu_2.gate"), 3);
+}
+
 YK_TEST(a_folder_that_is_not_there_is_named)
 {
     yk_model *model = make_model(true, false);
