@@ -1,7 +1,8 @@
 /*
  * WebDataset shards: tar archives in which consecutive files with the same name up to the first dot
- * are one sample, NAME.jpg (or .jpeg, .png, .webp) the picture and NAME.cls the label in digits.
- * Other files of a sample are ignored. https://github.com/webdataset/webdataset
+ * are one sample, NAME.jpg (or .jpeg, .png, .webp) the picture and NAME.cls the label in digits,
+ * in lower or upper case. Other files of a sample are ignored.
+ * https://github.com/webdataset/webdataset
  *
  * Archives are indexed when they are opened, by reading headers and labels alone. Samples are
  * therefore numbered like those of any data set: sharding over ranks is exact and a run resumes at
@@ -157,10 +158,11 @@ static bool is_picture(const char *extension)
 static yk_status read_label(const yki_tar *tar, int32_t *label)
 {
     char text[LABEL_TEXT] = "", *end = text;
-    size_t bytes = tar->size < sizeof text - 1 ? tar->size : sizeof text - 1;
-    YK_TRY(yki_input_file_read(tar->file, tar->offset, text, bytes));
+    bool fits = tar->size < sizeof text;
+    YK_TRY(yki_input_file_read(tar->file, tar->offset, text, fits ? tar->size : 0));
     long long value = strtoll(text, &end, 10);
-    if (end == text || end[strspn(end, " \r\n")] || value < 0 || value >= MAX_LABEL)
+    if (end == text || (size_t)(end - text) + strspn(end, " \r\n") != tar->size || value < 0 ||
+        value >= MAX_LABEL)
         return yki_error(YK_ERROR_FORMAT, "%s: %s: expected a label in digits, below %d",
                          tar->file->path, tar->name, MAX_LABEL);
     *label = (int32_t)value;
@@ -180,7 +182,7 @@ static yk_status add_member(shards *set, pending *found, const yki_tar *tar, int
         *found = (pending){.open = true, .sample = {.shard = shard}};
         memcpy(found->key, tar->name, length);
     }
-    if (strcmp(dot + 1, "cls") == 0) {
+    if (strcasecmp(dot + 1, "cls") == 0) {
         found->has_label = true;
         return read_label(tar, &found->sample.label);
     }

@@ -343,6 +343,35 @@ YK_TEST(braces_of_shards_are_expanded)
     assert_refused(yk_shards_open, "n-{0..99999999}.tar", YK_SPLIT_TRAIN, "more than 65536 shards");
 }
 
+YK_TEST(extensions_of_shards_may_be_in_upper_case)
+{
+    yk_dataset *dataset;
+    shell("cp $SEEDS/png/rgb a.PNG; echo 3 > a.CLS; tar cf x.tar a.PNG a.CLS");
+    assert_ok(yk_shards_open(&dataset, yk_test_path("x.tar"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 1);
+    assert_int_equal(yk_dataset_classes(dataset), 4);
+    yk_dataset_destroy(dataset);
+}
+
+YK_TEST(labels_of_shards_are_read_to_their_end)
+{
+    yk_dataset *dataset;
+    static const char *const wrong[] = {"printf '1%29s' nothing", "printf '1%23s' 7",
+                                        "printf '1%23s'",         "printf '1\\0002'",
+                                        "printf '1 2'",           "printf ''"};
+    shell("cp $SEEDS/png/rgb a.png");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "%s > a.cls; tar cf x.tar a.png a.cls", wrong[i]);
+        shell(line);
+        assert_refused(yk_shards_open, "x.tar", YK_SPLIT_TRAIN,
+                       "a.cls: expected a label in digits");
+    }
+    shell("printf '1%22s' > a.cls; tar cf x.tar a.png a.cls");
+    assert_ok(yk_shards_open(&dataset, yk_test_path("x.tar"), YK_SPLIT_TRAIN));
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(shards_have_splits)
 {
     yk_dataset *dataset;
