@@ -2,7 +2,8 @@
  * MNIST and Fashion-MNIST: IDX files (http://yann.lecun.com/exdb/mnist/), plain or compressed with
  * gzip. An IDX file of bytes starts with 0, 0, 8 and the number of dimensions, then each dimension
  * in four bytes, the highest first. Plain files stay where they are; compressed ones are unpacked
- * into memory.
+ * into memory, unless they would take far more of it than the file (MNIST's take five times as
+ * much).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,9 @@
 
 #include "base/memory.h"
 #include "data/arrays.h"
+#include "io/zip.h"
 
 enum { PATH_BYTES = 4096, MAX_DIMS = 3, MAX_HEADER = 4 + 4 * MAX_DIMS, CLASSES = 10 };
-
-/* The most that gzip compresses anything. */
-enum { MAX_COMPRESSION = 1032 };
 
 typedef struct idx {
     yki_input_file file;
@@ -80,8 +79,13 @@ static yk_status unpack(idx *self, gzFile packed, int ndim)
     uint8_t header[MAX_HEADER];
     int got = gzread(packed, header, 4 + 4 * (unsigned)ndim);
     YK_TRY(read_header(self, header, got < 0 ? 0 : (size_t)got, ndim));
-    if (self->size / MAX_COMPRESSION > self->file.size || self->size > INT32_MAX)
-        return damaged(self, "the file is too short for its dimensions");
+    if (self->size > INT32_MAX)
+        return damaged(self, "its dimensions are too large");
+    if (self->size > self->file.size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK)
+        return yki_error(YK_ERROR_FORMAT,
+                         "%s: would be %d times as large when unpacked, or more: unpack it with "
+                         "gunzip if that is right",
+                         self->file.path, YKI_ZIP_FACTOR);
     self->memory = malloc(self->size + 1); /* one more, to see what is too long */
     if (!self->memory)
         return yki_error_memory(self->size, self->file.path);

@@ -156,6 +156,22 @@ YK_TEST(fashion_mnist_is_read_compressed)
     damage(yk_mnist_open, "", "FashionMNIST/raw/train-images-idx3-ubyte.gz", YK_SPLIT_TRAIN);
 }
 
+/* gzip makes a thousandth of zeros, of which a small file would then fill all memory. */
+YK_TEST(promise_31_compressed_mnist_that_unpacks_to_far_more_is_refused)
+{
+    yk_dataset *dataset;
+    shell("set -- train-images-idx3-ubyte train-labels-idx1-ubyte;"
+          "{ printf '\\0\\0\\10\\3\\0\\0\\1\\0\\0\\0\\1\\0\\0\\0\\1\\0';"
+          "head -c 16777216 /dev/zero; } | gzip -1 > $1.gz;"
+          "{ printf '\\0\\0\\10\\1\\0\\0\\1\\0'; head -c 256 /dev/zero; } | gzip > $2.gz");
+    assert_refused(yk_mnist_open, "", YK_SPLIT_TRAIN, "would be 16 times as large when unpacked");
+    shell("{ printf '\\0\\0\\10\\3\\0\\0\\1\\0\\0\\0\\0\\4\\0\\0\\0\\4';"
+          "head -c 4096 /dev/zero; } | gzip > train-images-idx3-ubyte.gz");
+    assert_ok(
+        yk_mnist_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN)); /* small all the same */
+    yk_dataset_destroy(dataset);
+}
+
 /* ---- NumPy ----------------------------------------------------------------------------------- */
 
 static void write_npy(const char *name, const char *type, const char *order, const char *shape,
