@@ -275,7 +275,7 @@ static void write_clip(yki_onnx_graph *g, const yk_value *out, const yk_value *x
 static void write_relu6(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     (void)type;
-    write_clip(g, node->out[0], node->in[0], NULL);
+    write_clip(g, node->out[0], node->in[0], "");
 }
 
 static void write_batch_norm(yki_onnx_graph *g, const yki_node *node, const char *type)

@@ -49,15 +49,22 @@ const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_
     return yki_pickle_is(key, YKI_PICKLE_STRING) ? key->text : NULL;
 }
 
+/* How many bytes of a name a label shows: no character is cut. */
+static size_t cut_name(const char *name, size_t length)
+{
+    size_t shown = length < YKI_TENSOR_LABEL / 2 ? length : YKI_TENSOR_LABEL / 2;
+    while (shown > 0 && shown < length && (name[shown] & 0xc0) == 0x80)
+        shown--;
+    return shown;
+}
+
 const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
                                   char label[YKI_TENSOR_LABEL])
 {
     size_t length;
     const char *name = yki_tensor_file_name(file, index, &length);
     const yki_pickle_value *key = name ? NULL : yki_pickle_key(file->dict, index);
-    size_t shown = length < YKI_TENSOR_LABEL / 2 ? length : YKI_TENSOR_LABEL / 2;
-    while (shown > 0 && shown < length && (name[shown] & 0xc0) == 0x80) /* within a character */
-        shown--;
+    size_t shown = name ? cut_name(name, length) : 0;
     if (name && yki_utf8_is_valid(name, shown))
         snprintf(label, YKI_TENSOR_LABEL, "%.*s%s", (int)shown, name, shown < length ? "..." : "");
     else if (name)

@@ -1,7 +1,8 @@
 /* How fast multiply-adds are when nothing holds them up: included by loops_table.h alone. */
 
 /* Independent sums hide the latency of a multiply-add, and fit the registers of every width. The
- * compiler must not know the factor: with 0.5 it would see that 2 stays 2, and leave that sum out. */
+ * compiler must not know the factor: with 0.5 it would see that 2 stays 2, and leave that sum out.
+ */
 static double multiply_add(int64_t rounds)
 {
     enum { SUMS = 12 };
