@@ -76,7 +76,7 @@ static bool is_taken(const yki_onnx_graph *g, const char *name)
     return false;
 }
 
-/* The number of a value without a name: the first that makes a name of its own. */
+/* Numbers a value that has no name, so that no other value has the name that is made of it. */
 static int number_of(yki_onnx_graph *g, const yk_value *value)
 {
     char text[NAME];
