@@ -271,7 +271,7 @@ static bool choose_transforms(cli_transforms *made, const subject *s, const yk_d
 
 static void show_batch(void *context, int64_t done, int64_t batches)
 {
-    cli_progress_evaluation(context, done, batches);
+    cli_progress_evaluation(context, 0, done, batches);
 }
 
 static bool run_evaluation(yk_evaluation *result, int64_t *confusion, yk_model *model,

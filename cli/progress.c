@@ -21,7 +21,6 @@ static const double REDRAW_S = 0.1, PLAIN_S = 10;
 
 struct cli_progress {
     int64_t epochs, steps_per_epoch, max_steps;
-    int64_t epoch;       /* the one that is being trained or evaluated, from 1 */
     bool redraws;        /* the line is redrawn in place */
     double start_s;      /* when the first step counted in steps_done began */
     int64_t steps_done;  /* by this process */
@@ -168,7 +167,6 @@ void cli_progress_step(cli_progress *progress, const yk_step_record *record, int
     if (!progress)
         return;
     bool first = progress->steps_done++ == 0;
-    progress->epoch = record->epoch;
     progress->images_per_s =
         first ? record->images_per_s : 0.9 * progress->images_per_s + 0.1 * record->images_per_s;
     if (!first && !is_line_due(progress))
@@ -178,7 +176,7 @@ void cli_progress_step(cli_progress *progress, const yk_step_record *record, int
     show_line(progress, pieces, PIECES);
 }
 
-void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all)
+void cli_progress_evaluation(cli_progress *progress, int64_t epoch, int64_t done, int64_t all)
 {
     enum { SHOWN = 3 };
     if (!progress || !is_line_due(progress))
@@ -187,8 +185,7 @@ void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all)
     piece pieces[SHOWN];
     format_bar(bar, done, all);
     if (progress->epochs > 0)
-        set_piece(&pieces[0], 0, "epoch %lld/%lld", (long long)progress->epoch,
-                  (long long)progress->epochs);
+        set_piece(&pieces[0], 0, "epoch %lld/%lld", (long long)epoch, (long long)progress->epochs);
     else
         set_piece(&pieces[0], 0, "evaluating");
     set_piece(&pieces[1], 2, "[%s]", bar);
@@ -245,12 +242,13 @@ void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
     fflush(stdout);
 }
 
-void cli_progress_skipped(cli_progress *progress, int64_t training, int64_t validation)
+void cli_progress_skipped(const cli_progress *progress, int64_t epoch, int64_t training,
+                          int64_t validation)
 {
     if (!progress || training + validation == 0)
         return;
     char label[64];
-    int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)progress->epoch,
+    int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)epoch,
                           (long long)progress->epochs);
     print_wrapped_after("", indent, "damaged images skipped: %lld in training, %lld in validation",
                         (long long)training, (long long)validation);

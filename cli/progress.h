@@ -17,14 +17,15 @@ cli_progress *cli_progress_create(int64_t epochs, int64_t steps_per_epoch, int64
 /* After step `step_in_epoch` (from 1) of the epoch. */
 void cli_progress_step(cli_progress *progress, const yk_step_record *record, int64_t step_in_epoch);
 
-/* After `done` of `all` batches of this rank's evaluation. */
-void cli_progress_evaluation(cli_progress *progress, int64_t done, int64_t all);
+/* After `done` of `all` batches of this rank's evaluation, which follows the epoch. */
+void cli_progress_evaluation(cli_progress *progress, int64_t epoch, int64_t done, int64_t all);
 
 /* Removes the line and prints the epoch's results. */
 void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *record);
 
-/* After it: how many damaged images were skipped, if any. */
-void cli_progress_skipped(cli_progress *progress, int64_t training, int64_t validation);
+/* After it: how many damaged images were skipped in the epoch, if any. */
+void cli_progress_skipped(const cli_progress *progress, int64_t epoch, int64_t training,
+                          int64_t validation);
 
 /* Removes the line. */
 void cli_progress_destroy(cli_progress *progress);

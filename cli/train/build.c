@@ -221,15 +221,15 @@ static yk_status on_epoch(void *context, yk_trainer *trainer, const yk_epoch_rec
         status = yk_all_reduce(t->world, skipped, 2, YK_I64, YK_REDUCE_SUM, NULL);
     if (status == YK_OK && t->leads)
         status = cli_reports_epoch(t, record);
-    cli_progress_skipped(t->progress, skipped[0], skipped[1]);
+    cli_progress_skipped(t->progress, record->epoch, skipped[0], skipped[1]);
     return status;
 }
 
 static void on_evaluation(void *context, yk_trainer *trainer, int64_t done, int64_t batches)
 {
     const cli_training *t = context;
-    (void)trainer;
-    cli_progress_evaluation(t->progress, done, batches);
+    const yk_training_state *state = yk_trainer_state(trainer);
+    cli_progress_evaluation(t->progress, state->epoch + (state->epoch_batch > 0), done, batches);
 }
 
 static bool create_trainer(cli_training *t)

@@ -68,9 +68,8 @@ YK_TEST(progress_shows_evaluation)
     setenv("YOKE_TERMINAL", "80", 1);
     output_capture capture = output_capture_begin(STDERR_FILENO);
     cli_progress *progress = cli_progress_create(2, 10, YK_NEVER);
-    cli_progress_step(progress, &(yk_step_record){.epoch = 2, .step = 20}, 10);
     usleep(150000); /* lines are redrawn ten times a second */
-    cli_progress_evaluation(progress, 3, 8);
+    cli_progress_evaluation(progress, 2, 3, 8); /* no step before it: a resumed run may owe it */
     cli_progress_destroy(progress);
     const char *text = output_capture_end(&capture);
     assert_contains(text, "\repoch 2/2  [=======>            ]  validation 3/8\033[K");
@@ -82,9 +81,9 @@ YK_TEST(progress_of_an_evaluation_alone_names_no_epoch)
     setenv("YOKE_TERMINAL", "80", 1);
     output_capture capture = output_capture_begin(STDERR_FILENO);
     cli_progress *progress = cli_progress_create(0, 0, YK_NEVER);
-    cli_progress_evaluation(progress, 1, 8); /* nothing yet: it may end at once */
+    cli_progress_evaluation(progress, 0, 1, 8); /* nothing yet: it may end at once */
     usleep(150000);
-    cli_progress_evaluation(progress, 3, 8);
+    cli_progress_evaluation(progress, 0, 3, 8);
     cli_progress_destroy(progress);
     const char *text = output_capture_end(&capture);
     assert_string_equal(text, "\revaluating  [=======>            ]  3/8\033[K\r\033[K");
