@@ -35,7 +35,8 @@ typedef enum yk_autocast {
 typedef struct yk_operator_input {
     const char *name;   /**< in errors, such as "input" or "weight" */
     bool is_activation; /**< autocast may cast it, and all activations of a use have one dtype;
-                             parameters and labels are none and keep theirs */
+                             parameters and labels are none and keep theirs, but what is computed
+                             in 16 bit is given to them in float32 */
     bool is_optional;   /**< it may be NULL */
 } yk_operator_input;
 

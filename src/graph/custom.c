@@ -251,25 +251,31 @@ static bool is_low(const yk_value *value)
     return value && (value->dtype == YK_BF16 || value->dtype == YK_F16);
 }
 
-bool yki_custom_cast(yk_graph *graph, yki_node *draft)
+/* The dtype of the activations that are in 16 bit or f32. */
+static yk_dtype wanted_dtype(const yki_node *draft)
 {
-    yk_dtype low = YK_F32, wanted = YK_F32;
+    yk_dtype low = YK_F32;
     bool all_low = true;
     for (int i = 0; i < draft->in_count; i++) {
         const yk_value *in = draft->op->in[i].is_activation ? draft->in[i] : NULL;
         low = is_low(in) ? in->dtype : low;
         all_low = all_low && (!in || is_low(in));
     }
-    if (low == YK_F32)
-        return true; /* there is nothing to cast */
-    if (draft->op->autocast == YKI_AUTOCAST_LOW ||
-        (draft->op->autocast == YKI_AUTOCAST_FOLLOW && all_low))
-        wanted = low;
+    bool wants_low = draft->op->autocast == YKI_AUTOCAST_LOW ||
+                     (draft->op->autocast == YKI_AUTOCAST_FOLLOW && all_low);
+    return wants_low ? low : YK_F32;
+}
+
+/* As cast_node in compile/autocast.c: what is no activation is f32, also a computed weight. */
+bool yki_custom_cast(yk_graph *graph, yki_node *draft)
+{
+    yk_dtype wanted = wanted_dtype(draft);
     for (int i = 0; i < draft->in_count; i++) {
-        yk_value *in = draft->op->in[i].is_activation ? draft->in[i] : NULL;
-        if (in && (is_low(in) || in->dtype == YK_F32))
-            draft->in[i] = cast_to(graph, in, wanted);
-        if (in && !draft->in[i])
+        yk_value *in = draft->in[i];
+        if (!in || (!is_low(in) && in->dtype != YK_F32))
+            continue;
+        draft->in[i] = cast_to(graph, in, draft->op->in[i].is_activation ? wanted : YK_F32);
+        if (!draft->in[i])
             return false;
     }
     return true;

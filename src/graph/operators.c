@@ -96,9 +96,8 @@ static bool is_float(const yk_graph *graph, yk_dtype dtype)
 /* Whether an operand's dtype goes with the input's: parameters are f32 where that has 16 bit. */
 static bool fits_dtype(const yki_node *node, int operand, yk_dtype dtype)
 {
-    yk_dtype own = node->in[operand]->dtype;
-    bool parameter = !node->op->in[operand].is_activation;
-    return own == dtype || (parameter && own == yki_accumulate_dtype(dtype));
+    bool is_activation = node->op->in[operand].is_activation;
+    return node->in[operand]->dtype == (is_activation ? dtype : yki_accumulate_dtype(dtype));
 }
 
 yk_status yki_expect_float(const yki_node *node, int count)

@@ -418,3 +418,75 @@ YK_TEST(an_operator_trains_under_autocast)
     trains_alike("cpu", YK_AMP_BF16, 3e-2);
     trains_alike("cpu", YK_AMP_FP16, 4e-3);
 }
+
+/* ---- gradient rules that compute weights ------------------------------------------------------
+ */
+
+static yk_status pass_run(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++)
+        yk_tensor_set(&run->outputs[0], i, yk_tensor_get(&run->inputs[0], i));
+    return YK_OK;
+}
+
+/* What reaches x in backward: a linear whose weight is the other activation, or norms by it. */
+static yk_status weigh_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                const bool *needs, yk_value **dx)
+{
+    yk_value *other = node->inputs[1];
+    if (needs[0])
+        dx[0] = yk_value_shape(other, NULL) == 2 ? yk_linear(dy[0], other, NULL)
+                                                 : yk_layer_norm(dy[0], other, other, 1e-2);
+    if (needs[1])
+        dx[1] = yk_scale(other, 0.5);
+    return YK_OK;
+}
+
+static const yk_operator_kernel pass_kernel = {.size = sizeof(yk_operator_kernel), .run = pass_run};
+static const yk_operator weighed = {
+    .size = sizeof(yk_operator),
+    .name = "weighed",
+    .input_count = 2,
+    .output_count = 1,
+    .inputs = {{.name = "x", .is_activation = true}, {.name = "other", .is_activation = true}},
+    .autocast = YK_AUTOCAST_LOW,
+    .gradient = weigh_gradient,
+    .ref = &pass_kernel};
+
+/* The gradient of a parameter below `weighed`. */
+static void weigh(const char *device, yk_amp amp, int ndim, float gradient[COLUMNS])
+{
+    const int64_t sides[] = {COLUMNS, COLUMNS};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, COLUMNS});
+    yk_value *shift = yk_parameter(graph, "shift", YK_F32, 1, sides, YK_INIT_ONES, 0);
+    yk_value *other =
+        yk_parameter(graph, "other", YK_F32, ndim, sides, YK_INIT_UNIFORM_FAN_IN, COLUMNS);
+    yk_value *y = yk_operator_apply(&weighed, NULL,
+                                    (yk_value *[]){yk_add(x, shift), yk_scale(other, 0.9)}, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, yk_mse_loss(y, yk_scale(x, 0), YK_LOSS_SUM),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device, o.amp = amp)));
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    yk_parameter_view view = yk_model_parameter(model, 0);
+    assert_ok(yk_tensor_read(&view.grad, gradient));
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_gradient_rule_may_compute_a_weight)
+{
+    static const char *const devices[] = {"cpu", "ref", "sim"};
+    for (int ndim = 2; ndim >= 1; ndim--)
+        for (int d = 0; d < 3; d++)
+            for (int amp = YK_AMP_BF16; amp <= YK_AMP_FP16; amp++) {
+                float exact[COLUMNS], low[COLUMNS];
+                weigh("ref", YK_AMP_OFF, ndim, exact);
+                weigh(devices[d], (yk_amp)amp, ndim, low);
+                for (int i = 0; i < COLUMNS; i++)
+                    if (fabsf(low[i] - exact[i]) > 0.02F * (fabsf(exact[i]) + 1))
+                        fail_msg("%s, amp %d, weight of %d dimensions: %g, expected %g", devices[d],
+                                 amp, ndim, (double)low[i], (double)exact[i]);
+            }
+}
