@@ -6,6 +6,10 @@
  * A loss that has both is followed through additions, scalings and casts, which are linear: mean +
  * 0.1 (sum + mean) becomes (mean + 0.1 mean) and 0.1 sum. The loss itself stays as it is, for its
  * value. Where another operator mixes the two, its result counts as a sum.
+ *
+ * What is added to a sum without being a loss counts as a mean, as it does alone: a program's own
+ * loss that does not call itself a sum, or a penalty on weights. So does a sum that no sample takes
+ * part in, because each part of the batch has all of it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -19,15 +23,18 @@ enum { MEANS = 1 << YKI_LOSS_MEANS, SUMS = 1 << YKI_LOSS_SUMS };
 typedef struct splitter {
     yk_graph *graph;
     unsigned char *kinds;            /* by value id: MEANS, SUMS, both, or 0 */
+    bool *of_batch;                  /* by value id: whether it depends on an input */
     yk_value **part[YKI_LOSS_KINDS]; /* by value id, of values of both kinds */
 } splitter;
 
 /* MEANS or SUMS of a loss; 0 of another operator. */
-static unsigned char kind_of(const yki_node *node)
+static unsigned char kind_of(const yki_node *node, bool of_batch)
 {
-    if (node->op == &yki_op_cross_entropy || node->op == &yki_op_mse_loss)
-        return node->attrs.reduction == YK_LOSS_SUM ? SUMS : MEANS;
-    return yki_custom_is_sum(node) ? SUMS : 0;
+    bool is_loss = node->op == &yki_op_cross_entropy || node->op == &yki_op_mse_loss;
+    bool is_sum = is_loss ? node->attrs.reduction == YK_LOSS_SUM : yki_custom_is_sum(node);
+    if (is_sum && of_batch)
+        return SUMS;
+    return is_loss || is_sum ? MEANS : 0;
 }
 
 /* The part of a value that is of this kind, or NULL. What is no loss counts as a mean. */
@@ -70,18 +77,38 @@ static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kin
     return *part ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
+/* Of the node's outputs, from those of its inputs. */
+static unsigned char find_kinds(splitter *s, const yki_node *node)
+{
+    bool of_batch = false, adds_other = false;
+    unsigned char kinds = 0;
+    for (int i = 0; i < node->in_count; i++) {
+        if (!node->in[i])
+            continue;
+        of_batch |= s->of_batch[node->in[i]->id];
+        kinds |= s->kinds[node->in[i]->id];
+        adds_other |= node->op == &yki_op_add && !s->kinds[node->in[i]->id];
+    }
+    kinds |= kind_of(node, of_batch);
+    if (kinds == SUMS && adds_other)
+        kinds |= MEANS;
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i]) {
+            s->of_batch[node->out[i]->id] = of_batch;
+            s->kinds[node->out[i]->id] = kinds;
+        }
+    return kinds;
+}
+
 /* The kinds of every value, and the parts of those that are of both. */
 static yk_status split_values(splitter *s)
 {
     size_t nodes = s->graph->node_count; /* appended ones need no splitting */
+    for (size_t i = 0; i < s->graph->value_count; i++)
+        s->of_batch[i] = s->graph->values[i]->kind == YKI_INPUT;
     for (size_t n = 0; n < nodes; n++) {
         const yki_node *node = s->graph->nodes[n];
-        unsigned char kinds = kind_of(node);
-        for (int i = 0; i < node->in_count; i++)
-            kinds |= node->in[i] ? s->kinds[node->in[i]->id] : 0;
-        for (int i = 0; i < node->out_count; i++)
-            if (node->out[i])
-                s->kinds[node->out[i]->id] = kinds;
+        unsigned char kinds = find_kinds(s, node);
         for (int kind = 0; kinds == (MEANS | SUMS) && kind < YKI_LOSS_KINDS; kind++)
             YK_TRY(split_node(s, node, (yki_loss_kind)kind));
     }
@@ -91,8 +118,10 @@ static yk_status split_values(splitter *s)
 yk_status yki_graph_split_loss(yk_graph *graph, yk_value *loss, yk_value **terms)
 {
     size_t values = graph->value_count;
-    splitter s = {.graph = graph, .kinds = yki_calloc(values, sizeof *s.kinds)};
-    bool allocated = s.kinds != NULL;
+    splitter s = {.graph = graph,
+                  .kinds = yki_calloc(values, sizeof *s.kinds),
+                  .of_batch = yki_calloc(values, sizeof *s.of_batch)};
+    bool allocated = s.kinds && s.of_batch;
     for (int kind = 0; kind < YKI_LOSS_KINDS; kind++) {
         s.part[kind] = yki_calloc(values, sizeof *s.part[kind]);
         allocated = allocated && s.part[kind];
@@ -104,5 +133,6 @@ yk_status yki_graph_split_loss(yk_graph *graph, yk_value *loss, yk_value **terms
         free(s.part[kind]);
     }
     free(s.kinds);
+    free(s.of_batch);
     return status;
 }

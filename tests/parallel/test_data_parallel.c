@@ -265,6 +265,30 @@ YK_TEST(a_loss_that_sums_stays_a_sum)
     yk_model_destroy(alone);
 }
 
+/* The two replicas have the whole penalty each, next to a sum over samples. */
+YK_TEST(a_penalty_counts_once)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F64, 2, (int64_t[]){YK_BATCH, 1});
+    yk_value *t = yk_parameter(graph, "t", YK_F64, 0, NULL, YK_INIT_ONES, 0);
+    yk_value *loss = yk_mse_loss(yk_nn_linear(x, "fc", 1), x, YK_LOSS_SUM);
+    yk_value *penalties = yk_add(yk_multiply(t, t), yk_mse_loss(t, yk_scale(t, 0), YK_LOSS_SUM));
+    double numbers[] = {1, 2, 3};
+    const yk_tensor tensor = {.data = numbers, .dtype = YK_F64, .ndim = 2, .dims = {3, 1}};
+    const yk_batch batch = {
+        .size = 3, .count = 1, .names = (const char *[]){"x"}, .tensors = &tensor};
+    yk_model *model;
+    yk_data_parallel *dp;
+    assert_ok(yk_model_create(&model, yk_add(loss, penalties),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    assert_ok(yk_data_parallel_create(&dp, model, NULL));
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    assert_float_equal(*(double *)yk_model_parameter(model, 0).grad.data, 4, 1e-12);
+    yk_data_parallel_destroy(dp);
+    yk_model_destroy(model);
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 YK_TEST(wrong_lists_of_devices_are_refused)
