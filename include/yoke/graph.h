@@ -76,7 +76,8 @@ typedef enum yk_init {
  */
 yk_value *yk_input(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                    const int64_t *dims);
-/** A trained tensor. Only YK_INIT_UNIFORM_FAN_IN uses fan. */
+/** A trained tensor: float32 or float64, unless it is frozen or the model is for inference. Only
+ *  YK_INIT_UNIFORM_FAN_IN uses fan. */
 yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                        const int64_t *dims, yk_init init, int64_t fan);
 /** State that is saved and broadcast but not trained, such as running statistics. */

@@ -44,7 +44,8 @@ typedef struct yk_model_options {
     const char *autocast; /**< exceptions to its policy, see yk_autocast_check, or NULL [NULL] */
     uint64_t seed;        /**< of initial weights and dropout, like torch.manual_seed [0] */
     int threads;          /**< of this model's kernels, or YK_THREADS_AUTO [YK_THREADS_AUTO] */
-    yk_value *logits;     /**< value kept readable for yk_model_output, or NULL [NULL] */
+    yk_value *logits;     /**< value kept readable for yk_model_output, float32 or float64, or NULL
+                               [NULL] */
     bool winograd;        /**< use Winograd's algorithm for 3x3 convolutions: faster than direct
                                convolution, and a little less accurate [true] */
     bool recompute;       /**< recompute cheap values (of batch norm, activations, additions) in
@@ -76,13 +77,13 @@ typedef struct yk_batch {
 const yk_tensor *yk_batch_find(const yk_batch *batch, const char *name);
 
 /**
- * Makes a model of the graph that loss (a scalar) belongs to: differentiates it and draws the
- * initial weights. If loss is NULL, the model is for inference: it computes options.logits in
- * evaluation mode only, and takes neither labels nor memory for gradients. On success the graph
- * belongs to the model and takes no further operators. On failure *model is NULL, and the graph can
- * only be destroyed; the error is the first that building the graph has left, or is about the
- * options. NULL options mean the defaults. Kernels are prepared at the first batch of each size and
- * mode, and kept.
+ * Makes a model of the graph that loss (a scalar, float32 or float64) belongs to: differentiates it
+ * and draws the initial weights. If loss is NULL, the model is for inference: it computes
+ * options.logits in evaluation mode only, and takes neither labels nor memory for gradients. On
+ * success the graph belongs to the model and takes no further operators. On failure *model is NULL,
+ * and the graph can only be destroyed; the error is the first that building the graph has left, or
+ * is about the options. NULL options mean the defaults. Kernels are prepared at the first batch of
+ * each size and mode, and kept.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
 /** Releases the model; accepts NULL. Whatever was made from it (an optimizer, a grad scaler, DDP)

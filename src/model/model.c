@@ -33,19 +33,59 @@ static yk_status flatten_output(yk_graph *graph, yk_value **logits)
     return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
 }
 
+static bool is_full_float(yk_dtype dtype)
+{
+    return dtype == YK_F32 || dtype == YK_F64;
+}
+
+static yk_status expect_float(const yk_value *value, const char *name)
+{
+    if (!value || is_full_float(value->dtype))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is %s, expected float32 or float64", name,
+                     yk_dtype_name(value->dtype));
+}
+
+/* Gradients, and what optimizers do with them, are computed in f32 or f64. */
+static yk_status check_parameters(const yk_graph *graph)
+{
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        if (value->kind == YKI_PARAMETER && !value->frozen && !is_full_float(value->dtype))
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "parameter %s is %s, but only float32 and float64 are trained: "
+                             "declare a buffer (yk_buffer), or freeze it (yk_graph_set_trainable)",
+                             value->name, yk_dtype_name(value->dtype));
+    }
+    return YK_OK;
+}
+
 static yk_status check_loss(const yk_value *loss)
 {
     char text[96];
-    if (loss->ndim == 0)
-        return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE, "the loss has shape %s, expected a scalar",
-                     yki_shape_text(loss, text, sizeof text));
+    YK_TRY(expect_float(loss, "the loss"));
+    if (loss->ndim > 0)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "the loss has shape %s, expected a scalar",
+                         yki_shape_text(loss, text, sizeof text));
+    return check_parameters(loss->graph);
+}
+
+/* What a model is to compute; one of the two may be NULL. */
+static yk_status check_values(const yk_value *loss, const yk_value *logits)
+{
+    const yk_value *result = loss ? loss : logits;
+    YK_TRY(yki_value_check(result, loss ? "the loss" : "there is no loss, and options.logits"));
+    if (logits && !logits->graph)
+        return yki_value_check(logits, "options.logits");
+    if (logits && logits->graph != result->graph)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.logits belongs to another graph");
+    YK_TRY(expect_float(logits, "options.logits"));
+    return loss ? check_loss(loss) : YK_OK;
 }
 
 static yk_status append_backward(yk_graph *graph, yk_value *loss, yk_value **terms,
                                  yki_gradients *gradients)
 {
-    YK_TRY(check_loss(loss));
     YK_TRY(yki_graph_split_loss(graph, loss, terms));
     YK_TRY(yki_graph_differentiate(graph, terms, gradients));
     return yki_graph_fuse_backward(graph, gradients->first_node);
@@ -166,11 +206,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     *model = NULL;
     yk_model_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_model_options, YK_MODEL_OPTIONS_INIT));
-    yk_value *result = loss ? loss : chosen.logits;
-    YK_TRY(yki_value_check(result, loss ? "the loss" : "there is no loss, and options.logits"));
-    yk_graph *graph = result->graph;
-    if (chosen.logits && chosen.logits->graph != graph)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.logits belongs to another graph");
+    YK_TRY(check_values(loss, chosen.logits));
     if (!chosen.device)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.device is NULL");
     if (chosen.threads == YK_THREADS_AUTO)
@@ -181,6 +217,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     if (!made)
         return yki_error_memory(sizeof *made, "the model");
     yki_reference_init(&made->reference);
+    yk_graph *graph = loss ? loss->graph : chosen.logits->graph;
     made->graph = graph;
     made->options = chosen;
     made->training = loss != NULL;

@@ -244,3 +244,43 @@ YK_TEST(a_step_without_memory_says_how_much_it_needs)
                                      "smaller batch");
     yk_model_destroy(model);
 }
+
+/* ---- what a model can be made of ------------------------------------------------------------- */
+
+static void assert_not_of(yk_value *loss, const char *device, yk_value *logits, const char *words)
+{
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_model_create(&model, loss,
+                                  YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                          o.device = device, o.logits = logits)));
+    assert_null(model);
+    assert_contains(yk_last_error(), words);
+}
+
+YK_TEST(loss_and_logits_are_floats)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *number = yk_buffer(graph, "n", YK_I64, 0, NULL, YK_INIT_ONES);
+    yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
+    assert_not_of(number, "ref", NULL, "the loss is int64, expected float32 or float64");
+    assert_not_of(loss, "ref", number, "options.logits is int64, expected float32 or float64");
+    assert_not_of(NULL, "ref", number, "options.logits is int64, expected float32 or float64");
+    assert_not_of(loss, "ref", yk_relu(NULL), "options.logits is NULL, or follows from");
+    yk_graph_destroy(graph);
+}
+
+/* Gradients of other dtypes would be read as f32 beyond their ends. */
+YK_TEST(only_floats_are_trained)
+{
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
+    yk_scope_push(graph, "table");
+    yk_parameter(graph, "codes", YK_U8, 1, (int64_t[]){1000}, YK_INIT_ZEROS, 0);
+    assert_not_of(loss, "cpu", NULL,
+                  "parameter table.codes is uint8, but only float32 and float64 are trained");
+    assert_ok(yk_graph_set_trainable(graph, "table.codes", false, NULL));
+    assert_ok(yk_model_create(&model, loss, NULL));
+    yk_model_destroy(model);
+}
