@@ -73,6 +73,7 @@ void yk_tensor_set(const yk_tensor *tensor, int64_t index, double number);
 /**
  * Copies all elements to host memory, which has room for yk_tensor_bytes() of them, from wherever
  * they are. Blocks until the device has finished the work that was given to it before.
+ * YK_ERROR_INVALID_ARGUMENT if the tensor has no data, as the gradient of a buffer has none.
  */
 yk_status yk_tensor_read(const yk_tensor *tensor, void *host);
 /** Copies all elements from host memory into the tensor. Blocks as yk_tensor_read() does. */

@@ -319,10 +319,19 @@ static yk_status copy_tensor(const yk_tensor *tensor, void *host, yki_direction 
     return YK_OK;
 }
 
+/* Views may have no data, such as the gradient of a buffer. */
+static yk_status expect_data(const yk_tensor *tensor, const char *who)
+{
+    if (tensor->data || tensor->parts || yk_tensor_bytes(tensor) == 0)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the tensor has no data: NULL", who);
+}
+
 yk_status yk_tensor_read(const yk_tensor *tensor, void *host)
 {
     YKI_NOT_NULL(tensor);
     YKI_NOT_NULL(host);
+    YK_TRY(expect_data(tensor, "yk_tensor_read"));
     if (!is_on_host(tensor))
         return copy_tensor(tensor, host, YKI_TO_HOST);
     memcpy(host, tensor->data, yk_tensor_bytes(tensor));
@@ -333,6 +342,7 @@ yk_status yk_tensor_write(const yk_tensor *tensor, const void *host)
 {
     YKI_NOT_NULL(tensor);
     YKI_NOT_NULL(host);
+    YK_TRY(expect_data(tensor, "yk_tensor_write"));
     if (!is_on_host(tensor))
         return copy_tensor(tensor, (void *)(uintptr_t)host, YKI_TO_DEVICE);
     memcpy(tensor->data, host, yk_tensor_bytes(tensor));

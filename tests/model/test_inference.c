@@ -152,7 +152,12 @@ YK_TEST(a_model_without_a_loss_has_no_gradients)
     assert_int_equal(inference.parameters, training.parameters);
     assert_int_equal(inference.gradients, 0);
     assert_true(inference.activations < training.activations);
-    assert_null(yk_model_parameter(net.model, 0).grad.data);
+    yk_parameter_view weight = yk_model_parameter(net.model, 0);
+    assert_null(weight.grad.data);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_read(&weight.grad, net.pixels));
+    assert_contains(yk_last_error(), "yk_tensor_read: the tensor has no data");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_write(&weight.grad, net.pixels));
+    assert_contains(yk_last_error(), "yk_tensor_write: the tensor has no data");
     assert_false(yk_model_parameter(net.model, 0).trainable);
     yk_model_destroy(net.model);
 }
