@@ -228,9 +228,9 @@ typedef struct yk_cross_entropy_options {
 
 /**
  * Cross entropy of logits (N, C) and labels -> scalar. Labels are either classes (N), int32 from 0
- * to C - 1, or the probabilities of the classes (N, C), of the logits' dtype. A class out of range
- * makes yk_model_forward fail; probabilities are not checked, and are constants to the gradient.
- * NULL options mean the defaults.
+ * to C - 1, or the probabilities of the classes (N, C), of the logits' dtype. They are inputs, or
+ * computed, for example by another network, and constants to the gradient. A class out of range
+ * makes yk_model_forward fail; probabilities are not checked. NULL options mean the defaults.
  */
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options);

@@ -9,6 +9,12 @@
 #include "base/memory.h"
 #include "compile/rewrite.h"
 
+/* Whether the gradient must reach the node's i-th input. */
+static bool is_needed(const yki_node *node, int i, const bool *needs)
+{
+    return node->in[i] && needs[node->in[i]->id] && !node->op->in[i].is_constant;
+}
+
 /* Which values a gradient must reach: trained parameters, and what is made of them; by id. */
 static void mark_needs(const yk_graph *graph, bool *needs)
 {
@@ -18,7 +24,7 @@ static void mark_needs(const yk_graph *graph, bool *needs)
         const yki_node *node = graph->nodes[n];
         bool any = false;
         for (int i = 0; i < node->in_count; i++)
-            any |= node->in[i] && needs[node->in[i]->id];
+            any |= is_needed(node, i, needs);
         for (int i = 0; i < node->out_count; i++)
             if (node->out[i])
                 needs[node->out[i]->id] = any;
@@ -47,7 +53,7 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
         any_out |= dout[i] != NULL;
     }
     for (int i = 0; i < node->in_count; i++) {
-        wanted[i] = node->in[i] && needs[node->in[i]->id];
+        wanted[i] = is_needed(node, i, needs);
         any_in |= wanted[i];
     }
     if (!any_out || !any_in)

@@ -84,6 +84,7 @@ typedef struct yki_op_input {
     const char *name;
     bool is_activation; /* autocast may cast it */
     bool is_optional;
+    bool is_constant; /* to the gradient, whatever it is made of */
 } yki_op_input;
 
 /* Made from the list in operators.def; those of programs by custom.c. */

@@ -12,6 +12,7 @@
 #define OPERAND(number, operand, text)    {.name = text},
 #define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
 #define FURTHER(number, operand, text)    {.name = text, .is_activation = true, .is_optional = true},
+#define CONSTANT(number, operand, text)   {.name = text, .is_constant = true},
 #define FORWARD(number, op, policy, inputs, outputs, attributes)                                   \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .autocast = YKI_AUTOCAST_##policy,                                 \

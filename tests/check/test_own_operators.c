@@ -490,3 +490,52 @@ YK_TEST(a_gradient_rule_may_compute_a_weight)
                                  amp, ndim, (double)low[i], (double)exact[i]);
             }
 }
+
+/* ---- labels -----------------------------------------------------------------------------------
+ */
+
+static yk_status argmax_run(const yk_operator_run *run)
+{
+    const yk_tensor *x = &run->inputs[0];
+    for (int64_t n = 0; n < x->dims[0]; n++) {
+        int64_t best = 0;
+        for (int64_t c = 1; c < x->dims[1]; c++)
+            if (yk_tensor_get(x, n * x->dims[1] + c) > yk_tensor_get(x, n * x->dims[1] + best))
+                best = c;
+        yk_tensor_set(&run->outputs[0], n, (double)best);
+    }
+    return YK_OK;
+}
+
+static yk_status argmax_shape(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node;
+    outputs[0].dtype = YK_I32;
+    outputs[0].ndim = 1;
+    return YK_OK;
+}
+
+/* Labels of the largest logits: they have no gradient, and none is asked of the operator. */
+YK_TEST(classes_may_be_computed)
+{
+    static const yk_operator_kernel kernel = {.size = sizeof(yk_operator_kernel),
+                                              .run = argmax_run};
+    static const yk_operator argmax = {.size = sizeof(yk_operator),
+                                       .name = "argmax",
+                                       .input_count = 1,
+                                       .output_count = 1,
+                                       .inputs = {{.name = "x", .is_activation = true}},
+                                       .shape = argmax_shape,
+                                       .ref = &kernel};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, COLUMNS});
+    yk_value *logits = yk_nn_linear(x, "fc", 3);
+    yk_value *labels = yk_operator_apply(&argmax, NULL, &logits, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), NULL));
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    assert_true(yk_model_loss(model) < log(3)); /* the largest of 3 */
+    assert_true(*(float *)yk_model_parameter(model, 0).grad.data != 0);
+    yk_model_destroy(model);
+}

@@ -107,6 +107,40 @@ YK_TEST(a_parameters_gradient_survives_fusion)
     yk_model_destroy(model);
 }
 
+/* What a network learns from another one's probabilities, and what the other one learns: nothing.
+ */
+YK_TEST(labels_may_be_computed_and_are_constants)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F64, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *given = yk_input(graph, "given", YK_F64, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *student = yk_nn_linear(x, "student", 3), *probabilities = yk_softmax(given);
+    yk_value *teacher = yk_softmax(yk_add(given, yk_nn_linear(x, "teacher", 3)));
+    yk_value *loss = yk_add(yk_cross_entropy(student, teacher, NULL),
+                            yk_scale(yk_cross_entropy(student, probabilities, NULL), -1));
+    double images[] = {1, 2, 3}, numbers[] = {0.5, -1, 2}, zeros[9] = {0};
+    const yk_tensor tensors[] = {{.data = images, .dtype = YK_F64, .ndim = 2, .dims = {1, 3}},
+                                 {.data = numbers, .dtype = YK_F64, .ndim = 2, .dims = {1, 3}}};
+    const yk_batch batch = {
+        .size = 1, .count = 2, .names = (const char *[]){"images", "given"}, .tensors = tensors};
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    yk_parameter_view weight = yk_model_parameter(model, 0), other = yk_model_parameter(model, 2);
+    assert_string_equal(other.name, "teacher.weight");
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    assert_memory_equal(other.grad.data, zeros, sizeof zeros);
+    assert_true(fabs(((double *)weight.grad.data)[0]) > 1e-3);
+    memset(other.value.data, 0, sizeof zeros); /* the two labels are the same now */
+    memset(yk_model_parameter(model, 3).value.data, 0, sizeof zeros / 3);
+    yk_model_zero_grad(model);
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    assert_memory_equal(weight.grad.data, zeros, sizeof zeros);
+    yk_model_destroy(model);
+}
+
 YK_TEST(a_parameter_that_is_added_to_the_loss_has_gradient_one)
 {
     yk_graph *graph = yk_graph_create();
