@@ -150,7 +150,8 @@ typedef struct yk_batch_norm_options {
 
 /**
  * Batch normalisation (Ioffe, Szegedy 2015): x (N, C, H, W) or (N, C) -> the same shape; weight,
- * bias, running_mean and running_var (C), none of them NULL. NULL options mean the defaults. In
+ * bias, running_mean and running_var (C), none of them NULL. The last two, and num_batches_tracked,
+ * are buffers (yk_buffer), since training writes them. NULL options mean the defaults. In
  * training mode it normalises with the mean and biased variance of the batch and moves the running
  * statistics (with the unbiased variance, as PyTorch does); in evaluation mode it normalises with
  * the running statistics.

@@ -6,6 +6,16 @@
 
 #include "base/options.h"
 
+/* What the kernels write. */
+static yk_status expect_buffers(const yki_node *node)
+{
+    for (int i = YKI_BATCH_NORM_RUNNING_MEAN; i <= YKI_BATCH_NORM_NUM_BATCHES_TRACKED; i++)
+        if (node->in[i] && node->in[i]->kind != YKI_BUFFER)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s is not a buffer: see yk_buffer",
+                             node->op->in[i].name);
+    return YK_OK;
+}
+
 /* num_batches_tracked, absent or what the kernels count in. */
 static yk_status expect_counter(const yk_value *batches)
 {
@@ -24,6 +34,7 @@ yk_status yki_infer_batch_norm(const yki_node *node, yki_shape *out)
         YK_TRY(yki_expect_dims(node, YKI_BATCH_NORM_X, 4));
     for (int i = YKI_BATCH_NORM_WEIGHT; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
         YK_TRY(yki_expect_vector(node, i, x->dims[1]));
+    YK_TRY(expect_buffers(node));
     YK_TRY(expect_counter(node->in[YKI_BATCH_NORM_NUM_BATCHES_TRACKED]));
     if (!(node->attrs.eps > 0) || !(node->attrs.momentum >= 0 && node->attrs.momentum <= 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "eps %g, momentum %g", node->attrs.eps,

@@ -330,6 +330,29 @@ YK_TEST(a_weight_does_not_depend_on_the_batch)
     yk_graph_destroy(graph);
 }
 
+/* Training writes them: an input is the caller's memory. */
+YK_TEST(running_statistics_are_buffers)
+{
+    const int64_t channels[] = {6};
+    for (int wrong = 0; wrong < 3; wrong++) {
+        static const char *const names[] = {"running_mean", "running_var", "num_batches_tracked"};
+        char expected[96];
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 6});
+        yk_value *vector = yk_buffer(graph, "vector", YK_F32, 1, channels, YK_INIT_ZEROS);
+        yk_value *input = yk_input(graph, "input", YK_F32, 1, channels);
+        yk_value *batches = yk_input(graph, "batches", YK_I64, 0, NULL);
+        yk_value *y = yk_batch_norm(x, vector, vector, wrong == 0 ? input : vector,
+                                    wrong == 1 ? input : vector,
+                                    YK_WITH(yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT,
+                                            o.num_batches_tracked = wrong == 2 ? batches : NULL));
+        assert_false(y->valid);
+        snprintf(expected, sizeof expected, "batch_norm: %s is not a buffer", names[wrong]);
+        assert_contains(graph->error, expected);
+        yk_graph_destroy(graph);
+    }
+}
+
 /* A graph whose batch_norm is given this weight and counter has this error. */
 static void assert_norm_error(bool with_weight, yk_dtype counter, int counter_ndim, double eps,
                               const char *expected)
