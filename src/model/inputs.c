@@ -8,6 +8,13 @@
 #include "base/random.h"
 #include "graph/operators.h"
 
+/* The input's labels are below this. */
+static void limit_labels(yki_input *input, int64_t classes)
+{
+    if (input->value->dtype == YK_I32 && (input->classes == 0 || classes < input->classes))
+        input->classes = classes;
+}
+
 /* Kernels of an asynchronous device cannot reject a label. */
 static void find_labels(yki_inputs *inputs, const yk_graph *graph)
 {
@@ -16,9 +23,8 @@ static void find_labels(yki_inputs *inputs, const yk_graph *graph)
         if (node->op != &yki_op_cross_entropy)
             continue;
         for (size_t i = 0; i < inputs->count; i++)
-            if (inputs->list[i].value == node->in[YKI_CROSS_ENTROPY_LABELS] &&
-                inputs->list[i].value->dtype == YK_I32)
-                inputs->list[i].classes = node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1];
+            if (inputs->list[i].value == node->in[YKI_CROSS_ENTROPY_LABELS])
+                limit_labels(&inputs->list[i], node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1]);
     }
 }
 

@@ -167,10 +167,8 @@ static yk_status find_inference(yk_model *model)
     return YK_OK;
 }
 
-/* The values that live as long as the model. */
-static yk_status create_values(yk_model *model, bool trained)
+static yk_status create_variables(yk_model *model, bool trained)
 {
-    YK_TRY(yki_inputs_create(&model->executor.inputs, model->executor.source.device, model->graph));
     YK_TRY(yki_variables_create(&model->variables, model->executor.source.device, model->graph,
                                 trained));
     return yki_variables_draw(&model->variables, model->options.seed);
@@ -190,8 +188,11 @@ static yk_status build_model(yk_model *model, yk_value *loss)
     yki_gradients gradients = {0};
     YK_TRY(yki_model_open_device(model));
     YK_TRY(yki_executor_create(&model->executor));
-    YK_TRY(create_values(model, loss != NULL));
+    YK_TRY(create_variables(model, loss != NULL));
     yk_status status = rewrite_graph(model, loss, &gradients);
+    if (status == YK_OK) /* whose labels are those of the losses that are left */
+        status =
+            yki_inputs_create(&model->executor.inputs, model->executor.source.device, model->graph);
     if (status == YK_OK)
         status = place_values(model, &gradients);
     if (status == YK_OK)

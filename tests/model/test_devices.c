@@ -101,6 +101,41 @@ YK_TEST(wrong_labels_are_refused_before_the_device_gets_them)
     yk_model_destroy(model);
 }
 
+/* A model of the sum of two losses with 100 and `few` classes for one input of labels; the second
+ * one is not used if few is 0. Its forward on these labels. */
+static yk_status forward_two_losses(const char *device, int64_t few, int32_t label)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 2});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *small = yk_cross_entropy(yk_nn_linear(x, "small", few ? few : 3), labels, NULL);
+    yk_value *large = yk_cross_entropy(yk_nn_linear(x, "large", 100), labels, NULL);
+    yk_cross_entropy(yk_nn_linear(x, "unused", 5), labels, NULL);
+    float numbers[2] = {1, 2};
+    const yk_tensor tensors[] = {{.data = numbers, .dtype = YK_F32, .ndim = 2, .dims = {1, 2}},
+                                 {.data = &label, .dtype = YK_I32, .ndim = 1, .dims = {1}}};
+    const yk_batch batch = {
+        .size = 1, .count = 2, .names = (const char *[]){"x", "labels"}, .tensors = tensors};
+    yk_model *model;
+    assert_ok(yk_model_create(&model, few ? yk_add(large, small) : large,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    yk_status status = yk_model_forward(model, &batch);
+    yk_model_destroy(model);
+    return status;
+}
+
+YK_TEST(labels_are_classes_of_every_loss_that_is_used)
+{
+    static const char *const devices[] = {"cpu", "ref", "sim"};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(forward_two_losses(devices[i], 0, 50));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, forward_two_losses(devices[i], 0, 100));
+        assert_ok(forward_two_losses(devices[i], 10, 9));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, forward_two_losses(devices[i], 10, 10));
+        assert_contains(yk_last_error(), "label 10 of sample 0 is outside 0..9");
+    }
+}
+
 YK_TEST(views_name_the_device_that_programs_must_ask)
 {
     yk_model *sim = model_of("sim", "residual"), *cpu = model_of("cpu", "residual");
