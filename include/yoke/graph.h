@@ -87,11 +87,13 @@ yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
 /**
  * Says which parameters are trained: those declared so far whose full names match the shell pattern
  * (fnmatch), such as "layer4.*". All are, unless this freezes them with trainable = false; a later
- * call can thaw some again. A frozen parameter has no gradient, and backward ends where only frozen
- * ones are left, so neither time nor memory nor communication is spent on them. A batch_norm whose
- * weight and bias are frozen normalises with its running statistics in training mode too, and
- * leaves them as they are. *count (may be NULL) is the number of matches; YK_ERROR_NOT_FOUND when
- * nothing matches, YK_ERROR_INVALID_ARGUMENT once a model has been made of the graph.
+ * call can thaw some again, but not what its layer never trains, such as the scale of a norm with
+ * yk_nn_batch_norm_options.fixed_scale. A frozen parameter has no gradient, and backward ends where
+ * only frozen ones are left, so neither time nor memory nor communication is spent on them. A
+ * batch_norm whose weight and bias are frozen normalises with its running statistics in training
+ * mode too, and leaves them as they are. *count (may be NULL) is the number of matches;
+ * YK_ERROR_NOT_FOUND when nothing matches, YK_ERROR_INVALID_ARGUMENT once a model has been made of
+ * the graph.
  */
 yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trainable,
                                  size_t *count);

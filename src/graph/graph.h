@@ -38,14 +38,15 @@ struct yk_value {
     yk_init init;
     int64_t fan;
     bool frozen; /* a parameter that is not trained */
+    bool fixed;  /* a parameter that is frozen by its layer, for good */
     int id;      /* index in the graph's values */
 };
 
-/* A parameter that is not trained from here on. Leaves an invalid value as it is. */
-static inline void yki_value_freeze(yk_value *parameter)
+/* A parameter that is never trained. Leaves an invalid value as it is. */
+static inline void yki_value_fix(yk_value *parameter)
 {
     if (parameter->valid)
-        parameter->frozen = true;
+        parameter->fixed = parameter->frozen = true;
 }
 
 /* All attributes of all operators; each reads its own. */

@@ -42,7 +42,7 @@ yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trai
         yk_value *value = graph->values[i];
         if (value->kind != YKI_PARAMETER || !value->name || fnmatch(pattern, value->name, 0) != 0)
             continue;
-        value->frozen = !trainable;
+        value->frozen = !trainable || value->fixed;
         matches++;
     }
     if (count)

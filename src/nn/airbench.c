@@ -57,7 +57,7 @@ static yk_value *whiten(yk_value *images)
     yk_value *weight =
         yk_parameter(graph, "weight", dtype, 4,
                      (int64_t[]){width, inputs, WHITEN_SIDE, WHITEN_SIDE}, YK_INIT_DIRAC, 0);
-    yki_value_freeze(weight);
+    yki_value_fix(weight);
     yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &width, YK_INIT_ZEROS_AFTER_DRAW, 0);
     yk_value *y = yk_conv2d(images, weight, bias, NULL);
     yk_scope_pop(graph);

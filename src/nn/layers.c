@@ -96,7 +96,7 @@ yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
     yk_scope_push(graph, name);
     yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &channels, YK_INIT_ONES, 0);
     if (o.fixed_scale)
-        yki_value_freeze(weight);
+        yki_value_fix(weight);
     yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &channels, YK_INIT_ZEROS, 0);
     yk_value *mean = yk_buffer(graph, "running_mean", dtype, 1, &channels, YK_INIT_ZEROS);
     yk_value *var = yk_buffer(graph, "running_var", dtype, 1, &channels, YK_INIT_ONES);

@@ -202,6 +202,27 @@ YK_TEST(patterns_match_or_are_refused)
     yk_model_destroy(net.model);
 }
 
+/* The whitening and the scales of norms are no part of what a pattern thaws. */
+YK_TEST(what_a_layer_keeps_fixed_is_not_thawed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_airbench94(images, 10), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_graph_set_trainable(graph, "*", false, NULL));
+    assert_ok(yk_graph_set_trainable(graph, "*", true, NULL));
+    assert_ok(yk_model_create(&model, loss, NULL));
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_parameter_view view = yk_model_parameter(model, i);
+        bool is_scale = strstr(view.name, "norm") && strstr(view.name, ".weight");
+        bool is_fixed = is_scale || strcmp(view.name, "whiten.weight") == 0;
+        if (view.trainable == is_fixed)
+            fail_msg("%s is %strained", view.name, view.trainable ? "" : "not ");
+    }
+    yk_model_destroy(model);
+}
+
 YK_TEST_RANKS(frozen_parameters_are_not_communicated, 2)
 {
     network net;
