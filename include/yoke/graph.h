@@ -190,7 +190,7 @@ yk_value *yk_softmax(yk_value *x);
 yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
-/** The maximum of windows of kernel x kernel: x (N, C, H, W) -> (N, C, P, Q), where
+/** The maximum of windows of kernel x kernel (up to 46340): x (N, C, H, W) -> (N, C, P, Q), where
  *  P = floor((H + 2 padding - kernel) / stride) + 1 and Q likewise. Padding, at most kernel / 2 on
  *  every side, is never the maximum. */
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);

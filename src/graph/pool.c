@@ -26,6 +26,16 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     return YK_OK;
 }
 
+/* The last place in a window fits into the index. */
+static yk_status expect_countable(int64_t kernel)
+{
+    const int64_t widest = 46340; /* whose square is below 2^31 */
+    if (kernel <= widest)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "kernel %lld is larger than %lld",
+                     (long long)kernel, (long long)widest);
+}
+
 yk_dtype yki_max_pool2d_index_dtype(int64_t kernel)
 {
     const int64_t widest = 16;
@@ -35,6 +45,7 @@ yk_dtype yki_max_pool2d_index_dtype(int64_t kernel)
 yk_status yki_infer_max_pool2d(const yki_node *node, yki_shape *out)
 {
     YK_TRY(infer_window(node, out));
+    YK_TRY(expect_countable(node->attrs.kernel));
     out[YKI_MAX_POOL2D_INDEX] = out[YKI_MAX_POOL2D_Y];
     out[YKI_MAX_POOL2D_INDEX].dtype = yki_max_pool2d_index_dtype(node->attrs.kernel);
     return YK_OK;
