@@ -165,6 +165,33 @@ static yk_status fill(yki_trial *trial, const yki_node *node)
     return YK_OK;
 }
 
+/* ---- the case -------------------------------------------------------------------------------- */
+
+/* Memory and finite differences need sizes. */
+static yk_status check_sizes(const yk_graph *graph)
+{
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        if (value->kind == YKI_INPUT && value->ndim > 0 && value->dims[0] == YK_BATCH)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "the case's input %s begins with YK_BATCH, expected a number",
+                             value->name);
+    }
+    return YK_OK;
+}
+
+static yk_status check_case(const yki_trial *trial, const yk_value *out)
+{
+    const yk_graph *graph = trial->graph;
+    if (graph->status != YK_OK)
+        return yki_error(graph->status, "%s", graph->error);
+    if (!out || out->graph != graph || graph->node_count != 1 || graph->nodes[0]->out[0] != out)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the function that builds the case must apply one operator to the graph "
+                         "that it is given, and return its first output");
+    return check_sizes(graph);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 yk_status yki_trial_init(yki_trial *trial, const yki_conformance_case *row, yk_dtype dtype,
@@ -177,13 +204,7 @@ yk_status yki_trial_init(yki_trial *trial, const yki_conformance_case *row, yk_d
         return yki_error_memory(sizeof *trial->graph, "the check of an operator");
     const yk_value *out =
         row->build(trial->graph, yki_dtype_is_16_bit(dtype) ? YK_F32 : dtype, row->data);
-    if (trial->graph->status != YK_OK)
-        return yki_error(trial->graph->status, "%s", trial->graph->error);
-    if (!out || out->graph != trial->graph || trial->graph->node_count != 1 ||
-        trial->graph->nodes[0]->out[0] != out)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "the function that builds the case must apply one operator to the graph "
-                         "that it is given, and return its first output");
+    YK_TRY(check_case(trial, out));
     yki_node *node = trial->graph->nodes[0];
     if (yki_dtype_is_16_bit(dtype))
         YK_TRY(demote(node, dtype));

@@ -41,6 +41,15 @@ yk_status yki_gradient_concat(yk_graph *graph, const yki_node *node, yk_value *c
     return YK_OK;
 }
 
+static yk_value *refuse_null(yk_value *const *values, int count, int index)
+{
+    yk_value *other = NULL;
+    for (int i = 0; !other && i < count; i++)
+        other = values[i];
+    yki_error(YK_ERROR_INVALID_ARGUMENT, "value %d of %d is NULL", index + 1, count);
+    return yki_emit_error(other, &yki_op_concat);
+}
+
 /* More values than one node takes are the first of them, joined, and the rest. */
 yk_value *yk_concat(yk_value *const *values, int count)
 {
@@ -49,7 +58,7 @@ yk_value *yk_concat(yk_value *const *values, int count)
         return yki_no_operand("concat");
     for (int i = 0; i < count; i++)
         if (!values[i])
-            return yki_no_operand("concat");
+            return refuse_null(values, count, i);
     int taken = count < YKI_CONCAT_INPUTS ? count : YKI_CONCAT_INPUTS;
     memcpy(in, values, (size_t)taken * sizeof *in);
     yk_value *joined = count == 1 ? values[0] : yki_emit(&yki_op_concat, &(yki_attrs){0}, in);

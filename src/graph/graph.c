@@ -236,9 +236,33 @@ yk_value *yki_emit_error(yk_value *x, const yki_op *op)
 static yk_graph *graph_of(int in_count, yk_value *const *in)
 {
     for (int i = 0; i < in_count; i++)
-        if (in[i])
+        if (in[i] && in[i]->graph)
             return in[i]->graph;
     return NULL;
+}
+
+/* An invalid input, whose error counts. One without a graph is as good as NULL. */
+static yk_value *invalid_input(int in_count, yk_value *const *in)
+{
+    for (int i = 0; i < in_count; i++)
+        if (in[i] && !in[i]->valid && in[i] != &no_operand)
+            return in[i];
+    return NULL;
+}
+
+/* Whether a value can be an operand in this graph. */
+static yk_status check_operand(const yk_graph *graph, const yki_op_input *operand,
+                               const yk_value *value)
+{
+    if (value == &no_operand)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the %s follows from a value or graph that was NULL", operand->name);
+    if (value && value->graph != graph)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the %s belongs to another graph",
+                         operand->name);
+    if (!value && !operand->is_optional)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the %s is NULL", operand->name);
+    return YK_OK;
 }
 
 yk_value *yki_no_operand(const char *who)
@@ -252,26 +276,22 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
 {
     yk_graph *graph = graph_of(op->in_count, in);
     yki_node draft = {.op = op, .attrs = *attrs, .in_count = op->in_count};
-    for (int i = 0; i < op->in_count; i++)
-        if (in[i] && !in[i]->valid)
-            return in[i];
+    yk_value *invalid = invalid_input(op->in_count, in);
+    yk_status status = YK_OK;
+    if (invalid)
+        return invalid;
     if (!graph)
         return yki_no_operand(op->name);
     if (graph->state == YKI_GRAPH_OWNED)
         return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s", op->name);
     for (int i = 0; i < op->in_count; i++) {
         draft.in[i] = in[i];
-        if (in[i] && in[i]->graph != graph)
-            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: the %s belongs to another graph",
-                        graph->scope, op->name, op->in[i].name);
-        if (!in[i] && !op->in[i].is_optional)
-            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: the %s is NULL", graph->scope,
-                        op->name, op->in[i].name);
+        status = status == YK_OK ? check_operand(graph, &op->in[i], in[i]) : status;
     }
-    if (graph->in_gradient && !yki_custom_cast(graph, &draft))
+    if (status == YK_OK && graph->in_gradient && !yki_custom_cast(graph, &draft))
         return handle_of(&no_memory);
     yki_shape out[YKI_MAX_OUT] = {{0}};
-    yk_status status = op->infer(&draft, out);
+    status = status == YK_OK ? op->infer(&draft, out) : status;
     if (status != YK_OK)
         return fail(graph, status, "%s%s: %s", graph->scope, op->name, yki_error_text());
     for (int i = 0; i < op->out_count; i++)
@@ -380,9 +400,14 @@ yk_status yki_value_check(const yk_value *value, const char *name)
 {
     if (!value || value == &no_operand)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s is NULL, or follows from a value or graph that was NULL", name);
+                         "%s is NULL, or follows from a value or graph that was NULL, or from the "
+                         "concat of no values",
+                         name);
     if (value == &no_memory)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory while building the graph");
+    if (value != &no_more && value->graph->state == YKI_GRAPH_TAKEN)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "no model could be made of the graph before: it can only be destroyed");
     if (value == &no_more || value->graph->state != YKI_GRAPH_OPEN)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "the graph belongs to another model already: each model is made of a "

@@ -118,7 +118,7 @@ struct yki_node {
 
 typedef enum yki_graph_state {
     YKI_GRAPH_OPEN,
-    YKI_GRAPH_TAKEN, /* a model is being made of it, or could not be: its nodes are rewritten */
+    YKI_GRAPH_TAKEN, /* its nodes are rewritten for a model, which may have failed */
     YKI_GRAPH_OWNED  /* by a model, and immutable */
 } yki_graph_state;
 

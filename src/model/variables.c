@@ -113,7 +113,8 @@ static yk_status draw(yki_mt19937 *generator, const yki_variables *variables,
     tensor.data = view.data;
     yk_status status =
         yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
-    return yki_host_view_end(&view, status);
+    status = yki_host_view_end(&view, status);
+    return status == YK_OK ? status : yki_error_context(status, "%s", variable->value->name);
 }
 
 /* Whether torchvision's networks replace what the module's constructor has drawn: one uniform

@@ -267,6 +267,20 @@ YK_TEST(a_gradient_without_samples_that_is_not_zero_is_found)
     assert_contains(yk_last_error(), "; expected zeros");
 }
 
+static yk_value *build_without_size(yk_graph *graph, yk_dtype dtype, const void *data)
+{
+    return apply_cube(data, yk_input(graph, "x", dtype, 2, (int64_t[]){YK_BATCH, 3}));
+}
+
+YK_TEST(a_case_with_any_number_of_samples_is_refused)
+{
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_operator_check(build_without_size,
+                                    YK_WITH(yk_operator_check_options,
+                                            YK_OPERATOR_CHECK_OPTIONS_INIT, o.data = &cube)));
+    assert_contains(yk_last_error(), "the case's input x begins with YK_BATCH");
+}
+
 /* Without supports(), a kernel gets every dtype. Its memory is large enough here for f32. */
 static yk_status f32_whatever_it_is(const yk_operator_run *run)
 {

@@ -92,6 +92,25 @@ YK_TEST(operators_on_null_give_an_invalid_value)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(what_follows_from_null_is_named_where_it_meets_a_graph)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = input(graph, "x");
+    yk_scope_push(graph, "block");
+    assert_no_model(yk_add(x, yk_relu(NULL)),
+                    "block.add: the right side follows from a value or graph that was NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    x = input(graph, "x");
+    yk_scope_push(graph, "block");
+    assert_no_model(yk_concat((yk_value *[]){x, NULL, x}, 3), "block.concat: value 2 of 3 is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    x = input(graph, "x");
+    assert_no_model(yk_concat(&x, 0), "from the concat of no values");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(null_names_and_dims_stick)
 {
     yk_graph *graph = yk_graph_create();
@@ -283,4 +302,27 @@ YK_TEST(only_floats_are_trained)
     assert_ok(yk_graph_set_trainable(graph, "table.codes", false, NULL));
     assert_ok(yk_model_create(&model, loss, NULL));
     yk_model_destroy(model);
+}
+
+YK_TEST(a_graph_of_which_no_model_could_be_made_says_so)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
+    yk_model *model;
+    assert_status(
+        YK_ERROR_UNSUPPORTED,
+        yk_model_create(&model, loss,
+                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "cpux")));
+    assert_not_of(loss, "cpu", NULL, "no model could be made of the graph before");
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(initial_values_that_cannot_be_drawn_name_their_parameter)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
+    yk_scope_push(graph, "layer7");
+    yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){3}, (yk_init)99, 0);
+    assert_not_of(loss, "ref", NULL, "layer7.weight: there is no way 99 to start a tensor");
+    yk_graph_destroy(graph);
 }
