@@ -67,7 +67,8 @@ int64_t yk_tensor_count(const yk_tensor *tensor);
 size_t yk_tensor_bytes(const yk_tensor *tensor);
 /** The element at a row-major index as a double, exact for every dtype but int64; 0 for NULL. */
 double yk_tensor_get(const yk_tensor *tensor, int64_t index);
-/** Sets an element, rounding to the dtype; ignores NULL. */
+/** Sets an element to the nearest number of the dtype, even of two; integers end where their range
+ *  does, and NaN makes them 0. Ignores NULL. */
 void yk_tensor_set(const yk_tensor *tensor, int64_t index, double number);
 
 /**

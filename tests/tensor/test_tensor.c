@@ -1,5 +1,8 @@
 /* The bytes that tensors take one after the other, and sums of them. */
 #include "harness.h"
+
+#include <math.h>
+
 #include "tensor/tensor.h"
 
 YK_TEST(padded_bytes_keep_the_next_tensor_aligned)
@@ -42,4 +45,52 @@ YK_TEST(a_sum_may_take_the_place_of_either_side)
     yki_add_scaled(YK_F32, b, 2, a, b, 4);
     assert_true(a[0] == 11 && a[3] == 44 && a[4] == 5);
     assert_true(b[0] == 32 && b[3] == 128 && b[4] == 50);
+}
+
+/* ---- single elements ------------------------------------------------------------------------- */
+
+static double rounded(yk_dtype dtype, double number)
+{
+    double memory = 0;
+    yk_tensor tensor = {.data = &memory, .dtype = dtype};
+    yk_tensor_set(&tensor, 0, number);
+    return yk_tensor_get(&tensor, 0);
+}
+
+YK_TEST(integers_are_the_nearest_in_their_range)
+{
+    static const yk_dtype dtypes[] = {YK_I32, YK_I64, YK_U8};
+    for (int i = 0; i < 3; i++) {
+        assert_true(rounded(dtypes[i], 2.7) == 3);
+        assert_true(rounded(dtypes[i], 2.5) == 2);
+        assert_true(rounded(dtypes[i], 3.5) == 4);
+        assert_true(rounded(dtypes[i], (double)NAN) == 0);
+    }
+    assert_true(rounded(YK_I32, -2.7) == -3);
+    assert_true(rounded(YK_I32, 3e9) == INT32_MAX);
+    assert_true(rounded(YK_I32, -3e9) == INT32_MIN);
+    assert_true(rounded(YK_I32, INT32_MIN) == INT32_MIN);
+    assert_true(rounded(YK_I64, (double)INFINITY) == (double)INT64_MAX);
+    assert_true(rounded(YK_I64, -1e300) == (double)INT64_MIN);
+    assert_true(rounded(YK_I64, 0x1p53) == 0x1p53);
+    assert_true(rounded(YK_U8, 255.6) == 255);
+    assert_true(rounded(YK_U8, -7) == 0);
+}
+
+/* A float in between would be a tie, which goes the other way. */
+YK_TEST(sixteen_bits_are_rounded_once)
+{
+    assert_true(rounded(YK_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
+    assert_true(rounded(YK_BF16, 1 + 3 * 0x1p-8 - 0x1p-40) == 1 + 0x1p-7);
+    assert_true(rounded(YK_BF16, -(1 + 0x1p-8 + 0x1p-40)) == -(1 + 0x1p-7));
+    assert_true(rounded(YK_BF16, 1 + 0x1p-8) == 1);
+    assert_true(rounded(YK_F16, 1 + 0x1p-11 + 0x1p-50) == 1 + 0x1p-10);
+    assert_true(rounded(YK_F16, 1 + 3 * 0x1p-11 - 0x1p-50) == 1 + 0x1p-10);
+    assert_true(rounded(YK_F16, 0x1p-25 + 0x1p-60) == 0x1p-24);
+    assert_true(rounded(YK_F16, 0x1p-25) == 0);
+    assert_true(rounded(YK_F16, 65520 - 0x1p-30) == 65504);
+    assert_true(isinf(rounded(YK_F16, 65520)));
+    assert_true(isinf(rounded(YK_BF16, 1e300)));
+    assert_true(rounded(YK_BF16, 1e-300) == 0 && rounded(YK_F16, -1e-300) == 0);
+    assert_true(isnan(rounded(YK_BF16, (double)NAN)) && isnan(rounded(YK_F16, (double)NAN)));
 }
