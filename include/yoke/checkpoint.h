@@ -124,7 +124,8 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
  * Loads a checkpoint. optimizer and state may be NULL. The optimizer must be of the kind that was
  * saved; it takes its hyperparameters (the learning rate included), its state and its step count
  * from the file. Its averaged and slow weights, if it has any, come from the file as well; where
- * the file has none, they start again from the loaded weights. Changes nothing on failure.
+ * the file has none, they start again from the loaded weights. The next backward overwrites the
+ * gradients, as after every load of weights. Changes nothing on failure.
  */
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state);

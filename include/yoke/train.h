@@ -341,7 +341,8 @@ yk_status yk_trainer_fit(yk_trainer *trainer);
 /**
  * One optimizer step on the next batches, and nothing else: no evaluation, no checkpoint.
  * *finished (may be NULL) says that training is over after it: all epochs or max_steps are done, or
- * it was asked to stop. A trainer that was finished before does nothing.
+ * it was asked to stop. A trainer that was finished before does nothing. Gradients that are there
+ * before the step, such as those of a step that failed, are forgotten.
  */
 yk_status yk_trainer_step(yk_trainer *trainer, bool *finished);
 /** Evaluates on the validation loader; *average (may be NULL) is the result of the averaged weights

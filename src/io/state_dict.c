@@ -306,6 +306,7 @@ static bool has_all_parameters(const yki_state_dict *dict, const yk_model *model
 yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
 {
     yk_model_parameters_changed(model);
+    yk_model_zero_grad(model); /* they are those of other weights */
     for (size_t i = 0; i < dict->count; i++) {
         yk_parameter_view view = model_entry(model, i);
         const yki_file_tensor *stored = &dict->tensors[i];

@@ -310,21 +310,27 @@ static yk_model *make_dropout_model(uint64_t seed)
     return model;
 }
 
-static void run_steps(yk_model *model, yk_optimizer *optimizer, int first, int last)
+/* Forward and backward of a step. */
+static void run_passes(yk_model *model, int step)
 {
     static float images[4 * 3 * 8 * 8];
     static int32_t labels[4];
     static const char *const names[] = {"images", "labels"};
+    for (int i = 0; i < 4 * 3 * 8 * 8; i++)
+        images[i] = (float)((i * 37 + step * 101) % 97) / 97;
+    for (int i = 0; i < 4; i++)
+        labels[i] = (i + step) % 5;
+    yk_tensor tensors[] = {{.data = images, .dtype = YK_F32, .ndim = 4, .dims = {4, 3, 8, 8}},
+                           {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {4}}};
+    yk_batch batch = {.size = 4, .count = 2, .names = names, .tensors = tensors};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+}
+
+static void run_steps(yk_model *model, yk_optimizer *optimizer, int first, int last)
+{
     for (int step = first; step < last; step++) {
-        for (int i = 0; i < 4 * 3 * 8 * 8; i++)
-            images[i] = (float)((i * 37 + step * 101) % 97) / 97;
-        for (int i = 0; i < 4; i++)
-            labels[i] = (i + step) % 5;
-        yk_tensor tensors[] = {{.data = images, .dtype = YK_F32, .ndim = 4, .dims = {4, 3, 8, 8}},
-                               {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {4}}};
-        yk_batch batch = {.size = 4, .count = 2, .names = names, .tensors = tensors};
-        assert_ok(yk_model_forward(model, &batch));
-        assert_ok(yk_model_backward(model));
+        run_passes(model, step);
         assert_ok(yk_optimizer_step(optimizer));
     }
 }
@@ -353,6 +359,25 @@ YK_TEST(promise_15_dropout_and_batch_norm_go_on)
     }
     yk_optimizer_destroy(whole_optimizer);
     yk_model_destroy(whole);
+}
+
+/* They are those of the weights that the loaded ones have replaced. */
+YK_TEST(loading_forgets_the_gradients)
+{
+    yk_model *model = make_dropout_model(1), *fresh = make_dropout_model(1);
+    yk_optimizer *optimizer = make_sgd(model), *other = make_sgd(fresh);
+    yk_training_state training;
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
+    run_steps(model, optimizer, 0, 1);
+    run_passes(model, 1);
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), model, optimizer, &training));
+    run_steps(model, optimizer, 0, 1);
+    run_steps(fresh, other, 0, 1);
+    assert_same_values(model, fresh);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(other);
+    yk_model_destroy(model);
+    yk_model_destroy(fresh);
 }
 
 YK_TEST(an_optimizer_of_another_model_is_refused)
