@@ -23,9 +23,9 @@ typedef struct yk_zero yk_zero;
  * Shards an optimizer that has not stepped yet. Collective. Parameters are dealt out by falling
  * size, each to the rank that has the least so far, as in PyTorch (here in whole cache lines). From
  * now on yk_optimizer_step is collective and gives the same bits as without ZeRO. Parameters move
- * into memory shared with the peers, so views taken earlier are stale; create a yk_ema afterwards.
- * If a step fails while the ranks exchange what they have updated, some weights are old and others
- * new: saving them and making further steps are errors until a checkpoint is loaded.
+ * into memory shared with the peers, so views taken earlier are stale. If a step fails while the
+ * ranks exchange what they have updated, some weights are old and others new: saving them and
+ * making further steps are errors until a checkpoint is loaded.
  *
  * The yk_zero keeps optimizer, model and group alive. On failure *zero is NULL.
  */

@@ -3,8 +3,8 @@
  * Valpola, "Mean teachers are better role models", 2017), with torch.optim.swa_utils' arithmetic:
  * a linear interpolation, average += (1 - decay) * (value - average).
  *
- * Parameters and, where asked for, floating-point buffers are one list of views; the model's memory
- * for both never moves.
+ * Parameters and, where asked for, floating-point buffers are one list. ZeRO moves the model's
+ * parameters, and moves them back in the end, so a sweep looks their addresses up.
  */
 #include "optim/optimizer.h"
 
@@ -17,12 +17,14 @@
 #include "optim/average.h"
 #include "tensor/tensor.h"
 
+enum { AT_AVERAGE, AT_VALUE };
+
 struct yk_ema {
     yki_reference reference;
     yk_optimizer *optimizer;
     yk_ema_options options;
     int64_t updates;
-    yk_parameter_view *views; /* (count) what is averaged, in the model */
+    yk_parameter_view *views; /* (count) what is averaged, in the model; parameters come first */
     char **average;           /* (count), into memory */
     size_t count;
     size_t *buffer_at; /* (buffers): its view, or SIZE_MAX when it is not averaged */
@@ -68,7 +70,7 @@ static yk_status prepare_averages(yk_ema *ema)
         return yki_error_memory(ema->count * sizeof *spans, "averaged weights");
     for (size_t i = 0; i < ema->count; i++) {
         const yk_tensor *value = &ema->views[i].value;
-        spans[i] = (yki_span){.at = {ema->average[i], value->data},
+        spans[i] = (yki_span){.at = {[AT_AVERAGE] = ema->average[i], [AT_VALUE] = value->data},
                               .dtype = value->dtype,
                               .count = yk_tensor_count(value)};
     }
@@ -169,6 +171,11 @@ void yk_ema_destroy(yk_ema *ema)
 static yk_status sweep(yk_ema *ema, yki_sweep_op op)
 {
     yki_device *device = ema->optimizer->device;
+    const yk_model *model = ema->optimizer->model;
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        ema->views[i] = yk_model_parameter(model, i);
+        yki_sweep_move(ema->averages, i, AT_VALUE, ema->views[i].value.data);
+    }
     return yki_sweep_run(ema->averages, op, ema->share.memory, NULL, yki_device_stream(device));
 }
 

@@ -9,11 +9,6 @@
 
 yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_model *model)
 {
-    if (optimizer->ema || optimizer->lookahead)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "ZeRO: shard the optimizer before %s, which remembers where the weights "
-                         "are",
-                         optimizer->ema ? "yk_ema_create" : "yk_lookahead_create");
     if (optimizer->model != model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
     if (optimizer->sharded)

@@ -322,6 +322,47 @@ YK_TEST_RANKS(parameters_are_the_models_own_again, 2)
     yk_group_destroy(group);
 }
 
+enum { PLAIN, AVERAGED_LATER, AVERAGED_FIRST, ORDERS };
+
+/* Averages that are made before the parameters move, or after it, see them move back. */
+YK_TEST_RANKS(averages_follow_the_parameters, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    side s[ORDERS];
+    yk_ema *average[ORDERS];
+    yk_lookahead *lookahead[ORDERS];
+    for (int i = PLAIN; i < ORDERS; i++) {
+        begin(&s[i], group, false, i == AVERAGED_LATER);
+        assert_ok(yk_ema_create(&average[i], s[i].optimizer, NULL));
+        assert_ok(yk_lookahead_create(&lookahead[i], s[i].optimizer, NULL));
+        if (i == AVERAGED_FIRST)
+            assert_ok(yk_zero_create(&s[i].zero, s[i].optimizer, s[i].model, group));
+        train(&s[i], 0, 2);
+        assert_ok(yk_ema_update(average[i]));
+        train(&s[i], 2, 1);
+        yk_zero_destroy(s[i].zero);
+        s[i].zero = NULL;
+        assert_ok(yk_ema_update(average[i]));
+        yk_optimizer_set_steps(s[i].optimizer, 5); /* Lookahead's interval */
+        assert_ok(yk_lookahead_update(lookahead[i]));
+        assert_ok(yk_ema_swap(average[i]));
+    }
+    for (int swapped = 1; swapped >= 0; swapped--)
+        for (int i = AVERAGED_LATER; i < ORDERS; i++) {
+            assert_same_parameters(s[i].model, s[PLAIN].model, 0);
+            assert_ok(yk_ema_swap(average[i]));
+            if (i + 1 == ORDERS)
+                assert_ok(yk_ema_swap(average[PLAIN]));
+        }
+    for (int i = PLAIN; i < ORDERS; i++) {
+        yk_lookahead_destroy(lookahead[i]);
+        yk_ema_destroy(average[i]);
+        end(&s[i]);
+    }
+    yk_group_destroy(group);
+}
+
 /* Replicas are copied from the model's own memory, which ZeRO's parameters have left. */
 YK_TEST(data_parallel_and_zero_exclude_each_other)
 {
