@@ -245,9 +245,10 @@ typedef struct yk_trainer_callbacks {
     void *context; /**< passed to each of them */
     /** Before a step waits for its first batch. */
     yk_status (*on_step_begin)(void *context, yk_trainer *trainer);
-    /** After a step; state->epoch_batch counts the epoch's steps so far. On a device that computes
-     * asynchronously, yk_trainer_fit calls it while the next step computes, so that the device
-     * need not wait, unless there is an on_step_begin. */
+    /** After a step; state->epoch_batch counts the epoch's steps so far. The next epoch begins once
+     * on_step has returned, whatever its status. On a device that computes asynchronously,
+     * yk_trainer_fit calls it while the next step computes, so that the device need not wait,
+     * unless there is an on_step_begin. */
     yk_status (*on_step)(void *context, yk_trainer *trainer, const yk_step_record *record);
     /** After the evaluation that ends an epoch or the run. */
     yk_status (*on_epoch)(void *context, yk_trainer *trainer, const yk_epoch_record *record);

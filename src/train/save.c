@@ -12,6 +12,18 @@
 
 enum { PATH_SIZE = 4096 };
 
+/* The state for files, in which the end of an epoch is the beginning of the next one: only on_step
+ * sees the former. */
+static yk_training_state state_between_steps(const yk_trainer *t)
+{
+    yk_training_state state = t->state;
+    if (state.epoch_batch == t->steps_per_epoch) {
+        state.epoch++;
+        state.epoch_batch = 0;
+    }
+    return state;
+}
+
 /* ---- saving ---------------------------------------------------------------------------------- */
 
 /* Brings what is spread over the ranks to rank 0, which saves it. */
@@ -59,19 +71,20 @@ static yk_status finish_save(yk_trainer *t)
 static yk_status save_now(yk_trainer *t)
 {
     double begin = yki_now();
+    const yk_training_state state = state_between_steps(t);
     if (t->rank == 0 && t->stopped && t->options.group)
         yki_group_announce_save(t->options.group);
     if (t->rank == 0)
-        YK_TRY(
-            yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &t->state, t->options.keep));
+        YK_TRY(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &state, t->options.keep));
     t->save_s = yki_now() - begin;
     return finish_save(t);
 }
 
 static yk_status begin_save(yk_trainer *t)
 {
+    const yk_training_state state = state_between_steps(t);
     if (t->rank == 0)
-        YK_TRY(yk_checkpoint_saver_save(t->saver, t->model, t->optimizer, &t->state));
+        YK_TRY(yk_checkpoint_saver_save(t->saver, t->model, t->optimizer, &state));
     t->saving = true;
     t->saving_s = yki_now();
     return YK_OK;
@@ -157,7 +170,7 @@ static yk_status check_position(const yk_trainer *t, const char *path,
                          "%s was saved within an epoch in the order of seed %llu: the seed cannot "
                          "change before the next epoch",
                          path, (unsigned long long)saved->seed);
-    if (saved->epoch_batch >= t->steps_per_epoch)
+    if (saved->epoch_batch > t->steps_per_epoch)
         return yki_error(YK_ERROR_MISMATCH,
                          "%s was saved after step %lld of an epoch, which has only %lld here", path,
                          (long long)saved->epoch_batch, (long long)t->steps_per_epoch);
@@ -214,6 +227,7 @@ yk_status yk_trainer_resume(yk_trainer *trainer, const char *path)
     YK_TRY(yk_checkpoint_read_state(path, &saved));
     YK_TRY(check_position(t, path, &saved));
     YK_TRY(yk_checkpoint_load(path, t->model, t->optimizer, &t->state));
+    t->state = state_between_steps(t); /* a program's own file may be of the end of an epoch */
     t->resumed.saved = t->state;
     t->is_resumed = true;
     YK_TRY(load_comm_hook(t, path));

@@ -166,6 +166,15 @@ static void end_epoch(yk_trainer *t)
     yk_loader_next(t->loader);
 }
 
+/* What follows the update: callbacks are called, and background saves end. */
+static yk_status follow_update(yk_trainer *t, double begin_s, yk_step_record *record, bool late)
+{
+    bool saved = t->totals->saved > 0;
+    YK_TRY(yki_trainer_record_step(t, begin_s, record, late));
+    YK_TRY(check_divergence(t));
+    return saved ? yki_trainer_saved(t) : YK_OK;
+}
+
 yk_status yki_trainer_step(yk_trainer *t)
 {
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
@@ -180,17 +189,13 @@ yk_status yki_trainer_step(yk_trainer *t)
     bool late;
     YK_TRY(yki_trainer_share_losses(t, begin_s, &record, &skip, &late));
     YK_TRY(update_weights(t, &record, skip));
-    bool saved = t->totals->saved > 0;
     t->state.step++;
     yk_group_note_step(t->options.group, t->state.step);
     t->state.epoch_batch++;
     t->state.val_accuracy = -1;
     t->stopped = t->totals->stopping > 0;
-    YK_TRY(yki_trainer_record_step(t, begin_s, &record, late));
-    YK_TRY(check_divergence(t));
-    if (saved)
-        YK_TRY(yki_trainer_saved(t));
-    if (t->state.epoch_batch == t->steps_per_epoch)
+    yk_status status = follow_update(t, begin_s, &record, late);
+    if (t->state.epoch_batch == t->steps_per_epoch) /* also if a callback has failed */
         end_epoch(t);
-    return YK_OK;
+    return status;
 }

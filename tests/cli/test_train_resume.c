@@ -298,7 +298,7 @@ YK_TEST(a_checkpoint_that_no_run_has_left_is_refused)
         {{.arch = "mlp", .batch_size = INT64_MAX}, "is not valid: it claims batches of"},
         {{.arch = "mlp", .batch_size = 120, .threads = 1 << 30},
          "is not valid: it claims batches of"},
-        {{.arch = "mlp", .batch_size = 120, .epoch_batch = 42}, "which has only 42 here"},
+        {{.arch = "mlp", .batch_size = 120, .epoch_batch = 43}, "which has only 42 here"},
         {{.arch = "mlp", .batch_size = 120, .epoch_batch = INT64_MAX}, "which has only 42 here"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -82,3 +82,70 @@ YK_TEST(gradients_of_a_failed_step_are_forgotten)
     assert_ok(yk_trainer_fit(p.trainer));
     assert_same_and_destroy(p, whole);
 }
+
+/* ---- at the end of an epoch ------------------------------------------------------------------ */
+
+/* What on_step does after the last step of the first epoch. */
+typedef enum ending { SAVES, SAVES_BY_HAND, FAILS, ENDINGS } ending;
+
+static yk_status end_epoch(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    const ending *does = context;
+    if (record->step != 10)
+        return YK_OK;
+    assert_int_equal(yk_trainer_state(trainer)->epoch_batch, 10);
+    if (*does == SAVES)
+        assert_ok(yk_trainer_save(trainer));
+    return YK_ERROR_INTERRUPTED;
+}
+
+static yk_status save_by_hand(void *context, yk_trainer *trainer, const yk_step_record *record)
+{
+    const parts *p = context;
+    if (record->step != 10)
+        return YK_OK;
+    return yk_checkpoint_save(yk_test_path("end.pth"), p->model, p->optimizer,
+                              yk_trainer_state(trainer));
+}
+
+/* Returns the checkpoint of the end of the first epoch. */
+static const char *leave_end_of_epoch(ending does)
+{
+    static char path[512];
+    parts p;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 1;
+    options.output = output_folder();
+    options.callbacks.context = &does;
+    options.callbacks.on_step = end_epoch;
+    if (does == SAVES_BY_HAND) {
+        options.callbacks.context = &p;
+        options.callbacks.on_step = save_by_hand;
+    }
+    p = create_parts(&options, 200);
+    assert_status(does == SAVES_BY_HAND ? YK_OK : YK_ERROR_INTERRUPTED, yk_trainer_fit(p.trainer));
+    assert_int_equal(yk_trainer_state(p.trainer)->epoch, 1);
+    assert_int_equal(yk_trainer_state(p.trainer)->epoch_batch, 0);
+    if (does == FAILS)
+        assert_ok(yk_trainer_save(p.trainer));
+    destroy_parts(p);
+    if (does == SAVES_BY_HAND)
+        return yk_test_path("end.pth");
+    assert_ok(yk_checkpoint_dir_latest(options.output, path, sizeof path));
+    return path;
+}
+
+YK_TEST(checkpoints_of_the_end_of_an_epoch_resume)
+{
+    for (int does = SAVES; does < ENDINGS; does++) {
+        yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+        options.epochs = 2;
+        const char *path = leave_end_of_epoch((ending)does);
+        parts p = create_parts(&options, 200);
+        assert_ok(yk_trainer_resume(p.trainer, path));
+        assert_int_equal(yk_trainer_resumed(p.trainer)->saved.epoch, 1);
+        assert_int_equal(yk_trainer_state(p.trainer)->epoch_batch, 0);
+        assert_ok(yk_trainer_fit(p.trainer));
+        assert_same_and_destroy(p, train_whole(2));
+    }
+}
