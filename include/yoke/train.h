@@ -233,7 +233,8 @@ yk_status yk_job_requeue(bool *requeued, yk_group *group);
  *     yk_trainer_destroy(trainer);
  *
  * Between steps its state says exactly where training is, so a checkpoint written then resumes to
- * the same bits as a run that was never stopped.
+ * the same bits as a run that was never stopped. A step takes the batches that follow in the state,
+ * wherever the loader has been left: trainers may share one, and programs may read from it.
  */
 typedef struct yk_trainer yk_trainer;
 

@@ -283,6 +283,19 @@ yk_status yk_loader_seek(yk_loader *loader, int64_t epoch, int64_t batch)
     return YK_OK;
 }
 
+int64_t yki_loader_next_epoch(const yk_loader *loader)
+{
+    return loader->epoch + loader->ended;
+}
+
+yk_status yki_loader_go_to(yk_loader *loader, int64_t epoch, int64_t batch)
+{
+    int64_t next = loader->ended ? 0 : loader->batch;
+    if (loader->status == YK_OK && yki_loader_next_epoch(loader) == epoch && next == batch)
+        return YK_OK;
+    return yk_loader_seek(loader, epoch, batch);
+}
+
 yk_status yk_loader_status(const yk_loader *loader)
 {
     YKI_NOT_NULL(loader);

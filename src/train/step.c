@@ -72,14 +72,15 @@ static yk_status backward_with_updates(yk_trainer *t, int64_t samples)
 /*
  * Forward and backward of each batch of the step: of every virtual rank, and of the micro-batches
  * that its part is cut into; the last step of an epoch may have fewer. Gradients are exchanged with
- * the last one; those of a step that has failed are forgotten. Lists the losses, and fills the
- * seconds of the record.
+ * the last one; those of a step that has failed are forgotten, as is where it has left the loader.
+ * Lists the losses, and fills the seconds of the record.
  */
 static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
 {
     const yk_batch *batch;
     int64_t before = t->state.epoch_batch * t->batches_per_step;
     bool last = false;
+    YK_TRY(yki_loader_go_to(t->loader, t->state.epoch, before));
     yki_losses_begin(&t->losses);
     yk_model_zero_grad(t->model);
     weigh_loss(t);

@@ -67,7 +67,7 @@ static int64_t sample_of_batch(int64_t batch)
     return indices[batch * 20 + 7];
 }
 
-YK_TEST(gradients_of_a_failed_step_are_forgotten)
+YK_TEST(a_failed_step_is_made_up_for)
 {
     int64_t none = -1, failing = sample_of_batch(5); /* the second batch of the third step */
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
@@ -78,7 +78,6 @@ YK_TEST(gradients_of_a_failed_step_are_forgotten)
     parts p = create_failing_parts(&options, &failing);
     assert_status(YK_ERROR_IO, yk_trainer_fit(p.trainer));
     assert_int_equal(yk_trainer_state(p.trainer)->step, 2);
-    assert_ok(yk_loader_seek(p.loader, 0, 4));
     assert_ok(yk_trainer_fit(p.trainer));
     assert_same_and_destroy(p, whole);
 }
@@ -148,4 +147,46 @@ YK_TEST(checkpoints_of_the_end_of_an_epoch_resume)
         assert_ok(yk_trainer_fit(p.trainer));
         assert_same_and_destroy(p, train_whole(2));
     }
+}
+
+/* ---- wherever the loader is ------------------------------------------------------------------ */
+
+YK_TEST(a_peek_at_the_data_changes_nothing)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    parts p = create_parts(&options, 200);
+    assert_non_null(yk_loader_next(p.loader));
+    assert_ok(yk_trainer_step(p.trainer, NULL));
+    assert_non_null(yk_loader_next(p.loader));
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_same_and_destroy(p, train_whole(2));
+}
+
+/* The second of two trainers of the same parts, stopped by max_steps and resumed or not. */
+static parts train_after_another(bool interrupted)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 1;
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(p.trainer));
+    yk_trainer_destroy(p.trainer);
+    options.epochs = 2;
+    options.output = output_folder();
+    options.max_steps = interrupted ? 5 : YK_NEVER;
+    assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
+    assert_ok(yk_trainer_fit(p.trainer));
+    if (!interrupted)
+        return p;
+    destroy_parts(p);
+    options.max_steps = YK_NEVER;
+    p = create_parts(&options, 200);
+    assert_ok(yk_trainer_resume_latest(p.trainer, NULL));
+    assert_ok(yk_trainer_fit(p.trainer));
+    return p;
+}
+
+YK_TEST(a_second_trainer_of_a_loader_resumes_to_the_same_bits)
+{
+    assert_same_and_destroy(train_after_another(true), train_after_another(false));
 }
