@@ -143,7 +143,8 @@ typedef struct yk_evaluate_options {
 
 /**
  * Collective. The mean loss, top-1 and top-5 accuracy over one epoch of the loader, which should be
- * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks.
+ * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks. An
+ * epoch in which the loader has been left, as by an evaluation that was stopped, begins anew.
  * Classifiers keep their logits, and have labels as yk_count_correct describes them; of a model
  * whose loss reads other things, only the loss is measured.
  * Buffers are made rank 0's first. The model evaluates in evaluation mode and is left in training

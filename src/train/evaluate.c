@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "data/loader.h"
 #include "device/memory.h"
 #include "model/model_hooks.h"
 #include "model/outcome.h"
@@ -327,6 +328,7 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
     double *sums = run->sums;
     int64_t batches = yk_loader_batches(run->loader), rounds = batches;
     YK_TRY(yki_max_over_ranks_i64(group, &rounds));
+    YK_TRY(yki_loader_go_to(run->loader, yki_loader_next_epoch(run->loader), 0));
     for (int64_t round = 0; round < rounds && !result->stopped; round++)
         YK_TRY(run_round(run, round, batches, &result->stopped));
     if (result->stopped)

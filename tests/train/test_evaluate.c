@@ -406,6 +406,31 @@ YK_TEST(a_trainer_validates_a_regression_and_resumes)
     }
 }
 
+YK_TEST(an_evaluation_after_one_that_was_stopped_starts_anew)
+{
+    int calls = 0;
+    yk_evaluation whole, result;
+    yk_dataset *dataset;
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_model *model = create_model();
+    yk_loader *loader = create_loader(dataset, NULL);
+    assert_ok(yk_evaluate(&whole, model, loader, NULL));
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.should_stop = stop_at_third;
+    options.context = &calls;
+    assert_ok(yk_evaluate(&result, model, loader, &options));
+    assert_true(result.stopped);
+    assert_ok(yk_evaluate(&result, model, loader, NULL));
+    assert_int_equal(result.count, 1000);
+    assert_true(result.loss == whole.loss);
+    assert_non_null(yk_loader_next(loader)); /* another reader */
+    assert_ok(yk_evaluate(&result, model, loader, NULL));
+    assert_true(result.loss == whole.loss);
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+}
+
 /* A network for four classes on images of ten: its forward reads no labels. */
 YK_TEST(labels_beyond_the_logits_are_refused)
 {
