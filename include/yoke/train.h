@@ -39,8 +39,9 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
 
 /**
  * Collective. The mean of every rank's value, weighted by its weight: for a loss, the mean over the
- * samples of all ranks, with the number of this rank's samples as the weight. *mean is the same on
- * all ranks, and 0 when all weights are 0. group may be NULL for this process alone.
+ * samples of all ranks, with the number of this rank's samples as the weight. The value of a rank
+ * with the weight 0 does not matter. *mean is the same on all ranks, and 0 when all weights are 0.
+ * group may be NULL for this process alone.
  */
 yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight);
 

@@ -97,7 +97,7 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
 
 yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight)
 {
-    double sums[2] = {value * weight, weight};
+    double sums[2] = {weight != 0 ? value * weight : 0, weight};
     YKI_NOT_NULL(mean);
     *mean = 0;
     size_t count = 2 * (size_t)yki_ranks_of(group);

@@ -496,6 +496,8 @@ YK_TEST_RANKS(ranks_evaluate_as_one, 3)
     double loss, least = result.loss;
     assert_ok(yk_mean_over_ranks(&loss, group, rank, rank + 1)); /* (0*1 + 1*2 + 2*3) / 6 */
     assert_true(loss == 8.0 / 6);
+    assert_ok(yk_mean_over_ranks(&loss, group, rank == 1 ? NAN : 2, rank == 1 ? 0 : 8));
+    assert_true(loss == 2);
     assert_ok(yk_all_reduce(group, &least, 1, YK_F64, YK_REDUCE_MIN, NULL));
     assert_true(least == result.loss);
     yk_loader_destroy(loader);
