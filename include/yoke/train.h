@@ -350,7 +350,8 @@ yk_status yk_trainer_fit(yk_trainer *trainer);
  */
 yk_status yk_trainer_step(yk_trainer *trainer, bool *finished);
 /** Evaluates on the validation loader; *average (may be NULL) is the result of the averaged weights
- * where there is an ema, without test-time augmentation. The accuracy goes into the state. */
+ * where there is an ema, without test-time augmentation. The accuracy goes into the state. A
+ * request to stop ends the evaluation, unless the trainer has been stopped by it already. */
 yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_evaluation *average);
 /** Writes a checkpoint into the output folder; returns on all ranks once rank 0 has written it or,
  * with save_async, copied it. The error of a write in the background is returned by the next step,
@@ -393,9 +394,12 @@ const yk_training_state *yk_trainer_state(const yk_trainer *trainer);
 int64_t yk_trainer_steps_per_epoch(const yk_trainer *trainer);
 /** Asks the trainer to stop on all ranks; for callbacks. Ranks agree before each update of the
  * weights, so a call from on_step takes effect after the next step or, where yk_trainer_fit reads
- * losses late (on a device that computes asynchronously), at the latest one step after that. */
+ * losses late (on a device that computes asynchronously), at the latest one step after that. They
+ * agree at the end of each epoch, too, so a call from on_epoch takes effect at once. A trainer that
+ * has stopped for a request is done with it: another yk_trainer_fit goes on. */
 void yk_trainer_stop(yk_trainer *trainer);
-/** Whether training has been asked to stop, the same on all ranks. */
+/** Whether training has stopped on request, the same on all ranks; false again once yk_trainer_fit
+ * goes on. */
 bool yk_trainer_stopped(const yk_trainer *trainer);
 /**
  * The signal that asked for it, on whichever rank it arrived: the same on all ranks once

@@ -194,7 +194,7 @@ yk_status yki_trainer_step(yk_trainer *t)
     yk_group_note_step(t->options.group, t->state.step);
     t->state.epoch_batch++;
     t->state.val_accuracy = -1;
-    t->stopped = t->totals->stopping > 0;
+    yki_set_stopped(t, t->totals->stopping > 0);
     yk_status status = follow_update(t, begin_s, &record, late);
     if (t->state.epoch_batch == t->steps_per_epoch) /* also if a callback has failed */
         end_epoch(t);

@@ -297,7 +297,7 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
     yk_evaluation unused;
     yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
     options.group = t->options.group;
-    options.should_stop = asked_to_stop;
+    options.should_stop = t->stopped ? NULL : asked_to_stop;
     options.on_batch = tell_evaluation;
     options.context = t;
     if (is_finished(t)) {
@@ -312,8 +312,10 @@ yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_eva
     YK_TRY(yk_evaluate(result, t->model, t->options.validation, &options));
     if (has_average(t) && !result->stopped)
         YK_TRY(evaluate_average(t, average, &options));
-    t->stopped = result->stopped || average->stopped;
-    t->state.val_accuracy = t->stopped ? -1 : result->accuracy;
+    bool complete = !result->stopped && !average->stopped;
+    if (!complete)
+        yki_set_stopped(t, true);
+    t->state.val_accuracy = complete ? result->accuracy : -1;
     return YK_OK;
 }
 
@@ -368,12 +370,23 @@ static yk_status evaluate_and_report(yk_trainer *t, double *loss)
     return YK_OK;
 }
 
+/* Between steps. */
+static yk_status agree_to_stop(yk_trainer *t)
+{
+    int32_t stopping = yki_wants_to_stop(t);
+    YK_TRY(yki_max_over_ranks_i32(t->options.group, &stopping));
+    yki_set_stopped(t, stopping != 0);
+    return YK_OK;
+}
+
 static yk_status evaluate_and_save(yk_trainer *t)
 {
     double loss = 0;
     if (!t->stopped && t->options.validation)
         YK_TRY(evaluate_and_report(t, &loss));
-    if (!t->stopped && is_finished(t))
+    if (!is_finished(t))
+        YK_TRY(agree_to_stop(t));
+    else if (!t->stopped)
         YK_TRY(yki_trainer_check_end(t, loss));
     if (!t->output)
         return YK_OK;
@@ -473,15 +486,14 @@ static yk_status agree_on_updates(yk_trainer *t)
 static yk_status agree_at_start(yk_trainer *t)
 {
     YK_TRY(agree_on_updates(t));
-    int32_t prompt = !may_lag(t), first = needs_losses_first(t), stopping = yki_wants_to_stop(t);
+    int32_t prompt = !may_lag(t), first = needs_losses_first(t);
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &prompt));
     YK_TRY(yki_max_over_ranks_i32(t->options.group, &first));
-    YK_TRY(yki_max_over_ranks_i32(t->options.group, &stopping));
+    YK_TRY(agree_to_stop(t));
     t->lags = !prompt;
     t->losses.late = t->lags && !first;
     if (t->losses.late)
         YK_TRY(yki_losses_clear(&t->losses));
-    t->stopped = stopping != 0;
     return t->stopped && t->output && t->saved_step != t->state.step ? yki_trainer_save(t, true)
                                                                      : YK_OK;
 }

@@ -69,7 +69,7 @@ struct yk_trainer {
     bool has_looked;
     yk_checkpoint_saver *saver; /* on rank 0, with save_async */
     bool saving;      /* a checkpoint is being written in the background; same on all ranks */
-    bool stop_asked;  /* by yk_trainer_stop, on this rank */
+    bool stop_asked;  /* by yk_trainer_stop, on this rank, since it last stopped */
     bool stopped;     /* agreed on by all ranks */
     int stop_signal;  /* agreed on at the end of fit */
     bool out_of_time; /* likewise */
@@ -95,6 +95,13 @@ static inline bool yki_wants_to_stop(const yk_trainer *t)
 {
     bool listens = t->options.stop_on_signals;
     return t->stop_asked || (listens && (yk_stop_signal() != 0 || yki_is_out_of_time(t)));
+}
+
+/* What all ranks have agreed on. A request by yk_trainer_stop is honoured with it. */
+static inline void yki_set_stopped(yk_trainer *t, bool stopped)
+{
+    t->stopped = stopped;
+    t->stop_asked = t->stop_asked && !stopped;
 }
 
 /* Collective: looks at the output folder for the first time, and says if it is not shared. */

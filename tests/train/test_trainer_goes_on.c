@@ -190,3 +190,68 @@ YK_TEST(a_second_trainer_of_a_loader_resumes_to_the_same_bits)
 {
     assert_same_and_destroy(train_after_another(true), train_after_another(false));
 }
+
+/* ---- after a stop ---------------------------------------------------------------------------- */
+
+static yk_status stop_after_first(void *context, yk_trainer *trainer, const yk_epoch_record *record)
+{
+    (void)context;
+    if (record->epoch == 1)
+        yk_trainer_stop(trainer);
+    return YK_OK;
+}
+
+YK_TEST(a_stop_after_an_epoch_is_the_end_of_that_epoch)
+{
+    yk_evaluation result;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 3;
+    options.callbacks.on_epoch = stop_after_first;
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 10);
+    double accuracy = yk_trainer_state(p.trainer)->val_accuracy;
+    assert_ok(yk_trainer_evaluate(p.trainer, &result, NULL));
+    assert_false(result.stopped);
+    assert_int_equal(result.count, 50);
+    assert_true(result.accuracy == accuracy);
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_ok(yk_trainer_fit(p.trainer)); /* goes on */
+    assert_false(yk_trainer_stopped(p.trainer));
+    assert_int_equal(yk_trainer_state(p.trainer)->epoch, 3);
+    assert_same_and_destroy(p, train_whole(3));
+}
+
+YK_TEST(a_loop_that_was_asked_to_stop_evaluates)
+{
+    bool finished;
+    yk_evaluation result;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_step(p.trainer, NULL));
+    yk_trainer_stop(p.trainer);
+    assert_ok(yk_trainer_step(p.trainer, &finished));
+    assert_true(finished);
+    assert_ok(yk_trainer_evaluate(p.trainer, &result, NULL));
+    assert_false(result.stopped);
+    assert_int_equal(result.count, 50);
+    assert_true(yk_trainer_stopped(p.trainer));
+    destroy_parts(p);
+}
+
+/* Only one rank asks, and only after the epoch's evaluation. */
+YK_TEST_RANKS(ranks_stop_together_after_an_epoch, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.group = group;
+    options.callbacks.on_epoch = rank == 1 ? stop_after_first : NULL;
+    parts p = create_parts(&options, 200);
+    assert_ok(yk_trainer_fit(p.trainer));
+    assert_true(yk_trainer_stopped(p.trainer));
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 5);
+    destroy_parts(p);
+    yk_group_destroy(group);
+}
