@@ -225,8 +225,8 @@ void yk_ema_destroy(yk_ema *ema);
 yk_status yk_ema_update(yk_ema *ema);
 /**
  * Exchanges the model's weights and their average: once to evaluate or save the average, and once
- * more to continue training. In between, steps, updates and checkpoints are refused with
- * YK_ERROR_INVALID_ARGUMENT.
+ * more to continue training. In between, steps, updates, and saving and loading of checkpoints are
+ * refused with YK_ERROR_INVALID_ARGUMENT.
  */
 yk_status yk_ema_swap(yk_ema *ema);
 

@@ -277,6 +277,17 @@ out:
     return status;
 }
 
+/* Weights and average are in each other's place otherwise. */
+static yk_status check_not_swapped(const yk_optimizer *optimizer)
+{
+    const yk_ema *ema = yk_optimizer_ema(optimizer);
+    if (!ema || !yki_ema_is_swapped(ema))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "cannot load a checkpoint while averaged weights are swapped in: call "
+                     "yk_ema_swap first");
+}
+
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state)
 {
@@ -284,6 +295,7 @@ yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *op
     YKI_NOT_NULL(path);
     YKI_NOT_NULL(model);
     YK_TRY(check_optimizer(model, optimizer));
+    YK_TRY(check_not_swapped(optimizer));
     YK_TRY(yk_tensor_file_open(&file, path));
     yk_status status = load_file(file, model, optimizer, state);
     yk_tensor_file_close(file);

@@ -97,6 +97,7 @@ YK_TEST(swapping_twice_changes_nothing)
     start(&model, &optimizer, &ema, false);
     update_with(model, ema, 8);
     fill(model, 1);
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
     assert_ok(yk_ema_swap(ema));
     assert_true(parameter(model, 0) == 8);
     assert_true(value_of(yk_model_buffer(model, 0).value) == 1); /* the model's own */
@@ -104,6 +105,9 @@ YK_TEST(swapping_twice_changes_nothing)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_checkpoint_save("never.pth", model, optimizer, NULL));
+    assert_contains(yk_last_error(), "call yk_ema_swap first");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_checkpoint_load(yk_test_path("a.pth"), model, optimizer, NULL));
     assert_contains(yk_last_error(), "call yk_ema_swap first");
     assert_ok(yk_ema_swap(ema));
     assert_true(parameter(model, 0) == 1);
