@@ -103,7 +103,8 @@ typedef struct yk_join_options {
     /**
      * A step for which some ranks have no data is divided by all ranks, as in PyTorch, so that
      * every sample weighs as much as in the other steps. With this set [false] it is divided by the
-     * ranks that have data, which gives the mean over the samples of the step.
+     * ranks that have data, which gives the mean over the samples of the step. If several backwards
+     * accumulate, each of them is divided so.
      */
     bool divide_by_effective_world_size;
     /** Whether the first rank to run out of data ends the loop of all ranks [false]:

@@ -92,6 +92,7 @@ yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
             "join: virtual ranks have equal batches by definition and cannot use Join");
     ddp->join.options = options;
     ddp->join.on = true;
+    ddp->join.active = yk_group_size(ddp->group); /* until the first forward in training mode */
     return YK_OK;
 }
 

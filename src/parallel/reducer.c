@@ -176,12 +176,14 @@ void yki_reducer_destroy(yk_ddp *ddp)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Samples of all ranks' batches and, where asked for, in the gradients that they add to. */
-static double joint_samples(const yk_ddp *ddp, bool with_kept)
+/* Samples of all ranks' batches, each of which counts as so many, and, where asked for, in the
+ * gradients that they add to. */
+static double joint_samples(const yk_ddp *ddp, double counts, bool with_kept)
 {
     double all = 0;
     for (int rank = 0; rank < yk_group_size(ddp->group); rank++)
-        all += ddp->all_samples[rank].samples + (with_kept ? ddp->all_samples[rank].kept : 0);
+        all +=
+            ddp->all_samples[rank].samples * counts + (with_kept ? ddp->all_samples[rank].kept : 0);
     return all;
 }
 
@@ -196,23 +198,25 @@ static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
     backward->mean_weight = backward->sum_weight = equal;
     if (ddp->exchanging) {
         double factor = yki_join_factor(ddp);
-        backward->mean_weight = factor * (ddp->samples.samples / joint_samples(ddp, false));
+        backward->mean_weight = factor * (ddp->samples.samples / joint_samples(ddp, 1, false));
         backward->sum_weight = factor * (1.0 / yki_join_active(ddp));
     }
     backward->kept_weight = ddp->reduced ? equal : 1;
 }
 
 /* The mean over all samples of all ranks since the last optimizer step. Unsynced, the gradients are
- * this rank's own mean; `kept` says how many samples they stand for. */
+ * this rank's own mean; `kept` says how many samples they stand for. Where a step is divided by all
+ * ranks, though some have no data, the samples of those that have some stand for the others', too.
+ */
 static void weigh_mean(yk_ddp *ddp, yki_backward *backward)
 {
-    double samples = (double)backward->samples;
-    double all = ddp->exchanging ? joint_samples(ddp, backward->adds) : ddp->kept + samples;
+    double samples = (double)backward->samples, counts = 1 / yki_join_factor(ddp);
+    double all =
+        ddp->exchanging ? joint_samples(ddp, counts, backward->adds) : ddp->kept + samples * counts;
     if (all == 0)
         return; /* all batches have been empty so far */
-    double factor = ddp->exchanging ? yki_join_factor(ddp) : 1;
-    backward->mean_weight = factor * samples / all;
-    backward->kept_weight = factor * ddp->kept / all;
+    backward->mean_weight = samples / all;
+    backward->kept_weight = ddp->kept / all;
     ddp->kept = ddp->exchanging ? all / yk_group_size(ddp->group) : all;
 }
 
@@ -256,7 +260,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     if (!ddp->samples_work && ddp->exchanging)
         YK_TRY(yki_samples_start(ddp, backward->samples));
     YK_TRY(yki_samples_finish(ddp));
-    if (ddp->exchanging && joint_samples(ddp, backward->adds) == 0)
+    if (ddp->exchanging && joint_samples(ddp, 1, backward->adds) == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
                          yk_group_size(ddp->group));
     if (backward->mean && !backward->mixed)

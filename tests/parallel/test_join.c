@@ -97,6 +97,16 @@ static void train_joined(side *s, const int *batches, const yk_join_options *opt
     assert_ok(yk_ddp_join_end(s->ddp));
 }
 
+static void scale_gradients(const yk_model *model, double factor)
+{
+    for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
+        yk_tensor grad = yk_model_parameter(model, p).grad, host = yk_test_on_host(grad);
+        for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
+            ((double *)host.data)[e] *= factor;
+        yk_test_write_back(grad, host);
+    }
+}
+
 /* One process on the joint batches; divided by all ranks, where asked for. */
 static void train_alone(side *s, const int *batches, bool divide_by_all)
 {
@@ -105,12 +115,8 @@ static void train_alone(side *s, const int *batches, bool divide_by_all)
         if (active == 0)
             return;
         step(s->alone, &s->joint.batch);
-        for (size_t p = 0; divide_by_all && p < yk_model_parameter_count(s->alone); p++) {
-            yk_tensor grad = yk_model_parameter(s->alone, p).grad, host = yk_test_on_host(grad);
-            for (int64_t e = 0; e < yk_tensor_count(&grad); e++)
-                ((double *)host.data)[e] *= (double)active / s->world;
-            yk_test_write_back(grad, host);
-        }
+        if (divide_by_all)
+            scale_gradients(s->alone, (double)active / s->world);
         assert_ok(yk_optimizer_step(s->sgd_alone));
     }
 }
@@ -228,6 +234,35 @@ YK_TEST_RANKS(promise_22_with_accumulation, 3)
             assert_ok(yk_optimizer_step(s.sgd_alone));
     }
     assert_int_equal(s.steps, 2);
+    assert_same_parameters(s.model, s.alone, 1e-12);
+    end(&s);
+}
+
+/* The same divided by all ranks: what is missing counts like samples without a gradient. */
+YK_TEST_RANKS(promise_22_with_accumulation_divided_by_all, 3)
+{
+    static const int batches[MAX_RANKS] = {4, 3, 2};
+    side s;
+    begin(&s, &ref_plain, &plain_sgd, false);
+    yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
+    yk_model_set_accumulation(s.alone, YK_ACCUMULATION_MEAN);
+    assert_ok(yk_ddp_join_begin(
+        s.ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT, o.step = take_step, o.context = &s)));
+    for (int i = 0; i < batches[rank]; i++) {
+        yk_ddp_set_no_sync(s.ddp, i % 2 == 0);
+        step(s.model, batch_of(&s.own, &s.net, rank, i));
+        if (i % 2)
+            assert_ok(take_step(&s));
+    }
+    assert_ok(yk_ddp_join_end(s.ddp));
+    for (int i = 0, active = 0; i < 4; i++) {
+        active = (i % 2 ? active : 0) + joint_batch(&s, batches, i);
+        step(s.alone, &s.joint.batch);
+        if (i % 2 == 0)
+            continue;
+        scale_gradients(s.alone, active / (2.0 * world));
+        assert_ok(yk_optimizer_step(s.sgd_alone));
+    }
     assert_same_parameters(s.model, s.alone, 1e-12);
     end(&s);
 }
