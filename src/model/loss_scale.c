@@ -39,6 +39,11 @@ void yk_model_set_loss_weight(yk_model *model, double weight)
         model->loss_scale.weight = weight;
 }
 
+double yki_model_loss_weight(const yk_model *model)
+{
+    return model->loss_scale.weight;
+}
+
 bool yki_model_reduces_maximum(const yk_model *model)
 {
     return model->distribution.hooks.reduce_maximum;

@@ -21,6 +21,8 @@ yk_status yki_model_take_loss_scale(yk_model *model, yk_status (*settle)(void *c
 void yki_model_release_loss_scale(yk_model *model);
 /* From the next backward on. */
 void yki_model_set_loss_scale(yk_model *model, double scale);
+/* yk_model_set_loss_weight's. */
+double yki_model_loss_weight(const yk_model *model);
 /* Before the factor is read. */
 yk_status yki_model_settle_loss_scale(const yk_model *model);
 

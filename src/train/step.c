@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
+#include "model/loss_scale.h"
 #include "optim/average.h"
 #include "optim/optimizer.h"
 #include "parallel/bucket_updates.h"
@@ -75,7 +76,7 @@ static yk_status backward_with_updates(yk_trainer *t, int64_t samples)
  * the last one; those of a step that has failed are forgotten, as is where it has left the loader.
  * Lists the losses, and fills the seconds of the record.
  */
-static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
+static yk_status run_batches(yk_trainer *t, yk_step_record *record)
 {
     const yk_batch *batch;
     int64_t before = t->state.epoch_batch * t->batches_per_step;
@@ -83,7 +84,6 @@ static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
     YK_TRY(yki_loader_go_to(t->loader, t->state.epoch, before));
     yki_losses_begin(&t->losses);
     yk_model_zero_grad(t->model);
-    weigh_loss(t);
     for (int64_t done = 1; !last; done++) {
         YK_TRY(next_batch(t, &batch));
         last = done == t->batches_per_step || before + done == t->batches_per_epoch;
@@ -97,6 +97,16 @@ static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
         record->exposed_comm_s += transfer_s(t);
     }
     return YK_OK;
+}
+
+/* With the step's weight of the loss; the model's own stays what it was. */
+static yk_status compute_gradients(yk_trainer *t, yk_step_record *record)
+{
+    double own = yki_model_loss_weight(t->model);
+    weigh_loss(t);
+    yk_status status = run_batches(t, record);
+    yk_model_set_loss_weight(t->model, own);
+    return status;
 }
 
 /* ---- the update ------------------------------------------------------------------------------ */

@@ -255,3 +255,29 @@ YK_TEST_RANKS(ranks_stop_together_after_an_epoch, 2)
     destroy_parts(p);
     yk_group_destroy(group);
 }
+
+/* ---- after another trainer ------------------------------------------------------------------- */
+
+/* The norm of the gradients of the first step; its rate of 0 leaves the weights alone. */
+static double norm_of_step(parts *p, yk_loss_reduction reduction)
+{
+    double norm;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.loss_reduction = reduction;
+    options.clip_grad_norm = 1e9;
+    yk_trainer_destroy(p->trainer);
+    assert_ok(yk_trainer_create(&p->trainer, p->model, p->optimizer, p->loader, &options));
+    yk_optimizer_set_lr(p->optimizer, 0);
+    assert_ok(yk_trainer_step(p->trainer, NULL));
+    assert_ok(yk_clip_grad_norm(p->optimizer, 1e9, &norm));
+    return norm;
+}
+
+YK_TEST(the_weight_of_a_sum_ends_with_the_step)
+{
+    parts p = create_parts(&(yk_trainer_options)YK_TRAINER_OPTIONS_INIT, 200);
+    double mean = norm_of_step(&p, YK_LOSS_MEAN), sum = norm_of_step(&p, YK_LOSS_SUM);
+    assert_true(sum > 19 * mean && sum < 21 * mean); /* of 20 samples */
+    assert_true(norm_of_step(&p, YK_LOSS_MEAN) == mean);
+    destroy_parts(p);
+}
