@@ -40,7 +40,9 @@ double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind)
     const yki_executor *executor = &model->executor;
     const yk_value *term = executor->source.terms[kind];
     bool known = executor->last && !executor->last->plan->mode.inference;
-    return term && known ? read_scalar(model, term, &executor->last->plan->terms[kind]) : 0;
+    if (!known)
+        return NAN;
+    return term ? read_scalar(model, term, &executor->last->plan->terms[kind]) : 0;
 }
 
 yk_dtype yki_model_loss_dtype(const yk_model *model)

@@ -249,6 +249,23 @@ YK_TEST(outputs_are_gathered_in_order)
     yk_model_destroy(alone);
 }
 
+YK_TEST(a_batch_without_labels_has_no_loss)
+{
+    samples s;
+    yk_model *model = make_classifier(YK_LOSS_MEAN);
+    yk_data_parallel *dp;
+    assert_ok(yk_data_parallel_create(&dp, model, NULL));
+    yk_model_eval(model);
+    yk_batch batch = *take_samples(&s, YK_F64, 0, 4);
+    batch.count = 1; /* the images */
+    assert_ok(yk_model_forward(model, &batch));
+    assert_true(isnan(yk_model_loss(model)));
+    assert_ok(yk_model_forward(model, take_samples(&s, YK_F64, 0, 4)));
+    assert_false(isnan(yk_model_loss(model)));
+    yk_data_parallel_destroy(dp);
+    yk_model_destroy(model);
+}
+
 YK_TEST(a_loss_that_sums_stays_a_sum)
 {
     samples s;
