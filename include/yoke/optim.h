@@ -215,8 +215,8 @@ typedef struct yk_ema_options {
 /**
  * Averages the weights of the optimizer's model. Keeps the optimizer alive, so they can be
  * destroyed in any order. Checkpoints hold the average beside the optimizer's state (under
- * "model_ema", as torchvision's do). On failure *ema is NULL; YK_ERROR_INVALID_ARGUMENT also where
- * the optimizer has averaged weights already.
+ * "model_ema", as torchvision's do); before the first update these are the weights. On failure *ema
+ * is NULL; YK_ERROR_INVALID_ARGUMENT also where the optimizer has averaged weights already.
  */
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options);
 /** Gives the average up; accepts NULL. A model that has it swapped in keeps it. */
@@ -281,7 +281,8 @@ yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
 /** Gives it up; accepts NULL. */
 void yk_lookahead_destroy(yk_lookahead *lookahead);
 /** Updates the slow weights and copies them to the model, if the interval is over. Call it after
- * each optimizer step, before yk_ema_update. Steps are those that the optimizer has counted. */
+ * each optimizer step, before yk_ema_update. Steps are those that the optimizer has counted: after
+ * one that a grad scaler has skipped, nothing is done. */
 yk_status yk_lookahead_update(yk_lookahead *lookahead);
 
 #pragma GCC visibility pop

@@ -31,6 +31,14 @@ static yk_status check_optimizer(const yk_model *model, const yk_optimizer *opti
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
+/* PyTorch's average is a copy of the weights until its first update. */
+static yk_status write_ema(yki_pth_writer *writer, const yk_model *model, yk_ema *ema)
+{
+    if (yk_ema_updates(ema) == 0)
+        YK_TRY(yki_average_copy(ema));
+    return yki_ema_state_write(writer, YKI_EMA_KEY, model, ema);
+}
+
 static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
                              const yk_optimizer *optimizer, const yk_training_state *state)
 {
@@ -44,7 +52,7 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
         YK_TRY(yki_optimizer_state_write(writer, optimizer, yk_model_parameter_count(model)));
     }
     if (optimizer && yk_optimizer_ema(optimizer))
-        YK_TRY(yki_ema_state_write(writer, YKI_EMA_KEY, model, yk_optimizer_ema(optimizer)));
+        YK_TRY(write_ema(writer, model, yk_optimizer_ema(optimizer)));
     yk_ema *slow = optimizer ? yki_optimizer_slow_weights(optimizer) : NULL;
     if (slow)
         YK_TRY(yki_ema_state_write(writer, YKI_LOOKAHEAD_KEY, model, slow));

@@ -258,6 +258,29 @@ YK_TEST(a_checkpoint_holds_the_average)
     stop(other, fresh, loaded);
 }
 
+/* As in torch.optim.swa_utils.AveragedModel, which starts from a copy of the model. */
+YK_TEST(an_average_without_updates_is_saved_as_the_weights)
+{
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    for (int use_buffers = 0; use_buffers < 2; use_buffers++) {
+        start(&model, &optimizer, &ema, use_buffers);
+        fill(model, 8);
+        assert_ok(yk_checkpoint_save(yk_test_path("new.pth"), model, optimizer, NULL));
+        fill(model, 1);
+        assert_ok(yk_model_load_ema(model, yk_test_path("new.pth")));
+        assert_true(parameter(model, 0) == 8);
+        assert_true(parameter(model, 2) == 10);
+        assert_true(value_of(yk_model_buffer(model, 1).value) == 8);
+        assert_ok(yk_checkpoint_load(yk_test_path("new.pth"), model, optimizer, NULL));
+        assert_int_equal(yk_ema_updates(ema), 0);
+        update_with(model, ema, 4);
+        assert_true(value_of(yk_ema_value(ema, 0)) == 4);
+        stop(model, optimizer, ema);
+    }
+}
+
 YK_TEST(an_average_destroyed_while_swapped_in_stays_in_the_model)
 {
     yk_model *model;
