@@ -16,6 +16,7 @@ struct yk_lookahead {
     yk_optimizer *optimizer; /* kept alive by slow */
     yk_lookahead_options options;
     yk_ema *slow;
+    int64_t last; /* the step of the last update, or -1 */
 };
 
 static yk_status check_lookahead(const yk_lookahead_options *o)
@@ -51,6 +52,7 @@ yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
     yki_reference_init(&made->reference);
     made->optimizer = optimizer;
     made->options = chosen;
+    made->last = -1;
     average.use_buffers = true;
     yk_status status = yki_average_create(&made->slow, optimizer, &average);
     if (status == YK_OK)
@@ -91,6 +93,9 @@ yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step, const d
     if (lookahead->optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot look ahead on averaged weights: call yk_ema_swap first");
+    if (step == lookahead->last)
+        return YK_OK; /* a grad scaler has skipped the step since then */
+    lookahead->last = step;
     if (due) {
         double share = fmin(1, (double)step / (double)o->total_steps);
         double decay = o->power > 0 ? o->decay * pow(share, o->power) : o->decay;
@@ -101,7 +106,14 @@ yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step, const d
 
 yk_status yki_lookahead_end_update(yk_lookahead *lookahead, bool taken)
 {
+    if (!taken)
+        yki_lookahead_restart(lookahead);
     return yki_average_end(lookahead->slow, taken);
+}
+
+void yki_lookahead_restart(yk_lookahead *lookahead)
+{
+    lookahead->last = -1;
 }
 
 yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer)

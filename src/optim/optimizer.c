@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "model/model_hooks.h"
+#include "optim/average.h"
 #include "optim/gradients.h"
 #include "tensor/tensor.h"
 
@@ -205,6 +206,8 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
         return;
     yki_optimizer_settle(optimizer);
     optimizer->steps = steps;
+    if (optimizer->lookahead)
+        yki_lookahead_restart(optimizer->lookahead);
     optimizer->stage = YKI_STEP_NONE; /* the weights have been set, too */
     yki_model_set_torn(optimizer->model, false);
 }

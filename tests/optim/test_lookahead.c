@@ -84,6 +84,20 @@ YK_TEST(training_ends_on_the_slow_weights_after_skipped_steps_too)
     stop(p);
 }
 
+YK_TEST(a_skipped_step_is_no_second_exchange)
+{
+    parts p = start(YK_WITH(yk_lookahead_options, YK_LOOKAHEAD_OPTIONS_INIT, o.interval = 2,
+                            o.total_steps = 4));
+    for (int64_t step = 2; step <= 4; step += 2) {
+        assert_true(after_step(&p, step, 16 * (float)step) != 16 * (float)step);
+        fill(&p, 100);
+        assert_ok(yk_lookahead_update(p.lookahead)); /* the step after it was skipped */
+        assert_true(weight(&p) == 100);
+    }
+    assert_true(after_step(&p, 4, 7) != 7); /* as after a checkpoint has been loaded */
+    stop(p);
+}
+
 /* decay (t / 8)^2, at step 8 the slow weights, and then the whole decay. */
 YK_TEST(a_growing_decay_and_the_end_of_training)
 {
