@@ -61,7 +61,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler);
 /**
  * Unscales the gradients, unless that has been done, and calls yk_optimizer_step. If a gradient is
  * not finite it skips the step: parameters and optimizer stay as they are, and the gradients are
- * spent.
+ * spent. A step that the optimizer refuses can be taken later.
  */
 yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer);
 /** Adapts the scale to what unscaling has found. Call it once after each step. */

@@ -237,11 +237,18 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
     return YK_OK;
 }
 
+/* Leaves the step out if it is known to be bad, or lets the device do so where it is not. */
 static yk_status step_unless_found(yk_grad_scaler *scaler, yk_optimizer *optimizer)
 {
     const double *coefficients = scaler->unscaling.memory;
-    YK_TRY(yki_optimizer_step_unless(optimizer, &coefficients[FOUND], settle, scaler));
-    scaler->optimizer = optimizer;
+    if (scaler->undecided) {
+        YK_TRY(yki_optimizer_step_unless(optimizer, &coefficients[FOUND], settle, scaler));
+        scaler->optimizer = optimizer;
+        return YK_OK;
+    }
+    if (!scaler->found_inf)
+        return yk_optimizer_step(optimizer);
+    yk_model_zero_grad(scaler->model);
     return YK_OK;
 }
 
@@ -261,12 +268,8 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
                          "grad scaler: a second step since the last update");
     if (scaler->stage == READY)
         YK_TRY(yk_grad_scaler_unscale(scaler));
+    YK_TRY(step_unless_found(scaler, optimizer));
     scaler->stage = STEPPED;
-    if (scaler->undecided)
-        return step_unless_found(scaler, optimizer);
-    if (!scaler->found_inf)
-        return yk_optimizer_step(optimizer);
-    yk_model_zero_grad(scaler->model);
     return YK_OK;
 }
 

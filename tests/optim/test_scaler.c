@@ -197,6 +197,30 @@ YK_TEST(calls_out_of_order_are_refused)
     yk_model_destroy(model);
 }
 
+YK_TEST(a_step_that_was_refused_can_be_taken)
+{
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    assert_ok(yk_ema_create(&ema, optimizer, NULL));
+    assert_ok(yk_ema_update(ema));
+    backward(model);
+    assert_ok(yk_ema_swap(ema));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_ok(yk_ema_swap(ema));
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_ok(yk_grad_scaler_update(scaler));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    yk_ema_destroy(ema);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
 YK_TEST(an_optimizer_of_another_model_is_refused)
 {
     yk_model *model = make_model(YK_F32), *other = make_model(YK_F32);
