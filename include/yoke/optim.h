@@ -113,7 +113,7 @@ void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
-/** Sets that number, as loading a checkpoint does. */
+/** Sets that number, for the state of every parameter that is trained, too. */
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",

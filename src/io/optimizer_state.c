@@ -26,7 +26,7 @@ static yk_status write_parameter(yki_pth_writer *writer, const yk_optimizer *opt
     yki_pickle_mark(pickle);
     if (yki_optimizer_is_adam(optimizer)) {
         yki_pickle_text(pickle, "step");
-        YK_TRY(yki_pth_scalar(writer, (float)yk_optimizer_steps(optimizer)));
+        YK_TRY(yki_pth_scalar(writer, (float)yki_optimizer_state_steps(optimizer, parameter)));
     }
     const char *name;
     yk_tensor tensor;
@@ -42,10 +42,12 @@ static bool has_state(const yk_optimizer *optimizer, size_t parameter)
 {
     const char *name;
     yk_tensor tensor;
-    return yk_optimizer_state(optimizer, parameter, 0, &name, &tensor);
+    return yki_optimizer_state_steps(optimizer, parameter) > 0 &&
+           yk_optimizer_state(optimizer, parameter, 0, &name, &tensor);
 }
 
-/* Before the first step there is no state, and without momentum there never is. */
+/* Before the first step there is no state. Without momentum there never is, nor is there of a
+ * parameter that has always been frozen. */
 static yk_status write_state(yki_pth_writer *writer, const yk_optimizer *optimizer,
                              size_t parameters)
 {
@@ -112,7 +114,8 @@ static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_p
 }
 
 /* Adam's step, a tensor in newer files and a number in older ones. */
-static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *value)
+static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *value,
+                           size_t parameter)
 {
     double step;
     if (yki_pth_is_tensor(value)) {
@@ -128,6 +131,7 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
     if (!(step >= 0 && step < 9e15))
         return yki_error(YK_ERROR_FORMAT, "%s: expected the optimizer's step, found %g",
                          yki_pth_path(pth), step);
+    state->state_steps[parameter] = (int64_t)step;
     if ((int64_t)step > state->steps)
         state->steps = (int64_t)step;
     return YK_OK;
@@ -145,10 +149,12 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
     }
     const yki_pickle_value *step = yki_pickle_get(entry, "step");
     if (step)
-        return read_step(state, pth, step);
+        return read_step(state, pth, step, parameter);
     /* SGD keeps no count: one step is enough to know that the buffer is no longer the first. */
-    if (state->slots && state->present[parameter * state->slots] && state->steps == 0)
-        state->steps = 1;
+    if (state->slots && state->present[parameter * state->slots]) {
+        state->state_steps[parameter] = 1;
+        state->steps = state->steps > 1 ? state->steps : 1;
+    }
     return YK_OK;
 }
 
@@ -160,7 +166,8 @@ static yk_status make_room_for_state(yki_optimizer_state *state, const yk_optimi
     size_t count = parameters * state->slots;
     state->views = yki_calloc(count, sizeof *state->views);
     state->present = yki_calloc(count, sizeof *state->present);
-    if (!state->views || !state->present)
+    state->state_steps = yki_calloc(parameters, sizeof *state->state_steps);
+    if (!state->views || !state->present || !state->state_steps)
         return yki_error_memory(count * sizeof *state->views, "the optimizer's state");
     return YK_OK;
 }
@@ -216,6 +223,8 @@ yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_
                                  : clear_slot(&tensor));
     }
     yk_optimizer_set_steps(optimizer, state->steps);
+    for (size_t i = 0; i < state->parameters; i++)
+        yki_optimizer_set_state_steps(optimizer, i, state->state_steps[i]);
     return YK_OK;
 }
 
@@ -223,6 +232,7 @@ void yki_optimizer_state_fini(yki_optimizer_state *state)
 {
     free(state->views);
     free(state->present);
+    free(state->state_steps);
     yki_optimizer_groups_fini(&state->groups);
     *state = (yki_optimizer_state){0};
 }

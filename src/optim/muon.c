@@ -102,8 +102,8 @@ static yk_status update_matrix(const yk_optimizer *optimizer, size_t parameter, 
                           .scratch = optimizer->muon->scratch,
                           .rows = value->dims[0],
                           .columns = yk_tensor_count(value) / value->dims[0],
-                          .coefficients = coefficients +
-                                          optimizer->group_of[parameter] * YKI_SWEEP_COEFFICIENTS,
+                          .coefficients =
+                              coefficients + optimizer->set_of[parameter] * YKI_SWEEP_COEFFICIENTS,
                           .weight_decay = h[WEIGHT_DECAY],
                           .steps = (int)h[NS_STEPS],
                           .normalize = h[NORMALIZE] != 0,

@@ -57,7 +57,7 @@ void yki_optimizer_refresh_views(yk_optimizer *optimizer)
         optimizer->views[i] = yk_model_parameter(optimizer->model, i);
 }
 
-yk_status yki_optimizer_fit_groups(yk_optimizer *optimizer, size_t count)
+yk_status yki_optimizer_fit_coefficients(yk_optimizer *optimizer, size_t count)
 {
     yki_block larger;
     size_t bytes = count * YKI_SWEEP_COEFFICIENTS * sizeof(double);
@@ -85,7 +85,7 @@ static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparamet
            (size_t)optimizer->rule->hyperparameters * sizeof *hyperparameters);
     optimizer->groups->initial_lr = hyperparameters[YKI_LR];
     optimizer->groups->end = YK_NEVER;
-    return yki_optimizer_fit_groups(optimizer, 1);
+    return yki_optimizer_fit_coefficients(optimizer, 1);
 }
 
 static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyperparameters)
@@ -93,7 +93,12 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
     optimizer->updated = yki_calloc(optimizer->parameters, sizeof *optimizer->updated);
     optimizer->part_of = yki_calloc(optimizer->parameters, sizeof *optimizer->part_of);
-    if (!optimizer->views || !optimizer->updated || !optimizer->part_of)
+    optimizer->state_steps = yki_calloc(optimizer->parameters, sizeof *optimizer->state_steps);
+    optimizer->counted = yki_calloc(optimizer->parameters, sizeof *optimizer->counted);
+    optimizer->set_of = yki_calloc(optimizer->parameters, sizeof *optimizer->set_of);
+    optimizer->sets = yki_calloc(optimizer->parameters, sizeof *optimizer->sets);
+    if (!optimizer->views || !optimizer->updated || !optimizer->part_of ||
+        !optimizer->state_steps || !optimizer->counted || !optimizer->set_of || !optimizer->sets)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
     yki_optimizer_refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
@@ -164,6 +169,10 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     free(optimizer->views);
     free(optimizer->updated);
     free(optimizer->part_of);
+    free(optimizer->state_steps);
+    free(optimizer->counted);
+    free(optimizer->set_of);
+    free(optimizer->sets);
     yki_muon_destroy(optimizer);
     yki_model_release(optimizer->model);
     free(optimizer);
@@ -205,7 +214,11 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
     if (!optimizer)
         return;
     yki_optimizer_settle(optimizer);
+    const bool *used = yki_model_used(optimizer->model);
     optimizer->steps = steps;
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        if (used[i])
+            optimizer->state_steps[i] = steps;
     if (optimizer->lookahead)
         yki_lookahead_restart(optimizer->lookahead);
     optimizer->stage = YKI_STEP_NONE; /* the weights have been set, too */
@@ -245,6 +258,17 @@ yk_status yki_check_option(const char *rule, const char *option, double value, d
                          below, value);
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s must be at least %g, not %g", rule, option,
                      minimum, value);
+}
+
+int64_t yki_optimizer_state_steps(const yk_optimizer *optimizer, size_t parameter)
+{
+    yki_optimizer_settle(optimizer);
+    return optimizer->state_steps[parameter];
+}
+
+void yki_optimizer_set_state_steps(yk_optimizer *optimizer, size_t parameter, int64_t steps)
+{
+    optimizer->state_steps[parameter] = steps;
 }
 
 /* ---- for files ------------------------------------------------------------------------------ */

@@ -28,7 +28,7 @@ typedef struct yki_optimizer_rule {
     const char *slot_names[YKI_MAX_SLOTS];
     int (*slots)(const double *hyperparameters); /* how many of them this setting needs */
     yk_status (*check)(const double *hyperparameters);
-    /* Writes the coefficients of a step, which counts from 1. */
+    /* Writes the coefficients of a step, which counts from 1; 0: there is no state. */
     void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
     /* Called once before the first sweep of a step, and after a sweep for each of its parameters.
      * Both work in the stream, and may be NULL. */
@@ -70,6 +70,13 @@ struct yk_optimizer {
     char **state[YKI_MAX_SLOTS]; /* (parameters), into memory */
     char *memory;                /* the device's */
     size_t memory_bytes;
+    /* The step of each parameter's state, as PyTorch counts it; fewer than `steps` where training
+     * has begun with the parameter frozen. Of all ranks' parameters. */
+    int64_t *state_steps;   /* (parameters) */
+    bool *counted;          /* (parameters) whether the last step is one of them */
+    size_t *set_of;         /* (parameters) which set of coefficients each of them takes ... */
+    size_t *sets;           /* ... in the running step: (set_count) the first that takes it */
+    size_t set_count;       /* at most as many as parameters */
     size_t *part_of;        /* (parameters) the part in which each of them is updated */
     yki_update_part *parts; /* (part_count) */
     size_t part_count;
@@ -77,7 +84,7 @@ struct yk_optimizer {
     yki_tape update_tape;
     bool *updated;          /* (parameters) whether this rank updates it */
     struct yki_muon *muon;  /* of Muon; NULL for other rules */
-    yki_block coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
+    yki_block coefficients; /* (sets, YKI_SWEEP_COEFFICIENTS) */
     bool left_skip;         /* the last step has copied its skip among them */
     yki_sweep *gradients;   /* over all gradients, for clipping */
     yki_tape clip_tape;
@@ -138,14 +145,17 @@ yk_status yki_optimizer_settle(const yk_optimizer *optimizer);
 /* Prepares the updates of the parameters that are chosen. */
 yk_status yki_optimizer_choose(yk_optimizer *optimizer, const bool *chosen);
 void yki_optimizer_destroy_parts(yk_optimizer *optimizer);
-/* Makes room for the coefficients of so many groups. */
-yk_status yki_optimizer_fit_groups(yk_optimizer *optimizer, size_t count);
+/* Makes room for so many sets of coefficients. */
+yk_status yki_optimizer_fit_coefficients(yk_optimizer *optimizer, size_t count);
 
 /* Whether the model holds the average, and the average the weights. */
 bool yki_ema_is_swapped(const yk_ema *ema);
 /* The number of updates as a tensor, which checkpoints write from where it is. */
 yk_tensor yki_ema_n_averaged(yk_ema *ema);
 
+/* The step of a parameter's state; 0: there is none yet. */
+int64_t yki_optimizer_state_steps(const yk_optimizer *optimizer, size_t parameter);
+void yki_optimizer_set_state_steps(yk_optimizer *optimizer, size_t parameter, int64_t steps);
 /* The memory of a state tensor, also where the parameter's group has no need of it; its data is
  * NULL where it is another rank's. */
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot);

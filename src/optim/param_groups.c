@@ -51,7 +51,7 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
                          "a parameter group needs some of the first group's parameters, "
                          "not %s of the %zu",
                          wanted ? "all" : "none", wanted + left);
-    YK_TRY(yki_optimizer_fit_groups(optimizer, new + 1));
+    YK_TRY(yki_optimizer_fit_coefficients(optimizer, new + 1));
     yki_param_group *groups = realloc(optimizer->groups, (new + 1) * sizeof *groups);
     if (!groups)
         return yki_error_memory((new + 1) * sizeof *groups, "the optimizer's groups");
@@ -104,7 +104,7 @@ yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_grou
 {
     for (size_t g = 0; g < count; g++)
         YK_TRY(check_group(optimizer, group_of, g, groups[g].hyperparameters));
-    YK_TRY(yki_optimizer_fit_groups(optimizer, count));
+    YK_TRY(yki_optimizer_fit_coefficients(optimizer, count));
     yki_param_group *room = yki_calloc(count, sizeof *room);
     if (!room)
         return yki_error_memory(count * sizeof *room, "the optimizer's groups");

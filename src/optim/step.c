@@ -2,7 +2,8 @@
  * The optimizer's step: sweeps over the parameters, all at once or in parts (step.h), and the
  * rule's own work before and after them.
  *
- * A step allocates nothing. Gradients are looked up at each step, since DDP may have moved them.
+ * A step allocates nothing, unless it needs more coefficients than any before. Gradients are looked
+ * up at each step, since DDP may have moved them.
  */
 #include "optim/step.h"
 
@@ -100,16 +101,56 @@ yk_status yki_optimizer_partition(yk_optimizer *optimizer, const size_t *part_of
 
 /* ---- before the first update ----------------------------------------------------------------- */
 
+static bool shares_set(const yk_optimizer *optimizer, size_t a, size_t b)
+{
+    return optimizer->group_of[a] == optimizer->group_of[b] &&
+           optimizer->state_steps[a] == optimizer->state_steps[b];
+}
+
+/* Parameters of one group share coefficients if their states are of the same step. */
+static yk_status choose_coefficients(yk_optimizer *optimizer)
+{
+    optimizer->set_count = 0;
+    for (size_t i = 0; i < optimizer->parameters; i++) {
+        size_t set = 0;
+        if (!optimizer->updated[i])
+            continue;
+        while (set < optimizer->set_count && !shares_set(optimizer, optimizer->sets[set], i))
+            set++;
+        if (set == optimizer->set_count)
+            optimizer->sets[optimizer->set_count++] = i;
+        optimizer->set_of[i] = set;
+    }
+    return yki_optimizer_fit_coefficients(optimizer, optimizer->set_count);
+}
+
+static const double *hyperparameters_of(const yk_optimizer *optimizer, size_t parameter)
+{
+    return optimizer->groups[optimizer->group_of[parameter]].hyperparameters;
+}
+
+/* As in PyTorch, where only parameters with a gradient have state. */
+static void count_step(yk_optimizer *optimizer)
+{
+    const bool *used = yki_model_used(optimizer->model);
+    optimizer->steps++;
+    for (size_t i = 0; i < optimizer->parameters; i++) {
+        bool has_state = optimizer->rule->slots(hyperparameters_of(optimizer, i)) > 0;
+        optimizer->counted[i] = used[i] && has_state;
+        optimizer->state_steps[i] += optimizer->counted[i];
+    }
+}
+
 /* Gives the part's sweep the present addresses. A group without momentum has no state in its step.
  */
 static void place_part(yk_optimizer *optimizer, yki_update_part *part)
 {
     part->done = false;
     for (size_t n = 0; n < part->count; n++) {
-        size_t i = part->parameters[n], group = optimizer->group_of[i];
-        int slots = optimizer->rule->slots(optimizer->groups[group].hyperparameters);
+        size_t i = part->parameters[n];
+        int slots = optimizer->rule->slots(hyperparameters_of(optimizer, i));
         void *update = yki_muon_update(optimizer, i);
-        yki_sweep_regroup(part->update, n, (int)group);
+        yki_sweep_regroup(part->update, n, (int)optimizer->set_of[i]);
         yki_sweep_move(part->update, n, AT_VALUE, update ? update : optimizer->views[i].value.data);
         yki_sweep_move(part->update, n, AT_GRADIENT, optimizer->views[i].grad.data);
         for (int slot = 0; slot < optimizer->slots; slot++)
@@ -125,15 +166,16 @@ static yk_status send_coefficients(yk_optimizer *optimizer, const double *skip, 
     double *coefficients = optimizer->coefficients.memory;
     YK_TRY(yki_block_open(&optimizer->coefficients, &values));
     memset(values, 0, optimizer->coefficients.bytes);
-    for (size_t g = 0; g < optimizer->group_count; g++)
-        optimizer->rule->prepare((double *)values + g * YKI_SWEEP_COEFFICIENTS,
-                                 optimizer->groups[g].hyperparameters, optimizer->steps);
+    for (size_t s = 0; s < optimizer->set_count; s++)
+        optimizer->rule->prepare((double *)values + s * YKI_SWEEP_COEFFICIENTS,
+                                 hyperparameters_of(optimizer, optimizer->sets[s]),
+                                 optimizer->state_steps[optimizer->sets[s]]);
     YK_TRY(optimizer->left_skip && !skip ? yki_block_send(&optimizer->coefficients, stream)
                                          : yki_block_send_if_new(&optimizer->coefficients, stream));
     optimizer->left_skip = skip != NULL;
-    for (size_t g = 0; skip && g < optimizer->group_count; g++)
+    for (size_t s = 0; skip && s < optimizer->set_count; s++)
         YK_TRY(yki_device_copy(optimizer->device,
-                               &coefficients[g * YKI_SWEEP_COEFFICIENTS + YKI_SWEEP_SKIP], skip,
+                               &coefficients[s * YKI_SWEEP_COEFFICIENTS + YKI_SWEEP_SKIP], skip,
                                sizeof *skip, YKI_WITHIN_DEVICE, stream));
     return YK_OK;
 }
@@ -160,9 +202,10 @@ static yk_status begin_step(yk_optimizer *optimizer, const double *skip)
     YK_TRY(check_can_step(optimizer));
     YK_TRY(yki_optimizer_settle(optimizer));
     yki_optimizer_refresh_views(optimizer);
+    YK_TRY(choose_coefficients(optimizer));
     for (size_t p = 0; p < optimizer->part_count; p++)
         place_part(optimizer, &optimizer->parts[p]);
-    optimizer->steps++;
+    count_step(optimizer);
     yki_stream *stream = yki_device_stream(optimizer->device);
     YK_TRY(send_coefficients(optimizer, skip, stream));
     return optimizer->rule->begin ? optimizer->rule->begin(optimizer, stream) : YK_OK;
@@ -271,5 +314,9 @@ yk_status yki_optimizer_step_unless(yk_optimizer *optimizer, const double *skip,
 void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken)
 {
     optimizer->settle = NULL;
-    optimizer->steps -= !taken;
+    if (taken)
+        return;
+    optimizer->steps--;
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        optimizer->state_steps[i] -= optimizer->counted[i];
 }

@@ -11,8 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Two convolutions with batch norm and a linear layer: every kind of tensor there is. */
-static yk_model *make_model(uint64_t seed, int64_t classes)
+/* Two convolutions with batch norm and a linear layer: every kind of tensor there is. frozen: a
+ * pattern, or NULL. */
+static yk_model *make_model_with(uint64_t seed, int64_t classes, const char *frozen)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
@@ -22,11 +23,18 @@ static yk_model *make_model(uint64_t seed, int64_t classes)
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv2", 4, 3, NULL), "bn2");
     yk_scope_pop(graph);
     x = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", classes);
+    if (frozen)
+        assert_ok(yk_graph_set_trainable(graph, frozen, false, NULL));
     yk_model *model;
     assert_ok(yk_model_create(
         &model, yk_cross_entropy(x, labels, NULL),
         YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = seed)));
     return model;
+}
+
+static yk_model *make_model(uint64_t seed, int64_t classes)
+{
+    return make_model_with(seed, classes, NULL);
 }
 
 static void fill(yk_tensor tensor, double scale)
@@ -45,7 +53,8 @@ static void train(yk_model *model, yk_optimizer *optimizer, int steps)
         fill(yk_model_buffer(model, i).value, 0.25 * (double)(i + 1));
     for (int step = 0; step < steps; step++) {
         for (size_t i = 0; i < yk_model_parameter_count(model); i++)
-            fill(yk_model_parameter(model, i).grad, 0.01 * (step + 1));
+            if (yk_model_parameter(model, i).trainable)
+                fill(yk_model_parameter(model, i).grad, 0.01 * (step + 1));
         assert_ok(yk_optimizer_step(optimizer));
     }
 }
@@ -176,6 +185,64 @@ YK_TEST(adamw_there_and_back)
     yk_optimizer_destroy(fresh);
     yk_model_destroy(model);
     yk_model_destroy(other);
+}
+
+/* ---- thawed parameters ----------------------------------------------------------------------- */
+
+static yk_optimizer *make_optimizer(yk_model *model, bool adam)
+{
+    yk_optimizer *optimizer;
+    if (adam)
+        assert_ok(yk_adam_create(&optimizer, model, NULL));
+    else
+        assert_ok(yk_sgd_create(&optimizer, model,
+                                YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
+                                        o.momentum = 0.9, o.dampening = 0.5)));
+    return optimizer;
+}
+
+/* All three models have been in one state and taken one step with the same gradients. For `thawed`
+ * it is the first one of conv1 alone, for `fresh` that of all parameters. */
+static void assert_thawed(yk_model *thawed, yk_model *frozen, yk_model *fresh)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(thawed); i++) {
+        yk_parameter_view found = yk_model_parameter(thawed, i);
+        const yk_model *expected = strncmp(found.name, "conv1", 5) == 0 ? fresh : frozen;
+        assert_same_tensor(found.name, found.value, yk_model_parameter(expected, i).value);
+    }
+}
+
+static void check_thawed(bool adam)
+{
+    const char *path = yk_test_path("frozen.pth"), *again = yk_test_path("thawed.pth");
+    yk_model *frozen = make_model_with(1, 10, "conv1*"), *thawed = make_model(2, 10),
+             *fresh = make_model(3, 10), *other = make_model(4, 10);
+    yk_optimizer *optimizers[] = {make_optimizer(frozen, adam), make_optimizer(thawed, adam),
+                                  make_optimizer(fresh, adam), make_optimizer(other, adam)};
+    train(frozen, optimizers[0], 300);
+    assert_ok(yk_checkpoint_save(path, frozen, optimizers[0], &sample));
+    assert_ok(yk_checkpoint_load(path, thawed, optimizers[1], NULL));
+    assert_ok(yk_model_load(fresh, path));
+    for (int i = 0; i < 3; i++)
+        train((yk_model *[]){frozen, thawed, fresh}[i], optimizers[i], 1);
+    assert_thawed(thawed, frozen, fresh);
+    assert_ok(yk_checkpoint_save(again, thawed, optimizers[1], &sample));
+    assert_ok(yk_checkpoint_load(again, other, optimizers[3], NULL));
+    train(thawed, optimizers[1], 2);
+    train(other, optimizers[3], 2);
+    assert_same_values(thawed, other);
+    assert_same_optimizer(optimizers[1], optimizers[3]);
+    for (int i = 0; i < 4; i++) {
+        yk_optimizer_destroy(optimizers[i]);
+        yk_model_destroy((yk_model *[]){frozen, thawed, fresh, other}[i]);
+    }
+}
+
+/* As in PyTorch, whose optimizers have no state of parameters without gradients. */
+YK_TEST(thawed_parameters_begin_with_their_first_step)
+{
+    check_thawed(true);
+    check_thawed(false);
 }
 
 YK_TEST(before_the_first_step)
