@@ -324,6 +324,10 @@ void yk_model_set_accumulation(yk_model *model, yk_accumulation accumulation)
 
 void yk_model_zero_grad(yk_model *model)
 {
-    if (model)
-        model->accumulation.spent = true;
+    if (!model)
+        return;
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    model->accumulation.spent = true;
+    if (hooks->zero_grad)
+        hooks->zero_grad(hooks->context);
 }

@@ -55,6 +55,8 @@ typedef struct yki_model_hooks {
     bool (*grad_needs_host)(const void *context, size_t parameter);
     /* After the last kernel of backward has been entered: waits for what is in flight. */
     yk_status (*backward_end)(void *context);
+    /* yk_model_zero_grad has been called: what has been computed of a step is given up. */
+    void (*zero_grad)(void *context);
     /* Whether all ranks have the same number. Collective; only for a backward in streams: NCCL asks
      * that what one rank has recorded is recorded by all of them, and at the same time. */
     yk_status (*is_same)(void *context, uint64_t number, bool *same);

@@ -51,6 +51,7 @@ static const yki_model_hooks virtual_rank_hooks = {.forward_begin = yki_virtual_
                                                    .backward_begin =
                                                        yki_virtual_ranks_backward_begin,
                                                    .backward_end = yki_virtual_ranks_backward_end,
+                                                   .zero_grad = yki_virtual_ranks_zero_grad,
                                                    .agree = agree,
                                                    .reduce_maximum = reduce_maximum};
 

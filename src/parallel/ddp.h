@@ -222,6 +222,7 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp);
 yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples);
 yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward);
 yk_status yki_virtual_ranks_backward_end(void *context);
+void yki_virtual_ranks_zero_grad(void *context);
 
 /* ---- join.c ---------------------------------------------------------------------------------- */
 

@@ -233,6 +233,21 @@ static yk_status check_virtual_samples(struct yki_virtual_ranks *v, int64_t samp
     return YK_OK;
 }
 
+/* After the last virtual rank of a step, or before the first if a step was given up. */
+static yk_status restore_buffers(yk_ddp *ddp)
+{
+    if (ddp->virtual_ranks->kept) /* in evaluation mode they have not moved */
+        YK_TRY(yki_buffers_copy(ddp, false));
+    ddp->virtual_ranks->kept = false;
+    return YK_OK;
+}
+
+void yki_virtual_ranks_zero_grad(void *context)
+{
+    yk_ddp *ddp = context;
+    ddp->virtual_ranks->turn = 0;
+}
+
 yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
@@ -240,6 +255,7 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
     YK_TRY(yki_forward_sync_check(ddp));
     YK_TRY(check_virtual_samples(v, samples));
     if (v->turn == 0) {
+        YK_TRY(restore_buffers(ddp));
         YK_TRY(yki_buffers_follow(ddp));
         ddp->buffers_moved = true;
     }
@@ -360,8 +376,6 @@ yk_status yki_virtual_ranks_backward_end(void *context)
     if (++v->turn < v->own)
         return YK_OK;
     v->turn = 0;
-    if (v->kept) /* in evaluation mode they have not moved */
-        YK_TRY(yki_buffers_copy(ddp, false));
-    v->kept = false;
+    YK_TRY(restore_buffers(ddp));
     return v->grads ? reduce_virtual_ranks(ddp) : YK_OK;
 }

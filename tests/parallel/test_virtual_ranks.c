@@ -185,6 +185,33 @@ YK_TEST(virtual_ranks_in_evaluation_mode_leave_the_buffers_alone)
     yk_group_destroy(group);
 }
 
+/* Of three turns, two were taken when the step was given up. */
+YK_TEST(a_step_that_was_given_up_starts_with_the_first_virtual_rank)
+{
+    yk_group *group;
+    samples batch;
+    yk_model *models[2];
+    yk_ddp *ddp[2];
+    assert_ok(yk_group_init(&group, NULL));
+    for (int i = 0; i < 2; i++) {
+        models[i] = make_virtual_model("ref", YK_F64);
+        assert_ok(yk_ddp_create(&ddp[i], models[i], group,
+                                YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 3)));
+        for (int turn = 0; i == 0 && turn < 2; turn++)
+            step(models[i], take_samples(&batch, YK_F64, 50 + turn * EACH, EACH));
+        yk_model_zero_grad(models[i]);
+        yk_model_set_forwards(models[i], 0); /* dropout draws as in a first step */
+        for (int turn = 0; turn < 3; turn++)
+            step(models[i], take_samples(&batch, YK_F64, turn * EACH, EACH));
+    }
+    assert_same_grads(models[0], models[1]);
+    for (int i = 0; i < 2; i++) {
+        yk_ddp_destroy(ddp[i]);
+        yk_model_destroy(models[i]);
+    }
+    yk_group_destroy(group);
+}
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 YK_TEST(batches_that_are_not_equal_are_refused)
