@@ -8,7 +8,7 @@
 #include <yoke/nn.h>
 
 #include "graph/graph.h"
-#include "io/tensor_file.h"
+#include "io/match.h"
 
 /* Sides of images that fit all networks that take images of any size, and the others. */
 static const int64_t sides[] = {224, 32};
@@ -23,19 +23,20 @@ static bool has_shape(const yk_tensor_file *file, const yk_value *value)
     yki_file_tensor stored;
     int64_t index = yki_tensor_file_find(file, value->name);
     return index >= 0 && yki_tensor_file_stored(file, (size_t)index, &stored) == YK_OK &&
-           stored.ndim == value->ndim &&
-           memcmp(stored.dims, value->dims, (size_t)value->ndim * sizeof *value->dims) == 0;
+           yki_has_shape(&stored, value->ndim, value->dims);
 }
 
 static bool fits(const yk_tensor_file *file, const yk_graph *graph)
 {
     size_t tensors = 0;
-    for (size_t i = 0; i < graph->value_count; i++)
-        if (is_kept(graph->values[i])) {
-            if (!has_shape(file, graph->values[i]))
-                return false;
-            tensors++;
-        }
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        if (!is_kept(value) || (value->ndim == 0 && yki_lacks_batch_count(file, value->name)))
+            continue;
+        if (!has_shape(file, value))
+            return false;
+        tensors++;
+    }
     return tensors == yk_tensor_file_count(file);
 }
 

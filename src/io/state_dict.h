@@ -32,6 +32,8 @@ yk_status yki_state_dict_read(yki_state_dict *dict, yk_tensor_file *file, const 
 yk_status yki_state_dict_read_some(yki_state_dict *dict, yk_tensor_file *file,
                                    const yk_model *model, const yk_load_options *options,
                                    yk_load_report *report);
+/* The elements of a tensor that is loaded. */
+const void *yki_state_dict_storage(const yki_state_dict *dict, size_t index);
 /* Copies into the model. Cannot fail if that is in host memory. */
 yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model);
 void yki_state_dict_fini(yki_state_dict *dict);

@@ -1,0 +1,98 @@
+/* Names and shapes of a file against those of a network. */
+#define _GNU_SOURCE
+#include "tensor_files.h"
+
+#include <stdlib.h>
+
+#include <yoke/model_info.h>
+#include <yoke/nn.h>
+
+static const char *const formats[] = {"old.pth", "old.safetensors"};
+
+/* Writes the model's tensors without those whose names end so, as both kinds of files. */
+static void save_without(const yk_model *model, const char *ending)
+{
+    size_t parameters = yk_model_parameter_count(model), count = 0;
+    size_t all = parameters + yk_model_buffer_count(model);
+    yki_tensor_source *sources = calloc(all, sizeof *sources);
+    for (size_t i = 0; i < all; i++) {
+        yk_parameter_view view =
+            i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
+        size_t length = strlen(view.name), own = strlen(ending);
+        if (length < own || strcmp(view.name + length - own, ending) != 0)
+            sources[count++] = (yki_tensor_source){.name = view.name,
+                                                   .stored = yki_file_tensor_from(&view.value),
+                                                   .data = view.value.data};
+    }
+    for (int i = 0; i < 2; i++)
+        assert_ok(yki_tensor_file_write(yk_test_path(formats[i]), yki_tensor_format_of(formats[i]),
+                                        sources, count, NULL));
+    free(sources);
+}
+
+static int64_t *batches_of(const yk_model *model)
+{
+    assert_string_equal(yk_model_buffer(model, 2).name, "bn.num_batches_tracked");
+    return yk_model_buffer(model, 2).value.data;
+}
+
+/* Files of torchvision from before PyTorch 0.4.1 have none, and PyTorch loads them. */
+YK_TEST(numbers_of_batches_that_a_file_lacks_are_0)
+{
+    yk_model *from = make_model(1), *to = make_model(2);
+    yk_load_report report;
+    save_without(from, "num_batches_tracked");
+    for (int i = 0; i < 2; i++) {
+        *batches_of(to) = 7;
+        assert_ok(yk_model_load(to, yk_test_path(formats[i])));
+        assert_int_equal(*batches_of(to), 0);
+        assert_memory_equal(yk_model_parameter(to, 0).value.data,
+                            yk_model_parameter(from, 0).value.data, 16);
+        assert_ok(yk_model_load_with(to, yk_test_path(formats[i]), NULL, &report));
+        assert_int_equal(report.missing, 0);
+        assert_int_equal(report.loaded, 7);
+        assert_string_equal(report.text, "");
+    }
+    yk_model_destroy(from);
+    yk_model_destroy(to);
+}
+
+YK_TEST(other_statistics_of_a_batch_norm_are_missed)
+{
+    yk_model *from = make_model(1), *to = make_model(2);
+    save_without(from, "running_mean");
+    *batches_of(to) = 7;
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(to, yk_test_path(formats[0])));
+    assert_contains(yk_last_error(), "missing bn.running_mean");
+    assert_int_equal(*batches_of(to), 7);
+    yk_model_destroy(from);
+    yk_model_destroy(to);
+}
+
+static yk_model *make_network(const char *arch, int64_t classes)
+{
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = yk_arch_find(arch)(images, classes);
+    assert_ok(yk_model_create(&model, NULL, &options));
+    return model;
+}
+
+YK_TEST(a_network_without_numbers_of_batches_is_found)
+{
+    yk_model *model = make_network("resnet9", 4);
+    yk_tensor_file *file;
+    const char *arch;
+    int64_t classes;
+    save_without(model, "num_batches_tracked");
+    for (int i = 0; i < 2; i++) {
+        assert_ok(yk_tensor_file_open(&file, yk_test_path(formats[i])));
+        assert_ok(yk_tensor_file_find_arch(file, &arch, &classes));
+        assert_string_equal(arch, "resnet9");
+        assert_int_equal(classes, 4);
+        yk_tensor_file_close(file);
+    }
+    yk_model_destroy(model);
+}
