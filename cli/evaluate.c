@@ -120,6 +120,17 @@ static bool find_setting(const char *lines, const char *name, char *value, size_
     return false;
 }
 
+/* The classes of the network that --arch names or, without it, which network it is by its tensors:
+ * it may be none. */
+static bool recognise(subject *s, const char **arch)
+{
+    yk_status status = s->options.arch_given
+                           ? yk_tensor_file_count_classes(s->file, s->options.arch, &s->classes)
+                           : yk_tensor_file_find_arch(s->file, arch, &s->classes);
+    s->recognised = *arch != NULL;
+    return status == YK_ERROR_NOT_FOUND || cli_ok(status);
+}
+
 /* The network and the normalisation, from the description in the file. */
 static bool read_description(subject *s)
 {
@@ -128,12 +139,8 @@ static bool read_description(subject *s)
         return false;
     const char *arch = s->info ? s->info->arch : NULL;
     s->classes = s->info ? s->info->classes : 0;
-    if (!arch) { /* which may be none: --arch names it then */
-        yk_status status = yk_tensor_file_find_arch(s->file, &arch, &s->classes);
-        if (status != YK_ERROR_NOT_FOUND && !cli_ok(status))
-            return false;
-        s->recognised = arch != NULL;
-    }
+    if (!arch && !recognise(s, &arch))
+        return false;
     if (arch)
         snprintf(s->arch, sizeof s->arch, "%s", arch);
     if (cli_normalize_as(s->normalize, sizeof s->normalize, s->info))

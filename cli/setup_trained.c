@@ -9,7 +9,8 @@
 
 static int64_t usual_side(const char *arch)
 {
-    bool small = strcmp(arch, "mlp") == 0 || strcmp(arch, "resnet9") == 0 || strstr(arch, "cifar");
+    bool small = strcmp(arch, "mlp") == 0 || strcmp(arch, "resnet9") == 0 ||
+                 strstr(arch, "cifar") || strncmp(arch, "airbench", 8) == 0;
     return small ? 32 : 224;
 }
 
@@ -71,16 +72,15 @@ bool cli_trained_choose_transforms(cli_trained *t, const int64_t pictures[3])
 /* What the file is of, from its description or else from its tensors. */
 static bool read_description(cli_trained *t, const char *arch)
 {
-    const char *found = NULL;
     if (!cli_ok(yk_tensor_file_open(&t->file, t->path)) ||
         !cli_ok(yk_tensor_file_info(t->file, &t->info)))
         return false;
     t->arch = arch ? arch : t->info ? t->info->arch : NULL;
     t->classes = t->info ? t->info->classes : 0;
-    if ((!t->arch || !t->classes) &&
-        !cli_ok(yk_tensor_file_find_arch(t->file, &found, &t->classes)))
+    if (!t->arch && !cli_ok(yk_tensor_file_find_arch(t->file, &t->arch, &t->classes)))
         return false;
-    t->arch = t->arch ? t->arch : found;
+    if (!t->classes && !cli_ok(yk_tensor_file_count_classes(t->file, t->arch, &t->classes)))
+        return false;
     return cli_trained_choose_transforms(t, (int64_t[]){3, YK_ANY_SIZE, YK_ANY_SIZE});
 }
 

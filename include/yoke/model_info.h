@@ -63,6 +63,13 @@ yk_status yk_tensor_file_info(yk_tensor_file *file, const yk_model_info **info);
  * for files that hold no weights that yoke reads.
  */
 yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int64_t *classes);
+/**
+ * The number of classes of the network `arch`, a name of yk_arch_name, with the file's weights: the
+ * rows of its last weight or bias. On failure *classes is 0: YK_ERROR_NOT_FOUND when the file has
+ * no such tensor, YK_ERROR_INVALID_ARGUMENT for an unknown name, and other errors for files that
+ * hold no weights that yoke reads.
+ */
+yk_status yk_tensor_file_count_classes(yk_tensor_file *file, const char *arch, int64_t *classes);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

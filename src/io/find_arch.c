@@ -40,7 +40,7 @@ static bool fits(const yk_tensor_file *file, const yk_graph *graph)
     return tensors == yk_tensor_file_count(file);
 }
 
-/* Elements of the file's tensor that is the network's last bias; 0 where there is none. */
+/* Rows of the file's tensor that is the network's last weight or bias; 0 where there is none. */
 static int64_t count_classes(const yk_tensor_file *file, const yk_graph *graph)
 {
     yki_file_tensor stored;
@@ -50,7 +50,7 @@ static int64_t count_classes(const yk_tensor_file *file, const yk_graph *graph)
             last = graph->values[i];
     int64_t index = last ? yki_tensor_file_find(file, last->name) : -1;
     bool known = index >= 0 && yki_tensor_file_stored(file, (size_t)index, &stored) == YK_OK;
-    return known && stored.ndim == 1 ? stored.dims[0] : 0;
+    return known && stored.ndim == last->ndim ? stored.dims[0] : 0;
 }
 
 static yk_graph *build(yk_arch_fn arch, int64_t side, int64_t classes)
@@ -60,14 +60,21 @@ static yk_graph *build(yk_arch_fn arch, int64_t side, int64_t classes)
     return graph;
 }
 
-static bool is_of(const yk_tensor_file *file, yk_arch_fn arch, int64_t side, int64_t *classes)
+/* The classes that a network would have with the file's last layer; 0 where it has none. */
+static int64_t classes_of(const yk_tensor_file *file, yk_arch_fn arch, int64_t side)
 {
     yk_graph *graph = build(arch, side, 1);
-    *classes = graph ? count_classes(file, graph) : 0;
+    int64_t classes = graph ? count_classes(file, graph) : 0;
     yk_graph_destroy(graph);
+    return classes;
+}
+
+static bool is_of(const yk_tensor_file *file, yk_arch_fn arch, int64_t side, int64_t *classes)
+{
+    *classes = classes_of(file, arch, side);
     if (*classes < 1)
         return false;
-    graph = build(arch, side, *classes);
+    yk_graph *graph = build(arch, side, *classes);
     bool found = graph && fits(file, graph);
     yk_graph_destroy(graph);
     return found;
@@ -91,4 +98,21 @@ yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int6
             }
     return yki_error(YK_ERROR_NOT_FOUND, "%s: its tensors are not those of any network of yoke",
                      yki_tensor_file_path(file));
+}
+
+yk_status yk_tensor_file_count_classes(yk_tensor_file *file, const char *arch, int64_t *classes)
+{
+    YKI_NOT_NULL(classes);
+    *classes = 0;
+    YKI_NOT_NULL(file);
+    YKI_NOT_NULL(arch);
+    yk_arch_fn network = yk_arch_find(arch);
+    if (!network)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "unknown network \"%s\"", arch);
+    YK_TRY(yki_tensor_file_check(file));
+    *classes = classes_of(file, network, sides[0]);
+    if (*classes < 1)
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: lacks the last layer of %s",
+                         yki_tensor_file_path(file), arch);
+    return YK_OK;
 }

@@ -40,6 +40,26 @@ YK_TEST(networks_are_found_by_their_tensors)
     assert_found(save("mlp", 32, 10, ".pth"), "mlp", 10);
     assert_found(save("resnet18", 64, 5, ".pth"), "resnet18", 5);
     assert_found(save("resnet18-cifar", 32, 5, ".pth"), "resnet18-cifar", 5);
+    assert_found(save("airbench94", 32, 6, ".pth"), "airbench94", 6); /* its head has no bias */
+    assert_found(save("airbench96", 32, 3, ".safetensors"), "airbench96", 3);
+}
+
+/* For pictures of other sizes, its tensors have other shapes. */
+YK_TEST(classes_are_counted_for_a_network_that_is_named)
+{
+    yk_tensor_file *file;
+    int64_t classes = -1;
+    assert_ok(yk_tensor_file_open(&file, save("mlp", 16, 7, ".pth")));
+    assert_ok(yk_tensor_file_count_classes(file, "mlp", &classes));
+    assert_int_equal(classes, 7);
+    assert_status(YK_ERROR_NOT_FOUND, yk_tensor_file_count_classes(file, "airbench94", &classes));
+    assert_contains(yk_last_error(), "mlp.pth: lacks the last layer of airbench94");
+    assert_int_equal(classes, 0);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_count_classes(file, "b", &classes));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_count_classes(file, NULL, &classes));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_count_classes(file, "mlp", NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_count_classes(NULL, "mlp", &classes));
+    yk_tensor_file_close(file);
 }
 
 YK_TEST(other_files_fit_none)

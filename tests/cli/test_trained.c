@@ -1,0 +1,56 @@
+/* Files of weights that say little of their network, or what is not so, in the commands that use
+ * them. */
+#define _GNU_SOURCE
+#include "train_job.h"
+
+#include "harness.h"
+
+#include <yoke/nn.h>
+
+static char said[8192];
+
+/* A network for inputs of these dimensions, saved as PATH with a description, which may be NULL. */
+static void save(const char *path, const char *arch, int ndim, const int64_t *dims,
+                 const yk_model_info *info)
+{
+    yk_model *model;
+    int64_t all[YK_MAX_DIMS] = {YK_BATCH};
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    yk_graph *graph = yk_graph_create();
+    memcpy(all + 1, dims, (size_t)ndim * sizeof *dims);
+    options.logits = yk_arch_find(arch)(yk_input(graph, "images", YK_F32, ndim + 1, all), 10);
+    assert_ok(yk_model_create(&model, NULL, &options));
+    assert_ok(yk_model_set_info(model, info));
+    assert_ok(yk_model_save(model, path));
+    yk_model_destroy(model);
+}
+
+static void save_for_pictures(const char *path, const char *arch, int64_t side,
+                              const yk_model_info *info)
+{
+    save(path, arch, 3, (int64_t[]){3, side, side}, info);
+}
+
+static int yoke(const char *words)
+{
+    return yk_test_command(said, sizeof said, "cd %s && exec %s %s", yk_test_directory(),
+                           test_program(), words);
+}
+
+YK_TEST(a_named_network_needs_no_description)
+{
+    save_for_pictures(yk_test_path("a.pth"), "mlp", 16, NULL);
+    assert_int_equal(yoke("export --arch mlp --image-size 16 a.pth a.onnx"), 0);
+    assert_contains(said, "a.onnx: mlp for 3x16x16 pictures and 10 classes");
+    assert_int_equal(yoke("export --arch resnet9 a.pth a.onnx"), 1);
+    assert_int_equal(yoke("evaluate --arch mlp --data synthetic --image-size 16 a.pth"), 0);
+    assert_int_equal(yoke("evaluate --data synthetic --image-size 16 a.pth"), 1);
+    assert_contains(said, "its tensors fit none: name it with --arch");
+}
+
+YK_TEST(airbench_takes_small_pictures)
+{
+    save_for_pictures(yk_test_path("a.pth"), "airbench94", 32, NULL);
+    assert_int_equal(yoke("export a.pth a.onnx"), 0);
+    assert_contains(said, "a.onnx: airbench94 for 3x32x32 pictures and 10 classes");
+}
