@@ -297,9 +297,19 @@ static bool run_evaluation(yk_evaluation *result, int64_t *confusion, yk_model *
     return cli_ok(status);
 }
 
+/* Counts of (label, prediction) where they are asked for; NULL otherwise. */
+static bool make_confusion(int64_t **confusion, const subject *s, const yk_dataset *test)
+{
+    size_t classes = (size_t)classes_of(s, test);
+    if (!s->options.per_class && !s->options.confusion)
+        return true;
+    *confusion = calloc(classes * classes, sizeof **confusion);
+    return *confusion || cli_complain("out of memory");
+}
+
 /* The model with the file's weights, the loader of the test images, and what they make of each
- * other; the caller destroys both, on failure too. */
-static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model **model,
+ * other; the caller destroys them and frees the counts, on failure too. */
+static bool measure_subject(yk_evaluation *result, int64_t **confusion, yk_model **model,
                             yk_loader **loader, const subject *s, const yk_dataset *test,
                             yk_group *world)
 {
@@ -319,25 +329,15 @@ static bool measure_subject(yk_evaluation *result, int64_t *confusion, yk_model 
     loading.transforms = transforms.eval;
     loading.workers = o->workers;
     loading.skip_damaged = o->skip_damaged;
-    if (!cli_build_model(model, &setup))
+    if (!cli_weights_loaded(cli_check_weights(s->file, &setup), s->path, o->arch) ||
+        !make_confusion(confusion, s, test) || !cli_build_model(model, &setup))
         return false;
     loading.model = *model;
     loading.cache_bytes = 0; /* each picture is needed once */
     return cli_weights_loaded((o->ema ? yk_model_load_ema : yk_model_load)(*model, s->path),
                               s->path, o->arch) &&
            cli_ok(yk_loader_create(loader, test, &loading)) &&
-           run_evaluation(result, confusion, *model, *loader, world, o);
-}
-
-/* Counts of (label, prediction) where they are asked for; NULL otherwise. */
-static bool make_confusion(int64_t **confusion, const subject *s, const yk_dataset *test)
-{
-    size_t classes = (size_t)classes_of(s, test);
-    *confusion = NULL;
-    if (!s->options.per_class && !s->options.confusion)
-        return true;
-    *confusion = calloc(classes * classes, sizeof **confusion);
-    return *confusion || cli_complain("out of memory");
+           run_evaluation(result, *confusion, *model, *loader, world, o);
 }
 
 /* The name of a class, or its number. */
@@ -393,7 +393,7 @@ static void print_confusion(const yk_dataset *test, const int64_t *confusion, in
 static void print_result(const subject *s, const yk_dataset *test, const yk_evaluation *result,
                          const int64_t *confusion)
 {
-    if (s->recognised && !s->options.arch_given)
+    if (s->recognised)
         printf("%s: recognised by its tensors as %s for %lld classes\n", s->path, s->options.arch,
                (long long)s->classes);
     printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)", s->path, s->options.arch,
@@ -440,8 +440,7 @@ static bool evaluate(const char *checkpoint, const evaluate_options *options, yk
                 check_classes(&s, test);
     if (fine && yk_group_rank(world) == 0)
         warn_of_classes(&s, test);
-    fine = fine && make_confusion(&confusion, &s, test) &&
-           measure_subject(&result, confusion, &model, &loader, &s, test, world);
+    fine = fine && measure_subject(&result, &confusion, &model, &loader, &s, test, world);
     if (fine && yk_group_rank(world) == 0)
         print_result(&s, test, &result, confusion);
     fine = fine && (!s.options.skip_damaged || print_skipped(loader, world));

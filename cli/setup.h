@@ -142,6 +142,9 @@ const char *cli_arch_choices(void);
 const char *cli_amp_name(yk_amp amp);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
 bool cli_check_model(const char *name, const cli_model_setup *setup);
+/* Whether the tensors of a file are those of this network, before it takes memory. YK_OK also for
+ * an unknown network and for images that it does not take: cli_build_model complains of these. */
+yk_status cli_check_weights(yk_tensor_file *file, const cli_model_setup *setup);
 /* A classifier of setup->images, with its cross-entropy loss unless it is for inference alone. */
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
 /* Describes the model for its files: the network and its images, the data's classes, and what is

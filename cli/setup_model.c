@@ -115,6 +115,19 @@ static bool complain_of_images(const cli_model_setup *setup)
                         (long long)setup->images.dims[1], (long long)setup->images.dims[2]);
 }
 
+yk_status cli_check_weights(yk_tensor_file *file, const cli_model_setup *setup)
+{
+    int64_t dims[YK_MAX_DIMS];
+    yk_graph *graph = yk_graph_create();
+    if (!graph)
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "out of memory");
+    bool valid = yk_arch_find(setup->arch) &&
+                 yk_value_shape(add_network(graph, setup, &setup->images), dims) > 0;
+    yk_status status = valid ? yk_tensor_file_check_graph(file, graph) : YK_OK;
+    yk_graph_destroy(graph);
+    return status;
+}
+
 bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;

@@ -100,7 +100,8 @@ bool cli_trained_load(cli_trained *t, const yk_model_options *options, bool ema)
                              .images = {"images", YK_FIELD_IMAGE, YK_U8, 3, {3}}};
     memcpy(setup.images.dims, t->size, sizeof t->size);
     setup.options.threads = cli_threads(options->threads, 1, &source);
-    return cli_build_model(&t->model, &setup) &&
+    return cli_weights_loaded(cli_check_weights(t->file, &setup), t->path, t->arch) &&
+           cli_build_model(&t->model, &setup) &&
            cli_set_info(t->model, &setup, t->info ? t->info->class_names : NULL, t->transforms) &&
            cli_weights_loaded((ema ? yk_model_load_ema : yk_model_load)(t->model, t->path), t->path,
                               t->arch);

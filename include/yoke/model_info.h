@@ -70,6 +70,11 @@ yk_status yk_tensor_file_find_arch(yk_tensor_file *file, const char **arch, int6
  * hold no weights that yoke reads.
  */
 yk_status yk_tensor_file_count_classes(yk_tensor_file *file, const char *arch, int64_t *classes);
+/**
+ * Whether a file's weights fit a graph that no model has been made of yet, which takes hardly any
+ * memory, whatever sizes the file's description claims. Errors are those of yk_model_load.
+ */
+yk_status yk_tensor_file_check_graph(yk_tensor_file *file, const yk_graph *graph);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

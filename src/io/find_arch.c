@@ -2,11 +2,13 @@
  * Which network a file of weights is of, by the names and shapes of its tensors; see
  * yk_tensor_file_find_arch. A network's graph is cheap as long as no model is made of it.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <yoke/model_info.h>
 #include <yoke/nn.h>
 
+#include "base/memory.h"
 #include "graph/graph.h"
 #include "io/match.h"
 
@@ -115,4 +117,32 @@ yk_status yk_tensor_file_count_classes(yk_tensor_file *file, const char *arch, i
         return yki_error(YK_ERROR_NOT_FOUND, "%s: lacks the last layer of %s",
                          yki_tensor_file_path(file), arch);
     return YK_OK;
+}
+
+yk_status yk_tensor_file_check_graph(yk_tensor_file *file, const yk_graph *graph)
+{
+    const yk_load_options everything = YK_LOAD_OPTIONS_INIT;
+    size_t count = 0;
+    YKI_NOT_NULL(file);
+    YKI_NOT_NULL(graph);
+    if (graph->status != YK_OK)
+        return yki_error(graph->status, "%s", graph->error);
+    YK_TRY(yki_tensor_file_check(file));
+    yki_wanted_tensor *wanted = yki_calloc(graph->value_count, sizeof *wanted);
+    yki_file_tensor *found = yki_calloc(graph->value_count, sizeof *found);
+    for (size_t i = 0; wanted && i < graph->value_count; i++) {
+        const yk_value *value = graph->values[i];
+        if (!is_kept(value))
+            continue;
+        wanted[count].name = value->name;
+        wanted[count].ndim = value->ndim;
+        memcpy(wanted[count++].dims, value->dims, sizeof value->dims);
+    }
+    yk_status status =
+        wanted && found
+            ? yki_match_tensors(found, file, wanted, count, &everything, NULL)
+            : yki_error_memory(graph->value_count * sizeof *wanted, "a list of tensors");
+    free(wanted);
+    free(found);
+    return status;
 }

@@ -9,26 +9,18 @@
 
 static char said[8192];
 
-/* A network for inputs of these dimensions, saved as PATH with a description, which may be NULL. */
-static void save(const char *path, const char *arch, int ndim, const int64_t *dims,
-                 const yk_model_info *info)
+/* A network for pictures with this side, saved as PATH with a description, which may be NULL. */
+static void save(const char *path, const char *arch, int64_t side, const yk_model_info *info)
 {
     yk_model *model;
-    int64_t all[YK_MAX_DIMS] = {YK_BATCH};
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
     yk_graph *graph = yk_graph_create();
-    memcpy(all + 1, dims, (size_t)ndim * sizeof *dims);
-    options.logits = yk_arch_find(arch)(yk_input(graph, "images", YK_F32, ndim + 1, all), 10);
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+    options.logits = yk_arch_find(arch)(images, 10);
     assert_ok(yk_model_create(&model, NULL, &options));
     assert_ok(yk_model_set_info(model, info));
     assert_ok(yk_model_save(model, path));
     yk_model_destroy(model);
-}
-
-static void save_for_pictures(const char *path, const char *arch, int64_t side,
-                              const yk_model_info *info)
-{
-    save(path, arch, 3, (int64_t[]){3, side, side}, info);
 }
 
 static int yoke(const char *words)
@@ -39,7 +31,7 @@ static int yoke(const char *words)
 
 YK_TEST(a_named_network_needs_no_description)
 {
-    save_for_pictures(yk_test_path("a.pth"), "mlp", 16, NULL);
+    save(yk_test_path("a.pth"), "mlp", 16, NULL);
     assert_int_equal(yoke("export --arch mlp --image-size 16 a.pth a.onnx"), 0);
     assert_contains(said, "a.onnx: mlp for 3x16x16 pictures and 10 classes");
     assert_int_equal(yoke("export --arch resnet9 a.pth a.onnx"), 1);
@@ -50,7 +42,26 @@ YK_TEST(a_named_network_needs_no_description)
 
 YK_TEST(airbench_takes_small_pictures)
 {
-    save_for_pictures(yk_test_path("a.pth"), "airbench94", 32, NULL);
+    save(yk_test_path("a.pth"), "airbench94", 32, NULL);
     assert_int_equal(yoke("export a.pth a.onnx"), 0);
     assert_contains(said, "a.onnx: airbench94 for 3x32x32 pictures and 10 classes");
+}
+
+/* A network of these sizes would take up to a terabyte. */
+YK_TEST(sizes_that_the_weights_do_not_have_take_no_memory)
+{
+    yk_model_info info = YK_MODEL_INFO_INIT;
+    info.arch = "mlp";
+    info.classes = 10;
+    memcpy(info.image_size, (int64_t[]){3, 1 << 14, 1 << 14}, sizeof info.image_size);
+    save(yk_test_path("a.pth"), "mlp", 32, &info);
+    assert_int_equal(yoke("export a.pth a.onnx"), 1);
+    assert_contains(said, "a.pth: does not fit the model: differently shaped");
+    memcpy(info.image_size, (int64_t[]){3, 32, 32}, sizeof info.image_size);
+    info.classes = 1 << 24;
+    save(yk_test_path("a.pth"), "mlp", 32, &info);
+    assert_int_equal(yoke("export a.pth a.onnx"), 1);
+    assert_contains(said, "(10, 256) in the file but (16777216, 256) in the model");
+    assert_int_equal(yoke("evaluate --data synthetic --confusion a.pth"), 1);
+    assert_contains(said, "(10, 256) in the file but (16777216, 256) in the model");
 }

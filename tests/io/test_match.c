@@ -96,3 +96,31 @@ YK_TEST(a_network_without_numbers_of_batches_is_found)
     }
     yk_model_destroy(model);
 }
+
+static yk_status check(yk_tensor_file *file, int64_t side, int64_t classes)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_mlp(yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side}), classes);
+    yk_status status = yk_tensor_file_check_graph(file, graph);
+    yk_graph_destroy(graph);
+    return status;
+}
+
+/* The largest of these networks would take a terabyte. */
+YK_TEST(graphs_are_checked_before_they_take_memory)
+{
+    yk_model *model = make_network("mlp", 10);
+    yk_tensor_file *file;
+    assert_ok(yk_model_save(model, yk_test_path("a.pth")));
+    assert_ok(yk_tensor_file_open(&file, yk_test_path("a.pth")));
+    assert_ok(check(file, 32, 10));
+    assert_status(YK_ERROR_MISMATCH, check(file, 32, 1 << 24));
+    assert_contains(yk_last_error(), "a.pth: does not fit the model: differently shaped");
+    assert_contains(yk_last_error(), "(10, 256) in the file but (16777216, 256) in the model");
+    assert_status(YK_ERROR_MISMATCH, check(file, 1 << 14, 10));
+    assert_status(YK_ERROR_INVALID_SHAPE, check(file, 32, 0));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_file_check_graph(file, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, check(NULL, 32, 10));
+    yk_tensor_file_close(file);
+    yk_model_destroy(model);
+}
