@@ -19,7 +19,8 @@ typedef struct yk_model_info {
     size_t size;      /**< of this struct */
     const char *arch; /**< name of the architecture, "resnet18-cifar"; NULL if unknown */
     int64_t classes;  /**< number of classes, 0 if unknown */
-    const char *const *class_names; /**< (classes) their names, UTF-8; NULL if unknown */
+    const char *const *class_names; /**< (classes) their names, which as names of folders need not
+                                         be UTF-8; NULL if unknown */
     int channels;                   /**< of the images: entries of mean and std */
     const float *mean;      /**< (channels) subtracted from pixels in [0, 1]; NULL if unknown */
     const float *std;       /**< (channels) then divided by; NULL if unknown */
@@ -40,7 +41,7 @@ typedef struct yk_model_info {
 /**
  * Gives the model a description, which yk_model_save, yk_checkpoint_save and yk_checkpoint_dir_save
  * store in their files from then on; info is copied and replaces an earlier one. NULL removes it.
- * YK_ERROR_INVALID_ARGUMENT for a text that is not UTF-8 or a name that is missing.
+ * YK_ERROR_INVALID_ARGUMENT for another text that is not UTF-8 or a name that is missing.
  *
  * In a .pth file it is the member extra/yoke.json of the archive, which torch.load ignores; in
  * safetensors it is the text "yoke" of the metadata (docs/file-formats.md).

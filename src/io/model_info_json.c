@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/c_locale.h"
 #include "base/memory.h"
+#include "io/json_bytes.h"
 #include "model/model_info.h"
 #include "nn/arch.h"
 
@@ -51,7 +50,7 @@ static bool add_names(cJSON *to, const yk_model_info *info)
         return true;
     cJSON *array = cJSON_AddArrayToObject(to, "class_names");
     for (int64_t i = 0; array && i < info->classes; i++)
-        if (!cJSON_AddItemToArray(array, cJSON_CreateString(info->class_names[i])))
+        if (!cJSON_AddItemToArray(array, yki_json_string(info->class_names[i])))
             return false;
     return array != NULL;
 }
@@ -78,10 +77,8 @@ yk_status yki_model_info_to_json(char **text, const yk_model_info *info)
         add_names(root, info) && add_numbers(root, "mean", info->mean, info->channels) &&
         add_numbers(root, "std", info->std, info->channels) && add_image_size(root, info) &&
         (!info->transforms || cJSON_AddStringToObject(root, "transforms", info->transforms));
-    char *printed = made ? cJSON_PrintUnformatted(root) : NULL;
+    *text = made ? yki_json_print(root) : NULL;
     cJSON_Delete(root);
-    *text = printed ? yki_strdup(printed) : NULL;
-    cJSON_free(printed);
     return *text ? YK_OK : yki_error_memory(256, "a model's description");
 }
 
@@ -121,7 +118,7 @@ static yk_status read_floats(const cJSON *root, const char *name, const char *pa
 static yk_status read_names(const cJSON *root, const char *path, const char ***names,
                             int64_t classes)
 {
-    const cJSON *item, *array = cJSON_GetObjectItemCaseSensitive(root, "class_names");
+    cJSON *item, *array = cJSON_GetObjectItemCaseSensitive(root, "class_names");
     if (!array)
         return YK_OK;
     if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != classes)
@@ -134,7 +131,7 @@ static yk_status read_names(const cJSON *root, const char *path, const char ***n
     {
         if (!cJSON_IsString(item))
             return refuse_member(path, "class_names");
-        *at++ = item->valuestring;
+        *at++ = yki_json_bytes(item);
     }
     return YK_OK;
 }
@@ -223,7 +220,7 @@ out:
 yk_status yki_model_info_from_json(yk_model_info **info, const char *path, const char *text)
 {
     *info = NULL;
-    cJSON *root = cJSON_Parse(text);
+    cJSON *root = yki_json_parse(text);
     if (!root)
         return yki_error(YK_ERROR_FORMAT, "%s: the model's description is not JSON", path);
     yk_status status = read_info(info, path, root);

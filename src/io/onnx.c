@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
 #include <yoke/system.h>
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
+#include "io/json_bytes.h"
 #include "io/model_info_json.h"
 #include "io/onnx_nodes.h"
 #include "model/model.h"
@@ -55,18 +55,18 @@ static yk_status add_description(yki_protobuf *model, const yk_model_info *info)
 {
     char *text;
     YK_TRY(yki_model_info_to_json(&text, info));
-    cJSON *item, *root = cJSON_Parse(text);
+    cJSON *item, *root = yki_json_parse(text);
     free(text);
     bool fine = root != NULL;
     cJSON_ArrayForEach(item, root)
     {
         if (strcmp(item->string, "format") == 0 || strcmp(item->string, "yoke") == 0)
             continue;
-        char *printed = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
+        char *printed = cJSON_IsString(item) ? NULL : yki_json_print(item);
         fine = fine && (printed || cJSON_IsString(item));
         if (fine)
             add_metadata(model, item->string, printed ? printed : item->valuestring);
-        cJSON_free(printed);
+        free(printed);
     }
     cJSON_Delete(root);
     return fine ? YK_OK : yki_error_memory(256, "a model's description");

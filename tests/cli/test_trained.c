@@ -65,3 +65,23 @@ YK_TEST(sizes_that_the_weights_do_not_have_take_no_memory)
     assert_int_equal(yoke("evaluate --data synthetic --confusion a.pth"), 1);
     assert_contains(said, "(10, 256) in the file but (16777216, 256) in the model");
 }
+
+/* The folder of the data and that of a class have names that are not UTF-8. */
+YK_TEST(names_of_data_and_classes_need_not_be_utf8)
+{
+    static const char *const make =
+        "cd %s && for half in train val; do for class in a \"$(printf 'b\\344')\"; do "
+        "folder=\"$(printf 'd\\344ta')/$half/$class\" && mkdir -p \"$folder\" && "
+        "cp %s/tests/fuzz/corpus/png/grey_16 \"$folder/1.png\" || exit 1; done; done";
+    assert_int_equal(
+        yk_test_command(said, sizeof said, make, yk_test_directory(), getenv("YOKE_SOURCE")), 0);
+    if (yoke("train --data folder:\"$(printf 'd\\344ta')\" --arch mlp --image-size 8 "
+             "--batch-size 2 --max-steps 1 --threads 1 --output run") != 0 &&
+        strstr(said, "install"))
+        skip(); /* built without decoders */
+    assert_int_equal(yoke("evaluate --per-class run"), 0);
+    assert_contains(said, "\n  b\344 ");
+    assert_int_equal(yoke("predict --json --top 2 run \"$(printf 'd\\344ta')\"/val/a/1.png"), 0);
+    assert_contains(said, "\"name\": \"b\\udce4\"");
+    assert_int_equal(yoke("export run a.onnx && grep -c '\"a\",\"b.udce4\"' a.onnx"), 0);
+}

@@ -2,8 +2,9 @@
 #define _GNU_SOURCE
 #include "tensor_files.h"
 
+/* The last one need not be UTF-8: a folder may have it. */
 static const char *const class_names[] = {"cat", "gr\xc3\xb6\xc3\x9f"
-                                                 "er \"dog\""};
+                                                 "er \"dog\" \xff\\udcff"};
 static const float means[] = {0.4914f, 0.4822f, 0.4465f}, stds[] = {0.2023f, 1.0f / 3, 0.2010f};
 
 static yk_model *make_described_model(void)
@@ -87,7 +88,7 @@ YK_TEST(files_without_a_description_have_none)
 
 YK_TEST(a_description_that_is_wrong_is_refused)
 {
-    static const char *const not_utf8[] = {"ok", "\xff"}, *const missing[] = {"ok", NULL};
+    static const char *const missing[] = {"ok", NULL};
     yk_model *model = make_model(1);
     yk_model_info info = YK_MODEL_INFO_INIT;
     info.arch = "\xff";
@@ -95,8 +96,6 @@ YK_TEST(a_description_that_is_wrong_is_refused)
     assert_contains(yk_last_error(), "model info: arch is not valid UTF-8");
     info.arch = "small";
     info.classes = 2;
-    info.class_names = not_utf8;
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_set_info(model, &info));
     info.class_names = missing;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_set_info(model, &info));
     info.classes = -1;
