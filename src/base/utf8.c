@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /* Bytes of the sequence that begins here, at most `left`; 0 where it is not a valid one. The second
  * byte's range is what rules out overlong forms, surrogates and numbers past U+10FFFF. */
 static size_t sequence_length(const unsigned char *at, size_t left)
@@ -58,6 +60,24 @@ const char *yki_utf8_escape(char *out, size_t size, const char *text, size_t len
         at += (size_t)snprintf(out + at, size - at, plain ? "%c" : "\\x%02x", byte);
     }
     return out;
+}
+
+char *yki_utf8_shown(const char *text)
+{
+    size_t left = strlen(text);
+    char *shown = yki_calloc(4 * left + 1, 1), *to = shown;
+    while (shown && left > 0) {
+        size_t taken = sequence_length((const unsigned char *)text, left);
+        size_t passed = taken ? taken : 1;
+        if (taken == 0)
+            to += snprintf(to, 5, "\\x%02x", (unsigned char)*text);
+        else
+            memcpy(to, text, taken);
+        to += taken;
+        text += passed;
+        left -= passed;
+    }
+    return shown;
 }
 
 size_t yki_utf8_from_bytes(char *out, const char *bytes, size_t length)

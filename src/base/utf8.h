@@ -15,6 +15,10 @@ bool yki_utf8_is_valid(const char *text, size_t length);
  */
 const char *yki_utf8_escape(char *out, size_t size, const char *text, size_t length);
 
+/* A copy with each byte that is not UTF-8 written as \xHH, for files whose texts must be UTF-8; to
+ * be freed, NULL when memory is out. */
+char *yki_utf8_shown(const char *text);
+
 /*
  * Bytes that need not be UTF-8, such as a file's name, as a text that Python reads: each byte that
  * is not UTF-8 becomes a lone surrogate, U+DC00 + byte, as in os.fsdecode (PEP 383). out has room

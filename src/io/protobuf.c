@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 typedef enum wire_type { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 } wire_type;
 enum { MAX_VARINT = 10, FIRST_CAPACITY = 1024 };
 
@@ -105,7 +107,15 @@ void yki_protobuf_bytes(yki_protobuf *message, int field, const void *bytes, siz
 
 void yki_protobuf_text(yki_protobuf *message, int field, const char *text)
 {
-    yki_protobuf_bytes(message, field, text, strlen(text));
+    if (yki_utf8_is_valid(text, strlen(text))) {
+        yki_protobuf_bytes(message, field, text, strlen(text));
+        return;
+    }
+    char *shown = yki_utf8_shown(text);
+    message->failed |= !shown;
+    if (shown)
+        yki_protobuf_bytes(message, field, shown, strlen(shown));
+    free(shown);
 }
 
 void yki_protobuf_doubles(yki_protobuf *message, int field, const double *values, size_t count)

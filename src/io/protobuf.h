@@ -26,6 +26,7 @@ void yki_protobuf_int(yki_protobuf *message, int field, int64_t value);
 void yki_protobuf_double(yki_protobuf *message, int field, double value);
 void yki_protobuf_float(yki_protobuf *message, int field, float value);
 void yki_protobuf_bytes(yki_protobuf *message, int field, const void *bytes, size_t size);
+/* Bytes that are not UTF-8, which readers refuse, are written as \xHH. */
 void yki_protobuf_text(yki_protobuf *message, int field, const char *text);
 void yki_protobuf_doubles(yki_protobuf *message, int field, const double *values, size_t count);
 

@@ -14,11 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/c_locale.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/json_bytes.h"
 
 /* ---- members --------------------------------------------------------------------------------- */
 
@@ -44,10 +43,10 @@ static bool has(const cJSON *record, const char *name)
 /* A copy of the text, NULL where there is none; *fine becomes false when memory runs out. */
 static const char *text(const cJSON *record, const char *name, bool *fine)
 {
-    const cJSON *member = cJSON_GetObjectItemCaseSensitive(record, name);
+    cJSON *member = cJSON_GetObjectItemCaseSensitive(record, name);
     if (!cJSON_IsString(member))
         return NULL;
-    char *copy = yki_strdup(member->valuestring);
+    char *copy = yki_strdup(yki_json_bytes(member));
     *fine = *fine && copy;
     return copy;
 }
@@ -155,7 +154,7 @@ static bool add_epoch(yk_metrics_history *h, const cJSON *r)
 /* False when memory runs out. */
 static bool add_line(yk_metrics_history *h, const char *line)
 {
-    cJSON *record = cJSON_Parse(line);
+    cJSON *record = yki_json_parse(line);
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(record, "type"));
     bool fine = true;
     if (type && strcmp(type, "header") == 0)

@@ -20,15 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/c_locale.h"
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "io/json_bytes.h"
 
 enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or an epoch */ };
 
@@ -138,7 +136,7 @@ void yk_metrics_close(yk_metrics *metrics)
  * `evaluated` is true. */
 static bool is_later(const char *line, int64_t step, bool evaluated)
 {
-    cJSON *record = cJSON_Parse(line);
+    cJSON *record = yki_json_parse(line);
     const cJSON *of = cJSON_GetObjectItemCaseSensitive(record, "step");
     bool evaluation = cJSON_HasObjectItem(record, "val_loss");
     bool later =
@@ -230,20 +228,10 @@ static const char *time_text(char text[TIME_TEXT])
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-/* Adds a text to the record. Bytes that are not UTF-8, which paths may have, are written as \xHH.
- */
+/* Adds a text to the record; paths in it need not be UTF-8. */
 static bool add_header_text(cJSON *record, const char *name, const char *text)
 {
-    if (!text)
-        return true;
-    size_t length = strlen(text);
-    if (yki_utf8_is_valid(text, length))
-        return cJSON_AddStringToObject(record, name, text) != NULL;
-    char *shown = malloc(4 * length + 1);
-    bool added = shown && cJSON_AddStringToObject(
-                              record, name, yki_utf8_escape(shown, 4 * length + 1, text, length));
-    free(shown);
-    return added;
+    return !text || cJSON_AddItemToObject(record, name, yki_json_string(text));
 }
 
 static bool add_header_count(cJSON *record, const char *name, int64_t count)
@@ -269,11 +257,11 @@ static char *print_header(const cJSON *record)
     bool fine = stream != NULL;
     cJSON_ArrayForEach(member, record)
     {
-        char *value = cJSON_PrintUnformatted(member);
+        char *value = yki_json_print(member);
         fine = fine && value &&
                fprintf(stream, "%s\"%s\": %s", member->prev->next ? ", " : "{", member->string,
                        value) > 0;
-        cJSON_free(value);
+        free(value);
     }
     fine = fine && fputs("}\n", stream) >= 0;
     if (stream && fclose(stream) != 0)

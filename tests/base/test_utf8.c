@@ -1,6 +1,7 @@
 /* Which bytes are UTF-8, and how those that are not are shown. */
 #include "harness.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -52,6 +53,17 @@ YK_TEST(utf8_carries_any_bytes_as_python_s_fsdecode_does)
     assert_int_equal(yki_utf8_to_bytes(bytes, text, made), length);
     assert_memory_equal(bytes, odd, length);
     assert_int_equal(yki_utf8_to_bytes(NULL, text, made), length);
+}
+
+YK_TEST(utf8_shows_bytes_that_are_none)
+{
+    static const char *const texts[][2] = {
+        {"", ""}, {"a\n\u20ac", "a\n\u20ac"}, {"\xff\u20ac\xe2\x82", "\\xff\u20ac\\xe2\\x82"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *shown = yki_utf8_shown(texts[i][0]);
+        assert_string_equal(shown, texts[i][1]);
+        free(shown);
+    }
 }
 
 YK_TEST(utf8_escapes_what_a_terminal_cannot_show)

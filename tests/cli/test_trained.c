@@ -84,4 +84,5 @@ YK_TEST(names_of_data_and_classes_need_not_be_utf8)
     assert_int_equal(yoke("predict --json --top 2 run \"$(printf 'd\\344ta')\"/val/a/1.png"), 0);
     assert_contains(said, "\"name\": \"b\\udce4\"");
     assert_int_equal(yoke("export run a.onnx && grep -c '\"a\",\"b.udce4\"' a.onnx"), 0);
+    assert_int_equal(yoke("report run -o page.html && grep -c 'test images wrongly' page.html"), 0);
 }

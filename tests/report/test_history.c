@@ -55,6 +55,25 @@ YK_TEST(history_has_what_was_written)
     yk_metrics_history_destroy(history);
 }
 
+/* Each such byte is what Python writes for os.fsdecode's result. */
+YK_TEST(paths_in_a_header_need_not_be_utf8)
+{
+    static const yk_header_record odd = {.data = "/\xff/\xc3\xa9",
+                                         .options = "lr=0.1\ndata=/\xff/\xc3\xa9\nclasses=3\n"};
+    char text[4096];
+    yk_metrics *metrics;
+    yk_metrics_history *history;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_header(metrics, &odd));
+    yk_metrics_close(metrics);
+    assert_contains(yk_test_read_file(text, sizeof text, metrics_path()),
+                    "\"data\": \"/\\udcff/\xc3\xa9\"");
+    assert_ok(yk_metrics_read(&history, metrics_path()));
+    assert_string_equal(history->header.data, odd.data);
+    assert_string_equal(history->header.options, odd.options);
+    yk_metrics_history_destroy(history);
+}
+
 /* What was recorded after the step that a run resumes from does not count twice. */
 YK_TEST(history_skips_what_is_not_a_record)
 {

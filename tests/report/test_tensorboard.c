@@ -65,6 +65,17 @@ YK_TEST(long_messages_get_a_long_length)
     yki_protobuf_fini(&message);
 }
 
+/* Readers refuse a whole message for a text that is not UTF-8. */
+YK_TEST(texts_of_messages_are_utf8)
+{
+    yki_protobuf message = {0};
+    yki_protobuf_text(&message, 1, "\xff/\xc3\xa9");
+    assert_false(message.failed);
+    assert_int_equal(message.size, 9);
+    assert_memory_equal(message.data, "\x0a\x07\\xff/\xc3\xa9", 9);
+    yki_protobuf_fini(&message);
+}
+
 /* ---- TensorBoard as the judge ---------------------------------------------------------------- */
 
 /* What TensorBoard's reader finds in the folder. */
@@ -141,6 +152,19 @@ YK_TEST(tensorboard_reads_pictures_histograms_and_hyperparameters)
     assert_contains(found, "hparam lr number_value 0.1\n");
     assert_contains(found, "hparam nesterov bool_value True\n");
     assert_contains(found, "end 1\n");
+}
+
+YK_TEST(tensorboard_reads_texts_that_are_not_utf8)
+{
+    yk_tensorboard *writer = open_writer(0);
+    const float values[] = {1};
+    const yk_tensor tensor = {.dtype = YK_F32, .ndim = 1, .dims = {1}, .data = (void *)values};
+    assert_ok(yk_tensorboard_histogram(writer, "weights/\xff", 1, &tensor));
+    assert_ok(yk_tensorboard_hyperparameters(writer, "data=/\xff/\xc3\xa9\n"));
+    yk_tensorboard_close(writer);
+    const char *found = read_back(yk_test_directory());
+    assert_contains(found, "histogram weights/\\xff 1.0");
+    assert_contains(found, "hparam data string_value /\\xff/\xc3\xa9\n");
 }
 
 /* The whole program: everything that --tensorboard promises is in the run's folder. */
