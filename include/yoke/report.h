@@ -67,6 +67,7 @@ typedef struct yk_epoch_record {
     double ema_val_accuracy; /**< val_accuracy of the averaged weights */
     bool has_tta;            /**< whether the field below is recorded */
     double tta_val_accuracy; /**< val_accuracy with test-time augmentation */
+    bool is_partial;         /**< whether the run ended within the epoch */
 } yk_epoch_record;
 
 /** An open metrics.jsonl. */

@@ -147,7 +147,8 @@ static bool add_epoch(yk_metrics_history *h, const cJSON *r)
         .ema_val_loss = real(r, "ema_val_loss"),
         .ema_val_accuracy = real(r, "ema_val_accuracy"),
         .has_tta = has(r, "tta_val_accuracy"),
-        .tta_val_accuracy = real(r, "tta_val_accuracy")};
+        .tta_val_accuracy = real(r, "tta_val_accuracy"),
+        .is_partial = integer(r, "partial") != 0};
     return true;
 }
 

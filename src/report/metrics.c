@@ -351,7 +351,7 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record)
     YKI_NOT_NULL(metrics);
     YKI_NOT_NULL(record);
     const yk_epoch_record *r = record;
-    field fields[15] = {{"epoch", (double)r->epoch},
+    field fields[16] = {{"epoch", (double)r->epoch},
                         {"step", (double)r->step},
                         {"train_loss", r->train_loss},
                         {"val_loss", r->val_loss},
@@ -372,5 +372,7 @@ yk_status yk_metrics_epoch(yk_metrics *metrics, const yk_epoch_record *record)
     }
     if (r->has_tta)
         fields[count++] = (field){"tta_val_accuracy", r->tta_val_accuracy};
+    if (r->is_partial)
+        fields[count++] = (field){"partial", 1};
     return write_record(metrics, "epoch", fields, count);
 }

@@ -24,15 +24,15 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/atomic_file.h"
 
 static const double INTERVAL_S = 1;
-enum { TEXT = 16384, LABEL = 2048 };
 
 struct yk_prometheus {
     char *path, *temporary;
-    char labels[3 * LABEL]; /* run, arch and data: those of yoke_run_info */
-    size_t run_label;       /* how much of labels is the run's alone */
+    char *labels;     /* run, arch and data: those of yoke_run_info */
+    size_t run_label; /* how much of labels is the run's alone */
     int64_t ranks, batch_size;
     double written_s;         /* when the file was last replaced */
     bool warned;              /* of a failure, once */
@@ -41,22 +41,26 @@ struct yk_prometheus {
     yk_step_record step;
     yk_epoch_record epoch;
     FILE *stream; /* into text, while that is composed */
-    char text[TEXT];
+    char *text;   /* of the whole file, while that is replaced */
     size_t length;
 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Copies a label's value with what the format wants escaped; a long one is cut. */
-static void put_label(char out[LABEL], const char *text)
+/* Writes a label with what the format wants escaped; bytes that are not UTF-8, which paths may
+ * have, as \xHH. False when memory runs out. */
+static bool put_label(FILE *stream, const char *name, const char *value)
 {
-    size_t at = 0;
-    for (; *text && at + 3 < LABEL; text++) {
-        if (strchr("\\\"\n", *text))
-            out[at++] = '\\';
-        out[at++] = *text == '\n' ? 'n' : *text;
+    char *text = yki_utf8_shown(value ? value : "");
+    fprintf(stream, "%s=\"", name);
+    for (const char *at = text; at && *at; at++) {
+        if (strchr("\\\"\n", *at))
+            fputc('\\', stream);
+        fputc(*at == '\n' ? 'n' : *at, stream);
     }
-    out[at] = '\0';
+    fputc('"', stream);
+    free(text);
+    return text != NULL;
 }
 
 static void add_family(yk_prometheus *p, const char *name, const char *type, const char *help)
@@ -124,7 +128,8 @@ static void add_step(yk_prometheus *p)
 static void add_epoch(yk_prometheus *p)
 {
     const yk_epoch_record *r = &p->epoch;
-    add_gauge(p, "epochs_completed", "Epochs completed and evaluated.", (double)r->epoch);
+    add_gauge(p, "epochs_completed", "Epochs completed and evaluated.",
+              (double)(r->epoch - r->is_partial));
     add_gauge(p, "epoch_train_loss", "Mean training loss of the last epoch.", r->train_loss);
     add_gauge(p, "validation_loss", "Validation loss after the last epoch.", r->val_loss);
     add_gauge(p, "validation_accuracy", "Validation accuracy after the last epoch, 0 to 1.",
@@ -138,12 +143,13 @@ static void add_epoch(yk_prometheus *p)
               r->ema_val_accuracy);
 }
 
-/* Fills text and length; false when memory runs out. */
+/* Makes text and length; false when memory runs out. */
 static bool compose(yk_prometheus *p)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    p->stream = fmemopen(p->text, TEXT, "w");
+    p->text = NULL;
+    p->stream = open_memstream(&p->text, &p->length);
     if (!p->stream)
         return false;
     void *before = yki_c_locale_begin();
@@ -155,9 +161,6 @@ static bool compose(yk_prometheus *p)
     add_gauge(p, "updated_timestamp_seconds", "When these values were written, in Unix time.",
               (double)now.tv_sec);
     yki_c_locale_end(before);
-    fflush(p->stream);
-    long length = ftell(p->stream);
-    p->length = length > 0 ? (size_t)length : 0;
     return fclose(p->stream) == 0;
 }
 
@@ -179,9 +182,12 @@ static bool write_temporary(const yk_prometheus *p)
 static yk_status replace_file(yk_prometheus *p)
 {
     p->written_s = yki_now();
-    if (compose(p) && write_temporary(p) && rename(p->temporary, p->path) == 0)
+    bool replaced = compose(p) && write_temporary(p) && rename(p->temporary, p->path) == 0;
+    int error = errno;
+    free(p->text);
+    if (replaced)
         return YK_OK;
-    yk_status status = yki_error(YK_ERROR_IO, "%s: cannot write: %s", p->path, strerror(errno));
+    yk_status status = yki_error(YK_ERROR_IO, "%s: cannot write: %s", p->path, strerror(error));
     unlink(p->temporary);
     return status;
 }
@@ -202,15 +208,18 @@ static void replace_if_due(yk_prometheus *p)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-static void set_labels(yk_prometheus *p, const char *run, const yk_header_record *header)
+static bool make_labels(yk_prometheus *p, const char *run, const yk_header_record *header)
 {
-    char values[3][LABEL];
-    put_label(values[0], run);
-    put_label(values[1], header->arch ? header->arch : "");
-    put_label(values[2], header->data ? header->data : "");
-    p->run_label = (size_t)snprintf(p->labels, sizeof p->labels, "run=\"%s\"", values[0]);
-    snprintf(p->labels + p->run_label, sizeof p->labels - p->run_label, ",arch=\"%s\",data=\"%s\"",
-             values[1], values[2]);
+    size_t size;
+    FILE *stream = open_memstream(&p->labels, &size);
+    if (!stream)
+        return false;
+    bool fine = put_label(stream, "run", run);
+    fflush(stream);
+    p->run_label = size;
+    fine = fine && put_label(stream, ",arch", header->arch) &&
+           put_label(stream, ",data", header->data);
+    return fclose(stream) == 0 && fine;
 }
 
 yk_status yk_prometheus_open(yk_prometheus **prometheus, const char *path, const char *run,
@@ -227,12 +236,12 @@ yk_status yk_prometheus_open(yk_prometheus **prometheus, const char *path, const
     if (!made)
         return yki_error_memory(sizeof *made, "metrics for Prometheus");
     made->path = yki_strdup(path);
-    if (!made->path || asprintf(&made->temporary, "%s.tmp", path) < 0) {
+    if (!made->path || !make_labels(made, run, header) ||
+        asprintf(&made->temporary, "%s.tmp", path) < 0) {
         made->temporary = NULL;
         yk_prometheus_close(made);
         return yki_error_memory(strlen(path), "metrics for Prometheus");
     }
-    set_labels(made, run, header);
     made->ranks = header->ranks;
     made->batch_size = header->batch_size;
     yk_status status = replace_file(made);
@@ -273,6 +282,7 @@ void yk_prometheus_close(yk_prometheus *prometheus)
         return;
     if (prometheus->path && prometheus->temporary)
         replace_or_warn(prometheus);
+    free(prometheus->labels);
     free(prometheus->temporary);
     free(prometheus->path);
     free(prometheus);

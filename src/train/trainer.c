@@ -328,6 +328,7 @@ static yk_status report_epoch(yk_trainer *t, const yk_evaluation *result,
     yk_epoch_record record = {
         .epoch = state->epoch + (state->epoch_batch > 0),
         .step = state->step,
+        .is_partial = state->epoch_batch > 0,
         .train_loss = state->epoch_samples > 0 ? state->epoch_loss / state->epoch_samples : 0,
         .val_loss = result->loss,
         .val_accuracy = result->accuracy,

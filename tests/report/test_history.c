@@ -37,7 +37,8 @@ YK_TEST(history_has_what_was_written)
                                                            .step = 9,
                                                            .val_accuracy = 0.75,
                                                            .has_ema = true,
-                                                           .ema_val_accuracy = 0.5}));
+                                                           .ema_val_accuracy = 0.5,
+                                                           .is_partial = true}));
     yk_metrics_close(metrics);
     assert_ok(yk_metrics_read(&history, metrics_path()));
     assert_string_equal(history->header.options, header.options);
@@ -51,6 +52,7 @@ YK_TEST(history_has_what_was_written)
     assert_true(history->steps[3].has_grad_norm && history->steps[3].grad_norm == 2);
     assert_int_equal(history->epoch_count, 1);
     assert_true(history->epochs[0].val_accuracy == 0.75 && history->epochs[0].has_ema);
+    assert_true(history->epochs[0].is_partial);
     assert_int_equal(history->skipped_lines, 0);
     yk_metrics_history_destroy(history);
 }

@@ -16,7 +16,7 @@ static const char *file_path(void)
 
 static const char *file_text(void)
 {
-    static char text[16384];
+    static char text[1 << 18];
     return yk_test_read_file(text, sizeof text, file_path());
 }
 
@@ -58,6 +58,44 @@ YK_TEST(prometheus_file_has_every_value)
     assert_contains(text, "yoke_validation_accuracy{run=\"runs/\\\"a\\\"\\n\"} 0.25\n");
     assert_contains(text, "yoke_step_seconds{run=\"runs/\\\"a\\\"\\n\",part=\"data\"} 0\n");
     assert_contains(text, "yoke_skipped_steps_total{run=\"runs/\\\"a\\\"\\n\"} 1\n");
+}
+
+/* Each sample has the label, and the file stays whole. */
+YK_TEST(a_run_may_have_a_long_name)
+{
+    static char run[4096];
+    yk_prometheus *prometheus;
+    memset(run, 'r', sizeof run - 1);
+    assert_ok(yk_prometheus_open(&prometheus, file_path(), run, &header));
+    assert_ok(yk_prometheus_step(prometheus, &(yk_step_record){.epoch = 1, .step = 7}));
+    assert_ok(yk_prometheus_epoch(prometheus, &(yk_epoch_record){.epoch = 1}));
+    yk_prometheus_close(prometheus);
+    const char *text = file_text();
+    check_lines(text);
+    assert_contains(text, run);
+    assert_contains(text, "\nyoke_updated_timestamp_seconds{");
+}
+
+/* Prometheus refuses a whole file for a label that is not UTF-8. */
+YK_TEST(labels_are_utf8)
+{
+    const yk_header_record odd = {.arch = "mlp", .data = "/\xff/\xc3\xa9"};
+    yk_prometheus *prometheus;
+    assert_ok(yk_prometheus_open(&prometheus, file_path(), "a\xe4\"", &odd));
+    yk_prometheus_close(prometheus);
+    assert_contains(file_text(), "yoke_run_info{run=\"a\\\\xe4\\\"\",arch=\"mlp\","
+                                 "data=\"/\\\\xff/\xc3\xa9\",version=");
+}
+
+YK_TEST(an_epoch_that_a_run_ends_within_is_not_completed)
+{
+    yk_prometheus *prometheus;
+    assert_ok(yk_prometheus_open(&prometheus, file_path(), "a", &header));
+    assert_ok(yk_prometheus_epoch(prometheus, &(yk_epoch_record){.epoch = 2}));
+    assert_contains(file_text(), "yoke_epochs_completed{run=\"a\"} 2\n");
+    assert_ok(yk_prometheus_epoch(prometheus, &(yk_epoch_record){.epoch = 3, .is_partial = true}));
+    assert_contains(file_text(), "yoke_epochs_completed{run=\"a\"} 2\n");
+    yk_prometheus_close(prometheus);
 }
 
 /* A run is not worth less because its monitoring is gone. */
