@@ -61,6 +61,17 @@ static bool choose_transforms(cli_transforms *transforms, const evaluation *e, c
     return cli_choose_transforms(transforms, &augment, e->test);
 }
 
+/* The records of a run may have been changed: its network takes memory only if its checkpoint has
+ * weights of this size. */
+static bool check_weights(const evaluation *e, const cli_model_setup *setup)
+{
+    yk_tensor_file *file;
+    bool fine = yk_tensor_file_open(&file, e->checkpoint) == YK_OK &&
+                cli_check_weights(file, setup) == YK_OK;
+    yk_tensor_file_close(file);
+    return fine;
+}
+
 static bool open_evaluation(evaluation *e, const cli_run *run)
 {
     const char *source;
@@ -80,7 +91,7 @@ static bool open_evaluation(evaluation *e, const cli_run *run)
     setup.probabilities = transforms.mixes;
     const char *classes = cli_run_setting(run, "classes");
     setup.classes = classes ? atoll(classes) : yk_dataset_classes(e->test);
-    if (!cli_build_model(&e->model, &setup))
+    if (!check_weights(e, &setup) || !cli_build_model(&e->model, &setup))
         return false;
     yk_model_eval(e->model);
     return yk_model_load(e->model, e->checkpoint) == YK_OK &&

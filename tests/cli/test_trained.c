@@ -25,8 +25,8 @@ static void save(const char *path, const char *arch, int64_t side, const yk_mode
 
 static int yoke(const char *words)
 {
-    return yk_test_command(said, sizeof said, "cd %s && exec %s %s", yk_test_directory(),
-                           test_program(), words);
+    return yk_test_command(said, sizeof said, "cd %s && %s %s", yk_test_directory(), test_program(),
+                           words);
 }
 
 YK_TEST(a_named_network_needs_no_description)
@@ -64,6 +64,19 @@ YK_TEST(sizes_that_the_weights_do_not_have_take_no_memory)
     assert_contains(said, "(10, 256) in the file but (16777216, 256) in the model");
     assert_int_equal(yoke("evaluate --data synthetic --confusion a.pth"), 1);
     assert_contains(said, "(10, 256) in the file but (16777216, 256) in the model");
+}
+
+YK_TEST(a_report_compares_the_records_of_a_run_with_its_weights)
+{
+    assert_int_equal(yoke("train --data synthetic --arch mlp --classes 12 --max-steps 1 "
+                          "--threads 1 --output run"),
+                     0);
+    assert_int_equal(yk_test_command(said, sizeof said,
+                                     "sed -i s/classes=12/classes=16777216/ %s/run/metrics.jsonl",
+                                     yk_test_directory()),
+                     0);
+    assert_int_equal(yoke("report run -o page.html && grep -o 'No pictures: .*' page.html"), 0);
+    assert_contains(said, "(12, 256) in the file but (16777216, 256) in the model");
 }
 
 /* The folder of the data and that of a class have names that are not UTF-8. */
