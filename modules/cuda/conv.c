@@ -335,11 +335,14 @@ static yk_status pack(const yki_kernel *kernel, const void *parameter, void *pac
                            sizeof args, &run);
 }
 
-/* Of the same parameter: the copies differ in their type, and in the channels that are added. */
+/* Of the same parameter: the copies differ in their type, in the channels that are added, and in
+ * how they are folded. */
 static bool same_pack(const yki_kernel *kernel, const yki_kernel *other)
 {
     const conv_kernel *a = (const conv_kernel *)kernel, *b = (const conv_kernel *)other;
-    return a->conv.dtype == b->conv.dtype && memcmp(a->conv.w, b->conv.w, sizeof a->conv.w) == 0;
+    return a->conv.dtype == b->conv.dtype && a->folds == b->folds &&
+           memcmp(a->conv.w, b->conv.w, sizeof a->conv.w) == 0 &&
+           (!a->folds || yki_cuda_folds_alike(&a->plain, &b->plain));
 }
 
 #define CONV(name, supports_, prepare_, run_)                                                      \

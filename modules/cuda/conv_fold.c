@@ -15,6 +15,11 @@ static int64_t zeros_before(const yki_cudnn_conv *conv)
     return conv->padding % 2;
 }
 
+bool yki_cuda_folds_alike(const yki_cudnn_conv *conv, const yki_cudnn_conv *other)
+{
+    return zeros_before(conv) == zeros_before(other);
+}
+
 void yki_cuda_fold(const yki_cudnn_conv *conv, yki_cudnn_conv *folded)
 {
     int64_t before = zeros_before(conv);

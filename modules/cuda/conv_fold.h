@@ -16,6 +16,9 @@ bool yki_cuda_fold_helps(const yki_cudnn_conv *conv, int64_t groups);
 /* The folded convolution has the same y. Instead of padding, its image has zeros around it. */
 void yki_cuda_fold(const yki_cudnn_conv *conv, yki_cudnn_conv *folded);
 
+/* Whether both have the same folded filters of a parameter. */
+bool yki_cuda_folds_alike(const yki_cudnn_conv *conv, const yki_cudnn_conv *other);
+
 /* Arguments of the kernels that fold images and filters; the caller sets in and out. */
 yki_cuda_fold_args yki_cuda_fold_pixels(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded);
 yki_cuda_fold_args yki_cuda_fold_filters(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded);

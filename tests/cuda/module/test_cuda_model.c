@@ -131,6 +131,46 @@ YK_TEST(operators_of_programs_see_images_in_row_major_order)
     assert_true(sum[0] != 0);
 }
 
+/* The loss of two convolutions with stride 2, which are folded and whose padding differs; of one
+ * filter for both, or of two that are equal. */
+static double fold_twice(bool shared)
+{
+    const int64_t dims[] = {YK_BATCH, 3, SIDE, SIDE}, classes[] = {YK_BATCH}, w[] = {8, 3, 3, 3};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, dims), *filters[2], *y[2];
+    filters[0] = yk_parameter(graph, "first", YK_F32, 4, w, YK_INIT_UNIFORM_FAN_IN, 27);
+    filters[1] = shared ? filters[0]
+                        : yk_parameter(graph, "second", YK_F32, 4, w, YK_INIT_UNIFORM_FAN_IN, 27);
+    for (int i = 0; i < 2; i++)
+        y[i] = yk_flatten(yk_global_avg_pool2d(yk_relu(yk_conv2d(
+            x, filters[i], NULL,
+            YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = 2, o.padding = i)))));
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, classes);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(yk_add(y[0], y[1]), labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "cuda", o.amp = YK_AMP_BF16)));
+    if (!shared) {
+        float values[8 * 3 * 3 * 3];
+        yk_tensor first = yk_model_parameter(model, 0).value;
+        yk_tensor second = yk_model_parameter(model, 1).value;
+        assert_ok(yk_tensor_read(&first, values));
+        assert_ok(yk_tensor_write(&second, values));
+        yk_model_parameters_changed(model);
+    }
+    assert_ok(forward(model, 2));
+    double loss = yk_model_loss(model);
+    yk_model_destroy(model);
+    return loss;
+}
+
+YK_TEST(folded_convolutions_may_share_a_filter)
+{
+    for (int64_t i = 0; i < 2 * 3 * SIDE * SIDE; i++)
+        images[i] = sinf((float)i * 1.7F);
+    assert_true(fold_twice(true) == fold_twice(false));
+}
+
 /* The first forward knows the gradients' plans, too. */
 YK_TEST(plans_of_all_convolutions_are_made_at_once)
 {
