@@ -1,6 +1,7 @@
 /* See conv_plan.h. */
 #include "conv_plan.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,10 @@ static size_t elements(const int64_t dims[4])
 
 static void free_operands(trial *t)
 {
-    for (int i = 0; i < OPERANDS; i++)
+    for (int i = 0; i < OPERANDS; i++) {
         yki_device_free(&t->device->base, t->memory[i], t->bytes[i]);
+        t->memory[i] = NULL;
+    }
 }
 
 /* With numbers of which none is zero: a GPU multiplies zeros faster. */
@@ -60,6 +63,16 @@ static yk_status allocate_operands(trial *t)
     if (status != YK_OK)
         free_operands(t);
     return status;
+}
+
+/* Without what empties the caches where memory is too short for it. */
+static yk_status take_memory(trial *t)
+{
+    yk_status status = allocate_operands(t);
+    if (status != YK_ERROR_OUT_OF_MEMORY || t->bytes[CACHES] == 0)
+        return status;
+    t->bytes[CACHES] = 0;
+    return allocate_operands(t);
 }
 
 static void measure_operands(trial *t, const yki_cudnn_plan *plans, int count)
@@ -170,19 +183,33 @@ static double measure_separate(trial *t, const yki_cudnn_plan *separate)
     return measure(t, run_plan_and_pass);
 }
 
+static void warn_unmeasured(const char *convolution)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&warned))
+        YKI_WARN("%s: too little of the GPU's memory is free to measure engines, so the first is "
+                 "taken: it may not be the fastest, and a run with more memory may have other bits",
+                 convolution);
+}
+
 /* Also whether plans with sums are worth it: *fastest is NONE where the plan `separate`, which is
- * NULL for other convolutions, and batch_norm's pass take less time. */
+ * NULL for other convolutions, and batch_norm's pass take less time, or where that is not known. */
 static void find_fastest(trial *t, const yki_cudnn_plan *plans, int count,
                          const yki_cudnn_plan *separate, int *fastest, double *microseconds)
 {
     char text[YKI_CUDNN_CONV_TEXT];
     double least, other = 0;
-    *fastest = 0;
+    *fastest = separate ? NONE : 0;
     *microseconds = 0;
-    measure_operands(t, plans, count);
-    if ((separate && prepare_pass(t, separate) != YK_OK) || allocate_operands(t) != YK_OK)
-        return; /* for example because memory is short */
     yki_cudnn_conv_text(t->conv, text);
+    measure_operands(t, plans, count);
+    yk_status status = separate ? prepare_pass(t, separate) : YK_OK;
+    if (status == YK_OK)
+        status = take_memory(t);
+    if (status == YK_ERROR_OUT_OF_MEMORY)
+        warn_unmeasured(text);
+    if (status != YK_OK)
+        return;
     *fastest = measure_plans(t, plans, count, &least);
     if (separate)
         other = measure_separate(t, separate);
@@ -190,7 +217,7 @@ static void find_fastest(trial *t, const yki_cudnn_plan *plans, int count,
     if (other > 0)
         YKI_DEBUG("%s: %.1f us, and %.1f us without sums and with a pass over y", text, 1e6 * least,
                   1e6 * other);
-    if (other > 0 && (least == 0 || other < least)) {
+    if (separate && (least == 0 || (other > 0 && other < least))) {
         *fastest = NONE;
         least = other;
     }
@@ -255,9 +282,12 @@ static bool recall(const yki_cuda_device *device, const yki_cudnn *cudnn, const 
     return found;
 }
 
-static void remember(const yki_cudnn *cudnn, const char *folder, const char *problem,
-                     double microseconds, const yki_cudnn_plan *plan)
+/* A plan that could not be measured is left to the next run. */
+static void remember(const yki_cuda_device *device, const yki_cudnn *cudnn, const char *folder,
+                     const char *problem, double microseconds, const yki_cudnn_plan *plan)
 {
+    if (device->measures && microseconds <= 0)
+        return;
     char *text = *folder && plan->descriptor ? yki_cudnn_plan_save(cudnn, plan) : NULL;
     if (text)
         yki_plan_cache_write(folder, problem, microseconds, text);
@@ -273,7 +303,7 @@ static yk_status make_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
     double microseconds;
     yk_status status = choose(device, cudnn, conv, separate, problem, plan, &microseconds);
     if (status == YK_OK)
-        remember(cudnn, folder, problem, microseconds, plan);
+        remember(device, cudnn, folder, problem, microseconds, plan);
     bool refused = status == YK_ERROR_UNSUPPORTED && (conv->sums || conv->bias);
     return refused ? YK_OK : status; /* there is no plan, and the convolution does without */
 }

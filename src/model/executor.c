@@ -48,14 +48,22 @@ void yki_executor_forget(yki_executor *executor)
     executor->current = executor->last = NULL;
 }
 
+/* While a program is made, its device has the arena's memory, unless that still holds the values of
+ * a forward. */
 static yk_status find_program(yk_model *model, int64_t batch, bool training, bool inference,
                               yki_program **program)
 {
     yki_executor *executor = &model->executor;
+    yki_plans *plans = &executor->plans;
     yki_plan_mode mode = {.training = training,
                           .backward = training || (executor->eval_backward && !inference),
                           .inference = inference};
-    return yki_plans_find(&executor->plans, &executor->source, batch, mode, program);
+    *program = yki_plans_find(plans, batch, mode);
+    if (*program)
+        return YK_OK;
+    if (!executor->last)
+        YK_TRY(yki_plans_release(plans, executor->source.device));
+    return yki_plans_add(plans, &executor->source, batch, mode, program);
 }
 
 yk_status yk_model_memory_plan(yk_model *model, int64_t batch_size, yk_memory_plan *memory)
@@ -332,8 +340,10 @@ yk_status yki_model_backward(yk_model *model)
     yki_executor_enter(executor);
     if (!executor->current->plan->mode.backward) {
         /* The first backward in evaluation mode: from now on such plans keep what it needs. */
+        int64_t batch = executor->current->plan->batch;
         executor->eval_backward = true;
-        YK_TRY(run_forward_steps(model, executor->current->plan->batch, false, false));
+        yki_executor_forget(executor);
+        YK_TRY(run_forward_steps(model, batch, false, false));
     }
     yki_backward backward = yki_gradients_weigh(model, executor->current->plan->batch);
     backward.training = executor->current->plan->mode.training;

@@ -33,16 +33,28 @@ static yk_status too_large(yki_device *device, const yki_plan *plan, yk_status s
                      (long long)fits, (long long)plan->batch);
 }
 
+static yk_status free_arena(yki_plans *plans, yki_device *device)
+{
+    YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
+    yki_device_free(device, plans->arena, plans->arena_bytes);
+    plans->arena = NULL;
+    plans->moves++;
+    return YK_OK;
+}
+
+yk_status yki_plans_release(yki_plans *plans, yki_device *device)
+{
+    return plans->arena && !yki_device_is_host(device) ? free_arena(plans, device) : YK_OK;
+}
+
 /* The arena is as large as the largest plan so far needs. */
 yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan *plan)
 {
-    size_t bytes = plan->arena_bytes;
-    if (bytes <= plans->arena_bytes)
+    bool grows = plan->arena_bytes > plans->arena_bytes;
+    size_t bytes = grows ? plan->arena_bytes : plans->arena_bytes;
+    if (bytes == 0 || (plans->arena && !grows))
         return YK_OK;
-    YK_TRY(yki_stream_wait(device, yki_device_stream(device)));
-    yki_device_free(device, plans->arena, plans->arena_bytes);
-    plans->arena_bytes = 0;
-    plans->moves++;
+    YK_TRY(free_arena(plans, device));
     yk_status status = yki_device_alloc(device, bytes, &plans->arena);
     if (status != YK_OK)
         return too_large(device, plan, status);
@@ -80,8 +92,8 @@ static yk_status build_program(yki_program *program, yki_plans *plans,
 }
 
 /* A program is added to the list once it is complete; a failure before that leaves no trace. */
-static yk_status add_program(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                             yki_plan_mode mode, yki_program **program)
+yk_status yki_plans_add(yki_plans *plans, const yki_plan_source *source, int64_t batch,
+                        yki_plan_mode mode, yki_program **program)
 {
     yki_program **larger = realloc(plans->list, (plans->count + 1) * sizeof *larger);
     if (!larger)
@@ -104,17 +116,14 @@ static bool same_mode(yki_plan_mode a, yki_plan_mode b)
     return a.training == b.training && a.backward == b.backward && a.inference == b.inference;
 }
 
-yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                         yki_plan_mode mode, yki_program **program)
+yki_program *yki_plans_find(const yki_plans *plans, int64_t batch, yki_plan_mode mode)
 {
     for (size_t i = 0; i < plans->count; i++) {
         const yki_plan *known = plans->list[i]->plan;
-        if (known->batch == batch && same_mode(known->mode, mode)) {
-            *program = plans->list[i];
-            return YK_OK;
-        }
+        if (known->batch == batch && same_mode(known->mode, mode))
+            return plans->list[i];
     }
-    return add_program(plans, source, batch, mode, program);
+    return NULL;
 }
 
 void yki_plans_clear(yki_plans *plans, yki_device *device)

@@ -20,14 +20,19 @@ typedef struct yki_plans {
     yki_program **list;
     size_t count;
     yki_packs packs;
-    void *arena; /* in the device's memory */
-    size_t arena_bytes;
-    uint64_t moves; /* of the arena */
+    void *arena;        /* in the device's memory; NULL while it is released */
+    size_t arena_bytes; /* the most that a plan has needed so far */
+    uint64_t moves;     /* of the arena */
 } yki_plans;
 
-/* The program for this batch size and mode, made where there is none. */
-yk_status yki_plans_find(yki_plans *plans, const yki_plan_source *source, int64_t batch,
-                         yki_plan_mode mode, yki_program **program);
+/* The program for this batch size and mode; NULL if there is none. */
+yki_program *yki_plans_find(const yki_plans *plans, int64_t batch, yki_plan_mode mode);
+/* Makes it. A device may measure kernels for it, and needs memory for that. */
+yk_status yki_plans_add(yki_plans *plans, const yki_plan_source *source, int64_t batch,
+                        yki_plan_mode mode, yki_program **program);
+/* Waits for the device, and gives it the arena's memory until that is reserved again; a host device
+ * keeps it. */
+yk_status yki_plans_release(yki_plans *plans, yki_device *device);
 /* Makes the arena large enough for the plan; waits for the device where it must grow. */
 yk_status yki_plans_reserve(yki_plans *plans, yki_device *device, const yki_plan *plan);
 /* Once the device has done all that was entered: they are made again where they are needed. */

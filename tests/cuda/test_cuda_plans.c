@@ -391,18 +391,22 @@ static double with_sums_or_separate(void)
     return run < PLAIN_RUNS ? 1e-3 : run < 2 * PLAIN_RUNS ? 2e-3 : separate_seconds;
 }
 
-static bool chooses_sums(yk_dtype dtype)
+static bool chooses_sums_on(yki_cuda_device *device, yk_dtype dtype)
 {
     yki_cudnn_conv conv = problem;
     conv.dtype = dtype;
     conv.sums = true;
-    yki_cuda_device *device = open_device(with_sums_or_separate);
     const yki_cudnn *cudnn;
     const yki_cudnn_plan *plan;
     assert_ok(yki_cuda_need_cudnn(device, &cudnn));
     assert_ok(yki_cuda_conv_plan(device, cudnn, &conv, &plan));
     device->base.type->destroy(&device->base);
     return plan != NULL;
+}
+
+static bool chooses_sums(yk_dtype dtype)
+{
+    return chooses_sums_on(open_device(with_sums_or_separate), dtype);
 }
 
 /* At most as long as both; what was chosen is kept. */
@@ -426,4 +430,63 @@ YK_TEST(without_measuring_sums_are_taken_where_there_are_any)
     assert_true(chooses_sums(YK_BF16));
     assert_int_equal(measured, 0);
     assert_false(chooses_sums(YK_F32)); /* no engine gives them */
+}
+
+/* ---- short memory ---------------------------------------------------------------------------- */
+
+static size_t most_bytes; /* of one block */
+
+static yk_status alloc_little(yki_device *device, size_t bytes, void **memory)
+{
+    if (bytes > most_bytes)
+        return yki_error_memory(bytes, "the test");
+    return yki_host_memory.alloc(device, bytes, memory);
+}
+
+/* A device on which blocks of more bytes cannot be allocated. */
+static yki_cuda_device *open_small_device(double (*seconds)(void), size_t bytes)
+{
+    static yki_memory_ops memory;
+    static yki_device_type type;
+    yki_cuda_device *device = open_device(seconds);
+    memory = yki_host_memory;
+    memory.alloc = alloc_little;
+    type = *device->base.type;
+    type.memory = &memory;
+    device->base.type = &type;
+    most_bytes = bytes;
+    return device;
+}
+
+static int count_files(void)
+{
+    char output[64];
+    assert_int_equal(yk_test_command(output, sizeof output, "find %s -name '*.plan' | wc -l",
+                                     yk_test_directory()),
+                     0);
+    return atoi(output);
+}
+
+/* The next run finds out which is the fastest, or what does not depend on memory. */
+YK_TEST(what_cannot_be_measured_is_not_kept)
+{
+    use_new_cache();
+    yki_cuda_device *device = open_small_device(second_is_fastest, 16);
+    assert_int_equal(engine_of(device, &problem), FIRST_GOOD);
+    device->base.type->destroy(&device->base);
+    assert_false(chooses_sums_on(open_small_device(with_sums_or_separate, 16), YK_BF16));
+    assert_int_equal(measured, 0);
+    assert_int_equal(count_files(), 0);
+    assert_int_equal(choose(second_is_fastest, &problem), COMPILED);
+    assert_int_equal(count_files(), 1);
+}
+
+YK_TEST(without_room_to_empty_caches_plans_are_measured)
+{
+    use_new_cache();
+    yki_cuda_device *device = open_small_device(second_is_fastest, 1 << 20);
+    device->cache_bytes = 2 << 20;
+    assert_int_equal(engine_of(device, &problem), COMPILED);
+    assert_int_equal(measured, 3 * RUNS);
+    device->base.type->destroy(&device->base);
 }

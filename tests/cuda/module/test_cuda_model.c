@@ -60,6 +60,41 @@ YK_TEST(out_of_memory_names_a_batch_that_fits)
     yk_model_destroy(model);
 }
 
+/* The plans of an epoch's last, smaller batch are made while the arena takes most of the memory. */
+YK_TEST(plans_of_a_smaller_batch_are_measured_too)
+{
+    char output[64];
+    setenv("YK_FAKE_GPU_MEMORY", "7", 1);
+    setenv("YOKE_CUDA_MEASURE", "1", 1);
+    setenv("XDG_CACHE_HOME", yk_test_directory(), 1);
+    yk_model *model = make_model();
+    for (int64_t i = 0; i < 3; i++) {
+        assert_ok(forward(model, i == 1 ? 127 : 128));
+        assert_ok(yk_model_backward(model));
+        assert_true(yk_model_loss(model) > 0);
+    }
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cat %s/yoke/plans/*/*.plan | grep -A1 '^conv2d' | "
+                                     "grep -Ec '^([1-9]|0[.]0*[1-9])'",
+                                     yk_test_directory()),
+                     0);
+    assert_string_equal(output, "4\n"); /* forward, and the gradient of the filter, of both */
+    yk_model_destroy(model);
+}
+
+/* What is planned does not take the place of what has been computed. */
+YK_TEST(a_plan_of_memory_leaves_the_last_forward_alone)
+{
+    yk_memory_plan memory;
+    yk_model *model = make_model();
+    assert_ok(forward(model, 2));
+    double loss = yk_model_loss(model);
+    assert_ok(yk_model_memory_plan(model, 3, &memory));
+    assert_ok(yk_model_backward(model));
+    assert_true(yk_model_loss(model) == loss);
+    yk_model_destroy(model);
+}
+
 /* ---- a program's operator on images, whose elements lie in another order on the device ------ */
 
 static yk_status mirror_run(const yk_operator_run *run)
