@@ -8,6 +8,7 @@
  */
 #include "compile/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,6 +298,66 @@ static yk_status check_batch_size(const yk_graph *graph, int64_t batch)
                             (long long)batch);
 }
 
+static int64_t elements_of_sample(const yk_value *value)
+{
+    int64_t count = 1;
+    if (!value || value->ndim == 0 || value->dims[0] != YK_BATCH)
+        return 0;
+    for (int d = 1; d < value->ndim; d++)
+        count *= value->dims[d];
+    return count;
+}
+
+/* The value that has the most elements in each sample; NULL if there is none. */
+static const yk_value *find_largest(const planner *p)
+{
+    const yk_value *largest = NULL;
+    for (size_t n = 0; n < p->nodes; n++) {
+        const yki_node *node = p->source->graph->nodes[n];
+        if (!node_takes_part(p, node))
+            continue;
+        for (int i = 0; i < node->in_count; i++)
+            if (elements_of_sample(node->in[i]) > elements_of_sample(largest))
+                largest = node->in[i];
+        for (int i = 0; i < node->out_count; i++)
+            if (elements_of_sample(node->out[i]) > elements_of_sample(largest))
+                largest = node->out[i];
+    }
+    return largest;
+}
+
+/* "3x224x224" */
+static void write_sample_shape(const yk_value *value, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int d = 1; d < value->ndim && used < size; d++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", d > 1 ? "x" : "",
+                                 (long long)value->dims[d]);
+}
+
+/* A device may not take tensors of any size. */
+static yk_status check_elements(const planner *p)
+{
+    const yki_device_type *type = p->source->device->type;
+    const yk_value *largest = type->most_elements ? find_largest(p) : NULL;
+    int64_t of_sample = elements_of_sample(largest), batch = p->plan->batch;
+    char shape[96] = "1", advice[64] = "not even one sample fits";
+    if (!largest || batch <= type->most_elements / of_sample)
+        return YK_OK;
+    write_sample_shape(largest, shape, sizeof shape);
+    if (of_sample <= type->most_elements)
+        snprintf(advice, sizeof advice, "a batch of %lld samples fits",
+                 (long long)(type->most_elements / of_sample));
+    yk_status status = yki_error(
+        YK_ERROR_UNSUPPORTED,
+        "%s times %lld samples are %lld elements; device %s takes at most %lld in a tensor: %s",
+        shape, (long long)batch, (long long)(batch * of_sample), type->name,
+        (long long)type->most_elements, advice);
+    const yki_node *node = largest->producer;
+    return node ? yki_error_context(status, "%s%s", node->scope, node->op->name)
+                : yki_error_context(status, "\"%s\"", largest->name);
+}
+
 /* The largest scratch memory that a step needs. */
 static size_t most_scratch(const yki_plan *plan)
 {
@@ -366,6 +427,9 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
         status = yki_error_memory(values * sizeof *p.places, "the plan");
         goto out;
     }
+    status = check_elements(&p);
+    if (status != YK_OK)
+        goto out;
     status = add_steps(&p);
     if (source->device->type->foresee)
         source->device->type->foresee(source->device, NULL);

@@ -95,6 +95,21 @@ YK_TEST(a_plan_of_memory_leaves_the_last_forward_alone)
     yk_model_destroy(model);
 }
 
+YK_TEST(tensors_with_too_many_elements_are_refused_by_name)
+{
+    const long long batch = (1LL << 31) / (16 * SIDE * SIDE);
+    yk_memory_plan memory;
+    char expected[256];
+    yk_model *model = make_model();
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_memory_plan(model, batch, &memory));
+    snprintf(expected, sizeof expected,
+             "conv.conv2d: 16x16x16 times %lld samples are 2147483648 elements; device cuda takes "
+             "at most 2147483647 in a tensor: a batch of %lld samples fits",
+             batch, batch - 1);
+    assert_contains(yk_last_error(), expected);
+    yk_model_destroy(model);
+}
+
 /* ---- a program's operator on images, whose elements lie in another order on the device ------ */
 
 static yk_status mirror_run(const yk_operator_run *run)
