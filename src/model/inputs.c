@@ -133,11 +133,18 @@ static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     return yki_feed_send(&input->feed, bytes, inputs->copies);
 }
 
+/* Kernels of a device with streams read 16 bytes at a time. */
+static bool is_aligned(const yk_tensor *tensor)
+{
+    return (uintptr_t)tensor->data % 16 == 0;
+}
+
 /* Whether kernels can read the tensor where it is: the host looks at labels first. */
 static bool is_in_place(const yki_inputs *inputs, const yki_input *input, const yk_tensor *tensor)
 {
     return yki_device_is_host(inputs->device) ||
-           (tensor->device == inputs->device && !tensor->parts && input->classes == 0);
+           (tensor->device == inputs->device && !tensor->parts && is_aligned(tensor) &&
+            input->classes == 0);
 }
 
 static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)

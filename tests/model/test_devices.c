@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "model/model.h"
 #include "nets.h"
 #include "same.h"
 
@@ -183,6 +184,58 @@ YK_TEST(a_batch_may_be_in_the_memory_of_a_device)
     assert_contains(yk_last_error(), "is in the memory of a device");
     yk_model_destroy(models[0]);
     yk_model_destroy(models[1]);
+}
+
+enum { ROWS = 3, COLUMNS = 5 };
+
+/* The loss of a batch that begins so many elements into the device's memory. */
+static double loss_from(size_t offset, const void **used)
+{
+    float values[ROWS * COLUMNS], target[ROWS] = {1, 2, 3};
+    const int64_t dims[] = {YK_BATCH, COLUMNS}, wanted[] = {YK_BATCH, 1}, weights[] = {1, COLUMNS};
+    yk_graph *graph = yk_graph_create();
+    yk_value *y =
+        yk_linear(yk_input(graph, "x", YK_F32, 2, dims),
+                  yk_parameter(graph, "weight", YK_F32, 2, weights, YK_INIT_ONES, 0), NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model,
+                              yk_mse_loss(y, yk_input(graph, "y", YK_F32, 2, wanted), YK_LOSS_SUM),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "sim")));
+    yki_device *device = model->executor.source.device;
+    void *memory;
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        values[i] = (float)(i % 7) - 3;
+    assert_ok(yki_device_alloc(device, 4096, &memory));
+    yk_tensor x = {.data = (float *)memory + offset,
+                   .dtype = YK_F32,
+                   .ndim = 2,
+                   .dims = {ROWS, COLUMNS},
+                   .device = device};
+    assert_ok(yk_tensor_write(&x, values));
+    const yk_tensor tensors[] = {x,
+                                 {.data = target, .dtype = YK_F32, .ndim = 2, .dims = {ROWS, 1}}};
+    const char *const names[] = {"x", "y"};
+    const yk_batch batch = {.size = ROWS, .count = 2, .names = names, .tensors = tensors};
+    assert_ok(yk_model_forward(model, &batch));
+    *used = model->executor.inputs.list[0].data == x.data ? x.data : NULL;
+    double loss = yk_model_loss(model);
+    yki_device_free(device, memory, 4096);
+    yk_model_destroy(model);
+    return loss;
+}
+
+/* Kernels read 16 bytes at a time. */
+YK_TEST(a_batch_in_the_memory_of_a_device_may_begin_anywhere)
+{
+    const void *used;
+    double loss = loss_from(0, &used);
+    assert_non_null(used);
+    assert_true(loss_from(4, &used) == loss);
+    assert_non_null(used);
+    for (size_t offset = 1; offset < 4; offset++) {
+        assert_true(loss_from(offset, &used) == loss);
+        assert_null(used);
+    }
 }
 
 /* The same replicas on ref give the same bits. */
