@@ -340,7 +340,7 @@ static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
     if (recall(device, cudnn, folder, problem, plan))
         return YK_OK;
     YK_TRY(find_separate(device, cudnn, conv, &separate));
-    int lock = device->foresees ? -1 : yki_plan_cache_lock(folder);
+    int lock = device->foresees ? -1 : yki_plan_cache_lock(folder, YKI_PLAN_PATIENCE_S);
     yk_status status = YK_OK;
     if (lock < 0 || !recall(device, cudnn, folder, problem, plan))
         status = make_plan(device, cudnn, conv, separate, folder, problem, plan);
@@ -423,7 +423,7 @@ void yki_cuda_conv_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
         return;
     if (!device->foresees) { /* other ranks wait for the lock, and then find these plans kept */
         device->foresees = true;
-        device->plan_lock = yki_plan_cache_lock(folder);
+        device->plan_lock = yki_plan_cache_lock(folder, YKI_PLAN_PATIENCE_S);
     }
     if (!is_kept(device, folder, problem))
         (void)yki_cuda_candidates_foresee(device, cudnn, conv, problem);

@@ -201,7 +201,7 @@ static const yki_kernel_impl *decide(yki_device *device, const yki_kernel_desc *
     const yki_kernel_impl *impl = recall(folder, key, from);
     if (impl)
         return impl;
-    int lock = yki_plan_cache_lock(folder);
+    int lock = yki_plan_cache_lock(folder, YKI_PLAN_PATIENCE_S);
     impl = lock < 0 ? NULL : recall(folder, key, from);
     if (!impl)
         impl = measure(device, desc, folder, problem, key, from);

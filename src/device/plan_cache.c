@@ -20,12 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
+#include "base/clock.h"
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
+
+#define PATIENT_S 2.0       /* before a wait is reported */
+#define PAUSE_NS  50000000L /* between two looks at the lock */
 
 static const char magic[] = "yoke plan 1\n";
 static const long most_bytes = 64 << 20;
@@ -131,20 +136,39 @@ char *yki_plan_cache_read(const char *folder, const char *problem, double *micro
 
 /* ---- locking --------------------------------------------------------------------------------- */
 
-int yki_plan_cache_lock(const char *folder)
+/* Its holder may be stopped, or on another host that shares the folder. */
+static bool wait_for_lock(int lock, const char *path, double seconds)
+{
+    double begin = yki_now(), waited = 0;
+    for (bool said = false; flock(lock, LOCK_EX | LOCK_NB) != 0; waited = yki_now() - begin) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return false;
+        if (waited >= seconds) {
+            YKI_WARN(
+                "%s has been locked by another process for %.0f s: this one chooses for itself",
+                path, seconds);
+            return false;
+        }
+        if (waited >= PATIENT_S && !said) {
+            YKI_INFO("waiting for another process, which chooses kernels and has locked %s", path);
+            said = true;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return true;
+}
+
+int yki_plan_cache_lock(const char *folder, double seconds)
 {
     char path[YKI_PLAN_PATH + 8];
     if (!*folder || yki_make_folders(folder) != YK_OK)
         return -1;
     snprintf(path, sizeof path, "%s/.lock", folder);
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    while (lock >= 0 && flock(lock, LOCK_EX) != 0) {
-        if (errno == EINTR)
-            continue;
-        close(lock);
-        return -1;
-    }
-    return lock;
+    if (lock < 0 || wait_for_lock(lock, path, seconds))
+        return lock;
+    close(lock);
+    return -1;
 }
 
 void yki_plan_cache_unlock(int lock)

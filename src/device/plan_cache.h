@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(default) /* shared with modules, see device/module.h */
 
-enum { YKI_PLAN_PATH = 1024 };
+enum { YKI_PLAN_PATH = 1024, YKI_PLAN_PATIENCE_S = 300 };
 
 /* The folder of the plans for some hardware; empty if there is nowhere to keep them. */
 void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *hardware, const char *library);
@@ -18,8 +18,9 @@ void yki_plan_cache_folder(char folder[YKI_PLAN_PATH], const char *hardware, con
  * what a run of it took, 0 if that was not measured. */
 char *yki_plan_cache_read(const char *folder, const char *problem, double *microseconds);
 /* Ranks and threads choose a problem's plan one after the other, so that all of them take the plan
- * of the first. Waits for the lock, which ends with its process; -1 if there can be none. */
-int yki_plan_cache_lock(const char *folder);
+ * of the first. Waits for the lock, which ends with its process, and says so if that takes long; -1
+ * if there can be none, or if it is held for all of these seconds (YKI_PLAN_PATIENCE_S). */
+int yki_plan_cache_lock(const char *folder, double seconds);
 void yki_plan_cache_unlock(int lock); /* accepts -1 */
 /* A plan that cannot be written is not kept; a warning says so, once. */
 void yki_plan_cache_write(const char *folder, const char *problem, double microseconds,

@@ -245,7 +245,7 @@ YK_TEST(a_plan_that_another_rank_is_choosing_is_awaited)
     char *plan = yki_plan_cache_read(folder, text, &microseconds);
     assert_non_null(plan);
     assert_int_equal(unlink(path), 0);
-    int lock = yki_plan_cache_lock(folder);
+    int lock = yki_plan_cache_lock(folder, 1);
     assert_true(lock >= 0);
     measured = 0;
     pid_t rank = fork();
