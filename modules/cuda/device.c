@@ -185,6 +185,14 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     return yki_cuda_stream_ops.create(device, &device->stream);
 }
 
+/* Whether the environment shows this process one GPU, which may be another one for each rank: a
+ * scheduler or a script gives them out so. */
+static bool has_been_given_one(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return visible && *visible && !strchr(visible, ',');
+}
+
 /* Ranks share GPUs if there are fewer than ranks on the machine. */
 static yk_status choose_index(const yki_device_options *options, int *index)
 {
@@ -194,7 +202,7 @@ static yk_status choose_index(const yki_device_options *options, int *index)
         return YK_OK;
     YK_TRY(count_gpus(&count));
     *index = options->index % count;
-    if (*index != options->index)
+    if (*index != options->index && !has_been_given_one())
         YKI_WARN("device cuda: local rank %d shares cuda:%d with other ranks, because there %s %d "
                  "GPU%s",
                  options->index, *index, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");

@@ -77,6 +77,18 @@ YK_TEST(ranks_have_gpus_of_their_own_or_say_that_they_share)
     assert_same_file("one", "two", "model.pth");
 }
 
+/* As under srun --gpus-per-task=1, where the same number means another GPU for each rank. */
+YK_TEST(ranks_with_one_visible_gpu_each_do_not_say_that_they_share)
+{
+    setenv("YK_FAKE_GPUS", "1", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "3", 1);
+    train_well("given", "--max-steps 1 --batch-size 16 --nproc 2 --device cuda");
+    assert_null(strstr(job.output, "shares"));
+    setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+    train_well("shared", "--max-steps 1 --batch-size 16 --nproc 2 --device cuda");
+    assert_contains(job.output, "local rank 1 shares cuda:0 with other ranks");
+}
+
 YK_TEST(replicas_on_two_gpus)
 {
     setenv("YK_FAKE_GPUS", "2", 1);
