@@ -212,6 +212,23 @@ YK_TEST(ranks_take_gpus_in_turn)
     yki_device_destroy(device);
 }
 
+YK_TEST(one_gpu_may_stand_for_two)
+{
+    char text[160];
+    int count;
+    setenv("YK_FAKE_GPUS", "1", 1);
+    setenv("YOKE_TEST_GPUS", "2", 1);
+    assert_ok(yk_device_count("cuda", &count));
+    assert_int_equal(count, 2);
+    assert_ok(yk_device_describe("cuda:1", text, sizeof text));
+    assert_contains(text, "cuda:1: Fake GPU 0");
+    expect_refusal("cuda:2", "device cuda:2: there are 2 GPUs");
+    yki_device *first = open_device("cuda:0"), *second = open_device("cuda:1");
+    assert_string_equal(second->name, "cuda:1");
+    yki_device_destroy(first);
+    yki_device_destroy(second);
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 YK_TEST(memory_is_zeroed_and_aligned)
