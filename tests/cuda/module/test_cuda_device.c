@@ -14,6 +14,7 @@
 static const conformance_setting settings[] = {
     {.device = "cuda", .dtype = YK_F32, .tolerance = 1e-5},
     {.device = "cuda", .dtype = YK_BF16, .tolerance = 1e-2},
+    {.device = "cuda", .dtype = YK_F16, .tolerance = 2e-3},
 };
 
 static void on_cuda(const conformance_family *family)
@@ -67,6 +68,11 @@ YK_TEST(convolutions_in_f32)
 YK_TEST(convolutions_in_bf16)
 {
     convolutions(&settings[1]);
+}
+
+YK_TEST(convolutions_in_f16)
+{
+    convolutions(&settings[2]);
 }
 
 YK_TEST(linear_layers)

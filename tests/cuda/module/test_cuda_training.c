@@ -109,6 +109,11 @@ YK_TEST(resnet_trains_in_bf16)
     compare_resnet(YK_AMP_BF16, 0.05);
 }
 
+YK_TEST(resnet_trains_in_fp16)
+{
+    compare_resnet(YK_AMP_FP16, 0.05);
+}
+
 /* ---- PowerSGD -------------------------------------------------------------------------------- */
 
 /* The norms of gradients that one rank alone has compressed, which its device does in streams. */
