@@ -1,5 +1,5 @@
 """What tests/gpu/verify and bench/gpu/run ask of the GPU itself: the driver's calls, NVIDIA's libraries, our kernels."""
-import ctypes, glob, os, statistics, sys, time
+import ctypes, glob, os, statistics, sys, threading, time
 from ctypes import c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 
@@ -45,6 +45,30 @@ def count(driver):
     found = c_int()
     driver("cuDeviceGetCount", ctypes.byref(found))
     return found.value
+
+
+class Watch:
+    """How much of the GPU's memory all processes use, from time to time while it is open."""
+
+    def __init__(self, driver, seconds):
+        self.driver, self.seconds, self.used = driver, seconds, []
+        self.done, self.thread = threading.Event(), threading.Thread(target=self.look, daemon=True)
+
+    def look(self):
+        context, free, total = c_void_p(), c_size_t(), c_size_t()
+        self.driver("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.driver("cuCtxSetCurrent", context)
+        while not self.done.wait(self.seconds):
+            self.driver("cuMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+            self.used.append(total.value - free.value)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
 
 
 def call(library, name, *arguments):
@@ -126,6 +150,15 @@ class Room:
         self.driver("cuStreamSynchronize", self.stream)
         return address
 
+    def randomize(self, address, size):
+        """Numbers of 16 bits, below 2: copies of one block, which is larger than what a thread block reads."""
+        block = bytearray(os.urandom(min(size, 1 << 20)))
+        block[1::2] = bytes(block[1::2]).translate(bytes(byte & 0xbf for byte in range(256)))
+        drawn = self.upload(bytes(block))
+        for at in range(0, size, len(block)):
+            self.driver("cuMemcpyDtoDAsync", c_uint64(address + at), c_uint64(drawn),
+                        c_size_t(min(len(block), size - at)), self.stream)
+
     def milliseconds(self, work, repeats=7):
         """The median of several runs, after one that does not count."""
         times = []
@@ -166,6 +199,7 @@ BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "relu 
                   ("i", "world none"), ("P", "dx dresidual"))
 POOL = struct(("P", "input out index"), ("i", "batch h w p q columns kernel stride padding down across"))
 SPAN = struct(("P", "value gradient momentum other"), ("l", "count"), ("i", "dtype group"))
+DROPOUT = struct(("P", "x y"), ("l", "rows image"), ("i", "columns"), ("d", "p"), ("l", "salt"), ("P", "seed step"))
 CHUNK = struct(("l", "begin"), ("i", "count span"))
 SWEEP = struct(("P", "spans chunks"), ("l", "span_count chunk_count"), ("P", "coefficients partial result"))
 
@@ -238,8 +272,17 @@ def kernel_rates(driver, build, small):
         yield "norm_reduce", kernels.rate("norm_reduce_bf16", grid, BACKWARD(**backward), 4 * count)
         yield "norm_backward", kernels.rate("norm_backward_bf16", grid, BACKWARD(dx=z, **backward), 6 * count)
         yield "norm_reduce+add", kernels.rate("norm_reduce_bf16", grid, BACKWARD(dresidual=w, **backward), 6 * count)
+        yield "dropout", dropout_rate(room, kernels, rows, columns, x, y)
+        room.randomize(x, 2 * count)
         yield from pool_rates(room, kernels, small, x, y)
         yield "sgd", sgd_rate(room, kernels, small)
+
+
+def dropout_rate(room, kernels, rows, columns, x, y):
+    count, numbers = rows * columns, room.upload(bytes(16))
+    args = DROPOUT(x=x, y=y, rows=rows, image=min(rows, 56 * 56), columns=columns, p=0.1, salt=1, seed=numbers,
+                   step=numbers + 8)
+    return kernels.rate("dropout_bf16", (blocks(count // 8, THREADS), 1, 1), args, 4 * count)
 
 
 def pool_rates(room, kernels, small, x, y):

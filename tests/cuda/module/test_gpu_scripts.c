@@ -1,6 +1,7 @@
 /* The scripts for machines with a GPU: they say where there is none, and run on the fake one. */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness.h"
 
@@ -55,6 +56,44 @@ YK_TEST(verify_runs)
             "grep -c '^  \"result\"' out/verify.json && test -s out/verify.log && "
             "tar tzf out/plans.tar.gz | grep -c cache/ >/dev/null");
     assert_contains(output, "== 10 sections passed, 0 failed: none; out/verify.json\n10\n");
+}
+
+YK_TEST(verify_runs_what_no_gpu_has_run)
+{
+    need_python();
+    succeed("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
+            "--only sanitizer,fp16,replicas,endurance");
+    assert_contains(output, "two_devices_in_f64_equal_one: passed");
+    assert_contains(output, "mlp: losses of two devices differ from one device's by ");
+    assert_contains(output, "100 steps; at most ");
+    assert_contains(output, "== 4 sections passed, 0 failed: none");
+}
+
+/* As where memory was too short. */
+YK_TEST(verify_wants_plans_that_were_measured)
+{
+    need_python();
+    static const char script[] =
+        "import os, sys\n"
+        "from importlib.machinery import SourceFileLoader\n"
+        "sys.dont_write_bytecode = True\n"
+        "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
+        "class Run:\n"
+        "    small, cache, env = True, 'cache', {}\n"
+        "    def step(self, *job, **_):\n"
+        "        return {'seconds_with_start': 1}\n"
+        "os.makedirs('cache/yoke/plans/gpu')\n"
+        "with open('cache/yoke/plans/gpu/1.plan', 'w') as file:\n"
+        "    file.write('yoke plan 1\\nconv2d bfloat16 x 4,8,16,16 w 32,8,3,3 stride 1 padding 1 "
+        "'\n"
+        "               'dilation 1\\n0.000 0123456789abcdef\\n{}')\n"
+        "try:\n"
+        "    verify.plans(Run())\n"
+        "except verify.gpu.Failure as failure:\n"
+        "    print(failure)\n";
+    yk_test_write_file(yk_test_path("plans.py"), script, sizeof script - 1);
+    succeed("python3 -W ignore plans.py $YOKE_SOURCE");
+    assert_contains(output, "1 plans were kept without being measured: conv2d bfloat16 x 4,8,");
 }
 
 YK_TEST(verify_goes_on_after_a_failure)
