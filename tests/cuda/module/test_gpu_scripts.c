@@ -155,6 +155,18 @@ YK_TEST(a_packed_build_verifies)
     assert_contains(output, "=> yoke-gpu/build/libs/libdnnl.so");
 }
 
+/* A short run measures once, and FILE has the tables that are wanted. */
+YK_TEST(the_comparison_shows_the_tables_that_are_wanted)
+{
+    need_python();
+    succeed("$YOKE_SOURCE/bench/gpu/run $YOKE_BUILD --small --steps 2 --minutes 9 --tables data "
+            "--json gpu.json && python3 -c \"import json; f = json.load(open('gpu.json')); "
+            "print(f['rows'], f['settings']['repeats'], len(f['training'][0]['kept']))\"");
+    assert_contains(output, "Training from data, images/s.");
+    assert_contains(output, "[] 1 1\n");
+    assert_null(strstr(output, "Full training steps"));
+}
+
 YK_TEST(the_comparison_runs_without_pytorch_and_on_two_gpus)
 {
     need_python();
