@@ -226,7 +226,9 @@ static void put_mistakes(FILE *file, const cli_mistakes *m)
         cli_json_string(file, m->items[i].guess);
         fputs(",\"name\":", file);
         cli_json_string(file, m->items[i].name);
-        fprintf(file, ",\"confidence\":%.4f,\"png\":\"", m->items[i].confidence);
+        fputs(",\"confidence\":", file);
+        put_number(file, m->items[i].confidence);
+        fputs(",\"png\":\"", file);
         put_base64(file, m->items[i].png.bytes, m->items[i].png.size);
         fputs("\"}", file);
     }

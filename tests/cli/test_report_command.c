@@ -141,6 +141,18 @@ YK_TEST(report_shows_misclassified_pictures)
     assert_contains(page, "; these are the ones it was most certain of.");
 }
 
+/* JSON has no NaN: a page with one would stay empty. */
+YK_TEST(report_shows_mistakes_of_a_network_whose_answers_are_not_finite)
+{
+    assert_int_equal(yoke("train --data synthetic --arch mlp --lr 1e6 --max-steps 3 --output a"),
+                     0);
+    const char *page = page_of("report --pictures 3 -o - a");
+    if (!strstr(page, "\"png\":\""))
+        skip_because("built without decoders");
+    assert_contains(page, "\"confidence\":null,\"png\":\"iVBOR");
+    assert_null(strstr(page, "nan,"));
+}
+
 /* The pictures' own files, though a packed file is what the run was trained on. */
 YK_TEST(report_names_misclassified_pictures)
 {
