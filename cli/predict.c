@@ -19,7 +19,8 @@ static const char summary[] =
     ".pth file written by yoke or PyTorch, a safetensors file, or the output folder of a training\n"
     "run, whose newest checkpoint is then used. Files written by yoke record their network, the\n"
     "names of the classes, and how pictures are transformed in evaluation, as they are here.\n"
-    "Damaged pictures are reported and skipped; the exit status is then 1.";
+    "Damaged pictures are reported and skipped, and so are those for which the network computes\n"
+    "something that is not finite (NaN); the exit status is then 1.";
 
 static const char examples[] = "  yoke predict runs/a cat.jpg dog.png\n"
                                "  yoke predict --top 5 --json resnet50.pth *.jpg | jq .";
@@ -87,7 +88,7 @@ static bool open_pictures(yk_dataset **dataset, pictures *all, int count)
 
 /* ---- the answers ----------------------------------------------------------------------------- */
 
-/* In place: logits become probabilities. */
+/* In place: logits become probabilities; NaN where they are not finite. */
 static void softmax(float *row, int64_t classes)
 {
     float largest = row[0], sum = 0;
@@ -109,6 +110,15 @@ static int64_t take_largest(float *row, int64_t classes, double *probability)
     *probability = (double)row[best];
     row[best] = -1;
     return best;
+}
+
+/* Whether the row has probabilities. */
+static bool is_answer(const float *row, int64_t classes)
+{
+    for (int64_t c = 0; c < classes; c++)
+        if (!isfinite(row[c]))
+            return false;
+    return true;
 }
 
 static void print_as_text(const cli_trained *t, const char *path, float *row, int64_t top)
@@ -146,10 +156,11 @@ static void print_as_json(const cli_trained *t, const char *path, float *row, in
     printf("]}\n");
 }
 
-/* Prints what the batch's pictures are. They come in order; where one is damaged, the loader has
- * warned of it and put another one into its place. */
+/* Prints what the batch's pictures are, and counts those of which the network has nothing to say.
+ * They come in order; where one is damaged, the loader has warned of it and put another one into
+ * its place. */
 static bool predict_batch(const predict_options *o, const cli_trained *t, const yk_batch *batch,
-                          int64_t first, char **paths)
+                          int64_t first, char **paths, int64_t *unanswered)
 {
     yk_tensor logits;
     int64_t top = o->top < t->classes ? o->top : t->classes;
@@ -160,7 +171,12 @@ static bool predict_batch(const predict_options *o, const cli_trained *t, const 
         if (batch->indices[i] != first + i)
             continue;
         softmax(row, t->classes);
-        (o->json ? print_as_json : print_as_text)(t, paths[first + i], row, top);
+        if (is_answer(row, t->classes)) {
+            (o->json ? print_as_json : print_as_text)(t, paths[first + i], row, top);
+        } else {
+            cli_complain("%s: the network's answer is not finite: left out", paths[first + i]);
+            ++*unanswered;
+        }
     }
     return true;
 }
@@ -173,13 +189,19 @@ static bool complain_of_picture(void)
     return cli_complain("%s", found ? found + sizeof number - 1 : reason);
 }
 
-/* Damaged pictures are left out; false if there are any. */
+/* Of `count` pictures; one alone has been named. */
+static bool complain_of_some(int64_t some, int count, const char *what)
+{
+    return count > 1 ? cli_complain("%lld of %d pictures %s", (long long)some, count, what) : false;
+}
+
+/* Damaged pictures, and those without an answer, are left out; false if there are any. */
 static bool predict_all(const predict_options *o, const cli_trained *t, const yk_dataset *dataset,
                         char **paths, int count)
 {
     yk_loader *loader;
     const yk_batch *batch;
-    int64_t done = 0;
+    int64_t done = 0, unanswered = 0;
     bool fine = true;
     yk_loader_options options = YK_LOADER_OPTIONS_INIT;
     options.batch_size = count < BATCH ? count : BATCH;
@@ -189,11 +211,13 @@ static bool predict_all(const predict_options *o, const cli_trained *t, const yk
     if (!cli_ok(yk_loader_create(&loader, dataset, &options)))
         return false;
     for (; fine && (batch = yk_loader_next(loader)); done += batch->size)
-        fine = predict_batch(o, t, batch, done, paths);
+        fine = predict_batch(o, t, batch, done, paths, &unanswered);
     fine = fine && (yk_loader_status(loader) == YK_OK || complain_of_picture());
     int64_t damaged = yk_loader_skipped(loader);
     if (fine && damaged > 0)
-        fine = cli_complain("%lld of %d pictures could not be read", (long long)damaged, count);
+        fine = complain_of_some(damaged, count, "could not be read");
+    if (unanswered > 0)
+        fine = complain_of_some(unanswered, count, "have no answer that is finite");
     yk_loader_destroy(loader);
     return fine;
 }

@@ -117,6 +117,22 @@ YK_TEST(a_damaged_picture_is_named_and_the_others_are_predicted)
     }
 }
 
+/* A training that diverged has left weights that are not finite. */
+YK_TEST(pictures_without_a_finite_answer_are_named_and_left_out)
+{
+    make_run();
+    assert_int_equal(train("diverged", "--lr 1e6 --max-steps 3"), 0);
+    for (int json = 0; json < 2; json++) {
+        const char *option = json ? "--json --top 2" : "--top 2";
+        assert_int_equal(predict(in_run("diverged", option, "png/grey_16")), 1);
+        assert_string_equal(said,
+                            "yoke: png/grey_16: the network's answer is not finite: left out\n");
+        assert_int_equal(predict(in_run("diverged", option, "png/grey_16 jpeg/rgb_444")), 1);
+        assert_contains(said, "yoke: jpeg/rgb_444: the network's answer is not finite: left out\n");
+        assert_contains(said, "yoke: 2 of 2 pictures have no answer that is finite\n");
+    }
+}
+
 YK_TEST(a_run_is_exported_as_onnx)
 {
     char path[256];
