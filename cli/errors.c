@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "terminal.h"
+
 /* Whether the last error is about one sample among others: "sample NUMBER, NAME: ...". Where many
  * "damaged samples in a row" are named, they were to be left out already. */
 static bool is_about_a_sample(yk_status status)
@@ -36,6 +38,7 @@ bool cli_complain(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    cli_make_printable(line);
     fprintf(stderr, "yoke: %s\n", line);
     return false;
 }

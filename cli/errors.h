@@ -6,7 +6,8 @@
 
 /* True for YK_OK; else prints the library's line. */
 bool cli_ok(yk_status status);
-/* Prints "yoke: ..." and returns false. */
+/* Prints "yoke: ..." and returns false. What is quoted may hold anything: it stays one line, in
+ * which what a terminal would act on becomes "?". */
 bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The library's line without "yoke: ", which it begins with, as a part of other messages. */

@@ -250,10 +250,9 @@ static void warn_of_classes(const subject *s, const yk_dataset *test)
     bool named = s->info && s->info->class_names && yk_dataset_class_name(test, 0);
     bool own = s->of_a_run && !s->options.data_given;
     if (s->classes > there && !named && !own)
-        fprintf(stderr,
-                "yoke: the network of %s knows %lld classes, %s has %lld: labels are taken for the "
-                "first of these classes; if they are others, the accuracy means nothing\n",
-                s->path, (long long)s->classes, yk_dataset_name(test), (long long)there);
+        cli_complain("the network of %s knows %lld classes, %s has %lld: labels are taken for the "
+                     "first of these classes; if they are others, the accuracy means nothing",
+                     s->path, (long long)s->classes, yk_dataset_name(test), (long long)there);
 }
 
 /*

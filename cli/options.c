@@ -14,6 +14,7 @@
 #include "cli.h"
 #include "help.h"
 #include "spelling.h"
+#include "terminal.h"
 
 int cli_usage_error(const char *command_name, const char *format, ...)
 {
@@ -22,9 +23,7 @@ int cli_usage_error(const char *command_name, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    for (char *at = line; *at; at++) /* what was given may hold anything: it stays one line */
-        if ((unsigned char)*at < ' ')
-            *at = '?';
+    cli_make_printable(line); /* what was given may hold anything: it stays one line */
     fprintf(stderr, "%s: %s (see %s --help)\n", command_name, line, command_name);
     return CLI_EXIT_USAGE;
 }

@@ -37,10 +37,21 @@ int cli_terminal_columns(int fd)
     return columns ? columns : TEXT_MOST;
 }
 
+static char printable(char c)
+{
+    return (unsigned char)c < ' ' || c == 127 ? '?' : c;
+}
+
 void cli_print_name(FILE *file, const char *name)
 {
     for (; *name; name++)
-        putc((unsigned char)*name < ' ' || *name == 127 ? '?' : *name, file);
+        putc(printable(*name), file);
+}
+
+void cli_make_printable(char *text)
+{
+    for (; *text; text++)
+        *text = printable(*text);
 }
 
 int cli_text_width(const char *text)

@@ -26,6 +26,8 @@ int cli_text_width(const char *text);
 /* Prints the name of a file or a class. It may hold anything: what a terminal would act on, the end
  * of a line included, becomes "?". */
 void cli_print_name(FILE *file, const char *name);
+/* The same in place, for a text that becomes one line. */
+void cli_make_printable(char *text);
 
 /*
  * Prints text, one or more lines. A line longer than `columns` is broken between words, where

@@ -116,6 +116,20 @@ YK_TEST(evaluate_refuses_classes_that_the_network_does_not_know)
                             "run/checkpoint-step-2.pth knows as \"");
 }
 
+/* The names of classes are a file's or a folder's, which a terminal must not act on. */
+YK_TEST(errors_quote_no_control_characters)
+{
+    make_run();
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && name=$(printf 'a\\033[2J\\177b') && "
+                                     "for split in train val; do mkdir -p \"d/$split/$name\" && "
+                                     "touch \"d/$split/$name/1.png\" || exit; done",
+                                     yk_test_directory()),
+                     0);
+    assert_int_equal(yoke("evaluate --data folder:d run"), 1);
+    assert_contains(output, "d/val: class 0 is \"a?[2J?b\", which the network of ");
+}
+
 /* Where the network's classes have no names, their number is all that tells. */
 YK_TEST(evaluate_warns_of_more_classes_than_the_data_has)
 {
