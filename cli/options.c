@@ -348,6 +348,14 @@ static bool is_expanded(const char *before, const char *text)
     return at && strncmp(before, text, (size_t)(at - text) + strlen(mark)) == 0;
 }
 
+static int complain_of_operand(const cli_command *command, const char *word)
+{
+    const char *several = command->operands ? strstr(command->operands, "...") : NULL;
+    return several ? cli_usage_error(command->name, "'%s' is one too many: at most %d are read",
+                                     word, command->max_operands)
+                   : cli_usage_error(command->name, "unexpected argument '%s'", word);
+}
+
 int cli_options_parse(const cli_command *command, int argc, char **argv, char **operands,
                       int *operand_count)
 {
@@ -371,7 +379,7 @@ int cli_options_parse(const cli_command *command, int argc, char **argv, char **
                 return code;
         } else {
             if (count == command->max_operands)
-                return cli_usage_error(command->name, "unexpected argument '%s'", argv[i]);
+                return complain_of_operand(command, argv[i]);
             operands[count++] = argv[i];
             options_over |= command->stop_at_operand;
         }

@@ -123,13 +123,16 @@ int cli_cmd_compare(const char *name, int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .max_operands = CLI_MAX_RUNS};
     char *paths[CLI_MAX_RUNS];
-    cli_run runs[CLI_MAX_RUNS];
+    static cli_run runs[CLI_MAX_RUNS];
     int count, code = cli_options_parse(&command, argc, argv, paths, &count);
     if (code >= 0)
         return code;
     if (count < 2)
         return cli_usage_error(name, "expected two or more output folders of runs");
-    bool fine = cli_runs_read(runs, paths, count) && compare(runs, count, all);
+    bool fine =
+        cli_runs_read(runs, paths, &count) &&
+        (count > 1 || cli_complain("there is no other run to compare %s with", runs[0].folder)) &&
+        compare(runs, count, all);
     cli_runs_release(runs, count);
     return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

@@ -1,7 +1,8 @@
 /*
  * See page.h. The page is one file: its style, its program, and what the runs have recorded as
  * JSON, from which the program draws everything. Curves of many steps are reduced to as many points
- * as a screen can show, each the mean over its steps.
+ * as a screen can show, each the mean over its steps; those of many runs to fewer, so that the page
+ * stays light.
  */
 #define _GNU_SOURCE
 #include "report/page.h"
@@ -13,7 +14,8 @@
 
 #include "json.h"
 
-enum { MAX_POINTS = 800 };
+/* Points of a curve, and of the curves of all runs. */
+enum { MAX_POINTS = 800, ALL_POINTS = 48000 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -70,23 +72,31 @@ static double step_exposed(const yk_step_record *step)
     return all > 0 ? step->exposed_comm_s / all : (double)NAN;
 }
 
-static size_t point_count(const yk_metrics_history *h)
+/* The steps of a run, as so many points. */
+typedef struct points {
+    const yk_metrics_history *h;
+    size_t count;
+} points;
+
+static points choose_points(const yk_metrics_history *h, int runs)
 {
-    return h->step_count < MAX_POINTS ? h->step_count : MAX_POINTS;
+    size_t most = ALL_POINTS / (size_t)runs;
+    most = most < MAX_POINTS ? most : MAX_POINTS;
+    return (points){h, h->step_count < most ? h->step_count : most};
 }
 
 /* The first step of a point; that of the point after the last one is the number of steps. */
-static size_t point_begin(const yk_metrics_history *h, size_t point)
+static size_t point_begin(const points *p, size_t point)
 {
-    return (size_t)((double)point * (double)h->step_count / (double)point_count(h));
+    return (size_t)((double)point * (double)p->h->step_count / (double)p->count);
 }
 
 /* The mean over the finite values of a point's steps. */
-static double point_mean(const yk_metrics_history *h, size_t point, step_value value)
+static double point_mean(const points *p, size_t point, step_value value)
 {
     double sum = 0, count = 0;
-    for (size_t i = point_begin(h, point); i < point_begin(h, point + 1); i++) {
-        double one = value(&h->steps[i]);
+    for (size_t i = point_begin(p, point); i < point_begin(p, point + 1); i++) {
+        double one = value(&p->h->steps[i]);
         if (isfinite(one)) {
             sum += one;
             count++;
@@ -95,42 +105,42 @@ static double point_mean(const yk_metrics_history *h, size_t point, step_value v
     return count > 0 ? sum / count : (double)NAN;
 }
 
-static void put_curve(FILE *file, const yk_metrics_history *h, const char *name, step_value value)
+static void put_curve(FILE *file, const points *p, const char *name, step_value value)
 {
     fprintf(file, "\"%s\":[", name);
-    for (size_t i = 0; i < point_count(h); i++) {
+    for (size_t i = 0; i < p->count; i++) {
         fputs(i ? "," : "", file);
-        put_number(file, point_mean(h, i, value));
+        put_number(file, point_mean(p, i, value));
     }
     fputs("],", file);
 }
 
 /* Where the points lie: their last steps, and the seconds of training until then. */
-static void put_positions(FILE *file, const yk_metrics_history *h)
+static void put_positions(FILE *file, const points *p)
 {
     double seconds = 0;
-    size_t points = point_count(h);
     fputs("\"step\":[", file);
-    for (size_t i = 0; i < points; i++)
-        fprintf(file, "%s%lld", i ? "," : "", (long long)h->steps[point_begin(h, i + 1) - 1].step);
+    for (size_t i = 0; i < p->count; i++)
+        fprintf(file, "%s%lld", i ? "," : "",
+                (long long)p->h->steps[point_begin(p, i + 1) - 1].step);
     fputs("],\"time\":[", file);
-    for (size_t i = 0; i < points; i++) {
-        for (size_t step = point_begin(h, i); step < point_begin(h, i + 1); step++)
-            seconds += known_seconds(&h->steps[step]);
+    for (size_t i = 0; i < p->count; i++) {
+        for (size_t step = point_begin(p, i); step < point_begin(p, i + 1); step++)
+            seconds += known_seconds(&p->h->steps[step]);
         fputs(i ? "," : "", file);
         put_number(file, seconds);
     }
     fputs("]", file);
 }
 
-static void put_points(FILE *file, const yk_metrics_history *h)
+static void put_points(FILE *file, const points *p)
 {
     fputs("\"points\":{", file);
-    put_curve(file, h, "loss", step_loss);
-    put_curve(file, h, "lr", step_lr);
-    put_curve(file, h, "images_per_s", step_images_per_s);
-    put_curve(file, h, "exposed", step_exposed);
-    put_positions(file, h);
+    put_curve(file, p, "loss", step_loss);
+    put_curve(file, p, "lr", step_lr);
+    put_curve(file, p, "images_per_s", step_images_per_s);
+    put_curve(file, p, "exposed", step_exposed);
+    put_positions(file, p);
     fputs("},", file);
 }
 
@@ -237,8 +247,9 @@ static void put_mistakes(FILE *file, const cli_mistakes *m)
     fputc(',', file);
 }
 
-static void put_run(FILE *file, const cli_run *run, const cli_mistakes *mistakes)
+static void put_run(FILE *file, const cli_run *run, const cli_mistakes *mistakes, int count)
 {
+    points p = choose_points(run->history, count);
     fputs("{\"name\":", file);
     cli_json_string(file, run->name);
     fputs(",\"folder\":", file);
@@ -246,7 +257,7 @@ static void put_run(FILE *file, const cli_run *run, const cli_mistakes *mistakes
     fputc(',', file);
     put_settings(file, run);
     put_results(file, run);
-    put_points(file, run->history);
+    put_points(file, &p);
     put_epochs(file, run->history);
     put_mistakes(file, mistakes);
     size_t steps = run->history->step_count;
@@ -261,7 +272,7 @@ static bool put_data(FILE *file, const cli_run *runs, const cli_mistakes *mistak
     fputs("{\"runs\":[", file);
     for (int i = 0; i < count; i++) {
         fputs(i ? ",\n" : "", file);
-        put_run(file, &runs[i], &mistakes[i]);
+        put_run(file, &runs[i], &mistakes[i], count);
     }
     fputs("],\"differing\":[", file);
     for (size_t i = 0; differing && i < names; i++) {

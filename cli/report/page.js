@@ -3,6 +3,7 @@
 const { runs, differing } = JSON.parse(document.getElementById("data").textContent);
 const hidden = new Set();
 let smoothing = 0.6, axis = "step";
+const many = 8; /* runs: as many as there are colours */
 const colour = (i) => `var(--c${i % 8})`;
 
 function element(name, attributes = {}, ...children) {
@@ -47,7 +48,7 @@ function duration(seconds) {
 function table(head, rows) {
   const cell = (content, kind) => content instanceof Element && content.matches("td, th")
     ? content : element(kind, {}, content);
-  return element("div", { class: "card scroll" }, element("table", {},
+  return element("div", { class: rows.length > 60 ? "card scroll tall" : "card scroll" }, element("table", {},
     element("thead", {}, element("tr", {}, ...head.map((text) => cell(text, "th")))),
     element("tbody", {}, ...rows.map((row) =>
       element("tr", {}, ...row.map((content, i) => cell(content, i ? "td" : "th")))))));
@@ -76,8 +77,12 @@ function results() {
   section("Results", table(["Run", ...columns.map((c) => c[0])],
     runs.map((run, i) => [runName(run, i), ...columns.map((c) => c[1][i])])));
 }
+/* A column for each run, or a row where there are many. */
 function settings(names) {
   const value = (text) => element("td", { class: text?.length > 32 ? "long" : "" }, text ?? "–");
+  if (runs.length > many)
+    return table(["Run", ...names],
+      runs.map((run, i) => [runName(run, i), ...names.map((name) => value(run.settings[name]))]));
   return table(["Option", ...runs.map((run, i) => element("th", {}, swatch(i), run.name))],
     names.map((name) => [name, ...runs.map((run) => value(run.settings[name]))]));
 }
@@ -112,14 +117,17 @@ function quantile(values, q) {
   const sorted = values.filter(known).sort((a, b) => a - b);
   return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] : 0;
 }
+/* Of any number of values, more than a call takes as arguments. */
+const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+const greatest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
 /* series: [{ run, x, y, dots, faint, dashed, label }] */
 function range(series, chart) {
   const xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y).filter(known);
-  let low = chart.zero ? 0 : Math.min(...ys), high = chart.high ?? quantile(ys, chart.clip ?? 1);
+  let low = chart.zero ? 0 : least(ys), high = chart.high ?? quantile(ys, chart.clip ?? 1);
   if (chart.low !== undefined) low = chart.low;
   if (!(high > low)) high = low + (Math.abs(low) || 1);
   const margin = chart.high !== undefined ? 0 : 0.06 * (high - low);
-  return { x0: Math.min(...xs, Infinity), x1: Math.max(...xs), y0: chart.zero ? 0 : low - margin, y1: high + margin };
+  return { x0: least(xs), x1: greatest(xs), y0: chart.zero ? 0 : low - margin, y1: high + margin };
 }
 function path(s, toX, toY) {
   let d = "", pen = "M";
@@ -160,13 +168,13 @@ function drawChart(chart) {
     svg.append(element("path", { d: path(s, toX, toY), fill: "none", stroke: colour(s.run),
       "stroke-width": s.faint ? 1 : 1.8, "stroke-opacity": s.faint ? 0.25 : 1,
       "stroke-linejoin": "round", "stroke-dasharray": s.dashed ? "5 4" : "none" }));
-    if (s.dots && s.x.length <= 60)
+    if (s.dots && s.x.length <= 60 && s.x.length * series.length <= 4000)
       s.y.forEach((y, i) => known(y) && svg.append(element("circle",
         { cx: toX(s.x[i]), cy: toY(y), r: 2.6, fill: colour(s.run) })));
   }
   follow(chart, svg, series.filter((s) => !s.faint), { toX, toY, left, right, top, bottom, width, height, box, show });
 }
-/* Shows the values nearest to the pointer. */
+/* Shows the values nearest to the pointer; of many runs, those of the curves that are nearest. */
 function follow(chart, svg, series, view) {
   const cursor = element("line", { y1: view.top, y2: view.height - view.bottom, stroke: "var(--faint)", visibility: "hidden" });
   const tip = element("div", { class: "tip", hidden: "" });
@@ -179,11 +187,17 @@ function follow(chart, svg, series, view) {
     const x = view.box.x0 + (at - view.left) / (view.width - view.left - view.right) * (view.box.x1 - view.box.x0);
     if (x < view.box.x0 || x > view.box.x1) return leave();
     tip.replaceChildren(element("div", {}, axis === "time" ? duration(x) : `step ${number(x, 0)}`));
-    for (const s of series) {
+    const y = (event.clientY - bounds.top) / bounds.height * view.height;
+    const found = series.map((s) => {
       let near = -1;
       s.x.forEach((value, i) => { if (known(s.y[i]) && (near < 0 || Math.abs(value - x) < Math.abs(s.x[near] - x))) near = i; });
-      if (near >= 0) tip.append(element("div", {}, swatch(s.run), element("b", {}, view.show(s.y[near])), ` ${s.label ?? runs[s.run].name}`));
-    }
+      return { s, y: s.y[near] };
+    }).filter((at) => known(at.y));
+    const far = (at) => Math.abs(view.toY(at.y) - y);
+    const nearest = found.length > 2 * many ? found.sort((a, b) => far(a) - far(b)).slice(0, many) : found;
+    for (const { s, y } of nearest)
+      tip.append(element("div", {}, swatch(s.run), element("b", {}, view.show(y)), ` ${s.label ?? runs[s.run].name}`));
+    if (found.length > nearest.length) tip.append(element("div", {}, `and ${found.length - nearest.length} more`));
     cursor.setAttribute("x1", view.toX(x)), cursor.setAttribute("x2", view.toX(x));
     cursor.setAttribute("visibility", "visible");
     tip.hidden = false;

@@ -28,7 +28,7 @@ static bool write_page(const char *path, const cli_run *runs, const cli_mistakes
     return written;
 }
 
-/* Without --output the page of one run goes into its folder. */
+/* Without a name the page of the only run goes into its folder. */
 static bool report(const cli_run *runs, int count, const report_options *o)
 {
     char own[4200];
@@ -38,8 +38,7 @@ static bool report(const cli_run *runs, int count, const report_options *o)
     for (int i = 0; i < count && o->pictures > 0; i++)
         cli_mistakes_find(&mistakes[i], &runs[i], (int)o->pictures);
     snprintf(own, sizeof own, "%s/report.html", runs[0].folder);
-    const char *path = o->output ? o->output : count == 1 ? own : "report.html";
-    bool written = write_page(path, runs, mistakes, count);
+    bool written = write_page(o->output ? o->output : own, runs, mistakes, count);
     for (int i = 0; i < count; i++)
         cli_mistakes_release(&mistakes[i]);
     free(mistakes);
@@ -66,14 +65,15 @@ int cli_cmd_report(const char *name, int argc, char **argv)
             "they\ndiffer, curves of loss, accuracy, learning rate and throughput, where "
             "the time went,\nhow training scaled with the number of ranks, and misclassified "
             "images. The file needs\nno network and no other file. A RUN is the output "
-            "folder of yoke train, which may\nstill be training.",
+            "folder of yoke train, which may\nstill be training. Of several RUNs, those without "
+            "records are left out, as of runs of a\nsweep that have failed.",
         .examples = "  yoke report runs/a\n"
                     "  yoke report runs/* -o report.html",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .max_operands = CLI_MAX_RUNS};
     char *paths[CLI_MAX_RUNS];
-    cli_run runs[CLI_MAX_RUNS];
+    static cli_run runs[CLI_MAX_RUNS];
     int count, code = cli_options_parse(&command, argc, argv, paths, &count);
     if (code >= 0)
         return code;
@@ -81,7 +81,9 @@ int cli_cmd_report(const char *name, int argc, char **argv)
         return cli_usage_error(name, "missing RUN, the output folder of a run");
     if (o.output && strcmp(o.output, "-") != 0 && !cli_check_writable(name, "--output", o.output))
         return CLI_EXIT_USAGE;
-    bool fine = cli_runs_read(runs, paths, count) && report(runs, count, &o);
+    if (!o.output && count > 1)
+        o.output = "report.html";
+    bool fine = cli_runs_read(runs, paths, &count) && report(runs, count, &o);
     cli_runs_release(runs, count);
     return fine ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

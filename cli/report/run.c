@@ -165,20 +165,27 @@ static bool is_among(const char *const *names, size_t count, const char *name)
     return false;
 }
 
+/* Leaves those out that are the same in all runs; returns how many there are then. */
+static size_t keep_differing(const char **names, size_t count, const cli_run *runs, int run_count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!is_same_everywhere(runs, run_count, names[i]))
+            names[kept++] = names[i];
+    return kept;
+}
+
 const char **cli_runs_settings(const cli_run *runs, int count, bool differing, size_t *name_count)
 {
-    size_t most = 1;
-    *name_count = 0;
+    size_t most = 1, found = 0;
     for (int i = 0; i < count; i++)
         most += runs[i].setting_count;
     const char **names = calloc(most, sizeof *names);
     for (int i = 0; names && i < count; i++)
-        for (size_t j = 0; j < runs[i].setting_count; j++) {
-            const char *name = runs[i].settings[j].name;
-            if (!is_among(names, *name_count, name) &&
-                !(differing && is_same_everywhere(runs, count, name)))
-                names[(*name_count)++] = name;
-        }
+        for (size_t j = 0; j < runs[i].setting_count; j++)
+            if (!is_among(names, found, runs[i].settings[j].name))
+                names[found++] = runs[i].settings[j].name;
+    *name_count = names && differing ? keep_differing(names, found, runs, count) : found;
     return names;
 }
 
@@ -197,6 +204,16 @@ static char *folder_of(const char *path)
     return folder;
 }
 
+/* Why there are no records of a run; NULL where there are some. */
+static const char *find_lack(const cli_run *run)
+{
+    if (!run->history)
+        return "no metrics.jsonl there: name the output folder of a run";
+    bool empty = run->history->starts == 0 && run->history->step_count == 0;
+    return empty ? "its metrics.jsonl holds no records of a run" : NULL;
+}
+
+/* What is in the folder, which may be no records. */
 static bool read_run(cli_run *run, const char *path)
 {
     char *file = NULL;
@@ -207,14 +224,11 @@ static bool read_run(cli_run *run, const char *path)
     yk_status status = yk_metrics_read(&run->history, file);
     free(file);
     if (status == YK_ERROR_NOT_FOUND)
-        return stat(path, &info) != 0
-                   ? cli_complain("%s: no such folder", path)
-                   : cli_complain("%s: no metrics.jsonl there: name the output folder of a run",
-                                  path);
+        return stat(path, &info) == 0 || cli_complain("%s: no such folder", path);
     if (!cli_ok(status))
         return false;
-    if (run->history->starts == 0 && run->history->step_count == 0)
-        return cli_complain("%s: its metrics.jsonl holds no records of a run", run->folder);
+    if (find_lack(run))
+        return true;
     run->results = find_results(run->history);
     return find_settings(run) || cli_complain("out of memory");
 }
@@ -239,24 +253,39 @@ static bool name_runs(cli_run *runs, int count)
     return true;
 }
 
-bool cli_runs_read(cli_run *runs, char **paths, int count)
+static void release_run(cli_run *run)
 {
-    memset(runs, 0, (size_t)count * sizeof *runs);
-    for (int i = 0; i < count; i++)
-        if (!read_run(&runs[i], paths[i]))
+    yk_metrics_history_destroy(run->history);
+    free(run->settings);
+    free(run->setting_text);
+    free(run->folder);
+    free(run->name);
+    *run = (cli_run){.folder = NULL};
+}
+
+bool cli_runs_read(cli_run *runs, char **paths, int *count)
+{
+    int kept = 0, all = *count;
+    memset(runs, 0, (size_t)all * sizeof *runs);
+    for (int i = 0; i < all; i++) {
+        cli_run *run = &runs[kept];
+        if (!read_run(run, paths[i]))
             return false;
-    return name_runs(runs, count);
+        const char *lack = find_lack(run);
+        if (lack) {
+            cli_complain("%s: %s%s", run->folder, lack, all > 1 ? "; left out" : "");
+            release_run(run);
+        }
+        kept += !lack;
+    }
+    *count = kept;
+    return kept > 0 && name_runs(runs, kept);
 }
 
 void cli_runs_release(cli_run *runs, int count)
 {
-    for (int i = 0; i < count; i++) {
-        yk_metrics_history_destroy(runs[i].history);
-        free(runs[i].settings);
-        free(runs[i].setting_text);
-        free(runs[i].folder);
-        free(runs[i].name);
-    }
+    for (int i = 0; i < count; i++)
+        release_run(&runs[i]);
 }
 
 const char *cli_duration_text(char text[CLI_DURATION_TEXT], double seconds)

@@ -8,7 +8,7 @@
 
 #include <yoke/report.h>
 
-enum { CLI_MAX_RUNS = 64 };
+enum { CLI_MAX_RUNS = 1000 }; /* as many as a sweep may have */
 
 /* An option of the run or, such as the number of ranks, a property. */
 typedef struct cli_setting {
@@ -37,9 +37,10 @@ typedef struct cli_run {
     cli_results results;
 } cli_run;
 
-/* Reads the runs in these folders (or of these metrics.jsonl); false: it has said why. Release them
- * in either case. */
-bool cli_runs_read(cli_run *runs, char **paths, int count);
+/* Reads the runs in these folders (or of these metrics.jsonl). Of several folders, those without
+ * records are left out, as of runs of a sweep that have failed, and it says so; *count becomes the
+ * number of runs, which is not 0. False: it has said why. Release the runs in either case. */
+bool cli_runs_read(cli_run *runs, char **paths, int *count);
 void cli_runs_release(cli_run *runs, int count);
 
 /* The value of a setting, or NULL. */

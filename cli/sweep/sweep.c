@@ -165,12 +165,13 @@ static int compare_outcomes(const void *a, const void *b)
 static void read_outcome(outcome *o, const sweep *s)
 {
     char path[PATH_SIZE + 16], *paths[1] = {path};
+    int count = 1;
     cli_run run;
     run_path(path, s, o->run, "/metrics.jsonl");
     if (access(path, R_OK) != 0)
         return;
     run_path(path, s, o->run, "");
-    o->known = cli_runs_read(&run, paths, 1);
+    o->known = cli_runs_read(&run, paths, &count);
     if (o->known)
         o->results = run.results;
     cli_runs_release(&run, 1);

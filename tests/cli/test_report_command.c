@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static char output[1 << 20];
 
@@ -55,12 +56,45 @@ YK_TEST(compare_names_a_folder_that_is_no_run)
     assert_int_equal(yoke("compare a nowhere"), 1);
     assert_contains(output, "yoke: nowhere: no such folder\n");
     assert_int_equal(yoke("compare a ."), 1);
-    assert_contains(output, "no metrics.jsonl there: name the output folder of a run\n");
+    assert_contains(output, "no metrics.jsonl there: name the output folder of a run; left out\n");
     yk_test_write_file(yk_test_path("metrics.jsonl"), "text\n", 5);
     assert_int_equal(yoke("report ."), 1);
     assert_contains(output, "its metrics.jsonl holds no records of a run\n");
     assert_int_equal(yoke("compare a"), 2);
     assert_contains(output, "expected two or more output folders of runs");
+}
+
+/* A run that has failed before its first record leaves an empty file. */
+YK_TEST(runs_without_records_are_left_out_of_several)
+{
+    write_two_runs();
+    assert_int_equal(mkdir(yk_test_path("failed"), 0777), 0);
+    yk_test_write_file(yk_test_path("failed/metrics.jsonl"), "", 0);
+    assert_int_equal(yoke("report --pictures 0 a failed b"), 0);
+    assert_contains(output,
+                    "yoke: failed: its metrics.jsonl holds no records of a run; left out\n");
+    assert_contains(output, "Report on 2 runs in report.html: open it in a browser\n");
+    assert_int_equal(yoke("report --pictures 0 . a"), 0);
+    assert_contains(output,
+                    "yoke: .: no metrics.jsonl there: name the output folder of a run; left "
+                    "out\nReport on 1 run in report.html");
+    assert_int_equal(yoke("compare failed a b"), 0);
+    assert_contains(output, "\nlr                        0.1       0.3\n");
+    assert_int_equal(yoke("compare failed a"), 1);
+    assert_contains(output, "yoke: there is no other run to compare a with\n");
+    assert_int_equal(yoke("report failed failed/"), 1);
+    assert_null(strstr(output, "Report on"));
+    assert_int_equal(yoke("report a nowhere"), 1); /* a name that is misspelt */
+    assert_contains(output, "yoke: nowhere: no such folder\n");
+}
+
+YK_TEST(report_takes_as_many_runs_as_a_sweep_may_have)
+{
+    write_two_runs();
+    assert_int_equal(yoke("report --pictures 0 -o all.html $(yes 'a b' | head -n 500)"), 0);
+    assert_contains(output, "Report on 1000 runs in all.html");
+    assert_int_equal(yoke("report --pictures 0 $(yes 'a b' | head -n 501)"), 2);
+    assert_contains(output, "yoke report: 'a' is one too many: at most 1000 are read");
 }
 
 YK_TEST(report_goes_on_after_a_step_without_times)
