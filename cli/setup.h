@@ -74,6 +74,8 @@ bool cli_find_checkpoint(char *path, size_t size, const char *operand);
 /* Whether weights have been loaded from a file into a network; otherwise it has said why not, and
  * if they are those of another network, of which. */
 bool cli_weights_loaded(yk_status status, const char *path, const char *arch);
+/* Creates the folder and its parents, unless it exists; false: errno says why not. */
+bool cli_folder_make(const char *path);
 /* Whether files can be created in the folder, if it exists; true for NULL. */
 bool cli_check_folder(const char *name, const char *option, const char *path);
 

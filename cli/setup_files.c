@@ -92,6 +92,22 @@ bool cli_file_close(FILE *file, const char *path)
     return !reason || cli_complain("%s: cannot write: %s", path, strerror(reason));
 }
 
+bool cli_folder_make(const char *path)
+{
+    char part[PATH_MAX];
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (char *slash = part; *slash && (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        if (mkdir(part, 0777) && errno != EEXIST)
+            return false;
+        *slash = '/';
+    }
+    return mkdir(part, 0777) == 0 || errno == EEXIST;
+}
+
 bool cli_check_folder(const char *name, const char *option, const char *path)
 {
     struct stat info;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "setup.h"
 
 /* ---- the values of options ------------------------------------------------------------------ */
 
@@ -86,15 +87,7 @@ static bool complain(const cli_launch *launch, const char *path)
 /* Creates the folder and its parents. */
 static bool make_folders(const cli_launch *launch, const char *path)
 {
-    char part[CLI_LOGS_PATH + 64];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = part; (slash = strchr(slash + 1, '/'));) {
-        *slash = '\0';
-        if (mkdir(part, 0777) && errno != EEXIST)
-            return complain(launch, part);
-        *slash = '/';
-    }
-    return mkdir(part, 0777) == 0 || errno == EEXIST || complain(launch, part);
+    return cli_folder_make(path) || complain(launch, path);
 }
 
 static bool wants_files(const cli_launch *launch)

@@ -100,8 +100,10 @@ static void execute(void *context, int run)
     words[count++] = folder;
     run_path(log, s, run, ".log");
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) {
+        cli_complain("%s: cannot create: %s", log, strerror(errno));
         return;
+    }
     execv("/proc/self/exe", words);
     perror("yoke sweep: cannot start yoke train");
 }
@@ -229,7 +231,7 @@ static bool print_table(const sweep *s, const int *codes)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool make_folder(sweep *s, const char *output)
+static void name_folder(sweep *s, const char *output)
 {
     time_t clock = time(NULL);
     struct tm date;
@@ -239,11 +241,16 @@ static bool make_folder(sweep *s, const char *output)
         snprintf(s->folder, sizeof s->folder, "%s", output);
     else
         snprintf(s->folder, sizeof s->folder, "runs/sweep-%s", stamp);
-    if (!output && mkdir("runs", 0777) && errno != EEXIST)
-        return cli_complain("cannot create the folder runs: %s", strerror(errno));
-    if (mkdir(s->folder, 0777) && errno != EEXIST)
-        return cli_complain("cannot create the folder %s: %s", s->folder, strerror(errno));
-    return true;
+}
+
+/* Returns -1, or an exit code. Nothing is started that cannot write there. */
+static int make_folder(const sweep *s)
+{
+    if (!cli_folder_make(s->folder)) {
+        cli_complain("cannot create the folder %s: %s", s->folder, strerror(errno));
+        return CLI_EXIT_FAILED;
+    }
+    return cli_check_folder(s->name, "--output", s->folder) ? -1 : CLI_EXIT_USAGE;
 }
 
 static int run_sweep(sweep *s)
@@ -345,8 +352,11 @@ int cli_cmd_sweep(const char *name, int argc, char **argv)
     int code = parse(&s, &output, argc, argv);
     if (code < 0) {
         share_cores(&s);
-        code = make_folder(&s, output) ? run_sweep(&s) : CLI_EXIT_FAILED;
+        name_folder(&s, output);
+        code = make_folder(&s);
     }
+    if (code < 0)
+        code = run_sweep(&s);
     cli_sweep_plan_release(&s.plan);
     return code;
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -88,6 +89,26 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
                      2);
     assert_contains(output, "a run's name would have more than 240 bytes");
     assert_false(exists("s"));
+}
+
+/* As `yoke train` does, and whatever is in the way is said once, before any run. */
+YK_TEST(sweep_makes_the_folder_that_it_is_given)
+{
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o runs/deep/s"), 0);
+    assert_true(exists("runs/deep/s/lr-0.03/metrics.jsonl"));
+    yk_test_write_file(yk_test_path("file"), "", 0);
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o file"), 2);
+    assert_string_equal(output, "yoke sweep: --output file: cannot create files there: Not a "
+                                "directory (see yoke sweep --help)\n");
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o file/s"), 1);
+    assert_string_equal(output, "yoke: cannot create the folder file/s: Not a directory\n");
+}
+
+YK_TEST(sweep_says_which_log_it_cannot_write)
+{
+    assert_int_equal(mkdir(yk_test_path("lr-0.01.log"), 0777), 0);
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o ."), 1);
+    assert_contains(output, "yoke: ./lr-0.01.log: cannot create: Is a directory\n");
 }
 
 /* In memory that ends where they do, as AddressSanitizer sees. */
