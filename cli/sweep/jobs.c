@@ -68,10 +68,11 @@ static void signal_all(const slot *slots, int started, int number)
             kill(number == SIGKILL ? -slots[job].pid : slots[job].pid, number);
 }
 
-int cli_jobs_run(cli_jobs *jobs)
+void cli_jobs_run(cli_jobs *jobs)
 {
     sigset_t waited, before;
-    int stop_signal = 0, started = 0, running = 0;
+    int started = 0, running = 0;
+    jobs->stop_signal = 0;
     slot *slots = calloc((size_t)jobs->count, sizeof *slots);
     for (int job = 0; job < jobs->count; job++)
         jobs->codes[job] = CLI_JOB_NOT_STARTED;
@@ -80,20 +81,19 @@ int cli_jobs_run(cli_jobs *jobs)
     sigaddset(&waited, SIGTERM);
     sigaddset(&waited, SIGCHLD);
     sigprocmask(SIG_BLOCK, &waited, &before);
-    while (slots && (running > 0 || (!stop_signal && started < jobs->count))) {
-        while (!stop_signal && started < jobs->count && running < jobs->at_a_time) {
+    while (slots && (running > 0 || (!jobs->stop_signal && started < jobs->count))) {
+        while (!jobs->stop_signal && started < jobs->count && running < jobs->at_a_time) {
             start_job(jobs, slots, started, &before);
             running += slots[started].pid > 0;
             started++;
         }
         int number = running > 0 ? sigwaitinfo(&waited, NULL) : 0;
         if (number == SIGINT || number == SIGTERM) {
-            signal_all(slots, started, stop_signal ? SIGKILL : SIGTERM);
-            stop_signal = number;
+            signal_all(slots, started, jobs->stop_signal ? SIGKILL : SIGTERM);
+            jobs->stop_signal = number;
         }
         running -= collect(jobs, slots, started);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     free(slots);
-    return stop_signal;
 }

@@ -18,10 +18,11 @@ typedef struct cli_jobs {
     /* In this process: a job has been started (code < 0) or has ended. */
     void (*report)(void *context, int job, int code, double seconds);
     void *context;
-    int *codes; /* (count), filled by the run */
+    int *codes;      /* (count), filled by the run */
+    int stop_signal; /* the last one that has asked for the end, or 0; known when a job ends */
 } cli_jobs;
 
-/* Runs all jobs, whatever becomes of single ones. Returns the signal that ended it, or 0. */
-int cli_jobs_run(cli_jobs *jobs);
+/* Runs all jobs, whatever becomes of single ones. */
+void cli_jobs_run(cli_jobs *jobs);
 
 #endif

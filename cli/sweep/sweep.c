@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,8 +31,35 @@ typedef struct sweep {
     int64_t jobs; /* at a time; 0 until it is known */
     char threads[16];
     bool threads_given;
+    cli_jobs pool;
     int ended;
 } sweep;
+
+/* Whether the code is that of a run that was asked to stop: it has stopped in order, or the sweep,
+ * which was asked twice, has killed it. */
+static bool is_stop(const sweep *s, int code)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (code == 128 + signals[i])
+            return true;
+    return code == CLI_EXIT_REQUEUED || (s->pool.stop_signal && code == 128 + SIGKILL);
+}
+
+/* What has become of a run, in a few words. */
+enum { VERDICT = 32 };
+static const char *verdict(char text[VERDICT], const sweep *s, int code)
+{
+    const char *name = code > 128 ? sigabbrev_np(code - 128) : NULL;
+    snprintf(text, VERDICT, "%s",
+             code == 0                     ? "done"
+             : code == CLI_JOB_NOT_STARTED ? "not started"
+             : is_stop(s, code)            ? "stopped"
+                                           : "failed");
+    if (name && !is_stop(s, code))
+        snprintf(text, VERDICT, "failed (SIG%s)", name);
+    return text;
+}
 
 /* ---- cores ----------------------------------------------------------------------------------- */
 
@@ -126,12 +154,12 @@ static void last_line(char *line, size_t size, const char *path)
 static void report_job(void *context, int run, int code, double seconds)
 {
     sweep *s = context;
-    char name[CLI_SWEEP_NAME], path[PATH_SIZE], line[300], took[CLI_DURATION_TEXT];
+    char name[CLI_SWEEP_NAME], path[PATH_SIZE], line[300], took[CLI_DURATION_TEXT], end[VERDICT];
     if (code < 0)
         return;
     cli_sweep_name(name, &s->plan, run);
     s->ended++;
-    printf("[%d/%d] %s: %s after %s", s->ended, s->plan.runs, name, code == 0 ? "done" : "failed",
+    printf("[%d/%d] %s: %s after %s", s->ended, s->plan.runs, name, verdict(end, s, code),
            cli_duration_text(took, seconds));
     if (code != 0) {
         run_path(path, s, run, ".log");
@@ -144,10 +172,11 @@ static void report_job(void *context, int run, int code, double seconds)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* A run that was trained, for the table. */
+/* A run, for the table. */
 typedef struct outcome {
     int run, code;
-    bool known; /* there are results */
+    struct stat before; /* its metrics.jsonl before the sweep; all 0 where there was none */
+    bool known;         /* there are results */
     cli_results results;
 } outcome;
 
@@ -164,13 +193,30 @@ static int compare_outcomes(const void *a, const void *b)
     return x->run - y->run;
 }
 
+static struct stat look_at_metrics(const sweep *s, int run)
+{
+    char path[PATH_SIZE];
+    struct stat info;
+    run_path(path, s, run, "/metrics.jsonl");
+    return stat(path, &info) == 0 ? info : (struct stat){.st_size = 0};
+}
+
+/* Whether there are records that are not those of an earlier run in this folder alone. */
+static bool has_records(const outcome *o, const sweep *s)
+{
+    struct stat now = look_at_metrics(s, o->run);
+    bool written = now.st_size != o->before.st_size || now.st_ino != o->before.st_ino ||
+                   now.st_mtim.tv_sec != o->before.st_mtim.tv_sec ||
+                   now.st_mtim.tv_nsec != o->before.st_mtim.tv_nsec;
+    return now.st_size > 0 && (o->code == 0 || written);
+}
+
 static void read_outcome(outcome *o, const sweep *s)
 {
-    char path[PATH_SIZE + 16], *paths[1] = {path};
+    char path[PATH_SIZE], *paths[1] = {path};
     int count = 1;
     cli_run run;
-    run_path(path, s, o->run, "/metrics.jsonl");
-    if (access(path, R_OK) != 0)
+    if (!has_records(o, s))
         return;
     run_path(path, s, o->run, "");
     o->known = cli_runs_read(&run, paths, &count);
@@ -188,7 +234,7 @@ static void add_result(cli_table *table, const outcome *o, const char *format, d
 
 static void add_outcome(cli_table *table, const sweep *s, const outcome *o)
 {
-    char took[CLI_DURATION_TEXT];
+    char took[CLI_DURATION_TEXT], end[VERDICT];
     cli_table_row(table);
     for (int i = 0; i < s->plan.axis_count; i++)
         cli_table_cell(table, "%s", cli_sweep_value(&s->plan, o->run, i));
@@ -196,19 +242,14 @@ static void add_outcome(cli_table *table, const sweep *s, const outcome *o)
     add_result(table, o, "%.4f", o->results.val_loss);
     add_result(table, o, "%.4f", o->results.train_loss);
     cli_table_cell(table, "%s", o->known ? cli_duration_text(took, o->results.seconds) : "-");
-    cli_table_cell(table, "%s",
-                   o->code == 0                     ? "done"
-                   : o->code == CLI_JOB_NOT_STARTED ? "not started"
-                   : o->code > 128                  ? "stopped"
-                                                    : "failed");
+    cli_table_cell(table, "%s", verdict(end, s, o->code));
 }
 
-static bool print_table(const sweep *s, const int *codes)
+static bool print_table(const sweep *s, outcome *outcomes)
 {
-    outcome *outcomes = calloc((size_t)s->plan.runs, sizeof *outcomes);
     cli_table *table = cli_table_create();
-    for (int i = 0; outcomes && i < s->plan.runs; i++) {
-        outcomes[i] = (outcome){.run = i, .code = codes[i]};
+    for (int i = 0; i < s->plan.runs; i++) {
+        outcomes[i].code = s->pool.codes[i];
         read_outcome(&outcomes[i], s);
     }
     cli_table_row(table);
@@ -218,14 +259,12 @@ static bool print_table(const sweep *s, const int *codes)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         cli_table_cell(table, "%s", heads[i]);
     cli_table_rule(table);
-    if (outcomes)
-        qsort(outcomes, (size_t)s->plan.runs, sizeof *outcomes, compare_outcomes);
-    for (int i = 0; outcomes && i < s->plan.runs; i++)
+    qsort(outcomes, (size_t)s->plan.runs, sizeof *outcomes, compare_outcomes);
+    for (int i = 0; i < s->plan.runs; i++)
         add_outcome(table, s, &outcomes[i]);
     putchar('\n');
-    bool printed = outcomes && cli_table_print(table, stdout);
+    bool printed = cli_table_print(table, stdout);
     cli_table_destroy(table);
-    free(outcomes);
     return printed || cli_complain("out of memory");
 }
 
@@ -253,27 +292,39 @@ static int make_folder(const sweep *s)
     return cli_check_folder(s->name, "--output", s->folder) ? -1 : CLI_EXIT_USAGE;
 }
 
-static int run_sweep(sweep *s)
+static int run_all(sweep *s, outcome *outcomes)
 {
-    int code = CLI_EXIT_OK, *codes = calloc((size_t)s->plan.runs, sizeof *codes);
-    cli_jobs jobs = {.count = s->plan.runs,
-                     .at_a_time = (int)s->jobs,
-                     .execute = execute,
-                     .report = report_job,
-                     .context = s,
-                     .codes = codes};
-    if (!codes)
-        return cli_complain("out of memory") ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    int code = CLI_EXIT_OK;
     printf("Sweep of %d runs, %lld at a time, in %s\n", s->plan.runs, (long long)s->jobs,
            s->folder);
     fflush(stdout);
-    int stop_signal = cli_jobs_run(&jobs);
     for (int i = 0; i < s->plan.runs; i++)
-        code = codes[i] != 0 ? CLI_EXIT_FAILED : code;
-    if (!print_table(s, codes))
+        outcomes[i] = (outcome){.run = i, .before = look_at_metrics(s, i)};
+    cli_jobs_run(&s->pool);
+    for (int i = 0; i < s->plan.runs; i++)
+        code = s->pool.codes[i] != 0 ? CLI_EXIT_FAILED : code;
+    if (!print_table(s, outcomes))
         code = CLI_EXIT_FAILED;
+    return s->pool.stop_signal ? 128 + s->pool.stop_signal : code;
+}
+
+static int run_sweep(sweep *s)
+{
+    int *codes = calloc((size_t)s->plan.runs, sizeof *codes), code = CLI_EXIT_FAILED;
+    outcome *outcomes = calloc((size_t)s->plan.runs, sizeof *outcomes);
+    s->pool = (cli_jobs){.count = s->plan.runs,
+                         .at_a_time = (int)s->jobs,
+                         .execute = execute,
+                         .report = report_job,
+                         .context = s,
+                         .codes = codes};
+    if (codes && outcomes)
+        code = run_all(s, outcomes);
+    else
+        cli_complain("out of memory");
+    free(outcomes);
     free(codes);
-    return stop_signal ? 128 + stop_signal : code;
+    return code;
 }
 
 /* The letter of the sweep's own option that a word gives: "-o", "-oFOLDER", "--output=FOLDER"; 0

@@ -111,6 +111,41 @@ YK_TEST(sweep_says_which_log_it_cannot_write)
     assert_contains(output, "yoke: ./lr-0.01.log: cannot create: Is a directory\n");
 }
 
+/* Of runs that have been killed, what they have recorded is shown. */
+YK_TEST(sweep_names_the_signal_that_ended_a_run)
+{
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s; %s sweep --data synthetic --arch mlp --epochs 1000 --lr 0.01,0.02,0.03 -o s -j 3 & "
+        "for run in 0.01:KILL 0.02:SEGV 0.03:TERM; do "
+        "until grep -q '\"type\": \"epoch\"' s/lr-${run%%:*}/metrics.jsonl 2>/dev/null; do "
+        "sleep 0.1; done; kill -${run#*:} $(pgrep -P $! -f s/lr-${run%%:*}$); done; wait $!",
+        yk_test_directory(), getenv("YOKE_PROGRAM"));
+    assert_int_equal(code, 1);
+    assert_contains(output, "lr-0.01: failed (SIGKILL) after ");
+    assert_contains(output, " (exit code 137)");
+    assert_contains(output, "lr-0.03: stopped after ");
+    const char *table = strstr(output, "accuracy");
+    assert_non_null(table);
+    assert_contains(table, "  failed (SIGKILL)\n");
+    assert_contains(table, "  failed (SIGSEGV)\n");
+    assert_contains(table, "  stopped\n");
+    assert_null(strstr(table, "-  failed"));
+}
+
+YK_TEST(sweep_shows_no_results_of_an_earlier_sweep)
+{
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o s"), 0);
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 -o s"), 1);
+    assert_contains(output, "already contains the checkpoint");
+    const char *table = strstr(output, "accuracy");
+    assert_non_null(table);
+    assert_contains(table, "0.01         -         -           -     -  failed\n");
+    assert_contains(table, "0.03         -         -           -     -  failed\n");
+    assert_int_equal(sweep(QUICK "--resume auto --lr 0.01,0.03 -o s"), 0); /* nothing is to do */
+    assert_contains(output, "%");
+}
+
 /* In memory that ends where they do, as AddressSanitizer sees. */
 YK_TEST(sweep_reads_short_words_to_their_end)
 {
