@@ -78,7 +78,8 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
             "yoke\n"
             "record their network, others are recognised by their tensors; checkpoints also "
             "record\n"
-            "the data they were trained on. Nothing is downloaded unless --data cifar10 is given.",
+            "the data they were trained on, and the label smoothing of the loss. Nothing is\n"
+            "downloaded unless --data cifar10 is given.",
         .examples =
             "  yoke evaluate runs/a\n"
             "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
@@ -96,10 +97,10 @@ typedef struct subject {
     char arch[64], data[PATH_SIZE];
     cli_augment augment; /* as in the training run; its texts are these */
     char preset[CLI_TRANSFORMS_TEXT], evaluation[CLI_TRANSFORMS_TEXT], normalize[256];
-    double val_split; /* as in the training run */
-    int64_t classes;  /* of the network; 0: those of the data */
-    bool recognised;  /* the network, by its tensors */
-    bool of_a_run;    /* the file records the options of its run */
+    double val_split, label_smoothing; /* as in the training run */
+    int64_t classes;                   /* of the network; 0: those of the data */
+    bool recognised;                   /* the network, by its tensors */
+    bool of_a_run;                     /* the file records the options of its run */
     yk_tensor_file *file;
     const yk_model_info *info; /* what the file says, or NULL; its own */
 } subject;
@@ -168,6 +169,8 @@ static bool read_run(subject *s)
         s->augment.evaluation = s->evaluation;
     if (find_setting(state.program, "image-size", part, sizeof part))
         s->augment.image_size = atoi(part);
+    if (find_setting(state.program, "label-smoothing", part, sizeof part))
+        s->label_smoothing = atof(part);
     if (find_setting(state.program, "skip-damaged", part, sizeof part))
         s->options.skip_damaged |= strcmp(part, "true") == 0;
     if (s->options.data_given)
@@ -314,7 +317,10 @@ static bool measure_subject(yk_evaluation *result, int64_t **confusion, yk_model
 {
     const evaluate_options *o = &s->options;
     const char *source;
-    cli_model_setup setup = {.arch = o->arch, .options = o->model, .classes = classes_of(s, test)};
+    cli_model_setup setup = {.arch = o->arch,
+                             .options = o->model,
+                             .label_smoothing = s->label_smoothing,
+                             .classes = classes_of(s, test)};
     cli_transforms transforms;
     if (!cli_find_images(&setup.images, test) || !choose_transforms(&transforms, s, test) ||
         !cli_apply_transforms(&setup.images, &transforms))

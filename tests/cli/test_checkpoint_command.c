@@ -101,6 +101,29 @@ YK_TEST(evaluate_needs_no_options_for_files_of_a_run)
     assert_contains(output, "run/model.pth (pth, mlp, 10 classes)");
 }
 
+/* With the loss that was trained with, whose options the checkpoint has recorded. */
+YK_TEST(evaluate_repeats_the_validation_loss_of_the_run)
+{
+    static const char *const losses[] = {"--label-smoothing 0.2",
+                                         "--mixup 0.2 --label-smoothing 0.1",
+                                         "--classes 12 --label-smoothing 0.3"};
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        char words[300], expected[64];
+        snprintf(words, sizeof words,
+                 "train --data synthetic --arch mlp --lr 0.02 --max-steps 2 --output %zu %s", i,
+                 losses[i]);
+        assert_int_equal(yoke(words), 0);
+        snprintf(words, sizeof words, "%s/%zu/metrics.jsonl", yk_test_directory(), i);
+        const char *found =
+            strstr(yk_test_read_file(output, sizeof output, words), "\"val_loss\": ");
+        assert_non_null(found);
+        snprintf(expected, sizeof expected, "loss %.4f,", strtod(found + 12, NULL));
+        snprintf(words, sizeof words, "evaluate %zu", i);
+        assert_int_equal(yoke(words), 0);
+        assert_contains(output, expected);
+    }
+}
+
 /* Labels are numbers, whose meaning is in the names: here nothing is decoded. */
 YK_TEST(evaluate_refuses_classes_that_the_network_does_not_know)
 {
