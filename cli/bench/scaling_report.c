@@ -45,7 +45,8 @@ static void name_slow_ranks(const cli_scaling *s)
 {
     for (int i = 0; i < s->count; i++) {
         const cli_scaling_result *r = &s->rows[i].result;
-        if (s->rows[i].kind == CLI_DDP && r->slowest_rank >= 0)
+        bool matters = r->waited_s >= 0.05; /* less is chance, and would be 0.0 s */
+        if (s->rows[i].kind == CLI_DDP && r->slowest_rank >= 0 && matters)
             printf("%s: rank %d is slower: the other ranks waited %.1f s for it\n", s->rows[i].name,
                    r->slowest_rank, r->waited_s);
     }

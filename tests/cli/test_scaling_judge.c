@@ -102,6 +102,11 @@ YK_TEST(a_rank_that_the_others_wait_for_is_named)
     const char *table = output_capture_end(&capture);
     assert_contains(table, "DDP x2: rank 1 is slower: the other ranks waited 2.5 s for it\n");
     assert_null(strstr(table, "Single device: rank"));
+    s.rows[1].result.waited_s = 0.04; /* which would be 0.0 s */
+    output_capture again = output_capture_begin(STDOUT_FILENO);
+    cli_scaling_print(&s);
+    assert_null(strstr(output_capture_end(&again), "is slower"));
+    s.rows[1].result.waited_s = 2.5;
     snprintf(path, sizeof path, "%s/a.json", yk_test_directory());
     assert_true(cli_scaling_write_json(&s, path));
     yk_test_command(text, sizeof text, "cat %s", path);
