@@ -23,12 +23,13 @@ enum { MAX_RANKS = 1024, MAX_BATCH = 10000000, DATA_PARALLEL_DEVICES = 2 };
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char summary[] =
-    "Trains the same network on a single device, with DataParallel on two devices, with DDP on\n"
-    "each number of ranks, and with DDP and mixed precision. Prints the time, the speed-up over\n"
-    "the single device, the efficiency (speed-up / ranks), the exposed communication and the\n"
-    "accuracy of each. Measures strong scaling by default, with the same global batch for all\n"
-    "rows; --per-rank-batch measures weak scaling. Where yoke run, torchrun, srun or mpirun has\n"
-    "started it on several hosts, the rows of DDP use the ranks that it has started.";
+    "Trains the same network on a single device, with DataParallel on two devices of its type (of\n"
+    "the cpu, on two parts of the cores), with DDP on each number of ranks, and with DDP and mixed\n"
+    "precision. Prints the time, the speed-up over the single device, the efficiency (speed-up /\n"
+    "ranks), the exposed communication and the accuracy of each. Measures strong scaling by\n"
+    "default, with the same global batch for all rows; --per-rank-batch measures weak scaling.\n"
+    "Where yoke run, torchrun, srun or mpirun has started it on several hosts, the rows of DDP use\n"
+    "the ranks that it has started.";
 
 static const char examples[] =
     "  yoke bench scaling --data synthetic --arch resnet18-cifar --max-steps 10\n"
@@ -198,6 +199,25 @@ static int measure_rows(cli_scaling *s)
     return CLI_EXIT_OK;
 }
 
+/* On two devices of the type; those of the cpu are halves of the cores. Says it where there are
+ * fewer. */
+static void add_data_parallel(cli_scaling *s)
+{
+    char type[16];
+    int there = 0;
+    const char *device = s->options.device;
+    snprintf(type, sizeof type, "%.*s", (int)strcspn(device, ":"), device);
+    bool parts = strcmp(type, "cpu") == 0;
+    if (!parts && (yk_device_count(type, &there) != YK_OK || there < DATA_PARALLEL_DEVICES)) {
+        cli_complain("there is no row for DataParallel: it needs %d devices of the type %s, and "
+                     "there %s %d",
+                     DATA_PARALLEL_DEVICES, type, there == 1 ? "is" : "are", there);
+        return;
+    }
+    cli_scaling_row *row = add_row(s, CLI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, YK_AMP_OFF);
+    snprintf(row->devices, sizeof row->devices, "%s:0,%s:1", type, type);
+}
+
 /* Returns -1, or the exit code of a usage error. */
 static int add_rows(cli_scaling *s, const char *name)
 {
@@ -205,7 +225,7 @@ static int add_rows(cli_scaling *s, const char *name)
     const cli_crew *crew = s->crew;
     add_row(s, CLI_SINGLE, 1, YK_AMP_OFF);
     if (!crew)
-        add_row(s, CLI_DATA_PARALLEL, DATA_PARALLEL_DEVICES, YK_AMP_OFF);
+        add_data_parallel(s);
     if (crew && !s->options.given.ranks) {
         size_t at = 0;
         for (int n = 1; n < crew->size; n *= 2)

@@ -38,7 +38,8 @@ typedef enum cli_scaling_kind { CLI_SINGLE, CLI_DATA_PARALLEL, CLI_DDP } cli_sca
 typedef struct cli_scaling_row {
     char name[48];
     cli_scaling_kind kind;
-    int ranks; /* devices, for DataParallel */
+    int ranks;        /* devices, for DataParallel */
+    char devices[64]; /* their names, separated by commas; "" for others */
     yk_amp amp;
     int64_t batch_size;                                      /* global */
     bool oversubscribed;                                     /* more threads than cores */

@@ -75,7 +75,8 @@ static void compose(command_line *line, const char *self, const char *folder,
     add_text(line, self, "train");
     add_text(line, "--data", o->data);
     add_text(line, "--arch", o->arch);
-    add_text(line, "--device", o->device);
+    if (row->kind != CLI_DATA_PARALLEL) /* whose model is on the first of its devices */
+        add_text(line, "--device", o->device);
     add_text(line, "--amp", cli_amp_name(row->amp));
     add_text(line, "--output", folder);
     add_count(line, "--batch-size", row->batch_size);
@@ -88,7 +89,7 @@ static void compose(command_line *line, const char *self, const char *folder,
         add_count(line, "--nproc", row->ranks);
     if (row->kind == CLI_DATA_PARALLEL) {
         add_text(line, "--parallel", "dp");
-        add_text(line, "--devices", "cpu:0,cpu:1");
+        add_text(line, "--devices", row->devices);
     }
 }
 

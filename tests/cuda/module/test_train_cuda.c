@@ -98,6 +98,26 @@ YK_TEST(replicas_on_two_gpus)
     assert_close("dp", "one", "train_loss", 1e-4);
 }
 
+/* Two of the GPUs; with one there is no such row. */
+YK_TEST(scaling_measures_data_parallel_on_two_gpus)
+{
+    char output[8192];
+    for (int gpus = 1; gpus <= 2; gpus++) {
+        setenv("YK_FAKE_GPUS", gpus == 1 ? "1" : "2", 1);
+        int code = yk_test_command(output, sizeof output,
+                                   "cd %s && %s bench scaling --data random:3x8x8,3 --arch mlp "
+                                   "--lr 0.01 --batch-size 8 --max-steps 2 --repeats 1 --ranks 1 "
+                                   "--amp off --device cuda",
+                                   yk_test_directory(), getenv("YOKE_PROGRAM"));
+        if (code)
+            fail_msg("%s", output);
+        const char *absent = "yoke: there is no row for DataParallel: it needs 2 devices of the "
+                             "type cuda, and there is 1\n";
+        assert_int_equal(strstr(output, absent) != NULL, gpus == 1);
+        assert_int_equal(strstr(output, "\nDataParallel x2 ") != NULL, gpus == 2);
+    }
+}
+
 /* The reason is that of `yoke info`. */
 YK_TEST(without_a_gpu_one_line_says_why)
 {
