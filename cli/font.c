@@ -50,6 +50,7 @@ static const uint8_t digits[10][CLI_FONT_HEIGHT] = {
 };
 static const uint8_t hyphen[CLI_FONT_HEIGHT] = {0x00, 0x00, 0x00, 0x0e, 0x00, 0x00, 0x00, 0x00};
 static const uint8_t underscore[CLI_FONT_HEIGHT] = {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1f, 0x00};
+static const uint8_t box[CLI_FONT_HEIGHT] = {0x00, 0x1f, 0x11, 0x11, 0x11, 0x11, 0x1f, 0x00};
 /* clang-format on */
 
 static const uint8_t *rows_of(char character)
@@ -60,7 +61,15 @@ static const uint8_t *rows_of(char character)
         return letters[character - 'A'];
     if (character >= '0' && character <= '9')
         return digits[character - '0'];
-    return character == '-' ? hyphen : character == '_' ? underscore : NULL;
+    return character == '-'   ? hyphen
+           : character == '_' ? underscore
+           : character == ' ' ? NULL
+                              : box;
+}
+
+bool cli_font_begins(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
 }
 
 bool cli_font_dot(char character, int x, int y)

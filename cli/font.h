@@ -1,5 +1,6 @@
 /* A small bitmap font for pictures: lower-case letters, digits, hyphen and underscore, each 5 dots
- * wide and 8 high. Capitals look like lower-case letters. */
+ * wide and 8 high. Capitals look like lower-case letters; a box stands for any other character but
+ * a space. */
 #ifndef YOKE_CLI_FONT_H
 #define YOKE_CLI_FONT_H
 
@@ -7,7 +8,9 @@
 
 enum { CLI_FONT_WIDTH = 5, CLI_FONT_HEIGHT = 8, CLI_FONT_ADVANCE = 6 };
 
-/* Whether the character has a dot at column x and row y; unknown characters have none. */
+/* Whether the byte begins a character of a text in UTF-8; otherwise it continues one. */
+bool cli_font_begins(char byte);
+/* Whether the character that begins with this byte has a dot at column x and row y. */
 bool cli_font_dot(char character, int x, int y);
 
 #endif

@@ -33,11 +33,23 @@ static void set_pixel(contact_sheet *sheet, int x, int y, const uint8_t rgb[3])
 
 static void draw_text(contact_sheet *sheet, int x, int y, const char *text)
 {
-    for (; *text; text++, x += CLI_FONT_ADVANCE * FONT_ZOOM)
+    for (; *text; text++) {
+        if (!cli_font_begins(*text))
+            continue;
         for (int dy = 0; dy < CLI_FONT_HEIGHT * FONT_ZOOM; dy++)
             for (int dx = 0; dx < CLI_FONT_WIDTH * FONT_ZOOM; dx++)
                 if (cli_font_dot(*text, dx / FONT_ZOOM, dy / FONT_ZOOM))
                     set_pixel(sheet, x + dx, y + dy, ink);
+        x += CLI_FONT_ADVANCE * FONT_ZOOM;
+    }
+}
+
+static size_t count_characters(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += cli_font_begins(*text);
+    return count;
 }
 
 /* The rows or columns of an image, `size` of them, that its shown row or column `at` covers. */
@@ -114,7 +126,7 @@ static int names_width(const yk_dataset *dataset)
 {
     size_t longest = 0;
     for (int64_t label = 0; label < yk_dataset_classes(dataset); label++) {
-        size_t length = strlen(row_name(dataset, label));
+        size_t length = count_characters(row_name(dataset, label));
         longest = length > longest ? length : longest;
     }
     return (int)longest * CLI_FONT_ADVANCE * FONT_ZOOM;

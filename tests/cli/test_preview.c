@@ -100,6 +100,8 @@ YK_TEST(names_of_folders_can_be_read)
         assert_true(count_dots(*at) > 2);
     assert_int_equal(count_dots('G'), count_dots('g'));
     assert_int_equal(count_dots(' '), 0);
+    for (const char *at = "b\303\244r.\346\227\245"; *at; at++) /* one box for each other one */
+        assert_true(!cli_font_begins(*at) || count_dots(*at) > 2);
 }
 
 /* In the place of `path` is something that a picture must not replace. */
