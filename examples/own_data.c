@@ -115,11 +115,11 @@ static yk_status print_epoch(void *context, yk_trainer *trainer, const yk_epoch_
 int main(int argc, char **argv)
 {
     int64_t epochs = 5, max_steps = YK_NEVER;
-    const char *output = "run", *device = "cpu";
+    const char *output = "run-own-data", *device = "cpu";
     const flag flags[] = {
         {"epochs", "N", "passes over the data [5]", .number = &epochs},
         {"max-steps", "N", "stop after N optimizer steps in all [no limit]", .number = &max_steps},
-        {"output", "FOLDER", "where checkpoints are written and resumed from [run]",
+        {"output", "FOLDER", "where checkpoints are written and resumed from [run-own-data]",
          .text = &output},
         FLAG_DEVICE(&device)};
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);

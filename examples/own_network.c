@@ -179,14 +179,14 @@ static void train(run *r)
 int main(int argc, char **argv)
 {
     const char *data = "synthetic", *device = "cpu";
-    run r = {.epochs = 3, .max_steps = YK_NEVER, .output = "run"};
+    run r = {.epochs = 3, .max_steps = YK_NEVER, .output = "run-own-network"};
     const flag flags[] = {FLAG_DATA(&data),
                           FLAG_DEVICE(&device),
                           {"epochs", "N", "passes over the data [3]", .number = &r.epochs},
                           {"max-steps", "N", "stop after N optimizer steps in all [no limit]",
                            .number = &r.max_steps},
                           {"output", "FOLDER",
-                           "where checkpoints are written and resumed from [run]",
+                           "where checkpoints are written and resumed from [run-own-network]",
                            .text = &r.output}};
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);

@@ -12,7 +12,8 @@
  * is a folder that holds cifar-10-batches-py. --custom_data true trains on random images instead,
  * on which accuracy cannot exceed 0.4 to 0.6. Two added flags make it quick to try: --width of the
  * first layer (64) and --samples of the random data (5000). --device, also added, says where the
- * model computes (cpu). The sampler and the batches are made by hand to show what a loader does.
+ * model computes (cpu), whatever --enable_gpu says. The sampler and the batches are made by hand to
+ * show what a loader does.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -411,8 +412,7 @@ static bool take_argument(arguments *args, const char *flag, const char *value)
 /* --flag value and --flag=value. */
 static arguments parse_args(int argc, char **argv)
 {
-    arguments args = {.enable_gpu = true,
-                      .lr = 0.01,
+    arguments args = {.lr = 0.01,
                       .epochs = 100,
                       .world_size = 1,
                       .width = 64,
@@ -444,9 +444,10 @@ int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* each line at once, also into a pipe */
     arguments args = parse_args(argc, argv);
-    if (args.enable_gpu && args.rank == 0)
-        fprintf(stderr, "--enable_gpu true: this build of yoke has no GPU device, it trains on the "
-                        "CPU\n");
+    if (args.enable_gpu && strcmp(args.device, "cpu") == 0 && args.rank == 0)
+        fprintf(stderr,
+                "--enable_gpu true: it is --device that chooses, here the CPU; --device cuda "
+                "trains on a GPU\n");
     if (args.custom_data && args.rank == 0)
         fprintf(stderr, "you are training on custom random dataset, validation accuracy may range "
                         "from 0.4 to 0.6.\n");

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     const char *data = "synthetic", *device = "cpu";
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.epochs = 3;
-    options.output = "run";
+    options.output = "run-trainer";
     const flag flags[] = {FLAG_DATA(&data),
                           {"epochs", "N", "passes over the data [3]", .number = &options.epochs},
                           FLAG_DEVICE(&device)};

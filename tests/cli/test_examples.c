@@ -61,11 +61,11 @@ YK_TEST(trainer_trains_and_resumes)
     run(0, "$Y run -n 2 -- $E/trainer");
     assert_contains(output, "[rank 0] After step 150: validation accuracy ");
     assert_null(strstr(output, "[rank 1]"));
-    assert_true(is_there("run/checkpoint-3.pth"));
-    run(0, "rm run/checkpoint-3.pth && $E/trainer"); /* continues from the second epoch */
+    assert_true(is_there("run-trainer/checkpoint-3.pth"));
+    run(0, "rm run-trainer/checkpoint-3.pth && $E/trainer"); /* continues from the second epoch */
     assert_contains(output, "After step 150: validation accuracy ");
-    assert_true(is_there("run/checkpoint-3.pth"));
-    assert_true(is_there("run/checkpoint-1.pth"));
+    assert_true(is_there("run-trainer/checkpoint-3.pth"));
+    assert_true(is_there("run-trainer/checkpoint-1.pth"));
 }
 
 /* Stops within the first epoch; one process. */
@@ -132,11 +132,15 @@ YK_TEST(resnet18_cifar10_started_by_hand)
     assert_null(strstr(output, "GPU"));
 }
 
-YK_TEST(resnet18_cifar10_says_that_there_is_no_gpu)
+/* Only who asks for a GPU by the original's flag is told of the other one. */
+YK_TEST(resnet18_cifar10_says_how_a_gpu_is_chosen)
 {
+    run(0, "A='--custom_data true --width 1 --samples 140 --epochs 1' && "
+           "$E/resnet18_cifar10 $A && $E/resnet18_cifar10 $A --enable_gpu true --device ref");
+    assert_null(strstr(output, "GPU"));
     run(0, "$E/resnet18_cifar10 --enable_gpu true --custom_data true --width 16 --samples 140 "
            "--epochs 1");
-    assert_contains(output, "--enable_gpu true: this build of yoke has no GPU device");
+    assert_contains(output, "--enable_gpu true: it is --device that chooses, here the CPU");
 }
 
 YK_TEST(examples_say_what_is_wrong)
@@ -153,7 +157,7 @@ YK_TEST(examples_take_pictures_in_folders)
     static const char *const commands[] = {
         "$E/single_device --arch mlp",       "$E/data_parallel --arch mlp",
         "$E/ddp_mixed_precision --arch mlp", "$E/ddp --arch mlp --epochs 1",
-        "$E/own_network --epochs 1",         "rm -r run && $E/trainer --epochs 1"};
+        "$E/own_network --epochs 1",         "$E/trainer --epochs 1"};
     char command[160];
     if (!yk_image_formats())
         skip_because("%s", yk_last_error());
@@ -215,6 +219,15 @@ YK_TEST(own_data_resumes_bit_for_bit_on_two_ranks)
     run(0, "cmp whole/model.pth parts/model.pth");
 }
 
+/* Each has a folder of its own, so that none resumes from another's checkpoints. */
+YK_TEST(examples_may_be_started_one_after_the_other)
+{
+    run(0, "$E/trainer --epochs 1 && $E/own_network --max-steps 2 && $E/own_data --max-steps 2");
+    assert_true(is_there("run-trainer/model.pth"));
+    assert_true(is_there("run-own-network/checkpoint-step-2.pth"));
+    assert_true(is_there("run-own-data/checkpoint-step-2.pth"));
+}
+
 YK_TEST(own_operator_passes_its_check_and_is_learnt_with)
 {
     run(0, "$E/own_operator");
@@ -234,11 +247,11 @@ YK_TEST(own_network_checks_its_flags)
 static void run_on(const char *device, const char *command)
 {
     char line[512];
-    snprintf(
-        line, sizeof line,
-        "rm -rf run && %s --device %s > out && sed '/ seconds\\| s$/d;s/ | data.*//;s/, Time.*//' "
-        "out",
-        command, device);
+    snprintf(line, sizeof line,
+             "rm -rf run-* && %s --device %s > out && sed '/ seconds\\| s$/d;s/ | data.*//;s/, "
+             "Time.*//' "
+             "out",
+             command, device);
     run(0, line);
 }
 
