@@ -25,8 +25,11 @@ static const struct {
     {"YOKE_MNIST_URL, YOKE_MNIST_MD5", "alternative folder of MNIST's four files, and checksums"},
     {"YOKE_FASHION_MNIST_URL, YOKE_FASHION_MNIST_MD5", "the same for Fashion-MNIST"},
     {"XDG_CACHE_HOME", "where data sets and measured plans are cached (~/.cache)"},
+    {"YOKE_MODULES", "folders that are searched first for yoke's modules, libyoke-*.so"},
+    {"YOKE_FLIGHT_RECORDER", "folder of the flight recorder's files, after a failure"},
     {"YOKE_CUDA_LIBS", "folders that are searched first for cuDNN, cuBLAS and NCCL"},
     {"YOKE_CUDA_GRAPHS", "0: GPUs record no CUDA graphs, for finding faults"},
+    {"YOKE_CUDA_FUSE", "0: convolutions give batch norm no sums, for finding faults"},
     {"YOKE_CUDA_MEASURE", "0: GPUs use the first convolution plan that works, unmeasured"},
     {"YOKE_CUDA_TF32", "1: GPUs multiply f32 as TF32, faster and less accurately"},
 };

@@ -47,6 +47,20 @@ YK_TEST(manual_pages_are_well_formed)
         "done");
 }
 
+/* Variables that the sources read and the documentation names; but for those that a launcher sets
+ * or that are for tests. */
+YK_TEST(the_manual_lists_the_variables_of_the_documentation)
+{
+    run("cd \"$YOKE_SOURCE\"; grep -rhoE '\"YOKE_[A-Z0-9_]+\"' src cli modules | tr -d '\"' | sort "
+        "-u |"
+        "while read -r name; do"
+        "  case $name in YOKE_SIM_SEED | YOKE_STORE_PORT | YOKE_USE_LAUNCHER_STORE | YOKE_SEPARATE)"
+        "    continue ;; esac;"
+        "  grep -qw $name docs/*.md || continue;"
+        "  grep -q \"$name[^A-Z0-9_]\" \"$MANUAL/man/yoke.1\" || { echo \"$name\"; exit 1; };"
+        "done");
+}
+
 /* What bash offers for a command line whose last word is being typed. */
 static void expect_completion(const char *words, const char *expected)
 {
