@@ -79,7 +79,7 @@ static cli_results find_results(const yk_metrics_history *h)
         r.val_loss = epoch->val_loss;
         r.train_loss = epoch->train_loss;
         r.seconds += epoch->epoch_s;
-        if (!(r.best_accuracy >= epoch->val_accuracy)) {
+        if (isfinite(epoch->val_accuracy) && !(r.best_accuracy >= epoch->val_accuracy)) {
             r.best_accuracy = epoch->val_accuracy;
             r.best_epoch = (double)epoch->epoch;
         }

@@ -43,6 +43,32 @@ YK_TEST(compare_shows_what_differs)
     assert_contains(output, "\nepochs  ");
 }
 
+/* An epoch whose accuracy is not known does not make the others unknown. */
+YK_TEST(the_highest_accuracy_skips_epochs_without_one)
+{
+    const double accuracies[] = {0.75, (double)NAN, 0.5};
+    yk_metrics *metrics;
+    write_two_runs();
+    assert_ok(yk_metrics_open(&metrics, yk_test_path("c/metrics.jsonl")));
+    assert_ok(yk_metrics_header(metrics, &(yk_header_record){.arch = "mlp",
+                                                             .data = "synthetic",
+                                                             .options = "",
+                                                             .ranks = 1,
+                                                             .threads = 1,
+                                                             .batch_size = 64}));
+    for (int64_t epoch = 1; epoch <= 3; epoch++)
+        assert_ok(
+            yk_metrics_epoch(metrics, &(yk_epoch_record){.epoch = epoch,
+                                                         .step = epoch,
+                                                         .val_accuracy = accuracies[epoch - 1],
+                                                         .slowest_rank = -1}));
+    yk_metrics_close(metrics);
+    assert_int_equal(yoke("compare a c"), 0);
+    assert_contains(output, "\nvalidation accuracy   37.50 %  50.00 %\n");
+    assert_contains(output, "\n  highest             50.00 %  75.00 %\n");
+    assert_contains(output, "\n  in epoch                  1        1\n");
+}
+
 YK_TEST(compare_says_when_nothing_differs)
 {
     write_two_runs();
