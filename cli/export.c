@@ -34,6 +34,7 @@ static bool export_checkpoint(const export_options *o, const char *checkpoint, c
     struct stat written;
     char size[CLI_SIZE_TEXT];
     bool fine = cli_trained_open(&trained, checkpoint, o->arch, o->image_size) &&
+                cli_check_pictures(trained.path, trained.info) &&
                 cli_trained_load(&trained, &options, o->ema) &&
                 cli_ok(yk_model_export_onnx(trained.model, to));
     if (fine && stat(to, &written) == 0)

@@ -225,6 +225,8 @@ static bool predict_all(const predict_options *o, const cli_trained *t, const yk
 /* Pictures in files are brought to one channel or to three. */
 static bool takes_pictures(const cli_trained *t)
 {
+    if (!cli_check_pictures(t->path, t->info))
+        return false;
     return t->size[0] == 1 || t->size[0] == 3 ||
            cli_complain("%s: a network for images of %lld channels; pictures have 1 or 3", t->path,
                         (long long)t->size[0]);

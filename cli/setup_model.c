@@ -235,6 +235,14 @@ bool cli_describe_model(yk_model *model, const cli_model_setup *setup, const yk_
     return fine;
 }
 
+/* A description with transforms also has the size of the pictures, if it is one of pictures. */
+bool cli_check_pictures(const char *path, const yk_model_info *info)
+{
+    bool numbers = info && info->transforms && !info->image_size[0];
+    return !numbers ||
+           cli_complain("%s: its network was trained on numbers, not on pictures", path);
+}
+
 bool cli_normalize_as(char *text, size_t size, const yk_model_info *info)
 {
     if (!info || !info->mean || !info->std || info->channels < 1)

@@ -154,9 +154,12 @@ static bool keep_mistakes(cli_mistakes *m, int most, const evaluation *e, const 
     const yk_tensor *images = yk_batch_find(batch, "images"),
                     *labels = yk_batch_find(batch, "labels");
     cli_batch_range range;
-    if (yk_model_output(e->model, &logits) != YK_OK || logits.dtype != YK_F32 || !labels ||
-        !cli_batch_range_find(&range, images))
+    if (yk_model_output(e->model, &logits) != YK_OK || logits.dtype != YK_F32 || !labels)
         return false;
+    if (!cli_batch_range_find(&range, images)) {
+        yk_set_error(YK_ERROR_UNSUPPORTED, "its data are not pictures of 1 or 3 channels");
+        return false;
+    }
     for (int64_t i = 0; i < batch->size; i++) {
         double confidence;
         int64_t label = ((const int32_t *)labels->data)[i];
@@ -205,7 +208,7 @@ void cli_mistakes_find(cli_mistakes *mistakes, const cli_run *run, int most)
     else if (!find_data(&e, run))
         trouble = "its data is not here";
     else if (!open_evaluation(&e, run) || !evaluate(mistakes, most, &e))
-        trouble = yk_last_error();
+        trouble = *yk_last_error() ? cli_reason() : "its network cannot be evaluated";
     if (trouble)
         snprintf(mistakes->note, sizeof mistakes->note, "No pictures: %s.", trouble);
     close_evaluation(&e);

@@ -36,6 +36,30 @@ YK_TEST(trains_on_images_of_any_number_of_channels)
     assert_contains(output, "ColorJitter: pictures of 2 channels, not 1 or 3");
 }
 
+/* What reads or writes networks of pictures says so, and the report why it shows none. */
+YK_TEST(networks_of_numbers_are_not_taken_for_those_of_pictures)
+{
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s", yk_test_directory());
+    int code =
+        yk_test_command(output, sizeof output,
+                        "cd %s; npy() { printf '\\223NUMPY\\001\\000v\\000%%-117s\\n' "
+                        "\"{'descr': '<$2', 'fortran_order': False, 'shape': $3, }\" >$1.npy; "
+                        "head -c $4 /dev/zero >>$1.npy; }; npy train_images f4 '(8, 4, 6)' 768; "
+                        "npy train_labels i4 '(8,)' 32; echo >any.png",
+                        folder);
+    assert_int_equal(code, 0);
+    yoke(0,
+         "train --data npy:. --val-split 0.5 --arch mlp --max-steps 1 --batch-size 4 --threads 1 "
+         "--output run");
+    yoke(1, "predict run any.png");
+    assert_contains(output, ".pth: its network was trained on numbers, not on pictures\n");
+    yoke(1, "export run model.onnx");
+    assert_contains(output, ".pth: its network was trained on numbers, not on pictures\n");
+    yoke(0, "report run && grep -o 'No pictures: [^\"]*' run/report.html");
+    assert_contains(output, "No pictures: its data are not pictures of 1 or 3 channels.\n");
+}
+
 YK_TEST(a_validation_split_is_held_out_of_training_and_evaluated_again)
 {
     yoke(0, "train --data synthetic --val-split 0.3 --arch mlp --threads 1 --max-steps 2 "
