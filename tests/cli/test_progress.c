@@ -68,7 +68,7 @@ YK_TEST(progress_shows_evaluation)
     setenv("YOKE_TERMINAL", "80", 1);
     output_capture capture = output_capture_begin(STDERR_FILENO);
     cli_progress *progress = cli_progress_create(2, 10, YK_NEVER);
-    usleep(150000); /* lines are redrawn ten times a second */
+    usleep(150000);                             /* lines are redrawn ten times a second */
     cli_progress_evaluation(progress, 2, 3, 8); /* no step before it: a resumed run may owe it */
     cli_progress_destroy(progress);
     const char *text = output_capture_end(&capture);
