@@ -159,7 +159,8 @@ bool cli_set_info(yk_model *model, const cli_model_setup *setup, const char *con
 /* Writes "Normalize(...)" with the mean and deviation of a file's description; false where it has
  * none. */
 bool cli_normalize_as(char *text, size_t size, const yk_model_info *info);
-/* Whether the network of a file takes pictures, as far as its description tells; info may be NULL. */
+/* Whether the network of a file takes pictures, as far as its description tells; info may be
+ * NULL. */
 bool cli_check_pictures(const char *path, const yk_model_info *info);
 
 /* ---- trained networks (setup_trained.c) ------------------------------------------------------ */

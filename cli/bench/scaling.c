@@ -23,13 +23,13 @@ enum { MAX_RANKS = 1024, MAX_BATCH = 10000000, DATA_PARALLEL_DEVICES = 2 };
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char summary[] =
-    "Trains the same network on a single device, with DataParallel on two devices of its type (of\n"
-    "the cpu, on two parts of the cores), with DDP on each number of ranks, and with DDP and mixed\n"
-    "precision. Prints the time, the speed-up over the single device, the efficiency (speed-up /\n"
-    "ranks), the exposed communication and the accuracy of each. Measures strong scaling by\n"
-    "default, with the same global batch for all rows; --per-rank-batch measures weak scaling.\n"
-    "Where yoke run, torchrun, srun or mpirun has started it on several hosts, the rows of DDP use\n"
-    "the ranks that it has started.";
+    "Trains the same network on a single device, with DataParallel on two devices of its\n"
+    "type (of the cpu, on two parts of the cores), with DDP on each number of ranks, and with\n"
+    "DDP and mixed precision. Prints the time, the speed-up over the single device, the\n"
+    "efficiency (speed-up / ranks), the exposed communication and the accuracy of each.\n"
+    "Measures strong scaling by default, with the same global batch for all rows;\n"
+    "--per-rank-batch measures weak scaling. Where yoke run, torchrun, srun or mpirun has\n"
+    "started it on several hosts, the rows of DDP use the ranks that it has started.";
 
 static const char examples[] =
     "  yoke bench scaling --data synthetic --arch resnet18-cifar --max-steps 10\n"
