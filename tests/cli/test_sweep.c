@@ -117,7 +117,7 @@ YK_TEST(sweep_names_the_signal_that_ended_a_run)
     int code = yk_test_command(
         output, sizeof output,
         "cd %s; %s sweep --data synthetic --arch mlp --epochs 1000 --lr 0.01,0.02,0.03 -o s -j 3 & "
-        "for run in 0.01:KILL 0.02:SEGV 0.03:TERM; do "
+        "for run in 0.01:KILL 0.02:ABRT 0.03:TERM; do "
         "until grep -q '\"type\": \"epoch\"' s/lr-${run%%:*}/metrics.jsonl 2>/dev/null; do "
         "sleep 0.1; done; kill -${run#*:} $(pgrep -P $! -f s/lr-${run%%:*}$); done; wait $!",
         yk_test_directory(), getenv("YOKE_PROGRAM"));
@@ -128,7 +128,7 @@ YK_TEST(sweep_names_the_signal_that_ended_a_run)
     const char *table = strstr(output, "accuracy");
     assert_non_null(table);
     assert_contains(table, "  failed (SIGKILL)\n");
-    assert_contains(table, "  failed (SIGSEGV)\n");
+    assert_contains(table, "  failed (SIGABRT)\n");
     assert_contains(table, "  stopped\n");
     assert_null(strstr(table, "-  failed"));
 }
