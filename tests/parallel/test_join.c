@@ -209,26 +209,34 @@ YK_TEST_RANKS(promise_22_with_batch_norm_all_end_alike, 3)
     end(&s);
 }
 
+/* Ranks have 4, 3 and 2 batches, and steps have two micro-batches each. */
+static const int accumulated[MAX_RANKS] = {4, 3, 2};
+
+static void accumulate_to_the_end(side *s, int rank, bool divide_by_effective_world_size)
+{
+    yk_model_set_accumulation(s->model, YK_ACCUMULATION_MEAN);
+    yk_model_set_accumulation(s->alone, YK_ACCUMULATION_MEAN);
+    assert_ok(yk_ddp_join_begin(
+        s->ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
+                        o.divide_by_effective_world_size = divide_by_effective_world_size,
+                        o.step = take_step, o.context = s)));
+    for (int i = 0; i < accumulated[rank]; i++) {
+        yk_ddp_set_no_sync(s->ddp, i % 2 == 0);
+        step(s->model, batch_of(&s->own, &s->net, rank, i));
+        if (i % 2)
+            assert_ok(take_step(s));
+    }
+    assert_ok(yk_ddp_join_end(s->ddp));
+}
+
 /* Two micro-batches a step; a rank runs out between them, and its first one still counts. */
 YK_TEST_RANKS(promise_22_with_accumulation, 3)
 {
-    static const int batches[MAX_RANKS] = {4, 3, 2};
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
-    yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
-    yk_model_set_accumulation(s.alone, YK_ACCUMULATION_MEAN);
-    assert_ok(yk_ddp_join_begin(s.ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
-                                               o.divide_by_effective_world_size = true,
-                                               o.step = take_step, o.context = &s)));
-    for (int i = 0; i < batches[rank]; i++) {
-        yk_ddp_set_no_sync(s.ddp, i % 2 == 0);
-        step(s.model, batch_of(&s.own, &s.net, rank, i));
-        if (i % 2)
-            assert_ok(take_step(&s));
-    }
-    assert_ok(yk_ddp_join_end(s.ddp));
+    accumulate_to_the_end(&s, rank, true);
     for (int i = 0; i < 4; i++) {
-        joint_batch(&s, batches, i);
+        joint_batch(&s, accumulated, i);
         step(s.alone, &s.joint.batch);
         if (i % 2)
             assert_ok(yk_optimizer_step(s.sgd_alone));
@@ -241,22 +249,11 @@ YK_TEST_RANKS(promise_22_with_accumulation, 3)
 /* The same divided by all ranks: what is missing counts like samples without a gradient. */
 YK_TEST_RANKS(promise_22_with_accumulation_divided_by_all, 3)
 {
-    static const int batches[MAX_RANKS] = {4, 3, 2};
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
-    yk_model_set_accumulation(s.model, YK_ACCUMULATION_MEAN);
-    yk_model_set_accumulation(s.alone, YK_ACCUMULATION_MEAN);
-    assert_ok(yk_ddp_join_begin(
-        s.ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT, o.step = take_step, o.context = &s)));
-    for (int i = 0; i < batches[rank]; i++) {
-        yk_ddp_set_no_sync(s.ddp, i % 2 == 0);
-        step(s.model, batch_of(&s.own, &s.net, rank, i));
-        if (i % 2)
-            assert_ok(take_step(&s));
-    }
-    assert_ok(yk_ddp_join_end(s.ddp));
+    accumulate_to_the_end(&s, rank, false);
     for (int i = 0, active = 0; i < 4; i++) {
-        active = (i % 2 ? active : 0) + joint_batch(&s, batches, i);
+        active = (i % 2 ? active : 0) + joint_batch(&s, accumulated, i);
         step(s.alone, &s.joint.batch);
         if (i % 2 == 0)
             continue;

@@ -64,6 +64,26 @@ static inline parts create_parts_over(const yk_trainer_options *options, yk_data
     return p;
 }
 
+typedef yk_status read_fn(void *data, void *worker, int64_t index, yk_field_buffer *buffers);
+
+/* On 200 images in 10 classes that the function reads, as data of this name. */
+static inline parts create_parts_reading(const yk_trainer_options *options, const char *name,
+                                         read_fn *read, void *data)
+{
+    static const yk_field fields[] = {{"images", YK_FIELD_IMAGE, YK_U8, 3, {3, 32, 32}},
+                                      {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
+    yk_dataset *dataset;
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    ops.name = name;
+    ops.count = 200;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.classes = 10;
+    ops.read = read;
+    assert_ok(yk_dataset_create(&dataset, &ops, data));
+    return create_parts_over(options, dataset);
+}
+
 /* 10 steps an epoch on one rank, for 200 images. */
 static inline parts create_parts(const yk_trainer_options *options, int64_t images)
 {

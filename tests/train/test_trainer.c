@@ -287,23 +287,6 @@ static yk_status read_black(void *data, void *worker, int64_t index, yk_field_bu
     return YK_OK;
 }
 
-/* 200 black images under this name. */
-static parts create_parts_named(const yk_trainer_options *options, const char *name)
-{
-    static const yk_field fields[] = {{"images", YK_FIELD_IMAGE, YK_U8, 3, {3, 32, 32}},
-                                      {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
-    yk_dataset *dataset;
-    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
-    ops.name = name;
-    ops.count = 200;
-    ops.field_count = 2;
-    ops.fields = fields;
-    ops.classes = 10;
-    ops.read = read_black;
-    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
-    return create_parts_over(options, dataset);
-}
-
 #define LONG_NAME "folder:/a/prefix/of/more/than/31/bytes/im\u00e0g\u00e9n\u00ebt"
 
 /* Leaves a checkpoint within an epoch, whose data set is described as in `described`, if any. */
@@ -312,7 +295,7 @@ static void leave_checkpoint_over(const char *name, const char *described)
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.max_steps = 3;
     options.output = output_folder();
-    parts p = create_parts_named(&options, name);
+    parts p = create_parts_reading(&options, name, read_black, NULL);
     assert_ok(yk_trainer_fit(p.trainer));
     yk_training_state state = *yk_trainer_state(p.trainer);
     assert_true(yki_utf8_is_valid(state.dataset, strlen(state.dataset)));
@@ -325,7 +308,7 @@ static void leave_checkpoint_over(const char *name, const char *described)
 static yk_status resume_over(const char *name)
 {
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
-    parts p = create_parts_named(&options, name);
+    parts p = create_parts_reading(&options, name, read_black, NULL);
     yk_status status = yk_trainer_resume(p.trainer, yk_test_path("left.pth"));
     destroy_parts(p);
     return status;

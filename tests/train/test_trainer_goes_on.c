@@ -40,22 +40,6 @@ static yk_status read_pattern(void *data, void *worker, int64_t index, yk_field_
     return YK_OK;
 }
 
-static parts create_failing_parts(const yk_trainer_options *options, int64_t *failing)
-{
-    static const yk_field fields[] = {{"images", YK_FIELD_IMAGE, YK_U8, 3, {3, 32, 32}},
-                                      {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
-    yk_dataset *dataset;
-    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
-    ops.name = "pattern";
-    ops.count = 200;
-    ops.field_count = 2;
-    ops.fields = fields;
-    ops.classes = 10;
-    ops.read = read_pattern;
-    assert_ok(yk_dataset_create(&dataset, &ops, failing));
-    return create_parts_over(options, dataset);
-}
-
 /* A sample of this batch of the first epoch. */
 static int64_t sample_of_batch(int64_t batch)
 {
@@ -73,9 +57,9 @@ YK_TEST(a_failed_step_is_made_up_for)
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.epochs = 2;
     options.accumulate = 2;
-    parts whole = create_failing_parts(&options, &none);
+    parts whole = create_parts_reading(&options, "pattern", read_pattern, &none);
     assert_ok(yk_trainer_fit(whole.trainer));
-    parts p = create_failing_parts(&options, &failing);
+    parts p = create_parts_reading(&options, "pattern", read_pattern, &failing);
     assert_status(YK_ERROR_IO, yk_trainer_fit(p.trainer));
     assert_int_equal(yk_trainer_state(p.trainer)->step, 2);
     assert_ok(yk_trainer_fit(p.trainer));
