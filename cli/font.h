@@ -1,6 +1,6 @@
 /* A small bitmap font for pictures: lower-case letters, digits, hyphen and underscore, each 5 dots
- * wide and 8 high. Capitals look like lower-case letters; a box stands for any other character but
- * a space. */
+ * wide and 8 high. Capitals look like lower-case letters. A space is blank, and any other
+ * character is drawn as a box. */
 #ifndef YOKE_CLI_FONT_H
 #define YOKE_CLI_FONT_H
 

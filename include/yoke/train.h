@@ -144,8 +144,9 @@ typedef struct yk_evaluate_options {
 
 /**
  * Collective. The mean loss, top-1 and top-5 accuracy over one epoch of the loader, which should be
- * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks. An
- * epoch in which the loader has been left, as by an evaluation that was stopped, begins anew.
+ * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks. If
+ * the loader is within an epoch, for example because an evaluation was stopped, it first goes on to
+ * the beginning of one.
  * Classifiers keep their logits, and have labels as yk_count_correct describes them; of a model
  * whose loss reads other things, only the loss is measured.
  * Buffers are made rank 0's first. The model evaluates in evaluation mode and is left in training
@@ -395,8 +396,8 @@ int64_t yk_trainer_steps_per_epoch(const yk_trainer *trainer);
 /** Asks the trainer to stop on all ranks; for callbacks. Ranks agree before each update of the
  * weights, so a call from on_step takes effect after the next step or, where yk_trainer_fit reads
  * losses late (on a device that computes asynchronously), at the latest one step after that. They
- * agree at the end of each epoch, too, so a call from on_epoch takes effect at once. A trainer that
- * has stopped for a request is done with it: another yk_trainer_fit goes on. */
+ * agree at the end of each epoch, too, so a call from on_epoch takes effect at once. Once the
+ * trainer has stopped, the request no longer counts: yk_trainer_fit continues training. */
 void yk_trainer_stop(yk_trainer *trainer);
 /** Whether training has stopped on request, the same on all ranks; false again once yk_trainer_fit
  * goes on. */
