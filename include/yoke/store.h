@@ -46,9 +46,10 @@ typedef struct yk_store_server yk_store_server;
 /**
  * Serves a new, empty store on its own thread until it is destroyed. host is the address to listen
  * on, or "*" for all interfaces. These are also listened on where no interface here has that
- * address (containers, NAT) or the host's name means a loopback address. *port may be YK_PORT_ANY
- * and holds the port in use afterwards. secret is copied; NULL or "" means that clients need none.
- * YK_ERROR_NETWORK when the port is in use, naming the process. On failure *server is NULL.
+ * address (containers, NAT), or the host's name means a loopback address or several addresses.
+ * *port may be YK_PORT_ANY and holds the port in use afterwards. secret is copied; NULL or "" means
+ * that clients need none. YK_ERROR_NETWORK when the port is in use, naming the process. On failure
+ * *server is NULL.
  */
 yk_status yk_store_serve(yk_store_server **server, const char *host, int *port, const char *secret);
 /** Stops the thread and closes all connections. Accepts NULL. */

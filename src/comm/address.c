@@ -1,8 +1,9 @@
 /*
  * A host name of this machine may resolve to an address that other hosts cannot use: one that none
- * of its interfaces has (containers, NAT), or a loopback address (Debian's /etc/hosts). Or it is
- * not known yet, as that of a pod that has just started. The server then listens on all interfaces,
- * which is one reason why a job has a secret.
+ * of its interfaces has (containers, NAT), or a loopback address (Debian's /etc/hosts). It may
+ * resolve to several addresses, of which each host reaches another one. Or it is not known yet, as
+ * that of a pod that has just started. The server then listens on all interfaces, which is one
+ * reason why a job has a secret.
  */
 #define _GNU_SOURCE
 #include "comm/address.h"
@@ -143,7 +144,7 @@ yk_status yki_listen(int *fd, const char *host, int *port)
         yk_status status = resolve(&found, host, *port, AI_PASSIVE, &later);
         if (status != YK_OK && !later)
             return status;
-        if (found && (is_literal(host) || !is_loopback(found->ai_addr)))
+        if (found && (is_literal(host) || (!found->ai_next && !is_loopback(found->ai_addr))))
             got = listen_patiently(found->ai_addr, found->ai_addrlen, *port);
         if (found)
             freeaddrinfo(found);
@@ -183,18 +184,28 @@ static int connect_to(const struct addrinfo *at)
     return fd;
 }
 
+/* Whether what kept a connection from being made may be over soon. */
+static bool may_pass(int got)
+{
+    return got == -ECONNREFUSED || got == -ETIMEDOUT || got == -ECONNRESET || got == -EINTR ||
+           got == -EHOSTUNREACH || got == -ENETUNREACH;
+}
+
+/* Of several addresses, some may never work: ::1 of localhost, on a host without IPv6. */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again)
 {
     *again = false;
     struct addrinfo *found;
     YK_TRY(resolve(&found, host, port, 0, again));
     int got = -EADDRNOTAVAIL;
-    for (const struct addrinfo *at = found; at && got < 0; at = at->ai_next)
-        got = connect_to(at);
+    for (const struct addrinfo *at = found; at && got < 0; at = at->ai_next) {
+        int result = connect_to(at);
+        if (result >= 0 || !may_pass(got))
+            got = result;
+    }
     freeaddrinfo(found);
     if (got < 0) {
-        *again = got == -ECONNREFUSED || got == -ETIMEDOUT || got == -ECONNRESET || got == -EINTR ||
-                 got == -EHOSTUNREACH || got == -ENETUNREACH;
+        *again = may_pass(got);
         return yki_error(YK_ERROR_NETWORK, "cannot connect to %s:%d: %s", host, port,
                          strerror(-got));
     }

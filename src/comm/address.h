@@ -8,8 +8,8 @@
 
 /*
  * Listens on host:*port; *port 0 picks a free one, which is written back. host "*" means all
- * interfaces, and so does a name whose address other hosts cannot use. An error about a port in use
- * names the process that holds it.
+ * interfaces, and so does a name whose address other hosts may not be able to use. An error about a
+ * port in use names the process that holds it.
  */
 yk_status yki_listen(int *fd, const char *host, int *port);
 /*
