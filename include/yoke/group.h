@@ -93,7 +93,8 @@ yk_status yk_group_place(yk_place *place);
 
 /**
  * Joins the job and blocks until all ranks have joined. Where neither the options nor the
- * environment give a rank and a world size, env:// makes a group of one.
+ * environment give a rank and a world size, env:// makes a group of one; with other init methods
+ * that is an error. Unlike PyTorch's, an init method never contains them (?rank=0&world_size=2).
  *
  * After 5 s the ranks that are still missing are listed in the log; at the timeout they are named
  * in the error (YK_ERROR_TIMEOUT). YK_ERROR_MISMATCH when two processes claim one rank or disagree

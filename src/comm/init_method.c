@@ -100,9 +100,19 @@ static yk_status read_tcp(yki_init_method *m, const char *method)
     return read_address(m, host, (size_t)(colon - host), colon + 1, method);
 }
 
-/* Reads an init method other than env://. */
+static const char *method_of(const yk_group_options *options)
+{
+    return options->init_method ? options->init_method : "env://";
+}
+
+/* Reads an init method other than env://. PyTorch's may end with a query, ?rank=0&world_size=2. */
 static yk_status read_url(yki_init_method *m, const char *method)
 {
+    if (strchr(method, '?'))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "init method \"%s\": rank and world_size are given beside it, as options "
+                         "or as RANK and WORLD_SIZE",
+                         method);
     if (strncmp(method, "tcp://", 6) == 0)
         return read_tcp(m, method);
     if (strncmp(method, "file:///", 8) != 0 || strlen(method) - 7 >= sizeof m->path)
@@ -227,9 +237,9 @@ static yk_status find_launcher_store(yki_job *job, yki_init_method *m)
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place *place,
                                const yk_group_options *options)
 {
-    const char *method = options->init_method ? options->init_method : "env://";
+    const char *method = method_of(options);
     job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
-    if (strncmp(method, "env://", 6) == 0) {
+    if (strcmp(method, "env://") == 0) {
         YK_TRY(read_env(job, place, m));
         return read_secret(m);
     }
@@ -242,11 +252,20 @@ yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place
     return check_path(m);
 }
 
-yk_status yki_init_method_check(const yk_group_options *options)
+yk_status yki_init_method_check(const yk_group_options *options, const yki_place *place)
 {
     yki_init_method unused = {.path = ""};
-    const char *method = options->init_method ? options->init_method : "env://";
-    return strncmp(method, "env://", 6) == 0 ? YK_OK : read_url(&unused, method);
+    const char *method = method_of(options);
+    if (strcmp(method, "env://") == 0)
+        return YK_OK;
+    YK_TRY(read_url(&unused, method));
+    if (place->source)
+        return YK_OK;
+    return yki_error(
+        YK_ERROR_INVALID_ARGUMENT,
+        "init method \"%s\": nobody has told the rank and the world size: give them as "
+        "options, or set RANK and WORLD_SIZE",
+        method);
 }
 
 yk_status yki_init_method_read_ranks(yki_job *job, yki_place *place,

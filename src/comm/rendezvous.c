@@ -132,7 +132,7 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     yki_place place;
     YK_TRY(yki_init_method_read_ranks(job, &place, options));
     if (job->world == 1)
-        YK_TRY(yki_init_method_check(options));
+        YK_TRY(yki_init_method_check(options, &place));
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
     for (int r = 0; job->peers && r < job->world; r++)
         job->peers[r] = (yki_peer){.pidfd = -1, .job_rank = r};

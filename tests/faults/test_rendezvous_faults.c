@@ -102,6 +102,42 @@ YK_TEST(init_methods_that_make_no_sense_are_refused_on_one_rank_too)
     yk_group_destroy(group);
 }
 
+/* As PyTorch's init methods may end. Each process used to train alone, or to wait at a path of its
+ * own. */
+YK_TEST(an_init_method_with_a_query_is_refused)
+{
+    static const char *const wrong[] = {"env://?rank=1&world_size=2",
+                                        "file:///tmp/meet?rank=1&world_size=2",
+                                        "tcp://127.0.0.1:29500?rank=1&world_size=2"};
+    for (int i = 0; i < 6; i++) {
+        yk_group *group = NULL;
+        yk_group_options options = YK_GROUP_OPTIONS_INIT;
+        options.init_method = wrong[i / 2];
+        options.timeout_s = 0.1;
+        if (i % 2 == 1) {
+            options.rank = 1;
+            options.world_size = 2;
+        }
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_group_init(&group, &options));
+        assert_contains(yk_last_error(), "rank and world_size are given beside it");
+    }
+}
+
+YK_TEST(without_a_rank_only_env_makes_a_group_of_one)
+{
+    static const char *const others[] = {"tcp://127.0.0.1:29500", "file:///tmp/meet"};
+    yk_group *group = NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT,
+                      yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                    o.init_method = others[i])));
+        assert_contains(yk_last_error(), "set RANK and WORLD_SIZE");
+    }
+    assert_ok(yk_group_init(&group, NULL));
+    assert_int_equal(yk_group_size(group), 1);
+    yk_group_destroy(group);
+}
+
 /* ---- 9: many jobs at once -------------------------------------------------------------------- */
 
 static void job_body(int rank, int world)
