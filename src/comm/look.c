@@ -236,6 +236,24 @@ static void count_wait(yki_call *call, double now)
     call->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
 }
 
+/* What the call waits for; it is told once it has waited long enough. */
+static yki_waiting describe_wait(const yk_group *group, const yki_call *call)
+{
+    const yk_descriptor *what = &call->base.what;
+    double tell_s = group->job.timeout_s < 2 * TELL_S ? group->job.timeout_s / 2 : TELL_S;
+    yki_waiting waiting = {.active = call->waited >= tell_s,
+                           .end_is_told = call->posted,
+                           .sequence = call->base.sequence,
+                           .what = *what,
+                           .since = yki_now() - call->waited,
+                           .collectives = group->collectives};
+    if (what->operation == YK_OPERATION_SEND)
+        waiting.opposite = group->received[what->root];
+    else if (what->operation == YK_OPERATION_RECV)
+        waiting.opposite = group->sent[what->root];
+    return waiting;
+}
+
 /* A peer may have arrived just before it ended, so missing() is called again last. */
 yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
                          const void *wait)
@@ -243,12 +261,8 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     yk_group *group = context;
     const yki_job *job = &group->job;
     yki_call *call = group->running ? group->running : &group->opening;
-    double tell_s = job->timeout_s < 2 * TELL_S ? job->timeout_s / 2 : TELL_S;
-    yki_watch_ask(&group->watched, &(yki_waiting){.active = call->waited >= tell_s,
-                                                  .end_is_told = call->posted,
-                                                  .sequence = call->base.sequence,
-                                                  .what = call->base.what,
-                                                  .since = yki_now() - call->waited});
+    yki_waiting waiting = describe_wait(group, call);
+    yki_watch_ask(&group->watched, &waiting);
     YK_TRY(yki_group_known_failure(group));
     if (group->whole)
         YK_TRY(look_at_whole(group));

@@ -68,12 +68,16 @@ static bool read_entry(const yki_job *job, int rank, entry *found)
     return true;
 }
 
-/* Whether the other rank's call is no counterpart of this one, but needs this rank. */
-static bool is_unmatched(const yki_job *job, const yk_descriptor *mine, const entry *theirs)
+/*
+ * Whether the other rank's call is no counterpart of this one, but needs this rank, which has not
+ * made it yet. If it has, the wait is over, but the other rank is stopped and cannot tell.
+ */
+static bool is_unmatched(const yki_job *job, const yki_waiting *mine, const entry *theirs)
 {
     if (!is_message(theirs->operation))
-        return true;
-    return theirs->peer == job->rank && theirs->operation == mine->operation;
+        return theirs->sequence > mine->collectives;
+    return theirs->peer == job->rank && theirs->operation == mine->what.operation &&
+           theirs->sequence > mine->opposite;
 }
 
 static void describe_both(const yki_job *job, const yki_waiting *mine, const entry *theirs,
@@ -94,7 +98,7 @@ bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_f
     entry theirs;
     const yki_waiting *mine = &state->published;
     if (!mine->active || !is_message(mine->what.operation) ||
-        !read_entry(job, mine->what.root, &theirs) || !is_unmatched(job, &mine->what, &theirs)) {
+        !read_entry(job, mine->what.root, &theirs) || !is_unmatched(job, mine, &theirs)) {
         state->unmatched = 0;
         return false;
     }

@@ -20,6 +20,9 @@ typedef struct yki_waiting {
     uint64_t sequence;
     yk_descriptor what;
     double since; /* yki_now() */
+    /* This rank's calls so far: collectives and, in a send or recv, the messages with the other
+     * rank in the other direction. */
+    uint64_t collectives, opposite;
 } yki_waiting;
 
 /* What the watch remembers from one time to the next. */

@@ -46,6 +46,38 @@ YK_TEST_RANKS(a_long_wait_is_published_and_withdrawn, 2)
     yk_group_destroy(group);
 }
 
+/* Rank 0 is stopped, as in a debugger, right after a call for which it has waited so long that it
+ * was published: the store still says so. Rank 1, which has made that call too, must not take it
+ * for one that does not match its own. */
+YK_TEST_RANKS(a_wait_that_is_over_is_no_mismatch, 2)
+{
+    static const char barrier[] = "1 1700000000 7 0 barrier()";
+    static const char message[] = "1 1700000000 10 1 recv(uint8 x 1, from rank 1)";
+    (void)world;
+    unsigned char byte = 1;
+    yk_group *group;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    assert_ok(yk_barrier(group));
+    if (rank == 0) {
+        yk_store *store = connect_to_store();
+        assert_ok(yk_recv(group, &byte, 1, YK_U8, 1));
+        assert_ok(yk_store_set(store, "group/0/waiting/0", barrier, strlen(barrier)));
+        sleep(3);
+        assert_ok(yk_send(group, &byte, 1, YK_U8, 1));
+        assert_ok(yk_store_set(store, "group/0/waiting/0", message, strlen(message)));
+        sleep(3);
+        assert_ok(yk_send(group, &byte, 1, YK_U8, 1));
+        yk_store_destroy(store);
+    } else {
+        assert_ok(yk_send(group, &byte, 1, YK_U8, 0));
+        assert_ok(yk_recv(group, &byte, 1, YK_U8, 0));
+        assert_ok(yk_recv(group, &byte, 1, YK_U8, 0));
+    }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 /* The thread of rank 0 that waits gets no core for a second: rank 1 must not believe meanwhile that
  * rank 0 does not wait, and name it as one that did not take part. */
 YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
