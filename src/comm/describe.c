@@ -31,10 +31,11 @@ static const char *reduction_words(unsigned reduce)
     return reduce <= YK_REDUCE_PRODUCT ? reductions[reduce] : "an unknown reduction";
 }
 
-void yki_describe(char text[YKI_WORDS], const yk_descriptor *what)
+void yki_describe(char text[YKI_WORDS], const yki_job *job, const yk_descriptor *what)
 {
     const char *name = operations[what->operation], *dtype = dtype_words(what->dtype);
     unsigned long long count = what->count;
+    int root = yki_job_rank(job, what->root);
     switch ((yk_operation)what->operation) {
     case YK_OPERATION_BARRIER:
         snprintf(text, YKI_WORDS, "barrier()");
@@ -49,7 +50,7 @@ void yki_describe(char text[YKI_WORDS], const yk_descriptor *what)
         break;
     case YK_OPERATION_REDUCE:
         snprintf(text, YKI_WORDS, "%s(%s x %llu, %s, root %d)", name, dtype, count,
-                 reduction_words(what->reduce), what->root);
+                 reduction_words(what->reduce), root);
         break;
     case YK_OPERATION_ALL_GATHER:
         snprintf(text, YKI_WORDS, "%s(%s x %llu)", name, dtype, count);
@@ -59,7 +60,7 @@ void yki_describe(char text[YKI_WORDS], const yk_descriptor *what)
                  what->operation == YK_OPERATION_SEND   ? "to rank"
                  : what->operation == YK_OPERATION_RECV ? "from rank"
                                                         : "root",
-                 what->root);
+                 root);
     }
 }
 

@@ -3,11 +3,13 @@
 #define YKI_DESCRIBE_H
 
 #include "comm/call.h"
+#include "comm/rendezvous.h"
 
 enum { YKI_WORDS = 96 };
 
-/* "all_reduce(float32 x 1024, sum)", "send(int64 x 2, to rank 1)". */
-void yki_describe(char text[YKI_WORDS], const yk_descriptor *what);
+/* A call of the group whose job this is: "all_reduce(float32 x 1024, sum)", "send(int64 x 2, to
+ * rank 1)". Ranks are named by their numbers in the job. */
+void yki_describe(char text[YKI_WORDS], const yki_job *job, const yk_descriptor *what);
 /* In what two descriptors differ: "operation", "dtype", "count", "reduction", "root". */
 const char *yki_difference(const yk_descriptor *a, const yk_descriptor *b);
 

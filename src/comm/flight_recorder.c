@@ -161,7 +161,7 @@ static void write_entry(FILE *file, const tick_scale *scale, const yki_flight_ri
     call_record record = read_entry(&ring->entries[number % YKI_FLIGHT_ENTRIES]);
     char words[YKI_WORDS], name[2 * YKI_WORDS];
     bool message = is_message(&record.what);
-    yki_describe(words, &record.what);
+    yki_describe(words, ring->job, &record.what);
     snprintf(name, sizeof name, "%s:%s", ring->backend, words);
     fprintf(file, "{\"record_id\": %llu, \"pg_id\": %d, \"process_group\": [",
             (unsigned long long)number, group);

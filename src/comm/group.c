@@ -101,6 +101,11 @@ void yki_group_report_cause(yk_group *group, yk_status status)
     yki_failure_report(job, &failure);
 }
 
+int yki_group_job_rank(const yk_group *group, int rank)
+{
+    return yki_job_rank(&group->job, rank);
+}
+
 bool yki_group_adds_in_rank_order(const yk_group *group)
 {
     return group->backend->ops->capabilities & YK_BACKEND_RANK_ORDER;

@@ -71,6 +71,9 @@ void yki_group_report_cause(yk_group *group, yk_status status);
 const char *yki_group_failure_text(const void *context);
 yk_status yki_group_adopt_failure(void *context, yk_status status, const char *text);
 
+/* The number in the job of one of the group's ranks, for messages. */
+int yki_group_job_rank(const yk_group *group, int rank);
+
 /* Whether sums are added in the order of ranks, so that they have the same bits everywhere. */
 bool yki_group_adds_in_rank_order(const yk_group *group);
 

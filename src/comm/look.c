@@ -27,7 +27,7 @@ yk_status yki_group_error(const yk_group *group, yk_status status, const char *t
     char words[YKI_WORDS];
     if (!group->running)
         return yki_error(status, "creating the group: %s", text);
-    yki_describe(words, &group->running->base.what);
+    yki_describe(words, &group->job, &group->running->base.what);
     return yki_error(status, "%s, operation %llu: %s", words,
                      (unsigned long long)group->running->base.sequence, text);
 }

@@ -66,6 +66,11 @@ void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, i
         snprintf(key, size, "%s/%s/%d", job->prefix, name, rank);
 }
 
+int yki_job_rank(const yki_job *job, int rank)
+{
+    return job->peers && rank >= 0 && rank < job->world ? job->peers[rank].job_rank : rank;
+}
+
 void yki_rank_name(const yki_job *job, int rank, char name[YKI_RANK_NAME])
 {
     const yki_peer *peer = &job->peers[rank];

@@ -67,6 +67,9 @@ bool yki_peer_ended(const yki_peer *peer);
  */
 const char *yki_job_doing(const yki_job *job, int rank);
 
+/* The number in the job of one of the group's ranks; what is no such rank stays what it is. */
+int yki_job_rank(const yki_job *job, int rank);
+
 /* "rank 3" with its number in the job, or "rank 3 on host n2" where the job has several hosts. */
 void yki_rank_name(const yki_job *job, int rank, char name[YKI_RANK_NAME]);
 

@@ -34,8 +34,8 @@ static yk_status mismatch(yk_group *group, const yk_mismatch *m)
                  group->members[m->rank_a].job_rank, group->members[m->rank_b].job_rank);
         return yki_group_fail(group, -1, YK_ERROR_MISMATCH, text);
     }
-    yki_describe(a, &m->what_a);
-    yki_describe(b, &m->what_b);
+    yki_describe(a, &group->job, &m->what_a);
+    yki_describe(b, &group->job, &m->what_b);
     snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s%s, rank %d called %s%s",
              yki_difference(&m->what_a, &m->what_b), group->members[m->rank_a].job_rank, a,
              m->what_a.invalid ? " with invalid arguments" : "", group->members[m->rank_b].job_rank,
@@ -136,13 +136,13 @@ static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, 
 
 /* Records the call on the thread that ran it and, if it is labelled, from its submission to its
  * end. */
-static void trace_call(const yki_call *call)
+static void trace_call(const yk_group *group, const yki_call *call)
 {
     if (!(call->begun > 0) || !yki_trace_on())
         return;
     char words[YKI_WORDS];
     const yk_descriptor *what = &call->base.what;
-    yki_describe(words, what);
+    yki_describe(words, &group->job, what);
     size_t width = what->operation == YK_OPERATION_ALLOC ? 1 : yk_dtype_size(what->dtype);
     yki_trace_args args = {.key = {"bytes", "sequence"},
                            .value = {(int64_t)(what->count * width), (int64_t)call->base.sequence}};
@@ -161,7 +161,7 @@ static yk_status run_blocking(yk_group *group, yki_call *call, const char *refus
         status = test_call(group, call, WAIT_S, &done);
     status = conclude(group, call, refusal, status);
     group->met_s = call->base.met_s;
-    trace_call(call);
+    trace_call(group, call);
     return status;
 }
 
@@ -172,14 +172,14 @@ double yki_group_waited(const yk_group *group, double since)
 
 /* ---- calls with a work object ---------------------------------------------------------------- */
 
-static bool finish_work(yk_work *work, yk_status status)
+static bool finish_work(const yk_group *group, yk_work *work, yk_status status)
 {
     work->status = status;
     if (status != YK_OK)
         yki_error_copy(work->line, sizeof work->line);
     else if (work->call.after)
         work->call.after(work->call.task_context);
-    trace_call(&work->call);
+    trace_call(group, &work->call);
     yki_work_times *times = &work->times;
     times->finished = yki_now();
     times->met = work->call.base.met_s > times->started ? work->call.base.met_s : times->started;
@@ -193,13 +193,14 @@ bool yki_group_start(void *context, yk_work *work)
     work->times.started = yki_now();
     call->begun = yki_trace_on() ? work->times.started : 0;
     if (call->task)
-        return finish_work(work, call->task(call->task_context));
+        return finish_work(group, work, call->task(call->task_context));
     if (call->before)
         call->before(call->task_context);
     yk_status status = post_call(group, call);
     if (call->work)
         return false;
-    return finish_work(work, conclude(group, call, work->refused ? work->line : NULL, status));
+    return finish_work(group, work,
+                       conclude(group, call, work->refused ? work->line : NULL, status));
 }
 
 bool yki_group_advance(void *context, yk_work *work, double wait_s)
@@ -209,7 +210,7 @@ bool yki_group_advance(void *context, yk_work *work, double wait_s)
     yk_status status = test_call(group, &work->call, wait_s, &done);
     if (!done)
         return false;
-    return finish_work(work,
+    return finish_work(group, work,
                        conclude(group, &work->call, work->refused ? work->line : NULL, status));
 }
 

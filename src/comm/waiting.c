@@ -21,11 +21,11 @@ static bool is_message(int operation)
     return operation == YK_OPERATION_SEND || operation == YK_OPERATION_RECV;
 }
 
-static int write_entry(char text[TEXT], const yki_waiting *waiting)
+static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting)
 {
     char words[YKI_WORDS];
     const yk_descriptor *what = &waiting->what;
-    yki_describe(words, what);
+    yki_describe(words, job, what);
     long long since = (long long)time(NULL) - (long long)(yki_now() - waiting->since);
     return snprintf(text, TEXT, "%llu %lld %d %d %s", (unsigned long long)waiting->sequence, since,
                     what->operation, is_message(what->operation) ? what->root : 0, words);
@@ -42,7 +42,7 @@ void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki
     yki_job_key(job, key, sizeof key, "waiting", job->rank);
     pthread_mutex_lock(job->lock);
     if (now->active)
-        yk_store_set(job->store, key, text, (size_t)write_entry(text, now));
+        yk_store_set(job->store, key, text, (size_t)write_entry(text, job, now));
     else
         yk_store_delete(job->store, key, NULL);
     pthread_mutex_unlock(job->lock);
@@ -84,7 +84,7 @@ static void describe_both(const yki_job *job, const yki_waiting *mine, const ent
                           yki_failure *failure)
 {
     char words[YKI_WORDS], name[YKI_RANK_NAME], other[YKI_RANK_NAME];
-    yki_describe(words, &mine->what);
+    yki_describe(words, job, &mine->what);
     yki_rank_name(job, job->rank, name);
     yki_rank_name(job, mine->what.root, other);
     *failure = (yki_failure){.status = YK_ERROR_MISMATCH, .culprit = -1};

@@ -5,8 +5,8 @@
  *     "SEQUENCE SINCE OPERATION PEER WORDS", as in
  *     "7 1700000000 9 1 recv(float32 x 4, from rank 1)"
  *
- * SINCE is in seconds since 1970, OPERATION a yk_operation, PEER the other rank of a send or recv,
- * else 0. The key disappears when the wait has ended.
+ * SINCE is in seconds since 1970, OPERATION a yk_operation, PEER the other rank of a send or recv
+ * as the group counts them, else 0. The key disappears when the wait has ended.
  */
 #ifndef YKI_WAITING_H
 #define YKI_WAITING_H

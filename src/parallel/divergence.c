@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "parallel/ddp.h"
 
 /* Parameters first, then buffers. */
@@ -62,7 +63,8 @@ static yk_status compare_hashes(const yk_ddp *ddp, const uint64_t *hashes, size_
     return yki_error(YK_ERROR_MISMATCH,
                      "ranks have diverged: %s of rank %d differs from rank %d's (%zu of %zu "
                      "tensors differ)",
-                     tensor_at(ddp, first).name, apart, reference, differing, count);
+                     tensor_at(ddp, first).name, yki_group_job_rank(ddp->group, apart),
+                     yki_group_job_rank(ddp->group, reference), differing, count);
 }
 
 static size_t tensor_count(const yk_ddp *ddp)

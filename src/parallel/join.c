@@ -9,6 +9,7 @@
  */
 #include "base/memory.h"
 #include "base/options.h"
+#include "comm/group_internal.h"
 #include "parallel/ddp.h"
 #include "parallel/verify_model.h"
 
@@ -69,12 +70,13 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
         return yki_error(YK_ERROR_INTERRUPTED,
                          "join: rank %d has run out of data, others have not "
                          "(throw_on_early_termination)",
-                         out);
+                         yki_group_job_rank(ddp->group, out));
     }
     if (synced >= 0 && unsynced >= 0)
         return yki_error(YK_ERROR_MISMATCH,
                          "join: rank %d is about to run a synced step, rank %d one under no_sync",
-                         synced, unsynced);
+                         yki_group_job_rank(ddp->group, synced),
+                         yki_group_job_rank(ddp->group, unsynced));
     return YK_OK;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "parallel/ddp.h"
 
 /* used: (ranks, count), whether the rank uses the parameter. */
@@ -28,7 +29,8 @@ static yk_status refuse_unused(const yk_ddp *ddp, size_t parameter, const unsign
     if (without == ranks)
         snprintf(whose, sizeof whose, "any rank");
     else
-        snprintf(whose, sizeof whose, "rank %d%s", first, without > 1 ? " and others" : "");
+        snprintf(whose, sizeof whose, "rank %d%s", yki_group_job_rank(ddp->group, first),
+                 without > 1 ? " and others" : "");
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "the loss of %s does not depend on %s, which would never get a gradient: "
                      "leave it out, or set find_unused_parameters",

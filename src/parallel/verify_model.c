@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "comm/group_internal.h"
 #include "device/memory.h"
 #include "tensor/tensor.h"
 
@@ -60,16 +61,18 @@ static yk_status broadcast_listing(yk_group *group, const char *own, int root, s
 }
 
 /* Reports the first line in which two descriptions differ; "nothing further" after the last. */
-static yk_status report(const char *first, const char *second, int rank)
+static yk_status report(const yk_group *group, const char *first, const char *second, int rank)
 {
+    int other = yki_group_job_rank(group, rank), root = yki_group_job_rank(group, 0);
     for (;;) {
         size_t a = strcspn(first, "\n"), b = strcspn(second, "\n");
         if (a != b || memcmp(first, second, a) != 0)
-            return yki_error(YK_ERROR_MISMATCH, "models differ: rank 0 has %.*s, rank %d has %.*s",
-                             a ? (int)a : 15, a ? first : "nothing further", rank, b ? (int)b : 15,
-                             b ? second : "nothing further");
+            return yki_error(YK_ERROR_MISMATCH, "models differ: rank %d has %.*s, rank %d has %.*s",
+                             root, a ? (int)a : 15, a ? first : "nothing further", other,
+                             b ? (int)b : 15, b ? second : "nothing further");
         if (!first[a] || !second[b])
-            return yki_error(YK_ERROR_MISMATCH, "models differ between rank 0 and rank %d", rank);
+            return yki_error(YK_ERROR_MISMATCH, "models differ between rank %d and rank %d", root,
+                             other);
         first += a + 1;
         second += b + 1;
     }
@@ -81,7 +84,7 @@ static yk_status explain(yk_group *group, const char *own, int rank, size_t leng
     yk_status status = broadcast_listing(group, own, 0, length0, &first);
     if (status != YK_OK || (status = broadcast_listing(group, own, rank, length, &second)) != YK_OK)
         goto out;
-    status = report(first, second, rank);
+    status = report(group, first, second, rank);
 out:
     free(first);
     free(second);

@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "io/checkpoint_dir.h"
 #include "train/sums.h"
 
@@ -222,7 +223,7 @@ static yk_status spread_newest(copy *c, const yki_folder_view *view, const char 
     c->receives = receives;
     if (rank == 0)
         YKI_WARN("%s: the newest checkpoint is in rank %d's folder; other hosts get a copy", folder,
-                 c->root);
+                 yki_group_job_rank(group, c->root));
     return copy_checkpoint(c, rank == c->root ? path : NULL, folder, YK_KEEP_ALL, group);
 }
 

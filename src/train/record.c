@@ -72,8 +72,8 @@ static yk_status check_loss(yk_trainer *t, int64_t step, double sum, double own)
         return YK_ERROR_INVALID_ARGUMENT;
     }
     return yki_error(YK_ERROR_PEER_FAILED,
-                     "stopped since the loss of rank %d is not finite (step %lld)", first,
-                     (long long)step);
+                     "stopped since the loss of rank %d is not finite (step %lld)",
+                     yki_group_job_rank(t->options.group, first), (long long)step);
 }
 
 /* All ranks know it: rank 0 tells of it. */

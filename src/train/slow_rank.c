@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/group_internal.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 
@@ -64,7 +65,8 @@ yk_status yki_trainer_watch_slow_rank(yk_trainer *t)
         if (t->rank == 0)
             YKI_WARN("rank %d is slower: the other ranks waited %.1f s for it in the last %lld "
                      "steps, and before them",
-                     found, slow.waited_s, (long long)watch->steps);
+                     yki_group_job_rank(t->options.group, found), slow.waited_s,
+                     (long long)watch->steps);
     }
     *watch = (yki_slow_watch){.last = found, .named = watch->named};
     return YK_OK;

@@ -180,6 +180,14 @@ YK_TEST_RANKS(a_mismatch_in_a_part_names_ranks_of_the_job, 4)
                       yk_all_reduce(part, x, rank == 2 ? 3 : 4, YK_F32, YK_REDUCE_SUM, NULL));
         assert_contains(yk_last_error(), "rank 2 called all_reduce(float32 x 3, sum)");
         assert_contains(yk_last_error(), "rank 3 called all_reduce(float32 x 4, sum)");
+        assert_status(YK_ERROR_MISMATCH,
+                      yk_broadcast(part, x, 4, YK_F32, yk_group_rank(part), NULL));
+        assert_contains(yk_last_error(), "rank 2 called broadcast(float32 x 4, root 2)");
+        assert_contains(yk_last_error(), "rank 3 called broadcast(float32 x 4, root 3)");
+        assert_status(YK_ERROR_MISMATCH,
+                      rank == 2 ? yk_send(part, x, 1, YK_F32, 1) : yk_recv(part, x, 2, YK_F32, 0));
+        assert_contains(yk_last_error(), "rank 2 called send(float32 x 1, to rank 3)");
+        assert_contains(yk_last_error(), "rank 3 called recv(float32 x 2, from rank 2)");
     }
     assert_int_equal(sum_of(part, 1), 2);
     yk_group_destroy(all);

@@ -13,14 +13,21 @@ typedef struct side {
     samples own;
 } side;
 
-static void begin(side *s, const yk_ddp_options *options)
+static void begin_on(side *s, yk_group *group, const yk_ddp_options *options)
 {
-    assert_ok(yk_group_init(&s->group, NULL));
+    s->group = group;
     s->model = make_model(&net);
     assert_ok(yk_ddp_create(&s->ddp, s->model, s->group, options));
     assert_ok(
         yk_sgd_create(&s->sgd, s->model,
                       YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
+}
+
+static void begin(side *s, const yk_ddp_options *options)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    begin_on(s, group, options);
 }
 
 static void end(side *s)
@@ -145,4 +152,25 @@ YK_TEST_RANKS(a_check_changes_no_bit, 2)
     yk_ddp_destroy(b.ddp);
     yk_model_destroy(b.model);
     end(&a);
+}
+
+/* Ranks are named by their numbers in the job, also where a part of it trains by itself. */
+YK_TEST_RANKS(promise_25_a_rank_of_a_part_is_named_as_in_the_job, 3)
+{
+    (void)world;
+    side s;
+    yk_group *all, *part;
+    assert_ok(yk_group_init(&all, NULL));
+    assert_ok(yk_group_split(&part, all, rank == 0, 0));
+    if (rank > 0) {
+        begin_on(&s, part, NULL);
+        if (rank == 2)
+            flip(s.model, "fc.bias", 0);
+        assert_status(YK_ERROR_MISMATCH, yk_ddp_check_divergence(s.ddp));
+        assert_contains(yk_last_error(), "fc.bias of rank 2 differs from rank 1's (1 of");
+        end(&s);
+    } else {
+        yk_group_destroy(part);
+    }
+    yk_group_destroy(all);
 }

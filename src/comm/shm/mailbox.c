@@ -128,8 +128,9 @@ yk_status yki_shm_post(const shm_backend *shm, int rank, const char *name, int f
     int error = post(shm, rank, name, file);
     if (!error)
         return YK_OK;
-    return yki_error(YK_ERROR_IO, "cannot pass shared memory to rank %d (pid %d): %s%s", rank,
-                     shm->site->members[rank].pid, strerror(error),
+    return yki_error(YK_ERROR_IO, "cannot pass shared memory to rank %d (pid %d): %s%s",
+                     shm->site->members[rank].job_rank, shm->site->members[rank].pid,
+                     strerror(error),
                      error == ECONNREFUSED ? "; ranks must be in one network namespace" : "");
 }
 
@@ -154,7 +155,8 @@ static yk_status read_letter(shm_backend *shm, int fd)
         return YK_OK;
     }
     if (file < 0)
-        return yki_error(YK_ERROR_IO, "cannot receive the shared memory of rank %d: %s", text.rank,
+        return yki_error(YK_ERROR_IO, "cannot receive the shared memory of rank %d: %s",
+                         shm->site->members[text.rank].job_rank,
                          strerror(message.msg_flags & MSG_CTRUNC ? EMFILE : EBADMSG));
     if (shm->letters[text.rank] >= 0)
         close(shm->letters[text.rank]);

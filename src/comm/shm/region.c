@@ -27,6 +27,7 @@ static yk_status check_offers(const shm_backend *shm, const yk_backend_call *cal
 {
     for (int r = 0; r < shm->world; r++) {
         offer news;
+        int job_rank = shm->site->members[r].job_rank;
         memcpy(&news, yki_shm_line_of(shm, r)->data, sizeof news);
         if (news.status == YK_OK || news.status == YK_ERROR_PEER_FAILED ||
             (mine->status != YK_OK && mine->status != YK_ERROR_PEER_FAILED))
@@ -34,10 +35,11 @@ static yk_status check_offers(const shm_backend *shm, const yk_backend_call *cal
         if (news.status != YK_ERROR_OUT_OF_MEMORY)
             return yki_error(
                 (yk_status)news.status,
-                "rank %d cannot create or share its memory: see the error of that rank", r);
+                "rank %d cannot create or share its memory: see the error of that rank", job_rank);
         return yki_error(YK_ERROR_OUT_OF_MEMORY,
-                         "rank %d cannot allocate %llu bytes of shared memory: %llu are free", r,
-                         (unsigned long long)call->what.count, (unsigned long long)news.free_bytes);
+                         "rank %d cannot allocate %llu bytes of shared memory: %llu are free",
+                         job_rank, (unsigned long long)call->what.count,
+                         (unsigned long long)news.free_bytes);
     }
     return (yk_status)mine->status;
 }
@@ -67,7 +69,8 @@ static yk_status attach_peers(shm_backend *shm, shm_region *region)
 {
     for (int r = 0; r < shm->world; r++)
         if (r != shm->rank)
-            YK_TRY(yki_shm_attach(&region->segments[r], r, yki_shm_letter(shm, r), region->bytes));
+            YK_TRY(yki_shm_attach(&region->segments[r], shm->site->members[r].job_rank,
+                                  yki_shm_letter(shm, r), region->bytes));
     return YK_OK;
 }
 

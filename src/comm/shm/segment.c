@@ -119,16 +119,16 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
     return status;
 }
 
-yk_status yki_shm_attach(shm_segment *segment, int rank, int fd, size_t bytes)
+yk_status yki_shm_attach(shm_segment *segment, int job_rank, int fd, size_t bytes)
 {
     struct stat info;
     *segment = (shm_segment){.fd = fd};
     if (fd < 0)
-        return yki_error(YK_ERROR_PEER_FAILED, "rank %d has not sent its shared memory", rank);
+        return yki_error(YK_ERROR_PEER_FAILED, "rank %d has not sent its shared memory", job_rank);
     yk_status status;
     if (fstat(fd, &info) || (size_t)info.st_size != bytes)
         status = yki_error(YK_ERROR_FORMAT, "the shared memory of rank %d does not have %zu bytes",
-                           rank, bytes);
+                           job_rank, bytes);
     else
         status = map_segment(segment, bytes);
     if (status != YK_OK)

@@ -62,7 +62,8 @@ static yk_status publish_segment(shm_backend *shm, yk_status status)
     char text[YKI_ERROR_LINE + 16], line[YKI_ERROR_LINE] = "";
     if (status != YK_OK)
         yki_error_copy(line, sizeof line);
-    int size = snprintf(text, sizeof text, "%d %s", (int)status, line);
+    int size =
+        snprintf(text, sizeof text, "%d %s", (int)status, status == YK_OK ? "" : yki_error_text());
     yk_status told = shm->site->set(shm->site->context, "segment", text, (size_t)size);
     return status == YK_OK ? told : yki_error_set_line(status, line);
 }
@@ -125,12 +126,15 @@ static yk_status find_control(shm_backend *shm)
     char *rest;
     long status = strtol(text, &rest, 10);
     if (status != YK_OK)
-        return yki_error((yk_status)status, "rank 0 failed: %s", rest + 1);
+        return yki_error((yk_status)status, "rank %d failed: %s", site->members[0].job_rank,
+                         rest + 1);
     YK_TRY(yki_shm_take_letters(shm));
-    YK_TRY(yki_shm_attach(&shm->control, 0, yki_shm_letter(shm, 0), control_bytes(shm->world)));
+    YK_TRY(yki_shm_attach(&shm->control, site->members[0].job_rank, yki_shm_letter(shm, 0),
+                          control_bytes(shm->world)));
     const shm_header *header = shm->control.memory;
     if (header->magic != LAYOUT || header->world != (uint32_t)shm->world)
-        return yki_error(YK_ERROR_FORMAT, "rank 0 runs another version of yoke");
+        return yki_error(YK_ERROR_FORMAT, "rank %d runs another version of yoke",
+                         site->members[0].job_rank);
     find_ranks(shm);
     return YK_OK;
 }

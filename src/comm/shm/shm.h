@@ -132,8 +132,9 @@ typedef struct shm_backend {
 
 /* Makes a segment of zeroed bytes that are really there. */
 yk_status yki_shm_create(shm_segment *segment, size_t bytes);
-/* Maps the segment of that rank by its descriptor, which it takes over; -1: none has come. */
-yk_status yki_shm_attach(shm_segment *segment, int rank, int fd, size_t bytes);
+/* Maps the segment of that rank of the job by its descriptor, which it takes over; -1: none has
+ * come. */
+yk_status yki_shm_attach(shm_segment *segment, int job_rank, int fd, size_t bytes);
 /* Once all ranks have mapped it: many ranks and regions would run out of files. */
 void yki_shm_close_file(shm_segment *segment);
 void yki_shm_detach(shm_segment *segment);
