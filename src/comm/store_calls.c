@@ -89,28 +89,19 @@ yk_status yk_store_delete(yk_store *store, const char *key, bool *found)
     return YK_OK;
 }
 
-/* Takes the connection's prefix off each of the keys, which end with a zero each. */
-static size_t remove_prefix(char *keys, size_t size, size_t prefix_size)
-{
-    char *to = keys;
-    for (size_t at = 0, whole; at < size; at += whole) {
-        whole = strnlen(keys + at, size - at - 1) + 1;
-        size_t cut = whole > prefix_size ? prefix_size : whole - 1;
-        memmove(to, keys + at + cut, whole - cut);
-        to += whole - cut;
-    }
-    return (size_t)(to - keys);
-}
-
 yk_status yk_store_list(yk_store *store, const char *prefix, char *keys, size_t size, size_t *used)
 {
+    YKI_NOT_NULL(store);
     YKI_NOT_NULL(keys);
     YKI_NOT_NULL(used);
     *used = 0;
-    yki_store_request request = {
-        .operation = YKI_STORE_LIST, .key = prefix, .value = keys, .size = size};
+    yki_store_request request = {.operation = YKI_STORE_LIST,
+                                 .key = prefix,
+                                 .number = (int64_t)yki_store_prefix_size(store),
+                                 .size = size};
+    request.value = keys;
     YK_TRY(yki_store_run(store, &request));
-    *used = remove_prefix(keys, request.reply.value_size, yki_store_prefix_size(store));
+    *used = request.reply.value_size;
     return YK_OK;
 }
 

@@ -104,7 +104,12 @@ static void serve_list(yki_store_server *server, yki_store_peer *peer, const req
 {
     size_t size;
     char *keys;
-    yk_status status = yki_store_table_list(&server->table, asked->key, &keys, &size);
+    if (asked->number < 0 || (size_t)asked->number > strlen(asked->key)) {
+        peer->doomed = true;
+        return;
+    }
+    yk_status status =
+        yki_store_table_list(&server->table, asked->key, (size_t)asked->number, &keys, &size);
     if (status == YK_OK && size > YKI_STORE_MAX_VALUE)
         status = YK_ERROR_OUT_OF_MEMORY;
     yki_store_peer_reply(server, peer, status, 0, keys, status == YK_OK ? size : 0);

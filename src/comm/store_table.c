@@ -100,8 +100,8 @@ static size_t collect(const yki_store_table *table, const char *prefix, const ch
     return count;
 }
 
-yk_status yki_store_table_list(const yki_store_table *table, const char *prefix, char **list,
-                               size_t *size)
+yk_status yki_store_table_list(const yki_store_table *table, const char *prefix, size_t skip,
+                               char **list, size_t *size)
 {
     size_t count = collect(table, prefix, NULL, 0);
     const char **keys = calloc(count ? count : 1, sizeof *keys);
@@ -112,10 +112,10 @@ yk_status yki_store_table_list(const yki_store_table *table, const char *prefix,
     collect(table, prefix, keys, count);
     qsort(keys, count, sizeof *keys, compare_keys);
     for (size_t i = 0; i < count; i++)
-        *size += strlen(keys[i]) + 1;
+        *size += strlen(keys[i]) - skip + 1;
     char *at = *list = malloc(*size ? *size : 1);
     for (size_t i = 0; at && i < count; i++)
-        at = stpcpy(at, keys[i]) + 1;
+        at = stpcpy(at, keys[i] + skip) + 1;
     free(keys);
     return *list ? YK_OK : yki_error_memory(*size, "the keys of the store");
 }

@@ -28,9 +28,10 @@ yk_status yki_store_table_set(yki_store_table *table, const char *key, const voi
                               size_t size);
 /* Whether the key was there. */
 bool yki_store_table_delete(yki_store_table *table, const char *key);
-/* The sorted keys that begin with prefix, each followed by a zero; *list is to be freed. */
-yk_status yki_store_table_list(const yki_store_table *table, const char *prefix, char **list,
-                               size_t *size);
+/* The sorted keys that begin with prefix, without its first `skip` bytes, each followed by a zero;
+ * *list is to be freed. */
+yk_status yki_store_table_list(const yki_store_table *table, const char *prefix, size_t skip,
+                               char **list, size_t *size);
 void yki_store_table_fini(yki_store_table *table);
 
 #endif

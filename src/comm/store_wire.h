@@ -21,7 +21,7 @@
 
 enum {
     YKI_STORE_MAGIC = 0x74536b79, /* "ykSt" */
-    YKI_STORE_VERSION = 2,
+    YKI_STORE_VERSION = 3,
     YKI_STORE_NONCE = 32,
     YKI_STORE_PROOF = 32,
     YKI_STORE_HELLO = 8 + YKI_STORE_NONCE,
@@ -42,7 +42,8 @@ typedef enum yki_store_operation {
     YKI_STORE_WAIT,        /* as get, but without the value in the reply */
     YKI_STORE_COMPARE_SET, /* number: the size of what is expected, which begins the value */
     YKI_STORE_DELETE,      /* the reply's number: whether the key existed */
-    YKI_STORE_LIST,        /* the key is a prefix, and may be empty */
+    YKI_STORE_LIST,        /* the key is a prefix, and may be empty; number: how many bytes of it to
+                              leave out of the reply, which is the keys that begin with it */
     YKI_STORE_WILL,        /* the key and value to set if the connection ends without LEAVE */
     YKI_STORE_LEAVE        /* the last request, which has no reply */
 } yki_store_operation;

@@ -297,9 +297,30 @@ YK_TEST(prefixes_keep_jobs_apart)
     assert_string_equal(keys, "b");
     assert_ok(yk_store_set_prefix(other, ""));
     expect_text(other, "job/1/a", "1");
+    assert_ok(yk_store_list(other, "job/1/", keys, sizeof keys, &used));
+    assert_int_equal(used, sizeof "job/1/a");
+    assert_string_equal(keys, "job/1/a");
     static char long_prefix[600];
     memset(long_prefix, 'x', sizeof long_prefix - 1);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set_prefix(other, long_prefix));
     yk_store_destroy(other);
+    end(&f);
+}
+
+/* A list has no prefix, and so takes no room for it: with a long one, a job did not learn which of
+ * its ranks on other hosts had died or left. */
+YK_TEST(a_long_prefix_takes_no_room_in_lists)
+{
+    fixture f = begin("s");
+    char keys[4], prefix[512 + 1];
+    size_t used;
+    memset(prefix, 'x', sizeof prefix - 1);
+    prefix[sizeof prefix - 1] = '\0';
+    assert_ok(yk_store_set_prefix(f.store, prefix));
+    assert_ok(yk_store_set(f.store, "b", "", 0));
+    assert_ok(yk_store_set(f.store, "a", "", 0));
+    assert_ok(yk_store_list(f.store, "", keys, sizeof keys, &used));
+    assert_int_equal(used, 4);
+    assert_memory_equal(keys, "a\0b", 4);
     end(&f);
 }

@@ -130,6 +130,8 @@ YK_TEST(malformed_frames_are_dropped)
                                     {YKI_STORE_COMPARE_SET, 4, 0, 1},
                                     {YKI_STORE_COMPARE_SET, 4, 0, -2},
                                     {YKI_STORE_COMPARE_SET, 4, 0, INT64_MAX},
+                                    {YKI_STORE_LIST, 4, 0, 5},
+                                    {YKI_STORE_LIST, 4, 0, -1},
                                     {99, 4, 0, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         unsigned char frame[64] = "";
