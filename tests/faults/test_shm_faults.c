@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "rank_lines.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mount.h>
@@ -149,17 +150,45 @@ static void knock_at(const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int32_t letter[2] = {1, 0};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(2 * sizeof(int))}};
+    struct iovec part = {letter, sizeof letter};
+    const struct msghdr message = {.msg_iov = &part,
+                                   .msg_iovlen = 1,
+                                   .msg_control = &control,
+                                   .msg_controllen = sizeof control};
+    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    assert_true(zero >= 0);
+    memcpy(CMSG_DATA(&control.header), (int[]){zero, zero}, 2 * sizeof(int));
     size_t length = strlen(name);
     memcpy(address.sun_path + 1, name + 1, length - 1); /* after '@', which stands for a zero */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     if (connect(fd, (struct sockaddr *)&address,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == 0)
-        assert_int_equal(send(fd, letter, sizeof letter, MSG_NOSIGNAL), sizeof letter);
+        assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), sizeof letter);
     close(fd);
+    close(zero);
 }
 
-/* What comes from processes other than the rank that it claims to come from is dropped. */
+/* How many descriptors of this process are of that file. */
+static int count_open(const char *path)
+{
+    struct stat wanted, info;
+    int count = 0;
+    assert_int_equal(stat(path, &wanted), 0);
+    for (int fd = 0; fd < 1024; fd++)
+        count +=
+            fstat(fd, &info) == 0 && info.st_ino == wanted.st_ino && info.st_dev == wanted.st_dev;
+    return count;
+}
+
+/* What comes from processes other than the rank that it claims to come from is dropped, with the
+ * descriptors that are in it. */
 YK_TEST_RANKS(allocations_survive_letters_of_strangers, 2)
 {
     yk_group *group = join(20);
@@ -176,5 +205,6 @@ YK_TEST_RANKS(allocations_survive_letters_of_strangers, 2)
         assert_ok(yk_barrier(group));
         assert_ok(yk_group_alloc(group, 5000, &memory));
     }
+    assert_int_equal(count_open("/dev/zero"), 0);
     yk_group_destroy(group);
 }

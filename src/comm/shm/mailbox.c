@@ -134,21 +134,35 @@ yk_status yki_shm_post(const shm_backend *shm, int rank, const char *name, int f
                      error == ECONNREFUSED ? "; ranks must be in one network namespace" : "");
 }
 
+/* The first descriptor of a message, or -1. A stranger's may have another one, for which the
+ * alignment of control_data leaves room. */
+static int take_descriptor(struct msghdr *message)
+{
+    int file = -1;
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+        return -1;
+    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof file;
+    for (size_t i = count; i-- > 0;) {
+        memcpy(&file, CMSG_DATA(header) + i * sizeof file, sizeof file);
+        if (i > 0)
+            close(file);
+    }
+    return file;
+}
+
 /* Keeps the descriptor of a valid letter; drops anything else. */
 static yk_status read_letter(shm_backend *shm, int fd)
 {
     control_data control;
     letter text;
-    int file = -1;
     struct iovec part = {&text, sizeof text};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *header = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-        memcpy(&file, CMSG_DATA(header), sizeof file);
+    int file = got >= 0 ? take_descriptor(&message) : -1;
     if (got != sizeof text || text.round != shm->round || !is_rank(shm, fd, text.rank)) {
         if (file >= 0)
             close(file);
