@@ -43,6 +43,8 @@ void yki_flight_init(yki_flight_ring *ring, const yki_job *job, const char *back
     ring->job = job;
     ring->backend = backend;
     pthread_mutex_lock(&recorder.lock);
+    if (!recorder.rings)
+        recorder.path[0] = '\0'; /* what a job of before has written is history */
     if (!recorder.ticks) {
         recorder.ticks = yki_ticks();
         recorder.now = yki_now();
@@ -149,18 +151,13 @@ static call_record read_entry(const yki_flight_entry *entry)
     return record;
 }
 
-static bool is_message(const yk_descriptor *what)
-{
-    return what->operation == YK_OPERATION_SEND || what->operation == YK_OPERATION_RECV;
-}
-
 static void write_entry(FILE *file, const tick_scale *scale, const yki_flight_ring *ring, int group,
                         uint64_t number)
 {
     static const char *const states[] = {"started", "completed", "failed"};
     call_record record = read_entry(&ring->entries[number % YKI_FLIGHT_ENTRIES]);
     char words[YKI_WORDS], name[2 * YKI_WORDS];
-    bool message = is_message(&record.what);
+    bool message = !yki_flight_is_collective(&record.what);
     yki_describe(words, ring->job, &record.what);
     snprintf(name, sizeof name, "%s:%s", ring->backend, words);
     fprintf(file, "{\"record_id\": %llu, \"pg_id\": %d, \"process_group\": [",
@@ -181,9 +178,12 @@ static void write_entry(FILE *file, const tick_scale *scale, const yki_flight_ri
     if (record.ended)
         fprintf(file, ", \"duration_ms\": %.3f",
                 1e3 * seconds_between(scale, record.started, record.ended));
-    fprintf(file, ", \"retired\": %s, \"timeout_ms\": %.0f, \"is_p2p\": %s}",
-            record.state == YKI_FLIGHT_COMPLETED ? "true" : "false", 1e3 * ring->job->timeout_s,
-            message ? "true" : "false");
+    fprintf(file, ", \"retired\": %s, \"is_p2p\": %s, \"timeout_ms\": ",
+            record.state == YKI_FLIGHT_COMPLETED ? "true" : "false", message ? "true" : "false");
+    if (isfinite(ring->job->timeout_s))
+        fprintf(file, "%.0f}", 1e3 * ring->job->timeout_s);
+    else
+        fputs("null}", file);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -199,21 +199,14 @@ static void write_config(FILE *file, const yki_flight_ring *ring, int group)
     write_text(file, ring->job->prefix);
     fprintf(file, ", \"desc\": \"%s\", \"ranks\": \"[", ring->backend);
     for (int r = 0; r < ring->job->world; r++)
-        fprintf(file, "%s%d", r ? ", " : "", ring->job->peers ? ring->job->peers[r].job_rank : r);
+        fprintf(file, "%s%d", r ? ", " : "", yki_job_rank(ring->job, r));
     fputs("]\"}", file);
 }
 
 static void write_status(FILE *file, const yki_flight_ring *ring, int group)
 {
-    uint64_t started = 0, completed = 0;
-    uint64_t count = atomic_load_explicit(&ring->count, memory_order_relaxed);
-    for (uint64_t i = first_of(count); i < count; i++) {
-        call_record record = read_entry(&ring->entries[i % YKI_FLIGHT_ENTRIES]);
-        if (is_message(&record.what))
-            continue;
-        started = record.sequence;
-        completed = record.state == YKI_FLIGHT_COMPLETED ? record.sequence : completed;
-    }
+    uint64_t started = atomic_load_explicit(&ring->last_started, memory_order_relaxed);
+    uint64_t completed = atomic_load_explicit(&ring->last_completed, memory_order_relaxed);
     fprintf(file,
             "%s\"%d\": {\"last_started_collective\": %llu, \"last_completed_collective\": %llu}",
             group ? ", " : "", group, (unsigned long long)started, (unsigned long long)completed);
@@ -285,7 +278,7 @@ static yk_status create_file(const char *path, int rank, int world, const char *
 /* The rank in the whole job: parts of its groups number their own. */
 static int job_rank(const yki_job *job)
 {
-    return job->peers ? job->peers[job->rank].job_rank : job->rank;
+    return yki_job_rank(job, job->rank);
 }
 
 /* The user's folder, or the program's, or that of a launcher for the files of this rank, which
@@ -312,7 +305,7 @@ static yk_status write_once(const yki_job *job, const char *reason)
     if (snprintf(path, sizeof path, "%s/flight-recorder-%d.json", folder, job_rank(job)) >=
         (int)sizeof path)
         return yki_error(YK_ERROR_IO, "%.80s...: the path is too long", folder);
-    YK_TRY(create_file(path, job_rank(job), job->world, reason));
+    YK_TRY(create_file(path, job_rank(job), job->job_world, reason));
     memcpy(recorder.path, path, sizeof path);
     return YK_OK;
 }

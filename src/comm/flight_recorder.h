@@ -40,6 +40,7 @@ typedef struct yki_flight_entry {
 typedef struct yki_flight_ring {
     yki_flight_entry entries[YKI_FLIGHT_ENTRIES];
     _Atomic uint64_t count; /* of all calls so far: the ring has the last of them */
+    _Atomic uint64_t last_started, last_completed; /* the numbers of collectives */
     const yki_job *job;
     const char *backend;
     struct yki_flight_ring *next; /* of another group of this process */
@@ -48,6 +49,12 @@ typedef struct yki_flight_ring {
 /* From here on the ring is among those that are written; job and backend stay valid until fini. */
 void yki_flight_init(yki_flight_ring *ring, const yki_job *job, const char *backend);
 void yki_flight_fini(yki_flight_ring *ring);
+
+/* Whether the call is a collective, whose number all ranks know. */
+static inline bool yki_flight_is_collective(const yk_descriptor *what)
+{
+    return what->operation < YK_OPERATION_SEND;
+}
 
 /* A call has been submitted, at that time, and begins now. */
 static inline void yki_flight_begin(yki_flight_ring *ring, yki_call *call)
@@ -65,21 +72,26 @@ static inline void yki_flight_begin(yki_flight_ring *ring, yki_call *call)
     atomic_store_explicit(&entry->started, now, memory_order_relaxed);
     atomic_store_explicit(&entry->state, YKI_FLIGHT_STARTED, memory_order_relaxed);
     atomic_store_explicit(&ring->count, number + 1, memory_order_relaxed);
+    if (yki_flight_is_collective(&call->base.what))
+        atomic_store_explicit(&ring->last_started, call->base.sequence, memory_order_relaxed);
     call->entry = entry;
 }
 
 /* The call has ended. */
-static inline void yki_flight_end(const yki_call *call, yk_status status)
+static inline void yki_flight_end(yki_flight_ring *ring, const yki_call *call, yk_status status)
 {
     yki_flight_entry *entry = call->entry;
     int state = status == YK_OK ? YKI_FLIGHT_COMPLETED : YKI_FLIGHT_FAILED;
     atomic_store_explicit(&entry->ended, yki_ticks(), memory_order_relaxed);
     atomic_store_explicit(&entry->state, state, memory_order_relaxed);
+    if (status == YK_OK && yki_flight_is_collective(&call->base.what))
+        atomic_store_explicit(&ring->last_completed, call->base.sequence, memory_order_relaxed);
 }
 
 /*
- * A group has failed, with this thread's error line as the reason: writes the file, once for the
- * process, and adds its name to the line. Returns status. Does nothing where no folder is known.
+ * A group has failed, with this thread's error line as the reason: writes the file, once for all
+ * groups that this process has at a time, and adds its name to the line. Returns status. Does
+ * nothing where no folder is known.
  */
 yk_status yki_flight_write(const yki_job *job, yk_status status);
 

@@ -64,7 +64,7 @@ static yk_status read_ranks(yki_job *job, yki_place *place, const yk_group_optio
     YK_TRY(check_option("world_size", options->world_size, 1, YKI_MAX_WORLD));
     YK_TRY(yki_place_read(place, options->rank, options->world_size));
     job->rank = place->rank;
-    job->world = place->world;
+    job->world = job->job_world = place->world;
     job->local_rank = place->world == 1 ? 0 : place->local_rank;
     job->local_world = place->world == 1 ? 1 : place->local_world;
     if (place->source && place->rank == 0)

@@ -31,6 +31,7 @@ typedef struct yki_peer {
 
 typedef struct yki_job {
     int rank, world, local_rank, local_world;
+    int job_world; /* of the whole job, also in a part of it */
     double timeout_s;
     bool launcher;               /* the launcher serves the store and knows how ranks ended */
     yk_store *store;             /* NULL in a job of one */

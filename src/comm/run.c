@@ -129,7 +129,7 @@ static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, 
     group->running = NULL;
     call->posted = false;
     yki_watch_rest(&group->watched);
-    yki_flight_end(call, status);
+    yki_flight_end(&group->flight, call, status);
     bool failed = status != YK_OK && atomic_load(&group->watched.failed);
     return failed ? yki_flight_write(&group->job, status) : status;
 }

@@ -3,6 +3,7 @@
 #include "../faults/rank_lines.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -147,6 +148,76 @@ YK_TEST(every_survivor_of_a_death_writes_all_its_groups)
 {
     share_folder();
     yk_test_ranks(3, lose_a_rank);
+}
+
+/* After so many messages that the ring has no collective but the last. */
+static void lose_a_rank_of_a_part(int rank, int world)
+{
+    yk_group *all, *part;
+    float value = 1;
+    setenv("YOKE_FLIGHT_RECORDER", shared_folder(), 1);
+    assert_ok(yk_group_init(
+        &all, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = (double)INFINITY)));
+    assert_ok(yk_group_split(&part, all, rank > 0 ? 1 : YK_COLOR_NONE, 0));
+    if (rank > 0)
+        assert_ok(yk_all_reduce(part, &value, 1, YK_F32, YK_REDUCE_SUM, NULL));
+    for (int i = 0; rank > 0 && i < 300; i++)
+        assert_ok(rank == 1 ? yk_send(part, &value, 1, YK_F32, 1)
+                            : yk_recv(part, &value, 1, YK_F32, 0));
+    if (rank == 2)
+        _exit(0);
+    if (rank == 1) {
+        assert_status(YK_ERROR_PEER_FAILED, yk_barrier(part));
+        cJSON *record = read_record(shared_folder(), rank);
+        assert_int_equal(number_of(record, "rank"), 1);
+        assert_int_equal(number_of(record, "world_size"), world);
+        const cJSON *status = cJSON_GetObjectItem(cJSON_GetObjectItem(record, "pg_status"), "1");
+        assert_int_equal(number_of(status, "last_started_collective"), 2);
+        assert_int_equal(number_of(status, "last_completed_collective"), 1);
+        const cJSON *entry = cJSON_GetArrayItem(cJSON_GetObjectItem(record, "entries"), 0);
+        assert_true(cJSON_IsNull(cJSON_GetObjectItem(entry, "timeout_ms")));
+        cJSON_Delete(record);
+    }
+    yk_group_destroy(part);
+    yk_group_destroy(all);
+}
+
+YK_TEST(a_part_writes_of_the_whole_job)
+{
+    share_folder();
+    yk_test_ranks(3, lose_a_rank_of_a_part);
+}
+
+/* ---- twice ----------------------------------------------------------------------------------- */
+
+static void time_out_twice(int rank, int world)
+{
+    (void)world;
+    char path[300];
+    setenv("YOKE_FLIGHT_RECORDER", shared_folder(), 1);
+    snprintf(path, sizeof path, "%s/flight-recorder-0.json", shared_folder());
+    for (int job = 0; job < 2; job++) {
+        char done[16];
+        yk_group *group = reduce(1);
+        snprintf(done, sizeof done, "done-%d", job);
+        if (rank == 0) {
+            set_timeout(group, 0.3);
+            assert_status(YK_ERROR_TIMEOUT, yk_barrier(group));
+            assert_int_equal(unlink(path), 0);
+            leave_text(done, 0, "yes");
+        } else {
+            await_text(done, 0);
+        }
+        yk_group_destroy(group);
+    }
+}
+
+/* A process that joins another job after one that failed. */
+YK_TEST(each_job_of_a_process_writes_its_own_file)
+{
+    open_lines();
+    share_folder();
+    yk_test_ranks(2, time_out_twice);
 }
 
 /* ---- where it goes --------------------------------------------------------------------------- */
