@@ -49,3 +49,19 @@ YK_TEST_RANKS(a_rank_that_cannot_open_a_region_says_why, 2)
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);
 }
+
+/* What one rank alone asks for can never be: the others learn at once that the calls differ. They
+ * used to wait for a call that never came. */
+YK_TEST_RANKS(promise_05_a_size_that_no_region_can_have_is_a_mismatch, 2)
+{
+    yk_group *group = join();
+    void *memory;
+    assert_status(YK_ERROR_MISMATCH, yk_group_alloc(group, rank == 0 ? SIZE_MAX : 4096, &memory));
+    assert_contains(yk_last_error(), "rank 0 called alloc(18446744073709551615 bytes)");
+    assert_null(memory);
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yk_group_alloc(group, SIZE_MAX, &memory));
+    assert_contains(yk_last_error(), "one region has at most");
+    assert_ok(yk_group_alloc(group, 4096, &memory));
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}

@@ -3,6 +3,7 @@
  * segments. Two exchanges make this all or nothing: the first tells every rank whether all segments
  * were created, the second whether all were mapped.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,28 +83,6 @@ static void free_region(shm_backend *shm, shm_region *region)
     region->segments = NULL;
 }
 
-static yk_status create_and_attach(shm_backend *shm, yk_backend_call *call, shm_region *region)
-{
-    shm_segment *mine = &region->segments[shm->rank];
-    yk_status passed;
-    offer news = {.status = yki_shm_create(mine, region->bytes)};
-    news.free_bytes = yki_shm_free_bytes();
-    YK_TRY(yki_shm_exchange(shm, call, NULL, &news, sizeof news));
-    YK_TRY(check_offers(shm, call, &news));
-    shm->round = (uint32_t)call->sequence;
-    yk_status status = pass_around(shm, mine, &passed);
-    if (status != YK_OK)
-        goto out;
-    news.status = passed == YK_OK ? attach_peers(shm, region) : passed;
-    status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
-    if (status == YK_OK)
-        status = check_offers(shm, call, &news);
-
-out:
-    yki_shm_drop_letters(shm);
-    return status;
-}
-
 static bool reserve_region(shm_backend *shm, shm_region *region)
 {
     shm_region *regions =
@@ -117,20 +96,49 @@ static bool reserve_region(shm_backend *shm, shm_region *region)
     return region->segments != NULL;
 }
 
-yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memory)
+/* This rank's segment of a new region. What keeps it from making one is told to the others. */
+static yk_status create_own(shm_backend *shm, const yk_backend_call *call, shm_region *region)
 {
-    shm_backend *shm = (shm_backend *)backend;
     size_t bytes = call->what.count ? call->what.count : 1;
-    shm_region region = {.bytes = yki_align(bytes, PAGE)};
-    shm->background = call->background;
-    YK_TRY(yki_shm_check_given_up(shm));
     if (bytes > LARGEST)
         return yki_error(YK_ERROR_OUT_OF_MEMORY,
                          "shared memory: %zu bytes needed, one region has at most %llu", bytes,
                          (unsigned long long)LARGEST);
     if (shm->region_count == SHM_MAX_REGIONS || shm->next_region > SHM_LAST_REGION ||
-        !reserve_region(shm, &region))
+        !reserve_region(shm, region))
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
+    region->bytes = yki_align(bytes, PAGE);
+    return yki_shm_create(&region->segments[shm->rank], region->bytes);
+}
+
+static yk_status create_and_attach(shm_backend *shm, yk_backend_call *call, shm_region *region)
+{
+    yk_status passed;
+    offer news = {.status = create_own(shm, call, region)};
+    news.free_bytes = yki_shm_free_bytes();
+    YK_TRY(yki_shm_exchange(shm, call, NULL, &news, sizeof news));
+    YK_TRY(check_offers(shm, call, &news));
+    assert(region->segments);
+    shm->round = (uint32_t)call->sequence;
+    yk_status status = pass_around(shm, &region->segments[shm->rank], &passed);
+    if (status != YK_OK)
+        goto out;
+    news.status = passed == YK_OK ? attach_peers(shm, region) : passed;
+    status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
+    if (status == YK_OK)
+        status = check_offers(shm, call, &news);
+
+out:
+    yki_shm_drop_letters(shm);
+    return status;
+}
+
+yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memory)
+{
+    shm_backend *shm = (shm_backend *)backend;
+    shm_region region = {0};
+    shm->background = call->background;
+    YK_TRY(yki_shm_check_given_up(shm));
     yk_status status = create_and_attach(shm, call, &region);
     if (status != YK_OK) {
         free_region(shm, &region);
