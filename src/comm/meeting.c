@@ -66,20 +66,25 @@ static yk_status publish_conflict(yki_job *job, const char *text)
     return yki_error(YK_ERROR_MISMATCH, "%s", text);
 }
 
+/* The first process may still find out its address, or have died before it published its entry. */
 static yk_status claim_rank(yki_job *job)
 {
-    char key[YKI_JOB_KEY], text[256], first[ENTRY] = "?";
+    char key[YKI_JOB_KEY], text[256], first[ENTRY] = "", other[32] = "another process";
     int64_t claims;
     yki_job_key(job, key, sizeof key, "claim", job->rank);
     YK_TRY(yk_store_add(job->store, key, 1, &claims));
     if (claims == 1)
         return YK_OK;
     yki_job_key(job, key, sizeof key, "rank", job->rank);
-    YK_TRY(get_text(job->store, key, first, sizeof first, 1));
+    yk_status status = get_text(job->store, key, first, sizeof first, 1);
+    if (status != YK_OK && status != YK_ERROR_TIMEOUT)
+        return status;
+    if (status == YK_OK)
+        snprintf(other, sizeof other, "pid %d", atoi(first));
     snprintf(text, sizeof text,
-             "rank %d was claimed twice, by pid %d and by pid %d: each process of a job needs its "
-             "own RANK",
-             job->rank, atoi(first), getpid());
+             "rank %d was claimed twice, by %s and by pid %d: each process of a job needs its own "
+             "RANK",
+             job->rank, other, getpid());
     return publish_conflict(job, text);
 }
 

@@ -204,6 +204,33 @@ YK_TEST(a_rank_that_does_not_tell_that_all_have_come_is_not_missing)
     yk_store_server_destroy(server);
 }
 
+/* As by a rank that asks a slow name service for its address, or died before it had it. */
+YK_TEST(a_rank_that_comes_twice_is_named_before_the_first_has_an_entry)
+{
+    const char *secret = "of this test";
+    char method[64];
+    int port = YK_PORT_ANY;
+    int64_t claims;
+    yk_store_server *server;
+    yk_store *store;
+    yk_group *group;
+    setenv("YOKE_SECRET", secret, 1);
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, secret));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, secret, 10));
+    assert_ok(yk_store_add(store, "group/0/claim/1", 1, &claims));
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.init_method = method, o.rank = 1,
+                                                o.world_size = 2, o.timeout_s = 20)));
+    assert_contains(yk_last_error(), "rank 1 was claimed twice, by another process and by pid ");
+    bool found;
+    assert_ok(yk_store_check(store, "group/0/conflict", &found));
+    assert_true(found);
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
 /* The launcher learns that rank 0 is the cause, even if it sees the end of rank 1 first. */
 YK_TEST(promise_11_the_launcher_is_told_who_ended_before_it_joined)
 {
