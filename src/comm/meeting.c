@@ -269,15 +269,14 @@ static yk_status look_around(yki_job *job, yki_init_method *m, bool *flags)
     return check_ended(job, "gone", flags);
 }
 
-/* Waits for all entries; text has room for them. */
-static yk_status await_entries(yki_job *job, yki_init_method *m, char *text, size_t size)
+/* Waits for a key of another rank. */
+static yk_status await_text(yki_job *job, yki_init_method *m, const char *key, char *text,
+                            size_t size)
 {
-    char key[YKI_JOB_KEY];
     double wait_s = SHORTEST_WAIT_S;
     bool *flags = yki_calloc((size_t)job->world, sizeof *flags);
     if (!flags)
         return yki_error_memory((size_t)job->world, "the ranks of a job");
-    yki_job_key(job, key, sizeof key, "ranks", -1);
     yk_status status;
     while ((status = get_text(job->store, key, text, size, wait_s)) == YK_ERROR_TIMEOUT) {
         status = look_around(job, m, flags);
@@ -306,10 +305,11 @@ static yk_status read_entries(yki_job *job, const char *text)
 static yk_status meet_all(yki_job *job, yki_init_method *m)
 {
     size_t size = (size_t)job->world * ENTRY + 1;
-    char *text = yki_calloc(size, 1);
+    char key[YKI_JOB_KEY], *text = yki_calloc(size, 1);
     if (!text)
         return yki_error_memory(size, "the ranks of a job");
-    yk_status status = await_entries(job, m, text, size);
+    yki_job_key(job, key, sizeof key, "ranks", -1);
+    yk_status status = await_text(job, m, key, text, size);
     if (status == YK_OK)
         status = read_entries(job, text);
     free(text);
@@ -344,7 +344,7 @@ static bool needs_correction(const char *address, const char *outer)
  * has several addresses, some ranks over IPv4 and others over IPv6. Such ranks publish the address
  * from which they would reach the other hosts instead.
  */
-static yk_status correct_addresses(yki_job *job, const yki_init_method *m)
+static yk_status correct_addresses(yki_job *job, yki_init_method *m)
 {
     char key[YKI_JOB_KEY];
     yki_peer *me = &job->peers[job->rank];
@@ -362,8 +362,11 @@ static yk_status correct_addresses(yki_job *job, const yki_init_method *m)
         if (peer == me || !needs_correction(peer->address, outer))
             continue;
         yki_job_key(job, key, sizeof key, "address", r);
-        YK_TRY(get_text(job->store, key, peer->address, sizeof peer->address,
-                        m->deadline - yki_now()));
+        yk_status status = await_text(job, m, key, peer->address, sizeof peer->address);
+        if (status == YK_ERROR_TIMEOUT)
+            return yki_error(status, "rank %d did not tell its address within %g s", r,
+                             job->timeout_s);
+        YK_TRY(status);
     }
     return YK_OK;
 }

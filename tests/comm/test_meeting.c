@@ -231,6 +231,47 @@ YK_TEST(a_rank_that_comes_twice_is_named_before_the_first_has_an_entry)
     yk_store_server_destroy(server);
 }
 
+/* Rank 1 has reached the store through a loopback interface, so it is to find an address by which
+ * rank 0 reaches it; meanwhile it is stopped, or dies. */
+static void await_address(bool dies, yk_status expected, const char *text)
+{
+    static const char entry[] = "7 machine host 127.0.0.1", note[] = "pid 7 killed by signal 9";
+    char method[64];
+    int port = YK_PORT_ANY;
+    int64_t joined;
+    yk_store_server *server;
+    yk_store *store;
+    yk_group *group;
+    setenv("YOKE_SECRET", "of this test", 1);
+    setenv("YOKE_USE_LAUNCHER_STORE", "1", 1);
+    setenv("YOKE_LOCAL_ADDR", "192.0.2.1", 1);
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "of this test"));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, "of this test", 10));
+    assert_ok(yk_store_set(store, "group/0/rank/1", entry, sizeof entry - 1));
+    assert_ok(yk_store_add(store, "group/0/joined", 1, &joined));
+    if (dies)
+        assert_ok(yk_store_set(store, "dead/1", note, sizeof note - 1));
+    snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
+    assert_status(expected,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.init_method = method, o.rank = 0,
+                                                o.world_size = 2, o.timeout_s = dies ? 20 : 0.5)));
+    assert_contains(yk_last_error(), text);
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
+YK_TEST(a_rank_that_does_not_tell_its_address_is_named)
+{
+    await_address(false, YK_ERROR_TIMEOUT, "rank 1 did not tell its address within 0.5 s");
+}
+
+YK_TEST(promise_01_a_rank_that_dies_before_it_tells_its_address_is_named)
+{
+    await_address(true, YK_ERROR_PEER_FAILED,
+                  "rank 1 ended before it joined: pid 7 killed by signal 9");
+}
+
 /* The launcher learns that rank 0 is the cause, even if it sees the end of rank 1 first. */
 YK_TEST(promise_11_the_launcher_is_told_who_ended_before_it_joined)
 {
