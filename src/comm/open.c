@@ -7,26 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/held_signal.h"
 #include "base/memory.h"
 #include "comm/group_state.h"
 
 /*
  * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
- * an error for them, and must not end the process. One that this thread has caused is taken back.
+ * an error for them, and must not end the process.
  */
 static yk_status open_backend(yk_group *group)
 {
-    static const struct timespec at_once = {0};
-    sigset_t pipe, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    yki_held_signal pipe;
+    yki_signal_hold(&pipe, SIGPIPE);
     yk_status status = group->ops->open(&group->backend, &group->site);
-    if (!sigismember(&before, SIGPIPE))
-        sigtimedwait(&pipe, NULL, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    yki_signal_drop(&pipe, SIGPIPE);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -109,6 +110,22 @@ static void huge_body(int rank, int world)
 YK_TEST(promise_28_more_than_there_is)
 {
     yk_test_ranks(2, huge_body);
+}
+
+/* A limit of file sizes counts for shared memory. It used to end the process with SIGXFSZ. */
+YK_TEST_RANKS(promise_28_memory_beyond_the_limit_of_files_is_an_error, 2)
+{
+    (void)world;
+    void *memory;
+    const struct rlimit limit = {1 << 20, RLIM_INFINITY};
+    yk_group *group = join(20);
+    if (rank == 0)
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yk_group_alloc(group, 2 << 20, &memory));
+    if (rank == 0)
+        assert_contains(yk_last_error(), "File too large");
+    assert_ok(yk_group_alloc(group, 1 << 19, &memory));
+    yk_group_destroy(group);
 }
 
 /* ---- passing memory on ---------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/held_signal.h"
 #include "comm/shm/shm.h"
 
 static const char *directory(void)
@@ -99,6 +101,18 @@ static yk_status no_room(size_t bytes, uint64_t free_bytes, int error)
                      error ? strerror(error) : "");
 }
 
+/* 0, or an error number: EFBIG beyond RLIMIT_FSIZE, for which the kernel would end the process. */
+static int allocate_pages(int fd, size_t bytes)
+{
+    yki_held_signal too_large;
+    int error;
+    yki_signal_hold(&too_large, SIGXFSZ);
+    while ((error = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
+        ;
+    yki_signal_drop(&too_large, SIGXFSZ);
+    return error;
+}
+
 yk_status yki_shm_create(shm_segment *segment, size_t bytes)
 {
     *segment = (shm_segment){.fd = -1};
@@ -110,9 +124,7 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
         return yki_error(YK_ERROR_IO, "cannot create shared memory%s%s: %s",
                          directory() ? " in " : "", directory() ? directory() : "",
                          strerror(errno));
-    int error;
-    while ((error = posix_fallocate(segment->fd, 0, (off_t)bytes)) == EINTR)
-        ;
+    int error = allocate_pages(segment->fd, bytes);
     yk_status status = error ? no_room(bytes, free_bytes, error) : map_segment(segment, bytes);
     if (status != YK_OK)
         yki_shm_detach(segment);
