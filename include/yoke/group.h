@@ -179,9 +179,11 @@ yk_status yk_group_free(yk_group *group, void *memory);
  * rank.
  *
  * This holds for all collectives: count is in elements; work may be NULL for a blocking call.
- * Reductions take f32, f64, bf16, f16, i32 and i64 (bf16 and f16 are accumulated in f32), are
- * performed in the order of ranks, and give the same bits on all ranks and in every run. AVG of
- * integers truncates as C does; integer sums and products wrap around. On failure *work is NULL.
+ * Reductions take f32, f64, bf16, f16, i32 and i64, and give the same bits on all ranks and in
+ * every run. In shared memory they are performed in the order of ranks, and bf16 and f16 are
+ * accumulated in f32; networks have an order of their own, and round to bf16 and f16 after each
+ * operation. AVG of integers truncates as C does; integer sums and products wrap around. On failure
+ * *work is NULL.
  */
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work);
