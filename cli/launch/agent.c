@@ -247,18 +247,14 @@ static void report_failure(cli_job *job)
     report(job->agent, "failed %d %d", cli_link_id(job->agent->link), job->round.attempt);
 }
 
-static void report_stop(cli_job *job, int number)
+static void report_stop(cli_job *job, int number, bool again)
 {
     cli_agent *agent = job->agent;
-    bool again = agent->stop_asked;
     double patience =
         job->running || job->round.world ? 2 * job->launch->grace_s + patience_s : idle_patience_s;
-    job->give_up_at = cli_clock_s() + patience;
-    if (again && !job->running)
-        job->give_up_at = 0;
-    report(agent, agent->stop_reported ? "kill %d %d" : "stop %d %d", cli_link_id(agent->link),
-           number);
-    agent->stop_asked = true;
+    job->give_up_at = again && !job->running ? 0 : cli_clock_s() + patience;
+    report(agent, again && agent->stop_reported ? "kill %d %d" : "stop %d %d",
+           cli_link_id(agent->link), number);
     agent->stop_reported = agent->stop_reported || cli_link_id(agent->link) >= 0;
 }
 
@@ -355,7 +351,7 @@ static bool run_round(cli_job *job)
     job->agent->unjudged = true;
     job->agent->own_code = CLI_EXIT_OK;
     if (job->stop_signal && !job->agent->stop_reported) /* it came before this host had joined */
-        report_stop(job, job->stop_signal);
+        report_stop(job, job->stop_signal, false);
     if (job->stop_signal || job->agent->called_off || job->agent->lost) {
         report(job->agent, "ended %d %d s %d -1 0\n\n", cli_link_id(job->agent->link),
                job->round.attempt, 128 + (job->stop_signal ? job->stop_signal : SIGTERM));

@@ -24,8 +24,7 @@ typedef struct cli_agent {
     char *nodes;        /* the order "round ..." of the last attempt, or NULL */
     int restarts;       /* that the coordinator has counted by then */
     int successor;      /* the node that is to serve the rendezvous; 0: it is not lost */
-    bool stop_asked;    /* the job is to stop, */
-    bool stop_reported; /* and the coordinator has been told */
+    bool stop_reported; /* the coordinator has been told that the job is to stop */
     bool has_round;     /* the next attempt is in job->round */
     bool called_off;    /* and has ended before it began here */
     bool again;         /* the attempt is over, and another will follow */

@@ -18,6 +18,8 @@
 
 /* The survivors of a failure end within 2 s. */
 static const double survivors_kill_s = 1.5;
+/* Within this time, signals belong to one request: see ask_to_stop. */
+static const double request_s = 0.5;
 
 void cli_job_end_survivors(cli_job *job)
 {
@@ -67,10 +69,15 @@ void cli_job_stop(cli_job *job, int number)
     job->kill_at = cli_clock_s() + job->kind->stop_s(job);
 }
 
-void cli_job_tell_stopping(cli_job *job, int number)
+static void tell_others(cli_job *job, int number, bool again)
 {
     if (job->peers)
-        job->peers->stopping(job, number);
+        job->peers->stopping(job, number, again);
+}
+
+void cli_job_tell_stopping(cli_job *job, int number)
+{
+    tell_others(job, number, false);
 }
 
 void cli_job_request_stop(cli_job *job, int number)
@@ -100,23 +107,33 @@ void cli_job_forward_to_all(cli_job *job, int number)
         cli_job_forward(job, number);
 }
 
+/*
+ * One request may be several signals: timeout(1) signals its child and then its process group, and
+ * srun, systemd and schedulers signal every process, so that the launcher gets the signal itself
+ * and from the guard. Only a later signal is a second request, whoever has stopped the job
+ * meanwhile: another host, or a rank.
+ */
 static void ask_to_stop(cli_job *job, int number)
 {
-    bool again = job->stop_signal != 0 && !job->regrouping;
+    double now = cli_clock_s();
+    bool stopping = job->stop_signal != 0 && !job->regrouping, again = job->asked_s > 0;
+    if (again && now - job->asked_s < request_s)
+        return;
+    if (again && number == SIGHUP && job->running)
+        return; /* when a terminal is closed, both the shell and the kernel send it */
+    job->asked_s = now;
     job->regrouping = false;
     if (job->running == 0)
         job->output_abandoned = true;
-    else if (again && number == SIGHUP)
-        return; /* when a terminal is closed, both the shell and the kernel send it */
     else if (again)
         cli_job_kill(job);
-    else if (job->first_failed < 0)
+    else if (!stopping && job->first_failed < 0)
         cli_sink_say(&job->err, "%s: SIG%s: stopping %d %s%s; signal again to kill",
                      job->launch->name, sigabbrev_np(number), job->running, job->kind->noun,
                      job->running == 1 ? "" : "s");
-    if (!again)
+    if (!stopping)
         cli_job_stop(job, number);
-    cli_job_tell_stopping(job, number);
+    tell_others(job, number, again);
 }
 
 void cli_job_handle_signals(cli_job *job)

@@ -58,10 +58,10 @@ typedef struct cli_peers {
     /* A descriptor that becomes readable when an order has come from them. */
     int (*orders)(const cli_job *job);
     void (*obey)(cli_job *job);
-    /* Tell them of the first failed rank, of a request to stop, and of a signal for all ranks. The
-     * last returns false when it does not reach them. */
+    /* Tell them of the first failed rank, of a request to stop, which may be a second one, and of a
+     * signal for all ranks. The last returns false when it does not reach them. */
     void (*failed)(cli_job *job);
-    void (*stopping)(cli_job *job, int number);
+    void (*stopping)(cli_job *job, int number, bool again);
     bool (*forward)(cli_job *job, int number);
 } cli_peers;
 
@@ -81,6 +81,7 @@ struct cli_job {
     char order[64]; /* the beginning of a line that has not come through it to its end */
     size_t order_size;
     double start_s, term_at, kill_at;
+    double asked_s;        /* when a signal asked this launcher to stop, or 0 */
     double give_up_at;     /* when to end although the other hosts have not */
     int stop_signal;       /* the signal that ends the job, or 0 */
     bool failed_elsewhere; /* the ranks are ended because of another host */

@@ -195,9 +195,9 @@ yk_status yk_whiten_conv2d(yk_model *model, const char *weight, yk_loader *loade
 yk_status yk_stop_prepare(void);
 /**
  * From here on the first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 is only remembered, for the
- * program to stop after its current step; a second one of the same kind ends the process. A closing
- * terminal may send SIGHUP twice: the second changes nothing. Where it is ignored, as under nohup,
- * it stays ignored.
+ * program to stop after its current step; a second one of the same kind, more than half a second
+ * later, ends the process. A closing terminal may send SIGHUP twice: the second changes nothing.
+ * Where it is ignored, as under nohup, it stays ignored.
  * YK_ERROR_INVALID_ARGUMENT without yk_stop_prepare.
  */
 yk_status yk_stop_on_signals(void);

@@ -1,7 +1,9 @@
 /*
  * Stopping in order: the first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 is only remembered, and
- * the training loop ends after its current step. A second one has its ordinary effect, except for
- * SIGHUP: when a terminal is closed, both the shell and the kernel send it.
+ * the training loop ends after its current step. A second one has its ordinary effect if it comes
+ * later than those that belong to the same request: timeout(1) signals its child twice, and where
+ * a scheduler signals all processes of a job, a rank gets the launcher's signal, too. SIGHUP never
+ * has: when a terminal is closed, both the shell and the kernel send it.
  *
  * A separate thread takes the signals. The kernel writes a handler's frame below the stack pointer
  * of the thread that it interrupts, and oneDNN's matrix products for AVX2 keep that pointer in a
@@ -18,6 +20,7 @@
 
 #include <yoke/train.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
@@ -25,7 +28,10 @@ enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
 enum { PATIENCE_MS = 1000, LOOK_MS = 50 }; /* with readers of the output, after a signal */
 
+static const double request_s = 0.5; /* within which signals belong to one request */
+
 static atomic_int received_signal;
+static _Atomic double received_s[NSIG]; /* when each has come first, or 0 */
 static atomic_int patience_ms = PATIENCE_MS;
 static atomic_bool prepared;
 
@@ -38,7 +44,13 @@ static bool ignores_hangup(void)
 
 static void remember_signal(int number)
 {
-    atomic_store(&received_signal, number);
+    double now = yki_now(), first = 0;
+    if (atomic_compare_exchange_strong(&received_s[number], &first, now)) {
+        atomic_store(&received_signal, number);
+    } else if (number != SIGHUP && now - first > request_s) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 int yk_stop_signal(void)
@@ -100,16 +112,13 @@ yk_status yk_stop_prepare(void)
 
 yk_status yk_stop_on_signals(void)
 {
-    struct sigaction action = {.sa_handler = remember_signal};
+    struct sigaction action = {.sa_handler = remember_signal, .sa_flags = SA_RESTART};
     if (!atomic_load(&prepared))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_stop_on_signals: call yk_stop_prepare first, at the start of main");
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < STOP_SIGNALS; i++) {
-        bool hangup = stop_signals[i] == SIGHUP;
-        action.sa_flags = SA_RESTART | (hangup ? 0 : (int)SA_RESETHAND);
-        if (!hangup || !ignores_hangup())
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        if (stop_signals[i] != SIGHUP || !ignores_hangup())
             sigaction(stop_signals[i], &action, NULL);
-    }
     return YK_OK;
 }

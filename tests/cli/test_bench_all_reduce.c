@@ -57,7 +57,7 @@ YK_TEST(private_buffers_in_pid_namespaces)
     test_job_await(&job, "      1024 "); /* the larger ones are no different */
     kill(job.pid, SIGTERM); /* unshare and the first process of a namespace ignore it */
     test_job_await(&job, "signal again to kill");
-    kill(job.pid, SIGTERM);
+    test_job_signal_again(&job, SIGTERM);
     assert_int_equal(test_job_wait(&job, 20), 122); /* docs/launcher.md */
 }
 

@@ -162,6 +162,13 @@ static inline int test_job_wait(test_job *job, double seconds)
 #define assert_job_ends(job, seconds, expected)                                                    \
     assert_job_code(job, test_job_wait(job, seconds), expected)
 
+/* Asks a job that is being stopped to stop at once: later than signals that repeat the first. */
+static inline void test_job_signal_again(const test_job *job, int number)
+{
+    usleep(600000);
+    kill(job->pid, number);
+}
+
 /* How many processes of the job are alive. */
 static inline int test_job_processes(const test_job *job)
 {

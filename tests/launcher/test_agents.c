@@ -188,9 +188,29 @@ YK_TEST(a_second_signal_kills_the_ranks_of_all_hosts)
     test_job_await(&agents[1], "ready");
     kill(agents[1].pid, SIGTERM);
     test_job_await(&agents[0], "SIGTERM on another host");
-    kill(agents[1].pid, SIGTERM);
+    test_job_signal_again(&agents[1], SIGTERM);
     assert_job_ends(&agents[0], 20, 122);
     assert_job_ends(&agents[1], 20, 122);
+}
+
+/* As srun and Kubernetes do, one after the other. */
+YK_TEST(a_signal_to_each_launcher_is_one_request)
+{
+    static const char *const slow = "-n 1 sh -c 'trap \"\" TERM; echo ready; until [ -e $GO ]; do "
+                                    "sleep 0.05; done; exit 143'";
+    const char *go = yk_test_path("go");
+    setenv("GO", go, 1);
+    start_agent(0, "2", slow);
+    start_agent(1, "2", slow);
+    test_job_await(&agents[0], "ready");
+    test_job_await(&agents[1], "ready");
+    kill(agents[1].pid, SIGTERM);
+    test_job_await(&agents[0], "SIGTERM on another host");
+    kill(agents[0].pid, SIGTERM);
+    usleep(300000);
+    assert_int_equal(close(open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    assert_job_ends(&agents[0], 20, 143);
+    assert_job_ends(&agents[1], 20, 143);
 }
 
 YK_TEST(a_launcher_that_waits_for_others_can_be_stopped)

@@ -226,7 +226,7 @@ YK_TEST(a_second_signal_kills_on_all_hosts)
         "sleep 0.05; done'");
     kill(job.pid, SIGINT);
     test_job_await(&job, "SIGINT: stopping 2 hosts; signal again to kill");
-    kill(job.pid, SIGINT);
+    test_job_signal_again(&job, SIGINT);
     assert_job_ends(&job, 20, 122);
     test_job_gone(&job, 2);
 }

@@ -406,9 +406,28 @@ YK_TEST(a_second_interrupt_kills_at_once)
     test_job_await(&job, "ready");
     kill(job.pid, SIGINT);
     test_job_await(&job, "stopping 1 rank");
-    kill(job.pid, SIGINT);
+    test_job_signal_again(&job, SIGINT);
     assert_job_ends(&job, 30, 122);
     assert_contains(job.output, "unclean stop: killing rank 0: a second signal requested it");
+}
+
+/* timeout(1) signals the launcher and then its process group. Schedulers signal every process, so
+ * that the guard passes on what the launcher has got already. */
+YK_TEST(signals_that_come_together_are_one_request)
+{
+    const char *go = yk_test_path("go");
+    setenv("GO", go, 1);
+    test_job_start(&job, "run --grace 20 sh -c 'trap \"\" TERM; echo pid=$PPID.; until [ -e "
+                         "$GO ]; do sleep 0.05; done; exit 143'");
+    pid_t launcher = test_job_number(&job, "pid=");
+    kill(launcher, SIGTERM);
+    test_job_await(&job, "stopping 1 rank");
+    kill(job.pid, SIGTERM);
+    usleep(100000);
+    kill(job.pid, SIGTERM);
+    usleep(300000);
+    assert_int_equal(close(open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    assert_job_ends(&job, 30, 143);
 }
 
 /* A job whose reader holds its pipe open but never reads; returns when only output is left. */

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -125,6 +126,39 @@ YK_TEST(a_closed_terminal_stops_a_run_in_order)
     assert_true(yk_trainer_stopped(p.trainer));
     assert_int_equal(yk_trainer_stop_signal(p.trainer), SIGHUP);
     destroy_parts(p);
+}
+
+/* Two of timeout(1), or one of a scheduler and one of the launcher. */
+YK_TEST(signals_that_come_together_are_one_request)
+{
+    assert_ok(yk_stop_prepare());
+    assert_ok(yk_stop_on_signals());
+    for (int i = 0; i < 2; i++) {
+        kill(getpid(), SIGTERM);
+        while (!yk_stop_signal())
+            usleep(1000);
+    }
+    usleep(100000);
+    assert_int_equal(yk_stop_signal(), SIGTERM);
+}
+
+YK_TEST(a_later_signal_ends_the_process)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        yk_stop_prepare();
+        yk_stop_on_signals();
+        kill(getpid(), SIGTERM);
+        usleep(600000);
+        kill(getpid(), SIGTERM);
+        sleep(20);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
 }
 
 YK_TEST(under_nohup_a_run_outlives_its_terminal)
