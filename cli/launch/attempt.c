@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "clock.h"
+#include "launch/end.h"
 #include "launch/oom.h"
 #include "launch/prefix.h"
 #include "launch/verdict.h"
@@ -148,7 +149,7 @@ static void signal_ranks(cli_job *job, int number)
 {
     for (int rank = 0; rank < job->started; rank++)
         if (job->members[rank].pid)
-            kill(job->members[rank].pid, number);
+            cli_member_signal(&job->members[rank], number);
 }
 
 static double stop_ranks_s(const cli_job *job)

@@ -44,18 +44,46 @@ void cli_job_end_regroup(cli_job *job)
     job->regrouping = false;
 }
 
+void cli_member_signal(const cli_member *member, int number)
+{
+    bool whole = number == SIGTERM || number == SIGKILL;
+    if ((!whole || kill(-member->was, number)) && !member->group_left)
+        kill(member->was, number);
+}
+
+static void end_member(cli_job *job, int i)
+{
+    job->members[i].pid = 0;
+    job->members[i].group_left = false;
+    job->running--;
+    job->kind->ended(job, i);
+}
+
+/* Where SIGTERM has ended a script at once, the program that it has started has the rest of the
+ * time to stop. */
+static bool leaves_group(const cli_job *job, const cli_member *member)
+{
+    return job->kill_at < CLI_NEVER && WIFSIGNALED(member->status) &&
+           WTERMSIG(member->status) == SIGTERM && kill(-member->was, 0) == 0;
+}
+
 /* Reaps every child that has ended: members, and orphans of theirs. */
 static void reap(cli_job *job)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (int i = 0; i < job->started; i++)
-            if (job->members[i].pid == pid) {
-                job->members[i].pid = 0;
-                job->members[i].status = status;
-                job->running--;
-                job->kind->ended(job, i);
-            }
+        for (int i = 0; i < job->started; i++) {
+            cli_member *member = &job->members[i];
+            if (member->pid != pid || member->group_left)
+                continue;
+            member->status = status;
+            member->group_left = leaves_group(job, member);
+            if (!member->group_left)
+                end_member(job, i);
+        }
+    for (int i = 0; i < job->started; i++)
+        if (job->members[i].group_left && !leaves_group(job, &job->members[i]))
+            end_member(job, i);
 }
 
 /* ---- signals and deadlines ------------------------------------------------------------------ */
@@ -154,8 +182,12 @@ void cli_job_handle_signals(cli_job *job)
 static void kill_members(cli_job *job)
 {
     job->kind->kill(job);
-    for (int i = 0; i < job->started; i++)
-        job->members[i].killed = job->members[i].killed || job->members[i].pid != 0;
+    for (int i = 0; i < job->started; i++) {
+        cli_member *member = &job->members[i];
+        member->killed = member->killed || member->pid != 0;
+        if (member->group_left)
+            end_member(job, i);
+    }
 }
 
 /* Whether rank 0 is writing the last checkpoint of a job that is being stopped, and has not been

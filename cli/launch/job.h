@@ -28,9 +28,10 @@
 /* A rank. */
 typedef struct cli_member {
     int rank;  /* in the whole job */
-    pid_t pid; /* 0 once it has been waited for */
-    pid_t was; /* its pid, for messages */
+    pid_t pid; /* 0 once it has ended */
+    pid_t was; /* its pid, for messages, and the number of its process group */
     int status;
+    bool group_left;    /* it has been waited for, but has not ended: end.c */
     bool killed;        /* by the launcher, which has sent SIGKILL */
     bool out_of_memory; /* killed by the kernel, it seems, because there was none left */
     char prefix[256];   /* of its lines, if the template of the job says so */

@@ -16,6 +16,7 @@
 
 #include "cli.h"
 #include "clock.h"
+#include "launch/end.h"
 #include "launch/net.h"
 #include "launch/process.h"
 #include "launch/wait.h"
@@ -115,7 +116,7 @@ static void kill_hosts(cli_job *job)
     for (int i = 0; i < job->started; i++) {
         cli_member *member = &job->members[i];
         if (member->pid && again)
-            kill(member->pid, SIGKILL);
+            cli_member_signal(member, SIGKILL);
         else if (member->pid)
             write_line(member, "kill\n");
     }

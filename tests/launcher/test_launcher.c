@@ -389,6 +389,35 @@ YK_TEST(a_program_without_a_handler_stops_cleanly)
     assert_null(strstr(job.output, "unclean"));
 }
 
+/* SIGTERM ends a shell at once. What it has started is to stop like a program without a shell. */
+static const char *const script =
+    "run --grace %s sh -c 'sh -c \"trap \\\"%s\\\" TERM; echo ready; while :; do sleep 0.05; "
+    "done\"; echo never'";
+
+static void stop_script(const char *grace, const char *trap, int code)
+{
+    char command[512];
+    snprintf(command, sizeof command, script, grace, trap);
+    test_job_start(&job, command);
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGTERM);
+    assert_job_ends(&job, 30, code);
+    assert_null(strstr(job.output, "never"));
+    test_job_gone(&job, 2);
+}
+
+YK_TEST(a_program_in_a_script_has_its_grace_period)
+{
+    stop_script("20", "sleep 0.5; echo saved; exit 143", 143);
+    assert_contains(job.output, "[rank 0] saved\n");
+}
+
+YK_TEST(a_program_in_a_script_that_does_not_stop_is_killed_after_the_grace)
+{
+    stop_script("0.5", "true", 122);
+    assert_contains(job.output, "killing rank 0: still running 0.5 s after SIGTERM");
+}
+
 YK_TEST(a_rank_that_stops_unasked_is_named)
 {
     assert_job_code(
