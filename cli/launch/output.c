@@ -12,6 +12,7 @@
 #include "launch/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,16 +56,35 @@ static void drop_front(cli_bytes *bytes, size_t size)
 
 /* ---- sinks ---------------------------------------------------------------------------------- */
 
+/*
+ * Opens a pipe or terminal once more, so that only the launcher's own writes do not block: poll
+ * promises room in a terminal for one byte, and another writer may fill a pipe first. Returns fd
+ * itself where that is not possible, and for files, which take what they are given.
+ */
+static int open_again(int fd)
+{
+    char path[32];
+    struct stat file;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    bool may_block = isatty(fd) || (fstat(fd, &file) == 0 && S_ISFIFO(file.st_mode));
+    int own = may_block ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    return own >= 0 ? own : fd;
+}
+
 void cli_sink_init(cli_sink *sink, int fd, const cli_bytes *status)
 {
     bool terminal = isatty(fd);
     const char *plain = getenv("NO_COLOR");
-    *sink = (cli_sink){
-        .fd = fd, .terminal = terminal, .colour = terminal && !(plain && *plain), .status = status};
+    *sink = (cli_sink){.fd = open_again(fd),
+                       .terminal = terminal,
+                       .colour = terminal && !(plain && *plain),
+                       .status = status};
 }
 
 void cli_sink_free(cli_sink *sink)
 {
+    if (sink->fd > STDERR_FILENO)
+        close(sink->fd);
     free(sink->pending.data);
 }
 

@@ -133,3 +133,25 @@ YK_TEST(a_reader_that_pauses_does_not_keep_a_stopped_job)
     test_job_gone(&job, 2);
     close(reader);
 }
+
+/* Such as one in which ^S was typed. */
+YK_TEST(a_terminal_that_pauses_does_not_keep_a_stopped_job)
+{
+    char arguments[512], path[128];
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), before = 0, waiting = 0;
+    assert_true(terminal >= 0);
+    assert_int_equal(grantpt(terminal), 0);
+    assert_int_equal(unlockpt(terminal), 0);
+    assert_int_equal(ptsname_r(terminal, path, sizeof path), 0);
+    snprintf(arguments, sizeof arguments, "run -n 1 --grace 1 yes >%s 2>&1", path);
+    test_job_start(&job, arguments);
+    for (double deadline = test_now() + 20; waiting == 0 || waiting > before; usleep(300000)) {
+        assert_true(test_now() < deadline);
+        before = waiting;
+        assert_int_equal(ioctl(terminal, FIONREAD, &waiting), 0);
+    }
+    kill(job.pid, SIGTERM);
+    assert_job_ends(&job, 20, 128 + SIGTERM);
+    test_job_gone(&job, 2);
+    close(terminal);
+}
