@@ -117,8 +117,10 @@ void cli_sink_flush(cli_sink *sink)
         drop_front(&sink->pending, (size_t)written);
         sink->within_line = !ended && sink->pending.size > 0;
     } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
-        /* The reader is gone: the job continues without output. A disk may have room again. */
+        /* The job continues without output: its reader is gone, or a disk is full, which may have
+         * room again. */
         sink->closed = errno != ENOSPC && errno != EDQUOT;
+        sink->error = sink->error ? sink->error : errno;
         sink->pending.size = 0;
         sink->within_line = false;
     }

@@ -25,6 +25,7 @@ typedef struct cli_sink {
     int fd;
     bool terminal, colour, closed;
     bool within_line;            /* the rest of a line that has been begun is pending */
+    int error;                   /* why output was lost first, as in errno; 0: none was */
     const struct cli_sink *twin; /* the other one, if both are one file; NULL otherwise */
     cli_bytes pending;
     const cli_bytes *status; /* the line that is redrawn in place below all others */

@@ -6,6 +6,7 @@
 #include "launch/wait.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "clock.h"
 #include "launch/control.h"
@@ -66,6 +67,21 @@ static int milliseconds_left(const cli_job *job)
     return left > most ? (int)most * 1000 : left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
+/* A reader that is gone wants no more. */
+static void flush_sinks(cli_job *job)
+{
+    int error = job->out.error;
+    if (job->polled[SINK_OUT].revents)
+        cli_sink_flush(&job->out);
+    if (job->out.error && !error && job->out.error != EPIPE)
+        cli_sink_say(&job->err,
+                     "%s: cannot write to stdout: %s; the job continues, and lines are "
+                     "lost",
+                     job->launch->name, strerror(job->out.error));
+    if (job->polled[SINK_ERR].revents)
+        cli_sink_flush(&job->err);
+}
+
 /* Waits once for the first slots and serves what has come. False when the guard is gone. */
 static bool serve_events(cli_job *job, int slots, int milliseconds)
 {
@@ -79,10 +95,7 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
         job->peers->obey(job);
     if (job->polled[CONTROL].revents)
         cli_control_read(job);
-    if (job->polled[SINK_OUT].revents)
-        cli_sink_flush(&job->out);
-    if (job->polled[SINK_ERR].revents)
-        cli_sink_flush(&job->err);
+    flush_sinks(job);
     for (int slot = STREAMS; slot < slots; slot++)
         if (job->polled[slot].revents)
             cli_stream_read(stream_at(job, slot));

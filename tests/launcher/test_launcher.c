@@ -265,6 +265,14 @@ YK_TEST(promise_09_twenty_jobs_at_once)
         assert_job_ends(&jobs[i], 60, 0);
 }
 
+YK_TEST(output_that_a_full_disk_does_not_take_is_missed_once)
+{
+    assert_job_code(&job, run("run -n 2 sh -c 'seq 3000; exit 3' >/dev/full"), 3);
+    assert_int_equal(count(job.output, "cannot write to stdout: No space left on device; the job "
+                                       "continues, and lines are lost\n"),
+                     1);
+}
+
 /* ---- cores ---------------------------------------------------------------------------------- */
 
 YK_TEST(promise_27_cores_are_shared_out_and_pinned)
