@@ -108,6 +108,25 @@ static bool parse_filters(cli_logs *logs, const cli_launch *launch)
     return false;
 }
 
+/* Names the folder of this run, from the root: a program may go elsewhere before it fails. */
+static bool name_folder(cli_logs *logs, const char *parent, const char *run_id)
+{
+    char here[CLI_LOGS_PATH] = "";
+    if (*parent != '/' && !getcwd(here, sizeof here))
+        return false;
+    const size_t room = sizeof logs->folder;
+    size_t parents =
+        (size_t)snprintf(logs->folder, room, "%s%s%s/", here, *here ? "/" : "", parent);
+    errno = ENAMETOOLONG;
+    if (parents >= room || (size_t)snprintf(logs->folder + parents, room - parents, "%s_XXXXXX",
+                                            run_id) >= room - parents)
+        return false;
+    for (char *at = logs->folder + parents; *at; at++)
+        if (*at == '/') /* a job's name may hold anything */
+            *at = '_';
+    return true;
+}
+
 bool cli_logs_open(cli_logs *logs, const cli_launch *launch)
 {
     bool nowhere = launch->log_dir && strcmp(launch->log_dir, "/dev/null") == 0;
@@ -121,15 +140,8 @@ bool cli_logs_open(cli_logs *logs, const cli_launch *launch)
         parent = temporary && *temporary ? temporary : "/tmp";
     else if (!make_folders(launch, parent))
         return false;
-    int length =
-        snprintf(logs->folder, sizeof logs->folder, "%s/%s_XXXXXX", parent, launch->run_id);
-    if (length >= (int)sizeof logs->folder) {
-        errno = ENAMETOOLONG;
+    if (!name_folder(logs, parent, launch->run_id))
         return complain(launch, parent);
-    }
-    for (char *at = logs->folder + strlen(parent) + 1; *at; at++)
-        if (*at == '/') /* a job's name may hold anything */
-            *at = '_';
     if (!mkdtemp(logs->folder))
         return complain(launch, logs->folder);
     chmod(logs->folder, 0755);

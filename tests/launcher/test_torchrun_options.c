@@ -310,6 +310,18 @@ YK_TEST(a_failed_rank_leaves_an_error_file)
     shell("! test -e logs/none_*/attempt_0/0/error.json");
 }
 
+YK_TEST(a_program_that_goes_elsewhere_finds_its_error_file)
+{
+    assert_int_equal(chdir(yk_test_directory()), 0);
+    assert_job_code(&job,
+                    run("run --log-dir logs -- sh -c 'cd /; echo mine >$TORCHELASTIC_ERROR_FILE; "
+                        "exit 5'"),
+                    5);
+    char content[256];
+    yk_test_command(content, sizeof content, "cat logs/none_*/attempt_0/0/error.json");
+    assert_string_equal(content, "mine\n");
+}
+
 YK_TEST(a_programs_own_error_file_is_kept)
 {
     assert_job_code(&job,
