@@ -44,6 +44,9 @@ typedef struct cli_run_lists {
 /* Fills launch from the options; returns -1 or the exit code of a usage error. */
 int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_lists *lists,
                         cli_launch *launch);
+/* Fills what the options say about local ranks, which are below `ranks`; returns -1 or the exit
+ * code of a usage error. */
+int cli_run_read_lists(const char *name, const cli_run_options *o, int ranks, cli_run_lists *lists);
 /* Puts Python before the program if that is needed; returns -1 or the exit code of a usage error.
  */
 int cli_run_read_program(const char *name, const cli_run_options *o, cli_run_lists *lists);

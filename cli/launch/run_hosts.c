@@ -175,6 +175,16 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
     return 0;
 }
 
+/* Local ranks are those of the host with the most; returns -1 or the exit code of a usage error. */
+static int check_lists(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                       const cli_host *hosts, int count)
+{
+    int ranks = 0;
+    for (int i = 0; i < count; i++)
+        ranks = hosts[i].slots > ranks ? hosts[i].slots : ranks;
+    return cli_run_read_lists(name, o, ranks, lists);
+}
+
 static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch,
                         cli_remote *remote, char **commands)
 {
@@ -185,7 +195,6 @@ static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_laun
             return CLI_EXIT_FAILED;
     forget_variables("PET_");
     launch->remote = remote;
-    launch->redirects = launch->tee = NULL;
     return cli_launch_run(launch);
 }
 
@@ -202,7 +211,9 @@ int cli_run_on_hosts(const char *name, const cli_run_options *o, cli_run_lists *
     if (hosts && commands && (given || yk_store_secret(drawn, sizeof drawn) == YK_OK)) {
         int count = read_hosts(name, o, launch->ranks, hosts);
         launch->ranks = count;
-        code = count ? run_commands(o, lists, launch, &remote, commands) : CLI_EXIT_USAGE;
+        code = count ? check_lists(name, o, lists, hosts, count) : CLI_EXIT_USAGE;
+        if (code < 0)
+            code = run_commands(o, lists, launch, &remote, commands);
     }
     for (int i = 0; commands && i < CLI_HOSTS_MAX; i++)
         free(commands[i]);

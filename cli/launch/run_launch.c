@@ -292,28 +292,38 @@ static int read_binding(const char *name, const cli_run_options *o, cli_run_list
     return -1;
 }
 
-/* Fills what the options say about each rank; returns -1 or the exit code of a usage error. */
-static int read_lists(const char *name, const cli_run_options *o, cli_run_lists *lists,
-                      cli_launch *launch)
+int cli_run_read_lists(const char *name, const cli_run_options *o, int ranks, cli_run_lists *lists)
 {
-    if (!cli_logs_parse_std(o->redirects, launch->ranks, lists->redirects))
+    if (!cli_logs_parse_std(o->redirects, ranks, lists->redirects))
         return cli_usage_error(name, "--redirects %s: expected 0 to 3, or LOCAL_RANK:0 to 3, ...",
                                o->redirects);
-    if (!cli_logs_parse_std(o->tee, launch->ranks, lists->tee))
+    if (!cli_logs_parse_std(o->tee, ranks, lists->tee))
         return cli_usage_error(name, "--tee %s: expected 0 to 3, or LOCAL_RANK:0 to 3, ...",
                                o->tee);
-    if (o->shown && !cli_logs_parse_ranks(o->shown, launch->ranks, lists->shown))
+    if (o->shown && !cli_logs_parse_ranks(o->shown, ranks, lists->shown))
         return cli_usage_error(name, "--local-ranks-filter %s: expected local ranks below %d",
-                               o->shown, launch->ranks);
+                               o->shown, ranks);
+    return -1;
+}
+
+/* What the options say about each rank and about signals; returns -1 or the exit code of a usage
+ * error. The ranks of --hosts are not known yet, and those of another host may be more than here.
+ */
+static int read_rest(const char *name, const cli_run_options *o, cli_run_lists *lists,
+                     cli_launch *launch)
+{
     if (o->signals && !parse_signals(o->signals, &launch->stop_on))
         return cli_usage_error(name,
                                "--signals-to-handle %s: expected names from SIGTERM, SIGINT, "
                                "SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2",
                                o->signals);
+    if (o->hosts || o->hostfile)
+        return -1;
     launch->redirects = lists->redirects;
     launch->tee = lists->tee;
     launch->shown = o->shown ? lists->shown : NULL;
-    return -1;
+    int ranks = launch->controlled ? CLI_RUN_RANKS_MAX : launch->ranks;
+    return cli_run_read_lists(name, o, ranks, lists);
 }
 
 const char *cli_run_prefix_template(const cli_run_options *o)
@@ -355,5 +365,5 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
         code = read_binding(name, o, lists, launch);
     if (code < 0)
         code = read_hosts(name, o, lists, launch);
-    return code >= 0 ? code : read_lists(name, o, lists, launch);
+    return code >= 0 ? code : read_rest(name, o, lists, launch);
 }

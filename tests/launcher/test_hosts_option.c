@@ -66,6 +66,18 @@ YK_TEST(launchers_on_hosts_are_given_the_options_of_ranks)
     assert_string_equal(files, "[rank 0] x,y\n[rank 1] x,y\n");
 }
 
+/* --nproc-per-node is 1, but hosts have as many ranks as the list says. */
+YK_TEST(local_ranks_are_those_of_the_list)
+{
+    assert_job_code(&job,
+                    run("run --hosts localhost:2,127.0.0.1:1 --local-ranks-filter 1 sh -c 'echo "
+                        "=$RANK='"),
+                    0);
+    assert_string_equal(job.output, "[rank 1] =1=\n");
+    assert_job_code(&job, run("run --hosts localhost:2,127.0.0.1:1 --tee 2:3 true"), 2);
+    assert_contains(job.output, "--tee 2:3: expected");
+}
+
 YK_TEST(a_module_is_started_with_python_on_all_hosts)
 {
     char python[256];
