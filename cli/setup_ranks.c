@@ -71,7 +71,7 @@ int cli_threads(int64_t wanted, int local_ranks, const char **source)
         return (int)wanted;
     }
     if (from_environment > 0 && from_environment < 4096) {
-        *source = getenv("YOKE_THREADS_CHOSEN") ? "cores / local ranks" : "OMP_NUM_THREADS";
+        *source = cli_threads_are_chosen() ? "cores / local ranks" : "OMP_NUM_THREADS";
         return (int)from_environment;
     }
     *source = "cores / local ranks";

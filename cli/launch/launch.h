@@ -76,6 +76,10 @@ cli_launch cli_launch_defaults(void);
  */
 int cli_launch_run(const cli_launch *launch);
 
+/* Whether the user has left OMP_NUM_THREADS to launchers: one around this process may have set it.
+ */
+bool cli_threads_are_chosen(void);
+
 /* ---- for the files of this folder only ------------------------------------------------------ */
 
 /*

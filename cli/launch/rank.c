@@ -107,6 +107,12 @@ static int rank_threads(const cli_launch *launch, int rank)
     return launch->bindings ? launch->bindings[rank].threads : yk_threads_default(launch->ranks);
 }
 
+bool cli_threads_are_chosen(void)
+{
+    const char *threads = getenv("OMP_NUM_THREADS"), *chosen = getenv("YOKE_THREADS_CHOSEN");
+    return !threads || (chosen && strcmp(threads, chosen) == 0);
+}
+
 static environment rank_environment(const cli_rank_setting *setting)
 {
     enum { ADDED = 32 };
@@ -125,9 +131,10 @@ static environment rank_environment(const cli_rank_setting *setting)
     set_rendezvous(&env, setting);
     if (setting->launch->virtual_local_rank)
         set_virtual_rank(&env, setting->local_rank);
-    if (!getenv("OMP_NUM_THREADS")) {
-        set(&env, "OMP_NUM_THREADS=%d", rank_threads(setting->launch, setting->local_rank));
-        set(&env, "YOKE_THREADS_CHOSEN=1"); /* by the launcher, not by the user */
+    if (cli_threads_are_chosen()) {
+        int threads = rank_threads(setting->launch, setting->local_rank);
+        set(&env, "OMP_NUM_THREADS=%d", threads);
+        set(&env, "YOKE_THREADS_CHOSEN=%d", threads);
     }
     if (setting->error_file)
         set(&env, "TORCHELASTIC_ERROR_FILE=%s", setting->error_file);

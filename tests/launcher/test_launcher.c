@@ -323,6 +323,25 @@ YK_TEST(threads_that_the_user_has_set_are_kept)
     assert_int_equal(count(job.output, "threads=5."), 2);
 }
 
+/* Each launcher divides the cores that it has been given. */
+YK_TEST(threads_that_a_launcher_has_chosen_are_divided_by_the_next)
+{
+    char command[512];
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        skip_because("there is only one core");
+    unsetenv("OMP_NUM_THREADS");
+    snprintf(command, sizeof command,
+             "run %s run -n $(nproc) sh -c 'echo threads=$OMP_NUM_THREADS.'", test_program());
+    assert_job_code(&job, run(command), 0);
+    assert_contains(job.output, "threads=1.");
+    assert_null(strstr(job.output, "threads=2."));
+    snprintf(command, sizeof command,
+             "run sh -c 'OMP_NUM_THREADS=5 %s run -n 2 sh -c \"echo threads=\\$OMP_NUM_THREADS.\"'",
+             test_program());
+    assert_job_code(&job, run(command), 0);
+    assert_int_equal(count(job.output, "threads=5."), 2);
+}
+
 /* ---- signals -------------------------------------------------------------------------------- */
 
 static const char *const orderly =
