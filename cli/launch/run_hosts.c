@@ -1,8 +1,8 @@
 /*
  * `yoke run --hosts`: writes the command line of the launcher on each host. It runs in the folder
  * in which the job was started, with the same program file and the variables YOKE_* and
- * OMP_NUM_THREADS. The secret is not on the command line, which other users can read: it goes
- * through stdin.
+ * OMP_NUM_THREADS, but for those that concern only this host. The secret is not on the command
+ * line, which other users can read: it goes through stdin.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,16 +42,28 @@ static void put_option(FILE *file, const char *option, const char *value)
     put_word(file, value);
 }
 
+static bool is_variable(const char *entry, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(entry, name, length) == 0 && entry[length] == '=';
+}
+
+/* Whether an entry of the environment is for the launchers on all hosts. */
+static bool is_shared(const char *entry)
+{
+    static const char *const own[] = {"YOKE_SECRET", "YOKE_RSH", "YOKE_LOCAL_ADDR"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (is_variable(entry, own[i]))
+            return false;
+    return strncmp(entry, "YOKE_", 5) == 0 || is_variable(entry, "OMP_NUM_THREADS");
+}
+
 static void put_environment(FILE *file)
 {
     fputs("exec env " CLI_CONTROL_VARIABLE "=1", file);
-    for (char **entry = environ; *entry; entry++) {
-        bool wanted =
-            strncmp(*entry, "YOKE_", 5) == 0 || strncmp(*entry, "OMP_NUM_THREADS=", 16) == 0;
-        if (wanted && strncmp(*entry, "YOKE_SECRET=", 12) != 0 &&
-            strncmp(*entry, "YOKE_RSH=", 9) != 0)
+    for (char **entry = environ; *entry; entry++)
+        if (is_shared(*entry))
             put_word(file, *entry);
-    }
 }
 
 static void put_options(FILE *file, const cli_run_options *o)

@@ -78,6 +78,22 @@ YK_TEST(local_ranks_are_those_of_the_list)
     assert_contains(job.output, "--tee 2:3: expected");
 }
 
+YK_TEST(launchers_on_hosts_are_not_given_the_address_of_this_host)
+{
+    use_own_rsh();
+    setenv("YOKE_LOCAL_ADDR", "127.0.0.1", 1);
+    setenv("YOKE_HEARTBEAT_TIMEOUT", "7", 1);
+    test_job_start(&job, "run --hosts 127.0.0.1:1,no.such.host:1 true");
+    char asked[4096] = "";
+    for (double deadline = test_now() + 20; !strstr(asked, "YOKE_"); usleep(10000)) {
+        assert_true(test_now() < deadline);
+        yk_test_command(asked, sizeof asked, "cat %s/asked 2>&1", yk_test_directory());
+    }
+    assert_contains(asked, "YOKE_HEARTBEAT_TIMEOUT=7");
+    assert_null(strstr(asked, "YOKE_LOCAL_ADDR"));
+    test_job_wait(&job, 60);
+}
+
 YK_TEST(a_module_is_started_with_python_on_all_hosts)
 {
     char python[256];
