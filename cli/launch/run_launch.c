@@ -186,6 +186,19 @@ static int read_endpoint(const char *name, const cli_run_options *o, cli_run_lis
     return -1;
 }
 
+/* An IPv6 address may be in brackets, as torchrun wants it. */
+static void read_master_address(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch)
+{
+    size_t length = strlen(o->master_address);
+    bool bracketed =
+        length > 2 && *o->master_address == '[' && o->master_address[length - 1] == ']';
+    launch->master_address = o->master_address;
+    if (!bracketed || length > sizeof lists->host)
+        return;
+    snprintf(lists->host, sizeof lists->host, "%.*s", (int)length - 2, o->master_address + 1);
+    launch->master_address = lists->host;
+}
+
 /* The rendezvous of several hosts; returns -1 or the exit code of a usage error. */
 static int read_rendezvous(const char *name, const cli_run_options *o, cli_run_lists *lists,
                            cli_launch *launch)
@@ -346,7 +359,7 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->name = name;
     launch->ranks = rank_count(o->nproc);
     launch->program = lists->program;
-    launch->master_address = o->master_address;
+    read_master_address(o, lists, launch);
     launch->master_port = (int)o->master_port;
     launch->role = o->role;
     launch->run_id = o->run_id;
