@@ -66,10 +66,12 @@ bool cli_logs_parse_ranks(const char *text, int ranks, bool *shown)
     for (int i = 0; i < ranks; i++)
         shown[i] = false;
     for (;; text++) {
+        text += strspn(text, " ");
         int rank = read_number(&text, ranks - 1);
         if (rank < 0)
             return false;
         shown[rank] = true;
+        text += strspn(text, " ");
         if (*text != ',')
             return !*text;
     }

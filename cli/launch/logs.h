@@ -20,7 +20,7 @@ typedef struct cli_logs {
  * when it is invalid.
  */
 bool cli_logs_parse_std(const char *text, int ranks, int *std);
-/* Reads "0,2" into shown; false when it is invalid. */
+/* Reads "0, 2" into shown; false when it is invalid. */
 bool cli_logs_parse_ranks(const char *text, int ranks, bool *shown);
 
 /* Creates the folder of this run, if files are wanted. Prints why when it cannot. */

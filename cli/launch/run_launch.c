@@ -31,13 +31,14 @@ static int rank_count(const char *text)
     return end == text || *end || count < 1 || count > CLI_RUN_RANKS_MAX ? 0 : (int)count;
 }
 
-/* Reads "SIGTERM,SIGUSR1"; false if one of them is unknown or cannot be handled. */
+/* Reads "SIGTERM, SIGUSR1"; false if one of them is unknown or cannot be handled. */
 static bool parse_signals(const char *text, sigset_t *signals)
 {
     static const int allowed[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     sigemptyset(signals);
     for (;;) {
-        size_t length = strcspn(text, ","), i = 0;
+        text += strspn(text, " ");
+        size_t length = strcspn(text, ", "), i = 0;
         const size_t count = sizeof allowed / sizeof *allowed;
         char name[16];
         for (; i < count; i++) {
@@ -48,9 +49,10 @@ static bool parse_signals(const char *text, sigset_t *signals)
         if (i == count)
             return false;
         sigaddset(signals, allowed[i]);
-        if (!text[length])
-            return true;
-        text += length + 1;
+        text += length;
+        text += strspn(text, " ");
+        if (*text++ != ',')
+            return !text[-1];
     }
 }
 
@@ -146,6 +148,15 @@ static bool read_conf_key(const char *key, const char *value, cli_launch *launch
     return true;
 }
 
+/* Without the spaces around it, as torchrun reads it. */
+static char *trim(char *text)
+{
+    text += strspn(text, " ");
+    for (size_t end = strlen(text); end > 0 && text[end - 1] == ' '; end--)
+        text[end - 1] = '\0';
+    return text;
+}
+
 static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *lists,
                      cli_launch *launch)
 {
@@ -156,12 +167,14 @@ static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *
         return cli_usage_error(name, "--rdzv-conf is too long");
     char *rest = lists->conf;
     for (char *pair; (pair = strsep(&rest, ","));) {
-        pair += strspn(pair, " ");
         char *value = strchr(pair, '=');
-        if (!*pair)
-            continue;
-        if (value)
+        if (value) {
             *value++ = '\0';
+            value = trim(value);
+        }
+        pair = trim(pair);
+        if (!*pair && !value)
+            continue;
         if (!value || !read_conf_key(pair, value, launch))
             return cli_usage_error(name,
                                    "--rdzv-conf %s=%s: unknown key or invalid value; there are "

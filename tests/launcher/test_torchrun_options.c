@@ -77,6 +77,20 @@ YK_TEST(options_without_effect_are_accepted_and_told)
     assert_string_equal(job.output, "");
 }
 
+YK_TEST(spaces_in_lists_mean_nothing)
+{
+    assert_job_code(&job,
+                    run("run -n 3 --local-ranks-filter ' 0, 2 ' --signals-to-handle 'SIGTERM, "
+                        "SIGUSR1 ' --rdzv-conf 'join_timeout = 5 , is_host=1' sh -c 'echo $RANK'"),
+                    0);
+    assert_contains(job.output, "[rank 0] 0\n");
+    assert_contains(job.output, "[rank 2] 2\n");
+    assert_null(strstr(job.output, "[rank 1]"));
+    assert_job_code(&job, run("run --signals-to-handle 'SIGTERM SIGUSR1' true"), 2);
+    assert_job_code(&job, run("run -n 2 --local-ranks-filter '0 1' true"), 2);
+    assert_job_code(&job, run("run --rdzv-conf 'join_timeout=5 5' true"), 2);
+}
+
 YK_TEST(options_of_torchrun_that_cannot_be_honoured_are_refused)
 {
     assert_job_code(&job, run("run --logs-specs mine true"), 2);
