@@ -164,15 +164,6 @@ static int print_job(job_address *job)
 
 /* ---- the jobs of this user ------------------------------------------------------------------ */
 
-static const char *find_variable(const char *block, size_t size, const char *name)
-{
-    size_t length = strlen(name);
-    for (size_t at = 0; at < size; at += strlen(block + at) + 1)
-        if (strncmp(block + at, name, length) == 0 && block[at + length] == '=')
-            return block + at + length + 1;
-    return NULL;
-}
-
 /* Whether the process has the same network as this one; that of a container differs. */
 static bool shares_network(const char *pid)
 {
@@ -183,31 +174,37 @@ static bool shares_network(const char *pid)
     return a < 0 || b < 0 || (a == b && memcmp(own, other, (size_t)a) == 0);
 }
 
+/* Copies the value if the entry is "NAME=value"; returns whether it is. */
+static bool take_variable(const char *entry, const char *name, char *value, size_t size)
+{
+    size_t length = strlen(name);
+    bool taken = strncmp(entry, name, length) == 0 && entry[length] == '=';
+    if (taken)
+        snprintf(value, size, "%s", entry + length + 1);
+    return taken;
+}
+
 /* Whether the process is a rank under a launcher of yoke's; then where its store is. */
 static bool read_environment(const char *pid, job_address *job)
 {
-    static char block[256 * 1024];
-    char path[300];
+    char path[300], launcher[8] = "", port[16] = "", master_port[16] = "", *entry = NULL;
+    size_t room = 0;
+    bool secret = false;
+    *job = (job_address){0};
     snprintf(path, sizeof path, "/proc/%s/environ", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? 0 : read(fd, block, sizeof block - 1);
-    if (fd >= 0)
-        close(fd);
-    if (size <= 0)
-        return false;
-    block[size] = '\0';
-    const char *launcher = find_variable(block, (size_t)size, "YOKE_USE_LAUNCHER_STORE");
-    const char *host = find_variable(block, (size_t)size, "MASTER_ADDR");
-    const char *port = find_variable(block, (size_t)size, "YOKE_STORE_PORT");
-    const char *secret = find_variable(block, (size_t)size, "YOKE_SECRET");
-    if (!port)
-        port = find_variable(block, (size_t)size, "MASTER_PORT");
-    if (!launcher || !host || !port || !secret)
-        return false;
-    snprintf(job->host, sizeof job->host, "%s", host);
-    snprintf(job->secret, sizeof job->secret, "%s", secret);
-    job->port = atoi(port);
-    return true;
+    FILE *file = fopen(path, "re");
+    while (file && getdelim(&entry, &room, '\0', file) > 0) {
+        take_variable(entry, "YOKE_USE_LAUNCHER_STORE", launcher, sizeof launcher);
+        take_variable(entry, "MASTER_ADDR", job->host, sizeof job->host);
+        take_variable(entry, "MASTER_PORT", master_port, sizeof master_port);
+        take_variable(entry, "YOKE_STORE_PORT", port, sizeof port);
+        secret |= take_variable(entry, "YOKE_SECRET", job->secret, sizeof job->secret);
+    }
+    free(entry);
+    if (file)
+        fclose(file);
+    job->port = atoi(*port ? port : master_port);
+    return *launcher && *job->host && job->port > 0 && secret;
 }
 
 /* Reads the lines HOST, PORT and SECRET (src/comm/signpost.h). */

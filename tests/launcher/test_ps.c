@@ -91,6 +91,24 @@ YK_TEST(ranks_of_this_host_and_what_they_wait_for)
     test_job_wait(&agents[0], 20);
 }
 
+/* The launcher's variables are its last. */
+YK_TEST(ranks_with_a_large_environment_are_listed)
+{
+    static char large[100000];
+    char name[16];
+    memset(large, 'x', sizeof large - 1);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "LARGE_%d", i);
+        setenv(name, large, 1);
+    }
+    test_job_start(&agents[0], "run sh -c 'echo port=$YOKE_STORE_PORT.; exec sleep 60'");
+    snprintf(name, sizeof name, ":%d\n", test_job_number(&agents[0], "port="));
+    yk_test_command(listing, sizeof listing, "%s ps", test_program());
+    assert_contains(listing, name);
+    kill(agents[0].pid, SIGTERM);
+    test_job_wait(&agents[0], 20);
+}
+
 /* Its store has a port and a secret that nobody has been told. */
 YK_TEST(ranks_without_a_launcher_are_listed)
 {
