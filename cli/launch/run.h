@@ -11,7 +11,8 @@ enum {
     CLI_RUN_RANKS_MAX = 1024,
     CLI_RUN_PORT = 29500,
     CLI_RUN_ELASTIC_PORT = 29400,
-    CLI_RUN_PYTHON_WORDS = 3
+    CLI_RUN_PYTHON_WORDS = 3,
+    CLI_RUN_ADDRESS = 256
 };
 
 typedef struct cli_run_options {
@@ -37,8 +38,9 @@ typedef struct cli_run_lists {
     cli_binding bindings[CLI_RUN_RANKS_MAX];
     char **program; /* with room for CLI_RUN_PYTHON_WORDS before it */
     int words;
-    char host[256], conf[1024]; /* parts of --rdzv-endpoint and --rdzv-conf */
-    char secret[256];           /* that came through stdin */
+    char host[CLI_RUN_ADDRESS]; /* of --rdzv-endpoint or --master-addr */
+    char local_address[CLI_RUN_ADDRESS], conf[1024];
+    char secret[256]; /* that came through stdin */
 } cli_run_lists;
 
 /* Fills launch from the options; returns -1 or the exit code of a usage error. */

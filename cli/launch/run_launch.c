@@ -199,17 +199,14 @@ static int read_endpoint(const char *name, const cli_run_options *o, cli_run_lis
     return -1;
 }
 
-/* An IPv6 address may be in brackets, as torchrun wants it. */
-static void read_master_address(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch)
+/* Without the brackets that an IPv6 address may have, as torchrun wants it, in bare. */
+static const char *bare_address(const char *text, char bare[CLI_RUN_ADDRESS])
 {
-    size_t length = strlen(o->master_address);
-    bool bracketed =
-        length > 2 && *o->master_address == '[' && o->master_address[length - 1] == ']';
-    launch->master_address = o->master_address;
-    if (!bracketed || length > sizeof lists->host)
-        return;
-    snprintf(lists->host, sizeof lists->host, "%.*s", (int)length - 2, o->master_address + 1);
-    launch->master_address = lists->host;
+    size_t length = text ? strlen(text) : 0;
+    if (length < 3 || length >= CLI_RUN_ADDRESS || *text != '[' || text[length - 1] != ']')
+        return text;
+    snprintf(bare, CLI_RUN_ADDRESS, "%.*s", (int)length - 2, text + 1);
+    return bare;
 }
 
 /* The rendezvous of several hosts; returns -1 or the exit code of a usage error. */
@@ -372,7 +369,7 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->name = name;
     launch->ranks = rank_count(o->nproc);
     launch->program = lists->program;
-    read_master_address(o, lists, launch);
+    launch->master_address = bare_address(o->master_address, lists->host);
     launch->master_port = (int)o->master_port;
     launch->role = o->role;
     launch->run_id = o->run_id;
@@ -383,7 +380,7 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
     launch->filter_out = o->stdout_filters;
     launch->filter_err = o->stderr_filters;
     launch->prefix_template = cli_run_prefix_template(o);
-    launch->local_address = o->local_address;
+    launch->local_address = bare_address(o->local_address, lists->local_address);
     launch->virtual_local_rank = o->virtual_local_rank;
     note_options_without_effect(name, o);
     code = check_devices(name, o, launch);

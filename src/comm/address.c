@@ -31,19 +31,21 @@
 
 enum { BACKLOG = 1024, CONNECT_S = 2 };
 
-/*
- * host may be an IPv6 address in brackets, as in a URL. *again (may be NULL) tells that the name
- * may become known later: those of pods do.
- */
+const char *yki_bare_host(const char *host, char bare[YKI_HOST_TEXT])
+{
+    size_t length = strlen(host);
+    if (length < 3 || length >= YKI_HOST_TEXT || host[0] != '[' || host[length - 1] != ']')
+        return host;
+    snprintf(bare, YKI_HOST_TEXT, "%.*s", (int)length - 2, host + 1);
+    return bare;
+}
+
+/* *again (may be NULL) tells that the name may become known later: those of pods do. */
 static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags,
                          bool *again)
 {
-    char service[16], bare[NI_MAXHOST];
-    size_t length = strlen(host);
-    if (length > 2 && length < sizeof bare && host[0] == '[' && host[length - 1] == ']') {
-        snprintf(bare, sizeof bare, "%.*s", (int)length - 2, host + 1);
-        host = bare;
-    }
+    char service[16], bare[YKI_HOST_TEXT];
+    host = yki_bare_host(host, bare);
     if (port < 0 || port > 65535) /* getaddrinfo would take its low 16 bits */
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "port %d: expected 0 to 65535", port);
     snprintf(service, sizeof service, "%d", port);

@@ -6,6 +6,12 @@
 
 #include "base/error.h"
 
+/* Room for a host's name. */
+enum { YKI_HOST_TEXT = 1025 };
+
+/* An IPv6 address in brackets, as in a URL, without them, in bare; else host itself. */
+const char *yki_bare_host(const char *host, char bare[YKI_HOST_TEXT]);
+
 /*
  * Listens on host:*port; *port 0 picks a free one, which is written back. host "*" means all
  * interfaces, and so does a name whose address other hosts may not be able to use. An error about a

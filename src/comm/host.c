@@ -81,7 +81,8 @@ static bool write_address(char text[YKI_ADDRESS_TEXT], const struct sockaddr *ad
 static yk_status look_up(yki_peer *me, const char *variable, const char *host)
 {
     struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int error = getaddrinfo(host, NULL, &hints, &found);
+    char bare[YKI_HOST_TEXT];
+    int error = getaddrinfo(yki_bare_host(host, bare), NULL, &hints, &found);
     if (error)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s=%s: %s", variable, host,
                          gai_strerror(error));

@@ -107,9 +107,11 @@ YK_TEST(an_interface_overrides_the_address)
     setenv("YOKE_LOCAL_ADDR", "x..y", 1);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yki_host_address(&me, NULL));
     assert_contains(yk_last_error(), "YOKE_LOCAL_ADDR=x..y: ");
-    setenv("YOKE_LOCAL_ADDR", "::1", 1);
-    assert_ok(yki_host_address(&me, NULL));
-    assert_string_equal(me.address, "::1");
+    for (int i = 0; i < 2; i++) {
+        setenv("YOKE_LOCAL_ADDR", i ? "[::1]" : "::1", 1);
+        assert_ok(yki_host_address(&me, NULL));
+        assert_string_equal(me.address, "::1");
+    }
 }
 
 YK_TEST(loopback_addresses_are_known)

@@ -239,10 +239,13 @@ YK_TEST(one_host_needs_no_address_of_another)
                                     "--nnodes is 1: using 127.0.0.1\n[rank 0] 127.0.0.1\n");
 }
 
-YK_TEST(the_address_of_a_master_may_be_in_brackets)
+YK_TEST(addresses_may_be_in_brackets)
 {
-    assert_job_code(&job, run("run --master-addr '[::1]' sh -c 'echo =$MASTER_ADDR='"), 0);
-    assert_string_equal(job.output, "[rank 0] =::1=\n");
+    assert_job_code(&job,
+                    run("run --master-addr '[::1]' --local-addr '[::1]' sh -c 'echo "
+                        "=$MASTER_ADDR=$YOKE_LOCAL_ADDR='"),
+                    0);
+    assert_string_equal(job.output, "[rank 0] =::1=::1=\n");
 }
 
 YK_TEST(a_port_for_programs_that_is_taken_names_its_owner)
