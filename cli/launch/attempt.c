@@ -58,6 +58,13 @@ static int descriptors_of(const cli_launch *launch, int local_rank)
     return 2 + !!(logged & CLI_STD_OUT) + !!(logged & CLI_STD_ERR);
 }
 
+/* The system says of a script without its interpreter that the script is not there. */
+static const char *explain_start(const char *program, int reason)
+{
+    bool there = reason == ENOENT && strchr(program, '/') && access(program, F_OK) == 0;
+    return there ? "the interpreter that it names was not found" : strerror(reason);
+}
+
 /* Reports why a rank could not be started; returns the job's exit code, as a shell would. */
 static int report_start(const cli_launch *launch, int rank, int local_rank, int reason)
 {
@@ -75,7 +82,7 @@ static int report_start(const cli_launch *launch, int rank, int local_rank, int 
         return CLI_EXIT_FAILED;
     }
     fprintf(stderr, "%s: cannot start %s: %s\n", launch->name, launch->program[0],
-            strerror(reason));
+            explain_start(launch->program[0], reason));
     return reason == ENOENT ? 127 : 126;
 }
 

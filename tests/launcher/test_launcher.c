@@ -69,6 +69,21 @@ YK_TEST(a_program_that_is_not_there_gives_127)
     assert_job_code(&job, run("run -n 2 /etc/passwd"), 126);
 }
 
+/* Such as one whose lines end as on Windows. */
+YK_TEST(an_interpreter_that_is_not_there_is_named_as_the_reason)
+{
+    char command[256];
+    const char *script = yk_test_path("script");
+    FILE *file = fopen(script, "we");
+    assert_non_null(file);
+    fputs("#!/bin/sh\r\necho hello\r\n", file);
+    fclose(file);
+    assert_int_equal(chmod(script, 0700), 0);
+    snprintf(command, sizeof command, "run %s", script);
+    assert_job_code(&job, run(command), 127);
+    assert_contains(job.output, "script: the interpreter that it names was not found\n");
+}
+
 YK_TEST(promise_10_the_exit_code_is_the_first_failing_ranks)
 {
     assert_job_code(&job, run("run -n 3 sh -c 'test $RANK = 1 && exit 42; sleep 30'"), 42);
