@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "launch/launch.h"
 #include "launch/output.h"
 
 typedef enum cli_agent_state {
@@ -29,7 +30,7 @@ typedef struct cli_agent_record {
     int node;      /* its index in the last attempt that it took part in, or -1 */
     int first_rank;
     uint64_t program_hash;
-    char host[256], address[64], run_id[512], program[200];
+    char host[256], address[64], run_id[CLI_RUN_ID_SIZE], program[200];
     cli_agent_state state;
     double joined_s;
     bool bye; /* expects no more orders */

@@ -29,6 +29,9 @@
     "             stopped cleanly by SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 or SIGTERM\n"       \
     "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
 
+/* Room for the name of a job on several hosts. */
+enum { CLI_RUN_ID_SIZE = 512 };
+
 /* The launchers on other hosts that this one starts. */
 typedef struct cli_remote {
     const cli_host *hosts;

@@ -216,6 +216,9 @@ static int read_rendezvous(const char *name, const cli_run_options *o, cli_run_l
     launch->elects_host =
         o->given_backend ? strcmp(o->backend, "c10d") == 0 : o->endpoint && !o->given_node_rank;
     launch->node_rank = launch->elects_host ? -1 : (int)o->node_rank;
+    if (strlen(o->run_id) >= CLI_RUN_ID_SIZE || strchr(o->run_id, '\n'))
+        return cli_usage_error(name, "--rdzv-id: expected at most %d bytes in one line",
+                               CLI_RUN_ID_SIZE - 1);
     if (launch->elects_host && !o->endpoint)
         return cli_usage_error(name, "--rdzv-backend c10d requires --rdzv-endpoint HOST:PORT");
     if (!launch->elects_host && launch->nodes_min != launch->nodes_max)

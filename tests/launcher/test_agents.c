@@ -400,6 +400,23 @@ static void refuse_second(const char *first, const char *second, const char *wor
     assert_job_ends(&agents[0], 20, 128 + SIGTERM);
 }
 
+/* Hosts compare the name. */
+YK_TEST(a_name_of_a_job_that_does_not_fit_is_refused)
+{
+    char arguments[512];
+    static const char *const names[] = {"$(printf %0512d 0)", "'a\nb'", "$(printf %0511d 0)"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(arguments, sizeof arguments,
+                 "run --nnodes 2 --master-port %d --rdzv-conf join_timeout=0.2 --rdzv-id %s true",
+                 yk_test_free_port(), names[i]);
+        test_job_start(&agents[0], arguments);
+        assert_job_ends(&agents[0], 20, i < 2 ? 2 : 1);
+        assert_contains(agents[0].output, i < 2
+                                              ? "--rdzv-id: expected at most 511 bytes in one line"
+                                              : "only 1 of 2 hosts joined");
+    }
+}
+
 YK_TEST(hosts_that_disagree_are_refused_and_told_why)
 {
     refuse_second("--nnodes 2 true", "--nnodes 3 --node-rank 1 true", "--nnodes differs: 3 on");
