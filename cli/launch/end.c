@@ -46,7 +46,7 @@ void cli_job_end_regroup(cli_job *job)
 
 void cli_member_signal(const cli_member *member, int number)
 {
-    bool whole = number == SIGTERM || number == SIGKILL;
+    bool whole = number != SIGUSR1 && number != SIGUSR2;
     if ((!whole || kill(-member->was, number)) && !member->group_left)
         kill(member->was, number);
 }
@@ -88,12 +88,27 @@ static void reap(cli_job *job)
 
 /* ---- signals and deadlines ------------------------------------------------------------------ */
 
+static void note_forwarded(cli_job *job, int number)
+{
+    job->usr_forwarded = job->usr_forwarded || number == SIGUSR1 || number == SIGUSR2;
+    if (number == SIGTSTP || number == SIGCONT)
+        job->suspended = number == SIGTSTP;
+}
+
+void cli_job_forward(cli_job *job, int number)
+{
+    note_forwarded(job, number);
+    job->kind->signal(job, number);
+}
+
 void cli_job_stop(cli_job *job, int number)
 {
     job->stop_signal = number;
     if (job->running == 0 || job->first_failed >= 0)
         return;
     job->kind->signal(job, SIGTERM);
+    if (job->suspended) /* or they would not hear it */
+        cli_job_forward(job, SIGCONT);
     job->kill_at = cli_clock_s() + job->kind->stop_s(job);
 }
 
@@ -123,14 +138,9 @@ void cli_job_kill(cli_job *job)
     job->asked_twice = true;
 }
 
-void cli_job_forward(cli_job *job, int number)
-{
-    job->usr_forwarded = job->usr_forwarded || number == SIGUSR1 || number == SIGUSR2;
-    job->kind->signal(job, number);
-}
-
 void cli_job_forward_to_all(cli_job *job, int number)
 {
+    note_forwarded(job, number);
     if (!job->peers || !job->peers->forward(job, number))
         cli_job_forward(job, number);
 }
@@ -173,7 +183,7 @@ void cli_job_handle_signals(cli_job *job)
             reap(job);
         } else if (sigismember(&job->launch->stop_on, number) == 1) {
             ask_to_stop(job, number);
-        } else {
+        } else if (number != SIGCONT || job->suspended) { /* others send it, too */
             cli_job_forward_to_all(job, number);
         }
     }

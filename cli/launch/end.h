@@ -7,7 +7,7 @@
 /* Seconds that ranks have between a failure, or the stop of a rank, and SIGTERM. */
 #define CLI_SURVIVORS_TERM_S 0.8
 
-/* Signals a member that has not ended; with SIGTERM and SIGKILL, its whole process group. */
+/* Signals a member that has not ended: with SIGUSR1 and SIGUSR2 itself, else its process group. */
 void cli_member_signal(const cli_member *member, int number);
 /* Reads the pending signals: deaths and requests to stop. */
 void cli_job_handle_signals(cli_job *job);

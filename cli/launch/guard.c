@@ -9,7 +9,7 @@
  *   open. The launcher is a subreaper too and kills its descendants.
  *
  * The launcher runs in its own session, so that a signal to the user's process group (^C,
- * kill -9 -PGID) cannot hit both; the guard forwards signals that request a stop. The limit of the
+ * kill -9 -PGID) cannot hit both; the guard forwards the signals of the user. The limit of the
  * design: if guard and launcher are killed by SIGKILL at the same moment, grandchildren (never
  * ranks) survive, because no process is left that knows them.
  */
@@ -52,6 +52,12 @@ cli_launch cli_launch_defaults(void)
     return launch;
 }
 
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 /* SIGHUP that nohup ignores must not be blocked either: signalfd would report it. */
 static sigset_t watched_signals(const cli_launch *launch)
 {
@@ -59,8 +65,10 @@ static sigset_t watched_signals(const cli_launch *launch)
     sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGUSR1);
     sigaddset(&signals, SIGUSR2);
-    struct sigaction hangup;
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+    sigaddset(&signals, SIGCONT);
+    if (!is_ignored(SIGTSTP))
+        sigaddset(&signals, SIGTSTP);
+    if (is_ignored(SIGHUP))
         sigdelset(&signals, SIGHUP);
     return signals;
 }
@@ -77,6 +85,8 @@ static int guard(const cli_launch *launch, pid_t launcher, const sigset_t *signa
         } else if (number > 0) {
             requests += sigismember(&launch->stop_on, number) == 1;
             kill(launcher, requests > IMPATIENCE ? SIGKILL : number);
+            if (number == SIGTSTP)
+                raise(SIGSTOP); /* for the shell; SIGCONT is forwarded then */
         }
     }
     if (!WIFSIGNALED(status))

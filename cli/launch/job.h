@@ -89,6 +89,7 @@ struct cli_job {
     bool unguarded;        /* the guard has been killed, and so have the ranks */
     bool regrouping;       /* stop_signal is only to let more hosts take part */
     bool usr_forwarded;    /* SIGUSR1 or SIGUSR2: a rank may stop for it */
+    bool suspended;        /* by SIGTSTP */
     bool kill_sent;        /* to the launchers on other hosts */
     bool asked_twice;      /* to stop */
     bool save_granted;     /* the last checkpoint has been given a second grace period */

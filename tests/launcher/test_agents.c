@@ -144,6 +144,31 @@ YK_TEST(promise_13_sigint_to_the_other_launcher_stops_all_ranks)
     assert_contains(agents[0].output, "SIGINT on another host: stopping 2 ranks");
 }
 
+YK_TEST(ranks_of_all_hosts_are_suspended_and_resumed)
+{
+    static const char *const busy = "-n 1 sh -c 'while :; do echo tick; sleep 0.02; done'";
+    int status, before;
+    start_agent(0, "2", busy);
+    start_agent(1, "2", busy);
+    test_job_await(&agents[0], "tick");
+    test_job_await(&agents[1], "tick");
+    kill(agents[1].pid, SIGTSTP);
+    assert_int_equal(waitpid(agents[1].pid, &status, WUNTRACED), agents[1].pid);
+    usleep(500000);
+    before = count(both_outputs(), "tick");
+    usleep(300000);
+    assert_int_equal(count(both_outputs(), "tick"), before);
+    kill(agents[1].pid, SIGCONT);
+    for (double deadline = test_now() + 20; count(both_outputs(), "tick") < before + 50;)
+        assert_true(test_now() < deadline);
+    kill(agents[1].pid, SIGTSTP);
+    assert_int_equal(waitpid(agents[1].pid, &status, WUNTRACED), agents[1].pid);
+    kill(agents[0].pid, SIGTERM);
+    assert_job_ends(&agents[0], 20, 143);
+    kill(agents[1].pid, SIGCONT);
+    assert_job_ends(&agents[1], 20, 143);
+}
+
 YK_TEST(promise_13_sigusr1_reaches_the_ranks_of_all_hosts)
 {
     start_obedient();

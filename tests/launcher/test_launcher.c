@@ -639,6 +639,29 @@ YK_TEST(closed_standard_files_do_not_hang_the_job)
     assert_job_ends(&job, 10, 3);
 }
 
+/* ^Z and fg. */
+YK_TEST(a_job_is_suspended_and_resumed)
+{
+    int status, before;
+    test_job_start(&job, "run -n 2 sh -c 'while :; do echo tick; sleep 0.02; done'");
+    test_job_await(&job, "tick");
+    kill(job.pid, SIGTSTP);
+    assert_int_equal(waitpid(job.pid, &status, WUNTRACED), job.pid);
+    assert_true(WIFSTOPPED(status));
+    usleep(300000);
+    before = count(test_job_output(&job), "tick");
+    usleep(300000);
+    assert_int_equal(count(test_job_output(&job), "tick"), before);
+    kill(job.pid, SIGCONT);
+    for (double deadline = test_now() + 20; count(test_job_output(&job), "tick") < before + 10;)
+        assert_true(test_now() < deadline);
+    kill(job.pid, SIGTSTP);
+    assert_int_equal(waitpid(job.pid, &status, WUNTRACED), job.pid);
+    kill(job.pid, SIGTERM);
+    kill(job.pid, SIGCONT);
+    assert_job_ends(&job, 20, 143);
+}
+
 YK_TEST(sigusr1_reaches_the_ranks)
 {
     test_job_start(&job,
