@@ -210,6 +210,13 @@ static void tell_held(cli_coordinator *c, const cli_agent_record *agent)
                    return_s(c->options.launch), why);
 }
 
+/* An agent that comes when the job has ended has as much time to read so as the others had. */
+static void end_late(cli_coordinator *c)
+{
+    c->phase_s = cli_clock_s();
+    give_order(c, "end %d -1\n\n", c->code);
+}
+
 static void handle_join(cli_coordinator *c, char *text)
 {
     char why[768];
@@ -218,7 +225,7 @@ static void handle_join(cli_coordinator *c, char *text)
         return;
     check_agent(c, agent, why, sizeof why);
     if (c->phase == FINISHED)
-        give_order(c, "end %d -1\n\n", c->code);
+        end_late(c);
     else if (why[0])
         refuse(c, agent, why);
     else

@@ -587,7 +587,7 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
 }
 
 /* The third host comes late, when the job has been stopped already. */
-YK_TEST(promise_13_sigterm_stops_a_job_whose_rendezvous_is_being_taken_over)
+static void stop_during_takeover(useconds_t late_us)
 {
     static const char *const options = "sh -c 'trap \"exit 143\" TERM; echo node $GROUP_RANK; "
                                        "while :; do sleep 0.05; done'";
@@ -607,10 +607,20 @@ YK_TEST(promise_13_sigterm_stops_a_job_whose_rendezvous_is_being_taken_over)
     const char *place = strstr(agents[order[1]].output, "takes over at ");
     await_first_join(atoi(strchr(place, ':') + 1)); /* its own */
     kill(agents[order[1]].pid, SIGTERM);
-    usleep(200000);
+    usleep(late_us);
     kill(atoi(child), SIGCONT);
     assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
     assert_job_ends(&agents[order[1]], 20, 128 + SIGTERM);
+}
+
+YK_TEST(promise_13_sigterm_stops_a_job_whose_rendezvous_is_being_taken_over)
+{
+    stop_during_takeover(200000);
+}
+
+YK_TEST(promise_13_sigterm_stops_hosts_that_come_late_after_a_takeover)
+{
+    stop_during_takeover(4000000);
 }
 
 static const char *const tells_world =
