@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open_files.h"
 #include "comm/address.h"
 
 #define ANSWER_DEADLINE_S 5.0
@@ -93,16 +93,6 @@ static void drop_oldest_stranger(yki_store_server *server)
         nanosleep(&(struct timespec){.tv_nsec = NO_FILES_NS}, NULL);
 }
 
-/* Out of file descriptors: there may be more of them than a process has at first. */
-static bool allow_more_files(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max)
-        return false;
-    limit.rlim_cur = limit.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
 static void free_peer(yki_store_peer *peer)
 {
     if (!peer)
@@ -134,7 +124,7 @@ void yki_store_peer_accept(yki_store_server *server)
         return;
     }
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !allow_more_files())
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !yki_allow_more_open_files())
         drop_oldest_stranger(server);
     if (fd < 0)
         return;

@@ -17,6 +17,7 @@
 #include <yoke/readers.h>
 
 #include "base/memory.h"
+#include "base/open_files.h"
 #include "data/names.h"
 #include "data/tar.h"
 #include "io/input_file.h"
@@ -276,6 +277,7 @@ static yk_status index_all(shards *set, const yki_names *paths)
     set->files = yki_calloc((size_t)paths->count, sizeof *set->files);
     if (!set->files)
         return yki_error_memory((size_t)paths->count * sizeof *set->files, "shards");
+    yki_allow_more_open_files(); /* all shards stay open */
     for (int64_t i = 0; i < paths->count; i++)
         YK_TRY(index_shard(set, yki_names_get(paths, i)));
     if (set->count == 0)

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 typedef yk_status (*open_fn)(yk_dataset **dataset, const char *path, yk_split split);
@@ -357,6 +358,21 @@ YK_TEST(braces_of_shards_are_expanded)
     assert_refused(yk_shards_open, "n-{0,{1..2}}.tar", YK_SPLIT_TRAIN, "{0,{1..2} is neither");
     assert_refused(yk_shards_open, "n-{0}.tar", YK_SPLIT_TRAIN, "{0} is neither");
     assert_refused(yk_shards_open, "n-{0..99999999}.tar", YK_SPLIT_TRAIN, "more than 65536 shards");
+}
+
+YK_TEST(there_may_be_more_shards_than_files_open_at_first)
+{
+    struct rlimit files;
+    yk_dataset *dataset;
+    shell("cp $SEEDS/png/rgb a.png; echo 3 > a.cls; tar cf n-0.tar a.png a.cls;"
+          "for i in $(seq 99); do ln n-0.tar n-$i.tar; done");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_true(files.rlim_max > 256);
+    files.rlim_cur = 64;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_ok(yk_shards_open(&dataset, yk_test_path("n-{0..99}.tar"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 100);
+    yk_dataset_destroy(dataset);
 }
 
 YK_TEST(extensions_of_shards_may_be_in_upper_case)
