@@ -331,6 +331,7 @@ static bool measure_subject(yk_evaluation *result, int64_t **confusion, yk_model
     loading.group = world;
     loading.batch_size = o->batch_size / yk_group_size(world);
     loading.exact = true;
+    loading.classes = setup.classes;
     loading.transforms = transforms.eval;
     loading.workers = o->workers;
     loading.skip_damaged = o->skip_damaged;

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
 #include "setup.h"
 #include "train/train.h"
@@ -39,6 +40,27 @@ static int64_t classes_of_network(const cli_training *t)
     return 0;
 }
 
+/* Whether the labels for validation are among those that the network tells apart, and mean the same
+ * as those for training. */
+static bool check_validation_classes(const cli_training *t, int64_t known)
+{
+    int64_t there = yk_dataset_classes(t->test_set);
+    if (there > known)
+        return cli_complain("%s: labels for validation go up to %lld, but the network tells %lld "
+                            "classes apart, as there are for training: --classes %lld adds others",
+                            yk_dataset_name(t->test_set), (long long)there - 1, (long long)known,
+                            (long long)there);
+    for (int64_t label = 0; label < there; label++) {
+        const char *name = yk_dataset_class_name(t->test_set, label);
+        const char *learnt = yk_dataset_class_name(t->train_set, label);
+        if (name && learnt && strcmp(name, learnt) != 0)
+            return cli_complain("%s: class %lld is \"%s\" for validation and \"%s\" for "
+                                "training: expected the same classes",
+                                yk_dataset_name(t->test_set), (long long)label, name, learnt);
+    }
+    return true;
+}
+
 static bool create_model(cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -50,12 +72,10 @@ static bool create_model(cli_training *t)
     if (!setup.classes || !cli_find_images(&setup.images, t->train_set) ||
         !cli_choose_transforms(&t->transforms, &o->augment, t->train_set) ||
         !cli_apply_transforms(&setup.images, &t->transforms) ||
-        !cli_check_evaluated(&setup.images, t->test_set, &t->transforms))
+        !cli_check_evaluated(&setup.images, t->test_set, &t->transforms) ||
+        !check_validation_classes(t, setup.classes))
         return false;
     setup.probabilities = t->transforms.mixes;
-    if (setup.probabilities && setup.classes != yk_dataset_classes(t->train_set))
-        return cli_complain("--classes cannot be combined with MixUp or CutMix, whose labels have "
-                            "the classes of the data");
     choose_threads(t);
     setup.options.threads = t->threads;
     if (!cli_build_model(&t->model, &setup))
@@ -129,6 +149,7 @@ static bool create_loaders(cli_training *t)
     train.model = test.model = t->model;
     train.cache_bytes = test.cache_bytes = (size_t)o->device_cache << 20;
     train.batch_size = test.batch_size = t->micro_batch;
+    train.classes = test.classes = classes_of_network(t);
     train.shuffle = true;
     train.transforms = t->transforms.train;
     test.exact = true;

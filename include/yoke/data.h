@@ -311,13 +311,15 @@ typedef struct yk_loader_options {
     size_t cache_bytes; /**< with a model: if pictures have one size and are at most cropped and
                              flipped, the device keeps all of them, as long as the data set takes
                              no more than this many bytes [512 MiB] */
+    int64_t classes;    /**< with MixUp, CutMix or OneHot: the length of the probabilities, at least
+                             the data set's number of classes; 0 for that number [0] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */
 #define YK_LOADER_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32, false,    \
-            NULL, (size_t)512 << 20                                                                \
+            NULL, (size_t)512 << 20, 0                                                             \
     }
 
 /**

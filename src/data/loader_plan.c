@@ -8,7 +8,7 @@
 #include "data/loader_state.h"
 #include "data/sampler.h"
 
-enum { MAX_WORKERS = 256, MAX_SLOTS = 4096 };
+enum { MAX_WORKERS = 256, MAX_SLOTS = 4096, MAX_CLASSES = 1 << 24 };
 
 yk_status yki_loader_check_options(const yk_loader_options *options)
 {
@@ -52,6 +52,19 @@ static yk_status plan_mixing(yk_loader *loader)
     return YK_OK;
 }
 
+/* The length of probabilities. */
+static yk_status choose_classes(const yk_loader *loader, int64_t *classes)
+{
+    int64_t wanted = loader->options.classes, there = yk_dataset_classes(loader->dataset);
+    *classes = wanted ? wanted : there;
+    if (*classes >= there && *classes <= MAX_CLASSES)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "loader: %lld classes: expected 0 or %lld, the number of classes of %s, to %d",
+                     (long long)wanted, (long long)there, yk_dataset_name(loader->dataset),
+                     MAX_CLASSES);
+}
+
 /* What each field becomes in a batch. */
 static yk_status plan_columns(yk_loader *loader)
 {
@@ -59,7 +72,9 @@ static yk_status plan_columns(yk_loader *loader)
     loader->columns = yki_calloc((size_t)loader->fields, sizeof *loader->columns);
     if (!loader->columns)
         return yki_error_memory((size_t)loader->fields * sizeof *loader->columns, "a loader");
+    int64_t classes;
     YK_TRY(plan_mixing(loader));
+    YK_TRY(choose_classes(loader, &classes));
     for (int i = 0; i < loader->fields; i++) {
         const yk_field *field = yk_dataset_field(loader->dataset, i);
         yki_loader_column *made = &loader->columns[i];
@@ -76,7 +91,6 @@ static yk_status plan_columns(yk_loader *loader)
             YK_TRY(yki_crossing_plan(&made->crossing, loader->devices, loader->device_count,
                                      &made->pipeline, loader->dataset, i,
                                      loader->options.cache_bytes));
-        int64_t classes = yk_dataset_classes(loader->dataset);
         if (i == loader->mixed_labels) {
             made->row.dtype = YK_F32;
             made->row.ndim = 1;

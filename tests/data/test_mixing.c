@@ -161,6 +161,32 @@ static yk_status read_nothing(void *data, void *worker, int64_t index, yk_field_
     return YK_OK;
 }
 
+/* Those of another split, of which this one has only some. */
+YK_TEST(probabilities_may_be_of_more_classes_than_the_data_has)
+{
+    yk_dataset *dataset;
+    yk_loader *loader;
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    assert_ok(yk_synthetic_create(
+        &dataset, YK_SPLIT_TRAIN,
+        YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 10)));
+    options.transforms = "OneHot";
+    options.classes = CLASSES + 2;
+    options.batch_size = 10;
+    assert_ok(yk_loader_create(&loader, dataset, &options));
+    const yk_batch *batch = yk_loader_next(loader);
+    assert_non_null(batch);
+    assert_int_equal(batch->tensors[1].dims[1], CLASSES + 2);
+    const float *probabilities = batch->tensors[1].data;
+    for (int i = 0; i < 10 * (CLASSES + 2); i++)
+        assert_true(probabilities[i] == (i % (CLASSES + 2) == i / (CLASSES + 2)));
+    yk_loader_destroy(loader);
+    options.classes = CLASSES - 1;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_create(&loader, dataset, &options));
+    assert_contains(yk_last_error(), "loader: 9 classes: expected 0 or 10, the number of classes");
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(mixing_needs_classes)
 {
     yk_field field = {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}};
