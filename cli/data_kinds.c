@@ -173,6 +173,11 @@ static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_spli
                             "%s: no data that yoke knows: expected CIFAR-10, CIFAR-100, NumPy "
                             "arrays, or pictures in a folder for each class (KIND:%s tells more)",
                             path, path);
+    if (status == YK_ERROR_NOT_FOUND)
+        return yk_set_error(status,
+                            "%s: no images for validation (with --val-split, part of the training "
+                            "images is kept for it)",
+                            path);
     return status;
 }
 

@@ -100,14 +100,8 @@ static bool open_splits(yk_dataset **train, yk_dataset **test, const cli_data_se
         yk_dataset_destroy(whole); /* its parts keep it alive */
         return fine;
     }
-    if (!cli_ok(cli_data_open(train, setup->data, path, YK_SPLIT_TRAIN)))
-        return false;
-    yk_status status = cli_data_open(test, setup->data, path, YK_SPLIT_TEST);
-    if (status == YK_ERROR_NOT_FOUND)
-        return cli_complain("%s has no images for validation: --val-split 0.1 holds out a tenth of "
-                            "the training images",
-                            setup->data);
-    return cli_ok(status);
+    return cli_ok(cli_data_open(train, setup->data, path, YK_SPLIT_TRAIN)) &&
+           cli_ok(cli_data_open(test, setup->data, path, YK_SPLIT_TEST));
 }
 
 bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,
@@ -126,10 +120,12 @@ bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,
             return false;
         downloaded = path;
     }
-    if (!train && setup->val_split == 0)
-        return cli_ok(cli_data_open(test, setup->data, downloaded, YK_SPLIT_TEST));
-    bool fine = open_splits(train ? train : &unused, test, setup, downloaded);
+    bool fine = !train && setup->val_split == 0
+                    ? cli_ok(cli_data_open(test, setup->data, downloaded, YK_SPLIT_TEST))
+                    : open_splits(train ? train : &unused, test, setup, downloaded);
     yk_dataset_destroy(unused);
+    if (fine && yk_dataset_size(*test) == 0)
+        return cli_complain("%s: there are 0 images for validation", setup->data);
     return fine;
 }
 

@@ -57,3 +57,28 @@ YK_TEST(classes_have_the_same_names_for_validation)
     yoke(1, TRAIN "--data pack:ba --output run");
     assert_contains(output, "labels for validation go up to 2");
 }
+
+YK_TEST(missing_files_for_validation_are_named)
+{
+    write_shards();
+    yoke(1, TRAIN "--data 'shards:2.tar::{2,5}.tar' --output run");
+    assert_contains(output, "/5.tar: cannot open it: No such file or directory");
+    assert_null(strstr(output, "--val-split"));
+    yoke(1, TRAIN "--data shards:2.tar --output run");
+    assert_contains(output, "2.tar: no shards for validation");
+    assert_contains(output, "--val-split");
+    shell("mkdir -p d/bee; cp $PNG d/bee/a.png");
+    yoke(1, TRAIN "--data d --output run");
+    assert_contains(output, "/d: no images for validation (with --val-split, part of the training "
+                            "images is kept for it)");
+}
+
+YK_TEST(there_are_images_for_validation)
+{
+    shell("npy() { printf '\\223NUMPY\\001\\000v\\000%-117s\\n' \"{'descr': '$2', 'fortran_order': "
+          "False, 'shape': $3, }\" >$1.npy; head -c $4 /dev/zero >>$1.npy; }; "
+          "npy train_images '|u1' '(4, 8, 8)' 256; npy train_labels '|u1' '(4,)' 4; "
+          "npy test_images '|u1' '(0, 8, 8)' 0; npy test_labels '|u1' '(0,)' 0");
+    yoke(1, TRAIN "--data npy:. --output run");
+    assert_contains(output, ": there are 0 images for validation");
+}
