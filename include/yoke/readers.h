@@ -27,10 +27,11 @@ extern "C" {
  */
 yk_status yk_folder_open(yk_dataset **dataset, const char *path, yk_split split);
 /**
- * Opens WebDataset shards: tar archives in which NAME.jpg (or .jpeg, .png, .webp) and NAME.cls, the
- * label in digits, are a sample (extensions in lower or upper case). A pattern names them, such as
- * "data/train-{000..127}.tar"; with "TRAIN::VAL" the second pattern is the test split. Archives are
- * indexed here, so that samples have numbers, and sharding and resuming are exact.
+ * Opens WebDataset shards: tar archives in which NAME.jpg (or .jpeg, .png, .webp; the first of
+ * these that there is) and NAME.cls, the label in digits, are a sample (extensions in lower or
+ * upper case). A pattern names them, such as "data/train-{000..127}.tar"; with "TRAIN::VAL" the
+ * second pattern is the test split. Archives are indexed here, so that samples have numbers, and
+ * sharding and resuming are exact.
  */
 yk_status yk_shards_open(yk_dataset **dataset, const char *pattern, yk_split split);
 /**

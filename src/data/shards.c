@@ -1,7 +1,7 @@
 /*
  * WebDataset shards: tar archives in which consecutive files with the same name up to the first dot
- * are one sample, NAME.jpg (or .jpeg, .png, .webp) the picture and NAME.cls the label in digits,
- * in lower or upper case. Other files of a sample are ignored.
+ * are one sample, NAME.jpg (or .jpeg, .png, .webp; the first of these that there is) the picture
+ * and NAME.cls the label in digits, in lower or upper case. Other files of a sample are ignored.
  * https://github.com/webdataset/webdataset
  *
  * Archives are indexed when they are opened, by reading headers and labels alone. Samples are
@@ -128,20 +128,27 @@ static yk_status choose_pattern(char text[PATH_BYTES], const char *pattern, yk_s
 
 /* ---- the index ------------------------------------------------------------------------------- */
 
+/* Next to a picture, a file of a later one may be something else, such as a mask. */
+static const char *const pictures[] = {"jpg", "jpeg", "png", "webp"};
+
+enum { PICTURES = sizeof pictures / sizeof *pictures };
+
 /* The sample that is being collected from consecutive files. */
 typedef struct pending {
     char key[YKI_TAR_NAME];
     sample sample;
-    bool open, has_picture, has_label;
+    int picture; /* in pictures; PICTURES while there is none */
+    bool open, has_label;
 } pending;
 
 static yk_status add_sample(shards *set, const pending *found, const char *path)
 {
     if (!found->open)
         return YK_OK;
-    if (!found->has_picture || !found->has_label)
+    bool has_picture = found->picture < PICTURES;
+    if (!has_picture || !found->has_label)
         return yki_error(YK_ERROR_FORMAT, "%s: sample \"%.200s\" has no %s", path, found->key,
-                         found->has_picture ? "label (.cls)" : "picture (.jpg, .png or .webp)");
+                         has_picture ? "label (.cls)" : "picture (.jpg, .png or .webp)");
     if (!yki_grow(&set->samples, (size_t)set->count, &set->capacity, sizeof(sample)))
         return yki_error_memory(2 * set->capacity * sizeof(sample), "an index of shards");
     set->samples[set->count++] = found->sample;
@@ -150,10 +157,12 @@ static yk_status add_sample(shards *set, const pending *found, const char *path)
     return YK_OK;
 }
 
-static bool is_picture(const char *extension)
+static int find_picture(const char *extension)
 {
-    return strcasecmp(extension, "jpg") == 0 || strcasecmp(extension, "jpeg") == 0 ||
-           strcasecmp(extension, "png") == 0 || strcasecmp(extension, "webp") == 0;
+    int i = 0;
+    while (i < PICTURES && strcasecmp(extension, pictures[i]) != 0)
+        i++;
+    return i;
 }
 
 static yk_status read_label(const yki_tar *tar, int32_t *label)
@@ -170,6 +179,36 @@ static yk_status read_label(const yki_tar *tar, int32_t *label)
     return YK_OK;
 }
 
+static yk_status is_there_twice(const yki_tar *tar)
+{
+    return yki_error(YK_ERROR_FORMAT,
+                     "%s: %s: its sample has this file twice: expected samples of different names "
+                     "one after another",
+                     tar->file->path, tar->name);
+}
+
+static yk_status add_label(pending *found, const yki_tar *tar)
+{
+    if (found->has_label)
+        return is_there_twice(tar);
+    found->has_label = true;
+    return read_label(tar, &found->sample.label);
+}
+
+static yk_status add_picture(pending *found, const yki_tar *tar, int picture)
+{
+    if (picture == found->picture)
+        return is_there_twice(tar);
+    if (picture > found->picture)
+        return YK_OK;
+    if (tar->size > UINT32_MAX)
+        return yki_error(YK_ERROR_FORMAT, "%s: %s: larger than 4 GiB", tar->file->path, tar->name);
+    found->picture = picture;
+    found->sample.offset = tar->offset;
+    found->sample.bytes = (uint32_t)tar->size;
+    return YK_OK;
+}
+
 /* Adds one file of the archive to the sample that it belongs to. */
 static yk_status add_member(shards *set, pending *found, const yki_tar *tar, int shard)
 {
@@ -180,22 +219,13 @@ static yk_status add_member(shards *set, pending *found, const yki_tar *tar, int
     size_t length = (size_t)(dot - tar->name);
     if (!found->open || strncmp(found->key, tar->name, length) != 0 || found->key[length]) {
         YK_TRY(add_sample(set, found, tar->file->path));
-        *found = (pending){.open = true, .sample = {.shard = shard}};
+        *found = (pending){.open = true, .picture = PICTURES, .sample = {.shard = shard}};
         memcpy(found->key, tar->name, length);
     }
-    if (strcasecmp(dot + 1, "cls") == 0) {
-        found->has_label = true;
-        return read_label(tar, &found->sample.label);
-    }
-    if (is_picture(dot + 1)) {
-        if (tar->size > UINT32_MAX)
-            return yki_error(YK_ERROR_FORMAT, "%s: %s: larger than 4 GiB", tar->file->path,
-                             tar->name);
-        found->has_picture = true;
-        found->sample.offset = tar->offset;
-        found->sample.bytes = (uint32_t)tar->size;
-    }
-    return YK_OK;
+    int picture = find_picture(dot + 1);
+    if (strcasecmp(dot + 1, "cls") == 0)
+        return add_label(found, tar);
+    return picture < PICTURES ? add_picture(found, tar, picture) : YK_OK;
 }
 
 static yk_status index_shard(shards *set, const char *path)

@@ -385,6 +385,41 @@ YK_TEST(extensions_of_shards_may_be_in_upper_case)
     yk_dataset_destroy(dataset);
 }
 
+static void assert_width(const char *pattern, int64_t width)
+{
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    assert_ok(yk_shards_open(&dataset, yk_test_path(pattern), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 1);
+    if (yk_reader_create(&reader, dataset) == YK_OK) {
+        assert_ok(yk_reader_read(reader, 0, &fields));
+        assert_int_equal(fields[0].dims[2], width);
+        yk_reader_destroy(reader);
+    }
+    yk_dataset_destroy(dataset);
+}
+
+/* A mask, say, which follows the picture in a sorted archive. */
+YK_TEST(a_second_picture_of_another_kind_is_another_file)
+{
+    shell("cp $SEEDS/jpeg/rgb_420 a.jpg; echo 3 > a.cls; printf mask > a.png; "
+          "tar cf x.tar a.cls a.jpg a.png; tar cf y.tar a.png a.jpg a.cls");
+    assert_width("x.tar", 45);
+    assert_width("y.tar", 45);
+}
+
+/* As WebDataset does; samples of one name would become one. */
+YK_TEST(a_file_that_a_sample_has_twice_is_refused)
+{
+    shell("cp $SEEDS/png/rgb a.png; echo 3 > a.cls; T='tar --hard-dereference';"
+          "$T -cf x.tar a.png a.cls a.png a.cls; $T -cf y.tar a.cls a.cls a.png");
+    assert_refused(yk_shards_open, "x.tar", YK_SPLIT_TRAIN,
+                   "x.tar: a.png: its sample has this file twice");
+    assert_refused(yk_shards_open, "y.tar", YK_SPLIT_TRAIN,
+                   "y.tar: a.cls: its sample has this file twice");
+}
+
 YK_TEST(labels_of_shards_are_read_to_their_end)
 {
     yk_dataset *dataset;
