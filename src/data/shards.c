@@ -16,6 +16,7 @@
 
 #include <yoke/readers.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/open_files.h"
 #include "data/names.h"
@@ -123,6 +124,9 @@ static yk_status choose_pattern(char text[PATH_BYTES], const char *pattern, yk_s
         snprintf(text, PATH_BYTES, "%s", separator + 2);
     else
         snprintf(text, PATH_BYTES, "%.*s", length, pattern);
+    if (!text[0])
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "\"%s\" names no shards for %s", pattern,
+                         split == YK_SPLIT_TEST ? "validation" : "training");
     return YK_OK;
 }
 
@@ -244,7 +248,13 @@ static yk_status index_shard(shards *set, const char *path)
             status = add_member(set, &found, &tar, (int)(file - set->files));
         more = more && status == YK_OK;
     }
-    return status == YK_OK ? add_sample(set, &found, path) : status;
+    if (status == YK_OK)
+        status = add_sample(set, &found, path);
+    if (status == YK_OK && !tar.ended)
+        YKI_WARN("%s: the archive does not end with a block of zeros, as tar writes it: has the "
+                 "file been cut short?",
+                 path);
+    return status;
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */

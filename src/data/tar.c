@@ -56,6 +56,11 @@ static bool is_empty(const header *block)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, BLOCK - 1) == 0;
 }
 
+static bool is_gzip(const header *block)
+{
+    return memcmp(block->name, "\x1f\x8b", 2) == 0;
+}
+
 /* What pax says of the next file: lines "LENGTH KEY=VALUE\n". */
 static void read_pax(char *text, size_t length, char *name, size_t *size, bool *has_size)
 {
@@ -116,10 +121,14 @@ yk_status yki_tar_next(yki_tar *tar, bool *found)
         header block;
         size_t size = 0, header_at = tar->at;
         YK_TRY(yki_input_file_read(tar->file, tar->at, &block, BLOCK));
-        if (is_empty(&block))
+        tar->ended = is_empty(&block);
+        if (tar->ended)
             return YK_OK;
         if (!checksum_fits(&block) || !parse_number(block.size, sizeof block.size, &size))
-            return damaged(tar, tar->at, "expected the header of a file in a tar archive");
+            return damaged(tar, tar->at,
+                           is_gzip(&block) ? "compressed, and files of an archive are read where "
+                                             "they lie: unpack it with gunzip"
+                                           : "expected the header of a file in a tar archive");
         tar->at += BLOCK;
         bool special = block.type == 'x' || block.type == 'L';
         if (extended.has_size && !special)
