@@ -28,28 +28,43 @@ static void append_step(char *list, const yk_transform_step *step)
     yk_transforms_destroy(one);
 }
 
+static void append_center_crop(char *list, int height, int width)
+{
+    yk_transform_step step = yk_transform_step_of(YK_TRANSFORM_CENTER_CROP);
+    step.center_crop.height = height;
+    step.center_crop.width = width;
+    append_step(list, &step);
+}
+
+/* What usually comes before a centre crop of this size. */
+static void append_resize(char *list, const yk_transform_random_resized_crop *crop)
+{
+    yk_transform_step step = yk_transform_step_of(YK_TRANSFORM_RESIZE);
+    int longer = crop->height > crop->width ? crop->height : crop->width;
+    step.resize.height = step.resize.width = longer * 256 / USUAL_SIDE;
+    step.resize.interpolation = crop->interpolation;
+    append_step(list, &step);
+}
+
 /*
  * The list for evaluation that goes with one for training: the same size without random choices. A
- * random crop of a larger picture becomes the usual resize and centre crop.
+ * random crop of any part of a picture becomes the usual resize and centre crop.
  */
 static void derive_evaluation(char *eval, const yk_transforms *train)
 {
     eval[0] = '\0';
     for (int i = 0; i < yk_transforms_count(train); i++) {
         const yk_transform_step *step = yk_transforms_step(train, i);
-        char steps[128] = "";
         if (step->kind == YK_TRANSFORM_RANDOM_RESIZED_CROP) {
-            int height = step->random_resized_crop.height, width = step->random_resized_crop.width;
-            snprintf(steps, sizeof steps, "Resize(%d),CenterCrop((%d,%d))",
-                     (height > width ? height : width) * 256 / USUAL_SIDE, height, width);
+            const yk_transform_random_resized_crop *crop = &step->random_resized_crop;
+            append_resize(eval, crop);
+            append_center_crop(eval, crop->height, crop->width);
         } else if (step->kind == YK_TRANSFORM_RANDOM_CROP) {
-            snprintf(steps, sizeof steps, "CenterCrop((%d,%d))", step->random_crop.height,
-                     step->random_crop.width);
-        }
-        append(eval, steps);
-        if (step->kind == YK_TRANSFORM_RESIZE || step->kind == YK_TRANSFORM_CENTER_CROP ||
-            step->kind == YK_TRANSFORM_GRAYSCALE || step->kind == YK_TRANSFORM_NORMALIZE)
+            append_center_crop(eval, step->random_crop.height, step->random_crop.width);
+        } else if (step->kind == YK_TRANSFORM_RESIZE || step->kind == YK_TRANSFORM_CENTER_CROP ||
+                   step->kind == YK_TRANSFORM_GRAYSCALE || step->kind == YK_TRANSFORM_NORMALIZE) {
             append_step(eval, step);
+        }
     }
 }
 

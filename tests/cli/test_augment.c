@@ -37,6 +37,20 @@ YK_TEST(a_list_is_trained_with_and_evaluated_by_its_fixed_form)
     assert_contains(output, "training pictures become 3x32x32, but those of evaluation 3x24x24");
 }
 
+/* Pictures that are resized in another way are others to the network. */
+YK_TEST(evaluation_resizes_as_training_does)
+{
+    char derived[256];
+#define NEAREST                                                                                    \
+    "train --arch mlp --threads 1 --max-steps 2 --data random:3x48x40,5 "                          \
+    "--augment 'RandomResizedCrop((20,24),interpolation=nearest),Normalize(0.5,0.25)' "
+    yoke(0, NEAREST "--output run");
+    snprintf(derived, sizeof derived, "%.40s", strstr(output, "validation loss"));
+    yoke(0, NEAREST "--output other --eval-transforms 'Resize(27,interpolation=nearest),"
+                    "CenterCrop((20,24)),Normalize(0.5,0.25)'");
+    assert_contains(output, derived);
+}
+
 YK_TEST(mistakes_in_augmentation_are_usage_errors)
 {
     yoke(2, "train --augment cfar");
