@@ -191,6 +191,13 @@ static bool choose_steps(cli_transforms *made, const cli_augment *a, const yk_da
     return is_preset(a->preset) ? use_preset(made, a, data, images) : use_text(made, a);
 }
 
+/* What is too long has been cut off. */
+static bool fits(const char *list)
+{
+    return strlen(list) < LIST - 1 ||
+           cli_complain("transforms: a list of more than %d characters", LIST - 2);
+}
+
 bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_dataset *data)
 {
     *made = (cli_transforms){.mixes = false};
@@ -204,7 +211,7 @@ bool cli_choose_transforms(cli_transforms *made, const cli_augment *a, const yk_
     made->mixes = made->mixes || a->mixup > 0 || a->cutmix > 0;
     if (made->mixes)
         append(made->eval, "OneHot");
-    return true;
+    return fits(made->train) && fits(made->eval);
 }
 
 /* ---- what a network gets --------------------------------------------------------------------- */

@@ -61,6 +61,18 @@ YK_TEST(mistakes_in_augmentation_are_usage_errors)
     assert_contains(output, "Resize needs its size");
 }
 
+/* This one was cut off before its Normalize. */
+YK_TEST(lists_that_are_too_long_are_refused)
+{
+    char words[4096] =
+        "train --arch mlp --data random:3x8x8,2 --max-steps 1 --output run --augment '";
+    for (int i = 0; i < 84; i++)
+        strcat(words, "RandomVerticalFlip(0.1),");
+    strcat(words, "RandomGrayscale,RandomGrayscale,Normalize(imagenet)'");
+    yoke(1, words);
+    assert_contains(output, "transforms: a list of more than 2046 characters");
+}
+
 YK_TEST(pictures_without_a_size_are_one_line)
 {
     char pictures[1024];
