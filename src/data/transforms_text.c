@@ -98,19 +98,24 @@ static yk_status read_number(reader *r, double *number)
     return YK_OK;
 }
 
+/* Up to `close`. As in Python, a comma may end a list, as in (0.5,). */
+static yk_status read_list(reader *r, char close, value *v)
+{
+    v->list = true;
+    do {
+        if (v->count == LIST_MAX)
+            return wrong(r, "no more than 3 numbers in a list");
+        YK_TRY(read_number(r, &v->numbers[v->count++]));
+    } while (accept(r, ',') && *r->at != close);
+    return accept(r, close) ? YK_OK : wrong(r, close == ')' ? "\")\"" : "\"]\"");
+}
+
 static yk_status read_value(reader *r, value *v)
 {
     *v = (value){.count = 0};
     char close = accept(r, '(') ? ')' : accept(r, '[') ? ']' : '\0';
-    if (close) {
-        v->list = true;
-        do {
-            if (v->count == LIST_MAX)
-                return wrong(r, "no more than 3 numbers in a list");
-            YK_TRY(read_number(r, &v->numbers[v->count++]));
-        } while (accept(r, ','));
-        return accept(r, close) ? YK_OK : wrong(r, close == ')' ? "\")\"" : "\"]\"");
-    }
+    if (close)
+        return read_list(r, close, v);
     skip_space(r);
     if (isalpha((unsigned char)*r->at)) {
         read_word(r, v->word);

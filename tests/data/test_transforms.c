@@ -39,6 +39,7 @@ YK_TEST(texts_are_read_and_written)
     reads_back("ToTensor,Normalize(0.5,0.25),RandomErasing(0.25,value=random),MixUp(0.2),CutMix",
                "ToTensor,Normalize(0.5,std=0.25),RandomErasing(0.25,value=random),MixUp(0.2),"
                "CutMix");
+    reads_back("Normalize((0.5,),(0.25, ))", "Normalize(0.5,std=0.25)");
     reads_back("Normalize(mean=(0.1,0.2,0.3),std=(0.4,0.5,0.6))",
                "Normalize((0.1,0.2,0.3),std=(0.4,0.5,0.6))");
 }
@@ -74,6 +75,8 @@ YK_TEST(mistakes_are_named)
     refused("Normalize(imgnet)", "mean is not");
     refused("Normalize((1,2))", "mean is not");
     refused("Normalize((1,2,3,4))", "no more than 3 numbers");
+    refused("Normalize((,))", "expected a number");
+    refused("Normalize((1,,))", "expected a number");
     refused("Normalize(0,0)", "std is 0");
     refused("Normalize(imagenet),CenterCrop(3)", "CenterCrop must come before Normalize");
     refused("MixUp,RandomErasing", "RandomErasing must come before MixUp");
