@@ -17,7 +17,7 @@
 #include "data/arrays.h"
 #include "image/picture.h"
 
-enum { PATH_BYTES = 4096, MAX_HEADER = 65536 };
+enum { PATH_BYTES = 4096, MAX_HEADER = 65536, MAX_LABEL = 1 << 20 };
 
 typedef struct npy {
     yki_input_file file;
@@ -72,7 +72,7 @@ static yk_status parse_header(npy *self, const char *text)
     if (*order == 'T' && self->ndim > 1)
         return bad_header(self, "the array is in Fortran's order; save numpy.ascontiguousarray(x)");
     self->element = (size_t)strtoul(self->type + 2, NULL, 10);
-    if (self->element < 1 || self->element > 8)
+    if (!strchr("biufc", self->type[1]) || self->element < 1 || self->element > 8)
         return bad_header(self, "its elements are not numbers of one type");
     return YK_OK;
 }
@@ -169,9 +169,9 @@ static yk_status read_labels(const npy *array, int32_t **labels, int64_t *most)
         int64_t label = integer_at(raw + i * array->element, array);
         (*labels)[i] = (int32_t)label;
         *most = label > *most ? label : *most;
-        if (label < 0 || label >= 1 << 20)
-            status = yki_error(YK_ERROR_FORMAT, "%s: label %zu is %lld, expected 0 or more",
-                               array->file.path, i, (long long)label);
+        if (label < 0 || label >= MAX_LABEL)
+            status = yki_error(YK_ERROR_FORMAT, "%s: label %zu is %lld, expected 0 to %d",
+                               array->file.path, i, (long long)label, MAX_LABEL - 1);
     }
     free(raw);
     return status;
