@@ -28,6 +28,7 @@ static yk_status status_of_open(int error)
     switch (error) {
     case ENOENT:
     case ENOTDIR:
+    case ELOOP: /* a link to itself */
         return YK_ERROR_NOT_FOUND;
     case EACCES:
     case EPERM:

@@ -16,8 +16,8 @@ typedef struct yki_input_file {
     int fd;
 } yki_input_file;
 
-/* YK_ERROR_NOT_FOUND when there is none, YK_ERROR_IO else: a folder or a pipe, too, which is not
- * waited for. */
+/* YK_ERROR_NOT_FOUND when there is none, YK_ERROR_DENIED when it may not be read, YK_ERROR_IO else:
+ * a folder or a pipe, too, which is not waited for. */
 yk_status yki_input_file_open(yki_input_file *file, const char *path);
 /* Accepts a closed one. */
 void yki_input_file_close(yki_input_file *file);

@@ -229,6 +229,8 @@ static int64_t count_skipped(const char *commands, const char *transforms)
 YK_TEST(whatever_is_wrong_with_one_picture_is_skipped)
 {
     assert_int_equal(count_skipped("rm d/a/1.jpg", "CenterCrop(8)"), 1);
+    assert_int_equal(count_skipped("ln -sf 1.jpg d/a/1.jpg", "CenterCrop(8)"), 1);
+    shell("rm d/a/1.jpg");
     assert_int_equal(count_skipped("truncate -s 2G d/a/1.jpg", "CenterCrop(8)"), 1);
     assert_int_equal(count_skipped("cp $SEEDS/png/rgb_16 d/a/1.jpg", "RandomCrop(30)"), 1);
     if (getuid() == 0)
