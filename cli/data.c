@@ -27,11 +27,11 @@ static const char summary[] =
 static const char examples[] =
     "  yoke data preview synthetic\n"
     "  yoke data preview ~/data --split test -o sheet.png\n"
-    "  yoke data preview folder:~/photos --augment imagenet --image-size 96\n"
+    "  yoke data preview folder:photos --augment imagenet --image-size 96\n"
     "  yoke data info cifar10\n"
     "  yoke data download fashion-mnist\n"
-    "  yoke data pack folder:~/photos --image-size 256\n"
-    "  yoke data pack folder:~/photos --image-size 256 --format jpeg --skip-damaged";
+    "  yoke data pack folder:photos --image-size 256\n"
+    "  yoke data pack folder:photos --image-size 256 --format jpeg --skip-damaged";
 
 typedef struct data_options {
     const char *split, *output, *augment;

@@ -252,7 +252,9 @@ bool cli_check_data(const char *name, const char *option, const char *text)
         cli_usage_error(name, "%s%s%s: expected %s", option, space, text, kind->form);
     else if (*detail && kind->detail == CLI_DATA_DETAIL_PATH && !strchr(detail, '{') &&
              !strstr(detail, "::") && access(detail, F_OK) != 0)
-        cli_usage_error(name, "%s%s%s: there is no %s", option, space, text, detail);
+        cli_usage_error(name, "%s%s%s: there is no %s%s", option, space, text, detail,
+                        *detail == '~' ? " (shells know ~ only where a word begins: write $HOME)"
+                                       : "");
     else
         return true;
     return false;

@@ -70,6 +70,10 @@ YK_TEST(wrong_calls_get_one_line_and_code_2)
         assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
     }
     assert_contains(output, "/nowhere: no such folder");
+    yk_test_command(output, sizeof output, "%s data info folder:~/nowhere", program());
+    assert_contains(output, "there is no ~/nowhere (shells know ~ only where a word begins: write");
+    yk_test_command(output, sizeof output, "%s data --help", program());
+    assert_null(strstr(output, ":~"));
 }
 
 YK_TEST(a_folder_without_images_says_what_was_looked_for)
