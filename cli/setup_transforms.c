@@ -259,10 +259,12 @@ bool cli_check_evaluated(const yk_field *images, const yk_dataset *test,
     if (images->ndim != 3 || evaluated.ndim != 3)
         return cli_complain("%s: the shapes of images for training and for validation differ",
                             yk_dataset_name(test));
+    bool same_channels = evaluated.dims[0] == images->dims[0];
     return cli_complain("%s: images for validation are %lldx%lldx%lld, those for training "
-                        "%lldx%lldx%lld: --image-size brings pictures to one size",
+                        "%lldx%lldx%lld%s",
                         yk_dataset_name(test), (long long)evaluated.dims[0],
                         (long long)evaluated.dims[1], (long long)evaluated.dims[2],
                         (long long)images->dims[0], (long long)images->dims[1],
-                        (long long)images->dims[2]);
+                        (long long)images->dims[2],
+                        same_channels ? ": --image-size brings pictures to one size" : "");
 }

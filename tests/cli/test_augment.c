@@ -124,21 +124,30 @@ YK_TEST(numbers_are_augmented_by_mixing_alone)
     assert_contains(output, "leave out options that change pictures");
 }
 
-YK_TEST(images_for_validation_have_the_size_of_those_for_training)
+/* Arrays of 8 grey pictures of 9x9 for training, and others for testing. */
+static void write_arrays(const char *test_shape, int test_bytes)
 {
-    char file[768];
-    snprintf(file, sizeof file,
+    char commands[768];
+    snprintf(commands, sizeof commands,
              "mkdir -p %s && cd %s; npy() { printf '\\223NUMPY\\001\\000v\\000%%-117s\\n' "
              "\"{'descr': '$2', 'fortran_order': False, 'shape': $3, }\" >$1.npy; "
              "head -c $4 /dev/zero >>$1.npy; };"
              "npy train_images '|u1' '(8, 9, 9)' 648; npy train_labels '<i4' '(8,)' 32;"
-             "npy test_images '|u1' '(8, 9, 8)' 576; npy test_labels '<i4' '(8,)' 32",
-             yk_test_directory(), yk_test_directory());
-    assert_int_equal(yk_test_command(output, sizeof output, "%s", file), 0);
+             "npy test_images '|u1' '%s' %d; npy test_labels '<i4' '(8,)' 32",
+             yk_test_directory(), yk_test_directory(), test_shape, test_bytes);
+    assert_int_equal(yk_test_command(output, sizeof output, "%s", commands), 0);
+}
+
+YK_TEST(images_for_validation_have_the_size_of_those_for_training)
+{
+    write_arrays("(8, 9, 8)", 576);
     yoke(1, "train --arch mlp --data npy:.");
     assert_contains(output, "yoke: NumPy arrays: images for validation are 1x9x8, those for "
                             "training 1x9x9: --image-size brings pictures to one size\n");
     yoke(0, TRAIN "--data npy:. --image-size 9 --batch-size 4");
+    write_arrays("(8, 9, 8, 3)", 1728);
+    yoke(1, "train --arch mlp --data npy:.");
+    assert_contains(output, "are 3x9x8, those for training 1x9x9\n"); /* its size is not all */
 }
 
 YK_TEST(images_too_small_for_a_network_are_one_line)
