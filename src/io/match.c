@@ -72,60 +72,73 @@ bool yki_has_shape(const yki_file_tensor *stored, int ndim, const int64_t *dims)
     return stored->ndim == ndim && memcmp(stored->dims, dims, (size_t)ndim * sizeof *dims) == 0;
 }
 
-static bool is_wanted(const yki_wanted_tensor *wanted, size_t count, const char *name,
-                      size_t length)
+/* The wanted tensors, and where they are looked for. */
+typedef struct search {
+    const yk_tensor_file *file;
+    const yk_load_options *options;
+    const yki_wanted_tensor *wanted;
+    size_t count;
+    size_t wrapper; /* bytes that all wanted names begin with; the file's come off likewise */
+    findings all;
+} search;
+
+static bool wanted_name(const void *wanted, size_t index, const char **name, size_t *length)
 {
-    for (size_t i = 0; i < count; i++)
-        if (yki_is_wrapped(name, length, wanted[i].name))
+    *name = ((const yki_wanted_tensor *)wanted)[index].name;
+    *length = strlen(*name);
+    return true;
+}
+
+static bool is_wanted(const search *at, const char *name, size_t length)
+{
+    for (size_t i = 0; i < at->count; i++)
+        if (yki_same_unwrapped(name, length, at->wanted[i].name + at->wrapper))
             return true;
     return false;
 }
 
-static void note_unexpected(name_list *trouble, const yk_tensor_file *file,
-                            const yki_wanted_tensor *wanted, size_t count)
+static void note_unexpected(search *at)
 {
-    size_t wrapper = yki_tensor_file_wrapper(file), length;
-    for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
-        const char *name = yki_tensor_file_name(file, i, &length);
+    size_t wrapper = yki_tensor_file_wrapper(at->file), length;
+    for (size_t i = 0; i < yk_tensor_file_count(at->file); i++) {
+        const char *name = yki_tensor_file_name(at->file, i, &length);
         char label[YKI_TENSOR_LABEL];
         if (name && yki_is_n_averaged(name, length))
             continue;
-        if (name && is_wanted(wanted, count, name + wrapper, length - wrapper))
+        if (name && is_wanted(at, name + wrapper, length - wrapper))
             continue;
-        note_trouble(trouble, yki_tensor_file_label(file, i, label));
+        note_trouble(&at->all.unexpected, yki_tensor_file_label(at->file, i, label));
     }
 }
 
 /* What is loaded for a tensor that the file lacks: 0 for a number of batches, else nothing. */
-static yki_file_tensor without(const yk_tensor_file *file, const yki_wanted_tensor *wanted,
-                               findings *all)
+static yki_file_tensor without(search *at, const yki_wanted_tensor *wanted)
 {
-    if (wanted->ndim == 0 && yki_lacks_batch_count(file, wanted->name))
+    if (wanted->ndim == 0 && yki_lacks_batch_count(at->file, wanted->name + at->wrapper))
         return (yki_file_tensor){.dtype = yki_file_tensor_dtype_of(YK_I64),
                                  .storage = YKI_NOT_STORED};
-    note_trouble(&all->missing, wanted->name);
+    note_trouble(&at->all.missing, wanted->name);
     return (yki_file_tensor){.dtype = NULL};
 }
 
-static yk_status find_tensor(yki_file_tensor *found, const yk_tensor_file *file,
-                             const yki_wanted_tensor *wanted, const yk_load_options *options,
-                             findings *all)
+static yk_status find_tensor(search *at, yki_file_tensor *found, const yki_wanted_tensor *wanted)
 {
     yki_file_tensor stored;
-    int64_t index = yki_tensor_file_find(file, wanted->name);
+    const char *reshaped = at->options->allow_reshaped;
+    int64_t index = yki_tensor_file_find(at->file, wanted->name + at->wrapper);
     if (index < 0) {
-        *found = without(file, wanted, all);
+        *found = without(at, wanted);
         return YK_OK;
     }
-    YK_TRY(yki_tensor_file_stored(file, (size_t)index, &stored));
+    YK_TRY(yki_tensor_file_stored(at->file, (size_t)index, &stored));
     if (yki_has_shape(&stored, wanted->ndim, wanted->dims)) {
         *found = stored;
-        all->loaded++;
+        at->all.loaded++;
         return YK_OK;
     }
-    note_shapes(&all->shapes, wanted, &stored);
-    if (!options->allow_reshaped || fnmatch(options->allow_reshaped, wanted->name, 0) != 0)
-        note_shapes(&all->refused_shapes, wanted, &stored);
+    note_shapes(&at->all.shapes, wanted, &stored);
+    if (!reshaped || fnmatch(reshaped, wanted->name, 0) != 0)
+        note_shapes(&at->all.refused_shapes, wanted, &stored);
     return YK_OK;
 }
 
@@ -163,12 +176,16 @@ yk_status yki_match_tensors(yki_file_tensor *found, const yk_tensor_file *file,
                             const yki_wanted_tensor *wanted, size_t count,
                             const yk_load_options *options, yk_load_report *report)
 {
-    findings all = {.loaded = 0};
+    search at = {.file = file,
+                 .options = options,
+                 .wanted = wanted,
+                 .count = count,
+                 .wrapper = yki_common_wrapper(wanted_name, wanted, count)};
     for (size_t i = 0; i < count; i++)
         if (!options->include || fnmatch(options->include, wanted[i].name, 0) == 0)
-            YK_TRY(find_tensor(&found[i], file, &wanted[i], options, &all));
-    note_unexpected(&all.unexpected, file, wanted, count);
+            YK_TRY(find_tensor(&at, &found[i], &wanted[i]));
+    note_unexpected(&at);
     if (report)
-        write_report(report, &all);
-    return judge(&all, file, options, count);
+        write_report(report, &at.all);
+    return judge(&at.all, file, options, count);
 }

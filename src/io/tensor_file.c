@@ -82,34 +82,15 @@ bool yki_is_n_averaged(const char *name, size_t length)
     return length == sizeof known - 1 && memcmp(name, known, length) == 0;
 }
 
-/* Whether all names of the model have this text at the offset. */
-static bool all_begin(const yk_tensor_file *file, const char *text, size_t offset)
+static bool name_in_file(const void *file, size_t index, const char **name, size_t *length)
 {
-    size_t length, count = yk_tensor_file_count(file), wanted = strlen(text);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = yki_tensor_file_name(file, i, &length);
-        if (name && yki_is_n_averaged(name, length))
-            continue;
-        if (!name || length < offset + wanted || memcmp(name + offset, text, wanted) != 0)
-            return false;
-    }
-    return count > 0;
+    *name = yki_tensor_file_name(file, index, length);
+    return !*name || !yki_is_n_averaged(*name, *length);
 }
 
-/* Bytes of wrappers, in any order, that all names begin with; more than a name holds are none. */
 static size_t find_wrapper(const yk_tensor_file *file)
 {
-    static const char *const wrappers[] = {"module.", "_orig_mod.", "_fsdp_wrapped_module."};
-    size_t length = 0;
-    for (bool more = true; more;) {
-        more = false;
-        for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && length < YK_FILE_NAME; i++)
-            if (all_begin(file, wrappers[i], length)) {
-                length += strlen(wrappers[i]);
-                more = true;
-            }
-    }
-    return length;
+    return yki_common_wrapper(name_in_file, file, yk_tensor_file_count(file));
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -384,7 +365,7 @@ int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name)
     size_t skip = file->wrapper, length;
     for (size_t i = yk_tensor_file_count(file); i-- > 0;) { /* the last of equals, as in Python */
         const char *text = yki_tensor_file_name(file, i, &length);
-        if (text && length >= skip && yki_is_wrapped(text + skip, length - skip, name))
+        if (text && length >= skip && yki_same_unwrapped(text + skip, length - skip, name))
             return (int64_t)i;
     }
     return -1;

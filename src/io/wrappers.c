@@ -27,18 +27,25 @@ static size_t wrappers_at(const char *name, size_t length)
     return all;
 }
 
-bool yki_is_wrapped(const char *name, size_t length, const char *known)
+bool yki_same_unwrapped(const char *name, size_t length, const char *known)
 {
-    bool begins = true;                        /* a part of the name */
-    if (length > strlen(known) + YK_FILE_NAME) /* of wrappers, which would take long to pass over */
+    size_t limit =
+        strlen(known) + YK_FILE_NAME; /* of wrappers, which would take long to pass over */
+    const char *end = name + length;
+    bool begins = true; /* a part of the name */
+    if (length > limit)
         return false;
-    for (size_t i = 0; i < length; known++) {
-        i += begins ? wrappers_at(name + i, length - i) : 0;
-        if (*known == '\0' || name[i] != *known)
-            return false;
-        begins = name[i++] == '.';
+    for (;;) {
+        if (begins) {
+            name += wrappers_at(name, (size_t)(end - name));
+            known += wrappers_at(known, strlen(known));
+        }
+        if (name == end || *known == '\0' || *known != *name)
+            return name == end && *known == '\0';
+        begins = *name == '.';
+        name++;
+        known++;
     }
-    return *known == '\0';
 }
 
 void yki_unwrap_name(char *name)
@@ -51,4 +58,34 @@ void yki_unwrap_name(char *name)
         *to++ = *from;
     }
     *to = '\0';
+}
+
+/* Whether all names have this text at the offset. */
+static bool all_have(yki_name_at *name_at, const void *list, size_t count, const char *text,
+                     size_t offset)
+{
+    const char *name;
+    size_t length, wanted = strlen(text);
+    for (size_t i = 0; i < count; i++) {
+        if (!name_at(list, i, &name, &length))
+            continue;
+        if (!name || length < offset + wanted || memcmp(name + offset, text, wanted) != 0)
+            return false;
+    }
+    return count > 0;
+}
+
+size_t yki_common_wrapper(yki_name_at *name_at, const void *list, size_t count)
+{
+    static const char *const whole[] = {"module.", "_orig_mod.", "_fsdp_wrapped_module."};
+    size_t length = 0;
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < sizeof whole / sizeof *whole && length < YK_FILE_NAME; i++)
+            if (all_have(name_at, list, count, whole[i], length)) {
+                length += strlen(whole[i]);
+                more = true;
+            }
+    }
+    return length;
 }

@@ -13,9 +13,17 @@
 /* The wrapper that so many bytes of a name begin with, in bytes; 0: none that comes off anywhere.
  */
 size_t yki_wrapper_at(const char *name, size_t length);
-/* Whether the name is `known` once its wrappers are off. */
-bool yki_is_wrapped(const char *name, size_t length, const char *known);
+/* Whether both names are the same once the wrappers are off both: a network's own names may be
+ * those of wrappers. */
+bool yki_same_unwrapped(const char *name, size_t length, const char *known);
 /* Takes the wrappers out of a name, in place. */
 void yki_unwrap_name(char *name);
+
+/* A name of a list, of *length bytes; *name is NULL where it is no text. False: it is not one of
+ * the network's. */
+typedef bool yki_name_at(const void *list, size_t index, const char **name, size_t *length);
+/* Bytes of wrappers, in any order and "module." among them, that all the network's names of a list
+ * of `count` begin with; more than a name holds are none. */
+size_t yki_common_wrapper(yki_name_at *name_at, const void *list, size_t count);
 
 #endif

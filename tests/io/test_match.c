@@ -124,3 +124,74 @@ YK_TEST(graphs_are_checked_before_they_take_memory)
     yk_tensor_file_close(file);
     yk_model_destroy(model);
 }
+
+/* ---- names of wrappers ----------------------------------------------------------------------- */
+
+/* A network that keeps its layers under a wrapper's name. */
+static yk_model *make_scoped(const char *scope, uint64_t seed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_scope_push(graph, scope);
+    x = yk_nn_linear(x, "fc", 4);
+    yk_scope_pop(graph);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, yk_cross_entropy(x, labels, NULL),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref", o.seed = seed)));
+    return model;
+}
+
+static void assert_same_weights(const yk_model *a, const yk_model *b)
+{
+    for (size_t i = 0; i < yk_model_parameter_count(a); i++) {
+        yk_tensor one = yk_model_parameter(a, i).value, other = yk_model_parameter(b, i).value;
+        assert_memory_equal(one.data, other.data, yk_tensor_bytes(&one));
+    }
+}
+
+YK_TEST(a_network_whose_own_names_are_a_wrappers_is_loaded)
+{
+    static const char *const scopes[] = {"module", "_orig_mod", "module.net", "net._orig_mod"};
+    static const char *const files[] = {"own.pth", "own.safetensors", "wrapped.pth", "bare.pth"};
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        yk_model *from = make_scoped(scopes[i], 1);
+        yk_convert_options wrapped = YK_CONVERT_OPTIONS_INIT;
+        wrapped.prefix = "module.module.";
+        assert_ok(yk_model_save(from, yk_test_path("own.pth")));
+        assert_ok(yk_model_save(from, yk_test_path("own.safetensors")));
+        assert_ok(yk_tensor_file_convert(yk_test_path("own.pth"), yk_test_path("bare.pth"), NULL));
+        assert_ok(
+            yk_tensor_file_convert(yk_test_path("own.pth"), yk_test_path("wrapped.pth"), &wrapped));
+        for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+            yk_model *to = make_scoped(scopes[i], 2);
+            assert_ok(yk_model_load(to, yk_test_path(files[f])));
+            assert_same_weights(from, to);
+            yk_model_destroy(to);
+        }
+        yk_model_destroy(from);
+    }
+}
+
+/* Two layers of which only one is in "module": nothing comes off. */
+YK_TEST(a_network_partly_in_a_wrappers_name_keeps_its_layers_apart)
+{
+    yk_model *models[2];
+    for (uint64_t i = 0; i < 2; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+        x = yk_nn_linear(x, "fc", 4);
+        yk_scope_push(graph, "module");
+        x = yk_nn_linear(x, "fc", 4);
+        yk_scope_pop(graph);
+        assert_ok(yk_model_create(
+            &models[i], NULL,
+            YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = x, o.seed = i)));
+    }
+    assert_ok(yk_model_save(models[0], yk_test_path("own.pth")));
+    assert_ok(yk_model_load(models[1], yk_test_path("own.pth")));
+    assert_same_weights(models[0], models[1]);
+    yk_model_destroy(models[0]);
+    yk_model_destroy(models[1]);
+}
