@@ -9,10 +9,18 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/wrappers.h"
 
 bool yki_optimizer_is_adam(const yk_optimizer *optimizer)
 {
     return strncmp(yk_optimizer_name(optimizer), "adam", 4) == 0;
+}
+
+static const char decoupled_key[] = "decoupled_weight_decay";
+
+static bool is_decoupled(const yk_optimizer *optimizer)
+{
+    return strcmp(yk_optimizer_name(optimizer), "adamw") == 0;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -45,6 +53,10 @@ static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *
     for (size_t i = 0; i < count; i++) {
         yki_pickle_text(pickle, off[i]);
         yki_pickle_bool(pickle, false);
+    }
+    if (yki_optimizer_is_adam(optimizer)) {
+        yki_pickle_text(pickle, decoupled_key);
+        yki_pickle_bool(pickle, is_decoupled(optimizer));
     }
     yki_pickle_text(pickle, "foreach");
     yki_pickle_none(pickle);
@@ -138,6 +150,29 @@ static yk_status check_variants(const yki_pth *pth, const yki_pickle_value *dict
     return YK_OK;
 }
 
+static yk_status another_optimizer(const yki_pth *pth, const yk_optimizer *optimizer,
+                                   const char *lacking)
+{
+    return yki_error(YK_ERROR_MISMATCH,
+                     "%s: its optimizer is not %s, whose \"%s\" is not in \"param_groups\"",
+                     yki_pth_path(pth), yk_optimizer_name(optimizer), lacking);
+}
+
+/* Adam's relatives (NAdam, RAdam, Adamax) have its hyperparameters, but not "amsgrad". Whether it
+ * is Adam or AdamW is said since PyTorch 2.7. */
+static yk_status check_adam(const yki_pth *pth, const yki_pickle_value *dict,
+                            const yk_optimizer *optimizer)
+{
+    if (!yki_pickle_get(dict, "amsgrad"))
+        return another_optimizer(pth, optimizer, "amsgrad");
+    const yki_pickle_value *decoupled = yki_pickle_get(dict, decoupled_key);
+    bool here = is_decoupled(optimizer);
+    if (!yki_pickle_is(decoupled, YKI_PICKLE_BOOL) || (decoupled->integer != 0) == here)
+        return YK_OK;
+    return yki_error(YK_ERROR_MISMATCH, "%s: its optimizer is %s, not %s", yki_pth_path(pth),
+                     here ? "adam" : "adamw", yk_optimizer_name(optimizer));
+}
+
 static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth,
                                       const yki_pickle_value *dict, const yk_optimizer *optimizer)
 {
@@ -146,14 +181,14 @@ static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth
     for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
         const yki_pickle_value *found = find_hyperparameter(dict, name);
         if (!found)
-            return yki_error(YK_ERROR_MISMATCH,
-                             "%s: its optimizer is not %s, whose \"%s\" is not in \"param_groups\"",
-                             yki_pth_path(pth), yk_optimizer_name(optimizer), name);
+            return another_optimizer(pth, optimizer, name);
         if (!yki_pickle_to_number(found, &group->hyperparameters[i]))
             return yki_pickle_unexpected(yki_pth_file_pickle(pth), found,
                                          "%s's \"%s\" in \"param_groups\"",
                                          yk_optimizer_name(optimizer), name);
     }
+    if (yki_optimizer_is_adam(optimizer))
+        YK_TRY(check_adam(pth, dict, optimizer));
     const yki_pickle_value *initial = yki_pickle_get(dict, "initial_lr");
     group->initial_lr = group->hyperparameters[YKI_LR];
     if (initial && !yki_pickle_to_number(initial, &group->initial_lr))
@@ -164,12 +199,41 @@ static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth
 
 /* ---- reading: which parameters --------------------------------------------------------------- */
 
-/* The parameter of this name, or the number of parameters. */
-static size_t find_name(const yk_optimizer *optimizer, const yki_pickle_value *name)
+static bool name_in_group(const void *names, size_t index, const char **name, size_t *length)
 {
-    size_t i = 0, count = yki_optimizer_parameter_count(optimizer);
-    while (i < count && !yki_pickle_is_text(name, yki_optimizer_parameter_name(optimizer, i)))
+    const yki_pickle_value *value = yki_pickle_item(names, index);
+    bool is_text = yki_pickle_is(value, YKI_PICKLE_STRING);
+    *name = is_text ? value->text : NULL;
+    *length = is_text ? value->count : 0;
+    return true;
+}
+
+static bool name_in_optimizer(const void *optimizer, size_t index, const char **name,
+                              size_t *length)
+{
+    *name = yki_optimizer_parameter_name(optimizer, index);
+    *length = strlen(*name);
+    return true;
+}
+
+/* The parameter of the index'th name, or the number of parameters. Where the names are those of a
+ * wrapped model (named_parameters() of DDP), or the optimizer's are, the wrappers come off. */
+static size_t find_name(const yk_optimizer *optimizer, const yki_pickle_value *names, size_t index)
+{
+    const char *name;
+    size_t i = 0, length, count = yki_optimizer_parameter_count(optimizer);
+    const yki_pickle_value *value = yki_pickle_item(names, index);
+    while (i < count && !yki_pickle_is_text(value, yki_optimizer_parameter_name(optimizer, i)))
         i++;
+    name_in_group(names, index, &name, &length);
+    if (i < count || !name)
+        return i;
+    size_t skip = yki_common_wrapper(name_in_group, names, names->count);
+    size_t own = yki_common_wrapper(name_in_optimizer, optimizer, count);
+    for (i = 0; i < count; i++)
+        if (yki_same_unwrapped(name + skip, length - skip,
+                               yki_optimizer_parameter_name(optimizer, i) + own))
+            break;
     return i;
 }
 
@@ -194,7 +258,7 @@ static yk_status read_group_members(yki_optimizer_groups *groups, const yki_pth 
         return yki_pickle_unexpected(pickle, ids, "a list \"params\" in \"param_groups\"");
     for (size_t i = 0; i < ids->count; i++) {
         const yki_pickle_value *id = yki_pickle_item(ids, i), *name = yki_pickle_item(names, i);
-        size_t parameter = names ? find_name(optimizer, name) : find_place(optimizer, g, i);
+        size_t parameter = names ? find_name(optimizer, names, i) : find_place(optimizer, g, i);
         if (!yki_pickle_is(id, YKI_PICKLE_INT))
             return yki_pickle_unexpected(pickle, id, "a parameter's number");
         if (parameter == yki_optimizer_parameter_count(optimizer) || groups->number[parameter] >= 0)

@@ -118,7 +118,7 @@ def optimizer(slots, settings, with_step):
 SGD = optimizer(["momentum_buffer"], {
     "lr": 0.1, "momentum": 0.9, "dampening": 0.0, "weight_decay": 0.0, "nesterov": True}, False)
 ADAM = optimizer(["exp_avg", "exp_avg_sq"], {
-    "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, True)
+    "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "amsgrad": False}, True)
 YOKE = {"version": 1, "arch": "mlp", "epoch": 1, "step": 7, "epoch_batch": 2, "batch_size": 128,
         "world_size": 2, "seed": -1, "lr": 0.1, "val_accuracy": 0.5, "optimizer": "sgd",
         "optimizer_steps": 7}

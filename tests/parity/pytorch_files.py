@@ -184,6 +184,18 @@ def odd_checkpoints(folder):
             "history": collections.defaultdict(list), "classes": {"a", "b"}, "cpu": torch.get_rng_state(),
             "numpy": numpy.random.default_rng(0).bit_generator.state, "raw": b"bytes", "c": 1 + 2j,
         }, f"{folder}/{name}.pth")
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+    optimizer.step()
+    state = optimizer.state_dict()  # of Adam(DistributedDataParallel(model).named_parameters())
+    state["param_groups"][0]["param_names"] = [f"module.{name}" for name, _ in model.named_parameters()]
+    torch.save({"model": model.state_dict(), "optimizer": state}, f"{folder}/wrapped_names.pth")
+    for kind in torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax:
+        optimizer = kind(model.parameters(), lr=0.5)
+        optimizer.step()
+        state = optimizer.state_dict()
+        if kind is torch.optim.AdamW:  # before PyTorch 2.7 it does not say so
+            state["param_groups"][0].setdefault("decoupled_weight_decay", True)
+        torch.save({"model": model.state_dict(), "optimizer": state}, f"{folder}/{kind.__name__.lower()}.pth")
 
 
 # ---- safetensors: the package where it is installed, else as its format is described

@@ -321,6 +321,8 @@ YK_TEST(whatever_lies_beside_a_model_does_no_harm)
     yk_tensor_file_items(file, find_items, &found);
     assert_int_equal(found, 4);
     yk_tensor_file_close(file);
+    assert_ok(yk_checkpoint_load(file_path("wrapped_names", ".pth"), model, optimizer, NULL));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
     static const char *const variants[] = {"amsgrad", "maximize"};
     for (int i = 0; i < 2; i++) {
         assert_status(YK_ERROR_UNSUPPORTED,
@@ -328,6 +330,15 @@ YK_TEST(whatever_lies_beside_a_model_does_no_harm)
         assert_contains(yk_last_error(), variants[i]);
         assert_ok(yk_model_load(model, file_path(variants[i], ".pth")));
     }
+    static const char *const relatives[] = {"nadam", "radam", "adamax"};
+    for (int i = 0; i < 3; i++) {
+        assert_status(YK_ERROR_MISMATCH,
+                      yk_checkpoint_load(file_path(relatives[i], ".pth"), model, optimizer, NULL));
+        assert_contains(yk_last_error(), "its optimizer is not adam, whose \"amsgrad\" is not");
+    }
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_checkpoint_load(file_path("adamw", ".pth"), model, optimizer, NULL));
+    assert_contains(yk_last_error(), "its optimizer is adamw, not adam");
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
 }
