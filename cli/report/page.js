@@ -125,7 +125,8 @@ function range(series, chart) {
   const xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y).filter(known);
   let low = chart.zero ? 0 : least(ys), high = chart.high ?? quantile(ys, chart.clip ?? 1);
   if (chart.low !== undefined) low = chart.low;
-  if (!(high > low)) high = low + (Math.abs(low) || 1);
+  const digits = 1e-6 * Math.max(Math.abs(low), Math.abs(high)); /* the last ones that are recorded */
+  if (!(high - low > digits)) high = low + (Math.abs(low) || 1);
   const margin = chart.high !== undefined ? 0 : 0.06 * (high - low);
   return { x0: least(xs), x1: greatest(xs), y0: chart.zero ? 0 : low - margin, y1: high + margin };
 }
