@@ -11,7 +11,7 @@
  * A file under its final name is always complete. Between 4 and 5 it is not listed, so the search
  * for the newest checkpoint also looks at the folder, and accepts an unlisted file if the CRC-32 of
  * every member is right. Newest means saved last, not trained longest: a run may have been
- * restarted from the beginning.
+ * restarted from the beginning. It is told by the time of saving, which only grows in a folder.
  */
 #define _GNU_SOURCE
 #include "io/checkpoint_dir.h"
@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +30,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "io/dcp.h"
+
+/* Between the times of two checkpoints, where the clock has none. */
+static const double STEP_S = 1e-3;
 
 static yk_status join_path(char path[PATH_MAX], const char *dir, const char *file)
 {
@@ -78,13 +82,29 @@ static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
     return yki_manifest_write(manifest, dir);
 }
 
+/* The time that the entry gets, and its file with it: later than those of the checkpoints saved
+ * before, also where the clock has been set back since. */
+static double time_of_saving(const yki_manifest *manifest, const yki_manifest_entry *entry, int fd)
+{
+    double last = entry->saved_at;
+    for (size_t i = 0; i < manifest->count; i++)
+        if (manifest->entries[i].saved_at >= last)
+            last = manifest->entries[i].saved_at + STEP_S;
+    const struct timespec time = {(time_t)last, (long)(1e9 * (last - floor(last)))};
+    if (last > entry->saved_at && futimens(fd, (struct timespec[2]){time, time}) != 0)
+        YKI_DEBUG("%s: cannot set its time: %s", entry->file, strerror(errno));
+    return last;
+}
+
 static yk_status publish_checkpoint(yki_manifest *manifest, const char *dir, int keep,
                                     const yki_manifest_entry *entry, yki_atomic_file *file)
 {
+    yki_manifest_entry saved = *entry;
     if (yki_manifest_remove(manifest, entry->file))
         YK_TRY(yki_manifest_write(manifest, dir));
+    saved.saved_at = time_of_saving(manifest, entry, file->fd);
     YK_TRY(yki_atomic_commit(file));
-    YK_TRY(yki_manifest_append(manifest, entry));
+    YK_TRY(yki_manifest_append(manifest, &saved));
     YK_TRY(yki_manifest_write(manifest, dir));
     return prune(manifest, dir, keep);
 }

@@ -168,6 +168,31 @@ YK_TEST(newest_means_saved_last)
     yk_model_destroy(model);
 }
 
+/* As if the clock had been wrong until now, and ahead. */
+static void save_in_an_hour(const char *dir, yk_model *model, int64_t epoch)
+{
+    yki_manifest manifest;
+    assert_ok(save(dir, model, epoch, YK_KEEP_ALL));
+    assert_ok(yki_manifest_read(&manifest, dir));
+    manifest.entries[manifest.count - 1].saved_at += 3600;
+    assert_ok(yki_manifest_write(&manifest, dir));
+    yki_manifest_fini(&manifest);
+}
+
+YK_TEST(a_clock_that_is_set_back_changes_no_order)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("clock");
+    save_in_an_hour(dir, model, 1);
+    for (int64_t epoch = 2; epoch <= 4; epoch++) {
+        assert_ok(save(dir, model, epoch, YK_KEEP_ALL));
+        assert_latest(dir, model, epoch);
+    }
+    assert_int_equal(unlink(in(dir, "manifest.json")), 0); /* the files' times are enough */
+    assert_latest(dir, model, 4);
+    yk_model_destroy(model);
+}
+
 YK_TEST(damaged_ones_are_skipped)
 {
     hush();
