@@ -77,6 +77,14 @@ static off_t find_closing_bracket(const yk_trace *trace)
     return -1;
 }
 
+/* Writes the last part of the file, to where it ends from here on. */
+static bool write_end(const yk_trace *trace, const char *text, size_t size, off_t at)
+{
+    errno = ENOSPC; /* for a short write */
+    return pwrite(trace->fd, text, size, at) == (ssize_t)size &&
+           ftruncate(trace->fd, at + (off_t)size) == 0;
+}
+
 /* Requires the lock. */
 static yk_status append_events(yk_trace *trace)
 {
@@ -85,10 +93,11 @@ static yk_status append_events(yk_trace *trace)
         return trace_error(trace, "cannot read");
     memcpy(trace->text + trace->used, END, END_BYTES);
     size_t size = trace->used + END_BYTES;
-    ssize_t written = pwrite(trace->fd, trace->text, size, end);
-    if (written != (ssize_t)size || ftruncate(trace->fd, end + (off_t)size))
-        return trace_error(trace, "cannot write");
-    return YK_OK;
+    if (write_end(trace, trace->text, size, end))
+        return YK_OK;
+    yk_status status = trace_error(trace, "cannot write");
+    write_end(trace, END, end ? END_BYTES : 0, end); /* it was there: it fits where all does not */
+    return status;
 }
 
 /* Waits for other ranks; signals do not interrupt it. */

@@ -3,7 +3,9 @@
 #include "../launcher/job.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -420,6 +422,30 @@ YK_TEST(trace_goes_on_behind_a_torn_write)
     collect_spans(events);
     assert_int_equal(count_named("step "), 5); /* the torn one is gone */
     find((int)getpid(), "step 6", 0);
+    cJSON_Delete(events);
+}
+
+/* A disk that fills up while events are written: those before remain. */
+YK_TEST(trace_stays_complete_on_a_full_disk)
+{
+    yk_trace *trace;
+    struct stat before;
+    struct rlimit limit;
+    assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
+    run_steps(trace, 1, 4);
+    usleep(1010000);
+    run_steps(trace, 5, 5); /* writes */
+    assert_int_equal(stat(trace_path(), &before), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)before.st_size + 50, limit.rlim_max});
+    run_steps(trace, 6, 9);
+    assert_status(YK_ERROR_IO, yk_trace_close(trace));
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_contains(yk_last_error(), "trace.json: cannot write: No space left on device");
+    cJSON *events = read_trace();
+    collect_spans(events);
+    assert_int_equal(count_named("step "), 5);
     cJSON_Delete(events);
 }
 
