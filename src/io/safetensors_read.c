@@ -60,6 +60,18 @@ static yk_status read_header_size(yki_safetensors *file, size_t *size)
     return YK_OK;
 }
 
+/* The escape of a zero, at which cJSON would cut a name or text; NULL where there is none. */
+static const char *find_zero(const char *text)
+{
+    for (; (text = strchr(text, '\\')); text += 2) {
+        if (strncmp(text, "\\u0000", 6) == 0)
+            return text;
+        if (text[1] == '\0')
+            break;
+    }
+    return NULL;
+}
+
 /* One JSON object, and behind it spaces only. */
 static yk_status parse_header(yki_safetensors *file, const char *text, size_t size)
 {
@@ -74,6 +86,10 @@ static yk_status parse_header(yki_safetensors *file, const char *text, size_t si
     if (at < size)
         return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: expected the end of the header",
                          file->input.path, SIZE_BYTES + at);
+    const char *zero = find_zero(text);
+    if (zero)
+        return yki_error(YK_ERROR_FORMAT, "%s: offset %zu: expected names and texts without zeros",
+                         file->input.path, SIZE_BYTES + (size_t)(zero - text));
     if (!cJSON_IsObject(file->header))
         return yki_error(YK_ERROR_FORMAT, "%s: offset 8: expected a JSON object", file->input.path);
     return YK_OK;

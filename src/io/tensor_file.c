@@ -65,7 +65,7 @@ const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
     const char *name = yki_tensor_file_name(file, index, &length);
     const yki_pickle_value *key = name ? NULL : yki_pickle_key(file->dict, index);
     size_t shown = name ? cut_name(name, length) : 0;
-    if (name && yki_utf8_is_valid(name, shown))
+    if (name && yki_utf8_is_valid(name, shown) && !memchr(name, '\0', shown))
         snprintf(label, YKI_TENSOR_LABEL, "%.*s%s", (int)shown, name, shown < length ? "..." : "");
     else if (name)
         yki_utf8_escape(label, YKI_TENSOR_LABEL, name, length);
@@ -422,7 +422,7 @@ const void *yki_tensor_file_storage(const yk_tensor_file *file, const yki_file_t
                      : yki_safetensors_storage(file->safetensors, stored);
 }
 
-/* The tensor's name, which must be UTF-8 and leave room for a zero. */
+/* The tensor's name, which must be UTF-8, without zeros, and leave room for one at its end. */
 static yk_status read_name(const yk_tensor_file *file, size_t index, char name[YK_FILE_NAME])
 {
     size_t length;
@@ -437,6 +437,9 @@ static yk_status read_name(const yk_tensor_file *file, size_t index, char name[Y
     if (!yki_utf8_is_valid(text, length))
         return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: its name \"%s\" is not valid UTF-8",
                          file->path, index, yki_tensor_file_label(file, index, label));
+    if (memchr(text, '\0', length))
+        return yki_error(YK_ERROR_FORMAT, "%s: tensor %zu: its name \"%s\" has a zero", file->path,
+                         index, yki_tensor_file_label(file, index, label));
     memcpy(name, text, length);
     name[length] = '\0';
     return YK_OK;

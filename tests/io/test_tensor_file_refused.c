@@ -43,6 +43,8 @@ YK_TEST(bad_headers_of_safetensors)
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 2,
          "expected 4 bytes of tensors, found 2"},
         {"{\"a\\n\\u001b[2J\":0}", 0, "tensor a??[2J"}, /* stays one line, and off the terminal */
+        {"{\"a\\\\u0000\\u0000b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2,
+         "offset 18: expected names and texts without zeros"},
     };
     const char *path = yk_test_path("a.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -233,4 +235,26 @@ YK_TEST(names_that_are_not_utf8_are_refused)
                  "{\"\xff\xfe\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 0, 2);
     assert_refused(YK_ERROR_FORMAT, yk_test_path("a.safetensors"),
                    "\"\\xff\\xfe\" is not valid UTF-8");
+}
+
+/* Python's strings may have zeros; cut there, two names could be one. */
+YK_TEST(names_with_zeros_are_refused)
+{
+    yk_model *model = make_model(1);
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    pth_file made = begin_pth(yk_test_path("a.pth"), yki_pickle_ordered_dict);
+    yki_pickle_text(made.pickle, "fc.bias+w");
+    made.pickle->data[made.pickle->size - 2] = '\0';
+    assert_ok(yki_pth_scalar(made.writer, 3));
+    end_pth(&made);
+    assert_ok(yk_tensor_file_open(&file, yk_test_path("a.pth")));
+    assert_status(YK_ERROR_FORMAT, yk_tensor_file_entry(file, 0, &entry));
+    assert_contains(yk_last_error(), "a.pth: tensor 0: its name \"fc.bias\\x00w\" has a zero");
+    yk_tensor_file_close(file);
+    assert_status(YK_ERROR_FORMAT,
+                  yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), NULL));
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(model, yk_test_path("a.pth")));
+    assert_contains(yk_last_error(), "unexpected fc.bias\\x00w");
+    yk_model_destroy(model);
 }
