@@ -13,17 +13,21 @@
 #include "io/atomic_file.h"
 #include "io/input_file.h"
 
-enum { MANIFEST_LIMIT = 4 << 20, VERSION = 1 };
+enum { MANIFEST_LIMIT = 4 << 20, VERSION = 1, DIGITS = 20 /* more than a count has */ };
 
 static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers are doubles */
 
 bool yki_is_checkpoint_name(const char *name)
 {
-    static const char prefix[] = "checkpoint-", suffix[] = ".pth";
-    size_t length = strlen(name);
-    return length < YKI_MANIFEST_NAME && length > sizeof prefix + sizeof suffix - 2 &&
-           strncmp(name, prefix, sizeof prefix - 1) == 0 &&
-           strcmp(name + length - (sizeof suffix - 1), suffix) == 0 && !strchr(name, '/');
+    static const char *const prefixes[] = {"checkpoint-step-", "checkpoint-"};
+    for (int i = 0; i < 2; i++) {
+        size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) != 0)
+            continue;
+        size_t digits = strspn(name + length, "0123456789");
+        return digits > 0 && digits < DIGITS && strcmp(name + length + digits, ".pth") == 0;
+    }
+    return false;
 }
 
 static yk_status manifest_path(char path[PATH_MAX], const char *dir)

@@ -31,7 +31,8 @@ typedef struct yki_manifest {
     size_t count;
 } yki_manifest;
 
-/* Whether a file's name is one that a checkpoint is given: checkpoint-...pth, no folder. */
+/* Whether a file's name is one that a checkpoint is given, checkpoint-NUMBER.pth or
+ * checkpoint-step-NUMBER.pth: copies under other names, as checkpoint-best.pth, are the user's. */
 bool yki_is_checkpoint_name(const char *name);
 
 /* An absent manifest is an empty one. Free it with fini, also after an error. */

@@ -193,6 +193,28 @@ YK_TEST(a_clock_that_is_set_back_changes_no_order)
     yk_model_destroy(model);
 }
 
+/* A user's copy is younger than all checkpoints. */
+YK_TEST(a_copy_under_another_name_is_no_checkpoint)
+{
+    static const char *const names[] = {"best.pth", "1.pth.pth", "1 (copy).pth", "step-.pth",
+                                        "123456789012345678901.pth"};
+    yk_model *model = make_model();
+    const char *dir = folder("copies");
+    char output[256], path[512];
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
+    assert_ok(save(dir, model, 2, YK_KEEP_ALL));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(yk_test_command(output, sizeof output,
+                                         "cp '%s/checkpoint-1.pth' '%s/checkpoint-%s'", dir, dir,
+                                         names[i]),
+                         0);
+    assert_latest(dir, model, 2);
+    assert_int_equal(unlink(in(dir, "checkpoint-1.pth")), 0);
+    assert_int_equal(unlink(in(dir, "checkpoint-2.pth")), 0);
+    assert_status(YK_ERROR_NOT_FOUND, yk_checkpoint_dir_latest(dir, path, sizeof path));
+    yk_model_destroy(model);
+}
+
 YK_TEST(damaged_ones_are_skipped)
 {
     hush();
