@@ -3,6 +3,7 @@
 #include "json.h"
 #include "options.h"
 #include "setup.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,9 +31,9 @@ typedef struct show_options {
 /* A text of a file, made fit for a line of a terminal. */
 static const char *printable(char *text)
 {
-    for (char *at = text; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 127)
-            *at = *at == '\n' ? ' ' : '?';
+    for (char *at = text; (at = strchr(at, '\n'));)
+        *at = ' ';
+    cli_make_printable(text);
     return text;
 }
 
@@ -102,8 +103,8 @@ static bool print_tensors(yk_tensor_file *file, const show_options *o)
         elements += (double)entry.count;
         bytes += (double)entry.bytes;
     }
-    printf("%s%zu tensors, %.0f elements, %s\n", count ? "\n" : "", count, elements,
-           cli_size_text(size, bytes));
+    printf("%s%zu tensor%s, %.0f element%s, %s\n", count ? "\n" : "", count, count == 1 ? "" : "s",
+           elements, elements == 1 ? "" : "s", cli_size_text(size, bytes));
     return true;
 }
 

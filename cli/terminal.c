@@ -37,21 +37,36 @@ int cli_terminal_columns(int fd)
     return columns ? columns : TEXT_MOST;
 }
 
-static char printable(char c)
+/* Bytes of the control character that the text begins with (U+0080 to U+009F have two); 0: none. */
+static size_t control_at(const char *text)
 {
-    return (unsigned char)c < ' ' || c == 127 ? '?' : c;
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+        return 2;
+    return at[0] < ' ' || at[0] == 127;
+}
+
+/* Reads one character or byte of a text, which may be printed. */
+static char next_printable(const char **text)
+{
+    size_t control = control_at(*text);
+    char c = control ? '?' : **text;
+    *text += control ? control : 1;
+    return c;
 }
 
 void cli_print_name(FILE *file, const char *name)
 {
-    for (; *name; name++)
-        putc(printable(*name), file);
+    while (*name)
+        putc(next_printable(&name), file);
 }
 
 void cli_make_printable(char *text)
 {
-    for (; *text; text++)
-        *text = printable(*text);
+    const char *from = text;
+    while (*from)
+        *text++ = next_printable(&from);
+    *text = '\0';
 }
 
 int cli_text_width(const char *text)

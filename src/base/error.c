@@ -49,13 +49,23 @@ size_t yki_write_prefix(char *line, size_t size)
     return (size_t)length;
 }
 
+/* Bytes of the control character that the text begins with (U+0080 to U+009F have two); 0: none. */
+static size_t control_at(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+        return 2;
+    return at[0] < ' ' || at[0] == 127;
+}
+
 /* What files and peers say comes into lines too: they stay one line, and safe for a terminal. */
 static void keep_line(const char *line)
 {
     size_t i = 0;
-    for (; line[i] && i < sizeof error_line - 1; i++) {
-        unsigned char byte = (unsigned char)line[i];
-        error_line[i] = byte < ' ' || byte == 127 ? '?' : line[i];
+    while (*line && i < sizeof error_line - 1) {
+        size_t control = control_at(line);
+        error_line[i++] = control ? '?' : *line;
+        line += control ? control : 1;
     }
     error_line[i] = '\0';
 }

@@ -153,6 +153,18 @@ YK_TEST(errors_quote_no_control_characters)
     assert_contains(output, "d/val: class 0 is \"a?[2J?b\", which the network of ");
 }
 
+YK_TEST(show_prints_no_control_characters)
+{
+    static const char header[] = "{\"a\\u009b2J\\u00e9\\u001b[2J\":{\"dtype\":\"F32\",\"shape\":[1]"
+                                 ",\"data_offsets\":[0,4]}}";
+    char bytes[8 + sizeof header - 1 + 4] = {sizeof header - 1};
+    memcpy(bytes + 8, header, sizeof header - 1);
+    yk_test_write_file(yk_test_path("a.safetensors"), bytes, sizeof bytes);
+    assert_int_equal(yoke("checkpoint show a.safetensors"), 0);
+    assert_contains(output, "  a?2J\xc3\xa9?[2J   float32 ");
+    assert_contains(output, "1 tensor, 1 element, 4 bytes\n");
+}
+
 /* Where the network's classes have no names, their number is all that tells. */
 YK_TEST(evaluate_warns_of_more_classes_than_the_data_has)
 {

@@ -43,6 +43,7 @@ YK_TEST(bad_headers_of_safetensors)
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 2,
          "expected 4 bytes of tensors, found 2"},
         {"{\"a\\n\\u001b[2J\":0}", 0, "tensor a??[2J"}, /* stays one line, and off the terminal */
+        {"{\"a\\u009b2J\\u00a0\":0}", 0, "tensor a?2J\xc2\xa0:"}, /* CSI as one character */
         {"{\"a\\\\u0000\\u0000b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2,
          "offset 18: expected names and texts without zeros"},
     };
