@@ -118,15 +118,33 @@ void yki_optimizer_groups_write(yki_pickle_writer *pickle, const yk_optimizer *o
 
 /* ---- reading: hyperparameters --------------------------------------------------------------- */
 
-bool yki_pickle_to_number(const yki_pickle_value *value, double *number)
+static yk_status read_tensor_number(yki_pth *pth, const yki_pickle_value *value, const char *what,
+                                    double *number)
 {
+    double element;
+    yki_file_tensor view;
+    YK_TRY(yki_pth_stored(pth, value, &view));
+    if (view.ndim > 1 || (view.ndim == 1 && view.dims[0] != 1))
+        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "one number as %s", what);
+    YK_TRY(yki_pth_fetch(pth, &view));
+    yk_tensor tensor = {.data = &element, .dtype = YK_F64, .ndim = view.ndim, .dims = {1}};
+    YK_TRY(yki_pth_copy(pth, &view, &tensor));
+    *number = element;
+    return YK_OK;
+}
+
+yk_status yki_optimizer_number(yki_pth *pth, const yki_pickle_value *value, const char *what,
+                               double *number)
+{
+    if (yki_pth_is_tensor(value))
+        return read_tensor_number(pth, value, what, number);
     if (yki_pickle_is(value, YKI_PICKLE_FLOAT))
         *number = value->real;
     else if (yki_pickle_is(value, YKI_PICKLE_INT) || yki_pickle_is(value, YKI_PICKLE_BOOL))
         *number = (double)value->integer;
     else
-        return false;
-    return true;
+        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a number as %s", what);
+    return YK_OK;
 }
 
 static const yki_pickle_value *find_hyperparameter(const yki_pickle_value *group, const char *name)
@@ -173,28 +191,27 @@ static yk_status check_adam(const yki_pth *pth, const yki_pickle_value *dict,
                      here ? "adam" : "adamw", yk_optimizer_name(optimizer));
 }
 
-static yk_status read_hyperparameters(yki_param_group *group, const yki_pth *pth,
+static yk_status read_hyperparameters(yki_param_group *group, yki_pth *pth,
                                       const yki_pickle_value *dict, const yk_optimizer *optimizer)
 {
+    char what[96];
     const char *name;
     double value;
     for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
         const yki_pickle_value *found = find_hyperparameter(dict, name);
         if (!found)
             return another_optimizer(pth, optimizer, name);
-        if (!yki_pickle_to_number(found, &group->hyperparameters[i]))
-            return yki_pickle_unexpected(yki_pth_file_pickle(pth), found,
-                                         "%s's \"%s\" in \"param_groups\"",
-                                         yk_optimizer_name(optimizer), name);
+        snprintf(what, sizeof what, "%s's \"%s\" in \"param_groups\"", yk_optimizer_name(optimizer),
+                 name);
+        YK_TRY(yki_optimizer_number(pth, found, what, &group->hyperparameters[i]));
     }
     if (yki_optimizer_is_adam(optimizer))
         YK_TRY(check_adam(pth, dict, optimizer));
     const yki_pickle_value *initial = yki_pickle_get(dict, "initial_lr");
     group->initial_lr = group->hyperparameters[YKI_LR];
-    if (initial && !yki_pickle_to_number(initial, &group->initial_lr))
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), initial,
-                                     "\"initial_lr\" in \"param_groups\"");
-    return YK_OK;
+    return initial ? yki_optimizer_number(pth, initial, "\"initial_lr\" in \"param_groups\"",
+                                          &group->initial_lr)
+                   : YK_OK;
 }
 
 /* ---- reading: which parameters --------------------------------------------------------------- */
@@ -283,7 +300,7 @@ static yk_status make_room_for_groups(yki_optimizer_groups *groups, size_t param
     return YK_OK;
 }
 
-static yk_status read_all_groups(yki_optimizer_groups *groups, const yki_pth *pth,
+static yk_status read_all_groups(yki_optimizer_groups *groups, yki_pth *pth,
                                  const yki_pickle_value *value, const yk_optimizer *optimizer,
                                  size_t parameters)
 {
@@ -313,7 +330,7 @@ static yk_status read_all_groups(yki_optimizer_groups *groups, const yki_pth *pt
     return YK_OK;
 }
 
-yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, const yki_pth *pth,
+yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, yki_pth *pth,
                                     const yki_pickle_value *value, const yk_optimizer *optimizer,
                                     size_t parameters)
 {

@@ -7,8 +7,10 @@
 
 /* Adam or AdamW. */
 bool yki_optimizer_is_adam(const yk_optimizer *optimizer);
-/* A float, an int or a bool as a number; false for anything else. */
-bool yki_pickle_to_number(const yki_pickle_value *value, double *number);
+/* A number of torch.optim's: a float, an int, a bool, or a tensor of one element, as Adam's step
+ * is, and a rate that compiled code reads. what names it in the error line. */
+yk_status yki_optimizer_number(yki_pth *pth, const yki_pickle_value *value, const char *what,
+                               double *number);
 
 /* Parameters are numbered as torch.optim does: group by group, in each in the model's order. */
 void yki_optimizer_groups_write(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
@@ -27,7 +29,7 @@ typedef struct yki_optimizer_groups {
  * there; others, as in torch.optim, must have the optimizer's groups, of the same sizes. value: the
  * pickled list, or NULL.
  */
-yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, const yki_pth *pth,
+yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, yki_pth *pth,
                                     const yki_pickle_value *value, const yk_optimizer *optimizer,
                                     size_t parameters);
 void yki_optimizer_groups_fini(yki_optimizer_groups *groups);

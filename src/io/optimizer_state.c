@@ -118,16 +118,7 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
                            size_t parameter)
 {
     double step;
-    if (yki_pth_is_tensor(value)) {
-        yki_file_tensor view;
-        YK_TRY(yki_pth_stored(pth, value, &view));
-        if (view.ndim > 1 || (view.ndim == 1 && view.dims[0] != 1))
-            return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a single step");
-        YK_TRY(yki_pth_fetch(pth, &view));
-        yk_tensor tensor = {.data = &step, .dtype = YK_F64, .ndim = view.ndim, .dims = {1}};
-        YK_TRY(yki_pth_copy(pth, &view, &tensor));
-    } else if (!yki_pickle_to_number(value, &step))
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "a step");
+    YK_TRY(yki_optimizer_number(pth, value, "a step", &step));
     if (!(step >= 0 && step < 9e15))
         return yki_error(YK_ERROR_FORMAT, "%s: expected the optimizer's step, found %g",
                          yki_pth_path(pth), step);

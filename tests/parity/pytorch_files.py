@@ -189,6 +189,10 @@ def odd_checkpoints(folder):
     state = optimizer.state_dict()  # of Adam(DistributedDataParallel(model).named_parameters())
     state["param_groups"][0]["param_names"] = [f"module.{name}" for name, _ in model.named_parameters()]
     torch.save({"model": model.state_dict(), "optimizer": state}, f"{folder}/wrapped_names.pth")
+    rate = torch.tensor(0.25, dtype=torch.float64)  # as compiled optimizers need it
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+    optimizer.param_groups[0].update(lr=rate, initial_lr=2 * rate)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{folder}/tensor_lr.pth")
     for kind in torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax:
         optimizer = kind(model.parameters(), lr=0.5)
         optimizer.step()

@@ -323,6 +323,8 @@ YK_TEST(whatever_lies_beside_a_model_does_no_harm)
     yk_tensor_file_close(file);
     assert_ok(yk_checkpoint_load(file_path("wrapped_names", ".pth"), model, optimizer, NULL));
     assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    assert_ok(yk_checkpoint_load(file_path("tensor_lr", ".pth"), model, optimizer, NULL));
+    assert_true(yk_optimizer_lr(optimizer) == 0.25);
     static const char *const variants[] = {"amsgrad", "maximize"};
     for (int i = 0; i < 2; i++) {
         assert_status(YK_ERROR_UNSUPPORTED,
