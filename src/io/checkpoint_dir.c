@@ -220,14 +220,16 @@ static int newest_first(const void *a, const void *b)
     return strverscmp(right->file, left->file);
 }
 
-/* What the manifest says, and for a file that it does not list the time of its last change. */
-static double time_of(const yki_manifest *manifest, DIR *folder, const char *file)
+/* What the manifest says, and for a file that it does not list the time of its last change. False
+ * where the file is gone: a run that is still training deletes its oldest. */
+static bool time_of(const yki_manifest *manifest, DIR *folder, const char *file, double *time)
 {
     const yki_manifest_entry *entry = yki_manifest_find(manifest, file);
     struct stat info;
-    if (entry)
-        return entry->saved_at;
-    return fstatat(dirfd(folder), file, &info, 0) == 0 ? time_in_seconds(info.st_mtim) : 0;
+    if (fstatat(dirfd(folder), file, &info, 0) != 0)
+        return false;
+    *time = entry ? entry->saved_at : time_in_seconds(info.st_mtim);
+    return true;
 }
 
 static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
@@ -241,7 +243,9 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
                          "%s: cannot open the folder: %s", dir, strerror(errno));
     yk_status status = YK_OK;
     for (const struct dirent *entry; status == YK_OK && (entry = readdir(folder));) {
-        if (!yki_is_checkpoint_name(entry->d_name))
+        double saved_at;
+        if (!yki_is_checkpoint_name(entry->d_name) ||
+            !time_of(manifest, folder, entry->d_name, &saved_at))
             continue;
         candidate *larger = realloc(*candidates, (*count + 1) * sizeof *larger);
         if (!larger) {
@@ -251,7 +255,7 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
         *candidates = larger;
         candidate *made = &larger[(*count)++];
         snprintf(made->file, sizeof made->file, "%.*s", YKI_MANIFEST_NAME - 1, entry->d_name);
-        made->saved_at = time_of(manifest, folder, entry->d_name);
+        made->saved_at = saved_at;
     }
     closedir(folder);
     if (*count)
@@ -277,8 +281,9 @@ static yk_status verify_checkpoint(const char *path, const yki_manifest_entry *e
     return YK_OK;
 }
 
+/* *gone: whether one has been deleted since they were listed. */
 static yk_status first_sound(const char *dir, const yki_manifest *manifest,
-                             const candidate *candidates, size_t count, bool warns,
+                             const candidate *candidates, size_t count, bool warns, bool *gone,
                              char found[PATH_MAX])
 {
     for (size_t i = 0; i < count; i++) {
@@ -287,7 +292,9 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
             verify_checkpoint(found, yki_manifest_find(manifest, candidates[i].file));
         if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY)
             return status;
-        if (warns)
+        bool exists = access(found, F_OK) == 0;
+        *gone |= !exists;
+        if (warns && exists)
             YKI_WARN("skipping a damaged checkpoint: %s", yki_error_text());
     }
     if (count == 0)
@@ -297,17 +304,29 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
     return yki_error(YK_ERROR_FORMAT, "%s: no complete checkpoint among %zu", dir, count);
 }
 
-static yk_status find_latest(const char *dir, bool warns, char found[PATH_MAX])
+static yk_status find_among_listed(const char *dir, bool warns, bool *gone, char found[PATH_MAX])
 {
     candidate *candidates;
     size_t count;
     yki_manifest manifest;
+    *gone = false;
     read_manifest(&manifest, dir);
     yk_status status = list_candidates(dir, &manifest, &candidates, &count);
     if (status == YK_OK)
-        status = first_sound(dir, &manifest, candidates, count, warns, found);
+        status = first_sound(dir, &manifest, candidates, count, warns, gone, found);
     free(candidates);
     yki_manifest_fini(&manifest);
+    return status;
+}
+
+/* One that is deleted in front of us has made room for a newer one, which was not listed yet. */
+static yk_status find_latest(const char *dir, bool warns, char found[PATH_MAX])
+{
+    bool gone;
+    yk_status status;
+    do
+        status = find_among_listed(dir, warns, &gone, found);
+    while (status != YK_OK && gone);
     return status;
 }
 

@@ -302,6 +302,32 @@ YK_TEST(left_over_temporary_files_go)
     yk_model_destroy(model);
 }
 
+/* While a damaged file is read, which takes a while, a run saves its next checkpoint and deletes
+ * the one before. */
+YK_TEST(the_newest_is_found_while_a_run_goes_on)
+{
+    hush();
+    yk_model *model = make_model();
+    const char *dir = folder("going");
+    char path[512];
+    int status;
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
+    assert_ok(save(dir, model, 2, YK_KEEP_ALL));
+    assert_int_equal(truncate(in(dir, "checkpoint-2.pth"), (off_t)1 << 30), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        usleep(50000);
+        unlink(in(dir, "checkpoint-1.pth"));
+        _exit(save(dir, model, 3, YK_KEEP_ALL) != YK_OK);
+    }
+    assert_ok(yk_checkpoint_dir_latest(dir, path, sizeof path));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_latest(dir, model, 3);
+    yk_model_destroy(model);
+}
+
 /* ---- promise 14 ----------------------------------------------------------------------------- */
 
 /* Saves one checkpoint after another until it is killed; tells which it was sure of. */
