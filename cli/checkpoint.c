@@ -220,7 +220,6 @@ int cli_cmd_checkpoint(const char *name, int argc, char **argv)
 {
     show_options o = {.norms = true};
     const cli_option options[] = {
-        CLI_GROUP("Options"),
         CLI_SWITCH(0, "json", "print one JSON object instead of a table", &o.json),
         CLI_SWITCH_ON("norms", "omit the norms, so that no tensor data is read", &o.norms, NULL),
     };

@@ -30,7 +30,6 @@ static int parse_convert_options(convert_options *o, const char *name, int argc,
                                  char **operands, int *count)
 {
     const cli_option options[] = {
-        CLI_GROUP("Options"),
         CLI_CHOICE(0, "to", "pth|safetensors", "format of OUT [from the extension of its name]",
                    &o->format, NULL),
         CLI_CHOICE(0, "dtype", "f32|f16|bf16",

@@ -17,12 +17,12 @@
 
 static const char summary[] =
     "Inspects a data set without training on it.\n\n"
-    "  info      print the number of images per class, and the mean and standard deviation\n"
-    "  preview   write a PNG that shows the first images of each class, one class per row\n"
-    "  download  download DATA into the cache if it is not there, and print its folder; without\n"
-    "            DATA, list what can be downloaded\n"
-    "  pack      decode and resize the images once, and write them to a file for pack:FILE\n\n"
-    "DATA is a folder whose content tells what it is, or one of [synthetic]\n";
+    "  info      count the images of each class, and compute mean and deviation\n"
+    "  preview   write a PNG with the first images of each class, one class a row\n"
+    "  download  download DATA into the cache if it is not there, and print its\n"
+    "            folder; without DATA, list what can be downloaded\n"
+    "  pack      decode and resize images once, into a file for --data pack:FILE\n\n"
+    "DATA is a folder whose content tells what it is, or one of these [synthetic]:\n";
 
 static const char examples[] =
     "  yoke data preview synthetic\n"
@@ -180,7 +180,6 @@ static int parse_data_options(data_options *o, const char *name, int argc, char 
                               char **operands, int *count)
 {
     const cli_option options[] = {
-        CLI_GROUP("Options"),
         CLI_CHOICE(0, "split", "train|test|val", "which images to use; val means test [train]",
                    &o->split, &o->split_given),
         CLI_SWITCH(0, "skip-damaged", "leave out damaged images instead of stopping",

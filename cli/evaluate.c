@@ -80,10 +80,9 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
             "record\n"
             "the data they were trained on, and the label smoothing of the loss. Nothing is\n"
             "downloaded unless --data cifar10 is given.",
-        .examples =
-            "  yoke evaluate runs/a\n"
-            "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
-            "  yoke evaluate --nproc 2 --arch resnet18-cifar --data ~/cifar10 from_pytorch.pth",
+        .examples = "  yoke evaluate runs/a\n"
+                    "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
+                    "  yoke evaluate --arch resnet18-cifar --data ~/cifar10 from_pytorch.pth",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .max_operands = 1};

@@ -62,7 +62,6 @@ int cli_cmd_export(const char *name, int argc, char **argv)
 {
     export_options o = {.ema = false};
     const cli_option options[] = {
-        CLI_GROUP("Options"),
         CLI_INT(0, "image-size", "N",
                 "sides of the pictures in the network [as in the training\nrun; else 224, or 32 "
                 "for networks for small images]",

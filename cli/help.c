@@ -9,7 +9,8 @@
 
 #include "commands.h"
 
-enum { HELP_COLUMN = 30 };
+/* A line ends before column HELP_WIDTH, so that terminals of 80 columns show it whole. */
+enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -30,20 +31,62 @@ static const char *name_of_argument(const cli_option *option)
     return option->list_choices ? "NAME" : argument_of(option);
 }
 
+/* Words in lines that begin at a column, at which the cursor is. */
+typedef struct paragraph {
+    int indent, used;
+} paragraph;
+
+static void print_word(paragraph *p, const char *word, int length, const char *end)
+{
+    int width = length + (int)strlen(end);
+    if (p->used && p->indent + p->used + 1 + width >= HELP_WIDTH) {
+        printf("\n%*s", p->indent, "");
+        p->used = 0;
+    }
+    p->used += printf("%s%.*s%s", p->used ? " " : "", length, word, end);
+}
+
+/* The words of text[0 .. size), whose newlines are spaces. */
+static void print_words(paragraph *p, const char *text, size_t size)
+{
+    for (const char *at = text, *end = text + size; at < end;) {
+        int length = (int)strcspn(at, " \n");
+        if (length > end - at)
+            length = (int)(end - at);
+        if (length)
+            print_word(p, at, length, "");
+        at += length + 1;
+    }
+}
+
 static void print_text_choices(const char *choices)
 {
-    enum { WIDTH = 100 - HELP_COLUMN };
-    int used = WIDTH;
+    paragraph p = {.indent = HELP_COLUMN};
+    printf("%*s", HELP_COLUMN, "");
     for (const char *at = choices; *at;) {
         int length = (int)strcspn(at, "|");
-        if (used + 1 + length + 1 > WIDTH) {
-            printf("%s%*s", at == choices ? "" : "\n", HELP_COLUMN, "");
-            used = 0;
-        }
-        used += printf("%s%.*s%s", used ? " " : "", length, at, at[length] ? "," : "");
+        print_word(&p, at, length, at[length] ? "," : "");
         at += length + (at[length] == '|');
     }
     putchar('\n');
+}
+
+/* Paragraphs; lines that are empty or begin with a space stay as they are. */
+static void print_text_summary(const char *text)
+{
+    for (const char *at = text; *at;) {
+        const char *end = strchr(at, '\n');
+        if (*at != ' ' && *at != '\n')
+            for (; end && end[1] != '\n' && end[1] != ' ' && end[1]; end = strchr(end + 1, '\n'))
+                ;
+        size_t size = end ? (size_t)(end - at) : strlen(at);
+        if (*at == ' ')
+            fwrite(at, 1, size, stdout);
+        else
+            print_words(&(paragraph){0}, at, size);
+        putchar('\n');
+        at += size + (end != NULL);
+    }
 }
 
 static void print_text_option(const cli_option *option)
@@ -61,24 +104,28 @@ static void print_text_option(const cli_option *option)
         length = 0;
     }
     printf("%*s", HELP_COLUMN - length, "");
-    for (const char *at = option->help; *at; at++) {
-        putchar(*at);
-        if (*at == '\n')
-            printf("%*s", HELP_COLUMN, "");
-    }
+    print_words(&(paragraph){.indent = HELP_COLUMN}, option->help, strlen(option->help));
     putchar('\n');
     if (option->list_choices)
         print_text_choices(option->list_choices());
 }
 
+/* Options before the first group have a heading of their own. */
+static bool begins_with_group(const cli_command *command)
+{
+    return command->option_count && command->options[0].type == CLI_OPTION_GROUP;
+}
+
 static void print_text_page(const cli_command *command)
 {
-    printf("Usage: %s [OPTION...]%s%s\n\n%s\n", command->name, *command->operands ? " " : "",
-           command->operands, command->summary);
+    printf("Usage: %s [OPTION...]%s%s\n\n", command->name, *command->operands ? " " : "",
+           command->operands);
+    print_text_summary(command->summary);
+    if (!begins_with_group(command))
+        puts("\nOptions:");
     for (size_t i = 0; i < command->option_count; i++)
         print_text_option(&command->options[i]);
-    printf("%s  -h, --help%*sshow this help\n", command->option_count ? "" : "\n", HELP_COLUMN - 12,
-           "");
+    printf("  -h, --help%*sshow this help\n", HELP_COLUMN - 12, "");
     if (command->exit_codes)
         printf("\nExit codes:\n%s\n", command->exit_codes);
     if (command->examples)
@@ -117,16 +164,17 @@ static void print_man_flowing(const char *text)
 
 void cli_print_man_text(const char *text)
 {
-    bool as_is = false;
+    bool as_is = false, begun = true; /* begun: a paragraph, which is empty so far */
     for (const char *line = text; *line;) {
         size_t length = strcspn(line, "\n");
         bool indented = *line == ' ';
         if (indented != as_is)
-            puts(indented ? ".PP\n.nf" : ".fi");
+            puts(!indented ? ".fi" : begun ? ".nf" : ".PP\n.nf");
         as_is = indented;
+        begun = length == 0;
         if (length)
             print_man_line(line, length);
-        else
+        else if (line[1])
             puts(".PP");
         line += length + (line[length] == '\n');
     }

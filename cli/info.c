@@ -204,7 +204,6 @@ int cli_cmd_info(const char *name, int argc, char **argv)
 {
     bool autocast = false;
     const cli_option options[] = {
-        CLI_GROUP("Options"),
         CLI_SWITCH(0, "autocast", "list the mixed-precision policy of each operator", &autocast),
     };
     const cli_command command = {.name = name,

@@ -55,10 +55,20 @@ static int refuse_command(const char *name)
     cli_spelling near = cli_spelling_begin(name, strlen(name));
     for (size_t i = 0; (command = cli_command_at(i)); i++)
         cli_spelling_try(&near, command->name);
+    cli_spelling_try(&near, "--help");
+    cli_spelling_try(&near, "--version");
     fprintf(stderr, "yoke: unknown %s '%s'%s%s%s `yoke --help` lists the commands\n",
             name[0] == '-' ? "option" : "command", name, near.best ? ": did you mean " : "",
             near.best ? near.best : "", near.best ? "?" : ";");
     return CLI_EXIT_USAGE;
+}
+
+/* `yoke help COMMAND` is `yoke COMMAND --help`. */
+static int help_with(const char *name)
+{
+    char option[] = "--help", *words[] = {option, option, NULL};
+    const cli_command_entry *command = cli_find_command(name);
+    return command ? run_command(command, 2, words) : refuse_command(name);
 }
 
 int main(int argc, char **argv)
@@ -68,6 +78,8 @@ int main(int argc, char **argv)
     const cli_command_entry *command = cli_find_command(name);
     if (command)
         return run_command(command, argc - 1, argv + 1);
+    if (strcmp(name, "help") == 0 && argc == 3)
+        return help_with(argv[2]);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
         cli_print_commands();
     else if (strcmp(name, "--help=man") == 0)

@@ -47,7 +47,7 @@ void cli_print_commands(void)
     puts("yoke: distributed data-parallel training\n\n"
          "Usage: yoke COMMAND [OPTION...]\n");
     print_each("  %-12s%s\n");
-    puts("\nRun `yoke COMMAND --help` for the options of a command, `yoke --version` for the "
+    puts("\n`yoke COMMAND --help` lists the options of a command; `yoke --version` is the\n"
          "version.\n\n"
          "To try it without downloading any data:\n"
          "  yoke train --data synthetic --arch mlp --lr 0.01 --nproc 2");
@@ -72,7 +72,6 @@ void cli_print_manual(void)
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         printf(".TP\n\\fB%s\\fR\n", variables[i].name);
         cli_print_man_text(variables[i].meaning);
-        putchar('\n');
     }
     puts(".SH EXIT STATUS\n0 on success, 1 on failure, 2 for an invalid command line, and "
          "128 + N after a clean stop by signal N.");

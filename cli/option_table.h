@@ -22,7 +22,7 @@ typedef struct cli_option {
     char letter; /* short form, or 0 */
     const char *name;
     const char *argument; /* what the help page calls the value; NULL: the choices, if any */
-    const char *help;     /* states the default; may hold newlines */
+    const char *help;     /* states the default; newlines are spaces */
     void *value;          /* holds the default; its type is that of the row's macro */
     size_t width;         /* sizeof *value, for integers */
     bool *given;          /* set when the option was on the command line; may be NULL */
@@ -106,7 +106,7 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;       /* "yoke train" */
     const char *operands;   /* "CHECKPOINT", or "" when none is taken */
-    const char *summary;    /* what it does, one paragraph */
+    const char *summary;    /* what it does, in paragraphs; indented lines stay as they are */
     const char *exit_codes; /* a table for the help page; NULL: 0, 1 and 2 as everywhere */
     const char *examples;   /* the end of the help page */
     const cli_option *options;

@@ -262,7 +262,6 @@ int cli_cmd_predict(const char *name, int argc, char **argv)
 {
     predict_options o = {.model = YK_MODEL_OPTIONS_INIT, .top = 1};
     const cli_option options[] = {
-        CLI_GROUP("Options"),
         CLI_INT(0, "top", "K", "print the K most probable classes [1]", &o.top, NULL, 1, 1e6),
         CLI_SWITCH(0, "json", "print one JSON object per picture", &o.json),
         CLI_INT(0, "image-size", "N",

@@ -33,7 +33,7 @@ static const char summary[] =
 
 static const char examples[] =
     "  yoke bench scaling --data synthetic --arch resnet18-cifar --max-steps 10\n"
-    "  yoke bench scaling --data cifar10 --arch resnet50 --per-rank-batch 64 --ranks 1,2,4\n"
+    "  yoke bench scaling --arch resnet50 --per-rank-batch 64 --ranks 1,2,4\n"
     "  yoke bench scaling --ranks 1,2,3,4,6,8 --json scaling.json --svg scaling.svg";
 
 static int parse_scaling_options(cli_scaling_options *o, const char *name, int argc, char **argv)

@@ -23,11 +23,11 @@
     "  1, 2       the launcher failed; invalid options\n"                                          \
     "  120        stopped cleanly and put back into Slurm's queue\n"                               \
     "  121        unclean stop: a rank failed while the job was stopping\n"                        \
-    "  122        unclean stop: a rank had to be killed, after --grace or a second signal\n"       \
+    "  122        unclean stop: a rank was killed, after --grace or a second signal\n"             \
     "  126, 127   PROGRAM cannot be executed; PROGRAM was not found\n"                             \
     "  129, 130, 131, 138, 140, 143\n"                                                             \
-    "             stopped cleanly by SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 or SIGTERM\n"       \
-    "  other      exit code of the rank that failed first; 128 + N if signal N killed it"
+    "             stopped by SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 or SIGTERM\n"               \
+    "  other      code of the rank that failed first; 128 + N if signal N killed it"
 
 /* Room for the name of a job on several hosts. */
 enum { CLI_RUN_ID_SIZE = 512 };

@@ -18,8 +18,7 @@ static const char summary[] =
 static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its-own options\n"
                                "  yoke run --standalone --nproc_per_node=auto -- ./my_program\n"
                                "  yoke run --hosts head:4,node1:4 -- ./my_program\n"
-                               "  yoke run --nnodes 2 -n 4 --rdzv-endpoint head:29400 ./my_program "
-                               "  # on each host";
+                               "  yoke run --nnodes 2 -n 4 --rdzv-endpoint head:29400 ./my_program";
 
 static cli_run_options given = {.nproc = "1",
                                 .nnodes = "1",

@@ -20,9 +20,8 @@ static const char summary[] =
 
 static const char examples[] =
     "  yoke train --data synthetic --arch mlp --lr 0.01 --epochs 3\n"
-    "  yoke train --data cifar10 --arch resnet18-cifar --epochs 10 --nproc 2 --output runs/a\n"
-    "  yoke train --data cifar10 --arch resnet18-cifar --epochs 20 --nproc 2 --output runs/a \\\n"
-    "             --resume auto";
+    "  yoke train --data cifar10 --arch resnet18-cifar --nproc 2 --output runs/a\n"
+    "  yoke train --output runs/a --resume auto --epochs 20";
 
 static const cli_train_options defaults = {.data = "cifar10",
                                            .arch = "resnet18-cifar",
@@ -216,8 +215,7 @@ static const cli_option table[] = {
              "sum: gradients of the sum of the losses of a batch, not of\ntheir mean; the printed "
              "loss is the mean either way [mean]",
              &parsed.trainer.loss_reduction, NULL),
-    CLI_GROUP_KEPT(
-        "Learning-rate schedule (lengths in epochs, or in steps with --schedule-unit step)"),
+    CLI_GROUP_KEPT("Learning-rate schedule (in epochs, or in steps with --schedule-unit step)"),
     CLI_ENUM(0, "schedule", CLI_SCHEDULES,
              "schedule; cosine, onecycle and triangle end with the\nlast epoch [constant]",
              &parsed.schedule.kind, NULL),

@@ -43,21 +43,44 @@ YK_TEST(the_program_lists_its_commands)
     refused("pull", "unknown command 'pull'; `yoke --help`");
     refused("trian", "unknown command 'trian': did you mean train? `yoke --help`");
     refused("--pull", "unknown option '--pull'");
+    refused("--versoin", "unknown option '--versoin': did you mean --version?");
+    refused("version", "unknown command 'version': did you mean --version?");
+    refused("help trian", "unknown command 'trian': did you mean train?");
+}
+
+/* A terminal of 80 columns shows each line whole, and options have a heading. */
+static void help_page(const char *command)
+{
+    bool heading = false, options = false;
+    assert_int_equal(yoke(command), 0);
+    assert_contains(output, "Usage: yoke ");
+    for (const char *line = output; *line; line = strchr(line, '\n') + 1) {
+        size_t length = strcspn(line, "\n");
+        bool option = strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
+        if (length >= 80 || (option && !options && !heading))
+            fail_msg("yoke %s: %.*s", command, (int)length, line);
+        options |= option;
+        heading = length && line[length - 1] == ':';
+    }
+    assert_null(strstr(output, " \n"));
 }
 
 YK_TEST(every_command_has_a_help_page)
 {
-    static const char *const names[] = {"train",   "evaluate", "run",   "checkpoint", "predict",
-                                        "convert", "data",     "bench", "info"};
-    char command[64];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(command, sizeof command, "%s --help", names[i]);
+    static char list[4096];
+    char command[64], *rest = list;
+    help_page("--help");
+    help_page("bench scaling --help");
+    assert_int_equal(yoke("--help=options"), 0);
+    snprintf(list, sizeof list, "%s", output);
+    for (char *line; (line = strsep(&rest, "\n")) && *line;) {
+        snprintf(command, sizeof command, "%.*s --help", (int)strcspn(line, "\t"), line);
+        help_page(command);
+        char *page = strdup(output);
+        snprintf(command, sizeof command, "help %.*s", (int)strcspn(line, "\t"), line);
         assert_int_equal(yoke(command), 0);
-        assert_contains(output, "Usage: yoke ");
-        for (const char *line = output; *line; line = strchr(line, '\n') + 1)
-            if (strcspn(line, "\n") > 100)
-                fail_msg("yoke %s: a line of %zu characters", command, strcspn(line, "\n"));
-        assert_null(strstr(output, " \n"));
+        assert_string_equal(page, output);
+        free(page);
     }
     assert_int_equal(yoke("train -h"), 0);
     assert_contains(output, "--batch-size GLOBAL");
