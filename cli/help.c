@@ -187,7 +187,7 @@ void cli_print_man_title(const char *name, const char *purpose)
     printf(".TH \"");
     for (const char *at = name; *at; at++)
         print_man_character(*at == ' ' ? '-' : (char)toupper((unsigned char)*at));
-    printf("\" 1 \"\" \"yoke %s\" \"yoke manual\"\n.SH NAME\n", yk_version());
+    printf("\" 1 \"\" \"yoke %s\" \"yoke manual\"\n.nh\n.ad l\n.SH NAME\n", yk_version());
     for (const char *at = name; *at; at++)
         print_man_character(*at == ' ' ? '-' : *at);
     printf(" \\- %s\n", purpose);

@@ -12,6 +12,7 @@ static const struct {
     {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE",
      "identify this process in its job; set by yoke run and torchrun"},
     {"MASTER_ADDR, MASTER_PORT", "address of the rendezvous, where the ranks of a job connect"},
+    {"YOKE_SEPARATE", "1: only RANK and WORLD_SIZE count, not what srun or mpirun has set"},
     {"YOKE_BACKEND", "backend of groups with several ranks whose options name none"},
     {"YOKE_SECRET", "secret of the job's rendezvous, the same on all hosts"},
     {"YOKE_RSH", "program that yoke run --hosts uses in place of ssh"},
