@@ -12,6 +12,7 @@
 #include <yoke/readers.h>
 
 #include "options.h"
+#include "spelling.h"
 
 /* ---- the kinds ------------------------------------------------------------------------------- */
 
@@ -171,7 +172,8 @@ static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_spli
     if (status == YK_ERROR_NOT_FOUND && split == YK_SPLIT_TRAIN)
         return yk_set_error(status,
                             "%s: no data that yoke knows: expected CIFAR-10, CIFAR-100, NumPy "
-                            "arrays, or pictures in a folder for each class (KIND:%s tells more)",
+                            "arrays, or pictures in a folder for each class; name the kind, "
+                            "such as folder:%s, to learn what is missing",
                             path, path);
     if (status == YK_ERROR_NOT_FOUND)
         return yk_set_error(status,
@@ -229,6 +231,20 @@ bool cli_data_absolute(const char *text, char absolute[CLI_DATA_PATH])
                             colon ? ":" : "", found) < CLI_DATA_PATH;
 }
 
+/* ": did you mean KIND?" for a kind that is misspelt, of which a path may have been made, or ";".
+ */
+static const char *suggest_kind(const char *text)
+{
+    static char words[64];
+    const char *slash = strrchr(text, '/'), *word = slash ? slash + 1 : text;
+    cli_spelling near = cli_spelling_begin(word, strcspn(word, ":"));
+    for (size_t i = 0; i < KINDS; i++)
+        cli_spelling_try(&near, kinds[i].name);
+    snprintf(words, sizeof words, near.best && near.distance ? ": did you mean %s?" : ";",
+             near.best);
+    return words;
+}
+
 bool cli_check_data(const char *name, const char *option, const char *text)
 {
     struct stat info;
@@ -242,8 +258,8 @@ bool cli_check_data(const char *name, const char *option, const char *text)
             cli_usage_error(name, "%s%s%s is a file: write what it is, such as pack:%s", option,
                             space, text, text);
         else
-            cli_usage_error(name, "%s%s%s: no such folder; expected %s", option, space, text,
-                            cli_data_choices());
+            cli_usage_error(name, "%s%s%s: no such folder%s expected %s", option, space, text,
+                            suggest_kind(text), cli_data_choices());
         return false;
     }
     if (*detail && kind->detail == CLI_DATA_DETAIL_NONE)

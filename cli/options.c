@@ -1,4 +1,5 @@
 /* See options.h: one pass over argv, one table, one line for what is wrong. */
+#define _GNU_SOURCE
 #include "options.h"
 
 #include <ctype.h>
@@ -138,13 +139,27 @@ static int set_real(const cli_command *command, const cli_option *option, const 
     return -1;
 }
 
+/* "did you mean NAME? " for a choice that is misspelt, or "". */
+static const char *suggest_choice(const char *choices, const char *text)
+{
+    static char copy[512], words[96];
+    char *rest = copy;
+    cli_spelling near = cli_spelling_begin(text, strlen(text));
+    snprintf(copy, sizeof copy, "%s", choices);
+    for (char *name; (name = strsep(&rest, "|"));)
+        cli_spelling_try(&near, name);
+    snprintf(words, sizeof words, near.best ? "did you mean %s? " : "", near.best);
+    return words;
+}
+
 static int set_choice(const cli_command *command, const cli_option *option, const char *label,
                       const char *text)
 {
     const char *choices = cli_option_choices(option);
     int index = cli_choice_index(choices, text);
     if (index < 0)
-        return cli_usage_error(command->name, "%s %s: expected one of %s", label, text, choices);
+        return cli_usage_error(command->name, "%s %s: %sexpected one of %s", label, text,
+                               suggest_choice(choices, text), choices);
     if (option->type == CLI_OPTION_ENUM)
         *(int *)option->value = index;
     else
@@ -301,8 +316,7 @@ static bool is_option_of(const cli_command *command, const char *text)
     return strncmp(text, "--", 2) == 0 && find_long(command, text + 2, strcspn(text + 2, "="));
 }
 
-/* Says which option may have been meant, also by "-epochs". */
-static int refuse_option(const cli_command *command, const char *text)
+int cli_refuse_option(const cli_command *command, const char *text)
 {
     const char *name = text + 1 + (text[1] == '-');
     cli_spelling near = cli_spelling_begin(name, strcspn(name, "="));
@@ -330,7 +344,7 @@ static int parse_option(const cli_command *command, int argc, char **argv, int *
                                : is_long ? find_long(command, name, length)
                                          : find_letter(command, *name);
     if (!option)
-        return refuse_option(command, text);
+        return cli_refuse_option(command, text);
     const char *value = name[length] ? name + length + is_long : NULL;
     if (option->type == CLI_OPTION_SWITCH)
         return turn_switch(command, option, negated != NULL, value);

@@ -22,6 +22,10 @@ bool cli_options_keep(char *kept, size_t size, const char *name, const char *val
 int cli_usage_error(const char *command_name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Refuses an option that the command does not have, and says which one may have been meant, also by
+ * "-epochs"; returns 2. */
+int cli_refuse_option(const cli_command *command, const char *text);
+
 /* The position of text in "a|b|c", from 0; -1 where it is none of them. */
 int cli_choice_index(const char *choices, const char *text);
 /* The choice at a position, in the program's own memory until the next call; "" past the last. */

@@ -52,7 +52,8 @@ static bool freeze(yk_graph *graph, const char *patterns)
     bool fine = copy != NULL;
     while (fine && patterns && (pattern = strsep(&rest, ","))) {
         bool trainable = *pattern == '!';
-        fine = cli_ok(yk_graph_set_trainable(graph, pattern + trainable, trainable, NULL));
+        fine = yk_graph_set_trainable(graph, pattern + trainable, trainable, NULL) == YK_OK ||
+               cli_complain("--freeze %s: %s", patterns, cli_reason());
     }
     free(copy);
     return fine;

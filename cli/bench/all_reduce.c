@@ -152,7 +152,8 @@ static bool time_size(comparison *all, int size)
 
 static void print_heading(const comparison *all)
 {
-    printf("all-reduce, f32, average, %d ranks, backend", yk_group_size(all->entries[0].world));
+    int ranks = yk_group_size(all->entries[0].world);
+    printf("all-reduce, f32, average, %d rank%s, backend", ranks, ranks == 1 ? "" : "s");
     for (int i = 0; i < all->count; i++)
         printf("%s %s", i ? "," : "", yk_group_backend(all->entries[i].world));
     printf(", %s\n", all->options.is_private ? "private buffers" : "buffers of yk_group_alloc");

@@ -80,11 +80,14 @@ int cli_hosts_read(const char *path, int slots, cli_host *hosts, char *why, size
     bool sound = true;
     for (; sound && getline(&line, &room, file) > 0; number += sound)
         sound = read_line(line, slots, hosts, &count, reason, sizeof reason);
+    int trouble = ferror(file) ? errno : 0;
     free(line);
     fclose(file);
-    if (!sound)
+    if (trouble)
+        snprintf(why, size, "%s", strerror(trouble));
+    else if (!sound)
         snprintf(why, size, "line %d: %s", number, reason);
     else if (count == 0)
         snprintf(why, size, "it lists no host");
-    return sound ? count : 0;
+    return sound && !trouble ? count : 0;
 }

@@ -90,6 +90,8 @@ static int check_run_options(const char *name, const cli_run_options *o, int wor
         return code;
     if (!rank_count(o->nproc) && strcmp(o->nproc, "gpu") == 0)
         return cli_usage_error(name, "--nproc-per-node gpu: %s", cli_reason());
+    if (o->hosts && o->hostfile)
+        return cli_usage_error(name, "--hosts and --hostfile exclude each other");
     if (!rank_count(o->nproc))
         return cli_usage_error(
             name, "--nproc-per-node %s: expected a number from 1 to %d, auto, cpu or gpu", o->nproc,
@@ -177,9 +179,9 @@ static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *
             continue;
         if (!value || !read_conf_key(pair, value, launch))
             return cli_usage_error(name,
-                                   "--rdzv-conf %s=%s: unknown key or invalid value; there are "
+                                   "--rdzv-conf %s%s%s: unknown key or invalid value; there are "
                                    "secret, join_timeout, last_call_timeout (seconds) and is_host",
-                                   pair, value ? value : "");
+                                   pair, value ? "=" : "", value ? value : "");
     }
     if (strlen(launch->secret) >= 256)
         return cli_usage_error(name, "the secret is longer than 255 bytes");

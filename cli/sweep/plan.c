@@ -30,11 +30,12 @@ static const cli_option *find_option(const char *word, const char **value)
     const char *name = word + 1 + is_long, *equals = is_long ? strchr(name, '=') : NULL;
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     *value = equals ? equals + 1 : !is_long && length > 1 ? name + 1 : NULL;
-    if (is_long && strncmp(name, "no-", 3) == 0)
+    bool negated = is_long && strncmp(name, "no-", 3) == 0;
+    if (negated)
         name += 3, length -= 3;
     for (size_t i = 0; i < count; i++) {
         const cli_option *o = &options[i];
-        if (o->type != CLI_OPTION_GROUP &&
+        if (o->type != CLI_OPTION_GROUP && (!negated || o->type == CLI_OPTION_SWITCH) &&
             (is_long ? is_name(o->name, name, length) : o->letter && o->letter == *name))
             return o;
     }
@@ -45,6 +46,17 @@ static bool takes_list(const cli_option *option)
 {
     return option->type == CLI_OPTION_INT || option->type == CLI_OPTION_REAL ||
            option->type == CLI_OPTION_CHOICE || option->type == CLI_OPTION_ENUM;
+}
+
+/* A word that should be an option of yoke train. */
+static void refuse_word(const char *command, const char *word)
+{
+    cli_command train = {.name = command};
+    train.options = cli_train_options_table(&train.option_count);
+    if (word[0] == '-')
+        cli_refuse_option(&train, word);
+    else
+        cli_usage_error(command, "unexpected argument '%s'", word);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -144,7 +156,7 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
         const char *value;
         const cli_option *option = argv[i][0] == '-' ? find_option(argv[i], &value) : NULL;
         if (!option) {
-            cli_usage_error(command, "%s is no option of yoke train", argv[i]);
+            refuse_word(command, argv[i]);
             return false;
         }
         bool apart = option->type != CLI_OPTION_SWITCH && !value;

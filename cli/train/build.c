@@ -186,7 +186,8 @@ static bool whiten(cli_training *t)
     options.skip_damaged = o->loader.skip_damaged;
     if (!cli_ok(yk_loader_create(&loader, t->train_set, &options)))
         return false;
-    bool fine = cli_ok(yk_whiten_conv2d(t->model, o->whiten, loader, NULL));
+    bool fine = yk_whiten_conv2d(t->model, o->whiten, loader, NULL) == YK_OK ||
+                cli_complain("--whiten %s: %s", o->whiten, cli_reason());
     yk_loader_destroy(loader);
     return fine;
 }

@@ -279,6 +279,20 @@ static const yki_parameter *find_parameter(const yki_transform_type *type, const
     return NULL;
 }
 
+static yk_status no_parameter(const yki_transform_type *type, const char *name)
+{
+    char names[256] = "none";
+    for (int i = 0, used = 0; i < YKI_PARAMETERS_MAX && type->parameters[i].name; i++)
+        used += snprintf(names + used, sizeof names - (size_t)used, "%s%s", i ? ", " : "",
+                         type->parameters[i].name);
+    if (name[0])
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "transforms: %s has no parameter \"%s\"; there are %s", type->name, name,
+                         names);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s has fewer parameters: %s",
+                     type->name, names);
+}
+
 /* One parameter, "value" or "name=value". */
 static yk_status read_parameter(reader *r, const yki_transform_type *type, int position,
                                 yk_transform_step *step)
@@ -297,10 +311,7 @@ static yk_status read_parameter(reader *r, const yki_transform_type *type, int p
         return YK_OK;
     const yki_parameter *parameter = find_parameter(type, name, position);
     if (!parameter)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         name[0] ? "transforms: %s has no parameter \"%s\""
-                                 : "transforms: %s has fewer parameters%s",
-                         type->name, name);
+        return no_parameter(type, name);
     if (!set_parameter(step, parameter, &v))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s: %s is not %s (character %d)",
                          type->name, parameter->name, expected_of(parameter->type),
@@ -342,10 +353,9 @@ static yk_status read_step(reader *r, yk_transform_step *step)
             return wrong(r, "\",\" or \")\"");
     }
     if (type->needs_first && !given)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s needs its %s, as in %s", name,
-                         type->parameters[0].name,
-                         step->kind == YK_TRANSFORM_NORMALIZE ? "Normalize(imagenet)"
-                                                              : "CenterCrop(224)");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s needs its %s, as in %s(%s)",
+                         name, type->parameters[0].name, type->name,
+                         step->kind == YK_TRANSFORM_NORMALIZE ? "imagenet" : "224");
     return YK_OK;
 }
 

@@ -111,8 +111,12 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
     refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw|muon");
-    refused("train --arch vgg", "expected one of resnet9");
-    refused("train --arch vgg11_b", "expected one of resnet9");
+    refused("train --arch vgg", "vgg: expected one of resnet9");
+    refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected one of resnet9");
+    refused("train --arch resnet-18", "did you mean resnet18? expected one of resnet9");
+    refused("bench step --amp fb16", "--amp fb16: did you mean bf16? expected one of off|bf16");
+    refused("sweep --lrs 0.1,0.2", "unknown option '--lrs': did you mean --lr?");
+    refused("sweep --no-lr 0.1,0.2", "unknown option '--no-lr'");
     refused("train --arch wide_resnet50_2 --lr x", "--lr x"); /* torchvision's way to write it */
     refused("train --no-winograd=1", "--no-winograd takes no value");
     refused("train --winograd=true", "--winograd takes no value");
@@ -138,6 +142,8 @@ YK_TEST(files_that_are_not_there_get_one_line)
 {
     refused("train --data /no/such/folder",
             "--data /no/such/folder: no such folder; expected cifar10[:DIR], cifar100[:DIR]");
+    refused("train --data cfar10", "cfar10: no such folder: did you mean cifar10? expected");
+    refused("data info mnst", "mnst: no such folder: did you mean mnist? expected cifar10");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "cannot create files there: Not a dir");
@@ -236,6 +242,9 @@ YK_TEST(contradictions_get_one_line)
     refused("run --nnodes 2 --rdzv-backend c10d true", "requires --rdzv-endpoint HOST:PORT");
     refused("run --nnodes 2 --rdzv-endpoint a:b true", "--rdzv-endpoint a:b: expected HOST:PORT");
     refused("run --nnodes 2 --rdzv-conf colour=red true", "--rdzv-conf colour=red: unknown key");
+    refused("run --rdzv-conf colour true", "--rdzv-conf colour: unknown key or");
+    refused("run --hosts a:1 --hostfile /dev/null true", "--hosts and --hostfile exclude");
+    refused("run --hostfile / true", "--hostfile /: Is a directory");
     refused("run --max-restarts -1 true", "--max-restarts -1: expected a whole number from 0");
     refused("run -r 4 true", "--redirects 4: expected 0 to 3");
     refused("run -n 2 -t 0:1,2:3 true", "--tee 0:1,2:3: expected 0 to 3");

@@ -55,7 +55,7 @@ static void refused(const char *text, const char *why)
 YK_TEST(mistakes_are_named)
 {
     refused("RandmCrop(32)", "there is no \"RandmCrop\"; there are Resize, CenterCrop");
-    refused("Resize", "Resize needs its size");
+    refused("Resize", "Resize needs its size, as in Resize(224)");
     refused("Normalize()", "Normalize needs its mean");
     refused("CenterCrop(32", "expected \",\" or \")\" at character 14, where the list ends");
     refused("CenterCrop(32) Resize(3)", "expected \",\" at character 16");
@@ -64,7 +64,9 @@ YK_TEST(mistakes_are_named)
     refused("CenterCrop(3.5)", "size is not a whole number");
     refused("CenterCrop(0)", "size is 0: expected 1 to 65535");
     refused("CenterCrop(nan)", "size is not");
-    refused("CenterCrop(32, 5)", "fewer parameters");
+    refused("CenterCrop(32, 5)", "CenterCrop has fewer parameters: size");
+    refused("RandomCrop(32, pading=4)",
+            "RandomCrop has no parameter \"pading\"; there are size, padding, padding_mode");
     refused("CenterCrop(32, pad=5)", "no parameter \"pad\"");
     refused("RandomHorizontalFlip(2)", "p is 2: expected 0 to 1");
     refused("RandomResizedCrop(224,scale=(1,0.5))", "must not be the larger");
