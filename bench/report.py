@@ -56,11 +56,19 @@ def markdown(header, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def runs(settings):
+    """How often each program was run."""
+    if "seeds" in settings:
+        return f"One run with each of {settings['seeds']} seeds"
+    repeats = settings["repeats"]
+    return f"Medians of {repeats} interleaved repeats" if repeats > 1 else "One run of each"
+
+
 def describe(found):
     """One line: where and with what the figures were taken."""
     m, cores = found["machine"], found["machine"]["cores"]
     libraries = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return (f"Medians of {found['settings']['repeats']} interleaved repeats on {cores} core{'s' * (cores > 1)} of an "
+    return (f"{runs(found['settings'])} on {cores} core{'s' * (cores > 1)} of an "
             f"{m['processor']} ({', '.join(m['vectors'])}), {m['system']}; {libraries}.")
 
 
