@@ -41,7 +41,9 @@ typedef struct yk_training_state {
     double val_accuracy;   /**< of the last evaluation, 0 to 1; negative before the first one */
     double epoch_loss;     /**< sum of the losses of the current epoch's samples so far */
     double epoch_samples;  /**< samples of the current epoch so far */
-    yk_grad_scaler_state scaler; /**< not enabled if there is no scaler */
+    yk_grad_scaler_state scaler; /**< what yk_grad_scaler_get_state returns, to be given to
+                                      yk_grad_scaler_set_state after loading; not enabled if there
+                                      is no scaler */
     /** The name of the training set, see yk_dataset_name. The trainer keeps the end of one that
      * does not fit, and a hash of all of it: "...data/imagenet-a #1f0e5b3c". */
     char dataset[32];
@@ -118,7 +120,8 @@ yk_status yk_model_load_ema(yk_model *model, const char *path);
  * "model_ema": AveragedModel's state_dict if the optimizer has averaged weights, "lookahead": the
  * slow weights in the same form if it has a Lookahead, "scaler": GradScaler's if state has one,
  * "comm_hook": PowerSGD's if state has one, "yoke": the training state}. optimizer and state may be
- * NULL. Tensors are written straight from the model's memory.
+ * NULL. Tensors are written straight from the model's memory. Not collective: of several ranks, one
+ * saves (after yk_zero_consolidate, with ZeRO).
  */
 yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
                              const yk_training_state *state);
@@ -127,7 +130,8 @@ yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_o
  * saved; it takes its hyperparameters (the learning rate included), its state and its step count
  * from the file. Its averaged and slow weights, if it has any, come from the file as well; where
  * the file has none, they start again from the loaded weights. The next backward overwrites the
- * gradients, as after every load of weights. Changes nothing on failure.
+ * gradients, as after every load of weights. Not collective: of several ranks, each loads the file.
+ * Changes nothing on failure.
  */
 yk_status yk_checkpoint_load(const char *path, yk_model *model, yk_optimizer *optimizer,
                              yk_training_state *state);

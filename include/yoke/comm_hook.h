@@ -31,9 +31,10 @@ typedef struct yk_grad_bucket {
  * Called once per bucket and synced backward, one bucket after the other, on the group's own thread
  * while backward continues, so it must not touch anything else of the model. On entry each rank's
  * gradients are already weighted by its part of the samples; on return the buffer must hold their
- * sum over the ranks, the same on all of them, so there is nothing to divide by. The hook may call
- * the group's blocking collectives (work is NULL), the same ones on every rank. An error fails the
- * backward.
+ * sum over the ranks, the same on all of them, so there is nothing to divide by. With a
+ * yk_grad_scaler the gradients are scaled, too, and what is infinite or NaN on one rank must reach
+ * all. The hook may call the group's blocking collectives (work is NULL), the same ones on every
+ * rank. An error fails the backward.
  */
 typedef yk_status (*yk_comm_hook)(void *state, yk_group *group, const yk_grad_bucket *bucket);
 

@@ -134,9 +134,9 @@ yk_status yk_group_duplicate(yk_group **copy, yk_group *group);
 int yk_group_rank(const yk_group *group);
 /** The number of ranks (the world size); 0 where group is NULL. */
 int yk_group_size(const yk_group *group);
-/** This process's rank among those of its machine. */
+/** This process's rank among those of its machine; -1 where group is NULL. */
 int yk_group_local_rank(const yk_group *group);
-/** The number of ranks on this machine. */
+/** The number of ranks on this machine; 0 where group is NULL. */
 int yk_group_local_size(const yk_group *group);
 /** The backend's name, e.g. "shm"; "" where group is NULL. */
 const char *yk_group_backend(const yk_group *group);
