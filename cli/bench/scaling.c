@@ -116,6 +116,14 @@ static int check_scaling_batch(const char *name, const cli_scaling_options *o, l
     return -1;
 }
 
+static bool has_ranks(const cli_scaling *s, long ranks)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->rows[i].kind == CLI_DDP && s->rows[i].ranks == ranks)
+            return true;
+    return false;
+}
+
 /* Adds a row for each number in "1,2,4"; returns -1, or the exit code of a usage error. */
 static int add_ranks(cli_scaling *s, const char *name)
 {
@@ -131,6 +139,8 @@ static int add_ranks(cli_scaling *s, const char *name)
         if (s->count == CLI_SCALING_ROWS - 1)
             return cli_usage_error(name, "--ranks %s: more than %d numbers", s->options.ranks,
                                    CLI_SCALING_ROWS - 3);
+        if (has_ranks(s, ranks))
+            return cli_usage_error(name, "--ranks %s: %ld is there twice", s->options.ranks, ranks);
         int code = check_scaling_batch(name, &s->options, ranks);
         if (code >= 0)
             return code;
