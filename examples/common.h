@@ -70,8 +70,9 @@ static inline void print_flags(const char *program, const flag *flags, size_t co
     const char *slash = strrchr(program, '/');
     printf("usage: %s [OPTION]...\n", slash ? slash + 1 : program);
     for (size_t i = 0; i < count; i++) {
-        int length = printf("  --%s %s", flags[i].name, flags[i].value);
-        printf("%*s%s\n", 21 - length, "", flags[i].help);
+        int length = flags[i].letter ? printf("  -%c, ", flags[i].letter) : printf("  ");
+        length += printf("--%s %s", flags[i].name, flags[i].value);
+        printf("%*s%s\n", 25 - length, "", flags[i].help);
     }
 }
 

@@ -1,8 +1,8 @@
 /*
  * Your own network and your own training loop: layers built from operators, DDP, a learning-rate
- * schedule, evaluation, and checkpoints. Stop it at any step with Ctrl-C, SIGTERM or --max-steps;
- * the same command resumes it and ends with the same bits as a run that was never stopped.
- * trainer.c leaves all this to a yk_trainer.
+ * schedule, evaluation, and checkpoints. Stop it at any step with Ctrl-C, SIGTERM or --max-steps.
+ * The same command (with more --max-steps) resumes it and ends with the same bits as a run that was
+ * never stopped. trainer.c leaves all this to a yk_trainer.
  *
  *     ./own_network --output run                       one process, drawn images
  *     yoke run -n 2 -- ./own_network --data cifar10:DIR    two processes, CIFAR-10 in DIR
@@ -171,7 +171,8 @@ static void train(run *r)
         save(r);
     }
     if (stopped && yk_group_rank(r->world) == 0)
-        printf("Stopped after step %lld; the same command resumes it\n", (long long)r->state.step);
+        printf("Stopped after step %lld; the same command%s continues\n", (long long)r->state.step,
+               r->state.step >= r->max_steps ? " with more --max-steps" : "");
 }
 
 /* ---- the program ---------------------------------------------------------------------------- */

@@ -74,7 +74,8 @@ YK_TEST(own_network_resumes_bit_for_bit)
     run(0, "$E/own_network --output whole --max-steps 10");
     assert_contains(output, "Step 10: loss ");
     run(0, "$E/own_network --output parts --max-steps 4");
-    assert_contains(output, "Stopped after step 4; the same command resumes it\n");
+    assert_contains(output,
+                    "Stopped after step 4; the same command with more --max-steps continues\n");
     assert_true(is_there("parts/checkpoint-step-4.pth"));
     run(0, "$E/own_network --output parts --max-steps 10");
     run(0, "cmp whole/checkpoint-step-10.pth parts/checkpoint-step-10.pth");
@@ -306,6 +307,9 @@ YK_TEST(examples_show_their_options)
         assert_contains(output, usage);
         assert_contains(output, "  --data DATA ");
     }
+    run(0, "$E/ddp --help");
+    assert_contains(output, "  -b, --batch-size N     images per step");
+    assert_contains(output, "  -c, --checkpoint FILE  load the weights");
 }
 
 YK_TEST(ddp_checks_its_flags)
