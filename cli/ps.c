@@ -28,10 +28,9 @@ static const double patience_s = 3;
 static const char summary[] =
     "Lists the ranks of running jobs: host, pid, the training steps that a rank has finished, and\n"
     "the collective that it has waited for longer than a second, with its sequence number.\n"
-    "Without HOST:PORT, these are the jobs that have a rank of this user on this host, whoever "
-    "has\n"
-    "started them. HOST:PORT is the rendezvous of a job on any host; the job's secret is taken\n"
-    "from YOKE_SECRET.";
+    "Without HOST:PORT, these are the jobs that have a rank of this user on this host, whatever\n"
+    "launcher has started them. HOST:PORT is the rendezvous of a job on any host; the job's\n"
+    "secret is taken from YOKE_SECRET.";
 
 /* Where a job's ranks have their store. */
 typedef struct job_address {

@@ -1,6 +1,7 @@
 /**
  * @file
- * yoke: distributed data-parallel training in C. This header includes the whole public API.
+ * yoke: distributed data-parallel training in C. This header includes the whole API of programs;
+ * backend.h and image_module.h are for modules.
  */
 #ifndef YOKE_H
 #define YOKE_H
