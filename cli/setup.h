@@ -24,6 +24,10 @@ int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
 /* Whether this process is a rank that a launcher, mpirun or srun has started. */
 bool cli_is_rank(void);
 
+/* Whether there is the backend, or each one of "shm,gloo" (NULL: as the library chooses); prints an
+ * error of the command if not. */
+bool cli_check_backends(const char *name, const char *backends);
+
 /* Ranks that the command will run on: as many as were started, or else nproc. */
 int64_t cli_ranks_expected(int64_t nproc);
 

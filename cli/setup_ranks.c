@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include "setup.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <yoke/backend.h>
 
 #include "cli.h"
 #include "launch/launch.h"
@@ -28,6 +31,18 @@ int64_t cli_ranks_expected(int64_t nproc)
     if (yk_group_place(&place) == YK_OK && place.source)
         return place.world_size;
     return nproc > 0 ? nproc : 1;
+}
+
+bool cli_check_backends(const char *name, const char *backends)
+{
+    char names[256];
+    snprintf(names, sizeof names, "%s", backends ? backends : "");
+    for (char *rest = names, *backend; backends && (backend = strsep(&rest, ","));)
+        if (yk_backend_check(backend) != YK_OK) {
+            cli_usage_error(name, "--backend %s: %s", backends, cli_reason());
+            return false;
+        }
+    return true;
 }
 
 int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv)

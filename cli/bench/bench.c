@@ -121,6 +121,8 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     code = step ? check_step_options(name, &o) : check_all_reduce_options(name, &o);
     if (code >= 0)
         return code;
+    if (!cli_check_backends(name, o.step.backend))
+        return CLI_EXIT_USAGE;
     if (!step && o.step.nproc == 0 && !cli_is_rank())
         o.step.nproc = 2;
     code = cli_launch_self(name, o.step.nproc, 5, argc, argv);

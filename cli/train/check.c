@@ -357,8 +357,8 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
     return check_trace(o) && check_reports(o) && check_virtual_ranks(o) &&
            accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
            (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
-           check_data(o, checkpoint_known) && check_resume(o) &&
-           cli_check_augment(o->name, &o->augment) &&
+           cli_check_backends(o->name, o->group.backend) && check_data(o, checkpoint_known) &&
+           check_resume(o) && cli_check_augment(o->name, &o->augment) &&
            cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&
            cli_check_folder(o->name, "--output", o->output) && cli_check_model(o->name, &model);
 }

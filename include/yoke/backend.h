@@ -242,6 +242,12 @@ yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_
                                       int to, const yk_descriptor *wanted);
 
 /**
+ * Whether there is a backend of that name, as yk_group_options.backend takes it; a module is not
+ * opened. YK_ERROR_INVALID_ARGUMENT for an unknown name and YK_ERROR_UNSUPPORTED for a module that
+ * is not installed; the error line tells what there is.
+ */
+yk_status yk_backend_check(const char *name);
+/**
  * The modules that yoke knows: the file of the one at index, and its backend; NULL past the last
  * one. A backend may have several, such as one for each MPI.
  */

@@ -44,6 +44,15 @@ yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name)
     return yki_two_level_find(ops, network);
 }
 
+yk_status yk_backend_check(const char *name)
+{
+    YKI_NOT_NULL(name);
+    if (is_built_in(name) || strcmp(name, yki_backend_sim.name) == 0)
+        return YK_OK;
+    size_t prefix = strlen(TWO_LEVEL);
+    return yki_module_exists(strncmp(name, TWO_LEVEL, prefix) == 0 ? name + prefix : name);
+}
+
 static bool started_by_mpi(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");

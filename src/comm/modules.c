@@ -83,17 +83,33 @@ static yk_status missing_module(const char *name)
                      name, folder);
 }
 
-yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
+/* The file of the module of that name; *known is NULL for one that the table does not have. */
+static yk_status locate(char path[YKI_MODULE_PATH], const known_module **known, const char *name)
 {
-    char path[YKI_MODULE_PATH], file[80];
-    *ops = NULL;
+    char file[80];
     if (!is_name(name))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "unknown backend \"%s\"", name);
-    const known_module *known = choose_module(path, name);
-    if (known)
-        return open_file(ops, path, known->package);
+    *known = choose_module(path, name);
+    if (*known)
+        return YK_OK;
     snprintf(file, sizeof file, "libyoke-%s.so", name);
-    return yki_module_locate(path, file) ? open_file(ops, path, NULL) : missing_module(name);
+    return yki_module_locate(path, file) ? YK_OK : missing_module(name);
+}
+
+yk_status yki_module_exists(const char *name)
+{
+    char path[YKI_MODULE_PATH];
+    const known_module *known;
+    return locate(path, &known, name);
+}
+
+yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
+{
+    char path[YKI_MODULE_PATH];
+    const known_module *known;
+    *ops = NULL;
+    YK_TRY(locate(path, &known, name));
+    return open_file(ops, path, known ? known->package : NULL);
 }
 
 yk_status yki_module_share_text(const char *name, char *text, size_t size, double timeout_s)

@@ -12,6 +12,8 @@
  * an unknown name. On failure *ops is NULL.
  */
 yk_status yki_module_find(const yk_backend_ops **ops, const char *name);
+/* Whether the file of that module is there, with the same errors; opens nothing. */
+yk_status yki_module_exists(const char *name);
 /*
  * Gives all processes of an MPI launcher the text of the first one (yk_backend_share_text).
  * YK_ERROR_NOT_FOUND when no module can do so.

@@ -36,6 +36,22 @@ YK_TEST_RANKS(an_unknown_backend_is_refused, 2)
     assert_contains(yk_last_error(), "unknown backend \"../shm\"");
 }
 
+YK_TEST(a_name_is_checked_without_opening_a_module)
+{
+    static const char *const names[] = {"self", "shm", "sim"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_status(YK_OK, yk_backend_check(names[i]));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_check("carrier-pigeon"));
+    assert_contains(yk_last_error(), "unknown backend \"carrier-pigeon\": there are self, shm");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_check("shm+pigeon"));
+    assert_contains(yk_last_error(), "unknown backend \"pigeon\"");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_check(""));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_check(NULL));
+    setenv("YOKE_MODULES", "/nowhere", 1);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_backend_check("shm+gloo"));
+    assert_contains(yk_last_error(), "libgloo-dev");
+}
+
 /* A file of the right name in YOKE_MODULES that is no module. */
 YK_TEST_RANKS(a_file_that_is_no_module_is_refused, 2)
 {
