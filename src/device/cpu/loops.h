@@ -67,10 +67,12 @@ typedef struct yki_norm_backward {
     void *dx, *dresidual;         /* dresidual may be NULL */
     yki_norm_mask mask;
     float passing; /* the largest y through which relu6 passes a gradient; else infinity */
+    bool constant; /* mean and invstd do not depend on x, which may be infinite then */
     bool stream, stream_residual; /* dx and dresidual are written past the caches */
 } yki_norm_backward;
 
-/* dx = a g + b (x - mean) + c, where g is the gradient that comes from relu. */
+/* dx = a g + b (x - mean) + c, where g is the gradient that comes from relu; a g + c if constant.
+ */
 typedef struct yki_norm_slopes {
     float a[YKI_PERIOD], b[YKI_PERIOD], c[YKI_PERIOD];
 } yki_norm_slopes;

@@ -328,8 +328,10 @@ YKI_FORCE_INLINE void gradient_pack(const yki_norm_backward *o, const constants 
     yki_pack x = fetch(o->x, at, part, dtype);
     yki_pack g = incoming(o, c, x, at, part, mask, dtype);
     for (int j = 0; j < 2; j++) {
-        yki_lanes distance = x.v[j] - c->mean.v[j];
-        g.v[j] = k->a.v[j] * g.v[j] + (k->b.v[j] * distance + k->c.v[j]);
+        yki_lanes rest = k->c.v[j];
+        if (!o->constant)
+            rest = k->b.v[j] * (x.v[j] - c->mean.v[j]) + rest;
+        g.v[j] = k->a.v[j] * g.v[j] + rest;
     }
     if (stream)
         yki_store_streaming(o->dx, at, g, dtype);
