@@ -17,3 +17,13 @@ double cli_take_median(double *values, size_t count)
     qsort(values, count, sizeof *values, compare_doubles);
     return values[count / 2];
 }
+
+double cli_take_trimmed_mean(double *values, size_t count)
+{
+    size_t kept = count - count / 4;
+    double sum = 0;
+    qsort(values, count, sizeof *values, compare_doubles);
+    for (size_t i = 0; i < kept; i++)
+        sum += values[i];
+    return sum / (double)kept;
+}

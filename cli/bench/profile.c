@@ -5,10 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/step.h"
 #include "json.h"
+#include "median.h"
 #include "setup.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
+
+/* The kernel, whose runs all take the trimmed mean of those that were measured. */
+static yk_kernel_profile steady_kernel(const cli_step_result *r, size_t index)
+{
+    static double times[CLI_STEP_REPEATS];
+    yk_kernel_profile kernel = yk_model_profile_kernel(r->model, index);
+    size_t count = kernel.time_count < CLI_STEP_REPEATS ? kernel.time_count : CLI_STEP_REPEATS;
+    if (count == 0)
+        return kernel;
+    memcpy(times, kernel.times, count * sizeof *times);
+    kernel.seconds = (double)kernel.runs * cli_take_trimmed_mean(times, count);
+    return kernel;
+}
 
 /* Seconds of one step; a kernel of some hundred runs in as many steps counts once. */
 static double seconds_a_step(const cli_step_result *r, const yk_kernel_profile *kernel)
@@ -66,7 +81,7 @@ static void print_kernel(const cli_step_result *r, const yk_kernel_profile *row)
     if (bound > 0 && seconds > 0)
         snprintf(share, sizeof share, "%.0f %%", 100 * bound / seconds);
     printf("%9.3f %6.1f %% %5.0f %8s %8s %8.1f %7.1f %9s %7s  %s %s\n", 1e3 * seconds,
-           1e5 * seconds / r->mean_ms, runs, gflop, rate, 1e-6 * runs * row->bytes,
+           1e5 * seconds / r->trimmed_ms, runs, gflop, rate, 1e-6 * runs * row->bytes,
            1e-9 * per_second * row->bytes, limit, share, row->op, row->shape);
 }
 
@@ -96,7 +111,7 @@ bool cli_profile_print(const cli_step_result *r)
     if (!rows)
         return cli_complain("no memory for the profile of %zu kernels", kernels);
     for (size_t i = 0; i < kernels; i++) {
-        yk_kernel_profile kernel = yk_model_profile_kernel(r->model, i);
+        yk_kernel_profile kernel = steady_kernel(r, i);
         count = cli_profile_add(rows, count, &kernel);
         seconds += seconds_a_step(r, &kernel);
     }
@@ -106,12 +121,15 @@ bool cli_profile_print(const cli_step_result *r)
            "MB", "GB/s", "bound, ms", "reached", "kernel");
     for (size_t i = 0; i < count; i++)
         print_kernel(r, &rows[i]);
-    printf("%9.3f %6.1f %%  optimizer, communication and all else\n", r->mean_ms - 1e3 * seconds,
-           100 - 1e5 * seconds / r->mean_ms);
-    printf("\nAll figures are of one step. GFLOP: as the operator is defined. MB: inputs and "
-           "outputs, each once.\nbound: what the algorithm computes, or the bytes, at these "
-           "limits, whichever takes longer;\nreached: bound / ms, above 100 %% if the data come "
-           "from a cache,\nor if products of padding are left out; -: a limit is not known.\n");
+    printf("%9.3f %6.1f %%  optimizer, communication and all else\n", r->trimmed_ms - 1e3 * seconds,
+           100 - 1e5 * seconds / r->trimmed_ms);
+    printf(
+        "\nAll figures are of one step. Times are means without the slowest quarter of the runs, "
+        "which something\nelse may have held up: that time is in the last row.\nGFLOP: as the "
+        "operator is defined. MB: inputs and outputs, each once.\nbound: what the algorithm "
+        "computes, or the bytes, at these "
+        "limits, whichever takes longer;\nreached: bound / ms, above 100 %% if the data come "
+        "from a cache,\nor if products of padding are left out; -: a limit is not known.\n");
     free(rows);
     return true;
 }
@@ -146,9 +164,9 @@ static void write_profile(FILE *file, const cli_step_result *r)
                 r->limits.flop_s, r->limits.bytes_s, r->limits.matrix_flop_s);
     else
         fprintf(file, "  \"limits\": null,\n");
-    fprintf(file, "  \"mean_ms\": %.6g,\n  \"kernels\": [\n", r->mean_ms);
+    fprintf(file, "  \"trimmed_ms\": %.6g,\n  \"kernels\": [\n", r->trimmed_ms);
     for (size_t i = 0; i < count; i++) {
-        yk_kernel_profile kernel = yk_model_profile_kernel(r->model, i);
+        yk_kernel_profile kernel = steady_kernel(r, i);
         write_kernel(file, r, &kernel);
         fputs(i + 1 < count ? ",\n" : "\n", file);
     }

@@ -15,7 +15,7 @@ typedef struct cli_step_result {
     double step_ms, waiting_ms, exposed_ms; /* medians */
     double gradient_bytes;                  /* that are summed, */
     double bound_ms;                        /* and how long that takes at least; 0: unknown */
-    double mean_ms;                         /* of a step: what the kernels' times are parts of */
+    double trimmed_ms;                      /* what the kernels' times are parts of */
     int slowest_rank;                       /* the rank that the others waited for, or -1 */
     double waited_ms;                       /* how long, in each step */
     const yk_model *model;

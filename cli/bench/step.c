@@ -80,14 +80,6 @@ typedef struct step_times {
     double step[CLI_STEP_REPEATS], waiting[CLI_STEP_REPEATS], exposed[CLI_STEP_REPEATS];
 } step_times;
 
-static double mean_ms(const double *seconds, int count)
-{
-    double sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += seconds[i];
-    return 1e3 * sum / count;
-}
-
 static bool run_step(training *t)
 {
     return cli_ok(yk_model_forward(t->model, t->batch)) && cli_ok(yk_model_backward(t->model)) &&
@@ -176,7 +168,7 @@ static bool report(training *t, step_times *times, const cli_step_options *o)
                          .ranks = ranks,
                          .steps = steps,
                          .batch_size = t->batch->size * ranks,
-                         .mean_ms = mean_ms(times->step, steps),
+                         .trimmed_ms = 1e3 * cli_take_trimmed_mean(times->step, count),
                          .step_ms = 1e3 * cli_take_median(times->step, count),
                          .waiting_ms = 1e3 * cli_take_median(times->waiting, count),
                          .exposed_ms = 1e3 * cli_take_median(times->exposed, count),

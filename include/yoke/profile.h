@@ -20,11 +20,14 @@ extern "C" {
 
 /** One kernel of a profile. Its texts are valid until the model is destroyed. */
 typedef struct yk_kernel_profile {
-    const char *scope; /**< where it is in the network, "layer1.0.conv1.", or "" */
-    const char *op;    /**< its operator, "conv2d_backward_data" */
-    const char *shape; /**< of its first input and its first output, "128x64x32x32 -> ..." */
-    int64_t runs;      /**< since yk_model_profile_begin() */
-    double seconds;    /**< of all runs together */
+    const char *scope;   /**< where it is in the network, "layer1.0.conv1.", or "" */
+    const char *op;      /**< its operator, "conv2d_backward_data" */
+    const char *shape;   /**< of its first input and its first output, "128x64x32x32 -> ..." */
+    int64_t runs;        /**< since yk_model_profile_begin() */
+    double seconds;      /**< of all runs together */
+    const double *times; /**< (time_count) the seconds of each of the last 1024 runs, in no
+                              particular order; valid until the next forward */
+    size_t time_count;   /**< 1024, or all runs if they are fewer */
     double flop;      /**< of one run, as the operator is defined: the multiplications and additions
                            of a convolution or a matrix product; 0 for other operators */
     double computed;  /**< of these, what the kernel's algorithm computes: fewer with Winograd's */

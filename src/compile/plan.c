@@ -453,6 +453,8 @@ void yki_plan_destroy(yki_plan *plan)
         return;
     for (size_t i = 0; plan->steps && i < plan->step_count; i++)
         yki_kernel_destroy(plan->steps[i].kernel);
+    for (size_t i = 0; plan->profiles && i < plan->step_count; i++)
+        free(plan->profiles[i].times);
     free(plan->steps);
     free(plan->profiles);
     free(plan->slots);

@@ -38,11 +38,14 @@ typedef struct yki_step {
     const yki_node *node;          /* NULL: a reorder of an input */
 } yki_step;
 
+enum { YKI_PROFILE_TIMES = 1024 };
+
 /* What a step has to do, and how long it has taken while the model was profiled. */
 typedef struct yki_step_profile {
     yki_work work;
     int64_t runs;
     double seconds;
+    double *times; /* a ring of the last YKI_PROFILE_TIMES runs; NULL before the first */
 } yki_step_profile;
 
 /* What a plan is for. */

@@ -42,10 +42,15 @@ void yki_profile_destroy(yki_profile *profile)
     *profile = (yki_profile){0};
 }
 
-static void add(yki_step_profile *of, double seconds)
+static yk_status add(yki_step_profile *of, double seconds)
 {
-    of->runs++;
+    if (!of->times)
+        of->times = yki_calloc(YKI_PROFILE_TIMES, sizeof *of->times);
+    if (!of->times)
+        return yki_error_memory(YKI_PROFILE_TIMES * sizeof *of->times, "a profile");
+    of->times[of->runs++ % YKI_PROFILE_TIMES] = seconds;
     of->seconds += seconds;
+    return YK_OK;
 }
 
 /* Waits for the oldest of the runs that are not read yet. */
@@ -57,8 +62,7 @@ static yk_status read_first(yki_profile *profile)
     profile->count--;
     YK_TRY(yki_event_wait(profile->device, timing->end));
     YK_TRY(yki_event_between(profile->device, timing->begin, timing->end, &seconds));
-    add(timing->of, seconds);
-    return YK_OK;
+    return add(timing->of, seconds);
 }
 
 yk_status yki_profile_settle(yki_profile *profile)
@@ -98,10 +102,10 @@ yk_status yki_profile_enter(yki_profile *profile)
 
 yk_status yki_profile_leave(yki_profile *profile, yki_step_profile *of)
 {
-    if (profile->on && !profile->timings)
-        add(of, yki_now() - profile->begin);
-    if (!profile->timings)
+    if (!profile->on)
         return YK_OK;
+    if (!profile->timings)
+        return add(of, yki_now() - profile->begin);
     yki_timing *timing = next_timing(profile);
     YK_TRY(mark(profile, timing->end));
     timing->of = of;
@@ -149,15 +153,18 @@ yk_kernel_profile yk_model_profile_kernel(const yk_model *model, size_t index)
     const yki_plan *plan = shown_plan(model);
     const yki_node *node = plan->steps[index].node;
     const yki_step_profile *profile = &plan->profiles[index];
-    return (yk_kernel_profile){.scope = node ? node->scope : "",
-                               .op = node ? node->op->name : yki_op_reorder.name,
-                               .shape = profile->work.shape,
-                               .runs = profile->runs,
-                               .seconds = profile->seconds,
-                               .flop = profile->work.flop,
-                               .computed = profile->work.computed,
-                               .bytes = profile->work.bytes,
-                               .matrix_unit = profile->work.matrix_unit};
+    return (yk_kernel_profile){
+        .scope = node ? node->scope : "",
+        .op = node ? node->op->name : yki_op_reorder.name,
+        .shape = profile->work.shape,
+        .runs = profile->runs,
+        .seconds = profile->seconds,
+        .times = profile->times,
+        .time_count = profile->runs < YKI_PROFILE_TIMES ? (size_t)profile->runs : YKI_PROFILE_TIMES,
+        .flop = profile->work.flop,
+        .computed = profile->work.computed,
+        .bytes = profile->work.bytes,
+        .matrix_unit = profile->work.matrix_unit};
 }
 
 yk_status yk_model_measure_limits(yk_model *model, yk_device_limits *limits)

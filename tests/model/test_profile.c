@@ -1,4 +1,5 @@
 /* The profile of a model's kernels: what they have to do, and how long they took. */
+#include <math.h>
 #include <string.h>
 
 #include <yoke/yoke.h>
@@ -93,6 +94,37 @@ YK_TEST(profile_counts_runs_between_begin_and_end)
     }
     yk_kernel_profile past = yk_model_profile_kernel(model, yk_model_profile_count(model));
     assert_true(!past.op && !past.scope && past.runs == 0);
+    yk_model_destroy(model);
+}
+
+static double sum_of(const double *numbers, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += numbers[i];
+    return sum;
+}
+
+YK_TEST(profile_has_the_times_of_the_last_runs)
+{
+    enum { KEPT = 1024, MORE = 3 };
+    yk_model *model = small_model("cpu");
+    train(model);
+    assert_int_equal(find(model, "conv2d").time_count, 0);
+    assert_ok(yk_model_profile_begin(model));
+    for (int i = 0; i < MORE; i++)
+        train(model);
+    yk_kernel_profile kernel = find(model, "conv2d");
+    assert_int_equal(kernel.time_count, MORE);
+    assert_true(fabs(sum_of(kernel.times, MORE) - kernel.seconds) < 1e-9);
+    for (int i = 0; i < KEPT; i++)
+        train(model);
+    kernel = find(model, "conv2d");
+    assert_int_equal(kernel.runs, KEPT + MORE);
+    assert_int_equal(kernel.time_count, KEPT);
+    assert_true(sum_of(kernel.times, KEPT) < kernel.seconds);
+    assert_ok(yk_model_profile_begin(model));
+    assert_int_equal(find(model, "conv2d").time_count, 0);
     yk_model_destroy(model);
 }
 
