@@ -1,16 +1,19 @@
 /*
  * Shapes drawn at random, small images and odd sizes above all, on the cpu device against ref: the
- * tables of test_conformance.c hold the shapes that somebody thought of. Libraries choose among
- * many kernels by shape and dtype, and some read memory that they never wrote; the machine poisons
- * scratch memory, so a kernel that does is found here.
+ * tables of test_conformance.c hold the shapes that somebody thought of. Every operator, and of
+ * convolutions every kernel that can run them: those that rules prefer, and those that measuring
+ * may choose instead. Libraries choose among many kernels by shape and dtype, and some read memory
+ * that they never wrote; the machine poisons scratch memory, so a kernel that does is found here.
  *
  * YOKE_TEST_DRAWS=N draws N cases of each test instead of 30, YOKE_TEST_SEED=N others.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 
 #include "base/random.h"
 #include "conformance.h"
 #include "families.h"
+#include "forced_kernel.h"
 #include "harness.h"
 
 typedef struct drawing {
@@ -107,4 +110,242 @@ YK_TEST(random_conv2d_f16)
 {
     draw_convolutions(&(conformance_setting){
         .device = "cpu", .dtype = YK_F16, .threads = 2, .tolerance = 4e-3, .winograd = true});
+}
+
+/* ---- every kernel of a convolution ----------------------------------------------------------- */
+
+/* Also more threads than cores. */
+enum { MOST_THREADS = 6 };
+
+static const char *draw_kernel(drawing *d)
+{
+    int64_t count = 0;
+    while (yki_device_cpu.kernels[count])
+        count++;
+    const char *name = NULL;
+    while (!name)
+        name = yki_device_cpu.kernels[draw(d, 0, count - 1)]->name;
+    return name;
+}
+
+/* Kernels that rules would not choose may be slow. */
+static conformance_case draw_small_convolution(drawing *d)
+{
+    const int64_t most = 4000000; /* products of forward */
+    conformance_case c = draw_convolution(d);
+    while (c.x[0] * c.x[1] / c.groups * c.x[2] * c.x[3] * c.filters * c.kernel[0] * c.kernel[1] /
+               (c.stride * c.stride) >
+           most)
+        c = draw_convolution(d);
+    return c;
+}
+
+/* Where the kernel cannot run a case, the device's own choice does. */
+static void draw_kernels(yk_dtype dtype, double tolerance)
+{
+    drawing d = {.seed = (uint64_t)number_from("YOKE_TEST_SEED", 8)};
+    for (int64_t left = 2 * number_from("YOKE_TEST_DRAWS", 30); left > 0; left--) {
+        conformance_case c = draw_small_convolution(&d);
+        conformance_setting setting = {
+            .device = "cpu", .dtype = dtype, .tolerance = tolerance, .winograd = true};
+        setting.type = forced_kernel_type(draw_kernel(&d));
+        setting.threads = (int)draw(&d, 1, MOST_THREADS);
+        conformance_device(&(conformance_family){family_conv2d.build, &c, 1}, &setting);
+    }
+}
+
+YK_TEST(random_conv2d_kernels)
+{
+    draw_kernels(YK_F32, 1e-3);
+}
+
+YK_TEST(random_conv2d_kernels_bf16)
+{
+    draw_kernels(YK_BF16, 1e-2);
+}
+
+YK_TEST(random_conv2d_kernels_f16)
+{
+    draw_kernels(YK_F16, 4e-3);
+}
+
+/* oneDNN reads the variable when it is first used, and each test is a process. */
+YK_TEST(random_conv2d_kernels_with_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    draw_kernels(YK_F32, 1e-3);
+    draw_kernels(YK_BF16, 1e-2);
+}
+
+/* ---- all other operators --------------------------------------------------------------------- */
+
+static void draw_image(drawing *d, conformance_case *c)
+{
+    c->x[0] = draw(d, 1, 5);
+    c->x[1] = draw_channels(d);
+    c->x[2] = draw_side(d);
+    c->x[3] = draw_side(d);
+}
+
+/* From one to four dimensions. */
+static void draw_any_shape(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    for (int64_t i = draw(d, 1, 4); i < 4; i++)
+        c->x[i] = 0;
+}
+
+/* Of few values dx is nearly nothing, the difference of things as large as dy. */
+static void draw_layer_norm(drawing *d, conformance_case *c)
+{
+    draw_any_shape(d, c);
+    c->floor = 1;
+}
+
+static void draw_rows(drawing *d, conformance_case *c)
+{
+    c->x[0] = draw(d, 1, 40);
+    c->x[1] = draw(d, 2, 150);
+}
+
+static void draw_product(drawing *d, conformance_case *c)
+{
+    draw_rows(d, c);
+    c->filters = draw(d, 1, 100);
+    c->bias = draw(d, 0, 1);
+}
+
+static void draw_pool(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    c->kernel[0] = draw(d, 0, 3) ? draw(d, 1, 3) : draw(d, 4, 18);
+    c->stride = draw(d, 1, 4);
+    c->padding = draw(d, 0, c->kernel[0] / 2);
+    c->ties = draw(d, 0, 1);
+    for (int i = 2; i < 4; i++)
+        if (c->x[i] + 2 * c->padding < c->kernel[0])
+            c->x[i] = c->kernel[0];
+}
+
+static void draw_adaptive(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    c->kernel[0] = draw(d, 1, 9);
+    c->kernel[1] = draw(d, 1, 9);
+}
+
+/* Of at least two values a channel; the floor is as above. */
+static void draw_norm(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    if (draw(d, 0, 4) == 0)
+        c->x[2] = c->x[3] = 0;
+    c->x[0]++;
+    c->floor = 8;
+    c->relu = draw(d, 0, 2);
+    c->relu6 = c->relu && draw(d, 0, 2) == 0;
+    c->residual = draw(d, 0, 1);
+    c->y = c->relu && draw(d, 0, 1);
+    c->dy2 = draw(d, 0, 1);
+    c->evaluation = draw(d, 0, 2) == 0;
+}
+
+/* The last dimensions of x, some of them 1. */
+static void draw_broadcast(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    int64_t first = draw(d, 0, 3);
+    for (int64_t i = first; i < 4; i++)
+        c->other[i - first] = draw(d, 0, 1) ? 1 : c->x[i];
+}
+
+static void draw_concat(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    for (int64_t i = draw(d, 2, 4); i < 4; i++)
+        c->x[i] = 0;
+    c->filters = draw_channels(d);
+    c->values = (int)draw(d, 2, 8);
+}
+
+static void draw_loss(drawing *d, conformance_case *c)
+{
+    draw_rows(d, c);
+    c->smoothing = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 10) / 10;
+    c->sum = draw(d, 0, 1);
+}
+
+/* The operators of a family, and how its cases are drawn. */
+typedef struct operators {
+    const conformance_family *family;
+    void (*draw)(drawing *d, conformance_case *c);
+    bool is_full; /* never in 16 bit */
+} operators;
+
+static const operators all_operators[] = {
+    {&family_linear, draw_product, false},
+    {&family_flatten, draw_image, false},
+    {&family_batch_norm, draw_norm, false},
+    {&family_batch_norm_apply, draw_norm, false},
+    {&family_max_pool2d, draw_pool, false},
+    {&family_avg_pool2d, draw_pool, false},
+    {&family_global, draw_image, false},
+    {&family_adaptive, draw_adaptive, false},
+    {&family_broadcast_add, draw_broadcast, false},
+    {&family_broadcast_multiply, draw_broadcast, false},
+    {&families_elementwise[FAMILIES_CONCAT], draw_concat, false},
+    {&family_cross_entropy, draw_loss, true},
+    {&family_soft_cross_entropy, draw_loss, true},
+    {&family_mse_loss, draw_any_shape, true},
+    {&family_softmax, draw_any_shape, true},
+    {&family_layer_norm, draw_layer_norm, true}};
+
+static conformance_setting draw_setting(drawing *d, bool is_full)
+{
+    static const conformance_setting precisions[] = {{.dtype = YK_F32, .tolerance = 1e-5},
+                                                     {.dtype = YK_BF16, .tolerance = 1e-2},
+                                                     {.dtype = YK_F16, .tolerance = 2e-3}};
+    conformance_setting setting = precisions[is_full ? 0 : draw(d, 0, 2)];
+    setting.device = "cpu";
+    setting.threads = (int)draw(d, 1, MOST_THREADS);
+    return setting;
+}
+
+static void draw_operators(void)
+{
+    enum { KINDS = sizeof all_operators / sizeof *all_operators };
+    drawing d = {.seed = (uint64_t)number_from("YOKE_TEST_SEED", 8)};
+    for (int64_t left = 3 * number_from("YOKE_TEST_DRAWS", 30); left > 0; left--) {
+        int64_t kind = draw(&d, 0, KINDS + FAMILIES_ELEMENTWISE - 1);
+        conformance_case c = {.floor = 1e-2, .alpha = 1.5, .p = 0.3, .spread = 4};
+        conformance_family family = {.cases = &c, .count = 1};
+        bool is_full = kind < KINDS && all_operators[kind].is_full;
+        if (kind < KINDS) {
+            family.build = all_operators[kind].family->build;
+            all_operators[kind].draw(&d, &c);
+        } else if (kind - KINDS != FAMILIES_CONCAT) {
+            family.build = families_elementwise[kind - KINDS].build;
+            draw_any_shape(&d, &c);
+        } else
+            continue;
+        conformance_setting setting = draw_setting(&d, is_full);
+        conformance_device(&family, &setting);
+    }
+}
+
+YK_TEST(random_operators)
+{
+    draw_operators();
+}
+
+YK_TEST(random_operators_with_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    draw_operators();
+}
+
+YK_TEST(random_operators_without_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    draw_operators();
 }

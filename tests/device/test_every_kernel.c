@@ -1,42 +1,22 @@
 /* Every kernel of the cpu device against ref, wherever it is possible, whatever the rules say. */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/cpu/amx.h"
-#include "device/device.h"
 #include "families.h"
+#include "forced_kernel.h"
 #include "harness.h"
-
-enum { MOST_KERNELS = 256 };
 
 static const conformance_setting f32 = {
     .device = "cpu", .dtype = YK_F32, .threads = 2, .tolerance = 1e-3, .winograd = true};
 static const conformance_setting bf16 = {
     .device = "cpu", .dtype = YK_BF16, .threads = 2, .tolerance = 1e-2, .winograd = true};
 
-/* The cpu device, where the kernels of this name come first and always gain. */
 static void force(const char *name, const conformance_setting *setting,
                   const conformance_family *const *families)
 {
-    static yki_kernel_impl forced[MOST_KERNELS];
-    static const yki_kernel_impl *kernels[2 * MOST_KERNELS];
-    static yki_device_type type;
-    size_t count = 0;
-    type = yki_device_cpu;
-    for (const yki_kernel_impl *const *impl = type.kernels; *impl; impl++)
-        if ((*impl)->name && strcmp((*impl)->name, name) == 0) {
-            forced[count] = **impl;
-            forced[count].gains = NULL;
-            kernels[count] = &forced[count];
-            count++;
-        }
-    assert_true(count > 0);
-    for (size_t i = 0; yki_device_cpu.kernels[i]; i++)
-        kernels[count + i] = yki_device_cpu.kernels[i];
-    type.kernels = kernels;
     conformance_setting with = *setting;
-    with.type = &type;
+    with.type = forced_kernel_type(name);
     for (; *families; families++)
         conformance_device(*families, &with);
 }

@@ -1,0 +1,31 @@
+/* See forced_kernel.h. */
+#include "forced_kernel.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+enum { MOST_KERNELS = 256 };
+
+const yki_device_type *forced_kernel_type(const char *name)
+{
+    static yki_kernel_impl forced[MOST_KERNELS];
+    static const yki_kernel_impl *kernels[2 * MOST_KERNELS];
+    static yki_device_type type;
+    size_t count = 0;
+    type = yki_device_cpu;
+    for (const yki_kernel_impl *const *impl = type.kernels; *impl; impl++)
+        if ((*impl)->name && strcmp((*impl)->name, name) == 0) {
+            forced[count] = **impl;
+            forced[count].gains = NULL;
+            kernels[count] = &forced[count];
+            count++;
+        }
+    assert_true(count > 0);
+    size_t i = 0;
+    for (; yki_device_cpu.kernels[i]; i++)
+        kernels[count + i] = yki_device_cpu.kernels[i];
+    kernels[count + i] = NULL; /* after a name of more kernels */
+    type.kernels = kernels;
+    return &type;
+}
