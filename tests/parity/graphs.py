@@ -1,0 +1,138 @@
+"""PyTorch's side of test_pytorch_graphs.c: runs the same graphs in f64, and compares.
+
+Usage: graphs.py GRAPHS NUMBERS. Exits with 77 when PyTorch is missing. The numbers are of each
+graph its parameters, and then of each step, the last of which is in evaluation: the inputs, the
+loss, the gradients of all parameters, and the buffers.
+"""
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+
+torch.set_num_threads(1)
+torch.set_default_dtype(torch.float64)
+
+ATTRIBUTES = "kernel stride padding dilation groups rows columns alpha eps".split()
+FUNCTIONS = {
+    "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
+    "hardswish": F.hardswish, "mse_loss": F.mse_loss, "add": torch.add, "multiply": torch.mul,
+    "linear": F.linear,
+}
+
+
+class Graph:
+    def __init__(self, seed, *sizes):
+        self.seed, self.sizes = seed, [int(size) for size in sizes]  # batches of its steps
+        self.leaves, self.nodes, self.loss = {}, {}, None
+
+    def of(self, kind):
+        return [i for i, leaf in self.leaves.items() if leaf["kind"] == kind]
+
+    def compute(self, i, values, training):
+        """The value with this number, and first those that it needs."""
+        if i < 0:
+            return None
+        if i not in values:
+            operator, a, inputs = self.nodes[i]
+            operands = [self.compute(j, values, training) for j in inputs]
+            values[i] = run(operator, a, operands, training)
+        return values[i]
+
+
+def run(operator, a, t, training):
+    window = (a["kernel"], a["stride"], a["padding"])
+    if operator in FUNCTIONS:
+        return FUNCTIONS[operator](*t)
+    return {
+        "conv2d": lambda: F.conv2d(*t, a["stride"], a["padding"], a["dilation"], a["groups"]),
+        "batch_norm": lambda: F.batch_norm(t[0], t[3], t[4], t[1], t[2], training, eps=a["eps"]),
+        "cross_entropy": lambda: F.cross_entropy(t[0], t[1].long()),
+        "concat": lambda: torch.cat([x for x in t if x is not None], 1),
+        "softmax": lambda: F.softmax(t[0], -1),
+        "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
+        "scale": lambda: t[0] * a["alpha"],
+        "flatten": lambda: torch.flatten(t[0], 1),
+        "max_pool2d": lambda: F.max_pool2d(t[0], *window),
+        "avg_pool2d": lambda: F.avg_pool2d(t[0], *window),
+        "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t[0], 1),
+        "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t[0], (a["rows"], a["columns"])),
+    }[operator]()
+
+
+def read_graphs(path):
+    graphs = []
+    for line in open(path):
+        word, *rest = line.split()
+        if word == "graph":
+            graphs.append(Graph(*rest))
+        elif word == "node":
+            attributes = {n: float(x) if n in ("alpha", "eps") else int(x)
+                          for n, x in zip(ATTRIBUTES, rest[2:])}
+            inputs = [int(i) for i in rest[2 + len(ATTRIBUTES):]]
+            graphs[-1].nodes[int(rest[0])] = (rest[1], attributes, inputs)
+        elif word == "loss":
+            graphs[-1].loss = int(rest[0])
+        else:
+            graphs[-1].leaves[int(rest[0])] = {"kind": word, "dims": [int(d) for d in rest[2:]]}
+    return graphs
+
+
+class Numbers:
+    def __init__(self, path):
+        self.all = torch.frombuffer(bytearray(open(path, "rb").read()), dtype=torch.float64)
+        self.at = 0
+
+    def take(self, dims):
+        count = torch.Size(dims).numel()
+        self.at += count
+        return self.all[self.at - count : self.at].reshape(dims)
+
+
+def distance(a, b, least=0):
+    """Relative; to `least` where there is all but nothing, as where terms of a gradient cancel."""
+    return (a - b).norm().item() / max(b.norm().item(), least, 1e-6)
+
+
+def compare(graph, numbers):
+    """The largest distance, and what it is of."""
+    leaves = graph.leaves
+    parameters = {i: numbers.take(leaves[i]["dims"]).clone().requires_grad_()
+                  for i in graph.of("parameter")}
+    ones = {node[2][4] for node in graph.nodes.values() if node[0] == "batch_norm"}
+    buffers = {i: (torch.ones if i in ones else torch.zeros)(leaves[i]["dims"])
+               for i in graph.of("buffer")}
+    worst = (0, "")
+    for step, size in enumerate(graph.sizes):
+        values = {**parameters, **buffers}
+        for i in graph.of("input"):
+            values[i] = numbers.take([size, *leaves[i]["dims"][1:]])
+        loss = graph.compute(graph.loss, values, step + 1 < len(graph.sizes))
+        found = [None] * len(parameters)
+        if loss.requires_grad:
+            found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        worst = max(worst, (distance(numbers.take([]), loss.detach()), "the loss"))
+        least = 1e-3 * max([gradient.norm().item() for gradient in found if gradient is not None] + [0])
+        for (i, parameter), gradient in zip(parameters.items(), found):
+            gradient = torch.zeros_like(parameter) if gradient is None else gradient
+            mine = numbers.take(leaves[i]["dims"])
+            worst = max(worst, (distance(mine, gradient, least), f"the gradient of value {i}"))
+        for i, buffer in buffers.items():
+            mine = numbers.take(leaves[i]["dims"])
+            worst = max(worst, (distance(mine, buffer), f"buffer {i}"))
+    return worst
+
+
+def main(graphs, numbers):
+    graphs, numbers, worst = read_graphs(graphs), Numbers(numbers), (0, "", None)
+    for graph in graphs:
+        worst = max(worst, (*compare(graph, numbers), graph.seed), key=lambda found: found[0])
+    assert numbers.at == len(numbers.all), (numbers.at, len(numbers.all))
+    print(f"{len(graphs)} graphs: {worst[0]:.1e} from PyTorch in {worst[1]} of graph {worst[2]}")
+    return 0 if worst[0] <= 1e-9 else 1
+
+
+sys.exit(main(*sys.argv[1:]))
