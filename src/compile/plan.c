@@ -365,7 +365,7 @@ static size_t most_scratch(const yki_plan *plan)
     for (size_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].kernel->scratch > most)
             most = plan->steps[i].kernel->scratch;
-    return yki_align(most, YKI_ALIGNMENT);
+    return yki_align(most, YKI_SCRATCH_ALIGNMENT);
 }
 
 /* Slots for the scratch memory of all steps, to be placed among the values. */
