@@ -17,22 +17,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-static void print_processor(void)
-{
-    char line[256], name[200] = "unknown";
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':')) {
-            snprintf(name, sizeof name, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
-                     strchr(line, ':') + 2);
-            break;
-        }
-    if (file)
-        fclose(file);
-    printf("  processor     %s\n", name);
-}
-
-static void print_features(void)
+static void print_vectors(void)
 {
     printf("  vectors      ");
 #if defined(__x86_64__)
@@ -41,8 +26,21 @@ static void print_features(void)
            __builtin_cpu_supports("fma") ? " FMA" : "",
            __builtin_cpu_supports("avx512f") ? " AVX-512" : "",
            yk_cpu_has_bf16() ? " AVX-512-BF16" : "");
+#elif defined(__aarch64__)
+    printf(" NEON");
+#else
+    printf(" unknown");
 #endif
-    printf("\n  bf16          %s\n",
+    printf("\n");
+}
+
+static void print_processor(void)
+{
+    char name[80];
+    yk_cpu_name(name, sizeof name);
+    printf("  processor     %s\n", name);
+    print_vectors();
+    printf("  bf16          %s\n",
            yk_cpu_has_bf16() ? "native arithmetic, where it is faster than f32"
                              : "storage only, computed in f32: this processor has no AVX-512 BF16");
     printf("  fp16          storage only, computed in f32\n");
@@ -222,7 +220,6 @@ int cli_cmd_info(const char *name, int argc, char **argv)
     printf("yoke %s\n\nMachine\n  system        %s %s, %s\n", yk_version(), system.sysname,
            system.release, system.machine);
     print_processor();
-    print_features();
     print_cores();
     print_shared_memory();
     print_cache();

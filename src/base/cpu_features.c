@@ -11,6 +11,9 @@
 #include <yoke/system.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 bool yk_cpu_has_bf16(void)
@@ -59,23 +62,87 @@ bool yki_cpu_use_amx(void)
 #endif
 }
 
-void yki_cpu_name(char *name, size_t size)
+/* ---- names ----------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* The brand string, and what the processor's family, model and stepping are encoded in. */
+static unsigned read_name(char *name, size_t size)
 {
     char brand[49] = "";
-    unsigned id = 0;
-#if defined(__x86_64__)
-    unsigned words[12], b, c, d;
+    unsigned words[12], id = 0, b, c, d;
     bool known = true;
     for (unsigned i = 0; known && i < 3; i++)
         known = __get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
                             &words[4 * i + 3]);
     if (known)
         memcpy(brand, words, sizeof words);
-    if (!__get_cpuid(1, &id, &b, &c, &d))
-        id = 0;
-#endif
-    if (*brand)
-        snprintf(name, size, "%s %x", brand, id);
-    else if (size)
+    size_t first = strspn(brand, " "), end = strlen(brand);
+    while (end > first && brand[end - 1] == ' ')
+        end--;
+    snprintf(name, size, "%.*s", (int)(end - first), brand + first);
+    return __get_cpuid(1, &id, &b, &c, &d) ? id : 0;
+}
+
+#elif defined(__aarch64__)
+
+static const char *name_of_arm(unsigned part)
+{
+    static const struct {
+        unsigned part;
+        const char *name;
+    } known[] = {{0xd03, "Cortex-A53"},  {0xd08, "Cortex-A72"},  {0xd0b, "Cortex-A76"},
+                 {0xd0c, "Neoverse-N1"}, {0xd40, "Neoverse-V1"}, {0xd49, "Neoverse-N2"},
+                 {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"}, {0xd8e, "Neoverse-N3"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].part == part)
+            return known[i].name;
+    return NULL;
+}
+
+/* From the register that tells the processor's maker, part and revision, which Linux lets programs
+ * read. Makers other than Arm are left as their numbers. */
+static unsigned read_name(char *name, size_t size)
+{
+    enum { ARM = 0x41 };
+    uint64_t id = 0;
+    *name = '\0';
+    if (!(getauxval(AT_HWCAP) & HWCAP_CPUID))
+        return 0;
+    __asm__("mrs %0, MIDR_EL1" : "=r"(id));
+    unsigned maker = id >> 24 & 0xff, part = id >> 4 & 0xfff;
+    const char *known = maker == ARM ? name_of_arm(part) : NULL;
+    if (known)
+        snprintf(name, size, "Arm %s", known);
+    else
+        snprintf(name, size, "implementer 0x%02x, part 0x%03x", maker, part);
+    return (unsigned)id;
+}
+
+#else
+
+static unsigned read_name(char *name, size_t size)
+{
+    if (size)
         *name = '\0';
+    return 0;
+}
+
+#endif
+
+void yk_cpu_name(char *name, size_t size)
+{
+    char text[64];
+    read_name(text, sizeof text);
+    snprintf(name, size, "%s", *text ? text : "unknown");
+}
+
+void yki_cpu_key(char *key, size_t size)
+{
+    char text[64];
+    unsigned id = read_name(text, sizeof text);
+    if (*text)
+        snprintf(key, size, "%s %x", text, id);
+    else if (size)
+        *key = '\0';
 }

@@ -17,8 +17,8 @@ bool yki_cpu_has_avx2_f16c(void);
  */
 bool yki_cpu_use_amx(void);
 
-/* The model of the processor in words, with its family, model and stepping as a number; "" where it
- * does not say. */
-void yki_cpu_name(char *name, size_t size);
+/* yk_cpu_name() with the model and its revision as a number; "" where the processor does not say.
+ */
+void yki_cpu_key(char *key, size_t size);
 
 #endif

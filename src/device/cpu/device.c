@@ -159,11 +159,11 @@ static void name_choices(yki_cpu_device *cpu)
 {
     const dnnl_version_t *version = dnnl_version();
     yki_choices *choices = &cpu->base.choices;
-    char name[64];
-    yki_cpu_name(name, sizeof name);
-    if (!*name)
+    char processor[64];
+    yki_cpu_key(processor, sizeof processor);
+    if (!*processor)
         return;
-    snprintf(choices->hardware, sizeof choices->hardware, "%s %s", name, isa_name(&cpu->base));
+    snprintf(choices->hardware, sizeof choices->hardware, "%s %s", processor, isa_name(&cpu->base));
     snprintf(choices->library, sizeof choices->library, "onednn-%d.%d.%d-yoke-%s", version->major,
              version->minor, version->patch, yk_version());
 }
