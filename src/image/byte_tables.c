@@ -29,6 +29,9 @@ void yki_bytes_to_f64(const yki_byte_tables *tables, int channel, const uint8_t 
 
 /* ---- computing ------------------------------------------------------------------------------- */
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+
 /* 1 / divisor, as a sum. */
 typedef struct reciprocal {
     float high, low;
@@ -40,9 +43,6 @@ static reciprocal reciprocal_of(float divisor)
     float high = (float)exact;
     return (reciprocal){high, (float)(exact - (double)high)};
 }
-
-#if defined(__x86_64__)
-#include <immintrin.h>
 
 #define AVX2   __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f")))

@@ -138,19 +138,10 @@ void yki_resize_column_generic(const yki_resize_axis *y, int i, const uint8_t *i
     }
 }
 
-static bool has_avx2(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2");
-#else
-    return false;
-#endif
-}
-
 static yki_resize_row_fn choose_row(int channels)
 {
 #if defined(__x86_64__)
-    if (channels == 3 && has_avx2())
+    if (channels == 3 && __builtin_cpu_supports("avx2"))
         return yki_resize_row_avx2;
 #endif
     (void)channels;
@@ -160,7 +151,7 @@ static yki_resize_row_fn choose_row(int channels)
 static yki_resize_column_fn choose_column(void)
 {
 #if defined(__x86_64__)
-    if (has_avx2())
+    if (__builtin_cpu_supports("avx2"))
         return yki_resize_column_avx2;
 #endif
     return yki_resize_column_generic;

@@ -7,7 +7,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "device/cpu/amx.h"
+#include "device/cpu/x86/amx.h"
 
 enum { TILES = 8, ROWS = 16, ROW = 64 /* bytes */, LANES = ROW / 4 };
 

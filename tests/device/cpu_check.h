@@ -283,19 +283,28 @@ static inline void check(check_case *c)
     check_end(c);
 }
 
-/*
- * Calls body with every layout, block (0: the loops of a processor without AVX2, on plain layouts)
- * and dtype, by one and by three threads.
- */
+/* Whether this processor has the instructions of the loops for blocks of this size. */
+static inline bool check_has_block(int block)
+{
+#if defined(__x86_64__)
+    if (block == 16)
+        return __builtin_cpu_supports("avx512bw");
+    return block == 4 || __builtin_cpu_supports("avx2");
+#else
+    return block == 4;
+#endif
+}
+
+/* Calls body with every layout, block and dtype, by one and by three threads. */
 static inline void check_everywhere(void (*body)(check_case start))
 {
-    static const int blocks[] = {16, 8, 0};
+    static const int blocks[] = {16, 8, 4};
     static const yk_dtype dtypes[] = {YK_F32, YK_BF16, YK_F16};
     for (int b = 0; b < 3; b++)
-        for (int blocked = 0; blocked < (blocks[b] ? 2 : 1); blocked++)
+        for (int blocked = 0; blocked < 2; blocked++)
             for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
                 for (int threads = 1; threads <= 3; threads += 2) {
-                    if (blocks[b] == 16 && !__builtin_cpu_supports("avx512bw"))
+                    if (!check_has_block(blocks[b]))
                         continue;
                     body((check_case){.block = blocks[b],
                                       .blocked = blocked,

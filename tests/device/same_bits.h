@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/panel.h"
+#include "device/cpu/x86/panel.h"
 #include "harness.h"
 #include "tensor/f16.h"
 
@@ -92,6 +92,12 @@ static inline void on_avx2(void)
 {
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
     lanes = 8;
+}
+
+static inline void on_sse2(void)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    lanes = 4;
 }
 
 static inline bool has_lanes(void)

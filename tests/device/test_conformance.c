@@ -91,6 +91,20 @@ YK_TEST(cpu_conv2d_winograd_avx2)
     conformance_device(&family_conv2d, &cpu_winograd);
 }
 
+/* As on a processor without AVX2, or on one that is not x86. */
+YK_TEST(cpu_conv2d_winograd_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    conformance_device(&family_winograd64, &cpu_winograd);
+    conformance_device(&family_minimal, &cpu_winograd);
+    conformance_device(&family_halving64, &cpu_winograd);
+    conformance_device(&family_winograd64, &cpu_winograd_f16);
+    conformance_device(&family_conv2d, &cpu_winograd);
+    on_cpu(&family_conv2d);
+    on_cpu_in_f16(&family_conv2d);
+    on_cpu_in_bf16(&family_conv2d);
+}
+
 YK_TEST(cpu_conv2d_winograd_bf16)
 {
     if (!yk_cpu_has_bf16())

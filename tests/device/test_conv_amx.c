@@ -5,9 +5,9 @@
  */
 #include "base/cpu_features.h"
 #include "cpu_check.h"
-#include "device/cpu/amx.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/x86/amx.h"
 
 typedef struct shape {
     int64_t images, channels, filters, rows, columns, size;

@@ -347,6 +347,14 @@ YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_avx2)
     narrow_same_bits(1, YK_F16);
 }
 
+YK_TEST(narrow_groups_have_the_same_bits_with_any_threads_on_sse2)
+{
+    on_sse2();
+    narrow_same_bits(2, YK_F32);
+    narrow_same_bits(1, YK_F32);
+    narrow_same_bits(1, YK_BF16);
+}
+
 /* ---- linear layers on few samples ------------------------------------------------------------ */
 
 enum { INPUTS = 1024, OUTPUTS = 4160 };

@@ -364,3 +364,13 @@ YK_TEST(minimal_backward_weight_has_the_same_bits_on_avx2)
     same_minimal_bits(&yki_op_conv2d_backward_weight, 1, 17, 64, 64);
     same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 18, 64, 64);
 }
+
+YK_TEST(minimal_has_the_same_bits_on_sse2)
+{
+    on_sse2();
+    for (int stride = 1; stride <= 2; stride++) {
+        same_minimal_bits(&yki_op_conv2d, stride, 81, 64, 64);
+        same_minimal_bits(&yki_op_conv2d_backward_data, stride, 81, 64, 64);
+        same_minimal_bits(&yki_op_conv2d_backward_weight, stride, 18, 64, 64);
+    }
+}

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "device/cpu/amx.h"
+#include "device/cpu/x86/amx.h"
 #include "families.h"
 #include "forced_kernel.h"
 #include "harness.h"
@@ -50,6 +50,13 @@ YK_TEST(minimal_wherever_it_is_possible_with_avx2)
     force("minimal", &f32, OF(&family_conv2d, &family_winograd));
 }
 
+YK_TEST(minimal_wherever_it_is_possible_with_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    force("minimal", &f32, OF(&family_conv2d, &family_winograd, &family_halving64));
+    force("minimal", &bf16, OF(&family_winograd, &family_halving64));
+}
+
 YK_TEST(strided_wherever_it_is_possible)
 {
     force("strided", &f32, OF(&family_strided64));
@@ -91,6 +98,13 @@ YK_TEST(narrow_wherever_it_is_possible_with_avx2)
     force("narrow", &bf16, OF(&family_conv2d));
 }
 
+YK_TEST(narrow_wherever_it_is_possible_with_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    force("narrow", &f32, OF(&family_conv2d));
+    force("narrow", &bf16, OF(&family_conv2d));
+}
+
 YK_TEST(depthwise_wherever_it_is_possible)
 {
     force("depthwise", &f32, OF(&family_conv2d));
@@ -104,10 +118,19 @@ YK_TEST(depthwise_wherever_it_is_possible_with_avx2)
     force("depthwise", &bf16, OF(&family_conv2d));
 }
 
+YK_TEST(depthwise_wherever_it_is_possible_with_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    force("depthwise", &f32, OF(&family_conv2d));
+    force("depthwise", &bf16, OF(&family_conv2d));
+}
+
 YK_TEST(split_wherever_it_is_possible)
 {
+#if defined(__x86_64__)
     if (!__builtin_cpu_supports("avx512bw"))
         skip();
+#endif
     force("split", &f32, OF(&family_conv2d));
     force("split", &bf16, OF(&family_conv2d));
 }

@@ -4,7 +4,7 @@
 
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
-#include "device/cpu/weight_pairs.h"
+#include "device/cpu/x86/weight_pairs.h"
 #include "harness.h"
 
 enum { GROUPS = 3, FILTERS = 48, INPUTS = 32, TAPS = 9, SQUARE = 16 };

@@ -399,19 +399,19 @@ static const float *run_network(network *net)
 static void compare_logits(network *net, const char *name, const char *ending, const char *kind)
 {
     float expected[IMAGES * CLASSES];
-    double largest = 0, difference = 0;
+    float largest = 0, difference = 0;
     assert_ok(yk_model_load(net->model, file_path(name, ending)));
     const float *found = run_network(net);
     FILE *stream = fopen(file_path(kind, ".logits"), "rb");
     assert_non_null(stream);
     assert_int_equal(fread(expected, sizeof *expected, IMAGES * CLASSES, stream), IMAGES * CLASSES);
     fclose(stream);
-    for (int i = 0; i < IMAGES * CLASSES; i++) {
-        largest = fmax(largest, fabs((double)expected[i]));
-        difference = fmax(difference, fabs((double)expected[i] - (double)found[i]));
-    }
+    for (int i = 0; i < IMAGES * CLASSES; i++)
+        largest = fmaxf(largest, fabsf(expected[i]));
+    for (int i = 0; i < IMAGES * CLASSES; i++)
+        difference = fmaxf(difference, fabsf(expected[i] - found[i]));
     print_message("%s%s in yoke: largest difference of a logit %.1e of the largest logit\n", name,
-                  ending, difference / largest);
+                  ending, (double)(difference / largest));
     assert_true(difference < 1e-4 * largest);
 }
 

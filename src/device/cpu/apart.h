@@ -1,15 +1,19 @@
 /*
  * Numbers of lanes that lie apart in memory: four neighbours of each lane are read or written at a
  * time, and turned in registers. A gather or scatter takes several times as long, as it accesses
- * memory once for each number. YKI_WIDTH is 16, with AVX-512, or 8, with AVX2.
+ * memory once for each number. YKI_WIDTH is 16, with AVX-512, 8, with AVX2, or 4.
  */
 #ifndef YKI_CPU_APART_H
 #define YKI_CPU_APART_H
 
-#include <immintrin.h>
 #include <stdint.h>
+#if YKI_WIDTH > 4
+#include <immintrin.h>
+#endif
 
 #define YKI_FORCE_INLINE static inline __attribute__((always_inline))
+
+#if YKI_WIDTH > 4
 
 #if YKI_WIDTH == 16
 typedef __m512 yki_apart;
@@ -77,6 +81,26 @@ YKI_FORCE_INLINE void yki_apart_store(const yki_apart four[4], float *first, int
 #endif
     }
 }
+
+#else
+
+typedef float yki_apart __attribute__((vector_size(4 * YKI_WIDTH)));
+
+YKI_FORCE_INLINE void yki_apart_load(const float *first, int64_t lane, yki_apart four[4])
+{
+    for (int n = 0; n < 4; n++)
+        for (int l = 0; l < YKI_WIDTH; l++)
+            four[n][l] = first[l * lane + n];
+}
+
+YKI_FORCE_INLINE void yki_apart_store(const yki_apart four[4], float *first, int64_t lane)
+{
+    for (int n = 0; n < 4; n++)
+        for (int l = 0; l < YKI_WIDTH; l++)
+            first[l * lane + n] = four[n][l];
+}
+
+#endif
 
 enum { YKI_APART_TAPS = 9 };
 

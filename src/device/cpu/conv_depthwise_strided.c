@@ -123,7 +123,8 @@ static bool forward_supports(const yki_device *device, const yki_kernel_desc *de
 static bool forward_gains(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[YKI_CONV2D_X], *y = &desc->out[YKI_CONV2D_Y];
-    return x->dtype == YK_F32 && device->block == 16 && yki_exceed_caches(device, x, y);
+    return !yki_onednn_takes_blocks(device) ||
+           (x->dtype == YK_F32 && device->block == 16 && yki_exceed_caches(device, x, y));
 }
 
 static yk_status forward_prepare(yki_device *device, const yki_kernel_desc *desc,

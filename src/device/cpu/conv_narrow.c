@@ -83,6 +83,8 @@ static bool narrow_gains(const yki_device *device, const yki_operand *x, const y
                          const yki_operand *weight)
 {
     bool wide = y->dims[3] >= YKI_NARROW_STRIP;
+    if (!yki_onednn_takes_blocks(device))
+        return true;
     if (weight->dims[1] == 1)
         return wide &&
                (x->dtype != YK_F32 || (device->block == 16 && yki_exceed_caches(device, x, y)));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "device/cpu/weight_pairs.h"
+#include "device/cpu/x86/weight_pairs.h"
 
 enum { LANES = 16, TAPS = 9 };
 

@@ -4,8 +4,8 @@
  * neighbours, element-wise, pooling, loss).
  *
  * Layouts: 4-d f32, bf16 and f16 activations with at least 5 channels are YKI_BLOCKED, where b is
- * the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2. Everything else is plain,
- * and so is everything without AVX2. Padding channels hold zeros, which every kernel preserves
+ * the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2, and 4 elsewhere. Everything
+ * else is plain. Padding channels hold zeros, which every kernel preserves
  * while activations are finite (see conv_groups.h). f64 uses the kernels of ref.
  *
  * Threads are OpenMP's, like oneDNN's own: a kernel runs `#pragma omp parallel

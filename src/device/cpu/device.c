@@ -8,9 +8,9 @@
 
 #include "base/cpu_features.h"
 #include "base/memory.h"
-#include "device/cpu/amx.h"
-#include "device/cpu/bf16_rate.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/x86/amx.h"
+#include "device/cpu/x86/bf16_rate.h"
 
 /* Channels that are blocked: images of 3 or 4 would take several times their memory. */
 enum { LEAST_BLOCKED = 5 };
@@ -23,18 +23,20 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_amx,
     &yki_cpu_conv2d_backward_data_amx,
     &yki_cpu_conv2d_backward_weight_amx,
-#endif
     &yki_cpu_conv2d_winograd,
     &yki_cpu_conv2d_backward_data_winograd,
     &yki_cpu_conv2d_backward_weight_winograd,
+#endif
     &yki_cpu_conv2d_minimal,
     &yki_cpu_conv2d_backward_data_minimal,
     &yki_cpu_conv2d_backward_weight_minimal,
+#if defined(__x86_64__)
     &yki_cpu_conv2d_backward_data_strided,
     &yki_cpu_conv2d_backward_weight_strided,
     &yki_cpu_conv2d_pointwise,
     &yki_cpu_conv2d_backward_data_pointwise,
     &yki_cpu_conv2d_backward_weight_pointwise,
+#endif
     &yki_cpu_conv2d_depthwise,
     &yki_cpu_conv2d_backward_data_depthwise,
     &yki_cpu_conv2d_backward_weight_depthwise,
@@ -57,9 +59,11 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_staged,
     &yki_cpu_conv2d_backward_data_staged,
     &yki_cpu_conv2d_backward_weight_staged,
+#if defined(__x86_64__)
     &yki_cpu_linear_panel,
     &yki_cpu_linear_backward_data_panel,
     &yki_cpu_linear_backward_weight_panel,
+#endif
     &yki_cpu_linear_staged,
     &yki_cpu_linear_backward_data_staged,
     &yki_cpu_linear_backward_weight_staged,
@@ -117,21 +121,42 @@ static const yki_kernel_impl *const kernels[] = {
     NULL,
 };
 
-/* oneDNN's own view of the processor, which ONEDNN_MAX_CPU_ISA may narrow. */
+/* oneDNN's own view of an x86 processor, which ONEDNN_MAX_CPU_ISA may narrow. */
 static bool has_isa(dnnl_cpu_isa_t isa)
 {
+#if defined(__x86_64__)
     return dnnl_get_effective_cpu_isa() >= isa;
+#else
+    (void)isa;
+    return false;
+#endif
 }
 
-/* Without AVX2 oneDNN is fast on plain layouts only. */
+static bool has_avx2(void)
+{
+#if defined(__x86_64__)
+    return has_isa(dnnl_cpu_isa_avx2) && yki_cpu_has_avx2_f16c() && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+/* The lanes of f32 in a vector. */
 static int vector_block(void)
 {
-    return has_isa(dnnl_cpu_isa_avx512_core) ? 16 : has_isa(dnnl_cpu_isa_avx2) ? 8 : 0;
+    return has_isa(dnnl_cpu_isa_avx512_core) ? 16 : has_avx2() ? 8 : 4;
 }
 
 static const char *isa_name(const yki_device *device)
 {
-    return device->block == 16 ? "AVX-512" : device->block == 8 ? "AVX2" : "no AVX2";
+#if defined(__x86_64__)
+    const char *least = "SSE2";
+#elif defined(__aarch64__)
+    const char *least = "NEON";
+#else
+    const char *least = "vectors of 4";
+#endif
+    return device->block == 16 ? "AVX-512" : device->block == 8 ? "AVX2" : least;
 }
 
 static bool has_bf16(void)
@@ -208,7 +233,9 @@ static yk_status cpu_create(yki_device **device, const yki_device_options *optio
         return yki_error_memory(sizeof *cpu, "the cpu device");
     cpu->base = (yki_device){.type = &yki_device_cpu, .block = vector_block()};
     cpu->winograd = options->winograd;
+#if defined(__x86_64__)
     cpu->has_amx = yki_amx_is_usable();
+#endif
     cpu->has_bf16 = has_bf16();
     cpu->native_bf16 = has_fast_bf16();
     yk_status status = open_engine(cpu);
@@ -231,7 +258,8 @@ static void cpu_enter(yki_device *device)
 
 static yki_layout cpu_layout(const yki_device *device, const yki_operand *operand)
 {
-    bool ours = device->block && operand->ndim == 4 && operand->dims[1] >= LEAST_BLOCKED &&
+    (void)device;
+    bool ours = operand->ndim == 4 && operand->dims[1] >= LEAST_BLOCKED &&
                 (operand->dtype == YK_F32 || operand->dtype == YK_BF16 ||
                  operand->dtype == YK_F16 || operand->dtype == YK_I32 || operand->dtype == YK_U8);
     return ours ? YKI_BLOCKED : YKI_PLAIN;

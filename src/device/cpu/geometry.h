@@ -66,6 +66,13 @@ static inline bool yki_streams(const yki_device *device, const yki_operand *resu
            yki_operand_bytes(device, result) >= (size_t)8 << 20;
 }
 
+/* Whether oneDNN has convolutions for blocked activations. For blocks of 4 channels it has only its
+ * reference implementation. */
+static inline bool yki_onednn_takes_blocks(const yki_device *device)
+{
+    return device->block >= 8;
+}
+
 /* Whether an activation and its result, or two operands of a gradient, do not stay in a cache until
  * they are read again. */
 static inline bool yki_exceed_caches(const yki_device *device, const yki_operand *a,

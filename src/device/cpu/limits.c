@@ -2,11 +2,11 @@
  * disturbance only makes one slower. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "device/cpu/amx.h"
-#include "device/cpu/bf16_rate.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/x86/amx.h"
+#include "device/cpu/x86/bf16_rate.h"
 
 static const double FLOP_S = 0.15, BYTES_S = 0.3; /* seconds for each */
 

@@ -75,7 +75,7 @@ YKI_FORCE_INLINE yki_window_range narrow_inside(const yki_narrow *n, int64_t lef
 YKI_FORCE_INLINE void narrow_clear_outside(float *row, yki_window_range inside, int64_t span)
 {
     yki_lanes zero = {0};
-    __asm__("" : "+v"(zero)); /* or the compiler calls memset for a column or two */
+    YKI_KEEP_IN_REGISTER(zero); /* or the compiler calls memset for a column or two */
     for (int64_t i = 0; i < inside.begin; i++)
         *(yki_lanes_at *)(row + i * YKI_WIDTH) = zero;
     for (int64_t i = inside.end; i < span; i++)
@@ -164,7 +164,7 @@ YKI_FORCE_INLINE void narrow_add_row_once(const float *pixels, yki_bits from, co
         before4 = before3, before3 = before2, before2 = before1, before1 = at_i;
         if (i < columns + way.taps - 1) {
             at_i = narrow_load(pixels + i * YKI_WIDTH, from, way.permutes);
-            __asm__("" : "+v"(at_i)); /* or the compiler loads it for every use */
+            YKI_KEEP_IN_REGISTER(at_i); /* or the compiler loads it for every use */
         }
 #pragma GCC unroll 3
         for (int s = 0; s < way.taps; s++) {

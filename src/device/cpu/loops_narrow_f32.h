@@ -1,6 +1,6 @@
 /*
  * 3x3 convolutions of stride 1 whose groups are narrower than a vector, in f32 arithmetic, and the
- * gradient of their weights: included by loops_table.h alone, for vectors of AVX2 and AVX-512.
+ * gradient of their weights: included by loops_table.h alone.
  *
  * A pixel is permuted into `width` vectors, each with channel k of every group: 9 * width
  * multiply-adds for a vector of results.
@@ -43,8 +43,13 @@ YKI_FORCE_INLINE yki_lanes narrow_pick(yki_lanes x, yki_bits from)
 {
 #if YKI_WIDTH == 16
     return (yki_lanes)_mm512_permutexvar_ps((__m512i)from, (__m512)x);
-#else
+#elif YKI_WIDTH == 8
     return (yki_lanes)_mm256_permutevar8x32_ps((__m256)x, (__m256i)from);
+#else
+    yki_lanes picked;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        picked[lane] = x[from[lane]];
+    return picked;
 #endif
 }
 
@@ -89,7 +94,7 @@ YKI_FORCE_INLINE void narrow_read_width(const yki_narrow *n, const void *x, int6
         narrow_read_as(n, from, left, span, to, 2, dtype);
     else if (planes == 4)
         narrow_read_as(n, from, left, span, to, 4, dtype);
-    else
+    else if (YKI_WIDTH > 4) /* groups are narrower than a vector */
         narrow_read_as(n, from, left, span, to, 8, dtype);
 }
 
@@ -133,7 +138,7 @@ YKI_FORCE_INLINE void narrow_add_strip(const yki_narrow *n, int64_t plane, const
 #pragma GCC unroll 16
     for (int c = 0; c < columns; c++) {
         gradient[c] = *(const yki_lanes_at *)(dy + c * YKI_WIDTH);
-        __asm__("" : "+v"(gradient[c]));
+        YKI_KEEP_IN_REGISTER(gradient[c]);
     }
     for (int64_t i = 0; i < SIDE * n->width; i += depth) {
         const float *pixels = rows[i / n->width];
@@ -151,7 +156,7 @@ YKI_FORCE_INLINE void narrow_add_strip(const yki_narrow *n, int64_t plane, const
             for (int k = 0; k < depth; k++) {
                 const float *from = pixels + (k * plane + at) * YKI_WIDTH;
                 yki_lanes pixel = *(const yki_lanes_at *)from;
-                __asm__("" : "+v"(pixel)); /* or the compiler loads it for every use */
+                YKI_KEEP_IN_REGISTER(pixel); /* or the compiler loads it for every use */
 #pragma GCC unroll 3
                 for (int t = 0; t < SIDE; t++)
                     if (at >= t && at - t < columns)

@@ -6,14 +6,12 @@
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
-#if YKI_WIDTH >= 8 /* activations are blocked */
 /* Of gradients of weights: results whose products are summed before the sum is added to the total,
  * at least, so that rounding errors stay small. */
 enum { SUM_PIXELS = 512 };
 #include "device/cpu/loops_depthwise.h"
 #include "device/cpu/loops_depthwise_strided.h"
 #include "device/cpu/loops_narrow_f32.h"
-#endif
 
 const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .moments = moments,
@@ -21,13 +19,11 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,
                                  .map = map,
-#if YKI_WIDTH >= 8
                                  .depthwise_gradient = depthwise_gradient,
                                  .depthwise_forward = depthwise_forward,
                                  .depthwise_data = depthwise_data,
                                  .narrow_convolve = narrow_convolve,
                                  .narrow_gradient = narrow_gradient,
-#endif
                                  .max_pool = max_pool,
                                  .max_pool_backward = max_pool_backward,
                                  .multiply_add = multiply_add};

@@ -248,20 +248,19 @@ static yk_status minimal_convolve(const yki_kernel *kernel, const yki_kernel_arg
 /* NULL if there is none. */
 static const yki_minimal *algorithm_of(const yki_device *device, int64_t stride)
 {
+    static const struct {
+        int block;
+        const yki_minimal *strides[2];
+    } known[] = {
 #if defined(__x86_64__)
-    const yki_cpu_loops *loops = yki_cpu_loops_of(device);
-    if (loops == &yki_cpu_loops_avx512 && stride == 1)
-        return &yki_minimal_winograd_avx512;
-    if (loops == &yki_cpu_loops_avx512 && stride == 2)
-        return &yki_minimal_halving_avx512;
-    if (loops == &yki_cpu_loops_avx2 && stride == 1)
-        return &yki_minimal_winograd_avx2;
-    if (loops == &yki_cpu_loops_avx2 && stride == 2)
-        return &yki_minimal_halving_avx2;
-#else
-    (void)device;
-    (void)stride;
+        {16, {&yki_minimal_winograd_avx512, &yki_minimal_halving_avx512}},
+        {8, {&yki_minimal_winograd_avx2, &yki_minimal_halving_avx2}},
 #endif
+        {4, {&yki_minimal_winograd_generic, &yki_minimal_halving_generic}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known && stride <= 2; i++)
+        if (known[i].block == device->block)
+            return known[i].strides[stride - 1];
     return NULL;
 }
 

@@ -95,8 +95,10 @@ typedef struct yki_minimal {
                                 bool first);
 } yki_minimal;
 
-extern const yki_minimal yki_minimal_halving_avx512, yki_minimal_halving_avx2;
-extern const yki_minimal yki_minimal_winograd_avx512, yki_minimal_winograd_avx2;
+extern const yki_minimal yki_minimal_halving_avx512, yki_minimal_halving_avx2,
+    yki_minimal_halving_generic;
+extern const yki_minimal yki_minimal_winograd_avx512, yki_minimal_winograd_avx2,
+    yki_minimal_winograd_generic;
 
 /* Points of a tile that a matrix multiplies. */
 static inline int64_t yki_minimal_points(int64_t stride, int64_t matrix)

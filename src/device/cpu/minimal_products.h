@@ -4,7 +4,11 @@
  */
 #include "device/cpu/minimal_loops.h"
 
-enum { ROWS = 6, VECTORS = YKI_WIDTH == 16 ? 4 : 2 };
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { ROWS = 6, VECTORS = 4 };
+#else
+enum { ROWS = 6, VECTORS = 2 };
+#endif
 
 /* `rows` rows of c and `vectors` of its columns; a's numbers are at a[r * row + k * step]. The
  * first four arguments are constants. */

@@ -241,7 +241,7 @@ static yk_status minimal_convolve_weight(const yki_kernel *kernel, const yki_ker
 /* Without AVX-512, oneDNN has only reference loops for images of few columns. */
 static bool is_reference(const yki_device *device, const yki_operand *dy)
 {
-    return device->block == 8 && dy->dims[3] <= REFERENCE_COLUMNS;
+    return device->block < 16 && dy->dims[3] <= REFERENCE_COLUMNS;
 }
 
 static bool minimal_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)

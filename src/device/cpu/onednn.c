@@ -242,7 +242,7 @@ yk_status yki_md_of(yki_md *md, const yki_device *device, const yki_operand *ope
                                               dnnl_abcd};
     dnnl_format_tag_t tag = plain[operand->ndim];
     if (operand->layout == YKI_BLOCKED)
-        tag = device->block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
+        tag = device->block == 16 ? dnnl_nChw16c : device->block == 8 ? dnnl_nChw8c : dnnl_nChw4c;
     return yki_md_with_tag(md, operand->ndim, operand->dims, operand->dtype, tag);
 }
 

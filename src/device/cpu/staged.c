@@ -57,6 +57,12 @@ static size_t stage(const yki_device *device, yki_operand *operand, int64_t chun
     return (size_t)yki_operand_elements(device, operand);
 }
 
+#if defined(__x86_64__)
+#define PANEL(impl) (&(impl))
+#else
+#define PANEL(impl) NULL
+#endif
+
 /* The f32 kernels of an operator: `panel` is used where it supports a shape; it may be NULL. */
 typedef struct f32_kernels {
     const yki_kernel_impl *panel, *other;
@@ -143,22 +149,22 @@ static bool gains_over_bf16(const yki_device *device, const yki_kernel_desc *des
     yki_kernel_desc f32 = *desc;
     f32.in[0].dtype = f32.in[1].dtype = f32.out[0].dtype = YK_F32;
     return desc->in[0].dtype == YK_F16 || !((const yki_cpu_device *)device)->has_bf16 ||
-           panel->supports(device, &f32);
+           (panel && panel->supports(device, &f32));
 }
 
 static bool gains_linear(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains_over_bf16(device, desc, &yki_cpu_linear_panel);
+    return gains_over_bf16(device, desc, PANEL(yki_cpu_linear_panel));
 }
 
 static bool gains_linear_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains_over_bf16(device, desc, &yki_cpu_linear_backward_data_panel);
+    return gains_over_bf16(device, desc, PANEL(yki_cpu_linear_backward_data_panel));
 }
 
 static bool gains_linear_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return gains_over_bf16(device, desc, &yki_cpu_linear_backward_weight_panel);
+    return gains_over_bf16(device, desc, PANEL(yki_cpu_linear_backward_weight_panel));
 }
 
 /* Forward and backward data: one activation in, packed weights, one activation out. */
@@ -199,8 +205,8 @@ static yk_status run_through(const yki_kernel *kernel, const yki_kernel_args *ru
                                                       .same_pack = staged_same_pack}
 THROUGH(conv2d, conv, staged_gains_conv, NULL);
 THROUGH(conv2d_backward_data, conv, staged_gains_conv, NULL);
-THROUGH(linear, linear, gains_linear, &yki_cpu_linear_panel);
-THROUGH(linear_backward_data, linear, gains_linear_data, &yki_cpu_linear_backward_data_panel);
+THROUGH(linear, linear, gains_linear, PANEL(yki_cpu_linear_panel));
+THROUGH(linear_backward_data, linear, gains_linear_data, PANEL(yki_cpu_linear_backward_data_panel));
 
 /* ---- gradient of the weights: x, dy -> dweight, [dbias], summed over the chunks -------------- */
 
@@ -271,4 +277,5 @@ static yk_status staged_run_backward_weight(const yki_kernel *kernel, const yki_
                                                       .run = staged_run_backward_weight,           \
                                                       .destroy = staged_destroy}
 WEIGHT(conv2d_backward_weight, conv, staged_gains_conv, NULL);
-WEIGHT(linear_backward_weight, linear, gains_linear_weight, &yki_cpu_linear_backward_weight_panel);
+WEIGHT(linear_backward_weight, linear, gains_linear_weight,
+       PANEL(yki_cpu_linear_backward_weight_panel));

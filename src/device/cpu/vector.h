@@ -51,6 +51,16 @@ enum { YKI_PACK = 2 * YKI_WIDTH };
             body(__VA_ARGS__, YK_F16);                                                             \
     } while (0)
 
+/* Keeps the compiler from loading a vector again for each of its uses, or from knowing its value.
+ */
+#if defined(__x86_64__)
+#define YKI_KEEP_IN_REGISTER(vector) __asm__("" : "+v"(vector))
+#elif defined(__aarch64__)
+#define YKI_KEEP_IN_REGISTER(vector) __asm__("" : "+w"(vector))
+#else
+#define YKI_KEEP_IN_REGISTER(vector) (void)(vector)
+#endif
+
 typedef struct yki_pack {
     yki_lanes v[2];
 } yki_pack;
@@ -212,6 +222,11 @@ YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 {
     _mm256_stream_ps(to, (__m256)x);
+}
+#else
+YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
+{
+    *(yki_lanes_at *)to = x;
 }
 #endif
 
