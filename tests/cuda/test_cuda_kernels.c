@@ -450,6 +450,35 @@ YK_TEST(batch_norm_of_all_ranks)
     device->type->destroy(device);
 }
 
+/* In float16, what a convolution makes may be infinite. relu closes there, and a norm whose
+ * statistics are constants passes nothing on. */
+YK_TEST(an_infinity_behind_a_closed_relu_leaves_no_gradient)
+{
+    yki_device *device = open_device();
+    const yki_operand image = {
+        .dtype = YK_F32, .ndim = 4, .dims = {1, 1, 1, 2}, .layout = YKI_CHANNELS_LAST};
+    const yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {1}}, absent = {.ndim = -1};
+    yki_kernel_desc desc = {
+        .op = &yki_op_batch_norm_backward,
+        .attrs = &(yki_attrs){.eps = 1e-5, .relu = true},
+        .in_count = 8,
+        .in = {image, image, vector, vector, vector, vector, absent, absent},
+        .out_count = 4,
+        .out = {image, vector, vector, absent},
+    };
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    float x[] = {-INFINITY, 3}, dy[] = {1, 1}, one = 1, zero = 0, dx[2], dweight, dbias;
+    void *in[] = {x, dy, &one, &zero, &zero, &one, NULL, NULL};
+    void *out[] = {dx, &dweight, &dbias, NULL};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = malloc(kernel->scratch)};
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_true(dx[0] == 0 && dx[1] == 1);
+    free(run.scratch);
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+}
+
 /* Without samples and without peers, running statistics stay as they are. */
 YK_TEST(batch_norm_without_samples)
 {

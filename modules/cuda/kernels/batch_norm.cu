@@ -375,7 +375,8 @@ template <typename R> DEVICE void sums_merge(const yki_cuda_sums_merge_args &arg
 KERNEL(sums_merge_f32, yki_cuda_sums_merge_args, sums_merge<float>)
 KERNEL(sums_merge_f64, yki_cuda_sums_merge_args, sums_merge<double>)
 
-/* The means over all ranks: of g, and of g h times invstd, which is the slope along c. */
+/* The means over all ranks: of g, and of g h times invstd, which is the slope along c. Without
+ * ranks the statistics are constants, and there are neither. */
 template <typename R, int W>
 DEVICE void read_means(const yki_cuda_norm_backward_args &args, const part &p, R (&g)[W],
                        R (&slope)[W])
@@ -412,7 +413,9 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
     for_gradients<DY2, Y, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            g[j] = k.gain[j] * (g[j] - (mean_g[j] + c[j] * slope[j]));
+            g[j] = k.gain[j] *
+                   (args.world > 0 ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
+                                   : g[j]);
         store(dx + offset, g);
     });
 }
