@@ -1,3 +1,4 @@
+/* See held_signal.h. */
 #define _GNU_SOURCE
 #include "base/held_signal.h"
 
