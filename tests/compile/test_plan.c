@@ -2,6 +2,7 @@
  * Plans: what shares memory never lives at the same time. Checked on random slots, and on the plans
  * of all nets by following, step by step, whose bytes are whose.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

@@ -26,9 +26,9 @@ static yki_resize_job whole(const yki_picture *in, int width, int height)
                             .interpolation = YK_INTERPOLATION_BILINEAR};
 }
 
-#if defined(__x86_64__)
 YK_TEST(vectors_give_the_bits_of_plain_code)
 {
+#if defined(__x86_64__)
     if (!__builtin_cpu_supports("avx2"))
         skip_because("no AVX2 here");
     yki_resizer resizer = {0};
@@ -48,8 +48,10 @@ YK_TEST(vectors_give_the_bits_of_plain_code)
     yki_resizer_free(&resizer);
     yki_picture_free(&in);
     yki_picture_free(&out);
-}
+#else
+    skip_because("this processor is not x86");
 #endif
+}
 
 YK_TEST(a_window_is_a_part_of_the_whole)
 {
