@@ -1,31 +1,14 @@
 /* What ranks learn of each other: addresses that work on other hosts, and who is missing. */
 #define _GNU_SOURCE
 #include "harness.h"
+#include "outer_address.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "comm/host.h"
 #include "comm/rendezvous.h"
-
-/* An IPv4 address of this host by which others reach it; false if it has none. */
-static bool find_outer_address(char text[64])
-{
-    struct ifaddrs *all = NULL;
-    bool found = false;
-    getifaddrs(&all);
-    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next)
-        if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && one->ifa_flags & IFF_UP &&
-            !(one->ifa_flags & IFF_LOOPBACK))
-            found = inet_ntop(AF_INET, &((struct sockaddr_in *)one->ifa_addr)->sin_addr, text, 64);
-    freeifaddrs(all);
-    return found;
-}
 
 static void join(yki_job *job, const char *method)
 {
@@ -64,7 +47,7 @@ YK_TEST_RANKS(ranks_publish_the_address_of_their_connection, 2)
 /* Rank 0 reaches its own store through the loopback interface. */
 static void corrected_body(int rank, int world)
 {
-    char outer[64], method[128];
+    char outer[INET_ADDRSTRLEN], method[128];
     assert_true(find_outer_address(outer));
     snprintf(method, sizeof method, "tcp://%s:%s", rank == 0 ? "0.0.0.0" : outer,
              getenv("MASTER_PORT"));
@@ -77,7 +60,7 @@ static void corrected_body(int rank, int world)
 
 YK_TEST(no_loopback_address_is_given_to_other_hosts)
 {
-    char outer[64];
+    char outer[INET_ADDRSTRLEN];
     if (!find_outer_address(outer))
         skip_because("this host has only loopback addresses");
     yk_test_ranks(3, corrected_body);

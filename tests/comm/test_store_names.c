@@ -1,13 +1,10 @@
 /* Stores on hosts whose names have several addresses. */
 #define _GNU_SOURCE
+#include "outer_address.h"
 #include "store_fixture.h"
 
-#include <arpa/inet.h>
 #include <dlfcn.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -39,21 +36,6 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
-
-/* An IPv4 address of this host by which others reach it; false if it has none. */
-static bool find_outer_address(char text[INET_ADDRSTRLEN])
-{
-    struct ifaddrs *all = NULL;
-    bool found = false;
-    getifaddrs(&all);
-    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next)
-        if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && one->ifa_flags & IFF_UP &&
-            !(one->ifa_flags & IFF_LOOPBACK))
-            found = inet_ntop(AF_INET, &((struct sockaddr_in *)one->ifa_addr)->sin_addr, text,
-                              INET_ADDRSTRLEN);
-    freeifaddrs(all);
-    return found;
-}
 
 /* A host with several networks, each of which has hosts that know no other. */
 YK_TEST(all_addresses_of_a_name_are_served)
