@@ -75,10 +75,10 @@ typedef struct yk_group_options {
 
 /** A process's place in its job. */
 typedef struct yk_place {
-    const char *source;   /**< who has told rank and size, for messages; NULL: nobody has */
-    int rank;             /**< 0 if nobody has told */
-    int world_size;       /**< 1 if nobody has told */
-    int local_rank;       /**< among the ranks of this host, as far as the environment tells */
+    const char *source; /**< what rank and size come from, for messages; NULL: they are not given */
+    int rank;           /**< 0 if it is not given */
+    int world_size;     /**< 1 if it is not given */
+    int local_rank;     /**< among the ranks of this host, as far as the environment tells */
     int local_world_size; /**< the number of ranks on this host, as far as it tells */
 } yk_place;
 

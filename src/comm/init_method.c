@@ -263,8 +263,8 @@ yk_status yki_init_method_check(const yk_group_options *options, const yki_place
         return YK_OK;
     return yki_error(
         YK_ERROR_INVALID_ARGUMENT,
-        "init method \"%s\": nobody has told the rank and the world size: give them as "
-        "options, or set RANK and WORLD_SIZE",
+        "init method \"%s\": the rank and the world size are not known: give them as options, or "
+        "set RANK and WORLD_SIZE",
         method);
 }
 

@@ -23,7 +23,7 @@ typedef struct yki_init_method {
 yk_status yki_init_method_read_ranks(yki_job *job, yki_place *place,
                                      const yk_group_options *options);
 /* For a job of one rank, which needs no rendezvous: whether the init method is valid, and env:// if
- * nobody has told that there is only one. */
+ * nothing says that there is only one. */
 yk_status yki_init_method_check(const yk_group_options *options, const yki_place *place);
 /* Reads address or path, secret, and whether the launcher serves the store. */
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place *place,

@@ -57,6 +57,7 @@ static size_t stage(const yki_device *device, yki_operand *operand, int64_t chun
     return (size_t)yki_operand_elements(device, operand);
 }
 
+/* Kernels of panels are for x86 alone. */
 #if defined(__x86_64__)
 #define PANEL(impl) (&(impl))
 #else
