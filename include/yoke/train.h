@@ -145,12 +145,10 @@ typedef struct yk_evaluate_options {
 /**
  * Collective. The mean loss, top-1 and top-5 accuracy over one epoch of the loader, which should be
  * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks. If
- * the loader is in the middle of an epoch, as after an evaluation that was stopped, it is first moved
- * to the beginning of one.
- * Classifiers keep their logits, and have labels as yk_count_correct describes them; of a model
- * whose loss reads other things, only the loss is measured.
- * Buffers are made rank 0's first. The model evaluates in evaluation mode and is left in training
- * mode.
+ * the loader is in the middle of an epoch, as after an evaluation that was stopped, it is first
+ * moved to the beginning of one. Classifiers keep their logits, and have labels as yk_count_correct
+ * describes them; of a model whose loss reads other things, only the loss is measured. Buffers are
+ * made rank 0's first. The model evaluates in evaluation mode and is left in training mode.
  */
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options);
