@@ -33,7 +33,10 @@ typedef struct yk_group yk_group;
 /** A collective that is under way. */
 typedef struct yk_work yk_work;
 
-/** How a reduction combines the elements of all ranks. */
+/**
+ * How a reduction combines the elements of all ranks. Where a rank has NaN, the result is NaN;
+ * only the minima and maxima of mpi and nccl are what those libraries make of it.
+ */
 typedef enum yk_reduce_op {
     YK_REDUCE_SUM,    /**< their sum */
     YK_REDUCE_AVG,    /**< their sum divided by the number of ranks */

@@ -65,8 +65,10 @@ static inline uint16_t to_f16(float value)
 #define SAME(x)     (x)
 #define ADD(a, b)   ((a) + (b))
 #define MUL(a, b)   ((a) * (b))
-#define MIN(a, b)   ((a) < (b) ? (a) : (b))
-#define MAX(a, b)   ((a) > (b) ? (a) : (b))
+/* Of two operands, the one that is NaN: a comparison with NaN is false, and a NaN differs from
+ * itself. */
+#define MIN(a, b)   ((a) < (b) || (a) != (a) ? (a) : (b))
+#define MAX(a, b)   ((a) > (b) || (a) != (a) ? (a) : (b))
 #define ADD32(a, b) ((int32_t)((uint32_t)(a) + (uint32_t)(b)))
 #define MUL32(a, b) ((int32_t)((uint32_t)(a) * (uint32_t)(b)))
 #define ADD64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))

@@ -7,8 +7,9 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
+
+#include "base/cgroup.h"
 
 static int affinity_cores(void)
 {
@@ -31,33 +32,20 @@ static double quota_cores(const char *path)
     return fields == 2 && quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/*
- * cgroup v2: this process's group and all its ancestors; the tightest quota counts. Where v2 is not
- * what manages the system there is nothing to read, and reading which group we are in would wait
- * for the kernel's one lock of all groups.
- */
+/* Lowers *least, in cores, to the quota of a control group; 0 is none. */
+static void take_quota(const char *folder, void *least)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    double cores = quota_cores(path), *lowest = least;
+    if (cores > 0 && (*lowest == 0 || cores < *lowest))
+        *lowest = cores;
+}
+
 static double cgroup_cores(void)
 {
-    char line[512], path[1024], group[512] = "";
-    if (access("/sys/fs/cgroup/cgroup.controllers", R_OK))
-        return 0;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::", 3) == 0)
-            snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    if (file)
-        fclose(file);
     double least = 0;
-    for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        double cores = quota_cores(path);
-        if (cores > 0 && (least == 0 || cores < least))
-            least = cores;
-        char *slash = strrchr(group, '/');
-        if (!slash)
-            break;
-        *slash = '\0';
-    }
+    yki_cgroup_each(take_quota, &least);
     return least;
 }
 

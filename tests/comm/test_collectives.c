@@ -180,6 +180,25 @@ YK_TEST(all_reduce_5)
     yk_test_ranks(5, all_reduce_body);
 }
 
+/* Element i is NaN on rank i only: whichever operand it is, it stays. MPI leaves this open. */
+YK_TEST_RANKS(not_a_number_stays_in_min_and_max, 3)
+{
+    yk_group *group = join();
+    char data[3 * sizeof(double)];
+    const char *backend = getenv("YOKE_BACKEND");
+    for (size_t d = 0; d < LENGTH(dtypes) && dtypes[d] != YK_I32; d++)
+        for (int max = 0; max < 2 && !(backend && strcmp(backend, "mpi") == 0); max++) {
+            for (int i = 0; i < world; i++)
+                put(data, dtypes[d], (size_t)i, i == rank ? NAN : i);
+            assert_ok(yk_all_reduce(group, data, (size_t)world, dtypes[d],
+                                    max ? YK_REDUCE_MAX : YK_REDUCE_MIN, NULL));
+            for (int i = 0; i < world; i++)
+                if (!isnan(get(data, dtypes[d], (size_t)i)))
+                    fail_msg("%s: the NaN of rank %d is gone", yk_dtype_name(dtypes[d]), i);
+        }
+    yk_group_destroy(group);
+}
+
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
 static void check_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,

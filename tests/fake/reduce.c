@@ -48,8 +48,8 @@ static uint16_t to_f16(float value)
 }
 
 #define COMBINE(a, b, op)                                                                          \
-    ((op) == YK_REDUCE_MIN       ? ((b) < (a) ? (b) : (a))                                         \
-     : (op) == YK_REDUCE_MAX     ? ((b) > (a) ? (b) : (a))                                         \
+    ((op) == YK_REDUCE_MIN       ? ((b) < (a) || (b) != (b) ? (b) : (a))                           \
+     : (op) == YK_REDUCE_MAX     ? ((b) > (a) || (b) != (b) ? (b) : (a))                           \
      : (op) == YK_REDUCE_PRODUCT ? (a) * (b)                                                       \
                                  : (a) + (b))
 

@@ -6,8 +6,8 @@
  *
  * Accumulators have the elements' type; those of bf16 and f16 are f32, rounded to nearest even at
  * the end. Averages over a power of two of ranks multiply, which gives the bits of a division in a
- * fraction of its time. Integer sums and products wrap around. min and max return the later operand
- * when one is NaN. The loops are plain C; each is compiled for AVX-512, AVX2 and the baseline, and
+ * fraction of its time. Integer sums and products wrap around. Where a rank has NaN, min and max
+ * are NaN. The loops are plain C; each is compiled for AVX-512, AVX2 and the baseline, and
  * chosen once at run time.
  */
 #include "comm/shm/reduce_kernels.h"
@@ -34,8 +34,10 @@ typedef uint16_t bf16, f16;
 #define LOAD_PLAIN(x) (x)
 #define ADD(a, b)     ((a) + (b))
 #define MUL(a, b)     ((a) * (b))
-#define MIN(a, b)     ((a) < (b) ? (a) : (b))
-#define MAX(a, b)     ((a) > (b) ? (a) : (b))
+/* The operand that is NaN, if one is: a comparison with NaN is false, and a NaN differs from
+ * itself. */
+#define MIN(a, b)     ((a) < (b) || (a) != (a) ? (a) : (b))
+#define MAX(a, b)     ((a) > (b) || (a) != (a) ? (a) : (b))
 /* Signed integers, where overflow is to wrap around. */
 #define WADD32(a, b)  ((int32_t)((uint32_t)(a) + (uint32_t)(b)))
 #define WMUL32(a, b)  ((int32_t)((uint32_t)(a) * (uint32_t)(b)))

@@ -1,7 +1,7 @@
 /*
  * yk_group_alloc: every rank creates a segment, posts its descriptor to all others, and maps all
- * segments. Two exchanges make this all or nothing: the first tells every rank whether all segments
- * were created, the second whether all were mapped.
+ * segments. Three exchanges make this all or nothing: they tell every rank whether there is room
+ * for all segments together, whether all were created, and whether all were mapped.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -96,8 +96,8 @@ static bool reserve_region(shm_backend *shm, shm_region *region)
     return region->segments != NULL;
 }
 
-/* This rank's segment of a new region. What keeps it from making one is told to the others. */
-static yk_status create_own(shm_backend *shm, const yk_backend_call *call, shm_region *region)
+/* What keeps this rank from making its segment is told to the others. */
+static yk_status prepare_region(shm_backend *shm, const yk_backend_call *call, shm_region *region)
 {
     size_t bytes = call->what.count ? call->what.count : 1;
     if (bytes > LARGEST)
@@ -108,27 +108,48 @@ static yk_status create_own(shm_backend *shm, const yk_backend_call *call, shm_r
         !reserve_region(shm, region))
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "no room for another region of shared memory");
     region->bytes = yki_align(bytes, PAGE);
-    return yki_shm_create(&region->segments[shm->rank], region->bytes);
+    return YK_OK;
 }
 
-static yk_status create_and_attach(shm_backend *shm, yk_backend_call *call, shm_region *region)
+/*
+ * Whether there is room for the segments of all ranks, by what each of them saw before the first
+ * took its part. One after the other they could all find room, and the kernel would end a process.
+ */
+static yk_status check_room(const shm_backend *shm, size_t bytes)
 {
-    yk_status passed;
-    offer news = {.status = create_own(shm, call, region)};
-    news.free_bytes = yki_shm_free_bytes();
+    uint64_t least = UINT64_MAX;
+    for (int r = 0; r < shm->world; r++) {
+        offer news;
+        memcpy(&news, yki_shm_line_of(shm, r)->data, sizeof news);
+        least = news.free_bytes < least ? news.free_bytes : least;
+    }
+    return bytes <= least / (uint64_t)shm->world ? YK_OK
+                                                 : yki_shm_no_room(bytes, shm->world, least, 0);
+}
+
+static yk_status create_all(shm_backend *shm, yk_backend_call *call, shm_region *region)
+{
+    offer news = {.status = prepare_region(shm, call, region), .free_bytes = yki_shm_free_bytes()};
     YK_TRY(yki_shm_exchange(shm, call, NULL, &news, sizeof news));
     YK_TRY(check_offers(shm, call, &news));
+    YK_TRY(check_room(shm, region->bytes));
     assert(region->segments);
+    news.status = yki_shm_create(&region->segments[shm->rank], region->bytes);
+    YK_TRY(yki_shm_exchange(shm, call, NULL, &news, sizeof news));
+    return check_offers(shm, call, &news);
+}
+
+static yk_status attach_all(shm_backend *shm, yk_backend_call *call, shm_region *region)
+{
+    yk_status passed;
     shm->round = (uint32_t)call->sequence;
     yk_status status = pass_around(shm, &region->segments[shm->rank], &passed);
-    if (status != YK_OK)
-        goto out;
-    news.status = passed == YK_OK ? attach_peers(shm, region) : passed;
-    status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
-    if (status == YK_OK)
-        status = check_offers(shm, call, &news);
-
-out:
+    if (status == YK_OK) {
+        offer news = {.status = passed == YK_OK ? attach_peers(shm, region) : passed};
+        status = yki_shm_exchange(shm, call, NULL, &news, sizeof news);
+        if (status == YK_OK)
+            status = check_offers(shm, call, &news);
+    }
     yki_shm_drop_letters(shm);
     return status;
 }
@@ -139,7 +160,9 @@ yk_status yki_shm_alloc(yk_backend *backend, yk_backend_call *call, void **memor
     shm_region region = {0};
     shm->background = call->background;
     YK_TRY(yki_shm_check_given_up(shm));
-    yk_status status = create_and_attach(shm, call, &region);
+    yk_status status = create_all(shm, call, &region);
+    if (status == YK_OK)
+        status = attach_all(shm, call, &region);
     if (status != YK_OK) {
         free_region(shm, &region);
         return status;

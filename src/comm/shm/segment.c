@@ -8,7 +8,8 @@
  *
  * All pages are allocated at once with fallocate: a page that a full tmpfs cannot provide later
  * would raise SIGBUS, whereas here a shortage is an error with the bytes needed and free. For a
- * memfd, the OOM killer may be the only limit, so the free memory is checked first.
+ * memfd, the OOM killer may be the only limit, so the memory that the machine and the control
+ * groups have left is checked first.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,6 +23,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/held_signal.h"
 #include "comm/shm/shm.h"
 
@@ -33,6 +35,24 @@ static const char *directory(void)
 
 /* ---- how much there is ----------------------------------------------------------------------- */
 
+/* The number after `name` in a file of lines "NAME NUMBER", or 0. */
+static uint64_t number_of(const char *path, const char *name)
+{
+    char line[128];
+    unsigned long long number = 0;
+    size_t length = strlen(name);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, length) == 0) {
+            number = strtoull(line + length, NULL, 10);
+            break;
+        }
+    if (file)
+        fclose(file);
+    return number;
+}
+
+/* What a file consists of; UINT64_MAX if there is none, or for "max". */
 static uint64_t read_number(const char *path)
 {
     unsigned long long number = UINT64_MAX;
@@ -40,27 +60,35 @@ static uint64_t read_number(const char *path)
     if (!file)
         return UINT64_MAX;
     if (fscanf(file, "%llu", &number) != 1)
-        number = UINT64_MAX; /* "max" */
+        number = UINT64_MAX;
     fclose(file);
     return number;
 }
 
+/* Lowers *least to what a control group has left. Pages of files count as used, but give way. */
+static void take_group(const char *folder, void *least)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/memory.max", folder);
+    uint64_t limit = read_number(path);
+    if (limit == UINT64_MAX)
+        return;
+    snprintf(path, sizeof path, "%s/memory.current", folder);
+    uint64_t used = read_number(path);
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    uint64_t pages = number_of(path, "active_file ") + number_of(path, "inactive_file ");
+    used = used > pages ? used - pages : 0;
+    uint64_t left = limit > used ? limit - used : 0;
+    if (left < *(uint64_t *)least)
+        *(uint64_t *)least = left;
+}
+
 static uint64_t available_memory(void)
 {
-    char line[128];
-    unsigned long long kilobytes = UINT64_MAX >> 10;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    uint64_t limit = read_number("/sys/fs/cgroup/memory.max"); /* in a container, its own limit */
-    uint64_t used = read_number("/sys/fs/cgroup/memory.current");
-    uint64_t left = limit == UINT64_MAX || used == UINT64_MAX ? UINT64_MAX
-                    : limit > used                            ? limit - used
-                                                              : 0;
-    return left < kilobytes << 10 ? left : kilobytes << 10;
+    uint64_t kilobytes = number_of("/proc/meminfo", "MemAvailable:");
+    uint64_t least = kilobytes ? kilobytes << 10 : UINT64_MAX;
+    yki_cgroup_each(take_group, &least);
+    return least;
 }
 
 uint64_t yki_shm_free_bytes(void)
@@ -93,10 +121,13 @@ static yk_status map_segment(shm_segment *segment, size_t bytes)
     return YK_OK;
 }
 
-static yk_status no_room(size_t bytes, uint64_t free_bytes, int error)
+yk_status yki_shm_no_room(size_t bytes, int ranks, uint64_t free_bytes, int error)
 {
-    return yki_error(YK_ERROR_OUT_OF_MEMORY, "shared memory%s%s: %zu bytes needed, %llu free%s%s",
-                     directory() ? " in " : "", directory() ? directory() : "", bytes,
+    char each[48] = "";
+    if (ranks > 1)
+        snprintf(each, sizeof each, " by each of %d ranks", ranks);
+    return yki_error(YK_ERROR_OUT_OF_MEMORY, "shared memory%s%s: %zu bytes needed%s, %llu free%s%s",
+                     directory() ? " in " : "", directory() ? directory() : "", bytes, each,
                      (unsigned long long)free_bytes, error ? ": " : "",
                      error ? strerror(error) : "");
 }
@@ -118,14 +149,15 @@ yk_status yki_shm_create(shm_segment *segment, size_t bytes)
     *segment = (shm_segment){.fd = -1};
     uint64_t free_bytes = yki_shm_free_bytes();
     if (bytes > free_bytes)
-        return no_room(bytes, free_bytes, 0);
+        return yki_shm_no_room(bytes, 1, free_bytes, 0);
     segment->fd = open_nameless();
     if (segment->fd < 0)
         return yki_error(YK_ERROR_IO, "cannot create shared memory%s%s: %s",
                          directory() ? " in " : "", directory() ? directory() : "",
                          strerror(errno));
     int error = allocate_pages(segment->fd, bytes);
-    yk_status status = error ? no_room(bytes, free_bytes, error) : map_segment(segment, bytes);
+    yk_status status =
+        error ? yki_shm_no_room(bytes, 1, free_bytes, error) : map_segment(segment, bytes);
     if (status != YK_OK)
         yki_shm_detach(segment);
     return status;

@@ -140,6 +140,8 @@ void yki_shm_close_file(shm_segment *segment);
 void yki_shm_detach(shm_segment *segment);
 /* Bytes that a new segment could still get, by what limits it first. */
 uint64_t yki_shm_free_bytes(void);
+/* The error of a segment that so many ranks each need; error: a number of errno, or 0. */
+yk_status yki_shm_no_room(size_t bytes, int ranks, uint64_t free_bytes, int error);
 
 /* ---- mailbox.c ------------------------------------------------------------------------------ */
 
