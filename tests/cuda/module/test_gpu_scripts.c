@@ -153,25 +153,47 @@ YK_TEST(verify_ends_a_section_that_takes_too_long)
     assert_contains(output, "== 1 sections passed, 1 failed: plans");
 }
 
+/* As where the driver holds a process, which then is not killed: this one has left the group. */
+YK_TEST(verify_waits_for_no_process_that_cannot_be_killed)
+{
+    need_python();
+    static const char script[] =
+        "import sys\n"
+        "from importlib.machinery import SourceFileLoader\n"
+        "sys.dont_write_bytecode = True\n"
+        "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
+        "def stuck(run):\n"
+        "    run.command(['sh', '-c', 'echo started; setsid sleep 20 & sleep 20'], 1)\n"
+        "verify.SECTIONS, verify.GRACE = ((stuck, 9, ''), (verify.copies, 9, '')), 1\n"
+        "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--minutes', '0.2']\n"
+        "sys.exit(verify.main())\n";
+    yk_test_write_file(yk_test_path("stuck.py"), script, sizeof script - 1);
+    assert_int_equal(run("python3 -W ignore stuck.py $YOKE_SOURCE $YOKE_BUILD"), 1);
+    assert_contains(output, "takes longer than 1 s; started\n");
+    assert_contains(output, "== 1 sections passed, 1 failed: stuck");
+}
+
 /* As where a GPU never answers a call of the script's own. */
 YK_TEST(verify_ends_where_a_call_does_not)
 {
     need_python();
     static const char script[] =
-        "import sys, time\n"
+        "import os, sys, time\n"
         "from importlib.machinery import SourceFileLoader\n"
         "sys.dont_write_bytecode = True\n"
         "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
         "def stuck(run):\n"
+        "    os.makedirs(run.cache)\n"
         "    time.sleep(100)\n"
         "verify.SECTIONS, verify.GRACE = ((verify.copies, 9, ''), (stuck, 9, '')), 1\n"
         "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--minutes', '0.05']\n"
         "sys.exit(verify.main())\n";
     yk_test_write_file(yk_test_path("stuck.py"), script, sizeof script - 1);
-    assert_int_equal(run("python3 -W ignore stuck.py $YOKE_SOURCE $YOKE_BUILD; "
-                         "e=$?; grep -c gb_per_s out/verify.json; exit $e"),
-                     1);
-    assert_contains(output, "FAILED: stuck does not return; the rest is given up\n1\n");
+    assert_int_equal(
+        run("python3 -W ignore stuck.py $YOKE_SOURCE $YOKE_BUILD; "
+            "e=$?; grep -c gb_per_s out/verify.json; tar tzf out/plans.tar.gz; exit $e"),
+        1);
+    assert_contains(output, "FAILED: stuck does not return; the rest is given up\n1\ncache/\n");
 }
 
 /* It needs nothing of the build folder. */
