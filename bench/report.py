@@ -23,15 +23,15 @@ def machine():
             "cores": len(os.sched_getaffinity(0)), "system": system}
 
 
-def versions(build, python):
-    """The versions of yoke, oneDNN and PyTorch that were compared."""
-    def output(*command):
-        done = subprocess.run(command, capture_output=True, text=True)
+def versions(build, python, env=None):
+    """The versions of yoke, which runs in the environment env, of oneDNN and of PyTorch that were compared."""
+    def output(*command, env=None):
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
         return done.stdout if done.returncode == 0 else ""
 
     yoke = os.path.join(build, "yoke")
-    found = {"yoke": output(yoke, "--version").replace("yoke", "").strip()}
-    dnn = re.search(r"oneDNN ([0-9.]+)", output(yoke, "info"))
+    found = {"yoke": output(yoke, "--version", env=env).replace("yoke", "").strip()}
+    dnn = re.search(r"oneDNN ([0-9.]+)", output(yoke, "info", env=env))
     if dnn:
         found["oneDNN"] = dnn.group(1)
     torch = output(python, "-c", "import torch; print(torch.__version__)").strip()
@@ -40,9 +40,9 @@ def versions(build, python):
     return found
 
 
-def result(benchmark, settings, rows, build, python="/usr/bin/python3"):
-    return {"benchmark": benchmark, "machine": machine(), "versions": versions(build, python), "settings": settings,
-            "rows": rows}
+def result(benchmark, settings, rows, build, python="/usr/bin/python3", env=None):
+    return {"benchmark": benchmark, "machine": machine(), "versions": versions(build, python, env),
+            "settings": settings, "rows": rows}
 
 
 def save(found, path):

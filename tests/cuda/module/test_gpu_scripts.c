@@ -224,6 +224,22 @@ YK_TEST(the_comparison_shows_the_tables_that_are_wanted)
     assert_null(strstr(output, "Full training steps"));
 }
 
+/* The program of a packed build needs the libraries that were packed. */
+YK_TEST(the_comparison_knows_the_version_of_a_packed_build)
+{
+    need_python();
+    static const char program[] = "#!/bin/sh\n"
+                                  "case $1:$LD_LIBRARY_PATH in\n"
+                                  "--version:*packed/libs*) echo yoke 9.8.7;;\n"
+                                  "*) exit 1;;\n"
+                                  "esac\n";
+    succeed("mkdir -p packed/libs && touch packed/yoke && chmod +x packed/yoke");
+    yk_test_write_file(yk_test_path("packed/yoke"), program, sizeof program - 1);
+    succeed("$YOKE_SOURCE/bench/gpu/run packed --small --tables data --minutes 9 --json gpu.json "
+            "2>/dev/null && grep '\"yoke\"' gpu.json");
+    assert_contains(output, "\"yoke\": \"9.8.7\"");
+}
+
 YK_TEST(the_comparison_runs_without_pytorch_and_on_two_gpus)
 {
     need_python();
