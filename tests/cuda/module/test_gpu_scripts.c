@@ -46,6 +46,18 @@ YK_TEST(without_a_gpu_they_say_so_in_one_line)
     }
 }
 
+/* A name that is mistyped would look like a success. */
+YK_TEST(they_refuse_what_they_do_not_know)
+{
+    need_python();
+    assert_int_equal(run("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --only copies,kernel"), 2);
+    assert_contains(output, "--only copies,kernel: expected some of machine,copies,kernels,");
+    assert_int_equal(run("$YOKE_SOURCE/bench/gpu/run $YOKE_BUILD --only resnet18"), 2);
+    assert_contains(output, "--only resnet18: expected some of resnet18-cifar,resnet50,");
+    assert_int_equal(run("$YOKE_SOURCE/bench/gpu/run $YOKE_BUILD --modes compiled"), 2);
+    assert_contains(output, "--modes compiled: expected some of eager,compile,");
+}
+
 /* Sections that take long are left to a real GPU. */
 YK_TEST(verify_runs)
 {
