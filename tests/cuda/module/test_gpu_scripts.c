@@ -208,6 +208,22 @@ YK_TEST(verify_ends_where_a_call_does_not)
     assert_contains(output, "FAILED: stuck does not return; the rest is given up\n1\ncache/\n");
 }
 
+/* The decoders of pictures are not built where their libraries are missing. */
+YK_TEST(a_build_is_packed_with_the_modules_that_it_has)
+{
+    succeed("mkdir -p built/tests built/cuda && "
+            "touch built/yoke built/libyoke.so.0 built/libyoke-nccl.so built/cuda/pool.fatbin && "
+            "for name in $(sed -n 's/^tests=\"\\(.*\\)\"/\\1/p' $YOKE_SOURCE/tests/gpu/pack); do "
+            "touch built/tests/$name; done");
+    assert_int_equal(run("$YOKE_SOURCE/tests/gpu/pack built gpu.tar"), 1);
+    assert_contains(output, "built has no libyoke-cuda.so: it was built without nvcc");
+    succeed("touch built/libyoke-cuda.so && $YOKE_SOURCE/tests/gpu/pack built gpu.tar && "
+            "tar tf gpu.tar");
+    assert_contains(output, "pack: gpu.tar, ");
+    assert_contains(output, "yoke-gpu/build/libyoke-nccl.so\n");
+    assert_null(strstr(output, "libyoke-image.so"));
+}
+
 /* It needs nothing of the build folder. */
 YK_TEST(a_packed_build_verifies)
 {
