@@ -155,7 +155,7 @@ struct yk_device {
     int block;     /* b of YKI_BLOCKED, or 0 if the device has no such layout */
     bool walks;    /* records nothing, although its type can */
     char name[32]; /* as it was opened, e.g. "cpu" */
-    char description[160];
+    char description[256];
 };
 
 /* Opens a device by its name, "type" or "type:index", e.g. "cpu". */

@@ -88,7 +88,8 @@ static yki_cu_result DeviceGet(yki_cu_device *device, int ordinal)
 
 static yki_cu_result DeviceGetName(char *name, int size, yki_cu_device device)
 {
-    snprintf(name, (size_t)size, "Fake GPU %d", device);
+    const char *set = getenv("YK_FAKE_GPU_NAME");
+    snprintf(name, (size_t)size, "%s %d", set ? set : "Fake GPU", device);
     return YKI_CU_SUCCESS;
 }
 

@@ -65,6 +65,24 @@ YK_TEST(a_resumed_run_says_if_its_gpu_is_another)
     assert_contains(job.output, "it continues, but its bits will differ");
 }
 
+/* As of a part of a large GPU, where versions of the driver and of all libraries follow. */
+YK_TEST(a_long_name_leaves_room_for_the_libraries)
+{
+    char output[4096];
+    setenv("YK_FAKE_GPU_NAME", "NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb+me.all",
+           1);
+    setenv("YK_FAKE_GPU_MEMORY", "1048576000", 1);
+    setenv("YOKE_TEST_GPUS", "64", 1);
+    int code = yk_test_command(output, sizeof output,
+                               "%s bench step --device cuda:63 --arch resnet9 -b 2 --image-size 8 "
+                               "--amp off --steps 1",
+                               getenv("YOKE_PROGRAM"));
+    if (code)
+        fail_msg("%s", output);
+    assert_contains(output, "cuda:63: NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb");
+    assert_contains(output, ", cuDNN 9.19.0, cuBLASLt 13.1.0");
+}
+
 YK_TEST(ranks_have_gpus_of_their_own_or_say_that_they_share)
 {
     setenv("YK_FAKE_GPUS", "2", 1);
