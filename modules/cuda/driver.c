@@ -44,6 +44,14 @@ static yk_status missing_driver(const char *reason)
                      reason);
 }
 
+/* A driver may be installed as well, which the loader has not come to. */
+static yk_status stub_library(void)
+{
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "device cuda: libcuda.so.1 is the toolkit's stub, to link with: take its "
+                     "folder, stubs, out of LD_LIBRARY_PATH");
+}
+
 static yk_status old_driver(int version)
 {
     return yki_error(YK_ERROR_UNSUPPORTED,
@@ -96,7 +104,10 @@ static yk_status open_driver(void)
     get_version_function *get_version =
         (get_version_function *)dlsym(library, "cuDriverGetVersion");
     get_address_function *get = (get_address_function *)dlsym(library, "cuGetProcAddress_v2");
-    if (!get_version || get_version(&yki_cu.version) != YKI_CU_SUCCESS)
+    yki_cu_result result = get_version ? get_version(&yki_cu.version) : YKI_CU_NOT_FOUND;
+    if (result == YKI_CU_STUB_LIBRARY)
+        return stub_library();
+    if (result != YKI_CU_SUCCESS)
         return missing_driver("libcuda.so.1 has no version");
     if (!get || yki_cu.version < yki_cuda_images_version)
         return old_driver(yki_cu.version);

@@ -424,10 +424,11 @@ YK_FAKE_EXPORT yki_cu_result cuDriverGetVersion(int *version);
 YK_FAKE_EXPORT yki_cu_result cuGetProcAddress_v2(const char *name, void **address, int version,
                                                  unsigned long long flags, int *found);
 
+/* The stub library has no version. */
 yki_cu_result cuDriverGetVersion(int *version)
 {
     *version = (int)fake_setting("YK_FAKE_DRIVER_VERSION", 13000);
-    return YKI_CU_SUCCESS;
+    return *version > 0 ? YKI_CU_SUCCESS : YKI_CU_STUB_LIBRARY;
 }
 
 yki_cu_result cuGetProcAddress_v2(const char *name, void **address, int version,

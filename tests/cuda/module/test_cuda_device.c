@@ -154,6 +154,13 @@ YK_TEST(old_drivers_are_refused_with_both_versions)
                            "need CUDA 13.0: install a newer driver");
 }
 
+YK_TEST(a_stub_of_the_driver_is_named)
+{
+    setenv("YK_FAKE_DRIVER_VERSION", "0", 1);
+    expect_refusal("cuda", "libcuda.so.1 is the toolkit's stub, to link with: take its folder, "
+                           "stubs, out of LD_LIBRARY_PATH");
+}
+
 YK_TEST(old_gpus_are_refused)
 {
     setenv("YK_FAKE_GPU_COMPUTE", "61", 1);
