@@ -4,6 +4,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -61,16 +63,41 @@ static bool find_newest(cli_training *t)
     return status == YK_ERROR_NOT_FOUND || cli_ok(status);
 }
 
-/* A restarted run continues from its own newest checkpoint, whatever it was started from. */
+/* Whether the output folder has the file: a run may go back to any checkpoint of its own. */
+static bool is_in_output(const cli_training *t, const char *file)
+{
+    char path[PATH_MAX], folder[PATH_MAX];
+    if (!realpath(file, path) || !realpath(t->output, folder))
+        return false;
+    *strrchr(path, '/') = '\0';
+    return strcmp(path, folder) == 0;
+}
+
+/* The file of --resume, or NULL where the newest checkpoint is wanted or nothing is to resume. */
+static const char *resumed_file(const cli_train_options *o)
+{
+    return o->resume && strcmp(o->resume, "auto") != 0 ? o->resume : NULL;
+}
+
+/*
+ * The checkpoint that the folder's run continues from: the newest one, or for --resume FILE that
+ * file. A restarted run has the newest first, whatever it was started from. Only a file of the
+ * folder itself may be chosen where the folder has checkpoints: others would mix two runs.
+ */
 static bool choose_checkpoint(cli_training *t)
 {
-    const char *resume = t->options.resume;
-    bool from_file = resume && strcmp(resume, "auto") != 0;
+    const char *file = resumed_file(&t->options);
+    bool restarted = t->options.restarted, goes_back = file && is_in_output(t, file);
     t->resumed[0] = '\0';
-    if ((!from_file || t->options.restarted) && !find_newest(t))
+    if ((restarted || !goes_back) && !find_newest(t))
         return false;
-    if (from_file && !t->resumed[0])
-        snprintf(t->resumed, sizeof t->resumed, "%s", resume);
+    if (t->resumed[0] && !restarted && (file || !t->options.resume))
+        return cli_complain(
+            "%s already contains the checkpoint %s; continue that run with --resume auto, or "
+            "choose another --output",
+            t->output, t->resumed);
+    if (file && !t->resumed[0])
+        snprintf(t->resumed, sizeof t->resumed, "%s", file);
     return true;
 }
 
@@ -104,11 +131,6 @@ static bool choose_paths(cli_training *t)
         return false;
     if (o->resume && !t->resumed[0])
         say_nothing_found(t);
-    if (!o->resume && t->resumed[0])
-        return cli_complain(
-            "%s already contains the checkpoint %s; continue that run with --resume auto, or "
-            "choose another --output",
-            t->output, t->resumed);
     return open_metrics(t);
 }
 

@@ -457,6 +457,30 @@ YK_TEST(a_run_that_resumes_from_another_folder_leaves_a_checkpoint)
     assert_contains(job.output, "Done after step 4");
 }
 
+/* Else the records and checkpoints of one run would be replaced by those of the other. */
+YK_TEST(a_checkpoint_of_one_run_does_not_go_on_in_the_folder_of_another)
+{
+    char options[512];
+    assert_int_equal(train("a", DATA "--max-steps 2"), 0);
+    assert_int_equal(train("b", DATA "--max-steps 3"), 0);
+    snprintf(options, sizeof options, "--resume %s --max-steps 4",
+             path_of("a", "checkpoint-step-2.pth"));
+    assert_int_equal(train("b", options), 1);
+    assert_contains(job.output, "already contains the checkpoint");
+    assert_int_equal(count(metrics_of("b"), "\"loss\":"), 3);
+}
+
+YK_TEST(a_run_can_go_back_to_a_checkpoint_of_its_own)
+{
+    char options[512];
+    assert_int_equal(train("a", DATA "--save-every 2 --max-steps 5"), 0);
+    snprintf(options, sizeof options, "--resume %s/./a/checkpoint-step-2.pth --max-steps 4",
+             yk_test_directory());
+    assert_int_equal(train("a", options), 0);
+    assert_contains(job.output, "after step 2");
+    assert_int_equal(count(metrics_of("a"), "\"loss\":"), 4);
+}
+
 /* The evaluation that the first run did not come to is due before the first step. */
 YK_TEST(an_average_that_is_new_is_not_evaluated)
 {
