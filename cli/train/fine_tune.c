@@ -31,7 +31,7 @@ bool cli_training_load_weights(const cli_training *t)
     yk_status status = yk_model_load_with(t->model, path, &options, &report);
     if (!cli_weights_loaded(status, path, t->options.arch))
         return false;
-    if (report.reshaped && t->leads)
+    if (report.reshaped && t->talks)
         printf("Loaded %zu tensors from %s; the last layer starts from new weights: %s\n",
                report.loaded, path, report.text);
     return true;

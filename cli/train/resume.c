@@ -101,18 +101,19 @@ static bool choose_checkpoint(cli_training *t)
     return true;
 }
 
-/* Where a run that is to resume has nothing to resume from. */
+/* Where a run that is to resume has nothing to resume from: a warning where nobody has asked for it
+ * to begin anew. */
 static void say_nothing_found(const cli_training *t)
 {
     const char *folder = t->options.output;
-    if (!t->options.restarted)
+    if (!t->options.restarted && t->talks)
         printf("No checkpoint in %s: starting a new run\n", t->output);
-    else if (folder)
-        printf("Restarted, but there is no checkpoint in %s: starting from the beginning\n",
-               folder);
-    else
-        printf("Restarted, but without --output there is no folder to resume from: starting from "
-               "the beginning\n");
+    if (t->options.restarted && folder)
+        cli_complain("restarted, but there is no checkpoint in %s: starting from the beginning",
+                     folder);
+    if (t->options.restarted && !folder)
+        cli_complain("restarted, but without --output there is no folder to resume from: starting "
+                     "from the beginning");
     fflush(stdout);
 }
 

@@ -394,6 +394,26 @@ YK_TEST(a_mistyped_output_is_said_to_start_a_new_run)
     assert_null(strstr(job.output, "No checkpoint in"));
 }
 
+/* Standard output alone, where errors and warnings are not. */
+YK_TEST(with_json_nothing_but_records_is_printed)
+{
+    char said[8192], options[512];
+    assert_int_equal(train("other", "--max-steps 1"), 0);
+    snprintf(options, sizeof options, "--checkpoint %s --classes 12",
+             path_of("other", "model.pth"));
+    for (int i = 0; i < 3; i++) { /* a new run, a restarted one, and one with a new last layer */
+        setenv("TORCHELASTIC_RESTART_COUNT", i == 1 ? "1" : "0", 1);
+        int code = yk_test_command(said, sizeof said,
+                                   "cd %s && %s train " DATA "--json --max-steps 1 %s --output %d "
+                                   "2>warnings",
+                                   yk_test_directory(), test_program(),
+                                   i == 2 ? options : "--resume auto", i);
+        assert_int_equal(code, 0);
+        for (char *line, *rest = said; (line = strsep(&rest, "\n")) && rest;)
+            assert_int_equal(*line, '{');
+    }
+}
+
 static int train_with_a_peak(const char *name, const char *options)
 {
     char command[512];

@@ -90,7 +90,7 @@ YK_TEST(a_restart_resumes_by_itself)
 {
     setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
     assert_int_equal(train_in_job("--max-steps 3", 0, 0), 0);
-    assert_contains(job.output, "Restarted, but there is no checkpoint in ");
+    assert_contains(job.output, "restarted, but there is no checkpoint in ");
     assert_contains(job.output, ": starting from the beginning");
     assert_int_equal(train_in_job("--max-steps 5", 0, 0), 0);
     assert_contains(job.output, "after step 3");
@@ -128,5 +128,5 @@ YK_TEST(a_restart_without_an_output_folder_says_so)
              yk_test_directory(), test_program());
     test_job_start_command(&job, command);
     assert_int_equal(test_job_wait(&job, 60), 0);
-    assert_contains(job.output, "Restarted, but without --output there is no folder");
+    assert_contains(job.output, "restarted, but without --output there is no folder");
 }
