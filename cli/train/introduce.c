@@ -48,6 +48,19 @@ static void print_lr(FILE *page, const cli_training *t)
                 cli_choice_name(CLI_LR_SCALES, (int)o->lr_scale));
 }
 
+/* With --independent-decay, what the optimizer multiplies by its rate is not what was given. */
+static void print_decay(FILE *page, const cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    fprintf(page, ", %sweight decay %g%s", o->independent_decay ? "independent " : "",
+            o->independent_decay ? o->weight_decay : hyperparameter(t, "weight_decay"),
+            o->decay_norms ? "" : ", not on norms and biases");
+    if (o->independent_decay)
+        fprintf(page,
+                " (the fraction of a weight that a step removes at the peak of the schedule)");
+    fputc('\n', page);
+}
+
 static void print_optimizer(FILE *page, const cli_training *t)
 {
     fprintf(page, "  optimizer   %s, ", yk_optimizer_name(t->optimizer));
@@ -65,8 +78,7 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", beta2 %g", beta2);
     else if (beta2 > 0)
         fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), beta2);
-    fprintf(page, ", weight decay %g%s\n", hyperparameter(t, "weight_decay"),
-            t->options.decay_norms ? "" : ", not on norms and biases");
+    print_decay(page, t);
     yk_muon_options muon = cli_train_muon(t);
     if (t->options.optimizer == CLI_OPTIMIZER_MUON)
         fprintf(page,
@@ -261,6 +273,14 @@ static void print_ranks(FILE *page, const cli_training *t)
                 yk_group_backend_reason(t->world), place.source);
 }
 
+static void print_images(FILE *page, const cli_training *t)
+{
+    const char *text = *t->transforms.train ? t->transforms.train : "as they are";
+    fprintf(page, "  images      ");
+    cli_print_transforms(page, text, strlen(text));
+    fputc('\n', page);
+}
+
 static void introduce(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -290,7 +310,7 @@ static void introduce(FILE *page, const cli_training *t)
     print_model(page, t);
     if (o->memory_plan)
         print_memory(page, t);
-    fprintf(page, "  images      %s\n", *t->transforms.train ? t->transforms.train : "as they are");
+    print_images(page, t);
     if (o->trainer.tta != YK_TTA_NONE)
         fprintf(page, "  evaluation  at the end also with test-time augmentation: %s\n",
                 cli_choice_name(CLI_TTA, (int)o->trainer.tta));

@@ -2,6 +2,7 @@
  * Recipes: options under a name. They are parsed as if they had been given before those of the
  * command line, which therefore take precedence, and stored in checkpoints as any other option.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,13 +54,33 @@ static const recipe recipes[] = {
 
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
-/* Prints one option per line, after the indent. */
-static void print_options(FILE *out, const char *options, const char *indent)
+void cli_print_transforms(FILE *out, const char *text, size_t length)
+{
+    int depth = 0;
+    for (size_t i = 0; i < length; i++) {
+        depth += (text[i] == '(') - (text[i] == ')');
+        putc(text[i], out);
+        if (text[i] == ',' && depth == 0 && i + 1 < length && isupper((unsigned char)text[i + 1]))
+            putc(' ', out);
+    }
+}
+
+/* As they are given to a shell. */
+static void print_words(FILE *out, const char *text, size_t length)
+{
+    fwrite(text, 1, length, out);
+}
+
+/* Prints one option per line, with two spaces before it. */
+static void print_options(FILE *out, const char *options,
+                          void (*print)(FILE *out, const char *text, size_t length))
 {
     for (const char *at = options; *at;) {
         const char *next = strstr(at + 1, " --");
-        int length = next ? (int)(next - at) : (int)strlen(at);
-        fprintf(out, "%s%.*s\n", indent, length, at);
+        size_t length = next ? (size_t)(next - at) : strlen(at);
+        fputs("  ", out);
+        print(out, at, length);
+        putc('\n', out);
         at += length + (next != NULL);
     }
 }
@@ -76,7 +97,7 @@ void cli_recipes_list(void)
 {
     for (int i = 0; i < RECIPES; i++) {
         printf("%s%s: %s\n", i ? "\n" : "", recipes[i].name, recipes[i].purpose);
-        print_options(stdout, recipes[i].options, "  ");
+        print_options(stdout, recipes[i].options, print_words);
     }
 }
 
@@ -110,5 +131,5 @@ void cli_recipe_print(FILE *out, const char *name)
 {
     const recipe *found = find(name);
     fprintf(out, "Recipe %s: %s\n", name, found->purpose);
-    print_options(out, found->options, "  ");
+    print_options(out, found->options, cli_print_transforms);
 }

@@ -243,7 +243,10 @@ void cli_recipes_list(void);
 bool cli_recipe_check(const char *command, const char *name);
 /* The words of a recipe's options, valid until the next call; returns how many. */
 int cli_recipe_words(const char *name, char **words, int most);
-/* Prints a recipe and its options. */
+/* Prints a recipe and its options, for a page whose lines are wrapped. */
 void cli_recipe_print(FILE *out, const char *name);
+/* Prints a text with a space before each transform of a list but the first: there, lines can be
+ * wrapped. */
+void cli_print_transforms(FILE *out, const char *text, size_t length);
 
 #endif

@@ -195,7 +195,10 @@ YK_TEST(independent_decay_follows_the_peak)
     assert_int_equal(train_airbench("--data synthetic --arch mlp --schedule onecycle --max-lr 0.02 "
                                     "--independent-decay --weight-decay 1e-3 --max-steps 1"),
                      0);
-    assert_contains(unwrapped(), "weight decay 0.05");
+    assert_contains(unwrapped(),
+                    ", independent weight decay 0.001 (the fraction of a weight that a "
+                    "step removes at the peak of the schedule)");
+    assert_contains(groups_of("a", "checkpoint-step-1.pth"), "[0].weight_decay 0.05 ");
 }
 
 YK_TEST(filters_decay_again_once_they_are_not_normalised)

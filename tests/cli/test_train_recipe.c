@@ -203,6 +203,9 @@ YK_TEST(a_recipe_is_printed_and_can_be_overridden)
                      0);
     assert_contains(job.output, "Recipe airbench94: ");
     assert_contains(job.output, "--momentum 0.85");
+    assert_contains(job.output, "padding_mode=reflect),\n"); /* long lists go on in the next row */
+    assert_contains(unwrapped(), " images RandomCrop(32,padding=2,padding_mode=reflect), "
+                                 "AlternatingHorizontalFlip, Normalize((0.4914,0.4822,0.4465),");
     assert_contains(unwrapped(), "Training airbench94 on synthetic");
     assert_contains(unwrapped(), "effective 20 images a step (--batch-size)");
     assert_contains(unwrapped(), "Nesterov momentum 0.85");

@@ -513,17 +513,31 @@ YK_TEST(an_average_that_is_new_is_not_evaluated)
     assert_contains(unwrapped(), "averaged weights: loss ");
 }
 
+/* That of the first group, as the newest checkpoint has it. */
+static void assert_first_decay(const char *name, const char *value)
+{
+    char said[16384], expected[80];
+    snprintf(expected, sizeof expected, "\"optimizer.param_groups[0].weight_decay\": \"%s\"",
+             value);
+    assert_int_equal(yk_test_command(said, sizeof said, "%s checkpoint show --json %s/%s",
+                                     test_program(), yk_test_directory(), name),
+                     0);
+    assert_contains(said, expected);
+}
+
 /* W / lr, which the checkpoint has stored, becomes W. */
 YK_TEST(a_resumed_run_can_untie_decay_from_the_rate)
 {
     assert_int_equal(train("a", DATA "--lr 0.05 --independent-decay --lr-group fc1.bias=0.1 "
                                      "--max-steps 1"),
                      0);
-    assert_contains(job.output, "weight decay 0.01\n");
+    assert_first_decay("a", "0.01");
     assert_int_equal(go_on("a", "--max-steps 2"), 0);
-    assert_contains(job.output, "weight decay 0.01\n");
+    assert_contains(job.output, ", independent weight decay 0.0005");
+    assert_first_decay("a", "0.01");
     assert_int_equal(go_on("a", "--no-independent-decay --max-steps 3"), 0);
-    assert_contains(job.output, "weight decay 0.0005\n");
+    assert_contains(job.output, ", weight decay 0.0005\n");
+    assert_first_decay("a", "0.0005");
 }
 
 YK_TEST(options_that_a_resumed_optimizer_cannot_take_are_named)
