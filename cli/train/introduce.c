@@ -247,6 +247,9 @@ static void print_memory(FILE *page, const cli_training *t)
 static void print_resumed(FILE *page, const cli_training *t)
 {
     fprintf(page, "  resumed     from %s, after step %lld\n", t->resumed, (long long)t->saved.step);
+    if (t->options.recipe)
+        fprintf(page, "              with the checkpoint's options: --recipe %s is for new runs\n",
+                t->options.recipe);
     int64_t had = t->saved.world_size;
     int ranks = yk_group_size(t->world);
     if (had && had != ranks)

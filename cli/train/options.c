@@ -55,8 +55,8 @@ static cli_train_options parsed;
 static const cli_option table[] = {
     CLI_GROUP("Recipe"),
     CLI_TEXT(0, "recipe", "NAME",
-             "a named set of the options below; those given here\ntake precedence. list: print all "
-             "of them",
+             "a named set of the options below, for a new run; those\ngiven here take precedence. "
+             "list: print all of them",
              &parsed.recipe, NULL),
     CLI_GROUP_KEPT("Data and network"),
     CLI_TEXT(0, "data", "DATA",

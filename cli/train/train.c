@@ -22,8 +22,8 @@ static void say_goodbye(const cli_training *t)
         printf("Done after step %lld: validation accuracy %.2f %%, checkpoints in %s\n", step,
                100 * state->val_accuracy, t->output);
     else
-        printf("Nothing to do: %s has %lld epochs and %lld steps already\n", t->output,
-               (long long)state->epoch, step);
+        printf("Nothing to do: %s has %lld epoch%s and %lld step%s already\n", t->output,
+               (long long)state->epoch, state->epoch == 1 ? "" : "s", step, step == 1 ? "" : "s");
 }
 
 /* Whether a step of this run was to be in the timeline, which may end behind any step: its end is

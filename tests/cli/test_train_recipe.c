@@ -209,8 +209,10 @@ YK_TEST(a_recipe_is_printed_and_can_be_overridden)
     assert_contains(unwrapped(), "Training airbench94 on synthetic");
     assert_contains(unwrapped(), "effective 20 images a step (--batch-size)");
     assert_contains(unwrapped(), "Nesterov momentum 0.85");
-    assert_int_equal(go_on("b", "--max-steps 4"), 0);
+    assert_int_equal(go_on("b", "--max-steps 4 --recipe airbench94-muon"), 0);
     assert_contains(unwrapped(), "Nesterov momentum 0.85");
+    assert_contains(unwrapped(), "with the checkpoint's options: --recipe airbench94-muon is for "
+                                 "new runs");
 }
 
 /* Its weight decay is not W / 0. */

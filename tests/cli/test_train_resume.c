@@ -278,6 +278,22 @@ YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
     assert_null(strstr(job.output, "train loss")); /* but once */
 }
 
+YK_TEST(a_run_that_has_more_than_is_asked_for_has_nothing_to_do)
+{
+    plant("a",
+          (yk_training_state){.arch = "mlp",
+                              .epoch = 1,
+                              .step = 52,
+                              .epoch_batch = 10,
+                              .batch_size = 120,
+                              .world_size = 1,
+                              .threads = 1,
+                              .val_accuracy = -1,
+                              .program = "data=synthetic\narch=mlp\nbatch-size=120\nepochs=2\n"});
+    assert_int_equal(go_on("a", "--epochs 1"), 0);
+    assert_contains(job.output, "/a has 1 epoch and 52 steps already\n");
+}
+
 /* Nobody's checkpoint says where files go. */
 YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
 {
