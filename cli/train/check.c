@@ -277,10 +277,17 @@ static bool parse_trace_steps(yk_trace_options *window, const char *text)
     return true;
 }
 
+/* Whether the path leads through the folder, as both are written. */
+static bool is_inside(const char *path, const char *folder)
+{
+    size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 && (path[length] == '/' || folder[length - 1] == '/');
+}
+
 /* A file may be written into the output folder, which does not exist yet. */
 static bool check_report_file(const cli_train_options *o, const char *option, const char *path)
 {
-    bool in_output = path && o->output && strncmp(path, o->output, strlen(o->output)) == 0;
+    bool in_output = path && o->output && is_inside(path, o->output);
     return in_output || cli_check_writable(o->name, option, path);
 }
 

@@ -146,6 +146,8 @@ YK_TEST(files_that_are_not_there_get_one_line)
     refused("data info mnst", "mnst: no such folder: did you mean mnist? expected cifar10");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
     refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
+    refused("train --data synthetic --output /dev/null/a --trace /dev/null/ab/t.json",
+            "--trace /dev/null/ab/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "cannot create files there: Not a dir");
     refused("train --data synthetic --resume no.pth", "--resume no.pth: No such file");
     refused("train --data synthetic --resume /",
