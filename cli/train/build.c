@@ -281,6 +281,16 @@ static bool create_trainer(cli_training *t)
            (!t->resumed[0] || cli_ok(yk_trainer_resume(t->trainer, t->resumed)));
 }
 
+/* The file of --resume FILE becomes the newest checkpoint of the output folder, so that --resume
+ * auto continues from there if the run ends before it has saved another. */
+static bool keep_resumed_file(const cli_training *t)
+{
+    const char *file = t->options.resume;
+    if (!t->resumed[0] || !file || strcmp(t->resumed, file) != 0)
+        return true;
+    return cli_ok(yk_trainer_save(t->trainer)) && cli_ok(yk_trainer_wait(t->trainer));
+}
+
 bool cli_training_create(cli_training *t, const cli_train_options *options)
 {
     *t = (cli_training){.options = *options};
@@ -305,7 +315,7 @@ bool cli_training_create(cli_training *t, const cli_train_options *options)
         !create_companions(t) || !create_loaders(t) || !whiten(t) || !create_lookahead(t))
         return false;
     limit_steps(t);
-    if (!create_trainer(t) || !cli_reports_open(t))
+    if (!create_trainer(t) || !keep_resumed_file(t) || !cli_reports_open(t))
         return false;
     cli_startup_next(t->startup, "running the first step, which prepares the kernels");
     return true;

@@ -517,6 +517,23 @@ YK_TEST(a_run_can_go_back_to_a_checkpoint_of_its_own)
     assert_int_equal(count(metrics_of("a"), "\"loss\":"), 4);
 }
 
+/* Neither from a newer one that the run went back from, nor from the beginning in a new folder.
+ * Both runs end at once, since their losses are not finite. */
+YK_TEST(a_run_that_ends_at_once_goes_on_from_the_checkpoint_that_it_was_given)
+{
+    char options[512];
+    assert_int_equal(train("a", DATA "--save-every 2 --max-steps 5"), 0);
+    snprintf(options, sizeof options, "--resume %s --lr 1e6 --save-every 0",
+             path_of("a", "checkpoint-step-2.pth"));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "a" : "b";
+        assert_int_equal(train(name, options), 1);
+        assert_int_equal(go_on(name, "--lr 0.02 --max-steps 3"), 0);
+        assert_contains(unwrapped(), ", after step 2 ");
+    }
+    assert_int_equal(count(metrics_of("a"), "\"loss\":"), 3);
+}
+
 /* The evaluation that the first run did not come to is due before the first step. */
 YK_TEST(an_average_that_is_new_is_not_evaluated)
 {
