@@ -60,7 +60,7 @@ static void *serve_late(void *port)
 {
     yk_store_server *server;
     usleep(200000);
-    assert_ok(yk_store_serve(&server, "127.0.0.1", port, "s"));
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &(int){*(const int *)port}, "s"));
     return server;
 }
 
