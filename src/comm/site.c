@@ -1,4 +1,5 @@
 /* What a backend sees of its group: the members, the job's store, and whether to keep waiting. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
