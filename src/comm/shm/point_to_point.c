@@ -68,8 +68,8 @@ static yk_status send_message(shm_backend *shm, yk_backend_call *call)
     shm_channel *channel = &shm->me->to[to];
     uint32_t message = ++shm->sent[to];
     channel->what[message & 1] = call->what;
-    channel->placement = yki_shm_placement(shm, call->in);
-    bool shared = channel->placement != 0;
+    channel->placement[message & 1] = yki_shm_placement(shm, call->in);
+    bool shared = channel->placement[message & 1] != 0;
     yki_shm_publish(shm, &channel->sent, message);
     YK_TRY(await(shm, call, received_of, message));
     YK_TRY(yk_backend_compare_messages(call, shm->rank, &call->what, to,
@@ -100,8 +100,9 @@ static yk_status receive_message(shm_backend *shm, yk_backend_call *call)
                                        &call->what));
 
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
-    const void *shared = yki_shm_locate(shm, from, channel->placement);
-    if (channel->placement && !shared)
+    uint64_t placement = channel->placement[message & 1];
+    const void *shared = yki_shm_locate(shm, from, placement);
+    if (placement && !shared)
         return yki_shm_memory_freed(shm, call, from);
     size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
     for (size_t done = 0; done < bytes; done += chunk) {

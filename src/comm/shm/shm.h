@@ -53,8 +53,8 @@ typedef struct shm_line {
 
 /* From one sender to one receiver. The sender writes the first line, the receiver the second. */
 typedef struct shm_channel {
-    yk_descriptor what[2]; /* of the odd and of the even messages */
-    uint64_t placement;
+    yk_descriptor what[2]; /* of the even and of the odd messages */
+    uint64_t placement[2];
     shm_counter sent;   /* messages announced: what is valid */
     shm_counter filled; /* chunks of the outbox filled, over all messages */
     _Alignas(SHM_LINE) yk_descriptor wanted[2];
