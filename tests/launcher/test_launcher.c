@@ -345,6 +345,7 @@ YK_TEST(threads_that_a_launcher_has_chosen_are_divided_by_the_next)
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
         skip_because("there is only one core");
     unsetenv("OMP_NUM_THREADS");
+    unsetenv("OMP_THREAD_LIMIT"); /* which nproc obeys, too */
     snprintf(command, sizeof command,
              "run %s run -n $(nproc) sh -c 'echo threads=$OMP_NUM_THREADS.'", test_program());
     assert_job_code(&job, run(command), 0);
