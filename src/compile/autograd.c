@@ -77,8 +77,10 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
 
 /*
  * Each parameter's gradient has separate memory, where distributed training reduces it as soon as
- * it is written: no node and no other parameter may read it there. A gradient that is shared, or is
- * that of the loss, is copied.
+ * it is written: no node and no other parameter may read it there. A gradient that is shared is
+ * copied, and so is one that backward does not make, which has its own place: that of the loss, or
+ * a value of forward that a program's gradient rule has passed on. The first `values` are older
+ * than backward.
  */
 static yk_status separate_shared(yk_graph *graph, size_t forward, size_t values, yk_value **grad)
 {
@@ -95,7 +97,7 @@ static yk_status separate_shared(yk_graph *graph, size_t forward, size_t values,
     yk_status status = YK_OK;
     for (size_t i = 0; i < values && status == YK_OK; i++) {
         const yk_value *from = graph->values[i]->kind == YKI_PARAMETER ? grad[i] : NULL;
-        if (!from || (readers[from->id] == 1 && from->kind != YKI_LOSS_GRADIENT))
+        if (!from || (readers[from->id] == 1 && (size_t)from->id >= values))
             continue;
         grad[i] = yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = 1}, &grad[i], from);
         status = grad[i] ? YK_OK : YK_ERROR_OUT_OF_MEMORY;

@@ -505,6 +505,99 @@ YK_TEST(a_gradient_rule_may_compute_a_weight)
             }
 }
 
+/* ---- gradients that the program has computed ---------------------------------------------------
+ */
+
+static yk_status zero_run(const yk_operator_run *run)
+{
+    yk_tensor_set(&run->outputs[0], 0, 0);
+    return YK_OK;
+}
+
+static yk_status scalar_shape(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node;
+    outputs[0].ndim = 0;
+    return YK_OK;
+}
+
+static yk_status pass_second(const yk_operator_node *node, yk_value *const *dy, const bool *needs,
+                             yk_value **dx)
+{
+    (void)dy;
+    for (int i = 0; i < 2; i++)
+        dx[i] = needs[i] ? node->inputs[1] : NULL;
+    return YK_OK;
+}
+
+/* A loss of 0, whose gradient is its second input. */
+static const yk_operator_kernel zero_kernel = {.size = sizeof(yk_operator_kernel), .run = zero_run};
+static const yk_operator injected = {
+    .size = sizeof(yk_operator),
+    .name = "injected",
+    .input_count = 2,
+    .output_count = 1,
+    .inputs = {{.name = "x", .is_activation = true}, {.name = "gradient", .is_activation = true}},
+    .shape = scalar_shape,
+    .gradient = pass_second,
+    .ref = &zero_kernel};
+
+typedef enum source { INPUT, COMPUTED, BUFFER, FROZEN, TRAINED, SOURCES } source;
+
+static yk_value *make_source(yk_graph *graph, source kind, yk_value *x)
+{
+    static const int64_t dims[] = {ROWS, COLUMNS};
+    if (kind == INPUT)
+        return x;
+    if (kind == COMPUTED)
+        return yk_relu(x);
+    if (kind == BUFFER)
+        return yk_buffer(graph, "ones", YK_F32, 2, dims, YK_INIT_ONES);
+    return yk_parameter(graph, "ones", YK_F32, 2, dims, YK_INIT_ONES, 0);
+}
+
+/* The gradient of a parameter, which is a value of forward, in the second of two steps. */
+static void inject(const char *device, source kind, float gradient[ROWS * COLUMNS])
+{
+    static const int64_t dims[] = {ROWS, COLUMNS};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, dims);
+    yk_value *trained = yk_parameter(graph, "trained", YK_F32, 2, dims, YK_INIT_ZEROS, 0);
+    yk_value *inputs[] = {trained, make_source(graph, kind, x)};
+    yk_value *loss = yk_operator_apply(&injected, NULL, inputs, NULL);
+    if (kind == FROZEN)
+        assert_ok(yk_graph_set_trainable(graph, "ones", false, NULL));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    for (int step = 0; step < 2; step++) {
+        yk_model_zero_grad(model);
+        assert_ok(yk_model_forward(model, &batch));
+        assert_ok(yk_model_backward(model));
+    }
+    yk_parameter_view view = yk_model_parameter(model, 0);
+    assert_ok(yk_tensor_read(&view.grad, gradient));
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_gradient_may_be_a_value_of_forward)
+{
+    static const char *const devices[] = {"cpu", "ref", "sim"};
+    for (int d = 0; d < 3; d++)
+        for (int kind = 0; kind < SOURCES; kind++) {
+            float gradient[ROWS * COLUMNS];
+            inject(devices[d], (source)kind, gradient);
+            for (int i = 0; i < ROWS * COLUMNS; i++) {
+                float expected = kind == INPUT      ? numbers[i]
+                                 : kind == COMPUTED ? fmaxf(numbers[i], 0)
+                                                    : 1;
+                if (gradient[i] != expected)
+                    fail_msg("%s, source %d: %g, expected %g", devices[d], kind,
+                             (double)gradient[i], (double)expected);
+            }
+        }
+}
+
 /* ---- labels -----------------------------------------------------------------------------------
  */
 
