@@ -102,7 +102,8 @@ void yk_model_eval(yk_model *model);
  * for each of the model's inputs, labels included. In evaluation mode it may leave out those that
  * yk_model_options.logits does not depend on, such as the labels: then there are logits, but no
  * loss (yk_model_loss returns NaN) and no backward. YK_ERROR_INVALID_ARGUMENT for a missing tensor
- * or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype.
+ * or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype. These change neither
+ * parameters nor buffers nor yk_model_forwards(), unless the wrong label is a computed one.
  *
  * On "cpu" and "ref" the call blocks until the work is done. Other devices are asynchronous: they
  * copy the batch, which may then change, and return before the work is done. A failure is reported

@@ -15,7 +15,8 @@ static void limit_labels(yki_input *input, int64_t classes)
         input->classes = classes;
 }
 
-/* Kernels of an asynchronous device cannot reject a label. */
+/* Labels are checked before anything runs: kernels would find a wrong one after batch norm has
+ * moved its statistics, and those of an asynchronous device cannot refuse it. */
 static void find_labels(yki_inputs *inputs, const yk_graph *graph)
 {
     for (size_t n = 0; n < graph->node_count; n++) {
@@ -97,13 +98,17 @@ static yk_status check_tensor(const yki_inputs *inputs, const yk_value *input,
     return YK_OK;
 }
 
-static yk_status check_labels(const yki_input *input, const int32_t *labels, int64_t count)
+/* labels are the host's, of any alignment. */
+static yk_status check_labels(const yki_input *input, const void *labels, int64_t count)
 {
-    for (int64_t n = 0; input->classes > 0 && n < count; n++)
-        if (labels[n] < 0 || labels[n] >= input->classes)
+    int32_t label;
+    for (int64_t n = 0; input->classes > 0 && n < count; n++) {
+        memcpy(&label, (const char *)labels + n * (int64_t)sizeof label, sizeof label);
+        if (label < 0 || label >= input->classes)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "cross_entropy: label %lld of sample %lld is outside 0..%lld",
-                             (long long)labels[n], (long long)n, (long long)input->classes - 1);
+                             (long long)label, (long long)n, (long long)input->classes - 1);
+    }
     return YK_OK;
 }
 
@@ -152,7 +157,7 @@ static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     if (!is_in_place(inputs, input, tensor))
         return copy_tensor(inputs, input, tensor);
     input->data = tensor->data;
-    return YK_OK;
+    return check_labels(input, tensor->data, yk_tensor_count(tensor));
 }
 
 static uint64_t hash_addresses(const yki_inputs *inputs)

@@ -102,6 +102,24 @@ YK_TEST(wrong_labels_are_refused_before_the_device_gets_them)
     yk_model_destroy(model);
 }
 
+YK_TEST(a_forward_that_refuses_its_labels_changes_nothing)
+{
+    static const char *const devices[] = {"cpu", "ref", "sim"};
+    for (int i = 0; i < 3; i++) {
+        yk_model *model = model_of(devices[i], "residual"),
+                 *fresh = model_of(devices[i], "residual");
+        net_batch b;
+        net_batch_init(&b, YK_F64, 3, 1);
+        b.labels[2] = NET_CLASSES;
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &b.batch));
+        assert_same_values(model, fresh); /* running statistics, too */
+        assert_int_equal(yk_model_forwards(model), 0);
+        net_batch_fini(&b);
+        yk_model_destroy(model);
+        yk_model_destroy(fresh);
+    }
+}
+
 /* A model of the sum of two losses with 100 and `few` classes for one input of labels; the second
  * one is not used if few is 0. Its forward on these labels. */
 static yk_status forward_two_losses(const char *device, int64_t few, int32_t label)
