@@ -20,20 +20,20 @@ yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
     char xt[96], wt[96];
     yki_shape_text(x, xt, sizeof xt);
     yki_shape_text(weight, wt, sizeof wt);
-    if (x->dims[1] != weight->dims[1] * a->groups || weight->dims[0] % a->groups)
+    if (x->dims[1] % a->groups || x->dims[1] / a->groups != weight->dims[1] ||
+        weight->dims[0] % a->groups)
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "input %s does not fit weight %s with %lld group%s", xt, wt,
                          (long long)a->groups, a->groups == 1 ? "" : "s");
     out[YKI_CONV2D_SUMS] = yki_shape_none();
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], weight->dims[0]}};
     for (int i = 2; i < 4; i++) {
-        int64_t reach = a->dilation * (weight->dims[i] - 1) + 1;
-        int64_t room = x->dims[i] + 2 * a->padding - reach;
-        if (room < 0)
+        int64_t last = x->dims[i] + 2 * a->padding - 1; /* place for a tap */
+        if (weight->dims[i] - 1 > last / a->dilation)
             return yki_error(YK_ERROR_INVALID_SHAPE,
                              "weight %s is larger than input %s with padding %lld", wt, xt,
                              (long long)a->padding);
-        out[0].dims[i] = room / a->stride + 1;
+        out[0].dims[i] = (last - a->dilation * (weight->dims[i] - 1)) / a->stride + 1;
     }
     return YK_OK;
 }

@@ -47,6 +47,11 @@ static const shape_case cases[] = {
     {"conv2d", {B, 3, 8, 8}, {8, 3, 3, 3}, .padding = INT64_MAX, .expected = "padding 9223"},
     {"conv2d", {B, 3, 8, 8}, {8, 3, 3, 3}, .padding = 1 << 30, .expected = "result is too large"},
     {"conv2d",
+     {B, 1, 8, 8},
+     {1, 1, ((int64_t)1 << 33) + 1, 1},
+     .dilation = INT32_MAX, /* the product does not fit into 64 bits */
+     .expected = "weight (1, 1, 8589934593, 1) is larger than input (N, 1, 8, 8)"},
+    {"conv2d",
      {B, 3, 8},
      {8, 3, 3, 3},
      .expected = "input has shape (N, 3, 8), expected 4 dimensions"},
