@@ -34,7 +34,7 @@ static yk_status prepare_copy(copied_kernel *k, yki_device *device, const yki_op
     desc.in[0] = is_output ? *other : *own;
     desc.out[0] = is_output ? *own : *other;
     copy->at = k->base.scratch;
-    k->base.scratch += yki_align(yki_operand_bytes(device, other), YKI_ALIGNMENT);
+    k->base.scratch += yki_align(yki_operand_bytes(device, other), YKI_SCRATCH_ALIGNMENT);
     return yki_kernel_create(device, &desc, &copy->reorder);
 }
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <yoke/model.h>
+#include <yoke/operator.h>
 #include <yoke/system.h>
 
 #include "base/memory.h"
@@ -135,4 +137,49 @@ YK_TEST(ref_cast)
     for (int i = 0; i < SHAPES; i++)
         check_cast(device, shapes[i]);
     yki_device_destroy(device);
+}
+
+/* ---- kernels that work on copies in another layout ---------------------------------------------
+ */
+
+static uintptr_t scratch_at;
+
+static yk_status copy_run(const yk_operator_run *run)
+{
+    scratch_at = (uintptr_t)run->scratch;
+    memcpy(run->outputs[0].data, run->inputs[0].data, yk_tensor_bytes(&run->inputs[0]));
+    return YK_OK;
+}
+
+static size_t some_scratch(const yk_operator_run *run)
+{
+    (void)run;
+    return 1;
+}
+
+/* The copies are made in scratch memory, too. */
+YK_TEST(scratch_of_a_kernel_on_copies_is_aligned)
+{
+    static const yk_operator_kernel kernel = {
+        .size = sizeof(yk_operator_kernel), .run = copy_run, .scratch = some_scratch};
+    static const yk_operator copy = {.size = sizeof(yk_operator),
+                                     .name = "copy",
+                                     .input_count = 1,
+                                     .output_count = 1,
+                                     .inputs = {{.name = "x", .is_activation = true}},
+                                     .ref = &kernel};
+    static float numbers[17 * 2 * 2];
+    static const yk_tensor tensor = {
+        .data = numbers, .dtype = YK_F32, .ndim = 4, .dims = {1, 17, 2, 2}};
+    const yk_batch batch = {
+        .size = 1, .count = 1, .names = (const char *[]){"x"}, .tensors = &tensor};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 17, 2, 2});
+    yk_value *y = yk_operator_apply(&copy, NULL, (yk_value *[]){yk_relu(x)}, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, NULL, YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = yk_relu(y))));
+    assert_ok(yk_model_forward(model, &batch));
+    assert_int_equal(scratch_at % YKI_SCRATCH_ALIGNMENT, 0);
+    yk_model_destroy(model);
 }

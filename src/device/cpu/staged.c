@@ -84,8 +84,8 @@ static yk_status staged_prepare(yki_device *device, f32_kernels choice, yki_kern
     k->chunks = batch / chunk;
     k->in_elements = stage(device, in, chunk);
     k->out_elements = stage(device, out, chunk);
-    k->in_bytes = yki_align(k->in_elements * sizeof(float), YKI_ALIGNMENT);
-    k->out_bytes = yki_align(k->out_elements * sizeof(float), YKI_ALIGNMENT);
+    k->in_bytes = yki_align(k->in_elements * sizeof(float), YKI_SCRATCH_ALIGNMENT);
+    k->out_bytes = yki_align(k->out_elements * sizeof(float), YKI_SCRATCH_ALIGNMENT);
     const bool few = choice.panel && choice.panel->supports(device, desc);
     const yki_kernel_impl *impl = few ? choice.panel : choice.other;
     yk_status status = impl->prepare(device, desc, &k->inner);
@@ -227,7 +227,7 @@ static yk_status staged_prepare_weight(yki_device *device, f32_kernels choice,
     k->weight_elements = (size_t)yki_operand_count(&desc->out[0]);
     k->bias_elements = (size_t)yki_operand_count(&desc->out[1]);
     k->weight_bytes =
-        yki_align((k->weight_elements + k->bias_elements) * sizeof(float), YKI_ALIGNMENT);
+        yki_align((k->weight_elements + k->bias_elements) * sizeof(float), YKI_SCRATCH_ALIGNMENT);
     k->base.scratch += k->weight_bytes;
     return YK_OK;
 }

@@ -173,7 +173,7 @@ static activation describe(split *k, const yki_device *device, const yki_operand
                     .group_channels = copy.channels,
                     .group_blocks = copy.blocks,
                     .at = k->worker_scratch};
-    k->worker_scratch += yki_align(yki_operand_bytes(device, of_group), YKI_ALIGNMENT);
+    k->worker_scratch += yki_align(yki_operand_bytes(device, of_group), YKI_SCRATCH_ALIGNMENT);
     return a;
 }
 
@@ -245,7 +245,7 @@ static void describe_kernel(split *k)
 {
     const yki_kernel *inner = k->of_thread[0].inner;
     k->inner_scratch = k->worker_scratch;
-    k->worker_scratch += yki_align(inner->scratch, YKI_ALIGNMENT);
+    k->worker_scratch += yki_align(inner->scratch, YKI_SCRATCH_ALIGNMENT);
     k->base.scratch = (size_t)k->workers * k->worker_scratch;
     k->base.pack_input = inner->pack_input;
     k->base.pack_bytes = yki_align(inner->pack_bytes, YKI_ALIGNMENT) * (size_t)k->groups;
