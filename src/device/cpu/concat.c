@@ -100,11 +100,12 @@ static yk_status concat_run(const yki_kernel *kernel, const yki_kernel_args *run
     const concat *k = (const concat *)kernel;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t image = 0; image < k->out.images; image++) {
+        int64_t to = 0;
         clear_padding(k, run->out[0], image);
-        for (int i = 0, to = 0; i < k->inputs; i++) {
+        for (int i = 0; i < k->inputs; i++) {
             int64_t channels = k->inputs == 1 ? k->out.channels : k->in[i].channels;
             copy_channels(k, &k->in[i], run->in[i], k->first, run->out[0], to, channels, image);
-            to += (int)channels;
+            to += channels;
         }
     }
     return YK_OK;
