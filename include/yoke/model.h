@@ -84,6 +84,9 @@ const yk_tensor *yk_batch_find(const yk_batch *batch, const char *name);
  * and the graph can only be destroyed; the error is the first that building the graph has left, or
  * is about the options. NULL options mean the defaults. Kernels are prepared at the first batch of
  * each size and mode, and kept.
+ *
+ * Operators that neither the loss nor options.logits depends on do not run. Unlike in PyTorch, a
+ * batch norm among them therefore leaves its running statistics as they are.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
 /** Releases the model; accepts NULL. Whatever was made from it (an optimizer, a grad scaler, DDP)
