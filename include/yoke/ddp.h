@@ -131,10 +131,11 @@ typedef struct yk_join_options {
  * Join, for ranks with different numbers of batches, as torch.distributed.algorithms.join. Every
  * rank calls begin before its training loop and end after it. Between the two, each forward in
  * training mode says that there is data and must be followed by its backward. In end, a rank
- * without data runs the steps of the ranks that still have some, on batches without samples, until
- * no rank has data; then all ranks take parameters and buffers from the first of the ranks that
- * trained longest. Works with accumulation (the same on all ranks), comm hooks and SyncBatchNorm.
- * Without Join, a rank that ends its loop early gives the others an error that names it.
+ * without data runs the steps of the ranks that still have some, on batches without samples and in
+ * training mode, until no rank has data; then all ranks take parameters and buffers from the first
+ * of the ranks that trained longest. Works with accumulation (the same on all ranks), comm hooks
+ * and SyncBatchNorm. Without Join, a rank that ends its loop early gives the others an error that
+ * names it.
  */
 yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options);
 /** Ends Join; see yk_ddp_join_begin. Blocks until no rank has data. */

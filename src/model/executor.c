@@ -192,8 +192,11 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
 yk_status yki_model_forward_empty(yk_model *model)
 {
     yk_batch batch;
+    bool training = model->training;
     YK_TRY(yki_inputs_empty_batch(&model->executor.inputs, &batch));
+    model->training = true;
     yk_status status = yki_model_forward(model, &batch);
+    model->training = training;
     yki_inputs_free_batch(&batch);
     return status;
 }

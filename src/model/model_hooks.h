@@ -106,7 +106,8 @@ int64_t yki_share_of(int64_t samples, int sharers);
 /* In forward_begin: this forward is one of several that make up a step. It draws from the given
  * stream, and all but the first leave the count of forwards alone. */
 void yki_model_begin_micro_step(yk_model *model, int stream, bool first);
-/* A forward on a batch without samples: what a rank runs that has run out of data. */
+/* A forward in training mode on a batch without samples: what a rank runs that has run out of data,
+ * whatever mode its own last one has left the model in. */
 yk_status yki_model_forward_empty(yk_model *model);
 
 /* Where the model's tensors lie and in which it computes, in the device's own stream. */

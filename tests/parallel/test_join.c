@@ -169,6 +169,28 @@ YK_TEST_RANKS(promise_22_the_optimizer_keeps_in_step, 3)
     end(&s);
 }
 
+/* As after an evaluation, if the loop is what calls yk_model_train: a rank without a single batch
+ * takes part in the exchanges of buffers all the same. */
+YK_TEST_RANKS(promise_22_a_rank_without_batches_may_be_in_evaluation_mode, 3)
+{
+    side s;
+    begin(&s, &ref_norm, &plain_sgd, false);
+    yk_model_eval(s.model);
+    assert_ok(yk_ddp_join_begin(s.ddp, NULL));
+    for (int i = 0; i < rank; i++) {
+        yk_model_train(s.model);
+        step(s.model, batch_of(&s.own, &s.net, rank, i));
+        assert_ok(take_step(&s));
+    }
+    assert_ok(yk_ddp_join_end(s.ddp));
+    assert_ok(yk_ddp_check_divergence(s.ddp));
+    int64_t forwards = yk_model_forwards(s.model);
+    if (rank == 0) /* which is in evaluation mode still */
+        assert_ok(yk_model_forward(s.model, batch_of(&s.own, &s.net, rank, 0)));
+    assert_int_equal(yk_model_forwards(s.model), forwards);
+    end(&s);
+}
+
 /* Statistics of the joint batch: of those ranks that have samples. */
 YK_TEST_RANKS(promise_22_with_sync_batch_norm, 3)
 {
