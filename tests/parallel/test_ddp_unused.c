@@ -145,3 +145,28 @@ YK_TEST_RANKS(to_what_some_ranks_use_the_others_add_zeros, 2)
     yk_model_destroy(model);
     yk_group_destroy(group);
 }
+
+/* A scaler that is older than DDP unscales what only the other rank uses, too. */
+YK_TEST_RANKS(gradients_of_what_another_rank_uses_are_unscaled, 2)
+{
+    yk_group *group;
+    yk_grad_scaler *scaler;
+    yk_ddp *ddp;
+    yk_optimizer *sgd;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = branch_model(rank == 0, rank == 1, true);
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(yk_ddp_create(&ddp, model, group, &allowed));
+    assert_ok(yk_sgd_create(&sgd, model, NULL));
+    for (int i = 0; i < 2; i++) {
+        branch_step(model, rank);
+        assert_ok(yk_grad_scaler_step(scaler, sgd));
+        assert_ok(yk_grad_scaler_update(scaler));
+        assert_ok(yk_ddp_check_divergence(ddp));
+    }
+    yk_optimizer_destroy(sgd);
+    yk_grad_scaler_destroy(scaler);
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
