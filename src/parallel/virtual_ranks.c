@@ -39,7 +39,8 @@ struct yki_virtual_ranks {
     int turn;              /* index of the next virtual rank of this rank */
     int64_t samples;       /* of each virtual rank's batch in this step */
     bool kept;             /* the flat block has the buffers as virtual rank 0 has left them */
-    void ***grads;         /* (own, parameters): where each one's gradients are; NULL on one rank */
+    void ***grads;         /* (own, parameters): where each one's gradients are; NULL on one rank,
+                            and if there are none */
     void *memory;          /* of all of them, the device's */
     size_t bytes;          /* of memory */
     char **blocks;         /* (own): the part of each */
@@ -52,16 +53,13 @@ struct yki_virtual_ranks {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Runs of gradients in the ranks' common order; returns the bytes of a block, 0 for a dtype that
- * cannot be added up. */
+/* Runs of gradients in the ranks' common order; returns the bytes of a block. */
 static size_t plan_runs(yk_ddp *ddp)
 {
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     size_t offset = 0;
     for (size_t i = 0; i < ddp->used; i++) {
         yk_dtype dtype = yk_model_parameter(ddp->model, ddp->order[i]).value.dtype;
-        if (dtype != YK_F32 && dtype != YK_F64)
-            return 0;
         if (v->run_count == 0 || v->runs[v->run_count - 1].dtype != dtype)
             v->runs[v->run_count++] = (run){.offset = offset, .dtype = dtype};
         size_t bytes = yki_model_padded_bytes(ddp->model, ddp->order[i]);
@@ -139,9 +137,6 @@ static yk_status place_all_gradients(yk_ddp *ddp)
     if (!v->runs || !v->grads || !v->blocks)
         return yki_error_memory(ddp->used * sizeof *v->runs, "virtual ranks");
     size_t bytes = plan_runs(ddp);
-    if (bytes == 0)
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "virtual ranks: parameters must be float32 or float64");
     v->bytes = (size_t)v->own * bytes;
     YK_TRY(yki_device_alloc(yki_model_device(ddp->model), v->bytes, &v->memory));
     for (int turn = 0; turn < v->own; turn++)
@@ -182,7 +177,7 @@ yk_status yki_virtual_ranks_create(yk_ddp *ddp)
     v->first = v->own * yk_group_rank(ddp->group);
     ddp->virtual_ranks = v;
     YK_TRY(yki_ddp_find_used(ddp));
-    return ranks > 1 ? place_all_gradients(ddp) : YK_OK;
+    return ranks > 1 && ddp->used > 0 ? place_all_gradients(ddp) : YK_OK;
 }
 
 static void free_pieces(yk_ddp *ddp)
@@ -280,6 +275,9 @@ yk_status yki_virtual_ranks_backward_begin(void *context, yki_backward *backward
                          "optimizer first");
     if (!backward->training) /* forward_begin has not checked it */
         YK_TRY(check_virtual_samples(v, backward->samples));
+    if (backward->samples == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batches of all %d virtual ranks are empty",
+                         v->count);
     backward->mean_weight = backward->sum_weight = 1.0 / v->count;
     backward->kept_weight = 1;
     if (v->grads) {

@@ -233,6 +233,26 @@ YK_TEST(batches_that_are_not_equal_are_refused)
     yk_group_destroy(group);
 }
 
+/* As those that are empty on all ranks of ordinary DDP. */
+YK_TEST(batches_without_samples_are_refused)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    samples batch;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = make_virtual_model("cpu", YK_F32);
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
+    assert_ok(yk_model_forward(model, take_samples(&batch, YK_F32, 0, 0)));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(model));
+    assert_contains(yk_last_error(), "the batches of all 2 virtual ranks are empty");
+    step(model, take_samples(&batch, YK_F32, 0, 3));
+    step(model, take_samples(&batch, YK_F32, 3, 3));
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
 YK_TEST(more_than_a_step_of_virtual_ranks_is_refused)
 {
     yk_group *group;
@@ -264,6 +284,30 @@ YK_TEST_RANKS(virtual_ranks_that_cannot_be_divided_are_refused, 2)
                   yk_ddp_create(&ddp, model, group,
                                 YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 3)));
     assert_contains(yk_last_error(), "3 virtual ranks cannot be divided equally among 2 ranks");
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
+/* With a network that is frozen there is nothing to add up, for any number of ranks. */
+YK_TEST_RANKS(virtual_ranks_of_a_frozen_network_exchange_no_gradients, 2)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    samples batch;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_nn_linear(yk_flatten(images), "fc", CLASSES);
+    assert_ok(yk_graph_set_trainable(graph, "*", false, NULL));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), NULL));
+    assert_ok(yk_ddp_create(&ddp, model, group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 4)));
+    for (int turn = 0; turn < 2; turn++)
+        step(model, take_samples(&batch, YK_F32, 3 * (2 * rank + turn), 3));
+    assert_ok(yk_ddp_check_divergence(ddp));
+    yk_ddp_destroy(ddp);
     yk_model_destroy(model);
     yk_group_destroy(group);
 }
