@@ -76,8 +76,8 @@ typedef struct yk_ddp_options {
  * Puts the model under DDP. Collective. Checks that names, shapes and dtypes of parameters and
  * buffers agree on all ranks: a difference is YK_ERROR_MISMATCH on every rank, with the name, both
  * sides and both ranks. Then every rank gets rank 0's parameters and buffers, and gradients move
- * into memory that the peers can read, so views of gradients taken earlier are stale. Create it
- * before the optimizer.
+ * into memory that the peers can read: views of gradients taken earlier are stale, and what has
+ * been accumulated is given up, as by yk_model_zero_grad. Create it before the optimizer.
  *
  * What is averaged: terms of the loss that are means over samples become the mean over the samples
  * of all ranks, also where their batches differ in size; terms that are sums over samples
@@ -88,7 +88,8 @@ typedef struct yk_ddp_options {
  */
 yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
                         const yk_ddp_options *options);
-/** Takes the model out of DDP; gradients move back to the model's own memory. Accepts NULL. */
+/** Takes the model out of DDP; gradients move, as they are, back to the model's own memory. Accepts
+ * NULL. */
 void yk_ddp_destroy(yk_ddp *ddp);
 
 /**

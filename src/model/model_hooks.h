@@ -121,12 +121,14 @@ size_t yki_model_padded_bytes(const yk_model *model, size_t parameter);
  */
 yk_status yki_model_place_parameters(yk_model *model, void *const *memory);
 /*
- * Moves each parameter's gradient to memory[parameter] in the model's device, of that many bytes
- * and aligned, which must outlive the model or the next call, and whatever is in the device's
- * stream then; NULL, for one or for all, moves it back into the model's own.
- * The gradients are spent afterwards, as after yk_model_zero_grad.
+ * From now on, each parameter's gradient is at memory[parameter] in the model's device, of that
+ * many bytes and aligned, or where that is NULL in the model's own. What it was is given up, as by
+ * yk_model_zero_grad. The memory must outlive yki_model_return_gradients and whatever is in the
+ * device's stream then.
  */
 void yki_model_place_gradients(yk_model *model, void *const *memory);
+/* Moves all gradients, as they are, back into the model's own memory. */
+void yki_model_return_gradients(yk_model *model);
 
 /* Parameter indices (yk_model_parameter_count of them) in the order in which backward finishes
  * their gradients. Known from the graph, before any batch. */

@@ -120,16 +120,40 @@ yk_status yki_model_place_parameters(yk_model *model, void *const *memory)
     return YK_OK;
 }
 
+/* Returns where they were. */
+static void *set_gradient(yki_variables *variables, yki_variable *variable, void *grad)
+{
+    void *before = variable->grad;
+    variables->gradient_moves += before != grad;
+    variable->grad = grad;
+    return before;
+}
+
 void yki_model_place_gradients(yk_model *model, void *const *memory)
 {
     yki_variables *variables = &model->variables;
     char *own = variables->gradient_memory;
     for (size_t i = 0; i < variables->parameter_count; i++) {
         yki_variable *variable = &variables->parameters[i];
-        void *grad = memory && memory[i] ? memory[i] : own;
-        variables->gradient_moves += variable->grad != grad;
-        variable->grad = grad;
+        set_gradient(variables, variable, memory[i] ? memory[i] : own);
         own += yki_variable_bytes(variable);
     }
     model->accumulation.spent = true;
+}
+
+/* A device that fails to copy them fails in the next call that waits for it, too. */
+void yki_model_return_gradients(yk_model *model)
+{
+    yki_variables *variables = &model->variables;
+    yki_device *device = variables->device;
+    char *own = variables->gradient_memory;
+    for (size_t i = 0; i < variables->parameter_count; i++) {
+        yki_variable *variable = &variables->parameters[i];
+        size_t bytes = yki_variable_bytes(variable);
+        const void *before = set_gradient(variables, variable, own);
+        if (before != own)
+            yki_device_copy(device, own, before, bytes, YKI_WITHIN_DEVICE,
+                            yki_device_stream(device));
+        own += bytes;
+    }
 }

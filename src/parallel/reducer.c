@@ -164,7 +164,7 @@ yk_status yki_reducer_create(yk_ddp *ddp)
 
 void yki_reducer_destroy(yk_ddp *ddp)
 {
-    yki_model_place_gradients(ddp->model, NULL);
+    yki_model_return_gradients(ddp->model);
     for (size_t b = 0; b < ddp->bucket_count; b++)
         yki_staged_part_destroy(&ddp->buckets[b].part);
     yki_staging_destroy(&ddp->gradients);

@@ -205,7 +205,9 @@ void yki_virtual_ranks_destroy(yk_ddp *ddp)
     free(v->grads);
     free(v->blocks);
     yki_device *device = yki_model_device(ddp->model);
-    yki_model_place_gradients(ddp->model, NULL);
+    if (v->turn > 0) /* the gradients of a step that is given up */
+        yk_model_zero_grad(ddp->model);
+    yki_model_return_gradients(ddp->model);
     yki_stream_wait(device, yki_device_stream(device));
     yki_device_free(device, v->memory, v->bytes);
     free_pieces(ddp);

@@ -463,6 +463,27 @@ YK_TEST_RANKS(without_ddp_the_model_is_its_own_again, 2)
     side_end(&s);
 }
 
+/* They can be stepped with, or added to, as before. */
+YK_TEST_RANKS(gradients_outlive_ddp, 2)
+{
+    for (int virtual_ranks = 0; virtual_ranks <= 4; virtual_ranks += 4) {
+        side s;
+        int turns = virtual_ranks ? 2 : 1;
+        begin(&s, &ref_plain,
+              YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = virtual_ranks));
+        for (int turn = 0; turn < turns; turn++)
+            step(s.model, take_samples(&s.own, YK_F64, 2 * (turns * rank + turn), 2));
+        step(s.alone, take_samples(&s.joint, YK_F64, 0, 4 * turns));
+        yk_ddp_destroy(s.ddp);
+        s.ddp = NULL;
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        for (int i = 0; i < 2; i++)
+            step(i ? s.model : s.alone, take_samples(&s.own, YK_F64, 9, 3));
+        assert_same_gradients(s.model, s.alone, 1e-12);
+        side_end(&s);
+    }
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 YK_TEST(caps_that_are_no_sizes_are_refused)
