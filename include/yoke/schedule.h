@@ -46,8 +46,8 @@ typedef struct yk_schedule {
                                 [false] */
 
     int64_t warmup;       /**< linear warm-up (LinearLR) while t < warmup, followed by the schedule
-                               at t - warmup, as with SequentialLR; one-cycle and triangle warm up by
-                               themselves and take none [0] */
+                               at t - warmup, as with SequentialLR; one-cycle and triangle warm up
+                               by themselves and take none [0] */
     double warmup_factor; /**< of the rate at t = 0, from 0 to 1 [1/3] */
 
     double gamma;                          /**< factor of STEP and MULTISTEP [0.1] */
@@ -58,7 +58,8 @@ typedef struct yk_schedule {
     int64_t t_max;  /**< of COSINE, at least 1 [0] */
     double eta_min; /**< of COSINE: the rate at t_max [0] */
 
-    int64_t total_steps;     /**< of ONE_CYCLE and TRIANGLE, at least 1 [0] */
+    int64_t total_steps;     /**< of ONE_CYCLE and TRIANGLE, at least 1; after them the
+                                  last rate stays [0] */
     double max_lr;           /**< of ONE_CYCLE: its peak for every group, or YK_LR_INITIAL
                                   [YK_LR_INITIAL] */
     double pct_start;        /**< of both: fraction of the steps in which the rate rises, at least
@@ -90,18 +91,18 @@ typedef struct yk_schedule {
 yk_status yk_schedule_check(const yk_schedule *schedule);
 
 /** The rate at t for a group that started with initial_lr; NaN for a schedule that is NULL or that
- *  yk_schedule_check refuses. */
+ *  yk_schedule_check refuses, and for a t below 0. */
 double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr);
-/** The momentum at t of a one-cycle schedule. False if the momentum does not change, and for NULL
- * or a schedule that yk_schedule_check refuses; *momentum is then left as it is. */
+/** The momentum at t of a one-cycle schedule. False if the momentum does not change, and for what
+ * yk_schedule_lr answers with NaN; *momentum is then left as it is. */
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum);
 
 /**
  * Sets the rate (and momentum) of every parameter group for the step at t. Each rate starts from
  * the one that the optimizer was created with or that a setter gave it last, and is 0 once the
  * group's training has ended (yk_optimizer_set_group_end). Changes nothing and fails with
- * YK_ERROR_INVALID_ARGUMENT for a schedule that yk_schedule_check refuses, and where a momentum is
- * to cycle that the optimizer does not have.
+ * YK_ERROR_INVALID_ARGUMENT for a schedule that yk_schedule_check refuses, for a t below 0, and
+ * where a momentum is to cycle that the optimizer does not have.
  */
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t);
 

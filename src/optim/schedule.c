@@ -125,6 +125,15 @@ yk_status yk_schedule_check(const yk_schedule *s)
     return YK_OK;
 }
 
+static yk_status check_at(const yk_schedule *s, int64_t t)
+{
+    YK_TRY(yk_schedule_check(s));
+    if (t >= 0)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "schedule %s: t must be at least 0, not %lld",
+                     yk_schedule_name(s->kind), (long long)t);
+}
+
 /* ---- one-cycle ------------------------------------------------------------------------------- */
 
 /* What a phase goes between; it ends at step `end`. */
@@ -234,12 +243,12 @@ static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
 
 double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr)
 {
-    return yk_schedule_check(schedule) == YK_OK ? lr_at(schedule, t, initial_lr) : (double)NAN;
+    return check_at(schedule, t) == YK_OK ? lr_at(schedule, t, initial_lr) : (double)NAN;
 }
 
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum)
 {
-    return momentum && yk_schedule_check(schedule) == YK_OK && momentum_at(schedule, t, momentum);
+    return momentum && check_at(schedule, t) == YK_OK && momentum_at(schedule, t, momentum);
 }
 
 /* ---- the optimizer's groups ------------------------------------------------------------------ */
@@ -256,7 +265,7 @@ static int momentum_index(const yki_optimizer_rule *rule)
 
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t)
 {
-    YK_TRY(yk_schedule_check(schedule));
+    YK_TRY(check_at(schedule, t));
     YKI_NOT_NULL(optimizer);
     double momentum;
     bool cycles = momentum_at(schedule, t, &momentum);

@@ -47,7 +47,7 @@ static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
         break;
     case YK_SCHEDULE_ONE_CYCLE:
         add_length(w, s, " over ", s->total_steps);
-        add(w, " with its peak at %g", s->max_lr > 0 ? s->max_lr : initial_lr);
+        add(w, " with its peak at %g", s->max_lr == YK_LR_INITIAL ? initial_lr : s->max_lr);
         if (s->cycle_momentum)
             add(w, ", momentum %g to %g", s->max_momentum, s->base_momentum);
         break;

@@ -160,6 +160,26 @@ YK_TEST(wrong_schedules_are_refused)
                    "warmup_factor");
 }
 
+/* A warm-up goes on below its first rate there, which would be a rate below 0. */
+YK_TEST(there_is_no_rate_before_the_first_step)
+{
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    yk_optimizer *sgd;
+    yk_schedule warmup = YK_SCHEDULE_INIT, cycle = YK_SCHEDULE_INIT;
+    double momentum;
+    warmup.warmup = 2;
+    cycle.kind = YK_SCHEDULE_ONE_CYCLE;
+    cycle.total_steps = 9;
+    assert_true(isnan(yk_schedule_lr(&warmup, -3, 0.1)));
+    assert_false(yk_schedule_momentum(&cycle, -1, &momentum));
+    assert_ok(yk_sgd_create(&sgd, model, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_apply(&warmup, sgd, -3));
+    assert_contains(yk_last_error(), "schedule constant: t must be at least 0, not -3");
+    assert_true(yk_optimizer_lr(sgd) == 1e-3);
+    yk_optimizer_destroy(sgd);
+    yk_model_destroy(model);
+}
+
 static void assert_described(const yk_schedule *schedule, const char *expected)
 {
     char text[YK_SCHEDULE_TEXT];
@@ -184,6 +204,9 @@ YK_TEST(schedules_are_described_in_words)
     assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
                              o.total_steps = 9, o.per_step = true, o.max_lr = 0.5),
                      "onecycle over 9 steps with its peak at 0.5, momentum 0.95 to 0.85");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
+                             o.total_steps = 9, o.max_lr = 0, o.cycle_momentum = false),
+                     "onecycle over 9 epochs with its peak at 0");
     assert_described(NULL, "unknown");
     assert_string_equal(yk_schedule_describe(&multistep, 0.1, text, sizeof text), "multist");
     assert_null(yk_schedule_describe(&multistep, 0.1, NULL, 0));
