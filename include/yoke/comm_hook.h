@@ -34,7 +34,7 @@ typedef struct yk_grad_bucket {
  * sum over the ranks, the same on all of them, so there is nothing to divide by. With a
  * yk_grad_scaler the gradients are scaled, too, and what is infinite or NaN on one rank must reach
  * all. The hook may call the group's blocking collectives (work is NULL), the same ones on every
- * rank. An error fails the backward.
+ * rank. An error fails the backward, in which this rank's hook is not called again.
  */
 typedef yk_status (*yk_comm_hook)(void *state, yk_group *group, const yk_grad_bucket *bucket);
 

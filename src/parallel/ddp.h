@@ -116,6 +116,7 @@ struct yk_ddp {
     yki_sweep *pack, *unpack; /* from the buffers, and back */
     bool buffers_moved; /* whether a forward has changed them since they were last made equal */
     yki_hook hook;
+    yk_status hook_status; /* the group's thread's: the first failure in the running backward */
     yk_comm_hook_state *hook_state; /* NULL until it is first requested */
     yki_join join;
     uint64_t *hashes; /* (ranks + 1, tensors) of the divergence check, made when it first runs */

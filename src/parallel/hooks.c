@@ -81,11 +81,15 @@ void yki_hook_destroy(yk_ddp *ddp)
         free((void *)(uintptr_t)ddp->buckets[0].hook_view.parameters);
 }
 
+/* After a failure, which may have come before a collective that other ranks have called, further
+ * collectives would meet theirs in the wrong order. */
 static yk_status run_hook(void *context)
 {
     const yki_reduced_bucket *bucket = context;
-    const yk_ddp *ddp = bucket->ddp;
-    return ddp->hook.run(ddp->hook.state, ddp->group, &bucket->hook_view);
+    yk_ddp *ddp = bucket->ddp;
+    if (ddp->hook_status == YK_OK)
+        ddp->hook_status = ddp->hook.run(ddp->hook.state, ddp->group, &bucket->hook_view);
+    return ddp->hook_status;
 }
 
 yk_status yki_hook_launch(yki_reduced_bucket *bucket)

@@ -248,7 +248,7 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
     ddp->stats = (yk_ddp_stats){0};
     ddp->next = 0;
     ddp->first_launch = 0;
-    ddp->status = YK_OK;
+    ddp->status = ddp->hook_status = YK_OK;
     ddp->exchanging = !ddp->no_sync;
     for (size_t b = 0; b < ddp->bucket_count; b++)
         ddp->buckets[b].pending = ddp->buckets[b].plan.count;

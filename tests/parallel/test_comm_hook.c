@@ -112,6 +112,11 @@ static void own_hook(int rank, int world)
     assert_ok(yk_model_forward(hooked.model, own_batch(&hooked, 0)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(hooked.model));
     assert_contains(yk_last_error(), "send: ");
+    assert_int_equal(seen.calls, 1); /* what follows would not meet the other ranks' calls */
+    seen = (account){0};
+    yk_model_zero_grad(hooked.model);
+    step(hooked.model, own_batch(&hooked, 0));
+    assert_int_equal(seen.calls, yk_ddp_bucket_count(hooked.ddp));
     end_in(&plain);
     end_in(&hooked);
     yk_group_destroy(group);
