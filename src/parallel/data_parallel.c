@@ -231,6 +231,13 @@ static yk_status reduce_device_slice(void *context, int device)
                                    dp->active);
 }
 
+static yk_status run_backward_phases(yk_data_parallel *dp)
+{
+    YK_TRY(run_phase(dp, backward_replica, "backward", &dp->stats.backward_s));
+    return run_phase(dp, reduce_device_slice, "reduce", &dp->stats.reduce_s);
+}
+
+/* If a replica fails, the gradients of the model itself may nevertheless be there. */
 static yk_status backward_all(void *context)
 {
     yk_data_parallel *dp = ((replica *)context)->dp;
@@ -239,8 +246,10 @@ static yk_status backward_all(void *context)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     dp->whole = yki_gradients_weigh(dp->replicas[0].model, dp->samples);
     YK_TRY(yki_backward_check(&dp->whole));
-    YK_TRY(run_phase(dp, backward_replica, "backward", &dp->stats.backward_s));
-    return run_phase(dp, reduce_device_slice, "reduce", &dp->stats.reduce_s);
+    yk_status status = run_backward_phases(dp);
+    if (status != YK_OK && !dp->whole.adds)
+        yk_model_zero_grad(dp->replicas[0].model);
+    return status;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

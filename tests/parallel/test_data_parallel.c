@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <yoke/operator.h>
+
 #include "small_network.h"
 
 static const network ref_norm = {.device = "ref", .dtype = YK_F64, .norm = true, .seed = 7};
@@ -432,5 +434,84 @@ YK_TEST(parts_of_a_batch_never_stand_for_the_whole)
     assert_contains(yk_last_error(), "backward without a forward");
     assert_true(isnan(yk_model_loss(s.model)));
     both_step(&s, 0, 4);
+    end(&s);
+}
+
+/* ---- a backward that fails on one device ----------------------------------------------------- */
+
+static yk_status run_fragile(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++)
+        yk_tensor_set(&run->outputs[0], i, yk_tensor_get(&run->inputs[0], i));
+    return YK_OK;
+}
+
+static yk_status run_fragile_backward(const yk_operator_run *run)
+{
+    if (fabs(yk_tensor_get(&run->inputs[1], 0)) > 100)
+        return yk_set_error(YK_ERROR_UNSUPPORTED, "too large");
+    return run_fragile(run);
+}
+
+static const yk_operator_kernel fragile_backward_kernel = {.size = sizeof(yk_operator_kernel),
+                                                           .run = run_fragile_backward};
+static const yk_operator fragile_backward = {
+    .size = sizeof(yk_operator),
+    .name = "fragile_backward",
+    .input_count = 2,
+    .output_count = 1,
+    .inputs = {{.name = "dy", .is_activation = true}, {.name = "x", .is_activation = true}},
+    .ref = &fragile_backward_kernel};
+
+static yk_status fragile_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                  const bool *needs, yk_value **dx)
+{
+    if (needs[0])
+        dx[0] = yk_operator_apply(&fragile_backward, NULL, (yk_value *[]){dy[0], node->inputs[0]},
+                                  NULL);
+    return YK_OK;
+}
+
+static const yk_operator_kernel fragile_kernel = {.size = sizeof(yk_operator_kernel),
+                                                  .run = run_fragile};
+/* y = x, but backward fails where the first x of a batch is large. */
+static const yk_operator fragile = {.size = sizeof(yk_operator),
+                                    .name = "fragile",
+                                    .input_count = 1,
+                                    .output_count = 1,
+                                    .inputs = {{.name = "x", .is_activation = true}},
+                                    .gradient = fragile_gradient,
+                                    .ref = &fragile_kernel};
+
+static yk_model *make_fragile_model(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F64, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_nn_linear(yk_flatten(images), "fc", CLASSES);
+    yk_value *loss =
+        yk_cross_entropy(yk_operator_apply(&fragile, NULL, &logits, NULL), labels, NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "ref")));
+    return model;
+}
+
+/* What the other device has computed does not get into the next step. */
+YK_TEST(a_backward_that_fails_on_one_device_leaves_no_gradients)
+{
+    unsetenv("YK_TEST_DEVICE"); /* the operator has a kernel for the host */
+    side s = {.net = ref_plain};
+    s.model = make_fragile_model();
+    s.alone = make_fragile_model();
+    assert_ok(yk_data_parallel_create(&s.dp, s.model, NULL));
+    take_samples(&s.batch, YK_F64, 0, 4);
+    for (int i = 2 * PIXELS; i < 4 * PIXELS; i++)
+        s.batch.f64[i] *= 1e6;
+    assert_ok(yk_model_forward(s.model, &s.batch.batch));
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_backward(s.model));
+    assert_contains(yk_last_error(), "cpu:1");
+    both_step(&s, 9, 4);
+    assert_same_gradients(s.model, s.alone, 1e-12);
     end(&s);
 }
