@@ -14,28 +14,44 @@
 #include "device/memory.h"
 #include "tensor/tensor.h"
 
-enum { LINE = 320 };
+enum { SHAPE = 128, REST = SHAPE + 32 }; /* of a line: what follows the name */
 
-static void describe_tensor(char *line, const yk_parameter_view *view)
+/* Parameters first, then buffers. */
+static yk_parameter_view tensor_of(const yk_model *model, size_t index)
 {
-    char shape[128];
+    size_t parameters = yk_model_parameter_count(model);
+    return index < parameters ? yk_model_parameter(model, index)
+                              : yk_model_buffer(model, index - parameters);
+}
+
+static size_t line_room(const yk_parameter_view *view)
+{
+    return strlen(view->name) + REST;
+}
+
+/* Returns the end of the line. */
+static char *describe_tensor(char *line, const yk_parameter_view *view)
+{
+    char shape[SHAPE];
     bool frozen = view->grad.data && !view->trainable;
-    snprintf(line, LINE, "%s %s %s%s", view->name, yk_dtype_name(view->value.dtype),
-             yki_dims_text(shape, sizeof shape, view->value.ndim, view->value.dims),
-             frozen ? " frozen" : "");
+    return line + snprintf(line, line_room(view), "%s %s %s%s\n", view->name,
+                           yk_dtype_name(view->value.dtype),
+                           yki_dims_text(shape, sizeof shape, view->value.ndim, view->value.dims),
+                           frozen ? " frozen" : "");
 }
 
 /* Returns the model's description, to be passed to free(), or NULL if out of memory. */
 static char *describe_model(const yk_model *model)
 {
-    size_t parameters = yk_model_parameter_count(model), buffers = yk_model_buffer_count(model);
-    char *text = yki_calloc((parameters + buffers) * (LINE + 1) + 1, 1), *at = text;
-    for (size_t i = 0; text && i < parameters + buffers; i++) {
-        yk_parameter_view view =
-            i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
-        describe_tensor(at, &view);
-        at += strlen(at);
-        *at++ = '\n';
+    size_t tensors = yk_model_parameter_count(model) + yk_model_buffer_count(model), bytes = 1;
+    for (size_t i = 0; i < tensors; i++) {
+        yk_parameter_view view = tensor_of(model, i);
+        bytes += line_room(&view);
+    }
+    char *text = yki_calloc(bytes, 1), *at = text;
+    for (size_t i = 0; text && i < tensors; i++) {
+        yk_parameter_view view = tensor_of(model, i);
+        at = describe_tensor(at, &view);
     }
     return text;
 }
@@ -98,7 +114,7 @@ yk_status yki_ddp_verify_model(const yk_model *model, yk_group *group)
     int64_t *all = yki_calloc((size_t)size * 2, sizeof *all);
     yk_status status;
     if (!own || !all) {
-        status = yki_error_memory(LINE, "a model's description");
+        status = yki_error_memory((size_t)size * 2 * sizeof *all, "a model's description");
         goto out;
     }
     int64_t mine[2] = {(int64_t)hash_text(own), (int64_t)strlen(own)};

@@ -102,6 +102,41 @@ YK_TEST_RANKS(promise_07_more_buffers, 2)
     check_refusal(rank, world, &other, "nothing further", "extra int64 ()");
 }
 
+/* A model with a buffer whose name is as long as names can be. */
+static yk_model *make_long_name(int64_t rows, int64_t columns)
+{
+    enum { SCOPES = 4 };
+    char name[62];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(yk_nn_linear(x, "fc", 2), labels, NULL);
+    for (int i = 0; i < SCOPES; i++)
+        yk_scope_push(graph, name);
+    yk_buffer(graph, name, YK_F32, 2, (int64_t[]){rows, columns}, YK_INIT_ZEROS);
+    for (int i = 0; i < SCOPES; i++)
+        yk_scope_pop(graph);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, loss,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("ref"))));
+    return model;
+}
+
+YK_TEST_RANKS(shapes_after_long_names_are_compared, 2)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    yk_model *model = make_long_name(rank ? 3 : 2, rank ? 2 : 3);
+    assert_ok(yk_group_init(&group, NULL));
+    assert_status(YK_ERROR_MISMATCH, yk_ddp_create(&ddp, model, group, NULL));
+    assert_contains(yk_last_error(), "float32 (2, 3), rank 1 has n");
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
 /* ---- equal models ---------------------------------------------------------------------------- */
 
 /* Different seeds and buffers on every rank: afterwards all hold what rank 0 held. */
