@@ -330,6 +330,69 @@ static yk_status skip_frame(yki_pickle *pickle)
     return take_unsigned(pickle, 8, &bytes);
 }
 
+/* One opcode, all but PROTO and STOP: each of the three switches leaves to the next one what it
+ * does not know. pickle_step begins, with what makes leaves. */
+static yk_status step_memo(yki_pickle *pickle, uint8_t opcode)
+{
+    switch (opcode) {
+    case YKI_OP_BINPUT:
+        return pickle_put(pickle, 1);
+    case YKI_OP_LONG_BINPUT:
+        return pickle_put(pickle, 4);
+    case YKI_OP_MEMOIZE:
+        return memoize(pickle);
+    case YKI_OP_FRAME:
+        return skip_frame(pickle);
+    case YKI_OP_BINGET:
+        return get(pickle, 1);
+    case YKI_OP_LONG_BINGET:
+        return get(pickle, 4);
+    default:
+        return yki_pickle_refuse(pickle, "opcode 0x%02x is not one that is read here", opcode);
+    }
+}
+
+static yk_status step_container(yki_pickle *pickle, uint8_t opcode)
+{
+    switch (opcode) {
+    case YKI_OP_MARK:
+        return yki_pickle_push_mark(pickle);
+    case YKI_OP_EMPTY_LIST:
+        return push_new(pickle, YKI_PICKLE_LIST);
+    case YKI_OP_EMPTY_DICT:
+        return push_new(pickle, YKI_PICKLE_DICT);
+    case YKI_OP_EMPTY_SET:
+        return push_new(pickle, YKI_PICKLE_SET);
+    case YKI_OP_EMPTY_TUPLE:
+        return push_new(pickle, YKI_PICKLE_TUPLE);
+    case YKI_OP_TUPLE1:
+        return make_small(pickle, YKI_PICKLE_TUPLE, 1);
+    case YKI_OP_TUPLE2:
+        return make_small(pickle, YKI_PICKLE_TUPLE, 2);
+    case YKI_OP_TUPLE3:
+        return make_small(pickle, YKI_PICKLE_TUPLE, 3);
+    case YKI_OP_TUPLE:
+        return make_tuple(pickle);
+    case YKI_OP_APPEND:
+        return fill_small(pickle, false);
+    case YKI_OP_APPENDS:
+        return fill_marked(pickle, false);
+    case YKI_OP_SETITEM:
+        return fill_small(pickle, true);
+    case YKI_OP_SETITEMS:
+        return fill_marked(pickle, true);
+    case YKI_OP_REDUCE:
+    case YKI_OP_NEWOBJ:
+        return pickle_make_call(pickle);
+    case YKI_OP_BUILD:
+        return pickle_build(pickle);
+    case YKI_OP_BINPERSID:
+        return make_small(pickle, YKI_PICKLE_PERSISTENT, 1);
+    default:
+        return step_memo(pickle, opcode);
+    }
+}
+
 static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
 {
     switch (opcode) {
@@ -368,53 +431,8 @@ static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
         return read_global(pickle);
     case YKI_OP_STACK_GLOBAL:
         return pop_global(pickle);
-    case YKI_OP_MARK:
-        return yki_pickle_push_mark(pickle);
-    case YKI_OP_EMPTY_LIST:
-        return push_new(pickle, YKI_PICKLE_LIST);
-    case YKI_OP_EMPTY_DICT:
-        return push_new(pickle, YKI_PICKLE_DICT);
-    case YKI_OP_EMPTY_SET:
-        return push_new(pickle, YKI_PICKLE_SET);
-    case YKI_OP_EMPTY_TUPLE:
-        return push_new(pickle, YKI_PICKLE_TUPLE);
-    case YKI_OP_TUPLE1:
-        return make_small(pickle, YKI_PICKLE_TUPLE, 1);
-    case YKI_OP_TUPLE2:
-        return make_small(pickle, YKI_PICKLE_TUPLE, 2);
-    case YKI_OP_TUPLE3:
-        return make_small(pickle, YKI_PICKLE_TUPLE, 3);
-    case YKI_OP_TUPLE:
-        return make_tuple(pickle);
-    case YKI_OP_APPEND:
-        return fill_small(pickle, false);
-    case YKI_OP_APPENDS:
-        return fill_marked(pickle, false);
-    case YKI_OP_SETITEM:
-        return fill_small(pickle, true);
-    case YKI_OP_SETITEMS:
-        return fill_marked(pickle, true);
-    case YKI_OP_REDUCE:
-    case YKI_OP_NEWOBJ:
-        return pickle_make_call(pickle);
-    case YKI_OP_BUILD:
-        return pickle_build(pickle);
-    case YKI_OP_BINPERSID:
-        return make_small(pickle, YKI_PICKLE_PERSISTENT, 1);
-    case YKI_OP_BINPUT:
-        return pickle_put(pickle, 1);
-    case YKI_OP_LONG_BINPUT:
-        return pickle_put(pickle, 4);
-    case YKI_OP_MEMOIZE:
-        return memoize(pickle);
-    case YKI_OP_FRAME:
-        return skip_frame(pickle);
-    case YKI_OP_BINGET:
-        return get(pickle, 1);
-    case YKI_OP_LONG_BINGET:
-        return get(pickle, 4);
     default:
-        return yki_pickle_refuse(pickle, "opcode 0x%02x is not one that is read here", opcode);
+        return step_container(pickle, opcode);
     }
 }
 
