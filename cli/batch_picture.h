@@ -1,5 +1,4 @@
-/* Pictures of what a network sees: images of a batch, which have been transformed and normalised.
- */
+/* Pictures of what a network sees: images of a batch, transformed and normalised. */
 #ifndef YOKE_CLI_BATCH_PICTURE_H
 #define YOKE_CLI_BATCH_PICTURE_H
 

@@ -231,8 +231,7 @@ bool cli_data_absolute(const char *text, char absolute[CLI_DATA_PATH])
                             colon ? ":" : "", found) < CLI_DATA_PATH;
 }
 
-/* ": did you mean KIND?" for a kind that is misspelt, of which a path may have been made, or ";".
- */
+/* ": did you mean KIND?" for a misspelt kind, of which a path may have been made, or ";". */
 static const char *suggest_kind(const char *text)
 {
     static char words[64];

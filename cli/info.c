@@ -1,5 +1,4 @@
-/* `yoke info`: what this machine and this build offer; for what is missing, why, and how to get it.
- */
+/* `yoke info`: what this machine and build offer; for what is missing, why, and how to get it. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>

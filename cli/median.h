@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/* Sorts the values and returns the one in the middle, the upper one of two; NaN if there are none.
- */
+/* Sorts the values and returns the middle one, of two the upper one; NaN if there are none. */
 double cli_take_median(double *values, size_t count);
 
 /*

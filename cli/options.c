@@ -105,8 +105,7 @@ bool cli_is_choice(const char *choices, const char *text)
     return cli_choice_index(choices, text) >= 0;
 }
 
-/* In the functions below, label is what the user wrote before the value: "--nnodes", "PET_NNODES".
- */
+/* Below, label is what the user wrote before the value: "--nnodes", "PET_NNODES". */
 static int set_int(const cli_command *command, const cli_option *option, const char *label,
                    const char *text)
 {

@@ -19,8 +19,7 @@ bool cli_check_readable(const char *name, const char *option, const char *path)
     return false;
 }
 
-/* The folder is everything up to the last slash; keeping the slash detects a path that is not one.
- */
+/* The folder is all up to the last slash; keeping the slash detects a path that is not one. */
 static int access_folder_of(const char *path)
 {
     char folder[PATH_MAX];

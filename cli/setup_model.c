@@ -87,8 +87,7 @@ static bool fits(const cli_model_setup *setup, const yk_field *field)
     return valid;
 }
 
-/* The side of the smallest square images that the network takes, or 0 if larger ones do not help.
- */
+/* The side of the smallest square images that the network takes; 0 if larger ones do not help. */
 static int64_t smallest_side(const cli_model_setup *setup)
 {
     enum { MAX_SIDE = 256 };

@@ -75,12 +75,10 @@ typedef enum cli_std { CLI_STD_NONE = 0, CLI_STD_OUT = 1, CLI_STD_ERR = 2 } cli_
 /* A job of one host without restarts and log files; name, ranks and program are left to set. */
 cli_launch cli_launch_defaults(void);
 
-/* Runs the job to its end and returns its exit code. Forks, so the caller must be single-threaded.
- */
+/* Runs the job to its end; returns its exit code. Forks: the caller must be single-threaded. */
 int cli_launch_run(const cli_launch *launch);
 
-/* Whether the user has left OMP_NUM_THREADS to launchers: one around this process may have set it.
- */
+/* Whether the user leaves OMP_NUM_THREADS to launchers: one around this process may have set it. */
 bool cli_threads_are_chosen(void);
 
 /* ---- for the files of this folder only ------------------------------------------------------ */

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The length of the macro that begins at text with a dollar sign, with its name; 0: there is none.
- */
+/* The length of the macro, a dollar sign and its name, that text begins with; 0: there is none. */
 static size_t read_macro(const char *text, const char **name, size_t *length)
 {
     size_t brace = text[1] == '{';

@@ -49,8 +49,7 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
 /* Fills what the options say about local ranks, which are below `ranks`; returns -1 or the exit
  * code of a usage error. */
 int cli_run_read_lists(const char *name, const cli_run_options *o, int ranks, cli_run_lists *lists);
-/* Puts Python before the program if that is needed; returns -1 or the exit code of a usage error.
- */
+/* Puts Python before the program where needed; returns -1 or the exit code of a usage error. */
 int cli_run_read_program(const char *name, const cli_run_options *o, cli_run_lists *lists);
 /* The template of the ranks' lines, from the options or the environment; NULL: there is none. */
 const char *cli_run_prefix_template(const cli_run_options *o);

@@ -42,8 +42,7 @@ typedef struct yk_data_parallel_options {
         sizeof(yk_data_parallel_options), "cpu:0,cpu:1", YK_THREADS_AUTO                           \
     }
 
-/** Checks a list of devices as in yk_data_parallel_options; *count is their number, 0 on failure.
- */
+/** Checks a list of devices (see yk_data_parallel_options); *count is how many, 0 on failure. */
 yk_status yk_data_parallel_check(const char *devices, int *count);
 
 /**

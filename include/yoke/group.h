@@ -211,8 +211,7 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
 /** Gives each rank its `count` elements of in (world_size * count), which is used on root alone. */
 yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                      int root, yk_work **work);
-/** Sends to one rank. Blocking; sends and receives are matched in order by (source, destination).
- */
+/** Sends to one rank, blocking. Sends and receives match in order by (source, destination). */
 yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to);
 /** Receives from one rank. Blocking. */
 yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from);

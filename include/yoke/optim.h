@@ -54,8 +54,7 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
     }
 
-/** Hyperparameters of Muon (Jordan et al. 2024) for convolutions' filters, and of SGD for the rest.
- */
+/** Hyperparameters of Muon (Jordan et al. 2024) for convolutions' filters, of SGD for the rest. */
 typedef struct yk_muon_options {
     size_t size;         /**< set by YK_MUON_OPTIONS_INIT */
     double lr;           /**< learning rate of the filters, at least 0 [0.02] */

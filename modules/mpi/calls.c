@@ -343,8 +343,7 @@ static yk_status scatter(engine_base *common, yk_backend_call *call)
     return YK_OK;
 }
 
-/* f16 is divided before it is added (engine_divides_before), in a copy: in belongs to the caller.
- */
+/* f16 is divided before it is added (engine_divides_before), in a copy: `in` is the caller's. */
 static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;

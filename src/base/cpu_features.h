@@ -17,8 +17,7 @@ bool yki_cpu_has_avx2_f16c(void);
  */
 bool yki_cpu_use_amx(void);
 
-/* yk_cpu_name() with the model and its revision as a number; "" where the processor does not say.
- */
+/* yk_cpu_name() with model and revision as a number; "" where the processor does not say. */
 void yki_cpu_key(char *key, size_t size);
 
 #endif

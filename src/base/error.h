@@ -57,8 +57,7 @@ yk_status yki_error_context(yk_status status, const char *format, ...) YKI_PRINT
 
 /* From now on error lines and log lines carry the rank; a negative one means a single process. */
 void yki_set_rank(int rank);
-/* Writes what both begin with, "yoke: " or "yoke: rank R: " (at most 30 bytes); returns its length.
- */
+/* Writes their prefix, "yoke: " or "yoke: rank R: " (at most 30 bytes), and returns its length. */
 size_t yki_write_prefix(char *line, size_t size);
 
 #define YKI_ERROR_LINE 512

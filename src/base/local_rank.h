@@ -1,5 +1,4 @@
-/* The number of this process among the ranks of its machine: which of several devices is its own.
- */
+/* This process's number among the ranks of its machine: which of several devices is its own. */
 #ifndef YKI_LOCAL_RANK_H
 #define YKI_LOCAL_RANK_H
 

@@ -24,8 +24,7 @@ typedef struct yki_module_contract {
     uint32_t version, size; /* of the table: the exact version, the least size */
 } yki_module_contract;
 
-/* Finds a module's file in YOKE_MODULES, then in the library's folder. False if it is in neither.
- */
+/* Finds a module's file in YOKE_MODULES, then in the library's folder; false if in neither. */
 bool yki_module_locate(char path[YKI_MODULE_PATH], const char *file);
 /* The library's folder, for errors. */
 void yki_module_folder(char folder[YKI_MODULE_PATH]);

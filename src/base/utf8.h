@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether all bytes are UTF-8 as in RFC 3629: no overlong forms, no surrogates, at most U+10FFFF.
- */
+/* Whether all bytes are UTF-8 as in RFC 3629: no overlong forms or surrogates, up to U+10FFFF. */
 bool yki_utf8_is_valid(const char *text, size_t length);
 
 /*

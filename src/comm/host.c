@@ -26,8 +26,7 @@ static const char *text_of(const char *name)
 
 /* ---- machine and name ------------------------------------------------------------------------ */
 
-/* Boot id and pid namespace: ranks for which both are equal see the same pids and can share memory.
- */
+/* Boot id and pid namespace: ranks that share both see the same pids and can share memory. */
 static void describe_machine(char machine[80])
 {
     struct stat info = {0};

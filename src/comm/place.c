@@ -168,8 +168,7 @@ static yk_status check_half(const found all[SOURCES], int chosen)
                      f->size, sources[chosen].rank, sources[chosen].size);
 }
 
-/* In the pods of PyTorchJob and Kubeflow Trainer, RANK may count pods that run several processes.
- */
+/* In pods of PyTorchJob and Kubeflow Trainer, RANK may count pods that run several processes. */
 static yk_status check_pods(const yki_place *place)
 {
     int processes = number_in("PET_NPROC_PER_NODE"), pods = number_in("PET_NNODES");

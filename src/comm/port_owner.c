@@ -15,8 +15,7 @@
 
 #define LISTENING 0x0a
 
-/* The inode of the socket that listens on the port, according to a table of /proc; 0 if none does.
- */
+/* The inode of the socket that listens on the port, from a table of /proc; 0 if none does. */
 static unsigned long listening_inode(const char *table, int port)
 {
     char line[512];

@@ -36,8 +36,7 @@ typedef struct yki_muon_args {
 } yki_muon_args;
 
 typedef struct yki_muon_ops {
-    /* Before the first update of a matrix of this shape; says how many bytes of scratch it takes.
-     */
+    /* Before a matrix of this shape is first updated; says how many bytes of scratch it takes. */
     yk_status (*prepare)(yki_device *device, int64_t rows, int64_t columns, size_t *scratch);
     yk_status (*update)(yki_device *device, const yki_muon_args *args);
 } yki_muon_ops;

@@ -87,8 +87,7 @@ void yki_sweep_destroy(yki_sweep *sweep);
 /* Moves a tensor of a span, or the span to another group, before the next run. */
 void yki_sweep_move(yki_sweep *sweep, size_t span, int tensor, void *memory);
 void yki_sweep_regroup(yki_sweep *sweep, size_t span, int group);
-/* How often either has changed something: a recording of an earlier run is stale if this differs.
- */
+/* How often either has changed something: an earlier recording is stale if this differs. */
 uint64_t yki_sweep_moves(const yki_sweep *sweep);
 
 /* Enters a pass in the stream. Coefficients and the result, both NULL where the operation has none,

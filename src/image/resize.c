@@ -84,8 +84,7 @@ static void weigh(yki_resize_axis *axis, int pixel, filter f, double centre, dou
     }
 }
 
-/* Pixels from to from + pixels of `full`, which the source's part [start, start + length) becomes.
- */
+/* Pixels [from, from + pixels) of `full`, which the source's [start, start + length) becomes. */
 static yk_status prepare_axis(yki_resize_axis *axis, filter f, double start, double length,
                               int size, int full, int from, int pixels)
 {

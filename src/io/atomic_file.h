@@ -34,8 +34,7 @@ void yki_atomic_abandon(yki_atomic_file *file);
 
 /* Writes all of size bytes, or returns an error that names the file. */
 yk_status yki_write_all(int fd, const char *path, const void *data, size_t size);
-/* Deletes the temporary files in folder whose names begin with prefix and that nobody is writing.
- */
+/* Deletes temporary files in folder whose names begin with prefix and that nobody is writing. */
 void yki_atomic_clean(const char *folder, const char *prefix);
 
 #endif

@@ -12,8 +12,7 @@
 
 #include "io/pickle.h"
 
-/* A growing array; capacity and count in elements. That of the memo has gaps, which do not count.
- */
+/* A growing array; capacity and count in elements. The memo's has gaps, which do not count. */
 typedef struct yki_pickle_stack {
     yki_pickle_value **values;
     uint32_t count, capacity;

@@ -65,8 +65,7 @@ typedef enum yki_tensor_format { YKI_PTH, YKI_SAFETENSORS } yki_tensor_format;
 
 /* What the name of a file says: safetensors where it ends so, else .pth. */
 yki_tensor_format yki_tensor_format_of(const char *path);
-/* A file of these tensors, whole or not at all, with the network's description unless info is NULL.
- */
+/* A file of these tensors, whole or not at all, and the network's description if info is given. */
 yk_status yki_tensor_file_write(const char *path, yki_tensor_format format,
                                 const yki_tensor_source *sources, size_t count,
                                 const yk_model_info *info);

@@ -10,8 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The wrapper that so many bytes of a name begin with, in bytes; 0: none that comes off anywhere.
- */
+/* The length of the wrapper that the name begins with; 0: none that comes off anywhere. */
 size_t yki_wrapper_at(const char *name, size_t length);
 /* Whether both names are the same once the wrappers are off both: a network's own names may be
  * those of wrappers. */

@@ -29,8 +29,7 @@ yk_status yki_model_settle_loss_scale(const yk_model *model);
 /* Makes *value the largest that any rank passes; collective. A model that is not distributed leaves
  * it as it is. */
 yk_status yki_model_reduce_maximum(yk_model *model, double *value);
-/* The same for a value in the device's memory, in its stream, if the model's ranks exchange such.
- */
+/* The same for a value in the device's memory, in its stream, if the ranks exchange such. */
 yk_status yki_model_reduce_maximum_in_stream(yk_model *model, double *value, bool *done);
 /* Whether that has anything to do. */
 bool yki_model_reduces_maximum(const yk_model *model);

@@ -167,8 +167,7 @@ yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, in
 yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_group *groups,
                                    size_t count, const size_t *group_of);
 
-/* YK_OK when minimum <= value (< below, where below > 0); the error names rule, option and value.
- */
+/* YK_OK if minimum <= value (< below, where below > 0); the error names rule, option and value. */
 yk_status yki_check_option(const char *rule, const char *option, double value, double minimum,
                            double below);
 

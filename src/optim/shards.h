@@ -16,8 +16,7 @@ typedef struct yki_shard {
     void *context;
 } yki_shard;
 
-/* Fails, before anything has changed, where the optimizer cannot be sharded or is another model's.
- */
+/* Fails, before anything changes, where the optimizer cannot be sharded or is another model's. */
 yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_model *model);
 /* From now on the optimizer keeps zeroed state for its own parameters and leaves the others alone.
  * own and offset are not kept. */

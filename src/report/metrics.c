@@ -71,8 +71,7 @@ static yk_status cut_metrics(const yk_metrics *metrics, off_t end)
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : metrics_error(metrics, "cannot truncate");
 }
 
-/* Opens and locks the file at the path, creates its folders, and removes an incomplete last line.
- */
+/* Opens and locks the file, creates its folders, and removes an incomplete last line. */
 static yk_status open_metrics_file(yk_metrics *metrics)
 {
     off_t end;

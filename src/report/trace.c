@@ -59,8 +59,7 @@ static yk_status trace_error(yk_trace *trace, const char *what)
     return status;
 }
 
-/* The position of the array's closing bracket, or of the last separator if a write was cut short.
- */
+/* Where the array's closing bracket is, or the last separator if a write was cut short. */
 static off_t find_closing_bracket(const yk_trace *trace)
 {
     char tail[TEXT];

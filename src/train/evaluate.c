@@ -135,8 +135,7 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 
 /* ---- an evaluation --------------------------------------------------------------------------- */
 
-/* loss, correct answers, samples, labels among the largest five, correct answers with augmentation
- */
+/* Loss, correct answers, samples, labels among the largest five, correct ones with augmentation. */
 enum { SUMS = 5, TOP = 5 };
 
 /* A batch that has been entered in the device, and is scored once the next one has been. */

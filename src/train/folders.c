@@ -164,8 +164,7 @@ static yk_status transfer(copy *c, const char *folder, int keep, yk_group *group
     return yki_dir_publish(folder, keep, &c->entry, &c->file);
 }
 
-/* Collective: the root's file, which the entry describes there, into the folder of each receiver.
- */
+/* Collective: the root's file, which the entry describes, into the folder of each receiver. */
 static yk_status copy_checkpoint(copy *c, const char *path, const char *folder, int keep,
                                  yk_group *group)
 {

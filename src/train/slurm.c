@@ -72,8 +72,7 @@ static int spawn_command(const char *const *words, pid_t *pid)
     return -1;
 }
 
-/* Reads to the end of the output, and drops what does not fit; false when the time is over first.
- */
+/* Reads to the output's end, and drops what does not fit; false when the time is over first. */
 static bool read_answer(int output, char answer[ANSWER])
 {
     char rest[512];

@@ -433,8 +433,7 @@ YK_TEST(an_operator_trains_under_autocast)
     trains_alike("cpu", YK_AMP_FP16, 4e-3);
 }
 
-/* ---- gradient rules that compute weights ------------------------------------------------------
- */
+/* ---- gradient rules that compute weights ----------------------------------------------------- */
 
 static yk_status pass_run(const yk_operator_run *run)
 {
@@ -505,8 +504,7 @@ YK_TEST(a_gradient_rule_may_compute_a_weight)
             }
 }
 
-/* ---- gradients that the program has computed ---------------------------------------------------
- */
+/* ---- gradients that the program has computed ------------------------------------------------- */
 
 static yk_status zero_run(const yk_operator_run *run)
 {
@@ -598,8 +596,7 @@ YK_TEST(a_gradient_may_be_a_value_of_forward)
         }
 }
 
-/* ---- labels -----------------------------------------------------------------------------------
- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 static yk_status argmax_run(const yk_operator_run *run)
 {

@@ -91,8 +91,7 @@ YK_TEST(a_row_of_the_profile_is_of_one_algorithm)
     assert_true(rows[1].computed == 4);
 }
 
-/* ---- runs that something else holds up --------------------------------------------------------
- */
+/* ---- runs that something else holds up ------------------------------------------------------- */
 
 enum { STALL_US = 200000, PROFILED = 8, STALLED = 2 };
 

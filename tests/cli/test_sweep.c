@@ -1,5 +1,4 @@
-/* `yoke sweep`: every combination, in folders of their own, with a table; a failed run is no end.
- */
+/* `yoke sweep`: every combination, in its own folder, with a table; a failed run is no end. */
 #define _GNU_SOURCE
 #include "harness.h"
 

@@ -19,8 +19,7 @@ static yk_status join_with(yk_group **group, const char *fault)
                                         o.timeout_s = 60));
 }
 
-/* Calls until a call fails; the line names the operation and the cause. Later calls fail at once.
- */
+/* Calls until a call fails; the line names operation and cause. Later calls fail at once. */
 static yk_status reduce_until_failure(yk_group *group)
 {
     yk_status status = YK_OK;

@@ -122,8 +122,7 @@ static const row rows[] = {
     /* A batch script that sets RANK and WORLD_SIZE from Slurm's, or only WORLD_SIZE. */
     {SRUN "RANK=3 WORLD_SIZE=4", "the environment", 3, 4, 0, 1},
     {SRUN "WORLD_SIZE=4", "srun", 3, 4, 0, 1},
-    /* sbatch sets SLURM_PROCID and SLURM_NTASKS for the script; salloc's shell is a special step.
-     */
+    /* sbatch sets SLURM_PROCID and SLURM_NTASKS for scripts; salloc's shell is a special step. */
     {"SLURM_JOB_ID=12 SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=0", NULL, 0, 1, -1, -1},
     {"SLURM_STEP_ID=4294967291 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4", NULL, 0, 1, -1, -1},
     {"SLURM_STEP_ID=4294967290 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4", NULL, 0, 1, -1, -1},

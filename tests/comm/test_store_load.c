@@ -1,5 +1,4 @@
-/* The store under load and under attack: whatever others do, a client that is admitted is served.
- */
+/* The store under load and attack: whatever others do, an admitted client is served. */
 #define _GNU_SOURCE
 #include "store_fixture.h"
 
@@ -117,8 +116,7 @@ YK_TEST(two_hundred_and_fifty_six_ranks_meet)
 
 /* ---- attacks --------------------------------------------------------------------------------- */
 
-/* A stranger who sends his answer byte by byte, so as to keep the connection busy, is thrown out.
- */
+/* A stranger who sends his answer byte by byte, to keep the connection busy, is thrown out. */
 YK_TEST(promise_32_a_stranger_cannot_dawdle)
 {
     pid_t server;

@@ -107,8 +107,7 @@ YK_TEST(a_parameters_gradient_survives_fusion)
     yk_model_destroy(model);
 }
 
-/* What a network learns from another one's probabilities, and what the other one learns: nothing.
- */
+/* What a network learns from another one's probabilities, and what the other learns: nothing. */
 YK_TEST(labels_may_be_computed_and_are_constants)
 {
     yk_graph *graph = yk_graph_create();

@@ -91,8 +91,7 @@ static void write_value(follower *f, const yki_place *place, const yk_value *val
     }
 }
 
-/* Nobody reads a parameter's gradient, which distributed training may change from its writing on.
- */
+/* Nobody reads a parameter's gradient, which distributed training may change once it is written. */
 static void read_value(const follower *f, const yki_place *place, const yk_value *value)
 {
     assert_int_not_equal(place->kind, YKI_PLACE_GRADIENT);

@@ -62,8 +62,7 @@ static bool equals(const uint8_t *pixels, const double *out, int top, int left, 
     return true;
 }
 
-/* Every output is one of the 9 x 9 x 2 that there can be, all of which come, about equally often.
- */
+/* Every output is one of 9 x 9 x 2, all of which come about equally often. */
 YK_TEST(crop_and_flip_draw_all_offsets_evenly)
 {
     uint8_t pixels[PIXELS];

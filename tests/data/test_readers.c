@@ -1,5 +1,4 @@
-/* CIFAR-100, MNIST, NumPy arrays and WebDataset shards: what is read, and 200 damaged files each.
- */
+/* CIFAR-100, MNIST, NumPy arrays, WebDataset shards: what is read, and 200 damaged files each. */
 #define _GNU_SOURCE
 #include "harness.h"
 

@@ -17,8 +17,7 @@ static const char *in_folder(const char *name)
     return path;
 }
 
-/* PNG files of several sizes in d/a and d/b, and as samples 0 to 5 of a shard, in the same order.
- */
+/* PNG files of several sizes in d/a and d/b, and as samples 0 to 5 of a shard, in that order. */
 static void write_pictures(void)
 {
     char output[4096];

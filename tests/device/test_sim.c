@@ -69,8 +69,7 @@ static yki_kernel *new_norm(yki_device *device)
     return kernel;
 }
 
-/* A model fills the same struct for the next kernel, before the stream has come to the first one.
- */
+/* A model fills the struct for the next kernel before the stream has come to the first one. */
 YK_TEST(a_kernel_keeps_how_it_exchanges_statistics)
 {
     yki_device *device = open_sim(1);

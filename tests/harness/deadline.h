@@ -5,8 +5,7 @@
 #ifndef YK_TEST_DEADLINE_H
 #define YK_TEST_DEADLINE_H
 
-/* Does nothing unless YK_TEST_DEADLINE holds the test's seconds. Programs started later inherit it.
- */
+/* Does nothing unless YK_TEST_DEADLINE holds the test's seconds. Later programs inherit it. */
 void yk_test_watch_deadline(void);
 
 #endif

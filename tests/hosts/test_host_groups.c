@@ -8,8 +8,7 @@
 
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
 
-/* Rank 3 calls something else; all ranks see both sides, no data moves, and the group still works.
- */
+/* Rank 3 calls something else; all ranks see both sides, no data moves, the group still works. */
 static void mismatch(int rank, yk_status (*right)(yk_group *, float *),
                      yk_status (*wrong)(yk_group *, float *), const char *one, const char *other)
 {

@@ -1,5 +1,4 @@
-/* For the tests of files of tensors: a model to save, files written by hand, and what is refused.
- */
+/* For tests of files of tensors: a model to save, files written by hand, and what is refused. */
 #ifndef YK_TEST_TENSOR_FILES_H
 #define YK_TEST_TENSOR_FILES_H
 

@@ -1,5 +1,4 @@
-/* `yoke run` with real processes: environment, exit codes, causes, output, cores, ports, signals.
- */
+/* `yoke run` and its processes: environment, exit codes, causes, output, cores, ports, signals. */
 #define _GNU_SOURCE
 #include "job.h"
 #include "small_group.h"
@@ -108,8 +107,7 @@ YK_TEST(promise_11_the_cause_is_what_failed_first)
     assert_null(strstr(verdict, "victim"));
 }
 
-/* Rank 1 leaves its group, so that rank 0 fails and ends first, without any words of the library.
- */
+/* Rank 1 leaves its group: rank 0 fails and ends first, without any words of the library. */
 static void leave_and_fail_late(int rank)
 {
     yk_group *group;

@@ -8,8 +8,7 @@
 
 static char output[64 * 1024];
 
-/* torchrun on n1 and n2 at once. Debian's, on Python 3.11, needs the redirection and a log folder.
- */
+/* torchrun on n1 and n2 at once. Debian's (Python 3.11) needs the redirection and a log folder. */
 static int torchrun(const char *options, const char *program)
 {
     char first[700], arguments[1500];

@@ -107,8 +107,7 @@ YK_TEST(every_net_trains_as_on_ref)
     }
 }
 
-/* Steps that are timed are entered one by one, with the same bits, between those that are replayed.
- */
+/* Timed steps are entered one by one, with the same bits, between those that are replayed. */
 YK_TEST(recordings_are_kept_while_steps_are_timed)
 {
     for (int n = 0; n < net_count; n++) {

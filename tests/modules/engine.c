@@ -221,8 +221,7 @@ void check_messages(yk_group *group)
     assert_ok(rank == 0 ? yk_send(group, few, 4, YK_I32, 1) : yk_recv(group, few, 4, YK_I32, 0));
 }
 
-/* The messages that ranks exchange carry the data of small calls: here some do and others do not.
- */
+/* Messages that ranks exchange carry the data of small calls: here some do and others do not. */
 static void check_mismatched_sizes(yk_group *group)
 {
     enum { LARGEST = 1 << 20 };

@@ -171,8 +171,7 @@ static void expect_loss(const mpi_kind *mpi, void (*body)(void), const char *wor
     }
 }
 
-/* Open MPI's mpirun then leaves it to the ranks to notice a death; MPICH's ends them all at once.
- */
+/* Open MPI's mpirun then leaves it to the ranks to notice a death; MPICH's ends all at once. */
 static const mpi_kind patient = {"mpirun.openmpi", "--oversubscribe --enable-recovery",
                                  "libyoke-mpi-openmpi.so"};
 

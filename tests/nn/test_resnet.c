@@ -128,8 +128,7 @@ YK_TEST(resnet9_takes_small_images_of_any_size)
     }
 }
 
-/* ResNet V1.5: the 3x3 convolution of a bottleneck strides, and the first stage has a downsample.
- */
+/* ResNet V1.5: a bottleneck's 3x3 convolution strides, and the first stage has a downsample. */
 YK_TEST(bottlenecks_stride_in_the_middle)
 {
     yk_value *logits;

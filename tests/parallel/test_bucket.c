@@ -1,5 +1,4 @@
-/* Which gradients travel together: PyTorch's rule, and its sizes for the networks it was seen on.
- */
+/* Which gradients travel together: PyTorch's rule, and its sizes for networks it was seen on. */
 #include "harness.h"
 
 #include <math.h>

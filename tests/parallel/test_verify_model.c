@@ -1,5 +1,4 @@
-/* Models that differ between ranks are refused when DDP is made, on every rank, in the same words.
- */
+/* Models that differ between ranks are refused when DDP is made, by every rank in equal words. */
 #include "harness.h"
 
 #include "small_network.h"

@@ -1,5 +1,4 @@
-/* V virtual ranks on 1, 2 ... V ranks: the same gradients, weights, buffers and losses, to the bit.
- */
+/* V virtual ranks on 1, 2 ... V ranks: the same gradients, weights, buffers, losses, to the bit. */
 #define _GNU_SOURCE
 #include "harness.h"
 

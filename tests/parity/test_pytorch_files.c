@@ -112,8 +112,7 @@ static void assert_close(const char *name, yk_tensor a, yk_tensor b)
     }
 }
 
-/* 3 steps here, saved; 20 more here and in PyTorch from the file; what PyTorch saved is the same.
- */
+/* 3 steps here, saved; 20 more here and in PyTorch from the file; both save the same. */
 static void check_optimizer(const char *name, yk_model *model, yk_optimizer *optimizer,
                             yk_model *other, yk_optimizer *fresh)
 {

@@ -1,5 +1,4 @@
-/* Whole lists of transforms give torchvision's numbers: presets, and RandAugment at all magnitudes.
- */
+/* Whole lists of transforms give torchvision's numbers: presets, RandAugment at all magnitudes. */
 #define _GNU_SOURCE
 #include "harness.h"
 

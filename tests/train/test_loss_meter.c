@@ -62,8 +62,7 @@ static double mean_of_losses(const loop *l, int steps)
     return sum / samples;
 }
 
-/* Whether all that has been entered is done. The simulated device does one thing when it is asked.
- */
+/* Whether all that was entered is done. The simulated device does one thing when it is asked. */
 static bool is_done(const yk_model *model)
 {
     yki_device *device = yki_model_device(model);

@@ -71,8 +71,7 @@ typedef struct yki_norm_backward {
     bool stream, stream_residual; /* dx and dresidual are written past the caches */
 } yki_norm_backward;
 
-/* dx = a g + b (x - mean) + c, where g is the gradient that comes from relu; a g + c if constant.
- */
+/* dx = a g + b (x - mean) + c, g being the gradient that comes from relu; a g + c if constant. */
 typedef struct yki_norm_slopes {
     float a[YKI_PERIOD], b[YKI_PERIOD], c[YKI_PERIOD];
 } yki_norm_slopes;

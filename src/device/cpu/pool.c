@@ -438,8 +438,7 @@ static void global_backward_block(const pool *k, const yki_kernel_args *run, int
         put(dx, (block * k->x.pixels + i) * b, lanes, b, k->dtype);
 }
 
-/* ---- adaptive average: output p is the mean of inputs floor(p H / P) to ceil((p + 1) H / P) - 1
- */
+/* ---- adaptive average: output p: the mean of inputs [floor(p H / P), ceil((p + 1) H / P)) ---- */
 
 /* The inputs that output p has; and, with sizes exchanged, the outputs that have input p. */
 static inline span part_of(int64_t p, int64_t outputs, int64_t inputs)

@@ -1,5 +1,4 @@
-/* Sweeps: chunks are shared by the device's threads; loops are compiled for each width of vectors.
- */
+/* Sweeps: chunks are shared by the device's threads, loops compiled for each width of vectors. */
 #include "device/cpu/cpu.h"
 
 #define YKI_LOOP YKI_VECTOR_CLONES

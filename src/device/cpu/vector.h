@@ -51,8 +51,7 @@ enum { YKI_PACK = 2 * YKI_WIDTH };
             body(__VA_ARGS__, YK_F16);                                                             \
     } while (0)
 
-/* Keeps the compiler from loading a vector again for each of its uses, or from knowing its value.
- */
+/* Keeps the compiler from loading a vector again for each use, or from knowing its value. */
 #if defined(__x86_64__)
 #define YKI_KEEP_IN_REGISTER(vector) __asm__("" : "+v"(vector))
 #elif defined(__aarch64__)

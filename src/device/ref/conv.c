@@ -115,8 +115,7 @@ static yk_status ref_conv2d_backward_data(const yki_kernel *kernel, const yki_ke
     return YK_OK;
 }
 
-/* The gradient of one weight: each output of filter k times the input that the weight multiplied.
- */
+/* The gradient of one weight: each output of filter k times the input that it has multiplied. */
 static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs *a, int64_t k,
                         int64_t c, int64_t r, int64_t s)
 {

@@ -175,8 +175,7 @@ static yk_status ref_global_avg_pool2d_backward(const yki_kernel *kernel,
     return YK_OK;
 }
 
-/* ---- adaptive average: output p is the mean of inputs floor(p H / P) to ceil((p + 1) H / P) - 1
- */
+/* ---- adaptive average: output p: the mean of inputs [floor(p H / P), ceil((p + 1) H / P)) ---- */
 
 typedef struct part {
     int64_t begin, end;

@@ -155,8 +155,7 @@ YKI_FORCE_INLINE place place_of(const yki_winograd_tiles *a, tile at, int64_t gr
 
 enum { AHEAD = 8 /* tiles between a tile's prefetch and its use */ };
 
-/* The tile that is prefetched: tiles change faster than planes, which are 16 channels of an image.
- */
+/* The tile that is prefetched: tiles change faster than planes, of 16 channels of an image each. */
 typedef struct follower {
     tile at;
     int64_t plane, left; /* tiles until the next plane */

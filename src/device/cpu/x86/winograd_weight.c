@@ -238,8 +238,7 @@ static yk_status winograd_convolve_weight(const yki_kernel *kernel, const yki_ke
     return YK_OK;
 }
 
-/* ---- preparation --------------------------------------------------------------------------------
- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
 static bool winograd_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc)
 {
