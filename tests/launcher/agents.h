@@ -49,4 +49,19 @@ static inline const char *both_outputs(void)
     return text;
 }
 
+/* Two ranks that say so when they hear SIGUSR1, and that SIGTERM ends in order. */
+static const char *const obedient =
+    "-n 2 sh -c 'trap \"echo stopped $RANK; exit 143\" TERM; trap \"echo heard $RANK\" USR1; echo "
+    "ready; while :; do sleep 0.05; done'";
+
+/* Starts two launchers of them, and returns when all four are ready. */
+static inline void start_obedient(void)
+{
+    start_agent(0, "2", obedient);
+    start_agent(1, "2", obedient);
+    for (double deadline = test_now() + 20; count(both_outputs(), "] ready") < 4; usleep(2000))
+        if (test_now() > deadline)
+            fail_msg("only some ranks are ready: \"%s\"", both_outputs());
+}
+
 #endif
