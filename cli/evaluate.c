@@ -22,6 +22,19 @@ typedef struct evaluate_options {
     double tta_confidence;
 } evaluate_options;
 
+static const char summary[] =
+    "Measures the loss and accuracy of CHECKPOINT on the test images, each counted once.\n"
+    "CHECKPOINT is a .pth file written by yoke or PyTorch, a safetensors file, or the output\n"
+    "folder of a training run, whose newest checkpoint is then used. Files written by yoke\n"
+    "record their network, others are recognised by their tensors; checkpoints also record\n"
+    "the data they were trained on, and the label smoothing of the loss. Nothing is\n"
+    "downloaded unless --data cifar10 is given.";
+
+static const char examples[] =
+    "  yoke evaluate runs/a\n"
+    "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
+    "  yoke evaluate --arch resnet18-cifar --data ~/cifar10 from_pytorch.pth";
+
 static int parse_evaluate_options(evaluate_options *o, const char *name, int argc, char **argv,
                                   char **checkpoint, int *operands)
 {
@@ -67,25 +80,13 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
         CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]",
                  &o->group.timeout_s, NULL, 0.1, 1e6),
     };
-    const cli_command command = {
-        .name = name,
-        .operands = "CHECKPOINT",
-        .summary =
-            "Measures the loss and accuracy of CHECKPOINT on the test images, each counted once.\n"
-            "CHECKPOINT is a .pth file written by yoke or PyTorch, a safetensors file, or the "
-            "output\n"
-            "folder of a training run, whose newest checkpoint is then used. Files written by "
-            "yoke\n"
-            "record their network, others are recognised by their tensors; checkpoints also "
-            "record\n"
-            "the data they were trained on, and the label smoothing of the loss. Nothing is\n"
-            "downloaded unless --data cifar10 is given.",
-        .examples = "  yoke evaluate runs/a\n"
-                    "  yoke evaluate --data ~/cifar10 runs/a/model.pth\n"
-                    "  yoke evaluate --arch resnet18-cifar --data ~/cifar10 from_pytorch.pth",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .max_operands = 1};
+    const cli_command command = {.name = name,
+                                 .operands = "CHECKPOINT",
+                                 .summary = summary,
+                                 .examples = examples,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof *options,
+                                 .max_operands = 1};
     return cli_options_parse(&command, argc, argv, checkpoint, operands);
 }
 

@@ -11,11 +11,9 @@ static const char summary[] =
     "Writes the network of CHECKPOINT as an ONNX file, for ONNX Runtime, OpenVINO, TensorRT and\n"
     "others. CHECKPOINT is a .pth file written by yoke or PyTorch, a safetensors file, or the\n"
     "output folder of a training run, whose newest checkpoint is then used.\n\n"
-    "The input is called images, (batch, C, H, W) float32 with a batch of any size, and the "
-    "output\n"
-    "logits, (batch, classes). The names of the classes, the mean and deviation of pixels and "
-    "what\n"
-    "is done to pictures before (transforms) are in the file's metadata. An existing file is\n"
+    "The input is called images, (batch, C, H, W) float32 with a batch of any size, the output\n"
+    "logits, (batch, classes). The file's metadata has the names of the classes, the mean and\n"
+    "deviation of pixels, and what is done to pictures before (transforms). An existing file is\n"
     "replaced atomically.";
 
 static const char examples[] = "  yoke export runs/a a.onnx\n"

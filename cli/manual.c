@@ -59,8 +59,7 @@ void cli_print_manual(void)
     cli_print_man_title("yoke", "distributed data-parallel training");
     puts(".SH SYNOPSIS\n\\fByoke\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION");
     cli_print_man_text(
-        "Trains neural networks with one process, with several processes on one machine, or under "
-        "a\n"
+        "Trains neural networks with one process, with several on one machine, or under a\n"
         "launcher. Names, options, environment variables and file formats follow PyTorch wherever\n"
         "PyTorch has one: checkpoints are .pth files that torch.load opens.\n"
         "\n"
