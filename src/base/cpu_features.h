@@ -1,4 +1,4 @@
-/* What the processor can do that no compiler's __builtin_cpu_supports can say. */
+/* What the processor is called, and can do that __builtin_cpu_supports does not tell. */
 #ifndef YKI_CPU_FEATURES_H
 #define YKI_CPU_FEATURES_H
 

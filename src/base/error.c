@@ -6,10 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#ifndef YOKE_VERSION
-#define YOKE_VERSION "0.1.0"
-#endif
-
 /* Aligned, because mold 1.10 makes a program that cannot start of thread-local data without any
  * alignment where it falls on the last bytes of a page. */
 static _Thread_local _Alignas(16) char error_line[YKI_ERROR_LINE];

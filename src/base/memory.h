@@ -1,4 +1,4 @@
-/* Allocation. Everything is zeroed; big blocks are mapped and ask for huge pages. */
+/* Allocation: zeroed memory, big blocks of it mapped, with huge pages; strings; growing arrays. */
 #ifndef YKI_MEMORY_H
 #define YKI_MEMORY_H
 

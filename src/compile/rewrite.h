@@ -44,9 +44,8 @@ typedef enum yki_loss_kind { YKI_LOSS_MEANS, YKI_LOSS_SUMS, YKI_LOSS_KINDS } yki
 yk_status yki_graph_split_loss(yk_graph *graph, yk_value *loss, yk_value **terms);
 
 typedef struct yki_gradients {
-    size_t first_node; /* of backward */
-    yk_value
-        *loss_gradient[YKI_LOSS_KINDS]; /* the scalars it starts from; NULL without such terms */
+    size_t first_node;                       /* of backward */
+    yk_value *loss_gradient[YKI_LOSS_KINDS]; /* scalars it starts from; NULL without such terms */
     yk_value **of; /* by value id: a parameter's gradient, else undefined; free() it */
 } yki_gradients;
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-enum { YKI_MAX_SOURCE_FILES = 4, YKI_MAX_MEMBERS = 8 };
+enum { YKI_MAX_MEMBERS = 8 };
 
 /* An archive, tar.gz, of one folder with known files. There are two versions: Python and binary. */
 typedef struct yki_archive {

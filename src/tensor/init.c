@@ -217,8 +217,7 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
     case YK_INIT_UNIFORM_FAN_IN:
         if (fan < 1)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "a bias drawn from +-1 / sqrt(fan) needs fan >= 1,"
-                             " not %lld",
+                             "a bias drawn from +-1 / sqrt(fan) needs fan >= 1, not %lld",
                              (long long)fan);
         fill_uniform(generator, 1 / sqrt((double)fan), tensor);
         return YK_OK;
