@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "bench/step.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/memory_bound.h"

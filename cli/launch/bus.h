@@ -6,7 +6,6 @@
 #ifndef YOKE_CLI_LAUNCH_BUS_H
 #define YOKE_CLI_LAUNCH_BUS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include <yoke/store.h>

@@ -1,7 +1,6 @@
 /* `yoke compare`: what two or more runs do differently, and what came of it, as a table. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #ifndef YOKE_CLI_SWEEP_JOBS_H
 #define YOKE_CLI_SWEEP_JOBS_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 /* What ended a job: its exit code, 128 + n after signal n; or it has not been started. */

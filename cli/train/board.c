@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 
 #include "batch_picture.h"
 #include "options.h"

@@ -2,7 +2,6 @@
  * Whether the options of `yoke train` fit together, before any work starts. A check that fails
  * prints one line on what is wrong, as a usage error, and returns false.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "errors.h"
 #include "train/train.h"
 
 /* "cuda:0: NVIDIA H200, ..." without the number, since equal GPUs give the same bits. NULL on other

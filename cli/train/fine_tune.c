@@ -3,7 +3,6 @@
  * and parameters that stay as they are.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "setup.h"

@@ -3,7 +3,6 @@
  * what its checkpoint has stored. check.c checks whether they fit together.
  */
 #define _GNU_SOURCE
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

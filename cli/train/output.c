@@ -3,7 +3,6 @@
  * asked to stop from saving its checkpoint. What they do not take by then is left out.
  */
 #define _GNU_SOURCE
-#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "errors.h"
 #include "options.h"
 #include "train/train.h"
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "errors.h"
-#include "options.h"
 #include "train/train.h"
 
 /* Epochs that the run will begin. */

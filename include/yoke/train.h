@@ -16,9 +16,7 @@
 #include <yoke/schedule.h>
 #include <yoke/zero.h>
 
-#include <limits.h>
 #include <math.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

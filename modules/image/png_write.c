@@ -1,5 +1,4 @@
 /* Encoding PNG, through libpng's simplified interface, which reports errors by return values. */
-#include <stdio.h>
 
 #include <png.h>
 

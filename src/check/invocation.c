@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "check/operand.h"
 
 static yki_operand operand_of(const yki_trial *trial, const yki_runner *r, const yk_value *value)

@@ -23,7 +23,6 @@
 
 #include "base/c_locale.h"
 #include "base/folder.h"
-#include "base/log.h"
 #include "comm/describe.h"
 
 /* Of this process. */

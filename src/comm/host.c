@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "comm/host.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>

@@ -2,8 +2,6 @@
 #ifndef YKI_INIT_METHOD_H
 #define YKI_INIT_METHOD_H
 
-#include <stdbool.h>
-
 #include "comm/meeting_point.h"
 #include "comm/rendezvous.h"
 

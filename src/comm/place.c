@@ -15,7 +15,6 @@
 
 #include <yoke/group.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

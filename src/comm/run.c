@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/trace.h"
 #include "comm/describe.h"
 #include "comm/group_state.h"

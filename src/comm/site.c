@@ -1,7 +1,6 @@
 /* What a backend sees of its group: the members, the job's store, and whether to keep waiting. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "comm/store_client.h"
 
-#include <string.h>
-
 #include "base/error.h"
 
 /* A wait as the server takes it; very long ones, and infinity, are capped. */

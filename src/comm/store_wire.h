@@ -16,7 +16,6 @@
 #define YKI_STORE_WIRE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum {

@@ -13,7 +13,6 @@
 #define _GNU_SOURCE
 #include "comm/watch.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
  * most from 16 bit and tolerate it; a loss adds up many small numbers; the rest is bound by memory
  * and follows its inputs. batch_norm, which follows, keeps its statistics in f32 in any case.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "compile/rewrite.h"

@@ -5,7 +5,6 @@
  * reads it.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "compile/rewrite.h"

@@ -12,7 +12,6 @@
  * makes the change that lowers peak memory most for as long as there is one. Finally, what can be
  * kept in memory without raising the peak is kept, the largest values first.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

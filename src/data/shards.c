@@ -9,7 +9,6 @@
  * the sample where it stopped, whatever the number of shards.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

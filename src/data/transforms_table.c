@@ -1,8 +1,6 @@
 /* The transforms: names, parameters, bounds and defaults, in the order of yk_transform_kind. */
 #include "data/transforms.h"
 
-#include <math.h>
-
 #define SIDE_MAX 65535.0
 #define PARAMETER(NAME, TYPE, MEMBER, LEAST, MOST)                                                 \
     {                                                                                              \

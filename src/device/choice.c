@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/memory.h"
 #include "device/device.h"
 #include "device/plan_cache.h"
 

@@ -1,8 +1,6 @@
 /* See comm_hook_state.h. */
 #include "io/comm_hook_state.h"
 
-#include <string.h>
-
 #include "base/memory.h"
 #include "parallel/ddp.h"
 

@@ -2,7 +2,6 @@
 #include "io/file_tensor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"

@@ -4,7 +4,6 @@
  */
 #include "io/pickle.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

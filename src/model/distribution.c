@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include <stdlib.h>
-
 #include "base/fork.h"
 #include "model/choices.h"
 #include "model/model.h"

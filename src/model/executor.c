@@ -6,7 +6,6 @@
  * and weights that are packed.
  */
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

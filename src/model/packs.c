@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
-
 static bool can_share(const yki_pack *pack, const yki_kernel *kernel, const yki_place *source)
 {
     return source->kind == YKI_PLACE_PARAMETER && pack->source.kind == YKI_PLACE_PARAMETER &&

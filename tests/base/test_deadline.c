@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 YK_TEST(a_hanging_test_shows_its_threads)

@@ -1,7 +1,6 @@
 /* The README's program compiles and trains, the pages' links lead somewhere, the tables are
  * current. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "harness.h"
 

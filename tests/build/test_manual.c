@@ -3,7 +3,6 @@
  * every option of its command, and bash completes from the same table.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "harness.h"
 

@@ -1,6 +1,5 @@
 /* docs/promises.md and the tests agree: every promise has a test, every number a promise. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "harness.h"
 

@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "comm/group_internal.h"
 

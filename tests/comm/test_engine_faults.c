@@ -6,8 +6,6 @@
 #include "../faults/rank_lines.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static yk_status join_with(yk_group **group, const char *fault)
 {

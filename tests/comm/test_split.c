@@ -4,9 +4,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static yk_group *join(double timeout_s)
 {

@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 /* ---- a name service -------------------------------------------------------------------------- */
 

@@ -5,9 +5,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const size_t counts[] = {0, 1, 5, 4096, 4097, 30011, 300007};
 

@@ -3,7 +3,6 @@
  * type, the policy as a list, and what departing from it does.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/operators.h"

@@ -1,5 +1,4 @@
 /* NULL where a data set or a loader is required: an error or a neutral value, never a crash. */
-#include <string.h>
 
 #include "harness.h"
 

@@ -3,7 +3,6 @@
 
 #include <openssl/sha.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void expect(const yk_sampler_options *options, int64_t epoch, const int64_t *expected,
                    int64_t count)

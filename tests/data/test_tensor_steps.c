@@ -1,8 +1,6 @@
 /* From bytes to numbers: vectors give the numbers of the tables, in every orientation. */
 #include "harness.h"
 
-#include <string.h>
-
 #include "data/tensor_steps.h"
 
 /* The bytes of one channel, with each of the vectors that this processor has. */

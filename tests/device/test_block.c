@@ -1,5 +1,4 @@
 /* Blocks: what is entered in a stream reads the values that were sent before it. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/block.h"

@@ -1,7 +1,6 @@
 /* Every operator on every device: one test for each family of cases and device. */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 
 #include "families.h"
 #include "harness.h"

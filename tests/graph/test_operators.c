@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "device/device.h"
 

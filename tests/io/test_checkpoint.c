@@ -4,7 +4,6 @@
 #include "same.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

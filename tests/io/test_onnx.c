@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

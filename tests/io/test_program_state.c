@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <yoke/checkpoint.h>

@@ -3,7 +3,6 @@
 #include "tensor_files.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 static void assert_same_model(const yk_model *a, const yk_model *b, double bound)

@@ -4,7 +4,6 @@
 #include "meet.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static char output[64 * 1024];
 

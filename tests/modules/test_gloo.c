@@ -3,9 +3,7 @@
 #include "../faults/rank_lines.h"
 #include "engine.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "comm/rendezvous.h"

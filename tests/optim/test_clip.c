@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <string.h>
 
 #include "linear_model.h"
 

@@ -2,9 +2,6 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
-#include <math.h>
-#include <string.h>
-
 static yk_model *make_model(void)
 {
     yk_graph *graph = yk_graph_create();

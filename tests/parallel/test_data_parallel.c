@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <yoke/operator.h>
 

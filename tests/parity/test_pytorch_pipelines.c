@@ -3,8 +3,6 @@
 #include "harness.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <yoke/readers.h>
 

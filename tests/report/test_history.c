@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *metrics_path(void)
 {

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

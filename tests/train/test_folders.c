@@ -1,7 +1,6 @@
 /* Output folders that ranks do not share: each keeps the checkpoints that its host needs. */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* Checkpoints that are written while the next steps run. */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

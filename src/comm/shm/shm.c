@@ -10,7 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/cores.h"
 #include "base/memory.h"
 

@@ -7,7 +7,6 @@
  * A unit of work is one channel block of one part of the images. Parts depend on the shape alone
  * and their sums are added in order, so the result has the same bits with any number of threads.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -13,7 +13,6 @@
  * weights, a channel block of one part of the images. Units depend on the shape alone and the
  * parts' sums are added in order, so the result has the same bits with any number of threads.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -3,7 +3,6 @@
  * sigmoid ignore the layout: they run over the whole memory, padding included, and map zero to
  * zero.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"

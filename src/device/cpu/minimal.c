@@ -11,7 +11,6 @@
  * work, which transforms its own weights; they never pass through memory. Elsewhere all weights are
  * transformed first, and then a block is a unit.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-
 yk_status yki_dnn_error(dnnl_status_t status, const char *call)
 {
     static const char *const words[] = {"success",

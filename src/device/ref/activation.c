@@ -1,5 +1,4 @@
 /* Activation functions and their gradients; the arithmetic is in activation_rules.h. */
-#include <math.h>
 
 #include "device/ref/ref.h"
 

@@ -14,7 +14,6 @@
 #define YKI_AMX_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum {

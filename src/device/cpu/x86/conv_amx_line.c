@@ -13,7 +13,6 @@
  */
 #include "device/cpu/x86/conv_amx_line.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -13,7 +13,6 @@
  * Threads take units from a shared counter. Units depend on the shape alone, so the result has the
  * same bits with any number of threads.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

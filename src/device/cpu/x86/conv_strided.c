@@ -11,7 +11,6 @@
  * The order of every sum depends on the shape alone, so the result has the same bits with any
  * number of threads.
  */
-#include <stdlib.h>
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"

@@ -13,7 +13,6 @@
  */
 #include "device/cpu/x86/linear_panel.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

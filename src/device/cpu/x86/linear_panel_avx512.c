@@ -6,8 +6,6 @@
  */
 #include "device/cpu/x86/linear_panel.h"
 
-#include <stddef.h>
-
 #include "device/cpu/x86/avx512.h"
 
 enum {

@@ -11,8 +11,6 @@
  */
 #include "device/cpu/x86/pointwise.h"
 
-#include <stddef.h>
-
 #include "device/cpu/x86/avx512.h"
 
 enum { LANES = YKI_POINTWISE_LANES, VECTORS = YKI_POINTWISE_VECTORS, MAX_ROWS = 16 };

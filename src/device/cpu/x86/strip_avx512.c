@@ -4,8 +4,6 @@
  */
 #include "device/cpu/x86/strip.h"
 
-#include <stddef.h>
-
 #define YKI_WIDTH 16
 #include "device/cpu/apart.h"
 #include "device/cpu/x86/avx512.h"

@@ -7,7 +7,6 @@
  * takes its products from all of them. Batches are small, so that they are read from the cache they
  * were written to.
  */
-#include "base/memory.h"
 #include "device/cpu/bf16_gains.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/onednn.h"
