@@ -32,10 +32,8 @@
 #define STUCK_S  0.5  /* how long a request may take when nobody needs its answer any more */
 #define STEP_S   1.0  /* between two looks at the training step */
 
-enum {
-    NO_STEP = -1,
-    KEY_ROOM = 32
-}; /* of a key as yk_store_list writes it, without the group's prefix */
+enum { NO_STEP = -1 };
+enum { KEY_ROOM = 32 }; /* of a key as yk_store_list writes it, without the group's prefix */
 
 struct yki_watch {
     const yki_job *job; /* of all ranks */
