@@ -47,8 +47,8 @@ static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op 
 static yk_status check_root(const yk_group *group, const char *name, int root)
 {
     if (root < 0 || root >= yk_group_size(group))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: root %d of %d ranks", name, root,
-                         yk_group_size(group));
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: root is %d, expected a rank from 0 to %d",
+                         name, root, yk_group_size(group) - 1);
     return YK_OK;
 }
 

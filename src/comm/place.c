@@ -82,8 +82,9 @@ static yk_status read_plain(found *f, int given_rank, int given_size)
     YK_TRY(yki_env_int("LOCAL_WORLD_SIZE", 1, YKI_MAX_WORLD, &local_size, &set));
     *f = (found){(int)rank, (int)size, (int)local_rank, (int)local_size};
     if (local_size > 0 && local_rank >= local_size)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "LOCAL_RANK %ld of LOCAL_WORLD_SIZE %ld",
-                         local_rank, local_size);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "LOCAL_RANK %ld: expected less than LOCAL_WORLD_SIZE, %ld", local_rank,
+                         local_size);
     return YK_OK;
 }
 

@@ -14,7 +14,8 @@ yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
     if (!yki_in_range(a->stride, 1) || !yki_in_range(a->padding, 0) ||
         !yki_in_range(a->dilation, 1) || !yki_in_range(a->groups, 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "stride %lld, padding %lld, dilation %lld, groups %lld",
+                         "stride %lld, padding %lld, dilation %lld, groups %lld: expected 1 or "
+                         "more, and a padding of 0 or more",
                          (long long)a->stride, (long long)a->padding, (long long)a->dilation,
                          (long long)a->groups);
     char xt[96], wt[96];

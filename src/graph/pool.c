@@ -102,7 +102,8 @@ yk_status yki_infer_adaptive_avg_pool2d(const yki_node *node, yki_shape *out)
     YK_TRY(yki_expect_float(node, YKI_ADAPTIVE_AVG_POOL2D_INPUTS));
     YK_TRY(yki_expect_dims(node, YKI_ADAPTIVE_AVG_POOL2D_X, 4));
     if (!yki_in_range(a->rows, 1) || !yki_in_range(a->columns, 1))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the result has %lld x %lld elements",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the result has %lld x %lld elements, expected 1 x 1 or more",
                          (long long)a->rows, (long long)a->columns);
     out[0] = yki_shape_of(node->in[YKI_ADAPTIVE_AVG_POOL2D_X]);
     out[0].dims[2] = a->rows;

@@ -349,8 +349,9 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
     YK_TRY(find_latest(dir, true, found));
     size_t needed = strlen(found) + 1;
     if (needed > path_size)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: room for %zu bytes, of %zu", found,
-                         path_size, needed);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: this path takes %zu bytes, and there is room for %zu", found, needed,
+                         path_size);
     memcpy(path, found, needed);
     return YK_OK;
 }

@@ -45,8 +45,8 @@ static yk_status read_updates(yki_ema_state *state, yk_tensor_file *file, const 
     double updates;
     yki_file_tensor_copy(&stored, yki_tensor_file_storage(file, &stored), YK_F64, &updates);
     if (!(updates >= 0 && updates < 9e15))
-        return yki_error(YK_ERROR_FORMAT, "%s: \"%s\" in \"%s\" is %g", yki_tensor_file_path(file),
-                         n_averaged, key, updates);
+        return yki_error(YK_ERROR_FORMAT, "%s: \"%s\" in \"%s\" is %g, expected 0 or more",
+                         yki_tensor_file_path(file), n_averaged, key, updates);
     state->updates = (int64_t)updates;
     return YK_OK;
 }

@@ -28,7 +28,8 @@ yk_status yk_png_encode(yk_png *png, const uint8_t *rgb, int width, int height)
     *png = (yk_png){.bytes = NULL};
     YKI_NOT_NULL(rgb);
     if (width < 1 || height < 1)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "yk_png_encode: a picture of %d x %d pixels",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "yk_png_encode: a picture of %d x %d pixels, expected 1 x 1 or more",
                          width, height);
     const yki_picture picture = {.pixels = (uint8_t *)(uintptr_t)rgb,
                                  .width = width,

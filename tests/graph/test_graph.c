@@ -63,7 +63,8 @@ YK_TEST(options_without_their_initialiser_are_an_error_of_the_graph)
     weight = parameter(graph, "weight", 4, (int64_t[]){5, 3, 3, 3});
     y = yk_conv2d(images(graph), weight, NULL,
                   YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.stride = 0));
-    assert_error(y, YK_ERROR_INVALID_ARGUMENT, "conv2d: stride 0");
+    assert_error(y, YK_ERROR_INVALID_ARGUMENT,
+                 "conv2d: stride 0, padding 0, dilation 1, groups 1: expected 1 or more");
     yk_graph_destroy(graph);
 }
 

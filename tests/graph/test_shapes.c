@@ -393,5 +393,5 @@ YK_TEST(batch_norm_is_given_what_its_kernels_write)
     assert_norm_error(true, YK_F32, 0, 0, "num_batches_tracked is () float32, expected () int64");
     assert_norm_error(true, YK_I64, 1, 0, "num_batches_tracked is (6) int64, expected () int64");
     assert_norm_error(true, YK_I64, 0, -1, "eps -1");
-    assert_norm_error(true, YK_I64, 0, (double)NAN, "eps nan");
+    assert_norm_error(true, YK_I64, 0, (double)NAN, "eps nan, momentum 0.1: expected eps above 0");
 }

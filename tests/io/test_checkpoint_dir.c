@@ -110,7 +110,7 @@ YK_TEST(a_path_without_room_is_an_error)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 0));
     assert_string_equal(path, "kept");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(folder("run"), path, 8));
-    assert_contains(yk_last_error(), "room for 8 bytes, of ");
+    assert_contains(yk_last_error(), " bytes, and there is room for 8");
     yk_model_destroy(model);
 }
 

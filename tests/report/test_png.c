@@ -42,6 +42,7 @@ YK_TEST(wrong_pictures_are_refused)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_png_encode(&png, NULL, 1, 1));
     assert_int_equal(png.width, 0);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_png_encode(&png, rgb, 0, 1));
+    assert_contains(yk_last_error(), "a picture of 0 x 1 pixels, expected 1 x 1 or more");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_png_encode(&png, rgb, 1, -1));
     if (!yk_image_formats())
         skip_because("there is no libyoke-image.so");
