@@ -63,6 +63,9 @@ struct yk_group {
 
 /* ---- open.c ---------------------------------------------------------------------------------- */
 
+/* The key of a group whose ranks have all opened their backends. */
+#define YKI_ALL_OPEN "all-open"
+
 /* Opens the backend of a group whose job is set; then the group can run calls. */
 yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops);
 

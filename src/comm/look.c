@@ -3,6 +3,7 @@
  * loss of the store. Each becomes the group's one failure, which all ranks report from then on.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -284,15 +285,27 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static bool any_rank(const void *wait, int rank)
+static bool all_are_open(const yk_group *group)
 {
-    (void)wait, (void)rank;
-    return true;
+    char key[YKI_JOB_KEY];
+    bool found = false;
+    yki_job_key(&group->job, key, sizeof key, YKI_ALL_OPEN, -1);
+    pthread_mutex_lock(group->job.lock);
+    yk_store_check(group->job.store, key, &found);
+    pthread_mutex_unlock(group->job.lock);
+    return found;
+}
+
+/* One that has gone is not missing if all had opened before, of which this rank has yet to hear. */
+static bool may_be_opening(const void *wait, int rank)
+{
+    const yk_group *group = wait;
+    return !has_gone(group, rank) || !all_are_open(group);
 }
 
 yk_status yki_group_look_opening(yk_group *group)
 {
-    return yki_group_look(group, any_rank, NULL);
+    return yki_group_look(group, may_be_opening, group);
 }
 
 /* For the others, it is this rank that has failed. What has failed here may also have been a part

@@ -3,6 +3,7 @@
  * descriptors of the job that it descends from, with keys of its own below those of its parent.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +14,43 @@
 #include "comm/group_state.h"
 
 /*
+ * Ends when the backends of all ranks are open, so that a rank that ends next, in order or not, is
+ * not missed by one that is still opening its own. The ranks count themselves in the store.
+ */
+static yk_status await_all(yk_group *group)
+{
+    char key[YKI_JOB_KEY], text[1];
+    int64_t count = 0;
+    size_t used;
+    yki_job_key(&group->job, key, sizeof key, "open", -1);
+    pthread_mutex_lock(group->job.lock);
+    yk_status status = yk_store_add(group->job.store, key, 1, &count);
+    pthread_mutex_unlock(group->job.lock);
+    if (status != YK_OK)
+        return status;
+    if (count == group->job.world)
+        return group->site.set(group, YKI_ALL_OPEN, "", 0);
+    /* Looking at the others ends this earlier, with what it has found. */
+    return group->site.get(group, YKI_ALL_OPEN, text, sizeof text, &used, 2 * group->job.timeout_s);
+}
+
+/*
  * The threads that an engine starts inherit a blocked SIGPIPE: writing to a rank that has died is
  * an error for them, and must not end the process.
  */
 static yk_status open_backend(yk_group *group)
 {
+    yk_backend *backend;
     yki_held_signal pipe;
     yki_signal_hold(&pipe, SIGPIPE);
-    yk_status status = group->ops->open(&group->backend, &group->site);
+    yk_status status = group->ops->open(&backend, &group->site);
     yki_signal_drop(&pipe, SIGPIPE);
+    if (status != YK_OK)
+        return status;
+    if (group->job.world > 1 && (status = await_all(group)) != YK_OK)
+        group->ops->close(backend);
+    else
+        group->backend = backend;
     return status;
 }
 
@@ -44,7 +73,6 @@ yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
     return YK_OK;
 
 out_site:
-    group->backend = NULL;
     yki_group_free_site(group);
 out_watched:
     yki_watch_remove(&group->watched);

@@ -84,6 +84,15 @@ YK_TEST_RANKS(an_engine_that_does_not_start_is_a_failure_on_all, 3)
     assert_true(yki_now() - start < 20);
 }
 
+/* As a first program does, which only tells its rank. One that was late to open its backend used to
+ * fail, because the others had left the group or had even ended. */
+YK_TEST_RANKS(ranks_may_end_as_soon_as_they_have_a_group, 3)
+{
+    yk_group *group;
+    assert_ok(join_with(&group, "late:2"));
+    yk_group_destroy(group);
+}
+
 /* Works behind the one that fails fail, too; their buffers are the caller's again. */
 YK_TEST_RANKS(works_behind_a_failed_one_end, 3)
 {

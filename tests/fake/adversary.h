@@ -9,6 +9,7 @@
  *     hang   the work makes no progress until it is cancelled
  *     kill   the process is killed when it posts the call
  *     open   the backend cannot be opened (without a sequence)
+ *     late   the backend is open half a second after those of the others (without a sequence)
  */
 #ifndef YK_TEST_FAKE_ADVERSARY_H
 #define YK_TEST_FAKE_ADVERSARY_H

@@ -548,6 +548,15 @@ static void fake_close(yk_backend *backend)
 
 extern __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module;
 
+/* Waits for a key that never comes, as engines wait for those of other ranks. */
+static yk_status be_late(const yk_backend_site *site)
+{
+    char value[8];
+    size_t used;
+    yk_status status = site->get(site->context, "never", value, sizeof value, &used, 0.5);
+    return status == YK_ERROR_TIMEOUT ? YK_OK : status;
+}
+
 static yk_status start_engine(fake_backend *fake)
 {
     const yk_backend_site *site = fake->site;
@@ -556,7 +565,13 @@ static yk_status start_engine(fake_backend *fake)
                             site->ranks, FAKE_RANKS_MAX);
     if (fake_fault(&fake->adversary, "open", job_rank(fake), 0))
         return yk_set_error(YK_ERROR_NETWORK, "fake: the engine does not start");
-    return fake_wire_open(&fake->wire, site);
+    yk_status status = fake_wire_open(&fake->wire, site);
+    if (status == YK_OK && fake_fault(&fake->adversary, "late", job_rank(fake), 0)) {
+        status = be_late(site);
+        if (status != YK_OK)
+            fake_wire_close(&fake->wire);
+    }
+    return status;
 }
 
 static yk_status fake_open(yk_backend **backend, const yk_backend_site *site)

@@ -512,7 +512,7 @@ static void refused_body(int rank, int world)
     double start = yki_now();
     if (rank == 0) {
         assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 7, NULL));
-        assert_contains(yk_last_error(), "root 7");
+        assert_contains(yk_last_error(), "root is 7");
     } else {
         assert_status(YK_ERROR_MISMATCH, yk_broadcast(group, &x, 1, YK_F32, 0, NULL));
         assert_contains(yk_last_error(), "invalid arguments");
