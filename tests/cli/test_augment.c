@@ -7,8 +7,8 @@
 YK_TEST(a_preset_brings_photographs_to_the_size_of_the_network)
 {
     yoke(0, TRAIN "--data random:3x48x40,5 --augment imagenet --image-size 24 --color-jitter 0.4");
-    assert_contains(output, "RandomResizedCrop(24),RandomHorizontalFlip,ColorJitter(0.4,0.4,0.4),"
-                            "Normalize(cifar10)");
+    assert_contains(output, "  images      RandomResizedCrop(24), RandomHorizontalFlip,\n"
+                            "              ColorJitter(0.4,0.4,0.4), Normalize(cifar10)\n");
     yoke(0, "evaluate run"); /* at the same size */
     assert_contains(output, "of 1000)");
 }
@@ -16,7 +16,7 @@ YK_TEST(a_preset_brings_photographs_to_the_size_of_the_network)
 YK_TEST(the_usual_augmentation_depends_on_the_data)
 {
     yoke(0, TRAIN "--data random:3x28x20,3");
-    assert_contains(output, "RandomCrop((28,20),padding=4),RandomHorizontalFlip,");
+    assert_contains(output, "RandomCrop((28,20),padding=4), RandomHorizontalFlip,");
     yoke(0, "train --arch mlp --threads 1 --max-steps 2 --data random:1x28x20,3");
     assert_contains(output, "images      Normalize(");
 }
@@ -160,7 +160,7 @@ YK_TEST(images_too_small_for_a_network_are_one_line)
 YK_TEST(mixed_labels_train_and_are_evaluated_as_what_they_are)
 {
     yoke(0, TRAIN "--data synthetic --mixup 0.2 --cutmix 1 --label-smoothing 0.1");
-    assert_contains(output, "MixUp(0.2),CutMix");
+    assert_contains(output, "MixUp(0.2), CutMix");
     yoke(0, "evaluate run");
     assert_contains(output, "of 1000)");
 }

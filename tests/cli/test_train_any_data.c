@@ -15,8 +15,8 @@ YK_TEST(trains_on_images_of_any_number_of_channels)
 {
     yoke(0, "train --data random:13x16x24,7 --arch mlp --threads 1 --max-steps 2 "
             "--batch-size 16 --mixup 0.2 --random-erasing 0.5 --output run");
-    assert_contains(output, "RandomCrop((16,24),padding=4),RandomHorizontalFlip,"
-                            "Normalize(0.5,std=0.25)");
+    assert_contains(output, "RandomCrop((16,24),padding=4), RandomHorizontalFlip,\n"
+                            "              Normalize(0.5,std=0.25)");
     yoke(0, "evaluate run");
     assert_contains(output, "mlp on random: loss ");
     char accuracy[256];

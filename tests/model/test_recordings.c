@@ -220,8 +220,10 @@ YK_TEST(gradients_may_move)
     for (size_t i = 0, at = 0; i < count; at += yki_model_padded_bytes(model, i++))
         memory[i] = (char *)block + at;
     for (int step = 0; step < 3 * STEPS; step++) {
-        if (step % STEPS == 0)
-            yki_model_place_gradients(model, step == STEPS ? memory : NULL);
+        if (step == STEPS)
+            yki_model_place_gradients(model, memory);
+        if (step == 2 * STEPS)
+            yki_model_return_gradients(model);
         pass(&p, 3, (uint64_t)step);
         update(&p, 0.05);
     }
