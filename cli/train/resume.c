@@ -63,7 +63,7 @@ static bool find_newest(cli_training *t)
     return status == YK_ERROR_NOT_FOUND || cli_ok(status);
 }
 
-/* Whether the output folder has the file: a run may go back to any checkpoint of its own. */
+/* Whether the file is in the output folder: a run may return to any of its own checkpoints. */
 static bool is_in_output(const cli_training *t, const char *file)
 {
     char path[PATH_MAX], folder[PATH_MAX];
@@ -101,8 +101,8 @@ static bool choose_checkpoint(cli_training *t)
     return true;
 }
 
-/* Where a run that is to resume has nothing to resume from: a warning where nobody has asked for it
- * to begin anew. */
+/* There is no checkpoint to resume from. After a restart this is a warning, because the user may
+ * expect the run to continue. */
 static void say_nothing_found(const cli_training *t)
 {
     const char *folder = t->options.output;

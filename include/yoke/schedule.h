@@ -93,8 +93,8 @@ yk_status yk_schedule_check(const yk_schedule *schedule);
 /** The rate at t for a group that started with initial_lr; NaN for a schedule that is NULL or that
  *  yk_schedule_check refuses, and for a t below 0. */
 double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr);
-/** The momentum at t of a one-cycle schedule. False if the momentum does not change, and for what
- * yk_schedule_lr answers with NaN; *momentum is then left as it is. */
+/** The momentum at t of a one-cycle schedule. Returns false and leaves *momentum unchanged if the
+ * schedule does not change the momentum, or if yk_schedule_lr would return NaN. */
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum);
 
 /**
