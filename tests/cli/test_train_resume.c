@@ -259,18 +259,24 @@ YK_TEST(what_is_saved_before_the_next_step_has_the_rate_of_the_last_one)
     assert_contains(job.output, "\"yoke.lr\": \"0.01\"");
 }
 
-/* Stopped after the last of --max-steps, but before its evaluation. */
-YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
+static void plant_after_ten_batches(int64_t epoch, int64_t step)
 {
     plant("a",
           (yk_training_state){.arch = "mlp",
-                              .step = 10,
+                              .epoch = epoch,
+                              .step = step,
                               .epoch_batch = 10,
                               .batch_size = 120,
                               .world_size = 1,
                               .threads = 1,
                               .val_accuracy = -1,
                               .program = "data=synthetic\narch=mlp\nbatch-size=120\nepochs=2\n"});
+}
+
+/* Stopped after the last of --max-steps, but before its evaluation. */
+YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
+{
+    plant_after_ten_batches(0, 10);
     assert_int_equal(go_on("a", "--max-steps 10"), 0);
     assert_contains(job.output, "Done after step 10: validation accuracy");
     assert_contains(metrics_of("a"), "\"val_accuracy\"");
@@ -280,16 +286,7 @@ YK_TEST(an_evaluation_that_is_owed_is_made_up_for_within_an_epoch_too)
 
 YK_TEST(a_run_that_has_more_than_is_asked_for_has_nothing_to_do)
 {
-    plant("a",
-          (yk_training_state){.arch = "mlp",
-                              .epoch = 1,
-                              .step = 52,
-                              .epoch_batch = 10,
-                              .batch_size = 120,
-                              .world_size = 1,
-                              .threads = 1,
-                              .val_accuracy = -1,
-                              .program = "data=synthetic\narch=mlp\nbatch-size=120\nepochs=2\n"});
+    plant_after_ten_batches(1, 52);
     assert_int_equal(go_on("a", "--epochs 1"), 0);
     assert_contains(job.output, "/a has 1 epoch and 52 steps already\n");
 }

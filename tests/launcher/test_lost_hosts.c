@@ -173,14 +173,20 @@ static const char *const tells_world =
     "sh -c 'trap \"exit 143\" TERM; echo $TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; "
     "while :; do sleep 0.05; done'";
 
+/* Starts agents 0 and 1 and waits until their ranks have met; returns which has group rank 0. */
+static int start_two_hosts(const char *nodes, const char *command)
+{
+    for (int i = 0; i < 2; i++)
+        start_agent(i, nodes, command);
+    for (int i = 0; i < 2; i++)
+        test_job_await(&agents[i], "/2\n");
+    return strstr(agents[0].output, "0:0/2") ? 0 : 1;
+}
+
 /* Started again, its launcher serves a rendezvous of its own, but the job has moved to another. */
 YK_TEST(the_lost_host_of_the_rendezvous_rejoins)
 {
-    start_agent(0, "1:2", tells_world);
-    start_agent(1, "1:2", tells_world);
-    test_job_await(&agents[0], "/2\n");
-    test_job_await(&agents[1], "/2\n");
-    int lost = strstr(agents[0].output, "0:0/2") ? 0 : 1;
+    int lost = start_two_hosts("1:2", tells_world);
     kill(-agents[lost].pid, SIGKILL);
     test_job_wait(&agents[lost], 10);
     test_job_await(&agents[1 - lost], "1:0/1\n");
@@ -199,11 +205,7 @@ YK_TEST(the_next_host_takes_over_while_the_job_regroups)
     static const char *const options =
         "--rdzv-conf last_call_timeout=2 sh -c 'trap \"sleep 5; exit 143\" TERM; echo "
         "$TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; while :; do sleep 0.05; done'";
-    start_agent(0, "1:3", options);
-    start_agent(1, "1:3", options);
-    test_job_await(&agents[0], "/2\n");
-    test_job_await(&agents[1], "/2\n");
-    int lost = strstr(agents[0].output, "0:0/2") ? 0 : 1;
+    int lost = start_two_hosts("1:3", options);
     start_agent(2, "1:3", options);
     test_job_await(&agents[lost], "more hosts have come");
     test_job_await(&agents[1 - lost], "more hosts have come");
@@ -220,11 +222,7 @@ YK_TEST(the_next_host_takes_over_while_the_job_regroups)
 /* It has come before the loss of its predecessor was noticed. */
 YK_TEST(a_host_that_returns_at_once_waits_for_its_place)
 {
-    start_agent(0, "1:2", tells_world);
-    start_agent(1, "1:2", tells_world);
-    test_job_await(&agents[0], "/2\n");
-    test_job_await(&agents[1], "/2\n");
-    int leaves = strstr(agents[0].output, "0:0/2") ? 1 : 0;
+    int leaves = 1 - start_two_hosts("1:2", tells_world);
     start_agent(2, "1:2", tells_world);
     usleep(500000);
     kill(-agents[leaves].pid, SIGKILL);

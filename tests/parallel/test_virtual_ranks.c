@@ -213,15 +213,22 @@ YK_TEST(a_step_that_was_given_up_starts_with_the_first_virtual_rank)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
+/* A group of one rank that stands for two. */
+static yk_model *begin_two_virtual_ranks(yk_group **group, yk_ddp **ddp)
+{
+    yk_model *model = make_virtual_model("cpu", YK_F32);
+    assert_ok(yk_group_init(group, NULL));
+    assert_ok(yk_ddp_create(ddp, model, *group,
+                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
+    return model;
+}
+
 YK_TEST(batches_that_are_not_equal_are_refused)
 {
     yk_group *group;
     yk_ddp *ddp;
     samples batch;
-    assert_ok(yk_group_init(&group, NULL));
-    yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group,
-                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
+    yk_model *model = begin_two_virtual_ranks(&group, &ddp);
     step(model, take_samples(&batch, YK_F32, 0, 3));
     assert_status(YK_ERROR_INVALID_SHAPE,
                   yk_model_forward(model, take_samples(&batch, YK_F32, 3, 2)));
@@ -238,10 +245,7 @@ YK_TEST(batches_without_samples_are_refused)
     yk_group *group;
     yk_ddp *ddp;
     samples batch;
-    assert_ok(yk_group_init(&group, NULL));
-    yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group,
-                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
+    yk_model *model = begin_two_virtual_ranks(&group, &ddp);
     assert_ok(yk_model_forward(model, take_samples(&batch, YK_F32, 0, 0)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(model));
     assert_contains(yk_last_error(), "the batches of all 2 virtual ranks are empty");
@@ -257,10 +261,7 @@ YK_TEST(more_than_a_step_of_virtual_ranks_is_refused)
     yk_group *group;
     yk_ddp *ddp;
     samples batch;
-    assert_ok(yk_group_init(&group, NULL));
-    yk_model *model = make_virtual_model("cpu", YK_F32);
-    assert_ok(yk_ddp_create(&ddp, model, group,
-                            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = 2)));
+    yk_model *model = begin_two_virtual_ranks(&group, &ddp);
     step(model, take_samples(&batch, YK_F32, 0, 3));
     step(model, take_samples(&batch, YK_F32, 3, 3));
     assert_ok(yk_model_forward(model, take_samples(&batch, YK_F32, 6, 3)));

@@ -81,33 +81,36 @@ YK_TEST(verify_runs_what_no_gpu_has_run)
     assert_contains(output, "== 4 sections passed, 0 failed: none");
 }
 
+/* Python, to which the folder of the source is the first argument. */
+#define LOAD_VERIFY                                                                                \
+    "import os, sys, time\n"                                                                       \
+    "from importlib.machinery import SourceFileLoader\n"                                           \
+    "sys.dont_write_bytecode = True\n"                                                             \
+    "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
+
 /* With YK_GROWS, memory grows with the steps; else it only is larger than while plans are made. */
 YK_TEST(verify_looks_for_memory_that_grows_with_the_steps)
 {
     need_python();
     static const char script[] =
-        "import os, sys, time\n"
-        "from importlib.machinery import SourceFileLoader\n"
-        "sys.dont_write_bytecode = True\n"
-        "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
-        "class Run:\n"
-        "    small, used, has_plans = True, 0, False\n"
-        "    def driver(self, name, *arguments):\n"
-        "        if name == 'cuMemGetInfo':\n"
-        "            free, total = (pointer._obj for pointer in arguments)\n"
-        "            free.value, total.value = (1 << 30) - self.used, 1 << 30\n"
-        "    def losses(self, steps, *_, **__):\n"
-        "        self.used = 100 << 20\n"
-        "        time.sleep(0.1 if self.has_plans else 1)\n"
-        "        self.has_plans, self.used = True, 500 << 20\n"
-        "        for _ in range(20):\n"
-        "            time.sleep(0.02)\n"
-        "            self.used += (1 << 20) * ('YK_GROWS' in os.environ)\n"
-        "        return [1.0] * steps\n"
-        "try:\n"
-        "    print('grown:', verify.endurance(Run())['mib_in_the_second_half'] - 500)\n"
-        "except verify.gpu.Failure as failure:\n"
-        "    print('failed:', failure)\n";
+        LOAD_VERIFY "class Run:\n"
+                    "    small, used, has_plans = True, 0, False\n"
+                    "    def driver(self, name, *arguments):\n"
+                    "        if name == 'cuMemGetInfo':\n"
+                    "            free, total = (pointer._obj for pointer in arguments)\n"
+                    "            free.value, total.value = (1 << 30) - self.used, 1 << 30\n"
+                    "    def losses(self, steps, *_, **__):\n"
+                    "        self.used = 100 << 20\n"
+                    "        time.sleep(0.1 if self.has_plans else 1)\n"
+                    "        self.has_plans, self.used = True, 500 << 20\n"
+                    "        for _ in range(20):\n"
+                    "            time.sleep(0.02)\n"
+                    "            self.used += (1 << 20) * ('YK_GROWS' in os.environ)\n"
+                    "        return [1.0] * steps\n"
+                    "try:\n"
+                    "    print('grown:', verify.endurance(Run())['mib_in_the_second_half'] - 500)\n"
+                    "except verify.gpu.Failure as failure:\n"
+                    "    print('failed:', failure)\n";
     yk_test_write_file(yk_test_path("memory.py"), script, sizeof script - 1);
     succeed("python3 -W ignore memory.py $YOKE_SOURCE");
     assert_contains(output, "grown: 0\n");
@@ -189,11 +192,7 @@ YK_TEST(verify_waits_for_no_process_that_cannot_be_killed)
 YK_TEST(verify_ends_where_a_call_does_not)
 {
     need_python();
-    static const char script[] =
-        "import os, sys, time\n"
-        "from importlib.machinery import SourceFileLoader\n"
-        "sys.dont_write_bytecode = True\n"
-        "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
+    static const char script[] = LOAD_VERIFY
         "def stuck(run):\n"
         "    os.makedirs(run.cache)\n"
         "    time.sleep(100)\n"
