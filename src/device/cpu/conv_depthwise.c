@@ -13,6 +13,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/units.h"
 
 enum {
     SIDE = 3,              /* of the filters that oneDNN has kernels for */
@@ -170,8 +171,10 @@ static yk_status depthwise_run(const yki_kernel *kernel, const yki_kernel_args *
 {
     const depthwise *k = (const depthwise *)kernel;
     float *threads = (float *)run->scratch + k->parts * k->blocks * k->taps * k->b;
-#pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
-    for (int64_t unit = 0; unit < k->parts * k->blocks; unit++)
+    yki_units units;
+    yki_units_divide(&units, k->parts * k->blocks, 1, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t unit = -1; (unit = yki_units_next(&units, unit)) >= 0;)
         sum_unit(k, run, unit, threads + omp_get_thread_num() * k->own);
     add_parts(k, run->scratch, run->out[DWEIGHT]);
     return YK_OK;

@@ -11,6 +11,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/units.h"
 
 enum {
     SIDE = 3,
@@ -97,13 +98,14 @@ static yk_status run_strided(const yki_kernel *kernel, const yki_kernel_args *ru
     yki_depthwise shape = k->shape;
     shape.stream = shape.stream && (uintptr_t)run->out[0] % YKI_ALIGNMENT == 0;
     memset(zeros, 0, (size_t)k->zeros * sizeof *zeros);
+    yki_units units;
+    yki_units_divide(&units, k->images * k->blocks, k->grain, k->team);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
 #pragma omp for schedule(dynamic)
         for (int64_t block = 0; block < k->blocks; block++)
             arrange_block(k, run->in[1], block, weights + block * taps);
-#pragma omp for schedule(dynamic, k->grain) nowait
-        for (int64_t i = 0; i < k->images * k->blocks; i++)
+        for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;)
             k->loop(&shape, (const char *)run->in[0] + (size_t)(i * k->from) * size,
                     weights + i % k->blocks * taps, zeros,
                     (char *)run->out[0] + (size_t)(i * k->to) * size);

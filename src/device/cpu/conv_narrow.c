@@ -19,6 +19,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/units.h"
 #include "tensor/bf16.h"
 
 enum { SIDE = 3, TAPS = SIDE * SIDE, UNIT_ROWS = 32 /* rows of a unit, at least */ };
@@ -242,13 +243,14 @@ static yk_status run_narrow(const yki_kernel *kernel, const yki_kernel_args *run
     float *weights = run->scratch, *threads = weights + k->blocks * (k->b + block_taps(k));
     yki_narrow shape = k->shape;
     shape.stream = shape.stream && (uintptr_t)run->out[0] % YKI_ALIGNMENT == 0;
+    yki_units units;
+    yki_units_divide(&units, k->images * k->blocks * k->units_a_block, k->grain, k->team);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
 #pragma omp for schedule(dynamic)
         for (int64_t block = 0; block < k->blocks; block++)
             arrange_weights(k, run, block, weights + block * (k->b + block_taps(k)));
-#pragma omp for schedule(dynamic, k->grain) nowait
-        for (int64_t unit = 0; unit < k->images * k->blocks * k->units_a_block; unit++)
+        for (int64_t unit = -1; (unit = yki_units_next(&units, unit)) >= 0;)
             convolve_unit(k, run, unit, &shape, weights,
                           threads + omp_get_thread_num() * own_memory(k));
     }
@@ -364,8 +366,10 @@ static yk_status run_narrow_weight(const yki_kernel *kernel, const yki_kernel_ar
 {
     const narrow *k = (const narrow *)kernel;
     float *threads = (float *)run->scratch + k->parts * k->blocks * block_taps(k);
-#pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
-    for (int64_t unit = 0; unit < k->parts * k->blocks; unit++)
+    yki_units units;
+    yki_units_divide(&units, k->parts * k->blocks, 1, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t unit = -1; (unit = yki_units_next(&units, unit)) >= 0;)
         narrow_sum_unit(k, run, unit, threads + omp_get_thread_num() * own_memory(k));
     narrow_add_parts(k, run->scratch, run->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT]);
     return YK_OK;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "device/cpu/units.h"
 
 enum {
     RUN = 4096, /* the most elements of a run: 16 KiB, a part of the first-level cache */
@@ -100,9 +101,10 @@ int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range)
 
 void yki_norm_sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn function)
 {
-    const int64_t units = k->shape.blocks * k->slices;
-#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < units; i++) {
+    yki_units units;
+    yki_units_divide(&units, k->shape.blocks * k->slices, 1, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;) {
         yki_norm_unit u = unit_of(k, run, i);
         function(k, run, &u);
     }
@@ -112,8 +114,10 @@ void yki_norm_sweep_once(const yki_norm *k, const yki_kernel_args *run, yki_norm
 static void sweep_blocks(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit_fn first,
                          yki_norm_unit_fn second)
 {
-#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->shape.blocks; i++) {
+    yki_units units;
+    yki_units_divide(&units, k->shape.blocks, 1, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;) {
         yki_norm_unit u = unit_of(k, run, i);
         first(k, run, &u);
         second(k, run, &u);
