@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "commands.h"
+#include "errors.h"
 #include "manual.h"
+#include "options.h"
 #include "spelling.h"
 
 #include <fcntl.h>
@@ -56,18 +58,50 @@ static int refuse_command(const char *name)
         cli_spelling_try(&near, command->name);
     cli_spelling_try(&near, "--help");
     cli_spelling_try(&near, "--version");
-    fprintf(stderr, "yoke: unknown %s '%s'%s%s%s `yoke --help` lists the commands\n",
-            name[0] == '-' ? "option" : "command", name, near.best ? ": did you mean " : "",
-            near.best ? near.best : "", near.best ? "?" : ";");
+    cli_complain("unknown %s '%s'%s%s%s `yoke --help` lists the commands",
+                 name[0] == '-' ? "option" : "command", name, near.best ? ": did you mean " : "",
+                 near.best ? near.best : "", near.best ? "?" : ";");
     return CLI_EXIT_USAGE;
 }
 
-/* `yoke help COMMAND` is `yoke COMMAND --help`. */
-static int help_with(const char *name)
+/* `yoke help COMMAND` is `yoke COMMAND --help`; "bench scaling" counts as a command. */
+static int help_with(int count, char **words)
 {
-    char option[] = "--help", *words[] = {option, option, NULL};
-    const cli_command_entry *command = cli_find_command(name);
-    return command ? run_command(command, 2, words) : refuse_command(name);
+    char option[] = "--help", *line[] = {words[0], option, NULL, NULL};
+    const cli_command_entry *command = cli_find_command(words[0]);
+    if (!command)
+        return refuse_command(words[0]);
+    if (count == 2 && strcmp(words[0], "bench") == 0 && strcmp(words[1], "scaling") == 0) {
+        line[1] = words[1];
+        line[2] = option;
+    } else if (count > 1) {
+        return cli_usage_error("yoke", "unexpected argument '%s'", words[1]);
+    }
+    return run_command(command, line[2] ? 3 : 2, line);
+}
+
+static void print_version(void)
+{
+    printf("yoke %s\n", yk_version());
+}
+
+/* What the program says about itself. */
+static const struct page {
+    const char *name;
+    void (*print)(void);
+} pages[] = {
+    {"--help", cli_print_commands},   {"-h", cli_print_commands},
+    {"help", cli_print_commands},     {"--help=text", cli_print_commands},
+    {"--help=man", cli_print_manual}, {"--help=options", cli_print_command_list},
+    {"--version", print_version},
+};
+
+static const struct page *find_page(const char *name)
+{
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (strcmp(pages[i].name, name) == 0)
+            return &pages[i];
+    return NULL;
 }
 
 int main(int argc, char **argv)
@@ -77,17 +111,13 @@ int main(int argc, char **argv)
     const cli_command_entry *command = cli_find_command(name);
     if (command)
         return run_command(command, argc - 1, argv + 1);
-    if (strcmp(name, "help") == 0 && argc == 3)
-        return help_with(argv[2]);
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        cli_print_commands();
-    else if (strcmp(name, "--help=man") == 0)
-        cli_print_manual();
-    else if (strcmp(name, "--help=options") == 0)
-        cli_print_command_list();
-    else if (strcmp(name, "--version") == 0)
-        printf("yoke %s\n", yk_version());
-    else
+    const struct page *page = find_page(name);
+    if (!page)
         return refuse_command(name);
+    if (argc > 2 && page->print == cli_print_commands)
+        return help_with(argc - 2, argv + 2);
+    if (argc > 2)
+        return cli_usage_error("yoke", "unexpected argument '%s'", argv[2]);
+    page->print();
     return check_output("yoke", CLI_EXIT_OK);
 }

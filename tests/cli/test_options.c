@@ -46,6 +46,23 @@ YK_TEST(the_program_lists_its_commands)
     refused("--versoin", "unknown option '--versoin': did you mean --version?");
     refused("version", "unknown command 'version': did you mean --version?");
     refused("help trian", "unknown command 'trian': did you mean train?");
+    refused("'tra\nin'", "unknown command 'tra?in': did you mean train?");
+}
+
+/* What is not read is not taken for anything. */
+YK_TEST(words_after_help_and_version_are_commands_or_mistakes)
+{
+    assert_int_equal(yoke("bench scaling --help"), 0);
+    char *page = strdup(output);
+    assert_int_equal(yoke("help bench scaling"), 0);
+    assert_string_equal(output, page);
+    assert_int_equal(yoke("--help bench scaling"), 0);
+    assert_string_equal(output, page);
+    free(page);
+    refused("help bench step", "unexpected argument 'step'");
+    refused("help run true", "unexpected argument 'true'"); /* and is not started */
+    refused("--version train", "unexpected argument 'train'");
+    refused("--help=man train", "unexpected argument 'train'");
 }
 
 /* A terminal of 80 columns shows each line whole, and options have a heading. */
