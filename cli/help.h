@@ -1,6 +1,6 @@
 /*
  * Help pages, written from a command's table of options: as text for a terminal, as a manual page,
- * and as a list that the completions of shells are generated from (scripts/make-completions).
+ * and as a list that the completions of shells are generated from (scripts/make-manual).
  */
 #ifndef YOKE_CLI_HELP_H
 #define YOKE_CLI_HELP_H
