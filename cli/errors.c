@@ -1,7 +1,9 @@
 /* What the program says when something fails, and the library's lines within that. */
+#define _GNU_SOURCE
 #include "errors.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +35,7 @@ const char *cli_reason(void)
 
 bool cli_complain(const char *format, ...)
 {
-    char line[1024];
+    char line[2 * PATH_MAX]; /* a path, and what is wrong with it */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);

@@ -19,7 +19,7 @@
 
 int cli_usage_error(const char *command_name, const char *format, ...)
 {
-    char line[512];
+    char line[2 * PATH_MAX]; /* a path, and what is wrong with it */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);

@@ -24,9 +24,12 @@ static int access_folder_of(const char *path)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
-             slash ? path : ".");
-    return access(folder, W_OK | X_OK);
+    int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                          slash ? path : ".");
+    if (length < PATH_MAX)
+        return access(folder, W_OK | X_OK);
+    errno = ENAMETOOLONG;
+    return -1;
 }
 
 bool cli_check_writable(const char *name, const char *option, const char *path)

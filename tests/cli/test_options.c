@@ -146,6 +146,21 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("evaluate a b", "unexpected argument 'b'");
 }
 
+/* Of a long path too, what is wrong with it is in the line. */
+YK_TEST(long_paths_get_their_reason)
+{
+    char path[1024] = "", words[1100];
+    for (int i = 0; i < 4; i++)
+        snprintf(path + strlen(path), sizeof path - strlen(path), "/%0200d", i);
+    snprintf(words, sizeof words, "train --data synthetic --checkpoint %s", path);
+    refused(words, "0003: No such file or directory (see yoke train --help)");
+    snprintf(words, sizeof words, "data preview synthetic -o %s", path);
+    refused(words, "0003: cannot be written: No such file or directory (see");
+    snprintf(words, sizeof words, "report %s", path);
+    assert_int_equal(yoke(words), 1);
+    assert_contains(output, "0003: no such folder\n");
+}
+
 /* Without quotes, a shell makes two arguments of shards:x-{0..1}.tar. */
 YK_TEST(an_expanded_pattern_is_to_be_quoted)
 {
