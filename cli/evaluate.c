@@ -75,7 +75,7 @@ static int parse_evaluate_options(evaluate_options *o, const char *name, int arg
         CLI_INT('n', "nproc", "N", "number of local ranks [1, in this process]", &o->nproc, NULL, 1,
                 1024),
         CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
-                &o->model.threads, NULL, 1, 4096),
+                &o->model.threads, NULL, 1, CLI_MAX_THREADS),
         CLI_INT(0, "workers", "N", "data loader threads per rank [1]", &o->workers, NULL, 1, 256),
         CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]",
                  &o->group.timeout_s, NULL, 0.1, 1e6),

@@ -272,7 +272,8 @@ int cli_cmd_predict(const char *name, int argc, char **argv)
         CLI_SWITCH(0, "ema", "use the averaged weights that --ema has saved", &o.ema),
         CLI_AMP("mixed precision [off]", &o.model.amp, NULL),
         CLI_DEVICE(&o.model.device, NULL),
-        CLI_INT(0, "threads", "T", "kernel threads [all cores]", &o.model.threads, NULL, 1, 4096),
+        CLI_INT(0, "threads", "T", "kernel threads [all cores]", &o.model.threads, NULL, 1,
+                CLI_MAX_THREADS),
     };
     const cli_command command = {.name = name,
                                  .operands = "CHECKPOINT IMAGE...",

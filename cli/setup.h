@@ -31,6 +31,7 @@ bool cli_check_backends(const char *name, const char *backends);
 /* Ranks that the command will run on: as many as were started, or else nproc. */
 int64_t cli_ranks_expected(int64_t nproc);
 
+enum { CLI_MAX_THREADS = 1024 }; /* of a model, as the library has it */
 /* Kernel threads of a rank: wanted, else OMP_NUM_THREADS, else this rank's share of the cores.
  * *source says which. */
 int cli_threads(int64_t wanted, int local_ranks, const char **source);

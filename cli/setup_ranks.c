@@ -85,7 +85,7 @@ int cli_threads(int64_t wanted, int local_ranks, const char **source)
         *source = "--threads";
         return (int)wanted;
     }
-    if (from_environment > 0 && from_environment < 4096) {
+    if (from_environment > 0 && from_environment <= CLI_MAX_THREADS) {
         *source = cli_threads_are_chosen() ? "cores / local ranks" : "OMP_NUM_THREADS";
         return (int)from_environment;
     }

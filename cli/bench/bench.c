@@ -52,7 +52,7 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
          .value = &o->step.model.recompute,
          .given = &o->step_given},
         CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
-                &o->step.model.threads, &o->step_given, 1, 4096),
+                &o->step.model.threads, &o->step_given, 1, CLI_MAX_THREADS),
         CLI_INT(0, "steps", "N", "steps to measure, after 2 warm-up steps [10]", &o->step.steps,
                 &o->step_given, 1, CLI_STEP_REPEATS),
         {.type = CLI_OPTION_SWITCH,

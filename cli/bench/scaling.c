@@ -60,7 +60,7 @@ static int parse_scaling_options(cli_scaling_options *o, const char *name, int a
                  "numbers of DDP ranks to measure [1,2,4; under a\nlauncher 1, 2, 4 ... and all]",
                  &o->ranks, &o->given.ranks),
         CLI_INT(0, "threads", "T", "cores per device and kernel threads per rank [1]", &o->threads,
-                NULL, 1, 4096),
+                NULL, 1, CLI_MAX_THREADS),
         CLI_AMP("precision of the mixed-precision row, which uses as\nmany ranks as have cores; "
                 "off: no such row [bf16]",
                 &o->amp, &o->given.amp),

@@ -9,7 +9,7 @@
 #include "setup.h"
 #include "startup.h"
 
-enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_THREADS = 4096, CLI_MAX_RANKS = 1024 };
+enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 
 /* The choices of options, in the order of their words. */
 #define CLI_OPTIMIZERS "sgd|adam|adamw|muon"

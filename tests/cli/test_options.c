@@ -146,6 +146,16 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("evaluate a b", "unexpected argument 'b'");
 }
 
+/* As many as a model can have: a mistake before anything starts. */
+YK_TEST(threads_are_at_most_those_of_a_model)
+{
+    refused("train --threads 1025", "--threads 1025: expected a whole number from 1 to 1024");
+    refused("evaluate --threads 1025 .", "--threads 1025: expected a whole number from 1 to 1024");
+    refused("predict --threads 1025 . .", "expected a whole number from 1 to 1024");
+    refused("bench step --threads 1025", "expected a whole number from 1 to 1024");
+    refused("bench scaling --threads 1025", "expected a whole number from 1 to 1024");
+}
+
 /* Of a long path too, what is wrong with it is in the line. */
 YK_TEST(long_paths_get_their_reason)
 {

@@ -55,6 +55,18 @@ YK_TEST(promise_23_the_start_says_what_will_be_done_and_why)
     assert_int_equal(count(job.output, "Training mlp"), 1);
 }
 
+/* As large clusters may set it for other programs. */
+YK_TEST(more_threads_in_the_environment_than_a_model_has_are_left_alone)
+{
+    char command[512];
+    setenv("OMP_NUM_THREADS", "1025", 1);
+    snprintf(command, sizeof command, "train --data synthetic --arch mlp --max-steps 1 --output %s",
+             yk_test_path("a"));
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 100), 0);
+    assert_contains(unwrapped(), " each (cores / local ranks) ");
+}
+
 YK_TEST(ranks_of_one_global_batch_train_alike)
 {
     assert_int_equal(train("one", "--epochs 1 --batch-size 120"), 0);
