@@ -471,8 +471,7 @@ static int check_evaluate_options(const char *name, const evaluate_options *o,
                                "--batch-size %lld is less than one image for each of %lld "
                                "ranks",
                                (long long)o->batch_size, (long long)ranks);
-    cli_model_setup setup = {.arch = o->arch, .options = o->model};
-    return cli_check_model(name, &setup) ? -1 : CLI_EXIT_USAGE;
+    return cli_check_model_options(name, &o->model) ? -1 : CLI_EXIT_USAGE;
 }
 
 int cli_cmd_evaluate(const char *name, int argc, char **argv)

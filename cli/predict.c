@@ -258,6 +258,18 @@ static bool is_picture(const char *name, const char *path)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Returns -1, or the exit code of a usage error. */
+static int check_predict_options(const char *name, const predict_options *o, char **operands,
+                                 int count)
+{
+    if (count < 2)
+        return cli_usage_error(name, "expected CHECKPOINT and one IMAGE or more");
+    for (int i = 0; i < count; i++)
+        if (!cli_check_readable(name, "", operands[i]) || (i && !is_picture(name, operands[i])))
+            return CLI_EXIT_USAGE;
+    return cli_check_model_options(name, &o->model) ? -1 : CLI_EXIT_USAGE;
+}
+
 int cli_cmd_predict(const char *name, int argc, char **argv)
 {
     predict_options o = {.model = YK_MODEL_OPTIONS_INIT, .top = 1};
@@ -287,11 +299,8 @@ int cli_cmd_predict(const char *name, int argc, char **argv)
     if (!operands)
         return cli_complain("out of memory") ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     code = cli_options_parse(&command, argc, argv, operands, &count);
-    if (code < 0 && count < 2)
-        code = cli_usage_error(name, "expected CHECKPOINT and one IMAGE or more");
-    for (int i = 0; code < 0 && i < count; i++)
-        if (!cli_check_readable(name, "", operands[i]) || (i && !is_picture(name, operands[i])))
-            code = CLI_EXIT_USAGE;
+    if (code < 0)
+        code = check_predict_options(name, &o, operands, count);
     if (code < 0)
         code = predict(&o, operands[0], operands + 1, count - 1) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     free(operands);

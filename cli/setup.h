@@ -148,7 +148,7 @@ const char *cli_arch_choices(void);
 /* "off", "bf16" or "fp16". */
 const char *cli_amp_name(yk_amp amp);
 /* Whether these settings can work here; the reason goes to stderr, as a usage error of name. */
-bool cli_check_model(const char *name, const cli_model_setup *setup);
+bool cli_check_model_options(const char *name, const yk_model_options *options);
 /* Whether the tensors of a file are those of this network, before it takes memory. YK_OK also for
  * an unknown network and for images that it does not take: cli_build_model complains of these. */
 yk_status cli_check_weights(yk_tensor_file *file, const cli_model_setup *setup);

@@ -25,15 +25,13 @@ static const char *error_after(const char *mark)
     return found ? found + strlen(mark) : line;
 }
 
-bool cli_check_model(const char *name, const cli_model_setup *setup)
+bool cli_check_model_options(const char *name, const yk_model_options *options)
 {
-    if (!yk_arch_find(setup->arch))
-        cli_usage_error(name, "--arch %s: expected one of %s", setup->arch, cli_arch_choices());
-    else if (yk_device_check(setup->options.device) != YK_OK)
-        cli_usage_error(name, "--device %s: %s", setup->options.device, error_after("\": "));
-    else if (setup->options.autocast && setup->options.amp == YK_AMP_OFF)
+    if (yk_device_check(options->device) != YK_OK)
+        cli_usage_error(name, "--device %s: %s", options->device, error_after("\": "));
+    else if (options->autocast && options->amp == YK_AMP_OFF)
         cli_usage_error(name, "--autocast requires mixed precision: it needs --amp bf16|fp16");
-    else if (yk_autocast_check(setup->options.autocast) != YK_OK)
+    else if (yk_autocast_check(options->autocast) != YK_OK)
         cli_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
     else
         return true;

@@ -83,11 +83,11 @@ static int check_step_options(const char *name, const bench_options *o)
     if (o->is_private)
         return cli_usage_error(name, "--private applies to all-reduce only");
     int64_t ranks = cli_ranks_expected(o->step.nproc);
-    cli_model_setup setup = {.arch = o->step.arch, .options = o->step.model};
     if (o->step.batch_size % ranks)
         return cli_usage_error(name, "--batch-size %lld cannot be shared equally by %lld ranks",
                                (long long)o->step.batch_size, (long long)ranks);
-    return cli_check_writable(name, "--json", o->step.json) && cli_check_model(name, &setup)
+    return cli_check_writable(name, "--json", o->step.json) &&
+                   cli_check_model_options(name, &o->step.model)
                ? -1
                : CLI_EXIT_USAGE;
 }

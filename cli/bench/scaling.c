@@ -164,7 +164,7 @@ static void add_mixed_precision(cli_scaling *s)
 
 static int check_scaling_options(const char *name, cli_scaling_options *o)
 {
-    cli_model_setup setup = {.arch = o->arch, .options = YK_MODEL_OPTIONS_INIT};
+    yk_model_options model = YK_MODEL_OPTIONS_INIT;
     if (o->given.batch_size && o->given.per_rank_batch)
         return cli_usage_error(name, "--batch-size is over all ranks, --per-rank-batch of each: "
                                      "give one of them");
@@ -174,11 +174,11 @@ static int check_scaling_options(const char *name, cli_scaling_options *o)
         return cli_usage_error(name, "--json and --svg name the same file, %s", o->svg);
     if (strcmp(o->device, "ref") == 0 && !o->given.amp)
         o->amp = YK_AMP_OFF;
-    setup.options.device = o->device;
-    setup.options.amp = o->amp;
+    model.device = o->device;
+    model.amp = o->amp;
     bool fine = cli_check_data(name, "--data", o->data) &&
                 cli_check_writable(name, "--json", o->json) &&
-                cli_check_writable(name, "--svg", o->svg) && cli_check_model(name, &setup);
+                cli_check_writable(name, "--svg", o->svg) && cli_check_model_options(name, &model);
     return fine ? -1 : CLI_EXIT_USAGE;
 }
 

@@ -358,7 +358,6 @@ static bool check_data(const cli_train_options *o, bool checkpoint_known)
 bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
 {
     place_model(o);
-    cli_model_setup model = {.arch = o->arch, .options = o->model};
     bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
     return check_trace(o) && check_reports(o) && check_virtual_ranks(o) &&
            accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
@@ -366,5 +365,6 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
            cli_check_backends(o->name, o->group.backend) && check_data(o, checkpoint_known) &&
            check_resume(o) && cli_check_augment(o->name, &o->augment) &&
            cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&
-           cli_check_folder(o->name, "--output", o->output) && cli_check_model(o->name, &model);
+           cli_check_folder(o->name, "--output", o->output) &&
+           cli_check_model_options(o->name, &o->model);
 }
