@@ -114,7 +114,10 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
     int operands, code = parse_bench_options(&o, name, argc, argv, &what, &operands);
     if (code >= 0)
         return code;
-    if (operands == 0 || !cli_is_choice("all-reduce|all_reduce|step", what))
+    if (operands && strcmp(what, "scaling") == 0)
+        return cli_usage_error(name, "scaling has options of its own, which follow it: "
+                                     "yoke bench scaling [OPTION...]");
+    if (operands == 0 || !cli_is_choice("all-reduce|step", what))
         return cli_usage_error(name, "expected all-reduce, step or scaling, found %s",
                                operands ? what : "nothing");
     bool step = strcmp(what, "step") == 0;

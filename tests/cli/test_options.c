@@ -224,6 +224,8 @@ YK_TEST(bench_checks_its_options)
     refused("bench step --batch-size 3 --nproc 2", "cannot be shared equally by 2 ranks");
     refused("bench step --amp f32", "expected one of off|bf16|fp16");
     refused("bench step all-reduce", "unexpected argument 'all-reduce'");
+    refused("bench --json x scaling", "scaling has options of its own, which follow it");
+    refused("bench all_reduce --steps 3", "all-reduce takes only --nproc");
     refused("bench all-reduce --steps 3", "all-reduce takes only --nproc");
     refused("bench all-reduce --no-winograd", "all-reduce takes only --nproc");
     refused("bench all-reduce --recompute", "all-reduce takes only --nproc");
