@@ -51,7 +51,7 @@ void cli_table_cell(cli_table *table, const char *format, ...)
     if (vasprintf(&last->cells[last->count], format, arguments) < 0)
         table->failed = true;
     else
-        last->count++;
+        cli_make_printable(last->cells[last->count++]);
     va_end(arguments);
 }
 

@@ -11,6 +11,8 @@ typedef struct cli_table cli_table;
 cli_table *cli_table_create(void);
 /* Begins a row; cells are added to the last one. All functions accept NULL. */
 void cli_table_row(cli_table *table);
+/* The text may hold anything: what a terminal would act on, the end of a line included, becomes
+ * "?". */
 void cli_table_cell(cli_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A line across the table, below the last row. */

@@ -43,6 +43,16 @@ YK_TEST(compare_shows_what_differs)
     assert_contains(output, "\nepochs  ");
 }
 
+/* The names of folders and the values of options are the user's: a row stays a row. */
+YK_TEST(compare_prints_no_control_characters)
+{
+    write_run("a", "lr=0.1\n", 1, 0.5);
+    write_run("b\n\033[2J", "lr=\033[2J\n", 1, 0.5);
+    assert_int_equal(yoke("compare a b*"), 0);
+    assert_contains(output, "                            a    b??[2J\n-----");
+    assert_contains(output, "\nlr                        0.1      ?[2J\n");
+}
+
 /* An epoch whose accuracy is not known does not make the others unknown. */
 YK_TEST(the_highest_accuracy_skips_epochs_without_one)
 {
