@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "report/run.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,19 +214,29 @@ static const char *find_lack(const cli_run *run)
     return empty ? "its metrics.jsonl holds no records of a run" : NULL;
 }
 
+static bool find_folder(cli_run *run, const char *path)
+{
+    struct stat info;
+    run->folder = folder_of(path);
+    if (!run->folder)
+        return cli_complain("out of memory");
+    if (stat(run->folder, &info))
+        return cli_complain("%s: %s", path, errno == ENOENT ? "no such folder" : strerror(errno));
+    return S_ISDIR(info.st_mode) ||
+           cli_complain("%s: is a file: name the output folder of a run", path);
+}
+
 /* What is in the folder, which may be no records. */
 static bool read_run(cli_run *run, const char *path)
 {
     char *file = NULL;
-    struct stat info;
-    run->folder = folder_of(path);
-    if (!run->folder || asprintf(&file, "%s/metrics.jsonl", run->folder) < 0)
+    if (!find_folder(run, path))
+        return false;
+    if (asprintf(&file, "%s/metrics.jsonl", run->folder) < 0)
         return cli_complain("out of memory");
     yk_status status = yk_metrics_read(&run->history, file);
     free(file);
-    if (status == YK_ERROR_NOT_FOUND)
-        return stat(path, &info) == 0 || cli_complain("%s: no such folder", path);
-    if (!cli_ok(status))
+    if (status != YK_ERROR_NOT_FOUND && !cli_ok(status))
         return false;
     if (find_lack(run))
         return true;

@@ -91,6 +91,9 @@ YK_TEST(compare_names_a_folder_that_is_no_run)
     write_two_runs();
     assert_int_equal(yoke("compare a nowhere"), 1);
     assert_contains(output, "yoke: nowhere: no such folder\n");
+    yk_test_write_file(yk_test_path("a/model.pth"), "", 0);
+    assert_int_equal(yoke("compare a a/model.pth"), 1);
+    assert_contains(output, "yoke: a/model.pth: is a file: name the output folder of a run\n");
     assert_int_equal(yoke("compare a ."), 1);
     assert_contains(output, "no metrics.jsonl there: name the output folder of a run; left out\n");
     yk_test_write_file(yk_test_path("metrics.jsonl"), "text\n", 5);
