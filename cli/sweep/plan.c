@@ -114,6 +114,18 @@ static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option
     return true;
 }
 
+/* A single value beside a list would be given to no run. */
+static bool lists_stand_alone(const cli_sweep_plan *plan, const char *command)
+{
+    for (int i = 0; i < plan->axis_count; i++)
+        if (cli_sweep_shared(plan, plan->axes[i].name)) {
+            cli_usage_error(command, "--%s has a list of values and a single one: give one of them",
+                            plan->axes[i].name);
+            return false;
+        }
+    return true;
+}
+
 /* Names that are cut off may be the same for two runs. */
 static bool names_fit(const cli_sweep_plan *plan, const char *command)
 {
@@ -159,6 +171,10 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
             refuse_word(command, argv[i]);
             return false;
         }
+        if (option->type == CLI_OPTION_SWITCH && value) {
+            cli_usage_error(command, "%.*s takes no value", (int)strcspn(argv[i], "="), argv[i]);
+            return false;
+        }
         bool apart = option->type != CLI_OPTION_SWITCH && !value;
         if (apart && i + 1 == argc) {
             cli_usage_error(command, "%s: missing value", argv[i]);
@@ -175,7 +191,8 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
         }
         i += apart;
     }
-    return count_runs(plan, command) && names_fit(plan, command);
+    return count_runs(plan, command) && lists_stand_alone(plan, command) &&
+           names_fit(plan, command);
 }
 
 void cli_sweep_plan_release(cli_sweep_plan *plan)

@@ -86,6 +86,10 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_contains(output, "yoke sweep: --lr has the value 0.1 twice");
     assert_int_equal(sweep("--lr 0.1,0.2 --lr 0.3,0.4 -o s"), 2);
     assert_contains(output, "yoke sweep: --lr has two lists of values: join them");
+    assert_int_equal(sweep("--lr 0.1,0.2 --lr 0.3 -o s"), 2);
+    assert_contains(output, "yoke sweep: --lr has a list of values and a single one: give one");
+    assert_int_equal(sweep("--lr 0.1,0.2 --no-nesterov=true -o s"), 2);
+    assert_contains(output, "yoke sweep: --no-nesterov takes no value");
     assert_int_equal(sweep("--lr $(printf 0.%0150d 1),1 --momentum $(printf 0.%0150d 1),0 -o s"),
                      2);
     assert_contains(output, "a run's name would have more than 240 bytes");
