@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "errors.h"
 #include "options.h"
 #include "train/train.h"
 
@@ -106,7 +107,7 @@ static bool add_axis(cli_sweep_plan *plan, const char *command, const cli_option
     axis->text = strdup(list);
     axis->count = 0;
     if (!axis->text)
-        return false;
+        return cli_complain("out of memory");
     for (char *rest = axis->text, *value; (value = strsep(&rest, ","));) {
         if (!cli_option_accepts(command, option, value) || !add_value(axis, command, value))
             return false;
@@ -161,35 +162,44 @@ static bool count_runs(cli_sweep_plan *plan, const char *command)
     return plan->axis_count > 0;
 }
 
+/* An option in one word or two, with its value: an axis if that is a list, or else words that all
+ * runs share. */
+static bool add_option(cli_sweep_plan *plan, const char *command, const cli_option *option,
+                       char **words, int count, const char *value)
+{
+    bool may_be_list = value && takes_list(option);
+    if (may_be_list && strchr(value, ','))
+        return add_axis(plan, command, option, value);
+    if (may_be_list && !cli_option_accepts(command, option, value))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!add_word(plan, command, words[i]))
+            return false;
+    return true;
+}
+
 bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, char **argv)
 {
     *plan = (cli_sweep_plan){.axis_count = 0};
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0, used = 0; i < argc; i += used) {
         const char *value;
         const cli_option *option = argv[i][0] == '-' ? find_option(argv[i], &value) : NULL;
         if (!option) {
             refuse_word(command, argv[i]);
             return false;
         }
-        if (option->type == CLI_OPTION_SWITCH && value) {
+        bool is_switch = option->type == CLI_OPTION_SWITCH, apart = !is_switch && !value;
+        if (is_switch && value) {
             cli_usage_error(command, "%.*s takes no value", (int)strcspn(argv[i], "="), argv[i]);
             return false;
         }
-        bool apart = option->type != CLI_OPTION_SWITCH && !value;
         if (apart && i + 1 == argc) {
             cli_usage_error(command, "%s: missing value", argv[i]);
             return false;
         }
-        const char *list = apart ? argv[i + 1] : value;
-        if (list && strchr(list, ',') && takes_list(option)) {
-            if (!add_axis(plan, command, option, list))
-                return false;
-        } else if ((list && takes_list(option) && !cli_option_accepts(command, option, list)) ||
-                   !add_word(plan, command, argv[i]) ||
-                   (apart && !add_word(plan, command, argv[i + 1]))) {
+        used = 1 + apart;
+        if (!add_option(plan, command, option, argv + i, used, apart ? argv[i + 1] : value))
             return false;
-        }
-        i += apart;
     }
     return count_runs(plan, command) && lists_stand_alone(plan, command) &&
            names_fit(plan, command);
