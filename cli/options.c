@@ -308,11 +308,16 @@ static int turn_switch(const cli_command *command, const cli_option *option, boo
     return set_and_keep(command, option, on != negated ? "true" : "false");
 }
 
-/* Whether an argument is "--NAME" or "--NAME=VALUE" of an option, and so not the value of the
- * option before it. */
+/* Whether an argument is "--NAME", "--no-NAME" or "--NAME=VALUE" of an option, and so not the value
+ * of the option before it. */
 static bool is_option_of(const cli_command *command, const char *text)
 {
-    return strncmp(text, "--", 2) == 0 && find_long(command, text + 2, strcspn(text + 2, "="));
+    const char *name = text + 2;
+    if (strncmp(text, "--", 2) != 0)
+        return false;
+    size_t length = strcspn(name, "=");
+    return find_long(command, name, length) || find_negated(command, name, length) ||
+           same_name("help", name, length);
 }
 
 int cli_refuse_option(const cli_command *command, const char *text)

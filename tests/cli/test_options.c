@@ -116,6 +116,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --epochs", "--epochs needs a value");
     refused("train --resume --output run", "--resume needs a value");
     refused("train --resume --output=run", "--resume needs a value");
+    refused("train --resume --no-winograd", "--resume needs a value");
+    refused("train --output --help", "--output needs a value");
     refused("train --epochs ten", "--epochs ten: expected a number");
     refused("train --epochs 0", "--epochs 0: expected a number from 0.001");
     refused("train --recipe fast", "--recipe fast: expected one of airbench94");
