@@ -366,12 +366,19 @@ static bool is_expanded(const char *before, const char *text)
     return at && strncmp(before, text, (size_t)(at - text) + strlen(mark)) == 0;
 }
 
-static int complain_of_operand(const cli_command *command, const char *word)
+/* Returns -1, or the exit code of a usage error. The words of another program may be empty. */
+static int add_operand(const cli_command *command, char *word, char **operands, int *count)
 {
     const char *several = command->operands ? strstr(command->operands, "...") : NULL;
-    return several ? cli_usage_error(command->name, "'%s' is one too many: at most %d are read",
-                                     word, command->max_operands)
-                   : cli_usage_error(command->name, "unexpected argument '%s'", word);
+    if (*count == command->max_operands)
+        return several ? cli_usage_error(command->name, "'%s' is one too many: at most %d are read",
+                                         word, command->max_operands)
+                       : cli_usage_error(command->name, "unexpected argument '%s'", word);
+    if (!*word && !command->stop_at_operand)
+        return cli_usage_error(command->name, "an argument is empty: expected %s",
+                               command->operands);
+    operands[(*count)++] = word;
+    return -1;
 }
 
 int cli_options_parse(const cli_command *command, int argc, char **argv, char **operands,
@@ -396,9 +403,9 @@ int cli_options_parse(const cli_command *command, int argc, char **argv, char **
             if (code >= 0)
                 return code;
         } else {
-            if (count == command->max_operands)
-                return complain_of_operand(command, argv[i]);
-            operands[count++] = argv[i];
+            int code = add_operand(command, argv[i], operands, &count);
+            if (code >= 0)
+                return code;
             options_over |= command->stop_at_operand;
         }
     }

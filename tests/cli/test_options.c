@@ -189,7 +189,8 @@ YK_TEST(files_that_are_not_there_get_one_line)
     refused("train --data cfar10", "cfar10: no such folder: did you mean cifar10? expected");
     refused("data info mnst", "mnst: no such folder: did you mean mnist? expected cifar10");
     refused("train --data synthetic --checkpoint no.pth", "--checkpoint no.pth: No such file");
-    refused("train --data synthetic --trace /no/t.json", "--trace /no/t.json: cannot be written");
+    refused("train --data synthetic --trace /proc/no/t.json",
+            "--trace /proc/no/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null/a --trace /dev/null/ab/t.json",
             "--trace /dev/null/ab/t.json: cannot be written");
     refused("train --data synthetic --output /dev/null", "cannot create files there: Not a dir");
@@ -271,6 +272,18 @@ YK_TEST(what_holds_a_newline_gets_one_line_too)
 {
     refused("train 'a\nb'", "unexpected argument 'a?b'");
     refused("run -n '\n' true", "--nproc-per-node ?: expected a number");
+}
+
+/* As a variable of a shell that is not set leaves it. */
+YK_TEST(empty_arguments_get_one_line)
+{
+    refused("train ''", "unexpected argument ''");
+    refused("evaluate ''", "an argument is empty: expected CHECKPOINT (see");
+    refused("report . ''", "an argument is empty: expected RUN...");
+    refused("convert '' a.pth", "an argument is empty: expected IN OUT");
+    refused("data ''", "an argument is empty: expected info|preview|download|pack [DATA]");
+    refused("ps ''", "an argument is empty: expected [HOST:PORT]");
+    assert_int_equal(yoke("run -n 1 sh -c 'test -z \"$1\"' sh ''"), 0);
 }
 
 YK_TEST(contradictions_get_one_line)
