@@ -37,7 +37,7 @@ static int64_t integer(const cJSON *record, const char *name)
 
 static bool has(const cJSON *record, const char *name)
 {
-    return cJSON_HasObjectItem(record, name);
+    return cJSON_GetObjectItemCaseSensitive(record, name) != NULL;
 }
 
 /* A copy of the text, NULL where there is none; *fine becomes false when memory runs out. */

@@ -137,7 +137,7 @@ static bool is_later(const char *line, int64_t step, bool evaluated)
 {
     cJSON *record = yki_json_parse(line);
     const cJSON *of = cJSON_GetObjectItemCaseSensitive(record, "step");
-    bool evaluation = cJSON_HasObjectItem(record, "val_loss");
+    bool evaluation = cJSON_GetObjectItemCaseSensitive(record, "val_loss") != NULL;
     bool later =
         cJSON_IsNumber(of) && (of->valuedouble > (double)step ||
                                (of->valuedouble == (double)step && evaluation && !evaluated));

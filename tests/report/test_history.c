@@ -99,6 +99,19 @@ YK_TEST(history_skips_what_is_not_a_record)
     yk_metrics_history_destroy(history);
 }
 
+YK_TEST(members_are_told_apart_by_case)
+{
+    static const char record[] = "{\"type\": \"step\", \"step\": 1, \"Grad_Norm\": 2, "
+                                 "\"Waiting_s\": 3, \"Scale\": 4}\n";
+    yk_metrics_history *history;
+    yk_test_write_file(metrics_path(), record, sizeof record - 1);
+    assert_ok(yk_metrics_read(&history, metrics_path()));
+    assert_int_equal(history->step_count, 1);
+    assert_false(history->steps[0].has_grad_norm);
+    assert_true(history->steps[0].waiting_s == 0 && history->steps[0].scale == 0);
+    yk_metrics_history_destroy(history);
+}
+
 YK_TEST(history_of_no_file_is_not_found)
 {
     yk_metrics_history *history = (yk_metrics_history *)1;
