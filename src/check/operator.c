@@ -3,6 +3,7 @@
 
 #include "base/options.h"
 #include "check/conformance.h"
+#include "check/operand.h"
 
 /* ref in the dtypes that are computed in, cpu in all. Threads are the caller's. */
 static const yki_conformance_setting settings[] = {
@@ -39,11 +40,6 @@ static yk_status find_policy(const yki_conformance_case *row, bool *low)
     return YK_OK;
 }
 
-static bool is_low(yk_dtype dtype)
-{
-    return dtype == YK_BF16 || dtype == YK_F16;
-}
-
 static yk_status check(const yki_conformance_case *row, const yk_operator_check_options *options)
 {
     bool low = false;
@@ -56,7 +52,7 @@ static yk_status check(const yki_conformance_case *row, const yk_operator_check_
         setting.threads = options->threads;
         if (setting.dtype == YK_F32)
             setting.tolerance = options->tolerance;
-        if (low || !is_low(setting.dtype))
+        if (low || !yki_dtype_is_16_bit(setting.dtype))
             YK_TRY(yki_conformance_device(row, &setting));
     }
     return options->empty_batch ? yki_conformance_empty(row) : YK_OK;
