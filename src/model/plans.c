@@ -1,7 +1,6 @@
 /* See plans.h. */
 #include "model/plans.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -17,10 +16,10 @@ void *yki_plans_scratch(const yki_plans *plans, const yki_plan *plan, const yki_
 static yk_status too_large(yki_device *device, const yki_plan *plan, yk_status status)
 {
     char line[YKI_ERROR_LINE];
-    snprintf(line, sizeof line, "%s", yki_error_text());
-    size_t available = yki_device_available(device);
     if (status != YK_ERROR_OUT_OF_MEMORY)
         return status;
+    yki_error_copy(line, sizeof line);
+    size_t available = yki_device_available(device);
     if (available == 0 || available >= plan->arena_bytes)
         return yki_error(status,
                          "%s; with a batch of %lld samples, a step needs %zu MiB besides "
