@@ -20,14 +20,21 @@ bool cli_batch_range_find(cli_batch_range *range, const yk_tensor *images)
         for (int64_t i = 0; i < images->dims[0]; i++) {
             const float *values = (const float *)images->data + (i * channels + c) * plane;
             for (int64_t at = 0; at < plane; at++) {
-                low = fminf(low, values[at]);
-                high = fmaxf(high, values[at]);
+                bool counts = isfinite(values[at]);
+                low = counts && values[at] < low ? values[at] : low;
+                high = counts && values[at] > high ? values[at] : high;
             }
         }
         range->low[c] = low;
         range->scale[c] = high > low ? 255 / (high - low) : 0;
     }
     return true;
+}
+
+/* 0 for NaN; what is infinite is as dark or bright as can be. */
+static uint8_t brightness_of(float value, float low, float scale)
+{
+    return (uint8_t)(fminf(fmaxf((value - low) * scale, 0), 255) + 0.5f);
 }
 
 void cli_batch_picture_draw(uint8_t *rgb, int64_t columns, int64_t x, int64_t y,
@@ -41,7 +48,7 @@ void cli_batch_picture_draw(uint8_t *rgb, int64_t columns, int64_t x, int64_t y,
                 int64_t from = channels == 3 ? c : 0;
                 float value = values[(from * height + row) * width + column];
                 rgb[3 * ((y + row) * columns + x + column) + c] =
-                    (uint8_t)((value - range->low[from]) * range->scale[from] + 0.5f);
+                    brightness_of(value, range->low[from], range->scale[from]);
             }
 }
 
