@@ -49,14 +49,16 @@ static bool read_entry(const yk_tensor_file *file, size_t index, yk_tensor_entry
 
 /* ---- as a table ----------------------------------------------------------------------------- */
 
+enum { ITEM_TEXT = 512 }; /* of which more is not shown */
+
 typedef struct widths {
     int name, shape;
 } widths;
 
-static int longer(int width, const char *text)
+static int wider(int width, char *text)
 {
-    int length = (int)strlen(text);
-    return length > width ? length : width;
+    int own = cli_text_width(printable(text));
+    return own > width ? own : width;
 }
 
 static bool measure(widths *columns, const yk_tensor_file *file)
@@ -68,43 +70,60 @@ static bool measure(widths *columns, const yk_tensor_file *file)
         if (!read_entry(file, i, &entry, &known))
             return false;
         yk_tensor_entry_shape(&entry, shape, sizeof shape);
-        columns->name = longer(columns->name, entry.name);
-        columns->shape = longer(columns->shape, shape);
+        columns->name = wider(columns->name, entry.name);
+        columns->shape = wider(columns->shape, shape);
     }
     return true;
 }
 
-static bool print_tensors(yk_tensor_file *file, const show_options *o)
+/* A name in a column as wide as the widest. */
+static void print_name(char *name, int width)
+{
+    printf("  %s%*s", printable(name), width - cli_text_width(name), "");
+}
+
+typedef struct totals {
+    double elements, bytes;
+} totals;
+
+static bool print_tensor(totals *all, yk_tensor_file *file, size_t index, const widths *columns,
+                         bool norms)
+{
+    yk_tensor_entry entry;
+    char shape[128];
+    bool known;
+    double norm = 0;
+    if (!read_entry(file, index, &entry, &known) ||
+        (known && norms && !cli_ok(yk_tensor_file_norm(file, index, &norm))))
+        return false;
+    print_name(entry.name, columns->name);
+    if (!known) {
+        printf("  %-8s  (yoke does not read this kind)\n", entry.dtype);
+        return true;
+    }
+    yk_tensor_entry_shape(&entry, shape, sizeof shape);
+    printf("  %-8s  %-*s", entry.dtype, norms ? columns->shape : 0, shape);
+    if (norms)
+        printf("  %12.6g", norm);
+    printf("\n");
+    all->elements += (double)entry.count;
+    all->bytes += (double)entry.bytes;
+    return true;
+}
+
+static bool print_tensors(yk_tensor_file *file, bool norms)
 {
     widths columns = {.name = 4, .shape = 5};
-    yk_tensor_entry entry;
+    totals all = {0, 0};
     char size[CLI_SIZE_TEXT];
     size_t count = yk_tensor_file_count(file);
-    bool known;
-    double norm = 0, elements = 0, bytes = 0;
     if (!measure(&columns, file))
         return false;
-    for (size_t i = 0; i < count; i++) {
-        char shape[128];
-        if (!read_entry(file, i, &entry, &known) ||
-            (known && o->norms && !cli_ok(yk_tensor_file_norm(file, i, &norm))))
+    for (size_t i = 0; i < count; i++)
+        if (!print_tensor(&all, file, i, &columns, norms))
             return false;
-        if (!known) {
-            printf("  %-*s  %-8s  (yoke does not read this kind)\n", columns.name,
-                   printable(entry.name), entry.dtype);
-            continue;
-        }
-        yk_tensor_entry_shape(&entry, shape, sizeof shape);
-        printf("  %-*s  %-8s  %-*s", columns.name, printable(entry.name), entry.dtype,
-               o->norms ? columns.shape : 0, shape);
-        if (o->norms)
-            printf("  %12.6g", norm);
-        printf("\n");
-        elements += (double)entry.count;
-        bytes += (double)entry.bytes;
-    }
     printf("%s%zu tensor%s, %.0f element%s, %s\n", count ? "\n" : "", count, count == 1 ? "" : "s",
-           elements, elements == 1 ? "" : "s", cli_size_text(size, bytes));
+           all.elements, all.elements == 1 ? "" : "s", cli_size_text(size, all.bytes));
     return true;
 }
 
@@ -115,16 +134,20 @@ typedef struct items {
 static void measure_item(void *context, const char *name, const char *value)
 {
     items *all = context;
-    all->width = longer(all->width, name);
-    all->count += value != NULL;
+    char shown[ITEM_TEXT];
+    (void)value;
+    snprintf(shown, sizeof shown, "%s", name);
+    all->width = wider(all->width, shown);
+    all->count++;
 }
 
 static void print_item(void *context, const char *name, const char *value)
 {
-    char left[512], right[512];
+    char left[ITEM_TEXT], right[ITEM_TEXT];
     snprintf(left, sizeof left, "%s", name);
     snprintf(right, sizeof right, "%s", value);
-    printf("  %-*s  %s\n", ((items *)context)->width, printable(left), printable(right));
+    print_name(left, ((items *)context)->width);
+    printf("  %s\n", printable(right));
 }
 
 static bool print_table(yk_tensor_file *file, const char *path, const show_options *o)
@@ -139,7 +162,7 @@ static bool print_table(yk_tensor_file *file, const char *path, const show_optio
     if (info && info->classes)
         printf(", %lld classes", (long long)info->classes);
     printf(")\n\n");
-    if (!print_tensors(file, o))
+    if (!print_tensors(file, o->norms))
         return false;
     yk_tensor_file_items(file, measure_item, &all);
     if (all.count)

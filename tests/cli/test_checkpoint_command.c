@@ -161,8 +161,31 @@ YK_TEST(show_prints_no_control_characters)
     memcpy(bytes + 8, header, sizeof header - 1);
     yk_test_write_file(yk_test_path("a.safetensors"), bytes, sizeof bytes);
     assert_int_equal(yoke("checkpoint show a.safetensors"), 0);
-    assert_contains(output, "  a?2J\xc3\xa9?[2J   float32 ");
+    assert_contains(output, "  a?2J\xc3\xa9?[2J  float32 ");
     assert_contains(output, "1 tensor, 1 element, 4 bytes\n");
+}
+
+/* Characters and not bytes count for a column, and a name that is not shown whole takes no more
+ * room than what is shown of it. */
+YK_TEST(show_aligns_what_it_shows)
+{
+    static char text[2048], name[1000];
+    memset(name, 'n', sizeof name - 1);
+    int size = snprintf(text + 8, sizeof text - 8,
+                        "{\"__metadata__\":{\"%s\":\"1\",\"k\":\"v\"},"
+                        "\"\xc3\xa9\xc3\xa9\":{\"dtype\":\"F32\",\"shape\":[1],"
+                        "\"data_offsets\":[0,4]},\"abcde\":{\"dtype\":\"F32\",\"shape\":[1],"
+                        "\"data_offsets\":[4,8]}}",
+                        name);
+    text[0] = (char)(size & 255);
+    text[1] = (char)(size >> 8);
+    yk_test_write_file(yk_test_path("a.safetensors"), text, 8 + (size_t)size + 8);
+    assert_int_equal(yoke("checkpoint show --no-norms a.safetensors"), 0);
+    assert_contains(output, "\n  \xc3\xa9\xc3\xa9     float32   (1)\n");
+    assert_contains(output, "\n  abcde  float32   (1)\n");
+    const char *item = strstr(output, "\n  k ");
+    assert_non_null(item);
+    assert_int_equal(strcspn(item + 1, "\n"), 2 + 511 + 2 + 1);
 }
 
 /* Where the network's classes have no names, their number is all that tells. */
