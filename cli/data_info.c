@@ -105,7 +105,7 @@ static void print_pixels(const totals *all)
     printf("\n");
 }
 
-/* "3x32x32", or "3-channel" where sizes differ. */
+/* "images of 3x32x32"; "samples" where there are none. */
 static void describe_images(char text[64], const yk_dataset *dataset)
 {
     const yk_field *field = yk_dataset_find_field(dataset, "images");
@@ -119,31 +119,50 @@ static void describe_images(char text[64], const yk_dataset *dataset)
                  (long long)dims[2]);
 }
 
+static void print_heading(const totals *all, const yk_dataset *dataset, const char *split)
+{
+    char images[64];
+    describe_images(images, dataset);
+    cli_print_name(stdout, yk_dataset_name(dataset));
+    printf(", %s: %lld %s in %lld classes\n\n", split,
+           (long long)(yk_dataset_size(dataset) - all->damaged), images,
+           (long long)yk_dataset_classes(dataset));
+}
+
+/* A class's name, or "". */
+static const char *class_name(const yk_dataset *dataset, int64_t label)
+{
+    const char *name = yk_dataset_class_name(dataset, label);
+    return name ? name : "";
+}
+
+/* How many images each class has, in a column beside their names. */
+static void print_classes(const totals *all, const yk_dataset *dataset)
+{
+    int64_t classes = yk_dataset_classes(dataset);
+    int64_t shown = classes < MAX_CLASSES ? classes : MAX_CLASSES;
+    int longest = 14, digits = classes > 100 ? 3 : 2;
+    for (int64_t label = 0; label < shown; label++) {
+        int width = cli_text_width(class_name(dataset, label));
+        longest = width > longest ? width : longest;
+    }
+    for (int64_t label = 0; label < shown; label++) {
+        const char *name = class_name(dataset, label);
+        printf("  %*lld  ", digits, (long long)label);
+        cli_print_name(stdout, name);
+        printf("%*s %8lld\n", longest - cli_text_width(name), "", (long long)all->of_class[label]);
+    }
+    if (classes > shown)
+        printf("  ... and %lld other classes\n", (long long)(classes - shown));
+}
+
 int cli_data_info(const yk_dataset *dataset, const char *split, bool skip_damaged)
 {
     totals all;
-    char images[64];
     if (!count_samples(&all, dataset, skip_damaged))
         return CLI_EXIT_FAILED;
-    int64_t classes = yk_dataset_classes(dataset);
-    describe_images(images, dataset);
-    printf("%s, %s: %lld %s in %lld classes\n\n", yk_dataset_name(dataset), split,
-           (long long)(yk_dataset_size(dataset) - all.damaged), images, (long long)classes);
-    int longest = 14, digits = classes > 100 ? 3 : 2;
-    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
-        const char *name = yk_dataset_class_name(dataset, label);
-        int width = cli_text_width(name ? name : "");
-        longest = width > longest ? width : longest;
-    }
-    for (int64_t label = 0; label < classes && label < MAX_CLASSES; label++) {
-        const char *name = yk_dataset_class_name(dataset, label);
-        int padding = longest - cli_text_width(name ? name : "");
-        printf("  %*lld  ", digits, (long long)label);
-        cli_print_name(stdout, name ? name : "");
-        printf("%*s %8lld\n", padding, "", (long long)all.of_class[label]);
-    }
-    if (classes > MAX_CLASSES)
-        printf("  ... and %lld other classes\n", (long long)(classes - MAX_CLASSES));
+    print_heading(&all, dataset, split);
+    print_classes(&all, dataset);
     if (all.channels > 0)
         print_pixels(&all);
     if (all.damaged > 0)

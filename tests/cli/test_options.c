@@ -272,6 +272,13 @@ YK_TEST(what_holds_a_newline_gets_one_line_too)
 {
     refused("train 'a\nb'", "unexpected argument 'a?b'");
     refused("run -n '\n' true", "--nproc-per-node ?: expected a number");
+    char words[512];
+    snprintf(words, sizeof words, "data pack synthetic --split test -o '%s/a\nb.pack'",
+             yk_test_directory());
+    assert_int_equal(yoke(words), 0);
+    snprintf(words, sizeof words, "data info 'pack:%s/a\nb.pack'", yk_test_directory());
+    assert_int_equal(yoke(words), 0);
+    assert_contains(output, "/a?b.pack, train: 1000 images of 3x32x32 in 10 classes\n");
 }
 
 /* As a variable of a shell that is not set leaves it. */
