@@ -6,34 +6,35 @@
 
 YK_TEST(a_preset_brings_photographs_to_the_size_of_the_network)
 {
-    yoke(0, TRAIN "--data random:3x48x40,5 --augment imagenet --image-size 24 --color-jitter 0.4");
+    yoke_ends(0, TRAIN
+              "--data random:3x48x40,5 --augment imagenet --image-size 24 --color-jitter 0.4");
     assert_contains(output, "  images      RandomResizedCrop(24), RandomHorizontalFlip,\n"
                             "              ColorJitter(0.4,0.4,0.4), Normalize(cifar10)\n");
-    yoke(0, "evaluate run"); /* at the same size */
+    yoke_ends(0, "evaluate run"); /* at the same size */
     assert_contains(output, "of 1000)");
 }
 
 YK_TEST(the_usual_augmentation_depends_on_the_data)
 {
-    yoke(0, TRAIN "--data random:3x28x20,3");
+    yoke_ends(0, TRAIN "--data random:3x28x20,3");
     assert_contains(output, "RandomCrop((28,20),padding=4), RandomHorizontalFlip,");
-    yoke(0, "train --arch mlp --threads 1 --max-steps 2 --data random:1x28x20,3");
+    yoke_ends(0, "train --arch mlp --threads 1 --max-steps 2 --data random:1x28x20,3");
     assert_contains(output, "images      Normalize(");
 }
 
 YK_TEST(a_list_is_trained_with_and_evaluated_by_its_fixed_form)
 {
-    yoke(0, TRAIN "--data random:3x48x40,5 --augment \"RandomCrop(32,padding=2),RandAugment,"
-                  "Normalize(0.5,0.25),RandomErasing\"");
-    yoke(0, "evaluate run");
+    yoke_ends(0, TRAIN "--data random:3x48x40,5 --augment \"RandomCrop(32,padding=2),RandAugment,"
+                       "Normalize(0.5,0.25),RandomErasing\"");
+    yoke_ends(0, "evaluate run");
     char accuracy[256];
     snprintf(accuracy, sizeof accuracy, "%s", strstr(output, " on random: "));
-    yoke(0, "evaluate --data random:3x48x40,5 run/model.pth"); /* which says it, too */
+    yoke_ends(0, "evaluate --data random:3x48x40,5 run/model.pth"); /* which says it, too */
     assert_contains(output, accuracy);
-    yoke(1, "evaluate --image-size 16 run");
+    yoke_ends(1, "evaluate --image-size 16 run");
     assert_contains(output, "does not fit the model");
-    yoke(1, "train --arch mlp --data random:3x48x40,5 --augment \"CenterCrop(32)\" "
-            "--eval-transforms \"CenterCrop(24)\"");
+    yoke_ends(1, "train --arch mlp --data random:3x48x40,5 --augment \"CenterCrop(32)\" "
+                 "--eval-transforms \"CenterCrop(24)\"");
     assert_contains(output, "training pictures become 3x32x32, but those of evaluation 3x24x24");
 }
 
@@ -44,20 +45,20 @@ YK_TEST(evaluation_resizes_as_training_does)
 #define NEAREST                                                                                    \
     "train --arch mlp --threads 1 --max-steps 2 --data random:3x48x40,5 "                          \
     "--augment 'RandomResizedCrop((20,24),interpolation=nearest),Normalize(0.5,0.25)' "
-    yoke(0, NEAREST "--output run");
+    yoke_ends(0, NEAREST "--output run");
     snprintf(derived, sizeof derived, "%.40s", strstr(output, "validation loss"));
-    yoke(0, NEAREST "--output other --eval-transforms 'Resize(27,interpolation=nearest),"
-                    "CenterCrop((20,24)),Normalize(0.5,0.25)'");
+    yoke_ends(0, NEAREST "--output other --eval-transforms 'Resize(27,interpolation=nearest),"
+                         "CenterCrop((20,24)),Normalize(0.5,0.25)'");
     assert_contains(output, derived);
 }
 
 YK_TEST(mistakes_in_augmentation_are_usage_errors)
 {
-    yoke(2, "train --augment cfar");
+    yoke_ends(2, "train --augment cfar");
     assert_contains(output, "yoke train: --augment: transforms: there is no \"cfar\"");
-    yoke(2, "train --augment \"CenterCrop(32)\" --color-jitter 1");
+    yoke_ends(2, "train --augment \"CenterCrop(32)\" --color-jitter 1");
     assert_contains(output, "--color-jitter applies to the presets");
-    yoke(2, "train --eval-transforms \"Resize\"");
+    yoke_ends(2, "train --eval-transforms \"Resize\"");
     assert_contains(output, "Resize needs its size");
 }
 
@@ -69,7 +70,7 @@ YK_TEST(lists_that_are_too_long_are_refused)
     for (int i = 0; i < 84; i++)
         strcat(words, "RandomVerticalFlip(0.1),");
     strcat(words, "RandomGrayscale,RandomGrayscale,Normalize(imagenet)'");
-    yoke(1, words);
+    yoke_ends(1, words);
     assert_contains(output, "transforms: a list of more than 2046 characters");
 }
 
@@ -82,7 +83,7 @@ YK_TEST(pictures_without_a_size_are_one_line)
              "cp d/a/1.png d/a/2.png",
              yk_test_directory(), source);
     assert_int_equal(yk_test_command(output, sizeof output, "%s", pictures), 0);
-    yoke(1, "train --data folder:d --val-split 0.5 --augment \"Resize(64)\" --arch mlp");
+    yoke_ends(1, "train --data folder:d --val-split 0.5 --augment \"Resize(64)\" --arch mlp");
     assert_contains(output, "yoke: --augment: transforms: the pictures are of different sizes, and "
                             "\"Resize(64)\" leaves them so; add CenterCrop");
     assert_ptr_equal(strchr(output, '\n'), strrchr(output, '\n'));
@@ -97,9 +98,10 @@ YK_TEST(pictures_that_are_all_too_small_are_not_to_be_left_out)
              "%s/d/a/$i.png; done",
              folder, source, folder);
     assert_int_equal(yk_test_command(output, sizeof output, "%s", pictures), 0);
-    yoke(1, TRAIN "--data folder:d --val-split 0.5 --augment \"RandomCrop(200)\"");
+    yoke_ends(1, TRAIN "--data folder:d --val-split 0.5 --augment \"RandomCrop(200)\"");
     assert_contains(output, "(use --skip-damaged to leave it out)");
-    yoke(1, TRAIN "--data folder:d --val-split 0.5 --augment \"RandomCrop(200)\" --skip-damaged");
+    yoke_ends(1,
+              TRAIN "--data folder:d --val-split 0.5 --augment \"RandomCrop(200)\" --skip-damaged");
     assert_contains(output, "2 damaged samples in a row: ");
     assert_null(strstr(output, "use --skip-damaged"));
 }
@@ -114,13 +116,13 @@ YK_TEST(numbers_are_augmented_by_mixing_alone)
              "npy train_images f4 '(8, 4, 2, 2)' 512; npy train_labels i4 '(8,)' 32",
              yk_test_directory(), yk_test_directory());
     assert_int_equal(yk_test_command(output, sizeof output, "%s", file), 0);
-    yoke(0, TRAIN "--data npy:. --val-split 0.5 --batch-size 2 --mixup 0.2");
+    yoke_ends(0, TRAIN "--data npy:. --val-split 0.5 --batch-size 2 --mixup 0.2");
     assert_contains(output, "images      MixUp(0.2)");
-    yoke(1, "train --arch mlp --data npy:. --val-split 0.5 --augment cifar");
+    yoke_ends(1, "train --arch mlp --data npy:. --val-split 0.5 --augment cifar");
     assert_contains(output, "--augment cifar: the data are numbers, not pictures");
-    yoke(1, "train --arch mlp --data npy:. --val-split 0.5 --augment \"CenterCrop(2)\"");
+    yoke_ends(1, "train --arch mlp --data npy:. --val-split 0.5 --augment \"CenterCrop(2)\"");
     assert_contains(output, "expected MixUp, CutMix or OneHot alone");
-    yoke(1, "train --arch mlp --data npy:. --val-split 0.5 --image-size 8");
+    yoke_ends(1, "train --arch mlp --data npy:. --val-split 0.5 --image-size 8");
     assert_contains(output, "leave out options that change pictures");
 }
 
@@ -141,26 +143,26 @@ static void write_arrays(const char *test_shape, int test_bytes)
 YK_TEST(images_for_validation_have_the_size_of_those_for_training)
 {
     write_arrays("(8, 9, 8)", 576);
-    yoke(1, "train --arch mlp --data npy:.");
+    yoke_ends(1, "train --arch mlp --data npy:.");
     assert_contains(output, "yoke: NumPy arrays: images for validation are 1x9x8, those for "
                             "training 1x9x9: --image-size brings pictures to one size\n");
-    yoke(0, TRAIN "--data npy:. --image-size 9 --batch-size 4");
+    yoke_ends(0, TRAIN "--data npy:. --image-size 9 --batch-size 4");
     write_arrays("(8, 9, 8, 3)", 1728);
-    yoke(1, "train --arch mlp --data npy:.");
+    yoke_ends(1, "train --arch mlp --data npy:.");
     assert_contains(output, "are 3x9x8, those for training 1x9x9\n"); /* its size is not all */
 }
 
 YK_TEST(images_too_small_for_a_network_are_one_line)
 {
-    yoke(1, "train --data synthetic --image-size 7 --arch vgg11");
+    yoke_ends(1, "train --data synthetic --image-size 7 --arch vgg11");
     assert_string_equal(output, "yoke: --arch vgg11 takes images of 32x32 and more, not of 7x7: "
                                 "choose a larger --image-size\n");
 }
 
 YK_TEST(mixed_labels_train_and_are_evaluated_as_what_they_are)
 {
-    yoke(0, TRAIN "--data synthetic --mixup 0.2 --cutmix 1 --label-smoothing 0.1");
+    yoke_ends(0, TRAIN "--data synthetic --mixup 0.2 --cutmix 1 --label-smoothing 0.1");
     assert_contains(output, "MixUp(0.2), CutMix");
-    yoke(0, "evaluate run");
+    yoke_ends(0, "evaluate run");
     assert_contains(output, "of 1000)");
 }

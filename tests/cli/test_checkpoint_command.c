@@ -1,25 +1,10 @@
 /* `yoke checkpoint show` and `yoke convert`: what they print, write and refuse. */
 #define _GNU_SOURCE
-#include "harness.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static char output[16384];
-
-static int yoke(const char *arguments)
-{
-    const char *program = getenv("YOKE_PROGRAM");
-    return yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
-                           program ? program : "build/yoke", arguments);
-}
+#include "yoke_line.h"
 
 static void make_run(void)
 {
-    int code = yoke("train --data synthetic --arch mlp --lr 0.01 --max-steps 2 --output run");
-    if (code != 0)
-        fail_msg("exit code %d: %s", code, output);
+    yoke_ends(0, "train --data synthetic --arch mlp --lr 0.01 --max-steps 2 --output run");
 }
 
 static int lines(void)

@@ -1,18 +1,6 @@
 /* The messages of the program: help pages, and one line for every mistake. */
 #define _GNU_SOURCE
-#include "harness.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-static char output[32 * 1024];
-
-static int yoke(const char *arguments)
-{
-    const char *program = getenv("YOKE_PROGRAM");
-    assert_non_null(program);
-    return yk_test_command(output, sizeof output, "%s %s", program, arguments);
-}
+#include "yoke_line.h"
 
 /* Exit code 2, one line, and these words in it. */
 static void refused(const char *arguments, const char *words)

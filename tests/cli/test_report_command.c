@@ -1,20 +1,12 @@
 /* `yoke report` and `yoke compare`: what they say about runs. */
 #define _GNU_SOURCE
 #include "runs.h"
+#include "yoke_line.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static char output[1 << 20];
-
-/* Runs yoke with the arguments in the test's folder. */
-static int yoke(const char *arguments)
-{
-    return yk_test_command(output, sizeof output, "cd %s && %s %s", yk_test_directory(),
-                           getenv("YOKE_PROGRAM"), arguments);
-}
 
 static void write_two_runs(void)
 {

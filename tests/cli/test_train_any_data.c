@@ -4,35 +4,36 @@
 
 YK_TEST(trains_on_images_of_any_size_and_evaluates_them)
 {
-    yoke(0, "train --data random:1x28x20,3 --arch mlp --threads 1 --max-steps 2 --output run");
+    yoke_ends(0, "train --data random:1x28x20,3 --arch mlp --threads 1 --max-steps 2 --output run");
     assert_contains(output, "Training mlp on random: 5000 images, 1000 for validation");
-    yoke(0, "evaluate run");
+    yoke_ends(0, "evaluate run");
     assert_contains(output, "mlp on random: loss ");
     assert_contains(output, "of 1000)");
 }
 
 YK_TEST(trains_on_images_of_any_number_of_channels)
 {
-    yoke(0, "train --data random:13x16x24,7 --arch mlp --threads 1 --max-steps 2 "
-            "--batch-size 16 --mixup 0.2 --random-erasing 0.5 --output run");
+    yoke_ends(0, "train --data random:13x16x24,7 --arch mlp --threads 1 --max-steps 2 "
+                 "--batch-size 16 --mixup 0.2 --random-erasing 0.5 --output run");
     assert_contains(output, "RandomCrop((16,24),padding=4), RandomHorizontalFlip,\n"
                             "              Normalize(0.5,std=0.25)");
-    yoke(0, "evaluate run");
+    yoke_ends(0, "evaluate run");
     assert_contains(output, "mlp on random: loss ");
     char accuracy[256];
     snprintf(accuracy, sizeof accuracy, "%s", strstr(output, " on random: "));
-    yoke(0, "evaluate --data random:13x16x24,7 run/model.pth"); /* they are not resized */
+    yoke_ends(0, "evaluate --data random:13x16x24,7 run/model.pth"); /* they are not resized */
     assert_contains(output, accuracy);
-    yoke(0, "export run model.onnx");
+    yoke_ends(0, "export run model.onnx");
     assert_contains(output, "mlp for 13x16x24 pictures and 7 classes");
-    yoke(0, "report run");
-    yoke(0, "data info random:5x8x8,2");
+    yoke_ends(0, "report run");
+    yoke_ends(0, "data info random:5x8x8,2");
     assert_contains(output, "       0       1       2       3       4\n");
-    yoke(0, "data preview random:5x8x8,2 --augment 'RandomResizedCrop(8),RandomVerticalFlip'");
+    yoke_ends(0, "data preview random:5x8x8,2 --augment 'RandomResizedCrop(8),RandomVerticalFlip'");
     yk_test_write_file(yk_test_path("any.png"), "x", 1);
-    yoke(1, "predict run any.png");
+    yoke_ends(1, "predict run any.png");
     assert_contains(output, "a network for images of 13 channels; pictures have 1 or 3");
-    yoke(1, "train --data random:2x32x32,2 --augment 'ColorJitter(0.4)' --arch mlp --output other");
+    yoke_ends(
+        1, "train --data random:2x32x32,2 --augment 'ColorJitter(0.4)' --arch mlp --output other");
     assert_contains(output, "ColorJitter: pictures of 2 channels, not 1 or 3");
 }
 
@@ -49,27 +50,27 @@ YK_TEST(networks_of_numbers_are_not_taken_for_those_of_pictures)
                         "npy train_labels i4 '(8,)' 32; echo >any.png",
                         folder);
     assert_int_equal(code, 0);
-    yoke(0,
-         "train --data npy:. --val-split 0.5 --arch mlp --max-steps 1 --batch-size 4 --threads 1 "
-         "--output run");
-    yoke(1, "predict run any.png");
+    yoke_ends(
+        0, "train --data npy:. --val-split 0.5 --arch mlp --max-steps 1 --batch-size 4 --threads 1 "
+           "--output run");
+    yoke_ends(1, "predict run any.png");
     assert_contains(output, ".pth: its network was trained on numbers, not on pictures\n");
-    yoke(1, "export run model.onnx");
+    yoke_ends(1, "export run model.onnx");
     assert_contains(output, ".pth: its network was trained on numbers, not on pictures\n");
-    yoke(0, "report run && grep -o 'No pictures: [^\"]*' run/report.html");
+    yoke_ends(0, "report run && grep -o 'No pictures: [^\"]*' run/report.html");
     assert_contains(output, "No pictures: its data are not pictures of 1 or 3 channels.\n");
 }
 
 YK_TEST(a_validation_split_is_held_out_of_training_and_evaluated_again)
 {
-    yoke(0, "train --data synthetic --val-split 0.3 --arch mlp --threads 1 --max-steps 2 "
-            "--output run");
+    yoke_ends(0, "train --data synthetic --val-split 0.3 --arch mlp --threads 1 --max-steps 2 "
+                 "--output run");
     assert_contains(output, "3500 images, 1500 for validation");
-    yoke(0, "evaluate run");
+    yoke_ends(0, "evaluate run");
     assert_contains(output, "of 1500)");
-    yoke(2, "train --val-split 1 --data synthetic");
+    yoke_ends(2, "train --val-split 1 --data synthetic");
     assert_contains(output, "--val-split 1");
-    yoke(1, "train --val-split 0.00001 --data synthetic");
+    yoke_ends(1, "train --val-split 0.00001 --data synthetic");
     assert_contains(output, "--val-split 1e-05: of 5000 images in synthetic none would be left for "
                             "validation");
 }

@@ -26,21 +26,21 @@ static void write_shards(void)
 YK_TEST(labels_for_validation_are_checked_before_the_first_step)
 {
     write_shards();
-    yoke(1, TRAIN "--data shards:3.tar::4.tar --output run");
+    yoke_ends(1, TRAIN "--data shards:3.tar::4.tar --output run");
     assert_contains(output, "4.tar: labels for validation go up to 3, but the network tells 3 "
                             "classes apart, as there are for training: --classes 4 adds others");
     assert_null(strstr(output, "epoch 1/1"));
-    yoke(0, TRAIN "--data shards:3.tar::4.tar --classes 4 --output run");
-    yoke(0, TRAIN "--data shards:3.tar::2.tar --output other");
+    yoke_ends(0, TRAIN "--data shards:3.tar::4.tar --classes 4 --output run");
+    yoke_ends(0, TRAIN "--data shards:3.tar::2.tar --output other");
 }
 
 YK_TEST(data_for_validation_may_have_fewer_classes_than_probabilities)
 {
     write_shards();
-    yoke(0, TRAIN "--data shards:3.tar::2.tar --mixup 0.2 --output run");
-    yoke(0, "evaluate run");
+    yoke_ends(0, TRAIN "--data shards:3.tar::2.tar --mixup 0.2 --output run");
+    yoke_ends(0, "evaluate run");
     assert_contains(output, "of 2)");
-    yoke(0, TRAIN "--data shards:2.tar::3.tar --mixup 0.2 --classes 3 --output other");
+    yoke_ends(0, TRAIN "--data shards:2.tar::3.tar --mixup 0.2 --classes 3 --output other");
 }
 
 YK_TEST(classes_have_the_same_names_for_validation)
@@ -48,27 +48,27 @@ YK_TEST(classes_have_the_same_names_for_validation)
     shell(
         "for c in ant/bee ant/cat ant/dog bat/bee bat/dog; do mkdir -p $c; cp $PNG $c/a.png; done");
     shell("mkdir ab ba");
-    yoke(0, "data pack folder:ant -o ab/train.pack && cp ab/train.pack ba/val.pack");
-    yoke(0, "data pack folder:bat -o ab/val.pack && cp ab/val.pack ba/train.pack");
-    yoke(1, TRAIN "--data pack:ab --output run");
+    yoke_ends(0, "data pack folder:ant -o ab/train.pack && cp ab/train.pack ba/val.pack");
+    yoke_ends(0, "data pack folder:bat -o ab/val.pack && cp ab/val.pack ba/train.pack");
+    yoke_ends(1, TRAIN "--data pack:ab --output run");
     assert_contains(output,
                     "ab/val.pack: class 1 is \"dog\" for validation and \"cat\" for training: "
                     "expected the same classes");
-    yoke(1, TRAIN "--data pack:ba --output run");
+    yoke_ends(1, TRAIN "--data pack:ba --output run");
     assert_contains(output, "labels for validation go up to 2");
 }
 
 YK_TEST(missing_files_for_validation_are_named)
 {
     write_shards();
-    yoke(1, TRAIN "--data 'shards:2.tar::{2,5}.tar' --output run");
+    yoke_ends(1, TRAIN "--data 'shards:2.tar::{2,5}.tar' --output run");
     assert_contains(output, "/5.tar: cannot open it: No such file or directory");
     assert_null(strstr(output, "--val-split"));
-    yoke(1, TRAIN "--data shards:2.tar --output run");
+    yoke_ends(1, TRAIN "--data shards:2.tar --output run");
     assert_contains(output, "2.tar: no shards for validation");
     assert_contains(output, "--val-split");
     shell("mkdir -p d/bee; cp $PNG d/bee/a.png");
-    yoke(1, TRAIN "--data d --output run");
+    yoke_ends(1, TRAIN "--data d --output run");
     assert_contains(output, "/d: no images for validation (with --val-split, part of the training "
                             "images is kept for it)");
 }
@@ -79,6 +79,6 @@ YK_TEST(there_are_images_for_validation)
           "False, 'shape': $3, }\" >$1.npy; head -c $4 /dev/zero >>$1.npy; }; "
           "npy train_images '|u1' '(4, 8, 8)' 256; npy train_labels '|u1' '(4,)' 4; "
           "npy test_images '|u1' '(0, 8, 8)' 0; npy test_labels '|u1' '(0,)' 0");
-    yoke(1, TRAIN "--data npy:. --output run");
+    yoke_ends(1, TRAIN "--data npy:. --output run");
     assert_contains(output, ": there are 0 images for validation");
 }
