@@ -6,9 +6,7 @@
 
 static const char *metrics_path(void)
 {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", yk_test_directory());
-    return path;
+    return yk_test_path("metrics.jsonl");
 }
 
 static const yk_header_record header = {.arch = "mlp",

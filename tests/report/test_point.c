@@ -26,17 +26,10 @@ static void set_decimal_comma(void)
     assert_string_equal(output, "0,5");
 }
 
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
 static cJSON *read_json(const char *name)
 {
     char text[65536];
-    yk_test_read_file(text, sizeof text, path_of(name));
+    yk_test_read_file(text, sizeof text, yk_test_path(name));
     cJSON *json = strchr(text, ',') ? cJSON_Parse(text) : NULL;
     if (!json)
         fail_msg("no JSON: \"%.500s\"", text);
@@ -47,7 +40,7 @@ YK_TEST(point_in_metrics)
 {
     set_decimal_comma();
     yk_metrics *metrics;
-    assert_ok(yk_metrics_open(&metrics, path_of("metrics.jsonl")));
+    assert_ok(yk_metrics_open(&metrics, yk_test_path("metrics.jsonl")));
     assert_ok(yk_metrics_step(metrics, &(yk_step_record){.epoch = 1, .step = 1, .loss = 0.5}));
     yk_metrics_close(metrics);
     setlocale(LC_ALL, "C");
@@ -60,7 +53,7 @@ YK_TEST(point_in_a_timeline)
 {
     set_decimal_comma();
     yk_trace *trace;
-    assert_ok(yk_trace_open(&trace, path_of("trace.json"), NULL, NULL));
+    assert_ok(yk_trace_open(&trace, yk_test_path("trace.json"), NULL, NULL));
     yk_trace_step_begin(trace, 1);
     yk_trace_step_end(trace);
     assert_ok(yk_trace_close(trace));
@@ -94,9 +87,9 @@ YK_TEST(point_in_checkpoints)
     yk_optimizer *sgd;
     assert_ok(yk_sgd_create(&sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.5)));
     yk_training_state place = {.arch = "mlp", .epoch = 1, .step = 1};
-    assert_ok(yk_checkpoint_dir_save(path_of("run"), model, sgd, &place, YK_KEEP_ALL));
+    assert_ok(yk_checkpoint_dir_save(yk_test_path("run"), model, sgd, &place, YK_KEEP_ALL));
     char path[512], lr[16] = "";
-    assert_ok(yk_checkpoint_dir_latest(path_of("run"), path, sizeof path));
+    assert_ok(yk_checkpoint_dir_latest(yk_test_path("run"), path, sizeof path));
     assert_contains(path, "checkpoint-1.pth");
     yk_tensor_file *file;
     assert_ok(yk_tensor_file_open(&file, path));

@@ -9,9 +9,7 @@
 
 static const char *file_path(void)
 {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/sub/x.prom", yk_test_directory());
-    return path;
+    return yk_test_path("sub/x.prom");
 }
 
 static const char *file_text(void)

@@ -11,9 +11,7 @@
 
 static const char *metrics_path(void)
 {
-    static char path[128];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", yk_test_directory());
-    return path;
+    return yk_test_path("metrics.jsonl");
 }
 
 static void write_steps(int64_t first, int64_t last)

@@ -1,5 +1,4 @@
 /* NULL where metrics, a timeline or a record is required: an error, never a crash. */
-#include <string.h>
 
 #include "harness.h"
 
@@ -11,7 +10,6 @@ static void assert_invalid(yk_status status, const char *words)
 
 YK_TEST(metrics_that_are_null_are_refused)
 {
-    char path[256];
     yk_metrics *metrics = (yk_metrics *)1;
     assert_invalid(yk_metrics_open(NULL, "metrics.jsonl"), "metrics is NULL");
     assert_invalid(yk_metrics_open(&metrics, NULL), "path is NULL");
@@ -19,8 +17,7 @@ YK_TEST(metrics_that_are_null_are_refused)
     assert_invalid(yk_metrics_rewind(NULL, 1, true), "metrics is NULL");
     assert_invalid(yk_metrics_step(NULL, &(yk_step_record){0}), "metrics is NULL");
     assert_invalid(yk_metrics_epoch(NULL, &(yk_epoch_record){0}), "metrics is NULL");
-    snprintf(path, sizeof path, "%s/metrics.jsonl", yk_test_directory());
-    assert_ok(yk_metrics_open(&metrics, path));
+    assert_ok(yk_metrics_open(&metrics, yk_test_path("metrics.jsonl")));
     assert_invalid(yk_metrics_step(metrics, NULL), "record is NULL");
     assert_invalid(yk_metrics_epoch(metrics, NULL), "record is NULL");
     yk_metrics_close(metrics);
@@ -28,7 +25,6 @@ YK_TEST(metrics_that_are_null_are_refused)
 
 YK_TEST(timelines_that_are_null_are_refused)
 {
-    char path[256];
     yk_trace *trace = (yk_trace *)1;
     assert_invalid(yk_trace_open(NULL, "trace.json", NULL, NULL), "trace is NULL");
     assert_invalid(yk_trace_open(&trace, NULL, NULL, NULL), "path is NULL");
@@ -36,8 +32,7 @@ YK_TEST(timelines_that_are_null_are_refused)
     yk_trace_step_begin(NULL, 1);
     yk_trace_step_end(NULL);
     assert_ok(yk_trace_close(NULL));
-    snprintf(path, sizeof path, "%s/trace.json", yk_test_directory());
-    assert_ok(yk_trace_open(&trace, path, NULL, NULL));
+    assert_ok(yk_trace_open(&trace, yk_test_path("trace.json"), NULL, NULL));
     yk_trace_step_begin(trace, 1);
     yk_trace_begin(NULL); /* a span without a name */
     yk_trace_end();
