@@ -91,7 +91,9 @@ void cli_scaling_print(const cli_scaling *scaling);
 bool cli_scaling_write_json(const cli_scaling *scaling, const char *path);
 bool cli_scaling_write_svg(const cli_scaling *scaling, const char *path);
 
-/* "resnet18 on cifar10, 128 images a step over all ranks, ...". */
-void cli_scaling_describe(const cli_scaling *scaling, char *text, int size);
+/* "resnet18 on cifar10, 128 images a step over all ranks, ...", as one line without control
+ * characters. */
+enum { CLI_SCALING_TEXT = 512 };
+void cli_scaling_describe(const cli_scaling *scaling, char text[CLI_SCALING_TEXT]);
 
 #endif

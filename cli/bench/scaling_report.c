@@ -6,17 +6,19 @@
 
 #include "json.h"
 #include "setup.h"
+#include "terminal.h"
 
-void cli_scaling_describe(const cli_scaling *s, char *text, int size)
+void cli_scaling_describe(const cli_scaling *s, char text[CLI_SCALING_TEXT])
 {
     const cli_scaling_options *o = &s->options;
     bool weak = o->given.per_rank_batch;
     const char *slash = strrchr(o->data, '/'), *data = slash && slash[1] ? slash + 1 : o->data;
-    snprintf(text, (size_t)size,
+    snprintf(text, CLI_SCALING_TEXT,
              "%s on %s, %lld images a step %s, %lld steps, device = %lld of %d core%s", o->arch,
              data, (long long)(weak ? o->per_rank_batch : o->batch_size),
              weak ? "on each rank" : "over all ranks", (long long)s->rows[0].result.steps,
              (long long)o->threads, s->cores, s->cores == 1 ? "" : "s");
+    cli_make_printable(text);
 }
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
@@ -69,9 +71,9 @@ static void warn_of_unreliable_rows(const cli_scaling *s)
 
 void cli_scaling_print(const cli_scaling *s)
 {
-    char description[256];
+    char description[CLI_SCALING_TEXT];
     bool oversubscribed = false;
-    cli_scaling_describe(s, description, sizeof description);
+    cli_scaling_describe(s, description);
     printf("%s\n\n%-20s %5s %6s %9s %9s %9s %10s %8s %8s %9s\n", description, "", "ranks", "batch",
            "seconds", "images/s", "speed-up", "efficiency", "waiting", "exposed", "accuracy");
     for (int i = 0; i < s->count; i++) {

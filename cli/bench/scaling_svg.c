@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "setup.h"
+#include "utf8.h"
 
 enum {
     WIDTH = 880,
@@ -51,30 +52,37 @@ static const char style[] =
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
+/* Prints the character that text begins with, as XML wants it, and returns its bytes. What is no
+ * character becomes "?". */
+static int put_character(FILE *file, const char *text)
+{
+    int length = cli_utf8_length(text);
+    if (length == 0)
+        fputc('?', file);
+    else if (*text == '<')
+        fputs("&lt;", file);
+    else if (*text == '&')
+        fputs("&amp;", file);
+    else
+        fwrite(text, 1, (size_t)length, file);
+    return length ? length : 1;
+}
+
 /* Escaped text at a point; anchor: start, middle or end. */
 static void put_text(FILE *file, double x, double y, const char *class, const char *anchor,
                      const char *format, ...) __attribute__((format(printf, 6, 7)));
 static void put_text(FILE *file, double x, double y, const char *class, const char *anchor,
                      const char *format, ...)
 {
-    char line[512];
+    char line[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">", x, y, class,
             anchor);
-    for (const char *c = line; *c; c++)
-        switch (*c) {
-        case '<':
-            fputs("&lt;", file);
-            break;
-        case '&':
-            fputs("&amp;", file);
-            break;
-        default:
-            fputc(*c, file);
-        }
+    for (const char *at = line; *at;)
+        at += put_character(file, at);
     fputs("</text>\n", file);
 }
 
@@ -203,11 +211,11 @@ static void put_picture(FILE *file, const cli_scaling *s)
 {
     double panel = PANEL_TITLE + (double)ROW * s->count + AXIS;
     double height = HEADER + 2 * panel + GAP + FOOTER;
-    char description[256];
+    char description[CLI_SCALING_TEXT];
     bool oversubscribed = false;
     for (int i = 0; i < s->count; i++)
         oversubscribed |= s->rows[i].oversubscribed;
-    cli_scaling_describe(s, description, sizeof description);
+    cli_scaling_describe(s, description);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
             "viewBox=\"0 0 %d %.0f\" role=\"img\">\n<title>Data-parallel scaling</title>\n%s",

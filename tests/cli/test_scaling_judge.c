@@ -112,3 +112,22 @@ YK_TEST(a_rank_that_the_others_wait_for_is_named)
     yk_test_command(text, sizeof text, "cat %s", path);
     assert_contains(text, "\"slowest_rank\": 1, \"waited_s\": 2.5, ");
 }
+
+/* A browser shows no part of a picture with a byte that is not XML. */
+YK_TEST(the_picture_is_xml_whatever_the_data_is_called)
+{
+    char text[32768], name[300] = "/";
+    cli_scaling s = two_rows(100, 190);
+    s.options.data = "/data/<a>&\033\xff\xc3\xa9";
+    cli_scaling_conclude(&s);
+    assert_true(cli_scaling_write_svg(&s, yk_test_path("a.svg")));
+    yk_test_read_file(text, sizeof text, yk_test_path("a.svg"));
+    assert_contains(text, ">mlp on &lt;a>&amp;??\xc3\xa9, ");
+    for (int i = 0; i < 127; i++)
+        strcat(name, "\xc3\xa9");
+    s.options.data = name; /* as long as a name can be */
+    assert_true(cli_scaling_write_svg(&s, yk_test_path("a.svg")));
+    yk_test_read_file(text, sizeof text, yk_test_path("a.svg"));
+    assert_contains(text,
+                    "\xc3\xa9, 0 images a step over all ranks, 5 steps, device = 1 of 4 cores<");
+}

@@ -1,5 +1,4 @@
 /* NULL where metrics, a timeline or a record is required: an error, never a crash. */
-
 #include "harness.h"
 
 static void assert_invalid(yk_status status, const char *words)
