@@ -327,12 +327,9 @@ static bool is_unbroken(const yk_model *model, const yki_plan *plan)
     return true;
 }
 
-yk_status yki_model_backward(yk_model *model)
+static yk_status check_backward(const yk_model *model)
 {
-    yki_executor *executor = &model->executor;
-    const yki_model_hooks *hooks = &model->distribution.hooks;
-    double begin = yki_trace_begin();
-    YK_TRY(yki_readback_take_failure(executor->readback));
+    const yki_executor *executor = &model->executor;
     if (!executor->current)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
     YK_TRY(yki_model_check_trained(model, "backward"));
@@ -340,14 +337,31 @@ yk_status yki_model_backward(yk_model *model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "backward without a loss: the batch of this forward had no \"%s\"",
                          yki_inputs_absent(&executor->inputs));
+    return YK_OK;
+}
+
+/* The first backward in evaluation mode repeats the forward by a plan that keeps what backward
+ * needs, as such plans do from then on. */
+static yk_status keep_for_backward(yk_model *model)
+{
+    yki_executor *executor = &model->executor;
+    int64_t batch = executor->current->plan->batch;
+    if (executor->current->plan->mode.backward)
+        return YK_OK;
+    executor->eval_backward = true;
+    yki_executor_forget(executor);
+    return run_forward_steps(model, batch, false, false);
+}
+
+yk_status yki_model_backward(yk_model *model)
+{
+    yki_executor *executor = &model->executor;
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    double begin = yki_trace_begin();
+    YK_TRY(yki_readback_take_failure(executor->readback));
+    YK_TRY(check_backward(model));
     yki_executor_enter(executor);
-    if (!executor->current->plan->mode.backward) {
-        /* The first backward in evaluation mode: from now on such plans keep what it needs. */
-        int64_t batch = executor->current->plan->batch;
-        executor->eval_backward = true;
-        yki_executor_forget(executor);
-        YK_TRY(run_forward_steps(model, batch, false, false));
-    }
+    YK_TRY(keep_for_backward(model));
     yki_backward backward = yki_gradients_weigh(model, executor->current->plan->batch);
     backward.training = executor->current->plan->mode.training;
     backward.unbroken = is_unbroken(model, executor->current->plan);
