@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "duration.h"
 #include "terminal.h"
 
 enum { BAR = 20, LINE = 512 };
@@ -44,18 +45,6 @@ cli_progress *cli_progress_create(int64_t epochs, int64_t steps_per_epoch, int64
 }
 
 /* ---- the line -------------------------------------------------------------------------------- */
-
-/* "47 s", "3:05 min" or "2:03 h". */
-static void format_duration(char *text, size_t size, double seconds)
-{
-    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (s < 60)
-        snprintf(text, size, "%ld s", s);
-    else if (s < 3600)
-        snprintf(text, size, "%ld:%02ld min", s / 60, s % 60);
-    else
-        snprintf(text, size, "%ld:%02ld h", s / 3600, s / 60 % 60);
-}
 
 /* Seconds to the end of the run, from the pace of this process so far. */
 static double time_left(const cli_progress *progress, const yk_step_record *record,
@@ -108,16 +97,16 @@ static void set_piece(piece *made, int dispensability, const char *format, ...)
 static void format_training(const cli_progress *progress, piece pieces[PIECES],
                             const yk_step_record *r, int64_t step_in_epoch)
 {
-    char bar[BAR + 1], left[32];
+    char bar[BAR + 1], left[CLI_DURATION_TEXT];
     format_bar(bar, step_in_epoch, progress->steps_per_epoch);
-    format_duration(left, sizeof left, time_left(progress, r, step_in_epoch));
     set_piece(&pieces[0], 0, "epoch %lld/%lld", (long long)r->epoch, (long long)progress->epochs);
     set_piece(&pieces[1], 5, "[%s]", bar);
     set_piece(&pieces[2], 1, "%lld/%lld", (long long)step_in_epoch,
               (long long)progress->steps_per_epoch);
     set_piece(&pieces[3], 2, "loss %.4f", without_sign_if_nan(r->loss));
     set_piece(&pieces[4], 4, "%.0f images/s", progress->images_per_s);
-    set_piece(&pieces[5], 3, "%s left", left);
+    set_piece(&pieces[5], 3, "%s left",
+              cli_duration_text(left, time_left(progress, r, step_in_epoch)));
     set_piece(&pieces[6], 6, "(ms: data %.1f, compute %.0f, waiting %.1f, exposed comm %.1f)",
               1e3 * r->data_s, 1e3 * r->compute_s, 1e3 * r->waiting_s, 1e3 * r->exposed_comm_s);
 }
@@ -211,14 +200,14 @@ static void print_wrapped_after(const char *label, int indent, const char *forma
 
 void cli_progress_epoch(cli_progress *progress, const yk_epoch_record *r)
 {
-    char took[32], label[64];
+    char took[CLI_DURATION_TEXT], label[64];
     if (!progress)
         return;
     erase_line(progress);
     if (r->epoch_s < 1)
         snprintf(took, sizeof took, "%.1f s", r->epoch_s);
     else
-        format_duration(took, sizeof took, r->epoch_s);
+        cli_duration_text(took, r->epoch_s);
     int indent = snprintf(label, sizeof label, "epoch %lld/%lld  ", (long long)r->epoch,
                           (long long)progress->epochs);
     double all = r->data_s + r->compute_s + r->waiting_s + r->exposed_comm_s;

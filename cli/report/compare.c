@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "duration.h"
 #include "errors.h"
 #include "options.h"
 #include "report/run.h"

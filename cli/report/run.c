@@ -298,17 +298,3 @@ void cli_runs_release(cli_run *runs, int count)
     for (int i = 0; i < count; i++)
         release_run(&runs[i]);
 }
-
-const char *cli_duration_text(char text[CLI_DURATION_TEXT], double seconds)
-{
-    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (isnan(seconds))
-        snprintf(text, CLI_DURATION_TEXT, "-");
-    else if (s < 60)
-        snprintf(text, CLI_DURATION_TEXT, "%ld s", s);
-    else if (s < 3600)
-        snprintf(text, CLI_DURATION_TEXT, "%ld:%02ld min", s / 60, s % 60);
-    else
-        snprintf(text, CLI_DURATION_TEXT, "%ld:%02ld h", s / 3600, s / 60 % 60);
-    return text;
-}

@@ -51,8 +51,4 @@ const char *cli_run_setting(const cli_run *run, const char *name);
  * memory runs out. */
 const char **cli_runs_settings(const cli_run *runs, int count, bool differing, size_t *name_count);
 
-/* "12 s", "3:05 min" or "2:03 h"; "-" for NaN. */
-enum { CLI_DURATION_TEXT = 32 };
-const char *cli_duration_text(char text[CLI_DURATION_TEXT], double seconds);
-
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "duration.h"
 #include "options.h"
 #include "report/run.h"
 #include "report/table.h"
