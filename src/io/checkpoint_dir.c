@@ -4,14 +4,16 @@
  *     1. write and sync checkpoint-E.pth.tmp, hash it
  *     2. write model.pth, the weights alone, for users of the trained model: before 4, because a
  *        run that dies after 4 may have no step left to take and would never write it
- *     3. if the manifest lists an older file of this name, remove that entry
+ *     3. remove an older file of this name from the manifest, and note there what is being saved
  *     4. rename it to checkpoint-E.pth
  *     5. add it to the manifest, then delete all but the newest `keep`
  *
  * A file under its final name is always complete. Between 4 and 5 it is not listed, so the search
  * for the newest checkpoint also looks at the folder, and accepts an unlisted file if the CRC-32 of
- * every member is right. Newest means saved last, not trained longest: a run may have been
- * restarted from the beginning. It is told by the time of saving, which only grows in a folder.
+ * every member is right. Where the process died there, the next save lists the file, if it is the
+ * one that was noted, and so it is deleted in its turn. Newest means saved last, not trained
+ * longest: a run may have been restarted from the beginning. It is told by the time of saving,
+ * which only grows in a folder.
  */
 #define _GNU_SOURCE
 #include "io/checkpoint_dir.h"
@@ -55,6 +57,21 @@ static void read_manifest(yki_manifest *manifest, const char *dir)
     yki_manifest_fini(manifest);
 }
 
+/* By its hash. */
+static yk_status verify_listed(const char *path, const yki_manifest_entry *entry)
+{
+    char hash[YKI_SHA256_TEXT];
+    int64_t bytes;
+    YK_TRY(yki_sha256_file(path, hash, &bytes));
+    if (bytes != entry->bytes)
+        return yki_error(YK_ERROR_FORMAT, "%s: expected %lld bytes, found %lld", path,
+                         (long long)entry->bytes, (long long)bytes);
+    if (strcmp(hash, entry->sha256) != 0)
+        return yki_error(YK_ERROR_FORMAT, "%s: expected SHA-256 %.16s..., found %.16s...", path,
+                         entry->sha256, hash);
+    return YK_OK;
+}
+
 /* ---- saving --------------------------------------------------------------------------------- */
 
 static void name_checkpoint(yki_manifest_entry *entry, const yk_training_state *state)
@@ -96,15 +113,28 @@ static double time_of_saving(const yki_manifest *manifest, const yki_manifest_en
     return last;
 }
 
+/* Lists the checkpoint whose writer died between steps 4 and 5, if there is one. */
+static yk_status list_unfinished(yki_manifest *manifest, const char *dir)
+{
+    const yki_manifest_entry *saving = &manifest->saving;
+    char path[PATH_MAX];
+    if (!saving->file[0])
+        return YK_OK;
+    YK_TRY(join_path(path, dir, saving->file));
+    return verify_listed(path, saving) == YK_OK ? yki_manifest_append(manifest, saving) : YK_OK;
+}
+
 static yk_status publish_checkpoint(yki_manifest *manifest, const char *dir, int keep,
                                     const yki_manifest_entry *entry, yki_atomic_file *file)
 {
-    yki_manifest_entry saved = *entry;
-    if (yki_manifest_remove(manifest, entry->file))
-        YK_TRY(yki_manifest_write(manifest, dir));
-    saved.saved_at = time_of_saving(manifest, entry, file->fd);
+    YK_TRY(list_unfinished(manifest, dir));
+    yki_manifest_remove(manifest, entry->file);
+    manifest->saving = *entry;
+    manifest->saving.saved_at = time_of_saving(manifest, entry, file->fd);
+    YK_TRY(yki_manifest_write(manifest, dir));
     YK_TRY(yki_atomic_commit(file));
-    YK_TRY(yki_manifest_append(manifest, &saved));
+    YK_TRY(yki_manifest_append(manifest, &manifest->saving));
+    manifest->saving = (yki_manifest_entry){.file = ""};
     YK_TRY(yki_manifest_write(manifest, dir));
     return prune(manifest, dir, keep);
 }
@@ -267,18 +297,7 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
 static yk_status verify_checkpoint(const char *path, const yki_manifest_entry *entry)
 {
     yk_training_state state;
-    char hash[YKI_SHA256_TEXT];
-    int64_t bytes;
-    if (!entry)
-        return yki_checkpoint_verify(path, &state);
-    YK_TRY(yki_sha256_file(path, hash, &bytes));
-    if (bytes != entry->bytes)
-        return yki_error(YK_ERROR_FORMAT, "%s: expected %lld bytes, found %lld", path,
-                         (long long)entry->bytes, (long long)bytes);
-    if (strcmp(hash, entry->sha256) != 0)
-        return yki_error(YK_ERROR_FORMAT, "%s: expected SHA-256 %.16s..., found %.16s...", path,
-                         entry->sha256, hash);
-    return YK_OK;
+    return entry ? verify_listed(path, entry) : yki_checkpoint_verify(path, &state);
 }
 
 /* *gone: whether one has been deleted since they were listed. */

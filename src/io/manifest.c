@@ -106,6 +106,11 @@ static yk_status parse_manifest(yki_manifest *manifest, const char *path, const 
         if (status == YK_OK)
             status = yki_manifest_append(manifest, &entry);
     }
+    const cJSON *saving = cJSON_GetObjectItemCaseSensitive(root, "saving");
+    if (status == YK_OK && saving && !to_entry(saving, &manifest->saving))
+        status = yki_error(YK_ERROR_FORMAT,
+                           "%s: \"saving\": expected file, epoch, step, bytes, sha256 and saved_at",
+                           path);
     cJSON_Delete(root);
     return status;
 }
@@ -129,19 +134,19 @@ yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static bool add_entry(cJSON *list, const yki_manifest_entry *entry)
+/* NULL without memory. */
+static cJSON *entry_to_json(const yki_manifest_entry *entry)
 {
     cJSON *object = cJSON_CreateObject();
-    bool made = cJSON_AddStringToObject(object, "file", entry->file) &&
-                cJSON_AddNumberToObject(object, "epoch", (double)entry->epoch) &&
-                cJSON_AddNumberToObject(object, "step", (double)entry->step) &&
-                cJSON_AddNumberToObject(object, "bytes", (double)entry->bytes) &&
-                cJSON_AddStringToObject(object, "sha256", entry->sha256) &&
-                cJSON_AddNumberToObject(object, "saved_at", entry->saved_at) &&
-                cJSON_AddItemToArray(list, object);
-    if (!made)
-        cJSON_Delete(object);
-    return made;
+    if (cJSON_AddStringToObject(object, "file", entry->file) &&
+        cJSON_AddNumberToObject(object, "epoch", (double)entry->epoch) &&
+        cJSON_AddNumberToObject(object, "step", (double)entry->step) &&
+        cJSON_AddNumberToObject(object, "bytes", (double)entry->bytes) &&
+        cJSON_AddStringToObject(object, "sha256", entry->sha256) &&
+        cJSON_AddNumberToObject(object, "saved_at", entry->saved_at))
+        return object;
+    cJSON_Delete(object);
+    return NULL;
 }
 
 /* NULL without memory. */
@@ -150,8 +155,10 @@ static cJSON *to_json(const yki_manifest *manifest)
     cJSON *root = cJSON_CreateObject();
     bool made = cJSON_AddNumberToObject(root, "version", VERSION);
     cJSON *list = cJSON_AddArrayToObject(root, "checkpoints");
-    for (size_t i = 0; i < manifest->count; i++)
-        made = add_entry(list, &manifest->entries[i]) && made;
+    for (size_t i = 0; list && i < manifest->count; i++)
+        made = cJSON_AddItemToArray(list, entry_to_json(&manifest->entries[i])) && made;
+    if (list && manifest->saving.file[0])
+        made = cJSON_AddItemToObjectCS(root, "saving", entry_to_json(&manifest->saving)) && made;
     if (made && list)
         return root;
     cJSON_Delete(root);

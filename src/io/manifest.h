@@ -5,7 +5,8 @@
  *      "bytes": 89423616, "sha256": "9f86...", "saved_at": 1700000000.25}, ...]}
  *
  * in the order of saving. It is a help, not an authority: a checkpoint that it does not list is
- * still a checkpoint.
+ * still a checkpoint. While one gets its name, "saving" has its entry, by which the next save knows
+ * a checkpoint whose writer died before it was listed from a file of somebody else.
  */
 #ifndef YKI_MANIFEST_H
 #define YKI_MANIFEST_H
@@ -29,6 +30,7 @@ typedef struct yki_manifest_entry {
 typedef struct yki_manifest {
     yki_manifest_entry *entries;
     size_t count;
+    yki_manifest_entry saving; /* without a name: none */
 } yki_manifest;
 
 /* Whether a file's name is one that a checkpoint is given, checkpoint-NUMBER.pth or

@@ -15,6 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < manifest.count; i++)
         if (!yki_is_checkpoint_name(manifest.entries[i].file) || manifest.entries[i].bytes < 0)
             abort();
+    if (manifest.saving.file[0] && !yki_is_checkpoint_name(manifest.saving.file))
+        abort();
     yki_manifest_fini(&manifest);
     fuzz_end();
     return 0;

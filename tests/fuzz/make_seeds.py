@@ -304,9 +304,11 @@ write("pack", "torn", header)
 
 # ---- JSON
 
-write("manifest", "two", json.dumps({"version": 1, "checkpoints": [
-    {"file": f"checkpoint-{n}.pth", "epoch": n, "step": n * 391, "bytes": 4096,
-     "sha256": "0123456789abcdef" * 4, "saved_at": 1.7e9} for n in (1, 2)]}).encode())
+entries = [{"file": f"checkpoint-{n}.pth", "epoch": n, "step": n * 391, "bytes": 4096,
+            "sha256": "0123456789abcdef" * 4, "saved_at": 1.7e9} for n in (1, 2, 3)]
+write("manifest", "two", json.dumps({"version": 1, "checkpoints": entries[:2]}).encode())
+write("manifest", "saving", json.dumps({"version": 1, "checkpoints": entries[:2],
+                                        "saving": entries[2]}).encode())
 write("manifest", "empty", b'{"version":1,"checkpoints":[]}')
 write("metrics", "steps", b"".join(
     b'{"epoch": 1, "step": %d, "loss": 2.3, "lr": 0.1, "data_s": null}\n' % n for n in range(1, 6)))

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,20 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "io/manifest.h"
+
+static const char *last_name; /* after a file has got this name, the process dies */
+
+typedef int rename_function(const char *from, const char *to);
+
+/* Takes the place of the C library's function. */
+int rename(const char *from, const char *to)
+{
+    rename_function *real = (rename_function *)dlsym(RTLD_NEXT, "rename");
+    int result = real(from, to);
+    if (last_name && strcmp(to, last_name) == 0)
+        raise(SIGKILL);
+    return result;
+}
 
 static yk_model *make_model(void)
 {
@@ -324,6 +339,62 @@ YK_TEST(the_newest_is_found_while_a_run_goes_on)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     assert_latest(dir, model, 3);
+    yk_model_destroy(model);
+}
+
+/* ---- a death before the manifest is written -------------------------------------------------- */
+
+/* Saves in a process that dies as soon as the checkpoint has its name. */
+static void die_saving(const char *dir, yk_model *model, int64_t epoch)
+{
+    char name[512];
+    int status;
+    snprintf(name, sizeof name, "%s/checkpoint-%d.pth", dir, (int)epoch);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        last_name = name;
+        save(dir, model, epoch, 2);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_true(exists(name));
+}
+
+YK_TEST(one_that_was_not_listed_is_deleted_in_its_turn)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("unlisted");
+    assert_ok(save(dir, model, 1, 2));
+    die_saving(dir, model, 2);
+    assert_latest(dir, model, 2);
+    assert_ok(save(dir, model, 3, 2));
+    assert_true(exists(in(dir, "checkpoint-2.pth")));
+    assert_false(exists(in(dir, "checkpoint-1.pth"))); /* it would be, were 2 not counted */
+    assert_ok(save(dir, model, 4, 2));
+    assert_false(exists(in(dir, "checkpoint-2.pth")));
+    assert_latest(dir, model, 4);
+    yk_model_destroy(model);
+}
+
+/* It has replaced the one that was not listed, or was never of this run. */
+YK_TEST(a_file_that_a_user_has_put_there_stays)
+{
+    yk_model *model = make_model();
+    const char *dir = folder("users");
+    char output[256];
+    assert_ok(save(dir, model, 1, 2));
+    die_saving(dir, model, 2);
+    for (int copy = 2; copy <= 9; copy += 7)
+        assert_int_equal(yk_test_command(output, sizeof output,
+                                         "cp '%s/checkpoint-1.pth' '%s/checkpoint-%d.pth'", dir,
+                                         dir, copy),
+                         0);
+    for (int64_t epoch = 3; epoch <= 6; epoch++)
+        assert_ok(save(dir, model, epoch, 2));
+    assert_true(exists(in(dir, "checkpoint-2.pth")) && exists(in(dir, "checkpoint-9.pth")));
+    assert_false(exists(in(dir, "checkpoint-4.pth")));
     yk_model_destroy(model);
 }
 
