@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
 #include "comm/group_internal.h"
@@ -87,18 +88,36 @@ static yk_status fail_together(const yk_trainer *t, yk_status status)
     return status;
 }
 
-yk_status yki_trainer_check_end(const yk_trainer *t, double loss)
+/*
+ * Every step was skipped. As long as the losses are finite and gradients are still scaled up, this
+ * is how a run begins whose first scale is too large: it has only been too short.
+ */
+static yk_status judge_skipped_run(const yk_trainer *t)
 {
-    const yk_grad_scaler *scaler = t->options.scaler;
-    if (!scaler || !t->options.check_loss || t->state.step == 0)
-        return YK_OK;
-    if (yk_optimizer_steps(t->optimizer) == 0)
+    long long steps = (long long)t->state.step;
+    double scale = yk_grad_scaler_scale(t->options.scaler);
+    if (t->bad_losses > 0 || scale < 1)
         return fail_together(
             t, yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "none of the %lld steps was taken: in each of them the loss or a gradient "
                          "was not finite, and the weights are those of the start. Look for such "
                          "values in the data, or start with a scale below the last one, %g",
-                         (long long)t->state.step, yk_grad_scaler_scale(scaler)));
+                         steps, scale));
+    if (t->rank == 0)
+        YKI_WARN(
+            "all %lld step%s skipped, and the weights are those of the start: gradients "
+            "times the loss scale were not finite. Each skipped step has lowered the scale, now "
+            "to %g; train for more steps, or start with that scale",
+            steps, steps == 1 ? " was" : "s were", scale);
+    return YK_OK;
+}
+
+yk_status yki_trainer_check_end(const yk_trainer *t, double loss)
+{
+    if (!t->options.scaler || !t->options.check_loss || t->state.step == 0)
+        return YK_OK;
+    if (yk_optimizer_steps(t->optimizer) == 0)
+        return judge_skipped_run(t);
     return t->bad_losses > 0 && !isfinite(loss)
                ? fail_together(t, loss_error(t, t->state.step, loss))
                : YK_OK;

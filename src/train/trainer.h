@@ -135,8 +135,9 @@ yk_status yki_trainer_record_step(yk_trainer *t, double begin_s, yk_step_record 
  * step is told at once.
  */
 yk_status yki_trainer_tell_step(yk_trainer *t);
-/* At the end of a run that a grad scaler has kept alive: an error if it has learnt nothing, since
- * no step was taken, or since the last losses and that of validation (0: none) are not finite. */
+/* At the end of a run that a grad scaler has kept alive: an error if the last losses and that of
+ * validation (0: none) are not finite, or if no step was taken; a warning if that may be because
+ * the scale was too large for so few steps. */
 yk_status yki_trainer_check_end(const yk_trainer *t, double loss);
 /* After a failure: tells of the last step if its loss can be known without the other ranks. */
 yk_status yki_trainer_tell_last_step(yk_trainer *t);

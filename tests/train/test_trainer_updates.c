@@ -174,28 +174,66 @@ YK_TEST_RANKS(what_needs_all_gradients_is_updated_after_backward, 2)
 
 /* ---- weights that are lost ------------------------------------------------------------------- */
 
-/* A grad scaler skips batches whose loss is not finite, but not for ever. */
-YK_TEST(a_grad_scaler_does_not_skip_every_step_to_the_end)
+/* Asserts that a training of this model with a grad scaler fails, and with these words. */
+static void assert_scaled_training_fails(yk_model *model, int64_t max_steps, const char *words)
 {
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
-    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, 200), .model = create_model()};
+    parts p = {.dataset = create_dataset(YK_SPLIT_TRAIN, 200), .model = model};
     p.loader = create_loader(p.dataset, NULL, true);
     assert_ok(yk_sgd_create(&p.optimizer, p.model, NULL));
-    assert_ok(yk_grad_scaler_create(&options.scaler, p.model, NULL));
+    assert_ok(yk_grad_scaler_create(
+        &options.scaler, p.model,
+        YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT, o.init_scale = 1)));
     options.epochs = 20; /* of 10 steps */
+    options.max_steps = max_steps;
     assert_ok(yk_trainer_create(&p.trainer, p.model, p.optimizer, p.loader, &options));
-    yk_tensor weight = yk_model_parameter(p.model, 0).value;
-    yk_tensor lost = yk_test_on_host(weight);
-    yk_tensor_set(&lost, 0, (double)NAN);
-    yk_test_write_back(weight, lost);
-    yk_model_parameters_changed(p.model);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_trainer_fit(p.trainer));
-    assert_contains(yk_last_error(),
-                    "step 100: the loss has not been finite in 100 steps in a row");
+    assert_contains(yk_last_error(), words);
     yk_trainer_destroy(p.trainer);
     yk_grad_scaler_destroy(options.scaler);
     yk_optimizer_destroy(p.optimizer);
     yk_loader_destroy(p.loader);
     yk_model_destroy(p.model);
     yk_dataset_destroy(p.dataset);
+}
+
+static yk_model *create_lost_model(void)
+{
+    yk_model *model = create_model();
+    yk_tensor weight = yk_model_parameter(model, 0).value;
+    yk_tensor lost = yk_test_on_host(weight);
+    yk_tensor_set(&lost, 0, (double)NAN);
+    yk_test_write_back(weight, lost);
+    yk_model_parameters_changed(model);
+    return model;
+}
+
+/* A grad scaler skips batches whose loss is not finite, but not for ever. */
+YK_TEST(a_grad_scaler_does_not_skip_every_step_to_the_end)
+{
+    assert_scaled_training_fails(create_lost_model(), INT64_MAX,
+                                 "step 100: the loss has not been finite in 100 steps in a row");
+    assert_scaled_training_fails(create_lost_model(), 3, "none of the 3 steps was taken");
+}
+
+/* Its loss is finite, and its gradients are not, at any scale. */
+static yk_model *create_model_without_gradients(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *logits = yk_nn_linear(yk_flatten(images), "fc", 10);
+    logits = yk_scale(yk_scale(yk_scale(yk_scale(logits, 1e-30), 1e-30), 1e30), 1e30);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = yk_test_device("cpu"), o.threads = 1)));
+    return model;
+}
+
+YK_TEST(a_run_whose_steps_no_scale_helps_to_take_is_an_error)
+{
+    assert_scaled_training_fails(create_model_without_gradients(), 3,
+                                 "none of the 3 steps was taken: in each of them the loss or a "
+                                 "gradient was not finite");
 }
