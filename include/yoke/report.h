@@ -227,9 +227,9 @@ typedef struct yk_trace_options {
     }
 
 /**
- * Opens a timeline. Collective over group (NULL for this process alone). Rank 0 creates the file
- * and the others append to it, so all ranks must see it in one file system. The calling thread
- * appears as "compute". On failure *trace is NULL.
+ * Opens a timeline. Collective over group (NULL for this process alone). Rank 0 creates the file,
+ * in new folders if need be, and the others append to it, so all ranks must see it. The calling
+ * thread appears as "compute". On failure *trace is NULL.
  */
 yk_status yk_trace_open(yk_trace **trace, const char *path, yk_group *group,
                         const yk_trace_options *options);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/c_locale.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -237,6 +238,7 @@ static void introduce_process(yk_trace *trace)
 /* On rank 0: starts the array with the name of the process, which needs no separator before it. */
 static yk_status create_file(yk_trace *trace)
 {
+    YK_TRY(yki_make_folders_above(trace->path));
     trace->fd = open(trace->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (trace->fd < 0)
         return trace_error(trace, "cannot create");

@@ -151,6 +151,18 @@ YK_TEST(a_timeline_without_steps_is_said_to_be_empty)
     assert_contains(job.output, "t.json: open it in ");
 }
 
+/* It would be refused elsewhere; the output folder does not exist yet. */
+YK_TEST(files_of_a_run_may_lie_in_new_folders_of_its_output)
+{
+    char options[512];
+    snprintf(options, sizeof options,
+             "--max-steps 1 --trace %s/a/b/t.json --metrics-file %s/a/c/m.prom",
+             yk_test_directory(), yk_test_directory());
+    assert_int_equal(train("a", options), 0);
+    assert_int_equal(access(path_of("a", "b/t.json"), F_OK), 0);
+    assert_int_equal(access(path_of("a", "c/m.prom"), F_OK), 0);
+}
+
 /* Where none was named. A script may start several in the same second. */
 YK_TEST(every_run_has_a_folder_of_its_own)
 {
