@@ -1,8 +1,10 @@
 /*
  * Lines of different ranks never interleave: each is collected up to its newline and then written
- * as a whole, after a prefix that names its rank. Writing never blocks the launcher, which must
- * react to deaths and signals: lines wait in the sink. While too many wait, the ranks' pipes are
- * not read, so that a slow reader slows the ranks down as it would without a launcher.
+ * as a whole, after a prefix that names its rank. A line that grows beyond CLI_LINE_MAX is written
+ * as several: its rank may wait for others before it ends the line, and they for room to print.
+ * Writing never blocks the launcher, which must react to deaths and signals: lines wait in the
+ * sink. While too many wait, the ranks' pipes are not read, so that a slow reader slows the ranks
+ * down as it would without a launcher.
  *
  * A carriage return overwrites the line, as on a terminal: of a line that a rank redraws, only the
  * last state is printed. If rank0_speaks is set, rank 0 may redraw a status line on the terminal;

@@ -10,7 +10,7 @@
 enum {
     CLI_TAIL_LINES = 8,
     CLI_TAIL_SIZE = 8 * 1001 + 1,
-    CLI_LINE_MAX = 64 * 1024,
+    CLI_LINE_MAX = 1024 * 1024, /* a longer line is printed as several */
     CLI_SINK_MAX = 256 * 1024
 };
 

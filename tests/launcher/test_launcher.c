@@ -238,6 +238,26 @@ YK_TEST(a_very_long_line_arrives_whole)
     assert_int_equal(strlen(job.output), strlen("[rank 0] \n") + 50000);
 }
 
+/* Others print meanwhile. A longest line is 1 MiB. */
+YK_TEST(lines_that_are_longer_still_are_not_mixed_with_others)
+{
+    char output[64];
+    yk_test_command(
+        output, sizeof output,
+        "%s run -n 2 sh -c 'head -c 900000 /dev/zero | tr \"\\0\" $RANK; echo; seq 1000' "
+        "| awk 'length($0) == 900009 { long++ } "
+        "/^.rank (0. 0+|1. 1+|[01]. [1-9][0-9]*)$/ { fine++ } END { print long, fine }'",
+        test_program());
+    assert_string_equal(output, "2 2002\n");
+    yk_test_command(output, sizeof output,
+                    "%s run sh -c 'head -c 2500000 /dev/zero | tr \"\\0\" x; echo' | wc -lc",
+                    test_program());
+    int lines, bytes, prefix = (int)strlen("[rank 0] \n");
+    assert_int_equal(sscanf(output, "%d %d", &lines, &bytes), 2);
+    assert_int_equal(lines, 3);
+    assert_int_equal(bytes, 2500000 + lines * prefix);
+}
+
 YK_TEST(a_reader_that_leaves_does_not_stop_the_job)
 {
     char output[4096], path[256];
