@@ -13,7 +13,8 @@
 #include "io/atomic_file.h"
 #include "io/input_file.h"
 
-enum { MANIFEST_LIMIT = 4 << 20, VERSION = 1, DIGITS = 20 /* more than a count has */ };
+/* Of a file: 140,000 checkpoints. */
+enum { MANIFEST_LIMIT = 32 << 20, VERSION = 1, DIGITS = 20 /* more than a count has */ };
 
 static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers are doubles */
 
@@ -191,7 +192,13 @@ yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
     cJSON_Delete(root);
     if (!text)
         return yki_error_memory(manifest->count * 256, "a manifest");
-    yk_status status = write_text(path, text);
+    yk_status status =
+        strlen(text) < MANIFEST_LIMIT
+            ? write_text(path, text)
+            : yki_error(YK_ERROR_UNSUPPORTED,
+                        "%s: cannot list %zu checkpoints, which take more than %d bytes: continue "
+                        "in another folder",
+                        path, manifest->count, MANIFEST_LIMIT);
     cJSON_free(text);
     return status;
 }

@@ -285,6 +285,41 @@ YK_TEST(a_damaged_manifest_says_where)
     yki_manifest_fini(&manifest);
 }
 
+/* Writes a manifest of so many checkpoints. */
+static yk_status list_many(const char *dir, int count)
+{
+    yki_manifest manifest = {.count = 0};
+    for (int i = 1; i <= count; i++) {
+        yki_manifest_entry entry = {.epoch = i, .step = i, .bytes = 4096, .saved_at = 1.7e9 + i};
+        snprintf(entry.file, sizeof entry.file, "checkpoint-%d.pth", i);
+        memset(entry.sha256, 'a', sizeof entry.sha256 - 1);
+        assert_ok(yki_manifest_append(&manifest, &entry));
+    }
+    yk_status status = yki_manifest_write(&manifest, dir);
+    yki_manifest_fini(&manifest);
+    return status;
+}
+
+/* That of a run which keeps all checkpoints. */
+YK_TEST(a_manifest_of_many_checkpoints_is_read)
+{
+    yki_manifest manifest;
+    yk_model *model = make_model();
+    const char *dir = folder("many");
+    assert_int_equal(mkdir(dir, 0777), 0);
+    assert_ok(list_many(dir, 30000));
+    assert_ok(save(dir, model, 30001, YK_KEEP_ALL));
+    assert_ok(yki_manifest_read(&manifest, dir));
+    assert_int_equal(manifest.count, 30001);
+    yki_manifest_fini(&manifest);
+    assert_status(YK_ERROR_UNSUPPORTED, list_many(dir, 200000));
+    assert_contains(yk_last_error(), "manifest.json: cannot list 200000 checkpoints");
+    assert_ok(yki_manifest_read(&manifest, dir)); /* the old one is still there */
+    assert_int_equal(manifest.count, 30001);
+    yki_manifest_fini(&manifest);
+    yk_model_destroy(model);
+}
+
 /* Whoever opened it to read would wait for a writer. */
 YK_TEST(promise_31_pipes_in_the_folder)
 {
