@@ -162,7 +162,7 @@ static void ask_to_stop(cli_job *job, int number)
     job->asked_s = now;
     job->regrouping = false;
     if (job->running == 0)
-        job->output_abandoned = true;
+        job->output_abandoned |= job->out.pending.size || job->err.pending.size;
     else if (again)
         cli_job_kill(job);
     else if (!stopping && job->first_failed < 0)

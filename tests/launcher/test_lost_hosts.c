@@ -243,7 +243,7 @@ YK_TEST(sigint_to_a_launcher_without_a_place_stops_only_that_launcher)
     test_job_await(&agents[2], "s for a place: expected 2 hosts, but 3 came: host ");
     kill(agents[2].pid, SIGINT);
     assert_job_ends(&agents[2], 20, 128 + SIGINT);
-    assert_int_equal(count(agents[2].output, "for a place"), 1);
+    assert_contains(agents[2].output, "stopped while it waited for a place; the job continues\n");
     usleep(500000);
     assert_null(strstr(both_outputs(), "stopping"));
     kill(agents[0].pid, SIGTERM);
