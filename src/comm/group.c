@@ -84,6 +84,8 @@ void yk_group_note_step(yk_group *group, int64_t step)
 void yki_group_announce_save(yk_group *group)
 {
     const yki_job *job = &group->job;
+    if (job->job_world == 1)
+        yki_job_announce_alone(job);
     if (!job->launcher || !job->store)
         return;
     pthread_mutex_lock(job->lock);

@@ -234,11 +234,16 @@ static yk_status find_launcher_store(yki_job *job, yki_init_method *m)
     return YK_OK;
 }
 
+bool yki_init_method_has_launcher(void)
+{
+    return strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
+}
+
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place *place,
                                const yk_group_options *options)
 {
     const char *method = method_of(options);
-    job->launcher = strcmp(text_env("YOKE_USE_LAUNCHER_STORE", "0"), "1") == 0;
+    job->launcher = yki_init_method_has_launcher();
     if (strcmp(method, "env://") == 0) {
         YK_TRY(read_env(job, place, m));
         return read_secret(m);

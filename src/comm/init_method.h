@@ -23,6 +23,8 @@ yk_status yki_init_method_read_ranks(yki_job *job, yki_place *place,
 /* For a job of one rank, which needs no rendezvous: whether the init method is valid, and env:// if
  * nothing says that there is only one. */
 yk_status yki_init_method_check(const yk_group_options *options, const yki_place *place);
+/* Whether a launcher has started this process, and serves a store. */
+bool yki_init_method_has_launcher(void);
 /* Reads address or path, secret, and whether the launcher serves the store. */
 yk_status yki_init_method_read(yki_init_method *m, yki_job *job, const yki_place *place,
                                const yk_group_options *options);

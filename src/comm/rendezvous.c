@@ -70,6 +70,19 @@ static yk_status join_once(yki_job *job, yki_init_method *m)
     return yki_meeting_hold(job, m);
 }
 
+void yki_job_announce_alone(const yki_job *job)
+{
+    const yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    const yki_place place = {.rank = 0, .world = 1};
+    yki_init_method m = {.path = ""};
+    yki_job reached = *job;
+    if (yki_init_method_has_launcher() &&
+        yki_init_method_read(&m, &reached, &place, &options) == YK_OK &&
+        yki_init_method_connect(&m, &reached) == YK_OK && apply_prefix(&reached) == YK_OK)
+        yk_store_set(reached.store, "saving", "", 0);
+    yk_store_destroy(reached.store);
+}
+
 /*
  * A second group of the same ranks may still connect to the store of the first, which rank 0 is
  * just closing. That connection is then lost, and the rank connects again, to the new store.

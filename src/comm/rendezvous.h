@@ -48,6 +48,8 @@ typedef struct yki_job {
 /* Blocks until all ranks have joined. */
 yk_status yki_job_join(yki_job *job, const yk_group_options *options);
 void yki_job_leave(yki_job *job);
+/* yki_group_announce_save in a job of one, which has not joined its launcher's store. */
+void yki_job_announce_alone(const yki_job *job);
 /* After a failure and before leaving: where this process serves the store, gives the others a
  * moment to finish joining and to read the reason. */
 void yki_job_linger(const yki_job *job);

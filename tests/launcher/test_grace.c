@@ -69,6 +69,13 @@ YK_TEST(a_checkpoint_gets_a_grace_period_of_its_own)
                      128 + SIGTERM);
 }
 
+YK_TEST(so_does_that_of_a_rank_alone)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_rank(true);
+    assert_int_equal(stop_ranks("so_does_that_of_a_rank_alone", "-n 1"), 128 + SIGTERM);
+}
+
 YK_TEST(a_checkpoint_gets_a_grace_period_of_its_own_on_several_hosts)
 {
     if (getenv("YK_TEST_IS_RANK"))
