@@ -222,5 +222,8 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
         fill_uniform(generator, 1 / sqrt((double)fan), tensor);
         return YK_OK;
     }
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no way %d to start a tensor", (int)init);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "yk_init %d: expected a value from YK_INIT_ZEROS (%d) to "
+                     "YK_INIT_ZEROS_AFTER_DRAW (%d)",
+                     (int)init, YK_INIT_ZEROS, YK_INIT_ZEROS_AFTER_DRAW);
 }

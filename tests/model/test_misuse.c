@@ -323,6 +323,8 @@ YK_TEST(initial_values_that_cannot_be_drawn_name_their_parameter)
     yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
     yk_scope_push(graph, "layer7");
     yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){3}, (yk_init)99, 0);
-    assert_not_of(loss, "ref", NULL, "layer7.weight: there is no way 99 to start a tensor");
+    assert_not_of(loss, "ref", NULL,
+                  "layer7.weight: yk_init 99: expected a value from YK_INIT_ZEROS (0) to "
+                  "YK_INIT_ZEROS_AFTER_DRAW (7)");
     yk_graph_destroy(graph);
 }
