@@ -4,22 +4,13 @@
 
 #include <signal.h>
 
-#include "small_network.h"
+#include "trained_side.h"
 
 #include "parallel/bucket_updates.h"
 
 typedef enum rule { SGD, ADAM, MUON } rule;
 
 static const network net = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 3};
-
-typedef struct side {
-    yk_group *group;
-    yk_model *model;
-    yk_ddp *ddp;
-    yk_optimizer *optimizer;
-    yk_zero *zero;
-    samples own;
-} side;
 
 static yk_optimizer *make_optimizer(yk_model *model, rule with)
 {
@@ -42,27 +33,18 @@ static yk_optimizer *make_optimizer(yk_model *model, rule with)
 }
 
 /* Each parameter has a bucket of its own. */
-static void begin(side *s, yk_group *group, rule with, bool sharded)
+static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
 {
-    *s = (side){.group = group, .model = make_model(&net)};
-    assert_ok(yk_ddp_create(
-        &s->ddp, s->model, group,
-        YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = o.first_bucket_mb = 0)));
+    trained_side_begin(
+        s, group, &net,
+        YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.bucket_cap_mb = o.first_bucket_mb = 0));
     s->optimizer = make_optimizer(s->model, with);
     if (sharded)
-        assert_ok(yk_zero_create(&s->zero, s->optimizer, s->model, group));
-}
-
-static void end(side *s)
-{
-    yk_zero_destroy(s->zero);
-    yk_optimizer_destroy(s->optimizer);
-    yk_ddp_destroy(s->ddp);
-    yk_model_destroy(s->model);
+        trained_side_shard(s);
 }
 
 /* Forward and backward of the last micro-step, whose backward updates the weights. */
-static yk_status update_in_backward(side *s, const yk_batch *batch, bool wanted)
+static yk_status update_in_backward(trained_side *s, const yk_batch *batch, bool wanted)
 {
     assert_ok(yk_model_forward(s->model, batch));
     yki_ddp_update_in_backward(s->ddp, s->optimizer, wanted);
@@ -71,14 +53,14 @@ static yk_status update_in_backward(side *s, const yk_batch *batch, bool wanted)
     return status;
 }
 
-static const yk_batch *batch_of(side *s, int number)
+static const yk_batch *batch_of(trained_side *s, int number)
 {
     int rank = yk_group_rank(s->group);
     return take_samples(&s->own, net.dtype, 30 * number + 5 * rank, 2 + rank);
 }
 
 /* Steps of two micro-steps each. */
-static void train(side *s, bool early, int steps)
+static void train(trained_side *s, bool early, int steps)
 {
     for (int i = 0; i < steps; i++) {
         yk_ddp_set_no_sync(s->ddp, true);
@@ -104,7 +86,7 @@ static uint64_t weights_hash(const yk_model *model)
     return hash;
 }
 
-static void assert_same_state(const side *a, const side *b)
+static void assert_same_state(const trained_side *a, const trained_side *b)
 {
     const char *name;
     yk_tensor mine, expected;
@@ -119,7 +101,7 @@ static void assert_same_state(const side *a, const side *b)
 static void check_bits(rule with, bool sharded)
 {
     yk_group *group;
-    side early, after;
+    trained_side early, after;
     assert_ok(yk_group_init(&group, NULL));
     begin(&early, group, with, sharded);
     begin(&after, group, with, false);
@@ -130,8 +112,8 @@ static void check_bits(rule with, bool sharded)
     assert_same_parameters(early.model, after.model, 0);
     assert_same_state(&early, &after);
     assert_int_equal(yk_optimizer_steps(early.optimizer), 3);
-    end(&early);
-    end(&after);
+    trained_side_end(&early);
+    trained_side_end(&after);
     yk_group_destroy(group);
 }
 
@@ -161,7 +143,7 @@ YK_TEST_RANKS(compressed_buckets_are_updated_to_the_same_bits, 2)
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     for (int low_rank = 0; low_rank < 2; low_rank++) {
-        side sides[2];
+        trained_side sides[2];
         for (int i = 0; i < 2; i++) {
             begin(&sides[i], group, ADAM, false);
             assert_ok(low_rank ? yk_ddp_register_powersgd_hook(sides[i].ddp, NULL)
@@ -172,14 +154,14 @@ YK_TEST_RANKS(compressed_buckets_are_updated_to_the_same_bits, 2)
         train(&sides[1], false, 3);
         assert_same_parameters(sides[0].model, sides[1].model, 0);
         assert_same_state(&sides[0], &sides[1]);
-        end(&sides[0]);
-        end(&sides[1]);
+        trained_side_end(&sides[0]);
+        trained_side_end(&sides[1]);
     }
     yk_group_destroy(group);
 }
 
 /* Not without the optimizer, either. */
-static void assert_weights_refused(const side *s)
+static void assert_weights_refused(const trained_side *s)
 {
     static const char *const names[] = {"torn.pth", "torn.safetensors"};
     for (int i = 0; i < 2; i++) {
@@ -194,7 +176,7 @@ static void assert_weights_refused(const side *s)
 
 YK_TEST_RANKS(backward_updates_all_buckets_and_the_step_completes_it, 2)
 {
-    side s;
+    trained_side s;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     begin(&s, group, SGD, false);
@@ -211,13 +193,13 @@ YK_TEST_RANKS(backward_updates_all_buckets_and_the_step_completes_it, 2)
     assert_true(weights_hash(s.model) == updated);
     assert_ok(yk_model_save(s.model, yk_test_path("whole.safetensors")));
     assert_ok(yk_checkpoint_save(yk_test_path("whole.pth"), s.model, s.optimizer, NULL));
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 
 YK_TEST_RANKS(a_rank_that_refuses_keeps_backward_from_updating, 2)
 {
-    side s;
+    trained_side s;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     begin(&s, group, SGD, false);
@@ -228,32 +210,32 @@ YK_TEST_RANKS(a_rank_that_refuses_keeps_backward_from_updating, 2)
     assert_ok(yk_checkpoint_save(yk_test_path("before.pth"), s.model, s.optimizer, NULL));
     assert_ok(yk_optimizer_step(s.optimizer));
     assert_true(weights_hash(s.model) != before);
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 
 YK_TEST(one_rank_alone_has_nothing_to_update_early)
 {
-    side s;
+    trained_side s;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     begin(&s, group, SGD, false);
     assert_false(yki_ddp_can_update(s.ddp, s.optimizer));
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 
 YK_TEST_RANKS(an_optimizer_of_another_model_is_left_alone, 2)
 {
-    side s, other;
+    trained_side s, other;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     begin(&s, group, SGD, false);
     begin(&other, group, SGD, false);
     assert_true(yki_ddp_can_update(s.ddp, s.optimizer));
     assert_false(yki_ddp_can_update(s.ddp, other.optimizer));
-    end(&s);
-    end(&other);
+    trained_side_end(&s);
+    trained_side_end(&other);
     yk_group_destroy(group);
 }
 
@@ -275,7 +257,7 @@ static yk_status fail_late(void *state, yk_group *group, const yk_grad_bucket *b
 /* The weights of the first buckets are updated. None of this is saved, or trained on. */
 static void check_failure(bool dies)
 {
-    side s;
+    trained_side s;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     begin(&s, group, SGD, false);
@@ -298,7 +280,7 @@ static void check_failure(bool dies)
     assert_ok(yk_checkpoint_load(yk_test_path("before.pth"), s.model, s.optimizer, NULL));
     assert_true(weights_hash(s.model) == before);
     assert_ok(yk_optimizer_step(s.optimizer));
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 

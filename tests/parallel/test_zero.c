@@ -8,24 +8,13 @@
 
 #include "device/device.h"
 #include "model/model_hooks.h"
-#include "small_network.h"
+#include "trained_side.h"
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
 
-typedef struct side {
-    bool adam, sharded;
-    yk_group *group;
-    yk_model *model;
-    yk_ddp *ddp;
-    yk_optimizer *optimizer;
-    yk_zero *zero;
-    samples own;
-} side;
-
-static void begin(side *s, yk_group *group, bool adam, bool sharded)
+static void begin(trained_side *s, yk_group *group, bool adam, bool sharded)
 {
-    *s = (side){.adam = adam, .sharded = sharded, .group = group, .model = make_model(&net)};
-    assert_ok(yk_ddp_create(&s->ddp, s->model, group, NULL));
+    trained_side_begin(s, group, &net, NULL);
     if (adam)
         assert_ok(yk_adam_create(&s->optimizer, s->model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01)));
@@ -34,18 +23,10 @@ static void begin(side *s, yk_group *group, bool adam, bool sharded)
             &s->optimizer, s->model,
             YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
     if (sharded)
-        assert_ok(yk_zero_create(&s->zero, s->optimizer, s->model, group));
+        trained_side_shard(s);
 }
 
-static void end(side *s)
-{
-    yk_zero_destroy(s->zero);
-    yk_optimizer_destroy(s->optimizer);
-    yk_ddp_destroy(s->ddp);
-    yk_model_destroy(s->model);
-}
-
-static void train(side *s, int first, int steps)
+static void train(trained_side *s, int first, int steps)
 {
     int rank = yk_group_rank(s->group);
     for (int i = first; i < first + steps; i++) {
@@ -61,7 +42,7 @@ static void check_bits(int rank, int world, bool adam)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side plain, sharded;
+    trained_side plain, sharded;
     begin(&plain, group, adam, false);
     begin(&sharded, group, adam, true);
     train(&plain, 0, 5);
@@ -81,8 +62,8 @@ static void check_bits(int rank, int world, bool adam)
         }
     size_t all = yk_optimizer_state_bytes(plain.optimizer);
     assert_true(yk_optimizer_state_bytes(sharded.optimizer) < (world == 2 ? 7 : 5) * all / 10);
-    end(&plain);
-    end(&sharded);
+    trained_side_end(&plain);
+    trained_side_end(&sharded);
     yk_group_destroy(group);
 }
 
@@ -113,7 +94,7 @@ YK_TEST_RANKS(parameters_go_by_falling_size_to_the_rank_with_the_least, 2)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side s;
+    trained_side s;
     begin(&s, group, false, true);
     int64_t sizes[2] = {0};
     for (size_t p = 0; p < yk_model_parameter_count(s.model); p++) {
@@ -127,7 +108,7 @@ YK_TEST_RANKS(parameters_go_by_falling_size_to_the_rank_with_the_least, 2)
             assert_int_equal(owner, 1);
     }
     assert_true(labs((long)(sizes[0] - sizes[1])) < 40);
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 
@@ -146,7 +127,7 @@ static void read_file(const char *path, char **data, size_t *size)
     fclose(file);
 }
 
-static void save(side *s, const char *path)
+static void save(trained_side *s, const char *path)
 {
     if (s->zero)
         assert_ok(yk_zero_consolidate(s->zero));
@@ -173,7 +154,7 @@ static void checkpoints(int rank, int world)
     (void)world;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side whole[2], parts;
+    trained_side whole[2], parts;
     for (int sharded = 0; sharded < 2; sharded++) {
         begin(&whole[sharded], group, true, sharded);
         train(&whole[sharded], 0, 3);
@@ -200,10 +181,10 @@ static void checkpoints(int rank, int world)
         }
         assert_same_parameters(parts.model, whole[0].model, 0);
         assert_same_parameters(whole[1].model, whole[0].model, 0);
-        end(&parts);
+        trained_side_end(&parts);
     }
-    end(&whole[0]);
-    end(&whole[1]);
+    trained_side_end(&whole[0]);
+    trained_side_end(&whole[1]);
     yk_group_destroy(group);
 }
 
@@ -214,7 +195,7 @@ YK_TEST(promise_15_checkpoints_are_those_of_an_optimizer_that_is_not_sharded)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static void assert_not_saved(const side *s)
+static void assert_not_saved(const trained_side *s)
 {
     static const char *const names[] = {"torn.pth", "torn.safetensors"};
     for (int i = 0; i < 2; i++) {
@@ -232,7 +213,7 @@ static void die_before_gather(int rank, int world)
 {
     (void)world;
     yk_group *group;
-    side s;
+    trained_side s;
     assert_ok(yk_group_init(&group, NULL));
     begin(&s, group, true, true);
     train(&s, 0, 1);
@@ -253,7 +234,7 @@ static void die_before_gather(int rank, int world)
         assert_ok(yk_checkpoint_load(path_of(group, "before.pth"), s.model, s.optimizer, NULL));
         assert_ok(yk_model_save(s.model, yk_test_path("after.pth")));
     }
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 
@@ -272,7 +253,7 @@ static void misuse(int rank, int world)
     (void)world;
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side s;
+    trained_side s;
     yk_zero *zero;
     begin(&s, group, true, true);
     train(&s, 0, 1);
@@ -282,7 +263,7 @@ static void misuse(int rank, int world)
         assert_contains(yk_last_error(), "yk_zero_consolidate");
     } else
         path_of(group, "a.pth");
-    end(&s);
+    trained_side_end(&s);
     begin(&s, group, true, true);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
     assert_contains(yk_last_error(), "sharded already");
@@ -291,12 +272,12 @@ static void misuse(int rank, int world)
     step(s.model, take_samples(&s.own, net.dtype, 3 * rank, 3));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(s.optimizer));
     assert_contains(yk_last_error(), "yk_zero_destroy");
-    end(&s);
+    trained_side_end(&s);
     begin(&s, group, true, false);
     train(&s, 0, 1);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
     assert_contains(yk_last_error(), "has taken 1 steps");
-    end(&s);
+    trained_side_end(&s);
     yk_group_destroy(group);
 }
 
@@ -309,7 +290,7 @@ YK_TEST_RANKS(parameters_are_the_models_own_again, 2)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side s, other;
+    trained_side s, other;
     begin(&s, group, false, true);
     begin(&other, group, false, false);
     train(&s, 0, 2);
@@ -317,8 +298,8 @@ YK_TEST_RANKS(parameters_are_the_models_own_again, 2)
     yk_zero_destroy(s.zero);
     s.zero = NULL;
     assert_same_parameters(s.model, other.model, 0);
-    end(&s);
-    end(&other);
+    trained_side_end(&s);
+    trained_side_end(&other);
     yk_group_destroy(group);
 }
 
@@ -329,7 +310,7 @@ YK_TEST_RANKS(averages_follow_the_parameters, 2)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side s[ORDERS];
+    trained_side s[ORDERS];
     yk_ema *average[ORDERS];
     yk_lookahead *lookahead[ORDERS];
     for (int i = PLAIN; i < ORDERS; i++) {
@@ -358,7 +339,7 @@ YK_TEST_RANKS(averages_follow_the_parameters, 2)
     for (int i = PLAIN; i < ORDERS; i++) {
         yk_lookahead_destroy(lookahead[i]);
         yk_ema_destroy(average[i]);
-        end(&s[i]);
+        trained_side_end(&s[i]);
     }
     yk_group_destroy(group);
 }
@@ -390,13 +371,13 @@ YK_TEST(one_rank_keeps_all)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    side plain, sharded;
+    trained_side plain, sharded;
     begin(&plain, group, true, false);
     begin(&sharded, group, true, true);
     train(&plain, 0, 3);
     train(&sharded, 0, 3);
     assert_same_parameters(sharded.model, plain.model, 0);
-    end(&plain);
-    end(&sharded);
+    trained_side_end(&plain);
+    trained_side_end(&sharded);
     yk_group_destroy(group);
 }
