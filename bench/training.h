@@ -52,4 +52,37 @@ static inline void bench_release_batch(yk_tensor tensors[2])
     free(tensors[1].data);
 }
 
+/* A network for images of 3 x side x side under DDP, trained by SGD with momentum. */
+typedef struct bench_training {
+    yk_group *group;
+    yk_model *model;
+    yk_ddp *ddp;
+    yk_optimizer *optimizer;
+} bench_training;
+
+static inline void bench_create_training(bench_training *t, yk_arch_fn arch, int64_t side,
+                                         const yk_model_options *options)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_value *loss = yk_cross_entropy(arch(images, 10), labels, NULL);
+    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
+    sgd.lr = 0.01;
+    sgd.momentum = 0.9;
+    sgd.weight_decay = 5e-4;
+    YK_CHECK(yk_group_init(&t->group, NULL));
+    YK_CHECK(yk_model_create(&t->model, loss, options));
+    YK_CHECK(yk_ddp_create(&t->ddp, t->model, t->group, NULL));
+    YK_CHECK(yk_sgd_create(&t->optimizer, t->model, &sgd));
+}
+
+static inline void bench_destroy_training(bench_training *t)
+{
+    yk_optimizer_destroy(t->optimizer);
+    yk_ddp_destroy(t->ddp);
+    yk_model_destroy(t->model);
+    yk_group_destroy(t->group);
+}
+
 #endif

@@ -21,13 +21,6 @@ typedef struct settings {
     const char *hook;
 } settings;
 
-typedef struct training {
-    yk_group *group;
-    yk_model *model;
-    yk_ddp *ddp;
-    yk_optimizer *optimizer;
-} training;
-
 typedef struct times {
     double step, backward, exposed; /* seconds */
     double slowest;                 /* step of all ranks, seconds */
@@ -79,34 +72,7 @@ static void register_hook(yk_ddp *ddp, const char *hook)
         YK_CHECK(yk_ddp_register_powersgd_hook(ddp, &powersgd));
 }
 
-static void create_training(training *t, const settings *set)
-{
-    yk_graph *graph = yk_graph_create();
-    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *loss = yk_cross_entropy(yk_arch_find("resnet18-cifar")(images, 10), labels, NULL);
-    yk_model_options options = YK_MODEL_OPTIONS_INIT;
-    options.threads = set->threads;
-    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
-    sgd.lr = 0.01;
-    sgd.momentum = 0.9;
-    sgd.weight_decay = 5e-4;
-    YK_CHECK(yk_group_init(&t->group, NULL));
-    YK_CHECK(yk_model_create(&t->model, loss, &options));
-    YK_CHECK(yk_ddp_create(&t->ddp, t->model, t->group, NULL));
-    register_hook(t->ddp, set->hook);
-    YK_CHECK(yk_sgd_create(&t->optimizer, t->model, &sgd));
-}
-
-static void destroy_training(training *t)
-{
-    yk_optimizer_destroy(t->optimizer);
-    yk_ddp_destroy(t->ddp);
-    yk_model_destroy(t->model);
-    yk_group_destroy(t->group);
-}
-
-static times run_step(const training *t, const yk_batch *batch, bool exchange)
+static times run_step(const bench_training *t, const yk_batch *batch, bool exchange)
 {
     yk_ddp_set_no_sync(t->ddp, !exchange);
     YK_CHECK(yk_barrier(t->group));
@@ -138,10 +104,13 @@ static void print_pair(const times *together, const times *apart, bool first)
 int main(int argc, char **argv)
 {
     settings set = parse_args(argc, argv);
-    training t;
+    bench_training t;
     yk_batch batch;
     yk_tensor tensors[2];
-    create_training(&t, &set);
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.threads = set.threads;
+    bench_create_training(&t, yk_arch_find("resnet18-cifar"), 32, &options);
+    register_hook(t.ddp, set.hook);
     bench_make_batch(&batch, tensors, set.batch_size, 32);
     bool prints = yk_group_rank(t.group) == 0;
     if (prints)
@@ -153,7 +122,7 @@ int main(int argc, char **argv)
     }
     if (prints)
         printf("]\n");
-    destroy_training(&t);
+    bench_destroy_training(&t);
     bench_release_batch(tensors);
     return 0;
 }

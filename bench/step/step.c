@@ -32,13 +32,6 @@ typedef struct settings {
     int threads, steps;
 } settings;
 
-typedef struct training {
-    yk_group *group;
-    yk_model *model;
-    yk_ddp *ddp;
-    yk_optimizer *optimizer;
-} training;
-
 static settings parse_args(int argc, char **argv)
 {
     if (argc != 7) {
@@ -60,36 +53,8 @@ static settings parse_args(int argc, char **argv)
     return set;
 }
 
-static void create_training(training *t, const settings *set)
-{
-    yk_graph *graph = yk_graph_create();
-    int64_t side = set->image_size;
-    yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
-    yk_value *loss = yk_cross_entropy(set->arch(images, 10), labels, NULL);
-    yk_model_options options = YK_MODEL_OPTIONS_INIT;
-    options.amp = set->amp;
-    options.threads = set->threads;
-    yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
-    sgd.lr = 0.01;
-    sgd.momentum = 0.9;
-    sgd.weight_decay = 5e-4;
-    YK_CHECK(yk_group_init(&t->group, NULL));
-    YK_CHECK(yk_model_create(&t->model, loss, &options));
-    YK_CHECK(yk_ddp_create(&t->ddp, t->model, t->group, NULL));
-    YK_CHECK(yk_sgd_create(&t->optimizer, t->model, &sgd));
-}
-
-static void destroy_training(training *t)
-{
-    yk_optimizer_destroy(t->optimizer);
-    yk_ddp_destroy(t->ddp);
-    yk_model_destroy(t->model);
-    yk_group_destroy(t->group);
-}
-
 /* Seconds of each step, and of them those of exposed communication. */
-static void run_steps(double *seconds, double *exposed, int steps, const training *t,
+static void run_steps(double *seconds, double *exposed, int steps, const bench_training *t,
                       const yk_batch *batch)
 {
     enum { WARM_UP = 2 };
@@ -108,10 +73,13 @@ static void run_steps(double *seconds, double *exposed, int steps, const trainin
 int main(int argc, char **argv)
 {
     settings set = parse_args(argc, argv);
-    training t;
+    bench_training t;
     yk_batch batch;
     yk_tensor tensors[2];
-    create_training(&t, &set);
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.amp = set.amp;
+    options.threads = set.threads;
+    bench_create_training(&t, set.arch, set.image_size, &options);
     bench_make_batch(&batch, tensors, set.batch_size, set.image_size);
     double *seconds = bench_allocate(set.steps, sizeof *seconds);
     double *exposed = bench_allocate(set.steps, sizeof *exposed);
@@ -127,7 +95,7 @@ int main(int argc, char **argv)
                (double)set.batch_size * ranks / step, 1e3 * step, 1e3 * wait,
                (double)usage.ru_maxrss / 1024, yk_model_loss(t.model));
 
-    destroy_training(&t);
+    bench_destroy_training(&t);
     bench_release_batch(tensors);
     free(seconds);
     free(exposed);
