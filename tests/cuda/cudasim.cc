@@ -347,12 +347,6 @@ size_t yk_sim_argument_bytes(const yk_sim_kernel *kernel)
     return ((const sim::kernel *)kernel)->bytes;
 }
 
-void yk_sim_each(void (*f)(const char *name, void *context), void *context)
-{
-    for (const sim::kernel *k = kernels; k; k = k->next)
-        f(k->name, context);
-}
-
 const char *yk_sim_launch(const yk_sim_kernel *kernel, const unsigned grid[3], const void *args,
                           size_t bytes, uint64_t seed)
 {

@@ -15,8 +15,6 @@ typedef struct yk_sim_kernel yk_sim_kernel;
 const yk_sim_kernel *yk_sim_find(const char *name);
 /* The size of its struct of arguments. */
 size_t yk_sim_argument_bytes(const yk_sim_kernel *kernel);
-/* Calls f with the name of each kernel. */
-void yk_sim_each(void (*f)(const char *name, void *context), void *context);
 
 /*
  * Runs blocks of YKI_CUDA_THREADS threads on a copy of the arguments, which take `bytes`. Returns
