@@ -153,21 +153,36 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-static pid_t start_rank(int rank, int world, int port)
+pid_t yk_test_fork_rank(const yk_test_place *place)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    set_number("YK_TEST_RANK", rank);
-    set_number("RANK", rank);
-    set_number("LOCAL_RANK", rank);
-    set_number("WORLD_SIZE", world);
-    set_number("LOCAL_WORLD_SIZE", world);
-    set_number("MASTER_PORT", port);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("YK_TEST_RANK", place->rank);
+    set_number("RANK", place->rank);
+    set_number("LOCAL_RANK", place->local_rank);
+    set_number("WORLD_SIZE", place->world);
+    set_number("LOCAL_WORLD_SIZE", place->local_world);
+    set_number("GROUP_RANK", place->host);
+    set_number("MASTER_PORT", place->port);
+    setenv("MASTER_ADDR", place->master, 1);
     setenv("OMP_NUM_THREADS", "1", 1);
+    return 0;
+}
+
+static pid_t start_rank(int rank, int world, int port)
+{
+    const yk_test_place place = {.rank = rank,
+                                 .local_rank = rank,
+                                 .world = world,
+                                 .local_world = world,
+                                 .master = "127.0.0.1",
+                                 .port = port};
+    pid_t pid = yk_test_fork_rank(&place);
+    if (pid > 0)
+        return pid;
     execl("/proc/self/exe", "rank", running_case, (char *)NULL);
     _exit(127);
 }

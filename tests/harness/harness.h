@@ -80,9 +80,19 @@ void yk_test_ranks(int world, void (*body)(int rank, int world));
 void yk_test_ranks_status(int world, void (*body)(int rank, int world), int *statuses,
                           void (*after_start)(const pid_t *pids, int world));
 
-/* What these are made of, for ranks that are started in other ways (hosts.h). In a process that is
- * a rank, the first runs body and exits. The second waits for the ranks and kills those that are
- * left after the deadline. */
+/* Where a rank is in its job. */
+typedef struct yk_test_place {
+    int rank, local_rank, world, local_world;
+    int host; /* from 0 on */
+    const char *master;
+    int port;
+} yk_test_place;
+
+/* What these are made of, for ranks that are started in other ways (hosts.h). The first forks, and
+ * returns 0 in a process whose variables name the place, and which ends with this one. In a process
+ * that is a rank, the second runs body and exits. The third waits for the ranks and kills those
+ * that are left after the deadline. */
+pid_t yk_test_fork_rank(const yk_test_place *place);
 void yk_test_run_as_rank(void (*body)(int rank, int world), int world);
 void yk_test_await_ranks(int world, pid_t *pids, int *statuses);
 void yk_test_assert_ranks(int world, const int *statuses);

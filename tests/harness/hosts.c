@@ -144,13 +144,6 @@ uint64_t yk_test_bytes_sent(int host)
     return strtoull(output, NULL, 10);
 }
 
-static void set_number(const char *name, int value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 1);
-}
-
 /* The first rank of a host: hosts have equal numbers of ranks, or the last ones have one less. */
 static int first_rank(int host, int hosts, int world)
 {
@@ -159,21 +152,17 @@ static int first_rank(int host, int hosts, int world)
 
 static pid_t start_rank(int rank, int host, int hosts, int world)
 {
-    int first = first_rank(host, hosts, world);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    int first = first_rank(host, hosts, world), next = first_rank(host + 1, hosts, world);
+    const yk_test_place place = {.rank = rank,
+                                 .local_rank = rank - first,
+                                 .world = world,
+                                 .local_world = next - first,
+                                 .host = host - 1,
+                                 .master = yk_test_address(1),
+                                 .port = PORT};
+    pid_t pid = yk_test_fork_rank(&place);
     if (pid > 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    set_number("YK_TEST_RANK", rank);
-    set_number("RANK", rank);
-    set_number("LOCAL_RANK", rank - first);
-    set_number("WORLD_SIZE", world);
-    set_number("LOCAL_WORLD_SIZE", first_rank(host + 1, hosts, world) - first);
-    set_number("GROUP_RANK", host - 1);
-    set_number("MASTER_PORT", PORT);
-    setenv("MASTER_ADDR", yk_test_address(1), 1);
-    setenv("OMP_NUM_THREADS", "1", 1);
     char name[16], program[512] = "";
     snprintf(name, sizeof name, "n%d", host);
     if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
