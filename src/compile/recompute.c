@@ -11,15 +11,23 @@
  * The choice is made by trial on the lifetimes of all values. It begins with all candidates, and
  * makes the change that lowers peak memory most for as long as there is one. Finally, what can be
  * kept in memory without raising the peak is kept, the largest values first.
+ *
+ * A trial visits all values, so that in very deep networks not every value is tried: there, a
+ * change is looked for in one value out of several, and values are kept several at a time.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "compile/rewrite.h"
 
 enum { NEVER = -1 };
+
+/* How many values the trials for one change may visit, how many trials there are at least, and the
+ * most changes: in deep networks, later ones gain little. */
+enum { VISITS = 2000000, LEAST_TRIALS = 64, MOST_CHANGES = 16 };
 
 /* The life of a value, by numbers of nodes. */
 typedef struct life {
@@ -34,6 +42,7 @@ typedef struct study {
     int first;      /* of backward */
     life *lives;    /* by value id */
     double *change; /* by node: bytes that begin to live there less those that have ended */
+    life **chosen;  /* room for all that are */
 } study;
 
 static life *life_of(const study *s, const yk_value *value)
@@ -211,15 +220,31 @@ static void decide(const decision *best)
     best->value->chosen = best->value->passes = best->passes;
 }
 
-/* The decision that lowers the peak most, or one whose value is NULL. */
+/* Lists the values that are chosen; returns their number. */
+static size_t list_chosen(const study *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->graph->value_count; i++)
+        if (s->lives[i].chosen)
+            s->chosen[count++] = &s->lives[i];
+    return count;
+}
+
+static size_t most_trials(const study *s)
+{
+    return LEAST_TRIALS + VISITS / (s->graph->value_count + 1);
+}
+
+/* The decision that lowers the peak most, or one whose value is NULL. Of `stride` values in a row,
+ * a drawn one is tried: at equal distances they might all be of one kind. */
 static decision find_better(const study *s, double peak)
 {
     decision best = {.peak = peak};
-    for (size_t i = 0; i < s->graph->value_count; i++) {
-        life *l = &s->lives[i];
-        if (l->chosen)
-            try_decision(s, &best, l, false);
-        if (l->chosen && !l->passes)
+    size_t count = list_chosen(s), stride = count / most_trials(s) + 1;
+    for (size_t first = 0; first + stride <= count; first += stride) {
+        life *l = s->chosen[first + yki_hash3(0, count, first) % stride];
+        try_decision(s, &best, l, false);
+        if (!l->passes)
             try_decision(s, &best, l, true);
     }
     return best;
@@ -233,41 +258,64 @@ static int by_falling_bytes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Keeps what does not raise the peak. */
-static yk_status keep_the_rest(const study *s, double peak)
+static void set_chosen(life **values, size_t count, bool chosen)
 {
-    life **chosen = yki_calloc(s->graph->value_count, sizeof *chosen);
-    size_t count = 0;
-    if (!chosen)
-        return yki_error_memory(s->graph->value_count * sizeof *chosen, "recomputing");
-    for (size_t i = 0; i < s->graph->value_count; i++)
-        if (s->lives[i].chosen)
-            chosen[count++] = &s->lives[i];
-    qsort(chosen, count, sizeof *chosen, by_falling_bytes);
-    for (size_t i = 0; i < count; i++) {
-        chosen[i]->chosen = false;
-        chosen[i]->chosen = find_peak(s) > peak;
-    }
-    free(chosen);
-    return YK_OK;
+    for (size_t i = 0; i < count; i++)
+        values[i]->chosen = chosen;
 }
 
-static yk_status choose_recomputed(const study *s)
+/* Keeps the values if that does not raise the peak, or else those of each half for which this is
+ * so, in about as many trials. */
+static void keep_values(const study *s, life **values, size_t count, size_t trials, double peak)
+{
+    size_t half = count / 2;
+    if (trials >= count) {
+        for (size_t i = 0; i < count; i++) {
+            values[i]->chosen = false;
+            values[i]->chosen = find_peak(s) > peak;
+        }
+        return;
+    }
+    set_chosen(values, count, false);
+    if (find_peak(s) <= peak)
+        return;
+    set_chosen(values, count, true);
+    if (trials < 2)
+        return;
+    keep_values(s, values, half, trials / 2, peak);
+    keep_values(s, values + half, count - half, trials / 2, peak);
+}
+
+/* Keeps what does not raise the peak. */
+static void keep_the_rest(const study *s, double peak)
+{
+    size_t count = list_chosen(s);
+    qsort(s->chosen, count, sizeof(life *), by_falling_bytes);
+    keep_values(s, s->chosen, count, most_trials(s), peak);
+}
+
+static void choose_recomputed(const study *s)
 {
     double peak = find_peak(s);
-    for (decision best; (best = find_better(s, peak)).value; peak = best.peak)
+    for (int change = 0; change < MOST_CHANGES; change++) {
+        decision best = find_better(s, peak);
+        if (!best.value)
+            break;
         decide(&best);
-    YK_TRY(keep_the_rest(s, peak));
+        peak = best.peak;
+    }
+    keep_the_rest(s, peak);
     find_lives(s);
-    return YK_OK;
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-/* The values that have been made once more, by the id of what they repeat. */
+/* The values that have been made once more, by the id of what they repeat. Those that node n of
+ * backward needs first are first_at[n] of forward's nodes, next[first_at[n]] and so on. */
 typedef struct repeats {
     const study *study;
     yk_value **of;
+    int *first_at, *next;
 } repeats;
 
 static yk_value *make_again(const repeats *r, const yk_value *value, int node);
@@ -303,15 +351,26 @@ static yk_value *make_again(const repeats *r, const yk_value *value, int node)
     return made;
 }
 
+static void list_by_first_reader(const repeats *r)
+{
+    const study *s = r->study;
+    for (size_t n = 0; n < s->graph->node_count; n++)
+        r->first_at[n] = NEVER;
+    for (int f = s->first; f-- > 0;) {
+        const life *l = life_of(s, s->graph->nodes[f]->out[0]);
+        if (!l->chosen || l->again == NEVER)
+            continue;
+        r->next[f] = r->first_at[l->again];
+        r->first_at[l->again] = f;
+    }
+}
+
 /* Appends what must run before node n of backward, and lets the node read it. */
 static yk_status prepare_node(const repeats *r, int n)
 {
     const study *s = r->study;
-    for (int f = 0; f < s->first; f++) {
+    for (int f = r->first_at[n]; f != NEVER; f = r->next[f]) {
         const yk_value *value = s->graph->nodes[f]->out[0];
-        const life *l = life_of(s, value);
-        if (!l->chosen || l->again != n)
-            continue;
         r->of[value->id] = make_again(r, value, n);
         if (!r->of[value->id])
             return YK_ERROR_OUT_OF_MEMORY;
@@ -340,10 +399,16 @@ static yk_status rewrite_backward(const study *s)
 {
     yk_graph *graph = s->graph;
     size_t end = graph->node_count, first = (size_t)s->first;
-    repeats r = {s, yki_calloc(graph->value_count, sizeof *r.of)};
+    repeats r = {.study = s,
+                 .of = yki_calloc(graph->value_count, sizeof *r.of),
+                 .first_at = yki_calloc(end, sizeof *r.first_at),
+                 .next = yki_calloc(end, sizeof *r.next)};
     size_t *ahead = yki_calloc(end, sizeof *ahead);
     yki_node **order = NULL;
-    yk_status status = r.of && ahead ? YK_OK : yki_error_memory(end * sizeof *ahead, "recomputing");
+    bool fits = r.of && r.first_at && r.next && ahead;
+    yk_status status = fits ? YK_OK : yki_error_memory(end * sizeof *ahead, "recomputing");
+    if (fits)
+        list_by_first_reader(&r);
     for (size_t n = first; status == YK_OK && n < end; n++) {
         status = prepare_node(&r, (int)n);
         ahead[n] = graph->node_count - end;
@@ -355,6 +420,8 @@ static yk_status rewrite_backward(const study *s)
     if (status == YK_OK)
         weave(graph, first, end, ahead, order);
     free(r.of);
+    free(r.first_at);
+    free(r.next);
     free(ahead);
     free(order);
     return status;
@@ -365,20 +432,21 @@ yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yk_value *log
     study s = {.graph = graph,
                .first = (int)first,
                .lives = yki_calloc(graph->value_count, sizeof *s.lives),
-               .change = yki_calloc(graph->node_count + 2, sizeof *s.change)};
+               .change = yki_calloc(graph->node_count + 2, sizeof *s.change),
+               .chosen = yki_calloc(graph->value_count, sizeof *s.chosen)};
     yk_status status = YK_OK;
-    if (!s.lives || !s.change) {
+    if (!s.lives || !s.change || !s.chosen) {
         status = yki_error_memory(graph->value_count * sizeof *s.lives, "recomputing");
         goto out;
     }
     for (size_t i = 0; i < graph->value_count; i++)
         s.lives[i].bytes = graph->values[i]->producer ? bytes_of_sample(graph->values[i]) : 0;
     find_candidates(&s, logits);
-    status = choose_recomputed(&s);
-    if (status == YK_OK)
-        status = rewrite_backward(&s);
+    choose_recomputed(&s);
+    status = rewrite_backward(&s);
 out:
     free(s.lives);
     free(s.change);
+    free(s.chosen);
     return status;
 }

@@ -145,6 +145,32 @@ YK_TEST(chain_on_every_device)
     compare(&(setting){"sim", YK_AMP_OFF, chain}, 0.8);
 }
 
+/* Too deep to try each change by itself. */
+static yk_value *deep(yk_value *images, int64_t classes)
+{
+    yk_graph *graph = yk_value_graph(images);
+    yk_value *x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(images, "conv", 8, 1, NULL), "bn"));
+    for (int i = 0; i < 200; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "block%d", i);
+        yk_scope_push(graph, name);
+        yk_value *y = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv1", 8, 1, NULL), "bn1"));
+        y = yk_nn_batch_norm(yk_nn_conv2d(y, "conv2", 8, 1, NULL), "bn2");
+        x = yk_relu(yk_add(x, y));
+        yk_scope_pop(graph);
+    }
+    return yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", classes);
+}
+
+YK_TEST(very_deep_networks_need_less_memory_too)
+{
+    const setting s = {"ref", YK_AMP_OFF, deep};
+    yk_model *kept = create(&s, false), *again = create(&s, true);
+    assert_true((double)activations(again) <= 0.6 * (double)activations(kept));
+    yk_model_destroy(kept);
+    yk_model_destroy(again);
+}
+
 /* ---- the memory of a rank -------------------------------------------------------------------- */
 
 /* What training ResNet-18 on batches of 128 allocates, with momentum; 0 on processors whose kernels
