@@ -63,7 +63,9 @@ typedef struct yk_operator_run {
 /** How a device computes an operator. Functions may be called by several models at once. */
 typedef struct yk_operator_kernel {
     size_t size; /**< sizeof(yk_operator_kernel) */
-    /** Computes the outputs. It should not allocate memory: see scratch. */
+    /** Computes the outputs. It should not allocate memory: see scratch. A kernel that fails ends
+     * the forward or backward. It changes no parameters, but the norms that forward has reached
+     * before it have updated their running statistics, as in PyTorch. */
     yk_status (*run)(const yk_operator_run *run);
     /** Whether the kernel can compute with these dtypes and shapes (data is NULL); if not, `ref`
      * does. NULL: with all that the shape rule permits. */

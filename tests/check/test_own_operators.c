@@ -596,6 +596,66 @@ YK_TEST(a_gradient_may_be_a_value_of_forward)
         }
 }
 
+/* ---- a kernel that fails in a step ------------------------------------------------------------
+ */
+
+static bool moody_refuses;
+
+static yk_status moody_run(const yk_operator_run *run)
+{
+    if (moody_refuses)
+        return yk_set_error(YK_ERROR_INVALID_ARGUMENT, "not today");
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++)
+        yk_tensor_set(&run->outputs[0], i, yk_tensor_get(&run->inputs[0], i));
+    return YK_OK;
+}
+
+static yk_status moody_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                const bool *needs, yk_value **dx)
+{
+    (void)node, (void)needs;
+    dx[0] = dy[0];
+    return YK_OK;
+}
+
+static float first_of_buffer(const yk_model *model, const char *name)
+{
+    for (size_t i = 0; i < yk_model_buffer_count(model); i++)
+        if (strcmp(yk_model_buffer(model, i).name, name) == 0)
+            return *(const float *)yk_model_buffer(model, i).value.data;
+    fail_msg("no buffer %s", name);
+    return 0;
+}
+
+/* As operator.h says of run. */
+YK_TEST(a_forward_that_fails_has_moved_the_statistics_before_it)
+{
+    static const yk_operator_kernel kernel = {.size = sizeof(yk_operator_kernel), .run = moody_run};
+    static const yk_operator moody = {.size = sizeof(yk_operator),
+                                      .name = "moody",
+                                      .input_count = 1,
+                                      .output_count = 1,
+                                      .inputs = {{.name = "x", .is_activation = true}},
+                                      .gradient = moody_gradient,
+                                      .ref = &kernel};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, COLUMNS});
+    yk_value *y = yk_nn_batch_norm(yk_nn_linear(x, "fc", COLUMNS), "before");
+    y = yk_nn_batch_norm(yk_operator_apply(&moody, NULL, &y, NULL), "after");
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y, x, YK_LOSS_MEAN), NULL));
+    float weight = *(float *)yk_model_parameter(model, 0).value.data;
+    moody_refuses = true;
+    assert_int_equal(yk_model_forward(model, &batch), YK_ERROR_INVALID_ARGUMENT);
+    assert_contains(yk_last_error(), "not today");
+    assert_true(first_of_buffer(model, "before.running_mean") != 0);
+    assert_true(first_of_buffer(model, "after.running_mean") == 0);
+    assert_true(*(float *)yk_model_parameter(model, 0).value.data == weight);
+    moody_refuses = false;
+    assert_ok(yk_model_forward(model, &batch));
+    yk_model_destroy(model);
+}
+
 /* ---- labels ---------------------------------------------------------------------------------- */
 
 static yk_status argmax_run(const yk_operator_run *run)
