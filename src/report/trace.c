@@ -24,6 +24,7 @@
 
 #include "base/c_locale.h"
 #include "base/folder.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -239,9 +240,13 @@ static void introduce_process(yk_trace *trace)
 static yk_status create_file(yk_trace *trace)
 {
     YK_TRY(yki_make_folders_above(trace->path));
-    trace->fd = open(trace->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    trace->fd = open(trace->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (trace->fd < 0)
         return trace_error(trace, "cannot create");
+    if (!yki_lock(trace->fd))
+        return yki_error(YK_ERROR_IO, "%s: this run or another program is writing it", trace->path);
+    if (ftruncate(trace->fd, 0) != 0)
+        return trace_error(trace, "cannot empty");
     introduce_process(trace);
     trace->text[0] = '[';
     write_events(trace);

@@ -11,6 +11,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/lock.h"
 #include "base/trace.h"
 
 enum { MAX_SPANS = 8192, FIRST_STEP = 2, LAST_STEP = 4 };
@@ -370,6 +371,20 @@ YK_TEST(trace_says_where_it_cannot_write)
                   yk_trace_open(&trace, trace_path(), NULL,
                                 YK_WITH(yk_trace_options, YK_TRACE_OPTIONS_INIT, o.first_step = 5,
                                         o.steps = 0)));
+}
+
+/* Such as the run's own metrics.jsonl: it would wait for itself. */
+YK_TEST(a_file_that_somebody_writes_is_refused)
+{
+    yk_trace *trace;
+    char text[16];
+    int fd = open(trace_path(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_true(fd >= 0 && yki_lock(fd));
+    assert_int_equal(write(fd, "kept", 4), 4);
+    assert_status(YK_ERROR_IO, yk_trace_open(&trace, trace_path(), NULL, NULL));
+    assert_contains(yk_last_error(), ": this run or another program is writing it");
+    assert_string_equal(yk_test_read_file(text, sizeof text, trace_path()), "kept");
+    close(fd);
 }
 
 /* ---- ends before the end -------------------------------------------------------------------- */
