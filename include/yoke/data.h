@@ -259,12 +259,15 @@ typedef struct yk_sampler_options {
                           [false] */
     uint64_t seed;   /**< of the order; the same on all ranks [0] */
     bool exact;      /**< for evaluation: every sample exactly once over all ranks [false] */
+    /** (samples) If given, an epoch is `samples` draws with replacement, in which a sample comes up
+     * in proportion to its weight: 0 or more, in any unit. It excludes shuffle and exact [NULL] */
+    const double *weights;
 } yk_sampler_options;
 
 /** The defaults of yk_sampler_options. */
 #define YK_SAMPLER_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(yk_sampler_options), 0, 1, 0, false, false, 0, false                                \
+        sizeof(yk_sampler_options), 0, 1, 0, false, false, 0, false, NULL                          \
     }
 
 /**
@@ -273,7 +276,9 @@ typedef struct yk_sampler_options {
  * have none.
  */
 int64_t yk_sampler_count(const yk_sampler_options *options);
-/** Writes these indices: exactly those of torch's DistributedSampler after set_epoch(epoch). */
+/** Writes these indices: exactly those of torch's DistributedSampler after set_epoch(epoch). With
+ * weights, the order that the ranks share is that of WeightedRandomSampler(weights, samples), whose
+ * generator has the seed seed + epoch (from 2 samples on). */
 yk_status yk_sampler_indices(const yk_sampler_options *options, int64_t epoch, int64_t *indices);
 
 /* ---- loader --------------------------------------------------------------------------------- */
@@ -313,13 +318,17 @@ typedef struct yk_loader_options {
                              no more than this many bytes [512 MiB] */
     int64_t classes;    /**< with MixUp, CutMix or OneHot: the length of the probabilities, at least
                              the data set's number of classes; 0 for that number [0] */
+    const double *weights; /**< (samples of the data set), copied: draw samples by their weights, as
+                                yk_sampler_options says, for classes of unequal sizes. A sample that
+                                comes up again in an epoch is transformed in another way. NULL for
+                                each sample once [NULL] */
 } yk_loader_options;
 
 /** The defaults of yk_loader_options. */
 #define YK_LOADER_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(yk_loader_options), NULL, 0, 1, false, false, false, "", 0, 1, 2, YK_F32, false,    \
-            NULL, (size_t)512 << 20, 0                                                             \
+            NULL, (size_t)512 << 20, 0, NULL                                                       \
     }
 
 /**

@@ -61,6 +61,7 @@ static void set_up(yk_loader *loader, const yk_dataset *dataset, const yk_loader
         .drop_last = options->drop_last,
         .seed = options->seed,
         .exact = options->exact,
+        .weights = options->weights,
     };
     loader->indices_epoch = -1;
     loader->process = getpid();
@@ -139,6 +140,7 @@ static void free_loader(yk_loader *loader)
     free(loader->columns);
     free(loader->workers);
     free(loader->reported);
+    free(loader->weights);
     free(loader->permutation);
     free(loader->indices);
     free(loader->starts);

@@ -212,10 +212,26 @@ static yk_status plan_virtual_ranks(yk_loader *loader)
     return YK_OK;
 }
 
+/* The caller's weights, in the form in which the sampler reads them. */
+static yk_status copy_weights(yk_loader *loader)
+{
+    size_t count = loader->sampler.weights ? (size_t)loader->sampler.samples : 0;
+    if (count == 0)
+        return YK_OK;
+    loader->weights = yki_calloc(count, sizeof *loader->weights);
+    if (!loader->weights)
+        return yki_error_memory(count * sizeof *loader->weights, "the loader's weights");
+    memcpy(loader->weights, loader->sampler.weights, count * sizeof *loader->weights);
+    yki_sampler_cumulate(loader->weights, (int64_t)count);
+    loader->options.weights = loader->sampler.weights = loader->weights;
+    return YK_OK;
+}
+
 static yk_status allocate(yk_loader *loader)
 {
-    size_t size = loader->options.shuffle ? (size_t)loader->sampler.samples : 0;
+    size_t size = yki_sampler_draws(&loader->sampler) ? (size_t)loader->sampler.samples : 0;
     YK_TRY(plan_virtual_ranks(loader));
+    YK_TRY(copy_weights(loader));
     loader->permutation = yki_calloc(size, sizeof *loader->permutation);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
     loader->workers = yki_calloc((size_t)loader->options.workers, sizeof *loader->workers);

@@ -29,11 +29,13 @@
 typedef struct yki_loader_slot {
     bool ready;
     int64_t epoch;
-    yk_tensor *tensors; /* (fields) of batch_size rows, in the loader's memory or the device's */
-    void **rows;        /* (fields) what workers write, in the loader's memory */
-    int64_t *indices;   /* (batch_size) */
-    int32_t *labels;    /* (batch_size) where the batch has probabilities */
-    int64_t skipped;    /* damaged samples that others have replaced */
+    int64_t first, step; /* the place of the first sample in the epoch's order, and how far apart
+                            those of the others are */
+    yk_tensor *tensors;  /* (fields) of batch_size rows, in the loader's memory or the device's */
+    void **rows;         /* (fields) what workers write, in the loader's memory */
+    int64_t *indices;    /* (batch_size) */
+    int32_t *labels;     /* (batch_size) where the batch has probabilities */
+    int64_t skipped;     /* damaged samples that others have replaced */
     yk_batch batch;
     yk_status status;
     char error[YKI_ERROR_LINE];
@@ -80,6 +82,7 @@ struct yk_loader {
     yk_model **sharers;   /* (device_count) which keep them open */
     int device_count;     /* 0: the workers make them */
     size_t memory_bytes;
+    double *weights;      /* (size) the sampler's, cumulated; NULL without weights */
     int64_t *permutation; /* scratch (size) */
     int64_t *indices;     /* (count) of the epoch that is being claimed */
     int64_t indices_epoch;

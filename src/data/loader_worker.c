@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "base/trace.h"
 #include "data/loader_state.h"
@@ -38,6 +39,8 @@ static yki_loader_slot *claim(yk_loader *loader)
     claimed->ready = false;
     claimed->epoch = loader->claim_epoch;
     claimed->skipped = 0;
+    claimed->step = loader->sampler.world_size;
+    claimed->first = loader->sampler.rank + v + (first - loader->starts[v]) * claimed->step;
     claimed->batch.size = size;
     for (int i = 0; i < loader->fields; i++)
         claimed->tensors[i].dims[0] = size;
@@ -70,12 +73,20 @@ static yk_status prepare_picture(yki_loader_worker *self, const yki_loader_slot 
                             place(claimed, columns, field, row));
 }
 
+/* What the random choices for a row depend on, beside epoch and index. Draws by weight repeat
+ * samples within an epoch, and each time the choices are others. */
+static uint64_t seed_of(const yk_loader *loader, const yki_loader_slot *claimed, int64_t row)
+{
+    uint64_t place = (uint64_t)(claimed->first + row * claimed->step);
+    return loader->weights ? yki_mix64(loader->options.seed + place) : loader->options.seed;
+}
+
 /* Writes one row of the batch. */
 static yk_status prepare_sample(yki_loader_worker *self, const yki_loader_slot *claimed,
                                 int64_t row)
 {
     const yk_loader *loader = self->loader;
-    yki_pipeline_draw draw = {loader->options.seed, claimed->epoch, claimed->indices[row]};
+    yki_pipeline_draw draw = {seed_of(loader, claimed, row), claimed->epoch, claimed->indices[row]};
     yk_field_buffer *buffers = self->reading.buffers;
     for (int i = 0; i < loader->fields; i++)
         if (!loader->columns[i].is_picture)

@@ -4,6 +4,7 @@
 #include "images.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,6 +106,69 @@ YK_TEST(promise_29_batches_are_the_same_for_any_number_of_workers)
             yk_loader_destroy(loader);
         }
     assert_true(expected[0] != expected[1] && expected[1] != expected[2]);
+    yk_dataset_destroy(dataset);
+}
+
+/* Draws by weight: the sampler's indices, for any number of workers; weights may go meanwhile. */
+YK_TEST(samples_are_drawn_by_their_weights)
+{
+    yk_dataset *dataset = draw_images(50);
+    double weights[50];
+    int64_t expected[2][50];
+    for (int i = 0; i < 50; i++)
+        weights[i] = i < 40 ? 1 : 10;
+    for (int epoch = 0; epoch < 2; epoch++)
+        assert_ok(yk_sampler_indices(YK_WITH(yk_sampler_options, YK_SAMPLER_OPTIONS_INIT,
+                                             o.samples = 50, o.seed = 3, o.weights = weights),
+                                     epoch, expected[epoch]));
+    for (int workers = 1; workers <= 3; workers += 2) {
+        double given[50];
+        yk_loader *loader;
+        memcpy(given, weights, sizeof given);
+        assert_ok(
+            yk_loader_create(&loader, dataset,
+                             YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 16,
+                                     o.seed = 3, o.weights = given, o.workers = workers)));
+        memset(given, 0, sizeof given);
+        for (int epoch = 0; epoch < 2; epoch++) {
+            int64_t at = 0;
+            for (const yk_batch *batch; (batch = yk_loader_next(loader)); at += batch->size)
+                assert_memory_equal(batch->indices, &expected[epoch][at],
+                                    (size_t)batch->size * sizeof(int64_t));
+            assert_int_equal(at, 50);
+        }
+        yk_loader_destroy(loader);
+    }
+    yk_dataset_destroy(dataset);
+}
+
+/* One sample alone has a weight, so that each batch is made of it. */
+YK_TEST(a_sample_that_comes_up_again_is_transformed_in_another_way)
+{
+    enum { COUNT = 24 };
+    yk_dataset *dataset = draw_images(COUNT);
+    double weights[COUNT] = {[7] = 1};
+    yk_loader *loader, *again;
+    yk_loader_options options = YK_LOADER_OPTIONS_INIT;
+    options.batch_size = COUNT;
+    options.transforms = YK_CIFAR10_AUGMENT;
+    options.weights = weights;
+    assert_ok(yk_loader_create(&loader, dataset, &options));
+    options.batch_size = 5; /* the same choices at the same places */
+    assert_ok(yk_loader_create(&again, dataset, &options));
+    const yk_batch *batch = yk_loader_next(loader);
+    const char *images = batch->tensors[0].data;
+    size_t bytes = yk_tensor_bytes(&batch->tensors[0]) / COUNT;
+    int different = 0;
+    for (int i = 1; i < COUNT; i++) {
+        assert_int_equal(batch->indices[i], 7);
+        different += memcmp(images, images + (size_t)i * bytes, bytes) != 0;
+    }
+    assert_true(different > COUNT / 2);
+    for (const yk_batch *part; (part = yk_loader_next(again)); images += 5 * bytes)
+        assert_memory_equal(part->tensors[0].data, images, (size_t)part->size * bytes);
+    yk_loader_destroy(again);
+    yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);
 }
 

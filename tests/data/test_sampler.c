@@ -1,6 +1,7 @@
 /* The sampler against values that PyTorch 1.13 printed. */
 #include "harness.h"
 
+#include <math.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 
@@ -157,4 +158,68 @@ YK_TEST(refuses_what_makes_no_sense)
     options.drop_last = true;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
     assert_contains(yk_last_error(), "exact");
+}
+
+/* ---- weights: values that PyTorch 2.15 printed
+ * --------------------------------------------------- */
+
+YK_TEST(weighted_draws_are_torchs)
+{
+    static const double weights[] = {1, 2, 3, 4, 0, 10, 0.5, 7, 1, 1};
+    yk_sampler_options options = YK_SAMPLER_OPTIONS_INIT;
+    options.samples = 10;
+    options.weights = weights;
+    expect(&options, 0, (int64_t[]){9, 7, 5, 7, 5, 7, 2, 5, 5, 3}, 10);
+    options.seed = 40; /* the epoch adds to the seed */
+    expect(&options, 2, (int64_t[]){1, 1, 2, 1, 5, 5, 8, 7, 1, 2}, 10);
+    options.world_size = 4; /* which share them as any other order */
+    options.rank = 3;
+    expect(&options, 2, (int64_t[]){1, 7, 1}, 3);
+    options.drop_last = true;
+    expect(&options, 2, (int64_t[]){1, 7}, 2);
+}
+
+YK_TEST(weighted_draws_of_50000)
+{
+    enum { SIZE = 50000 };
+    int64_t *indices = malloc(SIZE * sizeof *indices), sum = 0;
+    double *weights = malloc(SIZE * sizeof *weights);
+    yk_sampler_options options = YK_SAMPLER_OPTIONS_INIT;
+    options.samples = SIZE;
+    options.seed = 3;
+    options.weights = weights;
+    for (int i = 0; i < SIZE; i++)
+        weights[i] = i % 10 + 1;
+    assert_ok(yk_sampler_indices(&options, 0, indices));
+    static const int64_t first[] = {1707, 14338, 38647, 8747}, last[] = {31877, 33265, 27958};
+    assert_memory_equal(indices, first, sizeof first);
+    assert_memory_equal(indices + SIZE - 3, last, sizeof last);
+    for (int64_t i = 0; i < SIZE; i++)
+        sum += (i + 1) * indices[i];
+    assert_int_equal(sum % 1000003, 650344);
+    free(weights);
+    free(indices);
+}
+
+YK_TEST(refuses_weights_that_make_no_sense)
+{
+    int64_t indices[3];
+    double weights[] = {1, 2, 3};
+    yk_sampler_options options = YK_SAMPLER_OPTIONS_INIT;
+    options.samples = 3;
+    options.weights = weights;
+    options.shuffle = true;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_contains(yk_last_error(), "exclude shuffle and exact");
+    assert_int_equal(yk_sampler_count(&options), 0);
+    options.shuffle = false;
+    static const double bad[] = {-1, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        weights[1] = bad[i];
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+        assert_contains(yk_last_error(), "the weight of sample 1 is");
+    }
+    weights[0] = weights[1] = weights[2] = 0;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sampler_indices(&options, 0, indices));
+    assert_contains(yk_last_error(), "all weights are 0");
 }
