@@ -190,9 +190,10 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
 /* ---- an average of the weights ------------------------------------------------------------- */
 
 /**
- * The exponential moving average of a model's weights, as torch.optim.swa_utils.AveragedModel
- * computes it: the first update copies the weights, and each further one moves the average towards
- * them by 1 - decay of the distance.
+ * An average of a model's weights over the steps of training, as
+ * torch.optim.swa_utils.AveragedModel computes it: the first update copies the weights, and each
+ * further one moves the average towards them by 1 - decay of the distance (an exponential moving
+ * average) or, with yk_ema_options.equal, update n by 1 / n of it (their mean).
  */
 typedef struct yk_ema yk_ema;
 
@@ -203,12 +204,14 @@ typedef struct yk_ema_options {
     bool
         use_buffers; /**< also average floating-point buffers such as running statistics, as
                           torchvision's training does; otherwise the model's own are used [false] */
+    bool equal; /**< every update weighs the same, as in stochastic weight averaging (Izmailov et
+                   al. 2018; the default of AveragedModel); decay is not used then [false] */
 } yk_ema_options;
 
 /** The defaults of yk_ema_options. */
 #define YK_EMA_OPTIONS_INIT                                                                        \
     {                                                                                              \
-        sizeof(yk_ema_options), 0.999, false                                                       \
+        sizeof(yk_ema_options), 0.999, false, false                                                \
     }
 
 /**
@@ -220,7 +223,8 @@ typedef struct yk_ema_options {
 yk_status yk_ema_create(yk_ema **ema, yk_optimizer *optimizer, const yk_ema_options *options);
 /** Gives the average up; accepts NULL. A model that has it swapped in keeps it. */
 void yk_ema_destroy(yk_ema *ema);
-/** Takes the weights into the average. Call it after each optimizer step. */
+/** Takes the weights into the average. Call it after each optimizer step; with equal, where weights
+ * are to be sampled, such as after each of the last epochs. */
 yk_status yk_ema_update(yk_ema *ema);
 /**
  * Exchanges the model's weights and their average: once to evaluate or save the average, and once

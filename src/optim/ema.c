@@ -1,7 +1,8 @@
 /*
  * The exponential moving average of weights (Polyak and Juditsky, 1992; as used by Tarvainen and
- * Valpola, "Mean teachers are better role models", 2017), with torch.optim.swa_utils' arithmetic:
- * a linear interpolation, average += (1 - decay) * (value - average).
+ * Valpola, "Mean teachers are better role models", 2017) or their mean (Izmailov et al., "Averaging
+ * Weights Leads to Wider Optima and Better Generalization", 2018), with torch.optim.swa_utils'
+ * arithmetic: a linear interpolation, average += share * (value - average).
  *
  * Parameters and, where asked for, floating-point buffers are one list. ZeRO moves the model's
  * parameters, and moves them back in the end, so a sweep looks their addresses up.
@@ -31,7 +32,7 @@ struct yk_ema {
     char *memory;      /* the device's */
     size_t memory_bytes;
     yki_sweep *averages; /* over averages and values */
-    yki_block share;     /* of the value in a new average: 1 - decay */
+    yki_block share;     /* of the value in a new average: 1 - decay, or 1 / updates */
     double last_share;   /* that was sent there */
 };
 
@@ -220,6 +221,8 @@ yk_status yki_ema_update_unless(yk_ema *ema, const double *skip)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "cannot update averaged weights while they are swapped in: call yk_ema_swap first");
+    if (ema->options.equal)
+        YK_TRY(send_share(ema, 1 / ((double)ema->updates + 1)));
     YK_TRY(guard(ema, skip));
     YK_TRY(sweep(ema, ema->updates == 0 ? YKI_SWEEP_COPY : YKI_SWEEP_APPROACH));
     ema->updates++;

@@ -86,6 +86,28 @@ YK_TEST(the_first_update_copies_the_others_move)
     stop(model, optimizer, ema);
 }
 
+YK_TEST(updates_of_equal_weight_give_the_mean)
+{
+    yk_model *model = make_model();
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    assert_ok(yk_sgd_create(&optimizer, model, NULL));
+    assert_ok(yk_ema_create(&ema, optimizer,
+                            YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.equal = true)));
+    update_with(model, ema, 8);
+    update_with(model, ema, 16);
+    assert_true(value_of(yk_ema_value(ema, 0)) == 12);
+    update_with(model, ema, 0);
+    assert_true(value_of(yk_ema_value(ema, 0)) == 8);
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
+    update_with(model, ema, 100);
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), model, optimizer, NULL));
+    assert_int_equal(yk_ema_updates(ema), 3);
+    update_with(model, ema, 4); /* counts for a fourth, as it would have without the file */
+    assert_true(value_of(yk_ema_value(ema, 0)) == 7);
+    stop(model, optimizer, ema);
+}
+
 YK_TEST(swapping_twice_changes_nothing)
 {
     yk_model *model;
