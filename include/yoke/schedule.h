@@ -10,6 +10,8 @@
 
 #include <yoke/optim.h>
 
+#include <math.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -118,6 +120,42 @@ enum { YK_SCHEDULE_TEXT = 1024 };
  */
 const char *yk_schedule_describe(const yk_schedule *schedule, double initial_lr, char *text,
                                  size_t size);
+
+/* ---- a rate that follows a measured value ---------------------------------------------------- */
+
+/**
+ * torch.optim.lr_scheduler.ReduceLROnPlateau: the learning rate is reduced once a value, such as
+ * the validation loss, has stopped improving. Like a schedule it is a plain value, of which a
+ * program that resumes saves the last three members. `bad` also tells when to stop early.
+ */
+typedef struct yk_plateau {
+    double factor;    /**< of the rate at each reduction, from 0 to below 1 [0.1] */
+    int64_t patience; /**< values in a row without an improvement that are put up with [10] */
+    bool maximize;    /**< larger values are better, as of an accuracy [false] */
+    double threshold; /**< least improvement that counts, at least 0 [1e-4] */
+    bool absolute; /**< threshold is a difference rather than a share of the best value [false] */
+    int64_t cooldown;      /**< values after a reduction that are not counted as bad [0] */
+    double min_lr;         /**< the rate is not reduced below it [0] */
+    double eps;            /**< smaller changes of the rate are not made [1e-8] */
+    double best;           /**< the best value; NaN before the first one [NaN] */
+    int64_t bad;           /**< values since then, or since the last reduction [0] */
+    int64_t cooldown_left; /**< values that the cooldown still lasts [0] */
+} yk_plateau;
+
+/** PyTorch's defaults, before the first value. */
+#define YK_PLATEAU_INIT                                                                            \
+    {                                                                                              \
+        0.1, 10, false, 1e-4, false, 0, 0, 1e-8, NAN, 0, 0                                         \
+    }
+
+/**
+ * Takes in a value, usually after each epoch, and reduces the rate of every parameter group where
+ * that is due; *reduced (may be NULL) says whether it was. Of several ranks, all call it with the
+ * same value, as yk_evaluate returns it. YK_ERROR_INVALID_ARGUMENT, and nothing changes, for
+ * members that PyTorch refuses or that make no sense. A value that is NaN never is an improvement.
+ */
+yk_status yk_plateau_step(yk_plateau *plateau, yk_optimizer *optimizer, double value,
+                          bool *reduced);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
