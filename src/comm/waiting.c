@@ -80,6 +80,15 @@ static bool is_unmatched(const yki_job *job, const yki_waiting *mine, const entr
            theirs->sequence > mine->opposite;
 }
 
+/* What to do about two ranks that wait for each other. */
+static const char *advice(const entry *theirs)
+{
+    if (!is_message(theirs->operation))
+        return "";
+    return theirs->operation == YK_OPERATION_SEND ? ": one of the two must receive first"
+                                                  : ": one of the two must send first";
+}
+
 static void describe_both(const yki_job *job, const yki_waiting *mine, const entry *theirs,
                           yki_failure *failure)
 {
@@ -89,8 +98,8 @@ static void describe_both(const yki_job *job, const yki_waiting *mine, const ent
     yki_rank_name(job, mine->what.root, other);
     *failure = (yki_failure){.status = YK_ERROR_MISMATCH, .culprit = -1};
     snprintf(failure->text, sizeof failure->text,
-             "ranks disagree in operation: %s called %s, %s called %s", name, words, other,
-             theirs->words);
+             "ranks disagree in operation: %s called %s, %s called %s%s", name, words, other,
+             theirs->words, advice(theirs));
 }
 
 bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure)

@@ -542,6 +542,37 @@ static void transfer_mismatch_body(int rank, int world)
     yk_group_destroy(group);
 }
 
+/* Two ranks that wait for each other read what to do. */
+static void both_send_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    float x[4] = {0};
+    assert_status(YK_ERROR_MISMATCH, yk_send(group, x, 4, YK_F32, 1 - rank));
+    assert_contains(yk_last_error(), ": one of the two must receive first");
+    yk_group_destroy(group);
+}
+
+static void both_receive_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    float x[4] = {0};
+    assert_status(YK_ERROR_MISMATCH, yk_recv(group, x, 4, YK_F32, 1 - rank));
+    assert_contains(yk_last_error(), ": one of the two must send first");
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_05_both_ranks_send)
+{
+    yk_test_ranks(2, both_send_body);
+}
+
+YK_TEST(promise_05_both_ranks_receive)
+{
+    yk_test_ranks(2, both_receive_body);
+}
+
 YK_TEST(promise_05_send_against_recv)
 {
     yk_test_ranks(2, transfer_mismatch_body);
