@@ -186,6 +186,11 @@ yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t 
  * bits, so nothing is communicated.
  */
 yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *total_norm);
+/**
+ * Clips gradients as torch.nn.utils.clip_grad_value_ does: every element is brought into the range
+ * from -max_value to max_value, which is at least 0; NaN stays NaN. Otherwise as yk_clip_grad_norm.
+ */
+yk_status yk_clip_grad_value(yk_optimizer *optimizer, double max_value);
 
 /* ---- an average of the weights ------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@ static const struct {
     [YKI_SWEEP_APPROACH] = {"sweep_approach", NULL},
     [YKI_SWEEP_SQUARES] = {"sweep_squares", "sweep_sum"},
     [YKI_SWEEP_CLIP] = {"sweep_clip", NULL},
+    [YKI_SWEEP_LIMIT] = {"sweep_limit", NULL},
     [YKI_SWEEP_UNSCALE] = {"sweep_unscale", "sweep_any"},
     [YKI_SWEEP_SGD] = {"sweep_sgd", NULL},
     [YKI_SWEEP_ADAM] = {"sweep_adam", NULL},

@@ -31,6 +31,7 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_SQUARES,  /* result: a double, the sum of all a^2 */
     YKI_SWEEP_CLIP,     /* scales a so that all have a joint norm of at most a limit; see
                            yki_clip_coefficient, of the first group */
+    YKI_SWEEP_LIMIT,    /* a is brought into the range from -c[0] to c[0]; NaN stays */
     YKI_SWEEP_UNSCALE,  /* a = c[0] a; result: a double, 1 if some a was not finite, else 0 */
     YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
     YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares; see yki_adam_coefficient */

@@ -99,6 +99,16 @@ YKI_LOOP static double YKI_SWEEP_NAME(loop_squares)(const YKI_SWEEP_REAL *values
     return sum;
 }
 
+YKI_LOOP static void YKI_SWEEP_NAME(loop_limit)(YKI_SWEEP_REAL *values, int64_t count,
+                                                YKI_SWEEP_REAL limit)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        YKI_SWEEP_REAL value = values[i] > limit ? limit : values[i];
+        values[i] = value < -limit ? -limit : value;
+    }
+}
+
 /* Does an operation of arithmetic on one chunk; what it finds goes to partial. */
 static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chunk)
 {
@@ -131,6 +141,9 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
     case YKI_SWEEP_CLIP:
         YKI_SWEEP_NAME(loop_scale)
         (at[0], count, (YKI_SWEEP_REAL)yki_clip_factor(args->coefficients));
+        break;
+    case YKI_SWEEP_LIMIT:
+        YKI_SWEEP_NAME(loop_limit)(at[0], count, (YKI_SWEEP_REAL)c[0]);
         break;
     case YKI_SWEEP_UNSCALE:
         ((double *)args->partial)[chunk] =

@@ -1,10 +1,13 @@
 /*
- * Clipping by the norm of all gradients together, after Pascanu, Mikolov and Bengio, "On the
- * difficulty of training recurrent neural networks" (2013): one sweep that reads them, and one that
- * scales them where that is needed, which reads the sum of squares where the first has written it.
+ * Clipping of gradients.
  *
- * The sum has the same bits for every number of threads (device/sweep.h), so ranks with the same
- * gradients scale them by the same bits.
+ * By the norm of all of them together, after Pascanu, Mikolov and Bengio, "On the difficulty of
+ * training recurrent neural networks" (2013): one sweep that reads them, and one that scales them
+ * where that is needed, which reads the sum of squares where the first has written it. The sum has
+ * the same bits for every number of threads (device/sweep.h), so ranks with the same gradients
+ * scale them by the same bits.
+ *
+ * By value: one sweep.
  */
 #include <math.h>
 #include <string.h>
@@ -57,5 +60,27 @@ yk_status yki_clip_norm(yk_optimizer *optimizer, double *norm)
     const void *squares;
     YK_TRY(yki_late_read(&optimizer->squares, &squares));
     *norm = sqrt(*(const double *)squares);
+    return YK_OK;
+}
+
+/* ---- by value -------------------------------------------------------------------------------- */
+
+yk_status yk_clip_grad_value(yk_optimizer *optimizer, double max_value)
+{
+    YKI_NOT_NULL(optimizer);
+    if (!(max_value >= 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "clip_grad_value: max_value must be at least 0, not %g", max_value);
+    double begin = yki_trace_begin();
+    yki_stream *stream = yki_device_stream(optimizer->device);
+    void *values;
+    yki_gradients_place(optimizer->gradients, optimizer->model);
+    YK_TRY(yki_block_open(&optimizer->clipping, &values));
+    memset(values, 0, optimizer->clipping.bytes);
+    *(double *)values = max_value;
+    YK_TRY(yki_block_send(&optimizer->clipping, stream));
+    YK_TRY(yki_sweep_run(optimizer->gradients, YKI_SWEEP_LIMIT, optimizer->clipping.memory, NULL,
+                         stream));
+    YKI_TRACE_END(begin, YKI_NO_ARGS, "clip gradients");
     return YK_OK;
 }

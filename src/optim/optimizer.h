@@ -88,7 +88,7 @@ struct yk_optimizer {
     bool left_skip;         /* the last step has copied its skip among them */
     yki_sweep *gradients;   /* over all gradients, for clipping */
     yki_tape clip_tape;
-    yki_block clipping; /* what YKI_SWEEP_CLIP reads */
+    yki_block clipping; /* what YKI_SWEEP_CLIP and YKI_SWEEP_LIMIT read */
     yki_late squares;   /* of the gradients that were clipped last */
     /* If set, the device decides whether the last step is taken, and the host does not know yet:
      * settle tells yki_optimizer_end_step. */

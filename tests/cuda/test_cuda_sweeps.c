@@ -96,8 +96,8 @@ static void run(machine *m, yki_sweep_op op, const void *given, void *result)
 YK_TEST(element_by_element)
 {
     static const yki_sweep_op ops[] = {YKI_SWEEP_COPY,  YKI_SWEEP_SWAP,     YKI_SWEEP_ADD,
-                                       YKI_SWEEP_SCALE, YKI_SWEEP_APPROACH, YKI_SWEEP_SGD,
-                                       YKI_SWEEP_ADAM};
+                                       YKI_SWEEP_SCALE, YKI_SWEEP_APPROACH, YKI_SWEEP_LIMIT,
+                                       YKI_SWEEP_SGD,   YKI_SWEEP_ADAM};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         machine cuda, ref;
         start_both(&cuda, &ref);

@@ -146,6 +146,16 @@ template <typename R> DEVICE void clip(const yki_cuda_sweep_args &args, const pa
 }
 SWEEP(clip)
 
+template <typename R> DEVICE void limit(const yki_cuda_sweep_args &, const part_of_sweep &p)
+{
+    const R most = (R)p.c[0];
+    each<R, 1, 1>(p, [=](R &a, R, R, R) {
+        a = a > most ? most : a;
+        a = a < -most ? -most : a;
+    });
+}
+SWEEP(limit)
+
 template <typename R> DEVICE void sgd(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const typename rules<R>::sgd k = rules<R>::read_sgd(p.c);
