@@ -11,12 +11,13 @@
 #include "base/memory.h"
 #include "io/zip.h"
 
-enum { MEMBER_NAME = 256 };
+enum { MEMBER_NAME = 4096, STORAGE_KEY = 20 /* digits of a number */ };
 
 struct yki_pth {
     char *path;
     yki_zip *zip;
-    char folder[MEMBER_NAME]; /* with the slash */
+    const char *folder; /* that all members lie in: the first folder_length bytes, with the slash */
+    int folder_length;
     void *pickle_data;
     yki_pickle *pickle;
     void **storages; /* (members), NULL until fetched */
@@ -28,17 +29,13 @@ struct yki_pth {
 /* The folder that has a data.pkl: torch.save names it after the file. */
 static yk_status find_pickle(yki_pth *pth, size_t *index)
 {
-    static const char pickle_name[] = "/data.pkl";
     for (size_t i = 0; i < pth->members; i++) {
         const char *name = yki_zip_name(pth->zip, i);
         const char *slash = name ? strchr(name, '/') : NULL;
-        if (!slash || strcmp(slash, pickle_name) != 0)
+        if (!slash || strcmp(slash, "/data.pkl") != 0 || slash - name >= MEMBER_NAME)
             continue;
-        size_t length = (size_t)(slash - name) + 1;
-        if (length + 64 > sizeof pth->folder)
-            break;
-        memcpy(pth->folder, name, length);
-        pth->folder[length] = '\0';
+        pth->folder = name;
+        pth->folder_length = (int)(slash - name) + 1;
         *index = i;
         return YK_OK;
     }
@@ -48,12 +45,18 @@ static yk_status find_pickle(yki_pth *pth, size_t *index)
                      pth->path);
 }
 
+/* The archive's member of this name in the folder, or -1. */
+static int64_t find_member(const yki_pth *pth, const char *name)
+{
+    char path[MEMBER_NAME];
+    int length = snprintf(path, sizeof path, "%.*s%s", pth->folder_length, pth->folder, name);
+    return length < MEMBER_NAME ? yki_zip_find(pth->zip, path) : -1;
+}
+
 /* torch.jit.save's archives have a pickle of code's objects too, and the code beside it. */
 static yk_status check_no_program(const yki_pth *pth)
 {
-    char name[MEMBER_NAME + 16];
-    snprintf(name, sizeof name, "%sconstants.pkl", pth->folder);
-    if (yki_zip_find(pth->zip, name) >= 0)
+    if (find_member(pth, "constants.pkl") >= 0)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "%s: is a TorchScript program: save its state_dict()", pth->path);
     return YK_OK;
@@ -61,9 +64,7 @@ static yk_status check_no_program(const yki_pth *pth)
 
 static yk_status check_byte_order(yki_pth *pth)
 {
-    char name[MEMBER_NAME + 16];
-    snprintf(name, sizeof name, "%sbyteorder", pth->folder);
-    int64_t index = yki_zip_find(pth->zip, name);
+    int64_t index = find_member(pth, "byteorder");
     if (index < 0)
         return YK_OK; /* older files have none, and are little-endian */
     void *data;
@@ -132,12 +133,10 @@ void yki_pth_close(yki_pth *pth)
 
 yk_status yki_pth_read_info(yki_pth *pth, char **text)
 {
-    char name[MEMBER_NAME + 32];
+    int64_t index = find_member(pth, "extra/yoke.json");
     size_t size;
     void *data;
     *text = NULL;
-    snprintf(name, sizeof name, "%sextra/yoke.json", pth->folder);
-    int64_t index = yki_zip_find(pth->zip, name);
     if (index < 0)
         return YK_OK;
     YK_TRY(yki_zip_read(pth->zip, (size_t)index, &data, &size));
@@ -183,12 +182,11 @@ static bool read_counts(const yki_pickle_value *tuple, int ndim, int64_t *number
 /* The archive's member of a storage's key, or -1. */
 static int64_t find_storage(const yki_pth *pth, const yki_pickle_value *key)
 {
-    char name[MEMBER_NAME + 32];
-    if (!yki_pickle_is(key, YKI_PICKLE_STRING) || key->count > 20)
+    char name[sizeof "data/" + STORAGE_KEY];
+    if (!yki_pickle_is(key, YKI_PICKLE_STRING) || key->count > STORAGE_KEY)
         return -1;
-    int length =
-        snprintf(name, sizeof name, "%sdata/%.*s", pth->folder, (int)key->count, key->text);
-    return length < (int)sizeof name ? yki_zip_find(pth->zip, name) : -1;
+    snprintf(name, sizeof name, "data/%.*s", (int)key->count, key->text);
+    return find_member(pth, name);
 }
 
 /* For a pickled class, torch.FloatStorage; NULL for one that is not known. */

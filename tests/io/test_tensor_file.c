@@ -3,7 +3,10 @@
 #include "tensor_files.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+
+#include "io/zip.h"
 
 static void assert_same_model(const yk_model *a, const yk_model *b, double bound)
 {
@@ -36,6 +39,46 @@ YK_TEST(a_model_as_safetensors)
     /* By content, not by name. */
     assert_int_equal(rename(yk_test_path("a.safetensors"), yk_test_path("a.pth")), 0);
     assert_ok(yk_model_load(other, yk_test_path("a.pth")));
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+/* Writes the members of the .pth file `from` to `to`, in another folder. */
+static void move_to_folder(const char *from, const char *to, const char *folder)
+{
+    enum { MEMBERS = 16 };
+    void *data[MEMBERS];
+    yki_zip *zip;
+    yki_zip_writer *writer;
+    int fd = open(to, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_ok(yki_zip_open(&zip, from));
+    assert_ok(yki_zip_writer_create(&writer, fd, to));
+    size_t size, count = yki_zip_count(zip);
+    assert_in_range(count, 1, MEMBERS);
+    for (size_t i = 0; i < count; i++) {
+        char name[512];
+        snprintf(name, sizeof name, "%s%s", folder, strchr(yki_zip_name(zip, i), '/'));
+        assert_ok(yki_zip_read(zip, i, &data[i], &size));
+        assert_ok(yki_zip_writer_add(writer, name, data[i], size));
+    }
+    assert_ok(yki_zip_writer_finish(writer));
+    for (size_t i = 0; i < count; i++)
+        free(data[i]);
+    yki_zip_close(zip);
+    close(fd);
+}
+
+/* torch.save names the folder after the file. */
+YK_TEST(a_pth_files_folder_is_as_long_as_a_files_name_may_be)
+{
+    char folder[256];
+    yk_model *model = make_model(1), *other = make_model(2);
+    memset(folder, 'n', sizeof folder - 1);
+    folder[sizeof folder - 1] = '\0';
+    assert_ok(yk_model_save(model, yk_test_path("a.pth")));
+    move_to_folder(yk_test_path("a.pth"), yk_test_path("b.pth"), folder);
+    assert_ok(yk_model_load(other, yk_test_path("b.pth")));
+    assert_same_model(model, other, 0);
     yk_model_destroy(model);
     yk_model_destroy(other);
 }
