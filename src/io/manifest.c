@@ -7,16 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/memory.h"
 #include "io/atomic_file.h"
 #include "io/input_file.h"
+#include "io/json.h"
 
 /* Of a file: 140,000 checkpoints. */
 enum { MANIFEST_LIMIT = 32 << 20, VERSION = 1, DIGITS = 20 /* more than a count has */ };
-
-static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers are doubles */
 
 bool yki_is_checkpoint_name(const char *name)
 {
@@ -59,12 +56,7 @@ static yk_status read_manifest_text(const yki_input_file *file, char **text)
 
 static bool to_count(const cJSON *object, const char *key, int64_t *count)
 {
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0) ||
-        number->valuedouble > exact_integers)
-        return false;
-    *count = (int64_t)number->valuedouble;
-    return true;
+    return yki_json_is_count(cJSON_GetObjectItemCaseSensitive(object, key), count);
 }
 
 static bool to_entry(const cJSON *object, yki_manifest_entry *entry)

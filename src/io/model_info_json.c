@@ -7,12 +7,12 @@
 
 #include "base/c_locale.h"
 #include "base/memory.h"
-#include "io/json_bytes.h"
+#include "io/json.h"
 #include "model/model_info.h"
 #include "nn/arch.h"
 
 /* Format 2 renamed networks (nn/arch.h). */
-enum { FORMAT_VERSION = 2 };
+enum { FORMAT_VERSION = 2, MAX_COUNT = 1000000000 /* of classes, and of a side's pixels */ };
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -141,11 +141,9 @@ static yk_status read_classes(const cJSON *root, const char *path, int64_t *clas
     const cJSON *number = cJSON_GetObjectItemCaseSensitive(root, "classes");
     if (!number)
         return YK_OK;
-    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0) || number->valuedouble > 1e9 ||
-        floor(number->valuedouble) != number->valuedouble)
-        return refuse_member(path, "classes");
-    *classes = (int64_t)number->valuedouble;
-    return YK_OK;
+    return yki_json_is_count(number, classes) && *classes <= MAX_COUNT
+               ? YK_OK
+               : refuse_member(path, "classes");
 }
 
 /* The name of the network, NULL if there is none. Before format 2 some had other names. */
@@ -170,9 +168,9 @@ static yk_status read_image_size(const cJSON *root, const char *path, int64_t si
         return refuse_member(path, "image_size");
     cJSON_ArrayForEach(item, array)
     {
-        if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 1e9)
+        if (!yki_json_is_count(item, size) || *size > MAX_COUNT)
             return refuse_member(path, "image_size");
-        *size++ = (int64_t)item->valuedouble;
+        size++;
     }
     return YK_OK;
 }

@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
-#include "io/json_bytes.h"
+#include "io/json.h"
 #include "io/model_info_json.h"
 #include "io/onnx_nodes.h"
 #include "model/model.h"

@@ -5,22 +5,19 @@
  */
 #include "io/safetensors.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/input_file.h"
+#include "io/json.h"
 #include "tensor/tensor.h"
 
 enum { SIZE_BYTES = 8 /* of the header's size, at the beginning of the file */ };
 
 static const char metadata_key[] = "__metadata__";
-static const double exact_integers = 9007199254740992.0; /* 2^53: JSON numbers are doubles */
 
 typedef struct tensor {
     const char *name;   /* in the header */
@@ -125,15 +122,6 @@ static YKI_PRINTF(3, 4) yk_status
                      file->input.path, name, what);
 }
 
-static bool to_integer(const cJSON *number, int64_t *value)
-{
-    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0) ||
-        number->valuedouble > exact_integers || floor(number->valuedouble) != number->valuedouble)
-        return false;
-    *value = (int64_t)number->valuedouble;
-    return true;
-}
-
 static const yki_file_tensor_dtype *find_safetensors_dtype(const char *name)
 {
     const yki_file_tensor_dtype *dtype;
@@ -151,7 +139,8 @@ static yk_status read_header_shape(const yki_safetensors *file, tensor *one, con
         return refuse_tensor(file, one->name, "a \"shape\"");
     cJSON_ArrayForEach(item, shape)
     {
-        if (stored->ndim == YKI_FILE_TENSOR_DIMS || !to_integer(item, &stored->dims[stored->ndim]))
+        if (stored->ndim == YKI_FILE_TENSOR_DIMS ||
+            !yki_json_is_count(item, &stored->dims[stored->ndim]))
             return refuse_tensor(file, one->name,
                                  "at most %d dimensions in \"shape\", all integers",
                                  YKI_FILE_TENSOR_DIMS);
@@ -215,8 +204,8 @@ static yk_status read_tensor(const yki_safetensors *file, tensor *one, const cJS
             "%s: offset 8: the header's tensor %.80s: dtype %.20s is not one that yoke knows",
             file->input.path, one->name, dtype->valuestring);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-        !to_integer(cJSON_GetArrayItem(offsets, 0), &one->begin) ||
-        !to_integer(cJSON_GetArrayItem(offsets, 1), &one->end) || one->end < one->begin)
+        !yki_json_is_count(cJSON_GetArrayItem(offsets, 0), &one->begin) ||
+        !yki_json_is_count(cJSON_GetArrayItem(offsets, 1), &one->end) || one->end < one->begin)
         return refuse_tensor(file, one->name, "\"data_offsets\" of two rising integers");
     return read_header_shape(file, one, cJSON_GetObjectItemCaseSensitive(info, "shape"));
 }

@@ -17,7 +17,7 @@
 #include "base/c_locale.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/json_bytes.h"
+#include "io/json.h"
 
 /* ---- members --------------------------------------------------------------------------------- */
 

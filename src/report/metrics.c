@@ -26,7 +26,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/json_bytes.h"
+#include "io/json.h"
 
 enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or an epoch */ };
 

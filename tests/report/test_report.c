@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/json_bytes.h"
+#include "io/json.h"
 
 static const char *metrics_path(void)
 {

@@ -1,7 +1,8 @@
-/* See json_bytes.h. */
+/* See json.h. */
 #define _GNU_SOURCE
-#include "io/json_bytes.h"
+#include "io/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,15 @@
 #include "base/utf8.h"
 
 enum { ESCAPE = 6 /* bytes of "\udcff" */ };
+
+bool yki_json_is_count(const cJSON *item, int64_t *count)
+{
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= 0x1p53) ||
+        floor(item->valuedouble) != item->valuedouble)
+        return false;
+    *count = (int64_t)item->valuedouble;
+    return true;
+}
 
 cJSON *yki_json_string(const char *bytes)
 {

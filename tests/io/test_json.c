@@ -1,10 +1,10 @@
-/* Bytes that are not UTF-8 in JSON. */
+/* Bytes that are not UTF-8 in JSON, and whole numbers. */
 #include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json_bytes.h"
+#include "io/json.h"
 
 YK_TEST(json_carries_any_bytes)
 {
@@ -43,4 +43,27 @@ YK_TEST(escapes_of_json_that_are_no_bytes_stay_what_they_are)
     assert_parsed("\"\\udc8", NULL);
     assert_parsed("\"\\", NULL);
     assert_parsed("", NULL);
+}
+
+static bool is_count(const char *json, int64_t *count)
+{
+    cJSON *item = cJSON_Parse(json);
+    assert_non_null(item);
+    bool found = yki_json_is_count(item, count);
+    cJSON_Delete(item);
+    return found;
+}
+
+YK_TEST(counts_of_json_are_whole_and_exact)
+{
+    static const char *const others[] = {"-1", "1.5", "9007199254740994", "1e300", "\"1\"", "null"};
+    int64_t count = 7;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(is_count(others[i], &count));
+    assert_false(yki_json_is_count(NULL, &count));
+    assert_int_equal(count, 7);
+    assert_true(is_count("0", &count));
+    assert_int_equal(count, 0);
+    assert_true(is_count("9007199254740992", &count));
+    assert_true(count == (int64_t)1 << 53);
 }
