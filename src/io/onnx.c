@@ -32,12 +32,7 @@ typedef enum field {
     SET_VERSION = 2,
     ENTRY_KEY = 1,
     ENTRY_VALUE = 2,
-    GRAPH_NAME = 2,
-    GRAPH_INITIALIZER = 5,
-    TENSOR_DIMS = 1,
-    TENSOR_DATA_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_RAW_DATA = 9
+    GRAPH_NAME = 2
 } field;
 
 /* ---- what the file says about the model ------------------------------------------------------ */
@@ -92,13 +87,11 @@ static void describe_weight(yki_protobuf *message, yki_protobuf *scratch,
 {
     size_t bytes = yk_tensor_bytes(&weight->value);
     yki_protobuf_clear(scratch);
-    for (int d = 0; d < weight->value.ndim; d++)
-        yki_protobuf_int(scratch, TENSOR_DIMS, weight->value.dims[d]);
-    yki_protobuf_int(scratch, TENSOR_DATA_TYPE, yki_onnx_dtype(weight->value.dtype));
-    yki_protobuf_text(scratch, TENSOR_NAME, weight->name);
-    yki_protobuf_head(scratch, TENSOR_RAW_DATA, bytes);
+    yki_onnx_describe_tensor(scratch, weight->name, weight->value.dtype, weight->value.ndim,
+                             weight->value.dims);
+    yki_protobuf_head(scratch, YKI_ONNX_TENSOR_RAW_DATA, bytes);
     yki_protobuf_clear(message);
-    yki_protobuf_head(message, GRAPH_INITIALIZER, scratch->size + bytes);
+    yki_protobuf_head(message, YKI_ONNX_GRAPH_INITIALIZER, scratch->size + bytes);
     yki_protobuf_add(message, scratch);
 }
 

@@ -16,7 +16,6 @@ enum { NAME = 512 };
 
 typedef enum field {
     GRAPH_NODE = 1,
-    GRAPH_INITIALIZER = 5,
     GRAPH_INPUT = 11,
     GRAPH_OUTPUT = 12,
     NODE_INPUT = 1,
@@ -32,7 +31,6 @@ typedef enum field {
     TENSOR_DIMS = 1,
     TENSOR_DATA_TYPE = 2,
     TENSOR_NAME = 8,
-    TENSOR_RAW_DATA = 9,
     VALUE_NAME = 1,
     VALUE_TYPE = 2,
     TYPE_TENSOR = 1,
@@ -45,12 +43,22 @@ typedef enum field {
 
 typedef enum attribute_type { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 } attribute_type;
 
-int yki_onnx_dtype(yk_dtype dtype)
+/* ONNX's number of a dtype. */
+static int number_of_dtype(yk_dtype dtype)
 {
     static const int numbers[YK_DTYPE_COUNT] = {
         [YK_F32] = 1, [YK_F64] = 11, [YK_F16] = 10, [YK_BF16] = 16,
         [YK_I32] = 6, [YK_I64] = 7,  [YK_U8] = 2};
     return numbers[dtype];
+}
+
+void yki_onnx_describe_tensor(yki_protobuf *message, const char *name, yk_dtype dtype, int ndim,
+                              const int64_t *dims)
+{
+    for (int d = 0; d < ndim; d++)
+        yki_protobuf_int(message, TENSOR_DIMS, dims[d]);
+    yki_protobuf_int(message, TENSOR_DATA_TYPE, number_of_dtype(dtype));
+    yki_protobuf_text(message, TENSOR_NAME, name);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -172,49 +180,52 @@ static void add_ints(yki_onnx_graph *g, const char *name, int64_t value, int cou
     yki_protobuf_end(&g->message, attribute);
 }
 
-/* A scalar for a node that makes value, of its dtype. */
+/* Numbers for a node that makes value, of its dtype. */
+static void add_initializer(yki_onnx_graph *g, const yk_value *value, const char *suffix, int ndim,
+                            const int64_t *dims, const double *numbers)
+{
+    char name[NAME];
+    yk_dtype dtype = value->dtype == YK_F64 ? YK_F64 : YK_F32;
+    size_t count = 1;
+    for (int d = 0; d < ndim; d++)
+        count *= (size_t)dims[d];
+    size_t bytes = count * yk_dtype_size(dtype);
+    void *elements = yki_calloc(bytes, 1);
+    for (size_t i = 0; elements && i < count; i++)
+        if (dtype == YK_F64)
+            ((double *)elements)[i] = numbers[i];
+        else
+            ((float *)elements)[i] = (float)numbers[i];
+    g->message.failed |= !elements;
+    size_t tensor = yki_protobuf_begin(&g->message, YKI_ONNX_GRAPH_INITIALIZER);
+    yki_onnx_describe_tensor(&g->message, name_of(g, value, suffix, name), dtype, ndim, dims);
+    if (elements)
+        yki_protobuf_bytes(&g->message, YKI_ONNX_TENSOR_RAW_DATA, elements, bytes);
+    yki_protobuf_end(&g->message, tensor);
+    free(elements);
+}
+
 static void add_constant(yki_onnx_graph *g, const yk_value *value, const char *suffix,
                          double number)
 {
-    char name[NAME];
-    bool is_double = value->dtype == YK_F64;
-    float single = (float)number;
-    size_t tensor = yki_protobuf_begin(&g->message, GRAPH_INITIALIZER);
-    yki_protobuf_int(&g->message, TENSOR_DATA_TYPE, yki_onnx_dtype(is_double ? YK_F64 : YK_F32));
-    yki_protobuf_text(&g->message, TENSOR_NAME, name_of(g, value, suffix, name));
-    yki_protobuf_bytes(&g->message, TENSOR_RAW_DATA, is_double ? (void *)&number : (void *)&single,
-                       is_double ? sizeof number : sizeof single);
-    yki_protobuf_end(&g->message, tensor);
+    add_initializer(g, value, suffix, 0, NULL, &number);
 }
 
-/* A matrix for a node that makes value, of its dtype: its product with `cells` numbers, as rows or
- * as columns, is the means of `windows` adaptive windows of them. */
+/* A matrix for a node that makes value: its product with `cells` numbers, as rows or as columns, is
+ * the means of `windows` adaptive windows of them. */
 static void add_means(yki_onnx_graph *g, const yk_value *value, const char *suffix, int64_t cells,
                       int64_t windows, bool columns)
 {
-    char name[NAME];
-    bool is_double = value->dtype == YK_F64;
-    size_t count = (size_t)(cells * windows), bytes = count * (is_double ? 8 : 4);
-    void *matrix = yki_calloc(bytes, 1);
+    const int64_t dims[] = {columns ? cells : windows, columns ? windows : cells};
+    double *matrix = yki_calloc((size_t)(cells * windows), sizeof *matrix);
     g->message.failed |= !matrix;
     for (int64_t w = 0; matrix && w < windows; w++) {
         int64_t first = w * cells / windows, end = ((w + 1) * cells + windows - 1) / windows;
-        for (int64_t c = first; c < end; c++) {
-            int64_t at = columns ? c * windows + w : w * cells + c;
-            if (is_double)
-                ((double *)matrix)[at] = 1 / (double)(end - first);
-            else
-                ((float *)matrix)[at] = 1 / (float)(end - first);
-        }
+        for (int64_t c = first; c < end; c++)
+            matrix[columns ? c * windows + w : w * cells + c] = 1 / (double)(end - first);
     }
-    size_t tensor = yki_protobuf_begin(&g->message, GRAPH_INITIALIZER);
-    yki_protobuf_int(&g->message, TENSOR_DIMS, columns ? cells : windows);
-    yki_protobuf_int(&g->message, TENSOR_DIMS, columns ? windows : cells);
-    yki_protobuf_int(&g->message, TENSOR_DATA_TYPE, yki_onnx_dtype(is_double ? YK_F64 : YK_F32));
-    yki_protobuf_text(&g->message, TENSOR_NAME, name_of(g, value, suffix, name));
     if (matrix)
-        yki_protobuf_bytes(&g->message, TENSOR_RAW_DATA, matrix, bytes);
-    yki_protobuf_end(&g->message, tensor);
+        add_initializer(g, value, suffix, 2, dims, matrix);
     free(matrix);
 }
 
@@ -458,7 +469,7 @@ static void describe_value(yki_onnx_graph *g, int where, const char *name, const
     size_t info = yki_protobuf_begin(m, where);
     yki_protobuf_text(m, VALUE_NAME, name);
     size_t type = yki_protobuf_begin(m, VALUE_TYPE), tensor = yki_protobuf_begin(m, TYPE_TENSOR);
-    yki_protobuf_int(m, TENSOR_TYPE_ELEMENT, yki_onnx_dtype(value->dtype));
+    yki_protobuf_int(m, TENSOR_TYPE_ELEMENT, number_of_dtype(value->dtype));
     size_t shape = yki_protobuf_begin(m, TENSOR_TYPE_SHAPE);
     for (int d = 0; d < value->ndim; d++) {
         size_t dim = yki_protobuf_begin(m, SHAPE_DIM);

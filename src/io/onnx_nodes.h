@@ -18,8 +18,12 @@ typedef struct yki_onnx_graph {
     yki_protobuf message; /* the fields of the GraphProto but its weights */
 } yki_onnx_graph;
 
-/* ONNX's number of a dtype. */
-int yki_onnx_dtype(yk_dtype dtype);
+/* Numbers of fields: the graph's initializers are TensorProtos, and what each ends with. */
+enum { YKI_ONNX_GRAPH_INITIALIZER = 5, YKI_ONNX_TENSOR_RAW_DATA = 9 };
+
+/* Writes the fields of a TensorProto that come before its elements. */
+void yki_onnx_describe_tensor(yki_protobuf *message, const char *name, yk_dtype dtype, int ndim,
+                              const int64_t *dims);
 
 /* YK_ERROR_UNSUPPORTED, with the operator, where ONNX has none for it. */
 yk_status yki_onnx_graph_create(yki_onnx_graph *graph, const yki_plan_source *source,
