@@ -2,10 +2,27 @@
 #include "base/folder.h"
 
 #include <errno.h>
-#include <linux/limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+bool yki_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static yk_status too_long(const char *path)
+{
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
+}
+
+yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *name)
+{
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? YK_OK : too_long(folder);
+}
+
+/* ---- making them ----------------------------------------------------------------------------- */
 
 /* An existing path is left to whoever opens a file in it: some parents exist but cannot be made. */
 static yk_status make_one_folder(const char *path)
@@ -13,8 +30,7 @@ static yk_status make_one_folder(const char *path)
     if (mkdir(path, 0777) == 0 || errno == EEXIST || errno == EISDIR)
         return YK_OK;
     int error = errno;
-    struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+    if (yki_is_folder(path))
         return YK_OK; /* on a read-only file system, say */
     return yki_error(YK_ERROR_IO, "%s: cannot create the folder: %s", path, strerror(error));
 }
@@ -29,11 +45,6 @@ static yk_status make_prefixes(char *path)
         YK_TRY(status);
     }
     return YK_OK;
-}
-
-static yk_status too_long(const char *path)
-{
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
 }
 
 yk_status yki_make_folders(const char *path)

@@ -1,6 +1,9 @@
-/* Folders, created together with their parents like mkdir -p. */
+/* Folders, created together with their parents like mkdir -p, and paths into them. */
 #ifndef YKI_FOLDER_H
 #define YKI_FOLDER_H
+
+#include <linux/limits.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -10,6 +13,10 @@
 yk_status yki_make_folders(const char *path);
 /* Creates the folder that a file is to lie in: everything before the path's last slash. */
 yk_status yki_make_folders_above(const char *file);
+/* Whether there is a folder at path, or a symbolic link to one. */
+bool yki_is_folder(const char *path);
+/* Writes FOLDER/NAME to path. */
+yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *name);
 
 #pragma GCC visibility pop
 

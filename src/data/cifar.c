@@ -10,6 +10,7 @@
  * is taken, as long as labels and pixels agree. Pickles that Python 3 has written again, with any
  * protocol from 2 on, are read, too.
  */
+#include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +21,7 @@
 #include "io/input_file.h"
 #include "io/pickle.h"
 
-enum { SIDE = 32, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_FILES = 5, PATH_BYTES = 4096 };
+enum { SIDE = 32, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_FILES = 5 };
 
 static const char *const names10[10] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                         "dog",      "frog",       "horse", "ship", "truck"};
@@ -294,14 +295,13 @@ static const struct version {
 
 enum { VERSIONS = sizeof versions / sizeof *versions };
 
-static yk_status join(char *path, const char *format_folder, const char *sub, const char *name,
-                      const char *suffix)
+/* Writes the path of a file to `file`; sub is "" or a folder in path. */
+static yk_status name_file(char file[PATH_MAX], const char *path, const char *sub, const char *name,
+                           const char *suffix)
 {
-    int length = snprintf(path, PATH_BYTES, "%s%s%s/%s%s", format_folder, *sub ? "/" : "", sub,
-                          name, suffix);
-    if (length >= PATH_BYTES)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", format_folder,
-                         PATH_BYTES);
+    if (snprintf(file, PATH_MAX, "%s%s%s/%s%s", path, *sub ? "/" : "", sub, name, suffix) >=
+        PATH_MAX)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
     return YK_OK;
 }
 
@@ -310,12 +310,12 @@ static yk_status recognise(const family *kind, const char *path, const struct ve
                            const char **sub)
 {
     struct stat info;
-    char file[PATH_BYTES];
+    char file[PATH_MAX];
     for (int inside = 0; inside < 2; inside++)
         for (size_t i = 0; i < VERSIONS; i++) {
             *sub = inside ? kind->folders[i] : "";
             *version = &versions[i];
-            YK_TRY(join(file, path, *sub, kind->test, versions[i].suffix));
+            YK_TRY(name_file(file, path, *sub, kind->test, versions[i].suffix));
             if (stat(file, &info) == 0 && !S_ISDIR(info.st_mode))
                 return YK_OK;
         }
@@ -327,8 +327,8 @@ static yk_status recognise(const family *kind, const char *path, const struct ve
 static yk_status add_batch(cifar *set, const struct version *version, const char *path,
                            const char *sub, const char *name)
 {
-    char file[PATH_BYTES];
-    YK_TRY(join(file, path, sub, name, version->suffix));
+    char file[PATH_MAX];
+    YK_TRY(name_file(file, path, sub, name, version->suffix));
     yki_input_file *opened = &set->files[set->file_count];
     YK_TRY(yki_input_file_open(opened, file));
     int number = set->file_count++;

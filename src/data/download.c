@@ -22,7 +22,7 @@
 #include "base/options.h"
 #include "io/hash.h"
 
-enum { CACHE_BYTES = 3840, STAGE_BYTES = CACHE_BYTES + 64, PATH_BYTES = 4096 };
+enum { CACHE_BYTES = 3840, STAGE_BYTES = CACHE_BYTES + 64 };
 
 /* One download: its data set, and where it happens. */
 typedef struct job {
@@ -60,10 +60,10 @@ static yk_status check_data(const yki_source *source, const char *folder)
 }
 
 /* Whether a version of the data is in the cache and complete; writes its folder to path. */
-static bool find_cached(const yki_source *source, const char *cache, char path[PATH_BYTES])
+static bool find_cached(const yki_source *source, const char *cache, char path[PATH_MAX])
 {
     for (int version = 0; version < 2 && source->folders[version]; version++) {
-        snprintf(path, PATH_BYTES, "%s/%s", cache, source->folders[version]);
+        snprintf(path, PATH_MAX, "%s/%s", cache, source->folders[version]);
         if (access(path, F_OK) == 0 && check_data(source, path) == YK_OK)
             return true;
     }
@@ -121,7 +121,7 @@ static yk_status fetch_file(const job *j, int index, const char *path)
     const yki_source *source = j->source;
     const char *name = source->files[index].name, *given = setting(source, "URL");
     const char *mirrors[] = {given ? given : source->mirrors[0], given ? NULL : source->mirrors[1]};
-    char url[PATH_BYTES];
+    char url[PATH_MAX];
     yk_status status = YK_ERROR_NETWORK;
     for (int i = 0; i < 2 && mirrors[i] && status == YK_ERROR_NETWORK; i++) {
         size_t length = strlen(mirrors[i]);
@@ -152,7 +152,7 @@ static yk_status unpack(const job *j, const char *archive, int *version)
 /* Brings every file into the folder `complete`, where files of an earlier attempt may be. */
 static yk_status bring_files(const job *j, int *version)
 {
-    char arriving[PATH_BYTES], arrived[PATH_BYTES];
+    char arriving[PATH_MAX], arrived[PATH_MAX];
     for (int i = 0; i < j->source->file_count; i++) {
         snprintf(arriving, sizeof arriving, "%s/%s", j->stage, j->source->files[i].name);
         snprintf(arrived, sizeof arrived, "%s/%s", j->complete, j->source->files[i].name);
@@ -169,7 +169,7 @@ static yk_status bring_files(const job *j, int *version)
 }
 
 /* Called with the lock held. */
-static yk_status obtain(const yki_source *source, const char *cache, char path[PATH_BYTES],
+static yk_status obtain(const yki_source *source, const char *cache, char path[PATH_MAX],
                         const yk_download_options *options)
 {
     job j = {.source = source, .options = options, .cache = cache};
@@ -185,7 +185,7 @@ static yk_status obtain(const yki_source *source, const char *cache, char path[P
     if (status == YK_OK)
         status = check_data(source, j.complete);
     if (status == YK_OK) {
-        snprintf(path, PATH_BYTES, "%s/%s", cache, source->folders[version]);
+        snprintf(path, PATH_MAX, "%s/%s", cache, source->folders[version]);
         remove_folder(path); /* find_cached found it damaged */
         if (rename(j.complete, path) != 0)
             status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
@@ -197,7 +197,7 @@ static yk_status obtain(const yki_source *source, const char *cache, char path[P
 /* Waits while another process downloads; its lock is released however it ends. */
 static yk_status lock_cache(const char *cache, int *fd)
 {
-    char path[PATH_BYTES];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/lock", cache);
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (*fd < 0)
@@ -234,7 +234,7 @@ static yk_status give_path(char *path, size_t path_size, const char *found)
 yk_status yk_download_find(char *path, size_t path_size, const char *name)
 {
     const yki_source *source;
-    char cache[CACHE_BYTES], found[PATH_BYTES];
+    char cache[CACHE_BYTES], found[PATH_MAX];
     YKI_NOT_NULL(path);
     YKI_NOT_NULL(name);
     YK_TRY(find_source(&source, name));
@@ -254,7 +254,7 @@ yk_status yk_download_data(char *path, size_t path_size, const char *name,
     YKI_NOT_NULL(name);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_download_options, YK_DOWNLOAD_OPTIONS_INIT));
     YK_TRY(find_source(&source, name));
-    char cache[CACHE_BYTES], found[PATH_BYTES];
+    char cache[CACHE_BYTES], found[PATH_MAX];
     YK_TRY(cache_folder(cache));
     if (!find_cached(source, cache, found)) {
         int fd = -1;

@@ -8,17 +8,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <yoke/readers.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/names.h"
 #include "io/input_file.h"
 
 /* Deeper folders are taken for a loop of symbolic links. */
-enum { PATH_BYTES = 4096, MAX_DEPTH = 32, MAX_FILE_BYTES = 1 << 30 };
+enum { MAX_DEPTH = 32, MAX_FILE_BYTES = 1 << 30 };
 
 typedef struct folder {
     char *root;
@@ -31,24 +31,10 @@ typedef struct folder {
 
 /* ---- reading folders ------------------------------------------------------------------------- */
 
-static bool is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-static yk_status join(char path[PATH_BYTES], const char *folder_path, const char *name)
-{
-    if (snprintf(path, PATH_BYTES, "%s/%s", folder_path, name) >= PATH_BYTES)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", folder_path,
-                         PATH_BYTES);
-    return YK_OK;
-}
-
 /* Sorts a folder's entries into folders and files. */
 static yk_status list_folder(const char *path, yki_names *folders, yki_names *files)
 {
-    char entry_path[PATH_BYTES];
+    char entry_path[PATH_MAX];
     yk_status status = YK_OK;
     DIR *entries = opendir(path);
     if (!entries)
@@ -59,8 +45,8 @@ static yk_status list_folder(const char *path, yki_names *folders, yki_names *fi
             continue;
         bool inner = entry->d_type == DT_DIR;
         if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
-            status = join(entry_path, path, entry->d_name);
-            inner = status == YK_OK && is_folder(entry_path);
+            status = yki_join_path(entry_path, path, entry->d_name);
+            inner = status == YK_OK && yki_is_folder(entry_path);
         }
         if (status == YK_OK)
             status = yki_names_add(inner ? folders : files, entry->d_name);
@@ -86,9 +72,9 @@ static bool is_picture(const char *name)
 /* The paths, below root, of a class's folder and of all folders in it. */
 static yk_status add_folders(const folder *set, yki_names *all, const char *inner, int depth)
 {
-    char path[PATH_BYTES], below[PATH_BYTES];
+    char path[PATH_MAX], below[PATH_MAX];
     yki_names folders = {0}, files = {0};
-    YK_TRY(join(path, set->root, inner));
+    YK_TRY(yki_join_path(path, set->root, inner));
     if (depth > MAX_DEPTH)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: more than %d folders deep: is a symbolic link part of a loop?", path,
@@ -97,7 +83,7 @@ static yk_status add_folders(const folder *set, yki_names *all, const char *inne
     if (status == YK_OK)
         status = list_folder(path, &folders, &files);
     for (int64_t i = 0; i < folders.count && status == YK_OK; i++) {
-        status = join(below, inner, yki_names_get(&folders, i));
+        status = yki_join_path(below, inner, yki_names_get(&folders, i));
         if (status == YK_OK)
             status = add_folders(set, all, below, depth + 1);
     }
@@ -109,13 +95,13 @@ static yk_status add_folders(const folder *set, yki_names *all, const char *inne
 /* Adds the pictures that lie directly in a folder. */
 static yk_status add_pictures(folder *set, const char *inner)
 {
-    char path[PATH_BYTES];
+    char path[PATH_MAX];
     yki_names folders = {0}, files = {0};
-    YK_TRY(join(path, set->root, inner));
+    YK_TRY(yki_join_path(path, set->root, inner));
     yk_status status = list_folder(path, &folders, &files);
     for (int64_t i = 0; i < files.count && status == YK_OK; i++) {
         const char *name = yki_names_get(&files, i);
-        status = join(path, inner, name);
+        status = yki_join_path(path, inner, name);
         if (status == YK_OK && is_picture(name))
             status = yki_names_add(&set->files, path);
         else if (set->left_out++ == 0)
@@ -203,24 +189,24 @@ static yk_status add_classes(folder *set)
 /* ---- splits ---------------------------------------------------------------------------------- */
 
 /* Writes the folder of a split to root, and that of the split for training to train. */
-static yk_status find_split(const char *path, yk_split split, char root[PATH_BYTES],
-                            char train[PATH_BYTES])
+static yk_status find_split(const char *path, yk_split split, char root[PATH_MAX],
+                            char train[PATH_MAX])
 {
     static const char *const test_names[] = {"val", "valid", "validation", "test"};
-    YK_TRY(join(train, path, "train"));
-    bool has_train = is_folder(train);
+    YK_TRY(yki_join_path(train, path, "train"));
+    bool has_train = yki_is_folder(train);
     if (!has_train)
-        snprintf(train, PATH_BYTES, "%s", path);
+        snprintf(train, PATH_MAX, "%s", path);
     if (split == YK_SPLIT_TRAIN) {
-        snprintf(root, PATH_BYTES, "%s", train);
+        snprintf(root, PATH_MAX, "%s", train);
         return YK_OK;
     }
     for (size_t i = 0; has_train && i < sizeof test_names / sizeof *test_names; i++) {
-        YK_TRY(join(root, path, test_names[i]));
-        if (is_folder(root))
+        YK_TRY(yki_join_path(root, path, test_names[i]));
+        if (yki_is_folder(root))
             return YK_OK;
     }
-    if (!is_folder(path))
+    if (!yki_is_folder(path))
         return yki_error(YK_ERROR_NOT_FOUND, "%s: there is no such folder", path);
     return yki_error(YK_ERROR_NOT_FOUND,
                      "%s: no pictures for validation: expected the folders train and val (with "
@@ -243,10 +229,10 @@ static yk_status read_file(const yki_input_file *file, yk_field_buffer *buffer)
 static yk_status read_sample(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
 {
     const folder *set = data;
-    char path[PATH_BYTES];
+    char path[PATH_MAX];
     yki_input_file file;
     (void)worker;
-    YK_TRY(join(path, set->root, yki_names_get(&set->files, index)));
+    YK_TRY(yki_join_path(path, set->root, yki_names_get(&set->files, index)));
     *(int32_t *)buffers[1].data = set->labels[index];
     YK_TRY(yki_input_file_open(&file, path));
     yk_status status = read_file(&file, &buffers[0]);
@@ -298,7 +284,7 @@ static yk_status create_dataset(yk_dataset **dataset, folder *set)
 
 static yk_status fill(folder *set, const char *path, yk_split split)
 {
-    char root[PATH_BYTES], train[PATH_BYTES];
+    char root[PATH_MAX], train[PATH_MAX];
     YK_TRY(find_split(path, split, root, train));
     set->root = yki_strdup(root);
     if (!set->root)

@@ -5,6 +5,7 @@
  * into memory, unless they would take far more of it than the file (MNIST's take five times as
  * much).
  */
+#include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@
 #include "data/arrays.h"
 #include "io/zip.h"
 
-enum { PATH_BYTES = 4096, MAX_DIMS = 3, MAX_HEADER = 4 + 4 * MAX_DIMS, CLASSES = 10 };
+enum { MAX_DIMS = 3, MAX_HEADER = 4 + 4 * MAX_DIMS, CLASSES = 10 };
 
 typedef struct idx {
     yki_input_file file;
@@ -130,19 +131,19 @@ static yk_status open_idx(idx *self, const char *path, int ndim)
 /* ---- finding the files ----------------------------------------------------------------------- */
 
 /* Looks for "train-images-idx3-ubyte" in the folder and where torchvision keeps it. */
-static yk_status find_file(char path[PATH_BYTES], const char *folder, const char *prefix,
+static yk_status find_file(char path[PATH_MAX], const char *folder, const char *prefix,
                            const char *what)
 {
     static const char *const places[] = {"", "/raw", "/MNIST/raw", "/FashionMNIST/raw"};
     static const char *const separators[] = {"-", "."};
     struct stat info;
     for (int i = 0; i < 4 * 2 * 2; i++) {
-        int length = snprintf(path, PATH_BYTES, "%s%s/%s-%s%s%s", folder, places[i / 4], prefix,
-                              what, separators[i / 2 % 2],
+        int length = snprintf(path, PATH_MAX, "%s%s/%s-%s%s%s", folder, places[i / 4], prefix, what,
+                              separators[i / 2 % 2],
                               strcmp(what, "images") == 0 ? "idx3-ubyte" : "idx1-ubyte");
-        if (length < PATH_BYTES - 4 && i % 2)
+        if (length < PATH_MAX - 4 && i % 2)
             memcpy(path + length, ".gz", sizeof ".gz");
-        if (length < PATH_BYTES - 4 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        if (length < PATH_MAX - 4 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
             return YK_OK;
     }
     return yki_error(YK_ERROR_NOT_FOUND,
@@ -182,7 +183,7 @@ static yk_status read_labels(yki_arrays *arrays, const char *path)
 static yk_status open_split(yk_dataset **dataset, const char *folder, yk_split split,
                             const char *name, const char *const *class_names)
 {
-    char images_path[PATH_BYTES], labels_path[PATH_BYTES];
+    char images_path[PATH_MAX], labels_path[PATH_MAX];
     const char *prefix = split == YK_SPLIT_TRAIN ? "train" : "t10k";
     idx images;
     YK_TRY(find_file(images_path, folder, prefix, "images"));

@@ -7,6 +7,7 @@
  * of any shape. An array in Fortran's order is refused, because its samples are scattered.
  */
 #define _GNU_SOURCE
+#include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #include "data/arrays.h"
 #include "image/picture.h"
 
-enum { PATH_BYTES = 4096, MAX_HEADER = 65536, MAX_LABEL = 1 << 20 };
+enum { MAX_HEADER = 65536, MAX_LABEL = 1 << 20 };
 
 typedef struct npy {
     yki_input_file file;
@@ -127,16 +128,16 @@ static yk_status open_npy(npy *self, const char *path)
 /* ---- finding the files ----------------------------------------------------------------------- */
 
 /* The file of the images or labels of a split; false if there is none. */
-static bool find_file(char path[PATH_BYTES], const char *folder, yk_split split, bool labels)
+static bool find_file(char path[PATH_MAX], const char *folder, yk_split split, bool labels)
 {
     static const char *const names[2][3] = {{"train", "train", "train"}, {"test", "val", "valid"}};
     for (int i = 0; i < 6; i++) {
         const char *name = names[split == YK_SPLIT_TEST][i / 2];
         int length =
-            i % 2 ? snprintf(path, PATH_BYTES, "%s/%c_%s.npy", folder, labels ? 'y' : 'x', name)
-                  : snprintf(path, PATH_BYTES, "%s/%s_%s.npy", folder, name,
+            i % 2 ? snprintf(path, PATH_MAX, "%s/%c_%s.npy", folder, labels ? 'y' : 'x', name)
+                  : snprintf(path, PATH_MAX, "%s/%s_%s.npy", folder, name,
                              labels ? "labels" : "images");
-        if (length < PATH_BYTES && access(path, F_OK) == 0)
+        if (length < PATH_MAX && access(path, F_OK) == 0)
             return true;
     }
     return false;
@@ -181,7 +182,7 @@ static yk_status read_labels(const npy *array, int32_t **labels, int64_t *most)
 static yk_status load_labels(yki_arrays *arrays, const char *folder, yk_split wanted)
 {
     int64_t most = -1;
-    char path[PATH_BYTES];
+    char path[PATH_MAX];
     for (int split = YK_SPLIT_TRAIN; split <= YK_SPLIT_TEST; split++) {
         npy array;
         int32_t *labels = NULL;
@@ -259,7 +260,7 @@ static yk_status describe_tensors(const npy *array, yki_arrays *arrays)
 
 yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split)
 {
-    char file[PATH_BYTES];
+    char file[PATH_MAX];
     npy images;
     YKI_NOT_NULL(dataset);
     *dataset = NULL;

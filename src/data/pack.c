@@ -4,15 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <yoke/readers.h>
 
+#include "base/folder.h"
 #include "base/memory.h"
 #include "image/picture.h"
 #include "io/input_file.h"
-
-enum { PATH_BYTES = 4096, MAX_SIDE = 65535 };
 
 typedef struct pack {
     yki_input_file file;
@@ -70,8 +68,8 @@ static yk_status check_entry(const pack *set, const yki_pack_entry *entry)
     uint64_t expected = (uint64_t)set->header.channels * entry->height * entry->width;
     if (!is_inside(set, entry->offset, entry->bytes, 1))
         return damaged(set, "a sample is outside the file");
-    if (pixels && (entry->height < 1 || entry->height > MAX_SIDE || entry->width < 1 ||
-                   entry->width > MAX_SIDE || entry->bytes != expected))
+    if (pixels && (entry->height < 1 || entry->height > YKI_PICTURE_SIDE_MAX || entry->width < 1 ||
+                   entry->width > YKI_PICTURE_SIDE_MAX || entry->bytes != expected))
         return damaged(set, "a sample's size is not that of its picture");
     if (entry->label < 0 || (uint32_t)entry->label >= set->header.classes)
         return damaged(set, "a label is outside the classes");
@@ -181,29 +179,19 @@ static yk_status create_dataset(yk_dataset **dataset, pack *set)
     return yk_dataset_create(dataset, &ops, set);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 /* The file of a split: in a folder, or the path itself for training. */
-static yk_status find_split(char file[PATH_BYTES], const char *path, yk_split split)
+static yk_status find_split(char file[PATH_MAX], const char *path, yk_split split)
 {
-    bool folder = is_folder(path);
-    int length = snprintf(file, PATH_BYTES, "%s%s", path,
-                          !folder                   ? ""
-                          : split == YK_SPLIT_TRAIN ? "/train.pack"
-                                                    : "/val.pack");
-    if (length >= PATH_BYTES)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", path,
-                         PATH_BYTES);
-    if (!folder && split == YK_SPLIT_TEST)
+    if (yki_is_folder(path))
+        return yki_join_path(file, path, split == YK_SPLIT_TRAIN ? "train.pack" : "val.pack");
+    if (split == YK_SPLIT_TEST)
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: a packed file holds one split; expected a folder with train.pack and "
                          "val.pack (with --val-split, part of the training pictures is kept for "
                          "validation)",
                          path);
+    if (snprintf(file, PATH_MAX, "%s", path) >= PATH_MAX)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
     return YK_OK;
 }
 
@@ -217,7 +205,7 @@ static yk_status load_pack(pack *set, const char *file)
 
 yk_status yk_pack_open(yk_dataset **dataset, const char *path, yk_split split)
 {
-    char file[PATH_BYTES];
+    char file[PATH_MAX];
     YKI_NOT_NULL(dataset);
     *dataset = NULL;
     YKI_NOT_NULL(path);

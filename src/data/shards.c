@@ -9,6 +9,7 @@
  * the sample where it stopped, whatever the number of shards.
  */
 #define _GNU_SOURCE
+#include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@
 #include "data/tar.h"
 #include "io/input_file.h"
 
-enum { PATH_BYTES = 4096, MAX_SHARDS = 65536, MAX_LABEL = 1 << 20, LABEL_TEXT = 24 };
+enum { MAX_SHARDS = 65536, MAX_LABEL = 1 << 20, LABEL_TEXT = 24 };
 
 typedef struct sample {
     uint64_t offset;
@@ -74,7 +75,7 @@ static bool read_range(range *read, const char *text, const char *end)
  */
 static yk_status expand(yki_names *names, const char *pattern)
 {
-    char text[PATH_BYTES];
+    char text[PATH_MAX];
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
     range numbers;
     if (!close)
@@ -106,13 +107,12 @@ static yk_status expand(yki_names *names, const char *pattern)
 }
 
 /* The part of "TRAIN::TEST" that is meant; "" where there is none. */
-static yk_status choose_pattern(char text[PATH_BYTES], const char *pattern, yk_split split)
+static yk_status choose_pattern(char text[PATH_MAX], const char *pattern, yk_split split)
 {
     const char *separator = strstr(pattern, "::");
     int length = separator ? (int)(separator - pattern) : (int)strlen(pattern);
-    if (strlen(pattern) >= PATH_BYTES)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: longer than %d bytes", pattern,
-                         PATH_BYTES);
+    if (strlen(pattern) >= PATH_MAX)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", pattern);
     if (split == YK_SPLIT_TEST && !separator)
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: no shards for validation: expected TRAIN::VAL, such as "
@@ -120,9 +120,9 @@ static yk_status choose_pattern(char text[PATH_BYTES], const char *pattern, yk_s
                          "training pictures is kept for it)",
                          pattern);
     if (split == YK_SPLIT_TEST)
-        snprintf(text, PATH_BYTES, "%s", separator + 2);
+        snprintf(text, PATH_MAX, "%s", separator + 2);
     else
-        snprintf(text, PATH_BYTES, "%.*s", length, pattern);
+        snprintf(text, PATH_MAX, "%.*s", length, pattern);
     if (!text[0])
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "\"%s\" names no shards for %s", pattern,
                          split == YK_SPLIT_TEST ? "validation" : "training");
@@ -326,7 +326,7 @@ static yk_status index_all(shards *set, const yki_names *paths)
 
 yk_status yk_shards_open(yk_dataset **dataset, const char *pattern, yk_split split)
 {
-    char text[PATH_BYTES];
+    char text[PATH_MAX];
     yki_names paths = {0};
     YKI_NOT_NULL(dataset);
     *dataset = NULL;
@@ -336,7 +336,7 @@ yk_status yk_shards_open(yk_dataset **dataset, const char *pattern, yk_split spl
     if (!set)
         return yki_error_memory(sizeof *set, "shards");
     set->pattern = yki_strdup(text);
-    yk_status status = set->pattern ? expand(&paths, text) : yki_error_memory(PATH_BYTES, "a path");
+    yk_status status = set->pattern ? expand(&paths, text) : yki_error_memory(PATH_MAX, "a path");
     if (status == YK_OK)
         status = index_all(set, &paths);
     if (status == YK_OK)

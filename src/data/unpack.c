@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "io/atomic_file.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
@@ -64,9 +65,8 @@ static yk_status copy_blocks(const yki_archive *known, struct archive *source, c
 static yk_status unpack_member(const yki_archive *known, struct archive *source,
                                const char *archive, const char *folder, const char *name)
 {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.64s...: a path too long", folder);
+    char path[PATH_MAX];
+    YK_TRY(yki_join_path(path, folder, name));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));

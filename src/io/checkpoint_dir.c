@@ -20,7 +20,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +34,6 @@
 
 /* Between the times of two checkpoints, where the clock has none. */
 static const double STEP_S = 1e-3;
-
-static yk_status join_path(char path[PATH_MAX], const char *dir, const char *file)
-{
-    if (snprintf(path, PATH_MAX, "%s/%s", dir, file) >= PATH_MAX)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", dir);
-    return YK_OK;
-}
 
 static double time_in_seconds(struct timespec time)
 {
@@ -91,7 +83,7 @@ static yk_status prune(yki_manifest *manifest, const char *dir, int keep)
         return YK_OK;
     while (manifest->count > (size_t)keep) {
         char path[PATH_MAX];
-        YK_TRY(join_path(path, dir, manifest->entries[0].file));
+        YK_TRY(yki_join_path(path, dir, manifest->entries[0].file));
         if (unlink(path) != 0 && errno != ENOENT)
             YKI_WARN("%s: cannot delete the old checkpoint: %s", path, strerror(errno));
         yki_manifest_remove(manifest, manifest->entries[0].file);
@@ -165,8 +157,8 @@ static yk_status prepare_files(yki_dir_save *save, const yk_model *model,
 {
     char path[PATH_MAX], weights[PATH_MAX];
     YK_TRY(yki_make_folders(save->dir));
-    YK_TRY(join_path(path, save->dir, save->entry.file));
-    YK_TRY(join_path(weights, save->dir, "model.pth"));
+    YK_TRY(yki_join_path(path, save->dir, save->entry.file));
+    YK_TRY(yki_join_path(weights, save->dir, "model.pth"));
     yki_atomic_clean(save->dir, "checkpoint-");
     YK_TRY(yki_checkpoint_prepare(&save->checkpoint, path, model, optimizer, state));
     yk_status status = yki_weights_prepare(&save->weights, weights, model);
@@ -306,7 +298,7 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
                              char found[PATH_MAX])
 {
     for (size_t i = 0; i < count; i++) {
-        YK_TRY(join_path(found, dir, candidates[i].file));
+        YK_TRY(yki_join_path(found, dir, candidates[i].file));
         yk_status status =
             verify_checkpoint(found, yki_manifest_find(manifest, candidates[i].file));
         if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY)
@@ -385,7 +377,7 @@ yk_status yki_dir_last_saved(const char *dir, yki_manifest_entry *entry, char pa
         status = yki_error(YK_ERROR_NOT_FOUND, "%s: its manifest lists no checkpoint", dir);
     if (status == YK_OK) {
         *entry = manifest.entries[manifest.count - 1];
-        status = join_path(path, dir, entry->file);
+        status = yki_join_path(path, dir, entry->file);
     }
     yki_manifest_fini(&manifest);
     return status;

@@ -2,12 +2,12 @@
 #define _GNU_SOURCE
 #include "io/dcp.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/folder.h"
 
 static bool ends_in(const char *path, const char *ending)
 {
@@ -15,19 +15,17 @@ static bool ends_in(const char *path, const char *ending)
     return length >= size && strcmp(path + length - size, ending) == 0;
 }
 
-/* Whether the folder has a .metadata. */
-static bool is_folder(const char *path)
+/* Whether it is a folder that has a .metadata. */
+static bool is_checkpoint_folder(const char *path)
 {
     char inside[PATH_MAX];
-    struct stat info;
     int length = snprintf(inside, sizeof inside, "%s/.metadata", path);
-    return length < PATH_MAX && stat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
-           access(inside, F_OK) == 0;
+    return length < PATH_MAX && yki_is_folder(path) && access(inside, F_OK) == 0;
 }
 
 yk_status yki_refuse_dcp(const char *path)
 {
-    bool folder = is_folder(path);
+    bool folder = is_checkpoint_folder(path);
     if (!folder && !ends_in(path, ".distcp") && !ends_in(path, "/.metadata"))
         return YK_OK;
     return yki_error(YK_ERROR_UNSUPPORTED,

@@ -2,15 +2,17 @@
 #define _GNU_SOURCE
 #include "io/manifest.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/memory.h"
 #include "io/atomic_file.h"
 #include "io/input_file.h"
 #include "io/json.h"
+
+static const char file_name[] = "manifest.json";
 
 /* Of a file: 140,000 checkpoints. */
 enum { MANIFEST_LIMIT = 32 << 20, VERSION = 1, DIGITS = 20 /* more than a count has */ };
@@ -26,13 +28,6 @@ bool yki_is_checkpoint_name(const char *name)
         return digits > 0 && digits < DIGITS && strcmp(name + length + digits, ".pth") == 0;
     }
     return false;
-}
-
-static yk_status manifest_path(char path[PATH_MAX], const char *dir)
-{
-    if (snprintf(path, PATH_MAX, "%s/manifest.json", dir) >= PATH_MAX)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", dir);
-    return YK_OK;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -113,7 +108,7 @@ yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
     char path[PATH_MAX], *text = NULL;
     yki_input_file file;
     *manifest = (yki_manifest){0};
-    YK_TRY(manifest_path(path, dir));
+    YK_TRY(yki_join_path(path, dir, file_name));
     yk_status status = yki_input_file_open(&file, path);
     if (status != YK_OK)
         return status == YK_ERROR_NOT_FOUND ? YK_OK : status;
@@ -178,7 +173,7 @@ abandon:
 yk_status yki_manifest_write(const yki_manifest *manifest, const char *dir)
 {
     char path[PATH_MAX];
-    YK_TRY(manifest_path(path, dir));
+    YK_TRY(yki_join_path(path, dir, file_name));
     cJSON *root = to_json(manifest);
     char *text = root ? cJSON_Print(root) : NULL;
     cJSON_Delete(root);
