@@ -20,6 +20,8 @@ void yki_safetensors_close(yki_safetensors *file);
 size_t yki_safetensors_count(const yki_safetensors *file);
 const char *yki_safetensors_name(const yki_safetensors *file, size_t index);
 const yki_file_tensor *yki_safetensors_stored(const yki_safetensors *file, size_t index);
+/* The word for a tensor whose dtype yoke does not read, such as "float8_e4m3fn"; else NULL. */
+const char *yki_safetensors_unsupported_kind(const yki_safetensors *file, size_t index);
 /* Reads the tensor's bytes, once. */
 yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_file_tensor *stored);
 const void *yki_safetensors_storage(const yki_safetensors *file, const yki_file_tensor *stored);

@@ -122,12 +122,25 @@ static YKI_PRINTF(3, 4) yk_status
                      file->input.path, name, what);
 }
 
+/* Dtypes that a file may have but that yoke does not read: they have no read function. */
+static const yki_file_tensor_dtype unread_dtypes[] = {
+    {.name = "float8_e4m3fn", .safetensors = "F8_E4M3", .size = 1},
+    {.name = "float8_e5m2", .safetensors = "F8_E5M2", .size = 1},
+    {.name = "float8_e4m3fnuz", .safetensors = "F8_E4M3FNUZ", .size = 1},
+    {.name = "float8_e5m2fnuz", .safetensors = "F8_E5M2FNUZ", .size = 1},
+    {.name = "float8_e8m0fnu", .safetensors = "F8_E8M0", .size = 1},
+    {.name = "complex64", .safetensors = "C64", .size = 8},
+};
+
 static const yki_file_tensor_dtype *find_safetensors_dtype(const char *name)
 {
     const yki_file_tensor_dtype *dtype;
     for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
         if (strcmp(dtype->safetensors, name) == 0)
             return dtype;
+    for (size_t i = 0; i < sizeof unread_dtypes / sizeof *unread_dtypes; i++)
+        if (strcmp(unread_dtypes[i].safetensors, name) == 0)
+            return &unread_dtypes[i];
     return NULL;
 }
 
@@ -336,6 +349,12 @@ const char *yki_safetensors_name(const yki_safetensors *file, size_t index)
 const yki_file_tensor *yki_safetensors_stored(const yki_safetensors *file, size_t index)
 {
     return &file->tensors[index].stored;
+}
+
+const char *yki_safetensors_unsupported_kind(const yki_safetensors *file, size_t index)
+{
+    const yki_file_tensor_dtype *dtype = file->tensors[index].stored.dtype;
+    return dtype->read ? NULL : dtype->name;
 }
 
 yk_status yki_safetensors_fetch(yki_safetensors *file, const yki_file_tensor *stored)

@@ -93,6 +93,13 @@ static size_t find_wrapper(const yk_tensor_file *file)
     return yki_common_wrapper(name_in_file, file, yk_tensor_file_count(file));
 }
 
+/* The word for a tensor that yoke does not read whatever it holds; NULL for others. */
+static const char *unsupported_kind(const yk_tensor_file *file, size_t index)
+{
+    return file->pth ? yki_pth_unsupported_kind(yki_pickle_pair_value(file->dict, index))
+                     : yki_safetensors_unsupported_kind(file->safetensors, index);
+}
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 typedef enum file_kind { ARCHIVE, LEGACY, PICKLE, TAR, SAFETENSORS, EMPTY, OTHER } file_kind;
@@ -190,8 +197,8 @@ static void list_unsupported(const yk_tensor_file *file, char *kinds, size_t siz
 {
     size_t at = 0;
     kinds[0] = '\0';
-    for (size_t i = 0; file->pth && i < yk_tensor_file_count(file); i++) {
-        const char *kind = yki_pth_unsupported_kind(yki_pickle_pair_value(file->dict, i));
+    for (size_t i = 0; i < yk_tensor_file_count(file); i++) {
+        const char *kind = unsupported_kind(file, i);
         if (!kind) {
             kinds[0] = '\0';
             return;
@@ -371,23 +378,33 @@ int64_t yki_tensor_file_find(const yk_tensor_file *file, const char *name)
     return -1;
 }
 
+/* offset: of the tensor in data.pkl, or "". */
+static yk_status refuse_kind(const yk_tensor_file *file, size_t index, const char *offset,
+                             const char *kind)
+{
+    char label[YKI_TENSOR_LABEL];
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "%s: %stensor %s is %s: yoke reads dense tensors of floats (16 to 64 bits), "
+                     "integers and bools",
+                     file->path, offset, yki_tensor_file_label(file, index, label), kind);
+}
+
 yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_file_tensor *stored)
 {
     int64_t count;
     size_t bytes;
-    char label[YKI_TENSOR_LABEL];
+    char label[YKI_TENSOR_LABEL], offset[48];
+    const char *kind = unsupported_kind(file, index);
+    if (file->safetensors && kind)
+        return refuse_kind(file, index, "", kind);
     if (file->safetensors) {
         *stored = *yki_safetensors_stored(file->safetensors, index);
         return YK_OK;
     }
     const yki_pickle_value *value = yki_pickle_pair_value(file->dict, index);
-    const char *kind = yki_pth_unsupported_kind(value);
+    snprintf(offset, sizeof offset, "data.pkl: offset %u: ", value->offset);
     if (kind)
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "%s: data.pkl: offset %u: tensor %s is %s: yoke reads dense tensors of "
-                         "floats (16 to 64 bits), integers and bools",
-                         file->path, value->offset, yki_tensor_file_label(file, index, label),
-                         kind);
+        return refuse_kind(file, index, offset, kind);
     YK_TRY(yki_pth_stored(file->pth, value, stored));
     if (!yki_file_tensor_size(stored, &count, &bytes) || bytes > file->limit)
         return yki_error(YK_ERROR_FORMAT,
@@ -454,8 +471,7 @@ yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tens
     if (index >= yk_tensor_file_count(file))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: has no tensor %zu", file->path, index);
     YK_TRY(read_name(file, index, entry->name));
-    const char *kind =
-        file->pth ? yki_pth_unsupported_kind(yki_pickle_pair_value(file->dict, index)) : NULL;
+    const char *kind = unsupported_kind(file, index);
     entry->dtype = kind ? kind : "";
     YK_TRY(yki_tensor_file_stored(file, index, &stored));
     entry->dtype = stored.dtype->name;

@@ -15,7 +15,10 @@ YK_TEST(bad_headers_of_safetensors)
         {"{}x", 0, "offset 10: expected the end of the header"},
         {"{}", 4, "expected 0 bytes of tensors, found 4"},
         {"{\"a\":1}", 0, "offset 8: the header's tensor a: expected a \"dtype\""},
-        {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "F8_E4M3"},
+        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,1]}}", 1,
+         "dtype F4 is not one that yoke knows"},
+        {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
+         "expected the 4 bytes of \"data_offsets\" to be a float8_e4m3fn (2)"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "expected a \"shape\""},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "data_offsets"},
@@ -50,7 +53,7 @@ YK_TEST(bad_headers_of_safetensors)
     const char *path = yk_test_path("a.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_header(path, cases[i].header, 0, cases[i].data);
-        yk_status expected = strstr(cases[i].header, "F8") ? YK_ERROR_UNSUPPORTED : YK_ERROR_FORMAT;
+        yk_status expected = strstr(cases[i].header, "F4") ? YK_ERROR_UNSUPPORTED : YK_ERROR_FORMAT;
         assert_refused(expected, path, cases[i].words);
     }
     write_header(path, "{}", 3, 0);
@@ -66,6 +69,34 @@ YK_TEST(bad_headers_of_safetensors)
     assert_ok(yk_tensor_file_open(&file, path));
     assert_int_equal(yk_tensor_file_count(file), 1);
     yk_tensor_file_close(file);
+}
+
+YK_TEST(tensors_of_other_kinds_are_refused_one_by_one)
+{
+    const char *path = yk_test_path("a.safetensors");
+    yk_tensor_file *file;
+    yk_tensor_entry entry;
+    double norm;
+    yk_model *model = make_model(1);
+    write_header(path,
+                 "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                 "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]},"
+                 "\"c\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[6,14]}}",
+                 0, 14);
+    assert_ok(yk_tensor_file_open(&file, path));
+    assert_int_equal(yk_tensor_file_count(file), 3);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_entry(file, 0, &entry));
+    assert_string_equal(entry.dtype, "float8_e4m3fn");
+    assert_ok(yk_tensor_file_entry(file, 1, &entry));
+    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_norm(file, 2, &norm));
+    assert_contains(yk_last_error(), "a.safetensors: tensor c is complex64: yoke reads dense");
+    yk_tensor_file_close(file);
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(model, path)); /* it has other tensors */
+    write_header(path, "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 0,
+                 2);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_load(model, path));
+    assert_contains(yk_last_error(), "kinds that yoke does not read (float8_e4m3fn)");
+    yk_model_destroy(model);
 }
 
 YK_TEST(metadata_of_safetensors_is_strings)
