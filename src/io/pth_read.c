@@ -74,7 +74,8 @@ static yk_status check_byte_order(yki_pth *pth)
     free(data);
     return little ? YK_OK
                   : yki_zip_refuse(pth->zip, YK_ERROR_UNSUPPORTED, (size_t)index,
-                                   "expected \"little\"");
+                                   "expected \"little\": the file is of a big-endian machine; load "
+                                   "and save it again with PyTorch on a little-endian one");
 }
 
 static yk_status read_pickle(yki_pth *pth)
@@ -249,10 +250,12 @@ static yk_status read_tensor_shape(const yki_pth *pth, const yki_pickle_value *a
 {
     const yki_pickle_value *offset = yki_pickle_item(arguments, 1);
     const yki_pickle_value *shape = yki_pickle_item(arguments, 2);
-    if (!yki_pickle_is(shape, YKI_PICKLE_TUPLE) || shape->count > YKI_FILE_TENSOR_DIMS)
+    if (!yki_pickle_is(shape, YKI_PICKLE_TUPLE))
+        return yki_pickle_unexpected(pth->pickle, shape, "the shape of a tensor");
+    if (shape->count > YKI_FILE_TENSOR_DIMS)
         return yki_pickle_unexpected(pth->pickle, shape,
-                                     "the shape of a tensor, at most %d dimensions",
-                                     YKI_FILE_TENSOR_DIMS);
+                                     "a tensor of at most %d dimensions, not %u",
+                                     YKI_FILE_TENSOR_DIMS, shape->count);
     stored->ndim = (int)shape->count;
     if (!read_counts(shape, stored->ndim, stored->dims) ||
         !read_counts(yki_pickle_item(arguments, 3), stored->ndim, stored->strides) ||

@@ -101,7 +101,8 @@ yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *s
     int64_t count, strides[YKI_FILE_TENSOR_DIMS];
     size_t bytes;
     if (!stored->dtype->storage)
-        return yki_error(YK_ERROR_UNSUPPORTED, "a .pth file has no %s tensors",
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "a .pth file has no tensors of %s: write a safetensors file",
                          stored->dtype->name);
     if (!yki_file_tensor_size(stored, &count, &bytes))
         return yki_error(YK_ERROR_INVALID_SHAPE, "a tensor of more elements than 64 bits count");

@@ -29,8 +29,10 @@ static yk_status pickle_all(yki_pth_writer *writer, const yki_tensor_source *sou
     for (size_t i = 0; i < count; i++) {
         YK_TRY(yki_tensor_name_check(sources[i].name));
         yki_pickle_text(pickle, sources[i].name);
-        YK_TRY(
-            yki_pth_tensor_stored(writer, &sources[i].stored, sources[i].data, sources[i].device));
+        yk_status status =
+            yki_pth_tensor_stored(writer, &sources[i].stored, sources[i].data, sources[i].device);
+        if (status != YK_OK)
+            return yki_error_context(status, "%s", sources[i].name);
     }
     yki_pickle_setitems(pickle);
     return YK_OK;

@@ -9,17 +9,23 @@ typedef struct odd_tensor {
     int64_t count, dim, stride;
 } odd_tensor;
 
-/* The first arguments of PyTorch's functions that rebuild tensors, up to the hooks. */
-static void pickle_view(yki_pickle_writer *pickle, odd_tensor view)
+/* Storage 0, of this class and so many elements. */
+static void pickle_storage(yki_pickle_writer *pickle, const char *class, int64_t count)
 {
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "storage");
-    yki_pickle_global(pickle, "torch", view.storage);
+    yki_pickle_global(pickle, "torch", class);
     yki_pickle_text(pickle, "0");
     yki_pickle_text(pickle, "cpu");
-    yki_pickle_int(pickle, view.count);
+    yki_pickle_int(pickle, count);
     yki_pickle_tuple(pickle);
     yki_pickle_persistent(pickle);
+}
+
+/* The first arguments of PyTorch's functions that rebuild tensors, up to the hooks. */
+static void pickle_view(yki_pickle_writer *pickle, odd_tensor view)
+{
+    pickle_storage(pickle, view.storage, view.count);
     yki_pickle_int(pickle, 0);
     const int64_t shape_and_strides[] = {view.dim, view.stride};
     for (int i = 0; i < 2; i++) {
@@ -77,6 +83,39 @@ YK_TEST(promise_31_tensors_that_their_storage_does_not_hold)
                        "expected a tensor within the 1 elements of its storage");
     assert_odd_refused(YK_ERROR_UNSUPPORTED, (odd_tensor){"ComplexFloatStorage", 1, 1, 1},
                        "tensor odd is complex64: yoke reads dense tensors of floats");
+}
+
+static void pickle_nine_dims(yki_pickle_writer *pickle)
+{
+    yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
+    yki_pickle_mark(pickle);
+    pickle_storage(pickle, "FloatStorage", 1);
+    yki_pickle_int(pickle, 0);
+    for (int i = 0; i < 2; i++) { /* shape and strides */
+        yki_pickle_mark(pickle);
+        for (int d = 0; d < 9; d++)
+            yki_pickle_int(pickle, 1);
+        yki_pickle_tuple(pickle);
+    }
+    yki_pickle_tuple(pickle);
+    yki_pickle_reduce(pickle);
+}
+
+YK_TEST(a_tensor_of_nine_dimensions_is_refused)
+{
+    const char *path = yk_test_path("odd.pth");
+    yk_tensor_file *opened;
+    yk_tensor_entry entry;
+    pth_file file = begin_pth(path, yki_pickle_ordered_dict);
+    yki_pickle_text(file.pickle, "small");
+    assert_ok(yki_pth_scalar(file.writer, 3));
+    yki_pickle_text(file.pickle, "odd");
+    pickle_nine_dims(file.pickle);
+    end_pth(&file);
+    assert_ok(yk_tensor_file_open(&opened, path));
+    assert_status(YK_ERROR_FORMAT, yk_tensor_file_entry(opened, 1, &entry));
+    assert_contains(yk_last_error(), "expected a tensor of at most 8 dimensions, not 9, found a");
+    yk_tensor_file_close(opened);
 }
 
 /* A view with stride 0 makes much of little: nothing may make all of it. */

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "io/zip.h"
+
 YK_TEST(bad_headers_of_safetensors)
 {
     static const struct {
@@ -141,6 +143,32 @@ YK_TEST(other_formats_are_named)
     assert_refused(YK_ERROR_NOT_FOUND, yk_test_path("absent.pth"), "No such file");
     assert_refused(YK_ERROR_IO, yk_test_directory(), "is not a file");
     yk_model_destroy(model);
+}
+
+YK_TEST(a_pth_file_of_a_big_endian_machine_says_what_to_do)
+{
+    static const char pickle[] = "\x80\x02}.", order[] = "big";
+    const char *path = yk_test_path("a.pth");
+    yki_zip_writer *writer;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_ok(yki_zip_writer_create(&writer, fd, path));
+    assert_ok(yki_zip_writer_add(writer, "archive/data.pkl", pickle, sizeof pickle - 1));
+    assert_ok(yki_zip_writer_add(writer, "archive/byteorder", order, sizeof order - 1));
+    assert_ok(yki_zip_writer_finish(writer));
+    close(fd);
+    assert_refused(YK_ERROR_UNSUPPORTED, path,
+                   "member archive/byteorder: expected \"little\": the file is of a big-endian");
+}
+
+YK_TEST(a_tensor_that_a_pth_file_cannot_hold_is_named)
+{
+    const char *path = yk_test_path("a.safetensors");
+    write_header(path,
+                 "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                 "\"odd\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[4,8]}}",
+                 0, 8);
+    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_convert(path, yk_test_path("b.pth"), NULL));
+    assert_contains(yk_last_error(), "b.pth: odd: a .pth file has no tensors of uint16: write a");
 }
 
 /* {"state": {}, "param_groups": []}, as PyTorch's optimizers have it. */
