@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "data/arrays.h"
 #include "image/picture.h"
+#include "tensor/tensor.h"
 
 enum { MAX_HEADER = 65536, MAX_LABEL = 1 << 20 };
 
@@ -52,20 +53,36 @@ static yk_status parse_shape(npy *self, const char *at)
     for (at += strspn(at, " "); *at != ')'; at += strspn(at, ", ")) {
         char *end = NULL;
         long long side = strtoll(at, &end, 10);
-        if (end == at || side < 0 || side > INT32_MAX || self->ndim == YK_MAX_DIMS)
-            return bad_header(self, "its shape is not a list of numbers that yoke can use");
+        if (end == at || side < 0 || side > INT32_MAX)
+            return bad_header(self, "its shape is not a list of numbers from 0 to 2^31 - 1");
+        if (self->ndim == YK_MAX_DIMS)
+            return yki_error(YK_ERROR_UNSUPPORTED, "%s: expected an array of at most %d dimensions",
+                             self->file.path, YK_MAX_DIMS);
         self->dims[self->ndim++] = side;
         at = end;
     }
     return self->ndim > 0 ? YK_OK : bad_header(self, "it holds a single number, not samples");
 }
 
+static yk_status refuse_type(const npy *self, const char *type, size_t length)
+{
+    return yki_error(YK_ERROR_FORMAT,
+                     "%s: expected numbers of at most 8 bytes, found elements of type %.*s; save "
+                     "x.astype(\"float32\")",
+                     self->file.path, (int)(length < 40 ? length : 40), type);
+}
+
+/* What the header's dictionary says; text is all of it. */
 static yk_status parse_header(npy *self, const char *text)
 {
     const char *type = find_value(text, "descr"), *order = find_value(text, "fortran_order");
-    size_t length = type && *type == '\'' ? strcspn(type + 1, "'") : 0;
+    if (!type)
+        return bad_header(self, "its header has no descr");
+    if (*type != '\'')
+        return bad_header(self, "its elements are structs; save one of their fields");
+    size_t length = strcspn(type + 1, "'");
     if (length < 2 || length >= sizeof self->type)
-        return bad_header(self, "its elements are not numbers of one type");
+        return refuse_type(self, type + 1, length);
     memcpy(self->type, type + 1, length);
     YK_TRY(parse_shape(self, find_value(text, "shape")));
     if (!order || (strncmp(order, "True", 4) != 0 && strncmp(order, "False", 5) != 0))
@@ -74,7 +91,7 @@ static yk_status parse_header(npy *self, const char *text)
         return bad_header(self, "the array is in Fortran's order; save numpy.ascontiguousarray(x)");
     self->element = (size_t)strtoul(self->type + 2, NULL, 10);
     if (!strchr("biufc", self->type[1]) || self->element < 1 || self->element > 8)
-        return bad_header(self, "its elements are not numbers of one type");
+        return refuse_type(self, self->type, strlen(self->type));
     return YK_OK;
 }
 
@@ -103,7 +120,10 @@ static yk_status read_header(npy *self)
     if (!first)
         length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     self->offset = (first ? 10 : 12) + length;
-    if (length > MAX_HEADER || self->offset > self->file.size)
+    if (length > MAX_HEADER)
+        return yki_error(YK_ERROR_FORMAT, "%s: expected a header of at most %d bytes, found %zu",
+                         self->file.path, MAX_HEADER, length);
+    if (self->offset > self->file.size)
         return bad_header(self, "the file ends in its header");
     char *text = yki_calloc(1, length + 1);
     if (!text)
@@ -154,14 +174,23 @@ static int64_t integer_at(const uint8_t *bytes, const npy *array)
     return (int64_t)value;
 }
 
+static yk_status refuse_labels(const npy *array)
+{
+    char shape[96];
+    return yki_error(YK_ERROR_FORMAT,
+                     "%s: expected one integer for each sample, as y.astype(\"int64\") saves them, "
+                     "found elements of type %s and shape %s",
+                     array->file.path, array->type,
+                     yki_dims_text(shape, sizeof shape, array->ndim, array->dims));
+}
+
 /* Reads labels of any integer type; *most is the largest. */
 static yk_status read_labels(const npy *array, int32_t **labels, int64_t *most)
 {
     size_t count = (size_t)array->dims[0], bytes = count * array->element;
     bool column = array->ndim == 2 && array->dims[1] == 1;
     if (!strchr("iub", array->type[1]) || array->type[0] == '>' || (array->ndim != 1 && !column))
-        return bad_header(array, "labels must be one integer for each sample, in the order of "
-                                 "bytes of this machine");
+        return refuse_labels(array);
     uint8_t *raw = malloc(bytes ? bytes : 1);
     *labels = yki_calloc(count ? count : 1, sizeof **labels);
     yk_status status = raw && *labels ? yki_input_file_read(&array->file, array->offset, raw, bytes)

@@ -263,7 +263,14 @@ YK_TEST(other_numpy_arrays_are_tensors)
     write_npy("y_test.npy", "<u8", "False", "(2,)", million, sizeof million);
     assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "label 1 is 1048576, expected 0 to 1048575");
     write_npy("y_test.npy", "<U1", "False", "(2,)", million, 8);
-    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "its elements are not numbers of one type");
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST,
+                   "y_test.npy: expected numbers of at most 8 bytes, found elements of type <U1");
+    write_npy("y_test.npy", "<f4", "False", "(2, 2)", values, 16);
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "found elements of type <f4 and shape (2, 2)");
+    write_npy("y_test.npy", "<c16", "False", "(2,)", values, sizeof values);
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "found elements of type <c16; save x.astype");
+    write_npy("y_test.npy", "<i4", "False", "(1, 1, 1, 1, 1)", values, 4);
+    assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "expected an array of at most 4 dimensions");
     write_npy("x_test.npy", "<f4", "True", "(2, 3)", values, sizeof values);
     assert_refused(yk_npy_open, "", YK_SPLIT_TEST, "in Fortran's order");
     write_npy("x_test.npy", ">f4", "False", "(2, 3)", values, sizeof values);
