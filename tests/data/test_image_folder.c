@@ -1,38 +1,10 @@
 /* Folders of pictures, with the semantics of torchvision's ImageFolder. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "shell.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char output[4096];
-
-/* Runs commands in the test's folder, with SEEDS naming that of the pictures. */
-static void shell(const char *commands)
-{
-    const char *source = getenv("YOKE_SOURCE");
-    int code =
-        yk_test_command(output, sizeof output, "set -e; SEEDS=%s/tests/fuzz/corpus; cd %s; %s",
-                        source ? source : ".", yk_test_directory(), commands);
-    if (code != 0)
-        fail_msg("%s", output);
-}
-
-static const char *in_folder(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
-static const char *sample_name(const yk_dataset *dataset, int64_t index)
-{
-    static char name[256];
-    yk_dataset_sample_name(dataset, index, name, sizeof name);
-    return name;
-}
 
 YK_TEST(classes_and_files_are_in_image_folders_order)
 {
@@ -46,7 +18,7 @@ YK_TEST(classes_and_files_are_in_image_folders_order)
           "cp $SEEDS/jpeg/rgb_420 d/cat/10.JPG; cp $SEEDS/jpeg/grey d/cat/9.jpeg;"
           "cp $SEEDS/webp/lossy_rgb d/cat/a/4.webp; cp $SEEDS/png/la d/cat/a-b/0.png;"
           "cp $SEEDS/jpeg/cmyk d/cat/a/b/2.jpg; echo > d/cat/notes.txt; echo > d/readme");
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 6);
     assert_int_equal(yk_dataset_classes(dataset), 2);
     assert_string_equal(yk_dataset_class_name(dataset, 0), "Zebra");
@@ -72,10 +44,10 @@ YK_TEST(the_validation_split_has_the_numbers_of_the_training_split)
     yk_dataset *dataset;
     shell("mkdir -p d/train/a d/train/b d/val/b; cp $SEEDS/png/rgb d/train/a/1.png;"
           "cp $SEEDS/png/rgb d/train/b/1.png; cp $SEEDS/png/rgb d/val/b/1.png");
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 2);
     yk_dataset_destroy(dataset);
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TEST));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TEST));
     assert_int_equal(yk_dataset_classes(dataset), 2);
     assert_string_equal(sample_name(dataset, 0), "b/1.png");
     yk_reader *reader;
@@ -91,7 +63,7 @@ YK_TEST(the_validation_split_has_the_numbers_of_the_training_split)
 static void assert_refused(yk_status status, yk_split split, const char *why)
 {
     yk_dataset *dataset;
-    assert_status(status, yk_folder_open(&dataset, in_folder("d"), split));
+    assert_status(status, yk_folder_open(&dataset, yk_test_path("d"), split));
     assert_null(dataset);
     assert_contains(yk_last_error(), why);
 }
@@ -121,7 +93,7 @@ YK_TEST(a_damaged_picture_is_named)
     const yk_tensor *fields;
     shell("mkdir -p d/a; cp $SEEDS/jpeg/torn d/a/torn.jpg; cp $SEEDS/jpeg/grey d/a/fine.jpg;"
           "cp $SEEDS/jpeg/grey d/a/gone.jpg");
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     if (yk_reader_create(&reader, dataset) != YK_OK)
         skip_because("%s", yk_last_error());
     assert_status(YK_ERROR_FORMAT, yk_reader_read(reader, 2, &fields));
@@ -173,7 +145,7 @@ YK_TEST(damaged_pictures_are_replaced_by_the_next_on_any_number_of_workers)
     shell("mkdir -p d/a d/b; cp $SEEDS/jpeg/torn d/a/0.jpg; cp $SEEDS/jpeg/grey d/a/1.jpg;"
           "cp $SEEDS/png/rgb d/a/2.png; cp $SEEDS/jpeg/torn d/a/3.jpg; : > d/b/4.png;"
           "cp $SEEDS/jpeg/rgb_420 d/b/5.jpg; echo text > d/b/6.webp");
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     if (yk_reader_create(&reader, dataset) != YK_OK)
         skip_because("%s", yk_last_error());
     yk_reader_destroy(reader);
@@ -192,7 +164,7 @@ YK_TEST(nothing_replaces_pictures_that_are_all_damaged)
     yk_dataset *dataset;
     yk_loader *loader;
     shell("mkdir -p d/a; cp $SEEDS/jpeg/torn d/a/0.jpg; cp $SEEDS/jpeg/torn d/a/1.jpg");
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     if (yk_loader_create(&loader, dataset,
                          YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
                                  o.transforms = "CenterCrop(8)", o.skip_damaged = true)) != YK_OK)
@@ -211,7 +183,7 @@ static int64_t count_skipped(const char *commands, const char *transforms)
     yk_loader *loader;
     shell("mkdir -p d/a; cp $SEEDS/jpeg/grey d/a/0.jpg; cp $SEEDS/jpeg/grey d/a/1.jpg;"
           "cp $SEEDS/jpeg/grey d/a/2.jpg");
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     shell(commands);
     if (yk_loader_create(&loader, dataset,
                          YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,

@@ -1,32 +1,15 @@
 /* Packed files: the same samples as the data they were made of, and damaged files. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "shell.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *in_folder(const char *name)
-{
-    static char paths[2][512];
-    static int turn;
-    turn = !turn;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", yk_test_directory(), name);
-    return paths[turn];
-}
-
 static void make_pictures(void)
 {
-    char output[4096];
-    const char *source = getenv("YOKE_SOURCE");
-    int code = yk_test_command(
-        output, sizeof output,
-        "set -e; cd %s; SEEDS=%s/tests/fuzz/corpus; mkdir -p d/b d/a; cp $SEEDS/jpeg/rgb_420 "
-        "d/a/1.jpg; cp $SEEDS/png/rgb d/b/1.png; cp $SEEDS/png/rgb_16 d/b/2.png",
-        yk_test_directory(), source ? source : ".");
-    if (code != 0)
-        fail_msg("%s", output);
+    shell("mkdir -p d/b d/a; cp $SEEDS/jpeg/rgb_420 d/a/1.jpg; cp $SEEDS/png/rgb d/b/1.png;"
+          "cp $SEEDS/png/rgb_16 d/b/2.png");
 }
 
 static void assert_same_samples(const yk_dataset *a, const yk_dataset *b)
@@ -62,7 +45,7 @@ static yk_dataset *open_pictures(void)
 {
     yk_dataset *dataset;
     make_pictures();
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     return dataset;
 }
 
@@ -72,7 +55,7 @@ YK_TEST(a_packed_file_has_the_same_samples)
         skip_because("%s", yk_last_error());
     yk_dataset *pictures = open_pictures(), *packed;
     for (int keep = 0; keep < 2; keep++) {
-        assert_ok(yk_pack_write(in_folder("train.pack"), pictures,
+        assert_ok(yk_pack_write(yk_test_path("train.pack"), pictures,
                                 YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
                                         o.format = keep ? YK_PACK_FILES : YK_PACK_PIXELS)));
         assert_ok(yk_pack_open(&packed, yk_test_directory(), YK_SPLIT_TRAIN));
@@ -83,7 +66,7 @@ YK_TEST(a_packed_file_has_the_same_samples)
         yk_dataset_destroy(packed);
     }
     assert_status(YK_ERROR_NOT_FOUND,
-                  yk_pack_open(&packed, in_folder("train.pack"), YK_SPLIT_TEST));
+                  yk_pack_open(&packed, yk_test_path("train.pack"), YK_SPLIT_TEST));
     assert_contains(yk_last_error(), "a packed file holds one split");
     yk_dataset_destroy(pictures);
 }
@@ -94,8 +77,8 @@ YK_TEST(pictures_of_one_size_are_packed_as_such)
     assert_ok(yk_synthetic_create(
         &synthetic, YK_SPLIT_TRAIN,
         YK_WITH(yk_synthetic_options, YK_SYNTHETIC_OPTIONS_INIT, o.count = 20)));
-    assert_ok(yk_pack_write(in_folder("x.pack"), synthetic, NULL));
-    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), synthetic, NULL));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_field(packed, 0)->dims[1], 32);
     assert_same_samples(synthetic, packed);
     yk_dataset_destroy(packed);
@@ -109,13 +92,13 @@ YK_TEST(pictures_of_any_number_of_channels_are_packed)
     assert_ok(yk_random_create(&noise, YK_SPLIT_TRAIN,
                                YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = 12,
                                        o.channels = 4, o.height = 9, o.width = 7)));
-    assert_ok(yk_pack_write(in_folder("x.pack"), noise, NULL));
-    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), noise, NULL));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
     assert_same_samples(noise, packed);
     yk_dataset_destroy(packed);
-    assert_ok(yk_pack_write(in_folder("x.pack"), noise,
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), noise,
                             YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = 14)));
-    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
     const int64_t *dims = yk_dataset_field(packed, 0)->dims;
     assert_true(dims[0] == 4 && dims[1] == 18 && dims[2] == 14);
     yk_dataset_destroy(packed);
@@ -128,8 +111,8 @@ YK_TEST(large_pictures_are_packed)
     assert_ok(yk_random_create(&noise, YK_SPLIT_TRAIN,
                                YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = 4,
                                        o.height = 700, o.width = 701)));
-    assert_ok(yk_pack_write(in_folder("x.pack"), noise, NULL));
-    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), noise, NULL));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
     assert_same_samples(noise, packed);
     yk_dataset_destroy(packed);
     yk_dataset_destroy(noise);
@@ -142,9 +125,9 @@ YK_TEST(the_shorter_side_is_resized)
     yk_dataset *pictures = open_pictures(), *packed;
     yk_reader *reader;
     const yk_tensor *fields;
-    assert_ok(yk_pack_write(in_folder("x.pack"), pictures,
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), pictures,
                             YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = 14)));
-    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
     assert_ok(yk_reader_create(&reader, packed));
     assert_ok(yk_reader_read(reader, 0, &fields)); /* was 35 x 45 */
     assert_int_equal(fields[0].dims[1], 14);
@@ -181,10 +164,10 @@ static double psnr_of_first(const yk_dataset *a, const yk_dataset *b)
 
 static void pack_jpeg(const yk_dataset *dataset, yk_dataset **packed, int64_t side, int quality)
 {
-    assert_ok(yk_pack_write(in_folder("x.pack"), dataset,
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), dataset,
                             YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = side,
                                     o.format = YK_PACK_JPEG, o.quality = quality)));
-    assert_ok(yk_pack_open(packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
 }
 
 YK_TEST(pictures_are_packed_as_jpeg)
@@ -192,9 +175,9 @@ YK_TEST(pictures_are_packed_as_jpeg)
     if (!yk_image_formats())
         skip_because("%s", yk_last_error());
     yk_dataset *pictures = open_pictures(), *pixels, *poor, *good;
-    assert_ok(yk_pack_write(in_folder("p.pack"), pictures,
+    assert_ok(yk_pack_write(yk_test_path("p.pack"), pictures,
                             YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = 28)));
-    assert_ok(yk_pack_open(&pixels, in_folder("p.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&pixels, yk_test_path("p.pack"), YK_SPLIT_TRAIN));
     pack_jpeg(pictures, &good, 28, 95);
     pack_jpeg(pictures, &poor, 28, 30);
     assert_int_equal(yk_dataset_field(good, 0)->kind, YK_FIELD_ENCODED_IMAGE);
@@ -213,20 +196,20 @@ YK_TEST(damaged_pictures_are_left_out_on_request)
     if (!yk_image_formats())
         skip_because("%s", yk_last_error());
     yk_dataset *pictures = open_pictures(), *packed;
-    FILE *file = fopen(in_folder("d/b/1.png"), "wb");
+    FILE *file = fopen(yk_test_path("d/b/1.png"), "wb");
     assert_non_null(file);
     fputs("text", file);
     fclose(file);
-    assert_status(YK_ERROR_FORMAT, yk_pack_write(in_folder("x.pack"), pictures, NULL));
+    assert_status(YK_ERROR_FORMAT, yk_pack_write(yk_test_path("x.pack"), pictures, NULL));
     assert_contains(yk_last_error(), "b/1.png");
-    assert_true(access(in_folder("x.pack"), F_OK) != 0);
+    assert_true(access(yk_test_path("x.pack"), F_OK) != 0);
     for (int format = YK_PACK_PIXELS; format <= YK_PACK_FILES; format++) {
         if (format == YK_PACK_FILES)
-            assert_int_equal(unlink(in_folder("d/b/1.png")), 0);
-        assert_ok(yk_pack_write(in_folder("x.pack"), pictures,
+            assert_int_equal(unlink(yk_test_path("d/b/1.png")), 0);
+        assert_ok(yk_pack_write(yk_test_path("x.pack"), pictures,
                                 YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
                                         o.format = (yk_pack_format)format, o.skip_damaged = true)));
-        assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+        assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
         char name[64];
         yk_dataset_sample_name(packed, 1, name, sizeof name);
         assert_string_equal(name, "b/2.png");
@@ -234,8 +217,8 @@ YK_TEST(damaged_pictures_are_left_out_on_request)
         assert_int_equal(yk_dataset_classes(packed), 2);
         yk_dataset_destroy(packed);
     }
-    assert_int_equal(unlink(in_folder("d/b/2.png")) || unlink(in_folder("d/a/1.jpg")), 0);
-    assert_status(YK_ERROR_FORMAT, yk_pack_write(in_folder("y.pack"), pictures,
+    assert_int_equal(unlink(yk_test_path("d/b/2.png")) || unlink(yk_test_path("d/a/1.jpg")), 0);
+    assert_status(YK_ERROR_FORMAT, yk_pack_write(yk_test_path("y.pack"), pictures,
                                                  YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
                                                          o.skip_damaged = true)));
     assert_contains(yk_last_error(), "none of its samples can be read");
@@ -250,11 +233,11 @@ YK_TEST(a_damaged_picture_in_a_packed_file_is_named)
     yk_dataset *pictures = open_pictures(), *packed;
     yk_reader *reader;
     const yk_tensor *fields;
-    assert_int_equal(truncate(in_folder("d/b/2.png"), 100), 0);
+    assert_int_equal(truncate(yk_test_path("d/b/2.png"), 100), 0);
     assert_ok(
-        yk_pack_write(in_folder("x.pack"), pictures,
+        yk_pack_write(yk_test_path("x.pack"), pictures,
                       YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.format = YK_PACK_FILES)));
-    assert_ok(yk_pack_open(&packed, in_folder("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
     assert_ok(yk_reader_create(&reader, packed));
     assert_status(YK_ERROR_FORMAT, yk_reader_read(reader, 2, &fields));
     assert_contains(yk_last_error(), "sample 2, b/2.png: damaged PNG");
@@ -301,7 +284,7 @@ static yk_dataset *create_odd(odd_samples *odd, int64_t classes)
 
 static yk_status pack_odd(const yk_dataset *dataset, int64_t side, yk_pack_format format, bool skip)
 {
-    return yk_pack_write(in_folder("odd.pack"), dataset,
+    return yk_pack_write(yk_test_path("odd.pack"), dataset,
                          YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = side,
                                  o.format = format, o.skip_damaged = skip));
 }
@@ -312,12 +295,12 @@ static void assert_width_refused(int64_t width, int64_t side, yk_pack_format for
     yk_dataset *dataset = create_odd(&odd, 1), *packed;
     assert_status(YK_ERROR_UNSUPPORTED, pack_odd(dataset, side, format, false));
     assert_contains(yk_last_error(), "sample 1: a picture of ");
-    assert_int_equal(access(in_folder("odd.pack"), F_OK), -1);
-    assert_int_equal(access(in_folder("odd.pack.tmp"), F_OK), -1);
+    assert_int_equal(access(yk_test_path("odd.pack"), F_OK), -1);
+    assert_int_equal(access(yk_test_path("odd.pack.tmp"), F_OK), -1);
     assert_ok(pack_odd(dataset, side, format, true));
-    assert_ok(yk_pack_open(&packed, in_folder("odd.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&packed, yk_test_path("odd.pack"), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(packed), 2);
-    assert_int_equal(unlink(in_folder("odd.pack")), 0);
+    assert_int_equal(unlink(yk_test_path("odd.pack")), 0);
     yk_dataset_destroy(packed);
     yk_dataset_destroy(dataset);
 }
@@ -356,7 +339,7 @@ YK_TEST(labels_of_no_classes_are_refused)
     assert_status(YK_ERROR_UNSUPPORTED,
                   pack_odd(dataset, YK_PACK_SIZE_KEEP, YK_PACK_PIXELS, false));
     assert_contains(yk_last_error(), "odd: its labels are not of classes");
-    assert_int_equal(access(in_folder("odd.pack"), F_OK), -1);
+    assert_int_equal(access(yk_test_path("odd.pack"), F_OK), -1);
     yk_dataset_destroy(dataset);
 }
 
@@ -365,22 +348,22 @@ YK_TEST(options_that_do_not_fit_are_refused)
     yk_dataset *synthetic, *grey;
     assert_ok(yk_random_create(&grey, YK_SPLIT_TRAIN,
                                YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.channels = 1)));
-    assert_status(YK_ERROR_UNSUPPORTED, yk_pack_write(in_folder("x"), grey,
+    assert_status(YK_ERROR_UNSUPPORTED, yk_pack_write(yk_test_path("x"), grey,
                                                       YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT,
                                                               o.format = YK_PACK_JPEG)));
     assert_contains(yk_last_error(), "which is read as RGB");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_pack_write(in_folder("x"), grey,
+                  yk_pack_write(yk_test_path("x"), grey,
                                 YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.quality = 101)));
     yk_dataset_destroy(grey);
     assert_ok(yk_synthetic_create(&synthetic, YK_SPLIT_TRAIN, NULL));
     assert_status(
         YK_ERROR_INVALID_ARGUMENT,
-        yk_pack_write(in_folder("x"), synthetic,
+        yk_pack_write(yk_test_path("x"), synthetic,
                       YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.format = YK_PACK_FILES)));
     assert_contains(yk_last_error(), "its pictures are not files");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
-                  yk_pack_write(in_folder("x"), synthetic,
+                  yk_pack_write(yk_test_path("x"), synthetic,
                                 YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.short_side = 0)));
     assert_contains(yk_last_error(), "short_side is 0");
     yk_dataset_destroy(synthetic);
@@ -408,9 +391,9 @@ YK_TEST(damaged_packed_files_are_read_or_refused)
         skip_because("%s", yk_last_error());
     static uint8_t whole[1 << 16], damaged[1 << 16];
     yk_dataset *dataset = open_pictures();
-    assert_ok(yk_pack_write(in_folder("x.pack"), dataset, NULL));
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), dataset, NULL));
     yk_dataset_destroy(dataset);
-    FILE *file = fopen(in_folder("x.pack"), "rb");
+    FILE *file = fopen(yk_test_path("x.pack"), "rb");
     size_t size = fread(whole, 1, sizeof whole, file);
     fclose(file);
     uint32_t random = 1;
@@ -421,10 +404,10 @@ YK_TEST(damaged_packed_files_are_read_or_refused)
             size_t at = i % 8 < 4 ? (random >> 8) % 64 : size - 1 - (random >> 8) % 160;
             damaged[at] ^= (uint8_t)(1 + (random >> 25));
         }
-        file = fopen(in_folder("y.pack"), "wb");
+        file = fopen(yk_test_path("y.pack"), "wb");
         fwrite(damaged, 1, i % 4 ? size : size * (size_t)i / 200, file);
         fclose(file);
-        yk_status status = yk_pack_open(&dataset, in_folder("y.pack"), YK_SPLIT_TRAIN);
+        yk_status status = yk_pack_open(&dataset, yk_test_path("y.pack"), YK_SPLIT_TRAIN);
         if (status == YK_OK)
             look_at_all(dataset);
         else

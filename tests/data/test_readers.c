@@ -1,28 +1,14 @@
 /* CIFAR-100, MNIST, NumPy arrays, WebDataset shards: what is read, and 200 damaged files each. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "shell.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 typedef yk_status (*open_fn)(yk_dataset **dataset, const char *path, yk_split split);
-
-static char output[4096];
-
-/* Runs commands in the test's folder, with SEEDS naming that of the pictures. */
-static void shell(const char *commands)
-{
-    const char *source = getenv("YOKE_SOURCE");
-    int code = yk_test_command(
-        output, sizeof output, "set -e; SEEDS=%s/tests/fuzz/corpus; mkdir -p %s; cd %s; %s",
-        source ? source : ".", yk_test_directory(), yk_test_directory(), commands);
-    if (code != 0)
-        fail_msg("%s", output);
-}
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
@@ -132,7 +118,6 @@ static void write_mnist(void)
 YK_TEST(mnist_is_read_from_idx_files)
 {
     yk_dataset *dataset;
-    shell("true");
     write_mnist();
     assert_ok(yk_mnist_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
     assert_int_equal(yk_dataset_size(dataset), 3);
@@ -148,7 +133,6 @@ YK_TEST(mnist_is_read_from_idx_files)
 YK_TEST(fashion_mnist_is_read_compressed)
 {
     yk_dataset *dataset;
-    shell("true");
     write_mnist();
     shell("mkdir -p FashionMNIST/raw; mv train-* FashionMNIST/raw; gzip FashionMNIST/raw/*");
     assert_ok(yk_fashion_mnist_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
@@ -199,7 +183,6 @@ YK_TEST(numpy_arrays_of_bytes_are_pictures)
         yk_dataset *dataset;
         yk_reader *reader;
         const yk_tensor *fields;
-        shell("true");
         write_npy("train_images.npy", "|u1", "False", shapes[i], pixels, sizeof pixels);
         write_npy("train_labels.npy", "<i8", "False", "(2,)", labels, sizeof labels);
         assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
@@ -233,7 +216,6 @@ static void assert_channels(const char *shape, int64_t channels, int64_t height,
 
 YK_TEST(numpy_pictures_have_any_number_of_channels)
 {
-    shell("true");
     assert_channels("(2, 4, 6, 7)", 4, 6, 7);
     assert_channels("(2, 7, 6, 4)", 4, 7, 6); /* the fewer ones are the channels */
     assert_channels("(2, 3, 28, 2)", 3, 28, 2);
@@ -248,7 +230,6 @@ YK_TEST(other_numpy_arrays_are_tensors)
     yk_dataset *dataset;
     yk_reader *reader;
     const yk_tensor *fields;
-    shell("true");
     write_npy("x_test.npy", "<f4", "False", "(2, 3)", values, sizeof values);
     assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TEST));
     assert_int_equal(yk_dataset_field_count(dataset), 1);
@@ -279,13 +260,6 @@ YK_TEST(other_numpy_arrays_are_tensors)
 }
 
 /* ---- shards ---------------------------------------------------------------------------------- */
-
-static const char *sample_name(const yk_dataset *dataset, int64_t index)
-{
-    static char name[512];
-    yk_dataset_sample_name(dataset, index, name, sizeof name);
-    return name;
-}
 
 YK_TEST(shards_are_indexed)
 {
@@ -452,8 +426,8 @@ YK_TEST(labels_of_shards_are_read_to_their_end)
     yk_dataset_destroy(dataset);
 }
 
-/* The number of samples of a shard; output is what was printed meanwhile. */
-static int64_t open_with_log(const char *name)
+/* The number of samples of a shard; log gets what was printed meanwhile. */
+static int64_t open_with_log(const char *name, char *log, size_t log_size)
 {
     yk_dataset *dataset;
     char path[512];
@@ -465,8 +439,8 @@ static int64_t open_with_log(const char *name)
     yk_status status = yk_shards_open(&dataset, path, YK_SPLIT_TRAIN);
     dup2(saved, STDERR_FILENO);
     assert_ok(status);
-    ssize_t size = pread(file, output, sizeof output - 1, 0);
-    output[size > 0 ? size : 0] = '\0';
+    ssize_t size = pread(file, log, log_size - 1, 0);
+    log[size > 0 ? size : 0] = '\0';
     close(file);
     close(saved);
     int64_t samples = yk_dataset_size(dataset);
@@ -478,15 +452,16 @@ static int64_t open_with_log(const char *name)
 YK_TEST(shards_that_are_cut_short_are_reported)
 {
     struct stat info;
+    char log[1024];
     shell("cp $SEEDS/png/rgb a.png; echo 3 > a.cls; cp a.png b.png; cp a.cls b.cls;"
           "tar -b1 -cf x.tar a.png a.cls b.png b.cls; tar -b1 -cf y.tar a.png a.cls");
     assert_int_equal(stat(yk_test_path("y.tar"), &info), 0);
-    assert_int_equal(open_with_log("x.tar"), 2);
-    assert_string_equal(output, "");
+    assert_int_equal(open_with_log("x.tar", log, sizeof log), 2);
+    assert_string_equal(log, "");
     assert_int_equal(truncate(yk_test_path("x.tar"), info.st_size - 1024), 0);
-    assert_int_equal(open_with_log("x.tar"), 1);
-    assert_contains(output, "x.tar: the archive does not end");
-    assert_contains(output, "has the file been cut short?");
+    assert_int_equal(open_with_log("x.tar", log, sizeof log), 1);
+    assert_contains(log, "x.tar: the archive does not end");
+    assert_contains(log, "has the file been cut short?");
 }
 
 YK_TEST(compressed_shards_are_told)

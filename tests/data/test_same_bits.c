@@ -1,38 +1,21 @@
 /* The same pixels give the same bits in a batch, wherever they come from: a folder, shards, packed
  * files, and a program's own data set. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "shell.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <yoke/readers.h>
 
 enum { COUNT = 6, EPOCHS = 3, SIDE = 16, IMAGE = 3 * SIDE * SIDE };
 
-static const char *in_folder(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
 /* PNG files of several sizes in d/a and d/b, and as samples 0 to 5 of a shard, in that order. */
 static void write_pictures(void)
 {
-    char output[4096];
-    const char *source = getenv("YOKE_SOURCE");
-    int code = yk_test_command(
-        output, sizeof output,
-        "set -e; cd %s; S=%s/tests/fuzz/corpus/png; mkdir -p d/a d/b s; "
-        "cp $S/rgb d/a/0.png; cp $S/rgb_16 d/a/1.png; cp $S/la d/a/2.png; cp $S/palette_8 "
-        "d/b/3.png; "
-        "cp $S/rgb d/b/4.png; cp $S/rgb_16 d/b/5.png; cp d/?/*.png s; "
-        "for i in 0 1 2; do printf 0 > s/$i.cls; done; for i in 3 4 5; do printf 1 > s/$i.cls; "
-        "done; cd s; tar cf ../shard.tar *",
-        yk_test_directory(), source ? source : ".");
-    if (code != 0)
-        fail_msg("%s", output);
+    shell("mkdir -p d/a d/b s; S=$SEEDS/png; cp $S/rgb d/a/0.png; cp $S/rgb_16 d/a/1.png;"
+          "cp $S/la d/a/2.png; cp $S/palette_8 d/b/3.png; cp $S/rgb d/b/4.png;"
+          "cp $S/rgb_16 d/b/5.png; cp d/?/*.png s; for i in 0 1 2; do printf 0 > s/$i.cls; done;"
+          "for i in 3 4 5; do printf 1 > s/$i.cls; done; cd s; tar cf ../shard.tar *");
 }
 
 /* ---- a program's own data set ---------------------------------------------------------------- */
@@ -129,22 +112,22 @@ YK_TEST(equal_pixels_arrive_as_equal_bits)
     if (!yk_image_formats())
         skip_because("%s", yk_last_error());
     write_pictures();
-    assert_ok(yk_folder_open(&dataset, in_folder("d"), YK_SPLIT_TRAIN));
+    assert_ok(yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN));
     keep_pictures(dataset);
-    assert_ok(yk_pack_write(in_folder("pixels.pack"), dataset, NULL));
+    assert_ok(yk_pack_write(yk_test_path("pixels.pack"), dataset, NULL));
     assert_ok(
-        yk_pack_write(in_folder("files.pack"), dataset,
+        yk_pack_write(yk_test_path("files.pack"), dataset,
                       YK_WITH(yk_pack_options, YK_PACK_OPTIONS_INIT, o.format = YK_PACK_FILES)));
     load(&folder, dataset, 1);
     load(&other, own_dataset(), 2);
     assert_memory_equal(&other, &folder, sizeof other);
-    assert_ok(yk_pack_open(&dataset, in_folder("pixels.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&dataset, yk_test_path("pixels.pack"), YK_SPLIT_TRAIN));
     load(&other, dataset, 1);
     assert_memory_equal(&other, &folder, sizeof other);
-    assert_ok(yk_pack_open(&dataset, in_folder("files.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_pack_open(&dataset, yk_test_path("files.pack"), YK_SPLIT_TRAIN));
     load(&other, dataset, 3);
     assert_memory_equal(&other, &folder, sizeof other);
-    assert_ok(yk_shards_open(&dataset, in_folder("shard.tar"), YK_SPLIT_TRAIN));
+    assert_ok(yk_shards_open(&dataset, yk_test_path("shard.tar"), YK_SPLIT_TRAIN));
     load(&other, dataset, 1);
     assert_memory_equal(&other, &folder, sizeof other);
 }
