@@ -120,3 +120,23 @@ const yki_pickle_value *yki_pickle_get(const yki_pickle_value *value, const char
             return pairs[2 * i + 1];
     return NULL;
 }
+
+yk_status yki_pickle_get_count(const yki_pickle *pickle, const yki_pickle_value *dict,
+                               const char *where, const char *key, int64_t *count)
+{
+    const yki_pickle_value *value = yki_pickle_get(dict, key);
+    if (!yki_pickle_is(value, YKI_PICKLE_INT) || value->integer < 0)
+        return yki_pickle_unexpected(pickle, value, "the count \"%s\" in \"%s\"", key, where);
+    *count = value->integer;
+    return YK_OK;
+}
+
+yk_status yki_pickle_get_float(const yki_pickle *pickle, const yki_pickle_value *dict,
+                               const char *where, const char *key, double *real)
+{
+    const yki_pickle_value *value = yki_pickle_get(dict, key);
+    if (!yki_pickle_is(value, YKI_PICKLE_FLOAT))
+        return yki_pickle_unexpected(pickle, value, "the number \"%s\" in \"%s\"", key, where);
+    *real = value->real;
+    return YK_OK;
+}

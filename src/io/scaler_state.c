@@ -18,38 +18,18 @@ void yki_scaler_state_write(yki_pickle_writer *pickle, const yk_grad_scaler_stat
     yki_pickle_setitems(pickle);
 }
 
-static yk_status read_real(const yki_pth *pth, const yki_pickle_value *dict, const char *name,
-                           double *real)
-{
-    const yki_pickle_value *value = yki_pickle_get(dict, name);
-    if (!yki_pickle_is(value, YKI_PICKLE_FLOAT))
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
-                                     "the number \"%s\" in \"scaler\"", name);
-    *real = value->real;
-    return YK_OK;
-}
-
-static yk_status read_count(const yki_pth *pth, const yki_pickle_value *dict, const char *name,
-                            int64_t *count)
-{
-    const yki_pickle_value *value = yki_pickle_get(dict, name);
-    if (!yki_pickle_is(value, YKI_PICKLE_INT) || value->integer < 0)
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
-                                     "the count \"%s\" in \"scaler\"", name);
-    *count = value->integer;
-    return YK_OK;
-}
-
 yk_status yki_scaler_state_read(const yki_pth *pth, const yki_pickle_value *value,
                                 yk_grad_scaler_state *state)
 {
     *state = (yk_grad_scaler_state){0};
     if (!value || (yki_pickle_is(value, YKI_PICKLE_DICT) && value->count == 0))
         return YK_OK;
+    const yki_pickle *pickle = yki_pth_file_pickle(pth);
     state->enabled = true;
-    YK_TRY(read_real(pth, value, "scale", &state->scale));
-    YK_TRY(read_real(pth, value, "growth_factor", &state->growth_factor));
-    YK_TRY(read_real(pth, value, "backoff_factor", &state->backoff_factor));
-    YK_TRY(read_count(pth, value, "growth_interval", &state->growth_interval));
-    return read_count(pth, value, "_growth_tracker", &state->growth_tracker);
+    YK_TRY(yki_pickle_get_float(pickle, value, "scaler", "scale", &state->scale));
+    YK_TRY(yki_pickle_get_float(pickle, value, "scaler", "growth_factor", &state->growth_factor));
+    YK_TRY(yki_pickle_get_float(pickle, value, "scaler", "backoff_factor", &state->backoff_factor));
+    YK_TRY(
+        yki_pickle_get_count(pickle, value, "scaler", "growth_interval", &state->growth_interval));
+    return yki_pickle_get_count(pickle, value, "scaler", "_growth_tracker", &state->growth_tracker);
 }

@@ -123,15 +123,11 @@ void yki_training_state_write(yki_pickle_writer *pickle, const yk_training_state
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* In the training state's dict. */
 static yk_status read_count(const yki_pth *pth, const yki_pickle_value *dict, const char *name,
                             int64_t *count)
 {
-    const yki_pickle_value *value = yki_pickle_get(dict, name);
-    if (!yki_pickle_is(value, YKI_PICKLE_INT) || value->integer < 0)
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
-                                     "the count \"%s\" in \"yoke\"", name);
-    *count = value->integer;
-    return YK_OK;
+    return yki_pickle_get_count(yki_pth_file_pickle(pth), dict, "yoke", name, count);
 }
 
 static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *value, const char *name,
@@ -140,16 +136,6 @@ static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *value, co
     if (!value || !yki_pickle_is(value, YKI_PICKLE_INT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "\"%s\" in \"yoke\"", name);
     *bits = value->integer;
-    return YK_OK;
-}
-
-static yk_status read_real(const yki_pth *pth, const yki_pickle_value *value, const char *name,
-                           double *real)
-{
-    if (!value || !yki_pickle_is(value, YKI_PICKLE_FLOAT))
-        return yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
-                                     "the number \"%s\" in \"yoke\"", name);
-    *real = value->real;
     return YK_OK;
 }
 
@@ -186,7 +172,7 @@ static yk_status read_field(const yki_pth *pth, const yki_pickle_value *dict,
         memcpy(to, &integer, sizeof integer);
         break;
     case REAL:
-        YK_TRY(read_real(pth, value, field->name, &real));
+        YK_TRY(yki_pickle_get_float(yki_pth_file_pickle(pth), dict, "yoke", field->name, &real));
         memcpy(to, &real, sizeof real);
         break;
     case TEXT:
