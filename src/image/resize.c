@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRECISION = 22, HIGH_SHIFT = 12, LOW_MASK = (1 << HIGH_SHIFT) - 1, OVERREAD = 32 };
+enum { LOW_MASK = (1 << YKI_WEIGHT_SPLIT) - 1, OVERREAD = 32 /* bytes of a row, with AVX2 */ };
 
 /* ---- filters -------------------------------------------------------------------------------- */
 
@@ -78,8 +78,8 @@ static void weigh(yki_resize_axis *axis, int pixel, filter f, double centre, dou
         sum += scratch[i] = f.weight((i + first - centre + 0.5) * (1.0 / stretch));
     for (int i = 0; i < axis->taps; i++) {
         double weight = i < end - first ? scratch[i] / (sum != 0 ? sum : 1) : 0;
-        int fixed = (int)((weight < 0 ? -0.5 : 0.5) + weight * (1 << PRECISION));
-        high[i] = (int16_t)(fixed >> HIGH_SHIFT);
+        int fixed = (int)((weight < 0 ? -0.5 : 0.5) + weight * (1 << YKI_WEIGHT_BITS));
+        high[i] = (int16_t)(fixed >> YKI_WEIGHT_SPLIT);
         low[i] = (int16_t)(fixed & LOW_MASK);
     }
 }
@@ -104,7 +104,7 @@ static yk_status prepare_axis(yki_resize_axis *axis, filter f, double start, dou
 
 static uint8_t to_byte(int32_t sum)
 {
-    sum >>= PRECISION;
+    sum >>= YKI_WEIGHT_BITS;
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
@@ -116,9 +116,9 @@ void yki_resize_row_generic(const yki_resize_axis *x, int pixels, int channels, 
         const int16_t *low = x->low + (size_t)i * (size_t)x->taps;
         const uint8_t *from = in + (size_t)x->first[i] * (size_t)channels;
         for (int c = 0; c < channels; c++) {
-            int32_t sum = 1 << (PRECISION - 1);
+            int32_t sum = 1 << (YKI_WEIGHT_BITS - 1);
             for (int t = 0; t < x->count[i]; t++)
-                sum += from[t * channels + c] * (high[t] * (1 << HIGH_SHIFT) + low[t]);
+                sum += from[t * channels + c] * (high[t] * (1 << YKI_WEIGHT_SPLIT) + low[t]);
             *out++ = to_byte(sum);
         }
     }
@@ -130,9 +130,9 @@ void yki_resize_column_generic(const yki_resize_axis *y, int i, const uint8_t *i
     const int16_t *high = y->high + (size_t)i * (size_t)y->taps;
     const int16_t *low = y->low + (size_t)i * (size_t)y->taps;
     for (size_t b = 0; b < bytes; b++) {
-        int32_t sum = 1 << (PRECISION - 1);
+        int32_t sum = 1 << (YKI_WEIGHT_BITS - 1);
         for (int t = 0; t < y->count[i]; t++)
-            sum += in[(size_t)t * stride + b] * (high[t] * (1 << HIGH_SHIFT) + low[t]);
+            sum += in[(size_t)t * stride + b] * (high[t] * (1 << YKI_WEIGHT_SPLIT) + low[t]);
         out[b] = to_byte(sum);
     }
 }

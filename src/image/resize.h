@@ -17,11 +17,15 @@ typedef struct yki_resize_job {
     yk_interpolation interpolation;
 } yki_resize_job;
 
+/* Weights are in fixed point, split in two: (high * 2^YKI_WEIGHT_SPLIT + low) / 2^YKI_WEIGHT_BITS.
+ */
+enum { YKI_WEIGHT_BITS = 22, YKI_WEIGHT_SPLIT = 12 };
+
 /* The weights of the source's pixels in each pixel of one side. */
 typedef struct yki_resize_axis {
     int *first, *count; /* (pixels): which source pixels have weights */
     int taps;           /* weights of each pixel, a multiple of 4, zeros after its count */
-    int16_t *high;      /* (pixels, taps): a weight in units of 2^-22 is high * 2^12 + low */
+    int16_t *high;      /* (pixels, taps) */
     int16_t *low;
     void *memory;
     size_t capacity;

@@ -10,14 +10,13 @@
 #include <string.h>
 
 #define TARGET __attribute__((target("avx2")))
-enum { PRECISION = 22, HIGH_SHIFT = 12 };
 
 /* (h << 12) + l, rounded to integers. */
 TARGET static inline __m256i join(__m256i high, __m256i low)
 {
-    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, HIGH_SHIFT), low);
-    sum = _mm256_add_epi32(sum, _mm256_set1_epi32(1 << (PRECISION - 1)));
-    return _mm256_srai_epi32(sum, PRECISION);
+    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, YKI_WEIGHT_SPLIT), low);
+    sum = _mm256_add_epi32(sum, _mm256_set1_epi32(1 << (YKI_WEIGHT_BITS - 1)));
+    return _mm256_srai_epi32(sum, YKI_WEIGHT_BITS);
 }
 
 /* Four weights: the first two in each 32 bits of the lower lane, the others in the upper. */
