@@ -100,7 +100,7 @@ static yk_status read_kind(const yki_pth *pth, const yki_pickle_value *dict, yk_
     const yki_pickle_value *value = yki_pickle_get(dict, "kind");
     const char *name;
     for (int kind = 0; (name = yk_schedule_name((yk_schedule_kind)kind)); kind++)
-        if (value && yki_pickle_is_text(value, name)) {
+        if (yki_pickle_is_text(value, name)) {
             schedule->kind = (yk_schedule_kind)kind;
             return YK_OK;
         }

@@ -125,6 +125,7 @@ static yk_status match_entries(yki_state_dict *dict, const yk_model *model,
     free(wanted);
     return status;
 }
+
 /* Reads one tensor's bytes; whether the model's dtype holds its numbers is known from here on. */
 static yk_status fetch_entry(yki_state_dict *dict, size_t index, const yk_parameter_view *view)
 {
