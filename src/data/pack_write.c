@@ -13,11 +13,12 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "data/pack.h"
+#include "data/transforms.h"
 #include "data/worker.h"
 #include "image/resize.h"
 #include "io/atomic_file.h"
 
-enum { PIECE = 1 << 20, NAME_BYTES = 1024, JPEG_SIDE_MAX = 65500 /* libjpeg's */ };
+enum { PIECE = 1 << 20, NAME_BYTES = 1024 };
 
 typedef struct writer {
     yk_pack_options options;
@@ -71,18 +72,21 @@ static bool is_too_long(int64_t height, int64_t width, int64_t most)
 static yk_status choose_size(const writer *w, const yk_tensor *image, yki_picture_size *size)
 {
     bool jpeg = w->options.format == YK_PACK_JPEG;
-    int64_t side = w->options.short_side, in_height = image->dims[1], in_width = image->dims[2];
-    int64_t least = in_height < in_width ? in_height : in_width;
-    int64_t height = side == YK_PACK_SIZE_KEEP ? in_height : side * in_height / least;
-    int64_t width = side == YK_PACK_SIZE_KEEP ? in_width : side * in_width / least;
-    int64_t bytes = image->dims[0] * height * width;
-    if (is_too_long(in_height, in_width, YKI_PICTURE_SIDE_MAX) ||
-        is_too_long(height, width, jpeg ? JPEG_SIDE_MAX : YKI_PICTURE_SIDE_MAX))
+    int side = (int)w->options.short_side,
+        most = jpeg ? YKI_ENCODED_SIDE_MAX : YKI_PICTURE_SIDE_MAX;
+    const yk_transform_step resize = {
+        YK_TRANSFORM_RESIZE, {.resize = {.height = side, .width = side, .short_side = true}}};
+    int64_t dims[] = {image->dims[0], image->dims[1], image->dims[2]};
+    if (w->options.short_side != YK_PACK_SIZE_KEEP)
+        YK_TRY(yki_transform_size_after(&resize, dims));
+    int64_t height = dims[1], width = dims[2], bytes = dims[0] * height * width;
+    if (is_too_long(image->dims[1], image->dims[2], YKI_PICTURE_SIDE_MAX) ||
+        is_too_long(height, width, most))
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "a picture of %lld x %lld pixels, which would be packed with %lld x %lld: "
                          "a side has at most %d",
-                         (long long)in_width, (long long)in_height, (long long)width,
-                         (long long)height, jpeg ? JPEG_SIDE_MAX : YKI_PICTURE_SIDE_MAX);
+                         (long long)image->dims[2], (long long)image->dims[1], (long long)width,
+                         (long long)height, most);
     if (!jpeg && bytes > UINT32_MAX)
         return yki_error(YK_ERROR_UNSUPPORTED, "a picture of %lld bytes is too large for the table",
                          (long long)bytes);

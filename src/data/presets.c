@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "data/transforms.h"
+#include "image/picture.h"
 
-enum { USUAL_SIDE = 224, TEXT_BYTES = 512, MAX_SIDE = 65535 };
+enum { USUAL_SIDE = 224, TEXT_BYTES = 512 };
 
 /* What a list is made for. */
 typedef struct preset {
@@ -43,9 +44,9 @@ static const char *usual_numbers(const char *data, int64_t channels, bool one_si
 static yk_status choose(preset *p, const int64_t dims[3], const yk_preset_options *options)
 {
     bool one_size = dims[1] > 0 && dims[2] > 0, given = options->image_size != YK_PRESET_SIZE_USUAL;
-    if (given && (options->image_size < 1 || options->image_size > MAX_SIDE))
+    if (given && (options->image_size < 1 || options->image_size > YKI_PICTURE_SIDE_MAX))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "image_size is %lld: expected 1 to %d",
-                         (long long)options->image_size, MAX_SIDE);
+                         (long long)options->image_size, YKI_PICTURE_SIDE_MAX);
     p->name = options->preset ? options->preset : usual_preset(dims, one_size);
     p->sized = one_size && !given;
     p->side = given ? (int)options->image_size : one_size ? (int)dims[1] : USUAL_SIDE;

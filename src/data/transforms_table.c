@@ -1,12 +1,13 @@
 /* The transforms: names, parameters, bounds and defaults, in the order of yk_transform_kind. */
 #include "data/transforms.h"
 
-#define SIDE_MAX 65535.0
+#include "image/picture.h"
+
 #define PARAMETER(NAME, TYPE, MEMBER, LEAST, MOST)                                                 \
     {                                                                                              \
         NAME, YKI_PARAMETER_##TYPE, offsetof(yk_transform_step, MEMBER), LEAST, MOST               \
     }
-#define SIDE(TYPE, MEMBER) PARAMETER("size", TYPE, MEMBER.height, 1, SIDE_MAX)
+#define SIDE(TYPE, MEMBER) PARAMETER("size", TYPE, MEMBER.height, 1, YKI_PICTURE_SIDE_MAX)
 #define CHANCE(MEMBER)     PARAMETER("p", NUMBER, MEMBER.p, 0, 1)
 
 static const yki_transform_type types[] = {
@@ -23,7 +24,8 @@ static const yki_transform_type types[] = {
     {"RandomCrop",
      YKI_ON_PICTURE,
      true,
-     {SIDE(SIZE, random_crop), PARAMETER("padding", INT, random_crop.padding, 0, SIDE_MAX),
+     {SIDE(SIZE, random_crop),
+      PARAMETER("padding", INT, random_crop.padding, 0, YKI_PICTURE_SIDE_MAX),
       PARAMETER("padding_mode", PADDING_MODE, random_crop.padding_mode, 0, 1)},
      {YK_TRANSFORM_RANDOM_CROP, {.random_crop = {224, 224, 0, YK_PADDING_CONSTANT}}}},
     {"RandomResizedCrop",

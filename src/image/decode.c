@@ -124,12 +124,11 @@ yk_status yki_decode_read(yki_decoder *decoder, const yki_box *region, int min_w
 
 static yk_status to_be_encoded(yk_image_pixels *pixels, const yki_picture *picture)
 {
-    const int most = 65500; /* JPEG_MAX_DIMENSION */
-    if (picture->width > most || picture->height > most)
+    if (picture->width > YKI_ENCODED_SIDE_MAX || picture->height > YKI_ENCODED_SIDE_MAX)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "a picture of %d x %d pixels: pictures are written with sides of at most "
                          "%d",
-                         picture->width, picture->height, most);
+                         picture->width, picture->height, YKI_ENCODED_SIDE_MAX);
     *pixels = (yk_image_pixels){picture->pixels, picture->width, picture->height, picture->stride};
     return YK_OK;
 }

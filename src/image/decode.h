@@ -38,6 +38,8 @@ yk_status yki_decode_open(yki_decoder *decoder, const uint8_t *bytes, size_t siz
  */
 yk_status yki_decode_read(yki_decoder *decoder, const yki_box *region, int min_width,
                           int min_height, yki_picture *out, yki_scale *scale);
+/* The longest side of a picture that is encoded: libjpeg's. */
+enum { YKI_ENCODED_SIDE_MAX = 65500 };
 /* Encodes an RGB picture as JPEG of this quality, 1 to 100; *bytes is memory of the decoder, which
  * is valid until its next call. */
 yk_status yki_encode_jpeg(yki_decoder *decoder, const yki_picture *picture, int quality,
