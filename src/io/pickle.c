@@ -12,7 +12,7 @@
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static yk_status pickle_take(yki_pickle *pickle, size_t bytes, const uint8_t **data)
+static yk_status take(yki_pickle *pickle, size_t bytes, const uint8_t **data)
 {
     if (pickle->size - pickle->at < bytes)
         return yki_pickle_refuse(pickle, "needs %zu more bytes, %zu are left", bytes,
@@ -26,7 +26,7 @@ static yk_status pickle_take(yki_pickle *pickle, size_t bytes, const uint8_t **d
 static yk_status take_unsigned(yki_pickle *pickle, size_t bytes, uint64_t *value)
 {
     const uint8_t *data = NULL;
-    YK_TRY(pickle_take(pickle, bytes, &data));
+    YK_TRY(take(pickle, bytes, &data));
     *value = 0;
     for (size_t i = 0; i < bytes; i++)
         *value |= (uint64_t)data[i] << (8 * i);
@@ -72,7 +72,7 @@ static yk_status read_long(yki_pickle *pickle)
     uint64_t length = 0;
     const uint8_t *data = NULL;
     YK_TRY(take_unsigned(pickle, 1, &length));
-    YK_TRY(pickle_take(pickle, length, &data));
+    YK_TRY(take(pickle, length, &data));
     bool negative = length && data[length - 1] & 0x80;
     uint64_t value = negative ? UINT64_MAX : 0;
     double real = negative ? -1 : 0;
@@ -88,7 +88,7 @@ static yk_status read_float(yki_pickle *pickle)
 {
     const uint8_t *data = NULL;
     double real;
-    YK_TRY(pickle_take(pickle, 8, &data));
+    YK_TRY(take(pickle, 8, &data));
     uint64_t bits = 0;
     for (int i = 0; i < 8; i++)
         bits = bits << 8 | data[i];
@@ -96,13 +96,13 @@ static yk_status read_float(yki_pickle *pickle)
     return push_float(pickle, real);
 }
 
-static yk_status pickle_read_text(yki_pickle *pickle, yki_pickle_type type, size_t length_bytes)
+static yk_status read_text(yki_pickle *pickle, yki_pickle_type type, size_t length_bytes)
 {
     uint64_t length = 0;
     const uint8_t *data = NULL;
     yki_pickle_value *value = NULL;
     YK_TRY(take_unsigned(pickle, length_bytes, &length));
-    YK_TRY(pickle_take(pickle, length, &data));
+    YK_TRY(take(pickle, length, &data));
     YK_TRY(yki_pickle_new(pickle, type, &value));
     value->text = (const char *)data;
     value->count = (uint32_t)length;
@@ -182,12 +182,12 @@ static yk_status make_small(yki_pickle *pickle, yki_pickle_type type, uint32_t n
     return push_container(pickle, type, values, n);
 }
 
-static yk_status make_tuple(yki_pickle *pickle)
+static yk_status make_marked(yki_pickle *pickle, yki_pickle_type type)
 {
     yki_pickle_value **values = NULL;
     uint32_t count = 0;
     YK_TRY(yki_pickle_pop_mark(pickle, &values, &count));
-    return push_container(pickle, YKI_PICKLE_TUPLE, values, count);
+    return push_container(pickle, type, values, count);
 }
 
 /* Whether it is _codecs.encode(TEXT, "latin1") of ASCII: what Python 3 makes of bytes in
@@ -215,7 +215,7 @@ static yk_status push_bytes(yki_pickle *pickle, const yki_pickle_value *text)
 }
 
 /* REDUCE and NEWOBJ: remembers the call and makes none. */
-static yk_status pickle_make_call(yki_pickle *pickle)
+static yk_status make_call(yki_pickle *pickle)
 {
     yki_pickle_value **values = NULL;
     YK_TRY(yki_pickle_pop(pickle, 2, &values));
@@ -230,7 +230,7 @@ static yk_status pickle_make_call(yki_pickle *pickle)
     return push_container(pickle, YKI_PICKLE_CALL, head, YKI_PICKLE_CALL_HEAD);
 }
 
-static yk_status pickle_build(yki_pickle *pickle)
+static yk_status build(yki_pickle *pickle)
 {
     yki_pickle_value **state, *call;
     YK_TRY(yki_pickle_pop(pickle, 1, &state));
@@ -250,41 +250,41 @@ static yk_status pickle_build(yki_pickle *pickle)
     return YK_OK;
 }
 
-/* Puts the popped values into the container on top: a list's items, or pairs of a dict. */
-static yk_status pickle_fill(yki_pickle *pickle, bool pairs, yki_pickle_value **values,
-                             uint32_t count)
+/* Puts the popped values into the container on top: items of a list or set, or pairs of a dict. */
+static yk_status fill(yki_pickle *pickle, yki_pickle_type type, yki_pickle_value **values,
+                      uint32_t count)
 {
     yki_pickle_value *container = NULL;
     YK_TRY(yki_pickle_top(pickle, &container));
-    bool takes_pairs = container->type == YKI_PICKLE_DICT || container->type == YKI_PICKLE_CALL;
-    if (pairs ? !takes_pairs : container->type != YKI_PICKLE_LIST)
+    bool is_dict = type == YKI_PICKLE_DICT;
+    if (container->type != type && !(is_dict && container->type == YKI_PICKLE_CALL))
         return yki_pickle_refuse(pickle, "expected a %s to put values into, found a %s",
-                                 pairs ? "dict" : "list", yki_pickle_type_name(container->type));
-    if (pairs && count % 2)
+                                 yki_pickle_type_name(type), yki_pickle_type_name(container->type));
+    if (is_dict && count % 2)
         return yki_pickle_refuse(pickle, "expected keys and values in pairs, found %u of them",
                                  count);
     return yki_pickle_place(pickle, container, values, count);
 }
 
-static yk_status fill_small(yki_pickle *pickle, bool pairs)
+static yk_status fill_small(yki_pickle *pickle, yki_pickle_type type)
 {
     yki_pickle_value **values = NULL;
-    uint32_t count = pairs ? 2 : 1;
+    uint32_t count = type == YKI_PICKLE_DICT ? 2 : 1;
     YK_TRY(yki_pickle_pop(pickle, count, &values));
-    return pickle_fill(pickle, pairs, values, count);
+    return fill(pickle, type, values, count);
 }
 
-static yk_status fill_marked(yki_pickle *pickle, bool pairs)
+static yk_status fill_marked(yki_pickle *pickle, yki_pickle_type type)
 {
     yki_pickle_value **values = NULL;
     uint32_t count = 0;
     YK_TRY(yki_pickle_pop_mark(pickle, &values, &count));
-    return pickle_fill(pickle, pairs, values, count);
+    return fill(pickle, type, values, count);
 }
 
 /* ---- memo ------------------------------------------------------------------------------------ */
 
-static yk_status pickle_put(yki_pickle *pickle, size_t index_bytes)
+static yk_status put(yki_pickle *pickle, size_t index_bytes)
 {
     uint64_t index = 0;
     yki_pickle_value *value = NULL;
@@ -330,14 +330,14 @@ static yk_status skip_frame(yki_pickle *pickle)
 }
 
 /* One opcode, all but PROTO and STOP: each of the three switches leaves to the next one what it
- * does not know. pickle_step begins, with what makes leaves. */
+ * does not know. step() begins, with what makes leaves. */
 static yk_status step_memo(yki_pickle *pickle, uint8_t opcode)
 {
     switch (opcode) {
     case YKI_OP_BINPUT:
-        return pickle_put(pickle, 1);
+        return put(pickle, 1);
     case YKI_OP_LONG_BINPUT:
-        return pickle_put(pickle, 4);
+        return put(pickle, 4);
     case YKI_OP_MEMOIZE:
         return memoize(pickle);
     case YKI_OP_FRAME:
@@ -371,20 +371,24 @@ static yk_status step_container(yki_pickle *pickle, uint8_t opcode)
     case YKI_OP_TUPLE3:
         return make_small(pickle, YKI_PICKLE_TUPLE, 3);
     case YKI_OP_TUPLE:
-        return make_tuple(pickle);
+        return make_marked(pickle, YKI_PICKLE_TUPLE);
+    case YKI_OP_FROZENSET:
+        return make_marked(pickle, YKI_PICKLE_SET);
     case YKI_OP_APPEND:
-        return fill_small(pickle, false);
+        return fill_small(pickle, YKI_PICKLE_LIST);
     case YKI_OP_APPENDS:
-        return fill_marked(pickle, false);
+        return fill_marked(pickle, YKI_PICKLE_LIST);
     case YKI_OP_SETITEM:
-        return fill_small(pickle, true);
+        return fill_small(pickle, YKI_PICKLE_DICT);
     case YKI_OP_SETITEMS:
-        return fill_marked(pickle, true);
+        return fill_marked(pickle, YKI_PICKLE_DICT);
+    case YKI_OP_ADDITEMS:
+        return fill_marked(pickle, YKI_PICKLE_SET);
     case YKI_OP_REDUCE:
     case YKI_OP_NEWOBJ:
-        return pickle_make_call(pickle);
+        return make_call(pickle);
     case YKI_OP_BUILD:
-        return pickle_build(pickle);
+        return build(pickle);
     case YKI_OP_BINPERSID:
         return make_small(pickle, YKI_PICKLE_PERSISTENT, 1);
     default:
@@ -392,7 +396,7 @@ static yk_status step_container(yki_pickle *pickle, uint8_t opcode)
     }
 }
 
-static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
+static yk_status step(yki_pickle *pickle, uint8_t opcode)
 {
     switch (opcode) {
     case YKI_OP_NONE:
@@ -413,19 +417,19 @@ static yk_status pickle_step(yki_pickle *pickle, uint8_t opcode)
         return read_float(pickle);
     case YKI_OP_SHORT_BINSTRING:
     case YKI_OP_SHORT_BINBYTES:
-        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 1);
+        return read_text(pickle, YKI_PICKLE_BYTES, 1);
     case YKI_OP_BINSTRING:
     case YKI_OP_BINBYTES:
-        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 4);
+        return read_text(pickle, YKI_PICKLE_BYTES, 4);
     case YKI_OP_BINBYTES8:
     case YKI_OP_BYTEARRAY8:
-        return pickle_read_text(pickle, YKI_PICKLE_BYTES, 8);
+        return read_text(pickle, YKI_PICKLE_BYTES, 8);
     case YKI_OP_SHORT_BINUNICODE:
-        return pickle_read_text(pickle, YKI_PICKLE_STRING, 1);
+        return read_text(pickle, YKI_PICKLE_STRING, 1);
     case YKI_OP_BINUNICODE:
-        return pickle_read_text(pickle, YKI_PICKLE_STRING, 4);
+        return read_text(pickle, YKI_PICKLE_STRING, 4);
     case YKI_OP_BINUNICODE8:
-        return pickle_read_text(pickle, YKI_PICKLE_STRING, 8);
+        return read_text(pickle, YKI_PICKLE_STRING, 8);
     case YKI_OP_GLOBAL:
         return read_global(pickle);
     case YKI_OP_STACK_GLOBAL:
@@ -448,10 +452,10 @@ static yk_status stop(yki_pickle *pickle)
     return YK_OK;
 }
 
-static yk_status pickle_run(yki_pickle *pickle)
+static yk_status run(yki_pickle *pickle)
 {
     const uint8_t *opcode = NULL;
-    YK_TRY(pickle_take(pickle, 1, &opcode));
+    YK_TRY(take(pickle, 1, &opcode));
     if (*opcode != YKI_OP_PROTO)
         return yki_pickle_refuse(
             pickle, "expected a pickle of protocol 2 or later (0x80), found 0x%02x", *opcode);
@@ -459,8 +463,8 @@ static yk_status pickle_run(yki_pickle *pickle)
     YK_TRY(yki_pickle_grow(pickle, &pickle->stack, 1)); /* from here on there is one, be it empty */
     while (!pickle->root) {
         pickle->opcode = pickle->at;
-        YK_TRY(pickle_take(pickle, 1, &opcode));
-        YK_TRY(*opcode == YKI_OP_STOP ? stop(pickle) : pickle_step(pickle, *opcode));
+        YK_TRY(take(pickle, 1, &opcode));
+        YK_TRY(*opcode == YKI_OP_STOP ? stop(pickle) : step(pickle, *opcode));
     }
     return YK_OK;
 }
@@ -478,7 +482,7 @@ yk_status yki_pickle_parse(yki_pickle **pickle, const char *name, const void *da
     self->size = size;
     self->globals = globals;
     self->name = yki_strdup(name);
-    yk_status status = self->name ? pickle_run(self) : yki_error_memory(strlen(name) + 1, name);
+    yk_status status = self->name ? run(self) : yki_error_memory(strlen(name) + 1, name);
     yki_pickle_free_machine(self);
     if (status == YK_OK)
         *pickle = self;

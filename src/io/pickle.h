@@ -3,11 +3,11 @@
  * and a REDUCE only remembers what was to be called with which arguments, so that the caller looks
  * for the few shapes it knows and refuses the rest.
  *
- * It reads protocol 2 with the opcodes that torch.load(weights_only=True) allows and the string
- * opcodes of Python 2. Strings and bytes are views into the given memory, which must outlive the
- * pickle. Memory is bounded by YKI_PICKLE_FACTOR bytes a byte of input, nesting by
- * YKI_PICKLE_DEPTH; values cannot be cyclic (what lies in a container changes no more), so that a
- * walk over them ends.
+ * It reads protocol 2 with the opcodes that torch.load(weights_only=True) allows, the string
+ * opcodes of Python 2, and what stands for them in protocols 3 to 5. Strings and bytes are views
+ * into the given memory, which must outlive the pickle. Memory is bounded by YKI_PICKLE_FACTOR
+ * bytes a byte of input, nesting by YKI_PICKLE_DEPTH; values cannot be cyclic (what lies in a
+ * container changes no more), so that a walk over them ends.
  */
 #ifndef YKI_PICKLE_H
 #define YKI_PICKLE_H
@@ -30,11 +30,11 @@ typedef enum yki_pickle_type {
     YKI_PICKLE_INT,        /* integer */
     YKI_PICKLE_FLOAT,      /* real; also an integer of more than 64 bits */
     YKI_PICKLE_STRING,     /* text, count bytes of UTF-8 */
-    YKI_PICKLE_BYTES,      /* text, count bytes: Python 2's str */
+    YKI_PICKLE_BYTES,      /* text, count bytes; also Python 2's str */
     YKI_PICKLE_LIST,       /* items, count of them */
     YKI_PICKLE_TUPLE,      /* items, count of them */
     YKI_PICKLE_DICT,       /* items: key, value, key, value...; count is twice the pairs */
-    YKI_PICKLE_SET,        /* always empty */
+    YKI_PICKLE_SET,        /* items, count of them; also a frozenset */
     YKI_PICKLE_GLOBAL,     /* text is "MODULE\nNAME", count its length */
     YKI_PICKLE_CALL,       /* items: callable, arguments, state or NULL, then key, value... set */
     YKI_PICKLE_PERSISTENT, /* items[0]: the persistent id */

@@ -209,8 +209,8 @@ void yki_pickle_free_machine(yki_pickle *pickle)
 static bool owns_items(const yki_pickle_value *value)
 {
     return value->count && (value->type == YKI_PICKLE_LIST || value->type == YKI_PICKLE_TUPLE ||
-                            value->type == YKI_PICKLE_DICT || value->type == YKI_PICKLE_CALL ||
-                            value->type == YKI_PICKLE_PERSISTENT);
+                            value->type == YKI_PICKLE_DICT || value->type == YKI_PICKLE_SET ||
+                            value->type == YKI_PICKLE_CALL || value->type == YKI_PICKLE_PERSISTENT);
 }
 
 void yki_pickle_destroy(yki_pickle *pickle)

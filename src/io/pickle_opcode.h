@@ -45,6 +45,8 @@ enum yki_pickle_opcode {
     YKI_OP_BINUNICODE8 = 0x8d,
     YKI_OP_BINBYTES8 = 0x8e,
     YKI_OP_EMPTY_SET = 0x8f,
+    YKI_OP_ADDITEMS = 0x90,
+    YKI_OP_FROZENSET = 0x91,
     YKI_OP_STACK_GLOBAL = 0x93,
     YKI_OP_MEMOIZE = 0x94,
     YKI_OP_FRAME = 0x95,

@@ -85,6 +85,18 @@ YK_TEST(reads_later_protocols)
     refused(PICKLE("\x80\x04N\x94\x94\x94."), "memo index 2");
 }
 
+YK_TEST(reads_sets_of_protocol_4)
+{
+    yki_pickle *pickle = read_pickle(PICKLE("\x80\x04\x8f\x94(K\x01K\x02\x90(K\x03\x91\x94\x86."));
+    const yki_pickle_value *root = yki_pickle_root(pickle);
+    const yki_pickle_value *set = yki_pickle_item(root, 0), *frozen = yki_pickle_item(root, 1);
+    assert_true(yki_pickle_is(set, YKI_PICKLE_SET) && set->count == 2);
+    assert_int_equal(set->items[1]->integer, 2);
+    assert_true(yki_pickle_is(frozen, YKI_PICKLE_SET) && frozen->count == 1);
+    yki_pickle_destroy(pickle);
+    refused(PICKLE("\x80\x04](K\x01\x90."), "expected a set to put values into, found a list");
+}
+
 /* Python 3 has no opcode for bytes in protocol 2. Those above 127 are left to the file's reader. */
 YK_TEST(bytes_of_python_3_in_protocol_2)
 {
