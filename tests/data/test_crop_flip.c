@@ -11,7 +11,7 @@
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE };
 
-static uint8_t scratch[2 * PIXELS];
+static uint8_t scratch[2 * PIXELS + 1];
 
 /* A plan with its tables. */
 typedef struct prepared {
@@ -113,14 +113,24 @@ YK_TEST(without_normalize_bytes_become_0_to_1)
     assert_true(p.tables.f32[2][255] == 1.0f && p.tables.f64[0][51] == 0.2);
 }
 
+/* A crop may then lie beside the image altogether. */
 YK_TEST(padding_as_wide_as_the_image_stays_inside)
 {
     uint8_t pixels[PIXELS];
-    double out[PIXELS];
+    double out[PIXELS + 1];
+    int empty = 0;
     make_image(pixels);
     prepared p = prepare(32, true, "");
-    for (int draw = 0; draw < 20000; draw++)
+    out[PIXELS] = scratch[2 * PIXELS] = 77;
+    for (int draw = 0; draw < 20000; draw++) {
+        bool any = false;
         apply(&p, pixels, 9, 0, draw, YK_F64, out);
+        for (int i = 0; i < PIXELS && !any; i++)
+            any = out[i] != 0;
+        empty += !any;
+    }
+    assert_in_range(empty, 1, 20000 / 2);
+    assert_true(out[PIXELS] == 77 && scratch[2 * PIXELS] == 77);
 }
 
 YK_TEST(promise_29_augmentation_depends_on_seed_epoch_and_index)
