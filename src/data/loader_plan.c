@@ -65,6 +65,36 @@ static yk_status choose_classes(const yk_loader *loader, int64_t *classes)
                      MAX_CLASSES);
 }
 
+/* What a field of pictures becomes. */
+static yk_status plan_pictures(yk_loader *loader, int index, const yk_field *field)
+{
+    yki_loader_column *made = &loader->columns[index];
+    made->is_picture = true;
+    made->row.dtype = loader->options.dtype;
+    YK_TRY(yki_pipeline_prepare(&made->pipeline, field, loader->transforms, loader->options.dtype));
+    memcpy(made->row.dims, made->pipeline.dims, sizeof made->pipeline.dims);
+    if (!yki_pipeline_defers(&made->pipeline))
+        return YK_OK;
+    return yki_crossing_plan(&made->crossing, loader->devices, loader->device_count,
+                             &made->pipeline, loader->dataset, index, loader->options.cache_bytes);
+}
+
+static yk_status plan_column(yk_loader *loader, int index, int64_t classes)
+{
+    const yk_field *field = yk_dataset_field(loader->dataset, index);
+    yki_loader_column *made = &loader->columns[index];
+    made->row.dtype = field->dtype;
+    made->row.ndim = field->ndim;
+    if (field->kind != YK_FIELD_TENSOR)
+        YK_TRY(plan_pictures(loader, index, field));
+    else
+        memcpy(made->row.dims, field->dims, (size_t)field->ndim * sizeof *field->dims);
+    if (index == loader->mixed_labels)
+        made->row = (yk_tensor){.dtype = YK_F32, .ndim = 1, .dims = {classes}};
+    made->row_bytes = yk_tensor_bytes(&made->row);
+    return YK_OK;
+}
+
 /* What each field becomes in a batch. */
 static yk_status plan_columns(yk_loader *loader)
 {
@@ -75,30 +105,8 @@ static yk_status plan_columns(yk_loader *loader)
     int64_t classes;
     YK_TRY(plan_mixing(loader));
     YK_TRY(choose_classes(loader, &classes));
-    for (int i = 0; i < loader->fields; i++) {
-        const yk_field *field = yk_dataset_field(loader->dataset, i);
-        yki_loader_column *made = &loader->columns[i];
-        const int64_t *dims = field->dims;
-        made->is_picture = field->kind != YK_FIELD_TENSOR;
-        made->row.dtype = made->is_picture ? loader->options.dtype : field->dtype;
-        made->row.ndim = field->ndim;
-        if (made->is_picture) {
-            YK_TRY(yki_pipeline_prepare(&made->pipeline, field, loader->transforms,
-                                        loader->options.dtype));
-            dims = made->pipeline.dims;
-        }
-        if (made->is_picture && yki_pipeline_defers(&made->pipeline))
-            YK_TRY(yki_crossing_plan(&made->crossing, loader->devices, loader->device_count,
-                                     &made->pipeline, loader->dataset, i,
-                                     loader->options.cache_bytes));
-        if (i == loader->mixed_labels) {
-            made->row.dtype = YK_F32;
-            made->row.ndim = 1;
-            dims = &classes;
-        }
-        memcpy(made->row.dims, dims, (size_t)made->row.ndim * sizeof *dims);
-        made->row_bytes = yk_tensor_bytes(&made->row);
-    }
+    for (int i = 0; i < loader->fields; i++)
+        YK_TRY(plan_column(loader, i, classes));
     return YK_OK;
 }
 
