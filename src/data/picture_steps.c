@@ -72,8 +72,8 @@ static yk_status random_crop(yki_frame *frame, const yk_transform_step *steps, i
     return reflects ? crop_reflected(frame, box) : yki_frame_crop(frame, box);
 }
 
-yki_box yki_draw_crop(yki_draws *draws, const yk_transform_random_resized_crop *crop, int width,
-                      int height)
+yki_box yki_random_resized_crop_box(const yk_transform_random_resized_crop *crop, yki_draws *draws,
+                                    int width, int height)
 {
     double area = (double)width * height;
     double logs[] = {log(crop->ratio[0]), log(crop->ratio[1])};
@@ -102,8 +102,9 @@ yki_box yki_draw_crop(yki_draws *draws, const yk_transform_random_resized_crop *
 static yk_status random_resized_crop(yki_frame *frame, const yk_transform_random_resized_crop *crop,
                                      yki_draws *draws)
 {
-    YK_TRY(yki_frame_crop(
-        frame, yki_draw_crop(draws, crop, yki_frame_width(frame), yki_frame_height(frame))));
+    yki_box box =
+        yki_random_resized_crop_box(crop, draws, yki_frame_width(frame), yki_frame_height(frame));
+    YK_TRY(yki_frame_crop(frame, box));
     return yki_frame_resize(frame, crop->width, crop->height, crop->interpolation);
 }
 

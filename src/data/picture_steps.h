@@ -34,16 +34,15 @@ static inline uint64_t yki_alternate_flip(uint64_t word, uint64_t first, int64_t
     return (word & ~(uint64_t)1) | ((first ^ (uint64_t)epoch) & 1);
 }
 
-/* The boxes of CenterCrop, and of RandomCrop, which may reach beyond a picture of this size. */
+/* The boxes of crops in a picture of this size; those of the first two may reach beyond it. */
 yki_box yki_center_crop_box(const yk_transform_center_crop *crop, int width, int height);
 yki_box yki_random_crop_box(const yk_transform_step *steps, int index, uint64_t word, int width,
                             int height);
+yki_box yki_random_resized_crop_box(const yk_transform_random_resized_crop *crop, yki_draws *draws,
+                                    int width, int height);
 /* Draws a flip and adds it to those before it; false if the step is none. */
 bool yki_draw_flip(const yk_transform_step *steps, int index, uint64_t word, bool *mirrored,
                    bool *upside_down);
-/* The box of RandomResizedCrop in a picture of this size. */
-yki_box yki_draw_crop(yki_draws *draws, const yk_transform_random_resized_crop *crop, int width,
-                      int height);
 
 /* Applies steps[index], the list's step with this number. */
 yk_status yki_apply_picture_step(yki_frame *frame, const yk_transform_step *steps, int index,

@@ -120,7 +120,7 @@ YK_TEST(random_resized_crops_are_drawn_as_torchvision_does)
     double area = 0, ratio = 0, left = 0, top = 0;
     for (int i = 0; i < DRAWS; i++) {
         yki_draws draws = yki_draws_of(yki_mix64((uint64_t)i), 0);
-        yki_box box = yki_draw_crop(&draws, &step.random_resized_crop, WIDTH, HEIGHT);
+        yki_box box = yki_random_resized_crop_box(&step.random_resized_crop, &draws, WIDTH, HEIGHT);
         assert_true(box.left >= 0 && box.top >= 0 && box.width >= 1 && box.height >= 1);
         assert_true(box.left + box.width <= WIDTH && box.top + box.height <= HEIGHT);
         area += (double)box.width * box.height / (WIDTH * HEIGHT) / DRAWS;
@@ -137,7 +137,7 @@ YK_TEST(pictures_that_no_crop_fits_are_cut_in_the_middle)
 {
     yk_transform_step step = yk_transform_step_of(YK_TRANSFORM_RANDOM_RESIZED_CROP);
     yki_draws draws = yki_draws_of(1, 0);
-    yki_box box = yki_draw_crop(&draws, &step.random_resized_crop, 3000, 3);
+    yki_box box = yki_random_resized_crop_box(&step.random_resized_crop, &draws, 3000, 3);
     assert_int_equal(box.width, 4);
     assert_int_equal(box.height, 3);
     assert_int_equal(box.left, 1498);
