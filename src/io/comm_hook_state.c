@@ -111,12 +111,22 @@ static yk_status read_hook_state(yki_pth *pth, const yki_pickle_value *value, co
     return replace(memory, memory->warm, YK_U8, memory->buckets, warm);
 }
 
+/* name: in the file, where it should be a text; here: NULL where this hook keeps no state. */
+static yk_status another_hook(const yki_pth *pth, const yki_pickle_value *name, const char *here)
+{
+    bool is_text = yki_pickle_is(name, YKI_PICKLE_STRING) && name->count < 40;
+    return yki_error(YK_ERROR_MISMATCH,
+                     "%s: holds the state of the comm hook %.*s; the one registered here %s%s",
+                     yki_pth_path(pth), is_text ? (int)name->count : 1, is_text ? name->text : "?",
+                     here ? "is " : "keeps no state", here ? here : "");
+}
+
 yk_status yki_comm_hook_state_read(yki_pth *pth, const yki_pickle_value *value, yk_ddp *ddp)
 {
     const yki_hook_memory *memory = &ddp->hook.memory;
     const yki_pickle_value *name = yki_pickle_get(value, "name");
     if (!memory->name || !yki_pickle_is_text(name, memory->name))
-        return yki_error(YK_ERROR_MISMATCH, "%s: its comm hook is another one", yki_pth_path(pth));
+        return another_hook(pth, name, memory->name);
     size_t bytes =
         (2 * memory->error_elements + memory->factor_elements) * sizeof(float) + memory->buckets;
     float *room = yki_map(bytes);

@@ -162,8 +162,8 @@ static yk_status check_variants(const yki_pth *pth, const yki_pickle_value *dict
         const yki_pickle_value *value = yki_pickle_get(dict, names[i]);
         if (yki_pickle_is(value, YKI_PICKLE_BOOL) && value->integer)
             return yki_error(YK_ERROR_UNSUPPORTED,
-                             "%s: its optimizer has %s, which yoke's have not", yki_pth_path(pth),
-                             names[i]);
+                             "%s: its optimizer uses %s, which yoke does not support",
+                             yki_pth_path(pth), names[i]);
     }
     return YK_OK;
 }

@@ -180,6 +180,8 @@ static void mismatches(int rank, int world)
     other = (side){.group = group, .model = make_model(&net)};
     assert_ok(yk_ddp_create(&other.ddp, other.model, group, NULL));
     assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load_comm_hook(path, other.ddp));
+    assert_contains(yk_last_error(),
+                    "holds the state of the comm hook powersgd; the one registered here keeps no");
     const yk_comm_hook_state *none = &(yk_comm_hook_state){.ranks = 1};
     assert_ok(yk_ddp_consolidate_comm_hook(other.ddp, &none));
     assert_null(none);

@@ -14,13 +14,6 @@ static yk_model *make_model(void)
     return model;
 }
 
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
 static void assert_invalid(yk_status status, const char *words)
 {
     assert_status(YK_ERROR_INVALID_ARGUMENT, status);
@@ -31,20 +24,20 @@ YK_TEST(checkpoints_without_a_model_or_a_path_are_refused)
 {
     yk_model *model = make_model();
     yk_training_state training;
-    assert_invalid(yk_model_save(NULL, path_of("a.pth")), "model is NULL");
+    assert_invalid(yk_model_save(NULL, yk_test_path("a.pth")), "model is NULL");
     assert_invalid(yk_model_save(model, NULL), "path is NULL");
-    assert_invalid(yk_model_load(NULL, path_of("a.pth")), "model is NULL");
+    assert_invalid(yk_model_load(NULL, yk_test_path("a.pth")), "model is NULL");
     assert_invalid(yk_model_load(model, NULL), "path is NULL");
-    assert_invalid(yk_model_load_ema(NULL, path_of("a.pth")), "model is NULL");
+    assert_invalid(yk_model_load_ema(NULL, yk_test_path("a.pth")), "model is NULL");
     assert_invalid(yk_model_load_ema(model, NULL), "path is NULL");
     assert_invalid(yk_checkpoint_save(NULL, model, NULL, NULL), "path is NULL");
-    assert_invalid(yk_checkpoint_save(path_of("a.pth"), NULL, NULL, NULL), "model is NULL");
+    assert_invalid(yk_checkpoint_save(yk_test_path("a.pth"), NULL, NULL, NULL), "model is NULL");
     assert_invalid(yk_checkpoint_load(NULL, model, NULL, NULL), "path is NULL");
-    assert_invalid(yk_checkpoint_load(path_of("a.pth"), NULL, NULL, NULL), "model is NULL");
-    assert_invalid(yk_checkpoint_load_comm_hook(path_of("a.pth"), NULL), "ddp is NULL");
+    assert_invalid(yk_checkpoint_load(yk_test_path("a.pth"), NULL, NULL, NULL), "model is NULL");
+    assert_invalid(yk_checkpoint_load_comm_hook(yk_test_path("a.pth"), NULL), "ddp is NULL");
     assert_invalid(yk_checkpoint_load_comm_hook(NULL, NULL), "path is NULL");
     assert_invalid(yk_checkpoint_read_state(NULL, &training), "path is NULL");
-    assert_invalid(yk_checkpoint_read_state(path_of("a.pth"), NULL), "state is NULL");
+    assert_invalid(yk_checkpoint_read_state(yk_test_path("a.pth"), NULL), "state is NULL");
     yk_model_destroy(model);
 }
 
@@ -54,16 +47,20 @@ YK_TEST(folders_of_checkpoints_refuse_null_and_odd_numbers)
     yk_training_state training = {.epoch = 1};
     char path[256] = "before";
     assert_invalid(yk_checkpoint_dir_save(NULL, model, NULL, &training, 1), "dir is NULL");
-    assert_invalid(yk_checkpoint_dir_save(path_of("d"), NULL, NULL, &training, 1), "model is NULL");
-    assert_invalid(yk_checkpoint_dir_save(path_of("d"), model, NULL, NULL, 1), "training state");
-    assert_invalid(yk_checkpoint_dir_save(path_of("d"), model, NULL, &training, 0), "YK_KEEP_ALL");
-    assert_invalid(yk_checkpoint_dir_save(path_of("d"), model, NULL, &training, -2), "YK_KEEP_ALL");
+    assert_invalid(yk_checkpoint_dir_save(yk_test_path("d"), NULL, NULL, &training, 1),
+                   "model is NULL");
+    assert_invalid(yk_checkpoint_dir_save(yk_test_path("d"), model, NULL, NULL, 1),
+                   "training state");
+    assert_invalid(yk_checkpoint_dir_save(yk_test_path("d"), model, NULL, &training, 0),
+                   "YK_KEEP_ALL");
+    assert_invalid(yk_checkpoint_dir_save(yk_test_path("d"), model, NULL, &training, -2),
+                   "YK_KEEP_ALL");
     assert_invalid(yk_checkpoint_dir_latest(NULL, path, sizeof path), "dir is NULL");
     assert_string_equal(path, "");
-    assert_invalid(yk_checkpoint_dir_latest(path_of("d"), NULL, 0), "path is NULL");
-    assert_ok(yk_checkpoint_dir_save(path_of("d"), model, NULL, &training, YK_KEEP_ALL));
+    assert_invalid(yk_checkpoint_dir_latest(yk_test_path("d"), NULL, 0), "path is NULL");
+    assert_ok(yk_checkpoint_dir_save(yk_test_path("d"), model, NULL, &training, YK_KEEP_ALL));
     memset(path, 'x', sizeof path);
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(path_of("d"), path, 8));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_dir_latest(yk_test_path("d"), path, 8));
     assert_string_equal(path, "");
     yk_model_destroy(model);
 }
