@@ -97,10 +97,10 @@ const yki_pickle_value *yki_pickle_pair_value(const yki_pickle_value *value, siz
 /* The value under a text key; the last of equals, as in Python. */
 const yki_pickle_value *yki_pickle_get(const yki_pickle_value *value, const char *key);
 /* The value under a key that the dict, called `where` in errors, must have: a whole number from 0
- * on, or a float. */
+ * on, or any number. */
 yk_status yki_pickle_get_count(const yki_pickle *pickle, const yki_pickle_value *dict,
                                const char *where, const char *key, int64_t *count);
-yk_status yki_pickle_get_float(const yki_pickle *pickle, const yki_pickle_value *dict,
-                               const char *where, const char *key, double *real);
+yk_status yki_pickle_get_number(const yki_pickle *pickle, const yki_pickle_value *dict,
+                                const char *where, const char *key, double *real);
 
 #endif

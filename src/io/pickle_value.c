@@ -131,12 +131,15 @@ yk_status yki_pickle_get_count(const yki_pickle *pickle, const yki_pickle_value 
     return YK_OK;
 }
 
-yk_status yki_pickle_get_float(const yki_pickle *pickle, const yki_pickle_value *dict,
-                               const char *where, const char *key, double *real)
+yk_status yki_pickle_get_number(const yki_pickle *pickle, const yki_pickle_value *dict,
+                                const char *where, const char *key, double *real)
 {
     const yki_pickle_value *value = yki_pickle_get(dict, key);
-    if (!yki_pickle_is(value, YKI_PICKLE_FLOAT))
+    if (yki_pickle_is(value, YKI_PICKLE_FLOAT))
+        *real = value->real;
+    else if (yki_pickle_is(value, YKI_PICKLE_INT))
+        *real = (double)value->integer;
+    else
         return yki_pickle_unexpected(pickle, value, "the number \"%s\" in \"%s\"", key, where);
-    *real = value->real;
     return YK_OK;
 }

@@ -26,9 +26,10 @@ yk_status yki_scaler_state_read(const yki_pth *pth, const yki_pickle_value *valu
         return YK_OK;
     const yki_pickle *pickle = yki_pth_file_pickle(pth);
     state->enabled = true;
-    YK_TRY(yki_pickle_get_float(pickle, value, "scaler", "scale", &state->scale));
-    YK_TRY(yki_pickle_get_float(pickle, value, "scaler", "growth_factor", &state->growth_factor));
-    YK_TRY(yki_pickle_get_float(pickle, value, "scaler", "backoff_factor", &state->backoff_factor));
+    YK_TRY(yki_pickle_get_number(pickle, value, "scaler", "scale", &state->scale));
+    YK_TRY(yki_pickle_get_number(pickle, value, "scaler", "growth_factor", &state->growth_factor));
+    YK_TRY(
+        yki_pickle_get_number(pickle, value, "scaler", "backoff_factor", &state->backoff_factor));
     YK_TRY(
         yki_pickle_get_count(pickle, value, "scaler", "growth_interval", &state->growth_interval));
     return yki_pickle_get_count(pickle, value, "scaler", "_growth_tracker", &state->growth_tracker);

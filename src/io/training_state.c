@@ -172,7 +172,7 @@ static yk_status read_field(const yki_pth *pth, const yki_pickle_value *dict,
         memcpy(to, &integer, sizeof integer);
         break;
     case REAL:
-        YK_TRY(yki_pickle_get_float(yki_pth_file_pickle(pth), dict, "yoke", field->name, &real));
+        YK_TRY(yki_pickle_get_number(yki_pth_file_pickle(pth), dict, "yoke", field->name, &real));
         memcpy(to, &real, sizeof real);
         break;
     case TEXT:

@@ -13,13 +13,6 @@
 
 static const yk_grad_scaler_state odd = {true, 1234.5, 3, 0.25, 7, 5};
 
-static const char *path_of_file(void)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/a.pth", yk_test_directory());
-    return path;
-}
-
 static yk_model *make_model(void)
 {
     yk_graph *graph = yk_graph_create();
@@ -42,11 +35,11 @@ YK_TEST(a_scaler_is_saved_and_found_again)
 {
     yk_model *model = make_model();
     yk_training_state training = {.arch = "mlp", .scaler = odd}, found;
-    assert_ok(yk_checkpoint_save(path_of_file(), model, NULL, &training));
-    assert_ok(yk_checkpoint_read_state(path_of_file(), &found));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, NULL, &training));
+    assert_ok(yk_checkpoint_read_state(yk_test_path("a.pth"), &found));
     assert_true(is_odd(&found.scaler));
     memset(&found, 0, sizeof found);
-    assert_ok(yk_checkpoint_load(path_of_file(), model, NULL, &found));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), model, NULL, &found));
     assert_true(is_odd(&found.scaler));
 
     yk_grad_scaler *scaler;
@@ -63,9 +56,9 @@ YK_TEST(a_checkpoint_without_one_leaves_a_scaler_as_it_is)
     yk_model *model = make_model();
     yk_training_state training = {.arch = "mlp"}, found;
     yk_grad_scaler *scaler;
-    assert_ok(yk_checkpoint_save(path_of_file(), model, NULL, &training));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, NULL, &training));
     memset(&found, 0x55, sizeof found);
-    assert_ok(yk_checkpoint_read_state(path_of_file(), &found));
+    assert_ok(yk_checkpoint_read_state(yk_test_path("a.pth"), &found));
     assert_false(found.scaler.enabled);
     assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
     assert_ok(yk_grad_scaler_set_state(scaler, &found.scaler));
@@ -92,13 +85,13 @@ YK_TEST(impossible_states_are_refused)
     yk_model_destroy(model);
 }
 
-/* A checkpoint whose "scaler" is {key: 1, ...}, an integer where PyTorch has a float. */
+/* A checkpoint whose "scaler" is {key: 2}, or empty. */
 static void write_with(const yk_model *model, const char *key)
 {
     yki_pth_writer *writer;
-    int fd = open(path_of_file(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(yk_test_path("a.pth"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     assert_true(fd >= 0);
-    assert_ok(yki_pth_writer_create(&writer, fd, path_of_file()));
+    assert_ok(yki_pth_writer_create(&writer, fd, yk_test_path("a.pth")));
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
@@ -107,7 +100,7 @@ static void write_with(const yk_model *model, const char *key)
     yki_pickle_mark(pickle);
     if (key) {
         yki_pickle_text(pickle, key);
-        yki_pickle_int(pickle, 1);
+        yki_pickle_int(pickle, 2);
     }
     yki_pickle_setitems(pickle);
     yki_pickle_text(pickle, "yoke");
@@ -122,13 +115,14 @@ YK_TEST(what_is_no_scaler_is_refused_by_name)
     yk_model *model = make_model();
     yk_training_state training;
     write_with(model, NULL); /* PyTorch's, disabled */
-    assert_ok(yk_checkpoint_read_state(path_of_file(), &training));
+    assert_ok(yk_checkpoint_read_state(yk_test_path("a.pth"), &training));
     assert_false(training.scaler.enabled);
-    write_with(model, "scale");
-    assert_int_not_equal(yk_checkpoint_read_state(path_of_file(), &training), YK_OK);
-    assert_contains(yk_last_error(), "the number \"scale\" in \"scaler\"");
+    write_with(model,
+               "scale"); /* an integer, as of GradScaler(init_scale=2) before its first step */
+    assert_int_not_equal(yk_checkpoint_read_state(yk_test_path("a.pth"), &training), YK_OK);
+    assert_contains(yk_last_error(), "the number \"growth_factor\" in \"scaler\"");
     write_with(model, "factor");
-    assert_int_not_equal(yk_checkpoint_read_state(path_of_file(), &training), YK_OK);
+    assert_int_not_equal(yk_checkpoint_read_state(yk_test_path("a.pth"), &training), YK_OK);
     assert_contains(yk_last_error(), "the number \"scale\" in \"scaler\"");
     yk_model_destroy(model);
 }
