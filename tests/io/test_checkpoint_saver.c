@@ -71,15 +71,6 @@ static void fill(const trained *t, float value)
     }
 }
 
-static const char *folder(const char *name)
-{
-    static char paths[4][256];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", yk_test_directory(), name);
-    return path;
-}
-
 static yk_training_state state_of(int64_t epoch)
 {
     return (yk_training_state){.arch = "linear", .epoch = epoch, .step = 10 * epoch};
@@ -96,7 +87,7 @@ YK_TEST(the_file_is_that_of_a_save_in_the_foreground)
 {
     yk_checkpoint_saver *saver;
     trained t = train_a_step();
-    const char *foreground = folder("foreground"), *background = folder("background");
+    const char *foreground = yk_test_path("foreground"), *background = yk_test_path("background");
     yk_training_state training = state_of(1);
     assert_ok(yk_checkpoint_dir_save(foreground, t.model, t.optimizer, &training, 3));
     assert_ok(yk_checkpoint_saver_create(&saver, background, 3));
@@ -116,7 +107,7 @@ YK_TEST(one_save_follows_the_other)
     enum { SAVES = 30 };
     yk_checkpoint_saver *saver;
     trained t = train_a_step();
-    const char *foreground = folder("foreground"), *background = folder("background");
+    const char *foreground = yk_test_path("foreground"), *background = yk_test_path("background");
     assert_ok(yk_checkpoint_saver_create(&saver, background, 2));
     for (int64_t epoch = 1; epoch <= SAVES; epoch++) {
         yk_training_state training = state_of(epoch);
@@ -141,7 +132,7 @@ YK_TEST(a_failure_in_the_background_is_reported_once_and_saves_nothing_more)
 {
     yk_checkpoint_saver *saver;
     trained t = train_a_step();
-    const char *dir = folder("run");
+    const char *dir = yk_test_path("run");
     char manifest[300], path[300];
     yk_training_state first = state_of(1), second = state_of(2);
     setenv("YOKE_LOG", "error", 1); /* the manifest that cannot be read is a warning */
@@ -173,7 +164,7 @@ YK_TEST(what_cannot_begin_is_refused_at_once)
     assert_null(saver);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_saver_create(&saver, NULL, 1));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_checkpoint_saver_create(NULL, "run", 1));
-    assert_ok(yk_checkpoint_saver_create(&saver, folder("run"), 1));
+    assert_ok(yk_checkpoint_saver_create(&saver, yk_test_path("run"), 1));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_checkpoint_saver_save(saver, t.model, other.optimizer, &training));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
@@ -226,7 +217,7 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_background_save)
     const char *wanted = getenv("YOKE_KILL_TRIES");
     int tries = wanted ? atoi(wanted) : 60;
     trained t = train_a_step();
-    const char *dir = folder("killed");
+    const char *dir = yk_test_path("killed");
     volatile int64_t *completed =
         mmap(NULL, sizeof *completed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     yk_training_state training = state_of(1);

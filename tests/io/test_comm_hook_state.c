@@ -238,10 +238,9 @@ static int first_warm(const yki_hook_memory *memory)
 
 YK_TEST(numbers_that_no_hook_writes_are_refused)
 {
-    char path[256];
+    const char *path = yk_test_path("odd.pth");
     side s;
     yk_group *group;
-    snprintf(path, sizeof path, "%s/odd.pth", yk_test_directory());
     assert_ok(yk_group_init(
         &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.world_size = 1, o.rank = 0)));
     begin(&s, group, 0, NULL);

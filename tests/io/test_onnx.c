@@ -6,13 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *path(void)
-{
-    static char text[256];
-    snprintf(text, sizeof text, "%s/model.onnx", yk_test_directory());
-    return text;
-}
-
 /* A model whose output is the logits of an mlp, or their loss. */
 static yk_model *make_model(bool with_logits, bool of_loss)
 {
@@ -31,25 +24,27 @@ static yk_model *make_model(bool with_logits, bool of_loss)
 YK_TEST(an_operator_that_onnx_lacks_is_named)
 {
     yk_model *model = make_model(true, true);
-    assert_status(YK_ERROR_UNSUPPORTED, yk_model_export_onnx(model, path()));
+    assert_status(YK_ERROR_UNSUPPORTED, yk_model_export_onnx(model, yk_test_path("model.onnx")));
     assert_contains(yk_last_error(), "model.onnx: cross_entropy: ONNX has no such operator");
-    assert_int_equal(access(path(), F_OK), -1);
+    assert_int_equal(access(yk_test_path("model.onnx"), F_OK), -1);
     yk_model_destroy(model);
 }
 
 YK_TEST(there_is_something_to_export)
 {
     yk_model *model = make_model(false, false);
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_export_onnx(model, path()));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_model_export_onnx(model, yk_test_path("model.onnx")));
     assert_contains(yk_last_error(), "model.onnx: the model was created without options.logits");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_export_onnx(model, NULL));
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_export_onnx(NULL, path()));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_model_export_onnx(NULL, yk_test_path("model.onnx")));
     yk_model_destroy(model);
 }
 
 static void read_file(char *text, size_t size)
 {
-    FILE *file = fopen(path(), "rbe");
+    FILE *file = fopen(yk_test_path("model.onnx"), "rbe");
     assert_non_null(file);
     memset(text, 0, size);
     assert_true(fread(text, 1, size, file) > 0);
@@ -60,13 +55,13 @@ YK_TEST(a_trained_model_is_exported_without_its_labels)
 {
     static char first[65536], second[65536];
     yk_model *model = make_model(true, false);
-    assert_ok(yk_model_export_onnx(model, path()));
+    assert_ok(yk_model_export_onnx(model, yk_test_path("model.onnx")));
     read_file(first, sizeof first);
     assert_memory_equal(first, "\x08\x08\x12\x04yoke", 8); /* IR version 8, by yoke */
     assert_non_null(memmem(first, sizeof first, "fc1.weight", 10));
     assert_non_null(memmem(first, sizeof first, "images", 6));
     assert_null(memmem(first, sizeof first, "labels", 6));
-    assert_ok(yk_model_export_onnx(model, path())); /* again, in its place */
+    assert_ok(yk_model_export_onnx(model, yk_test_path("model.onnx"))); /* again, in its place */
     read_file(second, sizeof second);
     assert_memory_equal(first, second, sizeof first);
     yk_model_destroy(model);
@@ -78,7 +73,7 @@ static yk_status export_output(yk_value *output)
     yk_model *model;
     assert_ok(yk_model_create(&model, NULL,
                               YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = output)));
-    yk_status status = yk_model_export_onnx(model, path());
+    yk_status status = yk_model_export_onnx(model, yk_test_path("model.onnx"));
     yk_model_destroy(model);
     return status;
 }
@@ -89,7 +84,7 @@ YK_TEST(nothing_else_is_called_as_the_output_is)
     yk_value *x = yk_input(graph, "logits", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
     assert_status(YK_ERROR_INVALID_ARGUMENT, export_output(yk_relu(x)));
     assert_contains(yk_last_error(), "model.onnx: the name \"logits\" is that of the output");
-    assert_int_equal(access(path(), F_OK), -1);
+    assert_int_equal(access(yk_test_path("model.onnx"), F_OK), -1);
     graph = yk_graph_create();
     x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
     yk_value *scale = yk_parameter(graph, "logits", YK_F32, 1, (int64_t[]){1}, YK_INIT_ONES, 0);

@@ -24,10 +24,9 @@ static void write_real(yki_pickle_writer *pickle, const char *name, double real)
 /* A checkpoint's state as the first version wrote it: the command line, as the text "options". */
 static const char *write_first_version(const char *options)
 {
-    static char path[256];
+    const char *path = yk_test_path("first-version.pth");
     static const char *const zeros[] = {"epoch_batch", "world_size", "seed"};
     yki_pth_writer *writer;
-    snprintf(path, sizeof path, "%s/first-version.pth", yk_test_directory());
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     assert_ok(yki_pth_writer_create(&writer, fd, path));
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
