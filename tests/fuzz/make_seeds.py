@@ -84,9 +84,9 @@ class Pickler(pickle.Pickler):
         return value.id if isinstance(value, Storage) else None
 
 
-def pickled(value):
+def pickled(value, protocol=2):
     out = io.BytesIO()
-    Pickler(out, protocol=2).dump(value)
+    Pickler(out, protocol).dump(value)
     return out.getvalue()
 
 
@@ -136,6 +136,7 @@ PICKLES = {
 for name, value in PICKLES.items():
     write("pth", name, pickled(value))
     write("pickle", name, pickled(value))
+write("pickle", "sets", pickled({"a": {1, 2}, "b": frozenset([3]), "c": set()}, 4))
 
 
 # ---- archives and safetensors
@@ -176,6 +177,8 @@ write("tensors", "safetensors", safetensors({
     "fc.weight": ("F64", [2, 1], bytes(16)), "fc.bias": ("U8", [2], bytes(2))}, {"format": "pt"}))
 write("tensors", "safetensors_info", safetensors({"a": ("F32", [1], bytes(4))},
                                                  {"format": "pt", "yoke": INFO}))
+write("tensors", "safetensors_float8", safetensors({
+    "a": ("F8_E4M3", [2], bytes(2)), "b": ("C64", [1], bytes(8)), "c": ("F32", [1], bytes(4))}))
 write("tensors", "safetensors_empty", safetensors({"a": ("F32", [0, 3], b"")}))
 write("tensors", "legacy", pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2))
 
