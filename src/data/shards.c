@@ -144,14 +144,17 @@ typedef struct pending {
     bool open, has_label;
 } pending;
 
-static yk_status add_sample(shards *set, const pending *found, const char *path)
+static yk_status add_sample(shards *set, const pending *found, const yki_tar *tar)
 {
     if (!found->open)
         return YK_OK;
     bool has_picture = found->picture < PICTURES;
     if (!has_picture || !found->has_label)
-        return yki_error(YK_ERROR_FORMAT, "%s: sample \"%.200s\" has no %s", path, found->key,
-                         has_picture ? "label (.cls)" : "picture (.jpg, .png or .webp)");
+        return yki_error(YK_ERROR_FORMAT, "%s: sample \"%.200s\" has no %s%s", tar->file->path,
+                         found->key, has_picture ? "label (.cls)" : "picture (.jpg, .png or .webp)",
+                         tar->links ? "; links are not followed: pack the files with tar "
+                                      "--dereference --hard-dereference"
+                                    : "");
     if (!yki_grow(&set->samples, (size_t)set->count, &set->capacity, sizeof(sample)))
         return yki_error_memory(2 * set->capacity * sizeof(sample), "an index of shards");
     set->samples[set->count++] = found->sample;
@@ -221,7 +224,7 @@ static yk_status add_member(shards *set, pending *found, const yki_tar *tar, int
         return YK_OK; /* hidden, or without an extension */
     size_t length = (size_t)(dot - tar->name);
     if (!found->open || strncmp(found->key, tar->name, length) != 0 || found->key[length]) {
-        YK_TRY(add_sample(set, found, tar->file->path));
+        YK_TRY(add_sample(set, found, tar));
         *found = (pending){.open = true, .picture = PICTURES, .sample = {.shard = shard}};
         memcpy(found->key, tar->name, length);
     }
@@ -248,7 +251,7 @@ static yk_status index_shard(shards *set, const char *path)
         more = more && status == YK_OK;
     }
     if (status == YK_OK)
-        status = add_sample(set, &found, path);
+        status = add_sample(set, &found, &tar);
     if (status == YK_OK && !tar.ended)
         YKI_WARN("%s: the archive does not end with a block of zeros, as tar writes it: has the "
                  "file been cut short?",

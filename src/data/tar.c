@@ -146,6 +146,7 @@ yk_status yki_tar_next(yki_tar *tar, bool *found)
             *found = true;
             return YK_OK;
         }
+        tar->links |= block.type == '1' || block.type == '2'; /* hard, symbolic */
         if (!special && block.type != 'K' && block.type != 'g')
             extended = (extension){.size = 0};
     }

@@ -15,6 +15,7 @@ typedef struct yki_tar {
     const yki_input_file *file;
     size_t at;  /* of the next header */
     bool ended; /* the block that ends an archive has been found */
+    bool links; /* links to other files have been passed over */
     /* the current member, a regular file */
     char name[YKI_TAR_NAME];
     size_t offset, size; /* of its content */

@@ -144,6 +144,17 @@ YK_TEST(a_second_picture_of_another_kind_is_another_file)
     assert_width("y.tar", 45);
 }
 
+/* tar makes links of files with several names. */
+YK_TEST(a_picture_that_is_a_link_is_told)
+{
+    shell("cp $SEEDS/png/rgb a.png; echo 3 > a.cls; cp a.cls b.cls; ln a.png b.png;"
+          "tar cf x.tar a.png a.cls b.png b.cls; tar cf y.tar a.png a.cls b.cls");
+    assert_refused(yk_shards_open, "x.tar", YK_SPLIT_TRAIN,
+                   "sample \"b\" has no picture (.jpg, .png or .webp); links are not followed");
+    assert_refused(yk_shards_open, "y.tar", YK_SPLIT_TRAIN, "has no picture (.jpg, .png or .webp)");
+    assert_null(strstr(yk_last_error(), "links"));
+}
+
 /* As WebDataset does; samples of one name would become one. */
 YK_TEST(a_file_that_a_sample_has_twice_is_refused)
 {
