@@ -133,7 +133,7 @@ static yk_status read_count(const yki_pth *pth, const yki_pickle_value *dict, co
 static yk_status read_bits(const yki_pth *pth, const yki_pickle_value *value, const char *name,
                            int64_t *bits)
 {
-    if (!yki_pickle_is(value, YKI_PICKLE_INT))
+    if (!value || !yki_pickle_is(value, YKI_PICKLE_INT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), value, "\"%s\" in \"yoke\"", name);
     *bits = value->integer;
     return YK_OK;
@@ -143,7 +143,7 @@ static yk_status read_text(const yki_pth *pth, const yki_pickle_value *value,
                            const state_field *field, char *text)
 {
     char bytes[3 * sizeof((yk_training_state *)0)->arch];
-    bool fits = yki_pickle_is(value, YKI_PICKLE_STRING) && value->count < sizeof bytes &&
+    bool fits = value && yki_pickle_is(value, YKI_PICKLE_STRING) && value->count < sizeof bytes &&
                 !memchr(value->text, 0, value->count);
     size_t count = fits ? yki_utf8_to_bytes(bytes, value->text, value->count) : 0;
     if (!fits || count >= field->size)
