@@ -66,3 +66,10 @@ yk_status yki_make_folders_above(const char *file)
         return too_long(file);
     return make_prefixes(prefix);
 }
+
+bool yki_is_at(int fd, const char *path)
+{
+    struct stat there, open;
+    return stat(path, &there) == 0 && fstat(fd, &open) == 0 && there.st_dev == open.st_dev &&
+           there.st_ino == open.st_ino;
+}

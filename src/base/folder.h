@@ -1,4 +1,4 @@
-/* Folders, created together with their parents like mkdir -p, and paths into them. */
+/* Folders, created together with their parents like mkdir -p, and the files in them. */
 #ifndef YKI_FOLDER_H
 #define YKI_FOLDER_H
 
@@ -17,6 +17,9 @@ yk_status yki_make_folders_above(const char *file);
 bool yki_is_folder(const char *path);
 /* Writes FOLDER/NAME to path. */
 yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *name);
+/* Whether the open file is still at the path: somebody may have removed or renamed it, or a folder
+ * above it. */
+bool yki_is_at(int fd, const char *path);
 
 #pragma GCC visibility pop
 

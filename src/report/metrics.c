@@ -32,9 +32,7 @@ enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or
 
 struct yk_metrics {
     int fd;
-    int echo_fd;  /* see yk_metrics_echo; -1: none */
-    dev_t device; /* identifies the open file */
-    ino_t inode;
+    int echo_fd; /* see yk_metrics_echo; -1: none */
     char *path;
     char *header; /* its line, in case a new file must be started; NULL before it is written */
 };
@@ -46,16 +44,20 @@ static yk_status metrics_error(const yk_metrics *metrics, const char *what)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The end of the last complete line. */
-static yk_status find_last_line_end(const yk_metrics *metrics, off_t *end)
+static yk_status read_error(const yk_metrics *metrics)
+{
+    return metrics_error(metrics, "cannot read");
+}
+
+/* Moves *end back to the end of the last line that is complete there; 0 without one. */
+static yk_status find_line_end(const yk_metrics *metrics, int fd, off_t *end)
 {
     char block[4096];
-    *end = lseek(metrics->fd, 0, SEEK_END);
     while (*end > 0) {
         size_t size = *end < (off_t)sizeof block ? (size_t)*end : sizeof block;
-        ssize_t got = pread(metrics->fd, block, size, *end - (off_t)size);
+        ssize_t got = pread(fd, block, size, *end - (off_t)size);
         if (got != (ssize_t)size)
-            return metrics_error(metrics, "cannot read");
+            return read_error(metrics);
         const char *newline = memrchr(block, '\n', size);
         if (newline) {
             *end -= (off_t)size - (newline + 1 - block);
@@ -74,7 +76,6 @@ static yk_status cut_metrics(const yk_metrics *metrics, off_t end)
 /* Opens and locks the file, creates its folders, and removes an incomplete last line. */
 static yk_status open_metrics_file(yk_metrics *metrics)
 {
-    off_t end;
     struct stat info;
     YK_TRY(yki_make_folders_above(metrics->path));
     metrics->fd = open(metrics->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -84,9 +85,8 @@ static yk_status open_metrics_file(yk_metrics *metrics)
         return yki_error(YK_ERROR_IO, "%s: another process is writing it", metrics->path);
     if (fstat(metrics->fd, &info) != 0)
         return metrics_error(metrics, "cannot look at it");
-    metrics->device = info.st_dev;
-    metrics->inode = info.st_ino;
-    YK_TRY(find_last_line_end(metrics, &end));
+    off_t end = info.st_size;
+    YK_TRY(find_line_end(metrics, metrics->fd, &end));
     return cut_metrics(metrics, end);
 }
 
@@ -131,41 +131,68 @@ void yk_metrics_close(yk_metrics *metrics)
 
 /* ---- resuming from a checkpoint ------------------------------------------------------------- */
 
-/* Whether a record belongs after the step. The evaluation at the step itself does unless
- * `evaluated` is true. */
-static bool is_later(const char *line, int64_t step, bool evaluated)
+/* What a line is to a run that resumes from a step. */
+typedef enum place { BEFORE, UNKNOWN, AFTER } place;
+
+/* The evaluation at the step itself belongs after it unless `evaluated` is true. What else is of
+ * that step may be on either side of the evaluation. */
+static place place_of(const char *line, int64_t step, bool evaluated)
 {
     cJSON *record = yki_json_parse(line);
     const cJSON *of = cJSON_GetObjectItemCaseSensitive(record, "step");
     bool evaluation = cJSON_GetObjectItemCaseSensitive(record, "val_loss") != NULL;
-    bool later =
-        cJSON_IsNumber(of) && (of->valuedouble > (double)step ||
-                               (of->valuedouble == (double)step && evaluation && !evaluated));
+    double at = cJSON_IsNumber(of) ? of->valuedouble : (double)NAN;
+    bool later = at > (double)step || (at == (double)step && evaluation && !evaluated);
     cJSON_Delete(record);
-    return later;
+    return later ? AFTER : at < (double)step ? BEFORE : UNKNOWN;
+}
+
+/* Finds the beginning of the line that ends at end, and its place. */
+static yk_status look_at_line(const yk_metrics *metrics, int fd, off_t end, off_t *begin,
+                              int64_t step, bool evaluated, place *found)
+{
+    *begin = end - 1;
+    YK_TRY(find_line_end(metrics, fd, begin));
+    size_t length = (size_t)(end - *begin);
+    char *line = yki_calloc(length + 1, 1);
+    if (!line)
+        return yki_error_memory(length + 1, "a record of metrics");
+    ssize_t got = pread(fd, line, length, *begin);
+    *found = place_of(line, step, evaluated);
+    free(line);
+    return got == (ssize_t)length ? YK_OK : read_error(metrics);
+}
+
+/*
+ * Finds where the first record after the step begins. Steps rise within a file, so that only its
+ * end is read, however long the run has been. It is unknown whether unreadable records are later,
+ * so they stay.
+ */
+static yk_status find_later(const yk_metrics *metrics, int fd, int64_t step, bool evaluated,
+                            off_t *later)
+{
+    struct stat info;
+    place found = UNKNOWN;
+    if (fstat(metrics->fd, &info) != 0)
+        return read_error(metrics);
+    *later = info.st_size;
+    for (off_t end = info.st_size, begin; end > 0 && found != BEFORE; end = begin) {
+        YK_TRY(look_at_line(metrics, fd, end, &begin, step, evaluated, &found));
+        *later = found == AFTER ? begin : *later;
+    }
+    return YK_OK;
 }
 
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
 {
+    off_t later = 0;
     YKI_NOT_NULL(metrics);
-    FILE *file = fopen(metrics->path, "re");
-    if (!file)
-        return metrics_error(metrics, "cannot read");
-    char *line = NULL;
-    size_t size = 0;
-    off_t end = 0;
-    ssize_t length;
-    bool later = false;
-    while (!later && (length = getline(&line, &size, file)) > 0) {
-        later = is_later(line, step, evaluated);
-        end += later ? 0 : length;
-    }
-    /* It is unknown whether unreadable records are later, so they stay. */
-    yk_status status =
-        later || feof(file) ? cut_metrics(metrics, end) : metrics_error(metrics, "cannot read");
-    free(line);
-    fclose(file);
-    return status;
+    int fd = open(metrics->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return read_error(metrics);
+    yk_status status = find_later(metrics, fd, step, evaluated, &later);
+    close(fd);
+    return status == YK_OK ? cut_metrics(metrics, later) : status;
 }
 
 void yk_metrics_echo(yk_metrics *metrics, int fd)
@@ -175,13 +202,6 @@ void yk_metrics_echo(yk_metrics *metrics, int fd)
 }
 
 /* ---- writing lines --------------------------------------------------------------------------- */
-
-static bool is_at_its_path(const yk_metrics *metrics)
-{
-    struct stat info;
-    return stat(metrics->path, &info) == 0 && info.st_dev == metrics->device &&
-           info.st_ino == metrics->inode;
-}
 
 static yk_status append_line(const yk_metrics *metrics, const char *line, size_t length)
 {
@@ -206,7 +226,7 @@ static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_
     bool echoes = metrics->echo_fd >= 0 && yk_stop_may_write(metrics->echo_fd);
     if (echoes && write(metrics->echo_fd, line, length) < 0)
         YKI_DEBUG("a record cannot be echoed: %s", strerror(errno));
-    if (!is_at_its_path(metrics))
+    if (!yki_is_at(metrics->fd, metrics->path))
         YK_TRY(begin_again(metrics));
     return append_line(metrics, line, length);
 }
@@ -304,6 +324,15 @@ typedef struct field {
     double value;
 } field;
 
+/* Counts, such as steps, keep all their digits. */
+static int put_number(char *to, size_t size, double value)
+{
+    if (!isfinite(value))
+        return snprintf(to, size, "null");
+    bool count = rint(value) == value && fabs(value) <= 0x1p53;
+    return snprintf(to, size, count ? "%.0f" : "%.9g", value);
+}
+
 static yk_status write_record(yk_metrics *metrics, const char *type, const field *fields,
                               size_t count)
 {
@@ -312,9 +341,7 @@ static yk_status write_record(yk_metrics *metrics, const char *type, const field
     void *before = yki_c_locale_begin();
     for (size_t i = 0; i < count; i++) {
         at += (size_t)snprintf(line + at, sizeof line - at, ", \"%s\": ", fields[i].name);
-        at += (size_t)(isfinite(fields[i].value)
-                           ? snprintf(line + at, sizeof line - at, "%.9g", fields[i].value)
-                           : snprintf(line + at, sizeof line - at, "null"));
+        at += (size_t)put_number(line + at, sizeof line - at, fields[i].value);
     }
     yki_c_locale_end(before);
     at += (size_t)snprintf(line + at, sizeof line - at, ", \"time\": \"%s\"}\n", time_text(time));

@@ -81,6 +81,72 @@ YK_TEST(report_metrics_rewind)
     assert_true(last == 5);
 }
 
+/* The file of a run that has lasted for weeks is only read at its end: a line that would take ages
+ * to read comes before. */
+YK_TEST(report_metrics_rewind_reads_only_the_end)
+{
+    const off_t long_line = (off_t)1 << 40;
+    struct stat before, after;
+    remove(metrics_path());
+    write_steps(1, 1);
+    FILE *file = fopen(metrics_path(), "r+");
+    assert_non_null(file);
+    if (ftruncate(fileno(file), long_line) != 0)
+        skip_because("no sparse files here");
+    assert_int_equal(fseeko(file, 0, SEEK_END), 0);
+    fputs("\n", file);
+    fclose(file);
+    write_steps(2, 4);
+    assert_int_equal(stat(metrics_path(), &before), 0);
+    write_steps(5, 9);
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_rewind(metrics, 4, true));
+    yk_metrics_close(metrics);
+    assert_int_equal(stat(metrics_path(), &after), 0);
+    assert_int_equal(after.st_size, before.st_size);
+}
+
+YK_TEST(report_metrics_rewind_past_what_is_no_record)
+{
+    double last;
+    remove(metrics_path());
+    write_steps(1, 3);
+    FILE *file = fopen(metrics_path(), "a");
+    fputs("{\"note\": \"of step 3\", \"step\": null}\n", file);
+    fclose(file);
+    write_steps(4, 5);
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_epoch(metrics, &(yk_epoch_record){.step = 5}));
+    assert_ok(yk_metrics_header(metrics, &(yk_header_record){.step = 5}));
+    assert_ok(yk_metrics_rewind(metrics, 5, true));
+    assert_int_equal(count_records(&last), 8);
+    assert_ok(yk_metrics_rewind(metrics, 5, false)); /* the evaluation is due again */
+    assert_int_equal(count_records(&last), 6);
+    assert_ok(yk_metrics_rewind(metrics, 3, true));
+    assert_int_equal(count_records(&last), 4);
+    assert_ok(yk_metrics_rewind(metrics, 0, false));
+    yk_metrics_close(metrics);
+    assert_int_equal(count_records(&last), 0);
+}
+
+/* Steps that a float, or nine digits, do not tell apart. */
+YK_TEST(report_metrics_keep_all_digits_of_a_step)
+{
+    const int64_t first = 123456789012;
+    double last;
+    remove(metrics_path());
+    write_steps(first, first + 9);
+    count_records(&last);
+    assert_true(last == (double)(first + 9));
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_rewind(metrics, first + 4, true));
+    yk_metrics_close(metrics);
+    assert_int_equal(count_records(&last), 5);
+}
+
 /* A folder in the file's place opens, and cannot be read: no line may go because of that. */
 YK_TEST(report_metrics_lose_nothing_where_they_cannot_be_read)
 {
