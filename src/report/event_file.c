@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "report/event_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +59,26 @@ void yki_event_frame(uint8_t head[YKI_RECORD_HEAD], uint8_t tail[YKI_RECORD_TAIL
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+static const char PREFIX[] = "events.out.tfevents.";
+
+/* The time for a new file's name: TensorBoard reads the files of a folder in the order of their
+ * names, so it is later than those of the others, also where the clock has been set back. */
+static long long time_of_name(const char *folder)
+{
+    long long time_s = (long long)time(NULL);
+    DIR *files = opendir(folder);
+    for (const struct dirent *file; files && (file = readdir(files));) {
+        bool is_event_file = strncmp(file->d_name, PREFIX, sizeof PREFIX - 1) == 0;
+        long long other =
+            is_event_file ? strtoll(file->d_name + sizeof PREFIX - 1, NULL, 10) : LLONG_MAX;
+        if (other >= time_s && other < LLONG_MAX)
+            time_s = other + 1;
+    }
+    if (files)
+        closedir(files);
+    return time_s;
+}
+
 yk_status yki_event_file_create(int *fd, char **path, const char *folder)
 {
     char host[65] = "localhost";
@@ -64,9 +86,9 @@ yk_status yki_event_file_create(int *fd, char **path, const char *folder)
     *path = NULL;
     YK_TRY(yki_make_folders(folder));
     gethostname(host, sizeof host - 1);
-    for (int number = 0; *fd < 0; number++) {
-        if (asprintf(path, "%s/events.out.tfevents.%010lld.%s.%ld.%d", folder,
-                     (long long)time(NULL), host, (long)getpid(), number) < 0) {
+    while (*fd < 0) {
+        if (asprintf(path, "%s/%s%010lld.%s.%ld.0", folder, PREFIX, time_of_name(folder), host,
+                     (long)getpid()) < 0) {
             *path = NULL;
             return yki_error_memory(strlen(folder), "the name of an event file");
         }

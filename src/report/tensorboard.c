@@ -15,6 +15,8 @@
 
 #include "base/c_locale.h"
 #include "base/error.h"
+#include "base/folder.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "device/memory.h"
 #include "io/protobuf.h"
@@ -57,7 +59,7 @@ enum { ANY_NUMBER = 2, ANY_STRING, ANY_BOOL };
 
 struct yk_tensorboard {
     int fd;
-    char *path;
+    char *folder, *path;
     yki_protobuf event; /* the one that is being written */
 };
 
@@ -85,18 +87,43 @@ static yki_protobuf *begin_step_event(yk_tensorboard *writer, int64_t step)
     return event;
 }
 
+static void close_file(yk_tensorboard *writer)
+{
+    if (writer->fd >= 0)
+        close(writer->fd);
+    free(writer->path);
+}
+
+/* Begins a new file with its first event, the version. */
+static yk_status begin_file(yk_tensorboard *writer)
+{
+    int fd;
+    char *path;
+    yki_protobuf version = {.size = 0};
+    YK_TRY(yki_event_file_create(&fd, &path, writer->folder));
+    close_file(writer);
+    writer->fd = fd;
+    writer->path = path;
+    yki_protobuf_double(&version, EVENT_WALL_TIME, wall_time());
+    yki_protobuf_text(&version, EVENT_FILE_VERSION, "brain.Event:2");
+    yk_status status = yki_event_file_append(fd, path, &version);
+    yki_protobuf_fini(&version);
+    return status;
+}
+
+/* A file that was moved away is continued in a new one. */
 static yk_status end_event(yk_tensorboard *writer)
 {
+    if (!yki_is_at(writer->fd, writer->path)) {
+        YKI_WARN("%s: was removed or renamed while the run was writing it; a new file takes the "
+                 "events from here on",
+                 writer->path);
+        YK_TRY(begin_file(writer));
+    }
     return yki_event_file_append(writer->fd, writer->path, &writer->event);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
-
-static yk_status write_version(yk_tensorboard *writer)
-{
-    yki_protobuf_text(begin_event(writer), EVENT_FILE_VERSION, "brain.Event:2");
-    return end_event(writer);
-}
 
 /* TensorBoard forgets what earlier files of the folder have from the next step on. */
 static yk_status write_restart(yk_tensorboard *writer, int64_t step)
@@ -116,11 +143,14 @@ yk_status yk_tensorboard_open(yk_tensorboard **writer, const char *folder, int64
     *writer = NULL;
     YKI_NOT_NULL(folder);
     yk_tensorboard *made = yki_calloc(1, sizeof *made);
-    if (!made)
+    char *copy = yki_strdup(folder);
+    if (!made || !copy) {
+        free(made);
+        free(copy);
         return yki_error_memory(sizeof *made, "the writer of TensorBoard's file");
-    yk_status status = yki_event_file_create(&made->fd, &made->path, folder);
-    if (status == YK_OK)
-        status = write_version(made);
+    }
+    *made = (yk_tensorboard){.fd = -1, .folder = copy};
+    yk_status status = begin_file(made);
     if (status == YK_OK)
         status = write_restart(made, step);
     if (status != YK_OK) {
@@ -135,10 +165,9 @@ void yk_tensorboard_close(yk_tensorboard *writer)
 {
     if (!writer)
         return;
-    if (writer->fd >= 0)
-        close(writer->fd);
+    close_file(writer);
     yki_protobuf_fini(&writer->event);
-    free(writer->path);
+    free(writer->folder);
     free(writer);
 }
 

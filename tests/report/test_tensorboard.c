@@ -2,10 +2,13 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "report/event_file.h"
 
@@ -184,6 +187,59 @@ YK_TEST(tensorboard_reads_what_train_writes)
     assert_contains(found, "hparam lr number_value 0.01\n");
     assert_contains(found, "hparam batch-size number_value 128.0\n");
     assert_contains(found, "end 1\n");
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The names of the folder's files, sorted; returns how many there are. */
+static int list_files(const char *folder, char names[4][256])
+{
+    struct dirent **entries;
+    int count = 0, all = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < all; i++) {
+        if (strstr(entries[i]->d_name, "tfevents") && count < 4)
+            snprintf(names[count++], 256, "%s", entries[i]->d_name);
+        free(entries[i]);
+    }
+    if (all >= 0)
+        free(entries);
+    return count;
+}
+
+/* TensorBoard reads files in the order of their names, and what a resumed run writes comes last,
+ * also where the clock has been set back meanwhile. */
+YK_TEST(a_new_event_file_comes_after_the_others)
+{
+    char path[300], names[4][256], later[64];
+    snprintf(later, sizeof later, "events.out.tfevents.%010lld.host.1.0",
+             (long long)time(NULL) + 5000);
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), later);
+    fclose(fopen(path, "w"));
+    yk_tensorboard_close(open_writer(1));
+    yk_tensorboard_close(open_writer(2));
+    assert_int_equal(list_files(yk_test_directory(), names), 3);
+    assert_string_equal(names[0], later);
+    assert_string_not_equal(names[1], names[2]);
+}
+
+YK_TEST(event_files_continue_after_their_folder_was_renamed_or_removed)
+{
+    char folder[160], moved[160], names[4][256], command[512];
+    yk_tensorboard *writer;
+    snprintf(folder, sizeof folder, "%s/run", yk_test_directory());
+    snprintf(moved, sizeof moved, "%s/moved", yk_test_directory());
+    assert_ok(yk_tensorboard_open(&writer, folder, 0));
+    assert_ok(yk_tensorboard_step(writer, &(yk_step_record){.step = 1, .loss = 1}));
+    assert_int_equal(rename(folder, moved), 0);
+    assert_ok(yk_tensorboard_step(writer, &(yk_step_record){.step = 2, .loss = 2}));
+    assert_int_equal(list_files(moved, names), 1);
+    assert_int_equal(list_files(folder, names), 1);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    assert_ok(yk_tensorboard_step(writer, &(yk_step_record){.step = 3, .loss = 3}));
+    yk_tensorboard_close(writer);
+    assert_int_equal(list_files(folder, names), 1);
+    assert_contains(read_back(folder), "scalar loss/train 3:3\n");
 }
 
 /* ---- misuse ---------------------------------------------------------------------------------- */
