@@ -22,7 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/c_locale.h"
 #include "base/folder.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -178,25 +177,40 @@ static void add_metadata_event(yk_trace *trace, const char *what, int thread, co
              what, (int)getpid(), thread, (long long)place);
 }
 
-/* Microseconds, rounded to nanoseconds. Durations are differences of two such numbers, so spans
- * that end together do so to the last digit; Perfetto requires it of nested spans. */
-static double microseconds(double seconds)
+static long long nanoseconds(double seconds)
 {
-    return (double)llround(1e9 * seconds) / 1e3;
+    return llround(1e9 * seconds);
 }
+
+/* Microseconds, from whole nanoseconds, of which a double does not hold as many as pass in 105
+ * days. Spans that end together do so to the last digit; Perfetto requires it of nested spans. */
+#define MICROSECONDS        "%lld.%03lld"
+#define MICROSECONDS_OF(ns) (ns) / 1000, (ns) % 1000
 
 /* Spans that may overlap get one row per name; their begin and end are matched by an id. */
 static void add_async(yk_trace *trace, const yki_trace_event *event, const char *name,
                       const char *args)
 {
     static const char format[] = "{\"ph\": \"%s\", \"cat\": \"bucket\", \"id\": \"0x%llx\", "
-                                 "\"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
-                                 "\"args\": {%s}}";
+                                 "\"name\": \"%s\", \"pid\": %d, \"tid\": %d, "
+                                 "\"ts\": " MICROSECONDS ", \"args\": {%s}}";
     unsigned long long id =
         (unsigned long long)trace->rank << 32 | (unsigned long long)event->args.value[1];
     int pid = (int)getpid();
-    add_line(trace, format, "b", id, name, pid, event->thread, microseconds(event->begin), args);
-    add_line(trace, format, "e", id, name, pid, event->thread, microseconds(event->end), "");
+    long long begin = nanoseconds(event->begin), end = nanoseconds(event->end);
+    add_line(trace, format, "b", id, name, pid, event->thread, MICROSECONDS_OF(begin), args);
+    add_line(trace, format, "e", id, name, pid, event->thread, MICROSECONDS_OF(end), "");
+}
+
+static void add_span(yk_trace *trace, const yki_trace_event *event, const char *name,
+                     const char *args)
+{
+    long long begin = nanoseconds(event->begin), took = nanoseconds(event->end) - begin;
+    add_line(trace,
+             "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, "
+             "\"ts\": " MICROSECONDS ", \"dur\": " MICROSECONDS ", \"args\": {%s}}",
+             name, (int)getpid(), event->thread, MICROSECONDS_OF(begin), MICROSECONDS_OF(took),
+             args);
 }
 
 static void add_event(yk_trace *trace, const yki_trace_event *event)
@@ -209,20 +223,14 @@ static void add_event(yk_trace *trace, const yki_trace_event *event)
     else if (event->kind == YKI_TRACE_ASYNC)
         add_async(trace, event, name, args);
     else
-        add_line(trace,
-                 "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
-                 "\"dur\": %.3f, \"args\": {%s}}",
-                 name, (int)getpid(), event->thread, microseconds(event->begin),
-                 microseconds(event->end) - microseconds(event->begin), args);
+        add_span(trace, event, name, args);
 }
 
 /* Writes what has been recorded so far. */
 static void flush_trace(yk_trace *trace)
 {
-    void *before = yki_c_locale_begin();
     for (yki_trace_event event; yki_trace_take(&event);)
         add_event(trace, &event);
-    yki_c_locale_end(before);
     write_events(trace);
     trace->flushed_s = yki_now();
 }

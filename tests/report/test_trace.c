@@ -361,6 +361,43 @@ YK_TEST(trace_counts_what_does_not_fit)
     assert_true(yki_trace_take(&event) && strcmp(event.name, "again") == 0);
 }
 
+/* The nanoseconds of a number of microseconds with three decimals. */
+static long long nanoseconds(const char *line, const char *key)
+{
+    long long whole, rest;
+    const char *at = strstr(line, key);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(key), "%lld.%3lld", &whole, &rest), 2);
+    return 1000 * whole + rest;
+}
+
+/* On a host that has run for years, too, a span ends within the one around it. */
+YK_TEST(spans_nest_to_the_last_digit_whenever_the_host_was_started)
+{
+    enum { PAIRS = 200 };
+    static char text[1 << 20];
+    long long ends[2 * PAIRS];
+    int count = 0;
+    yk_trace *trace;
+    assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
+    yk_trace_step_begin(trace, 1);
+    for (int i = 0; i < PAIRS; i++) {
+        double begin = 1e8 + i, inner = begin + 1.234567e-4 * i,
+               end = begin + 0.3 + 7.654321e-4 * i;
+        yki_trace_record(YKI_TRACE_SPAN, inner, end, YKI_NO_ARGS, "one");
+        yki_trace_record(YKI_TRACE_SPAN, begin, end, YKI_NO_ARGS, "one around it");
+    }
+    yk_trace_step_end(trace);
+    assert_ok(yk_trace_close(trace));
+    char *rest, *line = strtok_r(yk_test_read_file(text, sizeof text, trace_path()), "\n", &rest);
+    for (; line; line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, "\"name\": \"one"))
+            ends[count++] = nanoseconds(line, "\"ts\": ") + nanoseconds(line, "\"dur\": ");
+    assert_int_equal(count, 2 * PAIRS);
+    for (int i = 0; i < count; i += 2)
+        assert_int_equal(ends[i], ends[i + 1]);
+}
+
 YK_TEST(trace_says_where_it_cannot_write)
 {
     yk_trace *trace;
