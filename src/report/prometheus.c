@@ -35,7 +35,7 @@ struct yk_prometheus {
     size_t run_label; /* how much of labels is the run's alone */
     int64_t ranks, batch_size;
     double written_s;         /* when the file was last replaced */
-    bool warned;              /* of a failure, once */
+    bool warned;              /* that the file cannot be replaced at present */
     bool has_step, has_epoch; /* whether there is a record yet */
     int64_t skipped_steps;
     yk_step_record step;
@@ -194,10 +194,10 @@ static yk_status replace_file(yk_prometheus *p)
 
 static void replace_or_warn(yk_prometheus *p)
 {
-    if (replace_file(p) == YK_OK || p->warned)
-        return;
-    p->warned = true;
-    YKI_WARN("%s; the run continues", yki_error_text());
+    bool replaced = replace_file(p) == YK_OK;
+    if (!replaced && !p->warned)
+        YKI_WARN("%s; the run continues", yki_error_text());
+    p->warned = !replaced;
 }
 
 static void replace_if_due(yk_prometheus *p)
