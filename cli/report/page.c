@@ -22,7 +22,7 @@ enum { MAX_POINTS = 800, ALL_POINTS = 48000 };
 static void put_number(FILE *file, double value)
 {
     if (isfinite(value))
-        fprintf(file, "%.7g", value);
+        fprintf(file, "%.10g", value);
     else
         fputs("null", file);
 }
@@ -146,26 +146,21 @@ static void put_points(FILE *file, const points *p)
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
-/* Seconds that the steps up to this one took. */
-static double seconds_until(const yk_metrics_history *h, int64_t step)
-{
-    double seconds = 0;
-    for (size_t i = 0; i < h->step_count && h->steps[i].step <= step; i++)
-        seconds += known_seconds(&h->steps[i]);
-    return seconds;
-}
-
 static void put_epochs(FILE *file, const yk_metrics_history *h)
 {
     static const char *const names[] = {"step", "time", "val_loss", "accuracy", "ema_accuracy"};
     enum { NAMES = sizeof names / sizeof *names };
     fputs("\"epochs\":{", file);
     for (int name = 0; name < NAMES; name++) {
+        double seconds = 0; /* that the steps up to the end of the epoch took */
+        size_t step = 0;
         fprintf(file, "%s\"%s\":[", name ? "," : "", names[name]);
         for (size_t i = 0; i < h->epoch_count; i++) {
             const yk_epoch_record *epoch = &h->epochs[i];
-            const double values[NAMES] = {(double)epoch->step, seconds_until(h, epoch->step),
-                                          epoch->val_loss, epoch->val_accuracy,
+            for (; step < h->step_count && h->steps[step].step <= epoch->step; step++)
+                seconds += known_seconds(&h->steps[step]);
+            const double values[NAMES] = {(double)epoch->step, seconds, epoch->val_loss,
+                                          epoch->val_accuracy,
                                           epoch->has_ema ? epoch->ema_val_accuracy : (double)NAN};
             fputs(i ? "," : "", file);
             put_number(file, values[name]);

@@ -44,22 +44,47 @@ static void add_up_times(cli_results *r, const yk_metrics_history *h)
     r->exposed_comm = all > 0 ? exposed / all : (double)NAN;
 }
 
+/* A rank that was named as slower than the others, and in how many epochs. */
+typedef struct slow_rank {
+    int rank;
+    double epochs, waited_s;
+} slow_rank;
+
+/* Adds an epoch to its rank, which is appended if it is new; NULL without memory. */
+static slow_rank *count_slow_epoch(slow_rank *ranks, size_t *count, const yk_epoch_record *epoch)
+{
+    size_t i = 0;
+    while (i < *count && ranks[i].rank != epoch->slowest_rank)
+        i++;
+    if (i == *count) {
+        slow_rank *more = realloc(ranks, (i + 1) * sizeof *more);
+        if (!more) {
+            free(ranks);
+            return NULL;
+        }
+        ranks = more;
+        ranks[(*count)++] = (slow_rank){.rank = epoch->slowest_rank};
+    }
+    ranks[i].epochs++;
+    ranks[i].waited_s += epoch->waited_s;
+    return ranks;
+}
+
 /* The rank that was named in the most epochs; the first one of several. */
 static void find_slow_rank(cli_results *r, const yk_metrics_history *h)
 {
-    for (size_t i = 0; i < h->epoch_count; i++) {
-        double rank = h->epochs[i].slowest_rank, epochs = 0, waited_s = 0;
-        for (size_t j = 0; rank >= 0 && j < h->epoch_count; j++)
-            if (h->epochs[j].slowest_rank == h->epochs[i].slowest_rank) {
-                epochs++;
-                waited_s += h->epochs[j].waited_s;
-            }
-        if (epochs > 0 && !(r->slowest_epochs >= epochs)) {
-            r->slowest_rank = rank;
-            r->slowest_epochs = epochs;
-            r->waited_s = waited_s;
+    slow_rank *ranks = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < h->epoch_count && (ranks || !count); i++)
+        if (h->epochs[i].slowest_rank >= 0)
+            ranks = count_slow_epoch(ranks, &count, &h->epochs[i]);
+    for (size_t i = 0; ranks && i < count; i++)
+        if (!(r->slowest_epochs >= ranks[i].epochs)) {
+            r->slowest_rank = ranks[i].rank;
+            r->slowest_epochs = ranks[i].epochs;
+            r->waited_s = ranks[i].waited_s;
         }
-    }
+    free(ranks);
 }
 
 static cli_results find_results(const yk_metrics_history *h)

@@ -157,6 +157,27 @@ static const char *page_of(const char *arguments)
     return output;
 }
 
+/* A run of weeks over little data: what is drawn of an epoch takes no look at all steps. */
+YK_TEST(report_of_very_many_epochs)
+{
+    enum { EPOCHS = 200000 };
+    char path[300];
+    write_two_runs();
+    write_run("long", "epochs=1000000\n", 2, 0.5);
+    snprintf(path, sizeof path, "%s/long/metrics.jsonl", yk_test_directory());
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    for (int i = 3; i < EPOCHS; i++)
+        fprintf(file,
+                "{\"type\": \"step\", \"epoch\": %d, \"step\": %d, \"data_s\": 1}\n"
+                "{\"type\": \"epoch\", \"epoch\": %d, \"step\": %d, \"slowest_rank\": %d}\n",
+                i, 38 + i, i, 38 + i, i % 3);
+    fclose(file);
+    assert_int_equal(yoke("report --pictures 0 long"), 0);
+    assert_int_equal(yoke("compare a long"), 0);
+    assert_contains(output, "\nslower rank  ");
+}
+
 YK_TEST(report_is_one_file_without_the_network)
 {
     write_two_runs();
