@@ -37,6 +37,7 @@ bool cli_filter_open(cli_filter *filter, const char *path)
     if (filter->fd >= 0)
         close(filter->fd);
     filter->fd = -1;
+    filter->torn = filter->lost = false;
     if (path)
         filter->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     return !path || filter->fd >= 0;
@@ -67,23 +68,38 @@ static void advance(struct iovec *parts, int count, size_t written)
     }
 }
 
+/* Returns whether lines have been lost before. A full disk may have room again; otherwise the file
+ * is closed. */
+static bool lose_line(cli_filter *filter)
+{
+    int reason = errno;
+    bool before = filter->lost;
+    if (reason != ENOSPC && reason != EDQUOT)
+        cli_filter_open(filter, NULL);
+    filter->lost = true;
+    errno = reason;
+    return before;
+}
+
 bool cli_filter_put(cli_filter *filter, const char *prefix, const char *line, size_t size)
 {
     if (filter->fd < 0 || !contains_a_text(filter, line, size))
         return true;
     static char newline[] = "\n";
-    struct iovec parts[] = {{(char *)prefix, strlen(prefix)}, {(char *)line, size}, {newline, 1}};
+    struct iovec parts[] = {{newline, filter->torn},
+                            {(char *)prefix, strlen(prefix)},
+                            {(char *)line, size},
+                            {newline, 1}};
     enum { PARTS = sizeof parts / sizeof *parts };
+    filter->torn = true;
     while (parts[PARTS - 1].iov_len > 0) {
         ssize_t written = writev(filter->fd, parts, PARTS);
         if (written > 0) {
             advance(parts, PARTS, (size_t)written);
         } else if (errno != EINTR) {
-            int reason = errno;
-            cli_filter_open(filter, NULL);
-            errno = reason;
-            return false;
+            return lose_line(filter);
         }
     }
+    filter->torn = false;
     return true;
 }

@@ -8,6 +8,8 @@
 typedef struct cli_filter {
     char *texts; /* each ended by a zero byte, the last one by two */
     int fd;      /* the file, or -1 */
+    bool torn;   /* its last line may lack its end */
+    bool lost;   /* lines have been lost */
 } cli_filter;
 
 /*
@@ -20,8 +22,8 @@ bool cli_filter_open(cli_filter *filter, const char *path);
 void cli_filter_free(cli_filter *filter);
 
 /*
- * Writes prefix and line to the file if the line contains one of the texts. If that fails, it
- * closes the file and returns false, with errno.
+ * Writes prefix and line to the file if the line contains one of the texts. A line that cannot be
+ * written is lost; for the first one it returns false, with errno.
  */
 bool cli_filter_put(cli_filter *filter, const char *prefix, const char *line, size_t size);
 

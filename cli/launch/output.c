@@ -211,7 +211,7 @@ static const char *visible_part(const char *text, size_t *size)
     return text;
 }
 
-/* A file that cannot be written is closed, and the job continues. */
+/* The job continues without lines that cannot be written. */
 static void filter_line(cli_stream *stream, const char *text, size_t size)
 {
     char prefix[32];
@@ -219,8 +219,8 @@ static void filter_line(cli_stream *stream, const char *text, size_t size)
     if (stream->filter &&
         !cli_filter_put(stream->filter, stream->prefix ? stream->prefix : prefix, text, size))
         cli_sink_say(stream->sink,
-                     "%s: cannot write the file of filtered lines: %s; the job continues without "
-                     "it",
+                     "%s: cannot write the file of filtered lines: %s; the job continues, and "
+                     "lines are lost",
                      stream->program, strerror(errno));
 }
 
@@ -281,20 +281,38 @@ static void finish_last_line(cli_stream *stream)
     stream->line.size = 0;
 }
 
-/* A log that cannot be written is closed, and the job continues. */
+/* A full disk may have room again; otherwise the log is closed. The job continues. */
+static void lose_log(cli_stream *stream)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT;
+    if (!stream->log_lost)
+        cli_sink_say(stream->sink,
+                     "%s: cannot write the log of rank %d: %s; the job continues, and lines are "
+                     "lost",
+                     stream->program, stream->rank, strerror(errno));
+    stream->log_torn = stream->log_lost = true;
+    if (full)
+        return;
+    close(stream->log);
+    stream->log = -1;
+}
+
+/* What could not be written ends at the next newline. */
 static void write_log(cli_stream *stream, const char *bytes, size_t size)
 {
-    while (stream->log >= 0 && size > 0) {
+    const char *newline = stream->log_torn ? memchr(bytes, '\n', size) : bytes;
+    if (stream->log < 0 || !newline)
+        return;
+    stream->log_torn = false;
+    size -= (size_t)(newline - bytes);
+    for (bytes = newline; size > 0;) {
         ssize_t written = write(stream->log, bytes, size);
         if (written > 0) {
             bytes += written;
             size -= (size_t)written;
         } else if (errno != EINTR) {
-            cli_sink_say(stream->sink,
-                         "%s: cannot write the log of rank %d: %s; the job continues without it",
-                         stream->program, stream->rank, strerror(errno));
-            close(stream->log);
-            stream->log = -1;
+            lose_log(stream);
+            return;
         }
     }
 }

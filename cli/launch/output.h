@@ -39,6 +39,8 @@ typedef struct cli_stream {
     const char *prefix;  /* of its lines; NULL: "[rank 3] " */
     bool hidden;         /* its lines are not printed */
     int log;             /* the file that gets a copy, or -1 */
+    bool log_torn;       /* what came last did not fit into it */
+    bool log_lost;       /* something did not */
     cli_filter *filter;  /* gets a copy of some printed lines, or NULL */
     const char *program; /* who complains if a file cannot be written: "yoke run" */
     cli_bytes *status;   /* where its unfinished line is shown, or NULL */

@@ -200,7 +200,7 @@ YK_TEST(a_job_continues_without_logs_that_do_not_fit)
     end_printing();
     assert_contains(job.output,
                     "yoke run: cannot write the log of rank 0: No space left on device; "
-                    "the job continues without it\n");
+                    "the job continues, and lines are lost\n");
     assert_contains(job.output, "[rank 0] the end\n");
     yk_test_command(output, sizeof output, "find %s/disk -name error.json", yk_test_directory());
     assert_string_equal(output, ""); /* half of it would be of no use */
@@ -215,8 +215,31 @@ YK_TEST(a_job_continues_without_filtered_lines_that_do_not_fit)
     await_lines();
     end_printing();
     assert_contains(job.output, "yoke run: cannot write the file of filtered lines: No space left "
-                                "on device; the job continues without it\n");
+                                "on device; the job continues, and lines are lost\n");
     assert_contains(job.output, "[rank 0] the end\n");
+}
+
+/* What did not fit is lost, and the rest is not; lines stay whole. */
+YK_TEST(a_job_logs_again_once_its_disk_has_room)
+{
+    static const char *const files[] = {"stdout.log", "filtered_stdout.log"};
+    static char output[1 << 16];
+    yk_test_disk(PAGES);
+    start_printing("--tee 3 --duplicate-stdout-filters line,end", "");
+    await_lines();
+    yk_test_fill_disk();
+    await_lines();
+    yk_test_free_disk();
+    await_lines();
+    end_printing();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        yk_test_command(output, sizeof output,
+                        "file=$(find %s/disk/logs -name %s) && tail -n 1 $file && "
+                        "grep -E 'l.*l|\\[.*\\[' $file",
+                        yk_test_directory(), files[i]);
+        assert_contains(output, "the end\n"); /* and no line goes on after what was torn */
+        assert_int_equal(count(output, "\n"), 1);
+    }
 }
 
 /* What did not fit is lost, and the rest is not. */
