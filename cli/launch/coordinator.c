@@ -49,6 +49,8 @@ static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
 static const double silence_s = 12;
 /* How long the survivors of a lost rendezvous may take to come. */
 static const double takeover_s = 10;
+/* Between two looks around, this process must have been suspended. */
+static const double suspension_s = 2;
 
 typedef enum phase { FORMING, RUNNING, FINISHED } phase;
 
@@ -350,12 +352,25 @@ static void look_for_herald(cli_coordinator *c)
     give_order(c, "moved %.*s", (int)used, place);
 }
 
+/* Time during which this process was suspended, as by a scheduler that suspends whole jobs, does
+ * not count: the other hosts were, too. */
+static void discount_suspension(cli_coordinator *c, double passed)
+{
+    if (passed < suspension_s)
+        return;
+    c->phase_s += passed;
+    c->minimum_s += c->minimum_s != 0 ? passed : 0;
+    c->deadline_s += c->deadline_s != 0 ? passed : 0;
+}
+
 /* Looks, four times a second at most, for events that no agent reports. */
 static void look_around(cli_coordinator *c)
 {
     double now = cli_clock_s();
     if (now - c->looked_s < 0.25)
         return;
+    if (c->looked_s != 0)
+        discount_suspension(c, now - c->looked_s);
     c->looked_s = now;
     look_at_wills(c);
     settle_held(c);

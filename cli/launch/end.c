@@ -18,6 +18,8 @@
 
 /* The survivors of a failure end within 2 s. */
 static const double survivors_kill_s = 1.5;
+/* The launcher looks at the time more often than that, unless it is suspended. */
+static const double suspension_s = 2 * CLI_LONGEST_WAIT_S;
 /* Within this time, signals belong to one request: see ask_to_stop. */
 static const double request_s = 0.5;
 
@@ -213,9 +215,21 @@ static bool grant_save(cli_job *job)
     return true;
 }
 
+void cli_job_discount_suspension(cli_job *job)
+{
+    double now = cli_clock_s(), passed = now - job->awake_s;
+    job->awake_s = now;
+    if (passed < suspension_s)
+        return;
+    job->term_at += passed;
+    job->kill_at += passed;
+    job->give_up_at += passed;
+}
+
 void cli_job_keep_deadlines(cli_job *job)
 {
-    double now = cli_clock_s();
+    cli_job_discount_suspension(job);
+    double now = job->awake_s;
     if (now >= job->kill_at && grant_save(job)) {
         job->kill_at = now + job->launch->grace_s;
     } else if (now >= job->kill_at) {

@@ -6,6 +6,8 @@
 
 /* Seconds that ranks have between a failure, or the stop of a rank, and SIGTERM. */
 #define CLI_SURVIVORS_TERM_S 0.8
+/* How long the launcher waits at most while there is a deadline. */
+#define CLI_LONGEST_WAIT_S   1
 
 /* Signals a member that has not ended: with SIGUSR1 and SIGUSR2 itself, else its process group. */
 void cli_member_signal(const cli_member *member, int number);
@@ -28,6 +30,9 @@ void cli_job_kill(cli_job *job);
 /* Passes a signal to the ranks of this host, or of all hosts. */
 void cli_job_forward(cli_job *job, int number);
 void cli_job_forward_to_all(cli_job *job, int number);
+/* Puts the deadlines off by the time during which the launcher was suspended, as by a scheduler
+ * that suspends whole jobs. To be called after each wait. */
+void cli_job_discount_suspension(cli_job *job);
 /* Sends SIGTERM and SIGKILL at their deadlines. */
 void cli_job_keep_deadlines(cli_job *job);
 

@@ -82,6 +82,7 @@ struct cli_job {
     char order[64]; /* the beginning of a line that has not come through it to its end */
     size_t order_size;
     double start_s, term_at, kill_at;
+    double awake_s;        /* when it last looked at the time */
     double asked_s;        /* when a signal asked this launcher to stop, or 0 */
     double give_up_at;     /* when to end although the other hosts have not */
     int stop_signal;       /* the signal that ends the job, or 0 */

@@ -63,8 +63,9 @@ static int milliseconds_left(const cli_job *job)
     next = job->give_up_at < next ? job->give_up_at : next;
     if (next >= CLI_NEVER)
         return -1;
-    double left = next - cli_clock_s(), most = 3600; /* so that milliseconds fit an int */
-    return left > most ? (int)most * 1000 : left > 0 ? (int)(left * 1000) + 1 : 0;
+    double left = next - cli_clock_s();
+    left = left < CLI_LONGEST_WAIT_S ? left : CLI_LONGEST_WAIT_S;
+    return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
 /* A reader that is gone wants no more. */
@@ -87,6 +88,7 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
 {
     while (poll(job->polled, (nfds_t)slots, milliseconds) < 0 && errno == EINTR)
         ;
+    cli_job_discount_suspension(job);
     if (job->polled[LIFELINE].revents)
         return false;
     if (job->polled[SIGNALS].revents)
@@ -138,6 +140,7 @@ static bool read_rest(cli_job *job)
 
 static bool serve_all(cli_job *job)
 {
+    job->awake_s = cli_clock_s();
     while (job->running > 0) {
         fill_slots(job);
         if (!serve_events(job, STREAMS + 2 * job->started, milliseconds_left(job)))
@@ -160,6 +163,7 @@ bool cli_job_serve(cli_job *job)
 
 bool cli_job_await(cli_job *job, bool (*done)(const cli_job *job))
 {
+    job->awake_s = cli_clock_s();
     while (!done(job) && cli_clock_s() < job->give_up_at) {
         fill_slots(job);
         if (!serve_events(job, STREAMS, milliseconds_left(job)))

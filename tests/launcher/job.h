@@ -169,6 +169,17 @@ static inline void test_job_signal_again(const test_job *job, int number)
     kill(job->pid, number);
 }
 
+/* Signals all processes of the job, as a scheduler does that suspends it. */
+static inline void test_job_signal_all(const test_job *job, int number)
+{
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry; (entry = readdir(processes));)
+        if (isdigit((unsigned char)entry->d_name[0]) && test_is_of_job(entry->d_name, job))
+            kill(atoi(entry->d_name), number);
+    closedir(processes);
+}
+
 /* How many processes of the job are alive. */
 static inline int test_job_processes(const test_job *job)
 {

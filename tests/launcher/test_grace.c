@@ -124,6 +124,54 @@ YK_TEST(anything_else_does_not)
 }
 
 /* The output of a job that is stopped waits for its reader no longer than the ranks may take. */
+/* A rank that is busy for two seconds before it stops. */
+static void be_busy_rank(void)
+{
+    signal(SIGTERM, stop);
+    puts("ready");
+    fflush(stdout);
+    while (!stopped)
+        usleep(1000);
+    puts("stopping");
+    fflush(stdout);
+    for (int i = 0; i < 20; i++)
+        usleep(100000);
+    _exit(128 + SIGTERM);
+}
+
+/* A scheduler suspends a job of two ranks that is stopping, and lets it continue too late. */
+static void suspend(const char *name, const char *options, unsigned seconds)
+{
+    char command[1200];
+    snprintf(command, sizeof command, "run %s %s", options, as_rank(name));
+    test_job_start(&job, command);
+    while (count(test_job_output(&job), "ready") < 2)
+        usleep(2000);
+    kill(job.pid, SIGTERM);
+    while (count(test_job_output(&job), "stopping\n") < 2)
+        usleep(2000);
+    test_job_signal_all(&job, SIGSTOP);
+    sleep(seconds);
+    test_job_signal_all(&job, SIGCONT);
+    assert_job_ends(&job, 20, 128 + SIGTERM);
+    test_job_gone(&job, 5);
+}
+
+YK_TEST(time_during_which_a_job_is_suspended_is_no_grace_period)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_busy_rank();
+    suspend("time_during_which_a_job_is_suspended_is_no_grace_period", "-n 2 --grace 6", 8);
+}
+
+YK_TEST(hosts_that_were_suspended_are_not_lost)
+{
+    if (getenv("YK_TEST_IS_RANK"))
+        be_busy_rank();
+    suspend("hosts_that_were_suspended_are_not_lost", "--hosts localhost:1,127.0.0.1:1 --grace 6",
+            20);
+}
+
 YK_TEST(a_reader_that_pauses_does_not_keep_a_stopped_job)
 {
     char arguments[512];
