@@ -33,7 +33,8 @@
 #define STEP_S   1.0  /* between two looks at the training step */
 
 enum { NO_STEP = -1 };
-enum { KEY_ROOM = 32 }; /* of a key as yk_store_list writes it, without the group's prefix */
+enum { KEYS = 64 << 10 }; /* bytes of the keys of a part, beside those that each rank has */
+enum { KEY_ROOM = 32 };   /* of a key as yk_store_list writes it, without the group's prefix */
 
 struct yki_watch {
     const yki_job *job; /* of all ranks */
@@ -400,12 +401,31 @@ yk_status yki_watch_add(yki_watched *watched, const yki_job *job)
     return YK_OK;
 }
 
-static void say_goodbye(const yki_job *job)
+/* Requires the lock of the store. What fails here is only what is left in the store. */
+static void delete_keys(const yki_job *job)
 {
-    char key[YKI_JOB_KEY];
+    char prefix[YKI_JOB_KEY];
+    size_t size = KEYS + (size_t)job->world * KEY_ROOM, used = 0;
+    char *keys = yki_calloc(size, 1);
+    yki_job_key(job, prefix, sizeof prefix, "", -1);
+    if (keys && yk_store_list(job->store, prefix, keys, size, &used) == YK_OK)
+        for (const char *key = keys; key < keys + used; key += strlen(key) + 1)
+            yk_store_delete(job->store, key, NULL);
+    free(keys);
+}
+
+/* A job may make and destroy parts for days: the last rank that leaves one deletes its keys. */
+static void say_goodbye(const yki_job *job, bool is_part)
+{
+    char key[YKI_JOB_KEY], count_key[YKI_JOB_KEY];
+    int64_t count;
     yki_job_key(job, key, sizeof key, "left", job->rank);
+    yki_job_key(job, count_key, sizeof count_key, "departures", -1);
     pthread_mutex_lock(job->lock);
-    yk_store_set(job->store, key, "", 0);
+    yk_status status = yk_store_set(job->store, key, "", 0);
+    if (is_part && status == YK_OK && yk_store_add(job->store, count_key, 1, &count) == YK_OK &&
+        count == job->world)
+        delete_keys(job);
     pthread_mutex_unlock(job->lock);
 }
 
@@ -448,7 +468,7 @@ void yki_watch_remove(yki_watched *watched)
         await_idle(watch, watched);
         pthread_mutex_unlock(&watch->lock);
         if (!atomic_load(&watch->is_lost) && !atomic_load(&watched->failed))
-            say_goodbye(job);
+            say_goodbye(job, job != watch->job);
         if (job == watch->job && job->server && !atomic_load(&watched->failed))
             await_departures(watch, watched);
     }

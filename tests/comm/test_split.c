@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include "comm/group_state.h"
+
 static yk_group *join(double timeout_s)
 {
     yk_group *group = NULL;
@@ -109,6 +111,41 @@ YK_TEST_RANKS(many_parts_come_and_go, 4)
         for (int i = 0; i < 8; i++)
             yk_group_destroy(part[i]);
     }
+    yk_group_destroy(all);
+}
+
+/* How many keys the store has of the group and what was made of it, without those of waits. */
+static int count_keys(const yk_group *group)
+{
+    static char keys[1 << 16];
+    size_t used;
+    int count = 0;
+    pthread_mutex_lock(group->job.lock);
+    assert_ok(yk_store_list(group->job.store, "group/0/", keys, sizeof keys, &used));
+    pthread_mutex_unlock(group->job.lock);
+    for (const char *key = keys; key < keys + used; key += strlen(key) + 1)
+        count += !strstr(key, "/waiting/");
+    return count;
+}
+
+/* A job that makes groups for days does not fill its store. */
+YK_TEST_RANKS(parts_leave_nothing_in_the_store, 4)
+{
+    (void)world;
+    yk_group *all = join(60), *part, *inner;
+    assert_ok(yk_barrier(all));
+    int before = count_keys(all);
+    assert_ok(yk_barrier(all));
+    for (int round = 0; round < 3; round++) {
+        assert_ok(yk_group_split(&part, all, rank & 1, 0));
+        assert_ok(yk_group_duplicate(&inner, part));
+        assert_int_equal(sum_of(inner, 1), 2);
+        yk_group_destroy(part);
+        yk_group_destroy(inner);
+    }
+    assert_ok(yk_barrier(all));
+    assert_int_equal(count_keys(all), before);
+    assert_ok(yk_barrier(all));
     yk_group_destroy(all);
 }
 
