@@ -1,6 +1,7 @@
 #include "comm/waiting.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,12 +22,12 @@ static bool is_message(int operation)
     return operation == YK_OPERATION_SEND || operation == YK_OPERATION_RECV;
 }
 
-static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting)
+static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting,
+                       long long since)
 {
     char words[YKI_WORDS];
     const yk_descriptor *what = &waiting->what;
     yki_describe(words, job, what);
-    long long since = (long long)time(NULL) - (long long)(yki_now() - waiting->since);
     return snprintf(text, TEXT, "%llu %lld %d %d %s", (unsigned long long)waiting->sequence, since,
                     what->operation, is_message(what->operation) ? what->root : 0, words);
 }
@@ -35,18 +36,20 @@ void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki
 {
     char key[YKI_JOB_KEY], text[TEXT];
     yki_waiting *published = &state->published;
+    long long since = (long long)time(NULL) - (long long)(yki_now() - now->since);
     bool same = published->active == now->active && published->sequence == now->sequence &&
-                published->what.operation == now->what.operation;
+                published->what.operation == now->what.operation && llabs(since - state->since) < 2;
     if (same || (!published->active && !now->active))
         return;
     yki_job_key(job, key, sizeof key, "waiting", job->rank);
     pthread_mutex_lock(job->lock);
     if (now->active)
-        yk_store_set(job->store, key, text, (size_t)write_entry(text, job, now));
+        yk_store_set(job->store, key, text, (size_t)write_entry(text, job, now, since));
     else
         yk_store_delete(job->store, key, NULL);
     pthread_mutex_unlock(job->lock);
     *published = *now;
+    state->since = since;
 }
 
 static bool read_entry(const yki_job *job, int rank, entry *found)

@@ -5,8 +5,9 @@
  *     "SEQUENCE SINCE OPERATION PEER WORDS", as in
  *     "7 1700000000 9 1 recv(float32 x 4, from rank 1)"
  *
- * SINCE is in seconds since 1970, OPERATION a yk_operation, PEER the other rank of a send or recv
- * as the group counts them, else 0. The key disappears when the wait has ended.
+ * SINCE is in seconds since 1970, and is corrected when the clock is set. OPERATION is a
+ * yk_operation, PEER the other rank of a send or recv as the group counts them, else 0. The key
+ * disappears when the wait has ended.
  */
 #ifndef YKI_WAITING_H
 #define YKI_WAITING_H
@@ -28,6 +29,7 @@ typedef struct yki_waiting {
 /* What the watch remembers from one time to the next. */
 typedef struct yki_waiting_state {
     yki_waiting published; /* what the store says of this rank */
+    long long since;       /* and its SINCE */
     uint64_t mine, theirs; /* the two calls that did not match, */
     double unmatched;      /* and since when; 0: they did */
 } yki_waiting_state;

@@ -2,12 +2,27 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "comm/group_state.h"
+
+static atomic_llong set_by; /* seconds by which the clock has been set */
+
+/* Of this program and of the library. */
+time_t time(time_t *seconds)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += atomic_load(&set_by);
+    if (seconds)
+        *seconds = now.tv_sec;
+    return now.tv_sec;
+}
 
 static yk_store *connect_to_store(void)
 {
@@ -106,6 +121,44 @@ YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
             assert_ok(yk_store_check(store, "group/0/waiting/0", &found));
     }
     yk_store_destroy(store);
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+/* Since when rank 0 waits, as it is published. */
+static long long published_since(yk_store *store)
+{
+    char text[256];
+    size_t used;
+    long long since;
+    assert_ok(yk_store_get(store, "group/0/waiting/0", text, sizeof text - 1, &used, 20));
+    text[used] = '\0';
+    assert_int_equal(sscanf(text, "%*u %lld", &since), 1);
+    return since;
+}
+
+YK_TEST_RANKS(a_wait_is_published_again_when_the_clock_is_set, 2)
+{
+    (void)world;
+    yk_group *group;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    if (rank == 0) {
+        yk_store *store = connect_to_store();
+        yki_watch_ask(&group->watched, &(yki_waiting){.active = true,
+                                                      .end_is_told = true,
+                                                      .sequence = 1,
+                                                      .what.operation = YK_OPERATION_BARRIER,
+                                                      .since = yki_now() - 100});
+        long long before = published_since(store), since = before;
+        assert_true(llabs(before - ((long long)time(NULL) - 100)) <= 60);
+        atomic_store(&set_by, -3600);
+        for (double end = yki_now() + 20; since == before && yki_now() < end; usleep(10000))
+            since = published_since(store);
+        assert_true(llabs(since - (before - 3600)) <= 1);
+        yki_watch_rest(&group->watched);
+        yk_store_destroy(store);
+    }
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);
 }
