@@ -195,6 +195,16 @@ static yk_status read_training_state(const yk_tensor_file *file, yk_training_sta
     return YK_OK;
 }
 
+/* Takes the file's exact number of steps, also for parameters of which it has the same as a
+ * float32, which beyond 2^24 is rounded. */
+static void take_steps(yki_optimizer_state *state, int64_t steps)
+{
+    state->steps = steps;
+    for (size_t i = 0; i < state->parameters; i++)
+        if ((float)state->state_steps[i] == (float)steps)
+            state->state_steps[i] = steps;
+}
+
 static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file *file,
                                 const yk_optimizer *optimizer, size_t parameters)
 {
@@ -210,7 +220,7 @@ static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file
     YK_TRY(yki_training_state_steps(pth, yki_pickle_get(root, "yoke"), optimizer, &steps));
     YK_TRY(yki_optimizer_state_read(state, pth, value, optimizer, parameters));
     if (steps >= 0)
-        state->steps = steps;
+        take_steps(state, steps);
     return YK_OK;
 }
 

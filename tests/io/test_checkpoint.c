@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "optim/optimizer.h"
+
 /* Two convolutions with batch norm and a linear layer: every kind of tensor there is. frozen: a
  * pattern, or NULL. */
 static yk_model *make_model_with(uint64_t seed, int64_t classes, const char *frozen)
@@ -180,6 +182,27 @@ YK_TEST(adamw_there_and_back)
     assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
     assert_same_values(model, other);
     assert_same_optimizer(optimizer, fresh);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(fresh);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+/* Files have the steps of Adam as float32, as PyTorch's do, which does not hold all of them. */
+YK_TEST(adam_counts_on_after_millions_of_steps)
+{
+    const int64_t many = ((int64_t)1 << 24) + 1;
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    assert_ok(yk_adam_create(&fresh, other, NULL));
+    train(model, optimizer, 1);
+    yk_optimizer_set_steps(optimizer, many);
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
+    assert_true(yk_optimizer_steps(fresh) == many);
+    for (size_t i = 0; i < yk_model_parameter_count(other); i++)
+        assert_true(yki_optimizer_state_steps(fresh, i) == many);
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(fresh);
     yk_model_destroy(model);
