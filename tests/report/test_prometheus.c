@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *file_path(void)
@@ -110,4 +112,39 @@ YK_TEST(prometheus_file_that_goes_away_does_not_end_the_run)
     assert_ok(yk_prometheus_step(prometheus, &(yk_step_record){.step = 1}));
     yk_prometheus_close(prometheus);
     assert_int_not_equal(access(file_path(), F_OK), 0);
+}
+
+/* How often a text occurs in a file. */
+static int count_in(const char *path, const char *text)
+{
+    static char all[1 << 14];
+    int count = 0;
+    for (const char *at = yk_test_read_file(all, sizeof all, path); (at = strstr(at, text)); at++)
+        count++;
+    return count;
+}
+
+/* In a run of weeks, a file that can be written again may get lost once more. */
+YK_TEST(each_time_the_file_cannot_be_written_is_told_once)
+{
+    char command[512], log[256];
+    yk_prometheus *prometheus;
+    snprintf(log, sizeof log, "%s/log", yk_test_directory());
+    snprintf(command, sizeof command, "rm -r %s/sub", yk_test_directory());
+    assert_ok(yk_prometheus_open(&prometheus, file_path(), "a", &header));
+    int fd = open(log, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600), kept = dup(STDERR_FILENO);
+    assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+    for (int time = 1; time <= 2; time++) {
+        int code = system(command);
+        for (int64_t epoch = 1; epoch <= 3; epoch++)
+            yk_prometheus_epoch(prometheus, &(yk_epoch_record){.epoch = epoch});
+        mkdir(yk_test_path("sub"), 0777);
+        yk_prometheus_epoch(prometheus, &(yk_epoch_record){.epoch = 4});
+        assert_int_equal(code, 0);
+        assert_int_equal(count_in(log, "the run continues"), time);
+    }
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(fd);
+    yk_prometheus_close(prometheus);
 }
