@@ -13,6 +13,9 @@
 yk_status yki_make_folders(const char *path);
 /* Creates the folder that a file is to lie in: everything before the path's last slash. */
 yk_status yki_make_folders_above(const char *file);
+
+#pragma GCC visibility pop
+
 /* Whether there is a folder at path, or a symbolic link to one. */
 bool yki_is_folder(const char *path);
 /* Writes FOLDER/NAME to path. */
@@ -20,7 +23,5 @@ yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *nam
 /* Whether the open file is still at the path: somebody may have removed or renamed it, or a folder
  * above it. */
 bool yki_is_at(int fd, const char *path);
-
-#pragma GCC visibility pop
 
 #endif
