@@ -49,6 +49,12 @@ static bool takes_list(const cli_option *option)
            option->type == CLI_OPTION_CHOICE || option->type == CLI_OPTION_ENUM;
 }
 
+/* Options that name one file, which every run would write. */
+static bool names_a_file_of_a_run(const cli_option *option)
+{
+    return strcmp(option->name, "trace") == 0 || strcmp(option->name, "metrics-file") == 0;
+}
+
 /* A word that should be an option of yoke train. */
 static void refuse_word(const char *command, const char *word)
 {
@@ -168,6 +174,10 @@ static bool add_option(cli_sweep_plan *plan, const char *command, const cli_opti
                        char **words, int count, const char *value)
 {
     bool may_be_list = value && takes_list(option);
+    if (names_a_file_of_a_run(option)) {
+        cli_usage_error(command, "--%s: all runs would write the same file", option->name);
+        return false;
+    }
     if (may_be_list && strchr(value, ','))
         return add_axis(plan, command, option, value);
     if (may_be_list && !cli_option_accepts(command, option, value))

@@ -112,7 +112,7 @@ static yk_status list_unfinished(yki_manifest *manifest, const char *dir)
     char path[PATH_MAX];
     if (!saving->file[0])
         return YK_OK;
-    YK_TRY(join_path(path, dir, saving->file));
+    YK_TRY(yki_join_path(path, dir, saving->file));
     return verify_listed(path, saving) == YK_OK ? yki_manifest_append(manifest, saving) : YK_OK;
 }
 

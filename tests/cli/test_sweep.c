@@ -72,6 +72,10 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_int_equal(sweep("--milestones 1,2"), 2); /* a list by itself */
     assert_contains(output, "no option has several values");
     /* Before any run is started. */
+    assert_int_equal(sweep("--lr 0.1,0.2 --trace t.json -o s"), 2);
+    assert_contains(output, "yoke sweep: --trace: all runs would write the same file");
+    assert_int_equal(sweep("--lr 0.1,0.2 --metrics-file=m.prom -o s"), 2);
+    assert_contains(output, "yoke sweep: --metrics-file: all runs would write the same file");
     assert_int_equal(sweep("--lr 0.1,fast -o s"), 2);
     assert_contains(output, "yoke sweep: --lr fast: expected a number from 0");
     assert_int_equal(sweep("--lr 0.1, -o s"), 2);
