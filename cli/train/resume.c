@@ -63,7 +63,7 @@ static bool find_newest(cli_training *t)
     return status == YK_ERROR_NOT_FOUND || cli_ok(status);
 }
 
-/* Whether the file is in the output folder: a run may return to any of its own checkpoints. */
+/* Whether the file is in the output folder. A run may resume from any of its own checkpoints. */
 static bool is_in_output(const cli_training *t, const char *file)
 {
     char path[PATH_MAX], folder[PATH_MAX];
