@@ -31,6 +31,7 @@ static const struct {
     {"YOKE_CUDA_LIBS", "folders that are searched first for cuDNN, cuBLAS and NCCL"},
     {"YOKE_CUDA_GRAPHS", "0: GPUs record no CUDA graphs, for finding faults"},
     {"YOKE_CUDA_FUSE", "0: convolutions give batch norm no sums, for finding faults"},
+    {"YOKE_CUDA_BESIDE", "0 or 1: convolutions' gradients never or always run beside each other"},
     {"YOKE_CUDA_MEASURE", "0: GPUs use the first convolution plan that works, unmeasured"},
     {"YOKE_CUDA_TF32", "1: GPUs multiply f32 as TF32, faster and less accurately"},
 };

@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "conv_candidates.h"
-#include "device/plan_cache.h"
 #include "statistics.h"
+#include "trial.h"
 
-enum { REPEATS = 5, NONE = -1 };
+enum { NONE = -1 };
 
 /* An entry of the device's list. */
 struct yki_cuda_conv_plan {
@@ -130,31 +130,13 @@ static yk_status run_plan_and_pass(const void *context)
                                t->memory[VECTOR], &run);
 }
 
-/* Before each run: writes more than the caches hold, so that they have none of the operands, and so
- * that the GPU is busy while the host enters the run. */
-static yk_status empty_caches(const void *context)
-{
-    const trial *t = context;
-    yki_device *device = &t->device->base;
-    return yki_device_fill(device, t->memory[CACHES], 0, t->bytes[CACHES], device->stream);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* The median of REPEATS runs, after one that does not count; 0 if it cannot be measured. */
 static double measure(const trial *t, yk_status (*run)(const void *context))
 {
-    double times[REPEATS + 1];
-    for (int i = 0; i <= REPEATS; i++)
-        if (t->device->launcher->measure(&t->device->base, empty_caches, run, t, &times[i]) !=
-            YK_OK)
-            return 0;
-    qsort(times + 1, REPEATS, sizeof *times, compare);
-    return times[1 + REPEATS / 2];
+    return yki_cuda_try(&(yki_cuda_trial){.device = t->device,
+                                          .run = run,
+                                          .context = t,
+                                          .caches = t->memory[CACHES],
+                                          .cache_bytes = t->bytes[CACHES]});
 }
 
 /* The fastest of the plans; 0, the first, if none can be measured. */
@@ -320,13 +302,13 @@ static yk_status find_separate(yki_cuda_device *device, const yki_cudnn *cudnn,
     return yki_cuda_conv_plan(device, cudnn, &without, separate);
 }
 
-static void find_folder(const yki_cuda_device *device, const yki_cudnn *cudnn,
-                        char folder[YKI_PLAN_PATH])
+void yki_cuda_plan_folder(char folder[YKI_PLAN_PATH], const yki_cuda_device *device,
+                          const yki_cudnn *cudnn, const char *suffix)
 {
     char version[16], library[48];
     yki_cudnn_version_text(cudnn, version);
-    snprintf(library, sizeof library, "cudnn-%s%s%s", version, cudnn->tf32 ? "-tf32" : "",
-             cudnn->winograd ? "-winograd" : "");
+    snprintf(library, sizeof library, "cudnn-%s%s%s%s", version, cudnn->tf32 ? "-tf32" : "",
+             cudnn->winograd ? "-winograd" : "", suffix);
     yki_plan_cache_folder(folder, device->model, library);
 }
 
@@ -336,7 +318,7 @@ static yk_status find_plan(yki_cuda_device *device, const yki_cudnn *cudnn,
 {
     char folder[YKI_PLAN_PATH];
     const yki_cudnn_plan *separate;
-    find_folder(device, cudnn, folder);
+    yki_cuda_plan_folder(folder, device, cudnn, "");
     if (recall(device, cudnn, folder, problem, plan))
         return YK_OK;
     YK_TRY(find_separate(device, cudnn, conv, &separate));
@@ -418,7 +400,7 @@ void yki_cuda_conv_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
 {
     char problem[YKI_CUDNN_CONV_TEXT], folder[YKI_PLAN_PATH];
     yki_cudnn_conv_text(conv, problem);
-    find_folder(device, cudnn, folder);
+    yki_cuda_plan_folder(folder, device, cudnn, "");
     if (find_entry(device, problem) || is_kept(device, folder, problem))
         return;
     if (!device->foresees) { /* other ranks wait for the lock, and then find these plans kept */

@@ -9,6 +9,7 @@
 
 #include "cuda.h"
 #include "cudnn_conv.h"
+#include "device/plan_cache.h"
 
 /* Belongs to the device, whose kernels share it. *plan is NULL, without an error, if no engine may
  * be used for this graph, or if it has sums that a separate pass over y gives in less time. */
@@ -21,5 +22,9 @@ void yki_cuda_conv_foresee(yki_cuda_device *device, const yki_cudnn *cudnn,
 /* All that were foreseen have been asked for. */
 void yki_cuda_conv_foreseen(yki_cuda_device *device);
 void yki_cuda_conv_plans_free(yki_cuda_device *device);
+
+/* Where choices of this GPU and this version of cuDNN are kept; those of plans have no suffix. */
+void yki_cuda_plan_folder(char folder[YKI_PLAN_PATH], const yki_cuda_device *device,
+                          const yki_cudnn *cudnn, const char *suffix);
 
 #endif

@@ -30,6 +30,13 @@ typedef struct yki_cuda_launcher {
 
 enum { YKI_CUDA_SWEEPS = YKI_SWEEP_HASH + 1 };
 
+/* When kernels run beside each other, see beside.h. */
+typedef enum yki_cuda_besides {
+    YKI_CUDA_BESIDE_MEASURED, /* where it takes less time; the choice is kept, as plans are */
+    YKI_CUDA_BESIDE_NEVER,
+    YKI_CUDA_BESIDE_ALWAYS
+} yki_cuda_besides;
+
 /* The head of the device. */
 typedef struct yki_cuda_device {
     yki_device base;
@@ -47,6 +54,7 @@ typedef struct yki_cuda_device {
     struct yki_cublas *cublas; /* likewise */
     bool measures;             /* chooses plans by measuring them, see conv_plan.h */
     bool fuses;                /* convolutions may give sums to batch_norm */
+    yki_cuda_besides besides;
     char model[96];            /* of the GPU: plans are kept for it; empty: they are not */
     struct yki_cuda_conv_plan *plans;
     struct yki_cuda_candidates *candidates; /* see conv_candidates.h */

@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "beside.h"
 #include "device/module.h"
 #include "gpu.h"
 #include "muon.h"
@@ -252,6 +253,7 @@ const yki_device_type yki_cuda_device_type = {.name = "cuda",
                                               .enter = enter,
                                               .layout = yki_cuda_layout,
                                               .foresee = yki_cuda_foresee,
+                                              .beside = yki_cuda_beside,
                                               .most_elements = INT32_MAX,
                                               .kernels = yki_cuda_kernels,
                                               .sweep = yki_cuda_sweep,

@@ -18,9 +18,10 @@ yk_status yki_cuda_need_cudnn(yki_cuda_device *device, const yki_cudnn **cudnn)
 {
     if (!device->cudnn) {
         bool found;
-        long wanted = 1, fuses = 1;
+        long wanted = 1, fuses = 1, besides = 0;
         YK_TRY(yki_env_int("YOKE_CUDA_MEASURE", 0, 1, &wanted, &found));
         YK_TRY(yki_env_int("YOKE_CUDA_FUSE", 0, 1, &fuses, &found));
+        YK_TRY(yki_env_int("YOKE_CUDA_BESIDE", 0, 1, &besides, &found));
         YK_TRY(yki_cudnn_open(&device->cudnn));
         char version[16];
         yki_cudnn_version_text(device->cudnn, version);
@@ -28,6 +29,8 @@ yk_status yki_cuda_need_cudnn(yki_cuda_device *device, const yki_cudnn **cudnn)
         device->cudnn->winograd = device->winograd;
         device->measures = wanted && device->launcher->measure;
         device->fuses = fuses;
+        if (found)
+            device->besides = besides ? YKI_CUDA_BESIDE_ALWAYS : YKI_CUDA_BESIDE_NEVER;
     }
     *cudnn = device->cudnn;
     return YK_OK;

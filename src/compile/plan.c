@@ -5,6 +5,9 @@
  *
  * A value that a kernel may overwrite (impl->inplace) and that dies there gives its slot to the
  * kernel's output.
+ *
+ * Two steps in a row that do not need each other may run at the same time where the device gains by
+ * it. What they use then lives for both.
  */
 #include "compile/plan.h"
 
@@ -358,15 +361,69 @@ static yk_status check_elements(const planner *p)
                 : yki_error_context(status, "\"%s\"", largest->name);
 }
 
-/* The largest scratch memory that a step needs. */
-static size_t most_scratch(const yki_plan *plan)
+/* ---- steps beside each other ----------------------------------------------------------------- */
+
+static bool uses(const yki_step *step, const yki_place *place)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kernel->scratch > most)
-            most = plan->steps[i].kernel->scratch;
-    return yki_align(most, YKI_SCRATCH_ALIGNMENT);
+    bool found = false;
+    for (int i = 0; i < step->in_count; i++)
+        found |= step->in[i].kind == place->kind && step->in[i].index == place->index;
+    for (int i = 0; i < step->out_count; i++)
+        found |= step->out[i].kind == place->kind && step->out[i].index == place->index;
+    return found;
 }
+
+static bool writes_what_is_used(const yki_step *step, const yki_step *other)
+{
+    for (int i = 0; i < step->out_count; i++)
+        if (step->out[i].kind != YKI_PLACE_NONE && uses(other, &step->out[i]))
+            return true;
+    return false;
+}
+
+/* Whether all that the step does is what its kernel enters in the stream that it is given. A batch
+ * norm may exchange statistics with other ranks, and what a program's own operator does is not
+ * known. */
+static bool stays_in_its_stream(const yki_step *step)
+{
+    const yki_op *op = step->node ? step->node->op : NULL;
+    return op && !op->custom && !step->kernel->impl->on_host && op != &yki_op_batch_norm &&
+           op != &yki_op_batch_norm_backward;
+}
+
+/* Two steps that pack the same parameter would not know of each other. */
+static bool can_run_beside(const yki_step *step, const yki_step *next)
+{
+    return stays_in_its_stream(step) && stays_in_its_stream(next) &&
+           !writes_what_is_used(step, next) && !writes_what_is_used(next, step) &&
+           !(step->kernel->pack_bytes && next->kernel->pack_bytes);
+}
+
+/* What the step uses is kept until the next is done, too. */
+static void keep_for_next(yki_plan *plan, const yki_step *step)
+{
+    int next = (int)(step - plan->steps) + 1;
+    for (int i = 0; i < step->in_count + step->out_count; i++) {
+        const yki_place *place = i < step->in_count ? &step->in[i] : &step->out[i - step->in_count];
+        if (place->kind == YKI_PLACE_ARENA && plan->slots[place->index].last < next)
+            plan->slots[place->index].last = next;
+    }
+}
+
+static void pair_steps(yki_plan *plan, yki_device *device)
+{
+    for (size_t i = 0; device->type->beside && i + 1 < plan->step_count; i++) {
+        yki_step *step = &plan->steps[i];
+        if (i + 1 == plan->forward_count || !can_run_beside(step, step + 1) ||
+            !device->type->beside(device, step->kernel, step[1].kernel))
+            continue;
+        step->beside = true;
+        keep_for_next(plan, step);
+        i++; /* the next has its neighbour */
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Slots for the scratch memory of all steps, to be placed among the values. */
 static void append_scratch(yki_plan *plan)
@@ -376,9 +433,23 @@ static void append_scratch(yki_plan *plan)
         if (step->kernel->scratch == 0)
             continue;
         step->scratch = (int)plan->slot_count;
-        plan->slots[plan->slot_count++] =
-            (yki_slot){.bytes = step->kernel->scratch, .first = (int)i, .last = (int)i};
+        plan->slots[plan->slot_count++] = (yki_slot){.bytes = step->kernel->scratch,
+                                                     .first = (int)i,
+                                                     .last = step->beside ? (int)i + 1 : (int)i};
     }
+}
+
+/* The values, and behind them one region for all scratch memory. */
+static yk_status assign_apart(yki_plan *plan, size_t values)
+{
+    yki_slot *scratch = plan->slots + values;
+    size_t count = plan->slot_count - values, scratch_bytes;
+    YK_TRY(yki_arena_assign(plan->slots, values, &plan->value_bytes));
+    YK_TRY(yki_arena_assign(scratch, count, &scratch_bytes));
+    for (size_t i = 0; i < count; i++)
+        scratch[i].offset += plan->value_bytes;
+    plan->arena_bytes = plan->value_bytes + scratch_bytes;
+    return YK_OK;
 }
 
 /*
@@ -387,20 +458,15 @@ static void append_scratch(yki_plan *plan)
  */
 static yk_status assign_memory(yki_plan *plan)
 {
-    size_t values = plan->slot_count;
-    YK_TRY(yki_arena_assign(plan->slots, values, &plan->value_bytes));
+    size_t values = plan->slot_count, together;
     append_scratch(plan);
-    YK_TRY(yki_arena_assign(plan->slots, plan->slot_count, &plan->arena_bytes));
-    size_t apart = plan->value_bytes + most_scratch(plan);
-    if (plan->arena_bytes <= apart) {
-        if (plan->value_bytes > plan->arena_bytes) /* the values happen to lie closer together */
-            plan->value_bytes = plan->arena_bytes;
-        return YK_OK;
-    }
-    YK_TRY(yki_arena_assign(plan->slots, values, &plan->value_bytes));
-    for (size_t i = values; i < plan->slot_count; i++)
-        plan->slots[i].offset = plan->value_bytes;
-    plan->arena_bytes = apart;
+    YK_TRY(assign_apart(plan, values));
+    YK_TRY(yki_arena_assign(plan->slots, plan->slot_count, &together));
+    if (together > plan->arena_bytes)
+        return assign_apart(plan, values);
+    plan->arena_bytes = together;
+    if (plan->value_bytes > together) /* the values happen to lie closer together */
+        plan->value_bytes = together;
     return YK_OK;
 }
 
@@ -435,6 +501,7 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
         source->device->type->foresee(source->device, NULL);
     if (status != YK_OK)
         goto out;
+    pair_steps(p.plan, source->device);
     status = assign_memory(p.plan);
     if (status != YK_OK)
         goto out;

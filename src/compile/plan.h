@@ -35,6 +35,7 @@ typedef struct yki_step {
     int pack;                      /* index in the model's packs, or -1 */
     int gradients;                 /* parameters whose gradient is final after this step ... */
     size_t parameter[YKI_MAX_OUT]; /* ... these */
+    bool beside;                   /* it is to run beside the next step */
     const yki_node *node;          /* NULL: a reorder of an input */
 } yki_step;
 

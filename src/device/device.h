@@ -125,6 +125,9 @@ typedef struct yki_device_type {
      * all are, or one has failed: what takes long can be done for all of them at once. May be NULL.
      */
     void (*foresee)(yki_device *device, const yki_kernel_desc *desc);
+    /* Whether two kernels that have been prepared, and of which neither needs what the other
+     * writes, take less time beside each other, in two streams, than in turn. NULL: none do. */
+    bool (*beside)(yki_device *device, const yki_kernel *first, const yki_kernel *second);
     int64_t most_elements; /* of a tensor, for its kernels; 0: as many as fit into memory */
     const yki_kernel_impl *const *kernels; /* ends with NULL; earlier ones are preferred */
     /* One pass over many tensors, see sweep.h; may not allocate. */

@@ -6,16 +6,16 @@ static yk_status create_streams(yki_fan *fan)
     yki_device *device = fan->device;
     fan->streams[0] = yki_device_stream(device);
     YK_TRY(yki_event_create(device, &fan->opened));
-    for (int i = 1; i < YKI_FAN; i++) {
+    for (int i = 1; i < fan->count; i++) {
         YK_TRY(yki_stream_create(device, &fan->streams[i]));
         YK_TRY(yki_event_create(device, &fan->done[i]));
     }
     return YK_OK;
 }
 
-yk_status yki_fan_create(yki_fan *fan, yki_device *device)
+yk_status yki_fan_create(yki_fan *fan, yki_device *device, int streams)
 {
-    *fan = (yki_fan){.device = device};
+    *fan = (yki_fan){.device = device, .count = streams};
     yk_status status = create_streams(fan);
     if (status != YK_OK)
         yki_fan_destroy(fan);
@@ -28,7 +28,7 @@ void yki_fan_destroy(yki_fan *fan)
     if (!device)
         return;
     yki_event_destroy(device, fan->opened);
-    for (int i = 1; i < YKI_FAN; i++) {
+    for (int i = 1; i < fan->count; i++) {
         yki_event_destroy(device, fan->done[i]);
         yki_stream_destroy(device, fan->streams[i]);
     }
@@ -39,19 +39,19 @@ yk_status yki_fan_open(yki_fan *fan)
 {
     fan->next = 0;
     YK_TRY(yki_event_mark(fan->device, fan->opened, fan->streams[0]));
-    for (int i = 1; i < YKI_FAN; i++)
+    for (int i = 1; i < fan->count; i++)
         YK_TRY(yki_event_follow(fan->device, fan->opened, fan->streams[i]));
     return YK_OK;
 }
 
 yki_stream *yki_fan_stream(yki_fan *fan)
 {
-    return fan->streams[fan->next++ % YKI_FAN];
+    return fan->streams[fan->next++ % fan->count];
 }
 
 yk_status yki_fan_close(yki_fan *fan)
 {
-    for (int i = 1; i < YKI_FAN; i++) {
+    for (int i = 1; i < fan->count; i++) {
         YK_TRY(yki_event_mark(fan->device, fan->done[i], fan->streams[i]));
         YK_TRY(yki_event_follow(fan->device, fan->done[i], fan->streams[0]));
     }

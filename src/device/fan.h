@@ -14,21 +14,27 @@
 
 #include "device/memory.h"
 
+#pragma GCC visibility push(default) /* shared with modules, see device/module.h */
+
 enum { YKI_FAN = 4 };
 
 typedef struct yki_fan {
     yki_device *device;
+    int count;
     yki_stream *streams[YKI_FAN]; /* the first is the device's own */
     yki_event *opened, *done[YKI_FAN];
     int next;
 } yki_fan;
 
-yk_status yki_fan_create(yki_fan *fan, yki_device *device);
+/* Of at most YKI_FAN streams. */
+yk_status yki_fan_create(yki_fan *fan, yki_device *device, int streams);
 /* After all work that has been entered. Accepts one that was never created. */
 void yki_fan_destroy(yki_fan *fan);
 
 yk_status yki_fan_open(yki_fan *fan);
 yki_stream *yki_fan_stream(yki_fan *fan);
 yk_status yki_fan_close(yki_fan *fan);
+
+#pragma GCC visibility pop
 
 #endif

@@ -19,6 +19,7 @@ static_assert((int)YKI_SCALARS_LOSSES == (int)YKI_LOSS_KINDS, "a gradient for ea
 yk_status yki_executor_create(yki_executor *executor)
 {
     yki_device *device = executor->source.device;
+    YK_TRY(yki_fan_create(&executor->pair, device, 2));
     YK_TRY(yki_readback_create(&executor->readback, device));
     return yki_block_create(&executor->scalars, device, sizeof executor->values);
 }
@@ -27,6 +28,7 @@ void yki_executor_destroy(yki_executor *executor)
 {
     yki_profile_destroy(&executor->profile);
     yki_readback_destroy(executor->readback);
+    yki_fan_destroy(&executor->pair);
     yki_block_destroy(&executor->scalars);
     yki_plans_destroy(&executor->plans, executor->source.device);
     yki_inputs_destroy(&executor->inputs);
@@ -110,8 +112,8 @@ static yk_status enter_forward(void *context)
 {
     yk_model *model = context;
     const yki_plan *plan = model->executor.running->plan;
-    for (size_t i = 0; i < plan->forward_count; i++)
-        YK_TRY(yki_step_enter(model, i));
+    for (size_t i = 0; i < plan->forward_count;)
+        YK_TRY(yki_steps_enter(model, &i));
     return YK_OK;
 }
 
@@ -257,11 +259,11 @@ static yk_status enter_backward(void *context)
     yk_model *model = context;
     const yki_plan *plan = model->executor.running->plan;
     size_t finished = 0;
-    for (size_t i = plan->forward_count; i < plan->step_count; i++) {
-        const yki_step *step = &plan->steps[i];
-        YK_TRY(yki_step_enter(model, i));
-        for (int g = 0; g < step->gradients; g++, finished++)
-            YK_TRY(finish_gradient(model, step->parameter[g]));
+    for (size_t i = plan->forward_count, next = i; i < plan->step_count;) {
+        YK_TRY(yki_steps_enter(model, &next));
+        for (; i < next; i++)
+            for (int g = 0; g < plan->steps[i].gradients; g++, finished++)
+                YK_TRY(finish_gradient(model, plan->steps[i].parameter[g]));
     }
     return finish_unreached(model, finished);
 }

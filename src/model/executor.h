@@ -3,6 +3,7 @@
 #define YKI_EXECUTOR_H
 
 #include "device/block.h"
+#include "device/fan.h"
 #include "model/inputs.h"
 #include "model/plans.h"
 #include "model/profile.h"
@@ -28,6 +29,7 @@ typedef struct yki_executor {
     bool in_streams;      /* see yki_backward; of the backward that runs */
     uint64_t matched;     /* how often tapes were compared between ranks */
     yki_recorded_sync sync;
+    yki_fan pair; /* for two steps beside each other */
     yki_profile profile;
     yki_scalars values; /* of this step, as the host knows them ... */
     yki_block scalars;  /* ... and as kernels read them */

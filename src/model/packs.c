@@ -41,7 +41,7 @@ yk_status yki_packs_add(yki_packs *packs, yki_device *device, yki_plan *plan)
 {
     size_t before = packs->count;
     if (!packs->fan.device)
-        YK_TRY(yki_fan_create(&packs->fan, device));
+        YK_TRY(yki_fan_create(&packs->fan, device, YKI_FAN));
     for (size_t i = 0; i < plan->step_count; i++) {
         yki_step *step = &plan->steps[i];
         const yki_kernel *kernel = step->kernel;

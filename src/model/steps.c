@@ -79,7 +79,7 @@ static yk_status refresh_pack(yk_model *model, const yki_step *step, yki_stream 
                              weight);
 }
 
-static yk_status run_step(yk_model *model, const yki_step *step)
+static yk_status run_step(yk_model *model, const yki_step *step, yki_stream *stream)
 {
     yki_executor *executor = &model->executor;
     const yki_plan *plan = executor->running->plan;
@@ -90,12 +90,11 @@ static yk_status run_step(yk_model *model, const yki_step *step)
     for (int i = 0; i < step->out_count; i++)
         out[i] = yki_step_address(model, plan, &step->out[i]);
     if (step->pack >= 0)
-        YK_TRY(refresh_pack(model, step, yki_device_stream(executor->source.device),
-                            &in[step->kernel->pack_input]));
+        YK_TRY(refresh_pack(model, step, stream, &in[step->kernel->pack_input]));
     yki_kernel_args args = {.in = in,
                             .out = out,
                             .scratch = yki_plans_scratch(&executor->plans, plan, step),
-                            .stream = yki_device_stream(executor->source.device),
+                            .stream = stream,
                             .scalars = yki_steps_scalars(model),
                             .sync = sync_of(model, step)};
     double begin = plan->mode.training ? yki_trace_begin() : 0;
@@ -114,15 +113,31 @@ static yk_status run_step(yk_model *model, const yki_step *step)
 static yk_status run_on_host(void *context, int64_t index)
 {
     yk_model *model = context;
-    return run_step(model, &model->executor.running->plan->steps[index]);
+    const yki_executor *executor = &model->executor;
+    return run_step(model, &executor->running->plan->steps[index],
+                    yki_device_stream(executor->source.device));
 }
 
-yk_status yki_step_enter(yk_model *model, size_t index)
+static yk_status enter_pair(yk_model *model, const yki_step *step)
 {
-    const yki_step *step = &model->executor.running->plan->steps[index];
+    yki_fan *pair = &model->executor.pair;
+    YK_TRY(yki_fan_open(pair));
+    YK_TRY(run_step(model, step, yki_fan_stream(pair)));
+    YK_TRY(run_step(model, step + 1, yki_fan_stream(pair)));
+    return yki_fan_close(pair);
+}
+
+yk_status yki_steps_enter(yk_model *model, size_t *index)
+{
+    const yki_executor *executor = &model->executor;
+    size_t at = (*index)++;
+    const yki_step *step = &executor->running->plan->steps[at];
     if (step->kernel->impl->on_host)
-        return yki_tape_call(model->executor.tape, run_on_host, model, (int64_t)index, true);
-    return run_step(model, step);
+        return yki_tape_call(executor->tape, run_on_host, model, (int64_t)at, true);
+    if (!step->beside || executor->profile.on) /* steps that are timed have the device alone */
+        return run_step(model, step, yki_device_stream(executor->source.device));
+    (*index)++;
+    return enter_pair(model, step);
 }
 
 yk_status yki_steps_pack(void *context)

@@ -15,8 +15,9 @@ yki_scalars *yki_steps_scalars(const yk_model *model);
  * Those of gradients are left out. */
 uint64_t yki_steps_moves(const yk_model *model);
 
-/* Enters a step of the running program. */
-yk_status yki_step_enter(yk_model *model, size_t index);
+/* Enters the step of the running program at *index, and the next too where both run beside each
+ * other; then *index is that of the step which follows. */
+yk_status yki_steps_enter(yk_model *model, size_t *index);
 /* Packs the parameters that the running program's kernels want packed; context is the model. */
 yk_status yki_steps_pack(void *context);
 

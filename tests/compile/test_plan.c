@@ -68,6 +68,8 @@ YK_TEST(an_empty_arena_is_fine)
 
 /* ---- whole plans ---------------------------------------------------------------------------- */
 
+static int pairs; /* of steps beside each other, in all plans that have been followed */
+
 /* Follows a plan: for every value, whether its bytes still hold it. */
 typedef struct follower {
     const yk_model *model;
@@ -142,6 +144,47 @@ static void follow_step(follower *f, const yki_step *step)
             assert_true(f->holds[node->out[i]->id]);
 }
 
+/* The slots that a step reads or writes, or only those that it writes. */
+static int slots_of(const yki_plan *plan, const yki_step *step, bool written,
+                    const yki_slot *slots[YKI_MAX_IN + YKI_MAX_OUT + 1])
+{
+    int count = 0;
+    for (int i = 0; !written && i < step->in_count; i++)
+        if (step->in[i].kind == YKI_PLACE_ARENA)
+            slots[count++] = &plan->slots[step->in[i].index];
+    for (int i = 0; i < step->out_count; i++)
+        if (step->out[i].kind == YKI_PLACE_ARENA)
+            slots[count++] = &plan->slots[step->out[i].index];
+    if (step->scratch >= 0)
+        slots[count++] = &plan->slots[step->scratch];
+    return count;
+}
+
+static void check_writes(const yki_plan *plan, const yki_step *step, const yki_step *other)
+{
+    const yki_slot *written[YKI_MAX_IN + YKI_MAX_OUT + 1], *used[YKI_MAX_IN + YKI_MAX_OUT + 1];
+    int writes = slots_of(plan, step, true, written), uses = slots_of(plan, other, false, used);
+    for (int i = 0; i < writes; i++)
+        for (int j = 0; j < uses; j++)
+            if (bytes_overlap(written[i], used[j]))
+                fail_msg("%s writes what %s uses beside it", step->node->op->name,
+                         other->node->op->name);
+}
+
+/* Two steps beside each other write nothing that the other uses. */
+static void check_pairs(const yki_plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const yki_step *step = &plan->steps[i];
+        if (!step->beside)
+            continue;
+        assert_true(i + 1 < plan->step_count && i + 1 != plan->forward_count && !step[1].beside);
+        check_writes(plan, step, step + 1);
+        check_writes(plan, step + 1, step);
+        pairs++;
+    }
+}
+
 static void check_plan(const yk_model *model, const yki_plan *plan)
 {
     size_t values = model->graph->value_count, total = 0;
@@ -155,6 +198,7 @@ static void check_plan(const yk_model *model, const yki_plan *plan)
     assert_true(f.holds[model->executor.source.loss->id] &&
                 f.holds[model->executor.source.logits->id]);
     assert_true(plan->arena_bytes <= total);
+    check_pairs(plan);
     free(f.holds);
     free(f.at);
 }
@@ -188,6 +232,14 @@ YK_TEST(values_keep_their_bytes_on_cpu)
 {
     for (int i = 0; i < net_count; i++)
         check_net(&nets[i], "cpu", YK_F32, 7);
+}
+
+/* The simulated device gains by all steps that may run beside each other. */
+YK_TEST(values_keep_their_bytes_beside_each_other)
+{
+    for (int i = 0; i < net_count; i++)
+        check_net(&nets[i], "sim", YK_F32, 7);
+    assert_true(pairs > net_count);
 }
 
 /* Its kernels need so little scratch memory that it lies after the values in some plans. */

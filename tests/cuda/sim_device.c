@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "beside.h"
 #include "harness.h"
 #include "muon.h"
 #include "simulator.h"
@@ -79,6 +80,7 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .destroy = destroy,
                                          .layout = yki_cuda_layout,
                                          .foresee = yki_cuda_foresee,
+                                         .beside = yki_cuda_beside,
                                          .kernels = yki_cuda_kernels,
                                          .sweep = yki_cuda_sweep,
                                          .pictures = yki_cuda_pictures,

@@ -19,7 +19,7 @@ static void copies_are_between_what_is_before_and_after(const char *name)
     assert_ok(yki_device_alloc(device, BYTES, &source));
     assert_ok(yki_device_alloc(device, PARTS * BYTES, &parts));
     assert_ok(yki_device_alloc(device, PARTS * BYTES, &after));
-    assert_ok(yki_fan_create(&fan, device));
+    assert_ok(yki_fan_create(&fan, device, YKI_FAN));
     for (int round = 1; round <= 20; round++) {
         assert_ok(yki_device_fill(device, source, round, BYTES, stream));
         assert_ok(yki_fan_open(&fan));
@@ -61,7 +61,7 @@ YK_TEST(a_fan_is_recorded)
     assert_ok(yki_device_create(&device, "sim", &(yki_device_options){.threads = 1}));
     yki_stream *stream = yki_device_stream(device);
     assert_ok(yki_device_alloc(device, PARTS, &memory));
-    assert_ok(yki_fan_create(&fan, device));
+    assert_ok(yki_fan_create(&fan, device, YKI_FAN));
     assert_ok(yki_record_begin(device, stream));
     assert_ok(yki_fan_open(&fan));
     for (int i = 0; i < PARTS; i++)

@@ -61,6 +61,13 @@ static yki_layout layout(const yki_device *device, const yki_operand *operand)
     return YKI_PLAIN;
 }
 
+/* All that may, so that what is missing between two streams shows. */
+static bool beside(yki_device *device, const yki_kernel *first, const yki_kernel *second)
+{
+    (void)device, (void)first, (void)second;
+    return true;
+}
+
 static const yki_stream_ops streams = {.create = yki_sim_create_stream,
                                        .destroy = yki_sim_destroy_stream,
                                        .create_event = yki_sim_create_event,
@@ -80,6 +87,7 @@ const yki_device_type yki_device_sim = {.name = "sim",
                                         .create = sim_create,
                                         .destroy = sim_destroy,
                                         .layout = layout,
+                                        .beside = beside,
                                         .kernels = yki_sim_kernels,
                                         .sweep = yki_sim_sweep,
                                         .muon = &yki_sim_muon,
