@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "commands.h"
-#include "errors.h"
-#include "manual.h"
-#include "options.h"
-#include "spelling.h"
+#include "common/errors.h"
+#include "common/spelling.h"
+#include "options/manual.h"
+#include "options/options.h"
 
 #include <fcntl.h>
 #include <signal.h>

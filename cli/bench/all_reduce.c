@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "bench/memory_bound.h"
-#include "clock.h"
-#include "json.h"
-#include "median.h"
-#include "setup.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/median.h"
+#include "setup/setup.h"
 
 enum { BACKENDS = 8, REPEATS = 31, NAMES = 256 };
 

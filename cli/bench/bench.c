@@ -6,8 +6,8 @@
 #include "bench/scaling.h"
 #include "bench/step.h"
 #include "cli.h"
-#include "options.h"
-#include "setup.h"
+#include "options/options.h"
+#include "setup/setup.h"
 
 typedef struct bench_options {
     cli_step_options step;

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "errors.h"
-#include "median.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/median.h"
 
 enum { MEASURES = 9 };
 enum { STAGING = 64 << 10 }; /* floats: 256 KiB, as much as the shm backend stages at a time */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "bench/step.h"
-#include "json.h"
-#include "median.h"
-#include "setup.h"
+#include "common/json.h"
+#include "common/median.h"
+#include "setup/setup.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

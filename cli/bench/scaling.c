@@ -15,8 +15,8 @@
 #include "bench/scaling_crew.h"
 
 #include "cli.h"
-#include "options.h"
-#include "setup.h"
+#include "options/options.h"
+#include "setup/setup.h"
 
 enum { MAX_RANKS = 1024, MAX_BATCH = 10000000, DATA_PARALLEL_DEVICES = 2 };
 

@@ -18,7 +18,7 @@
 #include <yoke/store.h>
 
 #include "cli.h"
-#include "errors.h"
+#include "common/errors.h"
 
 extern char **environ;
 

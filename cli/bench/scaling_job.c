@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
-#include "setup.h"
+#include "common/clock.h"
+#include "setup/setup.h"
 
 extern char **environ;
 

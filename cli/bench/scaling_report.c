@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "json.h"
-#include "setup.h"
-#include "terminal.h"
+#include "common/json.h"
+#include "common/terminal.h"
+#include "setup/setup.h"
 
 void cli_scaling_describe(const cli_scaling *s, char text[CLI_SCALING_TEXT])
 {

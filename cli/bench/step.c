@@ -9,9 +9,9 @@
 
 #include "bench/memory_bound.h"
 #include "bench/profile.h"
-#include "clock.h"
-#include "median.h"
-#include "setup.h"
+#include "common/clock.h"
+#include "common/median.h"
+#include "setup/setup.h"
 
 enum { CLASSES = 10, WARM_UP = 2 };
 

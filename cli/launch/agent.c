@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "launch/agent.h"
 #include "launch/attempt.h"
 #include "launch/end.h"

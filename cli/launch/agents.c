@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "clock.h"
+#include "common/clock.h"
 
 /* ---- reports -------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "launch/end.h"
 #include "launch/oom.h"
 #include "launch/prefix.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
+#include "common/clock.h"
 
 static const double hole_patience_s = 2;
 

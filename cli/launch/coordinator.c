@@ -38,7 +38,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "launch/agents.h"
 #include "launch/bus.h"
 #include "launch/herald.h"

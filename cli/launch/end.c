@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "common/clock.h"
 
 /* The survivors of a failure end within 2 s. */
 static const double survivors_kill_s = 1.5;

@@ -11,8 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "errors.h"
+#include "common/clock.h"
+#include "common/errors.h"
 #include "launch/herald.h"
 #include "launch/net.h"
 

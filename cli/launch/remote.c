@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "launch/end.h"
 #include "launch/net.h"
 #include "launch/process.h"

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "errors.h"
+#include "common/clock.h"
+#include "common/errors.h"
 #include "launch/agent.h"
 #include "launch/net.h"
 

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "launch/run.h"
 #include "cli.h"
-#include "options.h"
+#include "options/options.h"
 
 #include <stdlib.h>
 

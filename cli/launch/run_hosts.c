@@ -18,7 +18,7 @@
 #include "launch/control.h"
 #include "launch/net.h"
 #include "launch/run.h"
-#include "options.h"
+#include "options/options.h"
 
 extern char **environ;
 

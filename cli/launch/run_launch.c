@@ -12,11 +12,11 @@
 #include <yoke/store.h>
 #include <yoke/system.h>
 
-#include "errors.h"
+#include "common/errors.h"
 #include "launch/control.h"
 #include "launch/logs.h"
 #include "launch/net.h"
-#include "options.h"
+#include "options/options.h"
 
 /* Returns the number of ranks, or 0 if the text is not a valid number of ranks. */
 static int rank_count(const char *text)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "launch/run.h"
-#include "options.h"
+#include "options/options.h"
 
 static bool begins_with_interpreter(const char *path)
 {

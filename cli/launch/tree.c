@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "common/clock.h"
 
 enum { LONGEST_PAUSE_NS = 32000000 };
 

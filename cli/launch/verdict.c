@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "launch/end.h"
 #include "launch/oom.h"
 

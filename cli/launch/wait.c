@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "clock.h"
+#include "common/clock.h"
 #include "launch/control.h"
 #include "launch/end.h"
 

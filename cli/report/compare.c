@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "cli.h"
-#include "duration.h"
-#include "errors.h"
-#include "options.h"
+#include "common/duration.h"
+#include "common/errors.h"
+#include "options/options.h"
 #include "report/run.h"
 #include "report/table.h"
 

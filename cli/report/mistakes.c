@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "batch_picture.h"
-#include "data_kinds.h"
-#include "setup.h"
+#include "common/batch_picture.h"
+#include "setup/data_kinds.h"
+#include "setup/setup.h"
 
 enum { PATH_SIZE = 4096, BATCH = 128 };
 

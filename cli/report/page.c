@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "common/json.h"
 
 /* Points of a curve, and of the curves of all runs. */
 enum { MAX_POINTS = 800, ALL_POINTS = 48000 };

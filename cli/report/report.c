@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli.h"
-#include "options.h"
+#include "options/options.h"
 #include "report/page.h"
-#include "setup.h"
+#include "setup/setup.h"
 
 typedef struct report_options {
     const char *output;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "errors.h"
-#include "median.h"
+#include "common/errors.h"
+#include "common/median.h"
 
 /* ---- results --------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "terminal.h"
+#include "common/terminal.h"
 
 enum { MAX_COLUMNS = 68, GAP = 2 };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "errors.h"
-#include "options.h"
+#include "common/errors.h"
+#include "options/options.h"
 #include "train/train.h"
 
 /* ---- options of yoke train ------------------------------------------------------------------- */

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "duration.h"
-#include "options.h"
+#include "common/duration.h"
+#include "options/options.h"
 #include "report/run.h"
 #include "report/table.h"
-#include "setup.h"
+#include "setup/setup.h"
 #include "sweep/jobs.h"
 #include "sweep/plan.h"
 

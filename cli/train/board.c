@@ -5,9 +5,9 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "batch_picture.h"
-#include "options.h"
-#include "setup.h"
+#include "common/batch_picture.h"
+#include "options/options.h"
+#include "setup/setup.h"
 #include "train/train.h"
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */

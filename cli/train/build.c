@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "setup.h"
+#include "setup/setup.h"
 #include "train/train.h"
 
 /* ---- the model ------------------------------------------------------------------------------- */

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "options.h"
-#include "setup.h"
+#include "options/options.h"
+#include "setup/setup.h"
 #include "train/train.h"
 
 /* What is wrong, or NULL, as a usage error. */

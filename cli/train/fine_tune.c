@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "setup.h"
+#include "setup/setup.h"
 #include "train/train.h"
 
 /* ---- --checkpoint ---------------------------------------------------------------------------- */

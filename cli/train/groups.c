@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "errors.h"
+#include "common/errors.h"
 #include "train/train.h"
 
 enum { PATTERN_SIZE = 256 };

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options.h"
-#include "setup.h"
-#include "terminal.h"
+#include "common/terminal.h"
+#include "options/options.h"
+#include "setup/setup.h"
 #include "train/train.h"
 
 static const char *origin(const cli_training *t, bool given, const char *option,

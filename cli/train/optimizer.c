@@ -1,5 +1,5 @@
 /* The optimizer of `yoke train`. */
-#include "errors.h"
+#include "common/errors.h"
 #include "train/train.h"
 
 yk_muon_options cli_train_muon(const cli_training *t)

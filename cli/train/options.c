@@ -9,7 +9,7 @@
 
 #include "cli.h"
 #include "launch/launch.h"
-#include "options.h"
+#include "options/options.h"
 #include "train/train.h"
 
 static const char summary[] =

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "options/options.h"
 #include "train/train.h"
 
 typedef struct recipe {

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
-#include "errors.h"
+#include "common/errors.h"
 #include "train/train.h"
 
 /* Epochs that the run will begin. */

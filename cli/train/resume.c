@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "setup.h"
+#include "setup/setup.h"
 #include "train/train.h"
 
 /* ---- where to resume, and where to write ----------------------------------------------------- */

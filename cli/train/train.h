@@ -4,10 +4,10 @@
 
 #include <yoke/yoke.h>
 
-#include "options.h"
-#include "progress.h"
-#include "setup.h"
-#include "startup.h"
+#include "common/progress.h"
+#include "options/options.h"
+#include "setup/setup.h"
+#include "train/startup.h"
 
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 

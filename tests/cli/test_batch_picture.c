@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "batch_picture.h"
+#include "common/batch_picture.h"
 
 /* A grey image (1, 1, 1, 4), drawn into rgb (4, 3). */
 static void draw(uint8_t rgb[12], const float values[4])

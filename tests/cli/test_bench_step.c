@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench/profile.h"
-#include "median.h"
+#include "common/median.h"
 
 static char output[32 * 1024];
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data_kinds.h"
+#include "setup/data_kinds.h"
 
 YK_TEST(both_patterns_of_shards_become_absolute)
 {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "duration.h"
+#include "common/duration.h"
 
 static void reads(double seconds, const char *expected)
 {

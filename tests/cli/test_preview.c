@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "font.h"
-#include "preview.h"
+#include "common/font.h"
+#include "data/preview.h"
 
 static yk_dataset *drawn_images(void)
 {

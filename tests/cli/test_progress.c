@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "progress.h"
-#include "terminal.h"
+#include "common/progress.h"
+#include "common/terminal.h"
 
 /* ---- the line -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "startup.h"
+#include "train/startup.h"
 
 YK_TEST(a_slow_start_says_what_it_is_doing_once)
 {

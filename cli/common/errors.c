@@ -1,0 +1,46 @@
+/* What the program says when something fails, and the library's lines within that. */
+#define _GNU_SOURCE
+#include "common/errors.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/terminal.h"
+
+/* Whether the last error is about one sample among others: "sample NUMBER, NAME: ...". Where many
+ * "damaged samples in a row" are named, they were to be left out already. */
+static bool is_about_a_sample(yk_status status)
+{
+    const char *found = strstr(yk_last_error(), "sample ");
+    return yk_sample_is_damaged(status) && found && isdigit((unsigned char)found[7]) &&
+           !strstr(yk_last_error(), "damaged samples in a row");
+}
+
+bool cli_ok(yk_status status)
+{
+    if (status != YK_OK)
+        fprintf(stderr, "%s%s\n", yk_last_error(),
+                is_about_a_sample(status) ? " (use --skip-damaged to leave it out)" : "");
+    return status == YK_OK;
+}
+
+const char *cli_reason(void)
+{
+    const char *line = yk_last_error();
+    return strncmp(line, "yoke: ", 6) == 0 ? line + 6 : line;
+}
+
+bool cli_complain(const char *format, ...)
+{
+    char line[2 * PATH_MAX]; /* a path, and what is wrong with it */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    cli_make_printable(line);
+    fprintf(stderr, "yoke: %s\n", line);
+    return false;
+}
