@@ -12,9 +12,10 @@
 
 #include "bench/memory_bound.h"
 #include "common/clock.h"
+#include "common/errors.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/median.h"
-#include "setup/setup.h"
 
 enum { BACKENDS = 8, REPEATS = 31, NAMES = 256 };
 

@@ -7,6 +7,7 @@
 #include "bench/step.h"
 #include "cli.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 
 typedef struct bench_options {

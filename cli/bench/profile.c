@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "bench/step.h"
+#include "common/errors.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/median.h"
-#include "setup/setup.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 
 #include "cli.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 
 enum { MAX_RANKS = 1024, MAX_BATCH = 10000000, DATA_PARALLEL_DEVICES = 2 };

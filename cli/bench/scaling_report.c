@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/files.h"
 #include "common/json.h"
 #include "common/terminal.h"
 #include "setup/setup.h"

@@ -10,8 +10,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "common/files.h"
 #include "common/utf8.h"
-#include "setup/setup.h"
 
 enum {
     WIDTH = 880,

@@ -1,8 +1,10 @@
 /* `yoke checkpoint show`: what a .pth or safetensors file holds, as a table or as JSON. */
 #include "cli.h"
 #include "common/json.h"
+#include "common/size.h"
 #include "common/terminal.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 /* `yoke convert`: writes a state_dict in the other file format, or in another dtype. */
 #include "cli.h"
+#include "common/size.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 
 #include <stdio.h>

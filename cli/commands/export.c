@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "common/size.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 
 static const char summary[] =

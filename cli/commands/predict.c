@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/terminal.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 
 enum { MOST_PICTURES = 65536, BATCH = 32 };

@@ -4,6 +4,7 @@
 #include "data/info.h"
 #include "data/preview.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/download.h"
 #include "setup/setup.h"
 

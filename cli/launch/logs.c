@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/json.h"
-#include "setup/setup.h"
 
 /* ---- the values of options ------------------------------------------------------------------ */
 

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "cli.h"
+#include "common/files.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "report/page.h"
 #include "setup/setup.h"
 

@@ -5,14 +5,12 @@
 #ifndef YOKE_CLI_SETUP_H
 #define YOKE_CLI_SETUP_H
 
-#include <stdio.h>
-
 #include <yoke/yoke.h>
 
 #include "common/errors.h"
 #include "setup/data_kinds.h"
 
-/* ---- ranks (ranks.c) ------------------------------------------------------------------- */
+/* ---- ranks (ranks.c) ------------------------------------------------------------------------- */
 
 /*
  * For commands with --nproc: starts this command again as that many ranks and returns the job's
@@ -39,7 +37,7 @@ int cli_threads(int64_t wanted, int local_ranks, const char **source);
 /* Broadcasts rank 0's text to every rank. */
 bool cli_share_text(yk_group *world, char *text, size_t size);
 
-/* ---- data (data.c) --------------------------------------------------------------------- */
+/* ---- data (data.c) --------------------------------------------------------------------------- */
 
 /* Which data: as --data and --val-split name it. */
 typedef struct cli_data_setup {
@@ -61,34 +59,7 @@ bool cli_find_images(yk_field *images, const yk_dataset *dataset);
 /* The number of the field of that name, or -1. */
 int cli_field_index(const yk_dataset *dataset, const char *name);
 
-/* ---- files (files.c) ------------------------------------------------------------------- */
-
-/* Whether a file or folder can be read; true for NULL. option is the option that named it, or "".
- * If false, a usage error of the command `name` has been printed. */
-bool cli_check_readable(const char *name, const char *option, const char *path);
-/* Whether the file, or the folder that will contain it, can be written; true for NULL. */
-bool cli_check_writable(const char *name, const char *option, const char *path);
-/* A new file for a result, which takes the place of an older one when it is closed; NULL: it has
- * said why not. */
-FILE *cli_file_create(const char *path);
-/* Closes it (stdout is only flushed); false: not all of it was written, it has said why, and an
- * older file is as it was. */
-bool cli_file_close(FILE *file, const char *path);
-/* The file that an operand names: itself, or the newest checkpoint of a run's folder. */
-bool cli_find_checkpoint(char *path, size_t size, const char *operand);
-/* Whether weights have been loaded from a file into a network; otherwise it has said why not, and
- * if they are those of another network, of which. */
-bool cli_weights_loaded(yk_status status, const char *path, const char *arch);
-/* Creates the folder and its parents, unless it exists; false: errno says why not. */
-bool cli_folder_make(const char *path);
-/* Whether files can be created in the folder, if it exists; true for NULL. */
-bool cli_check_folder(const char *name, const char *option, const char *path);
-
-enum { CLI_SIZE_TEXT = 32 };
-/* "3.2 MB", in powers of ten. */
-const char *cli_size_text(char text[CLI_SIZE_TEXT], double bytes);
-
-/* ---- transforms (transforms.c) --------------------------------------------------------- */
+/* ---- transforms (transforms.c) --------------------------------------------------------------- */
 
 /* What the options of augmentation say. */
 typedef struct cli_augment {
@@ -114,7 +85,7 @@ bool cli_apply_transforms(yk_field *images, const cli_transforms *transforms);
 bool cli_check_evaluated(const yk_field *images, const yk_dataset *test,
                          const cli_transforms *transforms);
 
-/* ---- models (model.c) ------------------------------------------------------------------ */
+/* ---- models (model.c) ------------------------------------------------------------------------ */
 
 typedef struct cli_model_setup {
     const char *arch;
@@ -168,7 +139,13 @@ bool cli_normalize_as(char *text, size_t size, const yk_model_info *info);
  * NULL. */
 bool cli_check_pictures(const char *path, const yk_model_info *info);
 
-/* ---- trained networks (trained.c) ------------------------------------------------------ */
+/* ---- trained networks (trained.c) ------------------------------------------------------------ */
+
+/* The file that an operand names: itself, or the newest checkpoint of a run's folder. */
+bool cli_find_checkpoint(char *path, size_t size, const char *operand);
+/* Whether weights have been loaded from a file into a network; otherwise it has said why not, and
+ * if they are those of another network, of which. */
+bool cli_weights_loaded(yk_status status, const char *path, const char *arch);
 
 /* A network in a file; close it also after a failure. */
 typedef struct cli_trained {

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int64_t usual_side(const char *arch)
 {
@@ -67,6 +68,36 @@ bool cli_trained_choose_transforms(cli_trained *t, const int64_t pictures[3])
     bring_to_size(t, sized, sizeof sized);
     snprintf(t->transforms, sizeof t->transforms, "%s%s", sized, normalize);
     return true;
+}
+
+bool cli_find_checkpoint(char *path, size_t size, const char *operand)
+{
+    struct stat info;
+    if (stat(operand, &info) == 0 && S_ISDIR(info.st_mode))
+        return cli_ok(yk_checkpoint_dir_latest(operand, path, size));
+    snprintf(path, size, "%s", operand);
+    return true;
+}
+
+bool cli_weights_loaded(yk_status status, const char *path, const char *arch)
+{
+    char reason[2048];
+    const char *found = NULL;
+    int64_t classes;
+    yk_tensor_file *file;
+    if (status != YK_ERROR_MISMATCH)
+        return cli_ok(status);
+    snprintf(reason, sizeof reason, "%s", cli_reason());
+    bool known = yk_tensor_file_open(&file, path) == YK_OK &&
+                 yk_tensor_file_find_arch(file, &found, &classes) == YK_OK;
+    bool told =
+        !known ? cli_complain("%s", reason)
+        : yk_arch_find(found) != yk_arch_find(arch)
+            ? cli_complain("%s: holds weights of %s, not of %s: name it with --arch %s", path,
+                           found, arch, found)
+            : cli_complain("%s (its weights are for %lld classes)", reason, (long long)classes);
+    yk_tensor_file_close(file);
+    return told;
 }
 
 /* What the file is of, from its description or else from its tensors. */

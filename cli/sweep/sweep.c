@@ -16,7 +16,9 @@
 
 #include "cli.h"
 #include "common/duration.h"
+#include "common/files.h"
 #include "options/options.h"
+#include "options/paths.h"
 #include "report/run.h"
 #include "report/table.h"
 #include "setup/setup.h"

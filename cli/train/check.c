@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "options/options.h"
+#include "options/paths.h"
 #include "setup/setup.h"
 #include "train/train.h"
 

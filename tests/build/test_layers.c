@@ -86,8 +86,25 @@ YK_TEST(layers_keep_programs_outside)
     refused("cli/a.c", "\"base/error.h\"", "internal");
     refused("examples/a.c", "\"model/model.h\"", "internal");
     refused("include/yoke/a.h", "\"yoke/status.h\"", "internal");
-    accepted("cli/a.c", "\"options.h\"");
+    accepted("cli/a.c", "\"commands.h\"");
     accepted("examples/a.c", "<yoke/yoke.h>");
+}
+
+YK_TEST(layers_of_the_program)
+{
+    refused("cli/common/a.c", "\"options/options.h\"", "cli/common must not know");
+    refused("cli/common/a.c", "\"cli.h\"", "cli/common must not know");
+    refused("cli/options/a.h", "\"setup/setup.h\"", "cli/options must not know");
+    refused("cli/launch/a.c", "\"setup/setup.h\"", "cli/launch must not know");
+    refused("cli/setup/a.c", "\"evaluate/subject.h\"", "cli/setup must not know");
+    refused("cli/bench/a.c", "\"evaluate/subject.h\"", "private to cli/evaluate");
+    refused("cli/options/a.c", "\"options.h\"", "write the path from cli/");
+    accepted("cli/options/a.c", "\"cli.h\"");
+    accepted("cli/options/a.c", "\"commands.h\"");
+    accepted("cli/setup/a.c", "\"launch/launch.h\"");
+    accepted("cli/evaluate/a.c", "\"evaluate/subject.h\"");
+    accepted("cli/evaluate/a.c", "\"setup/setup.h\"");
+    accepted("cli/main.c", "\"options/manual.h\"");
 }
 
 YK_TEST(layers_keep_modules_outside)

@@ -1,0 +1,61 @@
+/* See paths.h. */
+#define _GNU_SOURCE
+#include "options/paths.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "options/options.h"
+
+bool cli_check_readable(const char *name, const char *option, const char *path)
+{
+    if (!path || access(path, R_OK) == 0)
+        return true;
+    cli_usage_error(name, "%s%s%s: %s", option, *option ? " " : "", path, strerror(errno));
+    return false;
+}
+
+/* The folder is all up to the last slash; keeping the slash detects a path that is not one. */
+static int access_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                          slash ? path : ".");
+    if (length < PATH_MAX)
+        return access(folder, W_OK | X_OK);
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
+bool cli_check_writable(const char *name, const char *option, const char *path)
+{
+    struct stat info;
+    if (!path)
+        return true;
+    if (stat(path, &info))
+        errno = access_folder_of(path) ? errno : 0;
+    else
+        errno = S_ISDIR(info.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+    if (errno == 0)
+        return true;
+    cli_usage_error(name, "%s%s%s: cannot be written: %s", option, *option ? " " : "", path,
+                    strerror(errno));
+    return false;
+}
+
+bool cli_check_folder(const char *name, const char *option, const char *path)
+{
+    struct stat info;
+    if (!path || stat(path, &info))
+        return true;
+    errno = !S_ISDIR(info.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) ? errno : 0;
+    if (errno == 0)
+        return true;
+    cli_usage_error(name, "%s %s: cannot create files there: %s", option, path, strerror(errno));
+    return false;
+}
