@@ -1,6 +1,7 @@
 /* `yoke checkpoint show`: what a .pth or safetensors file holds, as a table or as JSON. */
 #include "cli.h"
 #include "common/json.h"
+#include "common/plural.h"
 #include "common/size.h"
 #include "common/terminal.h"
 #include "options/options.h"
@@ -162,7 +163,8 @@ static bool print_table(yk_tensor_file *file, const char *path, const show_optio
     if (info && info->arch)
         printf(", %s", info->arch);
     if (info && info->classes)
-        printf(", %lld classes", (long long)info->classes);
+        printf(", %lld %s", (long long)info->classes,
+               cli_plural(info->classes, "class", "classes"));
     printf(")\n\n");
     if (!print_tensors(file, o->norms))
         return false;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "common/plural.h"
 #include "common/size.h"
 #include "options/options.h"
 #include "options/paths.h"
@@ -38,9 +39,10 @@ static bool export_checkpoint(const export_options *o, const char *checkpoint, c
                 cli_trained_load(&trained, &options, o->ema) &&
                 cli_ok(yk_model_export_onnx(trained.model, to));
     if (fine && stat(to, &written) == 0)
-        printf("%s: %s for %lldx%lldx%lld pictures and %lld classes, %s\n", to, trained.arch,
+        printf("%s: %s for %lldx%lldx%lld pictures and %lld %s, %s\n", to, trained.arch,
                (long long)trained.size[0], (long long)trained.size[1], (long long)trained.size[2],
-               (long long)trained.classes, cli_size_text(size, (double)written.st_size));
+               (long long)trained.classes, cli_plural(trained.classes, "class", "classes"),
+               cli_size_text(size, (double)written.st_size));
     cli_trained_close(&trained);
     return fine;
 }

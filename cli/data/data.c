@@ -1,6 +1,7 @@
 /* `yoke data`: describes, previews, downloads and packs data sets. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "common/plural.h"
 #include "data/info.h"
 #include "data/preview.h"
 #include "options/options.h"
@@ -73,7 +74,8 @@ static int print_packed(const char *path)
     yk_dataset *packed;
     if (yk_pack_open(&packed, path, YK_SPLIT_TRAIN) != YK_OK)
         return print_failure();
-    printf("%s: %lld images\n", path, (long long)yk_dataset_size(packed));
+    int64_t images = yk_dataset_size(packed);
+    printf("%s: %lld %s\n", path, (long long)images, cli_plural(images, "image", "images"));
     yk_dataset_destroy(packed);
     return CLI_EXIT_OK;
 }

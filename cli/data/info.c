@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "common/plural.h"
 #include "common/terminal.h"
 #include "setup/setup.h"
 
@@ -105,28 +106,28 @@ static void print_pixels(const totals *all)
     printf("\n");
 }
 
-/* "images of 3x32x32"; "samples" where there are none. */
-static void describe_images(char text[64], const yk_dataset *dataset)
+/* "images of 3x32x32", or "image" for one; "samples" where there are no images. */
+static void describe_images(char text[64], const yk_dataset *dataset, int64_t count)
 {
     const yk_field *field = yk_dataset_find_field(dataset, "images");
     const int64_t *dims = field ? field->dims : NULL;
     if (!field || field->ndim != 3)
-        snprintf(text, 64, "samples");
+        snprintf(text, 64, "%s", cli_plural(count, "sample", "samples"));
     else if (dims[1] == YK_ANY_SIZE || dims[2] == YK_ANY_SIZE)
-        snprintf(text, 64, "images of different sizes");
+        snprintf(text, 64, "%s", cli_plural(count, "image", "images of different sizes"));
     else
-        snprintf(text, 64, "images of %lldx%lldx%lld", (long long)dims[0], (long long)dims[1],
-                 (long long)dims[2]);
+        snprintf(text, 64, "%s of %lldx%lldx%lld", cli_plural(count, "image", "images"),
+                 (long long)dims[0], (long long)dims[1], (long long)dims[2]);
 }
 
 static void print_heading(const totals *all, const yk_dataset *dataset, const char *split)
 {
     char images[64];
-    describe_images(images, dataset);
+    int64_t count = yk_dataset_size(dataset) - all->damaged, classes = yk_dataset_classes(dataset);
+    describe_images(images, dataset, count);
     cli_print_name(stdout, yk_dataset_name(dataset));
-    printf(", %s: %lld %s in %lld classes\n\n", split,
-           (long long)(yk_dataset_size(dataset) - all->damaged), images,
-           (long long)yk_dataset_classes(dataset));
+    printf(", %s: %lld %s in %lld %s\n\n", split, (long long)count, images, (long long)classes,
+           cli_plural(classes, "class", "classes"));
 }
 
 /* A class's name, or "". */
@@ -153,7 +154,8 @@ static void print_classes(const totals *all, const yk_dataset *dataset)
         printf("%*s %8lld\n", longest - cli_text_width(name), "", (long long)all->of_class[label]);
     }
     if (classes > shown)
-        printf("  ... and %lld other classes\n", (long long)(classes - shown));
+        printf("  ... and %lld other %s\n", (long long)(classes - shown),
+               cli_plural(classes - shown, "class", "classes"));
 }
 
 int cli_data_info(const yk_dataset *dataset, const char *split, bool skip_damaged)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
+#include "common/plural.h"
 #include "common/progress.h"
 #include "common/terminal.h"
 #include "evaluate/subject.h"
@@ -200,8 +201,8 @@ static void print_result(const cli_subject *s, const yk_dataset *test, const yk_
                          const int64_t *confusion)
 {
     if (s->recognised)
-        printf("%s: recognised by its tensors as %s for %lld classes\n", s->path, s->options.arch,
-               (long long)s->classes);
+        printf("%s: recognised by its tensors as %s for %lld %s\n", s->path, s->options.arch,
+               (long long)s->classes, cli_plural(s->classes, "class", "classes"));
     printf("%s: %s on %s: loss %.4f, accuracy %.2f %% (%lld of %lld)", s->path, s->options.arch,
            yk_dataset_name(test), result->loss, 100 * result->accuracy, (long long)result->correct,
            (long long)result->count);

@@ -2,6 +2,7 @@
  * A trained network from a file: what it is, and what is done to its pictures, by what the file
  * records or else by its tensors and by what is usual.
  */
+#include "common/plural.h"
 #include "setup/setup.h"
 
 #include <stdio.h>
@@ -90,12 +91,12 @@ bool cli_weights_loaded(yk_status status, const char *path, const char *arch)
     snprintf(reason, sizeof reason, "%s", cli_reason());
     bool known = yk_tensor_file_open(&file, path) == YK_OK &&
                  yk_tensor_file_find_arch(file, &found, &classes) == YK_OK;
-    bool told =
-        !known ? cli_complain("%s", reason)
-        : yk_arch_find(found) != yk_arch_find(arch)
-            ? cli_complain("%s: holds weights of %s, not of %s: name it with --arch %s", path,
-                           found, arch, found)
-            : cli_complain("%s (its weights are for %lld classes)", reason, (long long)classes);
+    bool told = !known ? cli_complain("%s", reason)
+                : yk_arch_find(found) != yk_arch_find(arch)
+                    ? cli_complain("%s: holds weights of %s, not of %s: name it with --arch %s",
+                                   path, found, arch, found)
+                    : cli_complain("%s (its weights are for %lld %s)", reason, (long long)classes,
+                                   cli_plural(classes, "class", "classes"));
     yk_tensor_file_close(file);
     return told;
 }

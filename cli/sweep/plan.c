@@ -178,6 +178,11 @@ static bool add_option(cli_sweep_plan *plan, const char *command, const cli_opti
         cli_usage_error(command, "--%s: all runs would write the same file", option->name);
         return false;
     }
+    if (value && strcmp(option->name, "recipe") == 0 && strcmp(value, "list") == 0) {
+        cli_usage_error(command, "--recipe list trains nothing: `yoke train --recipe list` prints "
+                                 "all recipes");
+        return false;
+    }
     if (may_be_list && strchr(value, ','))
         return add_axis(plan, command, option, value);
     if (may_be_list && !cli_option_accepts(command, option, value))

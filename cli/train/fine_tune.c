@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "setup/setup.h"
 #include "train/train.h"
 
@@ -31,8 +32,8 @@ bool cli_training_load_weights(const cli_training *t)
     if (!cli_weights_loaded(status, path, t->options.arch))
         return false;
     if (report.reshaped && t->talks)
-        printf("Loaded %zu tensors from %s; the last layer starts from new weights: %s\n",
-               report.loaded, path, report.text);
+        printf("Loaded %zu %s from %s; the last layer starts from new weights: %s\n", report.loaded,
+               cli_plural((int64_t)report.loaded, "tensor", "tensors"), path, report.text);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/plural.h"
 #include "common/terminal.h"
 #include "options/options.h"
 #include "setup/setup.h"
@@ -81,9 +82,9 @@ static void print_optimizer(FILE *page, const cli_training *t)
     print_decay(page, t);
     yk_muon_options muon = cli_train_muon(t);
     if (t->options.optimizer == CLI_OPTIMIZER_MUON)
-        fprintf(page,
-                "  filters     Muon, learning rate %g, momentum %g, %d Newton-Schulz steps%s\n",
-                muon.lr, muon.momentum, muon.ns_steps, muon.normalize ? ", normalised" : "");
+        fprintf(page, "  filters     Muon, learning rate %g, momentum %g, %d Newton-Schulz %s%s\n",
+                muon.lr, muon.momentum, muon.ns_steps, cli_plural(muon.ns_steps, "step", "steps"),
+                muon.normalize ? ", normalised" : "");
     if (t->options.lr_groups)
         fprintf(page, "  rates       %s (--lr-group)\n", t->options.lr_groups);
 }
@@ -116,7 +117,8 @@ static void print_batch(FILE *page, const cli_training *t)
 {
     bool virtual_ranks = t->options.loader.virtual_ranks > 0;
     int64_t accumulate = t->options.trainer.accumulate;
-    fprintf(page, "  batch       effective %lld images a step", (long long)t->options.batch_size);
+    fprintf(page, "  batch       effective %lld %s a step", (long long)t->options.batch_size,
+            cli_plural(t->options.batch_size, "image", "images"));
     if (t->ranks > 1 || accumulate > 1)
         fprintf(page, " = %lld%s rank%s x %lld", (long long)t->ranks,
                 virtual_ranks ? " virtual" : "", t->ranks == 1 ? "" : "s",
@@ -210,8 +212,8 @@ static void print_frozen(FILE *page, const cli_training *t)
         elements += view.trainable ? 0 : yk_tensor_count(&view.value);
         tensors += !view.trainable;
     }
-    fprintf(page, "  frozen      %lld in %lld tensors (--freeze %s)\n", (long long)elements,
-            (long long)tensors, t->options.freeze);
+    fprintf(page, "  frozen      %lld in %lld %s (--freeze %s)\n", (long long)elements,
+            (long long)tensors, cli_plural(tensors, "tensor", "tensors"), t->options.freeze);
 }
 
 static void print_model(FILE *page, const cli_training *t)

@@ -76,6 +76,10 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_contains(output, "yoke sweep: --trace: all runs would write the same file");
     assert_int_equal(sweep("--lr 0.1,0.2 --metrics-file=m.prom -o s"), 2);
     assert_contains(output, "yoke sweep: --metrics-file: all runs would write the same file");
+    for (int joined = 0; joined < 2; joined++) {
+        assert_int_equal(sweep(joined ? "--lr 0.1,0.2 --recipe=list" : "--recipe list"), 2);
+        assert_contains(output, "yoke sweep: --recipe list trains nothing: `yoke train --recipe");
+    }
     assert_int_equal(sweep("--lr 0.1,fast -o s"), 2);
     assert_contains(output, "yoke sweep: --lr fast: expected a number from 0");
     assert_int_equal(sweep("--lr 0.1, -o s"), 2);

@@ -205,7 +205,7 @@ YK_TEST(damaged_images_are_left_out_on_request)
         strstr(output, "libyoke-image"))
         skip_because("pictures cannot be decoded");
     assert_contains(output, "a/2.jpg: damaged JPEG");
-    assert_contains(output, "2 images of different sizes in 1 classes");
+    assert_contains(output, "2 images of different sizes in 1 class\n");
     assert_contains(output, "1 damaged image was left out");
     assert_int_equal(
         yk_test_command(output, sizeof output, "%s data info folder:%s/d", program(), folder), 1);
@@ -215,7 +215,7 @@ YK_TEST(damaged_images_are_left_out_on_request)
                                      "--quality 80 --image-size 20 -o %s/x.pack",
                                      program(), folder, folder),
                      0);
-    assert_contains(output, "x.pack: 2 images");
+    assert_contains(output, "x.pack: 2 images\n");
     for (int augmented = 0; augmented < 2; augmented++) {
         int code = yk_test_command(
             output, sizeof output, "%s data preview folder:%s/d --skip-damaged %s -o %s/p.png",
@@ -225,6 +225,13 @@ YK_TEST(damaged_images_are_left_out_on_request)
         assert_int_equal(code, 0);
         assert_contains(output, "2.jpg: damaged JPEG");
     }
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && rm d/a/2.jpg d/a/3.png && %s data pack folder:d "
+                                     "--format files -o x.pack && %s data info pack:x.pack",
+                                     folder, program(), program()),
+                     0);
+    assert_contains(output, "x.pack: 1 image\n");
+    assert_contains(output, "1 image in 1 class\n");
 }
 
 /* The image that a loader puts in its place is not shown twice. */
