@@ -209,10 +209,10 @@ static void write_rows(const comparison *all, FILE *file)
 
 static bool write_json(const comparison *all)
 {
-    const char *path = all->options.json;
-    FILE *file = cli_file_create(path);
-    if (!file)
+    cli_file written;
+    if (!cli_file_create(&written, all->options.json))
         return false;
+    FILE *file = written.stream;
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"ranks\": %d,\n  \"buffers\": \"%s\",\n",
             yk_version(), yk_group_size(all->entries[0].world),
             all->options.is_private ? "private" : "shared");
@@ -224,7 +224,7 @@ static bool write_json(const comparison *all)
     fprintf(file, "],\n  \"rows\": [\n");
     write_rows(all, file);
     fputs("  ]\n}\n", file);
-    return cli_file_close(file, path);
+    return cli_file_close(&written);
 }
 
 bool cli_bench_all_reduce(const cli_all_reduce_options *options)

@@ -176,9 +176,10 @@ static void write_profile(FILE *file, const cli_step_result *r)
 
 bool cli_step_write_json(const cli_step_result *r, const char *path)
 {
-    FILE *file = cli_file_create(path);
-    if (!file)
+    cli_file written;
+    if (!cli_file_create(&written, path))
         return false;
+    FILE *file = written.stream;
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
     cli_json_string(file, r->arch);
     fprintf(file, ",\n  \"device\": ");
@@ -199,5 +200,5 @@ bool cli_step_write_json(const cli_step_result *r, const char *path)
                 r->gradient_bytes, r->bound_ms);
     fprintf(file, "  \"waiting_ms\": %.6g,\n  \"exposed_ms\": %.6g\n}\n", r->waiting_ms,
             r->exposed_ms);
-    return cli_file_close(file, path);
+    return cli_file_close(&written);
 }

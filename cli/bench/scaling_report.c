@@ -125,9 +125,10 @@ static void write_row(FILE *file, const cli_scaling_row *row, int64_t threads)
 bool cli_scaling_write_json(const cli_scaling *s, const char *path)
 {
     const cli_scaling_options *o = &s->options;
-    FILE *file = cli_file_create(path);
-    if (!file)
+    cli_file written;
+    if (!cli_file_create(&written, path))
         return false;
+    FILE *file = written.stream;
     fprintf(file, "{\n  \"yoke\": \"%s\",\n  \"arch\": ", yk_version());
     cli_json_string(file, o->arch);
     fprintf(file, ",\n  \"data\": ");
@@ -142,5 +143,5 @@ bool cli_scaling_write_json(const cli_scaling *s, const char *path)
         fputs(i + 1 < s->count ? ",\n" : "\n", file);
     }
     fputs("  ]\n}\n", file);
-    return cli_file_close(file, path);
+    return cli_file_close(&written);
 }

@@ -233,9 +233,9 @@ static void put_picture(FILE *file, const cli_scaling *s)
 
 bool cli_scaling_write_svg(const cli_scaling *s, const char *path)
 {
-    FILE *file = cli_file_create(path);
-    if (!file)
+    cli_file file;
+    if (!cli_file_create(&file, path))
         return false;
-    put_picture(file, s);
-    return cli_file_close(file, path);
+    put_picture(file.stream, s);
+    return cli_file_close(&file);
 }

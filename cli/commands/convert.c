@@ -1,5 +1,6 @@
 /* `yoke convert`: writes a state_dict in the other file format, or in another dtype. */
 #include "cli.h"
+#include "common/files.h"
 #include "common/size.h"
 #include "options/options.h"
 #include "options/paths.h"
@@ -112,10 +113,10 @@ int cli_cmd_convert(const char *name, int argc, char **argv)
     options.format = o.format;
     options.dtype = o.dtype;
     options.prefix = o.prefix;
-    char in[4096];
+    char in[4096], out[PATH_MAX];
     bool replaces = access(operands[1], F_OK) == 0;
-    if (!cli_find_checkpoint(in, sizeof in, operands[0]) ||
-        !cli_ok(yk_tensor_file_convert(in, operands[1], &options)))
+    if (!cli_find_checkpoint(in, sizeof in, operands[0]) || !cli_follow_links(out, operands[1]) ||
+        !cli_ok(yk_tensor_file_convert(in, out, &options)))
         return CLI_EXIT_FAILED;
     return print_written(operands[1], replaces) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "common/files.h"
 #include "common/plural.h"
 #include "common/size.h"
 #include "options/options.h"
@@ -33,12 +34,13 @@ static bool export_checkpoint(const export_options *o, const char *checkpoint, c
     cli_trained trained;
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
     struct stat written;
-    char size[CLI_SIZE_TEXT];
-    bool fine = cli_trained_open(&trained, checkpoint, o->arch, o->image_size) &&
+    char size[CLI_SIZE_TEXT], target[PATH_MAX];
+    bool fine = cli_follow_links(target, to) &&
+                cli_trained_open(&trained, checkpoint, o->arch, o->image_size) &&
                 cli_check_pictures(trained.path, trained.info) &&
                 cli_trained_load(&trained, &options, o->ema) &&
-                cli_ok(yk_model_export_onnx(trained.model, to));
-    if (fine && stat(to, &written) == 0)
+                cli_ok(yk_model_export_onnx(trained.model, target));
+    if (fine && stat(target, &written) == 0)
         printf("%s: %s for %lldx%lldx%lld pictures and %lld %s, %s\n", to, trained.arch,
                (long long)trained.size[0], (long long)trained.size[1], (long long)trained.size[2],
                (long long)trained.classes, cli_plural(trained.classes, "class", "classes"),

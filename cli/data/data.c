@@ -1,6 +1,7 @@
 /* `yoke data`: describes, previews, downloads and packs data sets. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "common/files.h"
 #include "common/plural.h"
 #include "data/info.h"
 #include "data/preview.h"
@@ -90,10 +91,13 @@ static void remove_unfinished(int number)
     raise(number);
 }
 
+/* The name is the library's (docs/file-formats.md). */
 static void remove_unfinished_on_signals(const char *path)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    snprintf(unfinished, sizeof unfinished, "%s.tmp", path);
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) + 1 : 0;
+    snprintf(unfinished, sizeof unfinished, "%.*s.tmp", folder + NAME_MAX - 4, path);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (signal(signals[i], remove_unfinished) == SIG_IGN)
             signal(signals[i], SIG_IGN); /* as under nohup */
@@ -102,6 +106,7 @@ static void remove_unfinished_on_signals(const char *path)
 static int pack_data(const yk_dataset *dataset, const data_options *options)
 {
     yk_pack_options pack = YK_PACK_OPTIONS_INIT;
+    char target[PATH_MAX];
     if (options->size_given)
         pack.short_side = options->image_size;
     if (options->quality_given)
@@ -110,8 +115,10 @@ static int pack_data(const yk_dataset *dataset, const data_options *options)
                   : strcmp(options->format, "files") == 0 ? YK_PACK_FILES
                                                           : YK_PACK_PIXELS;
     pack.skip_damaged = options->skip_damaged;
-    remove_unfinished_on_signals(options->output);
-    if (!cli_ok(yk_pack_write(options->output, dataset, &pack)))
+    if (!cli_follow_links(target, options->output))
+        return CLI_EXIT_FAILED;
+    remove_unfinished_on_signals(target);
+    if (!cli_ok(yk_pack_write(target, dataset, &pack)))
         return CLI_EXIT_FAILED;
     return print_packed(options->output);
 }

@@ -19,11 +19,13 @@ static bool write_page(const char *path, const cli_run *runs, const cli_mistakes
                        int count)
 {
     bool to_stdout = strcmp(path, "-") == 0;
-    FILE *file = to_stdout ? stdout : cli_file_create(path);
-    if (!file)
+    cli_file file;
+    if (to_stdout)
+        cli_file_stdout(&file);
+    else if (!cli_file_create(&file, path))
         return false;
-    bool made = cli_page_write(file, runs, mistakes, count) || cli_complain("out of memory");
-    bool written = cli_file_close(file, path) && made;
+    bool made = cli_page_write(file.stream, runs, mistakes, count) || cli_complain("out of memory");
+    bool written = cli_file_close(&file) && made;
     if (written && !to_stdout)
         printf("Report on %d run%s in %s: open it in a browser\n", count, count == 1 ? "" : "s",
                path);

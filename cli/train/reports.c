@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/errors.h"
+#include "common/files.h"
 #include "train/train.h"
 
 /* Epochs that the run will begin. */
@@ -25,15 +26,21 @@ static bool open_progress(cli_training *t)
     return t->progress || cli_complain("out of memory");
 }
 
+static bool open_prometheus(cli_training *t, const yk_header_record *header)
+{
+    char file[PATH_MAX];
+    return cli_follow_links(file, t->options.metrics_file) &&
+           cli_ok(yk_prometheus_open(&t->prometheus, file, t->output, header));
+}
+
 static bool open_files(cli_training *t, const yk_header_record *header)
 {
     const yk_training_state *state = yk_trainer_state(t->trainer);
-    const char *file = t->options.metrics_file;
     if (t->options.json)
         yk_metrics_echo(t->metrics, STDOUT_FILENO);
     return cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
            cli_ok(yk_metrics_header(t->metrics, header)) &&
-           (!file || cli_ok(yk_prometheus_open(&t->prometheus, file, t->output, header))) &&
+           (!t->options.metrics_file || open_prometheus(t, header)) &&
            (!t->options.tensorboard || cli_board_open(t));
 }
 

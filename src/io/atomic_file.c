@@ -98,18 +98,29 @@ yk_status yki_check_replaceable(const char *path)
     return YK_OK;
 }
 
+char *yki_temporary_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(name), room = NAME_MAX - strlen(YKI_TEMPORARY_SUFFIX);
+    size_t kept = (size_t)(name - path) + (length < room ? length : room);
+    char *temporary = malloc(kept + sizeof YKI_TEMPORARY_SUFFIX);
+    if (temporary) {
+        memcpy(temporary, path, kept);
+        memcpy(temporary + kept, YKI_TEMPORARY_SUFFIX, sizeof YKI_TEMPORARY_SUFFIX);
+    }
+    return temporary;
+}
+
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
 {
     *file = (yki_atomic_file){.fd = -1};
     YK_TRY(yki_check_replaceable(path));
-    size_t size = strlen(path) + sizeof YKI_TEMPORARY_SUFFIX;
     file->path = strdup(path);
-    file->temporary = malloc(size);
+    file->temporary = yki_temporary_path(path);
     if (!file->path || !file->temporary) {
         reset_atomic_file(file);
-        return yki_error_memory(2 * size, "a file's name");
+        return yki_error_memory(2 * strlen(path), "a file's name");
     }
-    snprintf(file->temporary, size, "%s%s", path, YKI_TEMPORARY_SUFFIX);
     yk_status status = create_locked(file->temporary, &file->fd);
     if (status != YK_OK)
         reset_atomic_file(file);

@@ -16,6 +16,10 @@
 
 #define YKI_TEMPORARY_SUFFIX ".tmp"
 
+/* PATH.tmp, to be freed; NULL without memory. The end of a name that leaves no room for the suffix
+ * is left out. */
+char *yki_temporary_path(const char *path);
+
 typedef struct yki_atomic_file {
     int fd; /* to write through; -1 when closed */
     char *path, *temporary;

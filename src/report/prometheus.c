@@ -237,8 +237,7 @@ yk_status yk_prometheus_open(yk_prometheus **prometheus, const char *path, const
         return yki_error_memory(sizeof *made, "metrics for Prometheus");
     made->path = yki_strdup(path);
     if (!made->path || !make_labels(made, run, header) ||
-        asprintf(&made->temporary, "%s.tmp", path) < 0) {
-        made->temporary = NULL;
+        !(made->temporary = yki_temporary_path(path))) {
         yk_prometheus_close(made);
         return yki_error_memory(strlen(path), "metrics for Prometheus");
     }

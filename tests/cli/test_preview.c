@@ -118,7 +118,7 @@ YK_TEST(preview_replaces_regular_files_only)
 {
     char path[256], target[256], output[512];
     yk_dataset *dataset = drawn_images();
-    refused(dataset, "/nowhere/at/all.png", "/nowhere/at/all.png: No such file");
+    refused(dataset, "/nowhere/at/all.png", "/nowhere/at/all.png: cannot create: No such file");
     snprintf(path, sizeof path, "%s/pipe.png", yk_test_directory());
     assert_int_equal(mkfifo(path, 0600), 0);
     refused(dataset, path, "pipe.png: is not a file");

@@ -95,3 +95,15 @@ YK_TEST(a_link_as_the_file_itself_is_replaced_not_followed)
     assert_holds(yk_test_path("precious"), "precious");
     assert_holds(yk_test_path("out"), "weights");
 }
+
+YK_TEST(the_longest_names_can_be_written)
+{
+    char name[256] = "";
+    memset(name, 'n', sizeof name - 1);
+    assert_ok(replace(yk_test_path(name), "old"));
+    assert_ok(replace(yk_test_path(name), "weights"));
+    assert_holds(yk_test_path(name), "weights");
+    name[251] = '\0';
+    strcat(name, ".tmp");
+    assert_int_not_equal(access(yk_test_path(name), F_OK), 0);
+}
