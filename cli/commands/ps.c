@@ -276,7 +276,8 @@ static int print_own_jobs(void)
     job_address *jobs = calloc(JOBS_MAX + 1, sizeof *jobs);
     int count = jobs ? find_jobs(jobs) : 0, code = jobs ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     for (int i = 0; i < count; i++) {
-        printf("%sJob at %s:%d\n", i ? "\n" : "", jobs[i].host, jobs[i].port);
+        char at[CLI_NET_ENDPOINT];
+        printf("%sJob at %s\n", i ? "\n" : "", cli_net_endpoint(at, jobs[i].host, jobs[i].port));
         fflush(stdout);
         if (print_job(&jobs[i]) != CLI_EXIT_OK)
             code = CLI_EXIT_FAILED;

@@ -211,3 +211,10 @@ int cli_net_claim_port(int lowest, int ports)
     }
     return 0;
 }
+
+const char *cli_net_endpoint(char text[CLI_NET_ENDPOINT], const char *host, int port)
+{
+    bool bare = host[0] != '[' && strchr(host, ':');
+    snprintf(text, CLI_NET_ENDPOINT, bare ? "[%.300s]:%d" : "%.300s:%d", host, port);
+    return text;
+}

@@ -30,5 +30,8 @@ int cli_net_claim_port(int lowest, int ports);
  * value where none is given. False when it is malformed.
  */
 bool cli_net_split(const char *text, char *host, size_t size, int *port);
+/* The opposite, for people: an IPv6 address is in brackets. */
+enum { CLI_NET_ENDPOINT = 320 };
+const char *cli_net_endpoint(char text[CLI_NET_ENDPOINT], const char *host, int port);
 
 #endif

@@ -49,11 +49,12 @@ void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *ad
 
 static void warn_no_secret(const cli_launch *launch)
 {
+    char at[CLI_NET_ENDPOINT];
     if (!launch->secret[0] && !cli_net_is_loopback(launch->master_address))
         fprintf(stderr,
-                "%s: the rendezvous has no secret: whoever reaches %s:%d can join the job; set "
+                "%s: the rendezvous has no secret: whoever reaches %s can join the job; set "
                 "YOKE_SECRET to the same text on all hosts\n",
-                launch->name, launch->master_address, launch->master_port);
+                launch->name, cli_net_endpoint(at, launch->master_address, launch->master_port));
 }
 
 static bool start_coordinator(const cli_launch *launch, cli_agent *agent,
@@ -216,14 +217,14 @@ static bool become_coordinator(cli_job *job, const char *address)
 bool cli_agent_take_over(cli_job *job)
 {
     cli_agent *agent = job->agent;
-    char address[64], host[256];
+    char address[64], host[256], at[CLI_NET_ENDPOINT];
     int port;
     if (!agent->nodes || agent->coordinator || job->stop_signal ||
         !find_node(agent->nodes, agent->successor + 1, address, host, &port))
         return false;
     agent->successor++;
-    cli_sink_say(&job->err, "%s: the rendezvous is lost (%s); host %s takes over at %s:%d",
-                 job->launch->name, agent->why, host, address, port);
+    cli_sink_say(&job->err, "%s: the rendezvous is lost (%s); host %s takes over at %s",
+                 job->launch->name, agent->why, host, cli_net_endpoint(at, address, port));
     cli_link_close(agent->link);
     agent->link = NULL;
     agent->lost = agent->has_round = agent->again = agent->unjudged = false;
@@ -241,8 +242,9 @@ bool cli_agent_follow(cli_job *job)
 {
     cli_agent *agent = job->agent;
     const cli_launch *launch = job->launch;
-    cli_sink_say(&job->err, "%s: the job has gone on without this host; joining it at %s:%d",
-                 launch->name, agent->moved_host, agent->moved_port);
+    char at[CLI_NET_ENDPOINT];
+    cli_sink_say(&job->err, "%s: the job has gone on without this host; joining it at %s",
+                 launch->name, cli_net_endpoint(at, agent->moved_host, agent->moved_port));
     cli_link_close(agent->link);
     cli_coordinator_finish(agent->coordinator);
     yk_store_server_destroy(agent->server);

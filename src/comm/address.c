@@ -137,8 +137,16 @@ static bool is_literal(const char *host)
            inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 }
 
+const char *yki_endpoint_text(char text[YKI_ENDPOINT_TEXT], const char *host, int port)
+{
+    bool bare = host[0] != '[' && strchr(host, ':');
+    snprintf(text, YKI_ENDPOINT_TEXT, bare ? "[%s]:%d" : "%s:%d", host, port);
+    return text;
+}
+
 yk_status yki_listen(int *fd, const char *host, int *port)
 {
+    char at[YKI_ENDPOINT_TEXT];
     int got = -EADDRNOTAVAIL;
     bool later = strcmp(host, "*") == 0;
     if (!later) {
@@ -160,8 +168,8 @@ yk_status yki_listen(int *fd, const char *host, int *port)
                          *port, host, owner);
     }
     if (got < 0)
-        return yki_error(YK_ERROR_NETWORK, "cannot listen on %s:%d: %s", host, *port,
-                         strerror(-got));
+        return yki_error(YK_ERROR_NETWORK, "cannot listen on %s: %s",
+                         yki_endpoint_text(at, host, *port), strerror(-got));
     *fd = got;
     *port = bound_port(got);
     return YK_OK;
@@ -207,9 +215,10 @@ yk_status yki_connect(int *fd, const char *host, int port, bool *again)
     }
     freeaddrinfo(found);
     if (got < 0) {
+        char text[YKI_ENDPOINT_TEXT];
         *again = may_pass(got);
-        return yki_error(YK_ERROR_NETWORK, "cannot connect to %s:%d: %s", host, port,
-                         strerror(-got));
+        return yki_error(YK_ERROR_NETWORK, "cannot connect to %s: %s",
+                         yki_endpoint_text(text, host, port), strerror(-got));
     }
     *fd = got;
     return YK_OK;

@@ -12,6 +12,10 @@ enum { YKI_HOST_TEXT = 1025 };
 /* An IPv6 address in brackets, as in a URL, without them, in bare; else host itself. */
 const char *yki_bare_host(const char *host, char bare[YKI_HOST_TEXT]);
 
+/* "HOST:PORT" for people, with an IPv6 address in brackets. */
+enum { YKI_ENDPOINT_TEXT = YKI_HOST_TEXT + 16 };
+const char *yki_endpoint_text(char text[YKI_ENDPOINT_TEXT], const char *host, int port);
+
 /*
  * Listens on host:*port; *port 0 picks a free one, which is written back. host "*" means all
  * interfaces, and so does a name whose address other hosts may not be able to use. An error about a

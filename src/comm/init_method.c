@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/log.h"
+#include "comm/address.h"
 #include "comm/store_client.h"
 #include "comm/store_server.h"
 
@@ -412,10 +413,11 @@ yk_status yki_init_method_connect(yki_init_method *m, yki_job *job)
 
 void yki_init_method_describe(const yki_init_method *m, char *text, size_t size)
 {
+    char at[YKI_ENDPOINT_TEXT];
     if (m->path[0])
         snprintf(text, size, "through the file %.200s", m->path);
     else if (m->at.ports == 1)
-        snprintf(text, size, "at %.200s:%d", m->at.host[0], m->at.port);
+        snprintf(text, size, "at %.210s", yki_endpoint_text(at, m->at.host[0], m->at.port));
     else
         snprintf(text, size, "at %.200s, ports %d to %d", m->at.host[0], m->at.port,
                  m->at.port + m->at.ports - 1);

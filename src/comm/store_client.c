@@ -30,7 +30,7 @@ struct yk_store {
     int fd;      /* open until the end, because yki_store_interrupt uses it on another thread */
     bool lost;   /* the connection is not used again */
     bool closed; /* by the server */
-    char where[80], address[YKI_ADDRESS_TEXT];
+    char where[YKI_ENDPOINT_TEXT], address[YKI_ADDRESS_TEXT];
     char *prefix;
     size_t prefix_size;
 };
@@ -291,7 +291,7 @@ yk_status yki_store_attempt(yk_store **out, const char *host, int port, const ch
     if (!store)
         return yki_error_memory(sizeof *store, "a store connection");
     store->fd = -1;
-    snprintf(store->where, sizeof store->where, "%.60s:%d", host, port);
+    yki_endpoint_text(store->where, host, port);
     yk_status status = connect_and_shake_hands(store, host, port, secret, again);
     if (status == YK_OK)
         *out = store;

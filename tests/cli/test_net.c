@@ -47,3 +47,16 @@ YK_TEST(a_claim_ends_with_its_process)
     assert_int_equal(status, 0);
     assert_int_equal(cli_net_claim_port(port, 1), port);
 }
+
+YK_TEST(an_endpoint_has_an_ipv6_address_in_brackets)
+{
+    char text[CLI_NET_ENDPOINT], host[64];
+    int port = 0;
+    assert_string_equal(cli_net_endpoint(text, "head", 29400), "head:29400");
+    assert_string_equal(cli_net_endpoint(text, "10.0.0.1", 1), "10.0.0.1:1");
+    assert_string_equal(cli_net_endpoint(text, "[fd77::1]", 1), "[fd77::1]:1");
+    assert_string_equal(cli_net_endpoint(text, "fd77::1", 29400), "[fd77::1]:29400");
+    assert_true(cli_net_split(text, host, sizeof host, &port));
+    assert_string_equal(host, "fd77::1");
+    assert_int_equal(port, 29400);
+}

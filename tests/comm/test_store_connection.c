@@ -84,6 +84,19 @@ YK_TEST(a_star_serves_all_interfaces)
     yk_store_server_destroy(server);
 }
 
+YK_TEST(errors_show_ipv6_addresses_in_brackets)
+{
+    yk_store *store;
+    int port = yk_test_free_port();
+    char at[64];
+    snprintf(at, sizeof at, "[::1]:%d", port);
+    for (int i = 0; i < 2; i++) {
+        const char *host = i ? "::1" : "[::1]";
+        assert_int_not_equal(yk_store_connect(&store, host, port, "", 0.01), YK_OK);
+        assert_contains(yk_last_error(), at);
+    }
+}
+
 /* As in URLs, and in the MASTER_ADDR of those who copy from them. */
 YK_TEST(an_ipv6_address_may_have_brackets)
 {
