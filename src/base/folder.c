@@ -22,6 +22,17 @@ yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *nam
     return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? YK_OK : too_long(folder);
 }
 
+yk_status yki_read_folder(const struct dirent **entry, DIR *folder, const char *path)
+{
+    do {
+        errno = 0;
+        *entry = readdir(folder);
+    } while (*entry && (strcmp((*entry)->d_name, ".") == 0 || strcmp((*entry)->d_name, "..") == 0));
+    if (!*entry && errno != 0)
+        return yki_error(YK_ERROR_IO, "%s: cannot read the folder: %s", path, strerror(errno));
+    return YK_OK;
+}
+
 /* ---- making them ----------------------------------------------------------------------------- */
 
 /* An existing path is left to whoever opens a file in it: some parents exist but cannot be made. */

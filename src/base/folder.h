@@ -2,6 +2,7 @@
 #ifndef YKI_FOLDER_H
 #define YKI_FOLDER_H
 
+#include <dirent.h>
 #include <linux/limits.h>
 #include <stdbool.h>
 
@@ -18,6 +19,9 @@ yk_status yki_make_folders_above(const char *file);
 
 /* Whether there is a folder at path, or a symbolic link to one. */
 bool yki_is_folder(const char *path);
+/* The next entry of a folder that has been opened at path, other than "." and ".."; NULL past the
+ * last, and on failure. */
+yk_status yki_read_folder(const struct dirent **entry, DIR *folder, const char *path);
 /* Writes FOLDER/NAME to path. */
 yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *name);
 /* Whether the open file is still at the path: somebody may have removed or renamed it, or a folder

@@ -35,14 +35,13 @@ typedef struct folder {
 static yk_status list_folder(const char *path, yki_names *folders, yki_names *files)
 {
     char entry_path[PATH_MAX];
-    yk_status status = YK_OK;
+    const struct dirent *entry;
     DIR *entries = opendir(path);
     if (!entries)
         return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO, "%s: %s", path,
                          strerror(errno));
-    for (const struct dirent *entry; status == YK_OK && (entry = readdir(entries));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+    yk_status status = yki_read_folder(&entry, entries, path);
+    while (status == YK_OK && entry) {
         bool inner = entry->d_type == DT_DIR;
         if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
             status = yki_join_path(entry_path, path, entry->d_name);
@@ -50,6 +49,8 @@ static yk_status list_folder(const char *path, yki_names *folders, yki_names *fi
         }
         if (status == YK_OK)
             status = yki_names_add(inner ? folders : files, entry->d_name);
+        if (status == YK_OK)
+            status = yki_read_folder(&entry, entries, path);
     }
     closedir(entries);
     yki_names_sort(folders);

@@ -263,8 +263,9 @@ static yk_status list_candidates(const char *dir, const yki_manifest *manifest,
     if (!folder)
         return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO,
                          "%s: cannot open the folder: %s", dir, strerror(errno));
-    yk_status status = YK_OK;
-    for (const struct dirent *entry; status == YK_OK && (entry = readdir(folder));) {
+    yk_status status;
+    const struct dirent *entry;
+    while ((status = yki_read_folder(&entry, folder, dir)) == YK_OK && entry) {
         double saved_at;
         if (!yki_is_checkpoint_name(entry->d_name) ||
             !time_of(manifest, folder, entry->d_name, &saved_at))

@@ -2,9 +2,47 @@
 #define _GNU_SOURCE
 #include "shell.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static int entries_until_failure; /* of folders; 0: none fails */
+
+typedef struct dirent *readdir_function(DIR *folder);
+
+/* Takes the place of the C library's function. */
+struct dirent *readdir(DIR *folder)
+{
+    readdir_function *real = (readdir_function *)dlsym(RTLD_NEXT, "readdir");
+    if (entries_until_failure == 0 || --entries_until_failure > 0)
+        return real(folder);
+    errno = EIO;
+    return NULL;
+}
+
+/* What is missing would be a smaller data set. */
+YK_TEST(a_folder_that_cannot_be_read_to_its_end_is_an_error)
+{
+    yk_dataset *dataset;
+    shell("mkdir -p d/a d/b; for i in 1 2 3; do cp $SEEDS/png/rgb d/a/$i.png; "
+          "cp $SEEDS/png/rgb d/b/$i.png; done");
+    int failures = 0;
+    for (int until = 1; until < 40; until++) {
+        entries_until_failure = until;
+        yk_status status = yk_folder_open(&dataset, yk_test_path("d"), YK_SPLIT_TRAIN);
+        bool failed = entries_until_failure == 0;
+        entries_until_failure = 0;
+        assert_int_equal(status, failed ? YK_ERROR_IO : YK_OK);
+        if (failed)
+            assert_contains(yk_last_error(), ": cannot read the folder: Input/output error");
+        failures += failed;
+        yk_dataset_destroy(dataset);
+    }
+    assert_in_range(failures, 8, 39);
+}
 
 YK_TEST(classes_and_files_are_in_image_folders_order)
 {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -30,6 +31,20 @@ int rename(const char *from, const char *to)
     if (last_name && strcmp(to, last_name) == 0)
         raise(SIGKILL);
     return result;
+}
+
+static bool folders_fail;
+
+typedef struct dirent *readdir_function(DIR *folder);
+
+/* Takes the place of the C library's function. */
+struct dirent *readdir(DIR *folder)
+{
+    readdir_function *real = (readdir_function *)dlsym(RTLD_NEXT, "readdir");
+    if (!folders_fail)
+        return real(folder);
+    errno = EIO;
+    return NULL;
 }
 
 static yk_model *make_model(void)
@@ -135,6 +150,20 @@ YK_TEST(an_empty_folder_holds_none)
     assert_status(YK_ERROR_NOT_FOUND,
                   yk_checkpoint_dir_latest(yk_test_directory(), path, sizeof path));
     assert_contains(yk_last_error(), "holds no checkpoint");
+}
+
+/* A run that is resumed would begin anew. */
+YK_TEST(a_folder_that_cannot_be_read_is_an_error)
+{
+    yk_model *model = make_model();
+    char path[512];
+    assert_ok(save(folder("run"), model, 1, 3));
+    folders_fail = true;
+    assert_status(YK_ERROR_IO, yk_checkpoint_dir_latest(folder("run"), path, sizeof path));
+    assert_contains(yk_last_error(), "run: cannot read the folder: Input/output error");
+    folders_fail = false;
+    assert_latest(folder("run"), model, 1);
+    yk_model_destroy(model);
 }
 
 YK_TEST(keeps_the_newest_and_makes_its_folder)
