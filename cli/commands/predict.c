@@ -13,7 +13,7 @@
 #include "options/paths.h"
 #include "setup/setup.h"
 
-enum { MOST_PICTURES = 65536, BATCH = 32 };
+enum { MOST_PICTURES = 65536, BATCH = 32, LEAST_ROOM = 1 << 16, MOST_BYTES = 1 << 30 };
 
 static const char summary[] =
     "Prints the most probable classes of each IMAGE, a JPEG, PNG or WebP file. CHECKPOINT is a\n"
@@ -40,20 +40,37 @@ typedef struct pictures {
     char **paths;
 } pictures;
 
+/* All that a file or a pipe holds, in *bytes, to be freed. */
+static yk_status read_whole(FILE *file, uint8_t **bytes, size_t *size)
+{
+    size_t room = 0;
+    *bytes = NULL;
+    *size = 0;
+    while (*size == room && room < MOST_BYTES) {
+        room = room ? 2 * room : LEAST_ROOM;
+        uint8_t *larger = realloc(*bytes, room);
+        if (!larger)
+            return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", room);
+        *bytes = larger;
+        *size += fread(*bytes + *size, 1, room - *size, file);
+    }
+    if (ferror(file))
+        return yk_set_error(YK_ERROR_IO, "%s", strerror(errno));
+    if (*size == 0)
+        return yk_set_error(YK_ERROR_FORMAT, "the file is empty");
+    return *size < MOST_BYTES ? YK_OK : yk_set_error(YK_ERROR_FORMAT, "it has 1 GiB or more");
+}
+
 static yk_status read_file(FILE *file, yk_field_buffer *buffer)
 {
-    long size = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
-    if (size < 0)
-        return yk_set_error(YK_ERROR_IO, "%s", strerror(errno));
-    if (size == 0)
-        return yk_set_error(YK_ERROR_FORMAT, "the file is empty");
-    void *room = yk_field_buffer_reserve(buffer, (size_t)size);
-    rewind(file);
-    if (!room)
-        return YK_OK; /* the library reports it */
-    if (fread(room, 1, (size_t)size, file) != (size_t)size)
-        return yk_set_error(YK_ERROR_IO, "%s", strerror(errno));
-    return YK_OK;
+    uint8_t *bytes;
+    size_t size;
+    yk_status status = read_whole(file, &bytes, &size);
+    void *room = status == YK_OK ? yk_field_buffer_reserve(buffer, size) : NULL;
+    if (room) /* otherwise the library reports it */
+        memcpy(room, bytes, size);
+    free(bytes);
+    return status;
 }
 
 static yk_status read_picture(void *data, void *worker, int64_t index, yk_field_buffer *buffers)

@@ -45,6 +45,27 @@ YK_TEST(pictures_get_classes_and_probabilities)
     assert_contains(said, "\"name\": \"disc\"");
 }
 
+/* Of a pipe nothing is known in advance, and it is read once. */
+YK_TEST(pictures_come_from_pipes)
+{
+    char line[1024], alone[256];
+    make_run();
+    assert_int_equal(predict(with_run("", "jpeg/rgb_444")), 0);
+    snprintf(alone, sizeof alone, "%s", strstr(said, ": "));
+    snprintf(line, sizeof line,
+             "cd %s/tests/fuzz/corpus && head -c 100000 jpeg/rgb_444 | %s predict %s/a /dev/stdin "
+             "png/grey_16",
+             getenv("YOKE_SOURCE"), test_program(), yk_test_directory());
+    assert_int_equal(yk_test_command(said, sizeof said, "%s", line), 0);
+    assert_contains(said, "/dev/stdin");
+    assert_contains(said, alone);
+    assert_contains(said, "\npng/grey_16: ");
+    snprintf(line, sizeof line, ": | %s predict %s/a /dev/stdin", test_program(),
+             yk_test_directory());
+    assert_int_equal(yk_test_command(said, sizeof said, "%s", line), 1);
+    assert_string_equal(said, "yoke: /dev/stdin: the file is empty\n");
+}
+
 YK_TEST(what_cannot_be_predicted_is_said)
 {
     make_run();
