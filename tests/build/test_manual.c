@@ -90,6 +90,10 @@ YK_TEST(bash_completes_commands_options_and_values)
     if (yk_test_command(output, sizeof output, "command -v bash") != 0)
         skip_because("bash is not installed");
     expect_completion("yoke tr", "train\n");
+    expect_completion("yoke hel", "help\n");
+    expect_completion("yoke help tr", "train\n");
+    expect_completion("yoke help bench \"\"", "scaling\n");
+    expect_completion("yoke help train \"\"", "\n");
     expect_completion("yoke train --batch", "--batch-size\n");
     expect_completion("yoke train --amp \"\"", "off bf16 fp16\n");
     expect_completion("yoke data pre", "preview\n");
