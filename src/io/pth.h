@@ -25,7 +25,7 @@ yk_status yki_pth_writer_create(yki_pth_writer **writer, int fd, const char *pat
 yki_pickle_writer *yki_pth_pickle(yki_pth_writer *writer);
 /* A tensor, in a storage of its own. Its data is not copied: it must stay until finish. */
 yk_status yki_pth_tensor(yki_pth_writer *writer, const yk_tensor *tensor);
-/* The same of a dtype that yoke may not compute with but torch has a class for; dense data, in the
+/* The same of a dtype that yoke may not compute with but torch knows; dense data, in the
  * memory of the device, or of the host if that is NULL. */
 yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *stored,
                                 const void *data, yk_device *device);
@@ -59,9 +59,13 @@ const char *yki_pth_path(const yki_pth *pth);
 const yki_pickle *yki_pth_file_pickle(const yki_pth *pth);
 const yki_pickle_value *yki_pth_root(const yki_pth *pth);
 /* The arguments of _rebuild_tensor_v2, the usual form of a tensor, also of one with attributes of
- * its own as FSDP gathers them; NULL for other values. */
+ * its own as FSDP gathers them, or those of _rebuild_tensor_v3, which begin alike; NULL for other
+ * values, and where yoke does not read the dtype. */
 const yki_pickle_value *yki_pth_tensor_arguments(const yki_pickle_value *value);
-/* Whether the value has this form. */
+/* The dtype that the arguments of _rebuild_tensor_v3 name, for which torch has no storage class,
+ * such as uint16; NULL for others, and for the arguments of _rebuild_tensor_v2. */
+const yki_file_tensor_dtype *yki_pth_named_dtype(const yki_pickle_value *arguments);
+/* Whether the value has one of these forms. */
 bool yki_pth_is_tensor(const yki_pickle_value *value);
 /* The tensor of an nn.Parameter, which is a call on it; any other value as it is. */
 const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value);

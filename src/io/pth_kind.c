@@ -18,11 +18,25 @@ const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value)
     return value;
 }
 
+const yki_file_tensor_dtype *yki_pth_named_dtype(const yki_pickle_value *arguments)
+{
+    enum { V3_DTYPE = 6 };
+    const yki_file_tensor_dtype *dtype;
+    const yki_pickle_value *global = yki_pickle_item(arguments, V3_DTYPE);
+    for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
+        if (!dtype->storage && yki_pickle_is_global(global, "torch", dtype->name))
+            return dtype;
+    return NULL;
+}
+
 const yki_pickle_value *yki_pth_tensor_arguments(const yki_pickle_value *value)
 {
     value = yki_pth_unwrap_parameter(value);
     const yki_pickle_value *arguments = yki_pickle_arguments(value);
     if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v2"))
+        return arguments;
+    if (yki_pickle_is_call(value, "torch._utils", "_rebuild_tensor_v3") &&
+        yki_pth_named_dtype(arguments))
         return arguments;
     /* (_rebuild_tensor_v2, torch.Tensor, its arguments, a dict of attributes) */
     bool has_attributes =
@@ -63,11 +77,8 @@ static const kind_of_global storages[] = {
     {"torch", "QInt32Storage", "quantized"},
 };
 
-/* torch's dtypes that have no storage class: _rebuild_tensor_v3 gives them as an argument. */
+/* Others of torch's dtypes without a storage class: _rebuild_tensor_v3 has them as an argument. */
 static const kind_of_global dtypes[] = {
-    {"torch", "uint16", "uint16"},
-    {"torch", "uint32", "uint32"},
-    {"torch", "uint64", "uint64"},
     {"torch", "complex32", "complex32"},
     {"torch", "float8_e4m3fn", "float8_e4m3fn"},
     {"torch", "float8_e5m2", "float8_e5m2"},

@@ -212,10 +212,13 @@ static yk_status unknown_dtype(const yki_pth *pth, const yki_pickle_value *stora
         pth->path, storage_class->offset, length < 64 ? length : 64, name + 1);
 }
 
-/* ('storage', torch.FloatStorage, '0', 'cpu', count) */
-static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
+/* The storage of a tensor's arguments: ('storage', torch.FloatStorage, '0', 'cpu', count), or,
+ * where they name the dtype, ('storage', torch.storage.UntypedStorage, '0', 'cpu', bytes). */
+static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *arguments,
                               yki_file_tensor *stored, int64_t *count)
 {
+    const yki_pickle_value *value = yki_pickle_item(arguments, 0);
+    const yki_file_tensor_dtype *named = yki_pth_named_dtype(arguments);
     const yki_pickle_value *id =
         yki_pickle_is(value, YKI_PICKLE_PERSISTENT) ? value->items[0] : NULL;
     const yki_pickle_value *numel = yki_pickle_item(id, 4);
@@ -223,28 +226,32 @@ static yk_status read_storage(const yki_pth *pth, const yki_pickle_value *value,
         !yki_pickle_is_text(yki_pickle_item(id, 0), "storage") ||
         !yki_pickle_is(numel, YKI_PICKLE_INT) || numel->integer < 0)
         return yki_pickle_unexpected(pth->pickle, value, "the persistent id of a storage");
-    stored->dtype = find_storage_dtype(yki_pickle_item(id, 1));
+    const yki_pickle_value *class = yki_pickle_item(id, 1);
+    if (named && !yki_pickle_is_global(class, "torch.storage", "UntypedStorage"))
+        return yki_pickle_unexpected(pth->pickle, value, "the persistent id of an untyped storage");
+    stored->dtype = named ? named : find_storage_dtype(class);
     if (!stored->dtype)
-        return unknown_dtype(pth, yki_pickle_item(id, 1));
+        return unknown_dtype(pth, class);
     int64_t member = find_storage(pth, yki_pickle_item(id, 2));
     if (member < 0)
         return yki_pickle_unexpected(pth->pickle, yki_pickle_item(id, 2),
                                      "the key of a storage in the archive");
     size_t bytes;
     YK_TRY(yki_zip_size(pth->zip, (size_t)member, &bytes));
-    *count = numel->integer;
-    if (bytes % stored->dtype->size != 0 || (uint64_t)*count != bytes / stored->dtype->size)
+    size_t unit = named ? 1 : stored->dtype->size;
+    if (bytes % unit != 0 || (uint64_t)numel->integer != bytes / unit)
         return yki_error(
             YK_ERROR_FORMAT,
             "%s: data.pkl: offset %u: expected a storage of %lld elements of %zu bytes,"
             " member %.100s has %zu bytes",
-            pth->path, numel->offset, (long long)*count, stored->dtype->size,
+            pth->path, numel->offset, (long long)numel->integer, unit,
             yki_zip_name(pth->zip, (size_t)member), bytes);
+    *count = (int64_t)(bytes / stored->dtype->size);
     stored->storage = (size_t)member;
     return YK_OK;
 }
 
-/* (storage, offset, shape, strides, ...), the arguments of _rebuild_tensor_v2 */
+/* (storage, offset, shape, strides, ...), the arguments of _rebuild_tensor_v2 or _v3 */
 static yk_status read_tensor_shape(const yki_pth *pth, const yki_pickle_value *arguments,
                                    yki_file_tensor *stored)
 {
@@ -270,8 +277,8 @@ static yk_status read_tensor_shape(const yki_pth *pth, const yki_pickle_value *a
 }
 
 /*
- * The 7th argument of _rebuild_tensor_v2, where there is one: a dict of the bits that make a tensor
- * the negative or the conjugate of its storage. A real number is its own conjugate.
+ * The last argument of _rebuild_tensor_v2 or _v3, where there is one: a dict of the bits that make
+ * a tensor the negative or the conjugate of its storage. A real number is its own conjugate.
  */
 static yk_status read_tensor_bits(const yki_pth *pth, const yki_pickle_value *metadata,
                                   yki_file_tensor *stored)
@@ -311,9 +318,10 @@ yk_status yki_pth_stored(const yki_pth *pth, const yki_pickle_value *value, yki_
     const yki_pickle_value *arguments = yki_pth_tensor_arguments(value);
     int64_t elements = 0, count;
     size_t bytes;
-    YK_TRY(read_storage(pth, yki_pickle_item(arguments, 0), stored, &elements));
+    YK_TRY(read_storage(pth, arguments, stored, &elements));
     YK_TRY(read_tensor_shape(pth, arguments, stored));
-    YK_TRY(read_tensor_bits(pth, yki_pickle_item(arguments, 6), stored));
+    size_t metadata = yki_pth_named_dtype(arguments) ? 7 : 6;
+    YK_TRY(read_tensor_bits(pth, yki_pickle_item(arguments, metadata), stored));
     if (!yki_file_tensor_size(stored, &count, &bytes) || !yki_file_tensor_within(stored, elements))
         return yki_pickle_unexpected(pth->pickle, value,
                                      "a tensor within the %lld elements of its storage",

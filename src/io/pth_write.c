@@ -71,18 +71,23 @@ static yk_status keep_storage(yki_pth_writer *writer, const void *data, size_t b
     return YK_OK;
 }
 
-/* ('storage', torch.FloatStorage, '0', 'cpu', count) as a persistent id */
+/* ('storage', torch.FloatStorage, '0', 'cpu', count) as a persistent id, or, where torch has no
+ * class for the dtype, ('storage', torch.storage.UntypedStorage, '0', 'cpu', bytes) */
 static void pickle_storage(yki_pickle_writer *pickle, const yki_file_tensor_dtype *dtype,
                            int64_t count, size_t key)
 {
+    bool typed = dtype->storage != NULL;
     char text[24];
     snprintf(text, sizeof text, "%zu", key);
     yki_pickle_mark(pickle);
     yki_pickle_text(pickle, "storage");
-    yki_pickle_global(pickle, "torch", dtype->storage);
+    if (typed)
+        yki_pickle_global(pickle, "torch", dtype->storage);
+    else
+        yki_pickle_global(pickle, "torch.storage", "UntypedStorage");
     yki_pickle_text(pickle, text);
     yki_pickle_text(pickle, "cpu");
-    yki_pickle_int(pickle, count);
+    yki_pickle_int(pickle, typed ? count : count * (int64_t)dtype->size);
     yki_pickle_tuple(pickle);
     yki_pickle_persistent(pickle);
 }
@@ -100,15 +105,12 @@ yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *s
 {
     int64_t count, strides[YKI_FILE_TENSOR_DIMS];
     size_t bytes;
-    if (!stored->dtype->storage)
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "a .pth file has no tensors of %s: write a safetensors file",
-                         stored->dtype->name);
     if (!yki_file_tensor_size(stored, &count, &bytes))
         return yki_error(YK_ERROR_INVALID_SHAPE, "a tensor of more elements than 64 bits count");
     yki_file_tensor_dense_strides(stored->ndim, stored->dims, strides);
     yki_pickle_writer *pickle = &writer->pickle;
-    yki_pickle_global(pickle, "torch._utils", "_rebuild_tensor_v2");
+    bool typed = stored->dtype->storage != NULL;
+    yki_pickle_global(pickle, "torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
     yki_pickle_mark(pickle);
     pickle_storage(pickle, stored->dtype, count, writer->count);
     yki_pickle_int(pickle, 0); /* offset in the storage */
@@ -116,6 +118,8 @@ yk_status yki_pth_tensor_stored(yki_pth_writer *writer, const yki_file_tensor *s
     pickle_shape(pickle, stored->ndim, strides);
     yki_pickle_bool(pickle, false);  /* requires_grad */
     yki_pickle_ordered_dict(pickle); /* backward hooks */
+    if (!typed)
+        yki_pickle_global(pickle, "torch", stored->dtype->name);
     yki_pickle_tuple(pickle);
     yki_pickle_reduce(pickle);
     return keep_storage(writer, data, bytes, device);

@@ -40,6 +40,10 @@ def rebuild_tensor(*arguments):
     return arguments
 
 
+def rebuild_tensor_v3(*arguments):
+    return arguments
+
+
 def rebuild_parameter(*arguments):
     return arguments
 
@@ -52,8 +56,10 @@ def frombuffer(*arguments):
     return arguments
 
 
-torch = module("torch", "FloatStorage", "LongStorage", "HalfStorage", "DoubleStorage")
-module("torch._utils", _rebuild_tensor_v2=rebuild_tensor, _rebuild_parameter=rebuild_parameter)
+torch = module("torch", "FloatStorage", "LongStorage", "HalfStorage", "DoubleStorage", "uint16")
+torch_storage = module("torch.storage", "UntypedStorage")
+module("torch._utils", _rebuild_tensor_v2=rebuild_tensor, _rebuild_tensor_v3=rebuild_tensor_v3,
+       _rebuild_parameter=rebuild_parameter)
 module("numpy.core")
 module("numpy.core.multiarray", _reconstruct=reconstruct)
 numpy = module("numpy", "ndarray", "dtype")
@@ -77,6 +83,15 @@ class Tensor:
 class Parameter(Tensor):
     def __reduce__(self):
         return rebuild_parameter, (Tensor(*self.arguments[2:4]), True, OrderedDict())
+
+
+class Unsigned(Tensor):
+    """Of uint16, which has no class of storages."""
+
+    def __reduce__(self):
+        storage = Storage("Float", "1", 24)
+        storage.id = ("storage", torch_storage.UntypedStorage, "1", "cpu", 24)
+        return rebuild_tensor_v3, (storage, *self.arguments[1:], torch.uint16)
 
 
 class Pickler(pickle.Pickler):
@@ -132,6 +147,7 @@ PICKLES = {
     "sgd": {"model": state_dict(), "optimizer": SGD, "yoke": YOKE},
     "adam": {"epoch": 3, "state_dict": state_dict(), "optimizer": ADAM, "args": ["x", {"y": 1.5}]},
     "powersgd": {"model": state_dict(), "comm_hook": POWERSGD},
+    "unsigned": OrderedDict(state_dict(), **{"fc.bias": Unsigned((2,), (1,), 3)}),
 }
 for name, value in PICKLES.items():
     write("pth", name, pickled(value))

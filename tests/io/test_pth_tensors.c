@@ -221,17 +221,17 @@ YK_TEST(kinds_of_tensors_that_are_not_read_are_named)
 {
     const call_of_tensor calls[] = {
         {.function = "_rebuild_tensor_v3", .dtype = "float8_e4m3fn"},
-        {.function = "_rebuild_tensor_v3", .dtype = "uint16"},
+        {.function = "_rebuild_tensor_v3", .dtype = "complex32"},
         {.function = "_rebuild_sparse_tensor"},
         {.function = "_rebuild_qtensor"},
-        {.function = "_rebuild_tensor_v3", .dtype = "uint16"},
+        {.function = "_rebuild_tensor_v3", .dtype = "complex32"},
     };
     yk_tensor_file *file;
     yk_tensor_entry entry;
     yk_model *model = make_model(1);
     write_calls(yk_test_path("a.pth"), calls, 5, false);
     assert_status(YK_ERROR_UNSUPPORTED, yk_model_load(model, yk_test_path("a.pth")));
-    assert_contains(yk_last_error(), "(float8_e4m3fn, uint16, sparse, quantized)");
+    assert_contains(yk_last_error(), "(float8_e4m3fn, complex32, sparse, quantized)");
     assert_status(YK_ERROR_UNSUPPORTED,
                   yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), NULL));
     assert_contains(yk_last_error(), "all its tensors are of kinds that yoke does not read");
@@ -248,4 +248,67 @@ YK_TEST(kinds_of_tensors_that_are_not_read_are_named)
     assert_ok(yk_tensor_file_entry(file, 5, &entry));
     yk_tensor_file_close(file);
     yk_model_destroy(model);
+}
+
+/* ---- unsigned integers ----------------------------------------------------------------------- */
+
+/* A safetensors file of one tensor of this dtype and shape, and as few numbers. */
+static void write_unsigned(const char *dtype, const void *numbers, size_t bytes)
+{
+    char header[128], file[256];
+    int length =
+        snprintf(header, sizeof header,
+                 "{\"u\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%zu]}}", dtype, bytes);
+    uint64_t size = (uint64_t)length;
+    memcpy(file, &size, sizeof size);
+    memcpy(file + 8, header, (size_t)length);
+    memcpy(file + 8 + length, numbers, bytes);
+    yk_test_write_file(yk_test_path("u.safetensors"), file, 8 + (size_t)length + bytes);
+}
+
+/* Dtypes for which torch has no class of storages. */
+YK_TEST(unsigned_integers_are_kept)
+{
+    static const uint16_t u16[] = {0, 1, UINT16_MAX};
+    static const uint32_t u32[] = {0, 1, UINT32_MAX};
+    static const uint64_t u64[] = {0, 1, UINT64_MAX};
+    static const struct {
+        const char *tag, *name;
+        const void *numbers;
+        size_t bytes;
+        double last;
+    } cases[] = {{"U16", "uint16", u16, sizeof u16, 0x1p16 - 1},
+                 {"U32", "uint32", u32, sizeof u32, 0x1p32 - 1},
+                 {"U64", "uint64", u64, sizeof u64, 0x1p64}};
+    for (int i = 0; i < 3; i++) {
+        yk_tensor_file *file;
+        yki_file_tensor stored;
+        float values[3];
+        double culprit;
+        write_unsigned(cases[i].tag, cases[i].numbers, cases[i].bytes);
+        assert_ok(
+            yk_tensor_file_convert(yk_test_path("u.safetensors"), yk_test_path("u.pth"), NULL));
+        read_floats(yk_test_path("u.pth"), "u", values);
+        assert_true(values[0] == 0 && values[1] == 1 && values[2] == (float)cases[i].last);
+        assert_ok(yk_tensor_file_open(&file, yk_test_path("u.pth")));
+        assert_ok(yki_tensor_file_stored(file, 0, &stored));
+        assert_string_equal(stored.dtype->name, cases[i].name);
+        assert_ok(yki_tensor_file_fetch(file, &stored));
+        const void *storage = yki_tensor_file_storage(file, &stored);
+        assert_memory_equal(storage, cases[i].numbers, cases[i].bytes);
+        bool fits = yki_file_tensor_fits(&stored, storage, YK_I32, &culprit);
+        assert_int_equal(fits, i == 0);
+        assert_true(fits || culprit == cases[i].last);
+        yk_tensor_file_close(file);
+    }
+}
+
+/* The dtype is the call's: a storage that has one of its own contradicts it. */
+YK_TEST(unsigned_integers_in_a_storage_of_floats_are_refused)
+{
+    write_calls(yk_test_path("a.pth"),
+                (call_of_tensor[]){{.function = "_rebuild_tensor_v3", .dtype = "uint16"}}, 1, true);
+    assert_status(YK_ERROR_FORMAT,
+                  yk_tensor_file_convert(yk_test_path("a.pth"), yk_test_path("b.pth"), NULL));
+    assert_contains(yk_last_error(), "expected the persistent id of an untyped storage");
 }

@@ -160,17 +160,6 @@ YK_TEST(a_pth_file_of_a_big_endian_machine_says_what_to_do)
                    "member archive/byteorder: expected \"little\": the file is of a big-endian");
 }
 
-YK_TEST(a_tensor_that_a_pth_file_cannot_hold_is_named)
-{
-    const char *path = yk_test_path("a.safetensors");
-    write_header(path,
-                 "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-                 "\"odd\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[4,8]}}",
-                 0, 8);
-    assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_convert(path, yk_test_path("b.pth"), NULL));
-    assert_contains(yk_last_error(), "b.pth: odd: a .pth file has no tensors of uint16: write a");
-}
-
 /* {"state": {}, "param_groups": []}, as PyTorch's optimizers have it. */
 YK_TEST(an_optimizers_file_is_told_from_a_models)
 {

@@ -147,8 +147,8 @@ def every_dtype(folder):
     bits = {key: torch.randint(0, 2, shape) for key, shape in shapes.items()}
     for name, values, dtypes in (
             ("signed", signed, "float32 float64 float16 bfloat16 int64 int32 int16 int8"),
-            ("bits", bits, "float32 uint8 bool")):
-        for dtype in dtypes.split():
+            ("bits", bits, "float32 uint8 bool uint16 uint32 uint64")):
+        for dtype in filter(lambda dtype: hasattr(torch, dtype), dtypes.split()):
             cast = {key: value.to(getattr(torch, dtype)) for key, value in values.items()}
             torch.save(cast, f"{folder}/{name}-{dtype}.pth")
     refused = {key: value.float() for key, value in signed.items()}

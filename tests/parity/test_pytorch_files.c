@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void python(const char *command, const char *argument)
 {
@@ -249,13 +250,15 @@ YK_TEST(every_dtype_of_pytorch_is_read)
 {
     static const char *const kinds[][9] = {
         {"signed", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8"},
-        {"bits", "float32", "uint8", "bool"}};
+        {"bits", "float32", "uint8", "bool", "uint16", "uint32", "uint64"}};
     python("every_dtype", "");
     for (size_t k = 0; k < 2; k++) {
         yk_model *expected = make_small(), *model = make_small();
         char name[64];
         for (size_t d = 1; d < 9 && kinds[k][d]; d++) {
             snprintf(name, sizeof name, "%s-%s", kinds[k][0], kinds[k][d]);
+            if (access(file_path(name, ".pth"), F_OK) != 0)
+                continue; /* this version of PyTorch does not know the dtype */
             assert_ok(yk_model_load(d == 1 ? expected : model, file_path(name, ".pth")));
             if (d > 1)
                 assert_same_model(name, expected, model);
