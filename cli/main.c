@@ -69,6 +69,10 @@ static int help_with(int count, char **words)
 {
     char option[] = "--help", *line[] = {words[0], option, NULL, NULL};
     const cli_command_entry *command = cli_find_command(words[0]);
+    if (count == 1 && strcmp(words[0], "help") == 0) {
+        cli_print_commands();
+        return check_output("yoke", CLI_EXIT_OK);
+    }
     if (!command)
         return refuse_command(words[0]);
     if (count == 2 && strcmp(words[0], "bench") == 0 && strcmp(words[1], "scaling") == 0) {

@@ -207,6 +207,16 @@ static bool complain_of_picture(void)
     return cli_complain("%s", found ? found + sizeof number - 1 : reason);
 }
 
+/* The loader gives up where none can be read, or a thousand in a row cannot; each has been named.
+ */
+static bool complain_of_all(int count)
+{
+    enum { MOST_IN_A_ROW = 1000 };
+    return count > MOST_IN_A_ROW
+               ? cli_complain("%d pictures in a row could not be read: stopped", MOST_IN_A_ROW)
+               : cli_complain("none of %d pictures could be read", count);
+}
+
 /* Of `count` pictures; one alone has been named. */
 static bool complain_of_some(int64_t some, int count, const char *what)
 {
@@ -230,7 +240,10 @@ static bool predict_all(const predict_options *o, const cli_trained *t, const yk
         return false;
     for (; fine && (batch = yk_loader_next(loader)); done += batch->size)
         fine = predict_batch(o, t, batch, done, paths, &unanswered);
-    fine = fine && (yk_loader_status(loader) == YK_OK || complain_of_picture());
+    yk_status ended = yk_loader_status(loader);
+    if (fine && ended != YK_OK)
+        fine = count > 1 && yk_sample_is_damaged(ended) ? complain_of_all(count)
+                                                        : complain_of_picture();
     int64_t damaged = yk_loader_skipped(loader);
     if (fine && damaged > 0)
         fine = complain_of_some(damaged, count, "could not be read");

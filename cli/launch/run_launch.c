@@ -92,6 +92,9 @@ static int check_run_options(const char *name, const cli_run_options *o, int wor
         return cli_usage_error(name, "--nproc-per-node gpu: %s", cli_reason());
     if (o->hosts && o->hostfile)
         return cli_usage_error(name, "--hosts and --hostfile exclude each other");
+    if (o->standalone && (o->hosts || o->hostfile))
+        return cli_usage_error(name, "--standalone starts a job on this host alone: leave out --%s",
+                               o->hosts ? "hosts" : "hostfile");
     if (!rank_count(o->nproc))
         return cli_usage_error(
             name, "--nproc-per-node %s: expected a number from 1 to %d, auto, cpu or gpu", o->nproc,

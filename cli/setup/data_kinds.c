@@ -157,6 +157,8 @@ static bool holds_idx_files(const char *path)
     return opened;
 }
 
+static yk_status no_validation(const char *path);
+
 /* Asks every kind that can tell whether it knows the folder's content. */
 static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_split split)
 {
@@ -164,23 +166,34 @@ static yk_status open_by_content(yk_dataset **dataset, const char *path, yk_spli
     for (size_t i = 0; i < KINDS && status == YK_ERROR_NOT_FOUND; i++)
         if (kinds[i].by_content)
             status = kinds[i].open(dataset, path, split);
-    if (status == YK_ERROR_NOT_FOUND && split == YK_SPLIT_TRAIN && holds_idx_files(path))
+    if (status != YK_ERROR_NOT_FOUND)
+        return status;
+    if (split != YK_SPLIT_TRAIN)
+        return no_validation(path);
+    if (holds_idx_files(path))
         return yk_set_error(status,
                             "%s: the IDX files of MNIST or Fashion-MNIST: say which, with "
                             "mnist:%s or fashion-mnist:%s",
                             path, path, path);
-    if (status == YK_ERROR_NOT_FOUND && split == YK_SPLIT_TRAIN)
-        return yk_set_error(status,
-                            "%s: no data that yoke knows: expected CIFAR-10, CIFAR-100, NumPy "
-                            "arrays, or pictures in a folder for each class; name the kind, "
-                            "such as folder:%s, to learn what is missing",
-                            path, path);
+    return yk_set_error(status,
+                        "%s: no data that yoke knows: expected CIFAR-10, CIFAR-100, NumPy arrays, "
+                        "or pictures in a folder for each class; name the kind, such as folder:%s, "
+                        "to learn what is missing",
+                        path, path);
+}
+
+/* The error of a folder without images for validation, which may have no others either. */
+static yk_status no_validation(const char *path)
+{
+    yk_dataset *train;
+    yk_status status = open_by_content(&train, path, YK_SPLIT_TRAIN);
+    yk_dataset_destroy(train);
     if (status == YK_ERROR_NOT_FOUND)
-        return yk_set_error(status,
-                            "%s: no images for validation (with --val-split, part of the training "
-                            "images is kept for it)",
-                            path);
-    return status;
+        return status;
+    return yk_set_error(YK_ERROR_NOT_FOUND,
+                        "%s: no images for validation (yoke train --val-split keeps part of the "
+                        "training images for it)",
+                        path);
 }
 
 yk_status cli_data_open(yk_dataset **dataset, const char *text, const char *path, yk_split split)

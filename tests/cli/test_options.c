@@ -46,6 +46,10 @@ YK_TEST(words_after_help_and_version_are_commands_or_mistakes)
     assert_string_equal(output, page);
     assert_int_equal(yoke("--help bench scaling"), 0);
     assert_string_equal(output, page);
+    assert_int_equal(yoke("--help"), 0);
+    snprintf(page, strlen(page) + 1, "%s", output);
+    assert_int_equal(yoke("help help"), 0);
+    assert_memory_equal(output, page, strlen(page));
     free(page);
     refused("help bench step", "unexpected argument 'step'");
     refused("help run true", "unexpected argument 'true'"); /* and is not started */
@@ -203,6 +207,8 @@ YK_TEST(run_checks_its_options)
     refused("run --grace inf true", "--grace inf: expected a number from 0");
     refused("run --node-rank 1 true", "expected 0, since --nnodes is 1");
     refused("run --standalone=yes true", "--standalone takes no value");
+    refused("run --standalone --hosts a:1 true",
+            "--standalone starts a job on this host alone: leave out --hosts");
 }
 
 YK_TEST(bench_checks_its_options)

@@ -45,6 +45,13 @@ YK_TEST(pictures_get_classes_and_probabilities)
     assert_contains(said, "\"name\": \"disc\"");
 }
 
+YK_TEST(pictures_of_which_none_can_be_read_are_counted)
+{
+    make_run();
+    assert_int_equal(predict(with_run("", "png/bomb jpeg/torn")), 1);
+    assert_contains(said, "\nyoke: none of 2 pictures could be read\n");
+}
+
 /* Of a pipe nothing is known in advance, and it is read once. */
 YK_TEST(pictures_come_from_pipes)
 {

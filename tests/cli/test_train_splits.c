@@ -69,8 +69,11 @@ YK_TEST(missing_files_for_validation_are_named)
     assert_contains(output, "--val-split");
     shell("mkdir -p d/bee; cp $PNG d/bee/a.png");
     yoke_ends(1, TRAIN "--data d --output run");
-    assert_contains(output, "/d: no images for validation (with --val-split, part of the training "
-                            "images is kept for it)");
+    assert_contains(output, "/d: no images for validation (yoke train --val-split keeps part of "
+                            "the training images for it)");
+    shell("mkdir nothing");
+    yoke_ends(1, "data info nothing --split val");
+    assert_contains(output, "nothing: no data that yoke knows: expected CIFAR-10, ");
 }
 
 YK_TEST(there_are_images_for_validation)
