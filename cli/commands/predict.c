@@ -66,7 +66,7 @@ static yk_status read_file(FILE *file, yk_field_buffer *buffer)
     uint8_t *bytes;
     size_t size;
     yk_status status = read_whole(file, &bytes, &size);
-    void *room = status == YK_OK ? yk_field_buffer_reserve(buffer, size) : NULL;
+    void *room = bytes && status == YK_OK ? yk_field_buffer_reserve(buffer, size) : NULL;
     if (room) /* otherwise the library reports it */
         memcpy(room, bytes, size);
     free(bytes);

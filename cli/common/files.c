@@ -44,8 +44,11 @@ bool cli_follow_links(char target[PATH_MAX], const char *path)
 {
     enum { MOST = 40 }; /* as the kernel follows */
     struct stat info;
+    bool is_other = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
     errno = ENAMETOOLONG;
     bool fine = snprintf(target, PATH_MAX, "%s", path) < PATH_MAX;
+    if (fine && is_other)
+        return true;
     for (int i = 0; fine && lstat(target, &info) == 0 && S_ISLNK(info.st_mode); i++) {
         errno = ELOOP;
         fine = i < MOST && follow_one(target);

@@ -23,7 +23,8 @@ void cli_file_stdout(cli_file *file);
 bool cli_file_close(cli_file *file);
 
 /* The file that a path names at the end of its symbolic links; it may not exist yet. A result that
- * replaces this one leaves the links as they are. False: it has said why there is none. */
+ * replaces this one leaves the links as they are. The path itself where it names no regular file,
+ * such as a pipe. False: it has said why there is none. */
 bool cli_follow_links(char target[PATH_MAX], const char *path);
 
 /* Creates the folder and its parents, unless it exists; false: errno says why not. */

@@ -9,10 +9,12 @@
 #include <yoke/report.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/c_locale.h"
 #include "base/error.h"
@@ -190,15 +192,28 @@ static yk_status read_lines(yk_metrics_history *h, FILE *file, const char *path)
                         : YK_OK;
 }
 
+/* A pipe is not waited for. */
+static yk_status open_records(FILE **file, const char *path)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!*file)
+        return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO, "%s: %s", path,
+                         strerror(errno));
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        return YK_OK;
+    fclose(*file);
+    return yki_error(YK_ERROR_IO, "%s: is not a file", path);
+}
+
 yk_status yk_metrics_read(yk_metrics_history **history, const char *path)
 {
+    FILE *file;
     YKI_NOT_NULL(history);
     *history = NULL;
     YKI_NOT_NULL(path);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return yki_error(errno == ENOENT ? YK_ERROR_NOT_FOUND : YK_ERROR_IO, "%s: %s", path,
-                         strerror(errno));
+    YK_TRY(open_records(&file, path));
     yk_metrics_history *made = yki_calloc(1, sizeof *made);
     yk_status status = made ? read_lines(made, file, path)
                             : yki_error_memory(sizeof *made, "the records of a run");

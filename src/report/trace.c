@@ -28,6 +28,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
+#include "io/atomic_file.h"
 
 #define END "\n]\n"
 
@@ -247,6 +248,7 @@ static void introduce_process(yk_trace *trace)
 /* On rank 0: starts the array with the name of the process, which needs no separator before it. */
 static yk_status create_file(yk_trace *trace)
 {
+    YK_TRY(yki_check_replaceable(trace->path));
     YK_TRY(yki_make_folders_above(trace->path));
     trace->fd = open(trace->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (trace->fd < 0)

@@ -68,6 +68,8 @@ YK_TEST(links_that_lead_nowhere_are_an_error)
     assert_contains(output, "yoke: loop: Too many levels of symbolic links\n");
     yoke_ends(1, "report r -o far");
     assert_contains(output, "yoke: far: cannot create: No such file or directory\n");
+    yoke_ends(1, "convert r /dev/stdout --to pth"); /* a pipe here */
+    assert_contains(output, "yoke: /dev/stdout: is not a file\n");
     /* The kernel names a file that is gone by what its name was. */
     FILE *gone = fopen(yk_test_path("gone"), "w");
     assert_non_null(gone);

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 static const char *metrics_path(void)
 {
@@ -114,5 +115,14 @@ YK_TEST(history_of_no_file_is_not_found)
 {
     yk_metrics_history *history = (yk_metrics_history *)1;
     assert_status(YK_ERROR_NOT_FOUND, yk_metrics_read(&history, "/nowhere/metrics.jsonl"));
+    assert_null(history);
+}
+
+YK_TEST(a_pipe_is_not_waited_for)
+{
+    yk_metrics_history *history;
+    assert_int_equal(mkfifo(yk_test_path("metrics.jsonl"), 0600), 0);
+    assert_status(YK_ERROR_IO, yk_metrics_read(&history, yk_test_path("metrics.jsonl")));
+    assert_contains(yk_last_error(), "metrics.jsonl: is not a file");
     assert_null(history);
 }

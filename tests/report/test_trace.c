@@ -404,6 +404,8 @@ YK_TEST(trace_says_where_it_cannot_write)
     assert_status(YK_ERROR_IO, yk_trace_open(&trace, "/dev/null/trace.json", NULL, NULL));
     assert_null(trace);
     assert_contains(yk_last_error(), "/dev/null/trace.json: cannot create");
+    assert_status(YK_ERROR_IO, yk_trace_open(&trace, "/dev/null", NULL, NULL));
+    assert_contains(yk_last_error(), "/dev/null: is not a file");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_trace_open(&trace, trace_path(), NULL,
                                 YK_WITH(yk_trace_options, YK_TRACE_OPTIONS_INIT, o.first_step = 5,
