@@ -131,6 +131,32 @@ typedef struct yk_conv2d_options {
  */
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
                     const yk_conv2d_options *options);
+
+/** How windows move over the result of a transposed convolution. */
+typedef struct yk_conv_transpose2d_options {
+    size_t size;            /**< set by YK_CONV_TRANSPOSE2D_OPTIONS_INIT */
+    int64_t stride;         /**< rows and columns between windows, at least 1 [1] */
+    int64_t padding;        /**< rows and columns that are cut off on every side [0] */
+    int64_t output_padding; /**< rows and columns that are added at the bottom and on the right,
+                                 less than stride [0] */
+    int64_t dilation;       /**< rows and columns between the taps of a window, at least 1 [1] */
+    int64_t groups;         /**< channels are split into so many independent groups [1] */
+} yk_conv_transpose2d_options;
+
+/** The defaults of yk_conv_transpose2d_options. */
+#define YK_CONV_TRANSPOSE2D_OPTIONS_INIT                                                           \
+    {                                                                                              \
+        sizeof(yk_conv_transpose2d_options), 1, 0, 0, 1, 1                                         \
+    }
+
+/**
+ * Transposed 2-d convolution, which enlarges images: the gradient of a convolution with respect to
+ * its input, as an operator. x (N, C, H, W), weight (C, F / groups, R, S), bias (F) or NULL ->
+ * (N, F, P, Q), of which P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1,
+ * and Q likewise. C and F are multiples of groups. NULL options mean the defaults.
+ */
+yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
+                              const yk_conv_transpose2d_options *options);
 /** x weight^T + bias: x (N, I), weight (O, I), bias (O) or NULL -> (N, O). */
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 

@@ -24,6 +24,16 @@ yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int6
  *  (out_channels), which start as those of PyTorch's nn.Conv2d. */
 yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                             const yk_conv2d_options *options);
+/** A transposed convolution of kernel x kernel without bias: x (N, C, H, W) ->
+ *  (N, out_channels, P, Q), as yk_conv_transpose2d() says. Declares the parameter NAME.weight
+ *  (C, out_channels / groups, kernel, kernel), which starts as that of PyTorch's
+ *  nn.ConvTranspose2d. NULL options mean the defaults. */
+yk_value *yk_nn_conv_transpose2d(yk_value *x, const char *name, int64_t out_channels,
+                                 int64_t kernel, const yk_conv_transpose2d_options *options);
+/** The same with a bias. Declares NAME.weight and the parameter NAME.bias (out_channels), which
+ *  start as those of PyTorch's nn.ConvTranspose2d. */
+yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out_channels,
+                                      int64_t kernel, const yk_conv_transpose2d_options *options);
 /** A fully connected layer: x (N, I) -> (N, out_features). Declares NAME.weight (out_features, I)
  *  and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);

@@ -2,6 +2,7 @@
 #include "bias.h"
 
 #include "graph/operators.h"
+#include "implementations.h"
 
 static int width_of(const yki_operand *operand)
 {
@@ -57,3 +58,26 @@ yk_status yki_cuda_bias_gradient(const yki_cuda_kernel *kernel, int stage, const
     return yki_cuda_launch(kernel, stage + 1, yki_cuda_grid_of_merge(merge.columns), &merge,
                            sizeof merge, run);
 }
+
+/* ---- of conv_transpose2d: dy -> dbias -------------------------------------------------------- */
+
+static yk_status prepare_gradient(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    const yki_operand *dy = &desc->in[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY];
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    yki_cuda_reserve(k, yki_cuda_bias_gradient_bytes(dy));
+    return yki_cuda_prepared(k, yki_cuda_bias_gradient_find(k, 0, dy), kernel);
+}
+
+static yk_status run_gradient(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    return yki_cuda_bias_gradient(k, 0, &k->desc.in[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY],
+                                  run->in[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY],
+                                  run->out[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DBIAS], run->scratch,
+                                  run);
+}
+IMPLEMENTATION(conv_transpose2d_backward_bias, yki_cuda_supports, prepare_gradient, run_gradient,
+               0);

@@ -1,7 +1,7 @@
 /*
- * conv2d and its gradients by cuDNN. Activations have their channels last; a weight, which is an
- * f32 parameter (K, C / groups, R, S), is packed once per step: its taps before its channels, in
- * the type of the activations.
+ * conv2d and its gradients, one of which is conv_transpose2d, by cuDNN. Activations have their
+ * channels last; a weight, which is an f32 parameter (K, C / groups, R, S), is packed once per
+ * step: its taps before its channels, in the type of the activations.
  *
  * Engines of 16 bits want channels in eights. Where they are not, as in the first layer of most
  * networks, the plan is that of a convolution with more channels: inputs are copied with zeros as
@@ -420,7 +420,10 @@ static yk_status run_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
 }
 CONV(conv2d, supports, create, run_conv2d);
 
-/* ---- gradient of x: dy, weight -> dx --------------------------------------------------------- */
+/* ---- gradient of x: dy, weight -> dx, and conv_transpose2d: x, weight, [bias] -> y ------------
+ */
+
+/* The operands of both have the same numbers; those below are named as the gradient's. */
 
 static bool supports_backward_data(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -441,10 +444,14 @@ static void describe_backward_data(conv_kernel *k)
 
 static yk_status prepare_backward_data(conv_kernel *k)
 {
+    const yki_kernel_desc *desc = &k->cuda.desc;
     describe_backward_data(k);
     YK_TRY(prepare_plan(k, false, NULL));
     YK_TRY(prepare_copies(k));
-    return prepare_pack(k, YKI_CONV2D_BACKWARD_DATA_WEIGHT);
+    YK_TRY(prepare_pack(k, YKI_CONV2D_BACKWARD_DATA_WEIGHT));
+    k->add_bias =
+        desc->op == &yki_op_conv_transpose2d && desc->in[YKI_CONV_TRANSPOSE2D_BIAS].ndim >= 0;
+    return k->add_bias ? yki_cuda_bias_add_find(&k->cuda, ADD, &k->x) : YK_OK;
 }
 
 static yk_status create_backward_data(yki_device *device, const yki_kernel_desc *desc,
@@ -465,9 +472,14 @@ static yk_status run_backward_data(const yki_kernel *kernel, const yki_kernel_ar
     const yki_cudnn_conv_memory memory = {
         .x = dx_made, .w = run->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT], .y = dy_used};
     YK_TRY(execute(k, memory, run));
-    return dx_made == dx ? YK_OK : crop(k, &k->x, k->conv.x, dx_made, dx, run);
+    if (dx_made != dx)
+        YK_TRY(crop(k, &k->x, k->conv.x, dx_made, dx, run));
+    if (!k->add_bias)
+        return YK_OK;
+    return yki_cuda_bias_add(&k->cuda, ADD, &k->x, dx, run->in[YKI_CONV_TRANSPOSE2D_BIAS], run);
 }
 CONV(conv2d_backward_data, supports_backward_data, create_backward_data, run_backward_data);
+CONV(conv_transpose2d, supports_backward_data, create_backward_data, run_backward_data);
 
 /* ---- gradients of weight and bias: x, dy -> dweight, [dbias] --------------------------------- */
 
@@ -645,7 +657,8 @@ static void foresee_one(conv_kernel *k)
     if (desc->op == &yki_op_conv2d && supports(device, desc)) {
         describe_forward(k);
         foresee(k, is_biased(k), sums_of(k));
-    } else if (desc->op == &yki_op_conv2d_backward_data && supports_backward_data(device, desc)) {
+    } else if ((desc->op == &yki_op_conv2d_backward_data || desc->op == &yki_op_conv_transpose2d) &&
+               supports_backward_data(device, desc)) {
         describe_backward_data(k);
         foresee(k, false, NULL);
     } else if (desc->op == &yki_op_conv2d_backward_weight &&
@@ -663,7 +676,7 @@ void yki_cuda_foresee(yki_device *device, const yki_kernel_desc *desc)
         yki_cuda_conv_foreseen((yki_cuda_device *)device);
         return;
     }
-    if (strncmp(desc->op->name, "conv2d", 6) != 0)
+    if (strncmp(desc->op->name, "conv", 4) != 0)
         return;
     yki_cuda_kernel_init(&k.cuda, device, desc);
     if (yki_cuda_need_cudnn(k.cuda.device, &k.cudnn) == YK_OK) /* else preparing says so */

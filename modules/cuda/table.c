@@ -5,6 +5,8 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_conv2d,
     &yki_cuda_conv2d_backward_data,
     &yki_cuda_conv2d_backward_weight,
+    &yki_cuda_conv_transpose2d,
+    &yki_cuda_conv_transpose2d_backward_bias,
     &yki_cuda_linear,
     &yki_cuda_linear_backward_data,
     &yki_cuda_linear_backward_weight,

@@ -27,6 +27,7 @@ static double flop_of(const yki_kernel_desc *desc)
          &in[YKI_CONV2D_BACKWARD_DATA_DY]},
         {&yki_op_conv2d_backward_weight, &out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT],
          &in[YKI_CONV2D_BACKWARD_WEIGHT_DY]},
+        {&yki_op_conv_transpose2d, &in[YKI_CONV_TRANSPOSE2D_WEIGHT], &in[YKI_CONV_TRANSPOSE2D_X]},
         {&yki_op_linear, &in[YKI_LINEAR_WEIGHT], &out[YKI_LINEAR_Y]},
         {&yki_op_linear_backward_data, &in[YKI_LINEAR_BACKWARD_DATA_WEIGHT],
          &in[YKI_LINEAR_BACKWARD_DATA_DY]},

@@ -1,7 +1,19 @@
-/* conv2d, torch.nn.functional.conv2d: cross-correlation, NCHW. */
+/* conv2d and conv_transpose2d, as in torch.nn.functional: cross-correlation, NCHW. */
 #include "graph/operators.h"
 
 #include "base/options.h"
+
+static yk_status check_window(const yki_attrs *a)
+{
+    if (!yki_in_range(a->stride, 1) || !yki_in_range(a->padding, 0) ||
+        !yki_in_range(a->dilation, 1) || !yki_in_range(a->groups, 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "stride %lld, padding %lld, dilation %lld, groups %lld: expected 1 or "
+                         "more, and a padding of 0 or more",
+                         (long long)a->stride, (long long)a->padding, (long long)a->dilation,
+                         (long long)a->groups);
+    return YK_OK;
+}
 
 yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
 {
@@ -11,13 +23,7 @@ yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
     YK_TRY(yki_expect_dims(node, YKI_CONV2D_X, 4));
     YK_TRY(yki_expect_weight(node, YKI_CONV2D_WEIGHT, 4));
     YK_TRY(yki_expect_vector(node, YKI_CONV2D_BIAS, weight->dims[0]));
-    if (!yki_in_range(a->stride, 1) || !yki_in_range(a->padding, 0) ||
-        !yki_in_range(a->dilation, 1) || !yki_in_range(a->groups, 1))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "stride %lld, padding %lld, dilation %lld, groups %lld: expected 1 or "
-                         "more, and a padding of 0 or more",
-                         (long long)a->stride, (long long)a->padding, (long long)a->dilation,
-                         (long long)a->groups);
+    YK_TRY(check_window(a));
     char xt[96], wt[96];
     yki_shape_text(x, xt, sizeof xt);
     yki_shape_text(weight, wt, sizeof wt);
@@ -62,4 +68,92 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
     yki_attrs attrs = {
         .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
+}
+
+/* ---- conv_transpose2d: the gradient of a conv2d with respect to its input, as an operator ------
+ */
+
+yk_status yki_infer_conv_transpose2d(const yki_node *node, yki_shape *out)
+{
+    const yki_attrs *a = &node->attrs;
+    const yk_value *x = node->in[YKI_CONV_TRANSPOSE2D_X];
+    const yk_value *weight = node->in[YKI_CONV_TRANSPOSE2D_WEIGHT];
+    YK_TRY(yki_expect_float(node, YKI_CONV_TRANSPOSE2D_INPUTS));
+    YK_TRY(yki_expect_dims(node, YKI_CONV_TRANSPOSE2D_X, 4));
+    YK_TRY(yki_expect_weight(node, YKI_CONV_TRANSPOSE2D_WEIGHT, 4));
+    YK_TRY(check_window(a));
+    if (a->output_padding < 0 || a->output_padding >= a->stride)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "output_padding %lld with stride %lld: expected 0 or more, and less than "
+                         "the stride",
+                         (long long)a->output_padding, (long long)a->stride);
+    char xt[96], wt[96];
+    yki_shape_text(x, xt, sizeof xt);
+    yki_shape_text(weight, wt, sizeof wt);
+    if (x->dims[1] != weight->dims[0] || weight->dims[0] % a->groups)
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "input %s does not fit weight %s with %lld group%s", xt, wt,
+                         (long long)a->groups, a->groups == 1 ? "" : "s");
+    int64_t filters = weight->dims[1] * a->groups; /* at most the elements of the weight */
+    YK_TRY(yki_expect_vector(node, YKI_CONV_TRANSPOSE2D_BIAS, filters));
+    out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], filters}};
+    for (int i = 2; i < 4; i++) {
+        const int64_t most = (int64_t)1 << 40;
+        if (x->dims[i] > most / a->stride || weight->dims[i] > most / a->dilation)
+            return yki_error(YK_ERROR_INVALID_SHAPE, "the result is too large");
+        int64_t size = (x->dims[i] - 1) * a->stride - 2 * a->padding +
+                       a->dilation * (weight->dims[i] - 1) + a->output_padding + 1;
+        if (size < 1)
+            return yki_error(YK_ERROR_INVALID_SHAPE,
+                             "a padding of %lld leaves nothing of the result of input %s and "
+                             "weight %s",
+                             (long long)a->padding, xt, wt);
+        out[0].dims[i] = size;
+    }
+    return YK_OK;
+}
+
+/*
+ * The convolution that this is the gradient of has y as its input and x as its result. dweight and
+ * dbias come first, as in conv2d.
+ */
+yk_status yki_gradient_conv_transpose2d(yk_graph *graph, const yki_node *node,
+                                        yk_value *const *dout, const bool *needs, yk_value **din)
+{
+    yk_value *x = node->in[YKI_CONV_TRANSPOSE2D_X];
+    yk_value *weight = node->in[YKI_CONV_TRANSPOSE2D_WEIGHT];
+    yk_value *bias = node->in[YKI_CONV_TRANSPOSE2D_BIAS];
+    yk_value *dy = dout[YKI_CONV_TRANSPOSE2D_Y];
+    if (needs[YKI_CONV_TRANSPOSE2D_WEIGHT]) {
+        yk_value *in[] = {dy, x};
+        yki_shape shapes[] = {yki_shape_of(weight), yki_shape_none()};
+        yki_node *made =
+            yki_append(graph, &yki_op_conv2d_backward_weight, &node->attrs, in, shapes);
+        din[YKI_CONV_TRANSPOSE2D_WEIGHT] = made ? made->out[0] : NULL;
+    }
+    if (needs[YKI_CONV_TRANSPOSE2D_BIAS])
+        din[YKI_CONV_TRANSPOSE2D_BIAS] =
+            yki_append_like(graph, &yki_op_conv_transpose2d_backward_bias, &node->attrs, &dy, bias);
+    if (needs[YKI_CONV_TRANSPOSE2D_X]) {
+        yk_value *in[YKI_CONV2D_INPUTS] = {dy, weight, NULL};
+        yki_shape shapes[] = {yki_shape_of(x), yki_shape_none()};
+        yki_node *made = yki_append(graph, &yki_op_conv2d, &node->attrs, in, shapes);
+        din[YKI_CONV_TRANSPOSE2D_X] = made ? made->out[YKI_CONV2D_Y] : NULL;
+    }
+    return YK_OK;
+}
+
+yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
+                              const yk_conv_transpose2d_options *options)
+{
+    yk_conv_transpose2d_options o;
+    if (YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
+                         YK_CONV_TRANSPOSE2D_OPTIONS_INIT) != YK_OK)
+        return yki_emit_error(x, &yki_op_conv_transpose2d);
+    yki_attrs attrs = {.stride = o.stride,
+                       .padding = o.padding,
+                       .output_padding = o.output_padding,
+                       .dilation = o.dilation,
+                       .groups = o.groups};
+    return yki_emit(&yki_op_conv_transpose2d, &attrs, (yk_value *[]){x, weight, bias});
 }

@@ -52,6 +52,7 @@ static inline void yki_value_fix(yk_value *parameter)
 /* All attributes of all operators; each reads its own. */
 typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;
+    int64_t output_padding; /* conv_transpose2d */
     int64_t rows, columns;  /* adaptive_avg_pool2d: of the result */
     int64_t first_channel;  /* slice */
     double alpha;           /* scale */

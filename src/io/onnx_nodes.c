@@ -259,6 +259,20 @@ static void write_conv2d(yki_onnx_graph *g, const yki_node *node, const char *ty
     end_node(g, made);
 }
 
+/* ONNX adds output_padding as yoke does, at the bottom and on the right. */
+static void write_conv_transpose2d(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    for (int i = 0; i < YKI_CONV_TRANSPOSE2D_INPUTS; i++)
+        add_operand(g, node->in[i]);
+    add_ints(g, "strides", node->attrs.stride, 2);
+    add_ints(g, "pads", node->attrs.padding, 4);
+    add_ints(g, "output_padding", node->attrs.output_padding, 2);
+    add_ints(g, "dilations", node->attrs.dilation, 2);
+    add_int(g, "group", node->attrs.groups);
+    end_node(g, made);
+}
+
 static void write_linear(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -429,6 +443,7 @@ static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *ty
 
 static const translation translations[] = {
     {&yki_op_conv2d, "Conv", write_conv2d},
+    {&yki_op_conv_transpose2d, "ConvTranspose", write_conv_transpose2d},
     {&yki_op_linear, "Gemm", write_linear},
     {&yki_op_batch_norm, "BatchNormalization", write_batch_norm},
     {&yki_op_relu, "Relu", write_plain},

@@ -56,6 +56,47 @@ yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels,
     return convolve(x, name, out_channels, kernel, options, YK_INIT_KAIMING_UNIFORM, true);
 }
 
+/* PyTorch takes the fan-in of these weights from their second dimension, too, although that is the
+ * number of channels that are written. */
+static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_channels,
+                                     int64_t kernel, const yk_conv_transpose2d_options *options,
+                                     bool has_bias)
+{
+    int64_t dims[YK_MAX_DIMS];
+    if (yk_value_shape(x, dims) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    int64_t channels = has_shape(x, 4, dims) ? dims[1] : 1;
+    yk_conv_transpose2d_options o;
+    bool readable = YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
+                                     YK_CONV_TRANSPOSE2D_OPTIONS_INIT) == YK_OK;
+    int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* the operator reports the mistake */
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(
+        graph, "weight", yk_value_dtype(x), 4,
+        (int64_t[]){channels, out_channels / groups, kernel, kernel}, /* (C, F / groups, R, S) */
+        YK_INIT_KAIMING_UNIFORM, 0);
+    yk_value *bias = NULL;
+    if (has_bias)
+        bias = yk_parameter(graph, "bias", yk_value_dtype(x), 1, &out_channels,
+                            YK_INIT_UNIFORM_FAN_IN, out_channels / groups * kernel * kernel);
+    yk_value *y = yk_conv_transpose2d(x, weight, bias, options);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_conv_transpose2d(yk_value *x, const char *name, int64_t out_channels,
+                                 int64_t kernel, const yk_conv_transpose2d_options *options)
+{
+    return convolve_transposed(x, name, out_channels, kernel, options, false);
+}
+
+yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out_channels,
+                                      int64_t kernel, const yk_conv_transpose2d_options *options)
+{
+    return convolve_transposed(x, name, out_channels, kernel, options, true);
+}
+
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
 {
     int64_t dims[YK_MAX_DIMS];

@@ -22,6 +22,9 @@ static yk_value *build(yk_value *images)
     x = yk_gelu(x);
     x = yk_add(x, yk_sigmoid(yk_silu(yk_hardswish(yk_relu6(x)))));
     x = yk_scale(yk_avg_pool2d(x, 2, 2, 0), 1.5);
+    x = yk_nn_conv_transpose2d_bias(
+        x, "up", CHANNELS, 2,
+        YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.stride = 2));
     x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
     return yk_nn_linear(x, "fc", CLASSES);
 }
@@ -190,7 +193,7 @@ YK_TEST(too_large_a_scale_backs_off_until_gradients_fit)
 YK_TEST(overrides_reach_their_operators)
 {
     yk_model *full = make_model("cpu", YK_AMP_OFF, NULL);
-    yk_model *all = make_model("cpu", YK_AMP_FP16, "conv2d=full,linear=full");
+    yk_model *all = make_model("cpu", YK_AMP_FP16, "conv2d=full,conv_transpose2d=full,linear=full");
     yk_model *some = make_model("cpu", YK_AMP_FP16, "conv2d=full");
     run(full);
     run(all);

@@ -100,6 +100,7 @@ YK_TEST(convolutions)
 {
     on_library(&family_conv2d, "libcudnn.so.9");
     on_library(&family_conv2d_sums, "libcudnn.so.9");
+    on_library(&family_conv_transpose2d, "libcudnn.so.9");
 }
 
 YK_TEST(linear_layers)

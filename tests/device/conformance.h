@@ -14,7 +14,7 @@ typedef struct conformance_case {
     int64_t filters;            /* conv2d's and linear's outputs */
     int values;                 /* concat's, if more than 2 */
     int64_t kernel[2];          /* rows, columns; 0 columns: square */
-    int64_t stride, padding, dilation, groups;
+    int64_t stride, padding, dilation, groups, output_padding;
     bool bias;
     double alpha, p, smoothing;
     bool sum;                           /* cross_entropy: reduction */

@@ -189,6 +189,69 @@ static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dty
 
 FAMILY(conv2d, build_conv2d);
 
+/* ---- conv_transpose2d ------------------------------------------------------------------------ */
+
+static const conformance_case conv_transpose2d_cases[] = {
+    /* DCGAN's generator, with fewer channels: from 1x1 to 4x4, doubling, and to three channels. */
+    {.x = {3, 20, 1, 1}, .filters = 32, .kernel = {4}, .bias = true},
+    {.x = {2, 64, 4, 4}, .filters = 32, .kernel = {4}, .stride = 2, .padding = 1},
+    {.x = {2, 16, 8, 8}, .filters = 3, .kernel = {4}, .stride = 2, .padding = 1, .bias = true},
+    /* U-Net's, an autoencoder's. */
+    {.x = {2, 32, 5, 6}, .filters = 16, .kernel = {2}, .stride = 2, .bias = true},
+    {.x = {2, 8, 4, 3},
+     .filters = 16,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .output_padding = 1,
+     .bias = true},
+    {.x = {3, 17, 5, 4}, .filters = 24, .kernel = {3}, .stride = 3, .output_padding = 2},
+    {.x = {2, 24, 6, 5}, .filters = 40, .kernel = {3}, .padding = 1, .bias = true},
+    {.x = {17, 32, 8, 7}, .filters = 32, .kernel = {3}, .padding = 1, .bias = true}, /* Winograd */
+    {.x = {2, 40, 4, 5}, .filters = 8, .kernel = {1}, .bias = true},
+    {.x = {2, 16, 5, 5}, .filters = 24, .kernel = {1}, .stride = 2, .output_padding = 1},
+    {.x = {1, 3, 7, 5}, .filters = 5, .kernel = {5}, .stride = 2, .padding = 2, .bias = true},
+    {.x = {2, 16, 4, 5}, .filters = 16, .kernel = {2, 4}, .stride = 3, .bias = true}, /* gaps */
+    {.x = {2, 16, 5, 6}, .filters = 17, .kernel = {3}, .padding = 2, .dilation = 2, .bias = true},
+    {.x = {1, 24, 4, 4},
+     .filters = 16,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .dilation = 3,
+     .output_padding = 1},
+    {.x = {2, 32, 4, 5}, .filters = 64, .kernel = {4}, .stride = 2, .padding = 1, .groups = 4},
+    {.x = {2, 6, 5, 4}, .filters = 9, .kernel = {3}, .groups = 3, .bias = true},
+    {.x = {2, 24, 5, 6},
+     .filters = 24,
+     .kernel = {4},
+     .stride = 2,
+     .padding = 1,
+     .groups = 24,
+     .bias = true}, /* depthwise, as in bilinear upsampling */
+    {.x = {2, 1, 3, 3}, .filters = 1, .kernel = {3}, .bias = true},
+    {.x = {33, 8, 1, 1}, .filters = 20, .kernel = {1}, .bias = true}, /* as linear */
+    {.x = {40, 48, 14, 13}, .filters = 48, .kernel = {2}, .stride = 2, .bias = true}, /* parts */
+};
+
+static yk_value *build_conv_transpose2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    int64_t groups = c->groups ? c->groups : 1;
+    int64_t columns = c->kernel[1] ? c->kernel[1] : c->kernel[0];
+    int64_t dims[] = {c->x[1], c->filters / groups, c->kernel[0], columns};
+    yk_value *x = conformance_x(graph, c, dtype);
+    yk_value *weight = conformance_parameter(graph, "weight", dtype, 4, dims);
+    yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, &c->filters) : NULL;
+    return yk_conv_transpose2d(
+        x, weight, bias,
+        YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT,
+                o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
+                o.output_padding = c->output_padding, o.dilation = c->dilation ? c->dilation : 1,
+                o.groups = groups));
+}
+
+FAMILY(conv_transpose2d, build_conv_transpose2d);
+
 /* What fusion asks for where a batch_norm follows. */
 static const conformance_case conv2d_sums_cases[] = {
     {.x = {3, 8, 6, 5}, .filters = 16, .kernel = {3}, .padding = 1},

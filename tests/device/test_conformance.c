@@ -113,6 +113,40 @@ YK_TEST(cpu_conv2d_winograd_bf16)
     conformance_device(&family_halving64, &cpu_winograd_bf16);
 }
 
+/* ---- conv_transpose2d ------------------------------------------------------------------------ */
+
+YK_TEST(ref_conv_transpose2d)
+{
+    on_ref(&family_conv_transpose2d);
+}
+
+static void on_cpu_transposed(void)
+{
+    on_cpu(&family_conv_transpose2d);
+    conformance_device(&family_conv_transpose2d, &cpu_winograd);
+    on_cpu_in_bf16(&family_conv_transpose2d);
+    on_cpu_in_f16(&family_conv_transpose2d);
+}
+
+YK_TEST(cpu_conv_transpose2d)
+{
+    on_cpu_transposed();
+}
+
+YK_TEST(cpu_conv_transpose2d_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    on_cpu_transposed();
+}
+
+YK_TEST(cpu_conv_transpose2d_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    on_cpu_transposed();
+}
+
+/* ---- conv2d of more kinds -------------------------------------------------------------------- */
+
 /* The same shapes with the switch off: to the accuracy of direct convolution. */
 YK_TEST(cpu_conv2d_without_winograd)
 {
@@ -303,6 +337,7 @@ YK_TEST(ref_in_16_bit)
 {
     on_ref_in_16_bit(&family_conv2d);
     on_ref_in_16_bit(&family_conv2d_sums);
+    on_ref_in_16_bit(&family_conv_transpose2d);
     on_ref_in_16_bit(&family_linear);
     on_ref_in_16_bit(&family_flatten);
     on_ref_in_16_bit(&family_batch_norm);
@@ -364,7 +399,8 @@ static const conformance_family *const families[] = {
     &family_global,          &family_cross_entropy,    &family_soft_cross_entropy,
     &family_mse_loss,        &family_softmax,          &family_layer_norm,
     &family_adaptive,        &family_broadcast_add,    &family_broadcast_multiply,
-    &family_layer_norm_wide, &family_batch_norm_apply, &family_conv2d_sums};
+    &family_layer_norm_wide, &family_batch_norm_apply, &family_conv2d_sums,
+    &family_conv_transpose2d};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs
@@ -380,6 +416,7 @@ YK_TEST(sim)
     conformance_device(&family_linear, &sim_bf16);
     conformance_device(&family_batch_norm, &sim_bf16);
     conformance_device(&family_conv2d_sums, &sim_bf16);
+    conformance_device(&family_conv_transpose2d, &sim_bf16);
 }
 
 YK_TEST(every_operator_has_a_row)

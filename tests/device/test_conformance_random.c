@@ -112,6 +112,44 @@ YK_TEST(random_conv2d_f16)
         .device = "cpu", .dtype = YK_F16, .threads = 2, .tolerance = 4e-3, .winograd = true});
 }
 
+/* ---- transposed ------------------------------------------------------------------------------ */
+
+static conformance_case draw_transposed(drawing *d)
+{
+    conformance_case c = draw_candidate(d);
+    while (c.dilation * (c.kernel[0] - 1) < 2 * c.padding ||
+           c.dilation * (c.kernel[1] - 1) < 2 * c.padding)
+        c = draw_candidate(d);
+    c.output_padding = draw(d, 0, c.stride - 1);
+    return c;
+}
+
+static void draw_all_transposed(yk_dtype dtype, double tolerance)
+{
+    drawing d = {.seed = (uint64_t)number_from("YOKE_TEST_SEED", 8)};
+    for (int64_t left = number_from("YOKE_TEST_DRAWS", 30); left > 0; left--) {
+        conformance_case c = draw_transposed(&d);
+        conformance_setting setting = {
+            .device = "cpu", .dtype = dtype, .tolerance = tolerance, .winograd = true};
+        setting.threads = (int)draw(&d, 1, 3);
+        conformance_device(&(conformance_family){family_conv_transpose2d.build, &c, 1}, &setting);
+    }
+}
+
+YK_TEST(random_conv_transpose2d)
+{
+    draw_all_transposed(YK_F32, 1e-3);
+    draw_all_transposed(YK_BF16, 1e-2);
+    draw_all_transposed(YK_F16, 4e-3);
+}
+
+YK_TEST(random_conv_transpose2d_with_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    draw_all_transposed(YK_F32, 1e-3);
+    draw_all_transposed(YK_BF16, 1e-2);
+}
+
 /* ---- every kernel of a convolution ----------------------------------------------------------- */
 
 /* Also more threads than cores. */

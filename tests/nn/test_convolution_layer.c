@@ -47,3 +47,60 @@ YK_TEST(mistakes_in_a_convolution_with_a_bias_are_reported)
     assert_int_equal(yk_value_shape(yk_nn_conv2d_bias(NULL, "conv", 6, 3, NULL), NULL), -1);
     yk_graph_destroy(graph);
 }
+
+/* torch.manual_seed(7); ConvTranspose2d(4, 6, 3, groups=2) */
+YK_TEST(a_transposed_convolution_starts_as_pytorchs)
+{
+    static const int64_t expected_dims[4] = {4, 3, 3, 3};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 4, 5, 5});
+    yk_value *target = yk_input(graph, "target", YK_F32, 4, (int64_t[]){YK_BATCH, 6, 7, 7});
+    yk_value *y = yk_nn_conv_transpose2d_bias(
+        x, "up", 6, 3,
+        YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.groups = 2));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y, target, YK_LOSS_MEAN),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = 7)));
+    assert_int_equal(yk_model_parameter_count(model), 2);
+    yk_parameter_view weight = yk_model_parameter(model, 0), bias = yk_model_parameter(model, 1);
+    assert_string_equal(weight.name, "up.weight");
+    assert_string_equal(bias.name, "up.bias");
+    assert_int_equal(weight.value.ndim, 4);
+    assert_memory_equal(weight.value.dims, expected_dims, sizeof expected_dims);
+    assert_true(bias.value.ndim == 1 && bias.value.dims[0] == 6);
+    assert_true(element(model, 0, 0) == 0x1.b87516p-7F);
+    assert_true(element(model, 0, 53) == -0x1.76bf06p-7F);
+    assert_true(element(model, 0, 107) == -0x1.fc6a3cp-5F);
+    assert_true(element(model, 1, 0) == -0x1.c7ebbcp-4F);
+    assert_true(element(model, 1, 5) == 0x1.372904p-8F);
+    yk_model_destroy(model);
+}
+
+/* Without a bias, as in DCGAN, its weights are still those of nn.ConvTranspose2d. */
+YK_TEST(a_transposed_convolution_may_have_no_bias)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 4, 5, 5});
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.seed = 7;
+    options.logits = yk_nn_conv_transpose2d(
+        x, "up", 6, 3,
+        YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.groups = 2));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, NULL, &options));
+    assert_int_equal(yk_model_parameter_count(model), 1);
+    assert_true(element(model, 0, 0) == 0x1.b87516p-7F);
+    assert_true(element(model, 0, 107) == -0x1.fc6a3cp-5F);
+    yk_model_destroy(model);
+}
+
+YK_TEST(mistakes_in_a_transposed_convolution_are_reported)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 4});
+    yk_value *y = yk_nn_conv_transpose2d_bias(x, "up", 6, 3, NULL);
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_SHAPE, yk_model_create(&model, y, NULL));
+    assert_contains(yk_last_error(), "up.conv_transpose2d: input has shape (N, 4), expected 4");
+    yk_graph_destroy(graph);
+}

@@ -271,6 +271,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "kernel", (double)attrs->kernel);
     write_number(pickle, "stride", (double)attrs->stride);
     write_number(pickle, "padding", (double)attrs->padding);
+    write_number(pickle, "output_padding", (double)attrs->output_padding);
     write_number(pickle, "dilation", (double)attrs->dilation);
     write_number(pickle, "groups", (double)attrs->groups);
     write_number(pickle, "alpha", attrs->alpha);

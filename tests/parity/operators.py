@@ -41,6 +41,9 @@ def compute(operator, t, attrs, training, out):
     if operator == "conv2d":
         step = (attrs["stride"], attrs["padding"], attrs["dilation"], attrs["groups"])
         return F.conv2d(t["x"], t["weight"], t.get("bias"), *step)
+    if operator == "conv_transpose2d":
+        step = [attrs[n] for n in "stride padding output_padding groups dilation".split()]
+        return F.conv_transpose2d(t["x"], t["weight"], t.get("bias"), *step)
     if operator == "linear":
         return F.linear(t["x"], t["weight"], t.get("bias"))
     if operator == "batch_norm":

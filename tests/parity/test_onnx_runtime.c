@@ -218,6 +218,11 @@ static yk_value *all_operators(yk_value *x)
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2);
     y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
     y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */
+    y = yk_nn_conv_transpose2d_bias(y, "up", 6, 3,
+                                    YK_WITH(yk_conv_transpose2d_options,
+                                            YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.stride = 3,
+                                            o.padding = 1, o.output_padding = 2, o.groups = 2));
+    y = yk_nn_conv_transpose2d(y, "up2", 4, 2, NULL);
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);

@@ -125,6 +125,28 @@ static yk_value *build_conv2d(operator_case *c)
                      bias ? parameter(c, "bias", 1, weight) : NULL, &options);
 }
 
+static yk_value *build_conv_transpose2d(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t groups = operator_once_in(dice, 4) ? operator_between(dice, 2, 8) : 1;
+    int64_t x[] = {operator_between(dice, 1, 4), groups * operator_between(dice, 1, 48 / groups),
+                   operator_between(dice, 1, 7), operator_between(dice, 1, 7)};
+    int64_t filters = operator_between(dice, 1, 48 / groups), rows = operator_between(dice, 1, 5);
+    int64_t weight[] = {x[1], filters, rows,
+                        operator_once_in(dice, 4) ? operator_between(dice, 1, 5) : rows};
+    yk_conv_transpose2d_options options = YK_CONV_TRANSPOSE2D_OPTIONS_INIT;
+    options.stride = operator_between(dice, 1, 3);
+    options.output_padding = operator_between(dice, 0, options.stride - 1);
+    options.dilation = operator_once_in(dice, 3) ? operator_between(dice, 2, 3) : 1;
+    options.groups = groups;
+    int64_t least = rows < weight[3] ? rows : weight[3];
+    options.padding = operator_between(dice, 0, options.dilation * (least - 1) / 2);
+    int64_t all = groups * filters;
+    bool bias = operator_once_in(dice, 2);
+    return yk_conv_transpose2d(input(c, "x", 4, x), parameter(c, "weight", 4, weight),
+                               bias ? parameter(c, "bias", 1, &all) : NULL, &options);
+}
+
 /* What oneDNN runs with Winograd's algorithm. */
 static yk_value *build_winograd(operator_case *c)
 {
@@ -157,6 +179,11 @@ YK_TEST(conv2d_is_pytorchs)
 YK_TEST(conv2d_with_winograd_is_pytorchs)
 {
     compare_winograd(2, build_winograd);
+}
+
+YK_TEST(conv_transpose2d_is_pytorchs)
+{
+    compare("conv_transpose2d", 25, build_conv_transpose2d);
 }
 
 YK_TEST(linear_is_pytorchs)

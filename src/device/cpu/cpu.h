@@ -45,6 +45,7 @@ extern const yki_kernel_impl yki_cpu_conv2d_depthwise, yki_cpu_conv2d_backward_d
     yki_cpu_conv2d_backward_weight_depthwise;
 extern const yki_kernel_impl yki_cpu_conv2d_narrow, yki_cpu_conv2d_backward_data_narrow,
     yki_cpu_conv2d_backward_weight_narrow;
+extern const yki_kernel_impl yki_cpu_conv_transpose2d, yki_cpu_conv_transpose2d_backward_bias;
 extern const yki_kernel_impl yki_cpu_linear, yki_cpu_linear_backward_data,
     yki_cpu_linear_backward_weight;
 extern const yki_kernel_impl yki_cpu_linear_panel, yki_cpu_linear_backward_data_panel,

@@ -70,6 +70,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d,
     &yki_cpu_conv2d_backward_data,
     &yki_cpu_conv2d_backward_weight,
+    &yki_cpu_conv_transpose2d,
+    &yki_cpu_conv_transpose2d_backward_bias,
     &yki_cpu_linear,
     &yki_cpu_linear_backward_data,
     &yki_cpu_linear_backward_weight,

@@ -1,6 +1,7 @@
 /*
- * conv2d and its gradients by definition. Shapes: x (N, C, H, W), weight (K, C / groups, R, S),
- * y (N, K, P, Q). Output row p reads input row p * stride - padding + r * dilation.
+ * conv2d and conv_transpose2d, and their gradients, by definition. Shapes: x (N, C, H, W), weight
+ * (K, C / groups, R, S), y (N, K, P, Q). Output row p reads input row p * stride - padding + r *
+ * dilation.
  */
 #include "device/ref/ref.h"
 
@@ -99,19 +100,38 @@ static double ref_conv_collect(const yk_tensor *dy, const yk_tensor *weight, con
     return sum;
 }
 
+/* dx, of which bias (C), which conv_transpose2d may have, is a part. */
+static void collect_all(const yk_tensor *dy, const yk_tensor *weight, const yk_tensor *bias,
+                        const yk_tensor *dx, const yki_attrs *a)
+{
+    for (int64_t n = 0; n < dx->dims[0]; n++)
+        for (int64_t c = 0; c < dx->dims[1]; c++)
+            for (int64_t h = 0; h < dx->dims[2]; h++)
+                for (int64_t w = 0; w < dx->dims[3]; w++) {
+                    double sum = ref_conv_collect(dy, weight, a, n, c, h, w);
+                    yki_ref_set(dx, yki_ref_at(dx, n, c, h, w),
+                                sum + (bias->data ? yki_ref_get(bias, c) : 0));
+                }
+}
+
 static yk_status ref_conv2d_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor dy = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_DATA_DY); /* (N, K, P, Q) */
     yk_tensor weight =
         yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_DATA_WEIGHT); /* (K, C / groups, R, S) */
     yk_tensor dx = yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_DATA_DX); /* (N, C, H, W) */
-    for (int64_t n = 0; n < dx.dims[0]; n++)
-        for (int64_t c = 0; c < dx.dims[1]; c++)
-            for (int64_t h = 0; h < dx.dims[2]; h++)
-                for (int64_t w = 0; w < dx.dims[3]; w++)
-                    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
-                                ref_conv_collect(&dy, &weight, a, n, c, h, w));
+    collect_all(&dy, &weight, &(yk_tensor){.data = NULL}, &dx, yki_ref_attrs(kernel));
+    return YK_OK;
+}
+
+static yk_status ref_conv_transpose2d(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_X); /* (N, K, P, Q) */
+    yk_tensor weight =
+        yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_WEIGHT);            /* (K, C / groups, R, S) */
+    yk_tensor bias = yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_BIAS); /* (C) or absent */
+    yk_tensor y = yki_ref_out(kernel, run, YKI_CONV_TRANSPOSE2D_Y);      /* (N, C, H, W) */
+    collect_all(&x, &weight, &bias, &y, yki_ref_attrs(kernel));
     return YK_OK;
 }
 
@@ -169,6 +189,16 @@ static yk_status ref_conv2d_backward_weight(const yki_kernel *kernel, const yki_
     return YK_OK;
 }
 
+static yk_status ref_conv_transpose2d_backward_bias(const yki_kernel *kernel,
+                                                    const yki_kernel_args *run)
+{
+    yk_tensor dy =
+        yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY); /* (N, K, P, Q) */
+    yk_tensor dbias = yki_ref_out(kernel, run, YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DBIAS); /* (K) */
+    ref_conv2d_backward_bias(&dy, &dbias);
+    return YK_OK;
+}
+
 const yki_kernel_impl yki_ref_conv2d = {.op = &yki_op_conv2d,
                                         .supports = yki_ref_supports,
                                         .prepare = prepare_conv2d,
@@ -181,3 +211,5 @@ const yki_kernel_impl yki_ref_conv2d_backward_weight = {.op = &yki_op_conv2d_bac
                                                         .supports = yki_ref_supports,
                                                         .prepare = yki_ref_prepare,
                                                         .run = ref_conv2d_backward_weight};
+YKI_REF_IMPL(conv_transpose2d, 0);
+YKI_REF_IMPL(conv_transpose2d_backward_bias, 0);

@@ -189,6 +189,7 @@ static int packed_input(const yki_op *op)
 {
     return op == &yki_op_conv2d                 ? YKI_CONV2D_WEIGHT
            : op == &yki_op_conv2d_backward_data ? YKI_CONV2D_BACKWARD_DATA_WEIGHT
+           : op == &yki_op_conv_transpose2d     ? YKI_CONV_TRANSPOSE2D_WEIGHT
            : op == &yki_op_linear               ? YKI_LINEAR_WEIGHT
            : op == &yki_op_linear_backward_data ? YKI_LINEAR_BACKWARD_DATA_WEIGHT
                                                 : -1;
