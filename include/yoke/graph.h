@@ -231,6 +231,10 @@ yk_value *yk_global_avg_pool2d(yk_value *x);
 yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
+/** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->
+ *  (N, ...), dims holding ndim sizes. The first is YK_BATCH, or otherwise that of x; one of the
+ *  others may be -1, which is what the rest leaves. */
+yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims);
 /** Dropout (Srivastava et al. 2014). In training mode, sets elements to 0 with probability p (0 to
  *  below 1) and multiplies the others by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);

@@ -1,4 +1,4 @@
-/* flatten, unflatten, reorder, concat, slice: see kernels/layout.cu. */
+/* flatten, reshape, reorder, concat, slice: see kernels/layout.cu. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -41,7 +41,7 @@ static yk_status launch_copy(const yki_cuda_kernel *k, const yki_cuda_copy_args 
     return yki_cuda_launch(k, 0, grid, args, sizeof *args, run);
 }
 
-/* ---- flatten, unflatten, reorder ------------------------------------------------------------- */
+/* ---- flatten, reshape, reorder ------------------------------------------------------------- */
 
 static yk_status prepare_reorder(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
@@ -93,7 +93,7 @@ static bool supports_reorder(const yki_device *device, const yki_kernel_desc *de
            desc->in[0].dtype != YK_U8 && yki_operand_count(&desc->in[0]) <= INT32_MAX;
 }
 IMPLEMENTATION(flatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
-IMPLEMENTATION(unflatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
+IMPLEMENTATION(reshape, yki_cuda_supports, prepare_reorder, run_reorder, 0);
 IMPLEMENTATION(reorder, supports_reorder, prepare_reorder, run_reorder, 0);
 
 /* ---- concat, slice: parts of rows ------------------------------------------------------------ */

@@ -41,7 +41,7 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_adaptive_avg_pool2d,
     &yki_cuda_adaptive_avg_pool2d_backward,
     &yki_cuda_flatten,
-    &yki_cuda_unflatten,
+    &yki_cuda_reshape,
     &yki_cuda_reorder,
     &yki_cuda_concat,
     &yki_cuda_slice,

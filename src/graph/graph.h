@@ -54,6 +54,8 @@ typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;
     int64_t output_padding; /* conv_transpose2d */
     int64_t rows, columns;  /* adaptive_avg_pool2d: of the result */
+    int ndim;               /* reshape: of the result, whose first size is the input's */
+    int64_t dims[YK_MAX_DIMS];
     int64_t first_channel;  /* slice */
     double alpha;           /* scale */
     double eps, momentum;   /* batch_norm */

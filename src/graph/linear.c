@@ -1,5 +1,7 @@
-/* linear: y = x weight^T + bias; and flatten, which usually comes before it. */
+/* linear: y = x weight^T + bias; and flatten, which usually comes before it, and reshape. */
 #include "graph/operators.h"
+
+#include <string.h>
 
 yk_status yki_infer_linear(const yki_node *node, yki_shape *out)
 {
@@ -51,11 +53,100 @@ yk_status yki_gradient_flatten(yk_graph *graph, const yki_node *node, yk_value *
 {
     yk_value *x = node->in[YKI_FLATTEN_X];
     if (needs[YKI_FLATTEN_X])
-        din[YKI_FLATTEN_X] = yki_append_like(graph, &yki_op_unflatten, NULL, dout, x);
+        din[YKI_FLATTEN_X] = yki_append_like(graph, &yki_op_reshape, NULL, dout, x);
     return YK_OK;
 }
 
 yk_value *yk_flatten(yk_value *x)
 {
     return yki_emit_one(x, &yki_op_flatten, NULL);
+}
+
+/* ---- reshape: as a node, of rows; other values are flattened before ----------------------------
+ */
+
+static yk_status check_sizes(const yki_attrs *a)
+{
+    int open = 0;
+    for (int i = 1; i < a->ndim; i++) {
+        if (a->dims[i] < 1 && a->dims[i] != -1)
+            return yki_error(YK_ERROR_INVALID_SHAPE, "dimension %d of the result is %lld", i,
+                             (long long)a->dims[i]);
+        open += a->dims[i] == -1;
+    }
+    if (open > 1)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "%d dimensions of the result are -1", open);
+    return YK_OK;
+}
+
+/* Of the dimensions after the first, -1 being what the others leave. */
+static yk_status divide_elements(const yk_value *x, const yki_attrs *a, yki_shape *out)
+{
+    char text[96];
+    int64_t elements = 1, known = 1;
+    int open = 0;
+    for (int i = 1; i < x->ndim; i++)
+        elements *= x->dims[i];
+    bool fits = true;
+    for (int i = 1; i < a->ndim; i++) {
+        out->dims[i] = a->dims[i];
+        open = a->dims[i] == -1 ? i : open;
+        int64_t size = a->dims[i] == -1 ? 1 : a->dims[i];
+        fits = fits && size <= elements / known;
+        known *= fits ? size : 1;
+    }
+    if (!fits || elements % known || (!open && known != elements))
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "input %s has %lld elements in a sample, which do not fit the result",
+                         yki_shape_text(x, text, sizeof text), (long long)elements);
+    if (open)
+        out->dims[open] = elements / known;
+    return YK_OK;
+}
+
+yk_status yki_infer_reshape(const yki_node *node, yki_shape *out)
+{
+    const yki_attrs *a = &node->attrs;
+    const yk_value *x = node->in[YKI_RESHAPE_X];
+    char text[96];
+    if (x->ndim < 1)
+        return yki_expect_dims(node, YKI_RESHAPE_X, 1);
+    if (a->ndim < 1 || a->ndim > YK_MAX_DIMS)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "expected 1 to %d dimensions, not %d",
+                         YK_MAX_DIMS, a->ndim);
+    if (a->dims[0] != -1 && a->dims[0] != x->dims[0])
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "the first dimension of input %s stays, and cannot be %lld (YK_BATCH, or "
+                         "-1, is what it was)",
+                         yki_shape_text(x, text, sizeof text), (long long)a->dims[0]);
+    YK_TRY(check_sizes(a));
+    out[0] = (yki_shape){.dtype = x->dtype, .ndim = a->ndim, .dims = {x->dims[0]}};
+    return divide_elements(x, a, &out[0]);
+}
+
+yk_status yki_gradient_reshape(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                               const bool *needs, yk_value **din)
+{
+    yk_value *x = node->in[YKI_RESHAPE_X], *dy = dout[YKI_RESHAPE_Y];
+    if (!needs[YKI_RESHAPE_X])
+        return YK_OK;
+    const yki_op *op = x->ndim == 2 ? &yki_op_flatten : &yki_op_reshape;
+    din[YKI_RESHAPE_X] = yki_append_like(graph, op, NULL, &dy, x);
+    return YK_OK;
+}
+
+yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims)
+{
+    yki_attrs attrs = {.ndim = dims ? ndim : 0};
+    if (dims && ndim > 0 && ndim <= YK_MAX_DIMS)
+        memcpy(attrs.dims, dims, (size_t)ndim * sizeof *dims);
+    const yki_node draft = {.op = &yki_op_reshape, .attrs = attrs, .in_count = 1, .in = {x}};
+    yki_shape shape;
+    bool fits = x && x->valid && yki_infer_reshape(&draft, &shape) == YK_OK;
+    if (fits && shape.ndim == x->ndim &&
+        memcmp(shape.dims, x->dims, (size_t)x->ndim * sizeof *x->dims) == 0)
+        return x;
+    if (fits && x->ndim > 2)
+        x = yk_flatten(x);
+    return fits && x->ndim == 2 && shape.ndim == 2 ? x : yki_emit_one(x, &yki_op_reshape, &attrs);
 }

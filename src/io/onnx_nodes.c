@@ -205,6 +205,18 @@ static void add_initializer(yki_onnx_graph *g, const yk_value *value, const char
     free(elements);
 }
 
+/* Integers for a node that makes value. */
+static void add_sizes(yki_onnx_graph *g, const yk_value *value, const char *suffix, int count,
+                      const int64_t *sizes)
+{
+    char name[NAME];
+    const int64_t dims[] = {count};
+    size_t tensor = yki_protobuf_begin(&g->message, YKI_ONNX_GRAPH_INITIALIZER);
+    yki_onnx_describe_tensor(&g->message, name_of(g, value, suffix, name), YK_I64, 1, dims);
+    yki_protobuf_bytes(&g->message, YKI_ONNX_TENSOR_RAW_DATA, sizes, (size_t)count * sizeof *sizes);
+    yki_protobuf_end(&g->message, tensor);
+}
+
 static void add_constant(yki_onnx_graph *g, const yk_value *value, const char *suffix,
                          double number)
 {
@@ -414,6 +426,20 @@ static void write_flatten(yki_onnx_graph *g, const yki_node *node, const char *t
     end_node(g, made);
 }
 
+/* A size of 0 is the input's. */
+static void write_reshape(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    int64_t sizes[YK_MAX_DIMS] = {0};
+    for (int d = 1; d < out->ndim; d++)
+        sizes[d] = out->dims[d];
+    add_sizes(g, out, ".shape", out->ndim, sizes);
+    size_t made = begin_node(g, type, out, "");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".shape");
+    end_node(g, made);
+}
+
 static void write_softmax(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -462,6 +488,7 @@ static const translation translations[] = {
     {&yki_op_adaptive_avg_pool2d, "MatMul", write_adaptive_pool},
     {&yki_op_global_avg_pool2d, "GlobalAveragePool", write_plain},
     {&yki_op_flatten, "Flatten", write_flatten},
+    {&yki_op_reshape, "Reshape", write_reshape},
     {&yki_op_softmax, "Softmax", write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
     {&yki_op_concat, "Concat", write_concat},

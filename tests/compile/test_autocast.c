@@ -25,6 +25,7 @@ static yk_value *build(yk_value *images)
     x = yk_nn_conv_transpose2d_bias(
         x, "up", CHANNELS, 2,
         YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.stride = 2));
+    x = yk_reshape(x, 4, (int64_t[]){YK_BATCH, 2 * CHANNELS, -1, 2});
     x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
     return yk_nn_linear(x, "fc", CLASSES);
 }

@@ -80,6 +80,7 @@ YK_TEST(pool)
 YK_TEST(flatten)
 {
     on_cuda(&family_flatten, ALL);
+    on_cuda(&family_reshape, ALL);
 }
 
 YK_TEST(rows)

@@ -309,7 +309,26 @@ static yk_value *build_flatten(yk_graph *graph, const conformance_case *c, yk_dt
     return yk_flatten(conformance_x(graph, c, dtype));
 }
 
+/* The node that yk_reshape appends: of rows. */
+static const conformance_case reshape_cases[] = {
+    {.x = {1, 1}, .other = {1, 1, 1, 1}},
+    {.x = {2, 60}, .other = {2, 3, 4, 5}},
+    {.x = {2, 16}, .other = {2, 16, 1, 1}},
+    {.x = {3, 17}, .other = {3, 17, 1, 1}},
+    {.x = {2, 240}, .other = {2, 40, 3, 2}},
+    {.x = {1, 384}, .other = {1, 24, 4, 4}},
+    {.x = {3, 14}, .other = {3, 7, 2}},
+    {.x = {5}, .other = {5, 1, 1}},
+    {.x = {4, 1}, .other = {4}},
+};
+
+static yk_value *build_reshape(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_reshape(conformance_x(graph, c, dtype), conformance_rank(c->other), c->other);
+}
+
 FAMILY(linear, build_linear);
+FAMILY(reshape, build_reshape);
 FAMILY(flatten, build_flatten);
 
 /* ---- batch_norm: every fusion, in training and in evaluation --------------------------------- */

@@ -191,24 +191,28 @@ YK_TEST(ref_linear)
 {
     on_ref(&family_linear);
     on_ref(&family_flatten);
+    on_ref(&family_reshape);
 }
 
 YK_TEST(cpu_linear)
 {
     on_cpu(&family_linear);
     on_cpu(&family_flatten);
+    on_cpu(&family_reshape);
 }
 
 YK_TEST(cpu_linear_bf16)
 {
     on_cpu_in_bf16(&family_linear);
     on_cpu_in_bf16(&family_flatten);
+    on_cpu_in_bf16(&family_reshape);
 }
 
 YK_TEST(cpu_linear_f16)
 {
     on_cpu_in_f16(&family_linear);
     on_cpu_in_f16(&family_flatten);
+    on_cpu_in_f16(&family_reshape);
 }
 
 /* ---- batch_norm: every fusion, in training and in evaluation --------------------------------- */
@@ -340,6 +344,7 @@ YK_TEST(ref_in_16_bit)
     on_ref_in_16_bit(&family_conv_transpose2d);
     on_ref_in_16_bit(&family_linear);
     on_ref_in_16_bit(&family_flatten);
+    on_ref_in_16_bit(&family_reshape);
     on_ref_in_16_bit(&family_batch_norm);
     on_ref_in_16_bit(&family_max_pool2d);
     on_ref_in_16_bit(&family_avg_pool2d);
@@ -394,13 +399,13 @@ YK_TEST(cpu_mse_loss)
 /* ---- all operators --------------------------------------------------------------------------- */
 
 static const conformance_family *const families[] = {
-    &family_conv2d,          &family_linear,           &family_flatten,
-    &family_batch_norm,      &family_max_pool2d,       &family_avg_pool2d,
-    &family_global,          &family_cross_entropy,    &family_soft_cross_entropy,
-    &family_mse_loss,        &family_softmax,          &family_layer_norm,
-    &family_adaptive,        &family_broadcast_add,    &family_broadcast_multiply,
-    &family_layer_norm_wide, &family_batch_norm_apply, &family_conv2d_sums,
-    &family_conv_transpose2d};
+    &family_conv2d,           &family_linear,           &family_flatten,
+    &family_batch_norm,       &family_max_pool2d,       &family_avg_pool2d,
+    &family_global,           &family_cross_entropy,    &family_soft_cross_entropy,
+    &family_mse_loss,         &family_softmax,          &family_layer_norm,
+    &family_adaptive,         &family_broadcast_add,    &family_broadcast_multiply,
+    &family_layer_norm_wide,  &family_batch_norm_apply, &family_conv2d_sums,
+    &family_conv_transpose2d, &family_reshape};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

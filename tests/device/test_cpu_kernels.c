@@ -265,7 +265,7 @@ static void flattened(check_case start)
         check(&c);
 
         c.in_count = c.out_count = 0;
-        c.op = &yki_op_unflatten;
+        c.op = &yki_op_reshape;
         check_in(&c, c.dtype, 2, flat, 1, 0);
         check_out(&c, c.dtype, 4, maps[m]);
         check(&c);

@@ -109,6 +109,26 @@ static const shape_case cases[] = {
     {"flatten", {B, 3, 8, 8}, .expected = "(N, 192)"},
     {"flatten", {B, 7}, .expected = "(N, 7)"},
     {"flatten", {B}, .expected = "expected 2 dimensions"},
+    {"reshape", {B, 192}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
+    {"reshape", {B, 3, 8, 8}, {B, 3, -1}, .expected = "(N, 3, 64)"},
+    {"reshape", {B, 3, 8, 8}, {B, -1}, .expected = "(N, 192)"},
+    {"reshape", {B, 3, 8, 8}, {-1, 12, 4, 4}, .expected = "(N, 12, 4, 4)"},
+    {"reshape", {B, 3, 8}, {B, 4, -1, 3}, .expected = "(N, 4, 2, 3)"},
+    {"reshape", {5, 6}, {5, 2, 3}, .expected = "(5, 2, 3)"},
+    {"reshape", {5, 6}, {-1, 6, 1}, .expected = "(5, 6, 1)"},
+    {"reshape", {B}, {B, 1, 1}, .expected = "(N, 1, 1)"},
+    {"reshape", {B, 1, 1}, {B}, .expected = "(N)"},
+    {"reshape", {B, 6}, {B, 6}, .expected = "(N, 6)"},
+    {"reshape", {B, 3, 8, 8}, {B, 5, -1}, .expected = "(N, 3, 8, 8) has 192 elements in a sample"},
+    {"reshape", {B, 3, 8, 8}, {B, 3, 8}, .expected = "which do not fit the result"},
+    {"reshape", {B, 3, 8, 8}, {B, 3, 8, 16}, .expected = "which do not fit the result"},
+    {"reshape", {B, 3, 8, 8}, {B, INT64_MAX, 2, 4}, .expected = "which do not fit the result"},
+    {"reshape", {B, 3, 8, 8}, {B, -1, -1}, .expected = "2 dimensions of the result are -1"},
+    {"reshape", {B, 3, 8, 8}, {B, 3, -2}, .expected = "dimension 2 of the result is -2"},
+    {"reshape",
+     {B, 3, 8, 8},
+     {4, 3, 64},
+     .expected = "the first dimension of input (N, 3, 8, 8) stays, and cannot be 4"},
     {"add", {B, 3, 8, 8}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"add",
      {B, 3, 8, 8},
@@ -291,6 +311,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strcmp(c->call, functions[i].name) == 0)
             return functions[i].apply(x);
+    if (strcmp(c->call, "reshape") == 0)
+        return yk_reshape(x, rank_of(c->other), c->other);
     if (strcmp(c->call, "scale") == 0)
         return yk_scale(x, c->number);
     if (strcmp(c->call, "dropout") == 0)

@@ -61,6 +61,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_layer_norm(NULL, NULL, NULL, 1e-5),
         yk_scale(NULL, 2),
         yk_flatten(NULL),
+        yk_reshape(NULL, 2, (int64_t[]){YK_BATCH, 1}),
         yk_dropout(NULL, 0.5),
         yk_add(NULL, NULL),
         yk_linear(NULL, NULL, NULL),

@@ -68,6 +68,7 @@ def compute(operator, t, attrs, training, out):
         "hardswish": lambda: F.hardswish(t["x"]),
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
+        "reshape": lambda: t["x"].reshape(out.shape),
         "flatten": lambda: torch.flatten(t["x"], 1),
         "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
         "avg_pool2d": lambda: F.avg_pool2d(t["x"], *window),

@@ -394,6 +394,21 @@ YK_TEST(flatten_is_pytorchs)
     compare("flatten", 9, build_flatten);
 }
 
+/* (N, C H W) to an image. */
+static yk_value *build_reshape(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {YK_BATCH, operator_between(dice, 1, 50), operator_between(dice, 1, 9),
+                      operator_between(dice, 1, 9)};
+    int64_t x[] = {operator_between(dice, 1, 5), dims[1] * dims[2] * dims[3]};
+    return yk_reshape(input(c, "x", 2, x), 4, dims);
+}
+
+YK_TEST(reshape_is_pytorchs)
+{
+    compare("reshape", 26, build_reshape);
+}
+
 YK_TEST(dropout_is_pytorchs)
 {
     compare("dropout", 10, build_dropout);

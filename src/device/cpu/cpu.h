@@ -60,7 +60,7 @@ extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
 extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yki_cpu_avg_pool2d,
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_adaptive_avg_pool2d, yki_cpu_adaptive_avg_pool2d_backward;
-extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_unflatten, yki_cpu_reorder;
+extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_reshape, yki_cpu_reorder;
 extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice;
 extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_multiply_broadcast, yki_cpu_reduce;
 extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_backward,

@@ -104,7 +104,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_adaptive_avg_pool2d,
     &yki_cpu_adaptive_avg_pool2d_backward,
     &yki_cpu_flatten,
-    &yki_cpu_unflatten,
+    &yki_cpu_reshape,
     &yki_cpu_reorder,
     &yki_cpu_multiply,
     &yki_cpu_add_broadcast,

@@ -1,5 +1,5 @@
 /*
- * Conversions between layouts: reorder, flatten and unflatten. A plain 2-d (N, C * H * W) has the
+ * Conversions between layouts: reorder, flatten and reshape. A plain 2-d (N, C * H * W) has the
  * same memory as the plain (N, C, H, W), so each of them is a copy or, block by block, a
  * transposition between (pixels, b) and (b, pixels). Padding channels are written as zeros.
  */
@@ -123,5 +123,5 @@ static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run
                                             .prepare = layout_prepare,                             \
                                             .run = run_layout}
 IMPL(flatten);
-IMPL(unflatten);
+IMPL(reshape);
 IMPL(reorder);

@@ -73,7 +73,7 @@ const yki_kernel_impl yki_ref_linear_backward_weight = {.op = &yki_op_linear_bac
                                                         .prepare = yki_ref_prepare,
                                                         .run = ref_linear_backward_weight};
 
-/* ---- flatten, unflatten: in row-major order both leave every element where it is ------------- */
+/* ---- flatten, reshape: in row-major order both leave every element where it is --------------- */
 
 static yk_status same_bytes(const yki_kernel *kernel, const yki_kernel_args *run)
 {
@@ -87,8 +87,8 @@ const yki_kernel_impl yki_ref_flatten = {.op = &yki_op_flatten,
                                          .supports = yki_ref_supports,
                                          .prepare = yki_ref_prepare,
                                          .run = same_bytes};
-const yki_kernel_impl yki_ref_unflatten = {.op = &yki_op_unflatten,
-                                           .inplace = 1,
-                                           .supports = yki_ref_supports,
-                                           .prepare = yki_ref_prepare,
-                                           .run = same_bytes};
+const yki_kernel_impl yki_ref_reshape = {.op = &yki_op_reshape,
+                                         .inplace = 1,
+                                         .supports = yki_ref_supports,
+                                         .prepare = yki_ref_prepare,
+                                         .run = same_bytes};
