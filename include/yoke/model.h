@@ -55,13 +55,17 @@ typedef struct yk_model_options {
                                first step, and use the fastest, like torch.backends.cudnn.benchmark.
                                Choices are kept in ~/.cache/yoke/plans and in checkpoints, and the
                                ranks of a job agree on them. "cuda" always measures [false] */
+    yk_value *const *outputs; /**< (output_count) further values kept readable for
+                                   yk_model_further_output, float32 or float64, of any shape: those
+                                   of one graph. Only the array is the caller's [NULL] */
+    size_t output_count;      /**< [0] */
 } yk_model_options;
 
 /** The defaults of yk_model_options. */
 #define YK_MODEL_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(yk_model_options), "cpu", YK_AMP_OFF, NULL, 0, YK_THREADS_AUTO, NULL, true, false,  \
-            false                                                                                  \
+            false, NULL, 0                                                                         \
     }
 
 /** One mini-batch: tensors by name. They are views of memory that whoever made it owns. */
@@ -79,13 +83,13 @@ const yk_tensor *yk_batch_find(const yk_batch *batch, const char *name);
 /**
  * Makes a model of the graph that loss (a scalar, float32 or float64) belongs to: differentiates it
  * and draws the initial weights. If loss is NULL, the model is for inference: it computes
- * options.logits in evaluation mode only, and takes neither labels nor memory for gradients. On
- * success the graph belongs to the model and takes no further operators. On failure *model is NULL,
- * and the graph can only be destroyed; the error is the first that building the graph has left, or
- * is about the options. NULL options mean the defaults. Kernels are prepared at the first batch of
- * each size and mode, and kept.
+ * options.logits and options.outputs in evaluation mode only, and takes neither labels nor memory
+ * for gradients. On success the graph belongs to the model and takes no further operators. On
+ * failure *model is NULL, and the graph can only be destroyed; the error is the first that building
+ * the graph has left, or is about the options. NULL options mean the defaults. Kernels are prepared
+ * at the first batch of each size and mode, and kept.
  *
- * Operators that neither the loss nor options.logits depends on do not run. Unlike in PyTorch, a
+ * Operators that neither the loss nor an output depends on do not run. Unlike in PyTorch, a
  * batch norm among them therefore leaves its running statistics as they are.
  */
 yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_options *options);
@@ -103,10 +107,11 @@ void yk_model_eval(yk_model *model);
 /**
  * Runs forward on one batch, which must not change until its backward. The batch must have a tensor
  * for each of the model's inputs, labels included. In evaluation mode it may leave out those that
- * yk_model_options.logits does not depend on, such as the labels: then there are logits, but no
- * loss (yk_model_loss returns NaN) and no backward. YK_ERROR_INVALID_ARGUMENT for a missing tensor
- * or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype. These change neither
- * parameters nor buffers nor yk_model_forwards(), unless the wrong label is a computed one.
+ * neither yk_model_options.logits nor .outputs depend on, such as the labels: then there are
+ * outputs, but no loss (yk_model_loss returns NaN) and no backward. YK_ERROR_INVALID_ARGUMENT for a
+ * missing tensor or a label out of range, YK_ERROR_INVALID_SHAPE for a wrong shape or dtype. These
+ * change neither parameters nor buffers nor yk_model_forwards(), unless the wrong label is a
+ * computed one.
  *
  * On "cpu" and "ref" the call blocks until the work is done. Other devices are asynchronous: they
  * copy the batch, which may then change, and return before the work is done. A failure is reported
@@ -152,6 +157,9 @@ double yk_model_loss(const yk_model *model);
 /** The value chosen by yk_model_options.logits in the last forward, float32 or float64: a view of
  *  host memory, on every device, that is valid until the next forward. */
 yk_status yk_model_output(yk_model *model, yk_tensor *output);
+/** Likewise the index-th value of yk_model_options.outputs, in its own shape. Each is valid until
+ *  the next forward. YK_ERROR_INVALID_ARGUMENT past the last one. */
+yk_status yk_model_further_output(yk_model *model, size_t index, yk_tensor *output);
 
 /**
  * A parameter or buffer: views of its live memory, in PyTorch's layout. On "cpu" and "ref" a

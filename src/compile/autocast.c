@@ -83,18 +83,24 @@ static yk_status cast_node(caster *c, yki_node *node)
     return yki_graph_push(c->graph, node) ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
-static yk_status cast_graph(caster *c, yki_node *const *nodes, size_t count, yk_value **logits)
+static yk_status cast_graph(caster *c, yki_node *const *nodes, size_t count,
+                            const yki_outputs *outputs)
 {
     for (size_t i = 0; i < count; i++)
         YK_TRY(cast_node(c, nodes[i]));
-    if (!*logits || !is_cast(c, *logits))
-        return YK_OK;
-    *logits = cast_to(c, *logits, YK_F32);
-    return *logits ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < outputs->count; i++) {
+        yk_value **read = &outputs->list[i].read;
+        if (!is_cast(c, *read))
+            continue;
+        *read = cast_to(c, *read, YK_F32);
+        if (!*read)
+            return YK_ERROR_OUT_OF_MEMORY;
+    }
+    return YK_OK;
 }
 
 yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
-                             yk_value **logits)
+                             const yki_outputs *outputs)
 {
     yki_node **nodes = graph->nodes;
     size_t count = graph->node_count;
@@ -105,7 +111,7 @@ yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *override
     graph->nodes = NULL;
     graph->node_count = graph->node_capacity = 0;
 
-    yk_status status = cast_graph(&c, nodes, count, logits);
+    yk_status status = cast_graph(&c, nodes, count, outputs);
     free(nodes);
     free(c.casted);
     return graph->status == YK_OK ? status : yki_error(status, "%s", graph->error);

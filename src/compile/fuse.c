@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "compile/rewrite.h"
 
-/* How often each value is read, by id; loss and logits count as read from outside. */
-static int *count_uses(const yk_graph *graph, const yk_value *loss, const yk_value *logits)
+/* How often each value is read, by id; the loss and outputs count as read from outside. */
+static int *count_uses(const yk_graph *graph, const yk_value *loss, const yki_outputs *outputs)
 {
     int *uses = yki_calloc(graph->value_count, sizeof *uses);
     if (!uses)
@@ -21,17 +21,22 @@ static int *count_uses(const yk_graph *graph, const yk_value *loss, const yk_val
                 uses[graph->nodes[n]->in[i]->id]++;
     if (loss)
         uses[loss->id]++;
-    if (logits)
-        uses[logits->id]++;
+    for (size_t i = 0; outputs && i < outputs->count; i++)
+        if (outputs->list[i].read)
+            uses[outputs->list[i].read->id]++;
     return uses;
 }
 
-static void redirect(yk_graph *graph, const yk_value *from, yk_value *to)
+static void redirect(yk_graph *graph, const yki_outputs *outputs, const yk_value *from,
+                     yk_value *to)
 {
     for (size_t n = 0; n < graph->node_count; n++)
         for (int i = 0; graph->nodes[n] && i < graph->nodes[n]->in_count; i++)
             if (graph->nodes[n]->in[i] == from)
                 graph->nodes[n]->in[i] = to;
+    for (size_t i = 0; i < outputs->count; i++)
+        if (outputs->list[i].read == from)
+            outputs->list[i].read = to;
 }
 
 /* Takes out the slots that a rewrite has set to NULL. */
@@ -118,9 +123,9 @@ static yki_node *fuse_relu(yk_graph *graph, size_t at, const int *uses)
     return norm;
 }
 
-yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits)
+yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, const yki_outputs *outputs)
 {
-    int *uses = count_uses(graph, loss, *logits);
+    int *uses = count_uses(graph, loss, outputs);
     if (!uses)
         return yki_error_memory(graph->value_count * sizeof *uses, "fusion");
     for (size_t n = 0; n < graph->node_count; n++) {
@@ -132,10 +137,8 @@ yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value
         if (!norm)
             continue;
         yk_value *gone = node->out[0], *instead = norm->out[0];
-        redirect(graph, gone, instead);
+        redirect(graph, outputs, gone, instead);
         uses[instead->id] = uses[gone->id];
-        if (*logits == gone)
-            *logits = instead;
         compact(graph, 0);
         n = position(graph, norm);
     }
@@ -198,26 +201,35 @@ yk_status yki_graph_fuse_sums(yk_graph *graph, size_t end)
     return YK_OK;
 }
 
-yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits)
+void yki_graph_mark_needed(const yk_graph *graph, size_t end, bool *needed)
+{
+    for (size_t n = end; n-- > 0;) {
+        const yki_node *node = graph->nodes[n];
+        bool any = false;
+        for (int i = 0; i < node->out_count; i++)
+            any |= node->out[i] && needed[node->out[i]->id];
+        for (int i = 0; any && i < node->in_count; i++)
+            if (node->in[i])
+                needed[node->in[i]->id] = true;
+        if (node->out[0]) /* by which a node is asked */
+            needed[node->out[0]->id] |= any;
+    }
+}
+
+yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yki_outputs *outputs)
 {
     bool *needed = yki_calloc(graph->value_count, sizeof *needed);
     if (!needed)
         return yki_error_memory(graph->value_count, "pruning");
     if (loss)
         needed[loss->id] = true;
-    if (logits)
-        needed[logits->id] = true;
-    for (size_t n = graph->node_count; n-- > 0;) {
-        yki_node *node = graph->nodes[n];
-        bool wanted = false;
-        for (int i = 0; i < node->out_count; i++)
-            wanted |= node->out[i] && needed[node->out[i]->id];
-        for (int i = 0; wanted && i < node->in_count; i++)
-            if (node->in[i])
-                needed[node->in[i]->id] = true;
-        if (!wanted)
+    for (size_t i = 0; i < outputs->count; i++)
+        if (outputs->list[i].read)
+            needed[outputs->list[i].read->id] = true;
+    yki_graph_mark_needed(graph, graph->node_count, needed);
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (!needed[graph->nodes[n]->out[0]->id])
             graph->nodes[n] = NULL;
-    }
     free(needed);
     compact(graph, 0);
     return YK_OK;

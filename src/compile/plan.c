@@ -54,7 +54,7 @@ static yki_operand operand_of(const planner *p, const yk_value *value)
 /* Whether the value is computed, or an input that is read. */
 static bool takes_part(const planner *p, const yk_value *value)
 {
-    return !p->plan->mode.inference || p->source->for_logits[value->id];
+    return !p->plan->mode.inference || p->source->for_outputs[value->id];
 }
 
 static bool node_takes_part(const planner *p, const yki_node *node)
@@ -66,7 +66,10 @@ static bool is_read_outside(const planner *p, const yk_value *value)
 {
     bool is_term =
         value == p->source->terms[YKI_LOSS_MEANS] || value == p->source->terms[YKI_LOSS_SUMS];
-    return is_term || value == p->source->loss || value == p->source->logits;
+    bool is_output = false;
+    for (size_t i = 0; i < p->source->outputs.count; i++)
+        is_output |= value == p->source->outputs.list[i].read;
+    return is_term || value == p->source->loss || is_output;
 }
 
 static void find_last_uses(planner *p)
@@ -275,8 +278,9 @@ static yk_status add_steps(planner *p)
     for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
         if (p->source->terms[kind])
             p->plan->terms[kind] = p->places[p->source->terms[kind]->id];
-    if (p->source->logits)
-        p->plan->logits = p->places[p->source->logits->id];
+    for (size_t i = 0; i < p->source->outputs.count; i++)
+        if (p->source->outputs.list[i].read)
+            p->plan->outputs[i] = p->places[p->source->outputs.list[i].read->id];
     return YK_OK;
 }
 
@@ -487,9 +491,10 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
         p.plan->steps = yki_calloc(p.nodes + values, sizeof *p.plan->steps);
         p.plan->profiles = yki_calloc(p.nodes + values, sizeof *p.plan->profiles);
         p.plan->slots = yki_calloc(p.nodes + 2 * values, sizeof *p.plan->slots);
+        p.plan->outputs = yki_calloc(source->outputs.count, sizeof *p.plan->outputs);
     }
     if (!p.plan || !p.places || !p.last_use || !p.plan->steps || !p.plan->profiles ||
-        !p.plan->slots) {
+        !p.plan->slots || !p.plan->outputs) {
         status = yki_error_memory(values * sizeof *p.places, "the plan");
         goto out;
     }
@@ -525,5 +530,6 @@ void yki_plan_destroy(yki_plan *plan)
     free(plan->steps);
     free(plan->profiles);
     free(plan->slots);
+    free(plan->outputs);
     free(plan);
 }

@@ -52,7 +52,7 @@ typedef struct yki_step_profile {
 /* What a plan is for. */
 typedef struct yki_plan_mode {
     bool training, backward;
-    bool inference; /* the logits alone: values that they do not depend on are left out */
+    bool inference; /* outputs alone: values that they do not depend on are left out */
 } yki_plan_mode;
 
 typedef struct yki_plan {
@@ -65,19 +65,27 @@ typedef struct yki_plan {
     struct yki_slot *slots;
     size_t slot_count;
     size_t arena_bytes, value_bytes; /* with scratch memory, and for values alone */
-    yki_place loss, logits, terms[YKI_LOSS_KINDS];
+    yki_place loss, terms[YKI_LOSS_KINDS];
+    yki_place *outputs; /* as many as the source has */
 } yki_plan;
 
 /* What is fixed for a model when a plan is made. */
 typedef struct yki_plan_source {
     const yk_graph *graph;
     yki_device *device;
-    const yk_value *loss, *logits;   /* either may be NULL */
+    const yk_value *loss;            /* may be NULL */
+    yki_outputs outputs;             /* the model's */
     yk_value *terms[YKI_LOSS_KINDS]; /* of the loss; see rewrite.h */
     size_t first_backward;
-    yki_place *fixed; /* by value id: the place of what is not an activation, else NONE */
-    bool *for_logits; /* by value id: whether the logits depend on it */
+    yki_place *fixed;  /* by value id: the place of what is not an activation, else NONE */
+    bool *for_outputs; /* by value id: whether an output depends on it; NULL without outputs */
 } yki_plan_source;
+
+/* What stands for the logits, or NULL. */
+static inline const yk_value *yki_logits_of(const yki_plan_source *source)
+{
+    return source->outputs.list[0].read;
+}
 
 yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
                           yki_plan_mode mode);

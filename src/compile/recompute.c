@@ -74,13 +74,21 @@ static double bytes_of_sample(const yk_value *value)
     return bytes;
 }
 
-static void find_candidates(study *s, const yk_value *logits)
+static bool is_output(const yki_outputs *outputs, const yk_value *value)
+{
+    bool is = false;
+    for (size_t i = 0; i < outputs->count; i++)
+        is |= outputs->list[i].read == value;
+    return is;
+}
+
+static void find_candidates(study *s, const yki_outputs *outputs)
 {
     for (int n = 0; n < s->first; n++) {
         const yki_node *node = s->graph->nodes[n];
         const yk_value *value = node->out[0];
         life *l = &s->lives[value->id];
-        l->chosen = is_cheap(node->op) && value != logits && l->bytes > 0;
+        l->chosen = is_cheap(node->op) && !is_output(outputs, value) && l->bytes > 0;
     }
 }
 
@@ -427,7 +435,7 @@ static yk_status rewrite_backward(const study *s)
     return status;
 }
 
-yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yk_value *logits)
+yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yki_outputs *outputs)
 {
     study s = {.graph = graph,
                .first = (int)first,
@@ -441,7 +449,7 @@ yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yk_value *log
     }
     for (size_t i = 0; i < graph->value_count; i++)
         s.lives[i].bytes = graph->values[i]->producer ? bytes_of_sample(graph->values[i]) : 0;
-    find_candidates(&s, logits);
+    find_candidates(&s, outputs);
     choose_recomputed(&s);
     status = rewrite_backward(&s);
 out:

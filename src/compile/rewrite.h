@@ -8,24 +8,39 @@
 
 #include "graph/operators.h"
 
+/* A value that can be read when a model has run. */
+typedef struct yki_output {
+    const yk_value *made; /* as the program has made it, with its shape ... */
+    yk_value *read;       /* ... and what stands for it in the rewritten graph */
+} yki_output;
+
+/* The logits, which come first and are NULL if there are none, and the further outputs. */
+typedef struct yki_outputs {
+    yki_output *list;
+    size_t count;
+} yki_outputs;
+
+/* Marks, by value id, those on which marked ones depend, by nodes before `end`. */
+void yki_graph_mark_needed(const yk_graph *graph, size_t end, bool *needed);
+
 /*
  * Autocast: operators that gain run in `low`, losses in f32, the others follow their inputs, except
  * as `overrides` (see yk_autocast_check) says; casts are inserted between. Parameters stay as they
- * are: kernels pack them. *logits (may be NULL) becomes the f32 value to read.
+ * are: kernels pack them. Outputs are read in f32.
  */
 yk_status yki_graph_autocast(yk_graph *graph, yk_dtype low, const char *overrides,
-                             yk_value **logits);
+                             const yki_outputs *outputs);
 /* The policy of an operator under overrides that yk_autocast_check has accepted. */
 yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
 
-/* Removes nodes that neither loss nor logits needs; either may be NULL. */
-yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yk_value *logits);
+/* Removes nodes that neither the loss, which may be NULL, nor an output needs. */
+yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yki_outputs *outputs);
 
 /* Marks the batch_norms whose weight and bias are frozen. */
 void yki_graph_freeze_norms(yk_graph *graph);
 
-/* Fuses batch_norm with the add and the relu or relu6 after it. *logits may be redirected. */
-yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, yk_value **logits);
+/* Fuses batch_norm with the add and the relu or relu6 after it. Outputs may be redirected. */
+yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, const yki_outputs *outputs);
 /* batch_norm_backward takes in the add that makes its dy. Nodes from `first` on. */
 yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first);
 
@@ -55,8 +70,8 @@ yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms,
 
 /*
  * Lets backward, from node `first` on, compute cheap values of forward once more instead of keeping
- * them in memory, where that lowers the peak. logits, which may be NULL, is kept.
+ * them in memory, where that lowers the peak. Outputs are kept.
  */
-yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yk_value *logits);
+yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yki_outputs *outputs);
 
 #endif

@@ -188,8 +188,9 @@ static yk_status replace_file(exporter *e, const char *path)
 /* The logits as the user made them: the model may have flattened them, to be read row by row. */
 static const yk_value *user_logits(const yk_model *model)
 {
-    const yk_value *logits = model->executor.source.logits;
-    bool flattened = logits->ndim == 2 && model->options.logits->ndim == 4;
+    const yki_output *output = &model->executor.source.outputs.list[0];
+    const yk_value *logits = output->read;
+    bool flattened = logits->ndim == 2 && output->made->ndim == 4;
     return flattened ? logits->producer->in[0] : logits;
 }
 
@@ -197,7 +198,7 @@ yk_status yk_model_export_onnx(const yk_model *model, const char *path)
 {
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(path);
-    if (!model->executor.source.logits)
+    if (!yki_logits_of(&model->executor.source))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: the model was created without options.logits, the output to export",
                          path);

@@ -527,11 +527,10 @@ static void describe_value(yki_onnx_graph *g, int where, const char *name, const
     yki_protobuf_end(m, info);
 }
 
-/* Whether the logits need this node; flattening them for yk_model_output is not part of them. */
+/* Whether the logits need this node. */
 static bool is_exported(const yki_onnx_graph *g, const yki_node *node)
 {
-    const yk_value *out = node->out[0];
-    return out && g->source->for_logits[out->id] && (out != g->source->logits || out == g->logits);
+    return node->out[0] && g->needed[node->out[0]->id];
 }
 
 /* Finds which values equal others. */
@@ -604,8 +603,11 @@ yk_status yki_onnx_graph_create(yki_onnx_graph *graph, const yki_plan_source *so
     graph->same = yki_calloc(values, sizeof(yk_value *));
     graph->read = yki_calloc(values, sizeof *graph->read);
     graph->numbers = yki_calloc(values, sizeof *graph->numbers);
-    if (!graph->same || !graph->read || !graph->numbers)
+    graph->needed = yki_calloc(values, sizeof *graph->needed);
+    if (!graph->same || !graph->read || !graph->numbers || !graph->needed)
         return yki_error_memory(values * sizeof *graph->same, "an ONNX graph");
+    graph->needed[logits->id] = true;
+    yki_graph_mark_needed(source->graph, source->first_backward, graph->needed);
     return write_graph(graph);
 }
 
@@ -614,5 +616,6 @@ void yki_onnx_graph_fini(yki_onnx_graph *graph)
     free((void *)graph->same);
     free(graph->read);
     free(graph->numbers);
+    free(graph->needed);
     yki_protobuf_fini(&graph->message);
 }

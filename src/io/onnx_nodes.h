@@ -13,6 +13,7 @@ typedef struct yki_onnx_graph {
     const yk_value *logits; /* of the shape that the user knows */
     const yk_value **same;  /* by value id: the value that it equals in evaluation, or NULL */
     bool *read;             /* by value id: whether a node reads it */
+    bool *needed;           /* by value id: whether the logits depend on it */
     int *numbers;           /* by value id: its number in its name, or 0 */
     int numbered;
     yki_protobuf message; /* the fields of the GraphProto but its weights */

@@ -33,7 +33,7 @@ void yki_executor_destroy(yki_executor *executor)
     yki_plans_destroy(&executor->plans, executor->source.device);
     yki_inputs_destroy(&executor->inputs);
     free(executor->source.fixed);
-    free(executor->source.for_logits);
+    free(executor->source.for_outputs);
     yki_device_destroy(executor->source.device);
 }
 
@@ -175,7 +175,7 @@ yk_status yki_model_forward(yk_model *model, const yk_batch *batch)
     yki_executor_forget(executor);
     YK_TRY(yki_readback_take_failure(executor->readback));
     YK_TRY(check_samples(model, batch->size));
-    const bool *needed = model->training ? NULL : executor->source.for_logits;
+    const bool *needed = model->training ? NULL : executor->source.for_outputs;
     bool inference;
     YK_TRY(yki_inputs_take(&executor->inputs, batch, needed, &inference));
     inference |= !executor->source.loss;

@@ -24,12 +24,14 @@ static yk_status check_model_options(const yk_model_options *options)
     return yk_autocast_check(options->autocast);
 }
 
-/* Users read an output row-major, which a device's layout of (N, C, H, W) need not be. */
-static yk_status flatten_output(yk_graph *graph, yk_value **logits)
+/* Users read outputs row-major, which a device's layout of (N, C, H, W) need not be. */
+static yk_status flatten_outputs(yk_graph *graph, const yki_outputs *outputs)
 {
-    if (!*logits || (*logits)->ndim != 4)
-        return YK_OK;
-    *logits = yk_flatten(*logits);
+    for (size_t i = 0; i < outputs->count; i++) {
+        yk_value **read = &outputs->list[i].read;
+        if (*read && (*read)->ndim == 4 && (*read)->dims[0] == YK_BATCH)
+            *read = yk_flatten(*read);
+    }
     return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
 }
 
@@ -70,17 +72,58 @@ static yk_status check_loss(const yk_value *loss)
     return check_parameters(loss->graph);
 }
 
-/* What a model is to compute; one of the two may be NULL. */
-static yk_status check_values(const yk_value *loss, const yk_value *logits)
+/* An output must be of the same graph as `result`, of which a model can be made. */
+static yk_status check_output(const yk_value *output, const yk_value *result, const char *name)
 {
-    const yk_value *result = loss ? loss : logits;
-    YK_TRY(yki_value_check(result, loss ? "the loss" : "there is no loss, and options.logits"));
-    if (logits && !logits->graph)
-        return yki_value_check(logits, "options.logits");
-    if (logits && logits->graph != result->graph)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.logits belongs to another graph");
-    YK_TRY(expect_float(logits, "options.logits"));
+    if (!output || !output->graph)
+        return yki_value_check(output, name);
+    if (output->graph != result->graph)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s belongs to another graph", name);
+    return expect_float(output, name);
+}
+
+/* What says which graph it is: any value that the model is to compute. */
+static const yk_value *result_of(const yk_value *loss, const yk_model_options *options)
+{
+    const yk_value *output = options->output_count && options->outputs ? options->outputs[0] : NULL;
+    return loss ? loss : options->logits ? options->logits : output;
+}
+
+static yk_status check_values(const yk_value *loss, const yk_model_options *options)
+{
+    const yk_value *result = result_of(loss, options);
+    char name[48];
+    if (options->output_count && !options->outputs)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.outputs is NULL, but output_count %zu",
+                         options->output_count);
+    YK_TRY(yki_value_check(result, loss ? "the loss"
+                                   : options->output_count
+                                       ? "options.outputs[0]"
+                                       : "there is no loss, and options.logits"));
+    if (options->logits)
+        YK_TRY(check_output(options->logits, result, "options.logits"));
+    for (size_t i = 0; i < options->output_count; i++) {
+        snprintf(name, sizeof name, "options.outputs[%zu]", i);
+        YK_TRY(check_output(options->outputs[i], result, name));
+    }
     return loss ? check_loss(loss) : YK_OK;
+}
+
+/* The arrays of the options are the caller's. */
+static yk_status list_outputs(yk_model *model)
+{
+    yki_outputs *outputs = &model->executor.source.outputs;
+    const yk_model_options *options = &model->options;
+    size_t count = 1 + options->output_count;
+    outputs->list = yki_calloc(count, sizeof *outputs->list);
+    if (!outputs->list)
+        return yki_error_memory(count * sizeof *outputs->list, "the model's outputs");
+    outputs->count = count;
+    for (size_t i = 0; i < count; i++) {
+        yk_value *value = i ? options->outputs[i - 1] : options->logits;
+        outputs->list[i] = (yki_output){.made = value, .read = value};
+    }
+    return YK_OK;
 }
 
 static yk_status append_backward(yk_graph *graph, yk_value *loss, yk_value **terms,
@@ -96,25 +139,25 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
 {
     yk_graph *graph = model->graph;
     yki_plan_source *source = &model->executor.source;
-    yk_value *logits = model->options.logits;
-    YK_TRY(yki_graph_prune(graph, loss, logits));
+    const yki_outputs outputs = source->outputs;
+    YK_TRY(yki_graph_prune(graph, loss, &outputs));
     yki_graph_freeze_norms(graph);
     if (model->options.amp != YK_AMP_OFF)
         YK_TRY(yki_graph_autocast(graph, model->options.amp == YK_AMP_FP16 ? YK_F16 : YK_BF16,
-                                  model->options.autocast, &logits));
-    YK_TRY(yki_graph_fuse_forward(graph, loss, &logits));
-    YK_TRY(flatten_output(graph, &logits));
+                                  model->options.autocast, &outputs));
+    YK_TRY(yki_graph_fuse_forward(graph, loss, &outputs));
+    YK_TRY(flatten_outputs(graph, &outputs));
     yk_value *terms[YKI_LOSS_KINDS] = {NULL};
     gradients->first_node = graph->node_count;
     if (loss)
         YK_TRY(append_backward(graph, loss, terms, gradients));
     if (loss && model->options.recompute)
-        YK_TRY(yki_graph_recompute(graph, gradients->first_node, logits));
+        YK_TRY(yki_graph_recompute(graph, gradients->first_node, &outputs));
     YK_TRY(yki_graph_fuse_sums(graph, gradients->first_node));
     *source = (yki_plan_source){.graph = graph,
                                 .device = source->device,
                                 .loss = loss,
-                                .logits = logits,
+                                .outputs = outputs,
                                 .terms = {terms[YKI_LOSS_MEANS], terms[YKI_LOSS_SUMS]},
                                 .first_backward = gradients->first_node};
     return YK_OK;
@@ -141,29 +184,26 @@ static yk_status place_values(yk_model *model, const yki_gradients *gradients)
     return YK_OK;
 }
 
-/* Which values the logits depend on: only these are computed for a batch without the others. */
+/* Which values the outputs depend on: only these are computed for a batch without the others. */
 static yk_status find_inference(yk_model *model)
 {
     const yk_graph *graph = model->graph;
     yki_plan_source *source = &model->executor.source;
-    if (!source->logits)
-        return YK_OK;
+    bool any = false;
     bool *needed = yki_calloc(graph->value_count, sizeof *needed);
     if (!needed)
         return yki_error_memory(graph->value_count * sizeof *needed, "the model");
-    source->for_logits = needed;
-    needed[source->logits->id] = true;
-    for (size_t n = source->first_backward; n-- > 0;) {
-        const yki_node *node = graph->nodes[n];
-        bool any = false;
-        for (int i = 0; i < node->out_count; i++)
-            any |= node->out[i] && needed[node->out[i]->id];
-        for (int i = 0; any && i < node->in_count; i++)
-            if (node->in[i])
-                needed[node->in[i]->id] = true;
-        if (node->out[0])
-            needed[node->out[0]->id] |= any;
+    for (size_t i = 0; i < source->outputs.count; i++) {
+        const yk_value *read = source->outputs.list[i].read;
+        any |= read != NULL;
+        if (read)
+            needed[read->id] = true;
     }
+    yki_graph_mark_needed(graph, source->first_backward, needed);
+    if (any)
+        source->for_outputs = needed;
+    else
+        free(needed);
     return YK_OK;
 }
 
@@ -186,6 +226,7 @@ yk_status yki_model_open_device(yk_model *model)
 static yk_status build_model(yk_model *model, yk_value *loss)
 {
     yki_gradients gradients = {0};
+    YK_TRY(list_outputs(model));
     YK_TRY(yki_model_open_device(model));
     YK_TRY(yki_executor_create(&model->executor));
     YK_TRY(create_variables(model, loss != NULL));
@@ -207,7 +248,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     *model = NULL;
     yk_model_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_model_options, YK_MODEL_OPTIONS_INIT));
-    YK_TRY(check_values(loss, chosen.logits));
+    YK_TRY(check_values(loss, &chosen));
     if (!chosen.device)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.device is NULL");
     if (chosen.threads == YK_THREADS_AUTO)
@@ -218,7 +259,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     if (!made)
         return yki_error_memory(sizeof *made, "the model");
     yki_reference_init(&made->reference);
-    yk_graph *graph = loss ? loss->graph : chosen.logits->graph;
+    yk_graph *graph = result_of(loss, &chosen)->graph;
     made->graph = graph;
     made->options = chosen;
     made->training = loss != NULL;
@@ -227,6 +268,7 @@ yk_status yk_model_create(yk_model **model, yk_value *loss, const yk_model_optio
     graph->state = YKI_GRAPH_TAKEN;
     yk_status status = build_model(made, loss);
     made->options.autocast = NULL; /* the caller's */
+    made->options.outputs = NULL;
     const yki_device *device = made->executor.source.device;
     made->options.device = device ? device->name : NULL;
     if (status != YK_OK) {
@@ -263,8 +305,10 @@ void yki_model_release(yk_model *model)
     if (!yki_reference_release(&model->reference))
         return;
     destroy_memory(model);
-    if (!model->is_replica)
+    if (!model->is_replica) {
         yki_graph_free(model->graph);
+        free(model->executor.source.outputs.list);
+    }
     yki_model_info_destroy(model->info);
     free(model);
 }

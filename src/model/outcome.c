@@ -61,42 +61,60 @@ yk_status yki_model_copy_loss(const yk_model *model, void *to)
                            yki_device_stream(device));
 }
 
-/* The logits of the last forward as the host sees them, without data. */
-static yk_status describe_output(const yk_model *model, yk_tensor *output)
+/* An output of the last forward as the host sees it, without data: by the shape that the program
+ * knows, and as the plan keeps it. */
+static yk_status describe_output(const yk_model *model, size_t index, yk_tensor *tensor)
 {
-    const yk_value *logits = model->options.logits; /* by its shape, and as the plan keeps it */
+    const yki_output *output = &model->executor.source.outputs.list[index];
     const yki_program *program = model->executor.last;
-    if (!logits)
+    if (!output->made)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the model was created without options.logits");
     if (!program)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
-    *output = (yk_tensor){.dtype = model->executor.source.logits->dtype, .ndim = logits->ndim};
-    memcpy(output->dims, logits->dims, sizeof output->dims);
-    if (output->ndim && output->dims[0] == YK_BATCH)
-        output->dims[0] = program->plan->batch;
+    *tensor = (yk_tensor){.dtype = output->read->dtype, .ndim = output->made->ndim};
+    memcpy(tensor->dims, output->made->dims, sizeof tensor->dims);
+    if (tensor->ndim && tensor->dims[0] == YK_BATCH)
+        tensor->dims[0] = program->plan->batch;
     return YK_OK;
 }
 
-static void *output_address(const yk_model *model)
+static void *output_address(const yk_model *model, size_t index)
 {
     const yki_plan *plan = model->executor.last->plan;
-    return yki_step_address(model, plan, &plan->logits);
+    return yki_step_address(model, plan, &plan->outputs[index]);
+}
+
+static yk_status show_output(yk_model *model, size_t index, yk_tensor *output)
+{
+    const void *data;
+    YK_TRY(describe_output(model, index, output));
+    YK_TRY(yki_readback_show(model->executor.readback, YKI_WINDOW_OUTPUT + index,
+                             output_address(model, index), yk_tensor_bytes(output), &data));
+    output->data = (void *)(uintptr_t)data;
+    return YK_OK;
 }
 
 yk_status yki_model_output(yk_model *model, yk_tensor *output)
 {
-    const void *data;
-    YK_TRY(describe_output(model, output));
-    YK_TRY(yki_readback_show(model->executor.readback, YKI_WINDOW_OUTPUT, output_address(model),
-                             yk_tensor_bytes(output), &data));
-    output->data = (void *)(uintptr_t)data;
-    return YK_OK;
+    return show_output(model, 0, output);
+}
+
+yk_status yk_model_further_output(yk_model *model, size_t index, yk_tensor *output)
+{
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(output);
+    size_t further = model->executor.source.outputs.count - 1;
+    if (index >= further)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "there is no output %zu: the model was created with %zu options.outputs",
+                         index, further);
+    return show_output(model, 1 + index, output);
 }
 
 bool yki_model_classifies(const yk_model *model)
 {
     const yki_executor *executor = &model->executor;
-    const yk_value *logits = executor->source.logits;
+    const yk_value *logits = yki_logits_of(&executor->source);
     for (size_t i = 0; executor->source.loss && i < executor->inputs.count; i++) {
         const yk_value *input = executor->inputs.list[i].value;
         if (strcmp(input->name, "labels") != 0)
@@ -158,14 +176,14 @@ yk_status yki_outcome_take(yki_outcome *outcome, const yk_model *model)
 {
     yki_stream *stream = yki_device_stream(outcome->device);
     yk_tensor *shape = &outcome->shape;
-    YK_TRY(describe_output(model, shape));
+    YK_TRY(describe_output(model, 0, shape));
     size_t bytes = yk_tensor_bytes(shape);
     YK_TRY(reserve_logits(outcome, bytes));
     outcome->has_loss = model->executor.source.loss && !model->executor.last->plan->mode.inference;
     outcome->loss_dtype = yki_model_loss_dtype(model);
     if (outcome->has_loss)
         YK_TRY(yki_model_take_loss(model, &outcome->loss));
-    return yki_late_take_part(&outcome->logits, output_address(model), bytes, stream);
+    return yki_late_take_part(&outcome->logits, output_address(model, 0), bytes, stream);
 }
 
 yk_status yki_outcome_read(yki_outcome *outcome, double *loss, yk_tensor *logits)

@@ -9,10 +9,11 @@ struct yki_readback {
     yki_device *device;
     yki_stream *stream;
     yki_event *forwarded, *copied;
-    struct {
+    struct window {
         void *pinned;
         size_t bytes;
-    } windows[YKI_WINDOWS];
+    } * windows;
+    size_t window_count, window_capacity;
     yk_status failure;
     char line[YKI_ERROR_LINE];
 };
@@ -42,8 +43,9 @@ void yki_readback_destroy(yki_readback *readback)
     if (!readback)
         return;
     yki_device *device = readback->device;
-    for (int i = 0; i < YKI_WINDOWS; i++)
+    for (size_t i = 0; i < readback->window_count; i++)
         yki_device_free_pinned(device, readback->windows[i].pinned, readback->windows[i].bytes);
+    free(readback->windows);
     yki_event_destroy(device, readback->copied);
     yki_event_destroy(device, readback->forwarded);
     yki_stream_destroy(device, readback->stream);
@@ -56,9 +58,15 @@ yk_status yki_readback_mark(yki_readback *readback)
     return yki_event_mark(device, readback->forwarded, yki_device_stream(device));
 }
 
-static yk_status reserve_window(yki_readback *readback, yki_window window, size_t bytes)
+static yk_status reserve_window(yki_readback *readback, size_t window, size_t bytes)
 {
     yki_device *device = readback->device;
+    while (readback->window_count <= window) {
+        if (!yki_grow(&readback->windows, readback->window_count, &readback->window_capacity,
+                      sizeof *readback->windows))
+            return yki_error_memory(sizeof *readback->windows, "the model's outputs");
+        readback->windows[readback->window_count++] = (struct window){0};
+    }
     void **pinned = &readback->windows[window].pinned;
     size_t *room = &readback->windows[window].bytes;
     if (bytes <= *room)
@@ -70,8 +78,8 @@ static yk_status reserve_window(yki_readback *readback, yki_window window, size_
     return YK_OK;
 }
 
-yk_status yki_readback_show(yki_readback *readback, yki_window window, const void *from,
-                            size_t bytes, const void **shown)
+yk_status yki_readback_show(yki_readback *readback, size_t window, const void *from, size_t bytes,
+                            const void **shown)
 {
     yki_device *device = readback->device;
     *shown = from;

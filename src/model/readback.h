@@ -10,7 +10,8 @@
 
 typedef struct yki_readback yki_readback;
 
-typedef enum yki_window { YKI_WINDOW_LOSS, YKI_WINDOW_OUTPUT, YKI_WINDOWS } yki_window;
+/* Windows are numbers: one for the loss, and from YKI_WINDOW_OUTPUT on those of the outputs. */
+enum { YKI_WINDOW_LOSS, YKI_WINDOW_OUTPUT };
 
 yk_status yki_readback_create(yki_readback **readback, yki_device *device);
 /* Accepts NULL. */
@@ -20,8 +21,8 @@ void yki_readback_destroy(yki_readback *readback);
 yk_status yki_readback_mark(yki_readback *readback);
 /* Shows bytes of the device's memory to the host, until the window shows something else. Blocks
  * until the forward is done. */
-yk_status yki_readback_show(yki_readback *readback, yki_window window, const void *from,
-                            size_t bytes, const void **shown);
+yk_status yki_readback_show(yki_readback *readback, size_t window, const void *from, size_t bytes,
+                            const void **shown);
 /* Keeps the failure that is this thread's last error for a caller who can report it ... */
 void yki_readback_keep_failure(yki_readback *readback, yk_status status);
 /* ... and gives it to the first who asks. */

@@ -25,14 +25,14 @@ static yk_status copy_places(yk_model *replica, const yk_model *model)
     replica->executor.source = model->executor.source;
     replica->executor.source.device = device;
     replica->executor.source.fixed = fixed;
-    replica->executor.source.for_logits = NULL;
-    if (!model->executor.source.for_logits)
+    replica->executor.source.for_outputs = NULL;
+    if (!model->executor.source.for_outputs)
         return YK_OK;
-    bool *for_logits = yki_calloc(count, sizeof *for_logits);
-    if (!for_logits)
-        return yki_error_memory(count * sizeof *for_logits, "a replica");
-    memcpy(for_logits, model->executor.source.for_logits, count * sizeof *for_logits);
-    replica->executor.source.for_logits = for_logits;
+    bool *for_outputs = yki_calloc(count, sizeof *for_outputs);
+    if (!for_outputs)
+        return yki_error_memory(count * sizeof *for_outputs, "a replica");
+    memcpy(for_outputs, model->executor.source.for_outputs, count * sizeof *for_outputs);
+    replica->executor.source.for_outputs = for_outputs;
     return YK_OK;
 }
 
@@ -195,7 +195,7 @@ yk_status yki_model_add_gradients(yk_model *model, yk_model *const *replicas, in
 static yk_status check_replicable(const yk_model *model)
 {
     const yki_variables *variables = &model->variables;
-    const yk_value *logits = model->executor.source.logits;
+    const yk_value *logits = yki_logits_of(&model->executor.source);
     if (model->distribution.sync)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "data parallel: the model is distributed already (SyncBatchNorm)");
@@ -210,6 +210,10 @@ static yk_status check_replicable(const yk_model *model)
             YK_ERROR_INVALID_ARGUMENT,
             "data parallel: outputs are gathered along their first dimension, and that "
             "of options.logits is not the batch's");
+    if (model->executor.source.outputs.count > 1)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "data parallel: of what the replicas compute, options.logits is gathered, "
+                         "but not options.outputs");
     return YK_OK;
 }
 
@@ -230,7 +234,7 @@ const char *yki_model_device_name(const yk_model *model)
 
 bool yki_model_has_output(const yk_model *model)
 {
-    return model->executor.source.logits != NULL;
+    return yki_logits_of(&model->executor.source) != NULL;
 }
 
 yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples)

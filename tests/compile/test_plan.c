@@ -196,7 +196,7 @@ static void check_plan(const yk_model *model, const yki_plan *plan)
     for (size_t i = 0; i < plan->step_count; i++)
         follow_step(&f, &plan->steps[i]);
     assert_true(f.holds[model->executor.source.loss->id] &&
-                f.holds[model->executor.source.logits->id]);
+                f.holds[yki_logits_of(&model->executor.source)->id]);
     assert_true(plan->arena_bytes <= total);
     check_pairs(plan);
     free(f.holds);

@@ -134,18 +134,20 @@ static yk_graph *training_graph(const network *net, yk_dtype dtype)
 {
     yk_graph *graph = yk_graph_create();
     yki_gradients gradients = {0};
-    yk_value *terms[YKI_LOSS_KINDS] = {NULL}, *logits;
+    yk_value *terms[YKI_LOSS_KINDS] = {NULL};
     bool low = yk_dtype_size(dtype) == 2;
     const int64_t dims[] = {YK_BATCH, 3, net->pixels, net->pixels}, rows[] = {YK_BATCH};
     assert_non_null(graph);
     yk_value *images = yk_input(graph, "images", low ? YK_F32 : dtype, 4, dims);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, rows);
-    logits = yk_arch_find(net->arch)(images, 1000);
+    yk_value *logits = yk_arch_find(net->arch)(images, 1000);
+    yki_output output = {.made = logits, .read = logits};
+    const yki_outputs outputs = {&output, 1};
     yk_value *loss = yk_cross_entropy(logits, labels, NULL);
     assert_non_null(loss);
-    assert_ok(yki_graph_prune(graph, loss, logits));
+    assert_ok(yki_graph_prune(graph, loss, &outputs));
     if (low)
-        assert_ok(yki_graph_autocast(graph, dtype, NULL, &logits));
+        assert_ok(yki_graph_autocast(graph, dtype, NULL, &outputs));
     assert_ok(yki_graph_split_loss(graph, loss, terms));
     assert_ok(yki_graph_differentiate(graph, terms, &gradients));
     assert_ok(yki_graph_fuse_sums(graph, gradients.first_node));
