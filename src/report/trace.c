@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/folder.h"
@@ -32,9 +33,9 @@
 
 #define END "\n]\n"
 
-enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, DEPTH = 16 };
+enum { END_BYTES = sizeof END - 1, TEXT = 64 * 1024, EVENT = 512, DEPTH = 16, PAUSE_NS = 1000000 };
 
-static const double FLUSH_S = 1, FLUSH_FILL = 0.5;
+static const double FLUSH_S = 1, FLUSH_FILL = 0.5, PATIENCE_S = 5;
 
 static atomic_bool is_open; /* the process has one recorder and therefore one timeline */
 
@@ -101,23 +102,24 @@ static yk_status append_events(yk_trace *trace)
     return status;
 }
 
-/* Waits for other ranks; signals do not interrupt it. */
-static bool lock_trace(const yk_trace *trace)
+/* Waits for other ranks, but no longer than a moment: one may be stopped while it writes. */
+static yk_status lock_trace(yk_trace *trace)
 {
-    int failed;
-    do
-        failed = flock(trace->fd, LOCK_EX);
-    while (failed && errno == EINTR);
-    return !failed;
+    double deadline = yki_now() + PATIENCE_S;
+    while (flock(trace->fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return trace_error(trace, "cannot lock");
+        if (yki_now() >= deadline)
+            return trace_error(trace, "another process, which may be stopped, keeps it locked");
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return YK_OK;
 }
 
 static void write_events(yk_trace *trace)
 {
-    if (trace->used && trace->status == YK_OK) {
-        if (!lock_trace(trace))
-            trace_error(trace, "cannot lock");
-        else
-            append_events(trace);
+    if (trace->used && trace->status == YK_OK && lock_trace(trace) == YK_OK) {
+        append_events(trace);
         flock(trace->fd, LOCK_UN);
     }
     trace->used = 0;

@@ -541,6 +541,21 @@ YK_TEST(trace_waits_through_a_signal)
     cJSON_Delete(read_trace());
 }
 
+/* As another rank has it that is stopped while it writes. All ranks used to wait for it for ever.
+ */
+YK_TEST(a_file_that_stays_locked_ends_the_timeline_alone)
+{
+    yk_trace *trace;
+    assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
+    run_steps(trace, 1, 1);
+    int fd = open(trace_path(), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0 && yki_lock(fd));
+    assert_status(YK_ERROR_IO, yk_trace_close(trace));
+    assert_contains(yk_last_error(), "trace.json: another process, which may be stopped, keeps it");
+    close(fd);
+    cJSON_Delete(read_trace());
+}
+
 /* ---- the command line ----------------------------------------------------------------------- */
 
 YK_TEST(trace_options_are_checked)
