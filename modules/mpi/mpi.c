@@ -31,7 +31,7 @@ static const char *const signs[] = {"PMI_SIZE", "PMI_RANK"};
 #endif
 
 #define CANCELLED_CALL_S 1.0
-#define LONGEST_INIT_S   (24 * 3600.0)
+#define LONGEST_INIT_S   1e9 /* also where ranks wait for each other without limit */
 
 enum {
     /* What a rank receives in a small call, at most. Measured with Open MPI between two hosts:
@@ -152,7 +152,7 @@ static yk_status ensure_initialised(double timeout_s)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)timeout_s + 1;
+    until.tv_sec += (time_t)(timeout_s < LONGEST_INIT_S ? timeout_s : LONGEST_INIT_S) + 1;
     pthread_mutex_lock(&mpi_lock);
     yk_status status = start_initialising();
     while (status == YK_OK && initialising == STARTING)

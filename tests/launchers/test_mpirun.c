@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "meet.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,6 +84,26 @@ YK_TEST(mpich_is_the_network_where_it_is_asked_for)
             fail_with(output);
         assert_met(output, 4, 2);
     }
+}
+
+static void meet_without_limit(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group;
+    YK_CHECK(yk_group_init(
+        &group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = INFINITY)));
+    YK_CHECK(yk_barrier(group));
+    yk_group_destroy(group);
+    exit(0);
+}
+
+/* The time of MPI_Init, too: it used to be over at once. */
+YK_TEST(ranks_may_wait_for_each_other_without_limit)
+{
+    yk_test_run_as_rank(meet_without_limit, 0);
+    make_hosts("mpirun.openmpi", "openmpi-bin");
+    if (open_mpi("", meeting_rank()))
+        fail_with(output);
 }
 
 /* One rank has more to do than the others, for longer than these wait in MPI_Finalize. */
