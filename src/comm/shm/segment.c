@@ -132,14 +132,22 @@ yk_status yki_shm_no_room(size_t bytes, int ranks, uint64_t free_bytes, int erro
                      error ? strerror(error) : "");
 }
 
-/* 0, or an error number: EFBIG beyond RLIMIT_FSIZE, for which the kernel would end the process. */
+/*
+ * 0, or an error number: EFBIG beyond RLIMIT_FSIZE, for which the kernel would end the process.
+ * Other signals wait: after each, the kernel gives all pages back, and with those of a profiler
+ * would never come to the end.
+ */
 static int allocate_pages(int fd, size_t bytes)
 {
     yki_held_signal too_large;
+    sigset_t all, before;
     int error;
+    sigfillset(&all);
     yki_signal_hold(&too_large, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     while ((error = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
         ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     yki_signal_drop(&too_large, SIGXFSZ);
     return error;
 }
