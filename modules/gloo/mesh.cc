@@ -145,7 +145,8 @@ bool Mesh::is_ours(int descriptor) const
     return false;
 }
 
-// gloo does not show its sockets: they are those with an address of this mesh.
+// gloo does not show its sockets: they are those with an address of this mesh. Nor does it close
+// them in programs that this one starts.
 void Mesh::find_sockets()
 {
     std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir("/proc/self/fd"), closedir);
@@ -155,6 +156,7 @@ void Mesh::find_sockets()
         int descriptor = std::atoi(entry->d_name);
         if (entry->d_name[0] == '.' || !is_ours(descriptor))
             continue;
+        fcntl(descriptor, F_SETFD, FD_CLOEXEC);
         Descriptor duplicate(fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
         if (duplicate < 0)
             throw std::runtime_error(std::string("cannot duplicate a socket: ") +

@@ -32,6 +32,24 @@ YK_TEST_RANKS(three_ranks_run_every_collective, 3)
     yk_group_destroy(group);
 }
 
+static int sockets_of_a_child(void)
+{
+    char output[64];
+    yk_test_command(output, sizeof output, "ls -l /proc/self/fd | grep -c socket:");
+    return atoi(output);
+}
+
+/* They would keep the connections of a rank that has ended. */
+YK_TEST_RANKS(programs_that_a_rank_starts_get_no_connections, 3)
+{
+    int before = sockets_of_a_child();
+    yk_group *group = open_gloo(60);
+    assert_ok(yk_barrier(group));
+    assert_int_equal(sockets_of_a_child(), before);
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 YK_TEST_RANKS(five_ranks_reduce, 5)
 {
     yk_group *group = open_gloo(60);
