@@ -15,23 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "io/manifest.h"
-
-static const char *last_name; /* after a file has got this name, the process dies */
-
-typedef int rename_function(const char *from, const char *to);
-
-/* Takes the place of the C library's function. */
-int rename(const char *from, const char *to)
-{
-    rename_function *real = (rename_function *)dlsym(RTLD_NEXT, "rename");
-    int result = real(from, to);
-    if (last_name && strcmp(to, last_name) == 0)
-        raise(SIGKILL);
-    return result;
-}
+#include "kill.h"
 
 static bool folders_fail;
 
@@ -417,7 +403,7 @@ static void die_saving(const char *dir, yk_model *model, int64_t epoch)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        last_name = name;
+        yk_test_last_name = name;
         save(dir, model, epoch, 2);
         _exit(1);
     }
@@ -485,9 +471,9 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
     const char *dir = folder("killed");
     volatile int64_t *completed =
         mmap(NULL, sizeof *completed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    double begin = yki_now();
+    yk_test_count_steps();
     assert_ok(save(dir, model, 1, 3));
-    uint64_t microseconds = 5000 + (uint64_t)(4e6 * (yki_now() - begin)); /* a few saves */
+    uint64_t steps = 4 * (uint64_t)yk_test_steps(); /* a few saves */
     *completed = 1;
     int64_t newest = 1;
     for (int try = 0; try < tries; try++) {
@@ -495,12 +481,7 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
         assert_true(pid >= 0);
         if (pid == 0)
             save_for_ever(dir, model, newest + 1, completed);
-        usleep((useconds_t)(yki_hash3(14, 0, (uint64_t)try) % microseconds));
-        int status;
-        kill(pid, SIGKILL);
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
-        assert_true(WIFSIGNALED(status));
+        yk_test_kill_after(pid, (int64_t)(yki_hash3(14, 0, (uint64_t)try) % steps));
 
         char path[512];
         yk_training_state training;

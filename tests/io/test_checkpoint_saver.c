@@ -5,17 +5,14 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/random.h"
+#include "kill.h"
 
 /* A model with an optimizer that has state and averages: about 1 MB a copy. */
 typedef struct trained {
@@ -222,22 +219,17 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_background_save)
         mmap(NULL, sizeof *completed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     yk_training_state training = state_of(1);
     fill(&t, 1);
-    double begin = yki_now();
+    yk_test_count_steps();
     assert_ok(yk_checkpoint_dir_save(dir, t.model, t.optimizer, &training, 3));
-    uint64_t microseconds = 5000 + (uint64_t)(4e6 * (yki_now() - begin)); /* a few saves */
+    uint64_t steps = 4 * (uint64_t)yk_test_steps(); /* a few saves */
     int64_t newest = *completed = 1;
     for (int try = 0; try < tries; try++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0)
             save_for_ever(dir, &t, newest + 1, completed);
-        usleep((useconds_t)(yki_hash3(41, 0, (uint64_t)try) % microseconds));
-        int status;
+        yk_test_kill_after(pid, (int64_t)(yki_hash3(41, 0, (uint64_t)try) % steps));
         char path[512];
-        kill(pid, SIGKILL);
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
-        assert_true(WIFSIGNALED(status));
         assert_ok(yk_checkpoint_dir_latest(dir, path, sizeof path));
         assert_ok(yk_checkpoint_load(path, t.model, t.optimizer, &training));
         assert_filled(&t, (float)training.epoch);
