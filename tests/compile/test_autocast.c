@@ -10,6 +10,11 @@
 
 enum { SIDE = 8, CHANNELS = 16, CLASSES = 4, SAMPLES = 6, PIXELS = 3 * SIDE * SIDE };
 
+/* How far gradients may be from f32's. A value that rounding moves to the other side of a kink, as
+ * those of relu, relu6 and max pooling, changes them by a few percent, and which one does depends
+ * on the processor. */
+static const double near_fp16 = 4e-2, near_bf16 = 0.16;
+
 /* Every operator that a policy is for. */
 static yk_value *build(yk_value *images)
 {
@@ -112,14 +117,14 @@ static void check_near_f32(const char *device, yk_amp amp, const char *autocast,
 
 YK_TEST(fp16_gradients_are_near_f32s)
 {
-    check_near_f32("ref", YK_AMP_FP16, NULL, 1e-2);
-    check_near_f32("cpu", YK_AMP_FP16, NULL, 1e-2);
+    check_near_f32("ref", YK_AMP_FP16, NULL, near_fp16);
+    check_near_f32("cpu", YK_AMP_FP16, NULL, near_fp16);
 }
 
 YK_TEST(bf16_gradients_are_near_f32s)
 {
-    check_near_f32("ref", YK_AMP_BF16, NULL, 8e-2);
-    check_near_f32("cpu", YK_AMP_BF16, NULL, 8e-2);
+    check_near_f32("ref", YK_AMP_BF16, NULL, near_bf16);
+    check_near_f32("cpu", YK_AMP_BF16, NULL, near_bf16);
 }
 
 /* ---- with a grad scaler --------------------------------------------------------------------- */
@@ -201,7 +206,7 @@ YK_TEST(overrides_reach_their_operators)
     run(some);
     assert_true(distance(all, full) == 0);
     assert_true(distance(some, full) > 0);
-    assert_true(distance(some, full) < 1e-2);
+    assert_true(distance(some, full) < near_fp16);
     yk_model_destroy(full);
     yk_model_destroy(all);
     yk_model_destroy(some);
@@ -215,11 +220,11 @@ YK_TEST(every_operator_runs_in_either_precision)
         if (strcmp(policy, "full") == 0)
             continue;
         snprintf(text, sizeof text, "%s=low", op);
-        check_near_f32("cpu", YK_AMP_FP16, text, 1e-2);
-        check_near_f32("ref", YK_AMP_FP16, text, 1e-2);
+        check_near_f32("cpu", YK_AMP_FP16, text, near_fp16);
+        check_near_f32("ref", YK_AMP_FP16, text, near_fp16);
         snprintf(text, sizeof text, "%s=full", op);
-        check_near_f32("cpu", YK_AMP_FP16, text, 1e-2);
-        check_near_f32("ref", YK_AMP_FP16, text, 1e-2);
+        check_near_f32("cpu", YK_AMP_FP16, text, near_fp16);
+        check_near_f32("ref", YK_AMP_FP16, text, near_fp16);
     }
 }
 
