@@ -108,8 +108,11 @@ static void layer_norm_dx(const yki_kernel *kernel, const yki_kernel_args *run)
     }
 }
 
-/* dweight = sum(dy h) and dbias = sum(dy) over the rows, for column i. */
-static void layer_norm_column(const yki_kernel *kernel, const yki_kernel_args *run, int64_t i)
+enum { COLUMNS = 64 };
+
+/* dweight = sum(dy h) and dbias = sum(dy) over the rows, for up to COLUMNS columns from `first` on,
+ * which share the moments of each row. */
+static void layer_norm_columns(const yki_kernel *kernel, const yki_kernel_args *run, int64_t first)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
     yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
@@ -117,23 +120,29 @@ static void layer_norm_column(const yki_kernel *kernel, const yki_kernel_args *r
     yk_tensor dbias = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DBIAS);
     yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
     int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
-    double sum = 0, product = 0;
+    int64_t columns = length - first < COLUMNS ? length - first : COLUMNS;
+    double sums[COLUMNS] = {0}, products[COLUMNS] = {0};
     for (int64_t at = 0; at < count; at += length) {
         moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
-        sum += yki_ref_get(&dy, at + i);
-        product += yki_ref_get(&dy, at + i) * (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t i = at + first + c;
+            sums[c] += yki_ref_get(&dy, i);
+            products[c] += yki_ref_get(&dy, i) * (yki_ref_get(&x, i) - m.mean) * m.invstd;
+        }
     }
-    if (dweight.data)
-        yki_ref_set(&dweight, i, product);
-    if (dbias.data)
-        yki_ref_set(&dbias, i, sum);
+    for (int64_t c = 0; c < columns; c++) {
+        if (dweight.data)
+            yki_ref_set(&dweight, first + c, products[c]);
+        if (dbias.data)
+            yki_ref_set(&dbias, first + c, sums[c]);
+    }
 }
 
 static yk_status ref_layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
-    for (int64_t i = 0; i < yk_tensor_count(&weight); i++)
-        layer_norm_column(kernel, run, i);
+    for (int64_t first = 0; first < yk_tensor_count(&weight); first += COLUMNS)
+        layer_norm_columns(kernel, run, first);
     layer_norm_dx(kernel, run);
     return YK_OK;
 }
