@@ -198,6 +198,11 @@ yk_value *yk_sigmoid(yk_value *x);
 yk_value *yk_silu(yk_value *x);
 /** x relu6(x + 3) / 6 (Howard et al. 2019), of any shape. */
 yk_value *yk_hardswish(yk_value *x);
+/** tanh(x), of any shape. */
+yk_value *yk_tanh(yk_value *x);
+/** x where it is above 0, negative_slope x elsewhere (Maas, Hannun, Ng 2013); of any shape. The
+ *  slope is at least 0 (PyTorch's default is 0.01). */
+yk_value *yk_leaky_relu(yk_value *x, double negative_slope);
 /** a + b, broadcast as in NumPy and PyTorch: sizes are matched from the last dimension on, and a
  *  dimension that is 1 or missing on one side is repeated. The result can have no YK_BATCH but as
  *  its first dimension. */

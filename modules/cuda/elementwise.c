@@ -52,6 +52,10 @@ MAP(silu);
 MAP(silu_backward);
 MAP(hardswish);
 MAP(hardswish_backward);
+MAP(tanh);
+MAP(tanh_backward);
+MAP(leaky_relu);
+MAP(leaky_relu_backward);
 MAP(scale);
 
 static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)

@@ -1,7 +1,7 @@
 /*
  * Activation functions and their slopes, each slope below its function: relu, relu6, gelu, sigmoid,
- * silu, hardswish. What backward reads besides dy is the function's result y or its argument x, as
- * the gradient rule (graph/activation.c) says. NaN passes, as in PyTorch.
+ * silu, hardswish, tanh, leaky_relu. What backward reads besides dy is the function's result y or
+ * its argument x, as the gradient rule (graph/activation.c) says. NaN passes, as in PyTorch.
  *
  * Inline functions of YKI_REAL, with YKI_RULE(name) for their names; included once for each type.
  * In C that is double alone, for which exp() and erf() are.
@@ -75,4 +75,24 @@ YKI_HOST_DEVICE YKI_REAL YKI_RULE(hardswish)(YKI_REAL x)
 YKI_HOST_DEVICE YKI_REAL YKI_RULE(hardswish_backward)(YKI_REAL dy, YKI_REAL x)
 {
     return x < -3 ? 0 : x > 3 ? dy : dy * (x / 3 + (YKI_REAL)0.5);
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(tanh)(YKI_REAL x)
+{
+    return tanh(x);
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(tanh_backward)(YKI_REAL dy, YKI_REAL y)
+{
+    return dy * (1 - y * y);
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(leaky_relu)(YKI_REAL x, YKI_REAL slope)
+{
+    return x > 0 ? x : slope * x;
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(leaky_relu_backward)(YKI_REAL dy, YKI_REAL y, YKI_REAL slope)
+{
+    return y > 0 ? dy : slope * dy;
 }

@@ -57,7 +57,7 @@ typedef struct yki_attrs {
     int ndim;               /* reshape: of the result, whose first size is the input's */
     int64_t dims[YK_MAX_DIMS];
     int64_t first_channel;  /* slice */
-    double alpha;           /* scale */
+    double alpha;           /* scale; leaky_relu: its slope below 0 */
     double eps, momentum;   /* batch_norm */
     double p;               /* dropout */
     double label_smoothing; /* cross_entropy */

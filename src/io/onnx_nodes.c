@@ -383,6 +383,14 @@ static void write_silu(yki_onnx_graph *g, const yki_node *node, const char *type
     end_node(g, made);
 }
 
+static void write_leaky_relu(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    add_operand(g, node->in[0]);
+    add_float(g, "alpha", node->attrs.alpha);
+    end_node(g, made);
+}
+
 static void write_scale(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     const yk_value *out = node->out[0];
@@ -478,6 +486,8 @@ static const translation translations[] = {
     {&yki_op_sigmoid, "Sigmoid", write_plain},
     {&yki_op_silu, "Sigmoid", write_silu},
     {&yki_op_hardswish, "HardSwish", write_plain},
+    {&yki_op_tanh, "Tanh", write_plain},
+    {&yki_op_leaky_relu, "LeakyRelu", write_leaky_relu},
     {&yki_op_add, "Add", write_plain},
     {&yki_op_multiply, "Mul", write_plain},
     {&yki_op_scale, "Mul", write_scale},

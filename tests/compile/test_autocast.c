@@ -26,6 +26,7 @@ static yk_value *build(yk_value *images)
     x = yk_relu(yk_add(y, x));
     x = yk_gelu(x);
     x = yk_add(x, yk_sigmoid(yk_silu(yk_hardswish(yk_relu6(x)))));
+    x = yk_add(x, yk_leaky_relu(yk_tanh(x), 0.2));
     x = yk_scale(yk_avg_pool2d(x, 2, 2, 0), 1.5);
     x = yk_nn_conv_transpose2d_bias(
         x, "up", CHANNELS, 2,

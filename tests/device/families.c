@@ -1,6 +1,8 @@
 /* See families.h. */
 #include "families.h"
 
+#include <math.h>
+
 #include "harness.h"
 
 #define FAMILY(name, builder)                                                                      \
@@ -508,6 +510,16 @@ static yk_value *build_hardswish(yk_graph *graph, const conformance_case *c, yk_
     return yk_hardswish(conformance_x(graph, c, dtype));
 }
 
+static yk_value *build_tanh(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_tanh(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_leaky_relu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_leaky_relu(conformance_x(graph, c, dtype), fabs(c->alpha));
+}
+
 /* Of x's own shape unless the case says otherwise. */
 static yk_value *other_side(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
@@ -611,6 +623,8 @@ const conformance_family families_elementwise[FAMILIES_ELEMENTWISE] = {
     {build_sigmoid, wide_cases, WIDE_CASES},
     {build_silu, wide_cases, WIDE_CASES},
     {build_hardswish, wide_cases, WIDE_CASES},
+    {build_tanh, wide_cases, WIDE_CASES},
+    {build_leaky_relu, element_cases, ELEMENT_CASES},
 };
 
 /* ---- cross_entropy: never in 16 bit ---------------------------------------------------------- */

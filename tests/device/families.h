@@ -21,7 +21,7 @@ extern const conformance_family family_cross_entropy, family_soft_cross_entropy,
 extern const conformance_family family_softmax, family_layer_norm, family_layer_norm_wide;
 extern const conformance_family family_broadcast_add, family_broadcast_multiply;
 
-enum { FAMILIES_ELEMENTWISE = 11, FAMILIES_CONCAT = 5 /* among them */ };
+enum { FAMILIES_ELEMENTWISE = 13, FAMILIES_CONCAT = 5 /* among them */ };
 extern const conformance_family families_elementwise[FAMILIES_ELEMENTWISE];
 
 #endif

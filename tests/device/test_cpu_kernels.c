@@ -16,14 +16,16 @@ static void elementwise(check_case start)
     static const struct {
         const yki_op *op;
         int inputs;
-    } ops[] = {{&yki_op_relu, 1},      {&yki_op_relu_backward, 2},
-               {&yki_op_add, 2},       {&yki_op_scale, 1},
-               {&yki_op_gelu, 1},      {&yki_op_gelu_backward, 2},
-               {&yki_op_relu6, 1},     {&yki_op_relu6_backward, 2},
-               {&yki_op_sigmoid, 1},   {&yki_op_sigmoid_backward, 2},
-               {&yki_op_silu, 1},      {&yki_op_silu_backward, 2},
-               {&yki_op_hardswish, 1}, {&yki_op_hardswish_backward, 2},
-               {&yki_op_dropout, 1},   {&yki_op_dropout_backward, 1}};
+    } ops[] = {{&yki_op_relu, 1},       {&yki_op_relu_backward, 2},
+               {&yki_op_add, 2},        {&yki_op_scale, 1},
+               {&yki_op_gelu, 1},       {&yki_op_gelu_backward, 2},
+               {&yki_op_relu6, 1},      {&yki_op_relu6_backward, 2},
+               {&yki_op_sigmoid, 1},    {&yki_op_sigmoid_backward, 2},
+               {&yki_op_silu, 1},       {&yki_op_silu_backward, 2},
+               {&yki_op_hardswish, 1},  {&yki_op_hardswish_backward, 2},
+               {&yki_op_tanh, 1},       {&yki_op_tanh_backward, 2},
+               {&yki_op_leaky_relu, 1}, {&yki_op_leaky_relu_backward, 2},
+               {&yki_op_dropout, 1},    {&yki_op_dropout_backward, 1}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (int m = 0; m < MAPS; m++)
             for (int training = 0; training < 2; training++) {
@@ -101,9 +103,9 @@ static void nan_through(check_case start, const yki_op *op)
 
 static void activations_of_nan(check_case start)
 {
-    static const yki_op *const ops[] = {&yki_op_relu,   &yki_op_relu6,     &yki_op_sigmoid,
-                                        &yki_op_silu,   &yki_op_hardswish, &yki_op_gelu,
-                                        &yki_op_dropout};
+    static const yki_op *const ops[] = {&yki_op_relu, &yki_op_relu6,      &yki_op_sigmoid,
+                                        &yki_op_silu, &yki_op_hardswish,  &yki_op_gelu,
+                                        &yki_op_tanh, &yki_op_leaky_relu, &yki_op_dropout};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         nan_through(start, ops[i]);
 }

@@ -170,6 +170,13 @@ static const shape_case cases[] = {
     {"sigmoid", {B, 3}, .expected = "(N, 3)"},
     {"silu", {B}, .expected = "(N)"},
     {"hardswish", {5}, .expected = "(5)"},
+    {"tanh", {B, 3, 8}, .expected = "(N, 3, 8)"},
+    {"leaky_relu", {B, 3}, .number = 0.2, .expected = "(N, 3)"},
+    {"leaky_relu",
+     {B, 3},
+     .number = -0.2,
+     .expected = "negative_slope is -0.2, expected at least 0"},
+    {"leaky_relu", {B, 3}, .number = INFINITY, .expected = "negative_slope is inf"},
     {"scale", {B, 3}, .number = 2, .expected = "(N, 3)"},
     {"dropout", {B, 3}, .number = 0.5, .expected = "(N, 3)"},
     {"dropout", {B, 3}, .number = 1, .expected = "p is 1, expected 0 <= p < 1"},
@@ -299,9 +306,9 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
 static const struct {
     const char *name;
     yk_value *(*apply)(yk_value *x);
-} functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6}, {"gelu", yk_gelu},
-                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},   {"hardswish", yk_hardswish},
-                 {"softmax", yk_softmax}};
+} functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6},    {"gelu", yk_gelu},
+                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},      {"hardswish", yk_hardswish},
+                 {"tanh", yk_tanh},       {"softmax", yk_softmax}};
 
 static yk_value *build(yk_graph *graph, const shape_case *c)
 {
@@ -313,6 +320,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
             return functions[i].apply(x);
     if (strcmp(c->call, "reshape") == 0)
         return yk_reshape(x, rank_of(c->other), c->other);
+    if (strcmp(c->call, "leaky_relu") == 0)
+        return yk_leaky_relu(x, c->number);
     if (strcmp(c->call, "scale") == 0)
         return yk_scale(x, c->number);
     if (strcmp(c->call, "dropout") == 0)

@@ -54,6 +54,8 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_relu6(NULL),
         yk_sigmoid(NULL),
         yk_silu(NULL),
+        yk_tanh(NULL),
+        yk_leaky_relu(NULL, 0.2),
         yk_hardswish(NULL),
         yk_softmax(NULL),
         yk_concat(NULL, 2),

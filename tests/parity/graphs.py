@@ -19,7 +19,7 @@ torch.set_default_dtype(torch.float64)
 ATTRIBUTES = "kernel stride padding dilation groups rows columns alpha eps".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
-    "hardswish": F.hardswish, "mse_loss": F.mse_loss, "add": torch.add, "multiply": torch.mul,
+    "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss, "add": torch.add, "multiply": torch.mul,
     "linear": F.linear,
 }
 
@@ -55,6 +55,7 @@ def run(operator, a, t, training):
         "softmax": lambda: F.softmax(t[0], -1),
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
         "scale": lambda: t[0] * a["alpha"],
+        "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),
         "flatten": lambda: torch.flatten(t[0], 1),
         "max_pool2d": lambda: F.max_pool2d(t[0], *window),
         "avg_pool2d": lambda: F.avg_pool2d(t[0], *window),

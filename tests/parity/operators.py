@@ -66,6 +66,8 @@ def compute(operator, t, attrs, training, out):
         "softmax": lambda: F.softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),
+        "tanh": lambda: torch.tanh(t["x"]),
+        "leaky_relu": lambda: F.leaky_relu(t["x"], attrs["alpha"]),
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
         "reshape": lambda: t["x"].reshape(out.shape),

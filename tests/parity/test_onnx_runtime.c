@@ -215,6 +215,7 @@ static yk_value *all_operators(yk_value *x)
     yk_graph *graph = yk_value_graph(x);
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 3, NULL), "bn"); /* (N, 8, 14, 14) */
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
+    y = yk_leaky_relu(yk_tanh(y), 0.3);
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2);
     y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
     y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */

@@ -79,9 +79,10 @@ static yk_value *input(drawing *d, yk_dtype dtype, int ndim, const int64_t *dims
 
 static yk_value *activation(drawing *d, yk_value *x)
 {
-    static yk_value *(*const functions[])(yk_value *) = {yk_relu,    yk_relu6, yk_gelu,
-                                                         yk_sigmoid, yk_silu,  yk_hardswish};
-    return functions[between(d, 0, 5)](x);
+    static yk_value *(*const functions[])(yk_value *) = {yk_relu, yk_relu6,     yk_gelu, yk_sigmoid,
+                                                         yk_silu, yk_hardswish, yk_tanh};
+    int which = (int)between(d, 0, 7);
+    return which < 7 ? functions[which](x) : yk_leaky_relu(x, 0.2);
 }
 
 /* Alone, or with what fusion takes in. */

@@ -250,6 +250,18 @@ static yk_value *build_hardswish(operator_case *c)
     return yk_hardswish(image_or_features(c));
 }
 
+static yk_value *build_tanh(operator_case *c)
+{
+    return yk_tanh(image_or_features(c));
+}
+
+static yk_value *build_leaky_relu(operator_case *c)
+{
+    c->ties = operator_once_in(&c->dice, 3);
+    yk_value *x = image_or_features(c);
+    return yk_leaky_relu(x, 0.1 * (double)operator_between(&c->dice, 0, 12));
+}
+
 /* What a value of these sizes can be added to: some sizes become 1, or are missing at the front. */
 static yk_value *broadcast_side(operator_case *c, const yk_value *x)
 {
@@ -355,6 +367,16 @@ YK_TEST(silu_is_pytorchs)
 YK_TEST(hardswish_is_pytorchs)
 {
     compare("hardswish", 19, build_hardswish);
+}
+
+YK_TEST(tanh_is_pytorchs)
+{
+    compare("tanh", 26, build_tanh);
+}
+
+YK_TEST(leaky_relu_is_pytorchs)
+{
+    compare("leaky_relu", 27, build_leaky_relu);
 }
 
 /* PyTorch adds up gradients of what was broadcast in f32, which is 1.3e-5 from f64 where they all

@@ -23,6 +23,8 @@
     template <typename T, int W> DEVICE void name(const yki_cuda_map_args &args)                   \
     {                                                                                              \
         typedef real_of<T> real;                                                                   \
+        const real alpha = (real)args.alpha;                                                       \
+        (void)alpha;                                                                               \
         map<T, T, W, true>(args, [=](real a, real b) { return of; });                              \
     }                                                                                              \
     KERNELS_OF_ALL(name)
@@ -42,6 +44,9 @@ ACTIVATION(gelu)
 ACTIVATION(sigmoid)
 ACTIVATION(silu)
 ACTIVATION(hardswish)
+ACTIVATION(tanh)
+UNARY(leaky_relu, leaky_relu_rule(x, alpha))
+BINARY(leaky_relu_backward, leaky_relu_backward_rule(a, b, alpha))
 UNARY(scale, alpha *x)
 BINARY(add, a + b)
 BINARY(multiply, a *b)

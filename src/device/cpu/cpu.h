@@ -55,7 +55,8 @@ extern const yki_kernel_impl yki_cpu_batch_norm, yki_cpu_batch_norm_apply,
 extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
     yki_cpu_gelu_backward, yki_cpu_relu6, yki_cpu_relu6_backward, yki_cpu_sigmoid,
     yki_cpu_sigmoid_backward, yki_cpu_silu, yki_cpu_silu_backward, yki_cpu_hardswish,
-    yki_cpu_hardswish_backward, yki_cpu_add, yki_cpu_scale, yki_cpu_cast, yki_cpu_dropout,
+    yki_cpu_hardswish_backward, yki_cpu_tanh, yki_cpu_tanh_backward, yki_cpu_leaky_relu,
+    yki_cpu_leaky_relu_backward, yki_cpu_add, yki_cpu_scale, yki_cpu_cast, yki_cpu_dropout,
     yki_cpu_dropout_backward;
 extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yki_cpu_avg_pool2d,
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;

@@ -92,6 +92,10 @@ MAP(gelu, YKI_MAP_GELU)
 MAP(gelu_backward, YKI_MAP_GELU_BACKWARD)
 MAP(hardswish, YKI_MAP_HARDSWISH)
 MAP(hardswish_backward, YKI_MAP_HARDSWISH_BACKWARD)
+MAP(tanh_forward, YKI_MAP_TANH)
+MAP(tanh_backward, YKI_MAP_TANH_BACKWARD)
+MAP(leaky_relu, YKI_MAP_LEAKY_RELU)
+MAP(leaky_relu_backward, YKI_MAP_LEAKY_RELU_BACKWARD)
 MAP(add, YKI_MAP_ADD)
 MAP(multiply, YKI_MAP_MULTIPLY)
 MAP(scale, YKI_MAP_SCALE)
@@ -256,6 +260,10 @@ IMPL(silu, 1, eltwise_supports, eltwise_prepare, silu);
 IMPL(silu_backward, 1, eltwise_supports, eltwise_prepare, silu_backward);
 IMPL(hardswish, 1, eltwise_supports, eltwise_prepare, hardswish);
 IMPL(hardswish_backward, 1, eltwise_supports, eltwise_prepare, hardswish_backward);
+IMPL(tanh, 1, eltwise_supports, eltwise_prepare, tanh_forward);
+IMPL(tanh_backward, 1, eltwise_supports, eltwise_prepare, tanh_backward);
+IMPL(leaky_relu, 1, eltwise_supports, eltwise_prepare, leaky_relu);
+IMPL(leaky_relu_backward, 1, eltwise_supports, eltwise_prepare, leaky_relu_backward);
 IMPL(gelu, 1, eltwise_supports, eltwise_prepare, gelu);
 IMPL(gelu_backward, 1, eltwise_supports, eltwise_prepare, gelu_backward);
 IMPL(add, 1, eltwise_supports, eltwise_prepare, add);

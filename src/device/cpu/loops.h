@@ -128,22 +128,26 @@ typedef struct yki_max_pool {
 
 /* First those of one operand. */
 typedef enum yki_map_op {
-    YKI_MAP_RELU,               /* max(a, 0) */
-    YKI_MAP_RELU6,              /* min(max(a, 0), 6) */
-    YKI_MAP_SIGMOID,            /* 1 / (1 + exp(-a)) */
-    YKI_MAP_SILU,               /* a sigmoid(a) */
-    YKI_MAP_GELU,               /* a Phi(a), Phi the normal distribution function */
-    YKI_MAP_HARDSWISH,          /* a relu6(a + 3) / 6 */
-    YKI_MAP_SCALE,              /* factor * a */
-    YKI_MAP_RELU_BACKWARD,      /* a where b > 0 */
-    YKI_MAP_RELU6_BACKWARD,     /* a where 0 < b < 6 */
-    YKI_MAP_SIGMOID_BACKWARD,   /* a b (1 - b): b is sigmoid's result */
-    YKI_MAP_SILU_BACKWARD,      /* a times the slope of silu at b */
-    YKI_MAP_GELU_BACKWARD,      /* a times the slope of gelu at b */
-    YKI_MAP_HARDSWISH_BACKWARD, /* a times the slope of hardswish at b */
-    YKI_MAP_ADD,                /* a + b */
-    YKI_MAP_MULTIPLY,           /* a b */
-    YKI_MAP_DROPOUT             /* factor * a where b > 0, 0 * a elsewhere */
+    YKI_MAP_RELU,                /* max(a, 0) */
+    YKI_MAP_RELU6,               /* min(max(a, 0), 6) */
+    YKI_MAP_SIGMOID,             /* 1 / (1 + exp(-a)) */
+    YKI_MAP_SILU,                /* a sigmoid(a) */
+    YKI_MAP_GELU,                /* a Phi(a), Phi the normal distribution function */
+    YKI_MAP_HARDSWISH,           /* a relu6(a + 3) / 6 */
+    YKI_MAP_TANH,                /* tanh(a) */
+    YKI_MAP_LEAKY_RELU,          /* a where a > 0, factor * a elsewhere */
+    YKI_MAP_SCALE,               /* factor * a */
+    YKI_MAP_RELU_BACKWARD,       /* a where b > 0 */
+    YKI_MAP_RELU6_BACKWARD,      /* a where 0 < b < 6 */
+    YKI_MAP_SIGMOID_BACKWARD,    /* a b (1 - b): b is sigmoid's result */
+    YKI_MAP_SILU_BACKWARD,       /* a times the slope of silu at b */
+    YKI_MAP_GELU_BACKWARD,       /* a times the slope of gelu at b */
+    YKI_MAP_HARDSWISH_BACKWARD,  /* a times the slope of hardswish at b */
+    YKI_MAP_TANH_BACKWARD,       /* a (1 - b^2): b is tanh's result */
+    YKI_MAP_LEAKY_RELU_BACKWARD, /* a where b > 0, factor * a elsewhere */
+    YKI_MAP_ADD,                 /* a + b */
+    YKI_MAP_MULTIPLY,            /* a b */
+    YKI_MAP_DROPOUT              /* factor * a where b > 0, 0 * a elsewhere */
 } yki_map_op;
 
 typedef struct yki_cpu_loops {

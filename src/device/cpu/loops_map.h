@@ -55,6 +55,21 @@ YKI_FORCE_INLINE yki_lanes relu6(yki_lanes x)
     return yki_select((yki_bits)(x > six), six, x);
 }
 
+/* Cephes' tanhf: a polynomial up to 0.625, and 1 - 2 / (exp(2 |x|) + 1) beyond. NaN passes. */
+YKI_FORCE_INLINE yki_lanes tanh_of(yki_lanes x)
+{
+    const yki_bits sign = (yki_bits)x & 0x80000000u;
+    yki_lanes z = (yki_lanes)((yki_bits)x ^ sign), s = x * x;
+    yki_lanes p = yki_splat(-5.70498872745e-3f);
+    p = p * s + 2.06390887954e-2f;
+    p = p * s - 5.37397155531e-2f;
+    p = p * s + 1.33314422036e-1f;
+    p = p * s - 3.33332819422e-1f;
+    p = p * s * x + x;
+    yki_lanes large = 1.0f - 2.0f / (yki_exp(z + z) + 1.0f);
+    return yki_select((yki_bits)(z > 0.625f), (yki_lanes)((yki_bits)large | sign), p);
+}
+
 /* a where x / 3 + 1 / 2 is hardswish's slope; 0 to the left and a to the right of it. */
 YKI_FORCE_INLINE yki_lanes hardswish_backward(yki_lanes a, yki_lanes x)
 {
@@ -93,6 +108,14 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
         return a * relu6(a + 3.0f) * (1 / 6.0f);
     case YKI_MAP_HARDSWISH_BACKWARD:
         return hardswish_backward(a, b);
+    case YKI_MAP_TANH:
+        return tanh_of(a);
+    case YKI_MAP_TANH_BACKWARD:
+        return a * (1.0f - b * b);
+    case YKI_MAP_LEAKY_RELU:
+        return yki_select((yki_bits)(a > zero), a, a * factor);
+    case YKI_MAP_LEAKY_RELU_BACKWARD:
+        return yki_select((yki_bits)(b > zero), a, a * factor);
     case YKI_MAP_ADD:
         return a + b;
     case YKI_MAP_MULTIPLY:
@@ -150,6 +173,8 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_SILU);
         CASE(YKI_MAP_GELU);
         CASE(YKI_MAP_HARDSWISH);
+        CASE(YKI_MAP_TANH);
+        CASE(YKI_MAP_LEAKY_RELU);
         CASE(YKI_MAP_SCALE);
         CASE(YKI_MAP_RELU_BACKWARD);
         CASE(YKI_MAP_RELU6_BACKWARD);
@@ -157,6 +182,8 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_SILU_BACKWARD);
         CASE(YKI_MAP_GELU_BACKWARD);
         CASE(YKI_MAP_HARDSWISH_BACKWARD);
+        CASE(YKI_MAP_TANH_BACKWARD);
+        CASE(YKI_MAP_LEAKY_RELU_BACKWARD);
         CASE(YKI_MAP_ADD);
         CASE(YKI_MAP_MULTIPLY);
         CASE(YKI_MAP_DROPOUT);

@@ -2,16 +2,25 @@
 
 #include "device/ref/ref.h"
 
+#include <math.h>
+
 #define YKI_REAL       double
-#define YKI_RULE(name) name
+#define YKI_RULE(name) name##_rule
 #include "device/activation_rules.h"
 
-/* The kernels of one function and of its gradient. */
-#define DEFINE(name)                                                                               \
+/* The kernels of one function of x and of its gradient, a function of a and b; alpha is there. */
+#define DEFINE(name, function, gradient)                                                           \
     static double name##_of(double x, const yki_attrs *attrs)                                      \
     {                                                                                              \
-        (void)attrs;                                                                               \
-        return name(x);                                                                            \
+        const double alpha = attrs->alpha;                                                         \
+        (void)alpha;                                                                               \
+        return function;                                                                           \
+    }                                                                                              \
+    static double name##_slope(double a, double b, const yki_attrs *attrs)                         \
+    {                                                                                              \
+        const double alpha = attrs->alpha;                                                         \
+        (void)alpha;                                                                               \
+        return gradient;                                                                           \
     }                                                                                              \
     static yk_status ref_##name(const yki_kernel *kernel, const yki_kernel_args *run)              \
     {                                                                                              \
@@ -20,22 +29,18 @@
     }                                                                                              \
     static yk_status ref_##name##_backward(const yki_kernel *kernel, const yki_kernel_args *run)   \
     {                                                                                              \
-        yki_ref_map2(kernel, run, name##_backward);                                                \
+        yki_ref_map2(kernel, run, name##_slope);                                                   \
         return YK_OK;                                                                              \
     }                                                                                              \
-    const yki_kernel_impl yki_ref_##name = {.op = &yki_op_##name,                                  \
-                                            .inplace = 1,                                          \
-                                            .supports = yki_ref_supports,                          \
-                                            .prepare = yki_ref_prepare,                            \
-                                            .run = ref_##name};                                    \
-    const yki_kernel_impl yki_ref_##name##_backward = {.op = &yki_op_##name##_backward,            \
-                                                       .inplace = 1,                               \
-                                                       .supports = yki_ref_supports,               \
-                                                       .prepare = yki_ref_prepare,                 \
-                                                       .run = ref_##name##_backward}
-DEFINE(relu);
-DEFINE(relu6);
-DEFINE(gelu);
-DEFINE(sigmoid);
-DEFINE(silu);
-DEFINE(hardswish);
+    YKI_REF_IMPL(name, 1);                                                                         \
+    YKI_REF_IMPL(name##_backward, 1)
+#define ACTIVATION(name) DEFINE(name, name##_rule(x), name##_backward_rule(a, b))
+
+ACTIVATION(relu);
+ACTIVATION(relu6);
+ACTIVATION(gelu);
+ACTIVATION(sigmoid);
+ACTIVATION(silu);
+ACTIVATION(hardswish);
+ACTIVATION(tanh);
+DEFINE(leaky_relu, leaky_relu_rule(x, alpha), leaky_relu_backward_rule(a, b, alpha));

@@ -16,7 +16,7 @@ static int64_t place(const yk_tensor *small, const yk_tensor *of, int64_t i)
     return at;
 }
 
-static void map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_binary_fn f)
+static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*f)(double, double))
 {
     yk_tensor a = yki_ref_in(kernel, run, 0), b = yki_ref_in(kernel, run, 1);
     yk_tensor y = yki_ref_out(kernel, run, 0);

@@ -130,5 +130,5 @@ void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_
         return;
     int64_t count = yk_tensor_count(&a);
     for (int64_t i = 0; i < count; i++)
-        yki_ref_set(&y, i, f(yki_ref_get(&a, i), yki_ref_get(&b, i)));
+        yki_ref_set(&y, i, f(yki_ref_get(&a, i), yki_ref_get(&b, i), yki_ref_attrs(kernel)));
 }

@@ -32,7 +32,7 @@ yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int 
 
 /* y[i] = f(x[i]), and y[i] = f(a[i], b[i]). */
 typedef double (*yki_ref_unary_fn)(double x, const yki_attrs *attrs);
-typedef double (*yki_ref_binary_fn)(double a, double b);
+typedef double (*yki_ref_binary_fn)(double a, double b, const yki_attrs *attrs);
 void yki_ref_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_unary_fn f);
 void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_binary_fn f);
 
