@@ -275,6 +275,40 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
 /** The mean, or sum, of (x - target)^2 over all elements -> scalar; both of one shape, float32 or
  *  float64. */
 yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction);
+/** The mean, or sum, of |x - target|, likewise. */
+yk_value *yk_l1_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction);
+/** With d = x - target the mean, or sum, of d^2 / (2 beta) where |d| is below beta, and of
+ * |d| - beta / 2 elsewhere (Girshick 2015), likewise. beta is at least 0 (PyTorch's default is 1);
+ * with 0 it is yk_l1_loss(). */
+yk_value *yk_smooth_l1_loss(yk_value *x, yk_value *target, double beta,
+                            yk_loss_reduction reduction);
+/** delta times yk_smooth_l1_loss() with beta = delta (Huber 1964): d^2 / 2 where |d| is below
+ * delta, delta (|d| - delta / 2) elsewhere. delta is above 0 (PyTorch's default is 1). */
+yk_value *yk_huber_loss(yk_value *x, yk_value *target, double delta, yk_loss_reduction reduction);
+
+/** How binary cross entropy is computed. */
+typedef struct yk_binary_cross_entropy_options {
+    size_t size;          /**< set by YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT */
+    yk_value *pos_weight; /**< weights of positive examples: (C) of the logits' dtype, one for
+                               each channel of logits (N, C, ...), or (1); or NULL, which means
+                               1. A constant to the gradient [NULL] */
+    yk_loss_reduction reduction; /**< over all elements [YK_LOSS_MEAN] */
+} yk_binary_cross_entropy_options;
+
+/** The defaults of yk_binary_cross_entropy_options. */
+#define YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT                                                       \
+    {                                                                                              \
+        sizeof(yk_binary_cross_entropy_options), NULL, YK_LOSS_MEAN                                \
+    }
+
+/**
+ * Binary cross entropy of sigmoid(logits) and target -> scalar: with s = log(sigmoid(x)), the mean,
+ * or sum, of -(pos_weight target s + (1 - target) (s - x)), computed without overflow. Both are of
+ * one shape, float32 or float64. The target has probabilities, which are not checked: an input, or
+ * computed, and a constant to the gradient. NULL options mean the defaults.
+ */
+yk_value *yk_binary_cross_entropy_with_logits(yk_value *logits, yk_value *target,
+                                              const yk_binary_cross_entropy_options *options);
 
 /* ---- autocast ----------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* cross_entropy and mse_loss, in f32 and f64: see kernels/loss.cu. */
+/* Losses, in f32 and f64: see kernels/loss.cu. */
 #include "cuda.h"
 #include "implementations.h"
 
@@ -85,51 +85,92 @@ static yk_status run_cross_entropy_backward(const yki_kernel *kernel, const yki_
 IMPLEMENTATION(cross_entropy_backward, yki_cuda_supports_full, prepare_cross_entropy_backward,
                run_cross_entropy_backward, 1);
 
-/* ---- mse_loss -------------------------------------------------------------------------------- */
+/* ---- losses over pairs of elements ----------------------------------------------------------- */
 
-static yk_status prepare_mse_loss(yki_device *device, const yki_kernel_desc *desc,
-                                  yki_kernel **kernel)
+/* With `weights`: the number of the operand with pos_weight. */
+static yki_cuda_pairs_args pairs_of(const yki_cuda_kernel *k, const yki_kernel_args *run,
+                                    int weights)
 {
-    int64_t blocks = yki_cuda_blocks(yki_operand_count(&desc->in[0]), YKI_CUDA_MSE);
-    return prepare_loss(device, desc, "mse_loss", blocks, kernel);
+    const yki_operand *x = &k->desc.in[0], *weight = &k->desc.in[weights];
+    yki_cuda_pairs_args args = {.x = yki_cuda_in(k, run, 0),
+                                .target = yki_cuda_in(k, run, 1),
+                                .pos_weight = yki_cuda_in(k, run, weights),
+                                .count = yki_operand_count(x),
+                                .weights = 1,
+                                .repeats = 1,
+                                .beta = k->attrs.beta};
+    if (args.pos_weight)
+        args.weights = (int32_t)weight->dims[0];
+    for (int d = 2; x->layout == YKI_PLAIN && d < x->ndim; d++)
+        args.repeats *= (int32_t)x->dims[d];
+    return args;
 }
 
-static yk_status run_mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status prepare_pairs(yki_device *device, const yki_kernel_desc *desc, const char *name,
+                               yki_kernel **kernel)
+{
+    int64_t blocks = yki_cuda_blocks(yki_operand_count(&desc->in[0]), YKI_CUDA_PAIRS);
+    return prepare_loss(device, desc, name, blocks, kernel);
+}
+
+static yk_status run_pairs(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    int64_t count = yki_operand_count(&k->desc.in[0]);
-    yki_cuda_mse_args args = {.x = yki_cuda_in(k, run, YKI_MSE_LOSS_X),
-                              .target = yki_cuda_in(k, run, YKI_MSE_LOSS_TARGET),
-                              .losses = run->scratch,
-                              .count = count};
-    int64_t blocks = yki_cuda_blocks(count, YKI_CUDA_MSE);
+    yki_cuda_pairs_args args = pairs_of(k, run, YKI_BCE_POS_WEIGHT);
+    int64_t blocks = yki_cuda_blocks(args.count, YKI_CUDA_PAIRS);
     yki_cuda_grid grid = {(unsigned)blocks, 1, 1};
+    args.losses = run->scratch;
     YK_TRY(yki_cuda_launch(k, LOSSES, grid, &args, sizeof args, run));
-    return launch_sum(k, run, blocks, count);
-}
-IMPLEMENTATION(mse_loss, yki_cuda_supports_full, prepare_mse_loss, run_mse_loss, 0);
-
-static yk_status prepare_mse_loss_backward(yki_device *device, const yki_kernel_desc *desc,
-                                           yki_kernel **kernel)
-{
-    return yki_cuda_prepare_one(device, desc, "mse_loss_backward", true, kernel);
+    return launch_sum(k, run, blocks, args.count);
 }
 
-static yk_status run_mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+/* A grid of vectors, or for one element in each thread; slope: what the loss counts twofold. */
+static yk_status launch_slopes(const yki_kernel *kernel, const yki_kernel_args *run, double slope,
+                               bool vectors)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    int64_t count = yki_operand_count(&k->desc.in[0]);
+    yki_cuda_pairs_args args = pairs_of(k, run, YKI_BCE_BACKWARD_POS_WEIGHT);
     bool mean = k->attrs.reduction == YK_LOSS_MEAN;
-    yki_cuda_mse_args args = {.x = yki_cuda_in(k, run, YKI_MSE_LOSS_BACKWARD_X),
-                              .target = yki_cuda_in(k, run, YKI_MSE_LOSS_BACKWARD_TARGET),
-                              .dloss = yki_cuda_in(k, run, YKI_MSE_LOSS_BACKWARD_DLOSS),
-                              .dx = yki_cuda_out(k, run, YKI_MSE_LOSS_BACKWARD_DX),
-                              .count = count,
-                              .factor = mean ? 2 / (double)count : 2};
+    args.dloss = yki_cuda_in(k, run, 2);
+    args.dx = yki_cuda_out(k, run, 0);
+    args.factor = mean ? slope / (double)args.count : slope;
     int64_t items_of_block =
         (int64_t)YKI_CUDA_THREADS * YKI_CUDA_BATCH * yki_cuda_width(k->desc.in[0].dtype);
-    yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(count, items_of_block), 1, 1};
-    return yki_cuda_launch(k, LOSSES, grid, &args, sizeof args, run);
+    yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(args.count, items_of_block), 1, 1};
+    return yki_cuda_launch(k, LOSSES, vectors ? grid : yki_cuda_grid_of(args.count), &args,
+                           sizeof args, run);
 }
-IMPLEMENTATION(mse_loss_backward, yki_cuda_supports_full, prepare_mse_loss_backward,
-               run_mse_loss_backward, 1);
+
+static yk_status run_mse_slopes(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return launch_slopes(kernel, run, 2, true);
+}
+
+static yk_status run_smooth_l1_slopes(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return launch_slopes(kernel, run, 1, true);
+}
+
+static yk_status run_bce_slopes(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return launch_slopes(kernel, run, 1, false);
+}
+
+#define PAIRS(name, run_slopes)                                                                    \
+    static yk_status prepare_##name(yki_device *device, const yki_kernel_desc *desc,               \
+                                    yki_kernel **kernel)                                           \
+    {                                                                                              \
+        return prepare_pairs(device, desc, #name, kernel);                                         \
+    }                                                                                              \
+    static yk_status prepare_##name##_backward(yki_device *device, const yki_kernel_desc *desc,    \
+                                               yki_kernel **kernel)                                \
+    {                                                                                              \
+        return yki_cuda_prepare_one(device, desc, #name "_backward", true, kernel);                \
+    }                                                                                              \
+    IMPLEMENTATION(name, yki_cuda_supports_full, prepare_##name, run_pairs, 0);                    \
+    IMPLEMENTATION(name##_backward, yki_cuda_supports_full, prepare_##name##_backward, run_slopes, \
+                   1)
+
+PAIRS(mse_loss, run_mse_slopes);
+PAIRS(smooth_l1_loss, run_smooth_l1_slopes);
+PAIRS(binary_cross_entropy_with_logits, run_bce_slopes);

@@ -57,5 +57,9 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_cross_entropy_backward,
     &yki_cuda_mse_loss,
     &yki_cuda_mse_loss_backward,
+    &yki_cuda_smooth_l1_loss,
+    &yki_cuda_smooth_l1_loss_backward,
+    &yki_cuda_binary_cross_entropy_with_logits,
+    &yki_cuda_binary_cross_entropy_with_logits_backward,
     NULL,
 };

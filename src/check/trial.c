@@ -126,6 +126,16 @@ static yk_status append_gradient(yki_trial *trial, yki_node *node)
     return YK_OK;
 }
 
+/* Variances and weights of losses. */
+static bool is_positive(const yk_value *value)
+{
+    static const char *const names[] = {"running_var", "pos_weight", "class_weight"};
+    for (size_t i = 0; value->name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(value->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void fill_leaf(yki_trial *trial, const yk_value *value)
 {
     double *numbers = trial->numbers[value->id], spread = trial->row->spread;
@@ -137,7 +147,7 @@ static void fill_leaf(yki_trial *trial, const yk_value *value)
             numbers[i] = (double)(yki_hash3(3, 4, trial->draws++) % (uint64_t)trial->row->classes);
         else if (value->dtype == YK_I64)
             numbers[i] = 41;
-        else if (value->name && strcmp(value->name, "running_var") == 0)
+        else if (is_positive(value))
             numbers[i] = 1.25 + numbers[i] / spread;
     }
     yki_trial_round(value, numbers);

@@ -27,14 +27,20 @@ typedef struct splitter {
     yk_value **part[YKI_LOSS_KINDS]; /* by value id, of values of both kinds */
 } splitter;
 
+static bool is_loss(const yki_op *op)
+{
+    return op == &yki_op_cross_entropy || op == &yki_op_mse_loss || op == &yki_op_smooth_l1_loss ||
+           op == &yki_op_binary_cross_entropy_with_logits;
+}
+
 /* MEANS or SUMS of a loss; 0 of another operator. */
 static unsigned char kind_of(const yki_node *node, bool of_batch)
 {
-    bool is_loss = node->op == &yki_op_cross_entropy || node->op == &yki_op_mse_loss;
-    bool is_sum = is_loss ? node->attrs.reduction == YK_LOSS_SUM : yki_custom_is_sum(node);
+    bool ours = is_loss(node->op);
+    bool is_sum = ours ? node->attrs.reduction == YK_LOSS_SUM : yki_custom_is_sum(node);
     if (is_sum && of_batch)
         return SUMS;
-    return is_loss || is_sum ? MEANS : 0;
+    return ours || is_sum ? MEANS : 0;
 }
 
 /* The part of a value that is of this kind, or NULL. What is no loss counts as a mean. */

@@ -61,6 +61,7 @@ typedef struct yki_attrs {
     double eps, momentum;   /* batch_norm */
     double p;               /* dropout */
     double label_smoothing; /* cross_entropy */
+    double beta;            /* smooth_l1_loss */
     yk_loss_reduction reduction;
     bool relu;          /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;         /* batch_norm: with relu, the result is at most 6 */

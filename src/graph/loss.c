@@ -7,6 +7,8 @@
  */
 #include "graph/operators.h"
 
+#include <math.h>
+
 #include "base/options.h"
 
 static yk_status expect_reduction(const yki_node *node)
@@ -81,11 +83,11 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
     return yki_emit(&yki_op_cross_entropy, &attrs, (yk_value *[]){logits, labels});
 }
 
-/* ---- mse_loss: (x - target)^2, over all elements; symmetric, so is its gradient -------------- */
+/* ---- losses over pairs of elements: input 0 is x, input 1 the target ------------------------- */
 
-yk_status yki_infer_mse_loss(const yki_node *node, yki_shape *out)
+static yk_status infer_pairs(const yki_node *node, yki_shape *out)
 {
-    const yk_value *x = node->in[YKI_MSE_LOSS_X], *target = node->in[YKI_MSE_LOSS_TARGET];
+    const yk_value *x = node->in[0], *target = node->in[1];
     bool same = x->ndim == target->ndim && x->dtype == target->dtype;
     char here[96], there[96];
     YK_TRY(yki_expect_float(node, 1));
@@ -96,24 +98,121 @@ yk_status yki_infer_mse_loss(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_SHAPE, "%s %s and the target's %s %s differ",
                          yki_shape_text(x, here, sizeof here), yk_dtype_name(x->dtype),
                          yki_shape_text(target, there, sizeof there), yk_dtype_name(target->dtype));
-    out[YKI_MSE_LOSS_LOSS] = (yki_shape){.dtype = yki_accumulate_dtype(x->dtype), .ndim = 0};
+    out[0] = (yki_shape){.dtype = yki_accumulate_dtype(x->dtype), .ndim = 0};
     return YK_OK;
+}
+
+/* For a loss of x - target that is the same of target - x. */
+static yk_status symmetric_gradient(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                    const bool *needs, yk_value **din, const yki_op *backward)
+{
+    for (int i = 0; i < 2; i++) {
+        yk_value *in[] = {node->in[i], node->in[1 - i], dout[0]};
+        if (needs[i])
+            din[i] = yki_append_like(graph, backward, &node->attrs, in, node->in[i]);
+    }
+    return YK_OK;
+}
+
+/* ---- mse_loss: (x - target)^2 ---------------------------------------------------------------- */
+
+yk_status yki_infer_mse_loss(const yki_node *node, yki_shape *out)
+{
+    return infer_pairs(node, out);
 }
 
 yk_status yki_gradient_mse_loss(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                                 const bool *needs, yk_value **din)
 {
-    for (int i = 0; i < YKI_MSE_LOSS_INPUTS; i++) {
-        yk_value *in[] = {node->in[i], node->in[1 - i], dout[YKI_MSE_LOSS_LOSS]};
-        if (needs[i])
-            din[i] =
-                yki_append_like(graph, &yki_op_mse_loss_backward, &node->attrs, in, node->in[i]);
-    }
-    return YK_OK;
+    return symmetric_gradient(graph, node, dout, needs, din, &yki_op_mse_loss_backward);
 }
 
 yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction)
 {
     yki_attrs attrs = {.reduction = reduction};
     return yki_emit(&yki_op_mse_loss, &attrs, (yk_value *[]){x, target});
+}
+
+/* ---- smooth_l1_loss: with d = x - target, d^2 / (2 beta) below beta, else |d| - beta / 2 -------
+ */
+
+yk_status yki_infer_smooth_l1_loss(const yki_node *node, yki_shape *out)
+{
+    double beta = node->attrs.beta;
+    YK_TRY(infer_pairs(node, out));
+    if (!(beta >= 0) || isinf(beta))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "beta is %g, expected at least 0", beta);
+    return YK_OK;
+}
+
+yk_status yki_gradient_smooth_l1_loss(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                      const bool *needs, yk_value **din)
+{
+    return symmetric_gradient(graph, node, dout, needs, din, &yki_op_smooth_l1_loss_backward);
+}
+
+yk_value *yk_smooth_l1_loss(yk_value *x, yk_value *target, double beta, yk_loss_reduction reduction)
+{
+    yki_attrs attrs = {.beta = beta, .reduction = reduction};
+    return yki_emit(&yki_op_smooth_l1_loss, &attrs, (yk_value *[]){x, target});
+}
+
+yk_value *yk_l1_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction)
+{
+    return yk_smooth_l1_loss(x, target, 0, reduction);
+}
+
+yk_value *yk_huber_loss(yk_value *x, yk_value *target, double delta, yk_loss_reduction reduction)
+{
+    if (delta > 0)
+        return yk_scale(yk_smooth_l1_loss(x, target, delta, reduction), delta);
+    yki_error(YK_ERROR_INVALID_ARGUMENT, "delta is %g, expected above 0", delta);
+    return yki_emit_error(x, &yki_op_smooth_l1_loss);
+}
+
+/* ---- binary_cross_entropy_with_logits -------------------------------------------------------- */
+
+/* A weight for each channel, or one for all. */
+static yk_status expect_pos_weight(const yki_node *node)
+{
+    const yk_value *logits = node->in[YKI_BCE_LOGITS], *weight = node->in[YKI_BCE_POS_WEIGHT];
+    int64_t channels = logits->ndim > 1 ? logits->dims[1] : 1;
+    char here[96];
+    if (!weight || (weight->ndim == 1 && weight->dtype == logits->dtype &&
+                    (weight->dims[0] == 1 || weight->dims[0] == channels)))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "pos_weight is %s %s, expected (%lld) or (1) %s",
+                     yki_shape_text(weight, here, sizeof here), yk_dtype_name(weight->dtype),
+                     (long long)channels, yk_dtype_name(logits->dtype));
+}
+
+yk_status yki_infer_binary_cross_entropy_with_logits(const yki_node *node, yki_shape *out)
+{
+    YK_TRY(infer_pairs(node, out));
+    return expect_pos_weight(node);
+}
+
+yk_status yki_gradient_binary_cross_entropy_with_logits(yk_graph *graph, const yki_node *node,
+                                                        yk_value *const *dout, const bool *needs,
+                                                        yk_value **din)
+{
+    yk_value *logits = node->in[YKI_BCE_LOGITS];
+    yk_value *in[] = {logits, node->in[YKI_BCE_TARGET], dout[YKI_BCE_LOSS],
+                      node->in[YKI_BCE_POS_WEIGHT]};
+    if (needs[YKI_BCE_LOGITS])
+        din[YKI_BCE_LOGITS] = yki_append_like(
+            graph, &yki_op_binary_cross_entropy_with_logits_backward, &node->attrs, in, logits);
+    return YK_OK;
+}
+
+yk_value *yk_binary_cross_entropy_with_logits(yk_value *logits, yk_value *target,
+                                              const yk_binary_cross_entropy_options *options)
+{
+    yk_binary_cross_entropy_options o;
+    const yki_op *op = &yki_op_binary_cross_entropy_with_logits;
+    if (YKI_READ_OPTIONS(&o, options, yk_binary_cross_entropy_options,
+                         YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT) != YK_OK)
+        return yki_emit_error(logits, op);
+    yki_attrs attrs = {.reduction = o.reduction};
+    return yki_emit(op, &attrs, (yk_value *[]){logits, target, o.pos_weight});
 }

@@ -113,6 +113,39 @@ YK_TEST(losses_are_what_their_reductions_say)
     assert_terms(&net, yk_add(sum, mean), mean, sum);
 }
 
+/* Of the reduction, whatever the loss. */
+static yk_value *loss_number(const network *net, int which, yk_loss_reduction reduction)
+{
+    yk_value *target = yk_scale(net->logits, 0);
+    switch (which) {
+    case 0:
+        return yk_mse_loss(net->logits, target, reduction);
+    case 1:
+        return yk_l1_loss(net->logits, target, reduction);
+    case 2:
+        return yk_smooth_l1_loss(net->logits, target, 0.5, reduction);
+    case 3:
+        return yk_huber_loss(net->logits, target, 0.5, reduction);
+    default:
+        return yk_binary_cross_entropy_with_logits(net->logits, target,
+                                                   YK_WITH(yk_binary_cross_entropy_options,
+                                                           YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT,
+                                                           o.reduction = reduction));
+    }
+}
+
+YK_TEST(every_loss_has_its_reduction)
+{
+    for (int which = 0; which < 5; which++) {
+        network net = begin();
+        yk_value *loss = loss_number(&net, which, YK_LOSS_MEAN);
+        assert_terms(&net, loss, loss, NULL);
+        net = begin();
+        loss = loss_number(&net, which, YK_LOSS_SUM);
+        assert_terms(&net, loss, NULL, loss);
+    }
+}
+
 YK_TEST(a_programs_loss_is_a_mean_unless_it_says_sum)
 {
     network net = begin();

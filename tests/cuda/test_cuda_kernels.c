@@ -95,6 +95,8 @@ YK_TEST(losses)
     on_cuda(&family_cross_entropy, FULL);
     on_cuda(&family_soft_cross_entropy, FULL);
     on_cuda(&family_mse_loss, FULL);
+    on_cuda(&family_smooth_l1_loss, FULL);
+    on_cuda(&family_bce, FULL);
 }
 
 YK_TEST(convolutions)

@@ -725,3 +725,53 @@ static yk_value *build_mse_loss(yk_graph *graph, const conformance_case *c, yk_d
 }
 
 FAMILY(mse_loss, build_mse_loss);
+
+/* ---- smooth_l1_loss, binary_cross_entropy_with_logits: likewise -------------------------------
+ */
+
+/* alpha: beta. Differences are up to 2 spreads; 0.3 spreads lie between. */
+static const conformance_case smooth_l1_loss_cases[] = {
+    {.x = {1, 1}, .alpha = 1},
+    {.x = {3, 10}, .alpha = 0},
+    {.x = {5, 17}, .alpha = 0.5, .sum = true},
+    {.x = {70, 130}, .alpha = 0.25},
+    {.x = {2, 3, 4, 5}, .alpha = 1, .spread = 4},
+    {.x = {4, 40, 7, 9}, .alpha = 0, .sum = true},
+    {.x = {2, 17, 6, 5}, .alpha = 0.3},
+};
+
+static yk_value *build_smooth_l1_loss(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    return yk_smooth_l1_loss(x, yk_input(graph, "target", dtype, shape.ndim, shape.dims), c->alpha,
+                             c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
+}
+
+/* filters: how many weights there are. */
+static const conformance_case bce_cases[] = {
+    {.x = {1}},
+    {.x = {3, 17}, .spread = 8},
+    {.x = {5, 17}, .filters = 17, .sum = true},
+    {.x = {70, 130}, .filters = 1, .spread = 8},
+    {.x = {2, 3, 4, 5}, .filters = 3},
+    {.x = {2, 6, 45}, .filters = 6},
+    {.x = {4, 40, 7, 9}, .spread = 8},
+    {.x = {4, 40, 7, 9}, .filters = 40},
+    {.x = {2, 16, 12, 13}, .sum = true},
+};
+
+static yk_value *build_bce(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype), *weight = NULL;
+    yki_shape shape = yki_shape_of(x);
+    if (c->filters)
+        weight = yk_buffer(graph, "pos_weight", dtype, 1, &c->filters, YK_INIT_ONES);
+    return yk_binary_cross_entropy_with_logits(
+        x, yk_input(graph, "target", dtype, shape.ndim, shape.dims),
+        YK_WITH(yk_binary_cross_entropy_options, YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT,
+                o.pos_weight = weight, o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+}
+
+FAMILY(smooth_l1_loss, build_smooth_l1_loss);
+const conformance_family family_bce = {build_bce, bce_cases, sizeof bce_cases / sizeof *bce_cases};

@@ -17,6 +17,7 @@ extern const conformance_family family_linear, family_flatten, family_reshape;
 extern const conformance_family family_batch_norm, family_batch_norm_apply;
 extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global,
     family_adaptive;
+extern const conformance_family family_smooth_l1_loss, family_bce;
 extern const conformance_family family_cross_entropy, family_soft_cross_entropy, family_mse_loss;
 extern const conformance_family family_softmax, family_layer_norm, family_layer_norm_wide;
 extern const conformance_family family_broadcast_add, family_broadcast_multiply;

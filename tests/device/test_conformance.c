@@ -384,28 +384,47 @@ YK_TEST(cpu_rows)
     on_cpu(&family_layer_norm_wide);
 }
 
-/* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
+/* ---- losses over pairs of elements: never in 16 bit -------------------------------------------
+ */
 
-YK_TEST(ref_mse_loss)
+YK_TEST(ref_pair_losses)
 {
     on_ref(&family_mse_loss);
+    on_ref(&family_smooth_l1_loss);
+    on_ref(&family_bce);
 }
 
-YK_TEST(cpu_mse_loss)
+YK_TEST(cpu_pair_losses)
 {
     on_cpu(&family_mse_loss);
+    on_cpu(&family_smooth_l1_loss);
+    on_cpu(&family_bce);
 }
 
 /* ---- all operators --------------------------------------------------------------------------- */
 
-static const conformance_family *const families[] = {
-    &family_conv2d,           &family_linear,           &family_flatten,
-    &family_batch_norm,       &family_max_pool2d,       &family_avg_pool2d,
-    &family_global,           &family_cross_entropy,    &family_soft_cross_entropy,
-    &family_mse_loss,         &family_softmax,          &family_layer_norm,
-    &family_adaptive,         &family_broadcast_add,    &family_broadcast_multiply,
-    &family_layer_norm_wide,  &family_batch_norm_apply, &family_conv2d_sums,
-    &family_conv_transpose2d, &family_reshape};
+static const conformance_family *const families[] = {&family_conv2d,
+                                                     &family_linear,
+                                                     &family_flatten,
+                                                     &family_batch_norm,
+                                                     &family_max_pool2d,
+                                                     &family_avg_pool2d,
+                                                     &family_global,
+                                                     &family_cross_entropy,
+                                                     &family_soft_cross_entropy,
+                                                     &family_mse_loss,
+                                                     &family_softmax,
+                                                     &family_layer_norm,
+                                                     &family_adaptive,
+                                                     &family_broadcast_add,
+                                                     &family_broadcast_multiply,
+                                                     &family_layer_norm_wide,
+                                                     &family_batch_norm_apply,
+                                                     &family_conv2d_sums,
+                                                     &family_conv_transpose2d,
+                                                     &family_reshape,
+                                                     &family_smooth_l1_loss,
+                                                     &family_bce};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

@@ -335,6 +335,8 @@ static const operators all_operators[] = {
     {&family_cross_entropy, draw_loss, true},
     {&family_soft_cross_entropy, draw_loss, true},
     {&family_mse_loss, draw_any_shape, true},
+    {&family_smooth_l1_loss, draw_any_shape, true},
+    {&family_bce, draw_any_shape, true},
     {&family_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_layer_norm, true}};
 

@@ -308,6 +308,51 @@ static void losses(check_case start)
             }
 }
 
+/* Of logits whose exponentials are far beyond the range of f32, too. */
+static void pair_loss(check_case start, const yki_op *op, const yki_op *backward, int weights)
+{
+    static const int64_t sizes[][4] = {{1, 16, 1, 1}, {3, 32, 5, 7}, {2, 16, 33, 40}};
+    static const double ranges[] = {3, 200};
+    for (int i = 0; i < 6 && start.dtype == YK_F32; i++) {
+        static const int64_t scalar[1] = {0};
+        const int64_t *dims = sizes[i / 2], count = weights ? dims[1] : 0;
+        check_case c = start;
+        c.attrs = (yki_attrs){.beta = 0.7, .reduction = i % 2 ? YK_LOSS_SUM : YK_LOSS_MEAN};
+        c.op = op;
+        check_in(&c, YK_F32, 4, dims, ranges[i % 2], 0);
+        check_in(&c, YK_F32, 4, dims, 0.5, 0.5);
+        if (weights)
+            check_in(&c, YK_F32, 1, &count, 1, 1.5);
+        check_out(&c, YK_F32, 0, scalar);
+        check(&c);
+
+        c.in_count = c.out_count = 0;
+        c.op = backward;
+        check_in(&c, YK_F32, 4, dims, ranges[i % 2], 0);
+        check_in(&c, YK_F32, 4, dims, 0.5, 0.5);
+        check_in(&c, YK_F32, 0, scalar, 1, 2);
+        if (weights)
+            check_in(&c, YK_F32, 1, &count, 1, 1.5);
+        check_out(&c, YK_F32, 4, dims);
+        check(&c);
+    }
+}
+
+static void pair_losses(check_case start)
+{
+    pair_loss(start, &yki_op_smooth_l1_loss, &yki_op_smooth_l1_loss_backward, 0);
+    pair_loss(start, &yki_op_binary_cross_entropy_with_logits,
+              &yki_op_binary_cross_entropy_with_logits_backward, 0);
+    if (!start.blocked)
+        pair_loss(start, &yki_op_binary_cross_entropy_with_logits,
+                  &yki_op_binary_cross_entropy_with_logits_backward, 1);
+}
+
+YK_TEST(pair_losses_equal_ref)
+{
+    check_everywhere(pair_losses);
+}
+
 YK_TEST(cross_entropy_equals_ref)
 {
     check_everywhere(losses);

@@ -19,8 +19,9 @@ torch.set_default_dtype(torch.float64)
 ATTRIBUTES = "kernel stride padding dilation groups rows columns alpha eps".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
-    "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss, "add": torch.add, "multiply": torch.mul,
-    "linear": F.linear,
+    "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
+    "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits, "add": torch.add,
+    "multiply": torch.mul, "linear": F.linear,
 }
 
 

@@ -62,6 +62,16 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
+/* Shares of classes, probabilities, weights of losses. */
+static bool is_positive(const yk_value *value)
+{
+    static const char *const names[] = {"labels", "target", "pos_weight", "class_weight"};
+    for (size_t i = 0; value->name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(value->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Tensors differ in magnitude from 1/8 to 8. */
 static void fill(operator_case *c, const yk_value *value, void *data)
 {
@@ -77,7 +87,7 @@ static void fill(operator_case *c, const yk_value *value, void *data)
                 (int32_t)operator_between(&c->dice, 0, c->graph->nodes[0]->in[0]->dims[1] - 1);
         else if (variance)
             ((float *)data)[i] = (float)(1.25 + number);
-        else if (value->name && strcmp(value->name, "labels") == 0) /* shares of classes */
+        else if (is_positive(value))
             ((float *)data)[i] = (float)fabs(number);
         else
             ((float *)data)[i] = (float)(c->ties ? floor(2 * number) / 2 : number);
@@ -279,6 +289,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "momentum", attrs->momentum);
     write_number(pickle, "p", attrs->p);
     write_number(pickle, "label_smoothing", attrs->label_smoothing);
+    write_number(pickle, "beta", attrs->beta);
     write_number(pickle, "sum", attrs->reduction == YK_LOSS_SUM);
     yki_pickle_setitems(pickle);
 }

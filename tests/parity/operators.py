@@ -57,6 +57,10 @@ def compute(operator, t, attrs, training, out):
     return {
         "relu": lambda: F.relu(t["x"]),
         "mse_loss": lambda: F.mse_loss(t["x"], t["other"], reduction=reduction(attrs)),
+        "smooth_l1_loss": lambda: F.smooth_l1_loss(
+            t["x"], t["other"], reduction=reduction(attrs), beta=attrs["beta"]),
+        "binary_cross_entropy_with_logits": lambda: F.binary_cross_entropy_with_logits(
+            t["x"], t["target"], reduction=reduction(attrs), pos_weight=weights(t)),
         "gelu": lambda: F.gelu(t["x"]),
         "relu6": lambda: F.relu6(t["x"]),
         "sigmoid": lambda: torch.sigmoid(t["x"]),
@@ -77,6 +81,13 @@ def compute(operator, t, attrs, training, out):
         "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], out.shape[2:]),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], 1),
     }[operator]()
+
+
+def weights(t):
+    """One for each channel, in PyTorch's shape."""
+    if "pos_weight" not in t:
+        return None
+    return t["pos_weight"].reshape([-1] + [1] * (t["x"].ndim - 2))
 
 
 def reduction(attrs):

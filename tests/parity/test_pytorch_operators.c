@@ -538,3 +538,37 @@ YK_TEST(mse_loss_is_pytorchs)
 {
     compare("mse_loss", 15, build_mse_loss);
 }
+
+static yk_loss_reduction reduction(operator_case *c)
+{
+    return operator_once_in(&c->dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN;
+}
+
+/* l1_loss among them. */
+static yk_value *build_smooth_l1_loss(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    double beta = 0.3 * (double)operator_between(&c->dice, 0, 6);
+    return yk_smooth_l1_loss(x, input(c, "other", x->ndim, x->dims), beta, reduction(c));
+}
+
+YK_TEST(smooth_l1_loss_is_pytorchs)
+{
+    compare("smooth_l1_loss", 28, build_smooth_l1_loss);
+}
+
+static yk_value *build_bce(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    yk_binary_cross_entropy_options options = YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT;
+    options.reduction = reduction(c);
+    int64_t weights = operator_once_in(&c->dice, 3) ? 1 : x->dims[1];
+    if (operator_once_in(&c->dice, 2))
+        options.pos_weight = yk_buffer(c->graph, "pos_weight", YK_F32, 1, &weights, YK_INIT_ONES);
+    return yk_binary_cross_entropy_with_logits(x, input(c, "target", x->ndim, x->dims), &options);
+}
+
+YK_TEST(binary_cross_entropy_with_logits_is_pytorchs)
+{
+    compare("binary_cross_entropy_with_logits", 29, build_bce);
+}

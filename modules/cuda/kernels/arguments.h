@@ -25,7 +25,7 @@ enum {
     YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed without tiles, at most */
     YKI_CUDA_PIECE = 2304, /* elements that a block then moves: 256 channels of a filter of 3x3 */
     YKI_CUDA_FOLDED = 16,  /* channels of an image in which pixels became channels */
-    YKI_CUDA_MSE = 4096,   /* elements of mse_loss that a block takes */
+    YKI_CUDA_PAIRS = 4096, /* elements of mse_loss and its like that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
@@ -236,13 +236,15 @@ typedef struct yki_cuda_cross_entropy_args {
     double smoothing, factor; /* factor: of backward, besides dloss */
 } yki_cuda_cross_entropy_args;
 
-typedef struct yki_cuda_mse_args {
-    const void *x, *target, *dloss;
+/* Losses over pairs of elements: element i has the weight i / repeats % weights. */
+typedef struct yki_cuda_pairs_args {
+    const void *x, *target, *dloss, *pos_weight;
     void *dx;
     double *losses; /* of each block */
     int64_t count;
-    double factor;
-} yki_cuda_mse_args;
+    int32_t weights, repeats;
+    double beta, factor;
+} yki_cuda_pairs_args;
 
 /* The sum of all losses, in order, times factor. */
 typedef struct yki_cuda_loss_args {

@@ -1,6 +1,6 @@
 /*
- * cross_entropy, with a warp for each row of logits, and mse_loss. Losses are added up in two
- * steps: of each row or block, then all of them in order.
+ * cross_entropy, with a warp for each row of logits, and losses over pairs of elements. Losses are
+ * added up in two steps: of each row or block, then all of them in order.
  */
 #include "map.cuh"
 #include "sums.cuh"
@@ -82,18 +82,33 @@ template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_en
 KERNEL(cross_entropy_backward_f32, yki_cuda_cross_entropy_args, cross_entropy_backward<float>)
 KERNEL(cross_entropy_backward_f64, yki_cuda_cross_entropy_args, cross_entropy_backward<double>)
 
-/* ---- mse_loss -------------------------------------------------------------------------------- */
+/* ---- losses over pairs of elements ----------------------------------------------------------- */
+
+#define YKI_REAL       float
+#define YKI_RULE(name) name##_rule
+#include "device/loss_rules.h"
+#undef YKI_REAL
+#define YKI_REAL double
+#include "device/loss_rules.h"
 
 template <typename R> DEVICE R square(R x)
 {
     return x * x;
 }
 
-/* A block takes YKI_CUDA_MSE elements, the last one the rest. */
-template <typename R, int W> DEVICE void mse_loss(const yki_cuda_mse_args &args)
+/* The pos_weight of element i. */
+template <typename R> DEVICE R weight_of(const yki_cuda_pairs_args &args, int64_t i)
+{
+    if (!args.pos_weight)
+        return 1;
+    return ((const R *)args.pos_weight)[(int32_t)i / args.repeats % args.weights];
+}
+
+/* The sum of f(x, target, place). A block takes YKI_CUDA_PAIRS elements, the last one the rest. */
+template <typename R, int W, typename F> DEVICE void pair_loss(const yki_cuda_pairs_args &args, F f)
 {
     const R *x = (const R *)args.x, *target = (const R *)args.target;
-    int64_t first = (int64_t)blockIdx.x * YKI_CUDA_MSE, last = first + YKI_CUDA_MSE;
+    int64_t first = (int64_t)blockIdx.x * YKI_CUDA_PAIRS, last = first + YKI_CUDA_PAIRS;
     last = last < args.count ? last : args.count;
     int64_t whole = first + (last - first) / W * W;
     R sum = 0;
@@ -104,25 +119,76 @@ template <typename R, int W> DEVICE void mse_loss(const yki_cuda_mse_args &args)
         load(target + i, b);
 #pragma unroll
         for (int j = 0; j < W; j++)
-            sum += square(a[j] - b[j]);
+            sum += f(a[j], b[j], i + j);
     }
-    if (whole + threadIdx.x < last)
-        sum += square(x[whole + threadIdx.x] - target[whole + threadIdx.x]);
+    int64_t rest = whole + threadIdx.x;
+    if (rest < last)
+        sum += f(x[rest], target[rest], rest);
     double all = block_sum((double)sum);
     if (threadIdx.x == 0)
         args.losses[blockIdx.x] = all;
 }
-KERNEL(mse_loss_f32, yki_cuda_mse_args, mse_loss<float, 4>)
-KERNEL(mse_loss_f64, yki_cuda_mse_args, mse_loss<double, 2>)
 
-template <typename R, int W> DEVICE void mse_loss_backward(const yki_cuda_mse_args &args)
+/* The slopes f(x, target) times the factor. */
+template <typename R, int W, typename F>
+DEVICE void pair_slopes(const yki_cuda_pairs_args &args, F f)
 {
     const R factor = *(const R *)args.dloss * (R)args.factor;
     yki_cuda_map_args given = {args.x, args.target, args.dx, args.count, 0};
-    map<R, R, W, true>(given, [=](R a, R b) { return (a - b) * factor; });
+    map<R, R, W, true>(given, [=](R a, R b) { return f(a, b) * factor; });
 }
-KERNEL(mse_loss_backward_f32, yki_cuda_mse_args, mse_loss_backward<float, 4>)
-KERNEL(mse_loss_backward_f64, yki_cuda_mse_args, mse_loss_backward<double, 2>)
+
+#define PAIRS(name)                                                                                \
+    KERNEL(name##_f32, yki_cuda_pairs_args, name<float, 4>)                                        \
+    KERNEL(name##_f64, yki_cuda_pairs_args, name<double, 2>)
+
+template <typename R, int W> DEVICE void mse_loss(const yki_cuda_pairs_args &args)
+{
+    pair_loss<R, W>(args, [=](R a, R b, int64_t) { return square(a - b); });
+}
+PAIRS(mse_loss)
+
+template <typename R, int W> DEVICE void mse_loss_backward(const yki_cuda_pairs_args &args)
+{
+    pair_slopes<R, W>(args, [=](R a, R b) { return a - b; });
+}
+PAIRS(mse_loss_backward)
+
+template <typename R, int W> DEVICE void smooth_l1_loss(const yki_cuda_pairs_args &args)
+{
+    const R beta = (R)args.beta;
+    pair_loss<R, W>(args, [=](R a, R b, int64_t) { return smooth_l1_rule(a - b, beta); });
+}
+PAIRS(smooth_l1_loss)
+
+template <typename R, int W> DEVICE void smooth_l1_loss_backward(const yki_cuda_pairs_args &args)
+{
+    const R beta = (R)args.beta;
+    pair_slopes<R, W>(args, [=](R a, R b) { return smooth_l1_slope_rule(a - b, beta); });
+}
+PAIRS(smooth_l1_loss_backward)
+
+template <typename R, int W>
+DEVICE void binary_cross_entropy_with_logits(const yki_cuda_pairs_args &args)
+{
+    pair_loss<R, W>(args,
+                    [=](R a, R b, int64_t i) { return bce_rule(a, b, weight_of<R>(args, i)); });
+}
+PAIRS(binary_cross_entropy_with_logits)
+
+/* One element in each thread, which needs to know its place. */
+template <typename R, int W>
+DEVICE void binary_cross_entropy_with_logits_backward(const yki_cuda_pairs_args &args)
+{
+    int64_t i = thread_number();
+    if (i >= args.count)
+        return;
+    const R factor = *(const R *)args.dloss * (R)args.factor;
+    R slope = bce_slope_rule(((const R *)args.x)[i], ((const R *)args.target)[i],
+                             weight_of<R>(args, i));
+    ((R *)args.dx)[i] = slope * factor;
+}
+PAIRS(binary_cross_entropy_with_logits_backward)
 
 /* ---- the sum --------------------------------------------------------------------------------- */
 

@@ -68,6 +68,8 @@ extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_
     yki_cpu_layer_norm, yki_cpu_layer_norm_backward;
 extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
+extern const yki_kernel_impl yki_cpu_smooth_l1_loss, yki_cpu_smooth_l1_loss_backward,
+    yki_cpu_binary_cross_entropy_with_logits, yki_cpu_binary_cross_entropy_with_logits_backward;
 
 yk_status yki_cpu_sweep(yki_device *device, const yki_sweep_args *args);
 extern const yki_muon_ops yki_cpu_muon;

@@ -124,6 +124,10 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_cross_entropy_backward,
     &yki_cpu_mse_loss,
     &yki_cpu_mse_loss_backward,
+    &yki_cpu_smooth_l1_loss,
+    &yki_cpu_smooth_l1_loss_backward,
+    &yki_cpu_binary_cross_entropy_with_logits,
+    &yki_cpu_binary_cross_entropy_with_logits_backward,
     NULL,
 };
 

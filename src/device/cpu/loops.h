@@ -150,6 +150,9 @@ typedef enum yki_map_op {
     YKI_MAP_DROPOUT              /* factor * a where b > 0, 0 * a elsewhere */
 } yki_map_op;
 
+/* A loss of pairs of elements, see device/loss_rules.h. */
+typedef enum yki_loss_op { YKI_LOSS_SMOOTH_L1, YKI_LOSS_BCE } yki_loss_op;
+
 typedef struct yki_cpu_loops {
     int pack; /* elements taken at a time, all with the same constants: a multiple of b */
     /* Adds sum(x - shift) and sum((x - shift)^2). */
@@ -168,6 +171,12 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
                 int64_t count);
+    /* The sum of losses, and their slopes by x times factor; dx may be x. Weights: the pos_weight
+     * of each element, or NULL. */
+    double (*loss_sum)(yki_loss_op op, const float *x, const float *target, const float *weights,
+                       float beta, int64_t count);
+    void (*loss_slopes)(yki_loss_op op, const float *x, const float *target, const float *weights,
+                        float *dx, float beta, float factor, int64_t count);
     /* Adds the weight gradient, (taps, b), over so many images; own: the ring and a row of dy. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums, float *own);

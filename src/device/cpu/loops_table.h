@@ -3,6 +3,7 @@
 #include "device/cpu/vector.h"
 
 #include "device/cpu/loops_limits.h"
+#include "device/cpu/loops_loss.h"
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
@@ -19,6 +20,8 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,
                                  .map = map,
+                                 .loss_sum = loss_sum,
+                                 .loss_slopes = loss_slopes,
                                  .depthwise_gradient = depthwise_gradient,
                                  .depthwise_forward = depthwise_forward,
                                  .depthwise_data = depthwise_data,

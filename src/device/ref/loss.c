@@ -96,44 +96,82 @@ const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entr
                                                         .prepare = yki_ref_prepare,
                                                         .run = ref_cross_entropy_backward};
 
-/* ---- mse_loss -------------------------------------------------------------------------------- */
+/* ---- losses over pairs of elements: input 0 is x, input 1 the target, of backward 2 is dloss ----
+ */
 
-static yk_status ref_mse_loss(const yki_kernel *kernel, const yki_kernel_args *run)
+#define YKI_REAL       double
+#define YKI_RULE(name) name##_rule
+#include "device/loss_rules.h"
+
+/* The loss of one pair, or its slope by x; weight: the pair's pos_weight. */
+typedef double (*pair_fn)(double x, double target, double weight, const yki_attrs *attrs);
+
+/* The pos_weight of element i; 1 where there is none. */
+static double weight_of(const yk_tensor *weights, const yk_tensor *x, int64_t i)
 {
-    yk_tensor x = yki_ref_in(kernel, run, YKI_MSE_LOSS_X),
-              target = yki_ref_in(kernel, run, YKI_MSE_LOSS_TARGET);
-    yk_tensor loss = yki_ref_out(kernel, run, YKI_MSE_LOSS_LOSS); /* scalar */
+    int64_t pixels = 1;
+    if (!weights->data)
+        return 1;
+    for (int d = 2; d < x->ndim; d++)
+        pixels *= x->dims[d];
+    return yki_ref_get(weights, i / pixels % weights->dims[0]);
+}
+
+static void pair_loss(const yki_kernel *kernel, const yki_kernel_args *run, pair_fn f)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1),
+              weights = yki_ref_in(kernel, run, 2);
+    yk_tensor loss = yki_ref_out(kernel, run, 0); /* scalar */
     int64_t count = yk_tensor_count(&x);
     double sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double difference = yki_ref_get(&x, i) - yki_ref_get(&target, i);
-        sum += difference * difference;
-    }
-    yki_ref_set(&loss, 0,
-                yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN ? sum / (double)count : sum);
-    return YK_OK;
-}
-
-static yk_status ref_mse_loss_backward(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    yk_tensor x = yki_ref_in(kernel, run, YKI_MSE_LOSS_BACKWARD_X),
-              target = yki_ref_in(kernel, run, YKI_MSE_LOSS_BACKWARD_TARGET);
-    yk_tensor dloss = yki_ref_in(kernel, run, YKI_MSE_LOSS_BACKWARD_DLOSS); /* scalar */
-    yk_tensor dx = yki_ref_out(kernel, run, YKI_MSE_LOSS_BACKWARD_DX);
-    int64_t count = yk_tensor_count(&x);
-    bool mean = yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN;
-    double factor = 2 * yki_ref_get(&dloss, 0) / (mean ? (double)count : 1);
     for (int64_t i = 0; i < count; i++)
-        yki_ref_set(&dx, i, (yki_ref_get(&x, i) - yki_ref_get(&target, i)) * factor);
-    return YK_OK;
+        sum += f(yki_ref_get(&x, i), yki_ref_get(&target, i), weight_of(&weights, &x, i), a);
+    yki_ref_set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / (double)count : sum);
 }
 
-const yki_kernel_impl yki_ref_mse_loss = {.op = &yki_op_mse_loss,
-                                          .supports = yki_ref_supports,
-                                          .prepare = yki_ref_prepare,
-                                          .run = ref_mse_loss};
-const yki_kernel_impl yki_ref_mse_loss_backward = {.op = &yki_op_mse_loss_backward,
-                                                   .inplace = 1,
-                                                   .supports = yki_ref_supports,
-                                                   .prepare = yki_ref_prepare,
-                                                   .run = ref_mse_loss_backward};
+static void pair_slope(const yki_kernel *kernel, const yki_kernel_args *run, pair_fn f)
+{
+    const yki_attrs *a = yki_ref_attrs(kernel);
+    yk_tensor x = yki_ref_in(kernel, run, 0), target = yki_ref_in(kernel, run, 1),
+              dloss = yki_ref_in(kernel, run, 2), weights = yki_ref_in(kernel, run, 3);
+    yk_tensor dx = yki_ref_out(kernel, run, 0);
+    int64_t count = yk_tensor_count(&x);
+    double factor = yki_ref_get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)count : 1);
+    for (int64_t i = 0; i < count; i++)
+        yki_ref_set(
+            &dx, i,
+            factor * f(yki_ref_get(&x, i), yki_ref_get(&target, i), weight_of(&weights, &x, i), a));
+}
+
+/* The kernels of a loss and of its gradient, of what is in scope here. */
+#define PAIR_LOSS(name, loss, slope)                                                               \
+    static double name##_of(double x, double target, double weight, const yki_attrs *attrs)        \
+    {                                                                                              \
+        const double beta = attrs->beta;                                                           \
+        (void)beta, (void)weight;                                                                  \
+        return loss;                                                                               \
+    }                                                                                              \
+    static double name##_slope_of(double x, double target, double weight, const yki_attrs *attrs)  \
+    {                                                                                              \
+        const double beta = attrs->beta;                                                           \
+        (void)beta, (void)weight;                                                                  \
+        return slope;                                                                              \
+    }                                                                                              \
+    static yk_status ref_##name(const yki_kernel *kernel, const yki_kernel_args *run)              \
+    {                                                                                              \
+        pair_loss(kernel, run, name##_of);                                                         \
+        return YK_OK;                                                                              \
+    }                                                                                              \
+    static yk_status ref_##name##_backward(const yki_kernel *kernel, const yki_kernel_args *run)   \
+    {                                                                                              \
+        pair_slope(kernel, run, name##_slope_of);                                                  \
+        return YK_OK;                                                                              \
+    }                                                                                              \
+    YKI_REF_IMPL(name, 0);                                                                         \
+    YKI_REF_IMPL(name##_backward, 1)
+
+PAIR_LOSS(mse_loss, (x - target) * (x - target), 2 * (x - target));
+PAIR_LOSS(smooth_l1_loss, smooth_l1_rule(x - target, beta), smooth_l1_slope_rule(x - target, beta));
+PAIR_LOSS(binary_cross_entropy_with_logits, bce_rule(x, target, weight),
+          bce_slope_rule(x, target, weight));

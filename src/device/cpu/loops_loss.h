@@ -1,0 +1,118 @@
+/* Losses over pairs of elements: included by loops_table.h alone. */
+
+/* log(1 + u) from 0 to 1, to about 2 units in the last place: 2 atanh(s) with s = u / (2 + u). */
+YKI_FORCE_INLINE yki_lanes log_of_1_plus(yki_lanes u)
+{
+    yki_lanes s = u / (2.0f + u), z = s * s;
+    yki_lanes p = yki_splat(1 / 13.0f);
+    p = p * z + 1 / 11.0f;
+    p = p * z + 1 / 9.0f;
+    p = p * z + 1 / 7.0f;
+    p = p * z + 1 / 5.0f;
+    p = p * z + 1 / 3.0f;
+    return 2.0f * (p * z * s + s);
+}
+
+YKI_FORCE_INLINE yki_lanes magnitude(yki_lanes x)
+{
+    return (yki_lanes)((yki_bits)x & 0x7fffffffu);
+}
+
+/* See device/loss_rules.h. */
+YKI_FORCE_INLINE yki_lanes loss_of(yki_loss_op op, yki_lanes x, yki_lanes target, yki_lanes weight,
+                                   float beta)
+{
+    yki_lanes zero = {0};
+    if (op == YKI_LOSS_SMOOTH_L1) {
+        yki_lanes d = x - target, distance = magnitude(d);
+        return yki_select((yki_bits)(distance < beta), d * d * (0.5f / beta),
+                          distance - 0.5f * beta);
+    }
+    yki_lanes negative = yki_select((yki_bits)(x < zero), -x, zero);
+    yki_lanes softplus = log_of_1_plus(yki_exp(-magnitude(x))) + negative;
+    return (1.0f - target) * x + (1.0f + (weight - 1.0f) * target) * softplus;
+}
+
+YKI_FORCE_INLINE yki_lanes slope_of(yki_loss_op op, yki_lanes x, yki_lanes target, yki_lanes weight,
+                                    float beta)
+{
+    if (op == YKI_LOSS_SMOOTH_L1) {
+        yki_lanes d = x - target, slope = beta > 0 ? d * (1 / beta) : d;
+        slope = yki_select((yki_bits)(d > beta), yki_splat(1), slope);
+        return yki_select((yki_bits)(d < -beta), yki_splat(-1), slope);
+    }
+    return (1.0f + (weight - 1.0f) * target) / (1.0f + yki_exp(-x)) - weight * target;
+}
+
+/* All of a pack, or the first `count` of it. */
+YKI_FORCE_INLINE yki_pack load_up_to(const float *from, int64_t element, int64_t count)
+{
+    return count < YKI_PACK ? yki_load_part(from, element, count, YK_F32)
+                            : yki_load(from, element, YK_F32);
+}
+
+YKI_FORCE_INLINE void store_up_to(float *to, int64_t element, int64_t count, yki_pack x)
+{
+    if (count < YKI_PACK)
+        yki_store_part(to, element, count, x, YK_F32);
+    else
+        yki_store(to, element, x, YK_F32);
+}
+
+YKI_FORCE_INLINE double loss_sum_as(yki_loss_op op, const float *x, const float *target,
+                                    const float *weights, float beta, int64_t count)
+{
+    yki_wide sums = {0};
+    for (int64_t i = 0; i < count; i += YKI_PACK) {
+        yki_pack p = load_up_to(x, i, count - i), q = load_up_to(target, i, count - i), r = p;
+        if (weights)
+            r = load_up_to(weights, i, count - i);
+        for (int j = 0; j < 2; j++)
+            p.v[j] = loss_of(op, p.v[j], q.v[j], weights ? r.v[j] : yki_splat(1), beta);
+        if (count - i < YKI_PACK) { /* what was not loaded has a loss, too */
+            float part[YKI_PACK] = {0};
+            yki_store_part(part, 0, count - i, p, YK_F32);
+            p = yki_load(part, 0, YK_F32);
+        }
+        for (int j = 0; j < 2; j++)
+            sums += __builtin_convertvector(p.v[j], yki_wide);
+    }
+    double sum = 0;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        sum += sums[lane];
+    return sum;
+}
+
+static double loss_sum(yki_loss_op op, const float *x, const float *target, const float *weights,
+                       float beta, int64_t count)
+{
+    if (op == YKI_LOSS_SMOOTH_L1)
+        return loss_sum_as(YKI_LOSS_SMOOTH_L1, x, target, NULL, beta, count);
+    return weights ? loss_sum_as(YKI_LOSS_BCE, x, target, weights, 0, count)
+                   : loss_sum_as(YKI_LOSS_BCE, x, target, NULL, 0, count);
+}
+
+YKI_FORCE_INLINE void loss_slopes_as(yki_loss_op op, const float *x, const float *target,
+                                     const float *weights, float *dx, float beta, float factor,
+                                     int64_t count)
+{
+    for (int64_t i = 0; i < count; i += YKI_PACK) {
+        yki_pack p = load_up_to(x, i, count - i), q = load_up_to(target, i, count - i), r = p;
+        if (weights)
+            r = load_up_to(weights, i, count - i);
+        for (int j = 0; j < 2; j++)
+            p.v[j] = factor * slope_of(op, p.v[j], q.v[j], weights ? r.v[j] : yki_splat(1), beta);
+        store_up_to(dx, i, count - i, p);
+    }
+}
+
+static void loss_slopes(yki_loss_op op, const float *x, const float *target, const float *weights,
+                        float *dx, float beta, float factor, int64_t count)
+{
+    if (op == YKI_LOSS_SMOOTH_L1)
+        loss_slopes_as(YKI_LOSS_SMOOTH_L1, x, target, NULL, dx, beta, factor, count);
+    else if (weights)
+        loss_slopes_as(YKI_LOSS_BCE, x, target, weights, dx, 0, factor, count);
+    else
+        loss_slopes_as(YKI_LOSS_BCE, x, target, NULL, dx, 0, factor, count);
+}
