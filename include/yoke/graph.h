@@ -255,20 +255,31 @@ typedef struct yk_cross_entropy_options {
     size_t size;                 /**< set by YK_CROSS_ENTROPY_OPTIONS_INIT */
     double label_smoothing;      /**< e, from 0 to 1: the label's share is 1 - e, and e is divided
                                       among all C classes (Szegedy et al. 2016) [0] */
-    yk_loss_reduction reduction; /**< over the samples [YK_LOSS_MEAN] */
+    yk_loss_reduction reduction; /**< over the samples, and their pixels [YK_LOSS_MEAN] */
+    yk_value *weight;            /**< of each class: (C) of the logits' dtype, or NULL, which means
+                                      1. A constant to the gradient [NULL] */
+    int64_t ignore_index;        /**< the class label that does not count, which may be one of the
+                                      classes; of no meaning to probabilities [-100] */
 } yk_cross_entropy_options;
 
 /** The defaults of yk_cross_entropy_options. */
 #define YK_CROSS_ENTROPY_OPTIONS_INIT                                                              \
     {                                                                                              \
-        sizeof(yk_cross_entropy_options), 0, YK_LOSS_MEAN                                          \
+        sizeof(yk_cross_entropy_options), 0, YK_LOSS_MEAN, NULL, -100                              \
     }
 
 /**
- * Cross entropy of logits (N, C) and labels -> scalar. Labels are either classes (N), int32 from 0
- * to C - 1, or the probabilities of the classes (N, C), of the logits' dtype. They are inputs, or
- * computed, for example by another network, and constants to the gradient. A class out of range
- * makes yk_model_forward fail; probabilities are not checked. NULL options mean the defaults.
+ * Cross entropy of logits (N, C) and labels -> scalar; or of each pixel, with logits (N, C, L) or
+ * (N, C, H, W). Labels are either classes (N), (N, L) or (N, H, W), int32 from 0 to C - 1 or
+ * ignore_index, or the probabilities of the classes, of the logits' shape and dtype. They are
+ * inputs, or computed, for example by another network, and constants to the gradient. A class out
+ * of range makes yk_model_forward fail; probabilities are not checked. NULL options mean the
+ * defaults.
+ *
+ * As in PyTorch, the mean is over all class labels that count, weighted: the sum of their losses is
+ * divided by the sum of the weights of their classes. If none counts, it is NaN, and its gradient
+ * 0. Where labels are probabilities, it is divided by the number of samples and pixels. Ranks and
+ * micro-batches are weighed by their samples, however many of their labels count.
  */
 yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options);

@@ -4,43 +4,43 @@
 
 enum { LOSSES, SUM };
 
-/* The kernels of a loss, and room for `losses` numbers that are added up in the end. */
+/* The kernels of a loss, and room for `losses` numbers that the kernel `sum` adds up. */
 static yk_status prepare_loss(yki_device *device, const yki_kernel_desc *desc, const char *name,
-                              int64_t losses, yki_kernel **kernel)
+                              const char *sum, int64_t losses, yki_kernel **kernel)
 {
     yki_cuda_kernel *k;
     YK_TRY(yki_cuda_prepare(device, desc, &k));
     k->base.scratch = (size_t)losses * sizeof(double);
     yk_status status = yki_cuda_find(k, LOSSES, name, desc->in[0].dtype, true);
     if (status == YK_OK)
-        status = yki_cuda_find(k, SUM, "loss_sum", desc->in[0].dtype, true);
+        status = yki_cuda_find(k, SUM, sum, desc->in[0].dtype, true);
     return yki_cuda_prepared(k, status, kernel);
-}
-
-static yk_status launch_sum(const yki_cuda_kernel *k, const yki_kernel_args *run, int64_t losses,
-                            int64_t count)
-{
-    bool mean = k->attrs.reduction == YK_LOSS_MEAN;
-    yki_cuda_loss_args args = {.losses = run->scratch,
-                               .loss = yki_cuda_out(k, run, 0),
-                               .count = losses,
-                               .factor = mean ? 1 / (double)count : 1};
-    return yki_cuda_launch(k, SUM, (yki_cuda_grid){1, 1, 1}, &args, sizeof args, run);
 }
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */
 
-static yki_cuda_cross_entropy_args args_of(const yki_cuda_kernel *k, const yki_kernel_args *run,
-                                           int logits, int labels)
+static int64_t pixels_of(const yki_operand *logits)
 {
-    const yki_operand *like = &k->desc.in[logits];
-    bool mean = k->attrs.reduction == YK_LOSS_MEAN;
-    yki_cuda_cross_entropy_args args = {.rows = like->dims[0],
+    int64_t pixels = 1;
+    for (int d = 2; d < logits->ndim; d++)
+        pixels *= logits->dims[d];
+    return pixels;
+}
+
+static yki_cuda_cross_entropy_args args_of(const yki_cuda_kernel *k, const yki_kernel_args *run,
+                                           int labels, int weight)
+{
+    const yki_operand *like = &k->desc.in[0];
+    int64_t pixels = pixels_of(like);
+    yki_cuda_cross_entropy_args args = {.weight = yki_cuda_in(k, run, weight),
+                                        .rows = like->dims[0] * pixels,
+                                        .pixels = pixels,
+                                        .apart = like->layout == YKI_PLAIN ? pixels : 1,
+                                        .ignored = k->attrs.ignore_index,
                                         .columns = (int32_t)like->dims[1],
                                         .bad_label = k->device->bad_label,
-                                        .smoothing = k->attrs.label_smoothing,
-                                        .factor = mean ? 1 / (double)like->dims[0] : 1};
-    if (k->desc.in[labels].ndim == 2)
+                                        .smoothing = k->attrs.label_smoothing};
+    if (k->desc.in[labels].ndim == like->ndim)
         args.shares = yki_cuda_in(k, run, labels);
     else
         args.labels = yki_cuda_in(k, run, labels);
@@ -50,19 +50,26 @@ static yki_cuda_cross_entropy_args args_of(const yki_cuda_kernel *k, const yki_k
 static yk_status prepare_cross_entropy(yki_device *device, const yki_kernel_desc *desc,
                                        yki_kernel **kernel)
 {
-    return prepare_loss(device, desc, "cross_entropy", desc->in[0].dims[0], kernel);
+    const yki_operand *logits = &desc->in[YKI_CROSS_ENTROPY_LOGITS];
+    int64_t rows = logits->dims[0] * pixels_of(logits);
+    return prepare_loss(device, desc, "cross_entropy", "cross_entropy_sum", 2 * rows, kernel);
 }
 
 static yk_status run_cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_cross_entropy_args args =
-        args_of(k, run, YKI_CROSS_ENTROPY_LOGITS, YKI_CROSS_ENTROPY_LABELS);
+        args_of(k, run, YKI_CROSS_ENTROPY_LABELS, YKI_CROSS_ENTROPY_WEIGHT);
     args.logits = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_LOGITS);
     args.probabilities = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_PROBABILITIES);
     args.losses = run->scratch;
     YK_TRY(yki_cuda_launch(k, LOSSES, yki_cuda_grid_of(args.rows * 32), &args, sizeof args, run));
-    return launch_sum(k, run, args.rows, args.rows);
+    yki_cuda_cross_entropy_sum_args sum = {.losses = run->scratch,
+                                           .loss = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_LOSS),
+                                           .total = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_TOTAL),
+                                           .rows = args.rows,
+                                           .mean = k->attrs.reduction == YK_LOSS_MEAN};
+    return yki_cuda_launch(k, SUM, (yki_cuda_grid){1, 1, 1}, &sum, sizeof sum, run);
 }
 IMPLEMENTATION(cross_entropy, yki_cuda_supports_full, prepare_cross_entropy, run_cross_entropy, 0);
 
@@ -75,10 +82,11 @@ static yk_status prepare_cross_entropy_backward(yki_device *device, const yki_ke
 static yk_status run_cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    yki_cuda_cross_entropy_args args = args_of(k, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES,
-                                               YKI_CROSS_ENTROPY_BACKWARD_LABELS);
+    yki_cuda_cross_entropy_args args =
+        args_of(k, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS, YKI_CROSS_ENTROPY_BACKWARD_WEIGHT);
     args.probabilities = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES);
     args.dloss = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS);
+    args.total = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_TOTAL);
     args.dlogits = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS);
     return yki_cuda_launch(k, LOSSES, yki_cuda_grid_of(args.rows * 32), &args, sizeof args, run);
 }
@@ -106,11 +114,22 @@ static yki_cuda_pairs_args pairs_of(const yki_cuda_kernel *k, const yki_kernel_a
     return args;
 }
 
+static yk_status launch_sum(const yki_cuda_kernel *k, const yki_kernel_args *run, int64_t losses,
+                            int64_t count)
+{
+    bool mean = k->attrs.reduction == YK_LOSS_MEAN;
+    yki_cuda_loss_args args = {.losses = run->scratch,
+                               .loss = yki_cuda_out(k, run, 0),
+                               .count = losses,
+                               .factor = mean ? 1 / (double)count : 1};
+    return yki_cuda_launch(k, SUM, (yki_cuda_grid){1, 1, 1}, &args, sizeof args, run);
+}
+
 static yk_status prepare_pairs(yki_device *device, const yki_kernel_desc *desc, const char *name,
                                yki_kernel **kernel)
 {
     int64_t blocks = yki_cuda_blocks(yki_operand_count(&desc->in[0]), YKI_CUDA_PAIRS);
-    return prepare_loss(device, desc, name, blocks, kernel);
+    return prepare_loss(device, desc, name, "loss_sum", blocks, kernel);
 }
 
 static yk_status run_pairs(const yki_kernel *kernel, const yki_kernel_args *run)

@@ -1,9 +1,10 @@
 /*
  * Losses. cross_entropy of logits and class labels, or of logits and the probabilities that a
- * sample should have, with label smoothing as in PyTorch: the target is (1 - s) * labels + s / C,
- * in which a class label counts as one-hot. The softmax is kept for backward: dlogits = softmax *
- * sum(target)
- * - target, where the sum is 1 unless the given probabilities add up to something else.
+ * sample should have, as in PyTorch: the target is ((1 - s) labels + s / C) weight with label
+ * smoothing s, in which a class label counts as one-hot, and 0 where the label is ignore_index. The
+ * softmax is kept for backward: dlogits = softmax * sum(target) - target, where the sum is 1 unless
+ * there are weights or the given probabilities add up to something else. A mean is over what class
+ * labels count, which is their weight, or over all samples where labels are probabilities.
  */
 #include "graph/operators.h"
 
@@ -19,21 +20,34 @@ static yk_status expect_reduction(const yki_node *node)
     return YK_OK;
 }
 
-/* int32 class labels (N), or probabilities like the logits. */
+/* int32 class labels: the logits' dimensions without the classes. */
+static yk_status expect_classes(const yki_node *node)
+{
+    const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
+    const yk_value *labels = node->in[YKI_CROSS_ENTROPY_LABELS];
+    yk_value expected = {.ndim = logits->ndim - 1, .dims = {logits->dims[0]}};
+    char here[96], there[96];
+    for (int d = 1; d < expected.ndim; d++)
+        expected.dims[d] = logits->dims[d + 1];
+    if (labels->ndim != expected.ndim || !yki_same_dims(labels, &expected))
+        return yki_error(YK_ERROR_INVALID_SHAPE, "labels has shape %s, expected %s",
+                         yki_shape_text(labels, here, sizeof here),
+                         yki_shape_text(&expected, there, sizeof there));
+    if (labels->dtype != YK_I32)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
+                         yk_dtype_name(labels->dtype));
+    return YK_OK;
+}
+
+/* Class labels, or probabilities like the logits. */
 static yk_status expect_labels(const yki_node *node)
 {
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     const yk_value *labels = node->in[YKI_CROSS_ENTROPY_LABELS];
     char here[96], there[96];
-    if (labels->ndim != 2) {
-        YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_LABELS, logits->dims[0]));
-        return labels->dtype == YK_I32
-                   ? YK_OK
-                   : yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
-                               yk_dtype_name(labels->dtype));
-    }
-    if (labels->dims[0] == logits->dims[0] && labels->dims[1] == logits->dims[1] &&
-        labels->dtype == logits->dtype)
+    if (labels->ndim != logits->ndim)
+        return expect_classes(node);
+    if (yki_same_dims(labels, logits) && labels->dtype == logits->dtype)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_SHAPE,
                      "labels that are probabilities have the logits' shape and dtype, %s %s, not "
@@ -42,13 +56,31 @@ static yk_status expect_labels(const yki_node *node)
                      yki_shape_text(labels, there, sizeof there), yk_dtype_name(labels->dtype));
 }
 
+/* One for each class. */
+static yk_status expect_class_weight(const yki_node *node)
+{
+    const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
+    const yk_value *weight = node->in[YKI_CROSS_ENTROPY_WEIGHT];
+    YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_WEIGHT, logits->dims[1]));
+    if (weight && weight->dtype != logits->dtype)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "weight is %s, expected %s as the logits",
+                         yk_dtype_name(weight->dtype), yk_dtype_name(logits->dtype));
+    return YK_OK;
+}
+
 yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
 {
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     double smoothing = node->attrs.label_smoothing;
+    bool mean = node->attrs.reduction == YK_LOSS_MEAN;
+    char text[96];
     YK_TRY(yki_expect_float(node, 1));
-    YK_TRY(yki_expect_dims(node, YKI_CROSS_ENTROPY_LOGITS, 2));
+    if (logits->ndim < 2)
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "logits has shape %s, expected at least 2 dimensions",
+                         yki_shape_text(logits, text, sizeof text));
     YK_TRY(expect_labels(node));
+    YK_TRY(expect_class_weight(node));
     if (!(smoothing >= 0 && smoothing <= 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "label_smoothing is %g, expected 0 to 1",
                          smoothing);
@@ -57,6 +89,7 @@ yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
     out[YKI_CROSS_ENTROPY_LOSS] = (yki_shape){.dtype = dtype, .ndim = 0};
     out[YKI_CROSS_ENTROPY_PROBABILITIES] = yki_shape_of(logits);
     out[YKI_CROSS_ENTROPY_PROBABILITIES].dtype = dtype;
+    out[YKI_CROSS_ENTROPY_TOTAL] = mean ? out[YKI_CROSS_ENTROPY_LOSS] : yki_shape_none();
     return YK_OK;
 }
 
@@ -65,7 +98,8 @@ yk_status yki_gradient_cross_entropy(yk_graph *graph, const yki_node *node, yk_v
 {
     yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     yk_value *in[] = {node->out[YKI_CROSS_ENTROPY_PROBABILITIES],
-                      node->in[YKI_CROSS_ENTROPY_LABELS], dout[YKI_CROSS_ENTROPY_LOSS]};
+                      node->in[YKI_CROSS_ENTROPY_LABELS], dout[YKI_CROSS_ENTROPY_LOSS],
+                      node->in[YKI_CROSS_ENTROPY_WEIGHT], node->out[YKI_CROSS_ENTROPY_TOTAL]};
     if (needs[YKI_CROSS_ENTROPY_LOGITS])
         din[YKI_CROSS_ENTROPY_LOGITS] =
             yki_append_like(graph, &yki_op_cross_entropy_backward, &node->attrs, in, logits);
@@ -79,8 +113,10 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
     if (YKI_READ_OPTIONS(&o, options, yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT) !=
         YK_OK)
         return yki_emit_error(logits, &yki_op_cross_entropy);
-    yki_attrs attrs = {.label_smoothing = o.label_smoothing, .reduction = o.reduction};
-    return yki_emit(&yki_op_cross_entropy, &attrs, (yk_value *[]){logits, labels});
+    yki_attrs attrs = {.label_smoothing = o.label_smoothing,
+                       .reduction = o.reduction,
+                       .ignore_index = o.ignore_index};
+    return yki_emit(&yki_op_cross_entropy, &attrs, (yk_value *[]){logits, labels, o.weight});
 }
 
 /* ---- losses over pairs of elements: input 0 is x, input 1 the target ------------------------- */

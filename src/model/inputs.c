@@ -8,10 +8,15 @@
 #include "base/random.h"
 #include "graph/operators.h"
 
-/* The input's labels are below this. */
-static void limit_labels(yki_input *input, int64_t classes)
+/* Labels of a loss are below the number of its classes, or ignored: by all losses, or they are
+ * labels to another. */
+static void limit_labels(yki_input *input, int64_t classes, int64_t ignored)
 {
-    if (input->value->dtype == YK_I32 && (input->classes == 0 || classes < input->classes))
+    if (input->value->dtype != YK_I32)
+        return;
+    bool first = input->classes == 0;
+    input->ignored = first || ignored == input->ignored ? ignored : 0;
+    if (first || classes < input->classes)
         input->classes = classes;
 }
 
@@ -25,7 +30,8 @@ static void find_labels(yki_inputs *inputs, const yk_graph *graph)
             continue;
         for (size_t i = 0; i < inputs->count; i++)
             if (inputs->list[i].value == node->in[YKI_CROSS_ENTROPY_LABELS])
-                limit_labels(&inputs->list[i], node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1]);
+                limit_labels(&inputs->list[i], node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1],
+                             node->attrs.ignore_index);
     }
 }
 
@@ -99,15 +105,17 @@ static yk_status check_tensor(const yki_inputs *inputs, const yk_value *input,
 }
 
 /* labels are the host's, of any alignment. */
-static yk_status check_labels(const yki_input *input, const void *labels, int64_t count)
+static yk_status check_labels(const yki_input *input, const void *labels, const yk_tensor *tensor)
 {
+    int64_t count = yk_tensor_count(tensor);
     int32_t label;
     for (int64_t n = 0; input->classes > 0 && n < count; n++) {
         memcpy(&label, (const char *)labels + n * (int64_t)sizeof label, sizeof label);
-        if (label < 0 || label >= input->classes)
+        if ((label < 0 || label >= input->classes) && label != input->ignored)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "cross_entropy: label %lld of sample %lld is outside 0..%lld",
-                             (long long)label, (long long)n, (long long)input->classes - 1);
+                             (long long)label, (long long)(n / (count / tensor->dims[0])),
+                             (long long)input->classes - 1);
     }
     return YK_OK;
 }
@@ -134,7 +142,7 @@ static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
         return YK_OK;
     YK_TRY(yki_feed_open(&input->feed, &room));
     YK_TRY(yk_tensor_read(tensor, room));
-    YK_TRY(check_labels(input, room, yk_tensor_count(tensor)));
+    YK_TRY(check_labels(input, room, tensor));
     return yki_feed_send(&input->feed, bytes, inputs->copies);
 }
 
@@ -157,7 +165,7 @@ static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     if (!is_in_place(inputs, input, tensor))
         return copy_tensor(inputs, input, tensor);
     input->data = tensor->data;
-    return check_labels(input, tensor->data, yk_tensor_count(tensor));
+    return check_labels(input, tensor->data, tensor);
 }
 
 static uint64_t hash_addresses(const yki_inputs *inputs)

@@ -338,12 +338,12 @@ YK_TEST(labels_that_are_no_class_are_reported)
     yki_operand logits = {.dtype = YK_F32, .ndim = 2, .dims = {N, C}};
     yki_operand labels = {.dtype = YK_I32, .ndim = 1, .dims = {N}};
     yki_operand loss = {.dtype = YK_F32}, absent = {.ndim = -1};
-    yki_attrs attrs = {.reduction = YK_LOSS_MEAN};
+    yki_attrs attrs = {.reduction = YK_LOSS_MEAN, .ignore_index = -100};
     yki_kernel *kernel = make(device, &yki_op_cross_entropy, &attrs,
                               (yki_operand[]){logits, labels}, 2, (yki_operand[]){loss, absent}, 2);
     float *x = floats(N * C), result = 0;
     int32_t classes[N] = {0};
-    double scratch[N];
+    double scratch[2 * N];
     void *in[] = {x, classes}, *out[] = {&result, NULL};
     yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
     assert_ok(kernel->impl->run(kernel, &run));

@@ -17,7 +17,9 @@ typedef struct conformance_case {
     int64_t stride, padding, dilation, groups, output_padding;
     bool bias;
     double alpha, p, smoothing;
-    bool sum;                           /* cross_entropy: reduction */
+    bool sum;                           /* losses: reduction */
+    bool weighted;                      /* cross_entropy: with a weight of each class */
+    int64_t ignored;                    /* cross_entropy: ignore_index; 0: none */
     bool relu, relu6, residual, y, dy2; /* batch_norm: what is fused, and how backward is fed */
     bool evaluation;                    /* default: training */
     bool ties;                          /* inputs are multiples of 1/2; not differentiable */

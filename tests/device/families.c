@@ -636,16 +636,38 @@ static const conformance_case cross_entropy_cases[] = {
     {.x = {7, 17}, .sum = true},
     {.x = {4, 100}, .sum = true, .smoothing = 0.2},
     {.x = {130, 10}, .smoothing = 1},
+    {.x = {30, 5}, .ignored = 2},
+    {.x = {30, 5}, .ignored = 2, .weighted = true, .smoothing = 0.1},
+    {.x = {9, 17}, .weighted = true, .sum = true},
+    {.x = {2, 3, 4, 5}},
+    {.x = {2, 5, 70}, .ignored = 1},
+    {.x = {2, 21, 9, 7}, .ignored = 3, .spread = 8},
+    {.x = {3, 16, 5, 5}, .weighted = true, .smoothing = 0.2},
+    {.x = {2, 7, 33, 40}, .ignored = 1, .weighted = true, .sum = true, .smoothing = 0.3},
+    {.x = {2, 6, 45}, .weighted = true},
+    {.x = {5, 6, 1, 1}, .smoothing = 0.1},
 };
+
+/* With the labels given. */
+static yk_value *cross_entropy_of(const conformance_case *c, yk_value *logits, yk_value *labels)
+{
+    yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.label_smoothing = c->smoothing;
+    options.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN;
+    if (c->weighted)
+        options.weight = yk_buffer(yk_value_graph(logits), "class_weight", yk_value_dtype(logits),
+                                   1, &c->x[1], YK_INIT_ONES);
+    if (c->ignored)
+        options.ignore_index = c->ignored;
+    return yk_cross_entropy(logits, labels, &options);
+}
 
 static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *logits = conformance_x(graph, c, dtype);
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, c->x);
-    return yk_cross_entropy(logits, labels,
-                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
-                                    o.label_smoothing = c->smoothing,
-                                    o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+    const int64_t dims[] = {c->x[0], c->x[2], c->x[3]};
+    return cross_entropy_of(c, logits,
+                            yk_input(graph, "labels", YK_I32, conformance_rank(c->x) - 1, dims));
 }
 
 /* Labels that are numbers from -1 to 1: the rule holds for any. */
@@ -655,17 +677,17 @@ static const conformance_case soft_cross_entropy_cases[] = {
     {.x = {7, 17}, .sum = true},
     {.x = {130, 10}, .smoothing = 1},
     {.x = {4, 100}},
+    {.x = {9, 11}, .weighted = true, .smoothing = 0.1},
+    {.x = {2, 17, 5, 4}, .smoothing = 0.1},
+    {.x = {2, 4, 6}, .weighted = true},
 };
 
 static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_case *c,
                                           yk_dtype dtype)
 {
     yk_value *logits = conformance_x(graph, c, dtype);
-    yk_value *shares = yk_input(graph, "labels", dtype, 2, c->x);
-    return yk_cross_entropy(logits, shares,
-                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
-                                    o.label_smoothing = c->smoothing,
-                                    o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+    return cross_entropy_of(c, logits,
+                            yk_input(graph, "labels", dtype, conformance_rank(c->x), c->x));
 }
 
 FAMILY(cross_entropy, build_cross_entropy);

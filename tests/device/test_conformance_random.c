@@ -308,8 +308,12 @@ static void draw_concat(drawing *d, conformance_case *c)
 
 static void draw_loss(drawing *d, conformance_case *c)
 {
-    draw_rows(d, c);
+    if (draw(d, 0, 1))
+        draw_rows(d, c);
+    else
+        draw_image(d, c);
     c->smoothing = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 10) / 10;
+    c->weighted = draw(d, 0, 1);
     c->sum = draw(d, 0, 1);
 }
 

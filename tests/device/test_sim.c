@@ -267,7 +267,7 @@ typedef struct loss {
 
 static loss new_loss(yki_device *device)
 {
-    static const yki_attrs attrs;
+    static const yki_attrs attrs = {.ignore_index = -100};
     loss l = {.logits = new_tensor(device), .out = new_tensor(device)};
     l.label = new_tensor(device);
     yki_kernel_desc desc = {

@@ -256,10 +256,16 @@ static const shape_case cases[] = {
      .expected = "logits' shape and dtype, (N, 10) float32, not (N, 9) float32"},
     {"soft_cross_entropy", {B, 10}, {B}, .expected = "labels are float32, expected int32"},
     {"cross_entropy", {4, 10}, {B}, .expected = "labels has shape (N), expected (4)"},
+    {"cross_entropy", {B, 3, 8, 8}, {B, 8, 8}, .expected = "()"},
+    {"cross_entropy", {B, 3, 8}, {B, 8}, .kernel = 3, .expected = "()"},
+    {"cross_entropy", {B, 3, 8, 8}, {B}, .expected = "labels has shape (N), expected (N, 8, 8)"},
     {"cross_entropy",
-     {B, 3, 8, 8},
-     {B},
-     .expected = "logits has shape (N, 3, 8, 8), expected 2 dimensions"},
+     {B, 3, 8, 9},
+     {B, 8, 8},
+     .expected = "labels has shape (N, 8, 8), expected (N, 8, 9)"},
+    {"cross_entropy", {B}, {B}, .expected = "logits has shape (N), expected at least 2 dimensions"},
+    {"cross_entropy", {B, 3}, {B}, .kernel = 4, .expected = "weight has shape (4), expected (3)"},
+    {"soft_cross_entropy", {B, 3, 8, 8}, {B, 3, 8, 8}, .expected = "()"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -281,6 +287,16 @@ static yk_value *batch_norm(yk_graph *graph, yk_value *x, const int64_t *dims)
 }
 
 /* kernel: the number of weights. */
+static yk_value *cross_entropy(yk_graph *graph, yk_value *x, const shape_case *c)
+{
+    yk_value *labels = yk_input(graph, "labels", YK_I32, rank_of(c->other), c->other);
+    yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.label_smoothing = c->number;
+    if (c->kernel)
+        options.weight = yk_buffer(graph, "weight", YK_F32, 1, &c->kernel, YK_INIT_ONES);
+    return yk_cross_entropy(x, labels, &options);
+}
+
 static yk_value *bce(yk_graph *graph, yk_value *x, const shape_case *c)
 {
     yk_value *target = yk_input(graph, "other", YK_F32, rank_of(c->other), c->other);
@@ -297,9 +313,7 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
     if (strcmp(c->call, "batch_norm") == 0)
         return batch_norm(graph, x, c->other);
     if (strcmp(c->call, "cross_entropy") == 0)
-        return yk_cross_entropy(x, yk_input(graph, "labels", YK_I32, ndim, c->other),
-                                YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
-                                        o.label_smoothing = c->number));
+        return cross_entropy(graph, x, c);
     if (strcmp(c->call, "soft_cross_entropy") == 0)
         return yk_cross_entropy(x, yk_input(graph, "labels", YK_F32, ndim, c->other), NULL);
     if (strcmp(c->call, "add") == 0)

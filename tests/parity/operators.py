@@ -51,7 +51,8 @@ def compute(operator, t, attrs, training, out):
     if operator == "dropout":
         return dropout(t["x"], attrs, training, out)
     if operator == "cross_entropy":
-        how = {"label_smoothing": attrs["label_smoothing"]}
+        how = {"label_smoothing": attrs["label_smoothing"], "ignore_index": attrs["ignore_index"]}
+        how["weight"] = t.get("class_weight")
         labels = t["labels"] if t["labels"].is_floating_point() else t["labels"].long()
         return F.cross_entropy(t["x"], labels, reduction=reduction(attrs), **how)
     return {

@@ -495,26 +495,44 @@ YK_TEST(adaptive_avg_pool2d_is_pytorchs)
 /* ---- losses --------------------------------------------------------------------------------- */
 
 /* Labels are classes, or a share for each class; shares need not add up to 1. */
-static yk_value *cross_entropy_of(operator_case *c, yk_dtype labels, int ndim)
+static yk_value *cross_entropy_of(operator_case *c, yk_value *logits, yk_value *labels)
 {
     operator_dice *dice = &c->dice;
-    int64_t dims[] = {operator_between(dice, 1, 150), operator_between(dice, 2, 120)};
     yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
     options.reduction = operator_once_in(dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN;
     if (operator_once_in(dice, 2))
         options.label_smoothing = 0.1 * (double)operator_between(dice, 1, 10);
-    yk_value *logits = input(c, "x", 2, dims);
-    return yk_cross_entropy(logits, yk_input(c->graph, "labels", labels, ndim, dims), &options);
+    if (operator_once_in(dice, 3))
+        options.weight =
+            yk_buffer(c->graph, "class_weight", YK_F32, 1, &logits->dims[1], YK_INIT_ONES);
+    /* A class, so that some labels are; PyTorch has none for probabilities. */
+    if (labels->dtype == YK_I32 && operator_once_in(dice, 3))
+        options.ignore_index = operator_between(dice, 0, logits->dims[1] - 1);
+    return yk_cross_entropy(logits, labels, &options);
+}
+
+/* (N, C), (N, C, L) or (N, C, H, W); there are enough labels that some count. */
+static yk_value *scores(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 20, 90), operator_between(dice, 2, 60),
+                      operator_between(dice, 1, 9), operator_between(dice, 1, 9)};
+    int ndim = (int)operator_between(dice, 2, 4);
+    dims[0] = ndim == 4 ? operator_between(dice, 15, 20) : dims[0];
+    return input(c, "x", ndim, dims);
 }
 
 static yk_value *build_cross_entropy(operator_case *c)
 {
-    return cross_entropy_of(c, YK_I32, 1);
+    yk_value *x = scores(c);
+    const int64_t dims[] = {x->dims[0], x->dims[2], x->dims[3]};
+    return cross_entropy_of(c, x, yk_input(c->graph, "labels", YK_I32, x->ndim - 1, dims));
 }
 
 static yk_value *build_soft_cross_entropy(operator_case *c)
 {
-    return cross_entropy_of(c, YK_F32, 2);
+    yk_value *x = scores(c);
+    return cross_entropy_of(c, x, input(c, "labels", x->ndim, x->dims));
 }
 
 YK_TEST(cross_entropy_is_pytorchs)

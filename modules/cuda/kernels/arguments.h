@@ -224,16 +224,21 @@ typedef struct yki_cuda_rows_reduce_args {
 
 /* ---- loss.cu --------------------------------------------------------------------------------- */
 
+/* A row is what has one softmax, a sample or one of its `pixels`; its columns are classes, which
+ * lie `apart` elements from each other: 1, or where classes are planes, the pixels. */
 typedef struct yki_cuda_cross_entropy_args {
     const void *logits, *shares; /* shares: labels that are probabilities ... */
     const int32_t *labels;       /* ... or classes */
-    const void *dloss;
+    const void *weight;          /* of each class, or NULL */
+    const void *dloss, *total;   /* total: what a mean is divided by, or NULL */
     void *probabilities, *dlogits;
-    double *losses;     /* of each row */
-    int32_t *bad_label; /* INT32_MAX minus the first row whose label is no class; else untouched */
-    int64_t rows;
+    double *losses;     /* of each row, and then its share of what a mean is divided by */
+    int32_t *bad_label; /* INT32_MAX minus the first sample with a label that is no class; else
+                           untouched */
+    int64_t rows, pixels, apart;
+    int64_t ignored; /* the label of rows that do not count */
     int32_t columns;
-    double smoothing, factor; /* factor: of backward, besides dloss */
+    double smoothing;
 } yki_cuda_cross_entropy_args;
 
 /* Losses over pairs of elements: element i has the weight i / repeats % weights. */
@@ -245,6 +250,15 @@ typedef struct yki_cuda_pairs_args {
     int32_t weights, repeats;
     double beta, factor;
 } yki_cuda_pairs_args;
+
+/* cross_entropy_sum: the sum of all losses, in order, and for a mean that of their shares, by which
+ * it is divided. */
+typedef struct yki_cuda_cross_entropy_sum_args {
+    const double *losses;
+    void *loss, *total; /* total may be NULL */
+    int64_t rows;
+    int32_t mean;
+} yki_cuda_cross_entropy_sum_args;
 
 /* The sum of all losses, in order, times factor. */
 typedef struct yki_cuda_loss_args {

@@ -7,26 +7,42 @@
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */
 
-/* What the probability of class i should be. */
-template <typename R>
-DEVICE R target(const yki_cuda_cross_entropy_args &args, int64_t row, int i, int label)
+/* The element of a row's first class. */
+DEVICE int64_t begin_of(const yki_cuda_cross_entropy_args &args, int64_t row)
 {
-    R share = args.shares ? ((const R *)args.shares)[row * args.columns + i] : (R)(i == label);
-    return (R)(args.smoothing / args.columns) + (R)(1 - args.smoothing) * share;
+    return row / args.apart * args.apart * args.columns + row % args.apart;
 }
 
-template <typename R> DEVICE R log_sum_exp(const R *logits, int columns)
+/* What the probability of class i should be, in the row that begins there, which counts. */
+template <typename R>
+DEVICE R target(const yki_cuda_cross_entropy_args &args, int64_t begin, int i, int label)
+{
+    R share = args.shares ? ((const R *)args.shares)[begin + i * args.apart] : (R)(i == label);
+    R target = (R)(args.smoothing / args.columns) + (R)(1 - args.smoothing) * share;
+    return args.weight ? target * ((const R *)args.weight)[i] : target;
+}
+
+/* logits: of the first class. */
+template <typename R>
+DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &args, const R *logits)
 {
     R largest = -INFINITY, sum = 0;
-    for (int i = (int)threadIdx.x % WARP; i < columns; i += WARP)
-        largest = logits[i] > largest ? logits[i] : largest;
+    for (int i = (int)threadIdx.x % WARP; i < args.columns; i += WARP) {
+        R logit = logits[i * args.apart];
+        largest = logit > largest ? logit : largest;
+    }
     largest = warp_max(largest);
-    for (int i = (int)threadIdx.x % WARP; i < columns; i += WARP)
-        sum += exp(logits[i] - largest);
+    for (int i = (int)threadIdx.x % WARP; i < args.columns; i += WARP)
+        sum += exp(logits[i * args.apart] - largest);
     return largest + log(warp_sum(sum));
 }
 
-/* The label of a row. One that is no class is reported, and makes the loss NaN. */
+DEVICE bool is_ignored(const yki_cuda_cross_entropy_args &args, int64_t row)
+{
+    return !args.shares && args.labels[row] == args.ignored;
+}
+
+/* The label of a row that counts. One that is no class is reported, and makes the loss NaN. */
 DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
 {
     if (args.shares)
@@ -35,7 +51,7 @@ DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
     if (label >= 0 && label < args.columns)
         return label;
     if (args.bad_label)
-        atomicMax(args.bad_label, INT32_MAX - (int)row);
+        atomicMax(args.bad_label, INT32_MAX - (int)(row / args.pixels));
     return -1;
 }
 
@@ -44,40 +60,72 @@ template <typename R> DEVICE void cross_entropy(const yki_cuda_cross_entropy_arg
     int64_t row = thread_number() / WARP;
     if (row >= args.rows)
         return;
-    const R *logits = (const R *)args.logits + row * args.columns;
+    const int64_t begin = begin_of(args, row);
+    const R *logits = (const R *)args.logits + begin;
     R *probabilities = (R *)args.probabilities;
-    const int label = label_of(args, row), lane = (int)threadIdx.x % WARP;
-    const R norm = log_sum_exp(logits, args.columns);
+    const bool ignored = is_ignored(args, row);
+    const int label = ignored ? 0 : label_of(args, row), lane = (int)threadIdx.x % WARP;
+    const R norm = log_sum_exp(args, logits);
     double loss = 0;
     for (int i = lane; i < args.columns; i += WARP) {
-        R log_probability = logits[i] - norm, share = target<R>(args, row, i, label);
+        R log_probability = logits[i * args.apart] - norm;
+        R share = ignored ? (R)0 : target<R>(args, begin, i, label);
         if (share != 0) /* the other factor may be -infinity */
             loss -= share * log_probability;
         if (probabilities)
-            probabilities[row * args.columns + i] = exp(log_probability);
+            probabilities[begin + i * args.apart] = exp(log_probability);
     }
     loss = warp_sum(loss);
-    if (lane == 0)
-        args.losses[row] = label < 0 ? (double)NAN : loss;
+    if (lane != 0)
+        return;
+    args.losses[row] = label < 0 ? (double)NAN : loss;
+    bool weighted = args.weight && !args.shares && label >= 0;
+    args.losses[args.rows + row] =
+        ignored ? 0 : weighted ? (double)((const R *)args.weight)[label] : 1;
 }
 KERNEL(cross_entropy_f32, yki_cuda_cross_entropy_args, cross_entropy<float>)
 KERNEL(cross_entropy_f64, yki_cuda_cross_entropy_args, cross_entropy<double>)
+
+template <typename R> DEVICE void cross_entropy_sum(const yki_cuda_cross_entropy_sum_args &args)
+{
+    double sum = 0, total = 0;
+    for (int64_t i = threadIdx.x; i < args.rows; i += THREADS) {
+        sum += args.losses[i];
+        total += args.losses[args.rows + i];
+    }
+    sum = block_sum(sum);
+    __syncthreads();
+    total = block_sum(total);
+    if (threadIdx.x != 0)
+        return;
+    *(R *)args.loss = (R)(args.mean ? sum * (1 / total) : sum);
+    if (args.total)
+        *(R *)args.total = (R)total;
+}
+KERNEL(cross_entropy_sum_f32, yki_cuda_cross_entropy_sum_args, cross_entropy_sum<float>)
+KERNEL(cross_entropy_sum_f64, yki_cuda_cross_entropy_sum_args, cross_entropy_sum<double>)
 
 template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_entropy_args &args)
 {
     int64_t row = thread_number() / WARP;
     if (row >= args.rows)
         return;
-    const R *probabilities = (const R *)args.probabilities + row * args.columns;
-    R *dlogits = (R *)args.dlogits + row * args.columns;
+    const int64_t begin = begin_of(args, row);
+    const R *probabilities = (const R *)args.probabilities + begin;
+    R *dlogits = (R *)args.dlogits + begin;
+    const bool ignored = is_ignored(args, row);
     const int label = args.shares ? 0 : args.labels[row], lane = (int)threadIdx.x % WARP;
-    const R factor = *(const R *)args.dloss * (R)args.factor;
-    R total = 0;
+    R factor = *(const R *)args.dloss;
+    if (args.total) /* 0 if no row counts */
+        factor *= (R)(1 / (double)*(const R *)args.total);
+    R sum = 0;
     for (int i = lane; i < args.columns; i += WARP)
-        total += target<R>(args, row, i, label);
-    total = warp_sum(total);
-    for (int i = lane; i < args.columns; i += WARP)
-        dlogits[i] = (total * probabilities[i] - target<R>(args, row, i, label)) * factor;
+        sum += target<R>(args, begin, i, label);
+    sum = warp_sum(sum);
+    for (int i = lane; i < args.columns; i += WARP) {
+        R excess = sum * probabilities[i * args.apart] - target<R>(args, begin, i, label);
+        dlogits[i * args.apart] = ignored ? (R)0 : excess * factor;
+    }
 }
 KERNEL(cross_entropy_backward_f32, yki_cuda_cross_entropy_args, cross_entropy_backward<float>)
 KERNEL(cross_entropy_backward_f64, yki_cuda_cross_entropy_args, cross_entropy_backward<double>)

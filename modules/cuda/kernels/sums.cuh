@@ -28,7 +28,7 @@ template <typename R> DEVICE R warp_max(R value)
     return value;
 }
 
-/* The sum over the block, in thread 0. Once in a kernel. */
+/* The sum over the block, in thread 0. The block meets between two of them in a kernel. */
 template <typename R> DEVICE R block_sum(R value)
 {
     SHARED(R, part, WARPS);

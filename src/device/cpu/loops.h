@@ -153,6 +153,18 @@ typedef enum yki_map_op {
 /* A loss of pairs of elements, see device/loss_rules.h. */
 typedef enum yki_loss_op { YKI_LOSS_SMOOTH_L1, YKI_LOSS_BCE } yki_loss_op;
 
+/* cross_entropy of logits whose classes are planes of an image, and class labels. */
+typedef struct yki_pixel_loss {
+    int64_t classes, pixels; /* pixels: from one class of a pixel to the next */
+    const float *weights;    /* (classes), or NULL: 1 */
+    float weight_sum, smoothing;
+    int64_t ignored; /* a label */
+} yki_pixel_loss;
+
+typedef struct yki_pixel_sums {
+    double losses, weights; /* weights: of the labels */
+} yki_pixel_sums;
+
 typedef struct yki_cpu_loops {
     int pack; /* elements taken at a time, all with the same constants: a multiple of b */
     /* Adds sum(x - shift) and sum((x - shift)^2). */
@@ -177,6 +189,12 @@ typedef struct yki_cpu_loops {
                        float beta, int64_t count);
     void (*loss_slopes)(yki_loss_op op, const float *x, const float *target, const float *weights,
                         float *dx, float beta, float factor, int64_t count);
+    /* Of `count` pixels in a row, from these of the first class on: adds to the sums and writes the
+     * probabilities unless NULL; and the gradient, in which dlogits may be the probabilities. */
+    void (*pixel_losses)(const yki_pixel_loss *loss, const float *logits, const int32_t *labels,
+                         float *probabilities, int64_t count, yki_pixel_sums *sums);
+    void (*pixel_slopes)(const yki_pixel_loss *loss, const float *probabilities,
+                         const int32_t *labels, float *dlogits, float factor, int64_t count);
     /* Adds the weight gradient, (taps, b), over so many images; own: the ring and a row of dy. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums, float *own);

@@ -1,4 +1,4 @@
-/* Losses over pairs of elements: included by loops_table.h alone. */
+/* Losses over pairs of elements and of pixels: included by loops_table.h alone. */
 
 /* log(1 + u) from 0 to 1, to about 2 units in the last place: 2 atanh(s) with s = u / (2 + u). */
 YKI_FORCE_INLINE yki_lanes log_of_1_plus(yki_lanes u)
@@ -115,4 +115,121 @@ static void loss_slopes(yki_loss_op op, const float *x, const float *target, con
         loss_slopes_as(YKI_LOSS_BCE, x, target, weights, dx, 0, factor, count);
     else
         loss_slopes_as(YKI_LOSS_BCE, x, target, NULL, dx, 0, factor, count);
+}
+
+/* ---- cross_entropy of pixels ----------------------------------------------------------------- */
+
+/* log(x) of positive normal numbers, to about 2 units in the last place: the exponent, and
+ * 2 atanh(s) with s = (m - 1) / (m + 1) for the rest m, from sqrt(1/2) to sqrt(2). NaN passes. */
+YKI_FORCE_INLINE yki_lanes log_of(yki_lanes x)
+{
+    typedef int32_t whole __attribute__((vector_size(4 * YKI_WIDTH)));
+    yki_bits bits = (yki_bits)x - 0x3f3504f3u; /* sqrt(1/2) */
+    yki_lanes exponent = __builtin_convertvector((whole)bits >> 23, yki_lanes);
+    yki_lanes m = (yki_lanes)((bits & 0x007fffffu) + 0x3f3504f3u);
+    yki_lanes s = (m - 1.0f) / (m + 1.0f), z = s * s;
+    yki_lanes p = yki_splat(1 / 9.0f);
+    p = p * z + 1 / 7.0f;
+    p = p * z + 1 / 5.0f;
+    p = p * z + 1 / 3.0f;
+    return 2.0f * (p * z * s + s) + exponent * 0.69314718f + (x - x);
+}
+
+/* Numbers of the pixels of a pack. */
+typedef struct pack_numbers {
+    float largest[YKI_PACK], log_sum[YKI_PACK], distance[YKI_PACK];
+} pack_numbers;
+
+/* Of the pack: the largest logit, the logarithm of the sum of exp() relative to it, and with
+ * smoothing what the weighted logits are below it. Writes the probabilities unless NULL. */
+YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logits,
+                                     float *probabilities, int64_t count, pack_numbers *numbers)
+{
+    yki_pack largest = load_up_to(logits, 0, count);
+    yki_pack sum = {{{0}}}, distance = {{{0}}}, factor;
+    for (int64_t c = 1; c < k->classes; c++) {
+        yki_pack x = load_up_to(logits, c * k->pixels, count);
+        for (int j = 0; j < 2; j++)
+            largest.v[j] = yki_select((yki_bits)(x.v[j] > largest.v[j]), x.v[j], largest.v[j]);
+    }
+    for (int64_t c = 0; c < k->classes; c++) {
+        yki_pack x = load_up_to(logits, c * k->pixels, count);
+        const float weight = k->weights ? k->weights[c] : 1;
+        for (int j = 0; j < 2; j++) {
+            x.v[j] -= largest.v[j];
+            distance.v[j] += weight * x.v[j];
+            x.v[j] = yki_exp(x.v[j]);
+            sum.v[j] += x.v[j];
+        }
+        if (probabilities)
+            store_up_to(probabilities, c * k->pixels, count, x);
+    }
+    for (int j = 0; j < 2; j++)
+        factor.v[j] = 1.0f / sum.v[j];
+    for (int64_t c = 0; probabilities && c < k->classes; c++) {
+        yki_pack x = load_up_to(probabilities, c * k->pixels, count);
+        for (int j = 0; j < 2; j++)
+            x.v[j] *= factor.v[j];
+        store_up_to(probabilities, c * k->pixels, count, x);
+    }
+    for (int j = 0; j < 2; j++)
+        sum.v[j] = log_of(sum.v[j]);
+    yki_store(numbers->largest, 0, largest, YK_F32);
+    yki_store(numbers->log_sum, 0, sum, YK_F32);
+    yki_store(numbers->distance, 0, distance, YK_F32);
+}
+
+static void pixel_losses(const yki_pixel_loss *k, const float *logits, const int32_t *labels,
+                         float *probabilities, int64_t count, yki_pixel_sums *sums)
+{
+    const float share = k->smoothing / (float)k->classes;
+    pack_numbers n;
+    for (int64_t at = 0; at < count; at += YKI_PACK) {
+        int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
+        if (left == YKI_PACK)
+            measure_pixels(k, logits + at, probabilities ? probabilities + at : NULL, YKI_PACK, &n);
+        else
+            measure_pixels(k, logits + at, probabilities ? probabilities + at : NULL, left, &n);
+        for (int64_t i = 0; i < left; i++) {
+            const int32_t label = labels[at + i];
+            if (label == k->ignored)
+                continue;
+            const float weight = k->weights ? k->weights[label] : 1;
+            float below = logits[label * k->pixels + at + i] - n.largest[i];
+            float loss = weight * (1 - k->smoothing) * (n.log_sum[i] - below);
+            if (share != 0) /* distance may be infinite */
+                loss += share * (k->weight_sum * n.log_sum[i] - n.distance[i]);
+            sums->losses += loss;
+            sums->weights += weight;
+        }
+    }
+}
+
+static void pixel_slopes(const yki_pixel_loss *k, const float *probabilities, const int32_t *labels,
+                         float *dlogits, float factor, int64_t count)
+{
+    const float share = k->smoothing / (float)k->classes;
+    for (int64_t at = 0; at < count; at += YKI_PACK) {
+        int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
+        float slope[YKI_PACK] = {0}, even[YKI_PACK] = {0}, own[YKI_PACK] = {0};
+        for (int64_t i = 0; i < left; i++) {
+            const int32_t label = labels[at + i];
+            if (label == k->ignored)
+                continue;
+            own[i] = factor * (k->weights ? k->weights[label] : 1) * (1 - k->smoothing);
+            even[i] = factor * share;
+            slope[i] = own[i] + even[i] * k->weight_sum;
+        }
+        const yki_pack slopes = yki_load(slope, 0, YK_F32), evens = yki_load(even, 0, YK_F32);
+        for (int64_t c = 0; c < k->classes; c++) {
+            yki_pack p = load_up_to(probabilities, c * k->pixels + at, left);
+            const float weight = k->weights ? k->weights[c] : 1;
+            for (int j = 0; j < 2; j++)
+                p.v[j] = p.v[j] * slopes.v[j] - weight * evens.v[j];
+            store_up_to(dlogits, c * k->pixels + at, left, p);
+        }
+        for (int64_t i = 0; i < left; i++)
+            if (labels[at + i] != k->ignored)
+                dlogits[labels[at + i] * k->pixels + at + i] -= own[i];
+    }
 }

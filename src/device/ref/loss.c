@@ -1,100 +1,150 @@
 /*
- * cross_entropy of logits (N, C) and labels: classes (N) or probabilities (N, C). With smoothing s
- * the target of a sample is (1 - s) * labels + s / C, as in PyTorch, where a class counts as
- * one-hot. The softmax first subtracts the largest logit.
+ * cross_entropy of logits (N, C, ...) and labels: classes (N, ...) or probabilities like the
+ * logits. A row is what has one softmax: a sample, or one of its pixels. With smoothing s and a
+ * weight of each class, the target of a row is ((1 - s) labels + s / C) weight, as in PyTorch,
+ * where a class counts as one-hot, and 0 if it is ignored. The softmax first subtracts the largest
+ * logit.
  */
 #include "device/ref/ref.h"
 
 #include <math.h>
 
-static double target(const yki_attrs *a, const yk_tensor *labels, int64_t n, int64_t c,
-                     int64_t classes)
+typedef struct rows {
+    const yki_attrs *attrs;
+    yk_tensor labels, weight; /* weight: without data if there is none */
+    int64_t classes, pixels, count;
+    bool soft; /* labels are probabilities */
+} rows;
+
+static rows rows_of(const yki_attrs *attrs, const yk_tensor *logits, yk_tensor labels,
+                    yk_tensor weight)
 {
-    double share = labels->ndim == 2 ? yki_ref_get(labels, n * classes + c)
-                                     : ((const int32_t *)labels->data)[n] == c;
-    return a->label_smoothing / (double)classes + (1 - a->label_smoothing) * share;
+    rows r = {.attrs = attrs,
+              .labels = labels,
+              .weight = weight,
+              .classes = logits->dims[1],
+              .pixels = 1,
+              .soft = labels.ndim == logits->ndim};
+    for (int d = 2; d < logits->ndim; d++)
+        r.pixels *= logits->dims[d];
+    r.count = logits->dims[0] * r.pixels;
+    return r;
 }
 
-static yk_status check_class(const yk_tensor *labels, int64_t n, int64_t classes)
+/* The element of class c in the logits and what is like them. */
+static int64_t at(const rows *r, int64_t row, int64_t c)
 {
-    int64_t label = labels->ndim == 1 ? ((const int32_t *)labels->data)[n] : 0;
-    if (label >= 0 && label < classes)
+    return (row / r->pixels * r->classes + c) * r->pixels + row % r->pixels;
+}
+
+static double weight_of_class(const rows *r, int64_t c)
+{
+    return r->weight.data ? yki_ref_get(&r->weight, c) : 1;
+}
+
+static int32_t label_of(const rows *r, int64_t row)
+{
+    return ((const int32_t *)r->labels.data)[row];
+}
+
+static bool is_ignored(const rows *r, int64_t row)
+{
+    return !r->soft && label_of(r, row) == r->attrs->ignore_index;
+}
+
+/* What the row adds to the number that a mean is divided by. */
+static double share_of_mean(const rows *r, int64_t row)
+{
+    return is_ignored(r, row) ? 0 : r->soft ? 1 : weight_of_class(r, label_of(r, row));
+}
+
+static double target(const rows *r, int64_t row, int64_t c)
+{
+    double smoothing = r->attrs->label_smoothing;
+    if (is_ignored(r, row))
+        return 0;
+    double share = r->soft ? yki_ref_get(&r->labels, at(r, row, c)) : label_of(r, row) == c;
+    return (smoothing / (double)r->classes + (1 - smoothing) * share) * weight_of_class(r, c);
+}
+
+static yk_status check_class(const rows *r, int64_t row)
+{
+    if (r->soft || is_ignored(r, row))
+        return YK_OK;
+    int64_t label = label_of(r, row);
+    if (label >= 0 && label < r->classes)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "label %lld of sample %lld is outside 0..%lld",
-                     (long long)label, (long long)n, (long long)classes - 1);
+                     (long long)label, (long long)(row / r->pixels), (long long)r->classes - 1);
 }
 
 /* log(sum(exp(row))). */
-static double log_sum_exp(const yk_tensor *logits, int64_t n)
+static double log_sum_exp(const rows *r, const yk_tensor *logits, int64_t row)
 {
-    int64_t classes = logits->dims[1];
-    double largest = yki_ref_get(logits, n * classes), sum = 0;
-    for (int64_t c = 1; c < classes; c++)
-        largest = fmax(largest, yki_ref_get(logits, n * classes + c));
-    for (int64_t c = 0; c < classes; c++)
-        sum += exp(yki_ref_get(logits, n * classes + c) - largest);
+    double largest = yki_ref_get(logits, at(r, row, 0)), sum = 0;
+    for (int64_t c = 1; c < r->classes; c++)
+        largest = fmax(largest, yki_ref_get(logits, at(r, row, c)));
+    for (int64_t c = 0; c < r->classes; c++)
+        sum += exp(yki_ref_get(logits, at(r, row, c)) - largest);
     return largest + log(sum);
 }
 
 static yk_status ref_cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor logits = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LOGITS),
-              labels = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LABELS);
-    yk_tensor loss = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_LOSS); /* scalar */
+    yk_tensor logits = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LOGITS);
+    yk_tensor loss = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_LOSS),
+              total = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_TOTAL); /* scalars */
     yk_tensor probabilities =
-        yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_PROBABILITIES); /* (N, C) */
-    int64_t batch = logits.dims[0], classes = logits.dims[1];
-    double sum = 0;
-    for (int64_t n = 0; n < batch; n++) {
-        YK_TRY(check_class(&labels, n, classes));
-        double norm = log_sum_exp(&logits, n);
-        for (int64_t c = 0; c < classes; c++) {
-            double log_probability = yki_ref_get(&logits, n * classes + c) - norm;
-            double share = target(a, &labels, n, c, classes);
+        yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_PROBABILITIES); /* (N, C, ...) */
+    rows r = rows_of(a, &logits, yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LABELS),
+                     yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_WEIGHT));
+    double sum = 0, counted = 0;
+    for (int64_t row = 0; row < r.count; row++) {
+        YK_TRY(check_class(&r, row));
+        double norm = log_sum_exp(&r, &logits, row);
+        counted += share_of_mean(&r, row);
+        for (int64_t c = 0; c < r.classes; c++) {
+            double log_probability = yki_ref_get(&logits, at(&r, row, c)) - norm;
+            double share = target(&r, row, c);
             sum -= share == 0 ? 0 : share * log_probability; /* which may be -infinity */
             if (probabilities.data)
-                yki_ref_set(&probabilities, n * classes + c, exp(log_probability));
+                yki_ref_set(&probabilities, at(&r, row, c), exp(log_probability));
         }
     }
-    yki_ref_set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / (double)batch : sum);
+    yki_ref_set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / counted : sum);
+    if (total.data)
+        yki_ref_set(&total, 0, counted);
     return YK_OK;
 }
 
 static yk_status ref_cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor probabilities =
-        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES); /* (N, C) */
-    yk_tensor labels =
-        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS);              /* (N) or (N, C) */
-    yk_tensor dloss = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS); /* scalar */
-    yk_tensor dlogits = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS); /* (N, C) */
-    int64_t batch = dlogits.dims[0], classes = dlogits.dims[1];
-    double factor = yki_ref_get(&dloss, 0) / (a->reduction == YK_LOSS_MEAN ? (double)batch : 1);
-    for (int64_t n = 0; n < batch; n++) {
-        double total = 0;
-        for (int64_t c = 0; c < classes; c++)
-            total += target(a, &labels, n, c, classes);
-        for (int64_t c = 0; c < classes; c++) {
-            int64_t i = n * classes + c;
-            double excess =
-                total * yki_ref_get(&probabilities, i) - target(a, &labels, n, c, classes);
-            yki_ref_set(&dlogits, i, excess * factor);
+        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES); /* (N, C, ...) */
+    yk_tensor dloss = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS),
+              total = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_TOTAL); /* scalars */
+    yk_tensor dlogits = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS);
+    rows r = rows_of(yki_ref_attrs(kernel), &probabilities,
+                     yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS),
+                     yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_WEIGHT));
+    double factor = yki_ref_get(&dloss, 0) / (total.data ? yki_ref_get(&total, 0) : 1);
+    for (int64_t row = 0; row < r.count; row++) {
+        double sum = 0;
+        for (int64_t c = 0; c < r.classes; c++)
+            sum += target(&r, row, c);
+        for (int64_t c = 0; c < r.classes; c++) {
+            int64_t i = at(&r, row, c);
+            double excess = sum * yki_ref_get(&probabilities, i) - target(&r, row, c);
+            /* If none counts, the factor is infinite. */
+            yki_ref_set(&dlogits, i, is_ignored(&r, row) ? 0 : excess * factor);
         }
     }
     return YK_OK;
 }
 
-const yki_kernel_impl yki_ref_cross_entropy = {.op = &yki_op_cross_entropy,
-                                               .supports = yki_ref_supports,
-                                               .prepare = yki_ref_prepare,
-                                               .run = ref_cross_entropy};
-const yki_kernel_impl yki_ref_cross_entropy_backward = {.op = &yki_op_cross_entropy_backward,
-                                                        .inplace = 1,
-                                                        .supports = yki_ref_supports,
-                                                        .prepare = yki_ref_prepare,
-                                                        .run = ref_cross_entropy_backward};
+YKI_REF_IMPL(cross_entropy, 0);
+YKI_REF_IMPL(cross_entropy_backward, 1);
 
 /* ---- losses over pairs of elements: input 0 is x, input 1 the target, of backward 2 is dloss ----
  */

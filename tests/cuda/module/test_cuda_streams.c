@@ -243,7 +243,7 @@ YK_TEST(recordings_that_a_stream_has_not_left_fail)
 /* relu of 16 floats in x, or cross_entropy of 4 rows of x with labels in y. */
 static yki_kernel *kernel_of(const fixture *f, const yki_op *op)
 {
-    static const yki_attrs attrs = {.reduction = YK_LOSS_MEAN};
+    static const yki_attrs attrs = {.reduction = YK_LOSS_MEAN, .ignore_index = -100};
     const yki_operand absent = {.ndim = -1};
     yki_kernel_desc desc = {.op = op, .attrs = &attrs, .training = true};
     for (int i = 0; i < YKI_MAX_IN; i++)
