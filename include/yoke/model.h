@@ -56,7 +56,7 @@ typedef struct yk_model_options {
                                Choices are kept in ~/.cache/yoke/plans and in checkpoints, and the
                                ranks of a job agree on them. "cuda" always measures [false] */
     yk_value *const *outputs; /**< (output_count) further values kept readable for
-                                   yk_model_further_output, float32 or float64, of any shape: those
+                                   yk_model_output_at, float32 or float64, of any shape: those
                                    of one graph. Only the array is the caller's [NULL] */
     size_t output_count;      /**< [0] */
 } yk_model_options;
@@ -159,7 +159,7 @@ double yk_model_loss(const yk_model *model);
 yk_status yk_model_output(yk_model *model, yk_tensor *output);
 /** Likewise the index-th value of yk_model_options.outputs, in its own shape. Each is valid until
  *  the next forward. YK_ERROR_INVALID_ARGUMENT past the last one. */
-yk_status yk_model_further_output(yk_model *model, size_t index, yk_tensor *output);
+yk_status yk_model_output_at(yk_model *model, size_t index, yk_tensor *output);
 
 /**
  * A parameter or buffer: views of its live memory, in PyTorch's layout. On "cpu" and "ref" a

@@ -99,7 +99,7 @@ yk_status yki_model_output(yk_model *model, yk_tensor *output)
     return show_output(model, 0, output);
 }
 
-yk_status yk_model_further_output(yk_model *model, size_t index, yk_tensor *output)
+yk_status yk_model_output_at(yk_model *model, size_t index, yk_tensor *output)
 {
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(output);

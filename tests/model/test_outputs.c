@@ -129,7 +129,7 @@ static void compare(const setting *s, bool evaluation, bool backward)
     }
     assert_ok(yk_model_output(model, &logits));
     for (size_t i = 0; i < WANTED; i++)
-        assert_ok(yk_model_further_output(model, i, &found[i]));
+        assert_ok(yk_model_output_at(model, i, &found[i]));
     assert_near(&found[LOGITS], &logits, LOGITS, 0);
     for (int i = 0; i < WANTED; i++) {
         network alone = build();
@@ -207,7 +207,7 @@ YK_TEST(evaluation_takes_the_inputs_of_all_outputs)
     yk_model *model = make_model(&s, &net, net.loss, net.logits, HIDDEN, 1);
     yk_model_eval(model);
     assert_ok(yk_model_forward(model, &b.batch));
-    assert_ok(yk_model_further_output(model, 0, &output));
+    assert_ok(yk_model_output_at(model, 0, &output));
     assert_true(isnan(yk_model_loss(model)));
     yk_model_destroy(model);
 
@@ -218,7 +218,7 @@ YK_TEST(evaluation_takes_the_inputs_of_all_outputs)
     assert_contains(yk_last_error(), "target");
     b.batch.count = 2;
     assert_ok(yk_model_forward(model, &b.batch));
-    assert_ok(yk_model_further_output(model, 0, &output));
+    assert_ok(yk_model_output_at(model, 0, &output));
     assert_true(output.ndim == 0 && isfinite(yk_tensor_get(&output, 0)));
     assert_true(isnan(yk_model_loss(model)));
     yk_model_destroy(model);
@@ -235,7 +235,7 @@ YK_TEST(inference_needs_neither_a_loss_nor_logits)
     yk_model *model = make_model(&s, &net, NULL, NULL, HIDDEN, 3);
     assert_ok(yk_model_forward(model, &b.batch));
     for (size_t i = 0; i < 3; i++)
-        assert_ok(yk_model_further_output(model, i, &output));
+        assert_ok(yk_model_output_at(model, i, &output));
     assert_true(output.ndim == 2 && output.dims[0] == SAMPLES && output.dims[1] == 2);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output(model, &output));
     assert_contains(yk_last_error(), "created without options.logits");
@@ -253,7 +253,7 @@ YK_TEST(a_program_of_an_older_header_has_none)
     options.outputs = net.values;
     options.output_count = WANTED;
     assert_ok(yk_model_create(&model, net.loss, &options));
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_further_output(model, 0, &output));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 0, &output));
     yk_model_destroy(model);
 }
 
@@ -299,13 +299,13 @@ YK_TEST(outputs_are_there_after_a_forward_and_by_their_number)
     yk_tensor output;
     network net = build();
     yk_model *model = make_model(&s, &net, net.loss, net.logits, HIDDEN, 2);
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_further_output(model, 0, &output));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 0, &output));
     assert_contains(yk_last_error(), "output without a forward before it");
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_further_output(model, 2, &output));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 2, &output));
     assert_contains(yk_last_error(),
                     "there is no output 2: the model was created with 2 options.outputs");
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_further_output(NULL, 0, &output));
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_further_output(model, 0, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(NULL, 0, &output));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 0, NULL));
     yk_model_destroy(model);
 }
 
