@@ -141,7 +141,7 @@ yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims)
     if (dims && ndim > 0 && ndim <= YK_MAX_DIMS)
         memcpy(attrs.dims, dims, (size_t)ndim * sizeof *dims);
     const yki_node draft = {.op = &yki_op_reshape, .attrs = attrs, .in_count = 1, .in = {x}};
-    yki_shape shape;
+    yki_shape shape = {.ndim = 0};
     bool fits = x && x->valid && yki_infer_reshape(&draft, &shape) == YK_OK;
     if (fits && shape.ndim == x->ndim &&
         memcmp(shape.dims, x->dims, (size_t)x->ndim * sizeof *x->dims) == 0)

@@ -8,11 +8,11 @@
 #include "graph/operators.h"
 #include "harness.h"
 
-enum { SIDE = 8, CHANNELS = 16, CLASSES = 4, SAMPLES = 6, PIXELS = 3 * SIDE * SIDE };
+enum { SIDE = 8, CHANNELS = 16, CLASSES = 4, SAMPLES = 48, PIXELS = 3 * SIDE * SIDE };
 
 /* How far gradients may be from f32's. A value that rounding moves to the other side of a kink, as
- * those of relu, relu6 and max pooling, changes them by a few percent, and which one does depends
- * on the processor. */
+ * those of relu, relu6 and max pooling, changes them, the more the fewer samples there are, and
+ * which values do depends on the processor. Up to 0.022 and 0.047 were seen with other seeds. */
 static const double near_fp16 = 4e-2, near_bf16 = 0.16;
 
 /* Every operator that a policy is for. */
@@ -31,7 +31,7 @@ static yk_value *build(yk_value *images)
     x = yk_nn_conv_transpose2d_bias(
         x, "up", CHANNELS, 2,
         YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.stride = 2));
-    x = yk_reshape(x, 4, (int64_t[]){YK_BATCH, 2 * CHANNELS, -1, 2});
+    x = yk_reshape(x, 4, (int64_t[]){YK_BATCH, CHANNELS, -1, SIDE});
     x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
     return yk_nn_linear(x, "fc", CLASSES);
 }
@@ -188,7 +188,7 @@ YK_TEST(too_large_a_scale_backs_off_until_gradients_fit)
     assert_in_range(skipped, 8, 20);
     assert_int_equal(yk_optimizer_steps(optimizer), 40 - skipped);
     assert_true(yk_grad_scaler_scale(scaler) == ldexp(1, 30 - skipped));
-    assert_true(yk_model_loss(model) < first / 2);
+    assert_true(yk_model_loss(model) < 0.9 * first);
     yk_optimizer_destroy(optimizer);
     yk_grad_scaler_destroy(scaler);
     yk_model_destroy(model);
