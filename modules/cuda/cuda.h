@@ -55,7 +55,7 @@ typedef struct yki_cuda_device {
     bool measures;             /* chooses plans by measuring them, see conv_plan.h */
     bool fuses;                /* convolutions may give sums to batch_norm */
     yki_cuda_besides besides;
-    char model[96];            /* of the GPU: plans are kept for it; empty: they are not */
+    char model[96]; /* of the GPU: plans are kept for it; empty: they are not */
     struct yki_cuda_conv_plan *plans;
     struct yki_cuda_candidates *candidates; /* see conv_candidates.h */
     bool foresees;                          /* plans: some have been foreseen, and ... */
