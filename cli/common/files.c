@@ -58,8 +58,8 @@ bool cli_follow_links(char target[PATH_MAX], const char *path)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Creates a file in the folder of `target` under a short name, so that the longest names have room
- * beside them, and that nobody else uses; -1 on failure. */
+/* Creates a file in the folder of `target`; -1 on failure. Its name is short, so that it can be
+ * created beside a file with the longest possible name, and is not in use. */
 static int create_beside(char unfinished[PATH_MAX], const char *target)
 {
     const char *slash = strrchr(target, '/');

@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 /* A file for a result. A new one is written beside an older one, and takes its place when it is
- * closed; devices and pipes are written to as they are. */
+ * closed; devices and pipes are written to directly. */
 typedef struct cli_file {
     FILE *stream;                                /* to write to */
     const char *path;                            /* as the user has written it */
-    char target[PATH_MAX], unfinished[PATH_MAX]; /* "" where it is written to as it is */
+    char target[PATH_MAX], unfinished[PATH_MAX]; /* "" for devices and pipes */
 } cli_file;
 
 /* False: it has said why not. */

@@ -40,20 +40,24 @@ static size_t bytes_of(const yki_cuda_kernel *kernel, const yki_operand *operand
     return operand->ndim < 0 ? 0 : yki_operand_bytes(&kernel->device->base, operand);
 }
 
-static size_t input_bytes(const yki_cuda_kernel *kernel, int i)
+/* The second kernel reads the dy of the first. */
+static size_t input_bytes(const pair *p, int k, int i)
 {
+    const yki_cuda_kernel *kernel = p->kernels[k];
+    if (k == 1 && i == YKI_CONV2D_BACKWARD_DATA_DY)
+        return 0;
     bool packed = kernel->base.pack_bytes && kernel->base.pack_input == i;
     return packed ? kernel->base.pack_bytes : bytes_of(kernel, &kernel->desc.in[i]);
 }
 
-/* Divides the block among the operands, of which both kernels read one; returns what it takes. */
+/* Divides the block among the operands; returns how many bytes they take. */
 static size_t lay_out(pair *p, char *block)
 {
     size_t used = 0;
     for (int k = 0; k < 2; k++) {
         const yki_cuda_kernel *kernel = p->kernels[k];
         for (int i = 0; i < kernel->desc.in_count; i++)
-            p->at[k].in[i] = take(block, &used, input_bytes(kernel, i));
+            p->at[k].in[i] = take(block, &used, input_bytes(p, k, i));
         for (int i = 0; i < kernel->desc.out_count; i++)
             p->at[k].out[i] = take(block, &used, bytes_of(kernel, &kernel->desc.out[i]));
         p->at[k].scratch = take(block, &used, kernel->base.scratch);

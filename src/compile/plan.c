@@ -443,7 +443,7 @@ static void append_scratch(yki_plan *plan)
     }
 }
 
-/* The values, and behind them one region for all scratch memory. */
+/* Places all scratch memory in one region, which follows the values. */
 static yk_status assign_apart(yki_plan *plan, size_t values)
 {
     yki_slot *scratch = plan->slots + values;

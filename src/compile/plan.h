@@ -81,7 +81,7 @@ typedef struct yki_plan_source {
     bool *for_outputs; /* by value id: whether an output depends on it; NULL without outputs */
 } yki_plan_source;
 
-/* What stands for the logits, or NULL. */
+/* The value that is read as the logits, or NULL. */
 static inline const yk_value *yki_logits_of(const yki_plan_source *source)
 {
     return source->outputs.list[0].read;

@@ -18,6 +18,22 @@ static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
     return yk_value_shape(x, dims) == ndim;
 }
 
+/* The parameters weight (first, second, kernel, kernel) and, with a bias, bias (biases). PyTorch
+ * takes the fan-in from the second dimension, also in transposed convolutions, where that is the
+ * number of channels that are written. */
+static yk_value *declare_filters(yk_value *x, int64_t first, int64_t second, int64_t kernel,
+                                 yk_init init, bool has_bias, int64_t biases, yk_value **bias)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_dtype dtype = yk_value_dtype(x);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 4,
+                                    (int64_t[]){first, second, kernel, kernel}, init, 0);
+    *bias = has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, YK_INIT_UNIFORM_FAN_IN,
+                                    second * kernel * kernel)
+                     : NULL;
+    return weight;
+}
+
 static yk_value *convolve(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                           const yk_conv2d_options *options, yk_init init, bool has_bias)
 {
@@ -31,14 +47,9 @@ static yk_value *convolve(yk_value *x, const char *name, int64_t out_channels, i
     int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* otherwise yk_conv2d reports it */
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(
-        graph, "weight", yk_value_dtype(x), 4,
-        (int64_t[]){out_channels, channels / groups, kernel, kernel}, /* (K, C / groups, R, S) */
-        init, 0);
-    yk_value *bias = NULL;
-    if (has_bias)
-        bias = yk_parameter(graph, "bias", yk_value_dtype(x), 1, &out_channels,
-                            YK_INIT_UNIFORM_FAN_IN, channels / groups * kernel * kernel);
+    yk_value *bias; /* weight: (K, C / groups, R, S) */
+    yk_value *weight = declare_filters(x, out_channels, channels / groups, kernel, init, has_bias,
+                                       out_channels, &bias);
     yk_value *y = yk_conv2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
@@ -56,8 +67,6 @@ yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels,
     return convolve(x, name, out_channels, kernel, options, YK_INIT_KAIMING_UNIFORM, true);
 }
 
-/* PyTorch takes the fan-in of these weights from their second dimension, too, although that is the
- * number of channels that are written. */
 static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_channels,
                                      int64_t kernel, const yk_conv_transpose2d_options *options,
                                      bool has_bias)
@@ -72,14 +81,9 @@ static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_
     int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* the operator reports the mistake */
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(
-        graph, "weight", yk_value_dtype(x), 4,
-        (int64_t[]){channels, out_channels / groups, kernel, kernel}, /* (C, F / groups, R, S) */
-        YK_INIT_KAIMING_UNIFORM, 0);
-    yk_value *bias = NULL;
-    if (has_bias)
-        bias = yk_parameter(graph, "bias", yk_value_dtype(x), 1, &out_channels,
-                            YK_INIT_UNIFORM_FAN_IN, out_channels / groups * kernel * kernel);
+    yk_value *bias; /* weight: (C, F / groups, R, S) */
+    yk_value *weight = declare_filters(x, channels, out_channels / groups, kernel,
+                                       YK_INIT_KAIMING_UNIFORM, has_bias, out_channels, &bias);
     yk_value *y = yk_conv_transpose2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
