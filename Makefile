@@ -25,13 +25,16 @@ define cmake_build
 @cmake --build $(build_folder_$(1)) --parallel $(JOBS) --target $(2)
 endef
 
-# $(call run_tests,PRESET,OPTIONS): JOBS tests that compute, and two that only wait beside them
-# (tests/CMakeLists.txt). Under the sanitizers waiting takes time, too.
+# $(call run_tests,PRESET,OPTIONS): as many tests as keep JOBS cores busy, and two that only wait
+# beside them (tests/CMakeLists.txt). Those that compute do so for about half of their time, except
+# under the sanitizers, where waiting takes time, too.
+computing_release = $$(($(JOBS) * 3 / 2))
 define run_tests
 @printf '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "all", "slots": %d}]}]}\n' \
-    $(JOBS) >$(build_folder_$(1))/cores.json
+    $(or $(computing_$(1)),$(JOBS)) >$(build_folder_$(1))/cores.json
 ctest --test-dir $(build_folder_$(1)) --resource-spec-file cores.json --no-tests=error \
-    --parallel $(if $(filter release,$(1)),$$(($(JOBS) + 2)),$(JOBS)) $(2) $(if $(T),--tests-regex '$(T)')
+    --parallel $(if $(computing_$(1)),$$(($(computing_$(1)) + 2)),$(JOBS)) \
+    $(2) $(if $(T),--tests-regex '$(T)')
 endef
 
 .PHONY: check
