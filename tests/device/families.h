@@ -8,7 +8,8 @@
 
 #include "conformance.h"
 
-extern const conformance_family family_conv2d, family_conv2d_sums, family_conv_transpose2d;
+extern const conformance_family family_conv2d, family_conv2d_sums, family_conv_transpose2d,
+    family_large_conv_transpose2d;
 /* What Winograd takes, and what the cpu device's own kernels take. */
 extern const conformance_family family_winograd, family_winograd64, family_strided64;
 extern const conformance_family family_pointwise;

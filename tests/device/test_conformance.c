@@ -122,10 +122,14 @@ YK_TEST(ref_conv_transpose2d)
 
 static void on_cpu_transposed(void)
 {
-    on_cpu(&family_conv_transpose2d);
-    conformance_device(&family_conv_transpose2d, &cpu_winograd);
-    on_cpu_in_bf16(&family_conv_transpose2d);
-    on_cpu_in_f16(&family_conv_transpose2d);
+    const conformance_family *const transposed[] = {&family_conv_transpose2d,
+                                                    &family_large_conv_transpose2d};
+    for (int i = 0; i < 2; i++) {
+        on_cpu(transposed[i]);
+        conformance_device(transposed[i], &cpu_winograd);
+        on_cpu_in_bf16(transposed[i]);
+        on_cpu_in_f16(transposed[i]);
+    }
 }
 
 YK_TEST(cpu_conv_transpose2d)
