@@ -38,7 +38,7 @@ static yk_status find_cause(yk_group *group, yk_status status)
     group->running = &call;
     yki_group_find_cause(group, status);
     group->running = NULL;
-    const yki_failure *failure = &group->watched.failure;
+    const yki_failure *failure = &group->watched->failure;
     return yki_error(failure->status, "while ranks agree on what to use: %s", failure->text);
 }
 

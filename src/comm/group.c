@@ -22,7 +22,7 @@ void yki_group_release(yk_group *group)
     yki_queue_fini(&group->queue);
     yki_flight_fini(&group->flight);
     group->backend->ops->close(group->backend);
-    yki_watch_remove(&group->watched);
+    yki_watch_remove(group->watched);
     if (group->is_part)
         free(group->job.peers);
     else

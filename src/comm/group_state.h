@@ -29,7 +29,7 @@ typedef struct yki_block {
 struct yk_group {
     yki_reference reference;
     yki_job job;
-    yki_watched watched;
+    yki_watched *watched;
     yk_backend_site site;
     yk_backend_member *members; /* [world] */
     yk_backend *backend;        /* NULL while the group is being created */

@@ -35,13 +35,13 @@ yk_status yki_group_error(const yk_group *group, yk_status status, const char *t
 
 static yk_status report_failure(const yk_group *group)
 {
-    const yki_failure *failure = &group->watched.failure;
+    const yki_failure *failure = &group->watched->failure;
     return yki_group_error(group, failure->status, failure->text);
 }
 
 yk_status yki_group_known_failure(yk_group *group)
 {
-    return atomic_load_explicit(&group->watched.failed, memory_order_acquire)
+    return atomic_load_explicit(&group->watched->failed, memory_order_acquire)
                ? report_failure(group)
                : YK_OK;
 }
@@ -49,7 +49,7 @@ yk_status yki_group_known_failure(yk_group *group)
 const char *yki_group_failure_text(const void *context)
 {
     const yk_group *group = context;
-    return group->watched.failure.text;
+    return group->watched->failure.text;
 }
 
 yk_status yki_group_adopt_failure(void *context, yk_status status, const char *text)
@@ -57,7 +57,7 @@ yk_status yki_group_adopt_failure(void *context, yk_status status, const char *t
     yk_group *group = context;
     yki_failure failure = {.status = status, .culprit = -1};
     snprintf(failure.text, sizeof failure.text, "%s", text);
-    yki_watch_fail_here(&group->watched, &failure);
+    yki_watch_fail_here(group->watched, &failure);
     return report_failure(group);
 }
 
@@ -68,7 +68,7 @@ static yk_status fail(yk_group *group, int culprit, bool dead, yk_status status,
     if (culprit >= 0)
         failure.culprit = group->job.peers[culprit].job_rank;
     snprintf(failure.text, sizeof failure.text, "%s", text);
-    yki_watch_fail(&group->watched, dead ? culprit : -1, &failure);
+    yki_watch_fail(group->watched, dead ? culprit : -1, &failure);
     return report_failure(group);
 }
 
@@ -84,7 +84,7 @@ yk_status yki_group_fail_alone(yk_group *group, yk_status status)
     yki_failure failure = {.status = status, .culprit = group->job.peers[group->job.rank].job_rank};
     yki_rank_name(&group->job, group->job.rank, name);
     snprintf(failure.text, sizeof failure.text, "%s cannot take part: %s", name, yki_error_text());
-    yki_watch_fail(&group->watched, -1, &failure);
+    yki_watch_fail(group->watched, -1, &failure);
     return yki_error(status, "%s", failure.text);
 }
 
@@ -110,9 +110,9 @@ static void leave_out_waiting(const yk_group *group, bool *late)
 {
     int others = 0;
     for (int r = 0; r < group->job.world; r++)
-        others += late[r] && !atomic_load(&group->watched.waits[r]);
+        others += late[r] && !atomic_load(&group->watched->waits[r]);
     for (int r = 0; r < group->job.world && others > 0; r++)
-        late[r] = late[r] && !atomic_load(&group->watched.waits[r]);
+        late[r] = late[r] && !atomic_load(&group->watched->waits[r]);
 }
 
 /* known: all of these ranks are missing; otherwise some of them may be. */
@@ -192,7 +192,7 @@ static yk_status check_store(yk_group *group, const bool *late)
 
 static bool has_gone(const yk_group *group, int rank)
 {
-    return yki_watch_gone(&group->job, rank) || atomic_load(&group->watched.left[rank]);
+    return yki_watch_gone(&group->job, rank) || atomic_load(&group->watched->left[rank]);
 }
 
 /*
@@ -222,7 +222,7 @@ static yk_status look_at_whole(yk_group *part)
 {
     if (yki_group_look_at_all(part->whole) == YK_OK)
         return YK_OK;
-    yki_watch_fail_here(&part->watched, &part->whole->watched.failure);
+    yki_watch_fail_here(part->watched, &part->whole->watched->failure);
     return yki_group_known_failure(part);
 }
 
@@ -263,7 +263,7 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     const yki_job *job = &group->job;
     yki_call *call = group->running ? group->running : &group->opening;
     yki_waiting waiting = describe_wait(group, call);
-    yki_watch_ask(&group->watched, &waiting);
+    yki_watch_ask(group->watched, &waiting);
     YK_TRY(yki_group_known_failure(group));
     if (group->whole)
         YK_TRY(look_at_whole(group));
@@ -272,7 +272,7 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
         late[r] = r != job->rank && missing(wait, r);
         if (late[r] && yki_watch_gone(job, r) && (late[r] = missing(wait, r)))
             return fail_dead(group, r);
-        if (late[r] && atomic_load(&group->watched.left[r]) && (late[r] = missing(wait, r)))
+        if (late[r] && atomic_load(&group->watched->left[r]) && (late[r] = missing(wait, r)))
             return fail_left(group, r);
         any = any || late[r];
     }

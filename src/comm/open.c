@@ -75,7 +75,7 @@ yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
 out_site:
     yki_group_free_site(group);
 out_watched:
-    yki_watch_remove(&group->watched);
+    yki_watch_remove(group->watched);
     return status;
 }
 

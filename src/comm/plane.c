@@ -445,7 +445,7 @@ static yk_status open_new(yki_plane **plane, yk_group *group, yki_device *device
     yk_status status = find_backend(&ops, group, device);
     if (status == YK_OK && ops) /* always both */
         status = create_plane(plane, group, device, ops);
-    if (status != YK_OK && (group->device_backend || atomic_load(&group->watched.failed)))
+    if (status != YK_OK && (group->device_backend || atomic_load(&group->watched->failed)))
         return status;
     if (status != YK_OK || !ops) {
         report_staging(group, device, yki_error_text());

@@ -104,7 +104,7 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
     const yk_mismatch *m = &call->base.mismatch;
     group->running = call;
     group->broken = group->broken || status == YK_ERROR_NETWORK;
-    if (status != YK_OK && atomic_load(&group->watched.failed))
+    if (status != YK_OK && atomic_load(&group->watched->failed))
         return yki_group_known_failure(group);
     if (status == YK_ERROR_NETWORK)
         return yki_group_find_cause(group, status);
@@ -127,9 +127,9 @@ static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, 
     status = judge(group, call, refusal, status);
     group->running = NULL;
     call->posted = false;
-    yki_watch_rest(&group->watched);
+    yki_watch_rest(group->watched);
     yki_flight_end(&group->flight, call, status);
-    bool failed = status != YK_OK && atomic_load(&group->watched.failed);
+    bool failed = status != YK_OK && atomic_load(&group->watched->failed);
     return failed ? yki_flight_write(&group->job, status) : status;
 }
 

@@ -43,12 +43,11 @@ struct yki_watch {
     pthread_cond_t changed;
     bool started, stopping;
     yki_watched *first;
-    bool working;            /* the thread asks the store, without the lock, */
-    const yki_watched *busy; /* for this group, if it is for one */
-    atomic_llong step;       /* the training step of this rank; NO_STEP: none was noted */
-    long long told_step;     /* what the store says */
-    double step_read;        /* when step was last looked at */
-    atomic_bool *gone;       /* [world of the job] */
+    bool working;        /* the thread asks the store, without the lock */
+    atomic_llong step;   /* the training step of this rank; NO_STEP: none was noted */
+    long long told_step; /* what the store says */
+    double step_read;    /* when step was last looked at */
+    atomic_bool *gone;   /* [world of the job] */
     atomic_bool is_lost;
     double lost;     /* valid once is_lost is set, */
     bool was_closed; /* and so is this */
@@ -119,7 +118,7 @@ static void conclude(yki_watch *watch, yki_watched *watched, const yki_failure *
 static void read_waits(yki_watch *watch, yki_watched *watched)
 {
     char prefix[YKI_JOB_KEY];
-    const yki_job *job = watched->job;
+    const yki_job *job = &watched->job;
     yki_job_key(job, prefix, sizeof prefix, "waiting/", -1);
     if (!list_ranks(watch, prefix, job->world))
         return;
@@ -131,7 +130,7 @@ static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting
 {
     char prefix[YKI_JOB_KEY];
     yki_failure failure;
-    const yki_job *job = watched->job;
+    const yki_job *job = &watched->job;
     note_loss(watch, yki_failure_read(job, &failure));
     if (failure.status != YK_OK) {
         conclude(watch, watched, &failure);
@@ -153,10 +152,69 @@ static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting
 static void record_failure(yki_watch *watch, yki_watched *watched, yki_failure failure)
 {
     if (watched->dead >= 0)
-        yki_death_words(watched->job, watched->dead, failure.text, sizeof failure.text);
+        yki_death_words(&watched->job, watched->dead, failure.text, sizeof failure.text);
     if (!atomic_load(&watch->is_lost))
-        yki_failure_record(watched->job, &failure);
+        yki_failure_record(&watched->job, &failure);
     conclude(watch, watched, &failure);
+}
+
+/* ---- goodbyes -------------------------------------------------------------------------------- */
+
+/* Requires the lock of the store. What fails here is only what is left in the store. */
+static void delete_keys(const yki_job *job)
+{
+    char prefix[YKI_JOB_KEY];
+    size_t size = KEYS + (size_t)job->world * KEY_ROOM, used = 0;
+    char *keys = yki_calloc(size, 1);
+    yki_job_key(job, prefix, sizeof prefix, "", -1);
+    if (keys && yk_store_list(job->store, prefix, keys, size, &used) == YK_OK)
+        for (const char *key = keys; key < keys + used; key += strlen(key) + 1)
+            yk_store_delete(job->store, key, NULL);
+    free(keys);
+}
+
+/* A job may make and destroy parts for days: the last rank that leaves one deletes its keys. */
+static void say_goodbye(yki_watch *watch, const yki_watched *watched)
+{
+    char key[YKI_JOB_KEY], count_key[YKI_JOB_KEY];
+    int64_t count;
+    const yki_job *job = &watched->job;
+    if (atomic_load(&watch->is_lost) || atomic_load(&watched->failed))
+        return;
+    yki_job_key(job, key, sizeof key, "left", job->rank);
+    yki_job_key(job, count_key, sizeof count_key, "departures", -1);
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_set(job->store, key, "", 0);
+    if (!watched->is_whole && status == YK_OK &&
+        yk_store_add(job->store, count_key, 1, &count) == YK_OK && count == job->world)
+        delete_keys(job);
+    pthread_mutex_unlock(job->lock);
+    note_loss(watch, status);
+}
+
+static void free_watched(yki_watched *watched)
+{
+    free(watched->left);
+    free(watched->job.peers);
+    free(watched);
+}
+
+/* With the lock. */
+static void forget(yki_watch *watch, yki_watched *watched)
+{
+    yki_watched **at = &watch->first;
+    while (*at != watched)
+        at = &(*at)->next;
+    *at = watched->next;
+    free_watched(watched);
+}
+
+static bool any_leaving(const yki_watch *watch)
+{
+    const yki_watched *at = watch->first;
+    while (at && !at->leaving)
+        at = at->next;
+    return at != NULL;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -173,11 +231,12 @@ static bool still_waits(const yki_watched *watched, double now)
                                                                    : asked_lately(watched, now);
 }
 
-/* When there is something to do for this group; a moment in the past means now. */
+/* When there is something to do for this group; a moment in the past means now. The goodbye to all
+ * ranks comes before those to parts, which only tidy up. */
 static double due(const yki_watch *watch, const yki_watched *watched, double now)
 {
-    if (watched->proposed)
-        return 0;
+    if (watched->proposed || watched->leaving)
+        return watched->is_whole ? -1 : 0;
     bool tells =
         asked_lately(watched, now) || still_waits(watched, now) || watched->told.published.active;
     if (!tells || atomic_load(&watched->failed) || atomic_load(&watch->is_lost))
@@ -213,10 +272,9 @@ static void sleep_until(yki_watch *watch, double moment)
     pthread_cond_timedwait(&watch->changed, &watch->lock, &at);
 }
 
-static void begin_request(yki_watch *watch, const yki_watched *watched)
+static void begin_request(yki_watch *watch)
 {
     watch->working = true;
-    watch->busy = watched;
     pthread_mutex_unlock(&watch->lock);
 }
 
@@ -224,23 +282,26 @@ static void end_request(yki_watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
     watch->working = false;
-    watch->busy = NULL;
     pthread_cond_broadcast(&watch->changed);
 }
 
 static void serve(yki_watch *watch, yki_watched *watched, double now)
 {
     watched->read = now;
-    bool proposed = watched->proposed;
+    bool proposed = watched->proposed, leaves = watched->leaving && !proposed;
     yki_failure failure = watched->failure;
     yki_waiting waiting = watched->waiting;
     waiting.active = waiting.active && still_waits(watched, now);
-    begin_request(watch, watched);
+    begin_request(watch);
     if (proposed)
         record_failure(watch, watched, failure);
+    else if (leaves)
+        say_goodbye(watch, watched);
     else
         read_group(watch, watched, &waiting);
     end_request(watch);
+    if (leaves)
+        forget(watch, watched);
 }
 
 static void publish_step(yki_watch *watch, double now)
@@ -254,7 +315,7 @@ static void publish_step(yki_watch *watch, double now)
     watch->told_step = step;
     yki_job_key(job, key, sizeof key, "step", job->rank);
     int size = snprintf(text, sizeof text, "%lld", step);
-    begin_request(watch, NULL);
+    begin_request(watch);
     pthread_mutex_lock(job->lock);
     yk_status status = yk_store_set(job->store, key, text, (size_t)size);
     pthread_mutex_unlock(job->lock);
@@ -288,19 +349,18 @@ static void start(yki_watch *watch)
 }
 
 /*
- * Waits, with the lock held, until the thread has finished with the group, or with all groups if
- * watched is NULL. When nobody needs the store any more, a request that it does not answer is
- * interrupted, and the connection is lost. Otherwise the store may only be slow, and is waited for.
+ * Waits, with the lock held, until the thread has nothing left to do. Nobody here needs the store
+ * any more: a request that it does not answer is interrupted, and the connection is lost. What the
+ * request says arrives all the same. The store of this process itself answers, be it late.
  */
-static void await_idle(yki_watch *watch, const yki_watched *watched)
+static void await_idle(yki_watch *watch)
 {
-    bool ends = !watched || watched->job == watch->job || atomic_load(&watched->failed);
     double patience = yki_now() + STUCK_S;
-    while (watched ? watch->busy == watched : watch->working) {
+    while (watch->working || any_leaving(watch)) {
         sleep_until(watch, patience);
         if (yki_now() < patience)
             continue;
-        if (ends)
+        if (!watch->job->server)
             yki_store_interrupt(watch->job->store);
         patience = yki_now() + STUCK_S;
     }
@@ -349,7 +409,7 @@ void yki_watch_destroy(yki_watch *watch)
         pthread_mutex_lock(&watch->lock);
         watch->stopping = true;
         pthread_cond_broadcast(&watch->changed);
-        await_idle(watch, NULL);
+        await_idle(watch);
         pthread_mutex_unlock(&watch->lock);
         pthread_join(watch->thread, NULL);
     }
@@ -384,56 +444,43 @@ bool yki_watch_was_closed(const yki_watch *watch)
 
 /* ---- for a group ----------------------------------------------------------------------------- */
 
-yk_status yki_watch_add(yki_watched *watched, const yki_job *job)
+yk_status yki_watch_add(yki_watched **watched, const yki_job *job)
 {
     yki_watch *watch = job->watch;
-    *watched = (yki_watched){.job = job};
-    watched->left = yki_calloc(2 * (size_t)job->world, sizeof *watched->left);
-    if (!watched->left)
-        return yki_error_memory((size_t)job->world, "a group");
-    watched->waits = watched->left + job->world;
+    size_t world = (size_t)job->world;
+    *watched = NULL;
+    yki_watched *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "a group");
+    made->job = *job;
+    made->job.peers = yki_calloc(world, sizeof *job->peers);
+    made->left = yki_calloc(2 * world, sizeof *made->left);
+    if (!made->job.peers || !made->left) {
+        free_watched(made);
+        return yki_error_memory(world * sizeof *job->peers, "a group");
+    }
+    memcpy(made->job.peers, job->peers, world * sizeof *job->peers);
+    made->waits = made->left + world;
+    *watched = made;
     if (!watch)
         return YK_OK;
+    made->is_whole = job == watch->job;
     pthread_mutex_lock(&watch->lock);
-    watched->next = watch->first;
-    watch->first = watched;
+    made->next = watch->first;
+    watch->first = made;
     pthread_mutex_unlock(&watch->lock);
     return YK_OK;
 }
 
-/* Requires the lock of the store. What fails here is only what is left in the store. */
-static void delete_keys(const yki_job *job)
+static bool all_have_left(yki_watch *watch)
 {
     char prefix[YKI_JOB_KEY];
-    size_t size = KEYS + (size_t)job->world * KEY_ROOM, used = 0;
-    char *keys = yki_calloc(size, 1);
-    yki_job_key(job, prefix, sizeof prefix, "", -1);
-    if (keys && yk_store_list(job->store, prefix, keys, size, &used) == YK_OK)
-        for (const char *key = keys; key < keys + used; key += strlen(key) + 1)
-            yk_store_delete(job->store, key, NULL);
-    free(keys);
-}
-
-/* A job may make and destroy parts for days: the last rank that leaves one deletes its keys. */
-static void say_goodbye(const yki_job *job, bool is_part)
-{
-    char key[YKI_JOB_KEY], count_key[YKI_JOB_KEY];
-    int64_t count;
-    yki_job_key(job, key, sizeof key, "left", job->rank);
-    yki_job_key(job, count_key, sizeof count_key, "departures", -1);
-    pthread_mutex_lock(job->lock);
-    yk_status status = yk_store_set(job->store, key, "", 0);
-    if (is_part && status == YK_OK && yk_store_add(job->store, count_key, 1, &count) == YK_OK &&
-        count == job->world)
-        delete_keys(job);
-    pthread_mutex_unlock(job->lock);
-}
-
-static bool all_have_left(const yki_watched *watched)
-{
-    const yki_job *job = watched->job;
+    const yki_job *job = watch->job;
+    yki_job_key(job, prefix, sizeof prefix, "left/", -1);
+    if (!list_ranks(watch, prefix, job->world))
+        return atomic_load(&watch->is_lost);
     for (int r = 0; r < job->world; r++)
-        if (r != job->rank && !atomic_load(&watched->left[r]) && !yki_watch_gone(job, r))
+        if (r != job->rank && !watch->listed[r] && !yki_watch_gone(job, r))
             return false;
     return true;
 }
@@ -442,43 +489,36 @@ static bool all_have_left(const yki_watched *watched)
  * The store that this process serves ends with the job's first group. The other ranks get some time
  * to finish what they do with it, such as a split.
  */
-static void await_departures(yki_watch *watch, yki_watched *watched)
+static void await_departures(yki_watch *watch)
 {
-    char prefix[YKI_JOB_KEY];
-    const yki_job *job = watched->job;
-    yki_job_key(job, prefix, sizeof prefix, "left/", -1);
-    for (double deadline = yki_now() + LEAVE_S; yki_now() < deadline;) {
-        read_flags(watch, prefix, watched->left, job->world);
-        if (atomic_load(&watch->is_lost) || all_have_left(watched))
-            return;
+    for (double deadline = yki_now() + LEAVE_S; yki_now() < deadline && !all_have_left(watch);)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    }
 }
 
 void yki_watch_remove(yki_watched *watched)
 {
-    const yki_job *job = watched->job;
-    yki_watch *watch = job ? job->watch : NULL;
-    if (watch) {
-        pthread_mutex_lock(&watch->lock);
-        yki_watched **at = &watch->first;
-        while (*at != watched)
-            at = &(*at)->next;
-        *at = watched->next;
-        await_idle(watch, watched);
-        pthread_mutex_unlock(&watch->lock);
-        if (!atomic_load(&watch->is_lost) && !atomic_load(&watched->failed))
-            say_goodbye(job, job != watch->job);
-        if (job == watch->job && job->server && !atomic_load(&watched->failed))
-            await_departures(watch, watched);
+    yki_watch *watch = watched->job.watch;
+    if (!watch) {
+        free_watched(watched);
+        return;
     }
-    free(watched->left);
-    *watched = (yki_watched){0};
+    bool is_whole = watched->is_whole, failed = atomic_load(&watched->failed);
+    pthread_mutex_lock(&watch->lock);
+    start(watch);
+    watched->leaving = true;
+    if (!watch->started)
+        forget(watch, watched);
+    pthread_cond_broadcast(&watch->changed);
+    if (is_whole)
+        await_idle(watch);
+    pthread_mutex_unlock(&watch->lock);
+    if (is_whole && watch->job->server && !failed)
+        await_departures(watch);
 }
 
 void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting)
 {
-    yki_watch *watch = watched->job->watch;
+    yki_watch *watch = watched->job.watch;
     if (!watch || atomic_load(&watch->is_lost))
         return;
     pthread_mutex_lock(&watch->lock);
@@ -510,7 +550,7 @@ static void decide_alone(yki_watched *watched, const yki_failure *failure)
 
 void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure)
 {
-    yki_watch *watch = watched->job->watch;
+    yki_watch *watch = watched->job.watch;
     if (watch)
         pthread_mutex_lock(&watch->lock);
     decide_alone(watched, failure);
@@ -520,7 +560,7 @@ void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure)
 
 void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure)
 {
-    yki_watch *watch = watched->job->watch;
+    yki_watch *watch = watched->job.watch;
     if (!watch) {
         decide_alone(watched, failure);
         return;

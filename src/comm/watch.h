@@ -15,9 +15,11 @@
 /* What the watch knows about a group; its own thread writes, the group reads. */
 typedef struct yki_watched {
     struct yki_watched *next;
-    const yki_job *job; /* the group's */
-    double asked;       /* when the group last waited, and */
-    double read;        /* when the store was last read for it */
+    yki_job job;   /* the group's, with peers of its own */
+    bool is_whole; /* it has all ranks of the job */
+    bool leaving;  /* this rank has left the group, and its goodbye is to be said */
+    double asked;  /* when the group last waited, and */
+    double read;   /* when the store was last read for it */
     yki_failure failure;
     yki_waiting waiting; /* for what, once this takes long */
     yki_waiting_state told;
@@ -39,9 +41,13 @@ void yki_watch_destroy(yki_watch *watch);
 /* The training step that this rank has finished, from 0, which the watch publishes. */
 void yki_watch_note_step(yki_watch *watch, int64_t step);
 
-/* Begins to watch a group of the job. */
-yk_status yki_watch_add(yki_watched *watched, const yki_job *job);
-/* Ends it, and tells the other ranks that this one has left. */
+/* Begins to watch a group of the job. On failure *watched is NULL. */
+yk_status yki_watch_add(yki_watched **watched, const yki_job *job);
+/*
+ * Ends it, and has the thread tell the other ranks that this one has left. Only the end of the
+ * group of all ranks waits for that, and for the parts before it: not long if the store does not
+ * answer.
+ */
 void yki_watch_remove(yki_watched *watched);
 
 /*

@@ -104,13 +104,13 @@ YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
         yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
     yk_store *store = connect_to_store();
     if (rank == 0) {
-        yki_watch_ask(&group->watched, &(yki_waiting){.active = true,
-                                                      .end_is_told = true,
-                                                      .sequence = 1,
-                                                      .what.operation = YK_OPERATION_BARRIER,
-                                                      .since = yki_now()});
+        yki_watch_ask(group->watched, &(yki_waiting){.active = true,
+                                                     .end_is_told = true,
+                                                     .sequence = 1,
+                                                     .what.operation = YK_OPERATION_BARRIER,
+                                                     .since = yki_now()});
         assert_ok(yk_store_wait(store, "test/seen", 20));
-        yki_watch_rest(&group->watched);
+        yki_watch_rest(group->watched);
     } else {
         assert_ok(yk_store_wait(store, "group/0/waiting/0", 20));
         for (double end = yki_now() + 1; found && yki_now() < end; usleep(10000))
@@ -145,18 +145,18 @@ YK_TEST_RANKS(a_wait_is_published_again_when_the_clock_is_set, 2)
         yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
     if (rank == 0) {
         yk_store *store = connect_to_store();
-        yki_watch_ask(&group->watched, &(yki_waiting){.active = true,
-                                                      .end_is_told = true,
-                                                      .sequence = 1,
-                                                      .what.operation = YK_OPERATION_BARRIER,
-                                                      .since = yki_now() - 100});
+        yki_watch_ask(group->watched, &(yki_waiting){.active = true,
+                                                     .end_is_told = true,
+                                                     .sequence = 1,
+                                                     .what.operation = YK_OPERATION_BARRIER,
+                                                     .since = yki_now() - 100});
         long long before = published_since(store), since = before;
         assert_true(llabs(before - ((long long)time(NULL) - 100)) <= 60);
         atomic_store(&set_by, -3600);
         for (double end = yki_now() + 20; since == before && yki_now() < end; usleep(10000))
             since = published_since(store);
         assert_true(llabs(since - (before - 3600)) <= 1);
-        yki_watch_rest(&group->watched);
+        yki_watch_rest(group->watched);
         yk_store_destroy(store);
     }
     assert_ok(yk_barrier(group));

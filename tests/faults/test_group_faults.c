@@ -286,7 +286,7 @@ static void waiting_body(int rank, int world)
         await_text("watched", 0);
     assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, &work));
     if (rank == 0) {
-        const atomic_bool *waits = &group->watched.waits[2];
+        const atomic_bool *waits = &group->watched->waits[2];
         double end = yki_now() + 20;
         while (!atomic_load(waits) && yki_now() < end)
             usleep(1000);
@@ -382,6 +382,50 @@ YK_TEST(a_store_that_pauses_while_a_part_is_destroyed_is_not_lost)
     int statuses[3];
     open_lines();
     yk_test_ranks_status(3, leave_a_part_body, statuses, stop_rank_0_for_a_while);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(statuses[r], 0);
+}
+
+/* Rank 0, which serves the store, is stopped while the others leave, one in the middle of a
+ * request. Nobody needs the answer of a store any more. */
+static void leave_all_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60), *part;
+    float x = 1;
+    assert_ok(yk_group_split(&part, group, rank == 0 ? YK_COLOR_NONE : 0, rank));
+    leave_text("running", rank, "yes");
+    if (rank == 0) {
+        raise(SIGSTOP);
+    } else {
+        await_text("stopped", 0);
+        usleep(rank == 2 ? 300000 : 0);
+        assert_ok(yk_all_reduce(part, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+        yk_group_destroy(part);
+    }
+    yk_group_destroy(group);
+    leave_text("left", rank, "yes");
+}
+
+static void stop_rank_0_until_the_others_have_left(const pid_t *pids, int world)
+{
+    siginfo_t info;
+    await_texts("running", world);
+    waitid(P_PID, (id_t)pids[0], &info, WSTOPPED | WNOWAIT);
+    leave_text("stopped", 0, "yes");
+    for (int r = 1; r < world; r++) {
+        await_text("left", r);
+        assert_string_equal(text_of("left", r), "yes");
+    }
+    assert_string_equal(text_of("left", 0), "");
+    kill(pids[0], SIGCONT);
+}
+
+YK_TEST(ranks_leave_a_group_whose_store_does_not_answer)
+{
+    int statuses[3];
+    open_lines();
+    yk_test_ranks_status(3, leave_all_body, statuses, stop_rank_0_until_the_others_have_left);
     for (int r = 0; r < 3; r++)
         assert_int_equal(statuses[r], 0);
 }

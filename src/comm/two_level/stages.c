@@ -12,8 +12,8 @@ enum {
 
 yk_status yki_two_level_adopt_failure(two_level *tl, const yk_group *part, yk_status status)
 {
-    if (atomic_load(&part->watched.failed))
-        yki_watch_fail(&tl->group->watched, -1, &part->watched.failure);
+    if (atomic_load(&part->watched->failed))
+        yki_watch_fail(tl->group->watched, -1, &part->watched->failure);
     return status;
 }
 

@@ -128,7 +128,7 @@ static void finish_turn(two_level *tl, two_level_work *work, int stage, yk_statu
     if (status != YK_OK && work->status == YK_OK) {
         work->status = status;
         yki_error_copy(work->line, sizeof work->line);
-        if (tl->failed == YK_OK && atomic_load(&tl->group->watched.failed)) {
+        if (tl->failed == YK_OK && atomic_load(&tl->group->watched->failed)) {
             tl->failed = status;
             memcpy(tl->failed_line, work->line, sizeof tl->failed_line);
         }
@@ -257,6 +257,8 @@ static yk_status two_level_open(yk_backend **backend, const yk_backend_site *sit
     return YK_OK;
 }
 
+/* Posting to the threads needs no memory: a stage begins at once, so the others must get the call.
+ */
 static yk_status two_level_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **out)
 {
     two_level *tl = (two_level *)backend;
@@ -295,7 +297,7 @@ static void two_level_cancel(yk_backend *backend, yk_backend_work *work)
     yk_group *parts[] = {tl->reducing, tl->gathering, tl->leaders, tl->across, tl->flat};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i])
-            yki_watch_fail_here(&parts[i]->watched, &tl->group->watched.failure);
+            yki_watch_fail_here(parts[i]->watched, &tl->group->watched->failure);
     bool done = false;
     for (double deadline = yki_now() + GIVE_UP_S; !done && yki_now() < deadline;)
         two_level_test(backend, work, 0.1, &done);
