@@ -127,8 +127,8 @@ static yk_status fail_late(yk_group *group, bool *late, bool known)
     while (!late[one])
         one++;
     const yki_peer *peer = &job->peers[one];
-    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d %s %s)",
-             job->timeout_s, list, peer->pid, peer->remote ? "on host" : "is",
+    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d %s%s)",
+             job->timeout_s, list, peer->pid, peer->remote ? "on host " : "",
              peer->remote ? peer->host : yki_job_doing(job, one));
     return fail(group, -1, false, YK_ERROR_TIMEOUT, text);
 }

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "comm/rendezvous.h"
 
 /* How many different machines there are. Ranks of one machine usually follow each other. */
@@ -37,25 +38,34 @@ void yki_job_open_peers(yki_job *job)
     job->several_hosts = job->hosts > 1;
 }
 
+/* Where pidfd_open is missing, or when the process had already ended. */
+static bool has_ended(pid_t pid)
+{
+    if (kill(pid, 0) != 0)
+        return errno == ESRCH;
+    char state = yki_process_state(pid);
+    return state == 'Z' || state == 'X';
+}
+
 bool yki_peer_ended(const yki_peer *peer)
 {
-    if (peer->pidfd < 0) /* pidfd_open is missing, or the process had already ended */
-        return kill(peer->pid, 0) != 0 && errno == ESRCH;
+    if (peer->pidfd < 0)
+        return has_ended(peer->pid);
     struct pollfd ended = {.fd = peer->pidfd, .events = POLLIN};
     return poll(&ended, 1, 0) > 0;
 }
 
 const char *yki_job_doing(const yki_job *job, int rank)
 {
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", job->peers[rank].pid);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-            state = 0;
-        fclose(file);
+    switch (yki_process_state(job->peers[rank].pid)) {
+    case 'T':
+    case 't':
+        return "is stopped";
+    case 'D':
+        return "waits for a disk or a file server";
+    default:
+        return "is running";
     }
-    return state == 'T' || state == 't' ? "stopped" : "running";
 }
 
 void yki_job_key(const yki_job *job, char *key, size_t size, const char *name, int rank)

@@ -66,7 +66,8 @@ void yki_job_open_peers(yki_job *job);
  * For ranks of any machine see yki_watch_gone. */
 bool yki_peer_ended(const yki_peer *peer);
 
-/* The state of a live process of this machine: "running" or "stopped" (by a signal or debugger). */
+/* What a live process of this machine does: "is running", "is stopped" (by a signal or debugger),
+ * "waits for a disk or a file server". */
 const char *yki_job_doing(const yki_job *job, int rank);
 
 /* The number in the job of one of the group's ranks; what is no such rank stays what it is. */
