@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/atomic_file.h"
+
 enum { CONNECT_S = 10, STALL_S = 30, MAX_BYTES = 1 << 30 };
 
 /* ---- progress ------------------------------------------------------------------------------- */
@@ -139,7 +141,7 @@ yk_status yki_fetch(const char *url, const char *path, const yk_download_options
         status = yki_error(YK_ERROR_IO, "%s: %s", path, reason);
     else if (code != CURLE_OK)
         status = yki_error(YK_ERROR_NETWORK, "%s: %s", url, reason);
-    else if (fsync(fd) != 0)
+    else if (!yki_sync_file(fd))
         status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     close(fd);
     return status;

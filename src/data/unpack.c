@@ -71,7 +71,7 @@ static yk_status unpack_member(const yki_archive *known, struct archive *source,
     if (fd < 0)
         return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     yk_status status = copy_blocks(known, source, archive, path, fd);
-    if (status == YK_OK && fsync(fd) != 0)
+    if (status == YK_OK && !yki_sync_file(fd))
         status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
     close(fd);
     return status;

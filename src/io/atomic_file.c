@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,6 +126,15 @@ yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
     return status;
 }
 
+bool yki_sync_file(int fd)
+{
+    int result;
+    do
+        result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
 /* A rename is safe from a power cut once its folder is synced. */
 static yk_status sync_folder_of(const char *path)
 {
@@ -143,7 +151,7 @@ static yk_status sync_folder_of(const char *path)
         return system_error(name, "open it");
     /* Some file systems cannot sync a folder and say EINVAL: they do not need to. */
     yk_status status = YK_OK;
-    if (fsync(fd) != 0 && errno != EINVAL)
+    if (!yki_sync_file(fd) && errno != EINVAL)
         status = system_error(name, "sync it");
     close(fd);
     return status;
@@ -152,7 +160,7 @@ static yk_status sync_folder_of(const char *path)
 yk_status yki_atomic_commit(yki_atomic_file *file)
 {
     yk_status status = YK_OK;
-    if (fsync(file->fd) != 0)
+    if (!yki_sync_file(file->fd))
         status = system_error(file->temporary, "sync it");
     else if (rename(file->temporary, file->path) != 0)
         status = system_error(file->path, "replace it");

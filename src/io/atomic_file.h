@@ -10,6 +10,7 @@
 #ifndef YKI_ATOMIC_FILE_H
 #define YKI_ATOMIC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -36,6 +37,9 @@ yk_status yki_atomic_open(yki_atomic_file *file, const char *path);
 yk_status yki_atomic_commit(yki_atomic_file *file);
 void yki_atomic_abandon(yki_atomic_file *file);
 
+/* fsync; again after a signal, which interrupts it on network file systems. On failure errno says
+ * why. */
+bool yki_sync_file(int fd);
 /* Writes all of size bytes, or returns an error that names the file. */
 yk_status yki_write_all(int fd, const char *path, const void *data, size_t size);
 /* Deletes temporary files in folder whose names begin with prefix and that nobody is writing. */

@@ -16,6 +16,7 @@
 #include "harness.h"
 
 const char *yk_test_last_name;
+int yk_test_interruptions;
 
 static _Atomic int64_t *taken; /* NULL while steps are not counted */
 
@@ -34,6 +35,11 @@ ssize_t write(int fd, const void *data, size_t size)
 int fsync(int fd)
 {
     take_step();
+    if (yk_test_interruptions > 0) {
+        yk_test_interruptions--;
+        errno = EINTR;
+        return -1;
+    }
     return taken ? 0 : (int)syscall(SYS_fsync, fd);
 }
 

@@ -1,6 +1,7 @@
 /*
  * Deaths of a process that saves, at moments that depend on what it has done and not on how long
- * the machine takes. Its steps are what changes the disk: writes, syncs and renames.
+ * the machine takes. Its steps are what changes the disk: writes, syncs and renames. And signals
+ * that interrupt syncs, as they do on network file systems.
  */
 #ifndef YK_TEST_KILL_H
 #define YK_TEST_KILL_H
@@ -10,6 +11,9 @@
 
 /* Once a file has got this name, the process dies. */
 extern const char *yk_test_last_name;
+
+/* So many syncs are interrupted from now on. */
+extern int yk_test_interruptions;
 
 /* Counts the steps of this process and of those that it forks from now on. None of them syncs: a
  * process that is killed loses nothing that it has written. */

@@ -1,6 +1,7 @@
 /* Files that appear whole, and the temporary name that they are written under. */
 #define _GNU_SOURCE
 #include "harness.h"
+#include "kill.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +31,15 @@ static yk_status replace(const char *path, const char *text)
         return status;
     assert_ok(yki_write_all(file.fd, path, text, strlen(text)));
     return yki_atomic_commit(&file);
+}
+
+/* As by a signal while a file server is slow. */
+YK_TEST(an_interrupted_sync_is_made_again)
+{
+    yk_test_interruptions = 3;
+    assert_ok(replace(yk_test_path("out"), "weights"));
+    assert_int_equal(yk_test_interruptions, 0);
+    assert_holds(yk_test_path("out"), "weights");
 }
 
 YK_TEST(a_symbolic_link_at_the_temporary_name_is_not_followed)
