@@ -193,17 +193,32 @@ static void range_of(yk_dtype dtype, double *minimum, double *limit)
     *limit = dtype == YK_I64 ? 0x1p63 : dtype == YK_I32 ? 0x1p31 : 0x1p8;
 }
 
+/* uint64 that is to be int64: beyond 2^53, a double does not hold it. What fits has the same bits.
+ */
+static bool is_u64_as_i64(const yki_file_tensor *stored, yk_dtype dtype)
+{
+    return stored->dtype->read == read_u64 && dtype == YK_I64;
+}
+
+static bool element_fits(const yki_file_tensor *stored, const char *element, yk_dtype dtype,
+                         double value)
+{
+    double minimum, limit;
+    if (is_u64_as_i64(stored, dtype))
+        return !(element[stored->dtype->size - 1] & 0x80); /* little-endian: the top bit */
+    range_of(dtype, &minimum, &limit);
+    return trunc(value) >= minimum && value < limit;
+}
+
 bool yki_file_tensor_fits(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
                           double *culprit)
 {
-    double minimum, limit;
     if (yki_file_tensor_dtype_of(dtype)->is_float || stored->dtype->same == dtype)
         return true;
-    range_of(dtype, &minimum, &limit);
     walk at = walk_begin(stored, storage);
     for (const char *element; (element = walk_next(&at));) {
         *culprit = element_value(stored, element);
-        if (!(trunc(*culprit) >= minimum && *culprit < limit))
+        if (!element_fits(stored, element, dtype, *culprit))
             return false;
     }
     return true;
@@ -257,7 +272,7 @@ void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage
 void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
                           void *data)
 {
-    if (stored->dtype->same == dtype) {
+    if (stored->dtype->same == dtype || is_u64_as_i64(stored, dtype)) {
         yki_file_tensor_copy_raw(stored, storage, data);
         return;
     }

@@ -303,6 +303,31 @@ YK_TEST(unsigned_integers_are_kept)
     }
 }
 
+/* A double has no room for all digits of 64 bits. */
+YK_TEST(large_unsigned_integers_keep_their_digits)
+{
+    static const uint64_t small[] = {0, (UINT64_C(1) << 53) + 1, INT64_MAX};
+    static const uint64_t large[] = {0, 1, (uint64_t)INT64_MAX + 1};
+    for (int i = 0; i < 2; i++) {
+        yk_tensor_file *file;
+        yki_file_tensor stored;
+        int64_t values[3];
+        double culprit;
+        write_unsigned("U64", i == 0 ? small : large, sizeof small);
+        assert_ok(yk_tensor_file_open(&file, yk_test_path("u.safetensors")));
+        assert_ok(yki_tensor_file_stored(file, 0, &stored));
+        assert_ok(yki_tensor_file_fetch(file, &stored));
+        const void *storage = yki_tensor_file_storage(file, &stored);
+        assert_int_equal(yki_file_tensor_fits(&stored, storage, YK_I64, &culprit), i == 0);
+        yki_file_tensor_copy(&stored, storage, YK_I64, values);
+        if (i == 0)
+            assert_memory_equal(values, small, sizeof small);
+        else
+            assert_true(culprit == 0x1p63);
+        yk_tensor_file_close(file);
+    }
+}
+
 /* The dtype is the call's: a storage that has one of its own contradicts it. */
 YK_TEST(unsigned_integers_in_a_storage_of_floats_are_refused)
 {
