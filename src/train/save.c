@@ -63,8 +63,10 @@ static yk_status follow_up(yk_trainer *t)
 /* Ranks wait here for rank 0, so that none leaves before the file is safe. */
 static yk_status finish_save(yk_trainer *t)
 {
-    if (t->options.group)
-        YK_TRY(yk_barrier(t->options.group));
+    yk_status status = t->options.group ? yk_barrier(t->options.group) : YK_OK;
+    if (status == YK_ERROR_TIMEOUT)
+        return yki_error_context(status, "while rank 0 saved a checkpoint in %s", t->output);
+    YK_TRY(status);
     return follow_up(t);
 }
 
