@@ -8,6 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -90,6 +91,17 @@ static bool split_data(yk_dataset **train, yk_dataset **test, yk_dataset *whole,
     return cli_ok(yk_dataset_random_split(train, test, whole, size - count, 0));
 }
 
+/* Behind training data. Those who name their validation data in the same text need no advice. */
+static bool open_validation(yk_dataset **test, const char *data, const char *path)
+{
+    yk_status status = cli_data_open(test, data, path, YK_SPLIT_TEST);
+    if (status != YK_ERROR_NOT_FOUND || strstr(data, "::"))
+        return cli_ok(status);
+    fprintf(stderr, "%s (--val-split keeps part of the training images for validation)\n",
+            yk_last_error());
+    return false;
+}
+
 static bool open_splits(yk_dataset **train, yk_dataset **test, const cli_data_setup *setup,
                         const char *path)
 {
@@ -101,7 +113,7 @@ static bool open_splits(yk_dataset **train, yk_dataset **test, const cli_data_se
         return fine;
     }
     return cli_ok(cli_data_open(train, setup->data, path, YK_SPLIT_TRAIN)) &&
-           cli_ok(cli_data_open(test, setup->data, path, YK_SPLIT_TEST));
+           open_validation(test, setup->data, path);
 }
 
 bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,

@@ -190,10 +190,7 @@ static yk_status no_validation(const char *path)
     yk_dataset_destroy(train);
     if (status == YK_ERROR_NOT_FOUND)
         return status;
-    return yk_set_error(YK_ERROR_NOT_FOUND,
-                        "%s: no images for validation (yoke train --val-split keeps part of the "
-                        "training images for it)",
-                        path);
+    return yk_set_error(YK_ERROR_NOT_FOUND, "%s: no images for validation", path);
 }
 
 yk_status cli_data_open(yk_dataset **dataset, const char *text, const char *path, yk_split split)

@@ -210,9 +210,7 @@ static yk_status find_split(const char *path, yk_split split, char root[PATH_MAX
     if (!yki_is_folder(path))
         return yki_error(YK_ERROR_NOT_FOUND, "%s: there is no such folder", path);
     return yki_error(YK_ERROR_NOT_FOUND,
-                     "%s: no pictures for validation: expected the folders train and val (with "
-                     "--val-split, part of the training pictures is kept for it)",
-                     path);
+                     "%s: no pictures for validation: expected the folders train and val", path);
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */

@@ -297,8 +297,7 @@ yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split)
     if (!find_file(file, path, split, false))
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: no NumPy arrays of this split: expected train_images.npy and "
-                         "train_labels.npy, test_images.npy and test_labels.npy (with --val-split, "
-                         "part of the training samples is kept for validation)",
+                         "train_labels.npy, test_images.npy and test_labels.npy",
                          path);
     YK_TRY(open_npy(&images, file));
     yki_arrays arrays = {.name = "NumPy arrays",

@@ -187,8 +187,7 @@ static yk_status find_split(char file[PATH_MAX], const char *path, yk_split spli
     if (split == YK_SPLIT_TEST)
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: a packed file holds one split; expected a folder with train.pack and "
-                         "val.pack (with --val-split, part of the training pictures is kept for "
-                         "validation)",
+                         "val.pack",
                          path);
     if (snprintf(file, PATH_MAX, "%s", path) >= PATH_MAX)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);

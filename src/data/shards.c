@@ -116,8 +116,7 @@ static yk_status choose_pattern(char text[PATH_MAX], const char *pattern, yk_spl
     if (split == YK_SPLIT_TEST && !separator)
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: no shards for validation: expected TRAIN::VAL, such as "
-                         "train-{000..127}.tar::val-{00..07}.tar (with --val-split, part of the "
-                         "training pictures is kept for it)",
+                         "train-{000..127}.tar::val-{00..07}.tar",
                          pattern);
     if (split == YK_SPLIT_TEST)
         snprintf(text, PATH_MAX, "%s", separator + 2);

@@ -67,10 +67,16 @@ YK_TEST(missing_files_for_validation_are_named)
     yoke_ends(1, TRAIN "--data shards:2.tar --output run");
     assert_contains(output, "2.tar: no shards for validation");
     assert_contains(output, "--val-split");
+    yoke_ends(1, "data info shards:2.tar --split val");
+    assert_contains(output, "2.tar: no shards for validation");
+    assert_null(strstr(output, "--val-split")); /* that command has no such option */
     shell("mkdir -p d/bee; cp $PNG d/bee/a.png");
     yoke_ends(1, TRAIN "--data d --output run");
-    assert_contains(output, "/d: no images for validation (yoke train --val-split keeps part of "
-                            "the training images for it)");
+    assert_contains(output, "/d: no images for validation (--val-split keeps part of the training "
+                            "images for validation)");
+    yoke_ends(1, "data info d --split val");
+    assert_contains(output, "d: no images for validation");
+    assert_null(strstr(output, "--val-split"));
     shell("mkdir nothing");
     yoke_ends(1, "data info nothing --split val");
     assert_contains(output, "nothing: no data that yoke knows: expected CIFAR-10, ");
