@@ -10,11 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include <yoke/backend.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "comm/backend_thread.h"
 
 struct yk_backend_work {
     struct yk_backend_work *next;      /* in the queue, or among the spare ones */
@@ -125,20 +124,37 @@ void yk_backend_thread_destroy(yk_backend_thread *thread, bool abandoned)
     free_thread(thread);
 }
 
+/* The lock is held. */
+static yk_backend_work *make_work(yk_backend_thread *thread)
+{
+    yk_backend_work *work = yki_calloc(1, sizeof *work);
+    if (!work)
+        return NULL;
+    work->next_made = thread->made;
+    thread->made = work;
+    return work;
+}
+
 /* A spare work, or a new one; the lock is held. */
 static yk_backend_work *take_work(yk_backend_thread *thread)
 {
     yk_backend_work *work = thread->spare;
-    if (work) {
-        thread->spare = work->next;
-        return work;
-    }
-    work = yki_calloc(1, sizeof *work);
-    if (work) {
-        work->next_made = thread->made;
-        thread->made = work;
-    }
+    if (!work)
+        return make_work(thread);
+    thread->spare = work->next;
     return work;
+}
+
+yk_status yki_backend_thread_reserve(yk_backend_thread *thread, int count)
+{
+    yk_backend_work *work = NULL;
+    pthread_mutex_lock(&thread->lock);
+    for (int i = 0; i < count && (work = make_work(thread)); i++) {
+        work->next = thread->spare;
+        thread->spare = work;
+    }
+    pthread_mutex_unlock(&thread->lock);
+    return work ? YK_OK : yki_error_memory((size_t)count * sizeof *work, "the works of a thread");
 }
 
 yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *call,

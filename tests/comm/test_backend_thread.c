@@ -3,10 +3,12 @@
 #include "harness.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <yoke/backend.h>
+#include "comm/backend_thread.h"
 
 static atomic_bool gate;
 static atomic_int begun, ended;
@@ -45,6 +47,52 @@ YK_TEST(works_complete_in_order)
                 assert_ok(yk_backend_thread_test(thread, work[i], 1, &done));
             assert_int_equal(out[i], i + 1);
         }
+    }
+    yk_backend_thread_destroy(thread, false);
+}
+
+/* Until none is left, and the system gives no more. */
+static void take_all_memory(void)
+{
+    static void *volatile taken;
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    for (size_t size = 1 << 20; size > 0; size /= 2)
+        while ((taken = malloc(size)))
+            ;
+}
+
+static void give_memory_again(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_AS, &limit);
+}
+
+YK_TEST(posting_what_was_reserved_needs_no_memory)
+{
+    yk_backend_thread *thread;
+    yk_backend_work *work[3];
+    yk_backend_call call[3];
+    uint64_t out[3] = {0};
+    bool done;
+    assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
+    assert_ok(yki_backend_thread_reserve(thread, 2));
+    take_all_memory();
+    for (int i = 0; i < 3; i++)
+        call[i] = (yk_backend_call){.sequence = (uint64_t)i + 1, .out = &out[i], .what.root = 1};
+    assert_ok(yk_backend_thread_post(thread, &call[0], &work[0]));
+    assert_ok(yk_backend_thread_post(thread, &call[1], &work[1]));
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yk_backend_thread_post(thread, &call[2], &work[2]));
+    give_memory_again();
+    atomic_store(&gate, true);
+    for (int i = 0; i < 2; i++) {
+        for (done = false; !done;)
+            assert_ok(yk_backend_thread_test(thread, work[i], 1, &done));
+        assert_int_equal(out[i], i + 1);
     }
     yk_backend_thread_destroy(thread, false);
 }

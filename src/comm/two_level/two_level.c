@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/backend_thread.h"
 
 #define GIVE_UP_S 5.0 /* how long a cancelled stage may take to end */
 #define PATIENCE  2.0 /* by how much longer than the timeout the levels wait: they know less */
@@ -180,6 +181,7 @@ static yk_status start_stages(two_level *tl)
         two_level_stage *stage = &tl->stage[i];
         *stage = (two_level_stage){.owner = tl, .number = i, .run = runs[i]};
         YK_TRY(yk_backend_thread_create(&stage->thread, names[i], run_stage, stage));
+        YK_TRY(yki_backend_thread_reserve(stage->thread, TWO_LEVEL_WORKS));
     }
     return YK_OK;
 }
