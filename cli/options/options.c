@@ -366,7 +366,7 @@ static bool is_expanded(const char *before, const char *text)
     return at && strncmp(before, text, (size_t)(at - text) + strlen(mark)) == 0;
 }
 
-/* Returns -1, or the exit code of a usage error. The words of another program may be empty. */
+/* Returns -1, or the exit code of a usage error. The arguments of another program may be empty. */
 static int add_operand(const cli_command *command, char *word, char **operands, int *count)
 {
     const char *several = command->operands ? strstr(command->operands, "...") : NULL;
@@ -374,7 +374,7 @@ static int add_operand(const cli_command *command, char *word, char **operands, 
         return several ? cli_usage_error(command->name, "'%s' is one too many: at most %d are read",
                                          word, command->max_operands)
                        : cli_usage_error(command->name, "unexpected argument '%s'", word);
-    if (!*word && !command->stop_at_operand)
+    if (!*word && (*count == 0 || !command->stop_at_operand))
         return cli_usage_error(command->name, "an argument is empty: expected %s",
                                command->operands);
     operands[(*count)++] = word;

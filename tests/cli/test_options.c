@@ -301,6 +301,8 @@ YK_TEST(contradictions_get_one_line)
     refused("train --amp fp16 --autocast cross_entropy=low", "cross_entropy runs in f32 alone");
     refused("train --lr 0", "more than 0");
     refused("run", "missing PROGRAM");
+    refused("run ''", "an argument is empty: expected [--] PROGRAM [ARGUMENT...]");
+    refused("run -n 2 -- '' a", "an argument is empty: expected [--] PROGRAM [ARGUMENT...]");
     refused("run --nnodes 3:2 true", "--nnodes 3:2: expected a number from 1 to 1024, or MIN:MAX");
     refused("run --nnodes 1:2 true", "--nnodes 1:2 requires --rdzv-backend c10d");
     refused("run --nnodes 2 --node-rank 2 true", "--node-rank 2: expected less than --nnodes 2");
