@@ -135,11 +135,16 @@ static bool choose_paths(cli_training *t)
     return open_metrics(t);
 }
 
-/* Only rank 0 tries, so that an error is printed once; the other ranks learn the outcome. */
+/* Only rank 0 tries, so that an error is printed once; the other ranks learn the outcome. They wait
+ * for its end, so that a launcher does not take one of them for the first to fail. */
 static bool rank0_could(const cli_training *t, bool it_could)
 {
     uint8_t fine = it_could;
-    return cli_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)) && fine;
+    if (!cli_ok(yk_broadcast(t->world, &fine, 1, YK_U8, 0, NULL)))
+        return false;
+    if (!fine && !t->leads)
+        yk_barrier(t->world);
+    return fine;
 }
 
 /* Where hosts have folders of their own, rank 0 may be on another one than before. */

@@ -376,6 +376,8 @@ YK_TEST(promise_17_what_cannot_go_on_is_refused)
         assert_contains(job.output, wrong[i].words);
         assert_true(count(job.output, wrong[i].words) <=
                     2); /* a launcher says it again at the end */
+        if (strstr(job.output, "the first to fail"))
+            assert_contains(job.output, "yoke train: rank 0 (pid ");
     }
     assert_int_equal(train("a", "--max-steps 9 --resume auto"), 0);
 }
