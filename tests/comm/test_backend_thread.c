@@ -79,6 +79,9 @@ YK_TEST(posting_what_was_reserved_needs_no_memory)
     yk_backend_call call[3];
     uint64_t out[3] = {0};
     bool done;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    skip_because("sanitizers need memory of their own");
+#endif
     assert_ok(yk_backend_thread_create(&thread, "engine", run, NULL));
     assert_ok(yki_backend_thread_reserve(thread, 2));
     take_all_memory();
