@@ -202,7 +202,7 @@ static bool has_gone(const yk_group *group, int rank)
 static bool may_be_missing(const void *wait, int rank)
 {
     const yk_group *group = wait;
-    const yki_call *call = group->running;
+    const yki_call *call = group->running ? group->running : &group->opening;
     const yk_descriptor *what = &call->base.what;
     if (what->operation >= YK_OPERATION_SEND && rank != what->root)
         return false;
