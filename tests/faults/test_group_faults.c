@@ -345,12 +345,10 @@ YK_TEST(a_job_that_was_stopped_for_longer_than_the_timeout_goes_on)
         assert_int_equal(statuses[r], 0);
 }
 
-/* Rank 0, which serves the store, is stopped while ranks 1 and 2 destroy a group of their own,
- * about which they have asked the store. The job can use the store again afterwards. */
-static void leave_a_part_body(int rank, int world)
+/* Rank 0 is stopped, and the others use and destroy a group of their own meanwhile. */
+static void leave_a_part(yk_group *group, int rank)
 {
-    (void)world;
-    yk_group *group = join(60), *part, *copy;
+    yk_group *part;
     float x = 1;
     assert_ok(yk_group_split(&part, group, rank == 0 ? YK_COLOR_NONE : 0, rank));
     leave_text("running", rank, "yes");
@@ -362,6 +360,15 @@ static void leave_a_part_body(int rank, int world)
         assert_ok(yk_all_reduce(part, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
         yk_group_destroy(part);
     }
+}
+
+/* Rank 0, which serves the store, is stopped while ranks 1 and 2 destroy a group of their own,
+ * about which they have asked the store. The job can use the store again afterwards. */
+static void leave_a_part_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60), *copy;
+    leave_a_part(group, rank);
     assert_ok(yk_group_split(&copy, group, 0, rank));
     yk_group_destroy(copy);
     yk_group_destroy(group);
@@ -387,22 +394,12 @@ YK_TEST(a_store_that_pauses_while_a_part_is_destroyed_is_not_lost)
 }
 
 /* Rank 0, which serves the store, is stopped while the others leave, one in the middle of a
- * request. Nobody needs the answer of a store any more. */
+ * request. They leave without its answer. */
 static void leave_all_body(int rank, int world)
 {
     (void)world;
-    yk_group *group = join(60), *part;
-    float x = 1;
-    assert_ok(yk_group_split(&part, group, rank == 0 ? YK_COLOR_NONE : 0, rank));
-    leave_text("running", rank, "yes");
-    if (rank == 0) {
-        raise(SIGSTOP);
-    } else {
-        await_text("stopped", 0);
-        usleep(rank == 2 ? 300000 : 0);
-        assert_ok(yk_all_reduce(part, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
-        yk_group_destroy(part);
-    }
+    yk_group *group = join(60);
+    leave_a_part(group, rank);
     yk_group_destroy(group);
     leave_text("left", rank, "yes");
 }
