@@ -349,9 +349,9 @@ static void start(yki_watch *watch)
 }
 
 /*
- * Waits, with the lock held, until the thread has nothing left to do. Nobody here needs the store
- * any more: a request that it does not answer is interrupted, and the connection is lost. What the
- * request says arrives all the same. The store of this process itself answers, be it late.
+ * Waits, with the lock held, until the thread has nothing left to do. This process does not need
+ * the store any more, so a request that gets no answer is interrupted, and the connection is lost;
+ * what was sent still arrives. The store that this process serves itself always answers in the end.
  */
 static void await_idle(yki_watch *watch)
 {

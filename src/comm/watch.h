@@ -15,7 +15,7 @@
 /* What the watch knows about a group; its own thread writes, the group reads. */
 typedef struct yki_watched {
     struct yki_watched *next;
-    yki_job job;   /* the group's, with peers of its own */
+    yki_job job;   /* a copy of the group's job, and of its peers: it outlives the group */
     bool is_whole; /* it has all ranks of the job */
     bool leaving;  /* this rank has left the group, and its goodbye is to be said */
     double asked;  /* when the group last waited, and */
