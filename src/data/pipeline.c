@@ -204,36 +204,3 @@ yk_status yki_pipeline_run(const yki_pipeline *pipeline, yki_pipeline_memory *me
     run_tensor_steps(pipeline, word, out);
     return YK_OK;
 }
-
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* (H, W, C) to (C, H, W). */
-static yk_status to_planar(yki_room *room, const yki_picture *picture, yk_tensor *tensor)
-{
-    size_t bytes = (size_t)picture->width * (size_t)picture->height * (size_t)picture->channels;
-    uint8_t *to = yki_room_reserve(room, bytes);
-    if (!to)
-        return yki_error_memory(bytes, "a picture");
-    *tensor = (yk_tensor){.data = to, .dtype = YK_U8, .ndim = 3};
-    tensor->dims[0] = picture->channels;
-    tensor->dims[1] = picture->height;
-    tensor->dims[2] = picture->width;
-    yki_picture_to_planes(picture, to);
-    return YK_OK;
-}
-
-yk_status yki_pipeline_decode(const yk_field *field, yki_room *room, yki_decoder *decoder,
-                              const yk_field_buffer *picture, yk_tensor *tensor)
-{
-    if (field->kind == YK_FIELD_ENCODED_IMAGE) {
-        yki_picture_size size;
-        yki_picture pixels;
-        yki_scale scale;
-        YK_TRY(yki_decode_open(decoder, picture->data, picture->bytes, &size));
-        YK_TRY(yki_decode_read(decoder, NULL, size.width, size.height, &pixels, &scale));
-        return to_planar(room, &pixels, tensor);
-    }
-    *tensor = (yk_tensor){.data = picture->data, .dtype = YK_U8, .ndim = 3};
-    memcpy(tensor->dims, picture->dims, sizeof picture->dims);
-    return YK_OK;
-}

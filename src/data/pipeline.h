@@ -61,11 +61,4 @@ yk_status yki_pipeline_frame(const yki_pipeline *pipeline, yki_pipeline_memory *
                              yki_decoder *decoder, const yk_field_buffer *picture, uint64_t word,
                              yki_frame *frame);
 
-/* ---- no pipeline at all --------------------------------------------------------------------- */
-
-/* The picture as it is, for a yk_reader: *tensor is YK_U8 (C, H, W), valid until the picture's
- * buffer or room is used again. */
-yk_status yki_pipeline_decode(const yk_field *field, yki_room *room, yki_decoder *decoder,
-                              const yk_field_buffer *picture, yk_tensor *tensor);
-
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/pipeline.h"
+#include "data/worker.h"
 
 struct yk_reader {
     const yk_dataset *dataset;
@@ -11,6 +11,8 @@ struct yk_reader {
     yki_room *rooms;    /* (field_count): of tensors their elements, of pictures decoded ones */
     yk_tensor *tensors; /* (field_count) of the last sample */
 };
+
+/* ---- life ----------------------------------------------------------------------------------- */
 
 static yk_status describe_tensor(yk_reader *reader, int index)
 {
@@ -70,11 +72,49 @@ void yk_reader_destroy(yk_reader *reader)
     free(reader);
 }
 
-static yk_status decode(yk_reader *reader, int64_t index, int i)
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* (H, W, C) to (C, H, W). */
+static yk_status to_planar(yki_room *room, const yki_picture *picture, yk_tensor *tensor)
 {
-    yk_status status = yki_pipeline_decode(yk_dataset_field(reader->dataset, i), &reader->rooms[i],
-                                           reader->worker.decoder, &reader->worker.buffers[i],
-                                           &reader->tensors[i]);
+    size_t bytes = (size_t)picture->width * (size_t)picture->height * (size_t)picture->channels;
+    uint8_t *to = yki_room_reserve(room, bytes);
+    if (!to)
+        return yki_error_memory(bytes, "a picture");
+    *tensor = (yk_tensor){.data = to, .dtype = YK_U8, .ndim = 3};
+    tensor->dims[0] = picture->channels;
+    tensor->dims[1] = picture->height;
+    tensor->dims[2] = picture->width;
+    yki_picture_to_planes(picture, to);
+    return YK_OK;
+}
+
+static yk_status decode(yki_decoder *decoder, const yk_field_buffer *file, yki_room *room,
+                        yk_tensor *tensor)
+{
+    yki_picture_size size;
+    yki_picture pixels;
+    yki_scale scale;
+    YK_TRY(yki_decode_open(decoder, file->data, file->bytes, &size));
+    YK_TRY(yki_decode_read(decoder, NULL, size.width, size.height, &pixels, &scale));
+    return to_planar(room, &pixels, tensor);
+}
+
+/* Makes the picture that the worker has read the tensor of its field, bytes (C, H, W). */
+static yk_status take_picture(yk_reader *reader, int64_t index, int i)
+{
+    const yk_field_buffer *picture = &reader->worker.buffers[i];
+    yk_tensor *tensor = &reader->tensors[i];
+    yk_status status = YK_OK;
+    if (yk_dataset_field(reader->dataset, i)->kind == YK_FIELD_ENCODED_IMAGE)
+        status = decode(reader->worker.decoder, picture, &reader->rooms[i], tensor);
+    else
+        *tensor = (yk_tensor){
+            .data = picture->data,
+            .dtype = YK_U8,
+            .ndim = 3,
+            .dims = {picture->dims[0], picture->dims[1], picture->dims[2]},
+        };
     return status == YK_OK ? YK_OK : yki_name_sample(reader->dataset, index, status);
 }
 
@@ -89,11 +129,9 @@ yk_status yk_reader_read(yk_reader *reader, int64_t index, const yk_tensor **fie
                          yk_dataset_name(dataset), (long long)index,
                          (long long)yk_dataset_size(dataset));
     YK_TRY(yki_worker_read(&reader->worker, index));
-    for (int i = 0; i < yk_dataset_field_count(dataset); i++) {
-        const yk_field *field = yk_dataset_field(dataset, i);
-        if (field->kind != YK_FIELD_TENSOR)
-            YK_TRY(decode(reader, index, i));
-    }
+    for (int i = 0; i < yk_dataset_field_count(dataset); i++)
+        if (yk_dataset_field(dataset, i)->kind != YK_FIELD_TENSOR)
+            YK_TRY(take_picture(reader, index, i));
     *fields = reader->tensors;
     return YK_OK;
 }
