@@ -1,7 +1,7 @@
 /*
  * What a network reads, made of pictures of bytes in one pass: a window of each picture, perhaps
  * mirrored, then a number for each byte, and boxes that are erased. The host draws windows and
- * boxes (data/deferral.h), and its own transforms give the same bits.
+ * boxes (data/loader/deferral.h), and its own transforms give the same bits.
  */
 #ifndef YKI_DEVICE_PICTURES_H
 #define YKI_DEVICE_PICTURES_H

@@ -53,7 +53,7 @@ YK_TEST(layers_refuse_upward_includes)
 {
     refused("src/base/a.c", "\"tensor/init.h\"", "base must not know tensor");
     refused("src/graph/a.c", "\"parallel/bucket.h\"", "graph must not know parallel");
-    refused("src/io/a.h", "\"data/cifar.h\"", "io must not know data");
+    refused("src/io/a.h", "\"data/loader.h\"", "io must not know data");
     accepted("src/parallel/a.c", "\"model/model.h\"");
     accepted("src/parallel/a.c", "\"parallel/bucket.h\"");
     accepted("src/parallel/a.c", "<yoke/ddp.h>");
@@ -63,6 +63,18 @@ YK_TEST(layers_refuse_private_folders)
 {
     refused("src/model/a.c", "\"device/cpu/cpu.h\"", "private to src/device");
     accepted("src/device/a.c", "\"device/cpu/cpu.h\"");
+}
+
+YK_TEST(layers_of_data)
+{
+    refused("src/data/a.c", "\"data/transforms/frame.h\"", "data must not know");
+    refused("src/data/transforms/a.c", "\"data/loader/state.h\"", "data/transforms must not know");
+    refused("src/data/sources/a.c", "\"data/loader/state.h\"", "data/sources must not know");
+    refused("src/data/helpers/a.c", "<string.h>", "is no folder of src/data");
+    refused("src/train/a.c", "\"data/loader/state.h\"", "private to src/data");
+    accepted("src/data/loader/a.c", "\"data/transforms/frame.h\"");
+    accepted("src/data/loader/a.c", "\"data/worker.h\"");
+    accepted("src/data/a.c", "\"data/worker.h\"");
 }
 
 YK_TEST(layers_refuse_vendor_headers_elsewhere)
@@ -77,6 +89,8 @@ YK_TEST(layers_refuse_vendor_headers_elsewhere)
     refused("src/base/a.c", "<sqlite3.h>", "nobody's");
     refused("cli/a.c", "<png.h>", "belongs to modules/image");
     accepted("src/device/cpu/a.c", "<oneapi/dnnl/dnnl.h>");
+    refused("src/data/loader/a.c", "<curl/curl.h>", "belongs to src/data/download");
+    accepted("src/data/download/a.c", "<curl/curl.h>");
     accepted("src/comm/a.c", "<openssl/evp.h>");
     accepted("src/comm/shm/a.c", "<sys/mman.h>");
 }

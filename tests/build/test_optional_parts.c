@@ -27,7 +27,7 @@ YK_TEST(optional_parts_can_be_left_out)
            "-DYOKE_TESTS=OFF -DYOKE_DOWNLOAD=OFF -DYOKE_IMAGE=OFF && "
            "tr -d '\"\\\\' <\"$YOKE_BUILD/compile_commands.json\" >\"$BUILD/commands\" && "
            "cmake --build \"$BUILD\" --parallel 2 --target yoke_program");
-    assert_contains(output, "data/fetch_missing.c.o"); /* which the finished build does not have */
+    assert_contains(output, "download/fetch_missing.c.o"); /* which the finished build has not */
     run(0, "ldd \"$BUILD/yoke\" \"$BUILD/libyoke.so\"");
     assert_null(strstr(output, "libcurl"));
     assert_null(strstr(output, "libarchive"));

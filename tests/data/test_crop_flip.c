@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "data/pipeline.h"
-#include "data/tensor_steps.h"
+#include "data/transforms/pipeline.h"
+#include "data/transforms/tensor_steps.h"
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE };
 

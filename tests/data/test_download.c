@@ -11,7 +11,7 @@
 
 #include <yoke/readers.h>
 
-#include "data/download.h"
+#include "data/download/download.h"
 #include "io/hash.h"
 
 /* CACHE for this process, and an archive of a little CIFAR-10 to download into it. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/picture_steps.h"
+#include "data/transforms/picture_steps.h"
 
 static uint64_t dice;
 

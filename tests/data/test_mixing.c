@@ -7,7 +7,7 @@
 
 #include <yoke/data.h>
 
-#include "data/mixing.h"
+#include "data/transforms/mixing.h"
 
 enum { BATCH = 10, PIXELS = 3 * 32 * 32, CLASSES = 10, BATCHES = 8 };
 

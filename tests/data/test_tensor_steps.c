@@ -1,7 +1,7 @@
 /* From bytes to numbers: vectors give the numbers of the tables, in every orientation. */
 #include "harness.h"
 
-#include "data/tensor_steps.h"
+#include "data/transforms/tensor_steps.h"
 
 /* The bytes of one channel, with each of the vectors that this processor has. */
 static void check_vectors(yki_byte_tables *tables, int c, const uint8_t *bytes, size_t count)

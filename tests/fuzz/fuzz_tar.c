@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/download.h"
+#include "data/download/download.h"
 
 static char folder[64];
 

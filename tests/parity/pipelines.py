@@ -33,7 +33,7 @@ def mix(x):
 
 
 class Draws:
-    """The random numbers of one step for one sample (src/data/draws.h)."""
+    """The random numbers of one step for one sample (src/data/transforms/draws.h)."""
     def __init__(self, word, step):
         self.state = mix(word ^ mix(step + 1))
 

@@ -10,7 +10,7 @@ static double number_at(const yki_pictures_args *a, int64_t sample, int channel,
     return yki_element_get(a->dtype, a->numbers, index);
 }
 
-/* In the arithmetic of the dtype, as data/mixing.c. */
+/* In the arithmetic of the dtype, as data/transforms/mixing.c. */
 static double blend(yk_dtype dtype, double share, double own, double other)
 {
     if (dtype == YK_F64)

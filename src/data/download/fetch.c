@@ -1,0 +1,148 @@
+/*
+ * Fetches one file over the network with libcurl. An interrupted transfer is resumed; one that does
+ * not connect within 10 s, or receives nothing for 30 s, is given up. The only file that includes
+ * curl.
+ */
+#define _GNU_SOURCE
+#include "data/download/download.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/atomic_file.h"
+
+enum { CONNECT_S = 10, STALL_S = 30, MAX_BYTES = 1 << 30 };
+
+/* ---- progress ------------------------------------------------------------------------------- */
+
+typedef struct progress {
+    const yk_download_options *options;
+    curl_off_t before; /* bytes that an earlier attempt has left */
+} progress;
+
+/* Called by libcurl a few times a second. */
+static int on_progress(void *user, curl_off_t total, curl_off_t now, curl_off_t up_total,
+                       curl_off_t up_now)
+{
+    (void)up_total, (void)up_now;
+    const progress *meter = user;
+    if (total > 0 && meter->options->progress)
+        meter->options->progress(meter->options->user, meter->before + now, meter->before + total);
+    return 0;
+}
+
+/* ---- one transfer --------------------------------------------------------------------------- */
+
+static size_t on_data(char *data, size_t one, size_t count, void *user)
+{
+    (void)one;
+    int fd = *(int *)user;
+    for (size_t done = 0; done < count;) {
+        ssize_t wrote = write(fd, data + done, count - done);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return 0; /* libcurl reports CURLE_WRITE_ERROR; errno says why */
+        done += (size_t)wrote;
+    }
+    return count;
+}
+
+/* libcurl's own sockets would be inherited by programs that we start. */
+static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)user, (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void initialise_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static CURL *new_transfer(const char *url, int *fd, progress *meter, char *reason)
+{
+    pthread_once(&curl_once, initialise_curl);
+    CURL *curl = curl_easy_init();
+    if (!curl)
+        return NULL;
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
+    curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "yoke");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
+    curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)MAX_BYTES);
+    curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, meter->before);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, fd);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, meter);
+    return curl;
+}
+
+/* Appends to the open file from byte `before` on. */
+static CURLcode transfer(const char *url, int fd, curl_off_t before,
+                         const yk_download_options *options, char reason[CURL_ERROR_SIZE])
+{
+    progress meter = {.options = options, .before = before};
+    CURL *curl = new_transfer(url, &fd, &meter, reason);
+    if (!curl)
+        return CURLE_OUT_OF_MEMORY;
+    errno = 0;
+    CURLcode code = curl_easy_perform(curl);
+    int error = errno;
+    long answer = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer);
+    curl_easy_cleanup(curl);
+    if (code == CURLE_WRITE_ERROR && error)
+        snprintf(reason, CURL_ERROR_SIZE, "cannot write: %s", strerror(error));
+    if (!reason[0])
+        snprintf(reason, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
+    /* 416: the source has no such range, so what we have is not the beginning of it. */
+    return code == CURLE_HTTP_RETURNED_ERROR && answer == 416 ? CURLE_RANGE_ERROR : code;
+}
+
+bool yk_download_supported(void)
+{
+    return true;
+}
+
+yk_status yki_fetch(const char *url, const char *path, const yk_download_options *options)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+    char reason[CURL_ERROR_SIZE] = "";
+    struct stat info = {0};
+    fstat(fd, &info);
+    CURLcode code = transfer(url, fd, info.st_size, options, reason);
+    bool cannot_resume = code == CURLE_RANGE_ERROR || code == CURLE_BAD_DOWNLOAD_RESUME;
+    if (cannot_resume && info.st_size > 0 && ftruncate(fd, 0) == 0) {
+        reason[0] = '\0';
+        code = transfer(url, fd, 0, options, reason);
+    }
+    yk_status status = YK_OK;
+    if (code == CURLE_WRITE_ERROR)
+        status = yki_error(YK_ERROR_IO, "%s: %s", path, reason);
+    else if (code != CURLE_OK)
+        status = yki_error(YK_ERROR_NETWORK, "%s: %s", url, reason);
+    else if (!yki_sync_file(fd))
+        status = yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+    close(fd);
+    return status;
+}
