@@ -103,14 +103,7 @@ typedef struct exporter {
     yki_atomic_file file;
 } exporter;
 
-/* The index-th parameter or, after these, buffer. */
-static yk_parameter_view weight_at(const exporter *e, size_t index)
-{
-    size_t parameters = yk_model_parameter_count(e->model);
-    return index < parameters ? yk_model_parameter(e->model, index)
-                              : yk_model_buffer(e->model, index - parameters);
-}
-
+/* Whether the graph reads this entry of the model. */
 static bool is_read(const exporter *e, size_t index)
 {
     const yki_variables *variables = &e->model->variables;
@@ -136,11 +129,10 @@ static yk_status write_elements(const exporter *e, const yk_tensor *value)
 /* The bytes of all weights, or with `written` the weights themselves. */
 static yk_status each_weight(exporter *e, bool written, size_t *total)
 {
-    size_t count = yk_model_parameter_count(e->model) + yk_model_buffer_count(e->model);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < yki_model_entry_count(e->model); i++) {
         if (!is_read(e, i))
             continue;
-        yk_parameter_view weight = weight_at(e, i);
+        yk_parameter_view weight = yki_model_entry(e->model, i);
         describe_weight(&e->weight, &e->scratch, &weight);
         if (e->weight.failed)
             return yki_error_memory(e->weight.size, "a weight of an ONNX file");

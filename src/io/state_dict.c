@@ -11,14 +11,6 @@
 #include "io/safetensors.h"
 #include "model/model_hooks.h"
 
-/* Parameters, then buffers. */
-static yk_parameter_view model_entry(const yk_model *model, size_t index)
-{
-    size_t parameters = yk_model_parameter_count(model);
-    return index < parameters ? yk_model_parameter(model, index)
-                              : yk_model_buffer(model, index - parameters);
-}
-
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* Length of the module's part of a name, "layer1.0.bn1." of "layer1.0.bn1.weight". */
@@ -41,11 +33,10 @@ typedef struct dict_source {
     const yk_ema *ema;
 } dict_source;
 
-/* The tensor of this index, parameters first, then buffers. */
 static yk_status write_entry(const dict_source *source, size_t index)
 {
     char name[512];
-    yk_parameter_view view = model_entry(source->model, index);
+    yk_parameter_view view = yki_model_entry(source->model, index);
     yk_tensor tensor = source->ema ? yk_ema_value(source->ema, index) : view.value;
     snprintf(name, sizeof name, "%s%s", source->ema ? "module." : "", view.name);
     YK_TRY(yki_tensor_name_check(name));
@@ -91,12 +82,12 @@ yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model)
 
 yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_model *model)
 {
-    size_t count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
+    size_t count = yki_model_entry_count(model);
     yki_tensor_source *sources = yki_calloc(count, sizeof *sources);
     if (!sources)
         return yki_error_memory(count * sizeof *sources, "a list of tensors");
     for (size_t i = 0; i < count; i++) {
-        yk_parameter_view view = model_entry(model, i);
+        yk_parameter_view view = yki_model_entry(model, i);
         sources[i] = (yki_tensor_source){view.name, yki_file_tensor_from(&view.value),
                                          view.value.data, view.value.device};
     }
@@ -115,7 +106,7 @@ static yk_status match_entries(yki_state_dict *dict, const yk_model *model,
     if (!wanted)
         return yki_error_memory(dict->count * sizeof *wanted, "a list of tensors");
     for (size_t i = 0; i < dict->count; i++) {
-        yk_parameter_view view = model_entry(model, i);
+        yk_parameter_view view = yki_model_entry(model, i);
         wanted[i].name = view.name;
         wanted[i].ndim = view.value.ndim;
         memcpy(wanted[i].dims, view.value.dims, sizeof wanted[i].dims);
@@ -155,13 +146,13 @@ yk_status yki_state_dict_read_some(yki_state_dict *dict, yk_tensor_file *file,
 {
     *dict = (yki_state_dict){.file = file};
     YK_TRY(yki_tensor_file_check(file));
-    dict->count = yk_model_parameter_count(model) + yk_model_buffer_count(model);
+    dict->count = yki_model_entry_count(model);
     dict->tensors = yki_calloc(dict->count, sizeof *dict->tensors);
     if (!dict->tensors)
         return yki_error_memory(dict->count * sizeof *dict->tensors, "a state_dict");
     yk_status status = match_entries(dict, model, options, report);
     for (size_t i = 0; i < dict->count && status == YK_OK; i++) {
-        yk_parameter_view view = model_entry(model, i);
+        yk_parameter_view view = yki_model_entry(model, i);
         if (dict->tensors[i].dtype)
             status = fetch_entry(dict, i, &view);
     }
@@ -189,7 +180,7 @@ yk_status yki_state_dict_apply(const yki_state_dict *dict, yk_model *model)
     yk_model_parameters_changed(model);
     yk_model_zero_grad(model); /* they are those of other weights */
     for (size_t i = 0; i < dict->count; i++) {
-        yk_parameter_view view = model_entry(model, i);
+        yk_parameter_view view = yki_model_entry(model, i);
         const yki_file_tensor *stored = &dict->tensors[i];
         if (stored->dtype)
             YK_TRY(yki_file_tensor_copy_to(stored, yki_state_dict_storage(dict, i), &view.value));

@@ -5,23 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <yoke/model.h>
-
 #include "base/error.h"
 #include "base/memory.h"
-
-/* Parameters, and after them the buffers. */
-static size_t count_values(const yk_model *model)
-{
-    return yk_model_parameter_count(model) + yk_model_buffer_count(model);
-}
-
-static yk_parameter_view value_of(const yk_model *model, size_t index)
-{
-    size_t parameters = yk_model_parameter_count(model);
-    return index < parameters ? yk_model_parameter(model, index)
-                              : yk_model_buffer(model, index - parameters);
-}
+#include "model/model_hooks.h"
 
 static bool is_chosen(const yk_parameter_view *view, const char *pattern)
 {
@@ -31,8 +17,8 @@ static bool is_chosen(const yk_parameter_view *view, const char *pattern)
 /* The place for a value of another model. */
 static yk_status find_place(const yk_model *to, const yk_parameter_view *view, yk_tensor *place)
 {
-    for (size_t i = 0; i < count_values(to); i++) {
-        yk_parameter_view own = value_of(to, i);
+    for (size_t i = 0; i < yki_model_entry_count(to); i++) {
+        yk_parameter_view own = yki_model_entry(to, i);
         if (strcmp(own.name, view->name) != 0)
             continue;
         const yk_tensor *a = &own.value, *b = &view->value;
@@ -53,8 +39,8 @@ static yk_status check_values(const yk_model *to, const yk_model *from, const ch
                               size_t *largest)
 {
     size_t matches = 0;
-    for (size_t i = 0; i < count_values(from); i++) {
-        yk_parameter_view view = value_of(from, i);
+    for (size_t i = 0; i < yki_model_entry_count(from); i++) {
+        yk_parameter_view view = yki_model_entry(from, i);
         yk_tensor place;
         if (!is_chosen(&view, pattern))
             continue;
@@ -79,8 +65,8 @@ yk_status yk_model_copy_values(yk_model *to, const yk_model *from, const char *p
     if (!room)
         return yki_error_memory(largest, "a copy of a model's values");
     yk_status status = YK_OK;
-    for (size_t i = 0; i < count_values(from) && status == YK_OK; i++) {
-        yk_parameter_view view = value_of(from, i);
+    for (size_t i = 0; i < yki_model_entry_count(from) && status == YK_OK; i++) {
+        yk_parameter_view view = yki_model_entry(from, i);
         yk_tensor place;
         if (!is_chosen(&view, pattern))
             continue;

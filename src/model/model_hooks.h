@@ -110,6 +110,11 @@ void yki_model_begin_micro_step(yk_model *model, int stream, bool first);
  * whatever mode its own last one has left the model in. */
 yk_status yki_model_forward_empty(yk_model *model);
 
+/* All that a model has learned, as a state_dict has it: the parameters and, after them, the
+ * buffers, which have no gradient. */
+size_t yki_model_entry_count(const yk_model *model);
+yk_parameter_view yki_model_entry(const yk_model *model, size_t index);
+
 /* Where the model's tensors lie and in which it computes, in the device's own stream. */
 yki_device *yki_model_device(const yk_model *model);
 /* The bytes that a parameter takes, as does its gradient, where several lie one after the other. */

@@ -33,6 +33,18 @@ yk_parameter_view yk_model_buffer(const yk_model *model, size_t index)
                                                 : (yk_parameter_view){0};
 }
 
+size_t yki_model_entry_count(const yk_model *model)
+{
+    return model->variables.parameter_count + model->variables.buffer_count;
+}
+
+yk_parameter_view yki_model_entry(const yk_model *model, size_t index)
+{
+    size_t parameters = model->variables.parameter_count;
+    return index < parameters ? yk_model_parameter(model, index)
+                              : yk_model_buffer(model, index - parameters);
+}
+
 int64_t yk_model_parameter_elements(const yk_model *model)
 {
     int64_t elements = 0;

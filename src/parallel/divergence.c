@@ -9,14 +9,6 @@
 #include "comm/group_internal.h"
 #include "parallel/ddp.h"
 
-/* Parameters first, then buffers. */
-static yk_parameter_view tensor_at(const yk_ddp *ddp, size_t index)
-{
-    size_t parameters = yk_model_parameter_count(ddp->model);
-    return index < parameters ? yk_model_parameter(ddp->model, index)
-                              : yk_model_buffer(ddp->model, index - parameters);
-}
-
 /* Returns a rank with the most common hash of the tensor; in a tie, the lowest such rank. */
 static int find_reference(const uint64_t *hashes, size_t stride, int ranks)
 {
@@ -63,14 +55,14 @@ static yk_status compare_hashes(const yk_ddp *ddp, const uint64_t *hashes, size_
     return yki_error(YK_ERROR_MISMATCH,
                      "ranks have diverged: %s of rank %d differs from rank %d's (%zu of %zu "
                      "tensors differ)",
-                     tensor_at(ddp, first).name, yki_group_job_rank(ddp->group, apart),
+                     yki_model_entry(ddp->model, first).name, yki_group_job_rank(ddp->group, apart),
                      yki_group_job_rank(ddp->group, reference), differing, count);
 }
 
 static size_t tensor_count(const yk_ddp *ddp)
 {
-    size_t count = yk_model_parameter_count(ddp->model);
-    return ddp->options.broadcast_buffers ? count + yk_model_buffer_count(ddp->model) : count;
+    return ddp->options.broadcast_buffers ? yki_model_entry_count(ddp->model)
+                                          : yk_model_parameter_count(ddp->model);
 }
 
 /* When the check first runs. */
@@ -85,7 +77,7 @@ static yk_status prepare_hashes(yk_ddp *ddp)
     if (!ddp->hashes || !spans)
         status = yki_error_memory(rows * count * sizeof *ddp->hashes, "hashes");
     for (size_t i = 0; status == YK_OK && i < count; i++) {
-        yk_tensor value = tensor_at(ddp, i).value;
+        yk_tensor value = yki_model_entry(ddp->model, i).value;
         spans[i] = (yki_span){.dtype = value.dtype, .count = yk_tensor_count(&value)};
     }
     if (status == YK_OK && !ddp->hash_results)
@@ -111,7 +103,7 @@ static yk_status hash_tensors(yk_ddp *ddp, uint64_t *mine)
     yki_stream *stream = yki_device_stream(device);
     size_t count = tensor_count(ddp);
     for (size_t i = 0; i < count; i++)
-        yki_sweep_move(ddp->hash, i, 0, tensor_at(ddp, i).value.data);
+        yki_sweep_move(ddp->hash, i, 0, yki_model_entry(ddp->model, i).value.data);
     YK_TRY(yki_sweep_run(ddp->hash, YKI_SWEEP_HASH, NULL, ddp->hash_results, stream));
     YK_TRY(yki_device_copy(device, mine, ddp->hash_results, count * sizeof *mine, YKI_TO_HOST,
                            stream));
