@@ -12,17 +12,10 @@
 #include "base/random.h"
 #include "comm/group_internal.h"
 #include "device/memory.h"
+#include "model/model_hooks.h"
 #include "tensor/tensor.h"
 
 enum { SHAPE = 128, REST = SHAPE + 32 }; /* of a line: what follows the name */
-
-/* Parameters first, then buffers. */
-static yk_parameter_view tensor_of(const yk_model *model, size_t index)
-{
-    size_t parameters = yk_model_parameter_count(model);
-    return index < parameters ? yk_model_parameter(model, index)
-                              : yk_model_buffer(model, index - parameters);
-}
 
 static size_t line_room(const yk_parameter_view *view)
 {
@@ -43,14 +36,14 @@ static char *describe_tensor(char *line, const yk_parameter_view *view)
 /* Returns the model's description, to be passed to free(), or NULL if out of memory. */
 static char *describe_model(const yk_model *model)
 {
-    size_t tensors = yk_model_parameter_count(model) + yk_model_buffer_count(model), bytes = 1;
+    size_t tensors = yki_model_entry_count(model), bytes = 1;
     for (size_t i = 0; i < tensors; i++) {
-        yk_parameter_view view = tensor_of(model, i);
+        yk_parameter_view view = yki_model_entry(model, i);
         bytes += line_room(&view);
     }
     char *text = yki_calloc(bytes, 1), *at = text;
     for (size_t i = 0; text && i < tensors; i++) {
-        yk_parameter_view view = tensor_of(model, i);
+        yk_parameter_view view = yki_model_entry(model, i);
         at = describe_tensor(at, &view);
     }
     return text;
@@ -128,25 +121,20 @@ out:
     return status;
 }
 
-static yk_status broadcast_tensor(const yk_tensor *tensor, yk_group *group, int root)
+yk_status yki_broadcast_tensor(const yk_tensor *tensor, yk_group *group, int root)
 {
     yki_host_view view;
     bool sends = yk_group_rank(group) == root;
     YK_TRY(yki_host_view_open(&view, tensor, sends ? YKI_READ : YKI_WRITE));
     yk_status status = yk_broadcast(group, view.data, yk_tensor_bytes(tensor), YK_U8, root, NULL);
-    yk_status closed = yki_host_view_close(&view);
-    return status != YK_OK ? status : closed;
+    return yki_host_view_end(&view, status);
 }
 
 yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root)
 {
-    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
-        yk_tensor tensor = yk_model_parameter(model, i).value;
-        YK_TRY(broadcast_tensor(&tensor, group, root));
-    }
-    for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
-        yk_tensor tensor = yk_model_buffer(model, i).value;
-        YK_TRY(broadcast_tensor(&tensor, group, root));
+    for (size_t i = 0; i < yki_model_entry_count(model); i++) {
+        yk_tensor tensor = yki_model_entry(model, i).value;
+        YK_TRY(yki_broadcast_tensor(&tensor, group, root));
     }
     yk_model_parameters_changed(model);
     return YK_OK;

@@ -12,6 +12,8 @@
  */
 yk_status yki_ddp_verify_model(const yk_model *model, yk_group *group);
 
+/* Collective: copies the root's tensor to every rank, through the host's memory. */
+yk_status yki_broadcast_tensor(const yk_tensor *tensor, yk_group *group, int root);
 /* Collective: copies the root's parameters and buffers to every rank. */
 yk_status yki_ddp_broadcast_model(yk_model *model, yk_group *group, int root);
 

@@ -15,6 +15,7 @@
 #include "device/memory.h"
 #include "model/model_hooks.h"
 #include "model/outcome.h"
+#include "parallel/verify_model.h"
 #include "train/sums.h"
 #include "train/tta.h"
 
@@ -111,15 +112,6 @@ yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double
     return status;
 }
 
-static yk_status broadcast_tensor(const yk_tensor *tensor, yk_group *group)
-{
-    yki_host_view view;
-    YK_TRY(yki_host_view_open(&view, tensor, YKI_READ_WRITE));
-    size_t count = (size_t)yk_tensor_count(tensor);
-    yk_status status = yk_broadcast(group, view.data, count, tensor->dtype, 0, NULL);
-    return yki_host_view_end(&view, status);
-}
-
 yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 {
     YKI_NOT_NULL(model);
@@ -127,7 +119,7 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
         return YK_OK;
     for (size_t i = 0; i < yk_model_buffer_count(model); i++) {
         const yk_tensor value = yk_model_buffer(model, i).value;
-        YK_TRY(broadcast_tensor(&value, group));
+        YK_TRY(yki_broadcast_tensor(&value, group, 0));
     }
     yk_model_parameters_changed(model);
     return YK_OK;
