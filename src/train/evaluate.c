@@ -16,101 +16,9 @@
 #include "model/model_hooks.h"
 #include "model/outcome.h"
 #include "parallel/verify_model.h"
+#include "train/answers.h"
 #include "train/sums.h"
 #include "train/tta.h"
-
-/* ---- small functions that every loop needs --------------------------------------------------- */
-
-/* The column of the largest of row's `classes` logits; the first one when several are. */
-#define ARGMAX(row, classes, best)                                                                 \
-    do {                                                                                           \
-        (best) = 0;                                                                                \
-        for (int64_t c_ = 1; c_ < (classes); c_++)                                                 \
-            if ((row)[c_] > (row)[best])                                                           \
-                (best) = c_;                                                                       \
-    } while (0)
-
-/* labels (N), or probabilities (N, C): what sample i is, or is for the most part. */
-static int64_t label_of(const yk_tensor *labels, int64_t i)
-{
-    int64_t best;
-    if (labels->ndim == 1)
-        return ((const int32_t *)labels->data)[i];
-    ARGMAX((const float *)labels->data + i * labels->dims[1], labels->dims[1], best);
-    return best;
-}
-
-/* logits (N, C) */
-static int64_t count_rows(const yk_tensor *logits, const yk_tensor *labels)
-{
-    int64_t correct = 0, classes = logits->dims[1], best;
-    for (int64_t i = 0; i < logits->dims[0]; i++) {
-        if (logits->dtype == YK_F64)
-            ARGMAX((const double *)logits->data + i * classes, classes, best);
-        else
-            ARGMAX((const float *)logits->data + i * classes, classes, best);
-        correct += best == label_of(labels, i);
-    }
-    return correct;
-}
-
-static yk_status check_answers(const yk_tensor *logits, const yk_tensor *labels)
-{
-    if (!labels || !((labels->ndim == 1 && labels->dtype == YK_I32) ||
-                     (labels->ndim == 2 && labels->dtype == YK_F32)))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32, "
-                         "or of probabilities of shape (N, C), float32");
-    if (logits->ndim != 2 || logits->dims[0] != labels->dims[0])
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
-                         "have %d dimensions, the first of %lld",
-                         (long long)labels->dims[0], logits->ndim, (long long)logits->dims[0]);
-    return YK_OK;
-}
-
-/* A forward that does not read the labels has not checked them either. */
-static yk_status check_classes(const yk_tensor *logits, const yk_tensor *labels)
-{
-    for (int64_t i = 0; i < labels->dims[0]; i++) {
-        int64_t label = label_of(labels, i);
-        if (label < 0 || label >= logits->dims[1])
-            return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "yk_evaluate: label %lld of sample %lld of a batch is outside 0..%lld",
-                             (long long)label, (long long)i, (long long)logits->dims[1] - 1);
-    }
-    return YK_OK;
-}
-
-yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch)
-{
-    yk_tensor logits;
-    YKI_NOT_NULL(correct);
-    *correct = 0;
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(batch);
-    YK_TRY(yk_model_output(model, &logits));
-    const yk_tensor *labels = yk_batch_find(batch, "labels");
-    YK_TRY(check_answers(&logits, labels));
-    *correct = count_rows(&logits, labels);
-    return YK_OK;
-}
-
-yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight)
-{
-    double sums[2] = {weight != 0 ? value * weight : 0, weight};
-    YKI_NOT_NULL(mean);
-    *mean = 0;
-    size_t count = 2 * (size_t)yki_ranks_of(group);
-    double *all = yki_calloc(count, sizeof *all);
-    if (!all)
-        return yki_error_memory(count * sizeof *all, "a mean over ranks");
-    yk_status status = yki_sum_over_ranks(group, sums, 1, 2, all);
-    free(all);
-    if (status == YK_OK)
-        *mean = sums[1] > 0 ? sums[0] / sums[1] : 0;
-    return status;
-}
 
 yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
 {
@@ -124,8 +32,6 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
     yk_model_parameters_changed(model);
     return YK_OK;
 }
-
-/* ---- an evaluation --------------------------------------------------------------------------- */
 
 /* Loss, correct answers, samples, labels among the largest five, correct ones with augmentation. */
 enum { SUMS = 5, TOP = 5 };
@@ -152,39 +58,6 @@ typedef struct evaluation_run {
     yki_tta tta;
 } evaluation_run;
 
-static double logit(const yk_tensor *logits, int64_t row, int64_t column)
-{
-    int64_t at = row * logits->dims[1] + column;
-    return logits->dtype == YK_F64 ? ((const double *)logits->data)[at]
-                                   : (double)((const float *)logits->data)[at];
-}
-
-/* Samples whose label has one of the five largest logits. */
-static int64_t count_top(const yk_tensor *logits, const yk_tensor *labels)
-{
-    int64_t inside = 0;
-    for (int64_t i = 0; i < logits->dims[0]; i++) {
-        double own = logit(logits, i, label_of(labels, i));
-        int64_t larger = 0;
-        for (int64_t c = 0; c < logits->dims[1]; c++)
-            larger += logit(logits, i, c) > own;
-        inside += own == own && larger < TOP;
-    }
-    return inside;
-}
-
-static void add_confusion(int64_t *confusion, const yk_tensor *logits, const yk_tensor *labels)
-{
-    int64_t classes = logits->dims[1];
-    for (int64_t i = 0; i < logits->dims[0]; i++) {
-        int64_t best = 0;
-        for (int64_t c = 1; c < classes; c++)
-            if (logit(logits, i, c) > logit(logits, i, best))
-                best = c;
-        confusion[label_of(labels, i) * classes + best]++;
-    }
-}
-
 /* Counts the correct answers with test-time augmentation, after the batch's own forward. */
 static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
@@ -192,20 +65,20 @@ static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_
     if (run->tta.kind == YK_TTA_NONE)
         return YK_OK;
     YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
-    sums[4] += (double)count_rows(&logits, yk_batch_find(batch, "labels"));
+    sums[4] += (double)yki_answers_correct(&logits, yk_batch_find(batch, "labels"));
     return YK_OK;
 }
 
 static yk_status add_scores(evaluation_run *run, double sums[SUMS], const yk_tensor *logits,
                             const yk_tensor *labels, double loss)
 {
-    YK_TRY(check_answers(logits, labels));
-    YK_TRY(check_classes(logits, labels));
-    double samples = (double)logits->dims[0], correct = (double)count_rows(logits, labels);
-    sums[3] += (double)count_top(logits, labels);
+    YK_TRY(yki_answers_check(logits, labels));
+    YK_TRY(yki_answers_check_classes(logits, labels));
+    double samples = (double)logits->dims[0], correct = (double)yki_answers_correct(logits, labels);
+    sums[3] += (double)yki_answers_in_top(logits, labels, TOP);
     run->classes = logits->dims[1];
     if (run->options.confusion)
-        add_confusion(run->options.confusion, logits, labels);
+        yki_answers_confuse(run->options.confusion, logits, labels);
     sums[0] += loss * samples;
     sums[1] += correct;
     sums[2] += samples;
@@ -249,7 +122,7 @@ static yk_status keep_batch(evaluation_run *run, double sums[SUMS], const yk_bat
     if (!kept->outcome.device)
         YK_TRY(yki_outcome_create(&kept->outcome, run->model));
     YK_TRY(yki_outcome_take(&kept->outcome, run->model));
-    YK_TRY(check_answers(&kept->outcome.shape, labels));
+    YK_TRY(yki_answers_check(&kept->outcome.shape, labels));
     YK_TRY(copy_labels(kept, labels));
     kept->sums = sums;
     return score_kept(run, &run->kept[run->next]);

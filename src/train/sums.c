@@ -1,9 +1,13 @@
 /* See sums.h. */
 #include "train/sums.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include <yoke/train.h>
+
 #include "base/error.h"
+#include "base/memory.h"
 #include "comm/group_internal.h"
 
 int yki_ranks_of(const yk_group *group)
@@ -45,4 +49,20 @@ yk_status yki_sum_over_ranks(yk_group *group, double *sums, int virtual_ranks, i
             sums[i] += all[row * count + i];
     }
     return YK_OK;
+}
+
+yk_status yk_mean_over_ranks(double *mean, yk_group *group, double value, double weight)
+{
+    double sums[2] = {weight != 0 ? value * weight : 0, weight};
+    YKI_NOT_NULL(mean);
+    *mean = 0;
+    size_t count = 2 * (size_t)yki_ranks_of(group);
+    double *all = yki_calloc(count, sizeof *all);
+    if (!all)
+        return yki_error_memory(count * sizeof *all, "a mean over ranks");
+    yk_status status = yki_sum_over_ranks(group, sums, 1, 2, all);
+    free(all);
+    if (status == YK_OK)
+        *mean = sums[1] > 0 ? sums[0] / sums[1] : 0;
+    return status;
 }
