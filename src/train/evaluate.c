@@ -33,8 +33,9 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
     return YK_OK;
 }
 
-/* Loss, correct answers, samples, labels among the largest five, correct ones with augmentation. */
-enum { SUMS = 5, TOP = 5 };
+/* What is summed up over all samples; IN_TOP: labels among the TOP largest logits. */
+enum { LOSS, CORRECT, SAMPLES, IN_TOP, CORRECT_AUGMENTED, SUMS };
+enum { TOP = 5 };
 
 /* A batch that has been entered in the device, and is scored once the next one has been. */
 typedef struct kept_batch {
@@ -65,7 +66,7 @@ static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_
     if (run->tta.kind == YK_TTA_NONE)
         return YK_OK;
     YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
-    sums[4] += (double)yki_answers_correct(&logits, yk_batch_find(batch, "labels"));
+    sums[CORRECT_AUGMENTED] += (double)yki_answers_correct(&logits, yk_batch_find(batch, "labels"));
     return YK_OK;
 }
 
@@ -75,14 +76,14 @@ static yk_status add_scores(evaluation_run *run, double sums[SUMS], const yk_ten
     YK_TRY(yki_answers_check(logits, labels));
     YK_TRY(yki_answers_check_classes(logits, labels));
     double samples = (double)logits->dims[0], correct = (double)yki_answers_correct(logits, labels);
-    sums[3] += (double)yki_answers_in_top(logits, labels, TOP);
+    sums[IN_TOP] += (double)yki_answers_in_top(logits, labels, TOP);
     run->classes = logits->dims[1];
     if (run->options.confusion)
         yki_answers_confuse(run->options.confusion, logits, labels);
-    sums[0] += loss * samples;
-    sums[1] += correct;
-    sums[2] += samples;
-    sums[4] += run->tta.kind == YK_TTA_NONE ? correct : 0;
+    sums[LOSS] += loss * samples;
+    sums[CORRECT] += correct;
+    sums[SAMPLES] += samples;
+    sums[CORRECT_AUGMENTED] += run->tta.kind == YK_TTA_NONE ? correct : 0;
     return YK_OK;
 }
 
@@ -142,8 +143,8 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     yk_model *model = run->model;
     YK_TRY(yk_model_forward(model, batch));
     if (!run->classifies) {
-        sums[0] += yk_model_loss(model) * (double)batch->size;
-        sums[2] += (double)batch->size;
+        sums[LOSS] += yk_model_loss(model) * (double)batch->size;
+        sums[SAMPLES] += (double)batch->size;
         return YK_OK;
     }
     if (run->lags)
@@ -186,6 +187,21 @@ static yk_status join_confusion(const evaluation_run *run)
                          YK_I64, YK_REDUCE_SUM, NULL);
 }
 
+static double mean_of(const double sums[SUMS], int index)
+{
+    return sums[SAMPLES] > 0 ? sums[index] / sums[SAMPLES] : 0;
+}
+
+static void fill_result(yk_evaluation *result, const double sums[SUMS])
+{
+    result->correct = (int64_t)sums[CORRECT];
+    result->count = (int64_t)sums[SAMPLES];
+    result->loss = mean_of(sums, LOSS);
+    result->accuracy = mean_of(sums, CORRECT);
+    result->tta_accuracy = mean_of(sums, CORRECT_AUGMENTED);
+    result->top5 = mean_of(sums, IN_TOP);
+}
+
 static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
 {
     yk_group *group = run->options.group;
@@ -202,12 +218,7 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
     YK_TRY(yki_sum_over_ranks(group, sums, run->virtual_ranks, SUMS,
                               sums + run->virtual_ranks * SUMS));
     YK_TRY(join_confusion(run));
-    result->correct = (int64_t)sums[1];
-    result->count = (int64_t)sums[2];
-    result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
-    result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
-    result->tta_accuracy = sums[2] > 0 ? sums[4] / sums[2] : 0;
-    result->top5 = sums[2] > 0 ? sums[3] / sums[2] : 0;
+    fill_result(result, sums);
     if (!run->classifies)
         result->accuracy = result->tta_accuracy = result->top5 = NAN;
     return YK_OK;
