@@ -6,13 +6,9 @@
 
 #include "model/model.h"
 #include "model/steps.h"
+#include "tensor/element.h"
 
 /* ---- now ------------------------------------------------------------------------------------- */
-
-static double number_of(const void *data, yk_dtype dtype)
-{
-    return dtype == YK_F64 ? *(const double *)data : *(const float *)data;
-}
 
 static double read_scalar(const yk_model *model, const yk_value *value, const yki_place *place)
 {
@@ -25,7 +21,7 @@ static double read_scalar(const yk_model *model, const yk_value *value, const yk
         yki_readback_keep_failure(readback, status); /* for the next forward or backward */
         return NAN;
     }
-    return number_of(data, value->dtype);
+    return yki_element_get(value->dtype, data, 0);
 }
 
 double yki_model_loss(const yk_model *model)
@@ -143,7 +139,7 @@ yk_status yki_loss_read(yki_late *late, yk_dtype dtype, double *loss)
     const void *number;
     *loss = NAN;
     YK_TRY(yki_late_read(late, &number));
-    *loss = number_of(number, dtype);
+    *loss = yki_element_get(dtype, number, 0);
     return YK_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "tensor/element.h"
 
 /* ---- eigenvectors: Jacobi's method (Golub and Van Loan, "Matrix Computations", 8.5) --------- */
 
@@ -116,12 +117,6 @@ yk_status yki_whitening_begin(yki_whitening *w, int64_t channels, int64_t rows, 
                : yki_error_memory((size_t)(2 * size * size) * sizeof(double), "whitening");
 }
 
-static double element(const yk_tensor *tensor, int64_t index)
-{
-    return tensor->dtype == YK_F64 ? ((const double *)tensor->data)[index]
-                                   : (double)((const float *)tensor->data)[index];
-}
-
 /* images (N, C, H, W): the patch of image n whose corner is (y, x). */
 static void read_patch(const yki_whitening *w, const yk_tensor *images, int64_t n, int64_t y,
                        int64_t x, double *patch)
@@ -130,7 +125,8 @@ static void read_patch(const yki_whitening *w, const yk_tensor *images, int64_t 
         for (int64_t r = 0; r < w->rows; r++)
             for (int64_t s = 0; s < w->columns; s++) {
                 int64_t row = (n * w->channels + c) * images->dims[2] + y + r;
-                *patch++ = element(images, row * images->dims[3] + x + s);
+                int64_t at = row * images->dims[3] + x + s;
+                *patch++ = yki_element_get(images->dtype, images->data, at);
             }
 }
 
@@ -158,12 +154,8 @@ void yki_whitening_solve(yki_whitening *w, double eps, yk_tensor *weight)
     for (int64_t i = 0; i < n * n; i++) {
         double filter = vectors[i] / sqrt(fmax(values[i / n], 0) + eps);
         for (int half = 0; half < 2; half++) {
-            int64_t at = half * n * n + i;
             double value = half ? -filter : filter;
-            if (weight->dtype == YK_F64)
-                ((double *)weight->data)[at] = value;
-            else
-                ((float *)weight->data)[at] = (float)value;
+            yki_element_set(weight->dtype, weight->data, half * n * n + i, value);
         }
     }
 }

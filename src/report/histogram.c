@@ -4,16 +4,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-static double element(const yk_tensor *tensor, int64_t at)
-{
-    return tensor->dtype == YK_F64 ? ((const double *)tensor->data)[at]
-                                   : (double)((const float *)tensor->data)[at];
-}
+#include "tensor/element.h"
 
 static void measure_range(yki_histogram *h, const yk_tensor *tensor, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        double value = element(tensor, i);
+        double value = yki_element_get(tensor->dtype, tensor->data, i);
         if (!isfinite(value))
             continue;
         h->minimum = h->count == 0 || value < h->minimum ? value : h->minimum;
@@ -28,7 +24,7 @@ static void count_elements(yki_histogram *h, const yk_tensor *tensor, int64_t co
 {
     double per_width = h->bins / (h->maximum - h->minimum);
     for (int64_t i = 0; i < count; i++) {
-        double value = element(tensor, i);
+        double value = yki_element_get(tensor->dtype, tensor->data, i);
         if (!isfinite(value))
             continue;
         int bin = h->bins > 1 ? (int)((value - h->minimum) * per_width) : 0;

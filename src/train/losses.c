@@ -8,6 +8,7 @@
 #include "model/loss_scale.h"
 #include "model/model_hooks.h"
 #include "model/outcome.h"
+#include "tensor/element.h"
 
 enum { LOSSES = YKI_ALIGNMENT /* where they begin in the memory, after the search's result */ };
 
@@ -127,11 +128,8 @@ yk_status yki_losses_read(yki_losses *losses)
         return YK_OK;
     losses->unread = false;
     YK_TRY(yki_late_read(&losses->arrived, &arrived));
-    const char *first = (const char *)arrived + LOSSES;
     for (int64_t i = 0; i < losses->taken_count; i++)
-        losses->taken[i].loss = losses->dtype == YK_F64
-                                    ? ((const double *)(const void *)first)[i]
-                                    : (double)((const float *)(const void *)first)[i];
+        losses->taken[i].loss = yki_element_get(losses->dtype, (const char *)arrived + LOSSES, i);
     return YK_OK;
 }
 

@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "device/memory.h"
 #include "image/geometry.h"
+#include "tensor/element.h"
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
@@ -108,8 +109,7 @@ static yk_status make_room(yki_tta *tta, const yk_tensor *images, const yk_tenso
 
 static double logit_at(const yk_tensor *logits, int64_t index)
 {
-    return logits->dtype == YK_F64 ? ((const double *)logits->data)[index]
-                                   : (double)((const float *)logits->data)[index];
+    return yki_element_get(logits->dtype, logits->data, index);
 }
 
 /* The largest softmax of a row. */
