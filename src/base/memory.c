@@ -20,19 +20,26 @@ char *yki_strdup(const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
-bool yki_grow(void *array, size_t count, size_t *capacity, size_t element)
+bool yki_reserve(void *array, size_t needed, size_t *capacity, size_t element)
 {
-    if (count < *capacity)
+    enum { LEAST = 64 };
+    if (needed <= *capacity)
         return true;
     void *old;
     memcpy(&old, array, sizeof old); /* whatever it is a pointer to */
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *larger = realloc(old, wanted * element);
+    size_t doubled = *capacity ? 2 * *capacity : LEAST;
+    size_t wanted = needed > doubled ? needed : doubled;
+    void *larger = reallocarray(old, wanted, element);
     if (!larger)
         return false;
     memcpy(array, &larger, sizeof larger);
     *capacity = wanted;
     return true;
+}
+
+bool yki_grow(void *array, size_t count, size_t *capacity, size_t element)
+{
+    return yki_reserve(array, count + 1, capacity, element);
 }
 
 void *yki_map(size_t bytes)

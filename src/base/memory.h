@@ -27,10 +27,12 @@ static inline size_t yki_align(size_t bytes, size_t alignment)
 #pragma GCC visibility pop
 
 /*
- * Makes room for one more element of `element` bytes in an array of count elements, whose pointer
- * is at `array` and which has room for *capacity. Doubles the room where it is taken. False when
- * memory is out: then nothing has changed. Free the array with free().
+ * Makes room for `needed` elements of `element` bytes in an array whose pointer is at `array` and
+ * which has room for *capacity. At least doubles the room where it is too small. False when memory
+ * is out: then nothing has changed. Free the array with free().
  */
+bool yki_reserve(void *array, size_t needed, size_t *capacity, size_t element);
+/* The same for one more element than count. */
 bool yki_grow(void *array, size_t count, size_t *capacity, size_t element);
 
 #endif

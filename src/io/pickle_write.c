@@ -7,24 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "io/pickle_opcode.h"
 
 /* Room for `count` more bytes, which are the pickle's next ones; NULL after a failure. */
 static void *extend(yki_pickle_writer *writer, size_t count)
 {
+    writer->failed =
+        writer->failed || !yki_reserve(&writer->data, writer->size + count, &writer->capacity, 1);
     if (writer->failed)
         return NULL;
-    if (count > writer->capacity - writer->size) {
-        size_t wanted = 2 * writer->capacity + count + 256;
-        unsigned char *larger = realloc(writer->data, wanted);
-        if (!larger) {
-            writer->failed = true;
-            return NULL;
-        }
-        writer->data = larger;
-        writer->capacity = wanted;
-    }
     writer->size += count;
     return writer->data + writer->size - count;
 }

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8.h"
 
 typedef enum wire_type { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 } wire_type;
-enum { MAX_VARINT = 10, FIRST_CAPACITY = 1024 };
+enum { MAX_VARINT = 10 };
 
 void yki_protobuf_clear(yki_protobuf *message)
 {
@@ -24,19 +25,9 @@ void yki_protobuf_fini(yki_protobuf *message)
 /* Makes room for so many more bytes. */
 static bool reserve(yki_protobuf *message, size_t bytes)
 {
-    size_t capacity = message->capacity ? message->capacity : FIRST_CAPACITY;
-    while (capacity - message->size < bytes)
-        capacity *= 2;
-    if (message->failed || capacity == message->capacity)
-        return !message->failed;
-    uint8_t *data = realloc(message->data, capacity);
-    if (!data) {
-        message->failed = true;
-        return false;
-    }
-    message->data = data;
-    message->capacity = capacity;
-    return true;
+    message->failed = message->failed ||
+                      !yki_reserve(&message->data, message->size + bytes, &message->capacity, 1);
+    return !message->failed;
 }
 
 static void append(yki_protobuf *message, const void *bytes, size_t size)

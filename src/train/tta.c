@@ -71,19 +71,6 @@ static void fill_views(const view *v, const yk_tensor *images, const int64_t *ro
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static bool reserve(void *block, size_t *room, size_t count, size_t size)
-{
-    void **memory = block;
-    if (count <= *room)
-        return true;
-    void *larger = realloc(*memory, count * size);
-    if (!larger)
-        return false;
-    *memory = larger;
-    *room = count;
-    return true;
-}
-
 void yki_tta_free(yki_tta *tta)
 {
     free(tta->images);
@@ -97,11 +84,11 @@ static yk_status make_room(yki_tta *tta, const yk_tensor *images, const yk_tenso
 {
     size_t bytes = yk_tensor_bytes(images), rows = (size_t)images->dims[0];
     bool fits =
-        reserve(&tta->images, &tta->image_bytes, bytes, 1) &&
-        reserve(&tta->logits, &tta->logit_count, (size_t)yk_tensor_count(logits),
-                sizeof *tta->logits) &&
-        reserve(&tta->rows, &tta->row_count, rows, sizeof *tta->rows) &&
-        reserve(&tta->tensors, &tta->tensor_count, (size_t)batch->count, sizeof *tta->tensors);
+        yki_reserve(&tta->images, bytes, &tta->image_bytes, 1) &&
+        yki_reserve(&tta->logits, (size_t)yk_tensor_count(logits), &tta->logit_count,
+                    sizeof *tta->logits) &&
+        yki_reserve(&tta->rows, rows, &tta->row_count, sizeof *tta->rows) &&
+        yki_reserve(&tta->tensors, (size_t)batch->count, &tta->tensor_count, sizeof *tta->tensors);
     return fits ? YK_OK : yki_error_memory(bytes, "test-time augmentation");
 }
 

@@ -5,28 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Doubles a block of memory until it has room for `needed` elements. */
-static yk_status grow(void **memory, size_t *capacity, size_t needed, size_t element)
-{
-    size_t wanted = *capacity ? *capacity : 64;
-    if (needed <= *capacity)
-        return YK_OK;
-    while (wanted < needed)
-        wanted *= 2;
-    void *larger = realloc(*memory, wanted * element);
-    if (!larger)
-        return yki_error_memory(wanted * element, "a list of names");
-    *memory = larger;
-    *capacity = wanted;
-    return YK_OK;
-}
+#include "base/memory.h"
 
 yk_status yki_names_add(yki_names *names, const char *text)
 {
-    size_t length = strlen(text) + 1, slots = (size_t)names->slots;
-    YK_TRY(grow((void **)&names->text, &names->capacity, names->used + length, 1));
-    YK_TRY(grow((void **)&names->starts, &slots, (size_t)names->count + 1, sizeof *names->starts));
-    names->slots = (int64_t)slots;
+    size_t length = strlen(text) + 1;
+    if (!yki_reserve(&names->text, names->used + length, &names->capacity, 1) ||
+        !yki_grow(&names->starts, (size_t)names->count, &names->slots, sizeof *names->starts))
+        return yki_error_memory(names->used + length, "a list of names");
     memcpy(names->text + names->used, text, length);
     names->starts[names->count++] = names->used;
     names->used += length;

@@ -12,7 +12,8 @@ typedef struct yki_names {
     char *text; /* the texts, each with its zero */
     size_t used, capacity;
     size_t *starts; /* (count) in text */
-    int64_t count, slots;
+    int64_t count;
+    size_t slots;
 } yki_names;
 
 /* Adds a text at the end. */

@@ -159,14 +159,8 @@ static yk_status write_jpeg(writer *w, const yk_tensor *image, yki_picture_size 
 /* Remembers the name of the data set's sample `index`, which has just been written. */
 static yk_status keep_name(writer *w, int64_t index)
 {
-    if (w->name_room - w->name_bytes < NAME_BYTES) {
-        size_t room = 2 * w->name_room + NAME_BYTES;
-        char *text = realloc(w->name_text, room);
-        if (!text)
-            return yki_error_memory(room, "names of samples");
-        w->name_text = text;
-        w->name_room = room;
-    }
+    if (!yki_reserve(&w->name_text, w->name_bytes + NAME_BYTES, &w->name_room, 1))
+        return yki_error_memory(w->name_bytes + NAME_BYTES, "names of samples");
     char *name = w->name_text + w->name_bytes;
     yk_dataset_sample_name(w->dataset, index, name, NAME_BYTES);
     w->name_bytes += strlen(name);
