@@ -63,9 +63,28 @@ static const cli_option *find_negated(const cli_command *command, const char *te
 static const cli_option *find_letter(const cli_command *command, char letter)
 {
     for (size_t i = 0; i < command->option_count; i++)
-        if (command->options[i].letter == letter)
+        if (letter && command->options[i].letter == letter)
             return &command->options[i];
     return NULL;
+}
+
+cli_option_word cli_option_find(const cli_command *command, const char *word)
+{
+    bool is_long = word[1] == '-';
+    const char *name = word + 1 + is_long;
+    size_t length = is_long ? strcspn(name, "=") : 1;
+    const cli_option *negated = is_long ? find_negated(command, name, length) : NULL;
+    return (cli_option_word){.option = negated   ? negated
+                                       : is_long ? find_long(command, name, length)
+                                                 : find_letter(command, *name),
+                             .negated = negated != NULL,
+                             .value = *name && name[length] ? name + length + is_long : NULL};
+}
+
+bool cli_asks_for_help(const char *word)
+{
+    return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0 ||
+           strncmp(word, "--help=", 7) == 0;
 }
 
 /* Whether a list of choices begins with this one. */
@@ -336,25 +355,18 @@ int cli_refuse_option(const cli_command *command, const char *text)
 static int parse_option(const cli_command *command, int argc, char **argv, int *at)
 {
     const char *text = argv[*at];
-    if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0 || strncmp(text, "--help=", 7) == 0)
+    if (cli_asks_for_help(text))
         return cli_print_help(command, strchr(text, '=') ? text + 7 : NULL)
                    ? CLI_EXIT_OK
                    : cli_usage_error(command->name, "%s: expected text, man or options", text);
-    bool is_long = text[1] == '-';
-    const char *name = text + 1 + is_long;
-    size_t length = is_long ? strcspn(name, "=") : 1;
-    const cli_option *negated = is_long ? find_negated(command, name, length) : NULL;
-    const cli_option *option = negated   ? negated
-                               : is_long ? find_long(command, name, length)
-                                         : find_letter(command, *name);
-    if (!option)
+    const cli_option_word found = cli_option_find(command, text);
+    if (!found.option)
         return cli_refuse_option(command, text);
-    const char *value = name[length] ? name + length + is_long : NULL;
-    if (option->type == CLI_OPTION_SWITCH)
-        return turn_switch(command, option, negated != NULL, value);
-    if (!value && (*at + 1 == argc || is_option_of(command, argv[*at + 1])))
-        return cli_usage_error(command->name, "--%s needs a value", option->name);
-    return set_and_keep(command, option, value ? value : argv[++*at]);
+    if (found.option->type == CLI_OPTION_SWITCH)
+        return turn_switch(command, found.option, found.negated, found.value);
+    if (!found.value && (*at + 1 == argc || is_option_of(command, argv[*at + 1])))
+        return cli_usage_error(command->name, "--%s needs a value", found.option->name);
+    return set_and_keep(command, found.option, found.value ? found.value : argv[++*at]);
 }
 
 /* Whether text and the argument before it look like what a shell makes of shards:x-{0..9}.tar

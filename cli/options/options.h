@@ -22,6 +22,17 @@ bool cli_options_keep(char *kept, size_t size, const char *name, const char *val
 int cli_usage_error(const char *command_name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What a word that begins with a dash says. */
+typedef struct cli_option_word {
+    const cli_option *option; /* NULL: it names none of the command's options */
+    bool negated;             /* "--no-NAME" of a switch */
+    const char *value;        /* in the same word, or NULL */
+} cli_option_word;
+cli_option_word cli_option_find(const cli_command *command, const char *word);
+
+/* Whether a word asks for a help page: "-h", "--help" or "--help=FORMAT". */
+bool cli_asks_for_help(const char *word);
+
 /* Refuses an option that the command does not have, and says which one may have been meant, also by
  * "-epochs"; returns 2. */
 int cli_refuse_option(const cli_command *command, const char *text);

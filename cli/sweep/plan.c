@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "sweep/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,34 +14,19 @@
 
 /* ---- options of yoke train ------------------------------------------------------------------- */
 
-/* Long options take - and _ alike. */
-static bool is_name(const char *name, const char *word, size_t length)
+/* Its options, under the name of a command. */
+static cli_command train_as(const char *command)
 {
-    for (size_t i = 0; i < length; i++)
-        if (name[i] != (word[i] == '_' ? '-' : word[i]))
-            return false;
-    return name[length] == '\0';
+    cli_command train = {.name = command};
+    train.options = cli_train_options_table(&train.option_count);
+    return train;
 }
 
-/* The option that a word such as "--lr=0.1" or "-b" names; NULL where there is none. */
-static const cli_option *find_option(const char *word, const char **value)
+/* What a word such as "--lr=0.1" or "-b" says. */
+static cli_option_word find_option(const char *word)
 {
-    size_t count;
-    const cli_option *options = cli_train_options_table(&count);
-    bool is_long = word[0] == '-' && word[1] == '-';
-    const char *name = word + 1 + is_long, *equals = is_long ? strchr(name, '=') : NULL;
-    size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    *value = equals ? equals + 1 : !is_long && length > 1 ? name + 1 : NULL;
-    bool negated = is_long && strncmp(name, "no-", 3) == 0;
-    if (negated)
-        name += 3, length -= 3;
-    for (size_t i = 0; i < count; i++) {
-        const cli_option *o = &options[i];
-        if (o->type != CLI_OPTION_GROUP && (!negated || o->type == CLI_OPTION_SWITCH) &&
-            (is_long ? is_name(o->name, name, length) : o->letter && o->letter == *name))
-            return o;
-    }
-    return NULL;
+    const cli_command train = train_as("yoke train");
+    return word[0] == '-' ? cli_option_find(&train, word) : (cli_option_word){.option = NULL};
 }
 
 static bool takes_list(const cli_option *option)
@@ -58,8 +44,7 @@ static bool names_a_file_of_a_run(const cli_option *option)
 /* A word that should be an option of yoke train. */
 static void refuse_word(const char *command, const char *word)
 {
-    cli_command train = {.name = command};
-    train.options = cli_train_options_table(&train.option_count);
+    const cli_command train = train_as(command);
     if (word[0] == '-')
         cli_refuse_option(&train, word);
     else
@@ -197,14 +182,14 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
 {
     *plan = (cli_sweep_plan){.axis_count = 0};
     for (int i = 0, used = 0; i < argc; i += used) {
-        const char *value;
-        const cli_option *option = argv[i][0] == '-' ? find_option(argv[i], &value) : NULL;
-        if (!option) {
+        const cli_option_word found = find_option(argv[i]);
+        if (!found.option) {
             refuse_word(command, argv[i]);
             return false;
         }
-        bool is_switch = option->type == CLI_OPTION_SWITCH, apart = !is_switch && !value;
-        if (is_switch && value) {
+        bool is_switch = found.option->type == CLI_OPTION_SWITCH;
+        bool apart = !is_switch && !found.value;
+        if (is_switch && found.value) {
             cli_usage_error(command, "%.*s takes no value", (int)strcspn(argv[i], "="), argv[i]);
             return false;
         }
@@ -213,7 +198,8 @@ bool cli_sweep_plan_make(cli_sweep_plan *plan, const char *command, int argc, ch
             return false;
         }
         used = 1 + apart;
-        if (!add_option(plan, command, option, argv + i, used, apart ? argv[i + 1] : value))
+        if (!add_option(plan, command, found.option, argv + i, used,
+                        apart ? argv[i + 1] : found.value))
             return false;
     }
     return count_runs(plan, command) && lists_stand_alone(plan, command) &&
@@ -228,13 +214,14 @@ void cli_sweep_plan_release(cli_sweep_plan *plan)
 
 const char *cli_sweep_shared(const cli_sweep_plan *plan, const char *name)
 {
-    const char *shared = NULL, *value;
+    const char *shared = NULL;
     for (int i = 0; i < plan->other_count; i++) {
-        const cli_option *option = find_option(plan->others[i], &value);
-        if (option->type != CLI_OPTION_SWITCH && !value)
-            value = plan->others[++i];
-        if (strcmp(option->name, name) == 0)
-            shared = value;
+        cli_option_word found = find_option(plan->others[i]);
+        assert(found.option); /* or it would not have been added */
+        if (found.option->type != CLI_OPTION_SWITCH && !found.value)
+            found.value = plan->others[++i];
+        if (strcmp(found.option->name, name) == 0)
+            shared = found.value;
     }
     return shared;
 }

@@ -330,35 +330,23 @@ static int run_sweep(sweep *s)
     return code;
 }
 
-/* The letter of the sweep's own option that a word gives: "-o", "-oFOLDER", "--output=FOLDER"; 0
- * where it belongs to yoke train. */
-static char own_letter(const char *word)
-{
-    static const char *const names[] = {"output", "jobs", "help"};
-    bool is_long = word[0] == '-' && word[1] == '-';
-    for (size_t i = 0; word[0] == '-' && i < sizeof names / sizeof *names; i++)
-        if (is_long ? strcspn(word + 2, "=") == strlen(names[i]) &&
-                          strncmp(word + 2, names[i], strlen(names[i])) == 0
-                    : word[1] == names[i][0])
-            return names[i][0];
-    return 0;
-}
-
-/* Cuts the words in two: the sweep's own options, which may lie anywhere, and those of train. */
-static void part_words(int argc, char **argv, char **own, int *own_count, char **others,
-                       int *other_count)
+/* Divides the words: the sweep's own options, which may lie anywhere, and those of train. */
+static void divide_words(const cli_command *command, int argc, char **argv, char **own,
+                         int *own_count, char **others, int *other_count)
 {
     own[0] = argv[0];
     *own_count = 1;
     *other_count = 0;
     for (int i = 1; i < argc; i++) {
-        char *word = argv[i], letter = own_letter(word);
-        bool has_value = letter && (word[1] == '-' ? strchr(word, '=') != NULL : word[2] != '\0');
-        if (letter)
+        char *word = argv[i];
+        cli_option_word found = {.option = NULL};
+        if (word[0] == '-')
+            found = cli_option_find(command, word);
+        if (found.option || cli_asks_for_help(word))
             own[(*own_count)++] = word;
         else
             others[(*other_count)++] = word;
-        if (letter && letter != 'h' && !has_value && i + 1 < argc)
+        if (found.option && !found.value && i + 1 < argc)
             own[(*own_count)++] = argv[++i];
     }
 }
@@ -389,7 +377,7 @@ static int parse(sweep *s, const char **output, int argc, char **argv)
          **others = calloc((size_t)argc + 1, sizeof *others);
     int own_count = 0, other_count = 0, code = CLI_EXIT_FAILED;
     if (own && others) {
-        part_words(argc, argv, own, &own_count, others, &other_count);
+        divide_words(&command, argc, argv, own, &own_count, others, &other_count);
         code = cli_options_parse(&command, own_count, own, NULL, NULL);
         if (code < 0 && !cli_sweep_plan_make(&s->plan, s->name, other_count, others))
             code = CLI_EXIT_USAGE;

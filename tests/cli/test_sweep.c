@@ -49,6 +49,14 @@ YK_TEST(sweep_takes_letters_with_their_values)
     assert_contains(output, "Sweep of 2 runs, 1 at a time, in two\n");
 }
 
+YK_TEST(sweep_reads_names_as_train_does)
+{
+    assert_int_equal(sweep(QUICK "--lr 0.01,0.03 --no_winograd --batch_size=32 -o s -j 2"), 0);
+    assert_contains(output, "Sweep of 2 runs, 2 at a time, in s\n");
+    assert_int_equal(sweep("--lr 0.01,0.03 -"), 2);
+    assert_contains(output, "yoke sweep: unknown option '-'");
+}
+
 YK_TEST(sweep_continues_after_a_failed_run)
 {
     assert_int_equal(sweep(QUICK "--nesterov --momentum 0.9,0,0.5 --lr 0.01 -o s -j 1"), 1);
