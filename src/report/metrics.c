@@ -50,12 +50,12 @@ static yk_status read_error(const yk_metrics *metrics)
 }
 
 /* Moves *end back to the end of the last line that is complete there; 0 without one. */
-static yk_status find_line_end(const yk_metrics *metrics, int fd, off_t *end)
+static yk_status find_line_end(const yk_metrics *metrics, off_t *end)
 {
     char block[4096];
     while (*end > 0) {
         size_t size = *end < (off_t)sizeof block ? (size_t)*end : sizeof block;
-        ssize_t got = pread(fd, block, size, *end - (off_t)size);
+        ssize_t got = pread(metrics->fd, block, size, *end - (off_t)size);
         if (got != (ssize_t)size)
             return read_error(metrics);
         const char *newline = memrchr(block, '\n', size);
@@ -86,7 +86,7 @@ static yk_status open_metrics_file(yk_metrics *metrics)
     if (fstat(metrics->fd, &info) != 0)
         return metrics_error(metrics, "cannot look at it");
     off_t end = info.st_size;
-    YK_TRY(find_line_end(metrics, metrics->fd, &end));
+    YK_TRY(find_line_end(metrics, &end));
     return cut_metrics(metrics, end);
 }
 
@@ -148,16 +148,16 @@ static place place_of(const char *line, int64_t step, bool evaluated)
 }
 
 /* Finds the beginning of the line that ends at end, and its place. */
-static yk_status look_at_line(const yk_metrics *metrics, int fd, off_t end, off_t *begin,
-                              int64_t step, bool evaluated, place *found)
+static yk_status look_at_line(const yk_metrics *metrics, off_t end, off_t *begin, int64_t step,
+                              bool evaluated, place *found)
 {
     *begin = end - 1;
-    YK_TRY(find_line_end(metrics, fd, begin));
+    YK_TRY(find_line_end(metrics, begin));
     size_t length = (size_t)(end - *begin);
     char *line = yki_calloc(length + 1, 1);
     if (!line)
         return yki_error_memory(length + 1, "a record of metrics");
-    ssize_t got = pread(fd, line, length, *begin);
+    ssize_t got = pread(metrics->fd, line, length, *begin);
     *found = place_of(line, step, evaluated);
     free(line);
     return got == (ssize_t)length ? YK_OK : read_error(metrics);
@@ -168,8 +168,7 @@ static yk_status look_at_line(const yk_metrics *metrics, int fd, off_t end, off_
  * end is read, however long the run has been. It is unknown whether unreadable records are later,
  * so they stay.
  */
-static yk_status find_later(const yk_metrics *metrics, int fd, int64_t step, bool evaluated,
-                            off_t *later)
+static yk_status find_later(const yk_metrics *metrics, int64_t step, bool evaluated, off_t *later)
 {
     struct stat info;
     place found = UNKNOWN;
@@ -177,7 +176,7 @@ static yk_status find_later(const yk_metrics *metrics, int fd, int64_t step, boo
         return read_error(metrics);
     *later = info.st_size;
     for (off_t end = info.st_size, begin; end > 0 && found != BEFORE; end = begin) {
-        YK_TRY(look_at_line(metrics, fd, end, &begin, step, evaluated, &found));
+        YK_TRY(look_at_line(metrics, end, &begin, step, evaluated, &found));
         *later = found == AFTER ? begin : *later;
     }
     return YK_OK;
@@ -187,12 +186,8 @@ yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated)
 {
     off_t later = 0;
     YKI_NOT_NULL(metrics);
-    int fd = open(metrics->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return read_error(metrics);
-    yk_status status = find_later(metrics, fd, step, evaluated, &later);
-    close(fd);
-    return status == YK_OK ? cut_metrics(metrics, later) : status;
+    YK_TRY(find_later(metrics, step, evaluated, &later));
+    return cut_metrics(metrics, later);
 }
 
 void yk_metrics_echo(yk_metrics *metrics, int fd)
