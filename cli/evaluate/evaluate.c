@@ -156,29 +156,34 @@ static const char *class_text(const yk_dataset *test, int64_t label)
     return name ? name : number;
 }
 
-/* All of them take as much room as the longest. */
-static void print_class(const yk_dataset *test, int64_t label)
+/* Columns that the names of all classes fit into. */
+static int widest_class(const yk_dataset *test)
 {
-    int longest = 14;
+    int widest = 14;
+    for (int64_t label = 0; label < yk_dataset_classes(test); label++) {
+        int width = cli_text_width(class_text(test, label));
+        widest = width > widest ? width : widest;
+    }
+    return widest;
+}
+
+static void print_class(const yk_dataset *test, int64_t label, int columns)
+{
     const char *name = class_text(test, label);
-    int own = cli_text_width(name);
     fputs("  ", stdout);
     cli_print_name(stdout, name);
-    for (int64_t other = 0; other < yk_dataset_classes(test); other++) {
-        int width = cli_text_width(class_text(test, other));
-        longest = width > longest ? width : longest;
-    }
-    printf("%*s", longest - own + 2, "");
+    printf("%*s", columns - cli_text_width(name) + 2, "");
 }
 
 static void print_per_class(const yk_dataset *test, const int64_t *confusion, int64_t classes)
 {
+    int columns = widest_class(test);
     for (int64_t label = 0; label < yk_dataset_classes(test); label++) {
         const int64_t *row = confusion + label * classes;
         int64_t count = 0;
         for (int64_t c = 0; c < classes; c++)
             count += row[c];
-        print_class(test, label);
+        print_class(test, label, columns);
         if (count)
             printf("%6.2f %% (%lld of %lld)\n", 100 * (double)row[label] / (double)count,
                    (long long)row[label], (long long)count);
@@ -189,8 +194,9 @@ static void print_per_class(const yk_dataset *test, const int64_t *confusion, in
 
 static void print_confusion(const yk_dataset *test, const int64_t *confusion, int64_t classes)
 {
+    int columns = widest_class(test);
     for (int64_t label = 0; label < yk_dataset_classes(test); label++) {
-        print_class(test, label);
+        print_class(test, label, columns);
         for (int64_t c = 0; c < classes; c++)
             printf(" %6lld", (long long)confusion[label * classes + c]);
         printf("\n");
