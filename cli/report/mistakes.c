@@ -108,13 +108,27 @@ static void close_evaluation(evaluation *e)
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
+static int64_t largest_of(const float *row, int64_t classes)
+{
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes; c++)
+        best = row[c] > row[best] ? c : best;
+    return best;
+}
+
+/* Where training mixes images, labels are probabilities: in evaluation, a single one. */
+static int64_t label_of(const yk_tensor *labels, int64_t i)
+{
+    return labels->ndim == 1
+               ? ((const int32_t *)labels->data)[i]
+               : largest_of((const float *)labels->data + i * labels->dims[1], labels->dims[1]);
+}
+
 /* The class with the largest of the logits, and its probability. */
 static int64_t guess_of(const float *logits, int64_t classes, double *confidence)
 {
-    int64_t best = 0;
+    int64_t best = largest_of(logits, classes);
     double sum = 0;
-    for (int64_t c = 1; c < classes; c++)
-        best = logits[c] > logits[best] ? c : best;
     for (int64_t c = 0; c < classes; c++)
         sum += exp((double)logits[c] - (double)logits[best]);
     *confidence = 1 / sum;
@@ -162,7 +176,7 @@ static bool keep_mistakes(cli_mistakes *m, int most, const evaluation *e, const 
     }
     for (int64_t i = 0; i < batch->size; i++) {
         double confidence;
-        int64_t label = ((const int32_t *)labels->data)[i];
+        int64_t label = label_of(labels, i);
         int64_t guess =
             guess_of((const float *)logits.data + i * logits.dims[1], logits.dims[1], &confidence);
         *wrong += guess != label;

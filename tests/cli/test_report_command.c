@@ -227,6 +227,19 @@ YK_TEST(report_shows_misclassified_pictures)
     assert_contains(page, "; these are the ones it was most certain of.");
 }
 
+/* Labels are probabilities there, in evaluation as well. */
+YK_TEST(report_shows_mistakes_of_a_run_that_has_mixed_images)
+{
+    assert_int_equal(yoke("train --data synthetic --arch mlp --lr 0.01 --max-steps 2 "
+                          "--augment 'Normalize(0.5,0.5),MixUp(0.2)' --output a"),
+                     0);
+    const char *page = page_of("report --pictures 3 -o - a");
+    if (!strstr(page, "\"png\":\""))
+        skip_because("built without decoders");
+    assert_contains(page, "\"truth\":\"");
+    assert_null(strstr(page, "\"truth\":\"class "));
+}
+
 /* JSON has no NaN: a page with one would stay empty. */
 YK_TEST(report_shows_mistakes_of_a_network_whose_answers_are_not_finite)
 {
