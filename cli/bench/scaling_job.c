@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <yoke/report.h>
+
 #include "cli.h"
 #include "common/clock.h"
 #include "setup/setup.h"
@@ -246,67 +248,50 @@ static double cpu_seconds(const struct rusage *used)
 
 /* ---- the results ----------------------------------------------------------------------------- */
 
-/* Returns the number that follows a key in a line of JSON, or -1. */
-static double value_of(const char *line, const char *key)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *at = strstr(line, quoted);
-    return at ? strtod(at + strlen(quoted), NULL) : -1;
-}
-
 typedef struct sums {
     double images, all_images, seconds, data_s, waiting_s, exposed_s;
 } sums;
 
-static void add_step_record(cli_scaling_result *result, sums *all, const char *line)
+static void add_step(cli_scaling_result *result, sums *all, const yk_step_record *r)
 {
-    double data_s = value_of(line, "data_s"), exposed_s = value_of(line, "exposed_comm_s");
-    double waiting_s = value_of(line, "waiting_s");
-    double step_s = data_s + value_of(line, "compute_s") + waiting_s + exposed_s;
-    double images = value_of(line, "images_per_s") * step_s;
+    double step_s = r->data_s + r->compute_s + r->waiting_s + r->exposed_comm_s;
+    double images = r->images_per_s * step_s;
     all->all_images += images;
     if (result->steps++ == 1)
         *all = (sums){.all_images = all->all_images}; /* from the second on */
     all->images += images;
     all->seconds += step_s;
-    all->data_s += data_s;
-    all->waiting_s += waiting_s;
-    all->exposed_s += exposed_s;
+    all->data_s += r->data_s;
+    all->waiting_s += r->waiting_s;
+    all->exposed_s += r->exposed_comm_s;
 }
 
 /* Of several epochs, the rank of the one in which the others waited longest. */
-static void add_epoch_record(cli_scaling_result *result, const char *line)
+static void add_epoch(cli_scaling_result *result, const yk_epoch_record *r)
 {
-    double rank = value_of(line, "slowest_rank"), waited_s = value_of(line, "waited_s");
-    result->accuracy = value_of(line, "val_accuracy");
-    if (rank < 0 || waited_s <= result->waited_s)
+    result->accuracy = r->val_accuracy;
+    if (r->slowest_rank < 0 || r->waited_s <= result->waited_s)
         return;
-    result->slowest_rank = (int)rank;
-    result->waited_s = waited_s;
+    result->slowest_rank = r->slowest_rank;
+    result->waited_s = r->waited_s;
 }
 
 bool cli_scaling_read(cli_scaling_result *result, const char *folder)
 {
     char output[FOLDER + 16], path[FOLDER + 32];
+    yk_metrics_history *history;
     name_output(output, folder);
     snprintf(path, sizeof path, "%s/metrics.jsonl", output);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return cli_complain("%s: %s", path, strerror(errno));
+    if (!cli_ok(yk_metrics_read(&history, path)))
+        return false;
     sums all = {0};
-    char *line = NULL;
-    size_t size = 0;
     *result = (cli_scaling_result){.accuracy = -1, .slowest_rank = -1};
-    while (getline(&line, &size, file) > 0) {
-        if (strstr(line, "\"type\": \"epoch\""))
-            add_epoch_record(result, line);
-        else if (strstr(line, "\"type\": \"step\""))
-            add_step_record(result, &all, line);
-    }
-    free(line);
-    fclose(file);
-    if (all.seconds <= 0)
+    for (size_t i = 0; i < history->step_count; i++)
+        add_step(result, &all, &history->steps[i]);
+    for (size_t i = 0; i < history->epoch_count; i++)
+        add_epoch(result, &history->epochs[i]);
+    yk_metrics_history_destroy(history);
+    if (!(all.seconds > 0))
         return cli_complain("%s has no steps", path);
     result->images_per_s = all.images / all.seconds;
     result->seconds = all.all_images / result->images_per_s;
