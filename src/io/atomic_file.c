@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "base/text.h"
 
 static yk_status system_error(const char *path, const char *doing)
 {
@@ -197,9 +198,7 @@ yk_status yki_write_all(int fd, const char *path, const void *data, size_t size)
 
 static bool is_left_over(const char *name, const char *prefix)
 {
-    size_t length = strlen(name), suffix = strlen(YKI_TEMPORARY_SUFFIX);
-    return strncmp(name, prefix, strlen(prefix)) == 0 && length > suffix &&
-           strcmp(name + length - suffix, YKI_TEMPORARY_SUFFIX) == 0;
+    return strncmp(name, prefix, strlen(prefix)) == 0 && yki_ends_in(name, YKI_TEMPORARY_SUFFIX);
 }
 
 void yki_atomic_clean(const char *folder, const char *prefix)

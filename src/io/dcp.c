@@ -4,16 +4,10 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/folder.h"
-
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t length = strlen(path), size = strlen(ending);
-    return length >= size && strcmp(path + length - size, ending) == 0;
-}
+#include "base/text.h"
 
 /* Whether it is a folder that has a .metadata. */
 static bool is_checkpoint_folder(const char *path)
@@ -26,7 +20,7 @@ static bool is_checkpoint_folder(const char *path)
 yk_status yki_refuse_dcp(const char *path)
 {
     bool folder = is_checkpoint_folder(path);
-    if (!folder && !ends_in(path, ".distcp") && !ends_in(path, "/.metadata"))
+    if (!folder && !yki_ends_in(path, ".distcp") && !yki_ends_in(path, "/.metadata"))
         return YK_OK;
     return yki_error(YK_ERROR_UNSUPPORTED,
                      "%s: is %sa distributed checkpoint of PyTorch: convert it with python -m "

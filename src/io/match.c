@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "io/wrappers.h"
 #include "tensor/tensor.h"
 
@@ -60,10 +61,9 @@ bool yki_lacks_batch_count(const yk_tensor_file *file, const char *name)
 {
     static const char counter[] = "num_batches_tracked";
     char mean[YK_FILE_NAME];
-    size_t length = strlen(name), own = sizeof counter - 1;
-    if (length < own || strcmp(name + length - own, counter) != 0)
+    if (!yki_ends_in(name, counter))
         return false;
-    snprintf(mean, sizeof mean, "%.*srunning_mean", (int)(length - own), name);
+    snprintf(mean, sizeof mean, "%.*srunning_mean", (int)(strlen(name) - strlen(counter)), name);
     return yki_tensor_file_find(file, mean) >= 0 && yki_tensor_file_find(file, name) < 0;
 }
 

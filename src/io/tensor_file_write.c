@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
 #include "io/wrappers.h"
@@ -14,11 +15,7 @@
 
 yki_tensor_format yki_tensor_format_of(const char *path)
 {
-    static const char ending[] = ".safetensors";
-    size_t length = strlen(path);
-    bool safetensors =
-        length >= sizeof ending - 1 && strcmp(path + length - (sizeof ending - 1), ending) == 0;
-    return safetensors ? YKI_SAFETENSORS : YKI_PTH;
+    return yki_ends_in(path, ".safetensors") ? YKI_SAFETENSORS : YKI_PTH;
 }
 
 static yk_status pickle_all(yki_pth_writer *writer, const yki_tensor_source *sources, size_t count)

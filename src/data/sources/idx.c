@@ -14,6 +14,7 @@
 #include <yoke/readers.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/sources/arrays.h"
 #include "io/zip.h"
 
@@ -97,12 +98,6 @@ static yk_status unpack(idx *self, gzFile packed, int ndim)
     return check_size(self, self->header + (size_t)got);
 }
 
-static bool is_compressed(const char *path)
-{
-    size_t length = strlen(path);
-    return length > 3 && strcmp(path + length - 3, ".gz") == 0;
-}
-
 /* Opens an array of bytes with ndim dimensions. */
 static yk_status open_idx(idx *self, const char *path, int ndim)
 {
@@ -110,7 +105,7 @@ static yk_status open_idx(idx *self, const char *path, int ndim)
     *self = (idx){0};
     YK_TRY(yki_input_file_open(&self->file, path));
     yk_status status = YK_OK;
-    if (is_compressed(path)) {
+    if (yki_ends_in(path, ".gz")) {
         gzFile packed = gzopen(path, "rbe");
         status = packed ? unpack(self, packed, ndim) : damaged(self, "cannot be unpacked");
         if (packed)
