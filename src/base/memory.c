@@ -13,11 +13,34 @@ void *yki_calloc(size_t count, size_t size)
     return calloc(count ? count : 1, size ? size : 1);
 }
 
+void yki_free_const(const void *memory)
+{
+    free((void *)(uintptr_t)memory);
+}
+
 char *yki_strdup(const char *text)
 {
     size_t size = strlen(text) + 1;
     char *copy = malloc(size);
     return copy ? memcpy(copy, text, size) : NULL;
+}
+
+const char *const *yki_strdup_all(const char *const *texts, size_t count)
+{
+    char **copies = yki_calloc(count, sizeof *copies);
+    for (size_t i = 0; copies && i < count; i++)
+        if (!(copies[i] = yki_strdup(texts[i]))) {
+            yki_free_all((const char *const *)copies, i);
+            return NULL;
+        }
+    return (const char *const *)copies;
+}
+
+void yki_free_all(const char *const *texts, size_t count)
+{
+    for (size_t i = 0; texts && i < count; i++)
+        yki_free_const(texts[i]);
+    yki_free_const(texts);
 }
 
 bool yki_reserve(void *array, size_t needed, size_t *capacity, size_t element)

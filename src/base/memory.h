@@ -26,6 +26,13 @@ static inline size_t yki_align(size_t bytes, size_t alignment)
 
 #pragma GCC visibility pop
 
+/* free, of what a struct lets nobody change. */
+void yki_free_const(const void *memory);
+/* An array of `count` strings copied, or NULL. */
+const char *const *yki_strdup_all(const char *const *texts, size_t count);
+/* Such an array, or NULL. */
+void yki_free_all(const char *const *texts, size_t count);
+
 /*
  * Makes room for `needed` elements of `element` bytes in an array whose pointer is at `array` and
  * which has room for *capacity. At least doubles the room where it is too small. False when memory

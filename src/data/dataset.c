@@ -100,31 +100,18 @@ static bool copy_fields(yk_dataset *dataset, const yk_dataset_ops *from)
 
 static bool copy_class_names(yk_dataset *dataset, const yk_dataset_ops *from)
 {
-    char **names = from->class_names ? yki_calloc((size_t)from->classes, sizeof *names) : NULL;
-    dataset->ops.class_names = (const char *const *)names;
-    dataset->ops.classes = from->classes;
-    for (int64_t i = 0; names && i < from->classes; i++)
-        if (!(names[i] = yki_strdup(from->class_names[i])))
-            return false;
-    return names || !from->class_names;
-}
-
-static void free_const(const void *memory)
-{
-    free((void *)(uintptr_t)memory);
+    if (from->class_names)
+        dataset->ops.class_names = yki_strdup_all(from->class_names, (size_t)from->classes);
+    return dataset->ops.class_names || !from->class_names;
 }
 
 static void free_copies(yk_dataset *dataset)
 {
     const yk_dataset_ops *ops = &dataset->ops;
-    for (int i = 0; dataset->names && i < ops->field_count; i++)
-        free_const(dataset->names[i]);
-    for (int64_t i = 0; ops->class_names && i < ops->classes; i++)
-        free_const(ops->class_names[i]);
-    free_const(ops->class_names);
-    free_const(ops->fields);
-    free_const(ops->name);
-    free(dataset->names);
+    yki_free_all(dataset->names, (size_t)ops->field_count);
+    yki_free_const(ops->fields);
+    yki_free_all(ops->class_names, (size_t)ops->classes);
+    yki_free_const(ops->name);
     free(dataset);
 }
 

@@ -229,7 +229,7 @@ yk_status yki_inputs_empty_batch(const yki_inputs *inputs, yk_batch *batch)
 
 void yki_inputs_free_batch(yk_batch *batch)
 {
-    free((void *)(uintptr_t)batch->names);
-    free((void *)(uintptr_t)batch->tensors);
+    yki_free_const(batch->names);
+    yki_free_const(batch->tensors);
     *batch = (yk_batch){0};
 }

@@ -1,7 +1,6 @@
 /* See model_info.h. */
 #include "model/model_info.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,12 +47,9 @@ static yk_status check_info(const yk_model_info *info)
 
 static bool copy_names(yk_model_info *to, const yk_model_info *from)
 {
-    char **names = from->class_names ? yki_calloc((size_t)from->classes, sizeof *names) : NULL;
-    to->class_names = (const char *const *)names;
-    for (int64_t i = 0; names && i < from->classes; i++)
-        if (!(names[i] = yki_strdup(from->class_names[i])))
-            return false;
-    return names || !from->class_names;
+    if (from->class_names)
+        to->class_names = yki_strdup_all(from->class_names, (size_t)from->classes);
+    return to->class_names || !from->class_names;
 }
 
 static bool copy_numbers(const float **to, const float *from, int count)
@@ -88,22 +84,15 @@ yk_status yki_model_info_copy(yk_model_info **copy, const yk_model_info *info)
     return YK_OK;
 }
 
-static void free_const(const void *memory)
-{
-    free((void *)(uintptr_t)memory);
-}
-
 void yki_model_info_destroy(yk_model_info *info)
 {
     if (!info)
         return;
-    for (int64_t i = 0; info->class_names && i < info->classes; i++)
-        free_const(info->class_names[i]);
-    free_const(info->class_names);
-    free_const(info->arch);
-    free_const(info->transforms);
-    free_const(info->mean);
-    free_const(info->std);
+    yki_free_all(info->class_names, (size_t)info->classes);
+    yki_free_const(info->arch);
+    yki_free_const(info->transforms);
+    yki_free_const(info->mean);
+    yki_free_const(info->std);
     free(info);
 }
 

@@ -4,8 +4,6 @@
  * makes their collectives in the same order. A built-in hook may do better: launch a work on a host
  * device, and enter its work in a device's streams where gradients travel there.
  */
-#include <stdlib.h>
-
 #include "base/memory.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
@@ -78,7 +76,7 @@ void yki_hook_destroy(yk_ddp *ddp)
     if (ddp->hook.destroy)
         ddp->hook.destroy(ddp->hook.state);
     if (ddp->hook.run && !ddp->hook.enter && ddp->bucket_count)
-        free((void *)(uintptr_t)ddp->buckets[0].hook_view.parameters);
+        yki_free_const(ddp->buckets[0].hook_view.parameters);
 }
 
 /* After a failure, which may have come before a collective that other ranks have called, further

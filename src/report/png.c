@@ -1,7 +1,6 @@
 /* Pictures in reports: PNG files in memory. */
 #include <yoke/report.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -46,6 +45,6 @@ void yk_png_free(yk_png *png)
 {
     if (!png)
         return;
-    free((void *)(uintptr_t)png->bytes);
+    yki_free_const(png->bytes);
     *png = (yk_png){.bytes = NULL};
 }
