@@ -33,8 +33,9 @@ static yk_status loss_error(const yk_trainer *t, int64_t step, double loss)
                          "warm-up, and restart, or resume from a checkpoint before step %lld",
                          (long long)step, (long long)t->bad_losses, t->state.lr,
                          (long long)(step - t->bad_losses + 1));
-    if (t->saved_step >= 0 && t->output)
-        snprintf(advice, sizeof advice, "and resume from the newest checkpoint in %s", t->output);
+    if (t->saved_step >= 0 && t->options.output)
+        snprintf(advice, sizeof advice, "and resume from the newest checkpoint in %s",
+                 t->options.output);
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "step %lld: the loss is %s; stopped before the weights were updated. Try a "
                      "learning rate below %g, gradient clipping or a warm-up, %s",

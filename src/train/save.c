@@ -40,14 +40,14 @@ static yk_status collect_state(yk_trainer *t)
 
 yk_status yki_trainer_look(yk_trainer *t)
 {
-    if (t->has_looked || !t->output)
+    if (t->has_looked || !t->options.output)
         return YK_OK;
-    YK_TRY(yki_folder_look(&t->view, t->output, t->options.group));
+    YK_TRY(yki_folder_look(&t->view, t->options.output, t->options.group));
     t->has_looked = true;
     if (t->view.keepers > 0 && t->rank == 0)
         YKI_WARN("%s is not shared by all hosts: %d other rank%s, one for each folder of that "
                  "name, will keep copies of the checkpoints",
-                 t->output, t->view.keepers, t->view.keepers == 1 ? "" : "s");
+                 t->options.output, t->view.keepers, t->view.keepers == 1 ? "" : "s");
     return YK_OK;
 }
 
@@ -56,7 +56,7 @@ static yk_status follow_up(yk_trainer *t)
 {
     const yk_trainer_callbacks *callbacks = &t->options.callbacks;
     YK_TRY(yki_trainer_look(t));
-    YK_TRY(yki_folder_copy(&t->view, t->output, t->options.keep, t->options.group));
+    YK_TRY(yki_folder_copy(&t->view, t->options.output, t->options.keep, t->options.group));
     return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
 }
 
@@ -65,7 +65,8 @@ static yk_status finish_save(yk_trainer *t)
 {
     yk_status status = t->options.group ? yk_barrier(t->options.group) : YK_OK;
     if (status == YK_ERROR_TIMEOUT)
-        return yki_error_context(status, "while rank 0 saved a checkpoint in %s", t->output);
+        return yki_error_context(status, "while rank 0 saved a checkpoint in %s",
+                                 t->options.output);
     YK_TRY(status);
     return follow_up(t);
 }
@@ -77,7 +78,8 @@ static yk_status save_now(yk_trainer *t)
     if (t->rank == 0 && t->stopped && t->options.group)
         yki_group_announce_save(t->options.group);
     if (t->rank == 0)
-        YK_TRY(yk_checkpoint_dir_save(t->output, t->model, t->optimizer, &state, t->options.keep));
+        YK_TRY(yk_checkpoint_dir_save(t->options.output, t->model, t->optimizer, &state,
+                                      t->options.keep));
     t->save_s = yki_now() - begin;
     return finish_save(t);
 }
@@ -104,7 +106,7 @@ yk_status yki_trainer_save(yk_trainer *t, bool final)
 yk_status yk_trainer_save(yk_trainer *trainer)
 {
     YKI_NOT_NULL(trainer);
-    if (!trainer->output)
+    if (!trainer->options.output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_save: the trainer has no output folder");
     return yki_trainer_save(trainer, false);
@@ -251,7 +253,7 @@ static void localize(const yk_trainer *t, char path[PATH_SIZE])
     if (!slash)
         return;
     snprintf(file, sizeof file, "%s", slash + 1);
-    snprintf(path, PATH_SIZE, "%.3900s/%s", t->output, file);
+    snprintf(path, PATH_SIZE, "%.3900s/%s", t->options.output, file);
 }
 
 /* Rank 0 looks, so that all ranks resume from the same file; "" where there is none. */
@@ -259,8 +261,8 @@ static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
 {
     yk_status status = YK_OK;
     path[0] = '\0';
-    if (t->rank == 0 && access(t->output, F_OK) == 0)
-        status = yk_checkpoint_dir_latest(t->output, path, PATH_SIZE);
+    if (t->rank == 0 && access(t->options.output, F_OK) == 0)
+        status = yk_checkpoint_dir_latest(t->options.output, path, PATH_SIZE);
     if (status == YK_ERROR_NOT_FOUND)
         status = YK_OK;
     if (!t->options.group)
@@ -273,9 +275,10 @@ static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
     localize(t, path);
     if (code == YK_OK)
         return YK_OK;
-    return t->rank == 0 ? yki_error_set_line(status, line)
-                        : yki_error((yk_status)code,
-                                    "%s: rank 0 found no checkpoint to resume from", t->output);
+    return t->rank == 0
+               ? yki_error_set_line(status, line)
+               : yki_error((yk_status)code, "%s: rank 0 found no checkpoint to resume from",
+                           t->options.output);
 }
 
 yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
@@ -285,10 +288,10 @@ yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
     if (resumed)
         *resumed = false;
     YKI_NOT_NULL(trainer);
-    if (!t->output)
+    if (!t->options.output)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_resume_latest: the trainer has no output folder");
-    YK_TRY(yk_checkpoint_dir_share(t->output, t->options.group));
+    YK_TRY(yk_checkpoint_dir_share(t->options.output, t->options.group));
     YK_TRY(find_latest(t, path));
     if (!path[0])
         return YK_OK;

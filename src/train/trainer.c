@@ -114,13 +114,28 @@ void yki_trainer_describe(yk_trainer *t)
     state->seed = loading->seed;
     state->dataset_size = yk_dataset_size(dataset);
     describe_dataset(state, yk_dataset_name(dataset));
-    snprintf(state->arch, sizeof state->arch, "%s", t->arch);
-    snprintf(state->program, sizeof state->program, "%s", t->program);
+    snprintf(state->arch, sizeof state->arch, "%s", t->options.arch);
+    snprintf(state->program, sizeof state->program, "%s", t->options.program);
     state->has_schedule = true;
     state->schedule = t->schedule;
 }
 
-/* Everything that may fail, into a trainer of zeros. */
+/* With copies of what the options point to, except the parts. */
+static yk_status take_options(yk_trainer *t, const yk_trainer_options *given)
+{
+    yk_trainer_options *own = &t->options;
+    *own = *given;
+    own->arch = yki_strdup(given->arch);
+    own->program = yki_strdup(given->program);
+    own->output = given->output ? yki_strdup(given->output) : NULL;
+    t->schedule = given->schedule ? *given->schedule : (yk_schedule)YK_SCHEDULE_INIT;
+    own->schedule = given->schedule ? &t->schedule : NULL;
+    if (!own->arch || !own->program || (given->output && !own->output))
+        return yki_error_memory(strlen(given->program), "a trainer's options");
+    return yk_schedule_check(&t->schedule);
+}
+
+/* Everything that may fail, into a trainer that has its options. */
 static yk_status init_trainer(yk_trainer *t)
 {
     const yk_trainer_options *o = &t->options;
@@ -132,15 +147,10 @@ static yk_status init_trainer(yk_trainer *t)
     t->saved_step = -1;
     t->state.val_accuracy = -1;
     t->state.lr = yk_optimizer_lr(t->optimizer);
-    t->schedule = o->schedule ? *o->schedule : (yk_schedule)YK_SCHEDULE_INIT;
-    YK_TRY(yk_schedule_check(&t->schedule));
     size_t rows = (size_t)t->virtual_ranks * ((size_t)yki_ranks_of(o->group) + 1);
     t->totals = yki_calloc(rows, sizeof *t->totals);
-    t->output = o->output ? yki_strdup(o->output) : NULL;
-    t->program = yki_strdup(o->program);
-    if (!t->totals || !t->program || (o->output && !t->output))
+    if (!t->totals)
         return yki_error_memory(rows * sizeof *t->totals, "a trainer");
-    snprintf(t->arch, sizeof t->arch, "%s", o->arch);
     t->end_s = HUGE_VAL;
     if (o->stop_on_signals) {
         YK_TRY(yk_stop_on_signals());
@@ -220,18 +230,14 @@ yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer 
     made->optimizer = optimizer;
     made->loader = loader;
     made->slow = (yki_slow_watch){.last = -1, .named = -1};
-    made->options = read;
+    yk_status status = take_options(made, &read);
     retain_parts(made);
-    yk_status status = init_trainer(made);
+    if (status == YK_OK)
+        status = init_trainer(made);
     if (status != YK_OK) {
         yk_trainer_destroy(made);
         return status;
     }
-    /* From here on the copies are used. */
-    made->options.output = made->output;
-    made->options.program = made->program;
-    made->options.arch = made->arch;
-    made->options.schedule = read.schedule ? &made->schedule : NULL;
     *trainer = made;
     return YK_OK;
 }
@@ -243,9 +249,10 @@ void yk_trainer_destroy(yk_trainer *t)
     yk_checkpoint_saver_destroy(t->saver);
     yki_losses_destroy(&t->losses);
     release_parts(t);
-    free(t->program);
+    yki_free_const(t->options.arch);
+    yki_free_const(t->options.program);
+    yki_free_const(t->options.output);
     free(t->totals);
-    free(t->output);
     free(t);
 }
 
@@ -389,7 +396,7 @@ static yk_status evaluate_and_save(yk_trainer *t)
         YK_TRY(agree_to_stop(t));
     else if (!t->stopped)
         YK_TRY(yki_trainer_check_end(t, loss));
-    if (!t->output)
+    if (!t->options.output)
         return YK_OK;
     double begin = yki_trace_begin();
     YK_TRY(yki_trainer_save(t, is_finished(t)));
@@ -400,8 +407,8 @@ static yk_status evaluate_and_save(yk_trainer *t)
 /* Whether save_every steps have passed, and the epoch's own or a last checkpoint is not next. */
 static bool save_is_due(const yk_trainer *t)
 {
-    return t->output && t->state.step % t->options.save_every == 0 && t->state.epoch_batch > 0 &&
-           !is_finished(t);
+    return t->options.output && t->state.step % t->options.save_every == 0 &&
+           t->state.epoch_batch > 0 && !is_finished(t);
 }
 
 /* Reports the step before the failed one too, if its loss can be known without the other ranks, and
@@ -495,8 +502,9 @@ static yk_status agree_at_start(yk_trainer *t)
     t->losses.late = t->lags && !first;
     if (t->losses.late)
         YK_TRY(yki_losses_clear(&t->losses));
-    return t->stopped && t->output && t->saved_step != t->state.step ? yki_trainer_save(t, true)
-                                                                     : YK_OK;
+    return t->stopped && t->options.output && t->saved_step != t->state.step
+               ? yki_trainer_save(t, true)
+               : YK_OK;
 }
 
 static yk_status fit(yk_trainer *t)
@@ -511,7 +519,7 @@ static yk_status fit(yk_trainer *t)
         YK_TRY(train_epoch(t));
         YK_TRY(evaluate_and_save(t));
     }
-    if (!t->stopped && t->output && t->state.step > 0 && t->saved_step != t->state.step)
+    if (!t->stopped && t->options.output && t->state.step > 0 && t->saved_step != t->state.step)
         YK_TRY(yki_trainer_save(t, true)); /* of a run that had nothing to do, in a new folder */
     YK_TRY(yk_trainer_wait(t));
     return t->stopped ? agree_on_reason(t) : YK_OK;

@@ -1,6 +1,7 @@
 /*
  * Inside a trainer. Files: trainer.c (life and the whole run), step.c (one step), record.c (its
- * loss and record), save.c (checkpoints and resuming), schedule_equal.c (comparing schedules).
+ * loss and record), slow_rank.c (a rank that stays slower), save.c (checkpoints and resuming),
+ * schedule_equal.c (comparing schedules).
  *
  * Invariant: between steps the state says exactly where training is.
  */
@@ -39,10 +40,8 @@ struct yk_trainer {
     yk_model *model;
     yk_optimizer *optimizer;
     yk_loader *loader;
-    yk_trainer_options options;
+    yk_trainer_options options; /* its texts are the trainer's own */
     yk_schedule schedule;
-    char *output, *program; /* copies; output may be NULL */
-    char arch[sizeof((yk_training_state *)0)->arch];
     yk_training_state state;
     yk_resume_report resumed;
     bool is_resumed;
