@@ -81,25 +81,12 @@ static yk_status describe_model(yki_protobuf *message, const yk_model *model)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Everything of a weight in the GraphProto but its elements, which follow. */
-static void describe_weight(yki_protobuf *message, yki_protobuf *scratch,
-                            const yk_parameter_view *weight)
-{
-    size_t bytes = yk_tensor_bytes(&weight->value);
-    yki_protobuf_clear(scratch);
-    yki_onnx_describe_tensor(scratch, weight->name, weight->value.dtype, weight->value.ndim,
-                             weight->value.dims);
-    yki_protobuf_head(scratch, YKI_ONNX_TENSOR_RAW_DATA, bytes);
-    yki_protobuf_clear(message);
-    yki_protobuf_head(message, YKI_ONNX_GRAPH_INITIALIZER, scratch->size + bytes);
-    yki_protobuf_add(message, scratch);
-}
-
 /* What writes a file. */
 typedef struct exporter {
     const yk_model *model;
     yki_onnx_graph graph;
-    yki_protobuf head, weight, scratch;
+    yki_protobuf head;
+    yki_protobuf weight, scratch; /* see describe_weight */
     yki_atomic_file file;
 } exporter;
 
@@ -111,6 +98,34 @@ static bool is_read(const exporter *e, size_t index)
     const yki_variable *variable = index < parameters ? &variables->parameters[index]
                                                       : &variables->buffers[index - parameters];
     return e->graph.read[variable->value->id];
+}
+
+/* Into e->weight: everything of it in the GraphProto but its elements, which follow. */
+static yk_status describe_weight(exporter *e, const yk_parameter_view *weight)
+{
+    size_t bytes = yk_tensor_bytes(&weight->value);
+    yki_protobuf_clear(&e->scratch);
+    yki_onnx_describe_tensor(&e->scratch, weight->name, weight->value.dtype, weight->value.ndim,
+                             weight->value.dims);
+    yki_protobuf_head(&e->scratch, YKI_ONNX_TENSOR_RAW_DATA, bytes);
+    yki_protobuf_clear(&e->weight);
+    yki_protobuf_head(&e->weight, YKI_ONNX_GRAPH_INITIALIZER, e->scratch.size + bytes);
+    yki_protobuf_add(&e->weight, &e->scratch);
+    return e->weight.failed ? yki_error_memory(e->weight.size, "a weight of an ONNX file") : YK_OK;
+}
+
+/* The bytes that write_weights writes. */
+static yk_status add_up_weights(exporter *e, size_t *bytes)
+{
+    *bytes = 0;
+    for (size_t i = 0; i < yki_model_entry_count(e->model); i++) {
+        yk_parameter_view weight = yki_model_entry(e->model, i);
+        if (!is_read(e, i))
+            continue;
+        YK_TRY(describe_weight(e, &weight));
+        *bytes += e->weight.size + yk_tensor_bytes(&weight.value);
+    }
+    return YK_OK;
 }
 
 static yk_status write_elements(const exporter *e, const yk_tensor *value)
@@ -126,19 +141,13 @@ static yk_status write_elements(const exporter *e, const yk_tensor *value)
     return status;
 }
 
-/* The bytes of all weights, or with `written` the weights themselves. */
-static yk_status each_weight(exporter *e, bool written, size_t *total)
+static yk_status write_weights(exporter *e)
 {
     for (size_t i = 0; i < yki_model_entry_count(e->model); i++) {
+        yk_parameter_view weight = yki_model_entry(e->model, i);
         if (!is_read(e, i))
             continue;
-        yk_parameter_view weight = yki_model_entry(e->model, i);
-        describe_weight(&e->weight, &e->scratch, &weight);
-        if (e->weight.failed)
-            return yki_error_memory(e->weight.size, "a weight of an ONNX file");
-        *total += e->weight.size + yk_tensor_bytes(&weight.value);
-        if (!written)
-            continue;
+        YK_TRY(describe_weight(e, &weight));
         YK_TRY(yki_write_all(e->file.fd, e->file.path, e->weight.data, e->weight.size));
         YK_TRY(write_elements(e, &weight.value));
     }
@@ -149,11 +158,11 @@ static yk_status each_weight(exporter *e, bool written, size_t *total)
 
 static yk_status write_file(exporter *e)
 {
-    size_t weights = 0, again = 0;
+    size_t weights;
     const yk_model_info *info = e->model->info;
     yki_protobuf_text(&e->graph.message, GRAPH_NAME, info && info->arch ? info->arch : "yoke");
     YK_TRY(describe_model(&e->head, e->model));
-    YK_TRY(each_weight(e, false, &weights));
+    YK_TRY(add_up_weights(e, &weights));
     size_t graph = e->graph.message.size + weights;
     if (graph + e->head.size > INT_MAX - 64)
         return yki_error(YK_ERROR_UNSUPPORTED,
@@ -164,7 +173,7 @@ static yk_status write_file(exporter *e)
         return yki_error_memory(e->head.size, "an ONNX file");
     YK_TRY(yki_write_all(e->file.fd, e->file.path, e->head.data, e->head.size));
     YK_TRY(yki_write_all(e->file.fd, e->file.path, e->graph.message.data, e->graph.message.size));
-    return each_weight(e, true, &again);
+    return write_weights(e);
 }
 
 static yk_status replace_file(exporter *e, const char *path)
