@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { V3_DTYPE = 6 }; /* argument of _rebuild_tensor_v3 */
+
 /* ---- the usual form ------------------------------------------------------------------------- */
 
 const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value)
@@ -20,7 +22,6 @@ const yki_pickle_value *yki_pth_unwrap_parameter(const yki_pickle_value *value)
 
 const yki_file_tensor_dtype *yki_pth_named_dtype(const yki_pickle_value *arguments)
 {
-    enum { V3_DTYPE = 6 };
     const yki_file_tensor_dtype *dtype;
     const yki_pickle_value *global = yki_pickle_item(arguments, V3_DTYPE);
     for (size_t i = 0; (dtype = yki_file_tensor_dtype_at(i)); i++)
@@ -134,7 +135,6 @@ bool yki_pth_is_sharded(const yki_pickle_value *value)
 
 const char *yki_pth_unsupported_kind(const yki_pickle_value *value)
 {
-    enum { V3_DTYPE = 6 /* argument of _rebuild_tensor_v3 */ };
     const yki_pickle_value *usual = yki_pth_tensor_arguments(value);
     if (usual)
         return kind_of_storage(yki_pickle_item(usual, 0));
