@@ -31,7 +31,8 @@ extern "C" {
 /**
  * Top-1 accuracy of the last forward: *correct is the number of samples of the batch whose largest
  * logit is at their label. The model must keep its logits (yk_model_options.logits), of shape
- * (N, C) in f32 or f64; the batch must hold "labels", of shape (N) in i32.
+ * (N, C) in f32 or f64; the batch must hold "labels", of shape (N) in i32, or of shape (N, C) in
+ * f32, as mixed images have them: then the largest is the label.
  */
 yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch);
 
