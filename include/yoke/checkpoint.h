@@ -71,9 +71,9 @@ yk_status yk_model_save(const yk_model *model, const char *path);
  * safetensors; the file's content tells which. Drops "module." and "_orig_mod." where all names
  * begin with them. Converts elements of any floating-point, integer or bool dtype to the model's.
  * All names and shapes must match; the error names the first few tensors that are missing,
- * unexpected or of another shape, and counts the rest. Files from before
- * PyTorch 0.4.1 have no num_batches_tracked of batch norms; as in PyTorch, it is then set to 0.
- * Changes nothing on failure.
+ * unexpected or of another shape, and counts the rest. Files from before PyTorch 0.4.1 have no
+ * num_batches_tracked of batch norms; as in PyTorch, it is then set to 0. Changes nothing on
+ * failure.
  */
 yk_status yk_model_load(yk_model *model, const char *path);
 

@@ -159,9 +159,8 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
                                        const void *context, size_t *group);
 /**
  * Ends the training of a group: yk_schedule_apply sets its rate to 0 from t on (YK_NEVER: it trains
- * to the end).
- * t counts epochs or steps, as the schedule does. Checkpoints do not store it: set it again after
- * loading one. YK_ERROR_INVALID_ARGUMENT when there is no such group.
+ * to the end). t counts epochs or steps, as the schedule does. Checkpoints do not store it: set it
+ * again after loading one. YK_ERROR_INVALID_ARGUMENT when there is no such group.
  */
 yk_status yk_optimizer_set_group_end(yk_optimizer *optimizer, size_t group, int64_t t);
 /** Parameter groups, at least 1. */
@@ -204,13 +203,14 @@ typedef struct yk_ema yk_ema;
 
 /** How weights are averaged. */
 typedef struct yk_ema_options {
-    size_t size;  /**< set by YK_EMA_OPTIONS_INIT */
-    double decay; /**< weight of the old average, 0 <= decay < 1 [0.999] */
-    bool
-        use_buffers; /**< also average floating-point buffers such as running statistics, as
-                          torchvision's training does; otherwise the model's own are used [false] */
-    bool equal; /**< every update weighs the same, as in stochastic weight averaging (Izmailov et
-                   al. 2018; the default of AveragedModel); decay is not used then [false] */
+    size_t size;      /**< set by YK_EMA_OPTIONS_INIT */
+    double decay;     /**< weight of the old average, 0 <= decay < 1 [0.999] */
+    bool use_buffers; /**< also average floating-point buffers such as running statistics, as
+                           torchvision's training does; otherwise the model's own are used
+                           [false] */
+    bool equal;       /**< every update weighs the same, as in stochastic weight averaging (Izmailov
+                           et al. 2018; the default of AveragedModel); decay is not used then
+                           [false] */
 } yk_ema_options;
 
 /** The defaults of yk_ema_options. */
