@@ -7,7 +7,7 @@
  * the image. Their filters start as the identity as far as there are input channels, and batch
  * norms do not scale.
  */
-#include <yoke/nn.h>
+#include "nn/layers.h"
 
 #include <stdio.h>
 
@@ -23,17 +23,9 @@ typedef struct airbench_config {
 /* A 3x3 convolution that keeps the image's size. (N, C, H, W) -> (N, channels, H, W) */
 static yk_value *conv(yk_value *x, const char *name, int64_t channels)
 {
-    int64_t dims[YK_MAX_DIMS];
-    yk_graph *graph = yk_value_graph(x);
     yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
     options.padding = 1;
-    int64_t inputs = yk_value_shape(x, dims) == 4 ? dims[1] : 1;
-    yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(graph, "weight", yk_value_dtype(x), 4,
-                                    (int64_t[]){channels, inputs, 3, 3}, YK_INIT_DIRAC, 0);
-    x = yk_conv2d(x, weight, NULL, &options);
-    yk_scope_pop(graph);
-    return x;
+    return yki_nn_conv2d(x, name, channels, 3, &options, (yki_layer_init){.weight = YK_INIT_DIRAC});
 }
 
 static yk_value *norm(yk_value *x, const char *name)
@@ -80,15 +72,8 @@ static yk_value *group(yk_value *x, const airbench_config *config, int64_t width
 /* A layer without bias. (N, features) -> (N, classes) */
 static yk_value *head(yk_value *x, int64_t classes)
 {
-    int64_t dims[YK_MAX_DIMS];
-    yk_graph *graph = yk_value_graph(x);
-    int64_t features = yk_value_shape(x, dims) == 2 ? dims[1] : 1;
-    yk_scope_push(graph, "head");
-    yk_value *weight = yk_parameter(graph, "weight", yk_value_dtype(x), 2,
-                                    (int64_t[]){classes, features}, YK_INIT_KAIMING_UNIFORM, 0);
-    x = yk_linear(x, weight, NULL);
-    yk_scope_pop(graph);
-    return yk_scale(x, 1.0 / 9);
+    const yki_layer_init init = {.weight = YK_INIT_KAIMING_UNIFORM};
+    return yk_scale(yki_nn_linear(x, "head", classes, init), 1.0 / 9);
 }
 
 static yk_value *airbench(yk_value *images, int64_t classes, const airbench_config *config)

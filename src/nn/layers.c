@@ -6,7 +6,7 @@
  * A layer that is applied to an invalid value declares nothing and returns the value, so that the
  * graph reports the first mistake.
  */
-#include <yoke/nn.h>
+#include "nn/layers.h"
 
 #include "base/options.h"
 #include "graph/operators.h"
@@ -18,24 +18,29 @@ static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
     return yk_value_shape(x, dims) == ndim;
 }
 
+static const yki_layer_init normal = {.weight = YK_INIT_KAIMING_NORMAL_FAN_OUT};
+static const yki_layer_init uniform = {.weight = YK_INIT_KAIMING_UNIFORM};
+static const yki_layer_init uniform_with_bias = {
+    .weight = YK_INIT_KAIMING_UNIFORM, .has_bias = true, .bias = YK_INIT_UNIFORM_FAN_IN};
+
 /* The parameters weight (first, second, kernel, kernel) and, with a bias, bias (biases). PyTorch
  * takes the fan-in from the second dimension, also in transposed convolutions, where that is the
  * number of channels that are written. */
 static yk_value *declare_filters(yk_value *x, int64_t first, int64_t second, int64_t kernel,
-                                 yk_init init, bool has_bias, int64_t biases, yk_value **bias)
+                                 yki_layer_init init, int64_t biases, yk_value **bias)
 {
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
     yk_value *weight = yk_parameter(graph, "weight", dtype, 4,
-                                    (int64_t[]){first, second, kernel, kernel}, init, 0);
-    *bias = has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, YK_INIT_UNIFORM_FAN_IN,
-                                    second * kernel * kernel)
-                     : NULL;
+                                    (int64_t[]){first, second, kernel, kernel}, init.weight, 0);
+    *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, init.bias,
+                                         second * kernel * kernel)
+                          : NULL;
     return weight;
 }
 
-static yk_value *convolve(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
-                          const yk_conv2d_options *options, yk_init init, bool has_bias)
+yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                        const yk_conv2d_options *options, yki_layer_init init)
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
@@ -48,8 +53,8 @@ static yk_value *convolve(yk_value *x, const char *name, int64_t out_channels, i
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
     yk_value *bias; /* weight: (K, C / groups, R, S) */
-    yk_value *weight = declare_filters(x, out_channels, channels / groups, kernel, init, has_bias,
-                                       out_channels, &bias);
+    yk_value *weight =
+        declare_filters(x, out_channels, channels / groups, kernel, init, out_channels, &bias);
     yk_value *y = yk_conv2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
@@ -58,18 +63,18 @@ static yk_value *convolve(yk_value *x, const char *name, int64_t out_channels, i
 yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                        const yk_conv2d_options *options)
 {
-    return convolve(x, name, out_channels, kernel, options, YK_INIT_KAIMING_NORMAL_FAN_OUT, false);
+    return yki_nn_conv2d(x, name, out_channels, kernel, options, normal);
 }
 
 yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                             const yk_conv2d_options *options)
 {
-    return convolve(x, name, out_channels, kernel, options, YK_INIT_KAIMING_UNIFORM, true);
+    return yki_nn_conv2d(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
 static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_channels,
                                      int64_t kernel, const yk_conv_transpose2d_options *options,
-                                     bool has_bias)
+                                     yki_layer_init init)
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
@@ -82,8 +87,8 @@ static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
     yk_value *bias; /* weight: (C, F / groups, R, S) */
-    yk_value *weight = declare_filters(x, channels, out_channels / groups, kernel,
-                                       YK_INIT_KAIMING_UNIFORM, has_bias, out_channels, &bias);
+    yk_value *weight =
+        declare_filters(x, channels, out_channels / groups, kernel, init, out_channels, &bias);
     yk_value *y = yk_conv_transpose2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
@@ -92,16 +97,16 @@ static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_
 yk_value *yk_nn_conv_transpose2d(yk_value *x, const char *name, int64_t out_channels,
                                  int64_t kernel, const yk_conv_transpose2d_options *options)
 {
-    return convolve_transposed(x, name, out_channels, kernel, options, false);
+    return convolve_transposed(x, name, out_channels, kernel, options, uniform);
 }
 
 yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out_channels,
                                       int64_t kernel, const yk_conv_transpose2d_options *options)
 {
-    return convolve_transposed(x, name, out_channels, kernel, options, true);
+    return convolve_transposed(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
-yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
+yk_value *yki_nn_linear(yk_value *x, const char *name, int64_t out_features, yki_layer_init init)
 {
     int64_t dims[YK_MAX_DIMS];
     if (yk_value_shape(x, dims) < 0)
@@ -111,12 +116,18 @@ yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
     yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);
     yk_value *weight = yk_parameter(graph, "weight", dtype, 2, (int64_t[]){out_features, features},
-                                    YK_INIT_KAIMING_UNIFORM, 0);
-    yk_value *bias = yk_parameter(graph, "bias", dtype, 1, (int64_t[]){out_features},
-                                  YK_INIT_UNIFORM_FAN_IN, features);
+                                    init.weight, 0);
+    yk_value *bias = init.has_bias
+                         ? yk_parameter(graph, "bias", dtype, 1, &out_features, init.bias, features)
+                         : NULL;
     yk_value *y = yk_linear(x, weight, bias);
     yk_scope_pop(graph);
     return y;
+}
+
+yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
+{
+    return yki_nn_linear(x, name, out_features, uniform_with_bias);
 }
 
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name)

@@ -3,7 +3,7 @@
  * torchvision's form. A block widens its input by a 1x1 convolution, filters each channel alone
  * (depthwise), and narrows it again by a 1x1 convolution without activation.
  */
-#include <yoke/nn.h>
+#include "nn/layers.h"
 
 #include <stdio.h>
 
@@ -85,19 +85,11 @@ static yk_value *features(yk_value *x)
 
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes)
 {
-    int64_t dims[YK_MAX_DIMS];
+    static const yki_layer_init init = {YK_INIT_NORMAL, true, YK_INIT_ZEROS_AFTER_DRAW};
     yk_value *x = yk_dropout(yk_flatten(yk_global_avg_pool2d(features(images))), 0.2);
-    if (yk_value_shape(x, dims) < 0)
-        return x;
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, "classifier");
-    yk_scope_push(graph, "1");
-    yk_value *weight = yk_parameter(graph, "weight", yk_value_dtype(x), 2,
-                                    (int64_t[]){classes, LAST_WIDTH}, YK_INIT_NORMAL, 0);
-    yk_value *bias =
-        yk_parameter(graph, "bias", yk_value_dtype(x), 1, &classes, YK_INIT_ZEROS_AFTER_DRAW, 0);
-    x = yk_linear(x, weight, bias);
-    yk_scope_pop(graph);
+    x = yki_nn_linear(x, "1", classes, init);
     yk_scope_pop(graph);
     return x;
 }

@@ -3,7 +3,7 @@
  * (2014), in torchvision's form, with and without batch norm. Its classifier takes 7x7 cells, so
  * the sides of images are multiples of 224; larger ones are averaged.
  */
-#include <yoke/nn.h>
+#include "nn/layers.h"
 
 #include <stdio.h>
 
@@ -19,22 +19,13 @@ static const int64_t widths[STAGES] = {64, 128, 256, 512, 512};
 /* A 3x3 convolution with a bias. (N, C, H, W) -> (N, channels, H, W) */
 static yk_value *conv(yk_value *x, int index, int64_t channels)
 {
-    int64_t dims[YK_MAX_DIMS];
+    static const yki_layer_init init = {YK_INIT_KAIMING_NORMAL_FAN_OUT, true,
+                                        YK_INIT_ZEROS_AFTER_DRAW};
     char name[16];
-    yk_graph *graph = yk_value_graph(x);
     yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
     options.padding = 1;
     snprintf(name, sizeof name, "%d", index);
-    yk_scope_push(graph, name);
-    int64_t inputs = yk_value_shape(x, dims) == 4 ? dims[1] : 1;
-    yk_value *weight =
-        yk_parameter(graph, "weight", yk_value_dtype(x), 4, (int64_t[]){channels, inputs, 3, 3},
-                     YK_INIT_KAIMING_NORMAL_FAN_OUT, 0);
-    yk_value *bias =
-        yk_parameter(graph, "bias", yk_value_dtype(x), 1, &channels, YK_INIT_ZEROS_AFTER_DRAW, 0);
-    x = yk_conv2d(x, weight, bias, &options);
-    yk_scope_pop(graph);
-    return x;
+    return yki_nn_conv2d(x, name, channels, 3, &options, init);
 }
 
 /* (N, 3, H, W) -> (N, 512, H / 32, W / 32). The parts are numbered as in an nn.Sequential, in which
@@ -61,34 +52,16 @@ static yk_value *features(yk_value *x, const vgg_config *config)
     return x;
 }
 
-/* A layer that starts as in torchvision. (N, inputs) -> (N, outputs) */
-static yk_value *linear(yk_value *x, const char *name, int64_t inputs, int64_t outputs)
-{
-    yk_graph *graph = yk_value_graph(x);
-    yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(graph, "weight", yk_value_dtype(x), 2,
-                                    (int64_t[]){outputs, inputs}, YK_INIT_NORMAL, 0);
-    yk_value *bias =
-        yk_parameter(graph, "bias", yk_value_dtype(x), 1, &outputs, YK_INIT_ZEROS_AFTER_DRAW, 0);
-    x = yk_linear(x, weight, bias);
-    yk_scope_pop(graph);
-    return x;
-}
-
 static yk_value *vgg(yk_value *images, int64_t classes, const vgg_config *config)
 {
-    int64_t dims[YK_MAX_DIMS];
+    static const yki_layer_init init = {YK_INIT_NORMAL, true, YK_INIT_ZEROS_AFTER_DRAW};
     yk_value *x = features(images, config);
     x = yk_flatten(yk_adaptive_avg_pool2d(x, CELLS, CELLS));
-    if (yk_value_shape(x, dims) < 0)
-        return x;
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, "classifier");
-    x = linear(x, "0", widths[STAGES - 1] * CELLS * CELLS, HIDDEN);
-    x = yk_dropout(yk_relu(x), 0.5);
-    x = linear(x, "3", HIDDEN, HIDDEN);
-    x = yk_dropout(yk_relu(x), 0.5);
-    x = linear(x, "6", HIDDEN, classes);
+    x = yk_dropout(yk_relu(yki_nn_linear(x, "0", HIDDEN, init)), 0.5);
+    x = yk_dropout(yk_relu(yki_nn_linear(x, "3", HIDDEN, init)), 0.5);
+    x = yki_nn_linear(x, "6", classes, init);
     yk_scope_pop(graph);
     return x;
 }
