@@ -13,15 +13,13 @@
 #include <string.h>
 
 #include "tensor/box_muller.h"
+#include "tensor/element.h"
 
 static const double pi = 3.14159265358979323846;
 
 static void put_value(const yk_tensor *tensor, int64_t index, double value)
 {
-    if (tensor->dtype == YK_F64)
-        ((double *)tensor->data)[index] = value;
-    else
-        ((float *)tensor->data)[index] = (float)value;
+    yki_element_set(tensor->dtype, tensor->data, index, value);
 }
 
 /* In [0, 1), a multiple of 2^-24. */
@@ -123,26 +121,7 @@ static void fill_ones(yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
     for (int64_t i = 0; i < count; i++)
-        switch (tensor->dtype) {
-        case YK_F32:
-        case YK_F64:
-            put_value(tensor, i, 1);
-            break;
-        case YK_BF16:
-            ((uint16_t *)tensor->data)[i] = 0x3f80;
-            break;
-        case YK_F16:
-            ((uint16_t *)tensor->data)[i] = 0x3c00;
-            break;
-        case YK_I32:
-            ((int32_t *)tensor->data)[i] = 1;
-            break;
-        case YK_I64:
-            ((int64_t *)tensor->data)[i] = 1;
-            break;
-        default:
-            ((uint8_t *)tensor->data)[i] = 1;
-        }
+        put_value(tensor, i, 1);
 }
 
 /* weight (K, C, R, S): filter i becomes 1 at the centre of channel i, for i below K and C, as
