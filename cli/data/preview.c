@@ -113,20 +113,11 @@ static int row_y(const contact_sheet *sheet, int64_t row)
     return MARGIN + (int)row * (sheet->cell + GAP);
 }
 
-/* A class's name, or its number. */
-static const char *row_name(const yk_dataset *dataset, int64_t label)
-{
-    static char number[24];
-    const char *name = yk_dataset_class_name(dataset, label);
-    snprintf(number, sizeof number, "%lld", (long long)label);
-    return name ? name : number;
-}
-
 static int names_width(const yk_dataset *dataset)
 {
     size_t longest = 0;
     for (int64_t label = 0; label < yk_dataset_classes(dataset); label++) {
-        size_t length = count_characters(row_name(dataset, label));
+        size_t length = count_characters(cli_class_text(dataset, label));
         longest = length > longest ? length : longest;
     }
     return (int)longest * CLI_FONT_ADVANCE * FONT_ZOOM;
@@ -137,7 +128,7 @@ static void draw_names(contact_sheet *sheet, const yk_dataset *dataset)
     for (int64_t label = 0; label < yk_dataset_classes(dataset); label++)
         draw_text(sheet, MARGIN,
                   row_y(sheet, label) + (sheet->cell - CLI_FONT_HEIGHT * FONT_ZOOM) / 2,
-                  row_name(dataset, label));
+                  cli_class_text(dataset, label));
 }
 
 /* ---- where images come from ------------------------------------------------------------------ */

@@ -147,21 +147,12 @@ static bool measure_subject(yk_evaluation *result, int64_t **confusion, yk_model
            run_evaluation(result, *confusion, *model, *loader, world, o);
 }
 
-/* The name of a class, or its number. */
-static const char *class_text(const yk_dataset *test, int64_t label)
-{
-    static char number[24];
-    const char *name = yk_dataset_class_name(test, label);
-    snprintf(number, sizeof number, "%lld", (long long)label);
-    return name ? name : number;
-}
-
 /* Columns that the names of all classes fit into. */
 static int widest_class(const yk_dataset *test)
 {
     int widest = 14;
     for (int64_t label = 0; label < yk_dataset_classes(test); label++) {
-        int width = cli_text_width(class_text(test, label));
+        int width = cli_text_width(cli_class_text(test, label));
         widest = width > widest ? width : widest;
     }
     return widest;
@@ -169,7 +160,7 @@ static int widest_class(const yk_dataset *test)
 
 static void print_class(const yk_dataset *test, int64_t label, int columns)
 {
-    const char *name = class_text(test, label);
+    const char *name = cli_class_text(test, label);
     fputs("  ", stdout);
     cli_print_name(stdout, name);
     printf("%*s", columns - cli_text_width(name) + 2, "");

@@ -165,3 +165,11 @@ int cli_field_index(const yk_dataset *dataset, const char *name)
             return i;
     return -1;
 }
+
+const char *cli_class_text(const yk_dataset *dataset, int64_t label)
+{
+    static char number[24];
+    const char *name = yk_dataset_class_name(dataset, label);
+    snprintf(number, sizeof number, "%lld", (long long)label);
+    return name ? name : number;
+}

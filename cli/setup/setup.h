@@ -58,6 +58,8 @@ bool cli_open_data(yk_dataset **train, yk_dataset **test, yk_group *world,
 bool cli_find_images(yk_field *images, const yk_dataset *dataset);
 /* The number of the field of that name, or -1. */
 int cli_field_index(const yk_dataset *dataset, const char *name);
+/* The name of a class, or its number where it has none; valid until the next call. */
+const char *cli_class_text(const yk_dataset *dataset, int64_t label);
 
 /* ---- transforms (transforms.c) --------------------------------------------------------------- */
 
