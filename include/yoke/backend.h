@@ -32,7 +32,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /** The version of this contract; a module of another version is not used. */
-#define YK_BACKEND_VERSION 3
+#define YK_BACKEND_VERSION 4
 
 /** What a call does. */
 typedef enum yk_operation {
@@ -46,8 +46,9 @@ typedef enum yk_operation {
     YK_OPERATION_SCATTER,        /**< yk_scatter */
     YK_OPERATION_BARRIER,        /**< yk_barrier: no buffers */
     YK_OPERATION_ALLOC, /**< yk_group_alloc: as a barrier, where memory is not registered */
-    YK_OPERATION_SEND,  /**< yk_send: only in is used */
-    YK_OPERATION_RECV   /**< yk_recv: only out is used */
+    YK_OPERATION_SEND,  /**< yk_send: a message */
+    YK_OPERATION_RECV,  /**< yk_recv: a message */
+    YK_OPERATION_BATCH  /**< yk_batch_send_recv: several of both */
 } yk_operation;
 
 /** What all ranks must agree on. It has no padding, so that it is compared as bytes. */
@@ -56,8 +57,10 @@ typedef struct yk_descriptor {
     uint8_t dtype;     /**< a yk_dtype */
     uint8_t reduce;    /**< a yk_reduce_op; zero where nothing is reduced */
     uint8_t invalid;   /**< this rank's arguments were refused, and its buffers may be wrong */
-    int32_t root;      /**< zero where there is none; the other rank in send and recv */
-    uint64_t count;    /**< in elements; in bytes for YK_OPERATION_ALLOC */
+    int32_t root;      /**< zero where there is none; the other rank in send and recv, and that of
+                            the first message in a batch */
+    uint64_t count;    /**< in elements; in bytes for YK_OPERATION_ALLOC, in messages for
+                            YK_OPERATION_BATCH */
 } yk_descriptor;
 
 /** Set together with YK_ERROR_MISMATCH: two ranks, and what each of them called. */
@@ -70,18 +73,27 @@ typedef struct yk_mismatch {
     bool memory_freed;    /**< rank_a's data is in memory that rank_b has freed */
 } yk_mismatch;
 
+/** A message from one rank to another. */
+typedef struct yk_backend_message {
+    yk_descriptor what; /**< YK_OPERATION_SEND or YK_OPERATION_RECV */
+    uint64_t sequence;  /**< of the messages from this rank to that, from 1: usable as a tag */
+    void *data;         /**< only read where it is sent */
+} yk_backend_message;
+
 /** A call. It stays valid until its work is done or cancelled; so do its buffers. */
 typedef struct yk_backend_call {
     yk_descriptor what; /**< what this rank calls */
     uint64_t sequence;  /**< the group's count of collectives from 1, equal on all ranks: usable as
-                             a tag. For send and recv: of the messages from this rank to that */
+                             a tag */
     const void *in;     /**< see the collectives in group.h; NULL where it is not used */
     void *out;          /**< see the collectives in group.h; NULL where it is not used */
     bool background;    /**< this process computes meanwhile: sleep rather than spin. Otherwise the
                              caller only waits, and posts no other call before this one is done */
     bool compare_only;  /**< only the descriptors are exchanged and compared: the buffers are in a
                              device's memory, and another backend moves them */
-    void *stream;       /**< for enqueue: the device's stream, as its own libraries know it */
+    const yk_backend_message *messages; /**< [message_count]; then in and out are not used */
+    size_t message_count;               /**< 0: a collective */
+    void *stream;         /**< for enqueue: the device's stream, as its own libraries know it */
     yk_mismatch mismatch; /**< set by the backend with YK_ERROR_MISMATCH */
     double met_s; /**< when all ranks had begun the call, in seconds of CLOCK_MONOTONIC: until then
                        it waited for them, from then on it moves data. Set by yk_backend_compare,
@@ -168,6 +180,14 @@ typedef struct yk_backend_ops {
      * order. A backend that cannot work behind the caller's back finishes the call here and asks
      * site->look while it waits; then *work is NULL. On failure *work is NULL.
      *
+     * A call with messages concerns only the ranks that they go to and come from. All messages are
+     * under way at the same time: none waits for another one, unless both go from the same rank to
+     * the same other one, which keeps the order of the list. Two ranks that are in such calls
+     * exchange what they have for each other, whatever else they wait for. The call begins with
+     * no exchange of all ranks; the two ranks of each message compare it
+     * (yk_backend_compare_messages). One that does not match moves no data. All others do, before
+     * the call ends with YK_ERROR_MISMATCH.
+     *
      * The functions of a backend are called by one thread at a time, but not always by the same.
      */
     yk_status (*post)(yk_backend *backend, yk_backend_call *call, yk_backend_work **work);
@@ -237,7 +257,10 @@ typedef yk_status yk_backend_share_text_function(char *text, size_t size, double
  * Called as soon as the descriptors of all ranks are here, it notes the time in call->met_s.
  */
 yk_status yk_backend_compare(yk_backend_call *call, const yk_descriptor *all, int ranks);
-/** The same for a message from one rank to another: what was sent, and what the other wanted. */
+/**
+ * The same for a message from one rank to another: what was sent, and what the other wanted. The
+ * first mismatch of a call is kept.
+ */
 yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_descriptor *sent,
                                       int to, const yk_descriptor *wanted);
 

@@ -211,10 +211,42 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
 /** Gives each rank its `count` elements of in (world_size * count), which is used on root alone. */
 yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                      int root, yk_work **work);
-/** Sends to one rank, blocking. Sends and receives match in order by (source, destination). */
+/**
+ * Sends to one rank, blocking. Sends and receives match in order by (source, destination).
+ *
+ * Ranks that wait for each other's messages, such as two that both send first, exchange them with
+ * yk_batch_send_recv.
+ */
 yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to);
 /** Receives from one rank. Blocking. */
 yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from);
+
+/** The direction of a message. */
+typedef enum yk_message_kind {
+    YK_MESSAGE_SEND, /**< to the peer */
+    YK_MESSAGE_RECV  /**< from the peer */
+} yk_message_kind;
+
+/** A message between this rank and another one. */
+typedef struct yk_message {
+    yk_message_kind kind; /**< sent or received */
+    int peer;             /**< the other rank */
+    void *data;           /**< only read where it is sent */
+    size_t count;         /**< elements */
+    yk_dtype dtype;       /**< of them */
+} yk_message;
+
+/**
+ * Sends and receives several messages at once, in any number and with any ranks, as
+ * batch_isend_irecv does. None waits for another one, except that those from one rank to another
+ * keep their order, in the list and over all calls. One message and a work are isend and irecv.
+ *
+ * The list is copied; the buffers belong to the group until the call, or its work, is done. A
+ * message that both ranks do not call alike is YK_ERROR_MISMATCH on these two, and its data does
+ * not move; all other messages of the call do.
+ */
+yk_status yk_batch_send_recv(yk_group *group, const yk_message *messages, size_t count,
+                             yk_work **work);
 /** Returns when every rank has called it. */
 yk_status yk_barrier(yk_group *group);
 

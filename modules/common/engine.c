@@ -143,8 +143,8 @@ static yk_status run_large(engine_base *engine, yk_backend_call *call)
 yk_status engine_run(void *context, yk_backend_call *call)
 {
     engine_base *engine = context;
-    if (call->what.operation >= YK_OPERATION_SEND)
-        return engine->calls->message(engine, call);
+    if (call->message_count > 0)
+        return engine->calls->messages(engine, call);
     yk_status status = engine->exchanged ? YK_OK : exchange(engine, call);
     bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
     engine->exchanged = false;
@@ -166,8 +166,7 @@ static yk_backend_work *direct_work(engine_base *engine)
 /* No other call is in flight with one that is not in the background. */
 static bool can_drive(const engine_base *engine, const yk_backend_call *call)
 {
-    return engine->calls->begin_exchange && !call->background &&
-           call->what.operation < YK_OPERATION_SEND;
+    return engine->calls->begin_exchange && !call->background && call->message_count == 0;
 }
 
 yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)

@@ -25,7 +25,7 @@ extern "C" {
 typedef struct engine_base engine_base;
 typedef yk_status engine_function(engine_base *engine, yk_backend_call *call);
 
-/* A call has a count of at least 1. Averages of all_reduce and reduce are sums here. */
+/* A collective has a count of at least 1. Averages of all_reduce and reduce are sums here. */
 typedef struct engine_calls {
     /*
      * Sends `bytes` bytes of engine_message(engine, rank) to every other rank and receives their
@@ -40,7 +40,7 @@ typedef struct engine_calls {
     yk_status (*test_exchange)(engine_base *engine, double wait_s, bool *done);
     engine_function *all_reduce, *reduce, *broadcast, *all_gather, *reduce_scatter, *gather,
         *scatter;
-    engine_function *message; /* send and recv, for which nothing is exchanged */
+    engine_function *messages; /* those of a call, for which nothing is exchanged */
 } engine_calls;
 
 /* Concrete engines begin with it. */

@@ -15,9 +15,12 @@
 #include <cstring>
 #include <exception>
 #include <future>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gloo/allgather.h>
@@ -348,32 +351,89 @@ void reduce_scatter(Engine *engine, yk_backend_call *call)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-// Both ranks tell each other what they call, then the data follows.
-void run_message(Engine *engine, yk_backend_call *call)
+bool is_sent(const yk_backend_message &message)
 {
-    auto &mesh = *engine->mesh;
-    bool sends = call->what.operation == YK_OPERATION_SEND;
-    int other = call->what.root;
-    yk_descriptor mine = call->what, theirs;
+    return message.what.operation == YK_OPERATION_SEND;
+}
+
+// Whether what the two ranks call of a message matches; otherwise call->mismatch is set.
+bool compare(Mesh &mesh, yk_backend_call *call, const yk_backend_message &message)
+{
+    bool sends = is_sent(message);
+    int other = message.what.root;
+    yk_descriptor mine = message.what, theirs;
     auto tell = mesh.createUnboundBuffer(&mine, sizeof mine);
     auto hear = mesh.createUnboundBuffer(&theirs, sizeof theirs);
-    hear->recv(other, slot(sends ? wanted_slot : sent_slot, call->sequence));
-    tell->send(other, slot(sends ? sent_slot : wanted_slot, call->sequence));
+    hear->recv(other, slot(sends ? wanted_slot : sent_slot, message.sequence));
+    tell->send(other, slot(sends ? sent_slot : wanted_slot, message.sequence));
     hear->waitRecv(forever);
     tell->waitSend(forever);
-    check(sends ? yk_backend_compare_messages(call, mesh.rank, &mine, other, &theirs)
-                : yk_backend_compare_messages(call, other, &theirs, mesh.rank, &mine));
-    if (call->what.count == 0)
-        return;
-    auto data = mesh.createUnboundBuffer(sends ? input_of(call) : static_cast<char *>(call->out),
-                                         bytes_of(call->what));
-    if (sends) {
-        data->send(other, slot(data_slot, call->sequence));
+    return YK_OK == (sends ? yk_backend_compare_messages(call, mesh.rank, &mine, other, &theirs)
+                           : yk_backend_compare_messages(call, other, &theirs, mesh.rank, &mine));
+}
+
+void move_data(Mesh &mesh, const yk_backend_message &message)
+{
+    auto data = mesh.createUnboundBuffer(message.data, bytes_of(message.what));
+    auto place = slot(data_slot, message.sequence);
+    if (is_sent(message)) {
+        data->send(message.what.root, place);
         data->waitSend(forever);
     } else {
-        data->recv(other, slot(data_slot, call->sequence));
+        data->recv(message.what.root, place);
         data->waitRecv(forever);
     }
+}
+
+// Messages from one rank to another, in their order.
+using Channel = std::vector<const yk_backend_message *>;
+
+// Both ranks tell each other what they call, then the data follows. Returns the first mismatch.
+yk_mismatch run_channel(Engine *engine, const Channel &channel)
+{
+    yk_backend_call compared = {};
+    for (auto *message : channel)
+        if (compare(*engine->mesh, &compared, *message) && message->what.count > 0)
+            move_data(*engine->mesh, *message);
+    return compared.mismatch;
+}
+
+// Runs body; where it throws, all channels end.
+template <typename Body> auto or_interrupt(Engine *engine, Body body)
+{
+    try {
+        return body();
+    } catch (...) {
+        engine->mesh->interrupt();
+        throw;
+    }
+}
+
+// Each channel waits by itself. gloo cannot wait for any of several buffers, so each needs a
+// thread.
+void run_messages(Engine *engine, yk_backend_call *call)
+{
+    std::map<std::pair<int, bool>, Channel> channels;
+    for (size_t i = 0; i < call->message_count; i++) {
+        const yk_backend_message &message = call->messages[i];
+        channels[{message.what.root, is_sent(message)}].push_back(&message);
+    }
+    std::vector<std::future<yk_mismatch>> running; // whose destruction waits for the threads
+    auto pass = [=](const Channel &channel) {
+        return or_interrupt(engine, [&] { return run_channel(engine, channel); });
+    };
+    or_interrupt(engine, [&] {
+        for (auto channel = std::next(channels.begin()); channel != channels.end(); channel++)
+            running.push_back(std::async(std::launch::async, pass, channel->second));
+    });
+    call->mismatch = pass(channels.begin()->second);
+    for (auto &other : running) {
+        yk_mismatch found = other.get();
+        if (call->mismatch.rank_a == call->mismatch.rank_b)
+            call->mismatch = found;
+    }
+    if (call->mismatch.rank_a != call->mismatch.rank_b)
+        throw Refused{YK_ERROR_MISMATCH};
 }
 
 // ---- the calls ----------------------------------------------------------------------------------
@@ -389,9 +449,9 @@ yk_status run_exchange(engine_base *common, yk_backend_call *, size_t bytes)
     return guarded([&] { exchange(reinterpret_cast<Engine *>(common), bytes); });
 }
 
-const engine_calls calls = {run_exchange, nullptr,        nullptr,         run<all_reduce>,
-                            run<reduce>,  run<broadcast>, run<all_gather>, run<reduce_scatter>,
-                            run<gather>,  run<scatter>,   run<run_message>};
+const engine_calls calls = {run_exchange, nullptr,        nullptr,          run<all_reduce>,
+                            run<reduce>,  run<broadcast>, run<all_gather>,  run<reduce_scatter>,
+                            run<gather>,  run<scatter>,   run<run_messages>};
 
 // ---- opening ------------------------------------------------------------------------------------
 

@@ -13,12 +13,13 @@
 
 enum {
     TAG_MESSAGE = 1, /* of an exchange */
-    TAG_SENT, /* of send and recv: the descriptor of a send, that of a receive, and the data */
+    TAG_SENT,        /* of messages: the descriptor of a send, that of a receive, and the data */
     TAG_WANTED,
     TAG_DATA,
     PART_OF_PIECE = 1 << 20, /* bytes for each rank in a piece of an all-reduce or a reduce */
     LOOSE_TESTS = 2000,      /* how often a call tests before it yields its core each time */
     TESTS_OF_CLOCK = 16,     /* how often a caller tests before it reads the clock */
+    SHORTEST_NAP_NS = 2000,
     LONGEST_NAP_NS = 200000
 };
 
@@ -114,19 +115,30 @@ static yk_status test_requests(mpi_engine *engine)
     return YK_OK;
 }
 
-/* Waits for the requests: spins and then yields or, in the background, takes naps. */
+/* Between tests of requests: spins and then yields or, in the background, takes naps. */
+typedef struct pauses {
+    bool background;
+    int tests;
+    long nap;
+} pauses;
+
+static void pause_after_test(pauses *p)
+{
+    bool naps = p->background && p->tests > LOOSE_TESTS / 10;
+    if (naps) {
+        p->nap = p->nap == 0 ? SHORTEST_NAP_NS : p->nap < LONGEST_NAP_NS ? 2 * p->nap : p->nap;
+        nanosleep(&(struct timespec){.tv_nsec = p->nap}, NULL);
+    } else if (p->tests > LOOSE_TESTS)
+        sched_yield();
+    p->tests++;
+}
+
 static yk_status await(mpi_engine *engine, bool background)
 {
-    long nap = 2000;
-    for (int tests = 0;; tests++) {
+    for (pauses waits = {.background = background};; pause_after_test(&waits)) {
         TRY(test_requests(engine));
         if (engine->pending == 0)
             return YK_OK;
-        if (background && tests > LOOSE_TESTS / 10) {
-            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
-            nap = nap < LONGEST_NAP_NS ? 2 * nap : nap;
-        } else if (tests > LOOSE_TESTS)
-            sched_yield();
     }
 }
 
@@ -381,58 +393,165 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* The caller gets its buffer back: takes back a receive into it. One whose data is already coming
- * cannot be taken back and ends with it. */
-static void withdraw(mpi_engine *engine)
+static bool is_sent(const yk_backend_message *message)
 {
-    MPI_Request *request = &engine->requests[0];
+    return message->what.operation == YK_OPERATION_SEND;
+}
+
+/* The callers get their buffers back: takes back the receives into them. One whose data is already
+ * coming cannot be taken back and ends with it. */
+static void withdraw(mpi_engine *engine, const yk_backend_call *call)
+{
     const double until = now() + WITHDRAWAL_S;
-    int done = 0;
-    if (engine->pending == 0 || *request == MPI_REQUEST_NULL || MPI_Cancel(request) != MPI_SUCCESS)
-        return;
-    while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && now() < until)
-        sched_yield();
-    engine->pending -= done;
+    for (size_t i = 0; i < call->message_count; i++) {
+        MPI_Request *request = &engine->transfers[i].moved;
+        int done = 0;
+        if (is_sent(&call->messages[i]) || *request == MPI_REQUEST_NULL ||
+            MPI_Cancel(request) != MPI_SUCCESS)
+            continue;
+        while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && now() < until)
+            sched_yield();
+    }
 }
 
-static yk_status send_data(mpi_engine *engine, yk_backend_call *call, span at)
+/* The two ranks of a message tell each other what they call. */
+static yk_status begin_message(mpi_engine *engine, const yk_backend_message *message,
+                               mpi_transfer *t)
 {
-    TRY_MPI(MPI_Isend((const char *)call->in + at.start, at.count,
-                      type_of((yk_dtype)call->what.dtype), call->what.root, TAG_DATA, engine->comm,
-                      next_request(engine)));
-    return await(engine, call->background);
+    bool sends = is_sent(message);
+    int other = message->what.root, size = sizeof(yk_descriptor);
+    *t = (mpi_transfer){.mine = message->what,
+                        .told = MPI_REQUEST_NULL,
+                        .heard = MPI_REQUEST_NULL,
+                        .moved = MPI_REQUEST_NULL,
+                        .left = message->what.count};
+    TRY_MPI(MPI_Irecv(&t->theirs, size, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
+                      engine->comm, &t->heard));
+    TRY_MPI(MPI_Isend(&t->mine, size, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED, engine->comm,
+                      &t->told));
+    return YK_OK;
 }
 
-static yk_status receive_data(mpi_engine *engine, yk_backend_call *call, span at)
+/* Begins to move the next part of the data, or the message is over. */
+static yk_status move_part(mpi_engine *engine, const yk_backend_message *message, mpi_transfer *t)
 {
-    TRY_MPI(MPI_Irecv((char *)call->out + at.start, at.count, type_of((yk_dtype)call->what.dtype),
-                      call->what.root, TAG_DATA, engine->comm, next_request(engine)));
-    yk_status status = await(engine, call->background);
-    if (status != YK_OK)
-        withdraw(engine);
-    return status;
+    yk_dtype dtype = (yk_dtype)message->what.dtype;
+    span at = {.start = t->start, .count = t->count};
+    if (!next_span(&at, &t->left, engine->largest, yk_dtype_size(dtype))) {
+        t->phase = OVER;
+        return YK_OK;
+    }
+    t->phase = MOVES;
+    t->start = at.start;
+    t->count = at.count;
+    char *part = (char *)message->data + at.start;
+    if (is_sent(message))
+        TRY_MPI(MPI_Isend(part, at.count, type_of(dtype), message->what.root, TAG_DATA,
+                          engine->comm, &t->moved));
+    else
+        TRY_MPI(MPI_Irecv(part, at.count, type_of(dtype), message->what.root, TAG_DATA,
+                          engine->comm, &t->moved));
+    return YK_OK;
 }
 
-/* Both ranks tell each other what they call, then the data follows. */
-static yk_status run_message(engine_base *common, yk_backend_call *call)
+/* One that does not match is over. */
+static yk_status compare(mpi_engine *engine, yk_backend_call *call,
+                         const yk_backend_message *message, mpi_transfer *t)
+{
+    int me = engine->common.rank, other = message->what.root;
+    yk_status status = is_sent(message)
+                           ? yk_backend_compare_messages(call, me, &t->mine, other, &t->theirs)
+                           : yk_backend_compare_messages(call, other, &t->theirs, me, &t->mine);
+    if (status == YK_OK)
+        return move_part(engine, message, t);
+    t->phase = OVER;
+    return YK_OK;
+}
+
+/* Goes on with a message if what it waits for is done. */
+static yk_status advance(mpi_engine *engine, yk_backend_call *call,
+                         const yk_backend_message *message, mpi_transfer *t, bool *moved)
+{
+    int told = 1, done = 0;
+    if (t->phase == COMPARES)
+        TRY_MPI(MPI_Test(&t->told, &told, MPI_STATUS_IGNORE));
+    if (told)
+        TRY_MPI(MPI_Test(t->phase == COMPARES ? &t->heard : &t->moved, &done, MPI_STATUS_IGNORE));
+    if (!done)
+        return YK_OK;
+    *moved = true;
+    return t->phase == COMPARES ? compare(engine, call, message, t) : move_part(engine, message, t);
+}
+
+/*
+ * Goes on with the first message from and to each rank that is not over, so that MPI sees their
+ * data in the same order on both ranks. *over tells whether all are.
+ */
+static yk_status advance_all(mpi_engine *engine, yk_backend_call *call, bool *moved, bool *over)
+{
+    *moved = false;
+    *over = true;
+    memset(engine->taken, 0, 2 * (size_t)engine->common.ranks * sizeof *engine->taken);
+    for (size_t i = 0; i < call->message_count; i++) {
+        const yk_backend_message *message = &call->messages[i];
+        mpi_transfer *t = &engine->transfers[i];
+        bool *taken = &engine->taken[2 * message->what.root + is_sent(message)];
+        if (t->phase == OVER || *taken)
+            continue;
+        TRY(advance(engine, call, message, t, moved));
+        *taken = t->phase != OVER;
+        *over = *over && t->phase == OVER;
+    }
+    return YK_OK;
+}
+
+static yk_status finish_messages(mpi_engine *engine, yk_backend_call *call)
+{
+    pauses waits = {.background = call->background};
+    for (bool moved, over;;) {
+        TRY(advance_all(engine, call, &moved, &over));
+        if (over)
+            return YK_OK;
+        if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
+            return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
+        if (moved)
+            waits = (pauses){.background = call->background};
+        pause_after_test(&waits);
+    }
+}
+
+static yk_status make_room(mpi_engine *engine, size_t count)
+{
+    if (count <= engine->transfer_room)
+        return YK_OK;
+    free(engine->transfers);
+    engine->transfers = calloc(count, sizeof *engine->transfers);
+    engine->transfer_room = engine->transfers ? count : 0;
+    return engine->transfers ? YK_OK
+                             : yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for messages");
+}
+
+/* All are under way at once. */
+static yk_status run_messages(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    bool sends = call->what.operation == YK_OPERATION_SEND;
-    int other = call->what.root, me = common->rank;
-    yk_descriptor *mine = &common->all[me], *theirs = &common->all[other];
+    yk_status status = YK_OK;
     TRY(check_usable(engine));
-    *mine = call->what;
-    TRY_MPI(MPI_Irecv(theirs, sizeof *theirs, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
-                      engine->comm, next_request(engine)));
-    TRY_MPI(MPI_Isend(mine, sizeof *mine, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED,
-                      engine->comm, next_request(engine)));
-    TRY(await(engine, call->background));
-    TRY(sends ? yk_backend_compare_messages(call, me, &call->what, other, theirs)
-              : yk_backend_compare_messages(call, other, theirs, me, &call->what));
-    size_t left = call->what.count, width = yk_dtype_size((yk_dtype)call->what.dtype);
-    for (span at = {0}; next_span(&at, &left, engine->largest, width);)
-        TRY(sends ? send_data(engine, call, at) : receive_data(engine, call, at));
-    return YK_OK;
+    TRY(make_room(engine, call->message_count));
+    engine->pending = 1;
+    for (size_t i = 0; i < call->message_count; i++)
+        engine->transfers[i] = (mpi_transfer){.moved = MPI_REQUEST_NULL};
+    for (size_t i = 0; i < call->message_count && status == YK_OK; i++)
+        status = begin_message(engine, &call->messages[i], &engine->transfers[i]);
+    if (status == YK_OK)
+        status = finish_messages(engine, call);
+    if (status != YK_OK) {
+        withdraw(engine, call);
+        return status;
+    }
+    engine->pending = 0;
+    bool matched = call->mismatch.rank_a == call->mismatch.rank_b;
+    return matched ? YK_OK : YK_ERROR_MISMATCH;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -447,4 +566,4 @@ const engine_calls mpi_engine_calls = {.exchange = exchange,
                                        .reduce_scatter = reduce_scatter,
                                        .gather = gather,
                                        .scatter = scatter,
-                                       .message = run_message};
+                                       .messages = run_messages};

@@ -279,6 +279,8 @@ static void free_engine(mpi_engine *engine)
     engine_fini(&engine->common);
     free(engine->world_ranks);
     free(engine->requests);
+    free(engine->transfers);
+    free(engine->taken);
     free(engine);
 }
 
@@ -295,8 +297,9 @@ static mpi_engine *allocate_engine(const yk_backend_site *site)
     made->largest = largest ? strtoul(largest, NULL, 10) : LARGEST_COUNT;
     made->world_ranks = calloc(ranks, sizeof *made->world_ranks);
     made->requests = calloc(2 * ranks, sizeof(MPI_Request));
+    made->taken = calloc(2 * ranks, sizeof *made->taken);
     if (engine_init(&made->common, site, &mpi_engine_calls, small) == YK_OK && made->world_ranks &&
-        made->requests)
+        made->requests && made->taken)
         return made;
     free_engine(made);
     return NULL;

@@ -22,15 +22,27 @@
 
 enum { LARGEST_COUNT = 1 << 30 }; /* elements in one call of MPI, whose counts are ints */
 
+/* How far a message has come, and what MPI uses of it meanwhile. */
+typedef struct mpi_transfer {
+    yk_descriptor mine, theirs;
+    MPI_Request told, heard, moved; /* the two descriptors, and a part of the data */
+    enum { COMPARES, MOVES, OVER } phase;
+    size_t start, left; /* of the data: where the part begins, in bytes, and elements after it */
+    int count;          /* of its elements */
+} mpi_transfer;
+
 typedef struct mpi_engine {
     engine_base common;                        /* first */
     enum { INITIALISES, CREATES, RUNS } stage; /* what the thread does next */
     MPI_Comm comm;
-    int leader_tag;        /* of the creation of comm, chosen by rank 0 */
-    int *world_ranks;      /* [ranks] in MPI_COMM_WORLD */
-    MPI_Request *requests; /* [2 * ranks] of an exchange, or of a message */
-    int pending;           /* those that may not be done */
-    size_t largest;        /* LARGEST_COUNT, but tests make it small */
+    int leader_tag;          /* of the creation of comm, chosen by rank 0 */
+    int *world_ranks;        /* [ranks] in MPI_COMM_WORLD */
+    MPI_Request *requests;   /* [2 * ranks] of an exchange */
+    int pending;             /* those that may not be done; 1 while there are messages */
+    mpi_transfer *transfers; /* [transfer_room], of the messages of a call */
+    size_t transfer_room;
+    bool *taken;    /* [2 * ranks]: messages from and to each rank, scratch */
+    size_t largest; /* LARGEST_COUNT, but tests make it small */
     atomic_bool cancelled;
     struct mpi_engine *next_kept; /* closed, but MPI may still write to it */
 } mpi_engine;

@@ -19,7 +19,9 @@ struct yk_backend_work {
     struct yk_backend_work *next;      /* in the queue, or among the spare ones */
     struct yk_backend_work *next_made; /* of all that were ever made */
     yk_backend_call call;              /* what runs */
-    yk_backend_call *original;         /* gets the mismatch */
+    yk_backend_message *messages;      /* of call, [room] */
+    size_t room;
+    yk_backend_call *original; /* gets the mismatch */
     yk_status status;
     bool done;
     char line[YKI_ERROR_LINE];
@@ -42,6 +44,7 @@ static void free_thread(yk_backend_thread *thread)
 {
     for (yk_backend_work *work = thread->made, *next; work; work = next) {
         next = work->next_made;
+        free(work->messages);
         free(work);
     }
     pthread_cond_destroy(&thread->changed);
@@ -157,6 +160,22 @@ yk_status yki_backend_thread_reserve(yk_backend_thread *thread, int count)
     return work ? YK_OK : yki_error_memory((size_t)count * sizeof *work, "the works of a thread");
 }
 
+static bool copy_messages(yk_backend_work *work, const yk_backend_call *call)
+{
+    size_t count = call->message_count;
+    if (count > work->room) {
+        free(work->messages);
+        work->messages = yki_calloc(count, sizeof *work->messages);
+        work->room = work->messages ? count : 0;
+    }
+    if (count > work->room)
+        return false;
+    if (count > 0)
+        memcpy(work->messages, call->messages, count * sizeof *work->messages);
+    work->call.messages = count > 0 ? work->messages : NULL;
+    return true;
+}
+
 yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *call,
                                  yk_backend_work **work)
 {
@@ -172,6 +191,12 @@ yk_status yk_backend_thread_post(yk_backend_thread *thread, yk_backend_call *cal
     }
     posted->next = NULL;
     posted->call = *call;
+    if (!copy_messages(posted, call)) {
+        posted->next = thread->spare;
+        thread->spare = posted;
+        pthread_mutex_unlock(&thread->lock);
+        return yki_error_memory(call->message_count * sizeof *call->messages, "messages");
+    }
     posted->original = call;
     posted->done = false;
     if (thread->head)

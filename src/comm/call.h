@@ -9,23 +9,31 @@
 enum { YKI_CALL_LABEL = 24 };
 
 typedef struct yki_call {
-    yk_backend_call base;  /* what the backend sees; its sequence is set when the call is posted */
-    yk_backend_work *work; /* while the backend has it */
-    void **memory;         /* of YK_OPERATION_ALLOC: where to put the result */
+    yk_backend_call base; /* what the backend sees; its sequence is set when the call is posted */
+    yk_backend_message message; /* its only one; */
+    yk_backend_message *list; /* or all of them, NULL where it has none or one; freed at its end */
+    yk_backend_work *work;    /* while the backend has it */
+    void **memory;            /* of YK_OPERATION_ALLOC: where to put the result */
     double looked, waited; /* when its ranks were last looked at; how long it has waited for them */
     double lost;           /* since when a rank is known to be gone; 0: none is */
     bool posted;           /* until its end, which the watch is told */
     uint64_t submitted;    /* with a work object: when, in yki_ticks() */
-    struct yki_flight_entry *entry; /* in the flight recorder */
-    double begun;                   /* while a timeline is recorded: when it began, */
-    double launched;                /* when it was submitted, */
-    char label[YKI_CALL_LABEL];     /* and what it is for */
+    uint64_t entry;        /* its first one in the flight recorder */
+    double begun;          /* while a timeline is recorded: when it began, */
+    double launched;       /* when it was submitted, */
+    char label[YKI_CALL_LABEL]; /* and what it is for */
     /* Not NULL: runs in place of a collective, on the communication thread; see yki_group_run. */
     yk_status (*task)(void *context);
     /* Or, on the same thread: runs before a collective is posted, and after it has succeeded. */
     void (*before)(void *context), (*after)(void *context);
     void *task_context; /* of all three */
 } yki_call;
+
+/* Bytes of the elements that a descriptor counts. */
+static inline size_t yki_descriptor_bytes(const yk_descriptor *what)
+{
+    return what->count * yk_dtype_size((yk_dtype)what->dtype);
+}
 
 extern const yk_backend_ops yki_backend_self, yki_backend_shm, yki_backend_sim;
 

@@ -2,63 +2,12 @@
  * The public collectives. Each checks its arguments and becomes a yki_call, which run.c runs.
  *
  * A call with invalid arguments still takes part in the exchange, marked as invalid, so that the
- * other ranks learn of it at once instead of waiting for a call that never comes. send and recv
- * have no such exchange and fail here.
+ * other ranks learn of it at once instead of waiting for a call that never comes.
  */
 #include <assert.h>
 
+#include "comm/arguments.h"
 #include "comm/group_internal.h"
-
-/* ---- checks ---------------------------------------------------------------------------------- */
-
-/* Without a group there are no other ranks to tell. */
-static yk_status check_group(const yk_group *group, const char *name, yk_work **work)
-{
-    if (work)
-        *work = NULL;
-    if (!group)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: group is NULL", name);
-    return YK_OK;
-}
-
-static yk_status check_buffer(const yk_group *group, const char *name, const void *data,
-                              size_t count, yk_dtype dtype)
-{
-    if ((unsigned)dtype >= YK_DTYPE_COUNT)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", name, (int)dtype);
-    if (!data && count > 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements at NULL", name, count);
-    if (count > (size_t)PTRDIFF_MAX / yk_dtype_size(dtype) / (size_t)yk_group_size(group))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements of %s are too many", name,
-                         count, yk_dtype_name(dtype));
-    return YK_OK;
-}
-
-static yk_status check_reduction(const char *name, yk_dtype dtype, yk_reduce_op op)
-{
-    if ((unsigned)op > YK_REDUCE_PRODUCT)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: unknown reduction %d", name, (int)op);
-    if (dtype == YK_U8)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: reductions do not support %s", name,
-                         yk_dtype_name(dtype));
-    return YK_OK;
-}
-
-static yk_status check_root(const yk_group *group, const char *name, int root)
-{
-    if (root < 0 || root >= yk_group_size(group))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: root is %d, expected a rank from 0 to %d",
-                         name, root, yk_group_size(group) - 1);
-    return YK_OK;
-}
-
-static yk_status check_peer(const yk_group *group, const char *name, int peer)
-{
-    if (peer < 0 || peer >= yk_group_size(group) || peer == yk_group_rank(group))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: rank %d is not a peer of rank %d of %d",
-                         name, peer, yk_group_rank(group), yk_group_size(group));
-    return YK_OK;
-}
 
 static yki_call make_collective(yk_operation operation, yk_dtype dtype, yk_reduce_op op, int root,
                                 size_t count)
@@ -75,14 +24,14 @@ static yki_call make_collective(yk_operation operation, yk_dtype dtype, yk_reduc
 static yk_status check_operands(const yk_group *group, const char *name, const void *data,
                                 size_t count, yk_dtype dtype, yk_reduce_op op)
 {
-    YK_TRY(check_buffer(group, name, data, count, dtype));
-    return check_reduction(name, dtype, op);
+    YK_TRY(yki_check_buffer(group, name, data, count, dtype));
+    return yki_check_reduction(name, dtype, op);
 }
 
 yk_status yk_all_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                         yk_work **work)
 {
-    YK_TRY(check_group(group, "all_reduce", work));
+    YK_TRY(yki_check_group(group, "all_reduce", work));
     yki_call call = make_collective(YK_OPERATION_ALL_REDUCE, dtype, op, 0, count);
     call.base.in = call.base.out = data;
     yk_status checked = check_operands(group, "all_reduce", data, count, dtype, op);
@@ -106,24 +55,24 @@ yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dt
 yk_status yk_reduce(yk_group *group, void *data, size_t count, yk_dtype dtype, yk_reduce_op op,
                     int root, yk_work **work)
 {
-    YK_TRY(check_group(group, "reduce", work));
+    YK_TRY(yki_check_group(group, "reduce", work));
     yki_call call = make_collective(YK_OPERATION_REDUCE, dtype, op, root, count);
     call.base.in = call.base.out = data;
     yk_status checked = check_operands(group, "reduce", data, count, dtype, op);
     if (checked == YK_OK)
-        checked = check_root(group, "reduce", root);
+        checked = yki_check_root(group, "reduce", root);
     return yki_group_submit(group, &call, checked, work);
 }
 
 yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype, int root,
                        yk_work **work)
 {
-    YK_TRY(check_group(group, "broadcast", work));
+    YK_TRY(yki_check_group(group, "broadcast", work));
     yki_call call = make_collective(YK_OPERATION_BROADCAST, dtype, 0, root, count);
     call.base.in = call.base.out = data;
-    yk_status checked = check_buffer(group, "broadcast", data, count, dtype);
+    yk_status checked = yki_check_buffer(group, "broadcast", data, count, dtype);
     if (checked == YK_OK)
-        checked = check_root(group, "broadcast", root);
+        checked = yki_check_root(group, "broadcast", root);
     return yki_group_submit(group, &call, checked, work);
 }
 
@@ -131,14 +80,14 @@ yk_status yk_broadcast(yk_group *group, void *data, size_t count, yk_dtype dtype
 static yk_status check_both(const yk_group *group, const char *name, const void *in,
                             const void *out, size_t count, yk_dtype dtype)
 {
-    YK_TRY(check_buffer(group, name, in, count, dtype));
-    return check_buffer(group, name, out, count, dtype);
+    YK_TRY(yki_check_buffer(group, name, in, count, dtype));
+    return yki_check_buffer(group, name, out, count, dtype);
 }
 
 yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                         yk_work **work)
 {
-    YK_TRY(check_group(group, "all_gather", work));
+    YK_TRY(yki_check_group(group, "all_gather", work));
     yki_call call = make_collective(YK_OPERATION_ALL_GATHER, dtype, 0, 0, count);
     call.base.in = in;
     call.base.out = out;
@@ -149,68 +98,48 @@ yk_status yk_all_gather(yk_group *group, void *out, const void *in, size_t count
 yk_status yk_reduce_scatter(yk_group *group, void *out, const void *in, size_t count,
                             yk_dtype dtype, yk_reduce_op op, yk_work **work)
 {
-    YK_TRY(check_group(group, "reduce_scatter", work));
+    YK_TRY(yki_check_group(group, "reduce_scatter", work));
     yki_call call = make_collective(YK_OPERATION_REDUCE_SCATTER, dtype, op, 0, count);
     call.base.in = in;
     call.base.out = out;
     yk_status checked = check_both(group, "reduce_scatter", in, out, count, dtype);
     if (checked == YK_OK)
-        checked = check_reduction("reduce_scatter", dtype, op);
+        checked = yki_check_reduction("reduce_scatter", dtype, op);
     return yki_group_submit(group, &call, checked, work);
 }
 
 yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                     int root, yk_work **work)
 {
-    YK_TRY(check_group(group, "gather", work));
+    YK_TRY(yki_check_group(group, "gather", work));
     bool on_root = root == yk_group_rank(group);
     yki_call call = make_collective(YK_OPERATION_GATHER, dtype, 0, root, count);
     call.base.in = in;
     call.base.out = on_root ? out : NULL;
     yk_status checked = check_both(group, "gather", in, on_root ? out : in, count, dtype);
     if (checked == YK_OK)
-        checked = check_root(group, "gather", root);
+        checked = yki_check_root(group, "gather", root);
     return yki_group_submit(group, &call, checked, work);
 }
 
 yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                      int root, yk_work **work)
 {
-    YK_TRY(check_group(group, "scatter", work));
+    YK_TRY(yki_check_group(group, "scatter", work));
     bool on_root = root == yk_group_rank(group);
     yki_call call = make_collective(YK_OPERATION_SCATTER, dtype, 0, root, count);
     call.base.in = on_root ? in : NULL;
     call.base.out = out;
     yk_status checked = check_both(group, "scatter", on_root ? in : out, out, count, dtype);
     if (checked == YK_OK)
-        checked = check_root(group, "scatter", root);
+        checked = yki_check_root(group, "scatter", root);
     return yki_group_submit(group, &call, checked, work);
 }
 
 yk_status yk_barrier(yk_group *group)
 {
-    YK_TRY(check_group(group, "barrier", NULL));
+    YK_TRY(yki_check_group(group, "barrier", NULL));
     yki_call call = make_collective(YK_OPERATION_BARRIER, 0, 0, 0, 0);
-    return yki_group_submit(group, &call, YK_OK, NULL);
-}
-
-yk_status yk_send(yk_group *group, const void *data, size_t count, yk_dtype dtype, int to)
-{
-    YK_TRY(check_group(group, "send", NULL));
-    yki_call call = make_collective(YK_OPERATION_SEND, dtype, 0, to, count);
-    call.base.in = data;
-    YK_TRY(check_buffer(group, "send", data, count, dtype));
-    YK_TRY(check_peer(group, "send", to));
-    return yki_group_submit(group, &call, YK_OK, NULL);
-}
-
-yk_status yk_recv(yk_group *group, void *data, size_t count, yk_dtype dtype, int from)
-{
-    YK_TRY(check_group(group, "recv", NULL));
-    yki_call call = make_collective(YK_OPERATION_RECV, dtype, 0, from, count);
-    call.base.out = data;
-    YK_TRY(check_buffer(group, "recv", data, count, dtype));
-    YK_TRY(check_peer(group, "recv", from));
     return yki_group_submit(group, &call, YK_OK, NULL);
 }
 
@@ -218,7 +147,7 @@ yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
 {
     YKI_NOT_NULL(memory);
     *memory = NULL;
-    YK_TRY(check_group(group, "alloc", NULL));
+    YK_TRY(yki_check_group(group, "alloc", NULL));
     yki_call call = make_collective(YK_OPERATION_ALLOC, 0, 0, 0, bytes);
     call.memory = memory;
     return yki_group_submit(group, &call, YK_OK, NULL);

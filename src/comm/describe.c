@@ -13,7 +13,8 @@ static const char *const operations[] = {[YK_OPERATION_ALL_REDUCE] = "all_reduce
                                          [YK_OPERATION_BARRIER] = "barrier",
                                          [YK_OPERATION_ALLOC] = "alloc",
                                          [YK_OPERATION_SEND] = "send",
-                                         [YK_OPERATION_RECV] = "recv"};
+                                         [YK_OPERATION_RECV] = "recv",
+                                         [YK_OPERATION_BATCH] = "batch_send_recv"};
 
 static const char *const reductions[] = {[YK_REDUCE_SUM] = "sum",
                                          [YK_REDUCE_AVG] = "avg",
@@ -43,6 +44,9 @@ void yki_describe(char text[YKI_WORDS], const yki_job *job, const yk_descriptor 
     case YK_OPERATION_ALLOC:
         snprintf(text, YKI_WORDS, "alloc(%llu bytes)", count);
         break;
+    case YK_OPERATION_BATCH:
+        snprintf(text, YKI_WORDS, "%s(%llu messages)", name, count);
+        break;
     case YK_OPERATION_ALL_REDUCE:
     case YK_OPERATION_REDUCE_SCATTER:
         snprintf(text, YKI_WORDS, "%s(%s x %llu, %s)", name, dtype, count,
@@ -64,9 +68,15 @@ void yki_describe(char text[YKI_WORDS], const yki_job *job, const yk_descriptor 
     }
 }
 
+/* A send and a recv are two sides of one message. */
+static bool is_message(const yk_descriptor *what)
+{
+    return what->operation == YK_OPERATION_SEND || what->operation == YK_OPERATION_RECV;
+}
+
 const char *yki_difference(const yk_descriptor *a, const yk_descriptor *b)
 {
-    if (a->operation != b->operation)
+    if (a->operation != b->operation && !(is_message(a) && is_message(b)))
         return "operation";
     if (a->dtype != b->dtype)
         return "dtype";

@@ -56,34 +56,52 @@ static inline bool yki_flight_is_collective(const yk_descriptor *what)
     return what->operation < YK_OPERATION_SEND;
 }
 
-/* A call has been submitted, at that time, and begins now. */
-static inline void yki_flight_begin(yki_flight_ring *ring, yki_call *call)
+static inline void yki_flight_add(yki_flight_ring *ring, const yk_descriptor *what,
+                                  uint64_t sequence, uint64_t submitted, uint64_t now)
 {
     yki_flight_words words;
     uint64_t number = atomic_load_explicit(&ring->count, memory_order_relaxed);
     yki_flight_entry *entry = &ring->entries[number % YKI_FLIGHT_ENTRIES];
-    uint64_t now = yki_ticks();
-    __builtin_memcpy(&words, &call->base.what, sizeof words);
-    atomic_store_explicit(&entry->sequence, call->base.sequence, memory_order_relaxed);
+    __builtin_memcpy(&words, what, sizeof words);
+    atomic_store_explicit(&entry->sequence, sequence, memory_order_relaxed);
     atomic_store_explicit(&entry->what[0], words.word[0], memory_order_relaxed);
     atomic_store_explicit(&entry->what[1], words.word[1], memory_order_relaxed);
-    atomic_store_explicit(&entry->submitted, call->submitted ? call->submitted : now,
-                          memory_order_relaxed);
+    atomic_store_explicit(&entry->submitted, submitted, memory_order_relaxed);
     atomic_store_explicit(&entry->started, now, memory_order_relaxed);
     atomic_store_explicit(&entry->state, YKI_FLIGHT_STARTED, memory_order_relaxed);
     atomic_store_explicit(&ring->count, number + 1, memory_order_relaxed);
-    if (yki_flight_is_collective(&call->base.what))
-        atomic_store_explicit(&ring->last_started, call->base.sequence, memory_order_relaxed);
-    call->entry = entry;
+}
+
+/* A batch has an entry for each of its messages, and every other call has one. */
+static inline bool yki_flight_is_batch(const yki_call *call)
+{
+    return call->base.what.operation == YK_OPERATION_BATCH;
+}
+
+/* A call has been submitted, at that time, and begins now. */
+static inline void yki_flight_begin(yki_flight_ring *ring, yki_call *call)
+{
+    const yk_backend_call *base = &call->base;
+    uint64_t now = yki_ticks(), submitted = call->submitted ? call->submitted : now;
+    call->entry = atomic_load_explicit(&ring->count, memory_order_relaxed);
+    if (!yki_flight_is_batch(call))
+        yki_flight_add(ring, &base->what, base->sequence, submitted, now);
+    for (size_t i = 0; yki_flight_is_batch(call) && i < base->message_count; i++)
+        yki_flight_add(ring, &base->messages[i].what, base->messages[i].sequence, submitted, now);
+    if (yki_flight_is_collective(&base->what))
+        atomic_store_explicit(&ring->last_started, base->sequence, memory_order_relaxed);
 }
 
 /* The call has ended. */
 static inline void yki_flight_end(yki_flight_ring *ring, const yki_call *call, yk_status status)
 {
-    yki_flight_entry *entry = call->entry;
     int state = status == YK_OK ? YKI_FLIGHT_COMPLETED : YKI_FLIGHT_FAILED;
-    atomic_store_explicit(&entry->ended, yki_ticks(), memory_order_relaxed);
-    atomic_store_explicit(&entry->state, state, memory_order_relaxed);
+    uint64_t now = yki_ticks(), count = yki_flight_is_batch(call) ? call->base.message_count : 1;
+    for (uint64_t i = count > YKI_FLIGHT_ENTRIES ? count - YKI_FLIGHT_ENTRIES : 0; i < count; i++) {
+        yki_flight_entry *entry = &ring->entries[(call->entry + i) % YKI_FLIGHT_ENTRIES];
+        atomic_store_explicit(&entry->ended, now, memory_order_relaxed);
+        atomic_store_explicit(&entry->state, state, memory_order_relaxed);
+    }
     if (status == YK_OK && yki_flight_is_collective(&call->base.what))
         atomic_store_explicit(&ring->last_completed, call->base.sequence, memory_order_relaxed);
 }

@@ -17,6 +17,9 @@ void yki_group_release(yk_group *group);
  */
 yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, yk_work **work);
 
+/* Makes room for the messages of a call, which is submitted next. */
+yk_status yki_call_make_messages(yki_call *call, size_t count, yk_backend_message **messages);
+
 /*
  * A sum on the group's thread, which runs before(context) when it comes to it, and after(context)
  * once it has succeeded. Unlike a task (yki_group_run), it leaves other calls in flight meanwhile.

@@ -195,6 +195,16 @@ static bool has_gone(const yk_group *group, int rank)
     return yki_watch_gone(&group->job, rank) || atomic_load(&group->watched->left[rank]);
 }
 
+/* Whether a call needs that rank at all. */
+static bool involves(const yki_call *call, int rank)
+{
+    const yk_backend_call *base = &call->base;
+    for (size_t i = 0; i < base->message_count; i++)
+        if (base->messages[i].what.root == rank)
+            return true;
+    return base->message_count == 0;
+}
+
 /*
  * Only the backend knows which ranks a work waits for. One that is gone may have done its part
  * before, so it counts as missing only some time later.
@@ -203,8 +213,7 @@ static bool may_be_missing(const void *wait, int rank)
 {
     const yk_group *group = wait;
     const yki_call *call = group->running ? group->running : &group->opening;
-    const yk_descriptor *what = &call->base.what;
-    if (what->operation >= YK_OPERATION_SEND && rank != what->root)
+    if (!involves(call, rank))
         return false;
     return !has_gone(group, rank) || (call->lost > 0 && yki_now() - call->lost >= GRACE_S);
 }

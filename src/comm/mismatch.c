@@ -34,7 +34,8 @@ yk_status yk_backend_compare_messages(yk_backend_call *call, int from, const yk_
     YKI_NOT_NULL(wanted);
     if (sent->dtype == wanted->dtype && sent->count == wanted->count)
         return YK_OK;
-    call->mismatch =
-        (yk_mismatch){.rank_a = from, .rank_b = to, .what_a = *sent, .what_b = *wanted};
+    if (call->mismatch.rank_a == call->mismatch.rank_b)
+        call->mismatch =
+            (yk_mismatch){.rank_a = from, .rank_b = to, .what_a = *sent, .what_b = *wanted};
     return YK_ERROR_MISMATCH;
 }

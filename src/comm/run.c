@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/trace.h"
 #include "comm/describe.h"
 #include "comm/group_state.h"
@@ -43,13 +44,39 @@ static yk_status mismatch(yk_group *group, const yk_mismatch *m)
                           : yki_group_error(group, YK_ERROR_MISMATCH, text);
 }
 
-static uint64_t next_sequence(yk_group *group, const yk_descriptor *what)
+yk_status yki_call_make_messages(yki_call *call, size_t count, yk_backend_message **messages)
 {
-    if (what->operation == YK_OPERATION_SEND)
-        return ++group->sent[what->root];
-    if (what->operation == YK_OPERATION_RECV)
-        return ++group->received[what->root];
-    return ++group->collectives;
+    *messages = &call->message;
+    call->base.message_count = count;
+    if (count <= 1)
+        return YK_OK;
+    *messages = call->list = yki_calloc(count, sizeof *call->list);
+    return call->list ? YK_OK : yki_error_memory(count * sizeof *call->list, "messages");
+}
+
+/* A call is copied on its way here, so that only now it is known where its message is. */
+static void number_messages(yk_group *group, yki_call *call)
+{
+    yk_backend_message *messages = call->list ? call->list : &call->message;
+    call->base.messages = messages;
+    for (size_t i = 0; i < call->base.message_count; i++) {
+        const yk_descriptor *what = &messages[i].what;
+        messages[i].sequence = what->operation == YK_OPERATION_SEND ? ++group->sent[what->root]
+                                                                    : ++group->received[what->root];
+    }
+}
+
+static void number_call(yk_group *group, yki_call *call)
+{
+    yk_operation operation = (yk_operation)call->base.what.operation;
+    if (call->base.message_count > 0)
+        number_messages(group, call);
+    if (operation == YK_OPERATION_BATCH)
+        call->base.sequence = ++group->batches;
+    else if (call->base.message_count > 0)
+        call->base.sequence = call->base.messages[0].sequence;
+    else
+        call->base.sequence = ++group->collectives;
 }
 
 /* Starts a call. Afterwards call->work is NULL if it is over, with this status. */
@@ -58,9 +85,11 @@ static yk_status post_call(yk_group *group, yki_call *call)
     yk_backend *backend = group->backend;
     group->running = call;
     call->posted = true;
-    call->base.sequence = next_sequence(group, &call->base.what);
+    number_call(group, call);
     yki_flight_begin(&group->flight, call);
     YK_TRY(yki_group_known_failure(group));
+    if (call->base.what.operation == YK_OPERATION_BATCH && call->base.message_count == 0)
+        return YK_OK;
     bool registered = backend->ops->capabilities & YK_BACKEND_REGISTERED_MEMORY;
     if (call->base.what.operation == YK_OPERATION_ALLOC && registered)
         return backend->ops->alloc(backend, &call->base, call->memory);
@@ -133,6 +162,17 @@ static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, 
     return failed ? yki_flight_write(&group->job, status) : status;
 }
 
+static int64_t bytes_of(const yk_backend_call *call)
+{
+    const yk_descriptor *what = &call->what;
+    size_t bytes = 0;
+    if (what->operation == YK_OPERATION_ALLOC)
+        return (int64_t)what->count;
+    for (size_t i = 0; i < call->message_count; i++)
+        bytes += yki_descriptor_bytes(&call->messages[i].what);
+    return (int64_t)(call->message_count > 0 ? bytes : yki_descriptor_bytes(what));
+}
+
 /* Records the call on the thread that ran it and, if it is labelled, from its submission to its
  * end. */
 static void trace_call(const yk_group *group, const yki_call *call)
@@ -142,9 +182,8 @@ static void trace_call(const yk_group *group, const yki_call *call)
     char words[YKI_WORDS];
     const yk_descriptor *what = &call->base.what;
     yki_describe(words, &group->job, what);
-    size_t width = what->operation == YK_OPERATION_ALLOC ? 1 : yk_dtype_size(what->dtype);
     yki_trace_args args = {.key = {"bytes", "sequence"},
-                           .value = {(int64_t)(what->count * width), (int64_t)call->base.sequence}};
+                           .value = {bytes_of(&call->base), (int64_t)call->base.sequence}};
     double end = yki_now();
     yki_trace_record(YKI_TRACE_SPAN, call->begun, end, args, "%s",
                      call->label[0] ? call->label : words);
@@ -161,6 +200,7 @@ static yk_status run_blocking(yk_group *group, yki_call *call, const char *refus
     status = conclude(group, call, refusal, status);
     group->met_s = call->base.met_s;
     trace_call(group, call);
+    free(call->list);
     return status;
 }
 
@@ -179,6 +219,7 @@ static bool finish_work(const yk_group *group, yk_work *work, yk_status status)
     else if (work->call.after)
         work->call.after(work->call.task_context);
     trace_call(group, &work->call);
+    free(work->call.list);
     yki_work_times *times = &work->times;
     times->finished = yki_now();
     times->met = work->call.base.met_s > times->started ? work->call.base.met_s : times->started;
@@ -233,6 +274,7 @@ static yk_status submit_work(yk_group *group, yki_call *call, const char *refusa
     yk_status status = yki_queue_submit(&group->queue, call, refusal, work);
     if (status == YK_OK)
         return YK_OK;
+    free(call->list);
     status = yki_group_fail_alone(group, status);
     yki_group_release(group);
     return status;
@@ -248,9 +290,11 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
     call->base.background = work != NULL || in_task || group->background;
     if (work)
         *work = NULL;
-    if (work && in_task)
+    if (work && in_task) {
+        free(call->list);
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "collectives in a comm hook must block: "
                                                     "pass NULL for work");
+    }
     if (work)
         return submit_work(group, call, checked != YK_OK ? refusal : NULL, work);
     if (!in_task)

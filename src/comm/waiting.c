@@ -19,7 +19,7 @@ typedef struct entry {
 
 static bool is_message(int operation)
 {
-    return operation == YK_OPERATION_SEND || operation == YK_OPERATION_RECV;
+    return operation >= YK_OPERATION_SEND;
 }
 
 static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting,
@@ -73,14 +73,15 @@ static bool read_entry(const yki_job *job, int rank, entry *found)
 
 /*
  * Whether the other rank's call is no counterpart of this one, but needs this rank, which has not
- * made it yet. If it has, the wait is over, but the other rank is stopped and cannot tell.
+ * made it yet. If it has, the wait is over, but the other rank is stopped and cannot tell. A batch
+ * is a counterpart of every message.
  */
 static bool is_unmatched(const yki_job *job, const yki_waiting *mine, const entry *theirs)
 {
     if (!is_message(theirs->operation))
         return theirs->sequence > mine->collectives;
     return theirs->peer == job->rank && theirs->operation == mine->what.operation &&
-           theirs->sequence > mine->opposite;
+           theirs->operation != YK_OPERATION_BATCH && theirs->sequence > mine->opposite;
 }
 
 /* What to do about two ranks that wait for each other. */
@@ -88,8 +89,9 @@ static const char *advice(const entry *theirs)
 {
     if (!is_message(theirs->operation))
         return "";
-    return theirs->operation == YK_OPERATION_SEND ? ": one of the two must receive first"
-                                                  : ": one of the two must send first";
+    return theirs->operation == YK_OPERATION_SEND
+               ? ": one of the two must receive first, or both call yk_batch_send_recv"
+               : ": one of the two must send first, or both call yk_batch_send_recv";
 }
 
 static void describe_both(const yki_job *job, const yki_waiting *mine, const entry *theirs,

@@ -6,8 +6,8 @@
  *     "7 1700000000 9 1 recv(float32 x 4, from rank 1)"
  *
  * SINCE is in seconds since 1970, and is corrected when the clock is set. OPERATION is a
- * yk_operation, PEER the other rank of a send or recv as the group counts them, else 0. The key
- * disappears when the wait has ended.
+ * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group
+ * counts them, else 0. The key disappears when the wait has ended.
  */
 #ifndef YKI_WAITING_H
 #define YKI_WAITING_H
@@ -38,9 +38,9 @@ typedef struct yki_waiting_state {
 void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now);
 
 /*
- * A send or recv whose other rank waits in a call that cannot match it would never end, and neither
- * would that call. True when this has been so for a while; then the failure is described. Backends
- * that see this themselves are faster.
+ * A send or recv, or the first one of a batch, whose other rank waits in a call that cannot match
+ * it would never end, and neither would that call. True when this has been so for a while; then the
+ * failure is described. Backends that see this themselves are faster.
  */
 bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure);
 

@@ -188,6 +188,46 @@ YK_TEST(a_part_writes_of_the_whole_job)
     yk_test_ranks(3, lose_a_rank_of_a_part);
 }
 
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* A batch is its messages, each with its own number. */
+static void lose_a_rank_in_a_batch(int rank, int world)
+{
+    yk_group *group;
+    float x[2] = {0};
+    yk_message messages[] = {
+        {.kind = YK_MESSAGE_SEND, .peer = 1 - rank, .data = &x[0], .count = 1, .dtype = YK_F32},
+        {.kind = YK_MESSAGE_RECV, .peer = 1 - rank, .data = &x[1], .count = 1, .dtype = YK_F32},
+    };
+    (void)world;
+    setenv("YOKE_FLIGHT_RECORDER", shared_folder(), 1);
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_batch_send_recv(group, messages, 2, NULL));
+    if (rank == 1)
+        _exit(0);
+    assert_status(YK_ERROR_PEER_FAILED, yk_batch_send_recv(group, messages, 2, NULL));
+    cJSON *record = read_record(shared_folder(), rank);
+    const cJSON *entries = cJSON_GetObjectItem(record, "entries");
+    assert_int_equal(cJSON_GetArraySize(entries), 4);
+    for (int i = 0; i < 4; i++) {
+        const cJSON *entry = cJSON_GetArrayItem(entries, i);
+        assert_true(cJSON_IsTrue(cJSON_GetObjectItem(entry, "is_p2p")));
+        assert_int_equal(number_of(entry, "p2p_seq_id"), 1 + i / 2);
+        assert_contains(cJSON_GetStringValue(cJSON_GetObjectItem(entry, "profiling_name")),
+                        i % 2 ? "recv(float32 x 1, from rank 1)" : "send(float32 x 1, to rank 1)");
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(entry, "state")),
+                            i < 2 ? "completed" : "failed");
+    }
+    cJSON_Delete(record);
+    yk_group_destroy(group);
+}
+
+YK_TEST(a_batch_is_written_as_its_messages)
+{
+    share_folder();
+    yk_test_ranks(2, lose_a_rank_in_a_batch);
+}
+
 /* ---- twice ----------------------------------------------------------------------------------- */
 
 static void time_out_twice(int rank, int world)

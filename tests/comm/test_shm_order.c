@@ -204,7 +204,7 @@ typedef struct plan {
     int number, world;
     yk_descriptor what;
     uint64_t in_region, out_region, background; /* a bit for each rank */
-    int from, to;                               /* of a message */
+    int from, to;                               /* of a message; to is -1: all to their next */
 } plan;
 
 static plan draw_plan(int number, int world)
@@ -230,7 +230,7 @@ static plan draw_plan(int number, int world)
               .out_region = alike ? -(word >> 25 & 1) : word >> 32,
               .background = word >> 40,
               .from = root,
-              .to = (root + 1) % world};
+              .to = word >> 50 & 1 ? -1 : (root + 1) % world};
     if (operation == YK_OPERATION_BARRIER)
         p.what = (yk_descriptor){.operation = YK_OPERATION_BARRIER};
     return p;
@@ -248,6 +248,17 @@ static int32_t sum_of(const plan *p, uint64_t index)
     for (int r = 0; r < p->world; r++)
         sum += number_of(p, r, index);
     return sum;
+}
+
+/* Each rank sends to the next one; or one of them does. */
+static bool sends(const plan *p, int rank)
+{
+    return p->to < 0 || rank == p->from;
+}
+
+static bool receives(const plan *p, int rank)
+{
+    return sends(p, (rank + p->world - 1) % p->world);
 }
 
 static bool has_pieces(const plan *p)
@@ -271,7 +282,7 @@ static int32_t wanted(const plan *p, int rank, int part, uint64_t index)
     case YK_OPERATION_BROADCAST:
         return number_of(p, p->what.root, index);
     case YK_OPERATION_SEND:
-        return number_of(p, p->from, index);
+        return number_of(p, (rank + p->world - 1) % p->world, index);
     default:
         return number_of(p, part, index);
     }
@@ -289,7 +300,7 @@ static int parts_for(const plan *p, int rank)
     case YK_OPERATION_REDUCE:
         return root;
     case YK_OPERATION_SEND:
-        return rank == p->to;
+        return receives(p, rank);
     case YK_OPERATION_BARRIER:
         return 0;
     default:
@@ -303,6 +314,22 @@ static bool in_place(const plan *p)
            p->what.operation == YK_OPERATION_REDUCE || p->what.operation == YK_OPERATION_BROADCAST;
 }
 
+static size_t list_messages(const plan *p, int rank, int32_t *in, int32_t *out,
+                            yk_backend_message messages[2])
+{
+    size_t count = 0;
+    yk_descriptor what = {.dtype = YK_I32, .count = p->what.count};
+    for (int i = 0; i < 2; i++) {
+        bool send = i == rank % 2;
+        if (!(send ? sends(p, rank) : receives(p, rank)))
+            continue;
+        what.operation = send ? YK_OPERATION_SEND : YK_OPERATION_RECV;
+        what.root = (rank + (send ? 1 : p->world - 1)) % p->world;
+        messages[count++] = (yk_backend_message){.what = what, .data = send ? in : out};
+    }
+    return count;
+}
+
 static void run_round(rank_thread *self, const plan *p)
 {
     int rank = self->rank;
@@ -314,10 +341,11 @@ static void run_round(rank_thread *self, const plan *p)
                             .in = in,
                             .out = in_place(p) ? in : out,
                             .background = p->background >> rank & 1};
+    yk_backend_message messages[2];
     if (p->what.operation == YK_OPERATION_SEND) {
-        call.what.operation = rank == p->from ? YK_OPERATION_SEND : YK_OPERATION_RECV;
-        call.what.root = rank == p->from ? p->to : p->from;
-        if (rank != p->from && rank != p->to)
+        call.messages = messages;
+        call.message_count = list_messages(p, rank, in, out, messages);
+        if (call.message_count == 0)
             return;
     }
     uint64_t given = p->what.count * (has_pieces(p) ? (uint64_t)p->world : 1);

@@ -29,7 +29,7 @@ typedef struct part {
 } part;
 
 struct yk_backend_work {
-    yk_backend_work *next; /* in the order of posting */
+    yk_backend_work *next, *before; /* in the order of posting */
     yk_backend_call *call;
     double not_before; /* it is held back until then */
     bool announced;    /* the descriptor is on its way */
@@ -42,6 +42,9 @@ struct yk_backend_work {
     part *out, *in;     /* [ranks] */
     void *scratch;      /* what a reduction receives */
     int unsent;         /* frames that have not left */
+    /* A call with messages is not in the list of works itself: each message is one, with a call. */
+    yk_backend_work **messages; /* [call->message_count] */
+    yk_backend_call own;        /* of a message */
 };
 
 /* A descriptor for a call that this rank has not posted yet. */
@@ -57,7 +60,7 @@ typedef struct fake_backend {
     const yk_backend_site *site;
     fake_adversary adversary;
     fake_wire wire;
-    yk_backend_work *works; /* oldest first */
+    yk_backend_work *works, *last; /* oldest first */
     early *early;
     yk_descriptor incoming[FAKE_RANKS_MAX]; /* one that arrives from each rank */
     int untruths; /* tests in a row that called a finished work unfinished */
@@ -408,42 +411,96 @@ static bool hangs(const fake_backend *fake, const yk_backend_work *work)
            fake_fault(&fake->adversary, "hang", job_rank(fake), work->call->sequence);
 }
 
+static void progress_if_possible(fake_backend *fake, yk_backend_work *work)
+{
+    if (work->ended || hangs(fake, work))
+        return;
+    yk_status status = progress_work(fake, work);
+    if (status != YK_OK)
+        end_work(work, status, "fake: the call has failed");
+    else if (!work->ended && fake->adversary.reports_closed_connections)
+        end_if_lost(fake, work);
+}
+
 /* One round: every work a little, sometimes the newest first. */
 static void progress(fake_backend *fake)
 {
-    yk_backend_work *order[MAX_WORKS];
-    int count = 0;
     fake_wire_progress(&fake->wire);
-    for (yk_backend_work *work = fake->works; work; work = work->next)
-        order[count++] = work;
     bool reversed = fake_chance(&fake->adversary, 2);
-    for (int i = 0; i < count; i++) {
-        yk_backend_work *work = order[reversed ? count - 1 - i : i];
-        if (work->ended || hangs(fake, work))
-            continue;
-        yk_status status = progress_work(fake, work);
-        if (status != YK_OK)
-            end_work(work, status, "fake: the call has failed");
-        else if (!work->ended && fake->adversary.reports_closed_connections)
-            end_if_lost(fake, work);
-    }
+    if (!reversed)
+        for (yk_backend_work *work = fake->works; work; work = work->next)
+            progress_if_possible(fake, work);
+    else
+        for (yk_backend_work *work = fake->last; work; work = work->before)
+            progress_if_possible(fake, work);
     fake_wire_progress(&fake->wire);
 }
 
 /* A mismatch is over only when the other ranks can find it, too. */
-static bool is_finished(const yk_backend_work *work)
+static bool is_over(const yk_backend_work *work)
 {
     return work->ended && (work->status != YK_ERROR_MISMATCH || work->unsent == 0);
 }
 
+/* A call with messages ends with all of them, or with the first whose failure is no mismatch. */
+static void end_with_messages(yk_backend_work *work)
+{
+    yk_backend_work *failed = NULL;
+    bool over = true;
+    for (size_t i = 0; i < work->call->message_count; i++) {
+        yk_backend_work *message = work->messages[i];
+        over = over && is_over(message);
+        if (message->ended && message->status != YK_OK &&
+            (!failed ||
+             (failed->status == YK_ERROR_MISMATCH && message->status != YK_ERROR_MISMATCH)))
+            failed = message;
+    }
+    if (!over && !(failed && failed->status != YK_ERROR_MISMATCH))
+        return;
+    end_work(work, failed ? failed->status : YK_OK, failed ? failed->line : "");
+    if (failed)
+        work->call->mismatch = failed->own.mismatch;
+}
+
+static bool is_finished(yk_backend_work *work)
+{
+    if (work->messages && !work->ended)
+        end_with_messages(work);
+    return work->messages ? work->ended : is_over(work);
+}
+
 /* ---- the contract ---------------------------------------------------------------------------- */
+
+static void add_to_list(fake_backend *fake, yk_backend_work *work)
+{
+    work->before = fake->last;
+    if (fake->last)
+        fake->last->next = work;
+    else
+        fake->works = work;
+    fake->last = work;
+}
+
+static void take_off_list(fake_backend *fake, yk_backend_work *work)
+{
+    if (work->before)
+        work->before->next = work->next;
+    else
+        fake->works = work->next;
+    if (work->next)
+        work->next->before = work->before;
+    else
+        fake->last = work->before;
+}
 
 static void free_work(fake_backend *fake, yk_backend_work *work)
 {
-    yk_backend_work **at = &fake->works;
-    while (*at != work)
-        at = &(*at)->next;
-    *at = work->next;
+    for (size_t i = 0; work->messages && i < work->call->message_count; i++)
+        if (work->messages[i])
+            free_work(fake, work->messages[i]);
+    if (!work->messages)
+        take_off_list(fake, work);
+    free(work->messages);
     fake_wire_forget(&fake->wire, &work->unsent);
     free(work->all);
     free(work->has);
@@ -453,29 +510,21 @@ static void free_work(fake_backend *fake, yk_backend_work *work)
     free(work);
 }
 
-static yk_status fake_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **out)
+/* A collective, or a message. */
+static yk_status begin_work(fake_backend *fake, yk_backend_call *call, yk_backend_work **out)
 {
-    fake_backend *fake = (fake_backend *)backend;
     size_t ranks = (size_t)fake->site->ranks;
     *out = NULL;
-    if (fake_fault(&fake->adversary, "kill", job_rank(fake), call->sequence))
-        raise(SIGKILL);
-    if (fake_fault(&fake->adversary, "post", job_rank(fake), call->sequence))
-        return yk_set_error(YK_ERROR_NETWORK, "fake: this call cannot be posted");
-    yk_backend_work *work = NULL, **last = &fake->works;
-    if (!fake_fault(&fake->adversary, "memory", job_rank(fake), call->sequence))
-        work = calloc(1, sizeof *work);
+    yk_backend_work *work = calloc(1, sizeof *work);
     if (!work)
         return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "fake: no memory for a work");
-    while (*last)
-        last = &(*last)->next;
-    *last = work;
     *work = (yk_backend_work){.call = call,
                               .not_before = now() + fake_delay(&fake->adversary),
                               .all = calloc(ranks, sizeof *work->all),
                               .has = calloc(ranks, sizeof *work->has),
                               .out = calloc(ranks, sizeof *work->out),
                               .in = calloc(ranks, sizeof *work->in)};
+    add_to_list(fake, work);
     if (!work->all || !work->has || !work->out || !work->in) {
         free_work(fake, work);
         return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "fake: no memory for a work");
@@ -488,10 +537,56 @@ static yk_status fake_post(yk_backend *backend, yk_backend_call *call, yk_backen
         return status;
     }
     take_early(fake, work);
-    if (!fake_chance(&fake->adversary, 2))
-        progress(fake);
     *out = work;
     return YK_OK;
+}
+
+static yk_status begin_messages(fake_backend *fake, yk_backend_call *call, yk_backend_work **out)
+{
+    yk_status status = YK_OK;
+    yk_backend_work *work = calloc(1, sizeof *work);
+    *out = NULL;
+    if (work)
+        work->messages = calloc(call->message_count, sizeof(yk_backend_work *));
+    if (!work || !work->messages) {
+        free(work);
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "fake: no memory for messages");
+    }
+    work->call = call;
+    for (size_t i = 0; i < call->message_count && status == YK_OK; i++) {
+        const yk_backend_message *message = &call->messages[i];
+        yk_backend_call one = {.what = message->what,
+                               .sequence = message->sequence,
+                               .in = message->data,
+                               .out = message->data};
+        status = begin_work(fake, &one, &work->messages[i]);
+        if (status == YK_OK) {
+            work->messages[i]->own = one;
+            work->messages[i]->call = &work->messages[i]->own;
+        }
+    }
+    if (status == YK_OK)
+        *out = work;
+    else
+        free_work(fake, work);
+    return status;
+}
+
+static yk_status fake_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **out)
+{
+    fake_backend *fake = (fake_backend *)backend;
+    *out = NULL;
+    if (fake_fault(&fake->adversary, "kill", job_rank(fake), call->sequence))
+        raise(SIGKILL);
+    if (fake_fault(&fake->adversary, "post", job_rank(fake), call->sequence))
+        return yk_set_error(YK_ERROR_NETWORK, "fake: this call cannot be posted");
+    if (fake_fault(&fake->adversary, "memory", job_rank(fake), call->sequence))
+        return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "fake: no memory for a work");
+    yk_status status =
+        call->message_count > 0 ? begin_messages(fake, call, out) : begin_work(fake, call, out);
+    if (status == YK_OK && !fake_chance(&fake->adversary, 2))
+        progress(fake);
+    return status;
 }
 
 /* Whether a finished work is called unfinished this time: at most three times in a row. */

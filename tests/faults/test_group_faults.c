@@ -576,6 +576,7 @@ static void transfer_mismatch_body(int rank, int world)
     for (int i = 0; i < 3; i++) {
         assert_status(YK_ERROR_MISMATCH, rank == 0 ? yk_send(group, x, 4, YK_F32, 1)
                                                    : yk_recv(group, x, 8, YK_F32, 0));
+        assert_contains(yk_last_error(), "ranks disagree in count: ");
         assert_contains(yk_last_error(), "rank 0 called send(float32 x 4, to rank 1)");
         assert_contains(yk_last_error(), "rank 1 called recv(float32 x 8, from rank 0)");
     }

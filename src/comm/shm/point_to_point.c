@@ -1,122 +1,252 @@
 /*
- * send and recv: each pair of ranks has a channel in each direction. The sender announces a message
- * and waits for the receiver's call. Both then compare the two calls, and data moves only if they
- * match. Data in a shared region is read in place; other data goes through the two halves of the
- * sender's outbox. send returns when the receiver has everything.
+ * Messages: each pair of ranks has a channel in each direction, through which messages pass one
+ * after the other. The sender announces a message, and the receiver says that it has come for it.
+ * Both then compare the two calls, and data moves only if they match. Data in a shared region is
+ * read in place; other data goes through the halves of the sender's outbox, in chunks. A sender is
+ * done when the receiver has everything.
+ *
+ * The messages of a call are under way at the same time: each is advanced as far as it can be, and
+ * when none can, the rank waits for its bell, which the others ring whenever they have changed a
+ * channel. All channels of a sender share its outbox. A chunk is only filled for a receiver that
+ * has come, and which therefore drains it whatever else it waits for, so no message holds up
+ * another.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "comm/shm/shm.h"
 
-static shm_channel *awaited_channel(const shm_wait *wait)
+/* ---- one message ----------------------------------------------------------------------------- */
+
+static void tell(shm_backend *shm, int rank, shm_counter *counter, uint32_t value)
 {
-    shm_backend *shm = wait->shm;
-    return wait->call->what.operation == YK_OPERATION_SEND ? &shm->me->to[wait->only]
-                                                           : &shm->ranks[wait->only]->to[shm->rank];
+    atomic_store_explicit(counter, value, memory_order_release);
+    yki_shm_ring(shm, rank);
 }
 
-/* The counters of the channel in use, one function for each kind of wait. */
-static shm_counter *sent_of(const shm_wait *wait, int rank)
+/* One that does not match is over. */
+static yk_status match(shm_transfer *t, yk_status compared)
 {
-    (void)rank;
-    return &awaited_channel(wait)->sent;
+    t->matched = true;
+    t->over = compared != YK_OK;
+    return compared;
 }
 
-static shm_counter *received_of(const shm_wait *wait, int rank)
+static void announce_send(shm_backend *shm, const yk_backend_message *message, shm_transfer *t)
 {
-    (void)rank;
-    return &awaited_channel(wait)->received;
+    int to = message->what.root;
+    shm_channel *channel = &shm->me->to[to];
+    t->announced = true;
+    t->number = ++shm->sent[to];
+    channel->what[t->number & 1] = message->what;
+    channel->placement[t->number & 1] = yki_shm_placement(shm, message->data);
+    t->shared = channel->placement[t->number & 1] != 0;
+    tell(shm, to, &channel->sent, t->number);
 }
 
-static shm_counter *filled_of(const shm_wait *wait, int rank)
+/* A half of the outbox that has been drained, or -1. */
+static int find_half(const shm_backend *shm)
 {
-    (void)rank;
-    return &awaited_channel(wait)->filled;
+    for (int i = 0; i < 2; i++) {
+        const shm_half *half = &shm->half[i];
+        if (half->to < 0 || yki_shm_reached(&shm->me->to[half->to].drained, half->chunk))
+            return i;
+    }
+    return -1;
 }
 
-static shm_counter *drained_of(const shm_wait *wait, int rank)
+/* Fills the next chunk, of at most `left` bytes; returns how many, or 0 if there is no room. */
+static size_t fill_chunk(shm_backend *shm, int to, const char *from, size_t left)
 {
-    (void)rank;
-    return &awaited_channel(wait)->drained;
+    int half = find_half(shm);
+    if (half < 0)
+        return 0;
+    size_t n = left < SHM_OUTBOX / 2 ? left : SHM_OUTBOX / 2;
+    uint32_t chunk = ++shm->filled[to];
+    shm->half[half] = (shm_half){.to = to, .chunk = chunk};
+    shm->me->to[to].half[chunk & 1] = (uint32_t)half;
+    memcpy(shm->me->outbox[half], from, n);
+    tell(shm, to, &shm->me->to[to].filled, chunk);
+    return n;
 }
 
-/* The peer is in a collective that cannot end without this rank, which waits for the peer. */
+/* All chunks for that rank have been drained. */
+static void release_halves(shm_backend *shm, int to)
+{
+    for (int i = 0; i < 2; i++)
+        if (shm->half[i].to == to)
+            shm->half[i].to = -1;
+}
+
+/* This and advance_receive set *moved if anything has changed. With a mismatch the message is over;
+ * after any other error the group has failed. */
+static yk_status advance_send(shm_backend *shm, yk_backend_call *call,
+                              const yk_backend_message *message, shm_transfer *t, bool *moved)
+{
+    int to = message->what.root;
+    shm_channel *channel = &shm->me->to[to];
+    size_t bytes = yki_descriptor_bytes(&message->what);
+    if (!t->announced)
+        announce_send(shm, message, t);
+    if (!t->matched) {
+        if (!yki_shm_reached(&channel->received, t->number))
+            return YK_OK;
+        *moved = true;
+        YK_TRY(match(t, yk_backend_compare_messages(call, shm->rank, &message->what, to,
+                                                    &channel->wanted[t->number & 1])));
+        if (t->shared && bytes > 0) {
+            tell(shm, to, &channel->filled, ++shm->filled[to]);
+            t->done = bytes;
+        }
+    }
+    for (size_t n = 1; t->done < bytes && n > 0; t->done += n) {
+        n = fill_chunk(shm, to, (const char *)message->data + t->done, bytes - t->done);
+        *moved = *moved || n > 0;
+    }
+    if (t->done < bytes || !yki_shm_reached(&channel->drained, shm->filled[to]))
+        return YK_OK;
+    release_halves(shm, to);
+    t->over = *moved = true;
+    return YK_OK;
+}
+
+static void announce_receive(shm_backend *shm, const yk_backend_message *message, shm_transfer *t)
+{
+    int from = message->what.root;
+    shm_channel *channel = &shm->ranks[from]->to[shm->rank];
+    t->announced = true;
+    t->number = ++shm->received[from];
+    channel->wanted[t->number & 1] = message->what;
+    tell(shm, from, &channel->received, t->number);
+}
+
+static void take_chunk(shm_backend *shm, int from, const void *place, char *to, size_t n)
+{
+    shm_channel *channel = &shm->ranks[from]->to[shm->rank];
+    uint32_t chunk = ++shm->drained[from];
+    memcpy(to, place ? place : shm->ranks[from]->outbox[channel->half[chunk & 1]], n);
+    tell(shm, from, &channel->drained, chunk);
+}
+
+static yk_status advance_receive(shm_backend *shm, yk_backend_call *call,
+                                 const yk_backend_message *message, shm_transfer *t, bool *moved)
+{
+    int from = message->what.root;
+    shm_channel *channel = &shm->ranks[from]->to[shm->rank];
+    size_t bytes = yki_descriptor_bytes(&message->what);
+    if (!t->announced)
+        announce_receive(shm, message, t);
+    if (!yki_shm_reached(&channel->sent, t->number))
+        return YK_OK;
+    if (!t->matched) {
+        *moved = true;
+        YK_TRY(match(t, yk_backend_compare_messages(call, from, &channel->what[t->number & 1],
+                                                    shm->rank, &message->what)));
+    }
+    uint64_t placement = channel->placement[t->number & 1];
+    const void *place = yki_shm_locate(shm, from, placement);
+    if (placement && !place)
+        return yki_shm_memory_freed(shm, call, from);
+    while (t->done < bytes && yki_shm_reached(&channel->filled, shm->drained[from] + 1)) {
+        size_t left = bytes - t->done, most = place ? left : SHM_OUTBOX / 2;
+        size_t n = left < most ? left : most;
+        take_chunk(shm, from, place, (char *)message->data + t->done, n);
+        t->done += n;
+        *moved = true;
+    }
+    t->over = t->done == bytes;
+    return YK_OK;
+}
+
+/* ---- all messages of a call ------------------------------------------------------------------ */
+
+/* Advances the first message of each channel that is not over. *over tells whether all are. */
+static yk_status advance_all(shm_backend *shm, yk_backend_call *call, bool *moved, bool *over)
+{
+    *moved = false;
+    *over = true;
+    memset(shm->taken, 0, 2 * (size_t)shm->world * sizeof *shm->taken);
+    for (size_t i = 0; i < call->message_count; i++) {
+        const yk_backend_message *message = &call->messages[i];
+        bool sends = message->what.operation == YK_OPERATION_SEND;
+        bool *taken = &shm->taken[2 * message->what.root + sends];
+        shm_transfer *t = &shm->transfers[i];
+        if (t->over || *taken)
+            continue;
+        yk_status status = sends ? advance_send(shm, call, message, t, moved)
+                                 : advance_receive(shm, call, message, t, moved);
+        if (status != YK_OK && !t->over)
+            return status;
+        *taken = !t->over;
+        *over = *over && t->over;
+    }
+    return YK_OK;
+}
+
+static bool is_missing(const shm_wait *wait, int rank)
+{
+    for (size_t i = 0; i < wait->call->message_count; i++)
+        if (wait->call->messages[i].what.root == rank && !wait->shm->transfers[i].over)
+            return true;
+    return false;
+}
+
+/* A peer is in a collective that cannot end without this rank, which waits for the peer. */
 static bool blocked_in_collective(const shm_wait *wait)
 {
     shm_backend *shm = wait->shm;
     uint32_t next = shm->ticket + 1;
-    shm_line *line = &shm->ranks[wait->only]->line[next & 1];
-    if (atomic_load(&line->ticket) != next)
-        return false;
-    return yki_shm_out_of_step(wait->call, shm->rank, &wait->call->what, wait->only, &line->what);
+    for (size_t i = 0; i < wait->call->message_count; i++) {
+        const yk_descriptor *what = &wait->call->messages[i].what;
+        shm_line *line = &shm->ranks[what->root]->line[next & 1];
+        if (!shm->transfers[i].over && atomic_load(&line->ticket) == next)
+            return yki_shm_out_of_step(wait->call, shm->rank, what, what->root, &line->what);
+    }
+    return false;
 }
 
-static yk_status await(shm_backend *shm, yk_backend_call *call,
-                       shm_counter *(*counter)(const shm_wait *, int), uint32_t target)
+static shm_counter *bell_of(const shm_wait *wait, int rank)
+{
+    return &wait->shm->ranks[rank]->bell;
+}
+
+/* Until the bell is rung once more than `heard` says. */
+static yk_status await_bell(shm_backend *shm, yk_backend_call *call, uint32_t heard)
 {
     return yki_shm_wait_for(&(shm_wait){.shm = shm,
-                                        .counter = counter,
-                                        .target = target,
-                                        .only = call->what.root,
+                                        .counter = bell_of,
+                                        .target = heard + 1,
+                                        .only = shm->rank,
                                         .hopeless = blocked_in_collective,
+                                        .missing = is_missing,
                                         .call = call});
 }
 
-static yk_status send_message(shm_backend *shm, yk_backend_call *call)
+static yk_status make_room(shm_backend *shm, size_t count)
 {
-    int to = call->what.root;
-    shm_channel *channel = &shm->me->to[to];
-    uint32_t message = ++shm->sent[to];
-    channel->what[message & 1] = call->what;
-    channel->placement[message & 1] = yki_shm_placement(shm, call->in);
-    bool shared = channel->placement[message & 1] != 0;
-    yki_shm_publish(shm, &channel->sent, message);
-    YK_TRY(await(shm, call, received_of, message));
-    YK_TRY(yk_backend_compare_messages(call, shm->rank, &call->what, to,
-                                       &channel->wanted[message & 1]));
-
-    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
-    size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
-    for (size_t done = 0; done < bytes; done += chunk) {
-        size_t n = bytes - done < chunk ? bytes - done : chunk;
-        uint32_t number = ++shm->filled[to];
-        YK_TRY(await(shm, call, drained_of, number - 2)); /* until this half is free again */
-        if (!shared)
-            memcpy(shm->me->outbox[number & 1], (const char *)call->in + done, n);
-        yki_shm_publish(shm, &channel->filled, number);
+    if (count > shm->transfer_room) {
+        free(shm->transfers);
+        shm->transfers = yki_calloc(count, sizeof *shm->transfers);
+        shm->transfer_room = shm->transfers ? count : 0;
     }
-    return await(shm, call, drained_of, shm->filled[to]);
-}
-
-static yk_status receive_message(shm_backend *shm, yk_backend_call *call)
-{
-    int from = call->what.root;
-    shm_channel *channel = &shm->ranks[from]->to[shm->rank];
-    uint32_t message = ++shm->received[from];
-    channel->wanted[message & 1] = call->what;
-    yki_shm_publish(shm, &channel->received, message);
-    YK_TRY(await(shm, call, sent_of, message));
-    YK_TRY(yk_backend_compare_messages(call, from, &channel->what[message & 1], shm->rank,
-                                       &call->what));
-
-    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
-    uint64_t placement = channel->placement[message & 1];
-    const void *shared = yki_shm_locate(shm, from, placement);
-    if (placement && !shared)
-        return yki_shm_memory_freed(shm, call, from);
-    size_t chunk = shared ? bytes : SHM_OUTBOX / 2;
-    for (size_t done = 0; done < bytes; done += chunk) {
-        size_t n = bytes - done < chunk ? bytes - done : chunk;
-        uint32_t number = ++shm->drained[from];
-        YK_TRY(await(shm, call, filled_of, number));
-        memcpy((char *)call->out + done, shared ? shared : shm->ranks[from]->outbox[number & 1], n);
-        yki_shm_publish(shm, &channel->drained, number);
-    }
+    if (count > shm->transfer_room)
+        return yki_error_memory(count * sizeof *shm->transfers, "messages");
+    memset(shm->transfers, 0, count * sizeof *shm->transfers);
     return YK_OK;
 }
 
 yk_status yki_shm_transfer(shm_backend *shm, yk_backend_call *call)
 {
-    return call->what.operation == YK_OPERATION_SEND ? send_message(shm, call)
-                                                     : receive_message(shm, call);
+    YK_TRY(make_room(shm, call->message_count));
+    for (bool moved, over;;) {
+        uint32_t heard = atomic_load(&shm->me->bell);
+        YK_TRY(advance_all(shm, call, &moved, &over));
+        if (over)
+            break;
+        if (!moved)
+            YK_TRY(await_bell(shm, call, heard));
+    }
+    bool matched = call->mismatch.rank_a == call->mismatch.rank_b;
+    return matched ? YK_OK : YK_ERROR_MISMATCH;
 }

@@ -18,7 +18,7 @@
 
 enum { PAGE = 4096, ATTACH_POLL_NS = 200000 };
 
-static const uint64_t LAYOUT = 0x34306d6873656b79u; /* "ykeshm04" */
+static const uint64_t LAYOUT = 0x35306d6873656b79u; /* "ykeshm05" */
 
 static size_t rank_bytes(int world)
 {
@@ -191,6 +191,8 @@ static void shm_close(yk_backend *backend)
     free(shm->from);
     free(shm->to);
     free(shm->sent);
+    free(shm->transfers);
+    free(shm->taken);
     free(shm);
 }
 
@@ -202,9 +204,10 @@ static bool allocate_tables(shm_backend *shm)
     shm->to = yki_calloc(world, sizeof *shm->to);
     shm->sent = yki_calloc(4 * world, sizeof *shm->sent);
     shm->letters = yki_calloc(world, sizeof *shm->letters);
+    shm->taken = yki_calloc(2 * world, sizeof *shm->taken);
     for (size_t r = 0; shm->letters && r < world; r++)
         shm->letters[r] = -1;
-    if (!shm->ranks || !shm->from || !shm->to || !shm->sent || !shm->letters)
+    if (!shm->ranks || !shm->from || !shm->to || !shm->sent || !shm->letters || !shm->taken)
         return false;
     shm->received = shm->sent + world;
     shm->filled = shm->received + world;
@@ -237,6 +240,7 @@ static yk_status shm_open(yk_backend **backend, const yk_backend_site *site)
     shm->rank = site->rank;
     shm->world = site->ranks;
     shm->control.fd = shm->mailbox.fd = -1;
+    shm->half[0].to = shm->half[1].to = -1;
     yk_status status =
         allocate_tables(shm) ? attach(shm) : yki_error_memory((size_t)site->ranks * 48, "ranks");
     if (status == YK_OK)
@@ -253,8 +257,7 @@ static yk_status shm_post(yk_backend *backend, yk_backend_call *call, yk_backend
     *work = NULL;
     shm->background = call->background;
     YK_TRY(yki_shm_check_given_up(shm));
-    return call->what.operation >= YK_OPERATION_SEND ? yki_shm_transfer(shm, call)
-                                                     : yki_shm_collective(shm, call);
+    return call->message_count > 0 ? yki_shm_transfer(shm, call) : yki_shm_collective(shm, call);
 }
 
 void yki_shm_share_regions(yk_backend *borrower, const yk_backend *owner)

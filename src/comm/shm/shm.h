@@ -8,7 +8,8 @@
  *   step        a counter of what was finished within a collective (signal.c)
  *   small[2]    data of up to SMALL bytes that rides on the same exchange
  *   stage[2]    chunks of larger data that does not live in shared memory
- *   outbox      data of a send, and one channel for each receiver (point_to_point.c)
+ *   outbox      data of messages, and one channel for each receiver (point_to_point.c)
+ *   bell        rung by the others when a message to or from this rank may go on
  *
  * Whatever comes twice alternates. Rank A may overwrite line[i] at ticket t + 2, because it has
  * then seen everybody's ticket t + 1, which each publishes only when done with ticket t. The same
@@ -55,8 +56,9 @@ typedef struct shm_line {
 typedef struct shm_channel {
     yk_descriptor what[2]; /* of the even and of the odd messages */
     uint64_t placement[2];
+    uint32_t half[2];   /* of the outbox, where the even and the odd chunks are */
     shm_counter sent;   /* messages announced: what is valid */
-    shm_counter filled; /* chunks of the outbox filled, over all messages */
+    shm_counter filled; /* chunks filled, over all messages */
     _Alignas(SHM_LINE) yk_descriptor wanted[2];
     shm_counter received; /* messages the receiver has come for: wanted is valid */
     shm_counter drained;  /* chunks taken, over all messages */
@@ -65,6 +67,7 @@ typedef struct shm_channel {
 typedef struct shm_rank {
     shm_line line[2];
     _Alignas(SHM_LINE) shm_counter step;
+    _Alignas(SHM_LINE) shm_counter bell;
     _Alignas(SHM_LINE) shm_counter sleepers; /* processes asleep on a counter of this rank */
     cpu_set_t affinity;
     char mailbox[SHM_MAILBOX_NAME]; /* its name; written by rank 0 before others attach */
@@ -105,6 +108,20 @@ typedef struct shm_region {
     shm_segment *segments; /* [world] */
 } shm_region;
 
+/* How far a message has come. */
+typedef struct shm_transfer {
+    bool announced, matched, over;
+    bool shared;     /* its data is read where it lies */
+    uint32_t number; /* in its channel */
+    size_t done;     /* bytes that this rank has filled or taken */
+} shm_transfer;
+
+/* Which chunk of which receiver fills half of the outbox. */
+typedef struct shm_half {
+    int to; /* -1: none yet */
+    uint32_t chunk;
+} shm_half;
+
 typedef struct shm_backend {
     yk_backend base;
     const yk_backend_site *site;
@@ -122,9 +139,13 @@ typedef struct shm_backend {
     uint32_t ticket, step, chunk; /* the next values are the same on all ranks */
     uint32_t *sent, *received;    /* [world]: messages to and from each rank */
     uint32_t *filled, *drained;   /* [world]: chunks to and from each rank */
-    bool spin;                    /* every rank has a core of its own */
-    bool background;              /* of the running call */
-    const void **from;            /* [world], scratch of the running call */
+    shm_half half[2];
+    shm_transfer *transfers; /* [transfer_room], of the running call's messages */
+    size_t transfer_room;
+    bool *taken;       /* [2 * world]: channels from and to each rank, scratch */
+    bool spin;         /* every rank has a core of its own */
+    bool background;   /* of the running call */
+    const void **from; /* [world], scratch of the running call */
     void **to;
 } shm_backend;
 
@@ -158,8 +179,18 @@ void yki_shm_drop_letters(shm_backend *shm);
 
 /* ---- signal.c ------------------------------------------------------------------------------- */
 
+/* Counters wrap around, so the comparison is modulo 2^32. */
+static inline bool yki_shm_reached(shm_counter *counter, uint32_t target)
+{
+    uint32_t now = atomic_load_explicit(counter, memory_order_acquire);
+    return (int32_t)(now - target) >= 0;
+}
+
 /* Stores value to a counter of this rank (with release order) and wakes the ranks asleep on it. */
 void yki_shm_publish(shm_backend *shm, shm_counter *counter, uint32_t value);
+
+/* Rings the bell of a rank, after what it is told by it has been stored. */
+void yki_shm_ring(shm_backend *shm, int rank);
 
 /* The counters waited for: which one of a rank, and the value it must have reached. */
 typedef struct shm_wait {
@@ -169,6 +200,8 @@ typedef struct shm_wait {
     int only;                                      /* a rank, or -1 for all */
     int slot;                                      /* which of two, for lines */
     bool (*hopeless)(const struct shm_wait *wait); /* may be NULL; sets call's mismatch */
+    /* Whether it is for that rank; NULL: for those whose counters have not reached it. */
+    bool (*missing)(const struct shm_wait *wait, int rank);
     yk_backend_call *call;
 } shm_wait;
 

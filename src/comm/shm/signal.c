@@ -5,7 +5,8 @@
  * and sleeping on a futex in slices of 20 ms, between which the group is asked whether to keep
  * waiting (a peer may have died, or the timeout expired). A publisher pays for a wake-up only if a
  * rank sleeps: the exchange in yki_shm_publish and the increment in sleep_on are both sequentially
- * consistent, so either the publisher sees the sleeper or the sleeper sees the value.
+ * consistent, so either the publisher sees the sleeper or the sleeper sees the value. So is the
+ * increment of a bell, on which a rank waits for any of several messages.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -39,18 +40,19 @@ static inline void pause_briefly(void)
 #endif
 }
 
-/* Counters wrap around, so the comparison is modulo 2^32. */
-static inline bool reached(shm_counter *counter, uint32_t target)
-{
-    uint32_t now = atomic_load_explicit(counter, memory_order_acquire);
-    return (int32_t)(now - target) >= 0;
-}
-
 void yki_shm_publish(shm_backend *shm, shm_counter *counter, uint32_t value)
 {
     atomic_exchange(counter, value);
     if (atomic_load(&shm->me->sleepers) > 0)
         syscall(SYS_futex, counter, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void yki_shm_ring(shm_backend *shm, int rank)
+{
+    shm_rank *other = shm->ranks[rank];
+    atomic_fetch_add(&other->bell, 1);
+    if (atomic_load(&other->sleepers) > 0)
+        syscall(SYS_futex, &other->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void sleep_on(shm_backend *shm, int rank, shm_counter *counter, uint32_t target)
@@ -67,9 +69,11 @@ static void sleep_on(shm_backend *shm, int rank, shm_counter *counter, uint32_t 
 static bool missing(const void *argument, int rank)
 {
     const shm_wait *wait = argument;
+    if (wait->missing)
+        return wait->missing(wait, rank);
     if (rank == wait->shm->rank || (wait->only >= 0 && rank != wait->only))
         return false;
-    return !reached(wait->counter(wait, rank), wait->target);
+    return !yki_shm_reached(wait->counter(wait, rank), wait->target);
 }
 
 static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
@@ -77,18 +81,18 @@ static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
     const shm_backend *shm = wait->shm;
     if (shm->spin) {
         for (int i = 0; i < POLLS; i++)
-            if (reached(counter, wait->target))
+            if (yki_shm_reached(counter, wait->target))
                 return true;
         for (int i = shm->background ? PATIENT_PAUSES : PAUSES; i > 0; i--) {
             pause_briefly();
-            if (reached(counter, wait->target))
+            if (yki_shm_reached(counter, wait->target))
                 return true;
         }
     }
     double until = yki_now() + LONGEST_YIELDS_S; /* on a crowded machine each takes long */
     for (int i = shm->background ? PATIENT_YIELDS : YIELDS; i > 0 && yki_now() < until; i--) {
         sched_yield();
-        if (reached(counter, wait->target))
+        if (yki_shm_reached(counter, wait->target))
             return true;
     }
     return false;
@@ -115,12 +119,12 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
         return YK_OK;
     for (double next_look = 0;;) {
         sleep_on(shm, rank, counter, wait->target);
-        if (reached(counter, wait->target)) {
+        if (yki_shm_reached(counter, wait->target)) {
             if (wait->call)
                 wait->call->met_s = yki_now();
             return YK_OK;
         }
-        if (wait->hopeless && wait->hopeless(wait) && !reached(counter, wait->target))
+        if (wait->hopeless && wait->hopeless(wait) && !yki_shm_reached(counter, wait->target))
             return YK_ERROR_MISMATCH;
         double now = yki_now();
         if (now < next_look)
@@ -154,7 +158,7 @@ yk_status yki_shm_wait_for(const shm_wait *wait)
     int last = wait->only >= 0 ? wait->only : wait->shm->world - 1;
     for (int r = first; r <= last; r++) {
         shm_counter *counter = wait->counter(wait, r);
-        if (!reached(counter, wait->target))
+        if (!yki_shm_reached(counter, wait->target))
             YK_TRY(wait_long(wait, r, counter));
     }
     return YK_OK;

@@ -26,6 +26,18 @@ static yk_status run_on(two_level *tl, yk_group *part, const yk_descriptor *what
     return status == YK_OK ? YK_OK : yki_two_level_adopt_failure(tl, part, status);
 }
 
+/* On the flat group: of its ranks only those of the messages take part. */
+static yk_status pass_messages(two_level *tl, const yk_backend_call *call)
+{
+    yki_call flat = {.base.what = call->what};
+    yk_backend_message *messages;
+    tl->flat->background = call->background;
+    YK_TRY(yki_call_make_messages(&flat, call->message_count, &messages));
+    memcpy(messages, call->messages, call->message_count * sizeof *messages);
+    yk_status status = yki_group_submit(tl->flat, &flat, YK_OK, NULL);
+    return status == YK_OK ? YK_OK : yki_two_level_adopt_failure(tl, tl->flat, status);
+}
+
 static yk_descriptor bytes_of(yk_operation operation, size_t count)
 {
     return (yk_descriptor){.operation = (uint8_t)operation, .dtype = YK_U8, .count = count};
@@ -212,6 +224,8 @@ yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
 {
     if (call->compare_only)
         return YK_OK;
+    if (call->message_count > 0)
+        return pass_messages(tl, call);
     switch ((yk_operation)call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
     case YK_OPERATION_REDUCE:

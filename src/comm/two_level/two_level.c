@@ -141,7 +141,7 @@ static void finish_turn(two_level *tl, two_level_work *work, int stage, yk_statu
 
 static bool must_check(const two_level_stage *stage, const yk_backend_call *call, size_t piece)
 {
-    return stage->number == 0 && piece == 0 && call->what.operation < YK_OPERATION_SEND;
+    return stage->number == 0 && piece == 0 && call->message_count == 0;
 }
 
 static yk_status run_piece(two_level_stage *stage, yk_backend_call *call, size_t piece,

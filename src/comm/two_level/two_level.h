@@ -9,7 +9,8 @@
  *
  *   2. In an all-reduce or a reduce, the ranks that own the same slice reduce it across the hosts,
  *      all slices at once: to all of them, or to the one on the root's host. In a broadcast, the
- *      first ranks of the hosts pass the data on. All other calls use a flat group of all ranks.
+ *      first ranks of the hosts pass the data on. All other calls, and messages, use a flat group
+ *      of all ranks.
  *
  *   3. In an all-reduce, the ranks of a host gather the slices; in a reduce, the root does; in a
  *      broadcast, the ranks of the other hosts get the data.
