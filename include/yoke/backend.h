@@ -44,6 +44,7 @@ typedef enum yk_operation {
     YK_OPERATION_REDUCE_SCATTER, /**< yk_reduce_scatter */
     YK_OPERATION_GATHER,         /**< yk_gather */
     YK_OPERATION_SCATTER,        /**< yk_scatter */
+    YK_OPERATION_ALL_TO_ALL,     /**< yk_all_to_all */
     YK_OPERATION_BARRIER,        /**< yk_barrier: no buffers */
     YK_OPERATION_ALLOC, /**< yk_group_alloc: as a barrier, where memory is not registered */
     YK_OPERATION_SEND,  /**< yk_send: a message */

@@ -212,6 +212,12 @@ yk_status yk_gather(yk_group *group, void *out, const void *in, size_t count, yk
 yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                      int root, yk_work **work);
 /**
+ * Gives each rank its `count` elements of in (world_size * count), and gathers those that the ranks
+ * give to this one in out (world_size * count), by rank. The buffers do not overlap.
+ */
+yk_status yk_all_to_all(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                        yk_work **work);
+/**
  * Sends to one rank, blocking. Sends and receives match in order by (source, destination).
  *
  * Ranks that wait for each other's messages, such as two that both send first, exchange them with

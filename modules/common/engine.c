@@ -135,6 +135,8 @@ static yk_status run_large(engine_base *engine, yk_backend_call *call)
         return calls->gather(engine, call);
     case YK_OPERATION_SCATTER:
         return calls->scatter(engine, call);
+    case YK_OPERATION_ALL_TO_ALL:
+        return calls->all_to_all(engine, call);
     default: /* a barrier has ended with the exchange */
         return YK_OK;
     }

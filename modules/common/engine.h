@@ -39,7 +39,7 @@ typedef struct engine_calls {
     yk_status (*begin_exchange)(engine_base *engine, size_t bytes);
     yk_status (*test_exchange)(engine_base *engine, double wait_s, bool *done);
     engine_function *all_reduce, *reduce, *broadcast, *all_gather, *reduce_scatter, *gather,
-        *scatter;
+        *scatter, *all_to_all;
     engine_function *messages; /* those of a call, for which nothing is exchanged */
 } engine_calls;
 

@@ -25,6 +25,7 @@
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
 #include <gloo/reduce.h>
@@ -300,6 +301,16 @@ void scatter(Engine *engine, yk_backend_call *call)
     gloo::scatter(options);
 }
 
+void all_to_all(Engine *engine, yk_backend_call *call)
+{
+    size_t bytes = bytes_of(call->what) * engine->mesh->size;
+    gloo::AlltoallOptions options(engine->mesh);
+    set_common(options, call);
+    options.setInput(input_of(call), bytes);
+    options.setOutput(static_cast<char *>(call->out), bytes);
+    gloo::alltoall(options);
+}
+
 // Sends each rank its piece, and receives this rank's piece of all others.
 void trade_pieces(Engine *engine, yk_backend_call *call, UnboundBuffer &in, UnboundBuffer &scratch,
                   size_t start, size_t bytes)
@@ -449,9 +460,9 @@ yk_status run_exchange(engine_base *common, yk_backend_call *, size_t bytes)
     return guarded([&] { exchange(reinterpret_cast<Engine *>(common), bytes); });
 }
 
-const engine_calls calls = {run_exchange, nullptr,        nullptr,          run<all_reduce>,
-                            run<reduce>,  run<broadcast>, run<all_gather>,  run<reduce_scatter>,
-                            run<gather>,  run<scatter>,   run<run_messages>};
+const engine_calls calls = {run_exchange, nullptr,        nullptr,         run<all_reduce>,
+                            run<reduce>,  run<broadcast>, run<all_gather>, run<reduce_scatter>,
+                            run<gather>,  run<scatter>,   run<all_to_all>, run<run_messages>};
 
 // ---- opening ------------------------------------------------------------------------------------
 

@@ -355,6 +355,37 @@ static yk_status scatter(engine_base *common, yk_backend_call *call)
     return YK_OK;
 }
 
+/* With one rank after the other, where MPI's counts cannot express it in one call. */
+static yk_status trade_parts(mpi_engine *engine, yk_backend_call *call)
+{
+    yk_dtype dtype = (yk_dtype)call->what.dtype;
+    int ranks = engine->common.ranks, rank = engine->common.rank;
+    size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
+    const char *in = call->in;
+    char *out = call->out;
+    memcpy(out + (size_t)rank * bytes, in + (size_t)rank * bytes, bytes);
+    for (int step = 1; step < ranks; step++) {
+        int to = (rank + step) % ranks, from = (rank + ranks - step) % ranks;
+        size_t left = call->what.count;
+        for (span at = {0}; next_span(&at, &left, engine->largest, width);)
+            TRY_MPI(MPI_Sendrecv(in + (size_t)to * bytes + at.start, at.count, type_of(dtype), to,
+                                 TAG_DATA, out + (size_t)from * bytes + at.start, at.count,
+                                 type_of(dtype), from, TAG_DATA, engine->comm, MPI_STATUS_IGNORE));
+    }
+    return YK_OK;
+}
+
+static yk_status all_to_all(engine_base *common, yk_backend_call *call)
+{
+    mpi_engine *engine = (mpi_engine *)common;
+    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    int count = (int)call->what.count;
+    if (call->what.count > engine->largest)
+        return trade_parts(engine, call);
+    TRY_MPI(MPI_Alltoall(call->in, count, type, call->out, count, type, engine->comm));
+    return YK_OK;
+}
+
 /* f16 is divided before it is added (engine_divides_before), in a copy: `in` is the caller's. */
 static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
 {
@@ -566,4 +597,5 @@ const engine_calls mpi_engine_calls = {.exchange = exchange,
                                        .reduce_scatter = reduce_scatter,
                                        .gather = gather,
                                        .scatter = scatter,
+                                       .all_to_all = all_to_all,
                                        .messages = run_messages};

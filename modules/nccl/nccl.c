@@ -356,6 +356,23 @@ static nccl_result pass_messages(const nccl_backend *b, const yk_backend_call *c
     return is_noted(result) ? ended : result;
 }
 
+/* The same for a message in each direction between any two ranks. */
+static nccl_result pass_all(const nccl_backend *b, const yk_backend_call *call)
+{
+    const nccl_library *nccl = b->nccl;
+    const yk_descriptor *what = &call->what;
+    nccl_dtype dtype = dtype_of(what);
+    nccl_result result = nccl->GroupStart();
+    for (int r = 0; r < b->site->ranks && is_noted(result); r++) {
+        result = nccl->Send(piece(call->in, what, r), what->count, dtype, r, b->comm, call->stream);
+        if (is_noted(result))
+            result =
+                nccl->Recv(piece(call->out, what, r), what->count, dtype, r, b->comm, call->stream);
+    }
+    nccl_result ended = nccl->GroupEnd();
+    return is_noted(result) ? ended : result;
+}
+
 static nccl_result start_collective(const nccl_backend *b, const yk_backend_call *call)
 {
     const nccl_library *nccl = b->nccl;
@@ -376,6 +393,8 @@ static nccl_result start_collective(const nccl_backend *b, const yk_backend_call
     case YK_OPERATION_REDUCE_SCATTER:
         return nccl->ReduceScatter(call->in, call->out, what->count, dtype, op_of(what), b->comm,
                                    call->stream);
+    case YK_OPERATION_ALL_TO_ALL:
+        return pass_all(b, call);
     default:
         return pass_messages(b, call);
     }
@@ -389,7 +408,8 @@ static yk_status enqueue(yk_backend *backend, const yk_backend_call *call)
                                         [YK_OPERATION_ALL_GATHER] = "ncclAllGather",
                                         [YK_OPERATION_REDUCE_SCATTER] = "ncclReduceScatter",
                                         [YK_OPERATION_GATHER] = "gather in NCCL",
-                                        [YK_OPERATION_SCATTER] = "scatter in NCCL"};
+                                        [YK_OPERATION_SCATTER] = "scatter in NCCL",
+                                        [YK_OPERATION_ALL_TO_ALL] = "all_to_all in NCCL"};
     nccl_backend *b = (nccl_backend *)backend;
     if (!b->comm)
         return yk_set_error(YK_ERROR_NETWORK, "the communicator of NCCL was aborted");

@@ -26,6 +26,15 @@ yk_status yki_check_buffer(const yk_group *group, const char *name, const void *
     return YK_OK;
 }
 
+yk_status yki_check_apart(const char *name, const void *a, size_t a_bytes, const void *b,
+                          size_t b_bytes)
+{
+    uintptr_t from_a = (uintptr_t)a, from_b = (uintptr_t)b;
+    if (a_bytes > 0 && b_bytes > 0 && from_a < from_b + b_bytes && from_b < from_a + a_bytes)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: in and out overlap", name);
+    return YK_OK;
+}
+
 yk_status yki_check_reduction(const char *name, yk_dtype dtype, yk_reduce_op op)
 {
     if ((unsigned)op > YK_REDUCE_PRODUCT)

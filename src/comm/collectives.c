@@ -136,6 +136,21 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
     return yki_group_submit(group, &call, checked, work);
 }
 
+yk_status yk_all_to_all(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
+                        yk_work **work)
+{
+    YK_TRY(yki_check_group(group, "all_to_all", work));
+    yki_call call = make_collective(YK_OPERATION_ALL_TO_ALL, dtype, 0, 0, count);
+    call.base.in = in;
+    call.base.out = out;
+    yk_status checked = check_both(group, "all_to_all", in, out, count, dtype);
+    size_t bytes =
+        checked == YK_OK ? count * yk_dtype_size(dtype) * (size_t)yk_group_size(group) : 0;
+    if (checked == YK_OK)
+        checked = yki_check_apart("all_to_all", in, bytes, out, bytes);
+    return yki_group_submit(group, &call, checked, work);
+}
+
 yk_status yk_barrier(yk_group *group)
 {
     YK_TRY(yki_check_group(group, "barrier", NULL));

@@ -10,6 +10,7 @@ static const char *const operations[] = {[YK_OPERATION_ALL_REDUCE] = "all_reduce
                                          [YK_OPERATION_REDUCE_SCATTER] = "reduce_scatter",
                                          [YK_OPERATION_GATHER] = "gather",
                                          [YK_OPERATION_SCATTER] = "scatter",
+                                         [YK_OPERATION_ALL_TO_ALL] = "all_to_all",
                                          [YK_OPERATION_BARRIER] = "barrier",
                                          [YK_OPERATION_ALLOC] = "alloc",
                                          [YK_OPERATION_SEND] = "send",
@@ -57,6 +58,7 @@ void yki_describe(char text[YKI_WORDS], const yki_job *job, const yk_descriptor 
                  reduction_words(what->reduce), root);
         break;
     case YK_OPERATION_ALL_GATHER:
+    case YK_OPERATION_ALL_TO_ALL:
         snprintf(text, YKI_WORDS, "%s(%s x %llu)", name, dtype, count);
         break;
     default:

@@ -369,6 +369,12 @@ static void check_copies(yk_group *group, char *in, char *out, size_t count, yk_
     for (size_t i = 0; i < count; i++)
         CHECK(get(out, dtype, i), element(root, (size_t)rank * count + i), dtype, i, "scatter");
 
+    memset(out, 0x55, n * yk_dtype_size(dtype));
+    assert_ok(yk_all_to_all(group, out, in, count, dtype, NULL));
+    for (size_t i = 0; i < n; i++)
+        CHECK(get(out, dtype, i), element((int)(i / count), (size_t)rank * count + i % count),
+              dtype, i, "all_to_all");
+
     assert_ok(yk_reduce_scatter(group, out, in, count, dtype, YK_REDUCE_SUM, NULL));
     for (size_t i = 0; i < count; i++)
         CHECK(get(out, dtype, i), reduced(world, (size_t)rank * count + i, dtype, YK_REDUCE_SUM),
@@ -509,6 +515,11 @@ static void arguments_body(int rank, int world)
     assert_contains(yk_last_error(), "reduce: root ");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, YK_F32, 99, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_broadcast(group, &x, 1, (yk_dtype)77, 0, NULL));
+    float parts[4] = {0};
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_all_to_all(group, parts + world - 1, parts, 1, YK_F32, NULL));
+    assert_contains(yk_last_error(), "all_to_all: in and out overlap");
+    assert_ok(yk_all_to_all(group, parts + world, parts, 1, YK_F32, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_send(group, &x, 1, YK_F32, yk_group_rank(group)));
     assert_ok(yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
     yk_group_destroy(group);

@@ -96,6 +96,8 @@ static yk_status run_on_host(const fixture *f, const yk_descriptor *what, const 
         return yk_reduce_scatter(f->group, out, in, what->count, dtype, op, NULL);
     case YK_OPERATION_GATHER:
         return yk_gather(f->group, out, in, what->count, dtype, what->root, NULL);
+    case YK_OPERATION_ALL_TO_ALL:
+        return yk_all_to_all(f->group, out, in, what->count, dtype, NULL);
     default:
         return yk_scatter(f->group, out, in, what->count, dtype, what->root, NULL);
     }
@@ -135,9 +137,9 @@ YK_TEST_RANKS(every_collective_has_the_bits_of_the_host, RANKS)
     for (int operation = YK_OPERATION_ALL_REDUCE; operation < YK_OPERATION_BARRIER; operation++) {
         bool reduces = operation == YK_OPERATION_ALL_REDUCE || operation == YK_OPERATION_REDUCE ||
                        operation == YK_OPERATION_REDUCE_SCATTER;
-        bool has_root = operation != YK_OPERATION_ALL_REDUCE &&
-                        operation != YK_OPERATION_REDUCE_SCATTER &&
-                        operation != YK_OPERATION_ALL_GATHER;
+        bool has_root =
+            operation != YK_OPERATION_ALL_REDUCE && operation != YK_OPERATION_REDUCE_SCATTER &&
+            operation != YK_OPERATION_ALL_GATHER && operation != YK_OPERATION_ALL_TO_ALL;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
             for (int op = YK_REDUCE_SUM; op <= (reduces ? YK_REDUCE_PRODUCT : YK_REDUCE_SUM);
                  op++) {

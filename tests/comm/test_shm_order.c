@@ -210,10 +210,11 @@ typedef struct plan {
 static plan draw_plan(int number, int world)
 {
     static const uint64_t counts[] = {1, 8, 9, 100, 129, 2000, 5000, 70000, LARGEST};
-    static const yk_operation operations[] = {
-        YK_OPERATION_ALL_REDUCE,     YK_OPERATION_REDUCE, YK_OPERATION_BROADCAST,
-        YK_OPERATION_ALL_GATHER,     YK_OPERATION_GATHER, YK_OPERATION_SCATTER,
-        YK_OPERATION_REDUCE_SCATTER, YK_OPERATION_SEND,   YK_OPERATION_BARRIER};
+    static const yk_operation operations[] = {YK_OPERATION_ALL_REDUCE,     YK_OPERATION_REDUCE,
+                                              YK_OPERATION_BROADCAST,      YK_OPERATION_ALL_GATHER,
+                                              YK_OPERATION_GATHER,         YK_OPERATION_SCATTER,
+                                              YK_OPERATION_REDUCE_SCATTER, YK_OPERATION_SEND,
+                                              YK_OPERATION_BARRIER,        YK_OPERATION_ALL_TO_ALL};
     uint64_t word = yki_hash3(7, (uint64_t)number, (uint64_t)world);
     yk_operation operation = operations[word % (sizeof operations / sizeof *operations)];
     int root = (int)(word >> 8 & 0xff) % world;
@@ -264,6 +265,7 @@ static bool receives(const plan *p, int rank)
 static bool has_pieces(const plan *p)
 {
     return p->what.operation == YK_OPERATION_SCATTER ||
+           p->what.operation == YK_OPERATION_ALL_TO_ALL ||
            p->what.operation == YK_OPERATION_REDUCE_SCATTER;
 }
 
@@ -279,6 +281,8 @@ static int32_t wanted(const plan *p, int rank, int part, uint64_t index)
         return sum_of(p, piece);
     case YK_OPERATION_SCATTER:
         return number_of(p, p->what.root, piece);
+    case YK_OPERATION_ALL_TO_ALL:
+        return number_of(p, part, piece);
     case YK_OPERATION_BROADCAST:
         return number_of(p, p->what.root, index);
     case YK_OPERATION_SEND:
@@ -294,6 +298,7 @@ static int parts_for(const plan *p, int rank)
     bool root = rank == p->what.root;
     switch ((yk_operation)p->what.operation) {
     case YK_OPERATION_ALL_GATHER:
+    case YK_OPERATION_ALL_TO_ALL:
         return p->world;
     case YK_OPERATION_GATHER:
         return root ? p->world : 0;

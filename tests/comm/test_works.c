@@ -46,13 +46,13 @@ static int64_t total(int index, int world, size_t i)
 static void start_job(job *j, yk_group *group, int index)
 {
     int rank = yk_group_rank(group), world = yk_group_size(group), root = index % world;
-    j->count = counts[(size_t)index % (sizeof counts / sizeof *counts)];
+    j->count = counts[(size_t)(index + index / 8) % (sizeof counts / sizeof *counts)];
     size_t all = (size_t)world * j->count;
     j->in = calloc(all + 1, sizeof *j->in);
     j->out = calloc(all + 1, sizeof *j->out);
     for (size_t i = 0; i < all; i++)
         j->in[i] = element(index, rank, i);
-    switch (index % 7) {
+    switch (index % 8) {
     case 0:
         assert_ok(yk_all_reduce(group, j->in, j->count, YK_I64, YK_REDUCE_SUM, &j->work));
         break;
@@ -72,8 +72,11 @@ static void start_job(job *j, yk_group *group, int index)
     case 5:
         assert_ok(yk_reduce(group, j->in, j->count, YK_I64, YK_REDUCE_SUM, root, &j->work));
         break;
-    default:
+    case 6:
         assert_ok(yk_scatter(group, j->out, j->in, j->count, YK_I64, root, &j->work));
+        break;
+    default:
+        assert_ok(yk_all_to_all(group, j->out, j->in, j->count, YK_I64, &j->work));
     }
 }
 
@@ -81,8 +84,8 @@ static void start_job(job *j, yk_group *group, int index)
 static int64_t result(int index, int rank, int world, size_t count, size_t i, bool *known)
 {
     int root = index % world;
-    *known = index % 7 == 2 || index % 7 == 4 || i < count;
-    switch (index % 7) {
+    *known = index % 8 == 2 || index % 8 == 4 || index % 8 == 7 || i < count;
+    switch (index % 8) {
     case 0:
         return total(index, world, i);
     case 1:
@@ -94,8 +97,10 @@ static int64_t result(int index, int rank, int world, size_t count, size_t i, bo
         return total(index, world, i);
     case 6:
         return element(index, root, (size_t)rank * count + i);
+    case 7:
+        return element(index, (int)(i / count), (size_t)rank * count + i % count);
     default:
-        *known = *known && (index % 7 == 2 || rank == root);
+        *known = *known && (index % 8 == 2 || rank == root);
         return element(index, (int)(i / count), i % count);
     }
 }
@@ -104,7 +109,7 @@ static void finish_job(job *j, yk_group *group, int index)
 {
     int rank = yk_group_rank(group), world = yk_group_size(group);
     assert_ok(yk_work_wait(j->work));
-    bool in_place = index % 7 < 2 || index % 7 == 5;
+    bool in_place = index % 8 < 2 || index % 8 == 5;
     const int64_t *got = in_place ? j->in : j->out;
     for (size_t i = 0; i < (size_t)world * j->count; i++) {
         bool known;

@@ -240,6 +240,10 @@ static yk_status plan_parts(fake_backend *fake, yk_backend_work *work)
             send_part(work, r, in + place, bytes);
         if (what->operation == YK_OPERATION_SCATTER && from_root)
             receive_part(work, r, out, bytes);
+        if (what->operation == YK_OPERATION_ALL_TO_ALL) {
+            send_part(work, r, in + place, bytes);
+            receive_part(work, r, out + place, bytes);
+        }
         if (what->operation == YK_OPERATION_SEND && from_root)
             send_part(work, r, in, bytes);
         if (what->operation == YK_OPERATION_RECV && from_root)

@@ -143,6 +143,15 @@ static void check_copies(yk_group *group, size_t n, int root)
     assert_ok(yk_gather(group, rank == root ? every : NULL, mine, n, YK_I32, root, NULL));
     if (rank == root)
         assert_memory_equal(every, want, all * sizeof *want);
+    int32_t *traded = calloc(all + 1, sizeof *traded);
+    for (size_t i = 0; i < all; i++)
+        every[i] = want[i] + rank;
+    assert_ok(yk_all_to_all(group, traded, every, n, YK_I32, NULL));
+    for (size_t i = 0; i < all; i++)
+        assert_true(traded[i] == want[(size_t)rank * n + i % n] + (int)(i / n));
+    free(traded);
+    if (rank == root)
+        memcpy(every, want, all * sizeof *want);
     memset(mine, 0, n * sizeof *mine);
     assert_ok(yk_scatter(group, mine, rank == root ? every : NULL, n, YK_I32, root, NULL));
     assert_memory_equal(mine, want + (size_t)rank * n, n * sizeof *mine);

@@ -1,12 +1,13 @@
 /*
- * Broadcast, all-gather, gather, scatter and reduce-scatter have one shape: some ranks offer a
- * window of bytes, then some ranks pull their part from the windows of the others.
+ * Broadcast, all-gather, gather, scatter, all-to-all and reduce-scatter have one shape: some ranks
+ * offer a window of bytes, then some ranks pull their part from the windows of the others.
  *
  *                      offers              pulls
  *   broadcast          root: count         the others, all of it
  *   all-gather         all: count          all, every window
  *   gather             all: count          root, every window
  *   scatter            root: world * count all, the piece of their rank
+ *   all-to-all         all: world * count  all, the piece of their rank from every window
  *   reduce-scatter     all: world * count  all, the pieces of their rank, reduced in rank order
  *
  * A window of up to 8 KiB is sent with the exchange. One in a shared region is read in place, and a
@@ -19,7 +20,7 @@
 
 static bool has_pieces(const yk_descriptor *what)
 {
-    return what->operation == YK_OPERATION_SCATTER ||
+    return what->operation == YK_OPERATION_SCATTER || what->operation == YK_OPERATION_ALL_TO_ALL ||
            what->operation == YK_OPERATION_REDUCE_SCATTER;
 }
 
@@ -59,6 +60,10 @@ static void pull(shm_backend *shm, const yk_backend_call *call, size_t offset, s
         break;
     case YK_OPERATION_SCATTER:
         memmove(to, from[what->root] + piece, n * size);
+        break;
+    case YK_OPERATION_ALL_TO_ALL:
+        for (int r = 0; r < shm->world; r++)
+            memcpy(out + ((size_t)r * what->count + offset) * size, from[r] + piece, n * size);
         break;
     default: /* reduce-scatter */
         for (int r = 0; r < shm->world; r++)

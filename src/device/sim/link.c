@@ -125,6 +125,7 @@ static size_t pieces_offered(const yk_descriptor *what, int rank, int ranks)
         return root ? 1 : 0;
     case YK_OPERATION_SCATTER:
         return root ? (size_t)ranks : 0;
+    case YK_OPERATION_ALL_TO_ALL:
     case YK_OPERATION_REDUCE_SCATTER:
         return (size_t)ranks;
     default:
@@ -268,8 +269,9 @@ static yk_status move(yki_sim *sim, const exchange *x)
     const yki_sim_link *link = x->link;
     yk_operation operation = (yk_operation)x->what.operation;
     bool root = link->rank == x->what.root;
-    bool gathers =
-        operation == YK_OPERATION_ALL_GATHER || (operation == YK_OPERATION_GATHER && root);
+    bool exchanges = operation == YK_OPERATION_ALL_TO_ALL;
+    bool gathers = operation == YK_OPERATION_ALL_GATHER || exchanges ||
+                   (operation == YK_OPERATION_GATHER && root);
     bool gives = operation == YK_OPERATION_BROADCAST ? root
                                                      : !root && (operation == YK_OPERATION_GATHER ||
                                                                  operation == YK_OPERATION_REDUCE);
@@ -279,7 +281,7 @@ static yk_status move(yki_sim *sim, const exchange *x)
     YK_TRY(
         yki_sim_find(sim, x->out, bytes_of(&x->what) * (gathers ? (size_t)link->ranks : 1), &out));
     if (gathers)
-        return take_all(x, out, 0);
+        return take_all(x, out, exchanges ? (size_t)link->rank : 0);
     if (operation == YK_OPERATION_BROADCAST)
         return take(x, x->what.root, 0, out);
     if (operation == YK_OPERATION_SCATTER)

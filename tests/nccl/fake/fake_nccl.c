@@ -354,7 +354,7 @@ nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_dtyp
     return start(comm, &call);
 }
 
-/* ---- messages, of which only gathers and scatters are known ---------------------------------- */
+/* ---- messages, of which only gathers, scatters and all of them are known --------------------- */
 
 nccl_result ncclGroupStart(void)
 {
@@ -399,9 +399,12 @@ nccl_result ncclGroupEnd(void)
     group.on = false;
     if (!comm)
         return NCCL_SUCCESS;
-    bool root = group.sends + group.receives == comm->ranks + 1;
+    bool all = group.sends == comm->ranks && group.receives == comm->ranks;
+    bool root = !all && group.sends + group.receives == comm->ranks + 1;
     bool gathers = root ? group.sends == 1 : group.receives == 0;
-    group.call.what.operation = gathers ? YK_OPERATION_GATHER : YK_OPERATION_SCATTER;
-    group.call.what.root = root ? comm->rank : group.peer;
+    group.call.what.operation = all       ? YK_OPERATION_ALL_TO_ALL
+                                : gathers ? YK_OPERATION_GATHER
+                                          : YK_OPERATION_SCATTER;
+    group.call.what.root = all ? 0 : root ? comm->rank : group.peer;
     return start(comm, &group.call);
 }
