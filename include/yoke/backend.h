@@ -46,10 +46,12 @@ typedef enum yk_operation {
     YK_OPERATION_SCATTER,        /**< yk_scatter */
     YK_OPERATION_ALL_TO_ALL,     /**< yk_all_to_all */
     YK_OPERATION_BARRIER,        /**< yk_barrier: no buffers */
-    YK_OPERATION_ALLOC, /**< yk_group_alloc: as a barrier, where memory is not registered */
-    YK_OPERATION_SEND,  /**< yk_send: a message */
-    YK_OPERATION_RECV,  /**< yk_recv: a message */
-    YK_OPERATION_BATCH  /**< yk_batch_send_recv: several of both */
+    YK_OPERATION_ALLOC,        /**< yk_group_alloc: as a barrier, where memory is not registered */
+    YK_OPERATION_ALL_TO_ALL_V, /**< yk_all_to_all_v: first an all-gather of the sizes of all parts,
+                                    which take `count` elements of the dtype; then messages */
+    YK_OPERATION_SEND,         /**< yk_send: a message */
+    YK_OPERATION_RECV,         /**< yk_recv: a message */
+    YK_OPERATION_BATCH         /**< yk_batch_send_recv: several of both */
 } yk_operation;
 
 /** What all ranks must agree on. It has no padding, so that it is compared as bytes. */
@@ -94,7 +96,8 @@ typedef struct yk_backend_call {
                              device's memory, and another backend moves them */
     const yk_backend_message *messages; /**< [message_count]; then in and out are not used */
     size_t message_count;               /**< 0: a collective */
-    void *stream;         /**< for enqueue: the device's stream, as its own libraries know it */
+    bool matched; /**< both ranks of each message are known to call the same: it is not compared */
+    void *stream; /**< for enqueue: the device's stream, as its own libraries know it */
     yk_mismatch mismatch; /**< set by the backend with YK_ERROR_MISMATCH */
     double met_s; /**< when all ranks had begun the call, in seconds of CLOCK_MONOTONIC: until then
                        it waited for them, from then on it moves data. Set by yk_backend_compare,
@@ -186,8 +189,8 @@ typedef struct yk_backend_ops {
      * the same other one, which keeps the order of the list. Two ranks that are in such calls
      * exchange what they have for each other, whatever else they wait for. The call begins with
      * no exchange of all ranks; the two ranks of each message compare it
-     * (yk_backend_compare_messages). One that does not match moves no data. All others do, before
-     * the call ends with YK_ERROR_MISMATCH.
+     * (yk_backend_compare_messages), unless call->matched. One that does not match moves no data.
+     * All others do, before the call ends with YK_ERROR_MISMATCH.
      *
      * The functions of a backend are called by one thread at a time, but not always by the same.
      */

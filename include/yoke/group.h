@@ -218,6 +218,13 @@ yk_status yk_scatter(yk_group *group, void *out, const void *in, size_t count, y
 yk_status yk_all_to_all(yk_group *group, void *out, const void *in, size_t count, yk_dtype dtype,
                         yk_work **work);
 /**
+ * The same with parts of any size: in has in_counts[r] elements for rank r, and out takes
+ * out_counts[r] of them from it, by rank and without gaps; [world_size] each, which are copied. All
+ * ranks get YK_ERROR_MISMATCH where one gives another a different number than that one takes.
+ */
+yk_status yk_all_to_all_v(yk_group *group, void *out, const size_t *out_counts, const void *in,
+                          const size_t *in_counts, yk_dtype dtype, yk_work **work);
+/**
  * Sends to one rank, blocking. Sends and receives match in order by (source, destination).
  *
  * Ranks that wait for each other's messages, such as two that both send first, exchange them with

@@ -128,6 +128,7 @@ static yk_status run_large(engine_base *engine, yk_backend_call *call)
     case YK_OPERATION_BROADCAST:
         return calls->broadcast(engine, call);
     case YK_OPERATION_ALL_GATHER:
+    case YK_OPERATION_ALL_TO_ALL_V:
         return calls->all_gather(engine, call);
     case YK_OPERATION_REDUCE_SCATTER:
         return calls->reduce_scatter(engine, call);

@@ -14,6 +14,7 @@ bool engine_is_small(const engine_base *engine, const yk_descriptor *what)
     case YK_OPERATION_REDUCE:
     case YK_OPERATION_BROADCAST:
     case YK_OPERATION_ALL_GATHER:
+    case YK_OPERATION_ALL_TO_ALL_V:
         return what->count <= engine->small / yk_dtype_size((yk_dtype)what->dtype);
     default: /* the others send different data to different ranks, or none */
         return false;
@@ -60,7 +61,7 @@ void engine_finish_small(const engine_base *engine, yk_backend_call *call)
         if (engine->rank != call->what.root)
             memcpy(call->out, carried(engine, call->what.root), bytes);
         break;
-    default: /* all_gather */
+    default: /* all_gather, or the sizes of all_to_all_v */
         for (int r = 0; r < engine->ranks; r++)
             memcpy((char *)call->out + (size_t)r * bytes, carried(engine, r), bytes);
     }

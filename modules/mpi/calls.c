@@ -445,24 +445,6 @@ static void withdraw(mpi_engine *engine, const yk_backend_call *call)
     }
 }
 
-/* The two ranks of a message tell each other what they call. */
-static yk_status begin_message(mpi_engine *engine, const yk_backend_message *message,
-                               mpi_transfer *t)
-{
-    bool sends = is_sent(message);
-    int other = message->what.root, size = sizeof(yk_descriptor);
-    *t = (mpi_transfer){.mine = message->what,
-                        .told = MPI_REQUEST_NULL,
-                        .heard = MPI_REQUEST_NULL,
-                        .moved = MPI_REQUEST_NULL,
-                        .left = message->what.count};
-    TRY_MPI(MPI_Irecv(&t->theirs, size, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
-                      engine->comm, &t->heard));
-    TRY_MPI(MPI_Isend(&t->mine, size, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED, engine->comm,
-                      &t->told));
-    return YK_OK;
-}
-
 /* Begins to move the next part of the data, or the message is over. */
 static yk_status move_part(mpi_engine *engine, const yk_backend_message *message, mpi_transfer *t)
 {
@@ -482,6 +464,26 @@ static yk_status move_part(mpi_engine *engine, const yk_backend_message *message
     else
         TRY_MPI(MPI_Irecv(part, at.count, type_of(dtype), message->what.root, TAG_DATA,
                           engine->comm, &t->moved));
+    return YK_OK;
+}
+
+/* The two ranks of a message tell each other what they call, unless they know it. */
+static yk_status begin_message(mpi_engine *engine, const yk_backend_call *call,
+                               const yk_backend_message *message, mpi_transfer *t)
+{
+    bool sends = is_sent(message);
+    int other = message->what.root, size = sizeof(yk_descriptor);
+    *t = (mpi_transfer){.mine = message->what,
+                        .told = MPI_REQUEST_NULL,
+                        .heard = MPI_REQUEST_NULL,
+                        .moved = MPI_REQUEST_NULL,
+                        .left = message->what.count};
+    if (call->matched)
+        return move_part(engine, message, t);
+    TRY_MPI(MPI_Irecv(&t->theirs, size, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
+                      engine->comm, &t->heard));
+    TRY_MPI(MPI_Isend(&t->mine, size, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED, engine->comm,
+                      &t->told));
     return YK_OK;
 }
 
@@ -573,7 +575,7 @@ static yk_status run_messages(engine_base *common, yk_backend_call *call)
     for (size_t i = 0; i < call->message_count; i++)
         engine->transfers[i] = (mpi_transfer){.moved = MPI_REQUEST_NULL};
     for (size_t i = 0; i < call->message_count && status == YK_OK; i++)
-        status = begin_message(engine, &call->messages[i], &engine->transfers[i]);
+        status = begin_message(engine, call, &call->messages[i], &engine->transfers[i]);
     if (status == YK_OK)
         status = finish_messages(engine, call);
     if (status != YK_OK) {

@@ -13,6 +13,7 @@ static const char *const operations[] = {[YK_OPERATION_ALL_REDUCE] = "all_reduce
                                          [YK_OPERATION_ALL_TO_ALL] = "all_to_all",
                                          [YK_OPERATION_BARRIER] = "barrier",
                                          [YK_OPERATION_ALLOC] = "alloc",
+                                         [YK_OPERATION_ALL_TO_ALL_V] = "all_to_all_v",
                                          [YK_OPERATION_SEND] = "send",
                                          [YK_OPERATION_RECV] = "recv",
                                          [YK_OPERATION_BATCH] = "batch_send_recv"};
@@ -44,6 +45,9 @@ void yki_describe(char text[YKI_WORDS], const yki_job *job, const yk_descriptor 
         break;
     case YK_OPERATION_ALLOC:
         snprintf(text, YKI_WORDS, "alloc(%llu bytes)", count);
+        break;
+    case YK_OPERATION_ALL_TO_ALL_V:
+        snprintf(text, YKI_WORDS, "%s(%s)", name, dtype);
         break;
     case YK_OPERATION_BATCH:
         snprintf(text, YKI_WORDS, "%s(%llu messages)", name, count);

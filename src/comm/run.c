@@ -68,15 +68,17 @@ static void number_messages(yk_group *group, yki_call *call)
 
 static void number_call(yk_group *group, yki_call *call)
 {
-    yk_operation operation = (yk_operation)call->base.what.operation;
+    bool collective = yki_flight_is_collective(&call->base.what);
     if (call->base.message_count > 0)
         number_messages(group, call);
-    if (operation == YK_OPERATION_BATCH)
+    else if (collective)
+        group->collectives++; /* messages of a collective belong to the last one */
+    if (collective)
+        call->base.sequence = group->collectives;
+    else if (call->base.what.operation == YK_OPERATION_BATCH)
         call->base.sequence = ++group->batches;
-    else if (call->base.message_count > 0)
-        call->base.sequence = call->base.messages[0].sequence;
     else
-        call->base.sequence = ++group->collectives;
+        call->base.sequence = call->base.messages[0].sequence;
 }
 
 /* Starts a call. Afterwards call->work is NULL if it is over, with this status. */

@@ -3,7 +3,7 @@
  * key waiting/RANK of its group:
  *
  *     "SEQUENCE SINCE OPERATION PEER WORDS", as in
- *     "7 1700000000 11 1 recv(float32 x 4, from rank 1)"
+ *     "7 1700000000 12 1 recv(float32 x 4, from rank 1)"
  *
  * SINCE is in seconds since 1970, and is corrected when the clock is set. OPERATION is a
  * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group

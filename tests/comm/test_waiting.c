@@ -66,9 +66,11 @@ YK_TEST_RANKS(a_long_wait_is_published_and_withdrawn, 2)
  * for one that does not match its own. */
 YK_TEST_RANKS(a_wait_that_is_over_is_no_mismatch, 2)
 {
-    static const char barrier[] = "1 1700000000 8 0 barrier()";
-    static const char message[] = "1 1700000000 11 1 recv(uint8 x 1, from rank 1)";
+    char barrier[64], message[64];
     (void)world;
+    snprintf(barrier, sizeof barrier, "1 1700000000 %d 0 barrier()", YK_OPERATION_BARRIER);
+    snprintf(message, sizeof message, "1 1700000000 %d 1 recv(uint8 x 1, from rank 1)",
+             YK_OPERATION_RECV);
     unsigned char byte = 1;
     yk_group *group;
     assert_ok(

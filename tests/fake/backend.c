@@ -220,6 +220,8 @@ static yk_status plan_parts(fake_backend *fake, yk_backend_work *work)
     const char *in = call->in;
     char *out = call->out;
     bool on_root = what->root == fake->site->rank;
+    bool gathers =
+        what->operation == YK_OPERATION_ALL_GATHER || what->operation == YK_OPERATION_ALL_TO_ALL_V;
     if (what->operation == YK_OPERATION_ALL_REDUCE || what->operation == YK_OPERATION_REDUCE ||
         what->operation == YK_OPERATION_REDUCE_SCATTER)
         return plan_reduction(fake, work, bytes);
@@ -230,11 +232,9 @@ static yk_status plan_parts(fake_backend *fake, yk_backend_work *work)
             send_part(work, r, in, bytes);
         if (what->operation == YK_OPERATION_BROADCAST && from_root && !on_root)
             receive_part(work, r, out, bytes);
-        if (what->operation == YK_OPERATION_ALL_GATHER ||
-            (what->operation == YK_OPERATION_GATHER && from_root))
+        if (gathers || (what->operation == YK_OPERATION_GATHER && from_root))
             send_part(work, r, in, bytes);
-        if (what->operation == YK_OPERATION_ALL_GATHER ||
-            (what->operation == YK_OPERATION_GATHER && on_root))
+        if (gathers || (what->operation == YK_OPERATION_GATHER && on_root))
             receive_part(work, r, out + place, bytes);
         if (what->operation == YK_OPERATION_SCATTER && on_root)
             send_part(work, r, in + place, bytes);

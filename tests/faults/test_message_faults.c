@@ -26,21 +26,40 @@ static yk_status exchange_in_ring(yk_group *group, size_t count, yk_work **work)
 
 /* ---- deaths and departures ------------------------------------------------------------------- */
 
-static void exchange_until_failure(int rank, int world)
+/* The same number of bytes between any two ranks. */
+static yk_status trade_parts(yk_group *group, size_t count, yk_work **work)
 {
-    (void)world;
+    const size_t counts[RANKS] = {count / RANKS, count / RANKS, count / RANKS};
+    return yk_all_to_all_v(group, in, counts, out, counts, YK_U8, work);
+}
+
+static void run_until_failure(int rank,
+                              yk_status (*run)(yk_group *group, size_t count, yk_work **work))
+{
     yk_group *group = join(60);
     yk_status status;
     leave_text("running", rank, "yes");
-    while ((status = exchange_in_ring(group, LARGE, NULL)) == YK_OK)
+    while ((status = run(group, LARGE, NULL)) == YK_OK)
         ;
     leave_line(rank);
     yk_work *work;
-    assert_ok(exchange_in_ring(group, 1, &work));
+    assert_ok(run(group, RANKS, &work));
     assert_status(YK_ERROR_PEER_FAILED, yk_work_wait(work));
     assert_contains(yk_last_error(), "is dead");
     yk_group_destroy(group);
     exit(status == YK_ERROR_PEER_FAILED ? 3 : 4);
+}
+
+static void exchange_until_failure(int rank, int world)
+{
+    (void)world;
+    run_until_failure(rank, exchange_in_ring);
+}
+
+static void trade_until_failure(int rank, int world)
+{
+    (void)world;
+    run_until_failure(rank, trade_parts);
 }
 
 static void kill_rank_1(const pid_t *pids, int world)
@@ -50,19 +69,29 @@ static void kill_rank_1(const pid_t *pids, int world)
     kill(pids[1], SIGKILL);
 }
 
-YK_TEST(promise_01_sigkill_among_messages)
+static void expect_rank_1_dead(void (*body)(int rank, int world), const char *call)
 {
     int statuses[RANKS];
     open_lines();
-    yk_test_ranks_status(RANKS, exchange_until_failure, statuses, kill_rank_1);
+    yk_test_ranks_status(RANKS, body, statuses, kill_rank_1);
     for (int r = 0; r < RANKS; r++)
         if (r != 1) {
             assert_true(WIFEXITED(statuses[r]));
             assert_int_equal(WEXITSTATUS(statuses[r]), 3);
-            assert_contains(line_of(r), "batch_send_recv(2 messages), operation ");
+            assert_contains(line_of(r), call);
             assert_contains(line_of(r), "rank 1 ");
             assert_contains(line_of(r), "is dead");
         }
+}
+
+YK_TEST(promise_01_sigkill_among_messages)
+{
+    expect_rank_1_dead(exchange_until_failure, "batch_send_recv(2 messages), operation ");
+}
+
+YK_TEST(promise_01_sigkill_in_all_to_all_v)
+{
+    expect_rank_1_dead(trade_until_failure, "all_to_all_v(uint8), operation ");
 }
 
 /* The rank that dies has brought the first of its two messages. */

@@ -52,6 +52,7 @@ static void pull(shm_backend *shm, const yk_backend_call *call, size_t offset, s
         if (shm->rank != what->root)
             break; /* fallthrough */
     case YK_OPERATION_ALL_GATHER:
+    case YK_OPERATION_ALL_TO_ALL_V:
         for (int r = 0; r < shm->world; r++) {
             char *part = out + ((size_t)r * what->count + offset) * size;
             if (part != from[r]) /* already in place */

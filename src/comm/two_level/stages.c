@@ -29,7 +29,7 @@ static yk_status run_on(two_level *tl, yk_group *part, const yk_descriptor *what
 /* On the flat group: of its ranks only those of the messages take part. */
 static yk_status pass_messages(two_level *tl, const yk_backend_call *call)
 {
-    yki_call flat = {.base.what = call->what};
+    yki_call flat = {.base = {.what = call->what, .matched = call->matched}};
     yk_backend_message *messages;
     tl->flat->background = call->background;
     YK_TRY(yki_call_make_messages(&flat, call->message_count, &messages));
