@@ -278,6 +278,28 @@ def kernel_ratio(row):
     return min(median(row[layout]) for layout in ("contiguous", "channels_last")) / median(row["yoke"])
 
 
+def operator_ratio(row):
+    """How many times as fast as the fastest form of PyTorch's operator yoke's is."""
+    return min(median(times) for times in row["pytorch"].values()) / median(row["yoke"])
+
+
+def operators_table(found):
+    """A row for each operator and shape; in each cell the ratios forward and of the gradient."""
+    columns = [(threads, dtype) for threads in (1, 2) for dtype in ("f32", "bf16")]
+    cells, names = {}, {}
+    for row in found["rows"]:
+        shape = (row["operator"], row["shape"], row["other"])
+        names[shape] = f"`{row['operator']}` {row['shape']}" + f" and {row['other']}" * (row["other"] != "1")
+        cells.setdefault((shape, row["threads"], row["dtype"]), []).append(f"{operator_ratio(row):.2f}")
+    ratios = [operator_ratio(row) for row in found["rows"]]
+    fast = sum(ratio >= 1 for ratio in ratios)
+    return (f"{fast} of {len(ratios)} are at least as fast as PyTorch's; the slowest of all reaches {min(ratios):.2f} "
+            "of its speed.\n\n" + markdown(
+                ["operator"] + [f"{dtype}, {threads} thread{'s' * (threads > 1)}" for threads, dtype in columns],
+                [[name, *(", ".join(cells.get((shape, *column), [])) for column in columns)]
+                 for shape, name in names.items()]))
+
+
 def groups_table(found):
     """A row for each shape; in each cell the ratios forward, of the gradient of x and of that of the weights."""
     columns = [(threads, dtype) for threads in (1, 2) for dtype in ("f32", "bf16")]
@@ -304,7 +326,7 @@ def freeze_table(found):
     return markdown(["", "all trained", "backbone frozen", "ratio"], rows)
 
 
-TABLES = {"step": step_table, "freeze": freeze_table, "groups": groups_table, "all_reduce": all_reduce_table, "network": network_table,
+TABLES = {"step": step_table, "freeze": freeze_table, "groups": groups_table, "operators": operators_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
           "network_faults": network_faults_table, "features": features_table, "startup": startup_table,

@@ -118,7 +118,8 @@ static inline void run(const prepared *p)
     memcpy(in, p->in, sizeof in);
     if (p->packed)
         in[p->kernel->pack_input] = p->packed;
-    yki_kernel_args args = {.in = in, .out = p->out, .scratch = p->scratch};
+    static const yki_scalars scalars;
+    yki_kernel_args args = {.in = in, .out = p->out, .scratch = p->scratch, .scalars = &scalars};
     check(p->kernel->impl->run(p->kernel, &args));
 }
 
