@@ -562,6 +562,16 @@ static const conformance_case broadcast_cases[] = {
     {.x = {3, 1, 6}, .other = {4, 1}},
     {.x = {1}, .other = {9}},
     {.x = {16, 64, 9, 9}, .other = {64, 1, 1}},
+    /* Sums in parts, of few channels and of short rows; more than a piece or a chunk has. */
+    {.x = {8, 40, 17, 19}, .other = {1}},
+    {.x = {9, 10, 33, 31}, .other = {10, 1, 1}},
+    {.x = {2, 3, 50, 60}, .other = {3, 1, 1}},
+    {.x = {2, 40, 30, 20}, .other = {2, 1, 30, 20}},
+    {.x = {3, 40, 20, 20}, .other = {40, 20, 20}},
+    {.x = {1, 10, 1, 1}, .other = {10, 1, 1}},
+    {.x = {700, 10}, .other = {10}},
+    {.x = {3, 5000}, .other = {5000}},
+    {.x = {3, 5000}, .other = {3, 1}},
 };
 
 /* `filters`: the channels of the right side. */

@@ -1,9 +1,12 @@
 /*
  * add and multiply where a side is broadcast, and reduce, which sums a gradient over what was
- * repeated. Memory is walked as (images, blocks, rows, columns, lanes), a plain tensor having
- * blocks of one channel; an operand that is repeated along a dimension has a stride of 0 there.
+ * repeated. Memory is walked along up to five axes, (images, blocks, rows, columns, lanes), a plain
+ * tensor having blocks of one channel; an operand that is repeated along an axis has a stride of 0
+ * there. Neighbouring axes that all operands walk alike are one axis.
  *
- * Each sum is made by one thread in an order that depends on shapes alone, in double.
+ * add and multiply take pieces of the result. A side that is repeated is written out for a piece,
+ * unless it is the same as for the piece before, and then the loops of the element-wise operators
+ * run. Sums are made in double, of parts that depend on shapes alone and in their order.
  */
 #include "device/broadcast.h"
 
@@ -11,48 +14,124 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
 #include "device/cpu/scalar.h"
 
-enum { WALK = 5, COLUMN = 3, LANE = 4, CHUNK = 128 };
+enum {
+    WALK = 5,
+    OPERANDS = 3,
+    PIECE = 2048,        /* elements of a result, about */
+    CHUNK = 1024,        /* sums that are made at a time */
+    WIDE = 64,           /* sums that are made beside each other where there are few */
+    UNITS = 64,          /* of sums, to be shared by threads */
+    PART_ELEMENTS = 4096 /* of a part at least */
+};
+
+typedef enum operand { A, B, Y } operand;
+
+typedef struct axis {
+    int64_t size;
+    int64_t stride[OPERANDS];
+} axis;
 
 typedef struct broadcast {
     yki_kernel base;
     const yki_device *device;
+    const yki_cpu_loops *loops;
     yki_operand out;
     yk_dtype dtype;
-    bool multiply;
-    int64_t channels;                  /* of the walk */
-    int64_t sizes[WALK];               /* of the larger tensor */
-    int64_t a[WALK], b[WALK], y[WALK]; /* strides */
-    int inner;                         /* the dimension of the innermost loop */
+    size_t size; /* of an element */
     int team;
+    int axes; /* at least one */
+    axis axis[WALK];
+    /* Where channels end within a block, its axis and that of lanes, the last one, are never
+     * merged; else it is -1. */
+    int block_axis;
+    int64_t last_lanes; /* of the last block */
+    /* add, multiply: a piece is some steps of an axis with all of the axes after it. */
+    yki_map_op op;
+    bool whole[2]; /* sides that are not repeated */
+    int piece_axis;
+    int64_t inside, steps, pieces, grain;
+    /* reduce: a unit is some sums next to each other, in parts along an axis. */
+    int part_axis;
+    int64_t length, chunks, units, parts;
 } broadcast;
 
-/* ---- strides --------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
-static void describe_walk(broadcast *k, const yki_operand *large)
+static void describe_operand(const yki_operand *x, int64_t lanes, operand which, axis axes[WALK])
 {
-    int64_t dims[YK_MAX_DIMS], b = large->layout == YKI_BLOCKED ? k->device->block : 1;
-    yki_broadcast_dims(large->ndim, large->dims, dims);
-    const int64_t sizes[WALK] = {dims[0], (dims[1] + b - 1) / b, dims[2], dims[3], b};
-    memcpy(k->sizes, sizes, sizeof sizes);
-    k->channels = dims[1];
-    k->inner = b > 1 ? LANE : COLUMN;
-}
-
-static void describe_operand(const broadcast *k, const yki_operand *x, int64_t strides[WALK])
-{
-    int64_t dims[YK_MAX_DIMS], block = k->sizes[LANE];
+    int64_t dims[YK_MAX_DIMS];
     bool is_blocked = x->layout == YKI_BLOCKED;
     yki_broadcast_dims(x->ndim, x->dims, dims);
-    int64_t own = is_blocked ? block : 1, pixels = dims[2] * dims[3];
+    int64_t own = is_blocked ? lanes : 1, pixels = dims[2] * dims[3];
     int64_t channels = (dims[1] + own - 1) / own * own;
-    strides[0] = dims[0] == 1 ? 0 : channels * pixels;
-    strides[1] = dims[1] == 1 ? 0 : block * pixels;
-    strides[2] = dims[2] == 1 ? 0 : dims[3] * own;
-    strides[3] = dims[3] == 1 ? 0 : own;
-    strides[4] = dims[1] == 1 ? 0 : is_blocked ? 1 : pixels;
+    axes[0].stride[which] = dims[0] == 1 ? 0 : channels * pixels;
+    axes[1].stride[which] = dims[1] == 1 ? 0 : lanes * pixels;
+    axes[2].stride[which] = dims[2] == 1 ? 0 : dims[3] * own;
+    axes[3].stride[which] = dims[3] == 1 ? 0 : own;
+    axes[4].stride[which] = dims[1] == 1 ? 0 : is_blocked ? 1 : pixels;
 }
+
+/* Whether all operands walk along the inner axis as often as the outer one has steps. */
+static bool can_merge(const axis *outer, const axis *inner)
+{
+    bool can = true;
+    for (int i = 0; i < OPERANDS; i++)
+        can = can && outer->stride[i] == inner->size * inner->stride[i];
+    return can;
+}
+
+static void merge_axes(broadcast *k, const axis axes[WALK], bool ragged)
+{
+    enum { BLOCK = 1, LANE = 4 };
+    int last = -1; /* of those that were kept, in `axes` */
+    for (int d = 0; d < WALK; d++) {
+        bool apart = ragged && (d == BLOCK || d == LANE || last == BLOCK);
+        if (axes[d].size == 1 && !(ragged && (d == BLOCK || d == LANE)))
+            continue;
+        if (k->axes > 0 && !apart && can_merge(&k->axis[k->axes - 1], &axes[d])) {
+            int64_t size = k->axis[k->axes - 1].size;
+            k->axis[k->axes - 1] = axes[d];
+            k->axis[k->axes - 1].size *= size;
+        } else
+            k->axis[k->axes++] = axes[d];
+        if (ragged && d == BLOCK)
+            k->block_axis = k->axes - 1;
+        last = d;
+    }
+    if (k->axes == 0)
+        k->axis[k->axes++] = (axis){.size = 1};
+}
+
+static void describe_axes(broadcast *k, const yki_kernel_desc *desc, const yki_operand *large)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int64_t lanes = large->layout == YKI_BLOCKED ? k->device->block : 1;
+    yki_broadcast_dims(large->ndim, large->dims, dims);
+    axis axes[WALK] = {{dims[0], {0}},
+                       {(dims[1] + lanes - 1) / lanes, {0}},
+                       {dims[2], {0}},
+                       {dims[3], {0}},
+                       {lanes, {0}}};
+    describe_operand(&desc->in[0], lanes, A, axes);
+    if (desc->in_count > 1)
+        describe_operand(&desc->in[1], lanes, B, axes);
+    describe_operand(&desc->out[0], lanes, Y, axes);
+    k->block_axis = -1;
+    k->last_lanes = dims[1] % lanes;
+    merge_axes(k, axes, k->last_lanes != 0);
+}
+
+/* How many lanes of a block have a channel. */
+static int64_t lanes_of(const broadcast *k, int64_t block)
+{
+    bool is_last = k->block_axis >= 0 && block == k->axis[k->block_axis].size - 1;
+    return is_last ? k->last_lanes : k->axis[k->axes - 1].size;
+}
+
+/* ---- add, multiply --------------------------------------------------------------------------- */
 
 /* A side in blocks is only known beside a result in blocks. */
 static bool broadcast_supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -68,160 +147,312 @@ static bool broadcast_supports(const yki_device *device, const yki_kernel_desc *
            (out->layout == YKI_PLAIN || large->layout == YKI_BLOCKED);
 }
 
-static yk_status broadcast_prepare(yki_device *device, const yki_kernel_desc *desc,
-                                   yki_kernel **kernel)
+static yk_status prepare(broadcast **made, yki_device *device, const yki_kernel_desc *desc,
+                         const yki_operand *large)
 {
-    broadcast *k = yki_calloc(1, sizeof *k);
+    broadcast *k = *made = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a broadcasting kernel");
-    bool is_reduce = desc->op == &yki_op_reduce;
-    const yki_operand *large = is_reduce ? &desc->in[0] : &desc->out[0];
     k->device = device;
+    k->loops = yki_cpu_loops_of(device);
     k->out = desc->out[0];
     k->dtype = large->dtype;
-    k->multiply = desc->op == &yki_op_multiply;
+    k->size = yk_dtype_size(large->dtype);
     k->team = yki_team(device, yki_operand_elements(device, large));
-    describe_walk(k, large);
-    describe_operand(k, &desc->in[0], k->a);
-    if (!is_reduce)
-        describe_operand(k, &desc->in[1], k->b);
-    describe_operand(k, &desc->out[0], k->y);
+    describe_axes(k, desc, large);
+    return YK_OK;
+}
+
+/* Whether a side has the result's memory, padding included. */
+static bool is_whole(const broadcast *k, operand side, const yki_operand *x)
+{
+    bool whole = k->block_axis < 0 || x->layout == YKI_BLOCKED;
+    for (int d = 0; d < k->axes; d++)
+        whole = whole && k->axis[d].stride[side] == k->axis[d].stride[Y];
+    return whole;
+}
+
+static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    broadcast *k;
+    YK_TRY(prepare(&k, device, desc, &desc->out[0]));
+    k->op = desc->op == &yki_op_multiply ? YKI_MAP_MULTIPLY : YKI_MAP_ADD;
+    k->whole[A] = is_whole(k, A, &desc->in[A]);
+    k->whole[B] = is_whole(k, B, &desc->in[B]);
+    k->inside = 1;
+    for (int d = 1; d < k->axes; d++)
+        k->inside *= k->axis[d].size;
+    while (k->inside > PIECE)
+        k->inside /= k->axis[++k->piece_axis].size;
+    int64_t size = k->axis[k->piece_axis].size;
+    k->steps = PIECE / k->inside < size ? PIECE / k->inside : size;
+    k->pieces = (size + k->steps - 1) / k->steps;
+    for (int d = 0; d < k->piece_axis; d++)
+        k->pieces *= k->axis[d].size;
+    k->grain = yki_grain(k->pieces, k->steps * k->inside, k->team);
     *kernel = &k->base;
     return YK_OK;
 }
 
-/* ---- add, multiply --------------------------------------------------------------------------- */
+/* Rows of `count` elements, of which the first `used` are read, `stride` apart; the others are 0.
+ */
+#define WRITE_ROWS(TYPE)                                                                           \
+    YKI_VECTOR_CLONES                                                                              \
+    static void write_##TYPE(TYPE *restrict to, const TYPE *restrict from, int64_t rows,           \
+                             int64_t row, int64_t count, int64_t used, int64_t stride)             \
+    {                                                                                              \
+        for (int64_t r = 0; r < rows; r++, to += count, from += row) {                             \
+            if (stride == 0)                                                                       \
+                for (int64_t i = 0; i < used; i++)                                                 \
+                    to[i] = *from;                                                                 \
+            else                                                                                   \
+                for (int64_t i = 0; i < used; i++)                                                 \
+                    to[i] = from[i * stride];                                                      \
+            for (int64_t i = used; i < count; i++)                                                 \
+                to[i] = 0;                                                                         \
+        }                                                                                          \
+    }
+WRITE_ROWS(uint16_t)
+WRITE_ROWS(uint32_t)
 
-/* The innermost loop's length: the lanes of the last block may be fewer. */
-static int64_t inner_size(const broadcast *k, int64_t block)
+static void write_rows(const broadcast *k, char *to, const char *from, int64_t rows, int64_t row,
+                       int64_t count, int64_t used, int64_t stride)
 {
-    int64_t left = k->channels - block * k->sizes[LANE];
-    if (k->inner == COLUMN)
-        return k->sizes[COLUMN];
-    return left < k->sizes[LANE] ? left : k->sizes[LANE];
-}
-
-YKI_VECTOR_CLONES
-static void combine_f32(float *y, const float *a, int64_t sa, const float *b, int64_t sb,
-                        int64_t count, bool multiply)
-{
-    if (multiply)
-        for (int64_t i = 0; i < count; i++)
-            y[i] = a[i * sa] * b[i * sb];
+    if (k->size == sizeof(uint16_t))
+        write_uint16_t((void *)to, (const void *)from, rows, row, count, used, stride);
     else
-        for (int64_t i = 0; i < count; i++)
-            y[i] = a[i * sa] + b[i * sb];
+        write_uint32_t((void *)to, (const void *)from, rows, row, count, used, stride);
 }
 
-static void combine(const broadcast *k, const yki_kernel_args *run, int64_t a, int64_t b, int64_t y,
-                    int64_t count)
+/* Writes a side out for so many steps of axis d with all axes after it; returns where it ends. The
+ * block is that of the first step. */
+static char *write_out(const broadcast *k, operand side, int d, int64_t steps, int64_t block,
+                       const char *from, char *to)
 {
-    int64_t sa = k->a[k->inner], sb = k->b[k->inner];
-    if (k->dtype == YK_F32) {
-        combine_f32((float *)run->out[0] + y, (const float *)run->in[0] + a, sa,
-                    (const float *)run->in[1] + b, sb, count, k->multiply);
-        return;
+    const axis *x = &k->axis[d], *last = &k->axis[k->axes - 1];
+    int64_t stride = x->stride[side];
+    if (d + 1 < k->axes - 1 || (d + 1 == k->axes - 1 && d == k->block_axis)) {
+        for (int64_t i = 0; i < steps; i++)
+            to = write_out(k, side, d + 1, k->axis[d + 1].size,
+                           d == k->block_axis ? block + i : block,
+                           from + i * stride * (int64_t)k->size, to);
+        return to;
     }
-    for (int64_t i = 0; i < count; i++) {
-        float left = yki_get(run->in[0], a + i * sa, k->dtype);
-        float right = yki_get(run->in[1], b + i * sb, k->dtype);
-        yki_put(run->out[0], y + i, k->multiply ? left * right : left + right, k->dtype);
-    }
+    int64_t rows = x == last ? 1 : steps, count = x == last ? steps : last->size;
+    int64_t used = lanes_of(k, block) < count ? lanes_of(k, block) : count;
+    write_rows(k, to, from, rows, x == last ? 0 : stride, count, used, last->stride[side]);
+    return to + rows * count * (int64_t)k->size;
 }
 
-/* One row of one block. */
-static void combine_row(const broadcast *k, const yki_kernel_args *run, int64_t n, int64_t block,
-                        int64_t row)
+/* Where a piece begins. */
+typedef struct piece {
+    int64_t at[OPERANDS]; /* elements */
+    int64_t steps, block;
+} piece;
+
+static piece piece_at(const broadcast *k, int64_t number)
 {
-    int64_t a = n * k->a[0] + block * k->a[1] + row * k->a[2];
-    int64_t b = n * k->b[0] + block * k->b[1] + row * k->b[2];
-    int64_t y = n * k->y[0] + block * k->y[1] + row * k->y[2];
-    int64_t count = inner_size(k, block), columns = k->inner == COLUMN ? 1 : k->sizes[COLUMN];
-    for (int64_t w = 0; w < columns; w++)
-        combine(k, run, a + w * k->a[COLUMN], b + w * k->b[COLUMN], y + w * k->y[COLUMN], count);
+    piece p = {.steps = k->steps};
+    for (int d = k->piece_axis; d >= 0; d--) {
+        int64_t size = k->axis[d].size, unit = d == k->piece_axis ? k->steps : 1;
+        int64_t places = (size + unit - 1) / unit, i = number % places * unit;
+        number /= places;
+        if (d == k->piece_axis && size - i < p.steps)
+            p.steps = size - i;
+        p.block = d == k->block_axis ? i : p.block;
+        for (int o = 0; o < OPERANDS; o++)
+            p.at[o] += i * k->axis[d].stride[o];
+    }
+    return p;
+}
+
+/* What a thread has written out last of a side. */
+typedef struct written {
+    int64_t at, block, steps;
+    _Alignas(64) char memory[PIECE * sizeof(float)];
+} written;
+
+/* The elements of a side for a piece. */
+static const char *side_of(const broadcast *k, operand side, const piece *p, const char *x,
+                           written *w)
+{
+    const char *from = x + p->at[side] * (int64_t)k->size;
+    bool is_run = k->piece_axis == k->axes - 1 && k->axis[k->piece_axis].stride[side] == 1 &&
+                  k->block_axis < 0;
+    if (k->whole[side] || is_run)
+        return from;
+    bool same =
+        w->at == p->at[side] && w->steps >= p->steps && (k->block_axis < 0 || w->block == p->block);
+    if (same)
+        return w->memory;
+    w->at = p->at[side];
+    w->block = p->block;
+    w->steps = p->steps;
+    write_out(k, side, k->piece_axis, p->steps, p->block, from, w->memory);
+    return w->memory;
 }
 
 static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const broadcast *k = (const broadcast *)kernel;
-    int64_t rows = k->sizes[2], blocks = k->sizes[1];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->sizes[0] * blocks * rows; i++)
-        combine_row(k, run, i / rows / blocks, i / rows % blocks, i % rows);
-    yki_operand_clear_padding(k->device, &k->out, run->out[0]);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        written w[2];
+        w[A].at = w[B].at = -1;
+#pragma omp for schedule(dynamic, k->grain)
+        for (int64_t i = 0; i < k->pieces; i++) {
+            piece p = piece_at(k, i);
+            k->loops->map(k->op, k->dtype, side_of(k, A, &p, run->in[0], &w[A]),
+                          side_of(k, B, &p, run->in[1], &w[B]),
+                          (char *)run->out[0] + p.at[Y] * (int64_t)k->size, 0, p.steps * k->inside);
+        }
+    }
     return YK_OK;
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
-static bool is_summed(const broadcast *k, int dimension)
+static bool is_summed(const axis *x)
 {
-    return k->y[dimension] == 0;
+    return x->stride[Y] == 0 && x->size > 1;
 }
 
-/* Adds dy from element `at` on: `count` elements next to each other, to as many sums or to one. */
-static void add_inner(const broadcast *k, const void *dy, int64_t at, int64_t count, double *sums)
+/* Parts where there are few units: along the first axis that is summed and long enough, or else the
+ * longest one. */
+static void divide_sums(broadcast *k, int64_t elements)
 {
-    int64_t stride = k->a[k->inner], step = is_summed(k, k->inner) ? 0 : 1;
-    for (int64_t i = 0; i < count; i++)
-        sums[i * step] += yki_get(dy, at + i * stride, k->dtype);
+    int64_t longest = 1, most = elements / k->units / PART_ELEMENTS;
+    int64_t wanted = (UNITS + k->units - 1) / k->units;
+    k->part_axis = -1;
+    for (int d = 0; d < k->axes && longest < wanted; d++)
+        if (is_summed(&k->axis[d]) && k->axis[d].size > longest) {
+            longest = k->axis[d].size;
+            k->part_axis = d;
+        }
+    k->parts = wanted < longest ? wanted : longest;
+    k->parts = k->parts < most ? k->parts : most < 1 ? 1 : most;
 }
 
-/* Adds what is repeated, from element `at` on, along the dimensions before the innermost; the block
- * says how many lanes there are. */
-static void add_outer(const broadcast *k, const void *dy, int dimension, int64_t at, int64_t block,
-                      int64_t first, int64_t most, double *sums)
+static yk_status reduce_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
 {
-    if (dimension == k->inner) {
-        int64_t count = inner_size(k, block) - first;
-        add_inner(k, dy, at + first * k->a[k->inner], count < most ? count : most, sums);
-        return;
-    }
-    int64_t size = is_summed(k, dimension) ? k->sizes[dimension] : 1;
-    for (int64_t i = 0; i < size; i++)
-        add_outer(k, dy, dimension + 1, at + i * k->a[dimension],
-                  dimension == 1 ? block + i : block, first, most, sums);
+    broadcast *k;
+    YK_TRY(prepare(&k, device, desc, &desc->in[0]));
+    const axis *last = &k->axis[k->axes - 1];
+    int64_t size = is_summed(last) ? 1 : last->size;
+    k->length = size < CHUNK ? size : CHUNK;
+    k->chunks = k->units = (size + CHUNK - 1) / CHUNK;
+    for (int d = 0; d < k->axes - 1; d++)
+        k->units *= is_summed(&k->axis[d]) ? 1 : k->axis[d].size;
+    divide_sums(k, yki_operand_elements(device, &desc->in[0]));
+    if (k->parts > 1)
+        k->base.scratch = (size_t)(k->units * k->parts * k->length) * sizeof(double);
+    *kernel = &k->base;
+    return YK_OK;
 }
 
-/* The sums of one place in the dimensions before the innermost that are kept. */
-static void reduce_place(const broadcast *k, const yki_kernel_args *run, int64_t place)
+/* Sums next to each other, and where they begin. */
+typedef struct unit {
+    int64_t from, to, count;
+    int64_t begin, end; /* of the axis of parts */
+} unit;
+
+static unit unit_at(const broadcast *k, int64_t number, int64_t part)
 {
-    int64_t from = 0, to = 0, block = 0;
-    for (int d = k->inner - 1; d >= 0; d--) {
-        int64_t size = is_summed(k, d) ? 1 : k->sizes[d], i = place % size;
+    const axis *last = &k->axis[k->axes - 1];
+    int64_t chunk = number % k->chunks * CHUNK, place = number / k->chunks, block = 0;
+    unit u = {chunk * last->stride[A], chunk * last->stride[Y], 1, 0, 1};
+    for (int d = k->axes - 2; d >= 0; d--) {
+        int64_t size = is_summed(&k->axis[d]) ? 1 : k->axis[d].size, i = place % size;
         place /= size;
-        from += i * k->a[d];
-        to += i * k->y[d];
-        block = d == 1 ? i : block;
+        u.from += i * k->axis[d].stride[A];
+        u.to += i * k->axis[d].stride[Y];
+        block = d == k->block_axis ? i : block;
     }
-    bool one = is_summed(k, k->inner);
-    int64_t length = one ? 1 : inner_size(k, block);
-    for (int64_t first = 0; first < length; first += CHUNK) {
-        double sums[CHUNK] = {0};
-        add_outer(k, run->in[0], 0, from, block, first, one ? INT64_MAX : CHUNK, sums);
-        for (int64_t i = 0; i < CHUNK && first + i < length; i++)
-            yki_put(run->out[0], to + (first + i) * k->y[k->inner], (float)sums[i], k->dtype);
+    if (!is_summed(last)) {
+        int64_t left = lanes_of(k, block) - chunk;
+        u.count = left < CHUNK ? left : CHUNK;
     }
+    if (k->part_axis >= 0) {
+        u.begin = k->axis[k->part_axis].size * part / k->parts;
+        u.end = k->axis[k->part_axis].size * (part + 1) / k->parts;
+    }
+    return u;
+}
+
+/* Rows that are short and next to each other are added as long ones, to several sums for each. */
+static void sum_rows(const broadcast *k, const char *dy, int64_t rows, int64_t stride,
+                     int64_t count, double *sums)
+{
+    int64_t beside = stride == count ? WIDE / count : 0, rest = beside > 1 ? rows % beside : rows;
+    if (beside > 1 && rows > beside) {
+        double wide[WIDE] = {0};
+        k->loops->sum_rows(k->dtype, dy, rows / beside, beside * count, beside * count, wide);
+        for (int64_t b = 0; b < beside; b++)
+            for (int64_t i = 0; i < count; i++)
+                sums[i] += wide[b * count + i];
+        dy += (rows - rest) * stride * (int64_t)k->size;
+    } else
+        rest = rows;
+    k->loops->sum_rows(k->dtype, dy, rest, stride, count, sums);
+}
+
+/* Adds all that is summed along axis d and those after it, from element `at` on. */
+static void sum_axes(const broadcast *k, const unit *u, const char *dy, int d, int64_t at,
+                     double *sums)
+{
+    const axis *x = &k->axis[d], *last = &k->axis[k->axes - 1];
+    int64_t begin = d == k->part_axis ? u->begin : 0;
+    int64_t end = d == k->part_axis ? u->end : is_summed(x) ? x->size : 1;
+    const char *from = dy + (at + begin * x->stride[A]) * (int64_t)k->size;
+    if (x == last && is_summed(x))
+        *sums += k->loops->sum(k->dtype, from, end - begin);
+    else if (x == last || (x + 1 == last && !is_summed(last)))
+        sum_rows(k, from, end - begin, x->stride[A], u->count, sums);
+    else
+        for (int64_t i = begin; i < end; i++)
+            sum_axes(k, u, dy, d + 1, at + i * x->stride[A], sums);
+}
+
+static void put_sums(const broadcast *k, const unit *u, const double *sums, void *dx)
+{
+    for (int64_t i = 0; i < u->count; i++)
+        yki_put(dx, u->to + i * k->axis[k->axes - 1].stride[Y], (float)sums[i], k->dtype);
+}
+
+static void add_parts(const broadcast *k, int64_t number, double *partial, void *dx)
+{
+    unit u = unit_at(k, number, 0);
+    double *sums = partial + number * k->parts * k->length;
+    for (int64_t part = 1; part < k->parts; part++)
+        for (int64_t i = 0; i < u.count; i++)
+            sums[i] += sums[part * k->length + i];
+    put_sums(k, &u, sums, dx);
 }
 
 static yk_status reduce_all(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const broadcast *k = (const broadcast *)kernel;
-    int64_t places = 1;
-    for (int d = 0; d < k->inner; d++)
-        places *= is_summed(k, d) ? 1 : k->sizes[d];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t place = 0; place < places; place++)
-        reduce_place(k, run, place);
+    double *partial = run->scratch;
+#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->units * k->parts; i++) {
+        double own[CHUNK], *sums = k->parts > 1 ? partial + i * k->length : own;
+        unit u = unit_at(k, i / k->parts, i % k->parts);
+        memset(sums, 0, (size_t)u.count * sizeof *sums);
+        sum_axes(k, &u, run->in[0], 0, u.from, sums);
+        if (k->parts == 1)
+            put_sums(k, &u, sums, run->out[0]);
+    }
+    for (int64_t i = 0; i < k->units && k->parts > 1; i++)
+        add_parts(k, i, partial, run->out[0]);
     yki_operand_clear_padding(k->device, &k->out, run->out[0]);
     return YK_OK;
 }
 
-#define IMPL(name, of, function)                                                                   \
-    const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##of,                                    \
-                                            .supports = broadcast_supports,                        \
-                                            .prepare = broadcast_prepare,                          \
-                                            .run = function}
-IMPL(add_broadcast, add, combine_all);
-IMPL(multiply_broadcast, multiply, combine_all);
-IMPL(reduce, reduce, reduce_all);
+#define IMPL(name, of, make, function)                                                             \
+    const yki_kernel_impl yki_cpu_##name = {                                                       \
+        .op = &yki_op_##of, .supports = broadcast_supports, .prepare = make, .run = function}
+IMPL(add_broadcast, add, combine_prepare, combine_all);
+IMPL(multiply_broadcast, multiply, combine_prepare, combine_all);
+IMPL(reduce, reduce, reduce_prepare, reduce_all);

@@ -2,6 +2,8 @@
 #include "device/cpu/loops.h"
 #include "device/cpu/vector.h"
 
+#include "device/cpu/loops_sums.h"
+
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_loss.h"
 #include "device/cpu/loops_map.h"
@@ -20,6 +22,8 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,
                                  .map = map,
+                                 .sum = sum,
+                                 .sum_rows = sum_rows,
                                  .loss_sum = loss_sum,
                                  .loss_slopes = loss_slopes,
                                  .pixel_losses = pixel_losses,
