@@ -586,6 +586,7 @@ static const conformance_case concat_cases[] = {
     {.x = {2, 24, 3, 4}, .filters = 17},
     {.x = {2, 9, 3, 4}, .filters = 8},
     {.x = {3, 64, 6, 6}, .filters = 3},
+    {.x = {3, 5, 7}, .filters = 9},
 };
 
 static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -661,6 +662,7 @@ static const conformance_case cross_entropy_cases[] = {
     {.x = {2, 7, 33, 40}, .ignored = 1, .weighted = true, .sum = true, .smoothing = 0.3},
     {.x = {2, 6, 45}, .weighted = true},
     {.x = {5, 6, 1, 1}, .smoothing = 0.1},
+    {.x = {2, 21, 17, 19}, .ignored = 3, .smoothing = 0.1}, /* strips */
 };
 
 /* With the labels given. */
@@ -695,6 +697,7 @@ static const conformance_case soft_cross_entropy_cases[] = {
     {.x = {9, 11}, .weighted = true, .smoothing = 0.1},
     {.x = {2, 17, 5, 4}, .smoothing = 0.1},
     {.x = {2, 4, 6}, .weighted = true},
+    {.x = {2, 33, 17, 19}, .weighted = true, .smoothing = 0.1, .sum = true},
 };
 
 static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_case *c,
@@ -714,6 +717,7 @@ static const conformance_case row_cases[] = {
     {.x = {1, 2}},       {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
     {.x = {2, 7, 33}},   {.x = {40, 9, 100}},         {.x = {6}},
     {.x = {2, 3, 5, 4}}, {.x = {2, 20, 5, 7}}, /* the latter is blocked on cpu */
+    {.x = {200, 48}},
 };
 
 /* layer_norm over several dimensions. */

@@ -151,14 +151,32 @@ typedef enum yki_map_op {
 } yki_map_op;
 
 /* A loss of pairs of elements, see device/loss_rules.h. */
-typedef enum yki_loss_op { YKI_LOSS_SMOOTH_L1, YKI_LOSS_BCE } yki_loss_op;
+typedef enum yki_loss_op { YKI_LOSS_MSE, YKI_LOSS_SMOOTH_L1, YKI_LOSS_BCE } yki_loss_op;
 
-/* cross_entropy of logits whose classes are planes of an image, and class labels. */
+/* Of a row: the largest x, and the sum of exp(x - largest). */
+typedef struct yki_row_softmax {
+    float largest;
+    double sum;
+} yki_row_softmax;
+
+/* Sums over rows: of dy, and of dy h. */
+typedef struct yki_row_sums {
+    double *sums, *products;
+} yki_row_sums;
+
+/* The targets of the classes of a sample, (rest + given labels) weights. */
+typedef struct yki_row_targets {
+    const float *labels, *weights; /* (classes), or NULL: 0 and 1 */
+    float rest, given;
+} yki_row_targets;
+
+/* cross_entropy of logits whose classes are planes of an image. */
 typedef struct yki_pixel_loss {
     int64_t classes, pixels; /* pixels: from one class of a pixel to the next */
     const float *weights;    /* (classes), or NULL: 1 */
     float weight_sum, smoothing;
-    int64_t ignored; /* a label */
+    bool soft;       /* labels are probabilities, shaped like the logits, not classes */
+    int64_t ignored; /* a class */
 } yki_pixel_loss;
 
 typedef struct yki_pixel_sums {
@@ -193,12 +211,32 @@ typedef struct yki_cpu_loops {
                        float beta, int64_t count);
     void (*loss_slopes)(yki_loss_op op, const float *x, const float *target, const float *weights,
                         float *dx, float beta, float factor, int64_t count);
+    /* y = softmax(x), which may be x, or NULL; and its gradient, in which dx may be dy. */
+    yki_row_softmax (*softmax)(const float *x, float *y, int64_t count);
+    void (*softmax_slopes)(const float *y, const float *dy, float *dx, int64_t count);
+    /* layer_norm of a row; and its gradient, which adds to the sums over rows. */
+    void (*normalise_row)(const float *x, const float *weight, const float *bias, float *y,
+                          int64_t count, double eps);
+    void (*row_slopes)(const float *x, const float *dy, const float *weight, float *dx,
+                       yki_row_sums columns, int64_t count, double eps);
+    /* The sums of target (logit - largest) and of targets; and of all classes
+     * (total probability - target) factor, where dlogits may be the probabilities. */
+    void (*weigh_targets)(const yki_row_targets *targets, const float *logits, float largest,
+                          int64_t count, double *taken, double *total);
+    void (*target_slopes)(const yki_row_targets *targets, const float *probabilities,
+                          float *dlogits, float total, float factor, int64_t count);
     /* Of `count` pixels in a row, from these of the first class on: adds to the sums and writes the
      * probabilities unless NULL; and the gradient, in which dlogits may be the probabilities. */
-    void (*pixel_losses)(const yki_pixel_loss *loss, const float *logits, const int32_t *labels,
+    void (*pixel_losses)(const yki_pixel_loss *loss, const float *logits, const void *labels,
                          float *probabilities, int64_t count, yki_pixel_sums *sums);
-    void (*pixel_slopes)(const yki_pixel_loss *loss, const float *probabilities,
-                         const int32_t *labels, float *dlogits, float factor, int64_t count);
+    void (*pixel_slopes)(const yki_pixel_loss *loss, const float *probabilities, const void *labels,
+                         float *dlogits, float factor, int64_t count);
+    /* Channels of `count` pixels in a row, from these of an image in blocks on, to rows that are
+     * `stride` apart; and back, with zeros in padding channels. */
+    void (*unblock)(const float *x, int64_t channels, int64_t pixels, int64_t count, float *rows,
+                    int64_t stride);
+    void (*block)(const float *rows, int64_t stride, int64_t channels, int64_t pixels,
+                  int64_t count, float *x);
     /* Adds the weight gradient, (taps, b), over so many images; own: the ring and a row of dy. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums, float *own);

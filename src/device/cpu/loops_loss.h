@@ -23,6 +23,8 @@ YKI_FORCE_INLINE yki_lanes loss_of(yki_loss_op op, yki_lanes x, yki_lanes target
                                    float beta)
 {
     yki_lanes zero = {0};
+    if (op == YKI_LOSS_MSE)
+        return (x - target) * (x - target);
     if (op == YKI_LOSS_SMOOTH_L1) {
         yki_lanes d = x - target, distance = magnitude(d);
         return yki_select((yki_bits)(distance < beta), d * d * (0.5f / beta),
@@ -36,6 +38,8 @@ YKI_FORCE_INLINE yki_lanes loss_of(yki_loss_op op, yki_lanes x, yki_lanes target
 YKI_FORCE_INLINE yki_lanes slope_of(yki_loss_op op, yki_lanes x, yki_lanes target, yki_lanes weight,
                                     float beta)
 {
+    if (op == YKI_LOSS_MSE)
+        return 2.0f * (x - target);
     if (op == YKI_LOSS_SMOOTH_L1) {
         yki_lanes d = x - target, slope = beta > 0 ? d * (1 / beta) : d;
         slope = yki_select((yki_bits)(d > beta), yki_splat(1), slope);
@@ -62,7 +66,7 @@ YKI_FORCE_INLINE void store_up_to(float *to, int64_t element, int64_t count, yki
 YKI_FORCE_INLINE double loss_sum_as(yki_loss_op op, const float *x, const float *target,
                                     const float *weights, float beta, int64_t count)
 {
-    yki_wide sums = {0};
+    wide_sum total = {{{0}}};
     for (int64_t i = 0; i < count; i += YKI_PACK) {
         yki_pack p = load_up_to(x, i, count - i), q = load_up_to(target, i, count - i), r = p;
         if (weights)
@@ -75,17 +79,16 @@ YKI_FORCE_INLINE double loss_sum_as(yki_loss_op op, const float *x, const float 
             p = yki_load(part, 0, YK_F32);
         }
         for (int j = 0; j < 2; j++)
-            sums += __builtin_convertvector(p.v[j], yki_wide);
+            add_lanes(&total, p.v[j]);
     }
-    double sum = 0;
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        sum += sums[lane];
-    return sum;
+    return sum_of_lanes(&total);
 }
 
 static double loss_sum(yki_loss_op op, const float *x, const float *target, const float *weights,
                        float beta, int64_t count)
 {
+    if (op == YKI_LOSS_MSE)
+        return loss_sum_as(YKI_LOSS_MSE, x, target, NULL, 0, count);
     if (op == YKI_LOSS_SMOOTH_L1)
         return loss_sum_as(YKI_LOSS_SMOOTH_L1, x, target, NULL, beta, count);
     return weights ? loss_sum_as(YKI_LOSS_BCE, x, target, weights, 0, count)
@@ -109,7 +112,9 @@ YKI_FORCE_INLINE void loss_slopes_as(yki_loss_op op, const float *x, const float
 static void loss_slopes(yki_loss_op op, const float *x, const float *target, const float *weights,
                         float *dx, float beta, float factor, int64_t count)
 {
-    if (op == YKI_LOSS_SMOOTH_L1)
+    if (op == YKI_LOSS_MSE)
+        loss_slopes_as(YKI_LOSS_MSE, x, target, NULL, dx, 0, factor, count);
+    else if (op == YKI_LOSS_SMOOTH_L1)
         loss_slopes_as(YKI_LOSS_SMOOTH_L1, x, target, NULL, dx, beta, factor, count);
     else if (weights)
         loss_slopes_as(YKI_LOSS_BCE, x, target, weights, dx, 0, factor, count);
@@ -137,27 +142,46 @@ YKI_FORCE_INLINE yki_lanes log_of(yki_lanes x)
 
 /* Numbers of the pixels of a pack. */
 typedef struct pack_numbers {
-    float largest[YKI_PACK], log_sum[YKI_PACK], distance[YKI_PACK];
+    float largest[YKI_PACK], log_sum[YKI_PACK];
+    float distance[YKI_PACK]; /* of all logits below the largest, weighted, or by their targets */
+    float total[YKI_PACK];    /* of the targets */
 } pack_numbers;
 
-/* Of the pack: the largest logit, the logarithm of the sum of exp() relative to it, and with
- * smoothing what the weighted logits are below it. Writes the probabilities unless NULL. */
+/* The targets of a class, if labels are probabilities. */
+YKI_FORCE_INLINE yki_lanes soft_target(const yki_pixel_loss *k, int64_t c, yki_lanes labels)
+{
+    const float rest = k->smoothing / (float)k->classes, weight = k->weights ? k->weights[c] : 1;
+    return (rest + (1 - k->smoothing) * labels) * weight;
+}
+
+/* Of the pack: the largest logit, the logarithm of the sum of exp() relative to it, and what the
+ * weighted logits are below it. Writes the probabilities unless NULL. Labels are NULL if they are
+ * classes. */
 YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logits,
-                                     float *probabilities, int64_t count, pack_numbers *numbers)
+                                     const float *labels, float *probabilities, int64_t count,
+                                     pack_numbers *numbers)
 {
     yki_pack largest = load_up_to(logits, 0, count);
-    yki_pack sum = {{{0}}}, distance = {{{0}}}, factor;
+    yki_pack sum = {{{0}}}, distance = {{{0}}}, total = {{{0}}}, factor;
     for (int64_t c = 1; c < k->classes; c++) {
         yki_pack x = load_up_to(logits, c * k->pixels, count);
         for (int j = 0; j < 2; j++)
             largest.v[j] = yki_select((yki_bits)(x.v[j] > largest.v[j]), x.v[j], largest.v[j]);
     }
     for (int64_t c = 0; c < k->classes; c++) {
-        yki_pack x = load_up_to(logits, c * k->pixels, count);
+        yki_pack x = load_up_to(logits, c * k->pixels, count), label = x;
         const float weight = k->weights ? k->weights[c] : 1;
+        if (labels)
+            label = load_up_to(labels, c * k->pixels, count);
         for (int j = 0; j < 2; j++) {
+            const yki_lanes zero = {0};
             x.v[j] -= largest.v[j];
-            distance.v[j] += weight * x.v[j];
+            if (labels) {
+                const yki_lanes target = soft_target(k, c, label.v[j]);
+                total.v[j] += target;
+                distance.v[j] += target * yki_select((yki_bits)(target == zero), zero, x.v[j]);
+            } else
+                distance.v[j] += weight * x.v[j];
             x.v[j] = yki_exp(x.v[j]);
             sum.v[j] += x.v[j];
         }
@@ -177,59 +201,113 @@ YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logit
     yki_store(numbers->largest, 0, largest, YK_F32);
     yki_store(numbers->log_sum, 0, sum, YK_F32);
     yki_store(numbers->distance, 0, distance, YK_F32);
+    yki_store(numbers->total, 0, total, YK_F32);
 }
 
-static void pixel_losses(const yki_pixel_loss *k, const float *logits, const int32_t *labels,
-                         float *probabilities, int64_t count, yki_pixel_sums *sums)
+/* The losses of a pack, whose labels are classes. */
+YKI_FORCE_INLINE void add_losses(const yki_pixel_loss *k, const float *logits,
+                                 const int32_t *labels, const pack_numbers *n, int64_t count,
+                                 yki_pixel_sums *sums)
 {
     const float share = k->smoothing / (float)k->classes;
-    pack_numbers n;
-    for (int64_t at = 0; at < count; at += YKI_PACK) {
-        int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
-        if (left == YKI_PACK)
-            measure_pixels(k, logits + at, probabilities ? probabilities + at : NULL, YKI_PACK, &n);
-        else
-            measure_pixels(k, logits + at, probabilities ? probabilities + at : NULL, left, &n);
-        for (int64_t i = 0; i < left; i++) {
-            const int32_t label = labels[at + i];
-            if (label == k->ignored)
-                continue;
-            const float weight = k->weights ? k->weights[label] : 1;
-            float below = logits[label * k->pixels + at + i] - n.largest[i];
-            float loss = weight * (1 - k->smoothing) * (n.log_sum[i] - below);
-            if (share != 0) /* distance may be infinite */
-                loss += share * (k->weight_sum * n.log_sum[i] - n.distance[i]);
-            sums->losses += loss;
-            sums->weights += weight;
-        }
+    for (int64_t i = 0; i < count; i++) {
+        if (labels[i] == k->ignored)
+            continue;
+        const float weight = k->weights ? k->weights[labels[i]] : 1;
+        float below = logits[labels[i] * k->pixels + i] - n->largest[i];
+        float loss = weight * (1 - k->smoothing) * (n->log_sum[i] - below);
+        if (share != 0) /* distance may be infinite */
+            loss += share * (k->weight_sum * n->log_sum[i] - n->distance[i]);
+        sums->losses += loss;
+        sums->weights += weight;
     }
 }
 
-static void pixel_slopes(const yki_pixel_loss *k, const float *probabilities, const int32_t *labels,
-                         float *dlogits, float factor, int64_t count)
+YKI_FORCE_INLINE void add_soft_losses(const pack_numbers *n, int64_t count, yki_pixel_sums *sums)
+{
+    for (int64_t i = 0; i < count; i++)
+        sums->losses += n->total[i] * n->log_sum[i] - n->distance[i];
+    sums->weights += (double)count;
+}
+
+static void pixel_losses(const yki_pixel_loss *k, const float *logits, const void *labels,
+                         float *probabilities, int64_t count, yki_pixel_sums *sums)
+{
+    pack_numbers n;
+    for (int64_t at = 0; at < count; at += YKI_PACK) {
+        const int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
+        float *kept = probabilities ? probabilities + at : NULL;
+        const float *soft = k->soft ? (const float *)labels + at : NULL;
+        if (soft && left == YKI_PACK)
+            measure_pixels(k, logits + at, soft, kept, YKI_PACK, &n);
+        else if (left == YKI_PACK)
+            measure_pixels(k, logits + at, NULL, kept, YKI_PACK, &n);
+        else
+            measure_pixels(k, logits + at, soft, kept, left, &n);
+        if (soft)
+            add_soft_losses(&n, left, sums);
+        else
+            add_losses(k, logits + at, (const int32_t *)labels + at, &n, left, sums);
+    }
+}
+
+YKI_FORCE_INLINE void class_slopes(const yki_pixel_loss *k, const float *probabilities,
+                                   const int32_t *labels, float *dlogits, float factor,
+                                   int64_t count)
 {
     const float share = k->smoothing / (float)k->classes;
+    float slope[YKI_PACK] = {0}, even[YKI_PACK] = {0}, own[YKI_PACK] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        if (labels[i] == k->ignored)
+            continue;
+        own[i] = factor * (k->weights ? k->weights[labels[i]] : 1) * (1 - k->smoothing);
+        even[i] = factor * share;
+        slope[i] = own[i] + even[i] * k->weight_sum;
+    }
+    const yki_pack slopes = yki_load(slope, 0, YK_F32), evens = yki_load(even, 0, YK_F32);
+    for (int64_t c = 0; c < k->classes; c++) {
+        yki_pack p = load_up_to(probabilities, c * k->pixels, count);
+        const float weight = k->weights ? k->weights[c] : 1;
+        for (int j = 0; j < 2; j++)
+            p.v[j] = p.v[j] * slopes.v[j] - weight * evens.v[j];
+        store_up_to(dlogits, c * k->pixels, count, p);
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (labels[i] != k->ignored)
+            dlogits[labels[i] * k->pixels + i] -= own[i];
+}
+
+YKI_FORCE_INLINE void soft_slopes(const yki_pixel_loss *k, const float *probabilities,
+                                  const float *labels, float *dlogits, float factor, int64_t count)
+{
+    yki_pack total = {{{0}}};
+    for (int64_t c = 0; c < k->classes; c++) {
+        const yki_pack label = load_up_to(labels, c * k->pixels, count);
+        for (int j = 0; j < 2; j++)
+            total.v[j] += soft_target(k, c, label.v[j]);
+    }
+    for (int64_t c = 0; c < k->classes; c++) {
+        const yki_pack label = load_up_to(labels, c * k->pixels, count);
+        yki_pack p = load_up_to(probabilities, c * k->pixels, count);
+        for (int j = 0; j < 2; j++)
+            p.v[j] = (total.v[j] * p.v[j] - soft_target(k, c, label.v[j])) * factor;
+        store_up_to(dlogits, c * k->pixels, count, p);
+    }
+}
+
+static void pixel_slopes(const yki_pixel_loss *k, const float *probabilities, const void *labels,
+                         float *dlogits, float factor, int64_t count)
+{
     for (int64_t at = 0; at < count; at += YKI_PACK) {
-        int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
-        float slope[YKI_PACK] = {0}, even[YKI_PACK] = {0}, own[YKI_PACK] = {0};
-        for (int64_t i = 0; i < left; i++) {
-            const int32_t label = labels[at + i];
-            if (label == k->ignored)
-                continue;
-            own[i] = factor * (k->weights ? k->weights[label] : 1) * (1 - k->smoothing);
-            even[i] = factor * share;
-            slope[i] = own[i] + even[i] * k->weight_sum;
-        }
-        const yki_pack slopes = yki_load(slope, 0, YK_F32), evens = yki_load(even, 0, YK_F32);
-        for (int64_t c = 0; c < k->classes; c++) {
-            yki_pack p = load_up_to(probabilities, c * k->pixels + at, left);
-            const float weight = k->weights ? k->weights[c] : 1;
-            for (int j = 0; j < 2; j++)
-                p.v[j] = p.v[j] * slopes.v[j] - weight * evens.v[j];
-            store_up_to(dlogits, c * k->pixels + at, left, p);
-        }
-        for (int64_t i = 0; i < left; i++)
-            if (labels[at + i] != k->ignored)
-                dlogits[labels[at + i] * k->pixels + at + i] -= own[i];
+        const int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
+        const float *p = probabilities + at;
+        if (k->soft && left == YKI_PACK)
+            soft_slopes(k, p, (const float *)labels + at, dlogits + at, factor, YKI_PACK);
+        else if (k->soft)
+            soft_slopes(k, p, (const float *)labels + at, dlogits + at, factor, left);
+        else if (left == YKI_PACK)
+            class_slopes(k, p, (const int32_t *)labels + at, dlogits + at, factor, YKI_PACK);
+        else
+            class_slopes(k, p, (const int32_t *)labels + at, dlogits + at, factor, left);
     }
 }

@@ -4,11 +4,13 @@
 
 #include "device/cpu/loops_sums.h"
 
+#include "device/cpu/loops_blocks.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_loss.h"
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
+#include "device/cpu/loops_rows.h"
 /* Of gradients of weights: results whose products are summed before the sum is added to the total,
  * at least, so that rounding errors stay small. */
 enum { SUM_PIXELS = 512 };
@@ -26,6 +28,14 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .sum_rows = sum_rows,
                                  .loss_sum = loss_sum,
                                  .loss_slopes = loss_slopes,
+                                 .softmax = softmax,
+                                 .softmax_slopes = softmax_slopes,
+                                 .normalise_row = normalise_row,
+                                 .row_slopes = row_slopes,
+                                 .weigh_targets = weigh_targets,
+                                 .target_slopes = target_slopes,
+                                 .unblock = unblock,
+                                 .block = block,
                                  .pixel_losses = pixel_losses,
                                  .pixel_slopes = pixel_slopes,
                                  .depthwise_gradient = depthwise_gradient,

@@ -1,10 +1,13 @@
 /*
- * cross_entropy of plain f32 logits (N, C) and labels, classes (N) or probabilities (N, C); and of
- * logits (N, C, ...) and classes (N, ...), in vectors of pixels. With smoothing s and a weight of
- * each class the target of a row, a sample or a pixel, is ((1 - s) * labels + s / C) * weight,
- * where a class counts as one-hot, and 0 if it is ignored. Samples are divided among the threads,
- * and pixels in strips, but their losses are added in order, so the sum does not depend on the
- * number of threads.
+ * cross_entropy of f32 logits: of samples (N, C), in rows, and of pixels (N, C, ...), in vectors of
+ * pixels, with labels that are classes or probabilities. With smoothing s and a weight of each
+ * class the target of a row, a sample or a pixel, is ((1 - s) * labels + s / C) * weight, where a
+ * class counts as one-hot, and 0 if it is ignored. Samples are divided among the threads, and
+ * pixels in strips, but their losses are added in order, so the sum does not depend on the number
+ * of threads.
+ *
+ * Strips of blocked images are turned, so that the pixels of a class are next to each other while
+ * they are in the cache.
  */
 #include <math.h>
 #include <string.h>
@@ -13,13 +16,15 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 
-enum { STRIP = 1024 /* pixels */ };
+enum { STRIP = 1024, TURNED_STRIP = 128 /* pixels */ };
 
 typedef struct loss {
     yki_kernel base;
     const yki_cpu_loops *loops;
     int64_t batch, classes, pixels;
-    int64_t strips; /* of an image */
+    int64_t strip, strips; /* pixels of a strip, and strips of an image */
+    bool turned;           /* images are blocked */
+    int64_t padded, block; /* classes with padding, and of a block; 1 if they are not blocked */
     int64_t ignored;
     int team;
     float smoothing;
@@ -35,22 +40,37 @@ typedef struct operands {
     const float *weights; /* (C), or NULL: 1 */
 } operands;
 
-static bool is_plain_f32(const yki_operand *operand)
+static bool is_f32(const yki_operand *operand, yki_layout layout)
 {
-    return operand->dtype == YK_F32 && operand->layout == YKI_PLAIN;
+    return operand->dtype == YK_F32 && operand->layout == layout;
 }
 
+/* Of backward, input 0 is the probabilities. */
 static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    const yki_operand *labels = &desc->in[1];
-    bool good = is_plain_f32(&desc->in[0]) && labels->layout == YKI_PLAIN &&
-                (labels->dtype == YK_I32 || (labels->dtype == YK_F32 && labels->ndim == 2));
+    const yki_operand *logits = &desc->in[0], *labels = &desc->in[1];
+    yki_layout layout = logits->layout;
+    bool soft = labels->ndim == logits->ndim;
+    bool good =
+        is_f32(logits, layout) && (layout == YKI_PLAIN || logits->dims[2] * logits->dims[3] > 1);
+    good = good &&
+           (soft ? is_f32(labels, layout) : labels->dtype == YK_I32 && labels->layout == YKI_PLAIN);
     for (int i = 2; i < desc->in_count; i++)
-        good = good && (!yki_has_in(desc, i) || is_plain_f32(&desc->in[i]));
+        good = good && (!yki_has_in(desc, i) || is_f32(&desc->in[i], YKI_PLAIN));
     for (int i = 0; i < desc->out_count; i++)
-        good = good && (!yki_has_out(desc, i) || is_plain_f32(&desc->out[i]));
+        good = good && (!yki_has_out(desc, i) ||
+                        is_f32(&desc->out[i], desc->out[i].ndim > 1 ? layout : YKI_PLAIN));
     return good;
+}
+
+/* What a thread keeps of a strip. */
+typedef enum room { LOGITS, LABELS, RESULTS, ROOMS } room;
+
+/* Of each sample or strip. */
+static size_t sums_bytes(const loss *k)
+{
+    return yki_align((size_t)(k->batch * k->strips) * sizeof(yki_pixel_sums), YKI_ALIGNMENT);
 }
 
 static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
@@ -65,7 +85,12 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
     k->pixels = 1;
     for (int d = 2; d < logits->ndim; d++)
         k->pixels *= logits->dims[d];
-    k->strips = (k->pixels + STRIP - 1) / STRIP;
+    k->turned = logits->layout == YKI_BLOCKED;
+    k->block = k->turned ? device->block : 1;
+    k->padded =
+        k->turned ? yki_operand_elements(device, logits) / k->batch / k->pixels : k->classes;
+    k->strip = k->turned ? TURNED_STRIP : STRIP;
+    k->strips = (k->pixels + k->strip - 1) / k->strip;
     k->ignored = desc->attrs->ignore_index;
     /* An exponential costs as much as several elements. */
     k->team = yki_team(device, 4 * yki_operand_count(logits));
@@ -78,7 +103,9 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
     k->weighted = yki_has_in(desc, is_backward ? (int)YKI_CROSS_ENTROPY_BACKWARD_WEIGHT
                                                : (int)YKI_CROSS_ENTROPY_WEIGHT);
     k->divides = is_backward && yki_has_in(desc, YKI_CROSS_ENTROPY_BACKWARD_TOTAL);
-    k->base.scratch = (size_t)(k->batch * k->strips) * sizeof(yki_pixel_sums);
+    k->base.scratch = sums_bytes(k) + (k->turned ? (size_t)k->team * sizeof(float) * ROOMS *
+                                                       (size_t)(k->classes * TURNED_STRIP)
+                                                 : 0);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -88,10 +115,26 @@ static bool is_counted(const loss *k, const operands *o, int64_t n)
     return k->soft || ((const int32_t *)o->labels)[n] != k->ignored;
 }
 
+/* Whether any label is no class. */
+YKI_VECTOR_CLONES
+static bool has_stranger(const int32_t *labels, int64_t count, int64_t classes, int64_t ignored)
+{
+    const uint32_t limit = (uint32_t)classes;
+    const int32_t passed = (int32_t)ignored;
+    const bool passes = passed == ignored;
+    uint32_t strangers = 0;
+#pragma omp simd reduction(| : strangers)
+    for (int64_t n = 0; n < count; n++)
+        strangers |= ((uint32_t)labels[n] >= limit) & !(passes & (labels[n] == passed));
+    return strangers != 0;
+}
+
 static yk_status check_labels(const loss *k, const operands *o)
 {
     const int32_t *labels = o->labels;
-    for (int64_t n = 0; n < k->batch * k->pixels && !k->soft; n++)
+    if (k->soft || !has_stranger(labels, k->batch * k->pixels, k->classes, k->ignored))
+        return YK_OK;
+    for (int64_t n = 0; n < k->batch * k->pixels; n++)
         if ((labels[n] < 0 || labels[n] >= k->classes) && labels[n] != k->ignored)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "label %lld of sample %lld is outside 0..%lld", (long long)labels[n],
@@ -109,87 +152,62 @@ static double share_of_mean(const loss *k, const operands *o, int64_t n)
     return k->soft || !o->weights ? 1 : o->weights[((const int32_t *)o->labels)[n]];
 }
 
-/* The target of a class of sample n, which counts. */
-static double target_of(const loss *k, const operands *o, int64_t n, int64_t c)
+/* The targets of sample n; what its class has more than the others is label_share(). */
+static yki_row_targets targets_of(const loss *k, const operands *o, int64_t n)
 {
-    double rest = (double)k->smoothing / (double)k->classes;
-    double share = k->soft ? ((const float *)o->labels)[n * k->classes + c]
-                           : ((const int32_t *)o->labels)[n] == c;
-    double target = rest + (1 - (double)k->smoothing) * share;
-    return o->weights ? target * o->weights[c] : target;
+    return (yki_row_targets){.labels = k->soft ? (const float *)o->labels + n * k->classes : NULL,
+                             .weights = o->weights,
+                             .rest = k->smoothing / (float)k->classes,
+                             .given = 1 - k->smoothing};
 }
 
-/*
- * What a sample's labels take off log(sum(exp)): the logits, relative to the largest, weighted by
- * the targets. A target of 0 takes nothing off, even if its logit is -infinity. *total is the sum
- * of the targets.
- */
-static double weigh(const loss *k, const operands *o, int64_t n, const float *logits, float largest,
-                    double *total)
+static float label_share(const loss *k, const operands *o, int32_t label)
 {
-    double sum = 0;
-    *total = 0;
-    for (int64_t c = 0; c < k->classes; c++) {
-        double target = target_of(k, o, n, c);
-        sum += target == 0 ? 0 : target * (logits[c] - largest);
-        *total += target;
-    }
-    return sum;
+    return (1 - k->smoothing) * (o->weights ? o->weights[label] : 1);
 }
 
 /* The loss of sample n, and its probabilities unless NULL. */
 static double sample_loss(const loss *k, const operands *o, const float *logits, int64_t n,
                           float *probabilities)
 {
-    float largest = logits[0];
-    for (int64_t c = 1; c < k->classes; c++)
-        largest = fmaxf(largest, logits[c]);
-    double sum = 0, distance = 0; /* of exp(), and of the logits below the largest */
-    for (int64_t c = 0; c < k->classes; c++) {
-        float below = logits[c] - largest, power = expf(below);
-        sum += power;
-        distance += below;
-        if (probabilities)
-            probabilities[c] = power;
-    }
-    for (int64_t c = 0; probabilities && c < k->classes; c++)
-        probabilities[c] = (float)(probabilities[c] / sum);
-    double log_sum = log(sum), mean = distance / (double)k->classes, total;
+    const yki_row_softmax s = k->loops->softmax(logits, probabilities, k->classes);
+    const yki_row_targets targets = targets_of(k, o, n);
+    double taken = 0, total = 0; /* of log(sum), and of the targets */
     if (!is_counted(k, o, n))
         return 0;
-    if (k->soft || o->weights) {
-        double taken = weigh(k, o, n, logits, largest, &total);
-        return total * log_sum - taken;
+    if (k->soft || k->smoothing != 0) /* or a logit may be -infinity */
+        k->loops->weigh_targets(&targets, logits, s.largest, k->classes, &taken, &total);
+    if (!k->soft) {
+        int32_t label = ((const int32_t *)o->labels)[n];
+        double share = label_share(k, o, label);
+        taken += share == 0 ? 0 : share * (logits[label] - s.largest); /* which may be infinite */
+        total += share;
     }
-    int32_t label = ((const int32_t *)o->labels)[n];
-    return log_sum - (1 - (double)k->smoothing) * (logits[label] - largest) -
-           (k->smoothing != 0 ? (double)k->smoothing * mean : 0);
-}
-
-/* As target_of, in f32. */
-static float narrow_target_of(const loss *k, const operands *o, int64_t n, int64_t c)
-{
-    float rest = k->smoothing / (float)k->classes, given = 1 - k->smoothing;
-    float share = k->soft ? ((const float *)o->labels)[n * k->classes + c]
-                          : (float)(((const int32_t *)o->labels)[n] == c);
-    float target = rest + given * share;
-    return o->weights ? target * o->weights[c] : target;
+    return total * log(s.sum) - taken;
 }
 
 /* One sample's dlogits = (probabilities * sum(target) - target) * factor. */
 static void sample_slopes(const loss *k, const operands *o, int64_t n, const float *probabilities,
                           float factor, float *dlogits)
 {
-    const bool whole = !k->soft && !o->weights; /* the targets' sum is 1 */
-    double total = whole;
+    const yki_row_targets targets = targets_of(k, o, n);
+    double taken, total = 0;
     if (!is_counted(k, o, n)) { /* if none is, the factor is infinite */
         memset(dlogits, 0, (size_t)k->classes * sizeof *dlogits);
         return;
     }
-    for (int64_t c = 0; !whole && c < k->classes; c++)
-        total += narrow_target_of(k, o, n, c);
-    for (int64_t c = 0; c < k->classes; c++)
-        dlogits[c] = ((float)total * probabilities[c] - narrow_target_of(k, o, n, c)) * factor;
+    if (k->soft || k->smoothing != 0)
+        k->loops->weigh_targets(&targets, probabilities, 0, k->classes, &taken, &total);
+    if (k->soft) {
+        k->loops->target_slopes(&targets, probabilities, dlogits, (float)total, factor, k->classes);
+        return;
+    }
+    int32_t label = ((const int32_t *)o->labels)[n];
+    const float share = label_share(k, o, label), probability = probabilities[label];
+    const float rest = targets.rest * (o->weights ? o->weights[label] : 1);
+    total += share;
+    k->loops->target_slopes(&targets, probabilities, dlogits, (float)total, factor, k->classes);
+    dlogits[label] = ((float)total * probability - (rest + share)) * factor;
 }
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
@@ -197,25 +215,78 @@ static void sample_slopes(const loss *k, const operands *o, int64_t n, const flo
 static yki_pixel_loss pixels_of(const loss *k, const operands *o)
 {
     yki_pixel_loss p = {.classes = k->classes,
-                        .pixels = k->pixels,
+                        .pixels = k->turned ? TURNED_STRIP : k->pixels,
                         .weights = o->weights,
                         .smoothing = k->smoothing,
+                        .soft = k->soft,
                         .ignored = k->ignored};
     for (int64_t c = 0; c < k->classes; c++)
         p.weight_sum += o->weights ? o->weights[c] : 1;
     return p;
 }
 
-/* A strip of pixels: the place of the first among the labels, and in its first class. */
+/* A strip of pixels: the first among the labels that are classes, and in its first class. */
 typedef struct strip {
     int64_t label, at, count;
 } strip;
 
 static strip strip_at(const loss *k, int64_t number)
 {
-    int64_t n = number / k->strips, first = number % k->strips * STRIP, left = k->pixels - first;
-    return (strip){n * k->pixels + first, n * k->classes * k->pixels + first,
-                   left < STRIP ? left : STRIP};
+    int64_t n = number / k->strips, first = number % k->strips * k->strip;
+    int64_t left = k->pixels - first;
+    return (strip){n * k->pixels + first, n * k->padded * k->pixels + first * k->block,
+                   left < k->strip ? left : k->strip};
+}
+
+/* Where a thread keeps turned strips. */
+static float *room_of(const loss *k, const yki_kernel_args *run, room which)
+{
+    float *rooms = (float *)(void *)((char *)run->scratch + sums_bytes(k));
+    return rooms + (omp_get_thread_num() * ROOMS + which) * k->classes * TURNED_STRIP;
+}
+
+/* What lies at x as rows of pixels. */
+static const float *turned(const loss *k, const yki_kernel_args *run, room which, const float *x,
+                           int64_t count)
+{
+    if (!k->turned)
+        return x;
+    float *rows = room_of(k, run, which);
+    k->loops->unblock(x, k->classes, k->pixels, count, rows, TURNED_STRIP);
+    return rows;
+}
+
+static const void *labels_of(const loss *k, const yki_kernel_args *run, const operands *o, strip s)
+{
+    if (!k->soft)
+        return (const int32_t *)o->labels + s.label;
+    return turned(k, run, LABELS, (const float *)o->labels + s.at, s.count);
+}
+
+static void strip_losses(const loss *k, const yki_kernel_args *run, const operands *o,
+                         const yki_pixel_loss *pixels, strip s, yki_pixel_sums *sums)
+{
+    const float *logits = (const float *)run->in[YKI_CROSS_ENTROPY_LOGITS] + s.at;
+    float *kept =
+        k->keep_probabilities ? (float *)run->out[YKI_CROSS_ENTROPY_PROBABILITIES] + s.at : NULL;
+    float *rows = kept && k->turned ? room_of(k, run, RESULTS) : kept;
+    k->loops->pixel_losses(pixels, turned(k, run, LOGITS, logits, s.count), labels_of(k, run, o, s),
+                           rows, s.count, sums);
+    if (rows != kept)
+        k->loops->block(rows, TURNED_STRIP, k->classes, k->pixels, s.count, kept);
+}
+
+static void strip_slopes(const loss *k, const yki_kernel_args *run, const operands *o,
+                         const yki_pixel_loss *pixels, strip s, float factor)
+{
+    const float *probabilities =
+        (const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES] + s.at;
+    float *dlogits = (float *)run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS] + s.at;
+    float *rows = k->turned ? room_of(k, run, RESULTS) : dlogits;
+    k->loops->pixel_slopes(pixels, turned(k, run, LOGITS, probabilities, s.count),
+                           labels_of(k, run, o, s), rows, factor, s.count);
+    if (rows != dlogits)
+        k->loops->block(rows, TURNED_STRIP, k->classes, k->pixels, s.count, dlogits);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -233,14 +304,13 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
-        float *kept = probabilities ? probabilities + s.at : NULL;
         sums[i] = (yki_pixel_sums){0, 0};
         if (k->pixels > 1)
-            k->loops->pixel_losses(&pixels, logits + s.at, (const int32_t *)o.labels + s.label,
-                                   kept, s.count, &sums[i]);
+            strip_losses(k, run, &o, &pixels, s, &sums[i]);
         else
-            sums[i] = (yki_pixel_sums){sample_loss(k, &o, logits + s.at, i, kept),
-                                       share_of_mean(k, &o, i)};
+            sums[i] = (yki_pixel_sums){
+                sample_loss(k, &o, logits + s.at, i, probabilities ? probabilities + s.at : NULL),
+                share_of_mean(k, &o, i)};
     }
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         all.losses += sums[i].losses;
@@ -268,9 +338,7 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
         if (k->pixels > 1)
-            k->loops->pixel_slopes(&pixels, probabilities + s.at,
-                                   (const int32_t *)o.labels + s.label, dlogits + s.at, factor,
-                                   s.count);
+            strip_slopes(k, run, &o, &pixels, s, factor);
         else
             sample_slopes(k, &o, i, probabilities + s.at, factor, dlogits + s.at);
     }

@@ -1,7 +1,7 @@
 /*
- * smooth_l1_loss and binary_cross_entropy_with_logits of f32 tensors that share a layout. Pieces of
- * fixed size are summed separately and then added in order, so the sum does not depend on the
- * number of threads. A weight for each channel is first repeated for all elements of a piece.
+ * mse_loss, smooth_l1_loss and binary_cross_entropy_with_logits of f32 tensors that share a layout.
+ * Pieces of fixed size are summed separately and then added in order, so the sum does not depend on
+ * the number of threads. A weight for each channel is first repeated for all elements of a piece.
  */
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
@@ -31,20 +31,24 @@ static bool is_scalar_f32(const yki_operand *operand)
 
 static bool is_forward(const yki_kernel_desc *desc)
 {
-    return desc->op == &yki_op_smooth_l1_loss ||
+    return desc->op == &yki_op_mse_loss || desc->op == &yki_op_smooth_l1_loss ||
            desc->op == &yki_op_binary_cross_entropy_with_logits;
 }
 
-static bool is_smooth_l1(const yki_kernel_desc *desc)
+static yki_loss_op loss_of(const yki_kernel_desc *desc)
 {
-    return desc->op == &yki_op_smooth_l1_loss || desc->op == &yki_op_smooth_l1_loss_backward;
+    if (desc->op == &yki_op_mse_loss || desc->op == &yki_op_mse_loss_backward)
+        return YKI_LOSS_MSE;
+    return desc->op == &yki_op_smooth_l1_loss || desc->op == &yki_op_smooth_l1_loss_backward
+               ? YKI_LOSS_SMOOTH_L1
+               : YKI_LOSS_BCE;
 }
 
 /* The operand with pos_weight, or NULL. */
 static const yki_operand *weights_of(const yki_kernel_desc *desc)
 {
     int place = is_forward(desc) ? (int)YKI_BCE_POS_WEIGHT : (int)YKI_BCE_BACKWARD_POS_WEIGHT;
-    return !is_smooth_l1(desc) && yki_has_in(desc, place) ? &desc->in[place] : NULL;
+    return loss_of(desc) == YKI_LOSS_BCE && yki_has_in(desc, place) ? &desc->in[place] : NULL;
 }
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -54,7 +58,7 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     bool fine = x->dtype == YK_F32 && target->dtype == YK_F32 && x->layout == target->layout &&
                 (!weights || (weights->dtype == YK_F32 && x->layout == YKI_PLAIN));
     /* Zeros in padding are far from each other's logarithm, but have no difference. */
-    if (x->layout == YKI_BLOCKED && !is_smooth_l1(desc))
+    if (x->layout == YKI_BLOCKED && loss_of(desc) == YKI_LOSS_BCE)
         fine = fine && x->dims[1] % device->block == 0;
     if (is_forward(desc))
         return fine && is_scalar_f32(out);
@@ -68,7 +72,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
         return yki_error_memory(sizeof *k, "a kernel of a loss");
     const yki_operand *x = &desc->in[0], *weights = weights_of(desc);
     k->loops = yki_cpu_loops_of(device);
-    k->op = is_smooth_l1(desc) ? YKI_LOSS_SMOOTH_L1 : YKI_LOSS_BCE;
+    k->op = loss_of(desc);
     k->elements = yki_operand_elements(device, x);
     k->pieces = (k->elements + PIECE - 1) / PIECE;
     if (weights) {
@@ -80,7 +84,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     bool mean = desc->attrs->reduction == YK_LOSS_MEAN;
     k->scale = mean ? 1 / (double)yki_operand_count(x) : 1;
     k->beta = (float)desc->attrs->beta;
-    k->team = yki_team(device, is_smooth_l1(desc) ? k->elements : 4 * k->elements);
+    k->team = yki_team(device, k->op == YKI_LOSS_BCE ? 4 * k->elements : k->elements);
     k->base.scratch = (size_t)k->pieces * sizeof(double);
     *kernel = &k->base;
     return YK_OK;
@@ -151,6 +155,8 @@ static yk_status backward(const yki_kernel *kernel, const yki_kernel_args *run)
                                             .supports = supports,                                  \
                                             .prepare = prepare,                                    \
                                             .run = function}
+IMPL(mse_loss, 0, forward);
+IMPL(mse_loss_backward, 1, backward);
 IMPL(smooth_l1_loss, 0, forward);
 IMPL(smooth_l1_loss_backward, 1, backward);
 IMPL(binary_cross_entropy_with_logits, 0, forward);

@@ -1,16 +1,23 @@
 /*
  * softmax and layer_norm of plain f32 rows: the last dimension of x, or those that weight has. Rows
- * are divided among the threads, and so are the columns of layer_norm's sums over rows: each sum is
- * made by one thread in the order of rows, so results do not depend on the number of threads.
+ * are divided among the threads. layer_norm's sums over rows are made of parts that depend on the
+ * shape alone and in their order, so results do not depend on the number of threads.
  */
-#include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+
+/* Parts of layer_norm's sums: enough for many threads, but their sums shall be little memory next
+ * to the rows. */
+enum { LEAST_PARTS = 4, MOST_PARTS = 64, PART_ROWS = 16 };
 
 typedef struct rows {
     yki_kernel base;
+    const yki_cpu_loops *loops;
     int64_t count, length; /* of rows, and of a row */
+    int64_t parts;
     int team;
     double eps;
     bool out[YKI_MAX_OUT];
@@ -48,6 +55,7 @@ static yk_status rows_prepare(yki_device *device, const yki_kernel_desc *desc, y
     if (!k)
         return yki_error_memory(sizeof *k, "a kernel over rows");
     const yki_operand *x = &desc->in[0];
+    k->loops = yki_cpu_loops_of(device);
     k->length = row_length(desc);
     k->count = yki_operand_count(x) / k->length;
     k->team = yki_team(device, 4 * k->count * k->length);
@@ -63,19 +71,11 @@ static yk_status rows_prepare(yki_device *device, const yki_kernel_desc *desc, y
 static yk_status softmax(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
+    const float *x = run->in[YKI_SOFTMAX_X];
+    float *y = run->out[YKI_SOFTMAX_Y];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++) {
-        const float *x = (const float *)run->in[YKI_SOFTMAX_X] + r * k->length;
-        float *y = (float *)run->out[YKI_SOFTMAX_Y] + r * k->length;
-        float largest = x[0];
-        double sum = 0;
-        for (int64_t i = 1; i < k->length; i++)
-            largest = fmaxf(largest, x[i]);
-        for (int64_t i = 0; i < k->length; i++)
-            sum += y[i] = expf(x[i] - largest);
-        for (int64_t i = 0; i < k->length; i++)
-            y[i] = (float)(y[i] / sum);
-    }
+    for (int64_t r = 0; r < k->count; r++)
+        k->loops->softmax(x + r * k->length, y + r * k->length, k->length);
     return YK_OK;
 }
 
@@ -83,50 +83,33 @@ static yk_status softmax(const yki_kernel *kernel, const yki_kernel_args *run)
 static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
+    const float *y = run->in[YKI_SOFTMAX_BACKWARD_Y], *dy = run->in[YKI_SOFTMAX_BACKWARD_DY];
+    float *dx = run->out[YKI_SOFTMAX_BACKWARD_DX];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++) {
-        const float *dy = (const float *)run->in[YKI_SOFTMAX_BACKWARD_DY] + r * k->length;
-        const float *y = (const float *)run->in[YKI_SOFTMAX_BACKWARD_Y] + r * k->length;
-        float *dx = (float *)run->out[YKI_SOFTMAX_BACKWARD_DX] + r * k->length;
-        double sum = 0;
-        for (int64_t i = 0; i < k->length; i++)
-            sum += (double)dy[i] * y[i];
-        for (int64_t i = 0; i < k->length; i++)
-            dx[i] = y[i] * (dy[i] - (float)sum);
-    }
+    for (int64_t r = 0; r < k->count; r++)
+        k->loops->softmax_slopes(y + r * k->length, dy + r * k->length, dx + r * k->length,
+                                 k->length);
     return YK_OK;
 }
 
 /* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd --------------------------------- */
 
-typedef struct row_moments {
-    float mean, invstd;
-} row_moments;
-
-static row_moments moments_of(const rows *k, const float *x)
-{
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < k->length; i++)
-        sum += x[i];
-    double mean = sum / (double)k->length;
-    for (int64_t i = 0; i < k->length; i++)
-        squares += (x[i] - mean) * (x[i] - mean);
-    return (row_moments){(float)mean, (float)(1 / sqrt(squares / (double)k->length + k->eps))};
-}
-
 static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
-    const float *weight = run->in[YKI_LAYER_NORM_WEIGHT], *bias = run->in[YKI_LAYER_NORM_BIAS];
+    const float *x = run->in[YKI_LAYER_NORM_X], *weight = run->in[YKI_LAYER_NORM_WEIGHT],
+                *bias = run->in[YKI_LAYER_NORM_BIAS];
+    float *y = run->out[YKI_LAYER_NORM_Y];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++) {
-        const float *x = (const float *)run->in[YKI_LAYER_NORM_X] + r * k->length;
-        float *y = (float *)run->out[YKI_LAYER_NORM_Y] + r * k->length;
-        row_moments m = moments_of(k, x);
-        for (int64_t i = 0; i < k->length; i++)
-            y[i] = (x[i] - m.mean) * m.invstd * weight[i] + bias[i];
-    }
+    for (int64_t r = 0; r < k->count; r++)
+        k->loops->normalise_row(x + r * k->length, weight, bias, y + r * k->length, k->length,
+                                k->eps);
     return YK_OK;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static yk_status layer_norm_prepare_backward(yki_device *device, const yki_kernel_desc *desc,
@@ -134,70 +117,63 @@ static yk_status layer_norm_prepare_backward(yki_device *device, const yki_kerne
 {
     YK_TRY(rows_prepare(device, desc, kernel));
     rows *k = (rows *)*kernel;
-    k->base.scratch =
-        2 * (size_t)k->length * sizeof(double) + (size_t)k->count * sizeof(row_moments);
+    k->parts = least(k->count / PART_ROWS, MOST_PARTS);
+    k->parts = k->parts > LEAST_PARTS ? k->parts : least(k->count, LEAST_PARTS);
+    k->base.scratch = 2 * (size_t)(k->parts * k->length) * sizeof(double);
     return YK_OK;
 }
 
-/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). */
-static void layer_norm_dx(const rows *k, const yki_kernel_args *run, int64_t r, row_moments m)
+static yki_row_sums sums_of_part(const rows *k, void *scratch, int64_t part)
 {
-    const float *x = (const float *)run->in[YKI_LAYER_NORM_BACKWARD_X] + r * k->length;
-    const float *dy = (const float *)run->in[YKI_LAYER_NORM_BACKWARD_DY] + r * k->length;
-    const float *weight = run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT];
-    float *dx = (float *)run->out[YKI_LAYER_NORM_BACKWARD_DX] + r * k->length;
-    double sum = 0, product = 0;
-    for (int64_t i = 0; i < k->length; i++) {
-        float g = dy[i] * weight[i];
-        sum += g;
-        product += (double)g * ((x[i] - m.mean) * m.invstd);
-    }
-    float mean = (float)(sum / (double)k->length), slope = (float)(product / (double)k->length);
-    for (int64_t i = 0; i < k->length; i++) {
-        float h = (x[i] - m.mean) * m.invstd;
-        dx[i] = m.invstd * (dy[i] * weight[i] - mean - h * slope);
-    }
+    double *sums = (double *)scratch + 2 * part * k->length;
+    return (yki_row_sums){sums, sums + k->length};
 }
 
-/* Adds the rows' dy and dy h to the sums of the calling thread's columns. */
-static void layer_norm_columns(const rows *k, const yki_kernel_args *run,
-                               const row_moments *moments, double *sums, double *products)
+/* Some rows of dx, and their sums of dy and dy h. */
+static void part_slopes(const rows *k, const yki_kernel_args *run, int64_t part)
 {
     const float *x = run->in[YKI_LAYER_NORM_BACKWARD_X], *dy = run->in[YKI_LAYER_NORM_BACKWARD_DY];
+    float *dx = run->out[YKI_LAYER_NORM_BACKWARD_DX];
+    yki_row_sums sums = sums_of_part(k, run->scratch, part);
+    memset(sums.sums, 0, 2 * (size_t)k->length * sizeof(double));
+    for (int64_t r = k->count * part / k->parts; r < k->count * (part + 1) / k->parts; r++)
+        k->loops->row_slopes(x + r * k->length, dy + r * k->length,
+                             run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT], dx + r * k->length, sums,
+                             k->length, k->eps);
+}
+
+/* The parts' sums of the calling thread's columns. */
+static void add_parts(const rows *k, const yki_kernel_args *run)
+{
     float *dweight = run->out[YKI_LAYER_NORM_BACKWARD_DWEIGHT];
     float *dbias = run->out[YKI_LAYER_NORM_BACKWARD_DBIAS];
+    yki_row_sums all = sums_of_part(k, run->scratch, 0);
     int64_t begin, end;
     yki_share(k->length, &begin, &end);
-    for (int64_t i = begin; i < end; i++)
-        sums[i] = products[i] = 0;
-    for (int64_t r = 0; r < k->count; r++)
+    for (int64_t part = 1; part < k->parts; part++) {
+        yki_row_sums more = sums_of_part(k, run->scratch, part);
         for (int64_t i = begin; i < end; i++) {
-            int64_t at = r * k->length + i;
-            sums[i] += dy[at];
-            products[i] += (double)dy[at] * ((x[at] - moments[r].mean) * moments[r].invstd);
+            all.sums[i] += more.sums[i];
+            all.products[i] += more.products[i];
         }
+    }
     for (int64_t i = begin; i < end; i++) {
         if (k->out[YKI_LAYER_NORM_BACKWARD_DWEIGHT])
-            dweight[i] = (float)products[i];
+            dweight[i] = (float)all.products[i];
         if (k->out[YKI_LAYER_NORM_BACKWARD_DBIAS])
-            dbias[i] = (float)sums[i];
+            dbias[i] = (float)all.sums[i];
     }
 }
 
 static yk_status layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
-    double *sums = run->scratch, *products = sums + k->length;
-    row_moments *moments = (row_moments *)(products + k->length);
-    const float *x = run->in[YKI_LAYER_NORM_BACKWARD_X];
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
 #pragma omp for
-        for (int64_t r = 0; r < k->count; r++) {
-            moments[r] = moments_of(k, x + r * k->length);
-            layer_norm_dx(k, run, r, moments[r]);
-        }
-        layer_norm_columns(k, run, moments, sums, products);
+        for (int64_t part = 0; part < k->parts; part++)
+            part_slopes(k, run, part);
+        add_parts(k, run);
     }
     return YK_OK;
 }

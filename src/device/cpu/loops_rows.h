@@ -1,0 +1,203 @@
+/* Rows of numbers: softmax, layer_norm, cross_entropy of samples. Included by loops_table.h alone,
+ * after loops_sums.h. */
+#include <math.h>
+
+/* The first `count` numbers, fewer than a vector has, the others being `fill`. */
+YKI_FORCE_INLINE yki_lanes load_first(const float *from, int64_t count, float fill)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_mask_loadu_ps((__m512)yki_splat(fill), (__mmask16)((1 << count) - 1),
+                                           from);
+#else
+    float part[YKI_WIDTH];
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        part[lane] = lane < count ? from[lane] : fill;
+    return *(const yki_lanes_at *)part;
+#endif
+}
+
+YKI_FORCE_INLINE void store_first(float *to, int64_t count, yki_lanes x)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    _mm512_mask_storeu_ps(to, (__mmask16)((1 << count) - 1), (__m512)x);
+#else
+    for (int lane = 0; lane < count; lane++)
+        to[lane] = x[lane];
+#endif
+}
+
+YKI_FORCE_INLINE yki_lanes load_lanes_up_to(const float *from, int64_t count, float fill)
+{
+    if (count < YKI_WIDTH)
+        return load_first(from, count, fill);
+    return *(const yki_lanes_at *)from;
+}
+
+YKI_FORCE_INLINE void store_lanes_up_to(float *to, int64_t count, yki_lanes x)
+{
+    if (count < YKI_WIDTH)
+        store_first(to, count, x);
+    else
+        *(yki_lanes_at *)to = x;
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+YKI_FORCE_INLINE float largest_of(const float *x, int64_t count)
+{
+    yki_lanes largest = yki_splat(-INFINITY);
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
+        largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
+    }
+    float most = largest[0];
+    for (int lane = 1; lane < YKI_WIDTH; lane++)
+        most = largest[lane] > most ? largest[lane] : most;
+    return most;
+}
+
+/* e^x, and 0 where that is no normal number; of a NaN, NaN. */
+YKI_FORCE_INLINE yki_lanes exp_or_zero(yki_lanes x)
+{
+    yki_lanes zero = {0};
+    return yki_select((yki_bits)(x < -87.3f), zero, yki_exp(x));
+}
+
+static yki_row_softmax softmax(const float *x, float *y, int64_t count)
+{
+    const float largest = largest_of(x, count);
+    wide_sum totals = {{{0}}};
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
+        v = exp_or_zero(v - largest);
+        add_lanes(&totals, v);
+        if (y)
+            store_lanes_up_to(y + i, count - i, v);
+    }
+    const double sum = sum_of_lanes(&totals);
+    const float factor = (float)(1 / sum);
+    for (int64_t i = 0; y && i < count; i += YKI_WIDTH)
+        store_lanes_up_to(y + i, count - i, load_lanes_up_to(y + i, count - i, 0) * factor);
+    return (yki_row_softmax){largest, sum};
+}
+
+static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
+{
+    wide_sum totals = {{{0}}};
+    for (int64_t i = 0; i < count; i += YKI_WIDTH)
+        add_lanes(&totals,
+                  load_lanes_up_to(y + i, count - i, 0) * load_lanes_up_to(dy + i, count - i, 0));
+    const float sum = (float)sum_of_lanes(&totals);
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        yki_lanes slope = load_lanes_up_to(dy + i, count - i, 0) - sum;
+        store_lanes_up_to(dx + i, count - i, load_lanes_up_to(y + i, count - i, 0) * slope);
+    }
+}
+
+/* ---- layer_norm ------------------------------------------------------------------------------ */
+
+typedef struct row_moments {
+    float mean, invstd;
+} row_moments;
+
+/* The mean as it is rounded, and the variance about the mean. */
+YKI_FORCE_INLINE row_moments row_moments_of(const float *x, int64_t count, double eps)
+{
+    wide_sum totals = {{{0}}}, distances = {{{0}}}, squares = {{{0}}};
+    for (int64_t i = 0; i < count; i += YKI_WIDTH)
+        add_lanes(&totals, load_lanes_up_to(x + i, count - i, 0));
+    const float mean = (float)(sum_of_lanes(&totals) / (double)count);
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        yki_lanes distance = load_lanes_up_to(x + i, count - i, mean) - mean;
+        add_lanes(&distances, distance);
+        add_lanes(&squares, distance * distance);
+    }
+    const double offset = sum_of_lanes(&distances) / (double)count;
+    const double variance = sum_of_lanes(&squares) / (double)count - offset * offset;
+    return (row_moments){mean, (float)(1 / sqrt((variance < 0 ? 0 : variance) + eps))};
+}
+
+static void normalise_row(const float *x, const float *weight, const float *bias, float *y,
+                          int64_t count, double eps)
+{
+    const row_moments m = row_moments_of(x, count, eps);
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        yki_lanes h = (load_lanes_up_to(x + i, count - i, 0) - m.mean) * m.invstd;
+        h = h * load_lanes_up_to(weight + i, count - i, 0) +
+            load_lanes_up_to(bias + i, count - i, 0);
+        store_lanes_up_to(y + i, count - i, h);
+    }
+}
+
+YKI_FORCE_INLINE void add_up_to(double *totals, int64_t count, yki_lanes x)
+{
+    if (count >= YKI_WIDTH)
+        add_lanes_at(totals, x);
+    else
+        for (int lane = 0; lane < count; lane++)
+            totals[lane] += x[lane];
+}
+
+/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). */
+static void row_slopes(const float *x, const float *dy, const float *weight, float *dx,
+                       yki_row_sums columns, int64_t count, double eps)
+{
+    const row_moments m = row_moments_of(x, count, eps);
+    wide_sum totals = {{{0}}}, products = {{{0}}};
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes h = (load_lanes_up_to(x + i, count - i, m.mean) - m.mean) * m.invstd;
+        const yki_lanes d = load_lanes_up_to(dy + i, count - i, 0);
+        const yki_lanes g = d * load_lanes_up_to(weight + i, count - i, 0);
+        add_lanes(&totals, g);
+        add_lanes(&products, g * h);
+        add_up_to(columns.sums + i, count - i, d);
+        add_up_to(columns.products + i, count - i, d * h);
+    }
+    const float mean = (float)(sum_of_lanes(&totals) / (double)count);
+    const float slope = (float)(sum_of_lanes(&products) / (double)count);
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes h = (load_lanes_up_to(x + i, count - i, 0) - m.mean) * m.invstd;
+        yki_lanes g = load_lanes_up_to(dy + i, count - i, 0);
+        g = g * load_lanes_up_to(weight + i, count - i, 0);
+        YKI_KEEP_IN_REGISTER(g); /* rounded, as in the mean, which it may all but equal */
+        store_lanes_up_to(dx + i, count - i, m.invstd * (g - mean - h * slope));
+    }
+}
+
+/* ---- cross_entropy --------------------------------------------------------------------------- */
+
+/* The targets of classes from i on; 0 behind the last of them. */
+YKI_FORCE_INLINE yki_lanes targets_at(const yki_row_targets *t, int64_t i, int64_t left)
+{
+    yki_lanes target = yki_splat(t->rest);
+    if (t->labels)
+        target += t->given * load_lanes_up_to(t->labels + i, left, 0);
+    if (t->weights)
+        return target * load_lanes_up_to(t->weights + i, left, 0);
+    return left < YKI_WIDTH ? load_first((const float *)&target, left, 0) : target;
+}
+
+static void weigh_targets(const yki_row_targets *t, const float *logits, float largest,
+                          int64_t count, double *taken, double *total)
+{
+    wide_sum took = {{{0}}}, totals = {{{0}}};
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes target = targets_at(t, i, count - i), zero = {0};
+        yki_lanes below = load_lanes_up_to(logits + i, count - i, largest) - largest;
+        below = yki_select((yki_bits)(target == zero), zero, below); /* which may be infinite */
+        add_lanes(&took, target * below);
+        add_lanes(&totals, target);
+    }
+    *taken = sum_of_lanes(&took);
+    *total = sum_of_lanes(&totals);
+}
+
+static void target_slopes(const yki_row_targets *t, const float *probabilities, float *dlogits,
+                          float total, float factor, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes p = load_lanes_up_to(probabilities + i, count - i, 0);
+        const yki_lanes slope = (total * p - targets_at(t, i, count - i)) * factor;
+        store_lanes_up_to(dlogits + i, count - i, slope);
+    }
+}

@@ -1,0 +1,150 @@
+/* Sums over many numbers on the cpu device: the same bits with any number of threads. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "harness.h"
+
+enum { MOST_THREADS = 5 };
+
+static const yki_operand none = {.ndim = -1};
+
+static void *allocate(size_t bytes)
+{
+    void *memory = calloc(1, bytes + 1);
+    assert_non_null(memory);
+    return memory;
+}
+
+/* Numbers from -1 to 1, or classes from 0 to 4. */
+static void *numbers(const yki_device *device, const yki_operand *operand)
+{
+    int64_t count = operand->ndim < 0 ? 0 : yki_operand_elements(device, operand);
+    float *values = allocate((size_t)count * sizeof *values);
+    uint32_t state = (uint32_t)count;
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        int32_t class = (int32_t)(state >> 16) % 5;
+        values[i] = (float)(int32_t)state / 2147483648.0f;
+        if (operand->dtype == YK_I32)
+            memcpy(&values[i], &class, sizeof class);
+    }
+    return values;
+}
+
+/* What the kernel writes with so many threads, all outputs one after the other. */
+static char *run(const yki_kernel_desc *desc, int threads, size_t *bytes)
+{
+    yki_device *device;
+    yki_kernel *kernel;
+    void *in[YKI_MAX_IN] = {NULL}, *out[YKI_MAX_OUT] = {NULL};
+    assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = threads}));
+    device->type->enter(device);
+    assert_ok(yki_kernel_create(device, desc, &kernel));
+    for (int i = 0; i < desc->in_count; i++)
+        in[i] = numbers(device, &desc->in[i]);
+    *bytes = 0;
+    for (int i = 0; i < desc->out_count; i++)
+        *bytes += yki_operand_bytes(device, &desc->out[i]);
+    char *written = allocate(*bytes), *at = written;
+    for (int i = 0; i < desc->out_count; i++) {
+        out[i] = at;
+        at += yki_operand_bytes(device, &desc->out[i]);
+    }
+    void *scratch = aligned_alloc(YKI_ALIGNMENT, yki_align(kernel->scratch + 1, YKI_ALIGNMENT));
+    assert_ok(
+        kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .scratch = scratch}));
+    free(scratch);
+    for (int i = 0; i < desc->in_count; i++)
+        free(in[i]);
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return written;
+}
+
+static void same_bits(const yki_kernel_desc *desc)
+{
+    size_t bytes;
+    char *one = run(desc, 1, &bytes);
+    for (int threads = 2; threads <= MOST_THREADS; threads++) {
+        char *many = run(desc, threads, &bytes);
+        assert_memory_equal(one, many, bytes);
+        free(many);
+    }
+    free(one);
+}
+
+#define IMAGES(n, c, h, w)                                                                         \
+    {                                                                                              \
+        .dtype = YK_F32, .ndim = 4, .dims = {n, c, h, w}, .layout = YKI_BLOCKED                    \
+    }
+
+YK_TEST(sums_over_what_was_repeated)
+{
+    const yki_operand large = IMAGES(8, 40, 17, 19);
+    const yki_operand rows = {.dtype = YK_F32, .ndim = 2, .dims = {700, 300}};
+    const yki_operand sums[] = {{.dtype = YK_F32, .ndim = 1, .dims = {1}},
+                                {.dtype = YK_F32, .ndim = 3, .dims = {40, 1, 1}},
+                                {.dtype = YK_F32, .ndim = 4, .dims = {8, 1, 17, 19}},
+                                IMAGES(8, 40, 1, 1)};
+    const yki_operand columns = {.dtype = YK_F32, .ndim = 1, .dims = {300}};
+    yki_kernel_desc desc = {.op = &yki_op_reduce, .in_count = 1, .out_count = 1, .in = {large}};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        desc.out[0] = sums[i];
+        same_bits(&desc);
+    }
+    desc.in[0] = rows;
+    desc.out[0] = columns;
+    same_bits(&desc);
+}
+
+YK_TEST(layer_norms_sums_over_rows)
+{
+    const yki_operand columns = {.dtype = YK_F32, .ndim = 1, .dims = {130}};
+    const yki_attrs attrs = {.eps = 1e-5};
+    static const int64_t counts[] = {1, 3, 70, 2100};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const yki_operand rows = {.dtype = YK_F32, .ndim = 2, .dims = {counts[i], 130}};
+        same_bits(&(yki_kernel_desc){.op = &yki_op_layer_norm_backward,
+                                     .attrs = &attrs,
+                                     .in_count = 3,
+                                     .out_count = 3,
+                                     .in = {rows, rows, columns},
+                                     .out = {rows, columns, columns}});
+    }
+}
+
+YK_TEST(losses_of_samples_and_pixels)
+{
+    const yki_operand images = IMAGES(3, 21, 33, 40), scalar = {.dtype = YK_F32, .ndim = 0};
+    const yki_operand pixels = {.dtype = YK_I32, .ndim = 3, .dims = {3, 33, 40}};
+    const yki_operand samples = {.dtype = YK_F32, .ndim = 2, .dims = {2000, 30}};
+    const yki_operand classes = {.dtype = YK_I32, .ndim = 1, .dims = {2000}};
+    const yki_operand cases[][2] = {
+        {images, pixels}, {images, images}, {samples, classes}, {samples, samples}};
+    const yki_attrs attrs = {.label_smoothing = 0.1, .ignore_index = 3};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        same_bits(&(yki_kernel_desc){.op = &yki_op_cross_entropy,
+                                     .attrs = &attrs,
+                                     .in_count = 3,
+                                     .out_count = 3,
+                                     .in = {cases[i][0], cases[i][1], none},
+                                     .out = {scalar, cases[i][0], scalar}});
+}
+
+YK_TEST(losses_of_pairs)
+{
+    const yki_operand images = IMAGES(5, 48, 33, 40), scalar = {.dtype = YK_F32, .ndim = 0};
+    const yki_op *const ops[] = {&yki_op_mse_loss, &yki_op_smooth_l1_loss,
+                                 &yki_op_binary_cross_entropy_with_logits};
+    const yki_attrs attrs = {.beta = 0.5};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        same_bits(&(yki_kernel_desc){.op = ops[i],
+                                     .attrs = &attrs,
+                                     .in_count = 3,
+                                     .out_count = 1,
+                                     .in = {images, images, none},
+                                     .out = {scalar}});
+}
