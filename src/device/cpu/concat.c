@@ -1,7 +1,8 @@
 /*
  * concat along channels and its gradient, slice, between any layouts: a value with few channels is
  * plain while the result is blocked, and a value's channels may begin within a block. Whole blocks
- * are copied as they are, other channels one by one; padding channels are written as zeros.
+ * and channels of plain values are copied as they are, other channels one by one; padding channels
+ * are written as zeros.
  */
 #include <string.h>
 
@@ -22,9 +23,17 @@ static bool concat_supports(const yki_device *device, const yki_kernel_desc *des
     (void)device;
     bool good = yki_is_float(&desc->out[0]);
     for (int i = 0; i < desc->in_count && yki_has_in(desc, i); i++)
-        good = good && desc->in[i].dtype == desc->out[0].dtype &&
-               (desc->in[i].ndim == 2 || desc->in[i].ndim == 4);
+        good = good && desc->in[i].dtype == desc->out[0].dtype;
     return good;
+}
+
+/* Of any number of dimensions. */
+static yki_geometry geometry_of(const yki_device *device, const yki_operand *x)
+{
+    yki_geometry g = yki_geometry_of(device, x);
+    if (x->ndim == 3)
+        g.pixels = x->dims[2];
+    return g;
 }
 
 static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
@@ -34,8 +43,8 @@ static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
     if (!k)
         return yki_error_memory(sizeof *k, "a concat kernel");
     for (; yki_has_in(desc, k->inputs); k->inputs++)
-        k->in[k->inputs] = yki_geometry_of(device, &desc->in[k->inputs]);
-    k->out = yki_geometry_of(device, &desc->out[0]);
+        k->in[k->inputs] = geometry_of(device, &desc->in[k->inputs]);
+    k->out = geometry_of(device, &desc->out[0]);
     k->first = desc->op == &yki_op_slice ? desc->attrs->first_channel : 0;
     k->size = yk_dtype_size(desc->out[0].dtype);
     k->team = yki_team(device, yki_operand_elements(device, &desc->out[0]));
@@ -76,6 +85,12 @@ static void copy_channels(const concat *k, const yki_geometry *in, const char *x
                           char *y, int64_t to, int64_t channels, int64_t image)
 {
     int64_t b = k->out.b, c = 0;
+    if (b == 1 && in->b == 1) {
+        memcpy(y + (size_t)place(&k->out, image, to) * k->size,
+               x + (size_t)place(in, image, from) * k->size,
+               (size_t)(channels * in->pixels) * k->size);
+        return;
+    }
     bool aligned = in->b == b && from % b == 0 && to % b == 0;
     size_t block = (size_t)(b * in->pixels) * k->size;
     for (; aligned && c + b <= channels; c += b)

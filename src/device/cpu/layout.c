@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
 
 typedef enum way { COPY, TO_PLAIN, TO_BLOCKED } way;
 
@@ -14,8 +15,9 @@ typedef void transposition(void *restrict to, const void *restrict from, int64_t
                            int64_t channels, int64_t pixels);
 
 /*
- * One block: to (channels, pixels) from (pixels, b), or the reverse. TYPE is an integer of the
- * element's size, so that values are not changed.
+ * One block: to (channels, pixels) from (pixels, b), or the reverse, in numbers of 8 or 16 bits;
+ * those of 32 bits are turned in vectors. TYPE is an integer of the element's size, so that values
+ * are not changed.
  */
 #define TRANSPOSITIONS(TYPE)                                                                       \
     YKI_VECTOR_CLONES                                                                              \
@@ -43,20 +45,20 @@ typedef void transposition(void *restrict to, const void *restrict from, int64_t
     }
 TRANSPOSITIONS(uint8_t)
 TRANSPOSITIONS(uint16_t)
-TRANSPOSITIONS(uint32_t)
 
 static transposition *transposition_of(size_t size, way direction)
 {
     bool plain = direction == TO_PLAIN;
     if (size == 1)
         return plain ? to_plain_uint8_t : to_block_uint8_t;
-    if (size == 2)
-        return plain ? to_plain_uint16_t : to_block_uint16_t;
-    return plain ? to_plain_uint32_t : to_block_uint32_t;
+    return plain ? to_plain_uint16_t : to_block_uint16_t;
 }
+
+enum { TURNED = 128 /* pixels at a time, which stay in the first-level cache */ };
 
 typedef struct layout {
     yki_kernel base;
+    const yki_cpu_loops *loops;
     way way;
     size_t size; /* of an element */
     transposition *transpose;
@@ -81,6 +83,7 @@ static yk_status layout_prepare(yki_device *device, const yki_kernel_desc *desc,
     if (!k)
         return yki_error_memory(sizeof *k, "a reorder kernel");
     const yki_operand *x = &desc->in[0], *y = &desc->out[0];
+    k->loops = yki_cpu_loops_of(device);
     k->size = yk_dtype_size(x->dtype);
     k->way = x->layout == y->layout ? COPY : y->layout == YKI_PLAIN ? TO_PLAIN : TO_BLOCKED;
     k->count = yki_operand_elements(device, x);
@@ -93,6 +96,20 @@ static yk_status layout_prepare(yki_device *device, const yki_kernel_desc *desc,
     return YK_OK;
 }
 
+static void turn_block(const layout *k, const void *x, void *y, int64_t channels)
+{
+    const yki_geometry *g = &k->shape;
+    for (int64_t p = 0; p < g->pixels; p += TURNED) {
+        int64_t count = g->pixels - p < TURNED ? g->pixels - p : TURNED;
+        if (k->way == TO_PLAIN)
+            k->loops->unblock((const float *)x + p * g->b, channels, g->pixels, count,
+                              (float *)y + p, g->pixels);
+        else
+            k->loops->block((const float *)x + p, g->pixels, channels, g->pixels, count,
+                            (float *)y + p * g->b);
+    }
+}
+
 static void transpose_block(const layout *k, const char *x, char *y, int64_t index)
 {
     const yki_geometry *g = &k->shape;
@@ -101,14 +118,18 @@ static void transpose_block(const layout *k, const char *x, char *y, int64_t ind
     int64_t blocked = index * g->pixels * g->b * (int64_t)k->size;
     int64_t plain = (image * g->channels + channel) * g->pixels * (int64_t)k->size;
     int64_t from = k->way == TO_PLAIN ? blocked : plain, to = k->way == TO_PLAIN ? plain : blocked;
-    k->transpose(y + to, x + from, g->b, channels, g->pixels);
+    if (k->size == sizeof(float))
+        turn_block(k, x + from, y + to, channels);
+    else
+        k->transpose(y + to, x + from, g->b, channels, g->pixels);
 }
 
 static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const layout *k = (const layout *)kernel;
     if (k->way == COPY) {
-        memmove(run->out[0], run->in[0], (size_t)k->count * k->size);
+        if (run->out[0] != run->in[0])
+            memcpy(run->out[0], run->in[0], (size_t)k->count * k->size);
         return YK_OK;
     }
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
@@ -119,6 +140,7 @@ static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run
 
 #define IMPL(name)                                                                                 \
     const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##name,                                  \
+                                            .inplace = 1,                                          \
                                             .supports = layout_supports,                           \
                                             .prepare = layout_prepare,                             \
                                             .run = run_layout}
