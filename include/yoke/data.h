@@ -196,6 +196,17 @@ typedef struct yk_random_options {
 yk_status yk_random_create(yk_dataset **dataset, yk_split split, const yk_random_options *options);
 
 /**
+ * Makes a data set of tensors in the program's memory, like torch.utils.data.TensorDataset: sample
+ * i has row i of each, as a field of its name. A uint8 tensor (N, C, H, W) holds pictures, which
+ * the loader transforms; others arrive in the batch as they are. Class labels are int32 (N), called
+ * "labels", from 0 to classes - 1; classes is 0 if there are none. Names and tensors are copied,
+ * but not the elements: they stay the program's, and must stay as they are until nothing uses the
+ * data set. On failure *dataset is NULL; YK_ERROR_INVALID_ARGUMENT for tensors of unequal N, or not
+ * in the host's memory.
+ */
+yk_status yk_tensor_dataset_create(yk_dataset **dataset, const char *const *names,
+                                   const yk_tensor *tensors, int count, int64_t classes);
+/**
  * Makes a data set of some samples of another, which it keeps alive, like torch.utils.data.Subset:
  * its sample i is sample indices[i]. Indices are copied and may repeat. On failure *part is NULL.
  */
