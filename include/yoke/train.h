@@ -152,6 +152,45 @@ typedef struct yk_evaluate_options {
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options);
 
+/* ---- running statistics ---------------------------------------------------------------------- */
+
+/** How yk_update_bn goes over the data. */
+typedef struct yk_update_bn_options {
+    size_t size;     /**< set by YK_UPDATE_BN_OPTIONS_INIT */
+    yk_group *group; /**< the ranks that share the loader's data, or NULL for this process alone
+                          [NULL] */
+    /** Asked between batches, on every rank; true on any rank ends the pass on all. May be NULL. */
+    bool (*should_stop)(void *context);
+    void *context; /**< passed to should_stop and on_batch */
+    /** Called after each of this rank's batches: how many of them are done. May be NULL. */
+    void (*on_batch)(void *context, int64_t done, int64_t batches);
+} yk_update_bn_options;
+
+/** The defaults of yk_update_bn_options. */
+#define YK_UPDATE_BN_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(yk_update_bn_options), NULL, NULL, NULL, NULL                                       \
+    }
+
+/**
+ * Collective. Computes the running statistics of batch norms for the model's weights as they are,
+ * such as averaged ones that were swapped in, as torch.optim.swa_utils.update_bn: the mean of each
+ * batch's statistics in one epoch of the loader, which should be that of training. Those of all
+ * ranks count, and all ranks get the same. num_batches_tracked becomes the number of batches. Batch
+ * norms that are frozen, or whose momentum is 0, keep their statistics.
+ *
+ *     yk_ema_swap(ema), yk_update_bn(model, loader, NULL, NULL), yk_ema_swap(ema);
+ *
+ * gives the average statistics of its own if it was made with use_buffers; otherwise these are the
+ * model's, which has lost its own then.
+ *
+ * The forwards run in training mode but belong to no step: gradients, yk_model_forwards() and the
+ * mode stay as they are. If the pass fails, or is stopped (*stopped, which may be NULL, is then
+ * true on all ranks), so do the statistics.
+ */
+yk_status yk_update_bn(yk_model *model, yk_loader *loader, const yk_update_bn_options *options,
+                       bool *stopped);
+
 /* ---- whitening ------------------------------------------------------------------------------- */
 
 /** How a whitening layer is computed. */

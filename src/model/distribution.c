@@ -91,6 +91,36 @@ int64_t yki_model_norm_channels(const yk_model *model)
     return widest;
 }
 
+/* In backward there are none. */
+static bool moves_statistics(const yki_node *node)
+{
+    return node->op == &yki_op_batch_norm && !node->attrs.frozen;
+}
+
+double yki_model_running_share(const yk_model *model, size_t buffer)
+{
+    const yk_value *value = model->variables.buffers[buffer].value;
+    double kept = 1;
+    for (size_t n = 0; n < model->graph->node_count; n++) {
+        const yki_node *node = model->graph->nodes[n];
+        if (moves_statistics(node) && (node->in[YKI_BATCH_NORM_RUNNING_MEAN] == value ||
+                                       node->in[YKI_BATCH_NORM_RUNNING_VAR] == value))
+            kept *= 1 - node->attrs.momentum;
+    }
+    return 1 - kept;
+}
+
+bool yki_model_counts_batches(const yk_model *model, size_t buffer)
+{
+    const yk_value *value = model->variables.buffers[buffer].value;
+    for (size_t n = 0; n < model->graph->node_count; n++) {
+        const yki_node *node = model->graph->nodes[n];
+        if (moves_statistics(node) && node->in[YKI_BATCH_NORM_NUM_BATCHES_TRACKED] == value)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the calls that run a model: by itself, or by the hooks that have taken it over --------- */
 
 static yk_status check_threads(const yk_model *model)
@@ -107,6 +137,24 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch)
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->run_forward ? hooks->run_forward(hooks->context, batch)
                               : yki_model_forward(model, batch);
+}
+
+yk_status yki_model_forward_apart(yk_model *model, const yk_batch *batch, int64_t number,
+                                  int stream)
+{
+    const yki_distribution kept = model->distribution;
+    const uint64_t step = model->step;
+    const bool training = model->training;
+    model->distribution.hooks.forward_begin = NULL;
+    model->distribution.stream = (uint64_t)stream;
+    model->step = (uint64_t)number - 1;
+    model->training = true;
+    yk_status status = batch ? yk_model_forward(model, batch) : yki_model_forward_empty(model);
+    model->training = training;
+    model->step = step;
+    model->distribution = kept;
+    yki_executor_forget(&model->executor);
+    return status;
 }
 
 yk_status yk_model_backward(yk_model *model)

@@ -109,6 +109,13 @@ void yki_model_begin_micro_step(yk_model *model, int stream, bool first);
 /* A forward in training mode on a batch without samples: what a rank runs that has run out of data,
  * whatever mode its own last one has left the model in. */
 yk_status yki_model_forward_empty(yk_model *model);
+/*
+ * A forward in training mode that belongs to no step: hooks hear nothing of it, there is no
+ * backward for it, and neither the mode nor the count of forwards changes. It draws as the
+ * number-th forward of the stream does. batch is NULL for one without samples.
+ */
+yk_status yki_model_forward_apart(yk_model *model, const yk_batch *batch, int64_t number,
+                                  int stream);
 
 /* All that a model has learned, as a state_dict has it: the parameters and, after them, the
  * buffers, which have no gradient. */
@@ -152,6 +159,11 @@ yk_status yki_model_check_whole(const yk_model *model);
 
 /* Channels of the widest batch_norm; 0: there is none. */
 int64_t yki_model_norm_channels(const yk_model *model);
+/* What share of a buffer's value is the last batch's after a forward in training mode, if batch
+ * norms keep a running statistic in it; 0 if not, or if they leave it as it is. */
+double yki_model_running_share(const yk_model *model, size_t buffer);
+/* Whether such batch norms count their forwards in the buffer. */
+bool yki_model_counts_batches(const yk_model *model, size_t buffer);
 /*
  * From now on every batch_norm in training takes its statistics over the ranks that sync reaches,
  * and a batch may be empty. The model takes sync over and destroys it; NULL removes it.

@@ -1,8 +1,4 @@
-/*
- * Evaluation over all ranks: each sample counts once, whatever their number. One rank may have a
- * batch more than another, so the ranks first agree on the number of rounds and then meet in each,
- * in order to stop together.
- */
+/* Evaluation over all ranks: each sample counts once, whatever their number. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,12 +7,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
-#include "data/loader.h"
 #include "device/memory.h"
 #include "model/model_hooks.h"
 #include "model/outcome.h"
 #include "parallel/verify_model.h"
 #include "train/answers.h"
+#include "train/rounds.h"
 #include "train/sums.h"
 #include "train/tta.h"
 
@@ -154,26 +150,11 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     return add_augmented(run, sums, batch);
 }
 
-/* One batch, where this rank has one left, and whether any rank wants to stop. */
-static yk_status run_round(evaluation_run *run, int64_t round, int64_t batches, bool *stopped)
+static yk_status run_round(void *context, int64_t round, const yk_batch *batch)
 {
-    int32_t stopping = 0;
-    if (round < batches) {
-        const yk_batch *batch = yk_loader_next(run->loader);
-        if (!batch) {
-            YK_TRY(yk_loader_status(run->loader));
-            return yki_error(YK_ERROR_INTERNAL, "evaluation: the loader ended early");
-        }
-        YK_TRY(evaluate_batch(run, run->sums + round % run->virtual_ranks * SUMS, batch));
-        if (run->options.on_batch)
-            run->options.on_batch(run->options.context, round + 1, batches);
-    }
-    if (run->options.should_stop) {
-        stopping = run->options.should_stop(run->options.context);
-        YK_TRY(yki_max_over_ranks_i32(run->options.group, &stopping));
-    }
-    *stopped = stopping != 0;
-    return YK_OK;
+    evaluation_run *run = context;
+    return batch ? evaluate_batch(run, run->sums + round % run->virtual_ranks * SUMS, batch)
+                 : YK_OK;
 }
 
 /* A rank without batches learns from the others how many classes there are. */
@@ -206,15 +187,15 @@ static yk_status run_evaluation(evaluation_run *run, yk_evaluation *result)
 {
     yk_group *group = run->options.group;
     double *sums = run->sums;
-    int64_t batches = yk_loader_batches(run->loader), rounds = batches;
-    YK_TRY(yki_max_over_ranks_i64(group, &rounds));
-    YK_TRY(yki_loader_go_to(run->loader, yki_loader_next_epoch(run->loader), 0));
-    for (int64_t round = 0; round < rounds && !result->stopped; round++)
-        YK_TRY(run_round(run, round, batches, &result->stopped));
+    const yki_rounds rounds = {.loader = run->loader,
+                               .group = group,
+                               .should_stop = run->options.should_stop,
+                               .on_batch = run->options.on_batch,
+                               .context = run->options.context};
+    YK_TRY(yki_rounds_run(&rounds, run_round, run, &result->stopped));
     if (result->stopped)
         return YK_OK;
     YK_TRY(score_kept(run, &run->kept[1 - run->next]));
-    yk_loader_next(run->loader); /* NULL: takes the end of the epoch, for the next evaluation */
     YK_TRY(yki_sum_over_ranks(group, sums, run->virtual_ranks, SUMS,
                               sums + run->virtual_ranks * SUMS));
     YK_TRY(join_confusion(run));
