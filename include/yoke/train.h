@@ -32,7 +32,9 @@ extern "C" {
  * Top-1 accuracy of the last forward: *correct is the number of samples of the batch whose largest
  * logit is at their label. The model must keep its logits (yk_model_options.logits), of shape
  * (N, C) in f32 or f64; the batch must hold "labels", of shape (N) in i32, or of shape (N, C) in
- * f32, as mixed images have them: then the largest is the label.
+ * f32, as mixed images have them: then the largest is the label. With logits (N, C, ...) and labels
+ * (N, ...), such as (N, C, H, W) and (N, H, W), it is the number of pixels. Labels that the loss
+ * ignores (yk_cross_entropy_options.ignore_index) do not count.
  */
 yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch);
 
@@ -103,7 +105,8 @@ typedef enum yk_tta {
                           by one pixel diagonally, both ways, and the mirror images of these */
 } yk_tta;
 
-/** What yk_evaluate has measured, the same on all ranks. */
+/** What yk_evaluate has measured, the same on all ranks. Where labels are those of pixels, each
+ * pixel is a sample; samples whose label the loss ignores do not count in anything. */
 typedef struct yk_evaluation {
     double loss;         /**< mean over all samples; NaN if the model has no loss */
     double accuracy;     /**< fraction of samples that were classified correctly, 0 to 1; NaN, as
@@ -129,7 +132,8 @@ typedef struct yk_evaluate_options {
     /** (C, C) zeros for logits of C classes: entry [label C + prediction] becomes the number of
      * samples of that label with that prediction, over all ranks. Or NULL [NULL]. */
     int64_t *confusion;
-    yk_tta tta; /**< test-time augmentation of a tensor "images" [YK_TTA_NONE] */
+    yk_tta tta; /**< test-time augmentation of a tensor "images", with logits (N, C)
+                     [YK_TTA_NONE] */
     /** Images whose predicted class has at least this probability are not augmented: 0.9 takes a
      * fraction of the time for nearly the same accuracy, 1 augments every image [1] */
     double tta_confidence;
@@ -146,11 +150,20 @@ typedef struct yk_evaluate_options {
  * exact (yk_loader_options.exact), so that each sample counts once whatever the number of ranks. If
  * the loader is in the middle of an epoch, as after an evaluation that was stopped, it is first
  * moved to the beginning of one. Classifiers keep their logits, and have labels as yk_count_correct
- * describes them; of a model whose loss reads other things, only the loss is measured. Buffers are
- * made rank 0's first. The model evaluates in evaluation mode and is left in training mode.
+ * describes them; of a model whose loss reads other things, only the loss is measured. The loss of
+ * a batch weighs as many as it has samples that count. Buffers are made rank 0's first. The model
+ * evaluates in evaluation mode and is left in training mode.
  */
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options);
+
+/**
+ * The mean intersection over union, the usual measure of segmentation, of a matrix (classes,
+ * classes) that yk_evaluate_options.confusion has counted: for each class, the samples (pixels)
+ * that have it as label and as prediction, divided by those that have it as either. The mean is
+ * over the classes that occur; NaN if none does.
+ */
+double yk_mean_iou(const int64_t *confusion, int64_t classes);
 
 /* ---- running statistics ---------------------------------------------------------------------- */
 

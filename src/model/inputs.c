@@ -9,13 +9,13 @@
 #include "graph/operators.h"
 
 /* Labels of a loss are below the number of its classes, or ignored: by all losses, or they are
- * labels to another. */
+ * labels to another. No label is INT64_MIN. */
 static void limit_labels(yki_input *input, int64_t classes, int64_t ignored)
 {
     if (input->value->dtype != YK_I32)
         return;
     bool first = input->classes == 0;
-    input->ignored = first || ignored == input->ignored ? ignored : 0;
+    input->ignored = first || ignored == input->ignored ? ignored : INT64_MIN;
     if (first || classes < input->classes)
         input->classes = classes;
 }

@@ -16,7 +16,7 @@ typedef struct yki_input {
     const void *data; /* where kernels read it */
     yki_feed feed;    /* of tensors of the host, on a device with memory of its own */
     int64_t classes;  /* number of classes if these are labels, else 0 */
-    int64_t ignored;  /* a label that may be no class, or one that is */
+    int64_t ignored;  /* the label that no loss counts, which may be no class */
 } yki_input;
 
 typedef struct yki_inputs {

@@ -107,19 +107,44 @@ yk_status yk_model_output_at(yk_model *model, size_t index, yk_tensor *output)
     return show_output(model, 1 + index, output);
 }
 
+static const yki_input *find_labels(const yki_inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->count; i++)
+        if (strcmp(inputs->list[i].value->name, "labels") == 0)
+            return &inputs->list[i];
+    return NULL;
+}
+
+/* Whether the labels are classes of the logits' pixels. */
+static bool are_of_pixels(const yk_value *labels, const yk_value *logits)
+{
+    if (labels->dtype != YK_I32 || labels->ndim < 2 || logits->ndim != labels->ndim + 1)
+        return false;
+    for (int d = 1; d < labels->ndim; d++)
+        if (logits->dims[d + 1] != labels->dims[d])
+            return false;
+    return true;
+}
+
 bool yki_model_classifies(const yk_model *model)
 {
     const yki_executor *executor = &model->executor;
-    const yk_value *logits = yki_logits_of(&executor->source);
-    for (size_t i = 0; executor->source.loss && i < executor->inputs.count; i++) {
-        const yk_value *input = executor->inputs.list[i].value;
-        if (strcmp(input->name, "labels") != 0)
-            continue;
-        return (input->ndim == 1 && input->dtype == YK_I32) ||
-               (input->ndim == 2 && input->dims[1] > 1 && logits && logits->ndim == 2 &&
-                logits->dims[1] == input->dims[1]);
-    }
-    return !executor->source.loss;
+    const yk_value *logits = executor->source.outputs.list[0].made;
+    const yki_input *labels = find_labels(&executor->inputs);
+    if (!executor->source.loss || !labels)
+        return !executor->source.loss;
+    const yk_value *value = labels->value;
+    return (value->ndim == 1 && value->dtype == YK_I32) ||
+           (value->ndim == 2 && value->dims[1] > 1 && logits && logits->ndim == 2 &&
+            logits->dims[1] == value->dims[1]) ||
+           (logits && are_of_pixels(value, logits));
+}
+
+int64_t yki_model_ignored_label(const yk_model *model)
+{
+    const yki_input *labels = find_labels(&model->executor.inputs);
+    const yk_cross_entropy_options usual = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    return labels && labels->classes > 0 ? labels->ignored : usual.ignore_index;
 }
 
 /* ---- later ----------------------------------------------------------------------------------- */

@@ -9,10 +9,12 @@
 
 #include "device/late.h"
 
-/* Whether logits can be compared with the batch's "labels": those are classes, or the probabilities
- * of the logits' classes. Without a loss, only the batch knows; a loss that reads no such labels is
- * not that of a classifier. */
+/* Whether logits can be compared with the batch's "labels": those are classes, of samples or of the
+ * logits' pixels, or the probabilities of the logits' classes. Without a loss, only the batch
+ * knows; a loss that reads no such labels is not that of a classifier. */
 bool yki_model_classifies(const yk_model *model);
+/* The label that the loss does not count, or where it reads no labels the usual one. */
+int64_t yki_model_ignored_label(const yk_model *model);
 
 typedef struct yki_outcome {
     yki_device *device;

@@ -1,106 +1,180 @@
 /* See answers.h. */
 #include "train/answers.h"
 
-#include <stdbool.h>
+#include <math.h>
 
 #include <yoke/train.h>
 
+#include "model/outcome.h"
 #include "tensor/element.h"
+#include "tensor/tensor.h"
 
-static double element(const yk_tensor *rows, int64_t row, int64_t column)
+enum { TOP = 5 };
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+static bool are_classes(const yk_tensor *labels)
 {
-    return yki_element_get(rows->dtype, rows->data, row * rows->dims[1] + column);
+    return labels->dtype == YK_I32 && labels->ndim >= 1;
 }
 
-/* The column of a row's largest element; the first one when several are. */
-static int64_t largest_of(const yk_tensor *rows, int64_t row)
+static bool are_probabilities(const yk_tensor *labels)
 {
+    return labels->dtype == YK_F32 && labels->ndim == 2;
+}
+
+/* The dimensions of labels of these logits, which they are without their channels. */
+static bool fit(const yk_tensor *logits, const yk_tensor *labels)
+{
+    if (logits->ndim < 2 || logits->dims[0] != labels->dims[0])
+        return false;
+    if (are_probabilities(labels))
+        return logits->ndim == 2;
+    if (logits->ndim != labels->ndim + 1)
+        return false;
+    for (int d = 1; d < labels->ndim; d++)
+        if (logits->dims[d + 1] != labels->dims[d])
+            return false;
+    return true;
+}
+
+yk_status yki_answers_create(yki_answers *answers, const yk_tensor *logits, const yk_tensor *labels,
+                             int64_t ignored)
+{
+    char text[2][96];
+    if (!labels || (!are_classes(labels) && !are_probabilities(labels)))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "accuracy: expected a batch with \"labels\" of shape (N), int32, or of "
+                         "its pixels, or of probabilities of shape (N, C), float32");
+    if (!fit(logits, labels))
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "accuracy: expected logits of shape (N, C), or of pixels; they have %s, "
+                         "the labels %s",
+                         yki_dims_text(text[0], sizeof text[0], logits->ndim, logits->dims),
+                         yki_dims_text(text[1], sizeof text[1], labels->ndim, labels->dims));
+    *answers = (yki_answers){.logits = logits,
+                             .labels = labels,
+                             .ignored = ignored,
+                             .classes = logits->dims[1],
+                             .places = 1};
+    for (int d = 2; d < logits->ndim; d++)
+        answers->places *= logits->dims[d];
+    return YK_OK;
+}
+
+/* The number of labels of a batch, of samples or pixels. */
+static int64_t count_labels(const yki_answers *a)
+{
+    return a->labels->dims[0] * a->places;
+}
+
+/* The class of a label or, of probabilities, the first of the largest. */
+static int64_t label_of(const yki_answers *a, int64_t i)
+{
+    if (are_classes(a->labels))
+        return ((const int32_t *)a->labels->data)[i];
+    const int64_t classes = a->labels->dims[1];
+    const float *row = (const float *)a->labels->data + i * classes;
     int64_t best = 0;
-    double largest = element(rows, row, 0);
-    for (int64_t column = 1; column < rows->dims[1]; column++) {
-        double value = element(rows, row, column);
-        if (value > largest) {
-            largest = value;
-            best = column;
-        }
-    }
+    for (int64_t c = 1; c < classes; c++)
+        if (row[c] > row[best])
+            best = c;
     return best;
 }
 
-/* What a sample is, or is for the most part. */
-static int64_t label_of(const yk_tensor *labels, int64_t sample)
+static bool is_ignored(const yki_answers *a, int64_t label)
 {
-    return labels->ndim == 1 ? ((const int32_t *)labels->data)[sample] : largest_of(labels, sample);
+    return label == a->ignored && are_classes(a->labels);
 }
 
-/* ---- checking -------------------------------------------------------------------------------- */
-
-yk_status yki_answers_check(const yk_tensor *logits, const yk_tensor *labels)
+static bool is_class(const yki_answers *a, int64_t label)
 {
-    if (!labels || !((labels->ndim == 1 && labels->dtype == YK_I32) ||
-                     (labels->ndim == 2 && labels->dtype == YK_F32)))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_count_correct: expected a batch with \"labels\" of shape (N), int32, "
-                         "or of probabilities of shape (N, C), float32");
-    if (logits->ndim != 2 || logits->dims[0] != labels->dims[0])
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "yk_count_correct: expected logits of shape (N, C) for %lld labels; they "
-                         "have %d dimensions, the first of %lld",
-                         (long long)labels->dims[0], logits->ndim, (long long)logits->dims[0]);
-    return YK_OK;
+    return label >= 0 && label < a->classes;
 }
 
-yk_status yki_answers_check_classes(const yk_tensor *logits, const yk_tensor *labels)
+yk_status yki_answers_check(const yki_answers *a)
 {
-    for (int64_t i = 0; i < labels->dims[0]; i++) {
-        int64_t label = label_of(labels, i);
-        if (label < 0 || label >= logits->dims[1])
+    for (int64_t i = 0; i < count_labels(a); i++) {
+        int64_t label = label_of(a, i);
+        if (!is_class(a, label) && !is_ignored(a, label))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "yk_evaluate: label %lld of sample %lld of a batch is outside 0..%lld",
-                             (long long)label, (long long)i, (long long)logits->dims[1] - 1);
+                             (long long)label, (long long)(i / a->places),
+                             (long long)a->classes - 1);
     }
     return YK_OK;
 }
 
-/* ---- counting -------------------------------------------------------------------------------- */
+/* ---- logits ---------------------------------------------------------------------------------- */
 
-int64_t yki_answers_correct(const yk_tensor *logits, const yk_tensor *labels)
+static double logit_at(const yk_tensor *logits, int64_t at)
 {
-    int64_t correct = 0;
-    for (int64_t i = 0; i < logits->dims[0]; i++)
-        correct += largest_of(logits, i) == label_of(labels, i);
-    return correct;
+    return yki_element_get(logits->dtype, logits->data, at);
 }
 
-int64_t yki_answers_in_top(const yk_tensor *logits, const yk_tensor *labels, int64_t top)
+/* *best is the class of the largest logit, the first one when several are; returns how many logits
+ * are larger than the label's, or all of them if that is not a number. */
+static int64_t rank_label(const yki_answers *a, int64_t i, int64_t label, int64_t *best)
 {
-    int64_t inside = 0;
-    for (int64_t i = 0; i < logits->dims[0]; i++) {
-        double own = element(logits, i, label_of(labels, i));
-        int64_t larger = 0;
-        for (int64_t c = 0; c < logits->dims[1]; c++)
-            larger += element(logits, i, c) > own;
-        inside += own == own && larger < top;
+    int64_t at = i / a->places * a->classes * a->places + i % a->places, larger = 0;
+    double own = is_class(a, label) ? logit_at(a->logits, at + label * a->places) : NAN;
+    double largest = logit_at(a->logits, at);
+    *best = 0;
+    for (int64_t c = 0; c < a->classes; c++) {
+        double logit = logit_at(a->logits, at + c * a->places);
+        larger += logit > own;
+        if (logit > largest) {
+            largest = logit;
+            *best = c;
+        }
     }
-    return inside;
+    return own == own ? larger : a->classes;
 }
 
-void yki_answers_confuse(int64_t *confusion, const yk_tensor *logits, const yk_tensor *labels)
+yki_answer_counts yki_answers_count(const yki_answers *a, int64_t *confusion)
 {
-    for (int64_t i = 0; i < logits->dims[0]; i++)
-        confusion[label_of(labels, i) * logits->dims[1] + largest_of(logits, i)]++;
+    yki_answer_counts counts = {0};
+    for (int64_t i = 0; i < count_labels(a); i++) {
+        int64_t best, label = label_of(a, i);
+        if (is_ignored(a, label))
+            continue;
+        int64_t larger = rank_label(a, i, label, &best);
+        counts.labels++;
+        counts.correct += best == label;
+        counts.top += larger < TOP && larger < a->classes;
+        if (confusion && is_class(a, label))
+            confusion[label * a->classes + best]++;
+    }
+    return counts;
 }
 
 yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch)
 {
     yk_tensor logits;
+    yki_answers answers;
     YKI_NOT_NULL(correct);
     *correct = 0;
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(batch);
     YK_TRY(yk_model_output(model, &logits));
-    const yk_tensor *labels = yk_batch_find(batch, "labels");
-    YK_TRY(yki_answers_check(&logits, labels));
-    *correct = yki_answers_correct(&logits, labels);
+    YK_TRY(yki_answers_create(&answers, &logits, yk_batch_find(batch, "labels"),
+                              yki_model_ignored_label(model)));
+    *correct = yki_answers_count(&answers, NULL).correct;
     return YK_OK;
+}
+
+double yk_mean_iou(const int64_t *confusion, int64_t classes)
+{
+    double sum = 0;
+    int64_t present = 0;
+    for (int64_t k = 0; confusion && k < classes; k++) {
+        int64_t both = confusion[k * classes + k], either = -both;
+        for (int64_t other = 0; other < classes; other++)
+            either += confusion[k * classes + other] + confusion[other * classes + k];
+        if (either == 0)
+            continue;
+        sum += (double)both / (double)either;
+        present++;
+    }
+    return present > 0 ? sum / (double)present : NAN;
 }

@@ -1,6 +1,7 @@
 /*
- * The answers of a classifier: logits (N, C), f32 or f64, compared with what the samples are:
- * labels (N), int32, or probabilities (N, C), float32, of which the largest counts.
+ * A classifier's answers: logits (N, C) compared with labels (N) or, for each pixel, logits
+ * (N, C, ...) with labels (N, ...). Labels are classes, int32, or for samples the probabilities
+ * (N, C) of classes, float32, of which the largest counts.
  */
 #ifndef YKI_ANSWERS_H
 #define YKI_ANSWERS_H
@@ -9,17 +10,25 @@
 
 #include "base/error.h"
 
-/* Whether they have these dtypes and shapes; labels may be NULL. Comes before all others. */
-yk_status yki_answers_check(const yk_tensor *logits, const yk_tensor *labels);
-/* Whether each label is one of the C classes: a forward that does not read the labels has not
- * checked it. */
-yk_status yki_answers_check_classes(const yk_tensor *logits, const yk_tensor *labels);
+typedef struct yki_answers {
+    const yk_tensor *logits, *labels;
+    int64_t ignored; /* a label that does not count */
+    int64_t classes;
+    int64_t places; /* pixels of a sample, or 1 */
+} yki_answers;
 
-/* Samples whose label has the largest logit. */
-int64_t yki_answers_correct(const yk_tensor *logits, const yk_tensor *labels);
-/* Samples whose label has one of the `top` largest. */
-int64_t yki_answers_in_top(const yk_tensor *logits, const yk_tensor *labels, int64_t top);
-/* Adds each sample to confusion (C, C): by its label, then by the class with the largest logit. */
-void yki_answers_confuse(int64_t *confusion, const yk_tensor *logits, const yk_tensor *labels);
+typedef struct yki_answer_counts {
+    int64_t labels;  /* those that count */
+    int64_t correct; /* with the largest logit */
+    int64_t top;     /* among the five largest */
+} yki_answer_counts;
+
+/* Of a batch with these labels, or none (NULL). Only shapes are checked; data may be missing. */
+yk_status yki_answers_create(yki_answers *answers, const yk_tensor *logits, const yk_tensor *labels,
+                             int64_t ignored);
+/* Refuses labels that are neither classes nor ignored. */
+yk_status yki_answers_check(const yki_answers *answers);
+/* Adds to confusion, (C, C) or NULL, as yk_evaluate_options says, unless a label is no class. */
+yki_answer_counts yki_answers_count(const yki_answers *answers, int64_t *confusion);
 
 #endif

@@ -29,9 +29,8 @@ yk_status yk_model_broadcast_buffers(yk_model *model, yk_group *group)
     return YK_OK;
 }
 
-/* What is summed up over all samples; IN_TOP: labels among the TOP largest logits. */
-enum { LOSS, CORRECT, SAMPLES, IN_TOP, CORRECT_AUGMENTED, SUMS };
-enum { TOP = 5 };
+/* What is summed up over all labels that count, or over samples if only the loss is measured. */
+enum { LOSS, CORRECT, LABELS, IN_TOP, CORRECT_AUGMENTED, SUMS };
 
 /* A batch that has been entered in the device, and is scored once the next one has been. */
 typedef struct kept_batch {
@@ -49,6 +48,7 @@ typedef struct evaluation_run {
     int virtual_ranks; /* that take turns on this rank */
     int64_t classes;   /* 0 before the first batch */
     bool classifies;   /* otherwise only the loss is measured */
+    int64_t ignored;   /* a label that does not count */
     bool lags;         /* batches are kept, because the device computes asynchronously */
     kept_batch kept[2];
     int next; /* the one to use next */
@@ -59,27 +59,29 @@ typedef struct evaluation_run {
 static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_batch *batch)
 {
     yk_tensor logits;
+    yki_answers answers;
     if (run->tta.kind == YK_TTA_NONE)
         return YK_OK;
     YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
-    sums[CORRECT_AUGMENTED] += (double)yki_answers_correct(&logits, yk_batch_find(batch, "labels"));
+    YK_TRY(yki_answers_create(&answers, &logits, yk_batch_find(batch, "labels"), run->ignored));
+    sums[CORRECT_AUGMENTED] += (double)yki_answers_count(&answers, NULL).correct;
     return YK_OK;
 }
 
 static yk_status add_scores(evaluation_run *run, double sums[SUMS], const yk_tensor *logits,
                             const yk_tensor *labels, double loss)
 {
-    YK_TRY(yki_answers_check(logits, labels));
-    YK_TRY(yki_answers_check_classes(logits, labels));
-    double samples = (double)logits->dims[0], correct = (double)yki_answers_correct(logits, labels);
-    sums[IN_TOP] += (double)yki_answers_in_top(logits, labels, TOP);
-    run->classes = logits->dims[1];
-    if (run->options.confusion)
-        yki_answers_confuse(run->options.confusion, logits, labels);
-    sums[LOSS] += loss * samples;
-    sums[CORRECT] += correct;
-    sums[SAMPLES] += samples;
-    sums[CORRECT_AUGMENTED] += run->tta.kind == YK_TTA_NONE ? correct : 0;
+    yki_answers answers;
+    YK_TRY(yki_answers_create(&answers, logits, labels, run->ignored));
+    YK_TRY(yki_answers_check(&answers));
+    yki_answer_counts counts = yki_answers_count(&answers, run->options.confusion);
+    run->classes = answers.classes;
+    if (counts.labels > 0) /* the loss of none is not a number */
+        sums[LOSS] += loss * (double)counts.labels;
+    sums[CORRECT] += (double)counts.correct;
+    sums[LABELS] += (double)counts.labels;
+    sums[IN_TOP] += (double)counts.top;
+    sums[CORRECT_AUGMENTED] += run->tta.kind == YK_TTA_NONE ? (double)counts.correct : 0;
     return YK_OK;
 }
 
@@ -119,7 +121,7 @@ static yk_status keep_batch(evaluation_run *run, double sums[SUMS], const yk_bat
     if (!kept->outcome.device)
         YK_TRY(yki_outcome_create(&kept->outcome, run->model));
     YK_TRY(yki_outcome_take(&kept->outcome, run->model));
-    YK_TRY(yki_answers_check(&kept->outcome.shape, labels));
+    YK_TRY(yki_answers_create(&(yki_answers){0}, &kept->outcome.shape, labels, run->ignored));
     YK_TRY(copy_labels(kept, labels));
     kept->sums = sums;
     return score_kept(run, &run->kept[run->next]);
@@ -140,7 +142,7 @@ static yk_status evaluate_batch(evaluation_run *run, double sums[SUMS], const yk
     YK_TRY(yk_model_forward(model, batch));
     if (!run->classifies) {
         sums[LOSS] += yk_model_loss(model) * (double)batch->size;
-        sums[SAMPLES] += (double)batch->size;
+        sums[LABELS] += (double)batch->size;
         return YK_OK;
     }
     if (run->lags)
@@ -170,13 +172,13 @@ static yk_status join_confusion(const evaluation_run *run)
 
 static double mean_of(const double sums[SUMS], int index)
 {
-    return sums[SAMPLES] > 0 ? sums[index] / sums[SAMPLES] : 0;
+    return sums[LABELS] > 0 ? sums[index] / sums[LABELS] : 0;
 }
 
 static void fill_result(yk_evaluation *result, const double sums[SUMS])
 {
     result->correct = (int64_t)sums[CORRECT];
-    result->count = (int64_t)sums[SAMPLES];
+    result->count = (int64_t)sums[LABELS];
     result->loss = mean_of(sums, LOSS);
     result->accuracy = mean_of(sums, CORRECT);
     result->tta_accuracy = mean_of(sums, CORRECT_AUGMENTED);
@@ -238,6 +240,7 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
     YK_TRY(check_tta(&run.options));
     run.classifies = yki_model_classifies(model);
+    run.ignored = yki_model_ignored_label(model);
     YK_TRY(check_classifier(&run));
     run.tta = (yki_tta){.kind = run.options.tta, .confidence = run.options.tta_confidence};
     YK_TRY(yk_model_broadcast_buffers(model, run.options.group));

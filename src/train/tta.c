@@ -175,6 +175,11 @@ static yk_status run_views(yki_tta *tta, yk_model *model, const yk_batch *batch,
     const view *views;
     int view_count = views_of(tta->kind, &views);
     YK_TRY(yk_model_output(model, &out));
+    if (out.ndim != 2)
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "test-time augmentation: expected logits of shape (N, C), which have 2 "
+                         "dimensions, not %d",
+                         out.ndim);
     YK_TRY(make_room(tta, &tta->seen, &out, batch));
     for (int64_t i = 0; i < yk_tensor_count(&out); i++)
         tta->logits[i] = views[0].weight * logit_at(&out, i);
