@@ -48,14 +48,14 @@ yk_status yk_data_parallel_check(const char *devices, int *count);
 /**
  * Puts the model under DataParallel. The model itself becomes device 0's replica: its parameters
  * are trained, its gradients hold the sums, its running statistics follow its part of the batch (as
- * in PyTorch), and yk_model_loss and yk_model_output return those of the whole batch. The loss of a
- * replica is weighted by its part of the samples where it is a mean, which gives the loss of the
- * gathered outputs; sums over samples are added.
+ * in PyTorch), and yk_model_loss, yk_model_output and yk_model_output_at return those of the whole
+ * batch. The loss of a replica is weighted by its part of the samples where it is a mean, which
+ * gives the loss of the gathered outputs; sums over samples are added.
  *
  * Create it before the model's first forward. Refused for a model under DDP or converted to
- * SyncBatchNorm, and for outputs (yk_model_options.logits) whose first dimension is not the
- * batch's. Each device has a thread, bound to its cores. It keeps the model alive. On failure *dp
- * is NULL.
+ * SyncBatchNorm, and for outputs (yk_model_options.logits and .outputs) whose first dimension is
+ * not the batch's. Each device has a thread, bound to its cores. It keeps the model alive. On
+ * failure *dp is NULL.
  */
 yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
                                   const yk_data_parallel_options *options);

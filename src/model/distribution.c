@@ -173,10 +173,28 @@ double yk_model_loss(const yk_model *model)
     return hooks->loss ? hooks->loss(hooks->context) : yki_model_loss(model);
 }
 
+static yk_status output_of(yk_model *model, size_t index, yk_tensor *output)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->output ? hooks->output(hooks->context, index, output)
+                         : yki_model_output(model, index, output);
+}
+
 yk_status yk_model_output(yk_model *model, yk_tensor *output)
 {
     YKI_NOT_NULL(model);
     YKI_NOT_NULL(output);
-    const yki_model_hooks *hooks = &model->distribution.hooks;
-    return hooks->output ? hooks->output(hooks->context, output) : yki_model_output(model, output);
+    return output_of(model, 0, output);
+}
+
+yk_status yk_model_output_at(yk_model *model, size_t index, yk_tensor *output)
+{
+    YKI_NOT_NULL(model);
+    YKI_NOT_NULL(output);
+    size_t further = yki_model_outputs(model) - 1;
+    if (index >= further)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "there is no output %zu: the model was created with %zu options.outputs",
+                         index, further);
+    return output_of(model, 1 + index, output);
 }

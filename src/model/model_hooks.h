@@ -69,12 +69,13 @@ typedef struct yki_model_hooks {
      * streams. NULL: they never do. */
     yk_status (*reduce_maximum_in_stream)(void *context, double *value, bool *done);
 
-    /* All four or none: they run the model in place of yk_model_forward, _backward, _loss and
-     * _output, which data parallelism does with the model and its replicas (replica.h). */
+    /* All four or none: they run the model in place of yk_model_forward, _backward, _loss, and
+     * _output (index 0) and _output_at (index 1 and up), which data parallelism does with the model
+     * and its replicas (replica.h). */
     yk_status (*run_forward)(void *context, const yk_batch *batch);
     yk_status (*run_backward)(void *context);
     double (*loss)(const void *context);
-    yk_status (*output)(void *context, yk_tensor *output);
+    yk_status (*output)(void *context, size_t index, yk_tensor *output);
     /* With them: (replica_count) the models that the parts of a batch go to after the first, which
      * is this model's. */
     yk_model *const *replicas;

@@ -80,7 +80,7 @@ static void *output_address(const yk_model *model, size_t index)
     return yki_step_address(model, plan, &plan->outputs[index]);
 }
 
-static yk_status show_output(yk_model *model, size_t index, yk_tensor *output)
+yk_status yki_model_output(yk_model *model, size_t index, yk_tensor *output)
 {
     const void *data;
     YK_TRY(describe_output(model, index, output));
@@ -88,23 +88,6 @@ static yk_status show_output(yk_model *model, size_t index, yk_tensor *output)
                              output_address(model, index), yk_tensor_bytes(output), &data));
     output->data = (void *)(uintptr_t)data;
     return YK_OK;
-}
-
-yk_status yki_model_output(yk_model *model, yk_tensor *output)
-{
-    return show_output(model, 0, output);
-}
-
-yk_status yk_model_output_at(yk_model *model, size_t index, yk_tensor *output)
-{
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(output);
-    size_t further = model->executor.source.outputs.count - 1;
-    if (index >= further)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "there is no output %zu: the model was created with %zu options.outputs",
-                         index, further);
-    return show_output(model, 1 + index, output);
 }
 
 static const yki_input *find_labels(const yki_inputs *inputs)

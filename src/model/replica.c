@@ -192,10 +192,23 @@ yk_status yki_model_add_gradients(yk_model *model, yk_model *const *replicas, in
                : copy_to_device(device, variables->gradient_memory, sum, variables->gradient_bytes);
 }
 
+static yk_status check_gatherable(const yk_model *model, size_t index)
+{
+    const yk_value *value = model->executor.source.outputs.list[index].made;
+    char name[48] = "options.logits";
+    if (!value || (value->ndim > 0 && value->dims[0] == YK_BATCH))
+        return YK_OK;
+    if (index > 0)
+        snprintf(name, sizeof name, "options.outputs[%zu]", index - 1);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "data parallel: outputs are gathered along their first dimension, and that "
+                     "of %s is not the batch's",
+                     name);
+}
+
 static yk_status check_replicable(const yk_model *model)
 {
     const yki_variables *variables = &model->variables;
-    const yk_value *logits = yki_logits_of(&model->executor.source);
     if (model->distribution.sync)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "data parallel: the model is distributed already (SyncBatchNorm)");
@@ -205,15 +218,8 @@ static yk_status check_replicable(const yk_model *model)
     if (model->executor.plans.count > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "data parallel: create it before the model's first forward");
-    if (logits && (logits->ndim == 0 || logits->dims[0] != YK_BATCH))
-        return yki_error(
-            YK_ERROR_INVALID_ARGUMENT,
-            "data parallel: outputs are gathered along their first dimension, and that "
-            "of options.logits is not the batch's");
-    if (model->executor.source.outputs.count > 1)
-        return yki_error(YK_ERROR_UNSUPPORTED,
-                         "data parallel: of what the replicas compute, options.logits is gathered, "
-                         "but not options.outputs");
+    for (size_t i = 0; i < yki_model_outputs(model); i++)
+        YK_TRY(check_gatherable(model, i));
     return YK_OK;
 }
 
@@ -232,9 +238,14 @@ const char *yki_model_device_name(const yk_model *model)
     return model->executor.source.device->name;
 }
 
-bool yki_model_has_output(const yk_model *model)
+size_t yki_model_outputs(const yk_model *model)
 {
-    return yki_logits_of(&model->executor.source) != NULL;
+    return model->executor.source.outputs.count;
+}
+
+bool yki_model_has_output(const yk_model *model, size_t index)
+{
+    return model->executor.source.outputs.list[index].made != NULL;
 }
 
 yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples)

@@ -30,13 +30,15 @@ yk_status yki_model_add_gradients(yk_model *model, yk_model *const *replicas, in
 double yki_model_loss_terms(const yk_model *model, yki_loss_kind kind);
 /* How the model's next backward would weigh a batch of so many samples. */
 yki_backward yki_gradients_weigh(const yk_model *model, int64_t samples);
-/* Whether it was made with options.logits. */
-bool yki_model_has_output(const yk_model *model);
+/* How many outputs it has: options.logits, which may be missing, then options.outputs. */
+size_t yki_model_outputs(const yk_model *model);
+bool yki_model_has_output(const yk_model *model, size_t index);
 
-/* yk_model_forward, _backward, _loss and _output of this model alone, for the hooks that run it. */
+/* yk_model_forward, _backward and _loss of this model alone, and any of its outputs, for the hooks
+ * that run it. */
 yk_status yki_model_forward(yk_model *model, const yk_batch *batch);
 yk_status yki_model_backward(yk_model *model);
 double yki_model_loss(const yk_model *model);
-yk_status yki_model_output(yk_model *model, yk_tensor *output);
+yk_status yki_model_output(yk_model *model, size_t index, yk_tensor *output);
 
 #endif

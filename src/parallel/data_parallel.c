@@ -37,6 +37,13 @@ typedef struct replica {
     double part_weight; /* its part of the batch's samples */
 } replica;
 
+/* One of the model's outputs, joined. */
+typedef struct gathered_output {
+    void *memory;
+    size_t bytes; /* of it */
+    yk_tensor tensor;
+} gathered_output;
+
 struct yk_data_parallel {
     yki_reference reference;
     yki_device_list devices;
@@ -49,9 +56,8 @@ struct yk_data_parallel {
     int64_t samples;   /* of the batch */
     yki_backward whole;
     yk_data_parallel_stats stats;
-    void *gathered; /* the outputs, joined */
-    size_t gathered_bytes;
-    yk_tensor output;
+    gathered_output *outputs;
+    size_t output_count;
 };
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -151,33 +157,40 @@ static yk_status forward_replica(void *context, int device)
     return yki_model_forward(r->model, &r->part);
 }
 
-/* Room for as many outputs as any batch has had. */
-static yk_status reserve_outputs(yk_data_parallel *dp, size_t bytes)
+/* Room for the output of the largest batch so far. */
+static yk_status reserve_output(gathered_output *gathered, size_t bytes)
 {
-    if (bytes <= dp->gathered_bytes)
+    if (bytes <= gathered->bytes)
         return YK_OK;
-    free(dp->gathered);
-    dp->gathered = yki_calloc(bytes, 1);
-    dp->gathered_bytes = dp->gathered ? bytes : 0;
-    return dp->gathered ? YK_OK : yki_error_memory(bytes, "gathered outputs");
+    free(gathered->memory);
+    gathered->memory = yki_calloc(bytes, 1);
+    gathered->bytes = gathered->memory ? bytes : 0;
+    return gathered->memory ? YK_OK : yki_error_memory(bytes, "gathered outputs");
+}
+
+static yk_status gather_output(yk_data_parallel *dp, size_t index)
+{
+    gathered_output *gathered = &dp->outputs[index];
+    yk_tensor part;
+    YK_TRY(yki_model_output(dp->replicas[0].model, index, &part));
+    gathered->tensor = part;
+    gathered->tensor.dims[0] = dp->samples;
+    YK_TRY(reserve_output(gathered, yk_tensor_bytes(&gathered->tensor)));
+    char *at = gathered->tensor.data = gathered->memory;
+    for (int i = 0; i < dp->active; i++) {
+        YK_TRY(yki_model_output(dp->replicas[i].model, index, &part));
+        memcpy(at, part.data, yk_tensor_bytes(&part));
+        at += yk_tensor_bytes(&part);
+    }
+    return YK_OK;
 }
 
 static yk_status gather_outputs(yk_data_parallel *dp)
 {
     double start = yki_now();
-    yk_tensor part;
-    if (!yki_model_has_output(dp->replicas[0].model))
-        return YK_OK;
-    YK_TRY(yki_model_output(dp->replicas[0].model, &part));
-    dp->output = part;
-    dp->output.dims[0] = dp->samples;
-    YK_TRY(reserve_outputs(dp, yk_tensor_bytes(&dp->output)));
-    char *at = dp->output.data = dp->gathered;
-    for (int i = 0; i < dp->active; i++) {
-        YK_TRY(yki_model_output(dp->replicas[i].model, &part));
-        memcpy(at, part.data, yk_tensor_bytes(&part));
-        at += yk_tensor_bytes(&part);
-    }
+    for (size_t i = 0; i < dp->output_count; i++)
+        if (yki_model_has_output(dp->replicas[0].model, i))
+            YK_TRY(gather_output(dp, i));
     dp->stats.gather_s = yki_now() - start;
     YKI_TRACE_END(start, YKI_NO_ARGS, "gather");
     return YK_OK;
@@ -266,14 +279,14 @@ static double loss(const void *context)
     return whole;
 }
 
-static yk_status output(void *context, yk_tensor *joined)
+static yk_status output(void *context, size_t index, yk_tensor *joined)
 {
     const yk_data_parallel *dp = ((const replica *)context)->dp;
-    if (!yki_model_has_output(dp->replicas[0].model))
-        return yki_model_output(dp->replicas[0].model, joined); /* says what is missing */
+    if (!yki_model_has_output(dp->replicas[0].model, index)) /* says what is missing */
+        return yki_model_output(dp->replicas[0].model, index, joined);
     if (dp->active == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
-    *joined = dp->output;
+    *joined = dp->outputs[index].tensor;
     return YK_OK;
 }
 
@@ -395,8 +408,10 @@ static yk_status build_data_parallel(yk_data_parallel *dp, yk_model *model,
     size_t count = (size_t)dp->devices.count;
     dp->replicas = yki_calloc(count, sizeof *dp->replicas);
     dp->others = yki_calloc(count, sizeof *dp->others);
-    if (!dp->replicas || !dp->others)
+    dp->outputs = yki_calloc(yki_model_outputs(model), sizeof *dp->outputs);
+    if (!dp->replicas || !dp->others || !dp->outputs)
         return yki_error_memory(count * sizeof *dp->replicas, "data parallel");
+    dp->output_count = yki_model_outputs(model);
     YK_TRY(attach_model(dp, model));
     for (int i = 1; i < dp->devices.count; i++)
         YK_TRY(make_replica(dp, model, i));
@@ -447,7 +462,9 @@ void yk_data_parallel_destroy(yk_data_parallel *dp)
         yk_model_destroy(r->model);
         free(r->tensors);
     }
-    free(dp->gathered);
+    for (size_t i = 0; i < dp->output_count; i++)
+        free(dp->outputs[i].memory);
+    free(dp->outputs);
     free(dp->others);
     free(dp->replicas);
     free(dp);

@@ -309,15 +309,67 @@ YK_TEST(outputs_are_there_after_a_forward_and_by_their_number)
     yk_model_destroy(model);
 }
 
-YK_TEST(data_parallel_refuses_further_outputs)
+/* Batches that all devices share, and one that leaves some without; each output in its own place.
+ */
+static void check_gathered(const char *device, const char *devices)
 {
+    const setting s = {.device = device}, plain = {.device = "ref"};
+    const int count = SPARE + 1;
+    samples b;
+    yk_tensor found[WANTED], expected;
+    yk_data_parallel *dp;
+    draw(&b);
+    network net = build(), same = build();
+    yk_model *model = make_model(&s, &net, net.loss, NULL, NORMED, (size_t)count);
+    yk_model *alone = make_model(&plain, &same, same.loss, NULL, NORMED, (size_t)count);
+    assert_ok(yk_data_parallel_create(
+        &dp, model,
+        YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT, o.devices = devices)));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 0, &expected));
+    assert_contains(yk_last_error(), "output without a forward before it");
+    yk_model_eval(model); /* in training each replica normalises with its own batch */
+    yk_model_eval(alone);
+    for (int64_t size = SAMPLES; size >= 1; size -= 2) {
+        b.batch.size = size;
+        for (int i = 0; i < b.batch.count; i++)
+            b.tensors[i].dims[0] = size;
+        assert_ok(yk_model_forward(model, &b.batch));
+        assert_ok(yk_model_forward(alone, &b.batch));
+        for (int i = 0; i < count; i++)
+            assert_ok(yk_model_output_at(model, (size_t)i, &found[i]));
+        for (int i = 0; i < count; i++) {
+            assert_ok(yk_model_output_at(alone, (size_t)i, &expected));
+            assert_near(&found[i], &expected, (wanted)i, 0);
+        }
+    }
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, (size_t)count, &expected));
+    assert_contains(yk_last_error(), "there is no output 6");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output(model, &expected));
+    assert_contains(yk_last_error(), "created without options.logits");
+    yk_data_parallel_destroy(dp);
+    yk_model_destroy(model);
+    yk_model_destroy(alone);
+}
+
+YK_TEST(data_parallel_gathers_further_outputs)
+{
+    check_gathered("ref", "cpu:0,cpu:1");
+    check_gathered("sim:0", "sim:0,sim:1,sim:2");
+}
+
+YK_TEST(data_parallel_refuses_outputs_that_are_not_of_samples)
+{
+    static const wanted wrong[] = {PART, BIAS, WEIGHT};
     const setting s = {.device = "ref"};
     yk_data_parallel *dp;
-    network net = build();
-    yk_model *model = make_model(&s, &net, net.loss, net.logits, HIDDEN, 1);
-    assert_status(YK_ERROR_UNSUPPORTED, yk_data_parallel_create(&dp, model, NULL));
-    assert_contains(yk_last_error(), "options.logits is gathered, but not options.outputs");
-    yk_model_destroy(model);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        network net = build();
+        net.values[NORMED + 1] = net.values[wrong[i]];
+        yk_model *model = make_model(&s, &net, net.loss, net.logits, NORMED, 2);
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_data_parallel_create(&dp, model, NULL));
+        assert_contains(yk_last_error(), "that of options.outputs[1] is not the batch's");
+        yk_model_destroy(model);
+    }
 }
 
 /* The file has the logits alone. */
