@@ -157,7 +157,7 @@ typedef struct yk_conv_transpose2d_options {
  */
 yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
                               const yk_conv_transpose2d_options *options);
-/** x weight^T + bias: x (N, I), weight (O, I), bias (O) or NULL -> (N, O). */
+/** x weight^T + bias: x (N, ..., I), weight (O, I), bias (O) or NULL -> (N, ..., O). */
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 
 /** How batch normalisation computes. */

@@ -34,8 +34,8 @@ yk_value *yk_nn_conv_transpose2d(yk_value *x, const char *name, int64_t out_chan
  *  start as those of PyTorch's nn.ConvTranspose2d. */
 yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out_channels,
                                       int64_t kernel, const yk_conv_transpose2d_options *options);
-/** A fully connected layer: x (N, I) -> (N, out_features). Declares NAME.weight (out_features, I)
- *  and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
+/** A fully connected layer: x (N, ..., I) -> (N, ..., out_features). Declares NAME.weight
+ *  (out_features, I) and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
 /** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
  *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an

@@ -25,8 +25,32 @@ static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_
     return impl;
 }
 
-yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+/* ---- rows: what is the same for each row of a value is a matrix to kernels ------------------- */
+
+static bool is_of_rows(const yki_op *op)
 {
+    return op == &yki_op_linear || op == &yki_op_linear_backward_data ||
+           op == &yki_op_linear_backward_weight;
+}
+
+/* (A, B, C) -> (A B, C). Values of three dimensions are plain on every device. */
+static void merge_rows(yki_operand *operand)
+{
+    if (operand->ndim != 3)
+        return;
+    operand->ndim = 2;
+    operand->dims[0] *= operand->dims[1];
+    operand->dims[1] = operand->dims[2];
+}
+
+yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *given, yki_kernel **kernel)
+{
+    yki_kernel_desc rows = *given;
+    const yki_kernel_desc *desc = is_of_rows(given->op) ? &rows : given;
+    for (int i = 0; i < YKI_MAX_IN; i++)
+        merge_rows(&rows.in[i]);
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        merge_rows(&rows.out[i]);
     const yki_kernel_impl *impl = choose(device, desc);
     if (!impl)
         return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",

@@ -1,4 +1,5 @@
-/* linear: y = x weight^T + bias; and flatten, which usually comes before it, and reshape. */
+/* linear: y = x weight^T + bias, row by row; and flatten, which usually comes before it, and
+ * reshape. */
 #include "graph/operators.h"
 
 #include <string.h>
@@ -7,14 +8,16 @@ yk_status yki_infer_linear(const yki_node *node, yki_shape *out)
 {
     const yk_value *x = node->in[YKI_LINEAR_X], *weight = node->in[YKI_LINEAR_WEIGHT];
     YK_TRY(yki_expect_float(node, YKI_LINEAR_INPUTS));
-    YK_TRY(yki_expect_dims(node, YKI_LINEAR_X, 2));
+    if (x->ndim < 2)
+        return yki_expect_dims(node, YKI_LINEAR_X, 2);
     YK_TRY(yki_expect_weight(node, YKI_LINEAR_WEIGHT, 2));
     YK_TRY(yki_expect_vector(node, YKI_LINEAR_BIAS, weight->dims[0]));
     char xt[96], wt[96];
-    if (x->dims[1] != weight->dims[1])
+    if (x->dims[x->ndim - 1] != weight->dims[1])
         return yki_error(YK_ERROR_INVALID_SHAPE, "input %s does not fit weight %s",
                          yki_shape_text(x, xt, sizeof xt), yki_shape_text(weight, wt, sizeof wt));
-    out[0] = (yki_shape){.dtype = x->dtype, .ndim = 2, .dims = {x->dims[0], weight->dims[0]}};
+    out[0] = yki_shape_of(x);
+    out[0].dims[x->ndim - 1] = weight->dims[0];
     return YK_OK;
 }
 
@@ -32,9 +35,16 @@ yk_status yki_gradient_linear(yk_graph *graph, const yki_node *node, yk_value *c
     return YK_OK;
 }
 
+/* As a node, of up to three dimensions: devices keep values of four in the order of images. */
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias)
 {
-    return yki_emit(&yki_op_linear, &(yki_attrs){0}, (yk_value *[]){x, weight, bias});
+    int64_t dims[YK_MAX_DIMS], sizes[YK_MAX_DIMS];
+    bool fits =
+        yk_value_shape(x, dims) == 4 && yk_value_shape(weight, sizes) == 2 && sizes[1] == dims[3];
+    if (fits)
+        x = yk_reshape(x, 3, (int64_t[]){dims[0], dims[1] * dims[2], dims[3]});
+    yk_value *y = yki_emit(&yki_op_linear, &(yki_attrs){0}, (yk_value *[]){x, weight, bias});
+    return fits ? yk_reshape(y, 4, (int64_t[]){dims[0], dims[1], dims[2], -1}) : y;
 }
 
 yk_status yki_infer_flatten(const yki_node *node, yki_shape *out)

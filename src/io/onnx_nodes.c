@@ -285,8 +285,31 @@ static void write_conv_transpose2d(yki_onnx_graph *g, const yki_node *node, cons
     end_node(g, made);
 }
 
+/* Gemm takes matrices only. */
+static void write_linear_of_rows(yki_onnx_graph *g, const yki_node *node)
+{
+    const yk_value *out = node->out[YKI_LINEAR_Y], *bias = node->in[YKI_LINEAR_BIAS];
+    size_t made = begin_node(g, "Transpose", out, ".weight");
+    add_operand(g, node->in[YKI_LINEAR_WEIGHT]);
+    end_node(g, made);
+    made = begin_node(g, "MatMul", out, bias ? ".product" : "");
+    add_operand(g, node->in[YKI_LINEAR_X]);
+    add_part(g, out, ".weight");
+    end_node(g, made);
+    if (!bias)
+        return;
+    made = begin_node(g, "Add", out, "");
+    add_part(g, out, ".product");
+    add_operand(g, bias);
+    end_node(g, made);
+}
+
 static void write_linear(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
+    if (node->out[YKI_LINEAR_Y]->ndim > 2) {
+        write_linear_of_rows(g, node);
+        return;
+    }
     size_t made = begin_node(g, type, node->out[0], "");
     for (int i = 0; i < YKI_LINEAR_INPUTS; i++)
         add_operand(g, node->in[i]);

@@ -109,9 +109,10 @@ yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out
 yk_value *yki_nn_linear(yk_value *x, const char *name, int64_t out_features, yki_layer_init init)
 {
     int64_t dims[YK_MAX_DIMS];
-    if (yk_value_shape(x, dims) < 0)
+    int ndim = yk_value_shape(x, dims);
+    if (ndim < 0)
         return x ? x : yki_no_operand(name ? name : "a layer");
-    int64_t features = has_shape(x, 2, dims) ? dims[1] : 1;
+    int64_t features = ndim > 1 ? dims[ndim - 1] : 1; /* otherwise yk_linear reports it */
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);

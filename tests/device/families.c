@@ -295,11 +295,14 @@ static const conformance_case linear_cases[] = {
     {.x = {5, 64}, .filters = 10, .bias = true},
     {.x = {7, 40}, .filters = 24},
     {.x = {33, 512}, .filters = 100, .bias = true},
+    {.x = {2, 5, 40}, .filters = 24, .bias = true},
+    {.x = {3, 33, 64}, .filters = 70},
+    {.x = {4, 1, 17}, .filters = 1, .bias = true},
 };
 
 static yk_value *build_linear(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    int64_t dims[] = {c->filters, c->x[1]};
+    int64_t dims[] = {c->filters, c->x[conformance_rank(c->x) - 1]};
     yk_value *x = conformance_x(graph, c, dtype);
     yk_value *weight = conformance_parameter(graph, "weight", dtype, 2, dims);
     yk_value *bias = c->bias ? conformance_parameter(graph, "bias", dtype, 1, dims) : NULL;

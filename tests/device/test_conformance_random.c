@@ -249,6 +249,8 @@ static void draw_rows(drawing *d, conformance_case *c)
 static void draw_product(drawing *d, conformance_case *c)
 {
     draw_rows(d, c);
+    if (draw(d, 0, 1))
+        c->x[2] = draw(d, 1, 70);
     c->filters = draw(d, 1, 100);
     c->bias = draw(d, 0, 1);
 }

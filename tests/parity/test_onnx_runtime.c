@@ -225,6 +225,7 @@ static yk_value *all_operators(yk_value *x)
                                             o.padding = 1, o.output_padding = 2, o.groups = 2));
     y = yk_nn_conv_transpose2d(y, "up2", 4, 2, NULL);
     y = yk_reshape(yk_relu(y), 3, (int64_t[]){YK_BATCH, -1, 13}); /* (N, 28, 13) */
+    y = yk_nn_linear(y, "rows", 13);
     y = yk_reshape(yk_gelu(y), 4, (int64_t[]){YK_BATCH, 13, 1, -1});
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);

@@ -164,10 +164,12 @@ static yk_value *build_winograd(operator_case *c)
 static yk_value *build_linear(operator_case *c)
 {
     operator_dice *dice = &c->dice;
-    int64_t dims[] = {operator_between(dice, 1, 64), operator_between(dice, 1, 300)};
-    int64_t weight[] = {operator_between(dice, 1, 100), dims[1]};
+    int64_t dims[] = {operator_between(dice, 1, 64), operator_between(dice, 1, 300), 0};
+    int ndim = operator_once_in(dice, 3) ? 3 : 2;
+    dims[2] = operator_between(dice, 1, 50);
+    int64_t weight[] = {operator_between(dice, 1, 100), dims[ndim - 1]};
     bool bias = operator_once_in(dice, 2);
-    return yk_linear(input(c, "x", 2, dims), parameter(c, "weight", 2, weight),
+    return yk_linear(input(c, "x", ndim, dims), parameter(c, "weight", 2, weight),
                      bias ? parameter(c, "bias", 1, weight) : NULL);
 }
 
