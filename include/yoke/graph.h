@@ -14,6 +14,7 @@
 #ifndef YOKE_GRAPH_H
 #define YOKE_GRAPH_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -219,6 +220,31 @@ yk_value *yk_softmax(yk_value *x);
  * and bias have, such as (D) or (C, H, W); the batch is none of them. eps, above 0, is added to the
  * biased variance (PyTorch's default is 1e-5). It runs in float32 under autocast. */
 yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps);
+
+/** How attention is computed. */
+typedef struct yk_attention_options {
+    size_t size;       /**< set by YK_ATTENTION_OPTIONS_INIT */
+    int64_t num_heads; /**< into which the last dimensions are divided, at least 1 [1] */
+    bool is_causal;    /**< a query sees only the keys up to its own place [false] */
+    double scale;      /**< what scores are multiplied by; NAN: 1 / sqrt(E / num_heads) [NAN] */
+} yk_attention_options;
+
+/** The defaults of yk_attention_options. */
+#define YK_ATTENTION_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(yk_attention_options), 1, false, NAN                                                \
+    }
+
+/**
+ * Scaled dot-product attention (Vaswani et al. 2017), softmax(scale q k^T) v: q (N, T, E),
+ * k (N, S, E), v (N, S, F) -> (N, T, F). E and F are multiples of num_heads, and each head attends
+ * with its own columns of q, k and v, as in PyTorch's nn.MultiheadAttention. Where k and v are both
+ * NULL, q is (N, T, 3 E), and its rows have queries, keys and values one after another, as one
+ * linear layer makes them for self-attention. The causal mask is that of PyTorch: query t sees the
+ * keys 0 to t. Scores are not kept from forward to backward. NULL options mean the defaults.
+ */
+yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
+                                          const yk_attention_options *options);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
 /** The maximum of windows of kernel x kernel (up to 46340): x (N, C, H, W) -> (N, C, P, Q), where

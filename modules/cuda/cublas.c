@@ -99,22 +99,31 @@ static yk_status describe_operation(yki_cublas_product *p, const yki_cublas_shap
     return check(p->cublas, "describe a product", status);
 }
 
-/* A row-major matrix of so many rows and columns. */
+/* A row-major matrix of so many rows and columns, or a batch of them. */
 static int describe_matrix(const yki_cublas_product *p, void **layout, yk_dtype dtype, int64_t rows,
-                           int64_t columns, bool transposed)
+                           int64_t columns, bool transposed, int64_t batch)
 {
+    const yki_cublas_calls *calls = &p->cublas->calls;
     int64_t pitch = transposed ? rows : columns, lines = transposed ? columns : rows;
-    return p->cublas->calls.create_layout(layout, type_of(dtype), (uint64_t)pitch, (uint64_t)lines,
-                                          pitch);
+    const int64_t distance = rows * columns;
+    const int32_t count = (int32_t)batch;
+    int status =
+        calls->create_layout(layout, type_of(dtype), (uint64_t)pitch, (uint64_t)lines, pitch);
+    if (status == 0 && batch > 1)
+        status = calls->set_layout(*layout, CUBLAS_LAYOUT_BATCH, &count, sizeof count);
+    if (status == 0 && batch > 1)
+        status = calls->set_layout(*layout, CUBLAS_LAYOUT_DISTANCE, &distance, sizeof distance);
+    return status;
 }
 
 static yk_status describe_matrices(yki_cublas_product *p, const yki_cublas_shape *s)
 {
-    int status = describe_matrix(p, &p->a, s->dtype, s->rows, s->inner, s->transpose_a);
+    int status = describe_matrix(p, &p->a, s->dtype, s->rows, s->inner, s->transpose_a, s->batch);
     if (status == 0)
-        status = describe_matrix(p, &p->b, s->dtype, s->inner, s->columns, s->transpose_b);
+        status =
+            describe_matrix(p, &p->b, s->dtype, s->inner, s->columns, s->transpose_b, s->batch);
     if (status == 0)
-        status = describe_matrix(p, &p->c, s->result, s->rows, s->columns, false);
+        status = describe_matrix(p, &p->c, s->result, s->rows, s->columns, false, s->batch);
     return check(p->cublas, "describe a matrix", status);
 }
 

@@ -25,6 +25,7 @@ void yki_cublas_close(yki_cublas *cublas); /* accepts NULL */
 typedef struct yki_cublas_shape {
     yk_dtype dtype, result; /* of a and b, and of c */
     int64_t rows, inner, columns;
+    int64_t batch; /* so many products, whose matrices lie one after another; 0 is 1 */
     bool transpose_a, transpose_b; /* in memory, it is (inner, rows) or (columns, inner) */
     bool bias;                     /* of c's dtype, one for each column */
 } yki_cublas_shape;

@@ -30,6 +30,7 @@ typedef struct yki_cublas_calls {
     int (*set_desc)(void *desc, int attribute, const void *value, size_t bytes);
     int (*create_layout)(void **layout, int type, uint64_t rows, uint64_t columns, int64_t pitch);
     int (*destroy_layout)(void *layout);
+    int (*set_layout)(void *layout, int attribute, const void *value, size_t bytes);
     int (*create_preference)(void **preference);
     int (*destroy_preference)(void *preference);
     int (*set_preference)(void *preference, int attribute, const void *value, size_t bytes);
@@ -46,9 +47,9 @@ typedef struct yki_cublas_calls {
     "cublasLtGetVersion", "cublasLtGetStatusName", "cublasLtCreate", "cublasLtDestroy",            \
         "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", "cublasLtMatmulDescSetAttribute", \
         "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy",                               \
-        "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy",                       \
-        "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic",                  \
-        "cublasLtMatmul", NULL
+        "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",                      \
+        "cublasLtMatmulPreferenceDestroy", "cublasLtMatmulPreferenceSetAttribute",                 \
+        "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul", NULL
 
 enum {
     CUBLAS_R_32F = 0,
@@ -58,6 +59,8 @@ enum {
     CUBLAS_COMPUTE_32F = 68,
     CUBLAS_COMPUTE_64F = 70,
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+    CUBLAS_LAYOUT_BATCH = 5,    /* count, of 32 bits */
+    CUBLAS_LAYOUT_DISTANCE = 6, /* in elements, of 64 bits */
     CUBLAS_OP_N = 0,
     CUBLAS_OP_T = 1,
     CUBLAS_DESC_TRANSPOSE_A = 3,

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "device/attention.h"
+
 /* The weight of a convolution or a matrix product, and what has one element for each of the
  * weight's uses by a filter: its result, or the gradient of that. */
 typedef struct product {
@@ -18,8 +20,23 @@ static double product_flop(const product *p)
     return 2 * uses * (double)yki_operand_count(p->weight);
 }
 
+/* Of the products of all pairs of tokens: q k^T and p v, and backward q k^T again and four more. */
+static double attention_flop(const yki_kernel_desc *desc)
+{
+    const yki_attention a = yki_attention_of(desc);
+    bool backward = desc->op == &yki_op_scaled_dot_product_attention_backward;
+    double pairs = 0;
+    for (int64_t query = 0; query < a.q.rows; query++)
+        pairs += (double)yki_attention_keys(&a, query);
+    double widths = (double)((backward ? 3 : 1) * a.q.width + (backward ? 2 : 1) * a.v.width);
+    return 2 * (double)(a.batch * a.heads) * pairs * widths;
+}
+
 static double flop_of(const yki_kernel_desc *desc)
 {
+    if (desc->op == &yki_op_scaled_dot_product_attention ||
+        desc->op == &yki_op_scaled_dot_product_attention_backward)
+        return attention_flop(desc);
     const yki_operand *in = desc->in, *out = desc->out;
     const product products[] = {
         {&yki_op_conv2d, &in[YKI_CONV2D_WEIGHT], &out[YKI_CONV2D_Y]},

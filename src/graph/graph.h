@@ -57,7 +57,9 @@ typedef struct yki_attrs {
     int ndim;               /* reshape: of the result, whose first size is the input's */
     int64_t dims[YK_MAX_DIMS];
     int64_t first_channel;  /* slice */
-    double alpha;           /* scale; leaky_relu: its slope below 0 */
+    double alpha;           /* scale, and of attention's scores; leaky_relu: its slope below 0 */
+    int64_t heads;          /* attention */
+    bool causal;            /* attention: a query sees no later keys */
     double eps, momentum;   /* batch_norm */
     double p;               /* dropout */
     double label_smoothing; /* cross_entropy */

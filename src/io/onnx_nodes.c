@@ -5,6 +5,7 @@
  */
 #include "io/onnx_nodes.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +128,13 @@ static size_t begin_node(yki_onnx_graph *g, const char *type, const yk_value *va
     return node;
 }
 
+/* A further output of the node begun. */
+static void add_output(yki_onnx_graph *g, const yk_value *value, const char *suffix)
+{
+    char name[NAME];
+    yki_protobuf_text(&g->message, NODE_OUTPUT, name_of(g, value, suffix, name));
+}
+
 static void end_node(yki_onnx_graph *g, size_t node)
 {
     yki_protobuf_end(&g->message, node);
@@ -171,13 +179,18 @@ static void add_int(yki_onnx_graph *g, const char *name, int64_t value)
     yki_protobuf_end(&g->message, attribute);
 }
 
-/* The same number for each of `count` entries. */
-static void add_ints(yki_onnx_graph *g, const char *name, int64_t value, int count)
+static void add_list(yki_onnx_graph *g, const char *name, const int64_t *values, int count)
 {
     size_t attribute = begin_attribute(g, name, TYPE_INTS);
     for (int i = 0; i < count; i++)
-        yki_protobuf_int(&g->message, ATTRIBUTE_INTS, value);
+        yki_protobuf_int(&g->message, ATTRIBUTE_INTS, values[i]);
     yki_protobuf_end(&g->message, attribute);
+}
+
+/* The same number for each of `count` entries, at most 4. */
+static void add_ints(yki_onnx_graph *g, const char *name, int64_t value, int count)
+{
+    add_list(g, name, (int64_t[]){value, value, value, value}, count);
 }
 
 /* Numbers for a node that makes value, of its dtype. */
@@ -489,6 +502,86 @@ static void write_layer_norm(yki_onnx_graph *g, const yki_node *node, const char
     end_node(g, made);
 }
 
+/* Of the rows of q, k or v, (N, T, heads of one width): (N, heads, T, width), or for keys
+ * (N, heads, width, T). */
+static void write_heads(yki_onnx_graph *g, const yki_node *node, const char *name,
+                        const yk_value *rows, int64_t width, bool is_keys)
+{
+    const yk_value *out = node->out[YKI_ATTENTION_Y];
+    char shape[16], apart[16];
+    snprintf(shape, sizeof shape, "%s_shape", name);
+    snprintf(apart, sizeof apart, "%s_apart", name);
+    add_sizes(g, out, shape, 4, (int64_t[]){0, 0, node->attrs.heads, width});
+    size_t made = begin_node(g, "Reshape", out, apart);
+    if (rows)
+        add_operand(g, rows);
+    else
+        add_part(g, out, name);
+    add_part(g, out, shape);
+    end_node(g, made);
+    char heads[16];
+    snprintf(heads, sizeof heads, "%s_heads", name);
+    made = begin_node(g, "Transpose", out, heads);
+    add_part(g, out, apart);
+    add_list(g, "perm", is_keys ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3}, 4);
+    end_node(g, made);
+}
+
+/* q, k and v of a value that has all three. */
+static void write_thirds(yki_onnx_graph *g, const yki_node *node)
+{
+    const yk_value *out = node->out[YKI_ATTENTION_Y];
+    size_t made = begin_node(g, "Split", out, ".q");
+    add_output(g, out, ".k");
+    add_output(g, out, ".v");
+    add_operand(g, node->in[YKI_ATTENTION_Q]);
+    add_int(g, "axis", 2);
+    end_node(g, made);
+}
+
+/* What is added to scores: nothing, or where the causal mask hides a key the least number. */
+static void write_mask(yki_onnx_graph *g, const yk_value *out, int64_t queries, int64_t keys)
+{
+    double *mask = yki_calloc((size_t)(queries * keys), sizeof *mask);
+    g->message.failed |= !mask;
+    for (int64_t i = 0; mask && i < queries * keys; i++)
+        mask[i] = i % keys > i / keys ? -FLT_MAX : 0;
+    if (mask)
+        add_initializer(g, out, ".mask", 2, (int64_t[]){queries, keys}, mask);
+    free(mask);
+}
+
+static void write_attention(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[YKI_ATTENTION_Y], *q = node->in[YKI_ATTENTION_Q];
+    const yk_value *k = node->in[YKI_ATTENTION_K], *v = node->in[YKI_ATTENTION_V];
+    const int64_t heads = node->attrs.heads, width = q->dims[2] / heads / (k ? 1 : 3);
+    const bool causal = node->attrs.causal;
+    if (!k)
+        write_thirds(g, node);
+    write_heads(g, node, ".q", k ? q : NULL, width, false);
+    write_heads(g, node, ".k", k, width, true);
+    write_heads(g, node, ".v", v, out->dims[2] / heads, false);
+    write_step(g, type, out, ".products", ".q_heads", ".k_heads");
+    add_constant(g, out, ".scale", node->attrs.alpha);
+    write_step(g, "Mul", out, causal ? ".all_scores" : ".scores", ".products", ".scale");
+    if (causal) {
+        write_mask(g, out, q->dims[1], (k ? k : q)->dims[1]);
+        write_step(g, "Add", out, ".scores", ".all_scores", ".mask");
+    }
+    size_t made = begin_node(g, "Softmax", out, ".shares");
+    add_part(g, out, ".scores");
+    add_int(g, "axis", -1);
+    end_node(g, made);
+    write_step(g, type, out, ".y_heads", ".shares", ".v_heads");
+    made = begin_node(g, "Transpose", out, ".y_apart");
+    add_part(g, out, ".y_heads");
+    add_list(g, "perm", (int64_t[]){0, 2, 1, 3}, 4);
+    end_node(g, made);
+    add_sizes(g, out, ".shape", 3, (int64_t[]){0, 0, out->dims[2]});
+    write_step(g, "Reshape", out, "", ".y_apart", ".shape");
+}
+
 static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -524,6 +617,7 @@ static const translation translations[] = {
     {&yki_op_reshape, "Reshape", write_reshape},
     {&yki_op_softmax, "Softmax", write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
+    {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
     {&yki_op_concat, "Concat", write_concat},
 };
 

@@ -31,6 +31,8 @@ static yk_value *build(yk_value *images)
     x = yk_nn_conv_transpose2d_bias(
         x, "up", CHANNELS, 2,
         YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT, o.stride = 2));
+    x = yk_reshape(x, 3, (int64_t[]){YK_BATCH, CHANNELS, -1});
+    x = yk_scaled_dot_product_attention(x, x, x, NULL);
     x = yk_reshape(x, 4, (int64_t[]){YK_BATCH, CHANNELS, -1, SIDE});
     x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
     return yk_nn_linear(x, "fc", CLASSES);
@@ -200,7 +202,9 @@ YK_TEST(too_large_a_scale_backs_off_until_gradients_fit)
 YK_TEST(overrides_reach_their_operators)
 {
     yk_model *full = make_model("cpu", YK_AMP_OFF, NULL);
-    yk_model *all = make_model("cpu", YK_AMP_FP16, "conv2d=full,conv_transpose2d=full,linear=full");
+    yk_model *all = make_model("cpu", YK_AMP_FP16,
+                               "conv2d=full,conv_transpose2d=full,linear=full,"
+                               "scaled_dot_product_attention=full");
     yk_model *some = make_model("cpu", YK_AMP_FP16, "conv2d=full");
     run(full);
     run(all);

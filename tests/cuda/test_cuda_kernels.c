@@ -111,6 +111,11 @@ YK_TEST(linear_layers)
     on_library(&family_linear, "libcublasLt.so.13");
 }
 
+YK_TEST(attention)
+{
+    on_library(&family_attention, "libcublasLt.so.13");
+}
+
 YK_TEST(every_operator_has_a_kernel)
 {
     for (size_t i = 0; i < YKI_OPERATORS; i++) {

@@ -819,3 +819,37 @@ static yk_value *build_bce(yk_graph *graph, const conformance_case *c, yk_dtype 
 
 FAMILY(smooth_l1_loss, build_smooth_l1_loss);
 const conformance_family family_bce = {build_bce, bce_cases, sizeof bce_cases / sizeof *bce_cases};
+
+/* ---- scaled_dot_product_attention ------------------------------------------------------------ */
+
+/* x: the queries, or with `other` absent queries, keys and values in one; other: the keys; filters:
+ * the columns of values; alpha: the scale, 0 for the usual one. */
+static const conformance_case attention_cases[] = {
+    {.x = {1, 1, 1}, .other = {1, 1, 1}, .filters = 1, .heads = 1, .floor = 1}, /* of one key */
+    {.x = {2, 5, 8}, .other = {2, 7, 8}, .filters = 6, .heads = 2},
+    {.x = {2, 7, 12}, .other = {2, 5, 12}, .filters = 8, .heads = 4, .causal = true},
+    {.x = {1, 5, 6}, .other = {1, 9, 6}, .filters = 40, .heads = 1, .causal = true},
+    {.x = {2, 6, 24}, .heads = 2},
+    {.x = {3, 9, 36}, .heads = 3, .causal = true},
+    {.x = {2, 50, 48}, .heads = 1, .causal = true, .alpha = 0.7},
+    {.x = {1, 100, 240}, .heads = 2, .causal = true},
+    {.x = {2, 33, 192}, .heads = 2},
+    {.x = {1, 60, 70}, .other = {1, 70, 70}, .filters = 130, .heads = 1},
+    {.x = {2, 4, 6}, .heads = 1, .causal = true, .spread = 3},
+};
+
+static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *q = conformance_x(graph, c, dtype), *k = NULL, *v = NULL;
+    if (c->other[0]) {
+        const int64_t values[] = {c->other[0], c->other[1], c->filters};
+        k = yk_input(graph, "k", dtype, 3, c->other);
+        v = yk_input(graph, "v", dtype, 3, values);
+    }
+    return yk_scaled_dot_product_attention(q, k, v,
+                                           YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
+                                                   o.num_heads = c->heads, o.is_causal = c->causal,
+                                                   o.scale = c->alpha > 0 ? c->alpha : NAN));
+}
+
+FAMILY(attention, build_attention);

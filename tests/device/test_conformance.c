@@ -388,6 +388,38 @@ YK_TEST(cpu_rows)
     on_cpu(&family_layer_norm_wide);
 }
 
+/* ---- scaled_dot_product_attention ------------------------------------------------------------ */
+
+YK_TEST(ref_attention)
+{
+    on_ref(&family_attention);
+    on_ref_in_16_bit(&family_attention);
+}
+
+static void on_cpu_in_all_dtypes(const conformance_family *family)
+{
+    on_cpu(family);
+    on_cpu_in_bf16(family);
+    on_cpu_in_f16(family);
+}
+
+YK_TEST(cpu_attention)
+{
+    on_cpu_in_all_dtypes(&family_attention);
+}
+
+YK_TEST(cpu_attention_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    on_cpu_in_all_dtypes(&family_attention);
+}
+
+YK_TEST(cpu_attention_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    on_cpu_in_all_dtypes(&family_attention);
+}
+
 /* ---- losses over pairs of elements: never in 16 bit -------------------------------------------
  */
 
@@ -428,7 +460,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_conv_transpose2d,
                                                      &family_reshape,
                                                      &family_smooth_l1_loss,
-                                                     &family_bce};
+                                                     &family_bce,
+                                                     &family_attention};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs
@@ -445,6 +478,7 @@ YK_TEST(sim)
     conformance_device(&family_batch_norm, &sim_bf16);
     conformance_device(&family_conv2d_sums, &sim_bf16);
     conformance_device(&family_conv_transpose2d, &sim_bf16);
+    conformance_device(&family_attention, &sim_bf16);
 }
 
 YK_TEST(every_operator_has_a_row)

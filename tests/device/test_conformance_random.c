@@ -319,6 +319,25 @@ static void draw_loss(drawing *d, conformance_case *c)
     c->sum = draw(d, 0, 1);
 }
 
+static void draw_attention(drawing *d, conformance_case *c)
+{
+    bool packed = draw(d, 0, 1);
+    c->heads = draw(d, 1, 5);
+    c->causal = draw(d, 0, 1);
+    c->alpha = (double)draw(d, 0, 1);
+    c->spread = 1;
+    c->floor = 1; /* with few keys, dq and dk are nearly nothing */
+    c->x[0] = draw(d, 1, 3);
+    c->x[1] = draw(d, 1, 110);
+    c->x[2] = c->heads * draw(d, 1, 70) * (packed ? 3 : 1);
+    if (packed)
+        return;
+    c->other[0] = c->x[0];
+    c->other[1] = draw(d, 1, 110);
+    c->other[2] = c->x[2];
+    c->filters = c->heads * draw(d, 1, 70);
+}
+
 /* The operators of a family, and how its cases are drawn. */
 typedef struct operators {
     const conformance_family *family;
@@ -343,6 +362,7 @@ static const operators all_operators[] = {
     {&family_mse_loss, draw_any_shape, true},
     {&family_smooth_l1_loss, draw_any_shape, true},
     {&family_bce, draw_any_shape, true},
+    {&family_attention, draw_attention, false},
     {&family_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_layer_norm, true}};
 

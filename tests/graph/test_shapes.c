@@ -110,6 +110,30 @@ static const shape_case cases[] = {
      {10, 192},
      .expected = "input (N, 3, 8, 8) does not fit weight (10, 192)"},
     {"linear", {B}, {10, 1}, .expected = "input has shape (N), expected 2 dimensions"},
+    /* other: keys, then values with `stride` columns; without them, x has all three; groups: heads
+     */
+    {"attention", {B, 5, 8}, {B, 7, 8}, .stride = 6, .groups = 2, .expected = "(N, 5, 6)"},
+    {"attention", {4, 5, 24}, .groups = 2, .expected = "(4, 5, 8)"},
+    {"attention",
+     {B, 5, 8},
+     {B, 7, 9},
+     .stride = 6,
+     .groups = 1,
+     .expected = "query (N, 5, 8), key (N, 7, 9) and value (N, 7, 6) do not fit each other"},
+    {"attention",
+     {B, 5, 8},
+     {B, 7, 8},
+     .stride = 6,
+     .groups = 4,
+     .expected = "value has shape (N, 7, 6), whose last dimension is not divisible by 4 heads"},
+    {"attention",
+     {B, 5, 24},
+     .groups = 3,
+     .expected = "query has shape (N, 5, 24), whose last dimension is not divisible by 3 heads of "
+                 "three parts"},
+    {"attention", {B, 5, 24}, .groups = -1, .expected = "num_heads is -1, expected at least 1"},
+    {"attention", {B, 5, 24}, .groups = 1, .number = INFINITY, .expected = "scale is inf"},
+    {"attention", {B, 5}, .groups = 1, .expected = "query has shape (N, 5), expected 3 dimensions"},
     {"flatten", {B, 3, 8, 8}, .expected = "(N, 192)"},
     {"flatten", {B, 7}, .expected = "(N, 7)"},
     {"flatten", {B}, .expected = "expected 2 dimensions"},
@@ -362,9 +386,25 @@ static const struct {
                  {"sigmoid", yk_sigmoid}, {"silu", yk_silu},      {"hardswish", yk_hardswish},
                  {"tanh", yk_tanh},       {"softmax", yk_softmax}};
 
+static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
+{
+    yk_value *k = NULL, *v = NULL;
+    const int64_t values[] = {c->other[0], c->other[1], c->stride};
+    if (c->other[0]) {
+        k = yk_input(graph, "k", YK_F32, 3, c->other);
+        v = yk_input(graph, "v", YK_F32, 3, values);
+    }
+    return yk_scaled_dot_product_attention(x, k, v,
+                                           YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
+                                                   o.num_heads = c->groups,
+                                                   o.scale = c->number != 0 ? c->number : NAN));
+}
+
 static yk_value *build(yk_graph *graph, const shape_case *c)
 {
     yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
+    if (strcmp(c->call, "attention") == 0)
+        return attention(graph, x, c);
     if (strcmp(c->call, "flatten") == 0)
         return yk_flatten(x);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
@@ -391,6 +431,7 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
 static const char *operator_of(const char *call)
 {
     return strcmp(call, "soft_cross_entropy") == 0 ? "cross_entropy"
+           : strcmp(call, "attention") == 0        ? "scaled_dot_product_attention"
            : strcmp(call, "huber_loss") == 0       ? "smooth_l1_loss"
                                                    : call;
 }

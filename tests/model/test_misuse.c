@@ -56,6 +56,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_silu(NULL),
         yk_tanh(NULL),
         yk_leaky_relu(NULL, 0.2),
+        yk_scaled_dot_product_attention(NULL, NULL, NULL, NULL),
         yk_hardswish(NULL),
         yk_softmax(NULL),
         yk_concat(NULL, 2),

@@ -285,6 +285,8 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "dilation", (double)attrs->dilation);
     write_number(pickle, "groups", (double)attrs->groups);
     write_number(pickle, "alpha", attrs->alpha);
+    write_number(pickle, "heads", (double)attrs->heads);
+    write_number(pickle, "causal", attrs->causal);
     write_number(pickle, "eps", attrs->eps);
     write_number(pickle, "momentum", attrs->momentum);
     write_number(pickle, "p", attrs->p);

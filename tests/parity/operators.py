@@ -35,6 +35,16 @@ def batch_norm(tensors, attrs, training):
     )
 
 
+def attention(t, attrs):
+    """Heads lie side by side, and so do queries, keys and values where there are no keys."""
+    parts = (t["x"], t["k"], t["v"]) if "k" in t else t["x"].chunk(3, -1)
+    q, k, v = (part.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for part in parts)
+    scores = attrs["alpha"] * q @ k.transpose(2, 3)  # F.scaled_dot_product_attention is newer
+    if attrs["causal"]:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+    return (F.softmax(scores, -1) @ v).transpose(1, 2).flatten(2)
+
+
 def compute(operator, t, attrs, training, out):
     """t: the inputs by name."""
     window = (attrs["kernel"], attrs["stride"], attrs["padding"])
@@ -68,6 +78,7 @@ def compute(operator, t, attrs, training, out):
         "silu": lambda: F.silu(t["x"]),
         "multiply": lambda: t["x"] * t["other"],
         "concat": lambda: torch.cat(list(t.values()), 1),
+        "scaled_dot_product_attention": lambda: attention(t, attrs),
         "softmax": lambda: F.softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),

@@ -323,6 +323,28 @@ static yk_value *build_layer_norm(operator_case *c)
                          1e-3);
 }
 
+/* Self-attention of one value, or of three. */
+static yk_value *build_attention(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    bool packed = operator_once_in(dice, 2);
+    int64_t heads = operator_between(dice, 1, 4);
+    int64_t q[] = {operator_between(dice, 1, 3), operator_between(dice, 1, 70),
+                   heads * operator_between(dice, 1, 40) * (packed ? 3 : 1)};
+    int64_t k[] = {q[0], operator_between(dice, 1, 70), q[2]};
+    int64_t v[] = {q[0], k[1], heads * operator_between(dice, 1, 40)};
+    yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
+    options.num_heads = heads;
+    options.is_causal = operator_once_in(dice, 2);
+    if (operator_once_in(dice, 3))
+        options.scale = 0.02 * (double)operator_between(dice, 1, 5);
+    yk_value *x = input(c, "x", 3, q);
+    if (packed)
+        return yk_scaled_dot_product_attention(x, NULL, NULL, &options);
+    yk_value *keys = input(c, "k", 3, k);
+    return yk_scaled_dot_product_attention(x, keys, input(c, "v", 3, v), &options);
+}
+
 static yk_value *build_scale(operator_case *c)
 {
     yk_value *x = image_or_features(c);
@@ -406,6 +428,11 @@ YK_TEST(softmax_is_pytorchs)
 YK_TEST(layer_norm_is_pytorchs)
 {
     compare("layer_norm", 23, build_layer_norm);
+}
+
+YK_TEST(scaled_dot_product_attention_is_pytorchs)
+{
+    compare("scaled_dot_product_attention", 28, build_attention);
 }
 
 YK_TEST(scale_is_pytorchs)

@@ -222,6 +222,27 @@ typedef struct yki_cuda_rows_reduce_args {
     double *partial;
 } yki_cuda_rows_reduce_args;
 
+/* ---- attention.cu ---------------------------------------------------------------------------- */
+
+/* Rows (batch, rows, pitch), in which heads of `width` columns lie side by side, and the same with
+ * each head apart: (batch, heads, rows, width). heads_take copies from the first to the second,
+ * heads_give back. */
+typedef struct yki_cuda_heads_args {
+    const void *in;
+    void *out;
+    int64_t count, pitch; /* count: elements of all heads */
+    int32_t heads, rows, width;
+} yki_cuda_heads_args;
+
+/* A warp for each row of scores, of all samples, heads and queries. */
+typedef struct yki_cuda_attention_args {
+    const void *scores, *slopes; /* (rows, keys); slopes: of backward, dy v^T */
+    void *p, *ds;                /* likewise */
+    void *log_sums;              /* (rows), or NULL where forward does not write them */
+    int64_t rows;
+    int32_t queries, keys, causal;
+} yki_cuda_attention_args;
+
 /* ---- loss.cu --------------------------------------------------------------------------------- */
 
 /* A row is what has one softmax, a sample or one of its `pixels`; its columns are classes, which

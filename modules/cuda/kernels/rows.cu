@@ -1,17 +1,6 @@
 /* softmax and layer_norm over the rows of a matrix, with a warp for each row. */
 #include "sums.cuh"
 
-/* The row of this warp; at or beyond the last if there is none. */
-DEVICE int64_t row_of_warp()
-{
-    return thread_number() / WARP;
-}
-
-DEVICE int lane_number()
-{
-    return (int)threadIdx.x % WARP;
-}
-
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 template <typename T> DEVICE void softmax(const yki_cuda_rows_args &args)

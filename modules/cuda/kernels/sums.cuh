@@ -11,6 +11,17 @@
 #define WARPS     (THREADS / WARP)
 #define ALL_LANES 0xffffffffu
 
+/* Where each warp has a row: that row, at or beyond the last if there is none. */
+DEVICE int64_t row_of_warp()
+{
+    return thread_number() / WARP;
+}
+
+DEVICE int lane_number()
+{
+    return (int)threadIdx.x % WARP;
+}
+
 /* The same bits in every lane. */
 template <typename R> DEVICE R warp_sum(R value)
 {

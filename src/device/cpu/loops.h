@@ -183,6 +183,16 @@ typedef struct yki_pixel_sums {
     double losses, weights; /* weights: of the labels */
 } yki_pixel_sums;
 
+/* c (rows, columns) = a b, or c + a b, in f32. The element of a in row m that is multiplied by row
+ * k of b is a[m a_row + k a_inner]. */
+typedef struct yki_small_product {
+    const float *a, *b;
+    float *c;
+    int64_t rows, inner, columns; /* columns: a multiple of YKI_PERIOD */
+    int64_t a_row, a_inner, b_pitch, c_pitch;
+    bool add;
+} yki_small_product;
+
 typedef struct yki_cpu_loops {
     int pack; /* elements taken at a time, all with the same constants: a multiple of b */
     /* Adds sum(x - shift) and sum((x - shift)^2). */
@@ -254,6 +264,14 @@ typedef struct yki_cpu_loops {
     void (*max_pool)(const yki_max_pool *shape, const void *x, void *y, uint8_t *index);
     void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const uint8_t *index,
                               void *dx);
+    void (*multiply)(const yki_small_product *product);
+    /* The softmax of the first `count` numbers of x; the others of its columns, which are a
+     * multiple of YKI_PERIOD, become 0. Returns the logarithm of the sum of their exponentials. */
+    float (*masked_softmax)(float *x, int64_t count, int64_t columns);
+    /* With p = exp(x - log_sum), of which `count` numbers are not 0: slopes become
+     * p (slopes - sum(p slopes)), and x becomes p. */
+    void (*masked_softmax_slopes)(float *x, float *slopes, int64_t count, int64_t columns,
+                                  float log_sum);
     /* Multiplies and adds on registers alone; returns how many such operations these were. */
     double (*multiply_add)(int64_t rounds);
 } yki_cpu_loops;

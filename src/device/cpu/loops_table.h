@@ -4,6 +4,7 @@
 
 #include "device/cpu/loops_sums.h"
 
+#include "device/cpu/loops_attention.h"
 #include "device/cpu/loops_blocks.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_loss.h"
@@ -45,4 +46,7 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .narrow_gradient = narrow_gradient,
                                  .max_pool = max_pool,
                                  .max_pool_backward = max_pool_backward,
+                                 .multiply = multiply,
+                                 .masked_softmax = masked_softmax,
+                                 .masked_softmax_slopes = masked_softmax_slopes,
                                  .multiply_add = multiply_add};

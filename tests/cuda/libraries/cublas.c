@@ -22,6 +22,8 @@ typedef struct desc {
 typedef struct layout { /* column-major */
     int type;
     int64_t rows, columns, pitch;
+    int32_t batch;
+    int64_t distance; /* from one matrix of a batch to the next */
 } layout;
 
 static yk_dtype dtype_of(int type)
@@ -100,7 +102,20 @@ EXPORT int cublasLtMatrixLayoutCreate(void **made, int type, uint64_t rows, uint
         return INVALID;
     if (make(made, sizeof(layout)) != OK)
         return ALLOC;
-    *(layout *)*made = (layout){type, (int64_t)rows, (int64_t)columns, pitch};
+    *(layout *)*made = (layout){type, (int64_t)rows, (int64_t)columns, pitch, 1, 0};
+    return OK;
+}
+
+EXPORT int cublasLtMatrixLayoutSetAttribute(void *which, int attribute, const void *value,
+                                            size_t bytes)
+{
+    layout *l = which;
+    if (attribute == CUBLAS_LAYOUT_BATCH && bytes == sizeof l->batch)
+        memcpy(&l->batch, value, bytes);
+    else if (attribute == CUBLAS_LAYOUT_DISTANCE && bytes == sizeof l->distance)
+        memcpy(&l->distance, value, bytes);
+    else
+        return INVALID;
     return OK;
 }
 
@@ -149,7 +164,7 @@ static bool sizes(const desc *d, const layout *a, const layout *b, const layout 
     int64_t n = d->transposed[1] ? b->rows : b->columns;
     memcpy(m_n_k, (int64_t[]){m, n, k}, 3 * sizeof *m_n_k);
     return k == (d->transposed[1] ? b->columns : b->rows) && c->rows == m && c->columns == n &&
-           a->type == b->type;
+           a->type == b->type && a->batch == b->batch && a->batch == c->batch;
 }
 
 static size_t workspace_of(const layout *c)
@@ -185,16 +200,16 @@ typedef struct call {
     double scale, added_scale;
 } call;
 
-static double element(const layout *l, const void *memory, bool transposed, int64_t row,
+/* Of the product number `of` of a batch. */
+static double element(const layout *l, const void *memory, bool transposed, int64_t of, int64_t row,
                       int64_t column)
 {
     int64_t at = transposed ? row * l->pitch + column : column * l->pitch + row;
-    return yki_element_get(dtype_of(l->type), memory, at);
+    return yki_element_get(dtype_of(l->type), memory, of * l->distance + at);
 }
 
-static const char *run_call(void *data)
+static void multiply(const call *c, int64_t of)
 {
-    const call *c = data;
     const desc *d = &c->d;
     int64_t m_n_k[3];
     sizes(d, &c->a, &c->b, &c->c, m_n_k);
@@ -202,16 +217,23 @@ static const char *run_call(void *data)
     const void *bias = d->epilogue & CUBLAS_EPILOGUE_BIAS ? d->bias : NULL;
     for (int64_t n = 0; n < m_n_k[1]; n++)
         for (int64_t m = 0; m < m_n_k[0]; m++) {
-            int64_t at = n * c->c.pitch + m;
+            int64_t at = of * c->c.distance + n * c->c.pitch + m;
             double sum = 0;
             for (int64_t k = 0; k < m_n_k[2]; k++)
-                sum += element(&c->a, c->a_at, d->transposed[0], m, k) *
-                       element(&c->b, c->b_at, d->transposed[1], k, n);
+                sum += element(&c->a, c->a_at, d->transposed[0], of, m, k) *
+                       element(&c->b, c->b_at, d->transposed[1], of, k, n);
             sum = c->scale * sum + (bias ? yki_element_get(dtype, bias, m) : 0);
             if (c->added_scale != 0) /* else it is not read */
                 sum += c->added_scale * yki_element_get(dtype, c->added, at);
             yki_element_set(dtype, c->c_at, at, sum);
         }
+}
+
+static const char *run_call(void *data)
+{
+    const call *c = data;
+    for (int64_t of = 0; of < c->c.batch; of++)
+        multiply(c, of);
     if (c->workspace)
         memset(c->workspace, 0xee, workspace_of(&c->c));
     return NULL;

@@ -85,6 +85,11 @@ YK_TEST(linear_layers)
     on_cuda(&family_linear);
 }
 
+YK_TEST(attention)
+{
+    on_cuda(&family_attention);
+}
+
 /* On disk afterwards; see tests/cuda/test_cuda_plans.c. A run is one operation of the stream, which
  * takes the fake driver a microsecond: what empties the caches before it does not count. */
 YK_TEST(plans_are_measured)

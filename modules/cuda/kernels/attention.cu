@@ -1,0 +1,81 @@
+/* What attention needs besides products: heads apart from each other, and the softmax of scores, of
+ * which a query sees all or, with the causal mask, the first ones. */
+#include "sums.cuh"
+
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+/* T: an integer of the element's size. */
+template <typename T, bool GIVE> DEVICE void move_heads(const yki_cuda_heads_args &args)
+{
+    int64_t i = thread_number();
+    if (i >= args.count)
+        return;
+    const int64_t column = i % args.width, row = i / args.width % args.rows;
+    const int64_t head = i / args.width / args.rows % args.heads;
+    const int64_t sample = i / args.width / args.rows / args.heads;
+    const int64_t at = (sample * args.rows + row) * args.pitch + head * args.width + column;
+    ((T *)args.out)[GIVE ? at : i] = ((const T *)args.in)[GIVE ? i : at];
+}
+
+KERNEL(heads_take_2, yki_cuda_heads_args, move_heads<uint16_t, false>)
+KERNEL(heads_take_4, yki_cuda_heads_args, move_heads<uint32_t, false>)
+KERNEL(heads_take_8, yki_cuda_heads_args, move_heads<uint64_t, false>)
+KERNEL(heads_give_2, yki_cuda_heads_args, move_heads<uint16_t, true>)
+KERNEL(heads_give_4, yki_cuda_heads_args, move_heads<uint32_t, true>)
+KERNEL(heads_give_8, yki_cuda_heads_args, move_heads<uint64_t, true>)
+
+/* ---- softmax of scores ----------------------------------------------------------------------- */
+
+DEVICE int keys_of(const yki_cuda_attention_args &args, int64_t row)
+{
+    const int query = (int)(row % args.queries);
+    return args.causal && query < args.keys ? query + 1 : args.keys;
+}
+
+/* p, of T, and log_sums. */
+template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_args &args)
+{
+    typedef real_of<T> real;
+    const int64_t row = row_of_warp();
+    if (row >= args.rows)
+        return;
+    const int keys = keys_of(args, row);
+    const real *scores = (const real *)args.scores + row * args.keys;
+    T *p = (T *)args.p + row * args.keys;
+    real largest = -INFINITY, sum = 0;
+    for (int i = lane_number(); i < keys; i += WARP)
+        largest = scores[i] > largest ? scores[i] : largest;
+    largest = warp_max(largest);
+    for (int i = lane_number(); i < keys; i += WARP)
+        sum += exp(scores[i] - largest);
+    sum = warp_sum(sum);
+    for (int i = lane_number(); i < args.keys; i += WARP)
+        p[i] = narrow<T>(i < keys ? exp(scores[i] - largest) / sum : 0);
+    if (args.log_sums && lane_number() == 0)
+        ((real *)args.log_sums)[row] = largest + log(sum);
+}
+SCALAR_KERNELS(attention_softmax, yki_cuda_attention_args, attention_softmax)
+
+/* p again, and ds = p (slopes - sum(p slopes)). */
+template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args &args)
+{
+    typedef real_of<T> real;
+    const int64_t row = row_of_warp();
+    if (row >= args.rows)
+        return;
+    const int keys = keys_of(args, row);
+    const real *scores = (const real *)args.scores + row * args.keys;
+    const real *slopes = (const real *)args.slopes + row * args.keys;
+    const real log_sum = ((const real *)args.log_sums)[row];
+    T *p = (T *)args.p + row * args.keys, *ds = (T *)args.ds + row * args.keys;
+    real sum = 0;
+    for (int i = lane_number(); i < keys; i += WARP)
+        sum += exp(scores[i] - log_sum) * slopes[i];
+    sum = warp_sum(sum);
+    for (int i = lane_number(); i < args.keys; i += WARP) {
+        const real share = i < keys ? exp(scores[i] - log_sum) : 0;
+        p[i] = narrow<T>(share);
+        ds[i] = narrow<T>(i < keys ? share * (slopes[i] - sum) : 0);
+    }
+}
+SCALAR_KERNELS(attention_slopes, yki_cuda_attention_args, attention_slopes)

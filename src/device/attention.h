@@ -1,0 +1,63 @@
+/*
+ * The sizes of scaled_dot_product_attention and its gradient, and where heads lie in memory. Rows
+ * of q, k, v and y are plain; the columns of a head are next to each other. Where q has all three,
+ * k and v are parts of its rows.
+ */
+#ifndef YKI_ATTENTION_H
+#define YKI_ATTENTION_H
+
+#include "device/device.h"
+
+/* One of q, k, v, y and their gradients. */
+typedef struct yki_attention_part {
+    int operand;          /* whose memory it is in: YKI_ATTENTION_Q, K or V, and so of gradients */
+    int64_t rows, width;  /* of a sample; of a head */
+    int64_t first, pitch; /* elements before the first row, and from one row to the next */
+} yki_attention_part;
+
+typedef struct yki_attention {
+    int64_t batch, heads;
+    yki_attention_part q, k, v, y;
+    bool causal;
+    double scale;
+} yki_attention;
+
+/* Of the operator or its gradient. */
+static inline yki_attention yki_attention_of(const yki_kernel_desc *desc)
+{
+    const yki_operand *q = &desc->in[YKI_ATTENTION_Q], *k = &desc->in[YKI_ATTENTION_K];
+    const yki_operand *v = &desc->in[YKI_ATTENTION_V];
+    const int64_t heads = desc->attrs->heads, rows = q->dims[1], pitch = q->dims[2];
+    yki_attention a = {.batch = q->dims[0],
+                       .heads = heads,
+                       .causal = desc->attrs->causal,
+                       .scale = desc->attrs->alpha};
+    if (k->ndim >= 0) {
+        a.q = (yki_attention_part){YKI_ATTENTION_Q, rows, pitch / heads, 0, pitch};
+        a.k = (yki_attention_part){YKI_ATTENTION_K, k->dims[1], pitch / heads, 0, pitch};
+        a.v = (yki_attention_part){YKI_ATTENTION_V, k->dims[1], v->dims[2] / heads, 0, v->dims[2]};
+    } else {
+        const int64_t third = pitch / 3, width = third / heads;
+        a.q = (yki_attention_part){YKI_ATTENTION_Q, rows, width, 0, pitch};
+        a.k = (yki_attention_part){YKI_ATTENTION_Q, rows, width, third, pitch};
+        a.v = (yki_attention_part){YKI_ATTENTION_Q, rows, width, 2 * third, pitch};
+    }
+    a.y = (yki_attention_part){YKI_ATTENTION_Y, rows, a.v.width, 0, a.v.width * heads};
+    return a;
+}
+
+/* The first element of a head in a row of a sample. */
+static inline int64_t yki_attention_at(const yki_attention_part *part, int64_t sample, int64_t row,
+                                       int64_t head)
+{
+    return part->first + (sample * part->rows + row) * part->pitch + head * part->width;
+}
+
+/* How many keys, from the first on, a query sees: with the causal mask those up to its own place.
+ */
+static inline int64_t yki_attention_keys(const yki_attention *a, int64_t query)
+{
+    return a->causal && query < a->k.rows ? query + 1 : a->k.rows;
+}
+
+#endif

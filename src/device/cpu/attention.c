@@ -1,0 +1,340 @@
+/*
+ * scaled_dot_product_attention in f32, and in bf16 and f16 by way of it: a thread takes a head of a
+ * sample, copies its rows to memory of its own, where they fit the caches, and computes some
+ * queries at a time with all the keys that these see. Scores never leave the caches. Backward makes
+ * them again from the logarithms of their sums.
+ *
+ * Rows are padded with zeros to whole packs of vectors, in memory of a thread (T queries, S keys):
+ * q (T, D), times the scale, so that dk needs none; k (S, D); k^T (D, S); v (S, V); ...
+ */
+#include "device/attention.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+#include "tensor/convert16.h"
+
+enum { QUERIES = 48 /* at a time: a multiple of the rows that every width of vectors sums */ };
+
+typedef struct attention {
+    yki_kernel base;
+    yki_attention a;
+    const yki_cpu_loops *loops;
+    yk_dtype dtype;
+    int64_t d, v, s; /* the widths of heads, and the keys, padded */
+    int64_t own;     /* floats of a thread */
+    int team;
+    bool out[YKI_MAX_OUT];
+} attention;
+
+static int64_t padded(int64_t count)
+{
+    return (count + YKI_PERIOD - 1) / YKI_PERIOD * YKI_PERIOD;
+}
+
+static bool is_plain_like(const yki_operand *operand, yk_dtype dtype)
+{
+    return operand->ndim < 0 || (operand->dtype == dtype && operand->layout == YKI_PLAIN);
+}
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    const yk_dtype dtype = desc->in[YKI_ATTENTION_Q].dtype;
+    return yki_is_float(&desc->in[YKI_ATTENTION_Q]) &&
+           is_plain_like(&desc->in[YKI_ATTENTION_Q], dtype) &&
+           is_plain_like(&desc->in[YKI_ATTENTION_K], dtype) &&
+           is_plain_like(&desc->in[YKI_ATTENTION_V], dtype);
+}
+
+/* floats: those of a thread beside what forward and backward both need. */
+static attention *create(yki_device *device, const yki_kernel_desc *desc)
+{
+    attention *k = yki_calloc(1, sizeof *k);
+    if (!k) {
+        yki_error_memory(sizeof *k, "an attention kernel");
+        return NULL;
+    }
+    k->a = yki_attention_of(desc);
+    k->loops = yki_cpu_loops_of(device);
+    k->dtype = desc->in[YKI_ATTENTION_Q].dtype;
+    k->d = padded(k->a.q.width);
+    k->v = padded(k->a.v.width);
+    k->s = padded(k->a.k.rows);
+    int64_t heads = k->a.batch * k->a.heads;
+    k->team = yki_team(device, heads * k->a.q.rows * k->a.k.rows);
+    k->team = k->team < heads ? k->team : (int)heads;
+    for (int i = 0; i < YKI_MAX_OUT; i++)
+        k->out[i] = yki_has_out(desc, i);
+    return k;
+}
+
+static void reserve(attention *k, int64_t floats)
+{
+    k->own = floats;
+    k->base.scratch = (size_t)(k->team * floats) * sizeof(float);
+}
+
+/* ---- a head's rows, to a thread's memory and back -------------------------------------------- */
+
+/* The head that a thread works on. */
+typedef struct head {
+    const attention *k;
+    const yki_kernel_args *run;
+    int64_t sample, head;
+    float *own;
+} head;
+
+static char *address(const head *h, const yki_attention_part *part, void *memory, int64_t row)
+{
+    int64_t at = yki_attention_at(part, h->sample, row, h->head);
+    return (char *)memory + (size_t)at * yk_dtype_size(h->k->dtype);
+}
+
+static void scale(float *x, int64_t count, float factor)
+{
+    for (int64_t i = 0; factor != 1 && i < count; i++)
+        x[i] *= factor;
+}
+
+/* All rows of a part, times the factor, to rows of so many floats. */
+static void take(const head *h, const yki_attention_part *part, void *memory, float factor,
+                 int64_t pitch, float *to)
+{
+    for (int64_t row = 0; row < part->rows; row++, to += pitch) {
+        const void *from = address(h, part, memory, row);
+        if (h->k->dtype == YK_F32)
+            memcpy(to, from, (size_t)part->width * sizeof *to);
+        else
+            yki_widen16(to, from, h->k->dtype, (size_t)part->width);
+        scale(to, part->width, factor);
+        memset(to + part->width, 0, (size_t)(pitch - part->width) * sizeof *to);
+    }
+}
+
+/* So many rows from `first` on, times the factor; from is changed. */
+static void give(const head *h, const yki_attention_part *part, void *memory, int64_t first,
+                 int64_t rows, float factor, int64_t pitch, float *from)
+{
+    for (int64_t row = first; row < first + rows; row++, from += pitch) {
+        void *to = address(h, part, memory, row);
+        scale(from, part->width, factor);
+        if (h->k->dtype == YK_F32)
+            memcpy(to, from, (size_t)part->width * sizeof *from);
+        else
+            yki_narrow16(to, from, h->k->dtype, (size_t)part->width);
+    }
+}
+
+/* (rows, pitch), of which so many columns are used, to (columns, to_pitch); zeros follow. */
+static void transpose(const float *from, int64_t rows, int64_t columns, int64_t pitch, float *to,
+                      int64_t to_pitch)
+{
+    for (int64_t column = 0; column < columns; column++) {
+        for (int64_t row = 0; row < rows; row++)
+            to[column * to_pitch + row] = from[row * pitch + column];
+        memset(to + column * to_pitch + rows, 0, (size_t)(to_pitch - rows) * sizeof *to);
+    }
+}
+
+/* ---- blocks of queries ----------------------------------------------------------------------- */
+
+typedef struct block {
+    int64_t first, rows;   /* queries */
+    int64_t keys, columns; /* that they see, and padded */
+} block;
+
+static block block_from(const attention *k, int64_t first)
+{
+    int64_t left = k->a.q.rows - first, rows = left < QUERIES ? left : QUERIES;
+    int64_t keys = yki_attention_keys(&k->a, first + rows - 1);
+    return (block){first, rows, keys, padded(keys)};
+}
+
+/* Of each query with the keys, rows of k->s: what a (rows, inner) makes of b (inner, k->s). */
+static void against_keys(const attention *k, const block *b, const float *rows, int64_t inner,
+                         int64_t pitch, const float *turned, float *result)
+{
+    k->loops->multiply(&(yki_small_product){.a = rows + b->first * pitch,
+                                            .b = turned,
+                                            .c = result,
+                                            .rows = b->rows,
+                                            .inner = inner,
+                                            .columns = b->columns,
+                                            .a_row = pitch,
+                                            .a_inner = 1,
+                                            .b_pitch = k->s,
+                                            .c_pitch = k->s});
+}
+
+/* The sum of all keys' rows, weighted. */
+static void over_keys(const attention *k, const block *b, const float *weights, const float *rows,
+                      int64_t pitch, float *result)
+{
+    k->loops->multiply(&(yki_small_product){.a = weights,
+                                            .b = rows,
+                                            .c = result,
+                                            .rows = b->rows,
+                                            .inner = b->keys,
+                                            .columns = pitch,
+                                            .a_row = k->s,
+                                            .a_inner = 1,
+                                            .b_pitch = pitch,
+                                            .c_pitch = pitch});
+}
+
+/* Adds to each key's row the sum of the queries' rows, weighted. */
+static void over_queries(const attention *k, const block *b, const float *weights,
+                         const float *rows, int64_t pitch, float *result)
+{
+    k->loops->multiply(&(yki_small_product){.a = weights,
+                                            .b = rows + b->first * pitch,
+                                            .c = result,
+                                            .rows = b->keys,
+                                            .inner = b->rows,
+                                            .columns = pitch,
+                                            .a_row = 1,
+                                            .a_inner = k->s,
+                                            .b_pitch = pitch,
+                                            .c_pitch = pitch,
+                                            .add = true});
+}
+
+/* Of a head in log_sums (N, heads, T). */
+static int64_t log_sums_at(const head *h)
+{
+    return (h->sample * h->k->a.heads + h->head) * h->k->a.q.rows;
+}
+
+/* Calls work for every head, on all threads. */
+static yk_status for_heads(const attention *k, const yki_kernel_args *run,
+                           void (*work)(const head *h))
+{
+#pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
+    for (int64_t i = 0; i < k->a.batch * k->a.heads; i++)
+        work(&(head){.k = k,
+                     .run = run,
+                     .sample = i / k->a.heads,
+                     .head = i % k->a.heads,
+                     .own = (float *)run->scratch + omp_get_thread_num() * k->own});
+    return YK_OK;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    attention *k = create(device, desc);
+    if (!k)
+        return YK_ERROR_OUT_OF_MEMORY;
+    const yki_attention *a = &k->a;
+    int64_t keys = a->k.rows * (k->d + k->v) + a->k.width * k->s;
+    reserve(k, a->q.rows * k->d + keys + QUERIES * (k->s + k->v));
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+static void attend(const head *h)
+{
+    const attention *k = h->k;
+    const yki_attention *a = &k->a;
+    void *const *in = h->run->in;
+    float *log_sums = k->out[YKI_ATTENTION_LOG_SUMS] ? h->run->out[YKI_ATTENTION_LOG_SUMS] : NULL;
+    float *q = h->own, *keys = q + a->q.rows * k->d, *turned = keys + a->k.rows * k->d;
+    float *v = turned + a->k.width * k->s, *p = v + a->k.rows * k->v, *y = p + QUERIES * k->s;
+    take(h, &a->q, in[a->q.operand], (float)a->scale, k->d, q);
+    take(h, &a->k, in[a->k.operand], 1, k->d, keys);
+    take(h, &a->v, in[a->v.operand], 1, k->v, v);
+    transpose(keys, a->k.rows, a->k.width, k->d, turned, k->s);
+    for (int64_t first = 0; first < a->q.rows; first += QUERIES) {
+        block b = block_from(k, first);
+        against_keys(k, &b, q, a->q.width, k->d, turned, p);
+        for (int64_t i = 0; i < b.rows; i++) {
+            float log_sum =
+                k->loops->masked_softmax(p + i * k->s, yki_attention_keys(a, first + i), b.columns);
+            if (log_sums)
+                log_sums[log_sums_at(h) + first + i] = log_sum;
+        }
+        over_keys(k, &b, p, v, k->v, y);
+        give(h, &a->y, h->run->out[YKI_ATTENTION_Y], first, b.rows, 1, k->v, y);
+    }
+}
+
+static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return for_heads((const attention *)kernel, run, attend);
+}
+
+const yki_kernel_impl yki_cpu_scaled_dot_product_attention = {
+    .op = &yki_op_scaled_dot_product_attention,
+    .supports = supports,
+    .prepare = prepare,
+    .run = run_forward};
+
+/* ---- gradients: dv = p^T dy, dp = dy v^T, ds = p (dp - sum(p dp)), dq = scale ds k, dk = ds^T q -
+ */
+
+static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    attention *k = create(device, desc);
+    if (!k)
+        return YK_ERROR_OUT_OF_MEMORY;
+    const yki_attention *a = &k->a;
+    int64_t queries = a->q.rows * (k->d + k->v), keys = 2 * a->k.rows * (k->d + k->v);
+    reserve(k, queries + keys + (a->k.width + a->v.width) * k->s + QUERIES * (2 * k->s + k->d));
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+static void differentiate(const head *h)
+{
+    const attention *k = h->k;
+    const yki_attention *a = &k->a;
+    void *const *in = h->run->in, *const *out = h->run->out;
+    const float *log_sums = (const float *)in[YKI_ATTENTION_BACKWARD_LOG_SUMS] + log_sums_at(h);
+    float *q = h->own, *dy = q + a->q.rows * k->d;
+    float *keys = dy + a->q.rows * k->v, *v = keys + a->k.rows * k->d;
+    float *dk = v + a->k.rows * k->v, *dv = dk + a->k.rows * k->d;
+    float *turned_keys = dv + a->k.rows * k->v, *turned_v = turned_keys + a->k.width * k->s;
+    float *p = turned_v + a->v.width * k->s, *ds = p + QUERIES * k->s, *dq = ds + QUERIES * k->s;
+    take(h, &a->q, in[a->q.operand], (float)a->scale, k->d, q);
+    take(h, &a->k, in[a->k.operand], 1, k->d, keys);
+    take(h, &a->v, in[a->v.operand], 1, k->v, v);
+    take(h, &a->y, in[YKI_ATTENTION_BACKWARD_DY], 1, k->v, dy);
+    transpose(keys, a->k.rows, a->k.width, k->d, turned_keys, k->s);
+    transpose(v, a->k.rows, a->v.width, k->v, turned_v, k->s);
+    memset(dk, 0, (size_t)(a->k.rows * (k->d + k->v)) * sizeof *dk); /* and dv */
+    for (int64_t first = 0; first < a->q.rows; first += QUERIES) {
+        block b = block_from(k, first);
+        against_keys(k, &b, q, a->q.width, k->d, turned_keys, p);
+        against_keys(k, &b, dy, a->v.width, k->v, turned_v, ds);
+        for (int64_t i = 0; i < b.rows; i++)
+            k->loops->masked_softmax_slopes(p + i * k->s, ds + i * k->s,
+                                            yki_attention_keys(a, first + i), b.columns,
+                                            log_sums[first + i]);
+        over_keys(k, &b, ds, keys, k->d, dq);
+        give(h, &a->q, out[a->q.operand], first, b.rows, (float)a->scale, k->d, dq);
+        over_queries(k, &b, ds, q, k->d, dk);
+        over_queries(k, &b, p, dy, k->v, dv);
+    }
+    if (k->out[a->k.operand])
+        give(h, &a->k, out[a->k.operand], 0, a->k.rows, 1, k->d, dk);
+    if (k->out[a->v.operand])
+        give(h, &a->v, out[a->v.operand], 0, a->k.rows, 1, k->v, dv);
+}
+
+static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return for_heads((const attention *)kernel, run, differentiate);
+}
+
+const yki_kernel_impl yki_cpu_scaled_dot_product_attention_backward = {
+    .op = &yki_op_scaled_dot_product_attention_backward,
+    .supports = supports,
+    .prepare = prepare_backward,
+    .run = run_backward};
