@@ -67,8 +67,9 @@ typedef enum yk_init {
     YK_INIT_DIRAC,                  /**< KAIMING_UNIFORM, but the first filters, one for each
                                          input channel, pass their channel on as it is (1 at the
                                          centre, else 0: dirac_); for weights of convolutions */
-    YK_INIT_ZEROS_AFTER_DRAW        /**< 0, as ZEROS; but nn's constructor has drawn a number for
+    YK_INIT_ZEROS_AFTER_DRAW,       /**< 0, as ZEROS; but nn's constructor has drawn a number for
                                          each element, as for the biases of those networks */
+    YK_INIT_STANDARD_NORMAL         /**< normal(0, 1): nn.Embedding's weight */
 } yk_init;
 
 /**
@@ -245,6 +246,9 @@ typedef struct yk_attention_options {
  */
 yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options);
+/** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 from 0 to V - 1 -> (N, C)
+ * or (N, T, C). An index out of range makes yk_model_forward fail. */
+yk_value *yk_embedding(yk_value *indices, yk_value *weight);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
 /** The maximum of windows of kernel x kernel (up to 46340): x (N, C, H, W) -> (N, C, P, Q), where
@@ -357,8 +361,8 @@ yk_value *yk_binary_cross_entropy_with_logits(yk_value *logits, yk_value *target
 bool yk_autocast_policy(size_t index, const char **op, const char **policy);
 /**
  * Checks exceptions to that policy, "OP=low|full|follow[,OP=...]"; NULL and "" mean none. A loss,
- * softmax and layer_norm only run in float32. The error line names what is wrong and lists what is
- * possible.
+ * softmax, layer_norm and embedding only run in float32. The error line names what is wrong and
+ * lists what is possible.
  */
 yk_status yk_autocast_check(const char *overrides);
 

@@ -37,6 +37,14 @@ yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out
 /** A fully connected layer: x (N, ..., I) -> (N, ..., out_features). Declares NAME.weight
  *  (out_features, I) and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
+/** A table of vectors, as nn.Embedding: indices (N) or (N, T), int32 -> (N, embedding_dim) or
+ *  (N, T, embedding_dim). Declares NAME.weight (num_embeddings, embedding_dim), which starts as
+ * that of nn.Embedding. */
+yk_value *yk_nn_embedding(yk_value *indices, const char *name, int64_t num_embeddings,
+                          int64_t embedding_dim);
+/** Layer normalisation of x (N, ..., C) over its last dimension, as nn.LayerNorm(C): declares the
+ *  parameters NAME.weight and NAME.bias (C). eps is as in yk_layer_norm(). */
+yk_value *yk_nn_layer_norm(yk_value *x, const char *name, double eps);
 /** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
  *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an
  *  int64 scalar that counts forwards in training mode). */

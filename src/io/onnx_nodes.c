@@ -582,6 +582,14 @@ static void write_attention(yki_onnx_graph *g, const yki_node *node, const char 
     write_step(g, "Reshape", out, "", ".y_apart", ".shape");
 }
 
+static void write_embedding(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    add_operand(g, node->in[YKI_EMBEDDING_WEIGHT]);
+    add_operand(g, node->in[YKI_EMBEDDING_INDICES]);
+    end_node(g, made);
+}
+
 static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -618,6 +626,7 @@ static const translation translations[] = {
     {&yki_op_softmax, "Softmax", write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
+    {&yki_op_embedding, "Gather", write_embedding},
     {&yki_op_concat, "Concat", write_concat},
 };
 

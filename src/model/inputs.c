@@ -8,16 +8,28 @@
 #include "base/random.h"
 #include "graph/operators.h"
 
+#define NO_LABEL INT64_MIN
+
 /* Labels of a loss are below the number of its classes, or ignored: by all losses, or they are
- * labels to another. No label is INT64_MIN. */
-static void limit_labels(yki_input *input, int64_t classes, int64_t ignored)
+ * labels to another. Indices of an embedding are labels of which none is ignored. */
+static void limit_labels(yki_input *input, const char *what, int64_t classes, int64_t ignored)
 {
     if (input->value->dtype != YK_I32)
         return;
     bool first = input->classes == 0;
-    input->ignored = first || ignored == input->ignored ? ignored : INT64_MIN;
-    if (first || classes < input->classes)
+    input->ignored = first || ignored == input->ignored ? ignored : NO_LABEL;
+    if (first || classes < input->classes) {
         input->classes = classes;
+        input->what = what;
+    }
+}
+
+static void limit_input(yki_inputs *inputs, const yk_value *value, const char *what,
+                        int64_t classes, int64_t ignored)
+{
+    for (size_t i = 0; i < inputs->count; i++)
+        if (inputs->list[i].value == value)
+            limit_labels(&inputs->list[i], what, classes, ignored);
 }
 
 /* Labels are checked before anything runs: kernels would find a wrong one after batch norm has
@@ -26,12 +38,12 @@ static void find_labels(yki_inputs *inputs, const yk_graph *graph)
 {
     for (size_t n = 0; n < graph->node_count; n++) {
         const yki_node *node = graph->nodes[n];
-        if (node->op != &yki_op_cross_entropy)
-            continue;
-        for (size_t i = 0; i < inputs->count; i++)
-            if (inputs->list[i].value == node->in[YKI_CROSS_ENTROPY_LABELS])
-                limit_labels(&inputs->list[i], node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1],
-                             node->attrs.ignore_index);
+        if (node->op == &yki_op_cross_entropy)
+            limit_input(inputs, node->in[YKI_CROSS_ENTROPY_LABELS], "cross_entropy: label",
+                        node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1], node->attrs.ignore_index);
+        else if (node->op == &yki_op_embedding)
+            limit_input(inputs, node->in[YKI_EMBEDDING_INDICES], "embedding: index",
+                        node->in[YKI_EMBEDDING_WEIGHT]->dims[0], NO_LABEL);
     }
 }
 
@@ -112,9 +124,9 @@ static yk_status check_labels(const yki_input *input, const void *labels, const 
     for (int64_t n = 0; input->classes > 0 && n < count; n++) {
         memcpy(&label, (const char *)labels + n * (int64_t)sizeof label, sizeof label);
         if ((label < 0 || label >= input->classes) && label != input->ignored)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "cross_entropy: label %lld of sample %lld is outside 0..%lld",
-                             (long long)label, (long long)(n / (count / tensor->dims[0])),
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s %lld of sample %lld is outside 0..%lld",
+                             input->what, (long long)label,
+                             (long long)(n / (count / tensor->dims[0])),
                              (long long)input->classes - 1);
     }
     return YK_OK;

@@ -15,8 +15,9 @@ typedef struct yki_input {
     bool absent;      /* from the last batch */
     const void *data; /* where kernels read it */
     yki_feed feed;    /* of tensors of the host, on a device with memory of its own */
-    int64_t classes;  /* number of classes if these are labels, else 0 */
+    int64_t classes;  /* number of classes if these are labels or indices, else 0 */
     int64_t ignored;  /* the label that no loss counts, which may be no class */
+    const char *what; /* a label, or an index, in messages */
 } yki_input;
 
 typedef struct yki_inputs {

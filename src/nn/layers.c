@@ -131,6 +131,37 @@ yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features)
     return yki_nn_linear(x, name, out_features, uniform_with_bias);
 }
 
+yk_value *yk_nn_embedding(yk_value *indices, const char *name, int64_t num_embeddings,
+                          int64_t embedding_dim)
+{
+    if (yk_value_shape(indices, NULL) < 0)
+        return indices ? indices : yki_no_operand(name ? name : "a layer");
+    yk_graph *graph = yk_value_graph(indices);
+    yk_scope_push(graph, name);
+    yk_value *y = yk_embedding(indices, yk_parameter(graph, "weight", YK_F32, 2,
+                                                     (int64_t[]){num_embeddings, embedding_dim},
+                                                     YK_INIT_STANDARD_NORMAL, 0));
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_layer_norm(yk_value *x, const char *name, double eps)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims);
+    if (ndim < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    const int64_t columns = ndim > 1 ? dims[ndim - 1] : 1; /* otherwise the operator reports it */
+    yk_graph *graph = yk_value_graph(x);
+    yk_dtype dtype = yk_value_dtype(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &columns, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &columns, YK_INIT_ZEROS, 0);
+    yk_value *y = yk_layer_norm(x, weight, bias, eps);
+    yk_scope_pop(graph);
+    return y;
+}
+
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name)
 {
     return yk_nn_batch_norm_with(x, name, NULL);

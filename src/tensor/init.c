@@ -181,6 +181,9 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
     case YK_INIT_NORMAL:
         fill_normal(generator, 0.01, tensor);
         return YK_OK;
+    case YK_INIT_STANDARD_NORMAL:
+        fill_normal(generator, 1, tensor);
+        return YK_OK;
     case YK_INIT_KAIMING_UNIFORM:
         fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
         return YK_OK;
@@ -203,6 +206,6 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
     }
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "yk_init %d: expected a value from YK_INIT_ZEROS (%d) to "
-                     "YK_INIT_ZEROS_AFTER_DRAW (%d)",
-                     (int)init, YK_INIT_ZEROS, YK_INIT_ZEROS_AFTER_DRAW);
+                     "YK_INIT_STANDARD_NORMAL (%d)",
+                     (int)init, YK_INIT_ZEROS, YK_INIT_STANDARD_NORMAL);
 }

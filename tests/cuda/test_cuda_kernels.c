@@ -116,6 +116,11 @@ YK_TEST(attention)
     on_library(&family_attention, "libcublasLt.so.13");
 }
 
+YK_TEST(embedding)
+{
+    on_cuda(&family_embedding, FULL);
+}
+
 YK_TEST(every_operator_has_a_kernel)
 {
     for (size_t i = 0; i < YKI_OPERATORS; i++) {

@@ -76,7 +76,9 @@ static yki_conformance_case case_of(const row_of_family *row, const char *label)
                                   .build = build,
                                   .adjust = adjust,
                                   .data = row,
-                                  .classes = c->x[1] ? c->x[1] : 1,
+                                  .classes = c->classes ? c->classes
+                                             : c->x[1]  ? c->x[1]
+                                                        : 1,
                                   .evaluation = c->evaluation,
                                   .ties = c->ties,
                                   .spread = c->spread > 0 ? c->spread : 1,

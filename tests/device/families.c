@@ -853,3 +853,21 @@ static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_
 }
 
 FAMILY(attention, build_attention);
+
+/* ---- embedding: never in 16 bit -------------------------------------------------------------- */
+
+/* x: the indices; classes, filters: the rows and columns of the weight. */
+static const conformance_case embedding_cases[] = {
+    {.x = {1}, .classes = 1, .filters = 1},       {.x = {5}, .classes = 3, .filters = 17},
+    {.x = {2, 7}, .classes = 65, .filters = 24},  {.x = {4, 33}, .classes = 10, .filters = 300},
+    {.x = {40, 9}, .classes = 2, .filters = 130},
+};
+
+static yk_value *build_embedding(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *indices = yk_input(graph, "x", YK_I32, conformance_rank(c->x), c->x);
+    const int64_t dims[] = {c->classes, c->filters};
+    return yk_embedding(indices, conformance_parameter(graph, "weight", dtype, 2, dims));
+}
+
+FAMILY(embedding, build_embedding);

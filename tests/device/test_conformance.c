@@ -420,6 +420,14 @@ YK_TEST(cpu_attention_sse2)
     on_cpu_in_all_dtypes(&family_attention);
 }
 
+/* ---- embedding: never in 16 bit -------------------------------------------------------------- */
+
+YK_TEST(embedding)
+{
+    on_ref(&family_embedding);
+    on_cpu(&family_embedding);
+}
+
 /* ---- losses over pairs of elements: never in 16 bit -------------------------------------------
  */
 
@@ -461,7 +469,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_reshape,
                                                      &family_smooth_l1_loss,
                                                      &family_bce,
-                                                     &family_attention};
+                                                     &family_attention,
+                                                     &family_embedding};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

@@ -338,6 +338,14 @@ static void draw_attention(drawing *d, conformance_case *c)
     c->filters = c->heads * draw(d, 1, 70);
 }
 
+static void draw_embedding(drawing *d, conformance_case *c)
+{
+    c->x[0] = draw(d, 1, 40);
+    c->x[1] = draw(d, 0, 20);
+    c->classes = draw(d, 1, 70);
+    c->filters = draw(d, 1, 300);
+}
+
 /* The operators of a family, and how its cases are drawn. */
 typedef struct operators {
     const conformance_family *family;
@@ -363,6 +371,7 @@ static const operators all_operators[] = {
     {&family_smooth_l1_loss, draw_any_shape, true},
     {&family_bce, draw_any_shape, true},
     {&family_attention, draw_attention, false},
+    {&family_embedding, draw_embedding, true},
     {&family_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_layer_norm, true}};
 

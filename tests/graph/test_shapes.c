@@ -134,6 +134,14 @@ static const shape_case cases[] = {
     {"attention", {B, 5, 24}, .groups = -1, .expected = "num_heads is -1, expected at least 1"},
     {"attention", {B, 5, 24}, .groups = 1, .number = INFINITY, .expected = "scale is inf"},
     {"attention", {B, 5}, .groups = 1, .expected = "query has shape (N, 5), expected 3 dimensions"},
+    {"embedding", {B}, {10, 4}, .expected = "(N, 4)"},
+    {"embedding", {B, 7}, {10, 4}, .expected = "(N, 7, 4)"},
+    {"embedding", {3, 7}, {10, 4}, .expected = "(3, 7, 4)"},
+    {"embedding",
+     {B, 7, 2},
+     {10, 4},
+     .expected = "indices has shape (N, 7, 2), expected 1 dimension"},
+    {"embedding", {B}, {10}, .expected = "weight has shape (10), expected 2 dimensions"},
     {"flatten", {B, 3, 8, 8}, .expected = "(N, 192)"},
     {"flatten", {B, 7}, .expected = "(N, 7)"},
     {"flatten", {B}, .expected = "expected 2 dimensions"},
@@ -402,6 +410,10 @@ static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
 
 static yk_value *build(yk_graph *graph, const shape_case *c)
 {
+    if (strcmp(c->call, "embedding") == 0)
+        return yk_embedding(
+            yk_input(graph, "x", YK_I32, rank_of(c->x), c->x),
+            yk_parameter(graph, "weight", YK_F32, rank_of(c->other), c->other, YK_INIT_ZEROS, 0));
     yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
     if (strcmp(c->call, "attention") == 0)
         return attention(graph, x, c);

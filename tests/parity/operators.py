@@ -79,6 +79,7 @@ def compute(operator, t, attrs, training, out):
         "multiply": lambda: t["x"] * t["other"],
         "concat": lambda: torch.cat(list(t.values()), 1),
         "scaled_dot_product_attention": lambda: attention(t, attrs),
+        "embedding": lambda: F.embedding(t["x"].long(), t["weight"]),
         "softmax": lambda: F.softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),

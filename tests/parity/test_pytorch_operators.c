@@ -345,6 +345,15 @@ static yk_value *build_attention(operator_case *c)
     return yk_scaled_dot_product_attention(x, keys, input(c, "v", 3, v), &options);
 }
 
+/* Indices are below the columns of x. */
+static yk_value *build_embedding(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t x[] = {operator_between(dice, 1, 9), operator_between(dice, 1, 40)};
+    int64_t weight[] = {x[1] + operator_between(dice, 0, 9), operator_between(dice, 1, 70)};
+    return yk_embedding(yk_input(c->graph, "x", YK_I32, 2, x), parameter(c, "weight", 2, weight));
+}
+
 static yk_value *build_scale(operator_case *c)
 {
     yk_value *x = image_or_features(c);
@@ -433,6 +442,11 @@ YK_TEST(layer_norm_is_pytorchs)
 YK_TEST(scaled_dot_product_attention_is_pytorchs)
 {
     compare("scaled_dot_product_attention", 28, build_attention);
+}
+
+YK_TEST(embedding_is_pytorchs)
+{
+    compare("embedding", 29, build_embedding);
 }
 
 YK_TEST(scale_is_pytorchs)

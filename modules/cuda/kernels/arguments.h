@@ -243,6 +243,17 @@ typedef struct yki_cuda_attention_args {
     int32_t queries, keys, causal;
 } yki_cuda_attention_args;
 
+/* ---- embedding.cu ---------------------------------------------------------------------------- */
+
+/* y (count, columns), weight (rows, columns). An index that is no row makes NaN. */
+typedef struct yki_cuda_embedding_args {
+    const int32_t *indices;
+    const void *weight, *dy;
+    void *y, *dweight;
+    int64_t count;
+    int32_t rows, columns;
+} yki_cuda_embedding_args;
+
 /* ---- loss.cu --------------------------------------------------------------------------------- */
 
 /* A row is what has one softmax, a sample or one of its `pixels`; its columns are classes, which

@@ -54,7 +54,8 @@ YK_TEST(rows_and_losses)
                                                          &family_soft_cross_entropy,
                                                          &family_mse_loss,
                                                          &family_smooth_l1_loss,
-                                                         &family_bce};
+                                                         &family_bce,
+                                                         &family_embedding};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         conformance_device(families[i], &settings[0]);
 }

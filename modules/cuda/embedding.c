@@ -1,0 +1,54 @@
+/* embedding: see kernels/embedding.cu. */
+#include "cuda.h"
+#include "implementations.h"
+
+/* In f32 or f64, as the weight or its gradient. */
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    yk_dtype dtype = desc->out[0].dtype;
+    return (dtype == YK_F32 || dtype == YK_F64) && yki_cuda_supports(device, desc);
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    return yki_cuda_prepare_named(device, desc, "embedding", desc->out[0].dtype, true, kernel);
+}
+
+static yk_status run_embedding(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *weight = &k->desc.in[YKI_EMBEDDING_WEIGHT];
+    const yki_cuda_embedding_args args = {.indices = run->in[YKI_EMBEDDING_INDICES],
+                                          .weight = run->in[YKI_EMBEDDING_WEIGHT],
+                                          .y = run->out[YKI_EMBEDDING_Y],
+                                          .count =
+                                              yki_operand_count(&k->desc.in[YKI_EMBEDDING_INDICES]),
+                                          .rows = (int32_t)weight->dims[0],
+                                          .columns = (int32_t)weight->dims[1]};
+    yki_cuda_grid grid = yki_cuda_grid_of(args.count * args.columns);
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(embedding, supports, prepare, run_embedding, 0);
+
+static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    return yki_cuda_prepare_named(device, desc, "embedding_backward", desc->out[0].dtype, true,
+                                  kernel);
+}
+
+static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *dweight = &k->desc.out[YKI_EMBEDDING_BACKWARD_DWEIGHT];
+    const yki_cuda_embedding_args args = {
+        .indices = run->in[YKI_EMBEDDING_BACKWARD_INDICES],
+        .dy = run->in[YKI_EMBEDDING_BACKWARD_DY],
+        .dweight = run->out[YKI_EMBEDDING_BACKWARD_DWEIGHT],
+        .count = yki_operand_count(&k->desc.in[YKI_EMBEDDING_BACKWARD_INDICES]),
+        .rows = (int32_t)dweight->dims[0],
+        .columns = (int32_t)dweight->dims[1]};
+    yki_cuda_grid grid = {(unsigned)args.rows, 1, 1};
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(embedding_backward, supports, prepare_backward, run_backward, 0);
