@@ -290,21 +290,23 @@ typedef struct yk_cross_entropy_options {
                                       1. A constant to the gradient [NULL] */
     int64_t ignore_index;        /**< the class label that does not count, which may be one of the
                                       classes; of no meaning to probabilities [-100] */
+    int64_t class_dim;           /**< the dimension of the logits that classes are: 1, or -1, the
+                                      last, for logits (N, T, C) of tokens [1] */
 } yk_cross_entropy_options;
 
 /** The defaults of yk_cross_entropy_options. */
 #define YK_CROSS_ENTROPY_OPTIONS_INIT                                                              \
     {                                                                                              \
-        sizeof(yk_cross_entropy_options), 0, YK_LOSS_MEAN, NULL, -100                              \
+        sizeof(yk_cross_entropy_options), 0, YK_LOSS_MEAN, NULL, -100, 1                           \
     }
 
 /**
  * Cross entropy of logits (N, C) and labels -> scalar; or of each pixel, with logits (N, C, L) or
- * (N, C, H, W). Labels are either classes (N), (N, L) or (N, H, W), int32 from 0 to C - 1 or
- * ignore_index, or the probabilities of the classes, of the logits' shape and dtype. They are
- * inputs, or computed, for example by another network, and constants to the gradient. A class out
- * of range makes yk_model_forward fail; probabilities are not checked. NULL options mean the
- * defaults.
+ * (N, C, H, W); or of each token, with logits (N, T, C) and class_dim -1. Labels are either classes
+ * (N), (N, L), (N, H, W) or (N, T), int32 from 0 to C - 1 or ignore_index, or the probabilities of
+ * the classes, of the logits' shape and dtype. They are inputs, or computed, for example by another
+ * network, and constants to the gradient. A class out of range makes yk_model_forward fail;
+ * probabilities are not checked. NULL options mean the defaults.
  *
  * As in PyTorch, the mean is over all class labels that count, weighted: the sum of their losses is
  * divided by the sum of the weights of their classes. If none counts, it is NaN, and its gradient

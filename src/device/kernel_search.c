@@ -27,18 +27,22 @@ static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_
 
 /* ---- rows: what is the same for each row of a value is a matrix to kernels ------------------- */
 
-static bool is_of_rows(const yki_op *op)
+static bool is_of_rows(const yki_kernel_desc *desc)
 {
+    const yki_op *op = desc->op;
+    bool is_loss = op == &yki_op_cross_entropy || op == &yki_op_cross_entropy_backward;
     return op == &yki_op_linear || op == &yki_op_linear_backward_data ||
-           op == &yki_op_linear_backward_weight;
+           op == &yki_op_linear_backward_weight || (is_loss && desc->attrs->classes_last);
 }
 
-/* (A, B, C) -> (A B, C). Values of three dimensions are plain on every device. */
+/* (A, B, C) -> (A B, C), and labels (A, B) -> (A B). Values of three dimensions are plain on every
+ * device. */
 static void merge_rows(yki_operand *operand)
 {
-    if (operand->ndim != 3)
+    bool is_labels = operand->ndim == 2 && operand->dtype == YK_I32;
+    if (operand->ndim != 3 && !is_labels)
         return;
-    operand->ndim = 2;
+    operand->ndim--;
     operand->dims[0] *= operand->dims[1];
     operand->dims[1] = operand->dims[2];
 }
@@ -46,7 +50,7 @@ static void merge_rows(yki_operand *operand)
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *given, yki_kernel **kernel)
 {
     yki_kernel_desc rows = *given;
-    const yki_kernel_desc *desc = is_of_rows(given->op) ? &rows : given;
+    const yki_kernel_desc *desc = is_of_rows(given) ? &rows : given;
     for (int i = 0; i < YKI_MAX_IN; i++)
         merge_rows(&rows.in[i]);
     for (int i = 0; i < YKI_MAX_OUT; i++)

@@ -64,6 +64,7 @@ typedef struct yki_attrs {
     double p;               /* dropout */
     double label_smoothing; /* cross_entropy */
     int64_t ignore_index;   /* cross_entropy: the label that does not count */
+    bool classes_last;      /* cross_entropy: classes are the last dimension, not the second */
     double beta;            /* smooth_l1_loss */
     yk_loss_reduction reduction;
     bool relu;          /* batch_norm: relu on the result (set by fuse.c) */

@@ -20,6 +20,17 @@ static yk_status expect_reduction(const yki_node *node)
     return YK_OK;
 }
 
+/* The dimension of the logits that classes are. */
+static int class_dim(const yki_node *node)
+{
+    return node->attrs.classes_last ? node->in[YKI_CROSS_ENTROPY_LOGITS]->ndim - 1 : 1;
+}
+
+int64_t yki_cross_entropy_classes(const yki_node *node)
+{
+    return node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[class_dim(node)];
+}
+
 /* int32 class labels: the logits' dimensions without the classes. */
 static yk_status expect_classes(const yki_node *node)
 {
@@ -28,7 +39,7 @@ static yk_status expect_classes(const yki_node *node)
     yk_value expected = {.ndim = logits->ndim - 1, .dims = {logits->dims[0]}};
     char here[96], there[96];
     for (int d = 1; d < expected.ndim; d++)
-        expected.dims[d] = logits->dims[d + 1];
+        expected.dims[d] = logits->dims[d < class_dim(node) ? d : d + 1];
     if (labels->ndim != expected.ndim || !yki_same_dims(labels, &expected))
         return yki_error(YK_ERROR_INVALID_SHAPE, "labels has shape %s, expected %s",
                          yki_shape_text(labels, here, sizeof here),
@@ -61,7 +72,7 @@ static yk_status expect_class_weight(const yki_node *node)
 {
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     const yk_value *weight = node->in[YKI_CROSS_ENTROPY_WEIGHT];
-    YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_WEIGHT, logits->dims[1]));
+    YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_WEIGHT, yki_cross_entropy_classes(node)));
     if (weight && weight->dtype != logits->dtype)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "weight is %s, expected %s as the logits",
                          yk_dtype_name(weight->dtype), yk_dtype_name(logits->dtype));
@@ -78,6 +89,10 @@ yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
     if (logits->ndim < 2)
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "logits has shape %s, expected at least 2 dimensions",
+                         yki_shape_text(logits, text, sizeof text));
+    if (node->attrs.classes_last && logits->ndim > 3)
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "logits has shape %s, expected at most 3 dimensions where class_dim is -1",
                          yki_shape_text(logits, text, sizeof text));
     YK_TRY(expect_labels(node));
     YK_TRY(expect_class_weight(node));
@@ -113,9 +128,15 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
     if (YKI_READ_OPTIONS(&o, options, yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT) !=
         YK_OK)
         return yki_emit_error(logits, &yki_op_cross_entropy);
+    if (o.class_dim != 1 && o.class_dim != -1) {
+        yki_error(YK_ERROR_INVALID_ARGUMENT, "class_dim is %lld, expected 1 or -1",
+                  (long long)o.class_dim);
+        return yki_emit_error(logits, &yki_op_cross_entropy);
+    }
     yki_attrs attrs = {.label_smoothing = o.label_smoothing,
                        .reduction = o.reduction,
-                       .ignore_index = o.ignore_index};
+                       .ignore_index = o.ignore_index,
+                       .classes_last = o.class_dim == -1};
     return yki_emit(&yki_op_cross_entropy, &attrs, (yk_value *[]){logits, labels, o.weight});
 }
 

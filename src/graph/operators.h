@@ -88,6 +88,8 @@ yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs);
  */
 yk_status yki_append_weight_gradient(yk_graph *graph, const yki_op *op, const yki_node *node,
                                      yk_value *dy, const bool *needs, yk_value **din);
+/* The number of classes of a cross_entropy. */
+int64_t yki_cross_entropy_classes(const yki_node *node);
 /* Whether two values have the same sizes. */
 bool yki_same_dims(const yk_value *a, const yk_value *b);
 /* The shape rule "like the input". */

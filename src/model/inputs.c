@@ -40,7 +40,7 @@ static void find_labels(yki_inputs *inputs, const yk_graph *graph)
         const yki_node *node = graph->nodes[n];
         if (node->op == &yki_op_cross_entropy)
             limit_input(inputs, node->in[YKI_CROSS_ENTROPY_LABELS], "cross_entropy: label",
-                        node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[1], node->attrs.ignore_index);
+                        yki_cross_entropy_classes(node), node->attrs.ignore_index);
         else if (node->op == &yki_op_embedding)
             limit_input(inputs, node->in[YKI_EMBEDDING_INDICES], "embedding: index",
                         node->in[YKI_EMBEDDING_WEIGHT]->dims[0], NO_LABEL);

@@ -22,6 +22,7 @@ typedef struct conformance_case {
     double alpha, p, smoothing;
     bool sum;                           /* losses: reduction */
     bool weighted;                      /* cross_entropy: with a weight of each class */
+    bool last;                          /* cross_entropy: classes are the last dimension of x */
     int64_t ignored;                    /* cross_entropy: ignore_index; 0: none */
     bool relu, relu6, residual, y, dy2; /* batch_norm: what is fused, and how backward is fed */
     bool evaluation;                    /* default: training */

@@ -666,6 +666,10 @@ static const conformance_case cross_entropy_cases[] = {
     {.x = {2, 6, 45}, .weighted = true},
     {.x = {5, 6, 1, 1}, .smoothing = 0.1},
     {.x = {2, 21, 17, 19}, .ignored = 3, .smoothing = 0.1}, /* strips */
+    {.x = {2, 7, 5}, .classes = 5, .last = true},
+    {.x = {3, 5, 70}, .classes = 70, .last = true, .ignored = 1, .smoothing = 0.1},
+    {.x = {2, 33, 6}, .classes = 6, .last = true, .weighted = true, .sum = true},
+    {.x = {4, 10}, .last = true},
 };
 
 /* With the labels given. */
@@ -674,9 +678,11 @@ static yk_value *cross_entropy_of(const conformance_case *c, yk_value *logits, y
     yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
     options.label_smoothing = c->smoothing;
     options.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN;
+    options.class_dim = c->last ? -1 : 1;
     if (c->weighted)
-        options.weight = yk_buffer(yk_value_graph(logits), "class_weight", yk_value_dtype(logits),
-                                   1, &c->x[1], YK_INIT_ONES);
+        options.weight =
+            yk_buffer(yk_value_graph(logits), "class_weight", yk_value_dtype(logits), 1,
+                      &c->x[c->last ? conformance_rank(c->x) - 1 : 1], YK_INIT_ONES);
     if (c->ignored)
         options.ignore_index = c->ignored;
     return yk_cross_entropy(logits, labels, &options);
@@ -685,7 +691,7 @@ static yk_value *cross_entropy_of(const conformance_case *c, yk_value *logits, y
 static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *logits = conformance_x(graph, c, dtype);
-    const int64_t dims[] = {c->x[0], c->x[2], c->x[3]};
+    const int64_t dims[] = {c->x[0], c->x[c->last ? 1 : 2], c->x[3]};
     return cross_entropy_of(c, logits,
                             yk_input(graph, "labels", YK_I32, conformance_rank(c->x) - 1, dims));
 }
@@ -701,6 +707,7 @@ static const conformance_case soft_cross_entropy_cases[] = {
     {.x = {2, 17, 5, 4}, .smoothing = 0.1},
     {.x = {2, 4, 6}, .weighted = true},
     {.x = {2, 33, 17, 19}, .weighted = true, .smoothing = 0.1, .sum = true},
+    {.x = {3, 9, 17}, .last = true, .weighted = true, .smoothing = 0.1},
 };
 
 static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_case *c,

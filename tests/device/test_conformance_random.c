@@ -314,6 +314,11 @@ static void draw_loss(drawing *d, conformance_case *c)
         draw_rows(d, c);
     else
         draw_image(d, c);
+    c->last = draw(d, 0, 3) == 0;
+    if (c->last) {
+        c->x[3] = 0;
+        c->classes = c->x[c->x[2] ? 2 : 1];
+    }
     c->smoothing = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 10) / 10;
     c->weighted = draw(d, 0, 1);
     c->sum = draw(d, 0, 1);

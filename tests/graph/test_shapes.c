@@ -301,6 +301,26 @@ static const shape_case cases[] = {
      .expected = "labels has shape (N, 8, 8), expected (N, 8, 9)"},
     {"cross_entropy", {B}, {B}, .expected = "logits has shape (N), expected at least 2 dimensions"},
     {"cross_entropy", {B, 3}, {B}, .kernel = 4, .expected = "weight has shape (4), expected (3)"},
+    /* stride: class_dim */
+    {"cross_entropy", {B, 7, 10}, {B, 7}, .stride = -1, .expected = "()"},
+    {"cross_entropy", {B, 10}, {B}, .stride = -1, .kernel = 10, .expected = "()"},
+    {"cross_entropy",
+     {B, 7, 10},
+     {B, 10},
+     .stride = -1,
+     .expected = "labels has shape (N, 10), expected (N, 7)"},
+    {"cross_entropy",
+     {B, 7, 10},
+     {B, 7},
+     .stride = -1,
+     .kernel = 7,
+     .expected = "weight has shape (7), expected (10)"},
+    {"cross_entropy", {B, 7, 10}, {B, 7}, .stride = 2, .expected = "class_dim is 2"},
+    {"cross_entropy",
+     {B, 3, 8, 8},
+     {B, 3, 8},
+     .stride = -1,
+     .expected = "logits has shape (N, 3, 8, 8), expected at most 3 dimensions"},
     {"soft_cross_entropy", {B, 3, 8, 8}, {B, 3, 8, 8}, .expected = "()"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -328,6 +348,7 @@ static yk_value *cross_entropy(yk_graph *graph, yk_value *x, const shape_case *c
     yk_value *labels = yk_input(graph, "labels", YK_I32, rank_of(c->other), c->other);
     yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
     options.label_smoothing = c->number;
+    options.class_dim = c->stride ? c->stride : 1;
     if (c->kernel)
         options.weight = yk_buffer(graph, "weight", YK_F32, 1, &c->kernel, YK_INIT_ONES);
     return yk_cross_entropy(x, labels, &options);

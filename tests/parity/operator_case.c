@@ -292,6 +292,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "p", attrs->p);
     write_number(pickle, "label_smoothing", attrs->label_smoothing);
     write_number(pickle, "ignore_index", (double)attrs->ignore_index);
+    write_number(pickle, "classes_last", attrs->classes_last);
     write_number(pickle, "beta", attrs->beta);
     write_number(pickle, "sum", attrs->reduction == YK_LOSS_SUM);
     yki_pickle_setitems(pickle);

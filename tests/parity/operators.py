@@ -64,6 +64,11 @@ def compute(operator, t, attrs, training, out):
         how = {"label_smoothing": attrs["label_smoothing"], "ignore_index": attrs["ignore_index"]}
         how["weight"] = t.get("class_weight")
         labels = t["labels"] if t["labels"].is_floating_point() else t["labels"].long()
+        if attrs["classes_last"]:
+            classes = t["x"].shape[-1]
+            shape = (-1, classes) if labels.is_floating_point() else (-1,)
+            return F.cross_entropy(
+                t["x"].reshape(-1, classes), labels.reshape(shape), reduction=reduction(attrs), **how)
         return F.cross_entropy(t["x"], labels, reduction=reduction(attrs), **how)
     return {
         "relu": lambda: F.relu(t["x"]),

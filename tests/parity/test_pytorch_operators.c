@@ -538,16 +538,18 @@ YK_TEST(adaptive_avg_pool2d_is_pytorchs)
 /* ---- losses --------------------------------------------------------------------------------- */
 
 /* Labels are classes, or a share for each class; shares need not add up to 1. */
-static yk_value *cross_entropy_of(operator_case *c, yk_value *logits, yk_value *labels)
+static yk_value *cross_entropy_of(operator_case *c, yk_value *logits, int class_dim,
+                                  yk_value *labels)
 {
     operator_dice *dice = &c->dice;
     yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.class_dim = class_dim == 1 ? 1 : -1;
     options.reduction = operator_once_in(dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN;
     if (operator_once_in(dice, 2))
         options.label_smoothing = 0.1 * (double)operator_between(dice, 1, 10);
     if (operator_once_in(dice, 3))
         options.weight =
-            yk_buffer(c->graph, "class_weight", YK_F32, 1, &logits->dims[1], YK_INIT_ONES);
+            yk_buffer(c->graph, "class_weight", YK_F32, 1, &logits->dims[class_dim], YK_INIT_ONES);
     /* A class, so that some labels are; PyTorch has none for probabilities. */
     if (labels->dtype == YK_I32 && operator_once_in(dice, 3))
         options.ignore_index = operator_between(dice, 0, logits->dims[1] - 1);
@@ -569,18 +571,35 @@ static yk_value *build_cross_entropy(operator_case *c)
 {
     yk_value *x = scores(c);
     const int64_t dims[] = {x->dims[0], x->dims[2], x->dims[3]};
-    return cross_entropy_of(c, x, yk_input(c->graph, "labels", YK_I32, x->ndim - 1, dims));
+    return cross_entropy_of(c, x, 1, yk_input(c->graph, "labels", YK_I32, x->ndim - 1, dims));
+}
+
+/* (N, T, C), where T is at most C, because labels are below T here. */
+static yk_value *build_token_cross_entropy(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 20, 40), 0, operator_between(dice, 2, 60)};
+    dims[1] = operator_between(dice, 2, dims[2]);
+    yk_value *x = input(c, "x", 3, dims);
+    if (operator_once_in(dice, 3))
+        return cross_entropy_of(c, x, 2, input(c, "labels", 3, dims));
+    return cross_entropy_of(c, x, 2, yk_input(c->graph, "labels", YK_I32, 2, dims));
 }
 
 static yk_value *build_soft_cross_entropy(operator_case *c)
 {
     yk_value *x = scores(c);
-    return cross_entropy_of(c, x, input(c, "labels", x->ndim, x->dims));
+    return cross_entropy_of(c, x, 1, input(c, "labels", x->ndim, x->dims));
 }
 
 YK_TEST(cross_entropy_is_pytorchs)
 {
     compare("cross_entropy", 14, build_cross_entropy);
+}
+
+YK_TEST(cross_entropy_of_tokens_is_pytorchs)
+{
+    compare("cross_entropy", 30, build_token_cross_entropy);
 }
 
 YK_TEST(cross_entropy_of_probabilities_is_pytorchs)
