@@ -229,6 +229,27 @@ YK_TEST(examples_may_be_started_one_after_the_other)
     assert_true(is_there("run-own-data/checkpoint-step-2.pth"));
 }
 
+YK_TEST(gpt_learns_to_write)
+{
+    run(0,
+        "$E/gpt --layers 1 --width 32 --block-size 32 --batch-size 16 --max-steps 100 --length 20");
+    assert_contains(output, "\nStep 100: training loss ");
+    assert_true(strtod(strstr(output, "Step 100: training loss ") + 24, NULL) < 3.2);
+    run(0, "$Y run -n 2 -- $E/gpt --max-steps 2 --length 5");
+    assert_contains(output, "[rank 0] Step 2: training loss ");
+}
+
+YK_TEST(gpt_reads_a_text)
+{
+    run(0, "yes 'ab c' | head -c 2000 > text; $E/gpt --text text --width 16 --max-steps 2 --length "
+           "20");
+    assert_contains(output, "\na"); /* what it writes begins as the text does */
+    run(1, "$E/gpt --text nowhere");
+    assert_contains(output, "nowhere: No such file or directory");
+    run(2, "printf 'ab c' > text; $E/gpt --text text --block-size 4");
+    assert_contains(output, "the text has 4 characters, expected more than --block-size");
+}
+
 YK_TEST(own_operator_passes_its_check_and_is_learnt_with)
 {
     run(0, "$E/own_operator");
@@ -271,6 +292,8 @@ YK_TEST(examples_compute_the_same_on_any_device)
 {
     same_on_sim("$E/own_operator");
     same_on_sim("$E/own_data --epochs 1");
+    same_on_sim("$E/gpt --layers 1 --heads 2 --width 8 --block-size 8 --batch-size 4 --max-steps 3 "
+                "--length 4");
     same_on_sim("$E/resnet18_cifar10 --custom_data true --width 1 --samples 140 --epochs 1 "
                 "--enable_gpu false");
 }
