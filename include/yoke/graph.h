@@ -270,6 +270,9 @@ yk_value *yk_flatten(yk_value *x);
  *  (N, ...), dims holding ndim sizes. The first is YK_BATCH, or otherwise that of x; one of the
  *  others may be -1, which is what the rest leaves. */
 yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims);
+/** The dimensions of x in another order, as Tensor.permute: dimension d of the result is dimension
+ *  dims[d] of x, dims holding ndim numbers from 0 on. A batch stays first. */
+yk_value *yk_permute(yk_value *x, int ndim, const int64_t *dims);
 /** Dropout (Srivastava et al. 2014). In training mode, sets elements to 0 with probability p (0 to
  *  below 1) and multiplies the others by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);

@@ -1,6 +1,7 @@
 /*
  * add and multiply, and reduce, the gradient of their broadcasting: see kernels/broadcast.cu and,
- * for operands of one shape, kernels/elementwise.cu.
+ * for operands of one shape, kernels/elementwise.cu. And permute: its operands, too, have memory of
+ * different orders.
  */
 #include "device/broadcast.h"
 
@@ -152,3 +153,36 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     return yki_cuda_launch(k, 0, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
 }
 IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
+
+/* ---- permute -------------------------------------------------------------------------------- */
+
+static yk_status prepare_permute(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    char name[16];
+    snprintf(name, sizeof name, "permute_%zu", yk_dtype_size(desc->in[0].dtype));
+    return yki_cuda_prepared(k, yki_cuda_find_exactly(k, 0, name), kernel);
+}
+
+static yk_status run_permute(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *x = &k->desc.in[YKI_PERMUTE_X], *y = &k->desc.out[YKI_PERMUTE_Y];
+    const int missing = YK_MAX_DIMS - y->ndim;
+    int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS], sizes[YK_MAX_DIMS], own[YK_MAX_DIMS];
+    measure(x, dims, stride);
+    measure(y, sizes, own);
+    yki_cuda_permute_args args = {
+        .x = run->in[YKI_PERMUTE_X], .y = run->out[YKI_PERMUTE_Y], .count = yki_operand_count(y)};
+    for (int d = 0; d < YK_MAX_DIMS; d++) {
+        const int place = place_in_memory(y, d);
+        const int64_t from = d < missing ? d : missing + k->attrs.dims[d - missing];
+        args.dims[place] = (int32_t)sizes[d];
+        args.stride[place] = (int32_t)stride[from];
+    }
+    yki_cuda_grid grid = yki_cuda_grid_of(args.count);
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(permute, yki_cuda_supports, prepare_permute, run_permute, 0);

@@ -52,20 +52,20 @@ static inline void yki_value_fix(yk_value *parameter)
 /* All attributes of all operators; each reads its own. */
 typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;
-    int64_t output_padding; /* conv_transpose2d */
-    int64_t rows, columns;  /* adaptive_avg_pool2d: of the result */
-    int ndim;               /* reshape: of the result, whose first size is the input's */
-    int64_t dims[YK_MAX_DIMS];
-    int64_t first_channel;  /* slice */
-    double alpha;           /* scale, and of attention's scores; leaky_relu: its slope below 0 */
-    int64_t heads;          /* attention */
-    bool causal;            /* attention: a query sees no later keys */
-    double eps, momentum;   /* batch_norm */
-    double p;               /* dropout */
-    double label_smoothing; /* cross_entropy */
-    int64_t ignore_index;   /* cross_entropy: the label that does not count */
-    bool classes_last;      /* cross_entropy: classes are the last dimension, not the second */
-    double beta;            /* smooth_l1_loss */
+    int64_t output_padding;    /* conv_transpose2d */
+    int64_t rows, columns;     /* adaptive_avg_pool2d: of the result */
+    int ndim;                  /* reshape: of the result, whose first size is the input's; */
+    int64_t dims[YK_MAX_DIMS]; /* permute: the dimensions of the input in their new order */
+    int64_t first_channel;     /* slice */
+    double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0 */
+    int64_t heads;             /* attention */
+    bool causal;               /* attention: a query sees no later keys */
+    double eps, momentum;      /* batch_norm */
+    double p;                  /* dropout */
+    double label_smoothing;    /* cross_entropy */
+    int64_t ignore_index;      /* cross_entropy: the label that does not count */
+    bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
+    double beta;               /* smooth_l1_loss */
     yk_loss_reduction reduction;
     bool relu;          /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;         /* batch_norm: with relu, the result is at most 6 */

@@ -590,6 +590,14 @@ static void write_embedding(yki_onnx_graph *g, const yki_node *node, const char 
     end_node(g, made);
 }
 
+static void write_permute(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = begin_node(g, type, node->out[0], "");
+    add_operand(g, node->in[0]);
+    add_list(g, "perm", node->attrs.dims, node->attrs.ndim);
+    end_node(g, made);
+}
+
 static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -627,6 +635,7 @@ static const translation translations[] = {
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
     {&yki_op_embedding, "Gather", write_embedding},
+    {&yki_op_permute, "Transpose", write_permute},
     {&yki_op_concat, "Concat", write_concat},
 };
 

@@ -81,6 +81,7 @@ YK_TEST(flatten)
 {
     on_cuda(&family_flatten, ALL);
     on_cuda(&family_reshape, ALL);
+    on_cuda(&family_permute, ALL);
 }
 
 YK_TEST(rows)

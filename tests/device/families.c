@@ -337,6 +337,28 @@ static yk_value *build_reshape(yk_graph *graph, const conformance_case *c, yk_dt
     return yk_reshape(conformance_x(graph, c, dtype), conformance_rank(c->other), c->other);
 }
 
+/* `other`: the order, counted from 1. */
+static const conformance_case permute_cases[] = {
+    {.x = {7}, .other = {1}},
+    {.x = {3, 17}, .other = {2, 1}},
+    {.x = {2, 5, 33}, .other = {1, 3, 2}},
+    {.x = {4, 40, 3}, .other = {3, 1, 2}},
+    {.x = {2, 3, 5, 4}, .other = {1, 3, 4, 2}}, /* the channels last, as in Swin, and back */
+    {.x = {2, 5, 4, 24}, .other = {1, 4, 2, 3}},
+    {.x = {2, 20, 5, 7}, .other = {1, 3, 2, 4}}, /* tokens and heads */
+    {.x = {3, 17, 6, 40}, .other = {4, 3, 2, 1}},
+    {.x = {2, 20, 5, 7}, .other = {1, 2, 3, 4}},
+};
+
+static yk_value *build_permute(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    int64_t order[YK_MAX_DIMS];
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        order[d] = c->other[d] - 1;
+    return yk_permute(conformance_x(graph, c, dtype), conformance_rank(c->other), order);
+}
+
+FAMILY(permute, build_permute);
 FAMILY(linear, build_linear);
 FAMILY(reshape, build_reshape);
 FAMILY(flatten, build_flatten);

@@ -196,6 +196,7 @@ YK_TEST(ref_linear)
     on_ref(&family_linear);
     on_ref(&family_flatten);
     on_ref(&family_reshape);
+    on_ref(&family_permute);
 }
 
 YK_TEST(cpu_linear)
@@ -203,6 +204,7 @@ YK_TEST(cpu_linear)
     on_cpu(&family_linear);
     on_cpu(&family_flatten);
     on_cpu(&family_reshape);
+    on_cpu(&family_permute);
 }
 
 YK_TEST(cpu_linear_bf16)
@@ -210,6 +212,7 @@ YK_TEST(cpu_linear_bf16)
     on_cpu_in_bf16(&family_linear);
     on_cpu_in_bf16(&family_flatten);
     on_cpu_in_bf16(&family_reshape);
+    on_cpu_in_bf16(&family_permute);
 }
 
 YK_TEST(cpu_linear_f16)
@@ -217,6 +220,7 @@ YK_TEST(cpu_linear_f16)
     on_cpu_in_f16(&family_linear);
     on_cpu_in_f16(&family_flatten);
     on_cpu_in_f16(&family_reshape);
+    on_cpu_in_f16(&family_permute);
 }
 
 /* ---- batch_norm: every fusion, in training and in evaluation --------------------------------- */
@@ -349,6 +353,7 @@ YK_TEST(ref_in_16_bit)
     on_ref_in_16_bit(&family_linear);
     on_ref_in_16_bit(&family_flatten);
     on_ref_in_16_bit(&family_reshape);
+    on_ref_in_16_bit(&family_permute);
     on_ref_in_16_bit(&family_batch_norm);
     on_ref_in_16_bit(&family_max_pool2d);
     on_ref_in_16_bit(&family_avg_pool2d);
@@ -470,7 +475,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_smooth_l1_loss,
                                                      &family_bce,
                                                      &family_attention,
-                                                     &family_embedding};
+                                                     &family_embedding,
+                                                     &family_permute};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

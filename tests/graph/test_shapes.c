@@ -145,6 +145,13 @@ static const shape_case cases[] = {
     {"flatten", {B, 3, 8, 8}, .expected = "(N, 192)"},
     {"flatten", {B, 7}, .expected = "(N, 7)"},
     {"flatten", {B}, .expected = "expected 2 dimensions"},
+    {"permute", {B, 3, 8, 6}, {1, 3, 4, 2}, .expected = "(N, 8, 6, 3)"}, /* other: from 1 on */
+    {"permute", {4, 3}, {2, 1}, .expected = "(3, 4)"},
+    {"permute", {B, 3}, {2, 1}, .expected = "(N, 3): the batch stays first"},
+    {"permute", {B, 3, 8}, {1, 3}, .expected = "(N, 3, 8): expected each of its 3 dimensions once"},
+    {"permute", {B, 3, 8}, {1, 3, 3}, .expected = "expected each of its 3 dimensions once"},
+    {"permute", {B, 3, 8}, {1, 2, 4}, .expected = "expected each of its 3 dimensions once"},
+    {"permute", {B, 3, 8}, {1, -1, 2}, .expected = "expected each of its 3 dimensions once"},
     {"reshape", {B, 192}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"reshape", {B, 3, 8, 8}, {B, 3, -1}, .expected = "(N, 3, 64)"},
     {"reshape", {B, 3, 8, 8}, {B, -1}, .expected = "(N, 192)"},
@@ -445,6 +452,12 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
             return functions[i].apply(x);
     if (strcmp(c->call, "reshape") == 0)
         return yk_reshape(x, rank_of(c->other), c->other);
+    if (strcmp(c->call, "permute") == 0) {
+        int64_t order[4];
+        for (int d = 0; d < 4; d++)
+            order[d] = c->other[d] - 1;
+        return yk_permute(x, rank_of(c->other), order);
+    }
     if (strcmp(c->call, "leaky_relu") == 0)
         return yk_leaky_relu(x, c->number);
     if (strcmp(c->call, "scale") == 0)

@@ -58,6 +58,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_leaky_relu(NULL, 0.2),
         yk_scaled_dot_product_attention(NULL, NULL, NULL, NULL),
         yk_embedding(NULL, NULL),
+        yk_permute(NULL, 2, (int64_t[]){0, 1}),
         yk_hardswish(NULL),
         yk_softmax(NULL),
         yk_concat(NULL, 2),

@@ -25,7 +25,7 @@ def main(path, logits, samples):
     for given in session.get_inputs():
         print("input", given.name, given.shape, given.type)
         assert given.shape[0] == "batch", "the batch has a fixed size"
-        values = np.fromfile(given.name, np.float32)
+        values = np.fromfile(given.name, {"tensor(int32)": np.int32}.get(given.type, np.float32))
         inputs[given.name] = values.reshape(int(samples), *given.shape[1:])
     print("output", made.name, made.shape, made.type)
     for key, value in sorted(session.get_modelmeta().custom_metadata_map.items()):

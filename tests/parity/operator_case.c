@@ -273,6 +273,16 @@ static void write_tensor(yki_pth_writer *file, const char *name, const yk_value 
     assert_ok(yki_pth_tensor(file, &tensor));
 }
 
+static void write_dims(yki_pickle_writer *pickle, const int64_t *dims)
+{
+    yki_pickle_text(pickle, "dims");
+    yki_pickle_list(pickle);
+    yki_pickle_mark(pickle);
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        yki_pickle_int(pickle, dims[d]);
+    yki_pickle_appends(pickle);
+}
+
 static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
 {
     yki_pickle_text(pickle, "attrs");
@@ -293,6 +303,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "label_smoothing", attrs->label_smoothing);
     write_number(pickle, "ignore_index", (double)attrs->ignore_index);
     write_number(pickle, "classes_last", attrs->classes_last);
+    write_dims(pickle, attrs->dims);
     write_number(pickle, "beta", attrs->beta);
     write_number(pickle, "sum", attrs->reduction == YK_LOSS_SUM);
     yki_pickle_setitems(pickle);

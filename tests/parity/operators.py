@@ -92,6 +92,7 @@ def compute(operator, t, attrs, training, out):
         "leaky_relu": lambda: F.leaky_relu(t["x"], attrs["alpha"]),
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
+        "permute": lambda: t["x"].permute(attrs["dims"][: t["x"].ndim]),
         "reshape": lambda: t["x"].reshape(out.shape),
         "flatten": lambda: torch.flatten(t["x"], 1),
         "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
@@ -145,7 +146,7 @@ def distance(a, b):
 
 def describe(case):
     shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in case["in"].items() if v.ndim > 0)
-    attrs = ", ".join(f"{k} {v}" for k, v in case["attrs"].items() if v not in (0, 1))
+    attrs = ", ".join(f"{k} {v}" for k, v in case["attrs"].items() if v not in (0, 1, [0] * 4))
     return f"{shapes}{', ' if attrs else ''}{attrs}{'' if case['training'] else ', evaluation'}"
 
 

@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "tensor_files.h"
 
-enum { SAMPLES = 3, CLASSES = 7, FEATURES = 5 };
+enum { SAMPLES = 3, CLASSES = 7, FEATURES = 5, WORDS = 9 };
 
 static char said[16384];
 
@@ -30,12 +30,17 @@ static void fill(yk_tensor *input, yk_tensor shape)
     }
 }
 
-/* Images, and FEATURES numbers for each. */
+/* Images, and FEATURES numbers and tokens for each. */
 static yk_batch *batch_of(int64_t side)
 {
-    static const char *const names[] = {"images", "features"};
-    static yk_tensor inputs[2];
-    static yk_batch batch = {.size = SAMPLES, .count = 2, .names = names, .tensors = inputs};
+    static const char *const names[] = {"images", "features", "tokens"};
+    static int32_t tokens[SAMPLES * FEATURES];
+    static yk_tensor inputs[3];
+    static yk_batch batch = {.size = SAMPLES, .count = 3, .names = names, .tensors = inputs};
+    for (int i = 0; i < SAMPLES * FEATURES; i++)
+        tokens[i] = i * i % WORDS;
+    inputs[2] =
+        (yk_tensor){.data = tokens, .dtype = YK_I32, .ndim = 2, .dims = {SAMPLES, FEATURES}};
     fill(&inputs[0], (yk_tensor){.dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, side, side}});
     fill(&inputs[1], (yk_tensor){.dtype = YK_F32, .ndim = 2, .dims = {SAMPLES, FEATURES}});
     return &batch;
@@ -227,6 +232,7 @@ static yk_value *all_operators(yk_value *x)
     y = yk_reshape(yk_relu(y), 3, (int64_t[]){YK_BATCH, -1, 13}); /* (N, 28, 13) */
     y = yk_nn_linear(y, "rows", 13);
     y = yk_reshape(yk_gelu(y), 4, (int64_t[]){YK_BATCH, 13, 1, -1});
+    y = yk_permute(y, 4, (int64_t[]){0, 3, 1, 2});
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);
@@ -274,6 +280,23 @@ static yk_value *concatenations(yk_value *x)
 YK_TEST(any_number_of_values_is_concatenated)
 {
     judge(make_model(concatenations(images_of(16)), YK_AMP_OFF), 16);
+}
+
+/* Tokens, and attention of queries, keys and values in one value and in three. */
+YK_TEST(attention_is_translated)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *x = yk_nn_embedding(tokens, "table", WORDS, 12);
+    yk_value *y = yk_nn_linear(x, "all", 36);
+    y = yk_scaled_dot_product_attention(y, NULL, NULL,
+                                        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
+                                                o.num_heads = 2, o.is_causal = true));
+    x = yk_add(x, y);
+    y = yk_scaled_dot_product_attention(x, yk_nn_linear(x, "keys", 12),
+                                        yk_nn_linear(x, "values", 8), NULL);
+    y = yk_flatten(yk_permute(y, 3, (int64_t[]){0, 2, 1}));
+    judge(make_model(yk_nn_linear(y, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
 YK_TEST(a_network_may_have_several_inputs)

@@ -469,6 +469,25 @@ static yk_value *build_reshape(operator_case *c)
     return yk_reshape(input(c, "x", 2, x), 4, dims);
 }
 
+static yk_value *build_permute(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[YK_MAX_DIMS], order[] = {0, 1, 2, 3};
+    int ndim = (int)operator_between(dice, 2, 4);
+    for (int d = 0; d < ndim; d++) {
+        int64_t other = operator_between(dice, d, ndim - 1), kept = order[d];
+        dims[d] = operator_between(dice, 1, 20);
+        order[d] = order[other];
+        order[other] = kept;
+    }
+    return yk_permute(input(c, "x", ndim, dims), ndim, order);
+}
+
+YK_TEST(permute_is_pytorchs)
+{
+    compare("permute", 31, build_permute);
+}
+
 YK_TEST(reshape_is_pytorchs)
 {
     compare("reshape", 26, build_reshape);

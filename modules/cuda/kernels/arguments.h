@@ -49,6 +49,15 @@ typedef struct yki_cuda_broadcast_args {
     int32_t dims[YK_MAX_DIMS], a_stride[YK_MAX_DIMS], b_stride[YK_MAX_DIMS];
 } yki_cuda_broadcast_args;
 
+/* y has the elements of x in another order; dimensions are in the order of y's memory, strides are
+ * x's along them. */
+typedef struct yki_cuda_permute_args {
+    const void *x;
+    void *y;
+    int64_t count;
+    int32_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+} yki_cuda_permute_args;
+
 /* dx, whose dimensions in the order of its memory are `kept` (others are 1), is the sum of dy over
  * the dimensions `summed` (others are 1); strides are dy's. */
 typedef struct yki_cuda_reduce_args {

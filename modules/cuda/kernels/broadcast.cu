@@ -1,5 +1,5 @@
 /* add and multiply of tensors that are repeated along some dimensions, and reduce, the gradient of
- * that. */
+ * that; and permute, which has other strides as well. */
 #include "sums.cuh"
 
 /* Lane i of an operand whose last dimension is there (stride 1) or repeated (0). */
@@ -76,3 +76,14 @@ template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)
         ((T *)args.dx)[element] = narrow<T>(sum);
 }
 SCALAR_KERNELS(reduce, yki_cuda_reduce_args, reduce)
+
+/* T: an integer of the element's size. */
+template <typename T> DEVICE void permute(const yki_cuda_permute_args &args)
+{
+    int64_t i = thread_number();
+    if (i < args.count)
+        ((T *)args.y)[i] = ((const T *)args.x)[place_in(args.dims, args.stride, i)];
+}
+KERNEL(permute_2, yki_cuda_permute_args, permute<uint16_t>)
+KERNEL(permute_4, yki_cuda_permute_args, permute<uint32_t>)
+KERNEL(permute_8, yki_cuda_permute_args, permute<uint64_t>)

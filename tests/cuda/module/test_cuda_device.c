@@ -43,6 +43,7 @@ YK_TEST(pool)
     on_cuda(&family_global);
     on_cuda(&family_adaptive);
     on_cuda(&family_flatten);
+    on_cuda(&family_permute);
 }
 
 YK_TEST(rows_and_losses)
