@@ -33,8 +33,9 @@ extern "C" {
  * logit is at their label. The model must keep its logits (yk_model_options.logits), of shape
  * (N, C) in f32 or f64; the batch must hold "labels", of shape (N) in i32, or of shape (N, C) in
  * f32, as mixed images have them: then the largest is the label. With logits (N, C, ...) and labels
- * (N, ...), such as (N, C, H, W) and (N, H, W), it is the number of pixels. Labels that the loss
- * ignores (yk_cross_entropy_options.ignore_index) do not count.
+ * (N, ...), such as (N, C, H, W) and (N, H, W), it is the number of pixels, and where the loss has
+ * the class_dim -1, with (N, T, C) and (N, T), that of tokens. Labels that the loss ignores
+ * (yk_cross_entropy_options.ignore_index) do not count.
  */
 yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *batch);
 
@@ -105,8 +106,9 @@ typedef enum yk_tta {
                           by one pixel diagonally, both ways, and the mirror images of these */
 } yk_tta;
 
-/** What yk_evaluate has measured, the same on all ranks. Where labels are those of pixels, each
- * pixel is a sample; samples whose label the loss ignores do not count in anything. */
+/** What yk_evaluate has measured, the same on all ranks. Where labels are those of pixels or
+ * tokens, each of these is a sample; samples whose label the loss ignores do not count in anything.
+ */
 typedef struct yk_evaluation {
     double loss;         /**< mean over all samples; NaN if the model has no loss */
     double accuracy;     /**< fraction of samples that were classified correctly, 0 to 1; NaN, as

@@ -12,24 +12,31 @@
 
 /* Labels of a loss are below the number of its classes, or ignored: by all losses, or they are
  * labels to another. Indices of an embedding are labels of which none is ignored. */
-static void limit_labels(yki_input *input, const char *what, int64_t classes, int64_t ignored)
-{
-    if (input->value->dtype != YK_I32)
-        return;
-    bool first = input->classes == 0;
-    input->ignored = first || ignored == input->ignored ? ignored : NO_LABEL;
-    if (first || classes < input->classes) {
-        input->classes = classes;
-        input->what = what;
-    }
-}
-
 static void limit_input(yki_inputs *inputs, const yk_value *value, const char *what,
                         int64_t classes, int64_t ignored)
 {
+    for (size_t i = 0; i < inputs->count; i++) {
+        yki_input *input = &inputs->list[i];
+        if (input->value != value || value->dtype != YK_I32)
+            continue;
+        bool first = input->classes == 0;
+        input->ignored = first || ignored == input->ignored ? ignored : NO_LABEL;
+        if (first || classes < input->classes) {
+            input->classes = classes;
+            input->what = what;
+        }
+    }
+}
+
+/* Which dimension of logits is that of the classes is what the first of several losses says. */
+static void limit_labels(yki_inputs *inputs, const yki_node *loss)
+{
+    const yk_value *labels = loss->in[YKI_CROSS_ENTROPY_LABELS];
     for (size_t i = 0; i < inputs->count; i++)
-        if (inputs->list[i].value == value)
-            limit_labels(&inputs->list[i], what, classes, ignored);
+        if (inputs->list[i].value == labels && inputs->list[i].classes == 0)
+            inputs->list[i].last = loss->attrs.classes_last;
+    limit_input(inputs, labels, "cross_entropy: label", yki_cross_entropy_classes(loss),
+                loss->attrs.ignore_index);
 }
 
 /* Labels are checked before anything runs: kernels would find a wrong one after batch norm has
@@ -39,8 +46,7 @@ static void find_labels(yki_inputs *inputs, const yk_graph *graph)
     for (size_t n = 0; n < graph->node_count; n++) {
         const yki_node *node = graph->nodes[n];
         if (node->op == &yki_op_cross_entropy)
-            limit_input(inputs, node->in[YKI_CROSS_ENTROPY_LABELS], "cross_entropy: label",
-                        yki_cross_entropy_classes(node), node->attrs.ignore_index);
+            limit_labels(inputs, node);
         else if (node->op == &yki_op_embedding)
             limit_input(inputs, node->in[YKI_EMBEDDING_INDICES], "embedding: index",
                         node->in[YKI_EMBEDDING_WEIGHT]->dims[0], NO_LABEL);

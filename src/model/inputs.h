@@ -17,6 +17,7 @@ typedef struct yki_input {
     yki_feed feed;    /* of tensors of the host, on a device with memory of its own */
     int64_t classes;  /* number of classes if these are labels or indices, else 0 */
     int64_t ignored;  /* the label that no loss counts, which may be no class */
+    bool last;        /* of labels: the logits' last dimension is that of the classes */
     const char *what; /* a label, or an index, in messages */
 } yki_input;
 

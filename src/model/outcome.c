@@ -98,13 +98,27 @@ static const yki_input *find_labels(const yki_inputs *inputs)
     return NULL;
 }
 
-/* Whether the labels are classes of the logits' pixels. */
-static bool are_of_pixels(const yk_value *labels, const yk_value *logits)
+yki_label_rules yki_model_label_rules(const yk_model *model)
 {
-    if (labels->dtype != YK_I32 || labels->ndim < 2 || logits->ndim != labels->ndim + 1)
+    const yki_input *labels = find_labels(&model->executor.inputs);
+    const yk_cross_entropy_options usual = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    if (!labels || labels->classes == 0)
+        return (yki_label_rules){.ignored = usual.ignore_index};
+    return (yki_label_rules){.ignored = labels->ignored, .classes_last = labels->last};
+}
+
+int yki_class_dim(const yki_label_rules *rules, int ndim)
+{
+    return rules->classes_last ? ndim - 1 : 1;
+}
+
+bool yki_labels_fit(const yki_label_rules *rules, int label_ndim, const int64_t *labels,
+                    int logit_ndim, const int64_t *logits)
+{
+    if (logit_ndim < 2 || logit_ndim != label_ndim + 1)
         return false;
-    for (int d = 1; d < labels->ndim; d++)
-        if (logits->dims[d + 1] != labels->dims[d])
+    for (int d = 1; d < label_ndim; d++)
+        if (labels[d] != logits[d < yki_class_dim(rules, logit_ndim) ? d : d + 1])
             return false;
     return true;
 }
@@ -113,21 +127,19 @@ bool yki_model_classifies(const yk_model *model)
 {
     const yki_executor *executor = &model->executor;
     const yk_value *logits = executor->source.outputs.list[0].made;
-    const yki_input *labels = find_labels(&executor->inputs);
-    if (!executor->source.loss || !labels)
+    const yki_input *input = find_labels(&executor->inputs);
+    if (!executor->source.loss || !input)
         return !executor->source.loss;
-    const yk_value *value = labels->value;
-    return (value->ndim == 1 && value->dtype == YK_I32) ||
-           (value->ndim == 2 && value->dims[1] > 1 && logits && logits->ndim == 2 &&
-            logits->dims[1] == value->dims[1]) ||
-           (logits && are_of_pixels(value, logits));
-}
-
-int64_t yki_model_ignored_label(const yk_model *model)
-{
-    const yki_input *labels = find_labels(&model->executor.inputs);
-    const yk_cross_entropy_options usual = YK_CROSS_ENTROPY_OPTIONS_INIT;
-    return labels && labels->classes > 0 ? labels->ignored : usual.ignore_index;
+    const yk_value *labels = input->value;
+    const yki_label_rules rules = yki_model_label_rules(model);
+    if (labels->dtype == YK_I32 && labels->ndim == 1)
+        return true;
+    if (!logits)
+        return false;
+    if (labels->dtype == YK_I32)
+        return yki_labels_fit(&rules, labels->ndim, labels->dims, logits->ndim, logits->dims);
+    return labels->ndim == 2 && labels->dims[1] > 1 && logits->ndim == 2 &&
+           logits->dims[1] == labels->dims[1];
 }
 
 /* ---- later ----------------------------------------------------------------------------------- */

@@ -10,11 +10,23 @@
 #include "device/late.h"
 
 /* Whether logits can be compared with the batch's "labels": those are classes, of samples or of the
- * logits' pixels, or the probabilities of the logits' classes. Without a loss, only the batch
- * knows; a loss that reads no such labels is not that of a classifier. */
+ * logits' pixels or tokens, or the probabilities of the logits' classes. Without a loss, only the
+ * batch knows; a loss that reads no such labels is not that of a classifier. */
 bool yki_model_classifies(const yk_model *model);
-/* The label that the loss does not count, or where it reads no labels the usual one. */
-int64_t yki_model_ignored_label(const yk_model *model);
+
+/* How the loss reads labels that are classes, or the usual where it reads none. */
+typedef struct yki_label_rules {
+    int64_t ignored;   /* the label that does not count */
+    bool classes_last; /* the logits' last dimension is that of the classes, not dimension 1 */
+} yki_label_rules;
+
+yki_label_rules yki_model_label_rules(const yk_model *model);
+/* The dimension of the classes among `ndim` of logits. */
+int yki_class_dim(const yki_label_rules *rules, int ndim);
+/* Whether labels have the dimensions of logits without that of the classes; the first one, the
+ * batch size, is not compared. */
+bool yki_labels_fit(const yki_label_rules *rules, int label_ndim, const int64_t *labels,
+                    int logit_ndim, const int64_t *logits);
 
 typedef struct yki_outcome {
     yki_device *device;

@@ -5,7 +5,6 @@
 
 #include <yoke/train.h>
 
-#include "model/outcome.h"
 #include "tensor/element.h"
 #include "tensor/tensor.h"
 
@@ -23,46 +22,41 @@ static bool are_probabilities(const yk_tensor *labels)
     return labels->dtype == YK_F32 && labels->ndim == 2;
 }
 
-/* The dimensions of labels of these logits, which they are without their channels. */
-static bool fit(const yk_tensor *logits, const yk_tensor *labels)
+static bool fit(const yki_label_rules *rules, const yk_tensor *logits, const yk_tensor *labels)
 {
-    if (logits->ndim < 2 || logits->dims[0] != labels->dims[0])
-        return false;
-    if (are_probabilities(labels))
-        return logits->ndim == 2;
-    if (logits->ndim != labels->ndim + 1)
-        return false;
-    for (int d = 1; d < labels->ndim; d++)
-        if (logits->dims[d + 1] != labels->dims[d])
-            return false;
-    return true;
+    bool whole = are_probabilities(labels) ? logits->ndim == 2
+                                           : yki_labels_fit(rules, labels->ndim, labels->dims,
+                                                            logits->ndim, logits->dims);
+    return whole && logits->dims[0] == labels->dims[0];
 }
 
 yk_status yki_answers_create(yki_answers *answers, const yk_tensor *logits, const yk_tensor *labels,
-                             int64_t ignored)
+                             yki_label_rules rules)
 {
     char text[2][96];
     if (!labels || (!are_classes(labels) && !are_probabilities(labels)))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "accuracy: expected a batch with \"labels\" of shape (N), int32, or of "
-                         "its pixels, or of probabilities of shape (N, C), float32");
-    if (!fit(logits, labels))
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "accuracy: expected logits of shape (N, C), or of pixels; they have %s, "
-                         "the labels %s",
-                         yki_dims_text(text[0], sizeof text[0], logits->ndim, logits->dims),
-                         yki_dims_text(text[1], sizeof text[1], labels->ndim, labels->dims));
+                         "its pixels or tokens, or of probabilities of shape (N, C), float32");
+    if (!fit(&rules, logits, labels))
+        return yki_error(
+            YK_ERROR_INVALID_SHAPE,
+            "accuracy: expected logits of shape (N, C), or of pixels or tokens; they have %s, "
+            "the labels %s",
+            yki_dims_text(text[0], sizeof text[0], logits->ndim, logits->dims),
+            yki_dims_text(text[1], sizeof text[1], labels->ndim, labels->dims));
     *answers = (yki_answers){.logits = logits,
                              .labels = labels,
-                             .ignored = ignored,
-                             .classes = logits->dims[1],
+                             .rules = rules,
+                             .classes = logits->dims[yki_class_dim(&rules, logits->ndim)],
                              .places = 1};
-    for (int d = 2; d < logits->ndim; d++)
-        answers->places *= logits->dims[d];
+    for (int d = 1; d < logits->ndim - 1; d++)
+        answers->places *= labels->dims[d];
+    answers->stride = rules.classes_last ? 1 : answers->places;
     return YK_OK;
 }
 
-/* The number of labels of a batch, of samples or pixels. */
+/* The number of labels of a batch, of samples, pixels or tokens. */
 static int64_t count_labels(const yki_answers *a)
 {
     return a->labels->dims[0] * a->places;
@@ -84,7 +78,7 @@ static int64_t label_of(const yki_answers *a, int64_t i)
 
 static bool is_ignored(const yki_answers *a, int64_t label)
 {
-    return label == a->ignored && are_classes(a->labels);
+    return label == a->rules.ignored && are_classes(a->labels);
 }
 
 static bool is_class(const yki_answers *a, int64_t label)
@@ -116,12 +110,12 @@ static double logit_at(const yk_tensor *logits, int64_t at)
  * are larger than the label's, or all of them if that is not a number. */
 static int64_t rank_label(const yki_answers *a, int64_t i, int64_t label, int64_t *best)
 {
-    int64_t at = i / a->places * a->classes * a->places + i % a->places, larger = 0;
-    double own = is_class(a, label) ? logit_at(a->logits, at + label * a->places) : NAN;
+    int64_t at = i / a->stride * a->classes * a->stride + i % a->stride, larger = 0;
+    double own = is_class(a, label) ? logit_at(a->logits, at + label * a->stride) : NAN;
     double largest = logit_at(a->logits, at);
     *best = 0;
     for (int64_t c = 0; c < a->classes; c++) {
-        double logit = logit_at(a->logits, at + c * a->places);
+        double logit = logit_at(a->logits, at + c * a->stride);
         larger += logit > own;
         if (logit > largest) {
             largest = logit;
@@ -158,7 +152,7 @@ yk_status yk_count_correct(int64_t *correct, yk_model *model, const yk_batch *ba
     YKI_NOT_NULL(batch);
     YK_TRY(yk_model_output(model, &logits));
     YK_TRY(yki_answers_create(&answers, &logits, yk_batch_find(batch, "labels"),
-                              yki_model_ignored_label(model)));
+                              yki_model_label_rules(model)));
     *correct = yki_answers_count(&answers, NULL).correct;
     return YK_OK;
 }

@@ -1,7 +1,8 @@
 /*
  * A classifier's answers: logits (N, C) compared with labels (N) or, for each pixel, logits
- * (N, C, ...) with labels (N, ...). Labels are classes, int32, or for samples the probabilities
- * (N, C) of classes, float32, of which the largest counts.
+ * (N, C, ...) with labels (N, ...), or for each token, logits (N, T, C) with labels (N, T). Labels
+ * are classes, int32, or for samples the probabilities (N, C) of classes, float32, of which the
+ * largest counts.
  */
 #ifndef YKI_ANSWERS_H
 #define YKI_ANSWERS_H
@@ -9,12 +10,14 @@
 #include <yoke/tensor.h>
 
 #include "base/error.h"
+#include "model/outcome.h"
 
 typedef struct yki_answers {
     const yk_tensor *logits, *labels;
-    int64_t ignored; /* a label that does not count */
+    yki_label_rules rules;
     int64_t classes;
-    int64_t places; /* pixels of a sample, or 1 */
+    int64_t places; /* labels of a sample: its pixels, its tokens, or 1 */
+    int64_t stride; /* logits from one class to the next */
 } yki_answers;
 
 typedef struct yki_answer_counts {
@@ -25,7 +28,7 @@ typedef struct yki_answer_counts {
 
 /* Of a batch with these labels, or none (NULL). Only shapes are checked; data may be missing. */
 yk_status yki_answers_create(yki_answers *answers, const yk_tensor *logits, const yk_tensor *labels,
-                             int64_t ignored);
+                             yki_label_rules rules);
 /* Refuses labels that are neither classes nor ignored. */
 yk_status yki_answers_check(const yki_answers *answers);
 /* Adds to confusion, (C, C) or NULL, as yk_evaluate_options says, unless a label is no class. */

@@ -48,8 +48,8 @@ typedef struct evaluation_run {
     int virtual_ranks; /* that take turns on this rank */
     int64_t classes;   /* 0 before the first batch */
     bool classifies;   /* otherwise only the loss is measured */
-    int64_t ignored;   /* a label that does not count */
-    bool lags;         /* batches are kept, because the device computes asynchronously */
+    yki_label_rules rules;
+    bool lags; /* batches are kept, because the device computes asynchronously */
     kept_batch kept[2];
     int next; /* the one to use next */
     yki_tta tta;
@@ -63,7 +63,7 @@ static yk_status add_augmented(evaluation_run *run, double sums[SUMS], const yk_
     if (run->tta.kind == YK_TTA_NONE)
         return YK_OK;
     YK_TRY(yki_tta_run(&run->tta, run->model, batch, &logits));
-    YK_TRY(yki_answers_create(&answers, &logits, yk_batch_find(batch, "labels"), run->ignored));
+    YK_TRY(yki_answers_create(&answers, &logits, yk_batch_find(batch, "labels"), run->rules));
     sums[CORRECT_AUGMENTED] += (double)yki_answers_count(&answers, NULL).correct;
     return YK_OK;
 }
@@ -72,7 +72,7 @@ static yk_status add_scores(evaluation_run *run, double sums[SUMS], const yk_ten
                             const yk_tensor *labels, double loss)
 {
     yki_answers answers;
-    YK_TRY(yki_answers_create(&answers, logits, labels, run->ignored));
+    YK_TRY(yki_answers_create(&answers, logits, labels, run->rules));
     YK_TRY(yki_answers_check(&answers));
     yki_answer_counts counts = yki_answers_count(&answers, run->options.confusion);
     run->classes = answers.classes;
@@ -121,7 +121,7 @@ static yk_status keep_batch(evaluation_run *run, double sums[SUMS], const yk_bat
     if (!kept->outcome.device)
         YK_TRY(yki_outcome_create(&kept->outcome, run->model));
     YK_TRY(yki_outcome_take(&kept->outcome, run->model));
-    YK_TRY(yki_answers_create(&(yki_answers){0}, &kept->outcome.shape, labels, run->ignored));
+    YK_TRY(yki_answers_create(&(yki_answers){0}, &kept->outcome.shape, labels, run->rules));
     YK_TRY(copy_labels(kept, labels));
     kept->sums = sums;
     return score_kept(run, &run->kept[run->next]);
@@ -240,7 +240,7 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
     YK_TRY(check_tta(&run.options));
     run.classifies = yki_model_classifies(model);
-    run.ignored = yki_model_ignored_label(model);
+    run.rules = yki_model_label_rules(model);
     YK_TRY(check_classifier(&run));
     run.tta = (yki_tta){.kind = run.options.tta, .confidence = run.options.tta_confidence};
     YK_TRY(yk_model_broadcast_buffers(model, run.options.group));

@@ -1,4 +1,4 @@
-/* Evaluation where labels are those of pixels, and where some do not count. */
+/* Evaluation where labels are those of pixels or tokens, and where some do not count. */
 #include <yoke/yoke.h>
 
 #include <math.h>
@@ -198,6 +198,61 @@ YK_TEST(pixels_have_no_test_time_augmentation)
     assert_contains(yk_last_error(), "expected logits of shape (N, C)");
     yk_loader_destroy(loader);
     yk_model_destroy(model);
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* As many tokens as classes: the shape does not tell which dimension is which. */
+static yk_status read_tokens(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
+{
+    (void)data, (void)worker;
+    for (int64_t t = 0; t < CLASSES; t++) {
+        for (int64_t c = 0; c < CLASSES; c++)
+            ((float *)buffers[0].data)[t * CLASSES + c] = score(index, c, t);
+        ((int32_t *)buffers[1].data)[t] = label(index, t);
+    }
+    return YK_OK;
+}
+
+YK_TEST(tokens_with_a_label_count)
+{
+    static const yk_field fields[] = {{"tokens", YK_FIELD_TENSOR, YK_F32, 2, {CLASSES, CLASSES}},
+                                      {"labels", YK_FIELD_TENSOR, YK_I32, 1, {CLASSES}}};
+    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
+    yk_dataset *dataset;
+    yk_loader *loader;
+    yk_model *model;
+    yk_evaluation result;
+    expectation e = {0};
+    for (int64_t n = 0; n < SAMPLES; n++)
+        for (int64_t t = 0; t < CLASSES; t++)
+            expect_pixel(&e, n, t);
+    ops.count = SAMPLES;
+    ops.field_count = 2;
+    ops.fields = fields;
+    ops.read = read_tokens;
+    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
+    assert_ok(
+        yk_loader_create(&loader, dataset,
+                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = BATCH)));
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens =
+        yk_input(graph, "tokens", YK_F32, 3, (int64_t[]){YK_BATCH, CLASSES, CLASSES});
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 2, (int64_t[]){YK_BATCH, CLASSES});
+    yk_value *loss =
+        yk_cross_entropy(tokens, labels,
+                         YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
+                                 o.ignore_index = IGNORED, o.class_dim = -1));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = tokens)));
+    assert_ok(yk_evaluate(&result, model, loader, NULL));
+    assert_int_equal(result.count, e.count);
+    assert_int_equal(result.correct, e.correct);
+    assert_true(result.top5 == (double)e.top5 / (double)e.count);
+    assert_float_equal(result.loss, e.loss / (double)e.count, 1e-6);
+    yk_model_destroy(model);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
