@@ -1,8 +1,8 @@
 /*
  * `yoke ps`: the ranks of running jobs and what they wait for, from the keys that the ranks keep in
- * their job's store (src/comm/meeting.c, watch.c and waiting.c): group/0/ranks, a line "PID MACHINE
- * HOST ADDRESS" per rank, group/N/step/RANK, a number, and group/N/waiting/RANK, "SEQUENCE SINCE
- * OPERATION PEER WORDS".
+ * their job's store (meeting.c, watch.c and waiting.c in src/comm/job): group/0/ranks, a line "PID
+ * MACHINE HOST ADDRESS" per rank, group/N/step/RANK, a number, and group/N/waiting/RANK, "SEQUENCE
+ * SINCE OPERATION PEER WORDS".
  */
 #define _GNU_SOURCE
 #include <ctype.h>

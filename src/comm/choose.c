@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/backend/modules.h"
 #include "comm/call.h"
-#include "comm/modules.h"
 
 static bool is_built_in(const char *name)
 {

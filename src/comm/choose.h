@@ -4,7 +4,7 @@
 
 #include <yoke/backend.h>
 
-#include "comm/rendezvous.h"
+#include "comm/job/rendezvous.h"
 
 /*
  * Opens the module of a backend that was asked for by name, before other ranks wait for this one.

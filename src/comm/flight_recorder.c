@@ -23,7 +23,7 @@
 
 #include "base/c_locale.h"
 #include "base/folder.h"
-#include "comm/describe.h"
+#include "comm/job/describe.h"
 
 /* Of this process. */
 static struct {

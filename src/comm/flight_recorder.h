@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "comm/call.h"
-#include "comm/rendezvous.h"
+#include "comm/job/rendezvous.h"
 
 enum { YKI_FLIGHT_ENTRIES = 256 };
 

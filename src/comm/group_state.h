@@ -15,9 +15,9 @@
 
 #include "comm/flight_recorder.h"
 #include "comm/group_internal.h"
+#include "comm/job/rendezvous.h"
+#include "comm/job/watch.h"
 #include "comm/queue.h"
-#include "comm/rendezvous.h"
-#include "comm/watch.h"
 
 /* Memory of yk_group_alloc where the backend has none of its own. */
 typedef struct yki_block {

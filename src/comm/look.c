@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "comm/describe.h"
 #include "comm/group_state.h"
+#include "comm/job/describe.h"
 
 #define LOOK_S         0.02 /* between two looks */
 #define LONGEST_LOOK_S 0.5

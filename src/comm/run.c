@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/trace.h"
-#include "comm/describe.h"
 #include "comm/group_state.h"
+#include "comm/job/describe.h"
 
 #define WAIT_S 0.02
 

@@ -77,6 +77,17 @@ YK_TEST(layers_of_data)
     accepted("src/data/a.c", "\"data/worker.h\"");
 }
 
+YK_TEST(layers_of_comm)
+{
+    refused("src/comm/store/a.c", "\"comm/job/watch.h\"", "comm/store must not know");
+    refused("src/comm/job/a.c", "\"comm/group_state.h\"", "comm/job must not know");
+    refused("src/comm/a.c", "\"comm/two_level/two_level.h\"", "comm must not know");
+    refused("src/comm/helpers/a.c", "<string.h>", "is no folder of src/comm");
+    accepted("src/comm/job/a.c", "\"comm/store/client.h\"");
+    accepted("src/comm/a.c", "\"comm/job/watch.h\"");
+    accepted("src/comm/shm/a.c", "\"comm/call.h\"");
+}
+
 YK_TEST(layers_refuse_vendor_headers_elsewhere)
 {
     refused("src/model/a.c", "<oneapi/dnnl/dnnl.h>", "belongs to src/device/cpu");

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/store_client.h"
-#include "comm/store_wire.h"
+#include "comm/store/client.h"
+#include "comm/store/wire.h"
 #include "harness.h"
 
 typedef struct fixture {

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "comm/backend_thread.h"
+#include "comm/backend/thread.h"
 
 static atomic_bool gate;
 static atomic_int begun, ended;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "comm/hostlist.h"
+#include "comm/job/hostlist.h"
 
 /* All hosts of the list, separated by spaces. */
 static const char *expand(const char *list)

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/host.h"
-#include "comm/rendezvous.h"
+#include "comm/job/host.h"
+#include "comm/job/rendezvous.h"
 
 static void join(yki_job *job, const char *method)
 {

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/rendezvous.h"
+#include "comm/job/rendezvous.h"
 
 static pid_t start_sleeper(const char *name)
 {

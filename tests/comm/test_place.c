@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/meeting_point.h"
-#include "comm/place.h"
+#include "comm/job/meeting_point.h"
+#include "comm/job/place.h"
 
 /* What launchers set, and what yoke reads of it. */
 static const char *const known[] = {"RANK",

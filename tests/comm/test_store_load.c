@@ -3,7 +3,7 @@
 #include "store_fixture.h"
 
 #include "base/clock.h"
-#include "comm/meeting.h"
+#include "comm/job/meeting.h"
 
 static yk_store *connect_to(int port)
 {

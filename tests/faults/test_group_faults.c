@@ -204,7 +204,7 @@ YK_TEST(departure_is_named)
 /* Of a broadcast, and of joining, for which a busy machine may need more than a second. */
 static const double patience_s = 3;
 
-/* How long the store may take to answer, before a rank reports a failure alone (comm/watch.c). */
+/* How long the store may take to answer, before a rank reports a failure alone: see watch.c. */
 static const double answer_s = 2.5;
 
 /* What a rank got. The clock is the same for all ranks. */

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "comm/store_requests.h"
+#include "comm/store/requests.h"
 
 enum { CHUNK = 4096 };
 

@@ -336,7 +336,7 @@ write("metrics", "typed", b'{"type": "header", "format": 1, "step": 0, "time": "
       + b'{"type": "epoch", "epoch": 1, "step": 5, "val_loss": 2.2, "time": "x"}\n')
 write("metrics", "torn", b'{"epoch": 1, "step": 1}\n{"epoch": 1, "st')
 
-# ---- requests to the store (store_wire.h); the first byte: already admitted
+# ---- requests to the store (src/comm/store/wire.h); the first byte: already admitted
 
 
 def frame(code, key=b"", value=b"", number=0):

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/rendezvous.h"
+#include "comm/job/rendezvous.h"
 
 /* ---- a host that is cut off ------------------------------------------------------------------ */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "comm/rendezvous.h"
+#include "comm/job/rendezvous.h"
 
 static yk_group *open_gloo(double timeout_s)
 {

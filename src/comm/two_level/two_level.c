@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "comm/backend_thread.h"
+#include "comm/backend/thread.h"
 
 #define GIVE_UP_S 5.0 /* how long a cancelled stage may take to end */
 #define PATIENCE  2.0 /* by how much longer than the timeout the levels wait: they know less */

@@ -1,0 +1,130 @@
+#include "comm/job/waiting.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define SURE_S 1.0 /* how long two calls must have waited for each other, without any change */
+
+enum { TEXT = YKI_WORDS + 96 };
+
+typedef struct entry {
+    unsigned long long sequence;
+    int operation, peer;
+    char words[YKI_WORDS];
+} entry;
+
+static bool is_message(int operation)
+{
+    return operation >= YK_OPERATION_SEND;
+}
+
+static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting,
+                       long long since)
+{
+    char words[YKI_WORDS];
+    const yk_descriptor *what = &waiting->what;
+    yki_describe(words, job, what);
+    return snprintf(text, TEXT, "%llu %lld %d %d %s", (unsigned long long)waiting->sequence, since,
+                    what->operation, is_message(what->operation) ? what->root : 0, words);
+}
+
+void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now)
+{
+    char key[YKI_JOB_KEY], text[TEXT];
+    yki_waiting *published = &state->published;
+    long long since = (long long)time(NULL) - (long long)(yki_now() - now->since);
+    bool same = published->active == now->active && published->sequence == now->sequence &&
+                published->what.operation == now->what.operation && llabs(since - state->since) < 2;
+    if (same || (!published->active && !now->active))
+        return;
+    yki_job_key(job, key, sizeof key, "waiting", job->rank);
+    pthread_mutex_lock(job->lock);
+    if (now->active)
+        yk_store_set(job->store, key, text, (size_t)write_entry(text, job, now, since));
+    else
+        yk_store_delete(job->store, key, NULL);
+    pthread_mutex_unlock(job->lock);
+    *published = *now;
+    state->since = since;
+}
+
+static bool read_entry(const yki_job *job, int rank, entry *found)
+{
+    char key[YKI_JOB_KEY], text[TEXT];
+    size_t used;
+    int at = 0;
+    yki_job_key(job, key, sizeof key, "waiting", rank);
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_get(job->store, key, text, sizeof text - 1, &used, 0);
+    pthread_mutex_unlock(job->lock);
+    if (status != YK_OK)
+        return false;
+    text[used] = '\0';
+    if (sscanf(text, "%llu %*d %d %d %n", &found->sequence, &found->operation, &found->peer, &at) <
+        3)
+        return false;
+    snprintf(found->words, sizeof found->words, "%s", text + at);
+    return true;
+}
+
+/*
+ * Whether the other rank's call is no counterpart of this one, but needs this rank, which has not
+ * made it yet. If it has, the wait is over, but the other rank is stopped and cannot tell. A batch
+ * is a counterpart of every message.
+ */
+static bool is_unmatched(const yki_job *job, const yki_waiting *mine, const entry *theirs)
+{
+    if (!is_message(theirs->operation))
+        return theirs->sequence > mine->collectives;
+    return theirs->peer == job->rank && theirs->operation == mine->what.operation &&
+           theirs->operation != YK_OPERATION_BATCH && theirs->sequence > mine->opposite;
+}
+
+/* What to do about two ranks that wait for each other. */
+static const char *advice(const entry *theirs)
+{
+    if (!is_message(theirs->operation))
+        return "";
+    return theirs->operation == YK_OPERATION_SEND
+               ? ": one of the two must receive first, or both call yk_batch_send_recv"
+               : ": one of the two must send first, or both call yk_batch_send_recv";
+}
+
+static void describe_both(const yki_job *job, const yki_waiting *mine, const entry *theirs,
+                          yki_failure *failure)
+{
+    char words[YKI_WORDS], name[YKI_RANK_NAME], other[YKI_RANK_NAME];
+    yki_describe(words, job, &mine->what);
+    yki_rank_name(job, job->rank, name);
+    yki_rank_name(job, mine->what.root, other);
+    *failure = (yki_failure){.status = YK_ERROR_MISMATCH, .culprit = -1};
+    snprintf(failure->text, sizeof failure->text,
+             "ranks disagree in operation: %s called %s, %s called %s%s", name, words, other,
+             theirs->words, advice(theirs));
+}
+
+bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure)
+{
+    entry theirs;
+    const yki_waiting *mine = &state->published;
+    if (!mine->active || !is_message(mine->what.operation) ||
+        !read_entry(job, mine->what.root, &theirs) || !is_unmatched(job, mine, &theirs)) {
+        state->unmatched = 0;
+        return false;
+    }
+    if (!(state->unmatched > 0) || state->mine != mine->sequence ||
+        state->theirs != theirs.sequence) {
+        state->unmatched = yki_now();
+        state->mine = mine->sequence;
+        state->theirs = theirs.sequence;
+        return false;
+    }
+    if (yki_now() - state->unmatched < SURE_S)
+        return false;
+    describe_both(job, mine, &theirs, failure);
+    return true;
+}

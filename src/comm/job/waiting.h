@@ -1,0 +1,47 @@
+/*
+ * What ranks wait for. A rank that has waited for a second publishes its call in the store, as the
+ * key waiting/RANK of its group:
+ *
+ *     "SEQUENCE SINCE OPERATION PEER WORDS", as in
+ *     "7 1700000000 12 1 recv(float32 x 4, from rank 1)"
+ *
+ * SINCE is in seconds since 1970, and is corrected when the clock is set. OPERATION is a
+ * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group
+ * counts them, else 0. The key disappears when the wait has ended.
+ */
+#ifndef YKI_WAITING_H
+#define YKI_WAITING_H
+
+#include "comm/job/describe.h"
+#include "comm/job/failure.h"
+
+typedef struct yki_waiting {
+    bool active;
+    bool end_is_told; /* by yki_watch_rest; otherwise a wait ends when nothing asks any more */
+    uint64_t sequence;
+    yk_descriptor what;
+    double since; /* yki_now() */
+    /* This rank's calls so far: collectives and, in a send or recv, the messages with the other
+     * rank in the other direction. */
+    uint64_t collectives, opposite;
+} yki_waiting;
+
+/* What the watch remembers from one time to the next. */
+typedef struct yki_waiting_state {
+    yki_waiting published; /* what the store says of this rank */
+    long long since;       /* and its SINCE */
+    uint64_t mine, theirs; /* the two calls that did not match, */
+    double unmatched;      /* and since when; 0: they did */
+} yki_waiting_state;
+
+/* Publishes what this rank waits for, or that it does not wait any more. Asks the store. */
+void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now);
+
+/*
+ * A send or recv, or the first one of a batch, whose other rank waits in a call that cannot match
+ * it would never end, and neither would that call. True when this has been so for a while; then the
+ * failure is described. Backends that see this themselves are faster.
+ */
+bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure);
+
+#endif

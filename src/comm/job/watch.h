@@ -1,0 +1,79 @@
+/*
+ * A job's watch: a thread that asks the store on behalf of the groups that wait. A request blocks
+ * while the process that serves the store is stopped, which must not keep a group from noticing
+ * that its time is up. The thread starts when a group waits for the first time or a training step
+ * is noted, and sleeps while there is nothing to do.
+ */
+#ifndef YKI_WATCH_H
+#define YKI_WATCH_H
+
+#include <stdatomic.h>
+
+#include "comm/job/failure.h"
+#include "comm/job/waiting.h"
+
+/* What the watch knows about a group; its own thread writes, the group reads. */
+typedef struct yki_watched {
+    struct yki_watched *next;
+    yki_job job;   /* a copy of the group's job, and of its peers: it outlives the group */
+    bool is_whole; /* it has all ranks of the job */
+    bool leaving;  /* this rank has left the group, and its goodbye is to be said */
+    double asked;  /* when the group last waited, and */
+    double read;   /* when the store was last read for it */
+    yki_failure failure;
+    yki_waiting waiting; /* for what, once this takes long */
+    yki_waiting_state told;
+    atomic_bool holds;  /* waiting is active, and its end has not been told yet */
+    bool proposed;      /* failure is to be recorded; */
+    int dead;           /* its text is how this rank ended, if it is not negative */
+    atomic_bool failed; /* failure is final */
+    atomic_bool *left;  /* [world]: which ranks have left the group in order, */
+    atomic_bool *waits; /* and which wait too, as far as they have said so */
+} yki_watched;
+
+typedef struct yki_watch yki_watch;
+
+/* The watch of a joined job, which stays valid until it is stopped. On failure *watch is NULL. */
+yk_status yki_watch_create(yki_watch **watch, const yki_job *job);
+/* Accepts NULL. */
+void yki_watch_destroy(yki_watch *watch);
+
+/* The training step that this rank has finished, from 0, which the watch publishes. */
+void yki_watch_note_step(yki_watch *watch, int64_t step);
+
+/* Begins to watch a group of the job. On failure *watched is NULL. */
+yk_status yki_watch_add(yki_watched **watched, const yki_job *job);
+/*
+ * Ends it, and has the thread tell the other ranks that this one has left. Only the end of the
+ * group of all ranks waits for that, and for the parts before it: not long if the store does not
+ * answer.
+ */
+void yki_watch_remove(yki_watched *watched);
+
+/*
+ * The group waits: its failure and departures are read now and in the next moments, every 100 ms.
+ * waiting is for what, and active once that takes long enough to be published.
+ */
+void yki_watch_ask(yki_watched *watched, const yki_waiting *waiting);
+/* The wait has ended. Asks nothing of the store. */
+void yki_watch_rest(yki_watched *watched);
+/*
+ * Proposes a failure and returns when watched->failure is final: this one, or what another rank has
+ * recorded before. dead is a rank whose end is the failure, which the watch then describes, or -1.
+ */
+void yki_watch_fail(yki_watched *watched, int dead, const yki_failure *failure);
+
+/* The same for this process alone, for a group inside another one that has failed. */
+void yki_watch_fail_here(yki_watched *watched, const yki_failure *failure);
+
+/*
+ * Whether the process of that rank of a group has ended, or its host is lost: the kernel tells of
+ * ranks on this machine, the store of others.
+ */
+bool yki_watch_gone(const yki_job *job, int rank);
+/* Since when the store cannot be reached; 0: it can. */
+double yki_watch_lost(const yki_watch *watch);
+/* Whether its process has closed the connection, because it has ended or left. */
+bool yki_watch_was_closed(const yki_watch *watch);
+
+#endif
