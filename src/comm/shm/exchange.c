@@ -51,19 +51,19 @@ static shm_counter *ticket_of(const shm_wait *wait, int rank)
     return &wait->shm->ranks[rank]->line[wait->slot].ticket;
 }
 
-bool yki_shm_out_of_step(yk_backend_call *call, int rank_a, const yk_descriptor *what_a, int rank_b,
+bool yki_shm_out_of_step(yk_mismatch *mismatch, int rank_a, const yk_descriptor *what_a, int rank_b,
                          const yk_descriptor *what_b)
 {
-    call->mismatch = (yk_mismatch){.rank_a = rank_a,
-                                   .rank_b = rank_b,
-                                   .what_a = *what_a,
-                                   .what_b = *what_b,
-                                   .out_of_step = true};
+    *mismatch = (yk_mismatch){.rank_a = rank_a,
+                              .rank_b = rank_b,
+                              .what_a = *what_a,
+                              .what_b = *what_b,
+                              .out_of_step = true};
     return true;
 }
 
 /* Whether the peer waits for this rank in send or recv, while this rank waits for it here. */
-static bool blocked_in_transfer(const shm_wait *wait)
+static bool blocked_in_transfer(const shm_wait *wait, yk_mismatch *mismatch)
 {
     shm_backend *shm = wait->shm;
     const yk_descriptor *mine = &wait->call->what;
@@ -71,9 +71,9 @@ static bool blocked_in_transfer(const shm_wait *wait)
         shm_channel *in = &shm->ranks[r]->to[shm->rank], *out = &shm->me->to[r];
         uint32_t sent = atomic_load(&in->sent), wanted = atomic_load(&out->received);
         if (sent != shm->received[r])
-            return yki_shm_out_of_step(wait->call, shm->rank, mine, r, &in->what[sent & 1]);
+            return yki_shm_out_of_step(mismatch, shm->rank, mine, r, &in->what[sent & 1]);
         if (wanted != shm->sent[r])
-            return yki_shm_out_of_step(wait->call, shm->rank, mine, r, &out->wanted[wanted & 1]);
+            return yki_shm_out_of_step(mismatch, shm->rank, mine, r, &out->wanted[wanted & 1]);
     }
     return false;
 }

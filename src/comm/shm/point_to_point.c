@@ -193,7 +193,7 @@ static bool is_missing(const shm_wait *wait, int rank)
 }
 
 /* A peer is in a collective that cannot end without this rank, which waits for the peer. */
-static bool blocked_in_collective(const shm_wait *wait)
+static bool blocked_in_collective(const shm_wait *wait, yk_mismatch *mismatch)
 {
     shm_backend *shm = wait->shm;
     uint32_t next = shm->ticket + 1;
@@ -201,7 +201,7 @@ static bool blocked_in_collective(const shm_wait *wait)
         const yk_descriptor *what = &wait->call->messages[i].what;
         shm_line *line = &shm->ranks[what->root]->line[next & 1];
         if (!shm->transfers[i].over && atomic_load(&line->ticket) == next)
-            return yki_shm_out_of_step(wait->call, shm->rank, what, what->root, &line->what);
+            return yki_shm_out_of_step(mismatch, shm->rank, what, what->root, &line->what);
     }
     return false;
 }

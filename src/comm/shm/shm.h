@@ -197,9 +197,10 @@ typedef struct shm_wait {
     shm_backend *shm;
     shm_counter *(*counter)(const struct shm_wait *wait, int rank);
     uint32_t target;
-    int only;                                      /* a rank, or -1 for all */
-    int slot;                                      /* which of two, for lines */
-    bool (*hopeless)(const struct shm_wait *wait); /* may be NULL; sets call's mismatch */
+    int only; /* a rank, or -1 for all */
+    int slot; /* which of two, for lines */
+    /* Whether it cannot end, and because of what; may be NULL. */
+    bool (*hopeless)(const struct shm_wait *wait, yk_mismatch *mismatch);
     /* Whether it is for that rank; NULL: for those whose counters have not reached it. */
     bool (*missing)(const struct shm_wait *wait, int rank);
     yk_backend_call *call;
@@ -228,8 +229,8 @@ uint64_t yki_shm_placement(const shm_backend *shm, const void *data);
 
 /* ---- collectives, alloc ---------------------------------------------------------------------- */
 
-/* Sets call's two sides of a mismatch after which the group is unusable; returns true. */
-bool yki_shm_out_of_step(yk_backend_call *call, int rank_a, const yk_descriptor *what_a, int rank_b,
+/* Sets the two sides of a mismatch after which the group is unusable; returns true. */
+bool yki_shm_out_of_step(yk_mismatch *mismatch, int rank_a, const yk_descriptor *what_a, int rank_b,
                          const yk_descriptor *what_b);
 
 /* YK_ERROR_MISMATCH: this rank has freed the memory where the data of rank `owner` lies. */

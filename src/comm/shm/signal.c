@@ -112,6 +112,17 @@ static yk_status give_up(const shm_backend *shm, yk_status status)
     return status;
 }
 
+/* What another rank does after it has let this one go on is no mismatch: the counter, which is read
+ * again last, has been reached by then. */
+static bool is_hopeless(const shm_wait *wait, shm_counter *counter)
+{
+    yk_mismatch found;
+    if (!wait->hopeless || !wait->hopeless(wait, &found) || yki_shm_reached(counter, wait->target))
+        return false;
+    wait->call->mismatch = found;
+    return true;
+}
+
 static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
 {
     shm_backend *shm = wait->shm;
@@ -124,7 +135,7 @@ static yk_status wait_long(const shm_wait *wait, int rank, shm_counter *counter)
                 wait->call->met_s = yki_now();
             return YK_OK;
         }
-        if (wait->hopeless && wait->hopeless(wait) && !yki_shm_reached(counter, wait->target))
+        if (is_hopeless(wait, counter))
             return YK_ERROR_MISMATCH;
         double now = yki_now();
         if (now < next_look)
