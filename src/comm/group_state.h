@@ -38,7 +38,6 @@ struct yk_group {
     yki_flight_ring flight;     /* its last calls */
     uint64_t collectives;       /* the number of the last one */
     uint64_t batches;           /* how many calls had several messages */
-    uint64_t *sent, *received;  /* [world]: messages to and from each rank */
     yki_call *running;          /* the call that waits; NULL while the group is being created */
     pthread_t opener;           /* the thread that creates the group */
     yki_call opening;           /* stands for a call while the group is being created */

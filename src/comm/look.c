@@ -256,11 +256,8 @@ static yki_waiting describe_wait(const yk_group *group, const yki_call *call)
                            .sequence = call->base.sequence,
                            .what = *what,
                            .since = yki_now() - call->waited,
-                           .collectives = group->collectives};
-    if (what->operation == YK_OPERATION_SEND)
-        waiting.opposite = group->received[what->root];
-    else if (what->operation == YK_OPERATION_RECV)
-        waiting.opposite = group->sent[what->root];
+                           .collectives = group->collectives,
+                           .messages = group->watched->messages};
     return waiting;
 }
 

@@ -58,11 +58,12 @@ yk_status yki_call_make_messages(yki_call *call, size_t count, yk_backend_messag
 static void number_messages(yk_group *group, yki_call *call)
 {
     yk_backend_message *messages = call->list ? call->list : &call->message;
+    _Atomic uint64_t *sent = group->watched->messages, *received = sent + group->job.world;
     call->base.messages = messages;
     for (size_t i = 0; i < call->base.message_count; i++) {
         const yk_descriptor *what = &messages[i].what;
-        messages[i].sequence = what->operation == YK_OPERATION_SEND ? ++group->sent[what->root]
-                                                                    : ++group->received[what->root];
+        bool sends = what->operation == YK_OPERATION_SEND;
+        messages[i].sequence = 1 + atomic_fetch_add(&(sends ? sent : received)[what->root], 1);
     }
 }
 

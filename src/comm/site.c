@@ -68,12 +68,10 @@ yk_status yki_group_make_site(yk_group *group)
     size_t world = (size_t)job->world;
     group->members = yki_calloc(world, sizeof *group->members);
     group->late = yki_calloc(world, sizeof *group->late);
-    group->sent = yki_calloc(2 * world, sizeof *group->sent);
-    if (!group->members || !group->late || !group->sent) {
+    if (!group->members || !group->late) {
         yki_group_free_site(group);
         return yki_error_memory(world * sizeof *group->members, "the members of a group");
     }
-    group->received = group->sent + world;
     group->opener = pthread_self();
     for (int r = 0; r < job->world; r++) {
         const yki_peer *peer = &job->peers[r];
@@ -99,8 +97,6 @@ void yki_group_free_site(yk_group *group)
 {
     free(group->members);
     free(group->late);
-    free(group->sent);
     group->members = NULL;
     group->late = NULL;
-    group->sent = group->received = NULL;
 }

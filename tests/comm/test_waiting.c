@@ -95,6 +95,37 @@ YK_TEST_RANKS(a_wait_that_is_over_is_no_mismatch, 2)
     yk_group_destroy(group);
 }
 
+/* Rank 0 waits for rank 2 alone, in a batch whose first message is over: rank 1 has had it, and
+ * waits for the others in its next call. */
+YK_TEST_RANKS(a_message_that_is_over_is_no_mismatch, 3)
+{
+    (void)world;
+    unsigned char mine = 1, theirs = 0;
+    yk_message messages[] = {
+        {.kind = YK_MESSAGE_SEND, .peer = 1, .data = &mine, .count = 1, .dtype = YK_U8},
+        {.kind = YK_MESSAGE_RECV, .peer = 2, .data = &theirs, .count = 1, .dtype = YK_U8},
+    };
+    yk_group *group;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    assert_ok(yk_barrier(group));
+    if (rank == 0) {
+        assert_ok(yk_batch_send_recv(group, messages, 2, NULL));
+        assert_int_equal(theirs, 1);
+    } else if (rank == 1) {
+        assert_ok(yk_recv(group, &theirs, 1, YK_U8, 0));
+    } else {
+        yk_store *store = connect_to_store();
+        assert_ok(yk_store_wait(store, "group/0/waiting/0", 20));
+        assert_ok(yk_store_wait(store, "group/0/waiting/1", 20));
+        sleep(3);
+        assert_ok(yk_send(group, &mine, 1, YK_U8, 0));
+        yk_store_destroy(store);
+    }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 /* The thread of rank 0 that waits gets no core for a second: rank 1 must not believe meanwhile that
  * rank 0 does not wait, and name it as one that did not take part. */
 YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
@@ -110,7 +141,8 @@ YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
                                                      .end_is_told = true,
                                                      .sequence = 1,
                                                      .what.operation = YK_OPERATION_BARRIER,
-                                                     .since = yki_now()});
+                                                     .since = yki_now(),
+                                                     .messages = group->watched->messages});
         assert_ok(yk_store_wait(store, "test/seen", 20));
         yki_watch_rest(group->watched);
     } else {
@@ -151,7 +183,8 @@ YK_TEST_RANKS(a_wait_is_published_again_when_the_clock_is_set, 2)
                                                      .end_is_told = true,
                                                      .sequence = 1,
                                                      .what.operation = YK_OPERATION_BARRIER,
-                                                     .since = yki_now() - 100});
+                                                     .since = yki_now() - 100,
+                                                     .messages = group->watched->messages});
         long long before = published_since(store), since = before;
         assert_true(llabs(before - ((long long)time(NULL) - 100)) <= 60);
         atomic_store(&set_by, -3600);

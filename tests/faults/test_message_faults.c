@@ -208,3 +208,26 @@ YK_TEST(promise_06_messages_against_a_collective)
 {
     yk_test_ranks(RANKS, rank_1_calls_a_collective);
 }
+
+/* Rank 1 takes the first of two messages, and not the second. */
+static void rank_1_takes_one_message(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    yk_message messages[] = {
+        {.kind = YK_MESSAGE_SEND, .peer = 1, .data = out, .count = 1, .dtype = YK_U8},
+        {.kind = YK_MESSAGE_SEND, .peer = 1, .data = out + 1, .count = 1, .dtype = YK_U8},
+    };
+    if (rank == 1)
+        assert_ok(yk_recv(group, in, 1, YK_U8, 0));
+    assert_status(YK_ERROR_MISMATCH,
+                  rank == 0 ? yk_batch_send_recv(group, messages, 2, NULL) : yk_barrier(group));
+    assert_contains(yk_last_error(), "barrier()");
+    assert_contains(yk_last_error(), "disagree in operation");
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_06_a_second_message_against_a_collective)
+{
+    yk_test_ranks(RANKS, rank_1_takes_one_message);
+}

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 
 #define SURE_S 1.0 /* how long two calls must have waited for each other, without any change */
 
@@ -32,22 +33,55 @@ static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *w
                     what->operation, is_message(what->operation) ? what->root : 0, words);
 }
 
+static yk_status set_key(const yki_job *job, const char *name, const void *value, size_t size)
+{
+    char key[YKI_JOB_KEY];
+    yki_job_key(job, key, sizeof key, name, job->rank);
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_set(job->store, key, value, size);
+    pthread_mutex_unlock(job->lock);
+    return status;
+}
+
+/* Those of a rank that has had none are not published. */
+static yk_status publish_messages(const yki_job *job, const yki_waiting *waiting)
+{
+    size_t count = 2 * (size_t)job->world;
+    uint64_t any = 0, *copy = yki_calloc(count, sizeof *copy);
+    if (!copy)
+        return yki_error_memory(count * sizeof *copy, "the numbers of messages");
+    for (size_t i = 0; i < count; i++)
+        any |= copy[i] = atomic_load(&waiting->messages[i]);
+    yk_status status = any ? set_key(job, "messages", copy, count * sizeof *copy) : YK_OK;
+    free(copy);
+    return status;
+}
+
+/* The messages come first, so that whoever reads the entry finds those that belong to it. */
+static void publish(const yki_job *job, const yki_waiting *waiting, long long since)
+{
+    char text[TEXT];
+    if (is_message(waiting->what.operation) || publish_messages(job, waiting) == YK_OK)
+        set_key(job, "waiting", text, (size_t)write_entry(text, job, waiting, since));
+}
+
 void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now)
 {
-    char key[YKI_JOB_KEY], text[TEXT];
+    char key[YKI_JOB_KEY];
     yki_waiting *published = &state->published;
     long long since = (long long)time(NULL) - (long long)(yki_now() - now->since);
     bool same = published->active == now->active && published->sequence == now->sequence &&
                 published->what.operation == now->what.operation && llabs(since - state->since) < 2;
     if (same || (!published->active && !now->active))
         return;
-    yki_job_key(job, key, sizeof key, "waiting", job->rank);
-    pthread_mutex_lock(job->lock);
     if (now->active)
-        yk_store_set(job->store, key, text, (size_t)write_entry(text, job, now, since));
-    else
+        publish(job, now, since);
+    else {
+        yki_job_key(job, key, sizeof key, "waiting", job->rank);
+        pthread_mutex_lock(job->lock);
         yk_store_delete(job->store, key, NULL);
-    pthread_mutex_unlock(job->lock);
+        pthread_mutex_unlock(job->lock);
+    }
     *published = *now;
     state->since = since;
 }
@@ -71,17 +105,42 @@ static bool read_entry(const yki_job *job, int rank, entry *found)
     return true;
 }
 
+/* Whether this rank has begun messages with the other one, which waits in a collective, that the
+ * other one has not. */
+static bool lacks_messages(const yki_job *job, const yki_waiting *mine, int other)
+{
+    char key[YKI_JOB_KEY];
+    size_t world = (size_t)job->world, size = 2 * world * sizeof(uint64_t), used;
+    uint64_t *theirs = yki_calloc(2 * world, sizeof *theirs);
+    if (!theirs)
+        return false;
+    yki_job_key(job, key, sizeof key, "messages", other);
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_get(job->store, key, theirs, size, &used, 0);
+    pthread_mutex_unlock(job->lock);
+    bool known = status == YK_OK || status == YK_ERROR_TIMEOUT; /* there are none, or it had none */
+    bool lacks = theirs[world + (size_t)job->rank] < atomic_load(&mine->messages[other]) ||
+                 theirs[job->rank] < atomic_load(&mine->messages[world + (size_t)other]);
+    free(theirs);
+    return known && lacks;
+}
+
 /*
  * Whether the other rank's call is no counterpart of this one, but needs this rank, which has not
  * made it yet. If it has, the wait is over, but the other rank is stopped and cannot tell. A batch
- * is a counterpart of every message.
+ * is a counterpart of every message. One that still waits for others may be over with this rank,
+ * which then goes on to the next collective.
  */
 static bool is_unmatched(const yki_job *job, const yki_waiting *mine, const entry *theirs)
 {
+    int other = mine->what.root;
     if (!is_message(theirs->operation))
-        return theirs->sequence > mine->collectives;
-    return theirs->peer == job->rank && theirs->operation == mine->what.operation &&
-           theirs->operation != YK_OPERATION_BATCH && theirs->sequence > mine->opposite;
+        return theirs->sequence > mine->collectives && lacks_messages(job, mine, other);
+    if (theirs->peer != job->rank || theirs->operation != mine->what.operation ||
+        theirs->operation == YK_OPERATION_BATCH)
+        return false;
+    bool sends = theirs->operation == YK_OPERATION_SEND;
+    return theirs->sequence > atomic_load(&mine->messages[sends ? job->world + other : other]);
 }
 
 /* What to do about two ranks that wait for each other. */

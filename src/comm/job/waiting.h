@@ -8,9 +8,14 @@
  * SINCE is in seconds since 1970, and is corrected when the clock is set. OPERATION is a
  * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group
  * counts them, else 0. The key disappears when the wait has ended.
+ *
+ * A rank that waits in a collective also publishes, as messages/RANK, how many messages it has had
+ * with each other rank. Whoever waits for one of them knows from this whether it is still to come.
  */
 #ifndef YKI_WAITING_H
 #define YKI_WAITING_H
+
+#include <stdatomic.h>
 
 #include "comm/job/describe.h"
 #include "comm/job/failure.h"
@@ -20,10 +25,10 @@ typedef struct yki_waiting {
     bool end_is_told; /* by yki_watch_rest; otherwise a wait ends when nothing asks any more */
     uint64_t sequence;
     yk_descriptor what;
-    double since; /* yki_now() */
-    /* This rank's calls so far: collectives and, in a send or recv, the messages with the other
-     * rank in the other direction. */
-    uint64_t collectives, opposite;
+    double since;         /* yki_now() */
+    uint64_t collectives; /* of this rank so far */
+    /* [2 * world]: how many messages it has begun to send to each rank, and to receive from it. */
+    const _Atomic uint64_t *messages;
 } yki_waiting;
 
 /* What the watch remembers from one time to the next. */
@@ -38,9 +43,9 @@ typedef struct yki_waiting_state {
 void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now);
 
 /*
- * A send or recv, or the first one of a batch, whose other rank waits in a call that cannot match
- * it would never end, and neither would that call. True when this has been so for a while; then the
- * failure is described. Backends that see this themselves are faster.
+ * A send or recv, or the first one of a batch, whose other rank has not made it and waits in a call
+ * that cannot match it would never end, and neither would that call. True when this has been so for
+ * a while; then the failure is described. Backends that see this themselves are faster.
  */
 bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure);
 

@@ -195,6 +195,7 @@ static void say_goodbye(yki_watch *watch, const yki_watched *watched)
 static void free_watched(yki_watched *watched)
 {
     free(watched->left);
+    free(watched->messages);
     free(watched->job.peers);
     free(watched);
 }
@@ -455,7 +456,8 @@ yk_status yki_watch_add(yki_watched **watched, const yki_job *job)
     made->job = *job;
     made->job.peers = yki_calloc(world, sizeof *job->peers);
     made->left = yki_calloc(2 * world, sizeof *made->left);
-    if (!made->job.peers || !made->left) {
+    made->messages = yki_calloc(2 * world, sizeof *made->messages);
+    if (!made->job.peers || !made->left || !made->messages) {
         free_watched(made);
         return yki_error_memory(world * sizeof *job->peers, "a group");
     }

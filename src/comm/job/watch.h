@@ -29,6 +29,8 @@ typedef struct yki_watched {
     atomic_bool failed; /* failure is final */
     atomic_bool *left;  /* [world]: which ranks have left the group in order, */
     atomic_bool *waits; /* and which wait too, as far as they have said so */
+    /* [2 * world]: messages of this rank to each rank, and from it; the group writes them. */
+    _Atomic uint64_t *messages;
 } yki_watched;
 
 typedef struct yki_watch yki_watch;
