@@ -1,5 +1,5 @@
-/* The README's program compiles and trains, the pages' links lead somewhere, the tables are
- * current. */
+/* The README's program compiles and trains, the pages' pieces of programs compile, their links lead
+ * somewhere, the tables are current. */
 #include <stdlib.h>
 
 #include "harness.h"
@@ -27,6 +27,40 @@ YK_TEST(the_program_of_the_readme_trains_on_two_ranks)
         " \"$BUILD/yoke\" run --nproc-per-node 2 -- ./program");
     assert_contains(output, "rank 0: loss ");
     assert_contains(output, "rank 1: loss ");
+}
+
+/* What the pieces of programs take for granted. */
+static const char given[] =
+    "#include <yoke/yoke.h>\n"
+    "#include <yoke/backend.h>\n"
+    "enum { MAX_RANKS = 8 };\n"
+    "int exchange(void *fabric, const yk_descriptor *mine, yk_descriptor *all);\n"
+    "yk_status move(void *fabric, const yk_backend_call *call);\n"
+    "double my_schedule(int64_t step);\n"
+    "yk_graph *graph; yk_value *images, *labels; yk_model *model; yk_ddp *ddp;\n"
+    "yk_optimizer *optimizer; yk_grad_scaler *scaler; yk_loss_meter *meter;\n"
+    "yk_dataset *dataset; yk_loader *loader; yk_loader_options loader_options;\n"
+    "const yk_batch *batch; yk_tensor logits; void *pixels; int32_t *classes;\n"
+    "int64_t count, step; double mean;\n";
+
+/* A piece with a function stands by itself; statements are put into one. "..." is left out. */
+static const char extract_pieces[] =
+    "/^```c$/ {on = 1; text = \"#line \" FNR + 1 \" \\\"\" FILENAME \"\\\"\\n\"; own = 0; next}"
+    "/^```$/ {if (on) print own ? text : \"static void piece\" ++n \"(void)\\n{\\n\" text \"}\"; "
+    "on = 0}"
+    "on {own = own || $0 == \"{\"; text = text ($0 == \"...\" ? \"\" : $0) \"\\n\"}";
+
+YK_TEST(pieces_of_programs_compile)
+{
+    char script[4096];
+    snprintf(script, sizeof script,
+             "cd \"$SOURCE\"; { printf '%%s' '%s'; awk '%s' docs/*.md; } > \"$WORK/pieces.c\";"
+             " grep -c '^#line' \"$WORK/pieces.c\";"
+             " ${CC:-cc} -std=c11 -Wall -Wextra -Werror -Wno-unused -fsyntax-only -Iinclude"
+             " \"$WORK/pieces.c\"",
+             given, extract_pieces);
+    run(script);
+    assert_true(atoi(output) >= 12);
 }
 
 /* Every link of the pages in this folder leads to a file, and its fragment to a heading there, as
