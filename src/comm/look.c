@@ -195,12 +195,21 @@ static bool has_gone(const yk_group *group, int rank)
     return yki_watch_gone(&group->job, rank) || atomic_load(&group->watched->left[rank]);
 }
 
-/* Whether a call needs that rank at all. */
-static bool involves(const yki_call *call, int rank)
+/* Whether the other rank has had this message before it left. */
+static bool is_settled(const yk_group *group, const yk_backend_message *message)
+{
+    const _Atomic uint64_t *last = group->watched->last_messages;
+    bool sends = message->what.operation == YK_OPERATION_SEND;
+    int place = message->what.root + (sends ? group->job.world : 0);
+    return message->sequence <= atomic_load(&last[place]);
+}
+
+/* Whether a call still needs that rank, as far as is known. */
+static bool involves(const yk_group *group, const yki_call *call, int rank)
 {
     const yk_backend_call *base = &call->base;
     for (size_t i = 0; i < base->message_count; i++)
-        if (base->messages[i].what.root == rank)
+        if (base->messages[i].what.root == rank && !is_settled(group, &base->messages[i]))
             return true;
     return base->message_count == 0;
 }
@@ -213,7 +222,7 @@ static bool may_be_missing(const void *wait, int rank)
 {
     const yk_group *group = wait;
     const yki_call *call = group->running ? group->running : &group->opening;
-    if (!involves(call, rank))
+    if (!involves(group, call, rank))
         return false;
     return !has_gone(group, rank) || (call->lost > 0 && yki_now() - call->lost >= GRACE_S);
 }

@@ -143,6 +143,35 @@ YK_TEST(a_departure_before_messages_is_named)
     yk_test_ranks(RANKS, leave_before_messages);
 }
 
+/* Rank 1 has done its part; only rank 2 is waited for. */
+static void rank_1_leaves_first(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    yk_message messages[] = {
+        {.kind = YK_MESSAGE_RECV, .peer = 1, .data = in, .count = 1, .dtype = YK_U8},
+        {.kind = YK_MESSAGE_RECV, .peer = 2, .data = in + 1, .count = 1, .dtype = YK_U8},
+    };
+    out[0] = (unsigned char)rank;
+    if (rank == 2) {
+        await_text("left", 1);
+        sleep(2);
+    }
+    if (rank == 0)
+        assert_ok(yk_batch_send_recv(group, messages, 2, NULL));
+    else
+        assert_ok(yk_send(group, out, 1, YK_U8, 0));
+    assert_int_equal(in[0] + in[1], rank == 0 ? 3 : 0);
+    yk_group_destroy(group);
+    leave_text("left", rank, "yes");
+}
+
+YK_TEST(a_departure_after_messages_is_no_failure)
+{
+    open_lines();
+    yk_test_ranks(RANKS, rank_1_leaves_first);
+}
+
 /* ---- delays ---------------------------------------------------------------------------------- */
 
 /* The others exchange what they can; rank 2 needs both. */

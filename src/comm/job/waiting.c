@@ -43,25 +43,43 @@ static yk_status set_key(const yki_job *job, const char *name, const void *value
     return status;
 }
 
-/* Those of a rank that has had none are not published. */
-static yk_status publish_messages(const yki_job *job, const yki_waiting *waiting)
+yk_status yki_messages_publish(const yki_job *job, const _Atomic uint64_t *messages)
 {
     size_t count = 2 * (size_t)job->world;
     uint64_t any = 0, *copy = yki_calloc(count, sizeof *copy);
     if (!copy)
         return yki_error_memory(count * sizeof *copy, "the numbers of messages");
     for (size_t i = 0; i < count; i++)
-        any |= copy[i] = atomic_load(&waiting->messages[i]);
+        any |= copy[i] = atomic_load(&messages[i]);
     yk_status status = any ? set_key(job, "messages", copy, count * sizeof *copy) : YK_OK;
     free(copy);
     return status;
+}
+
+yk_status yki_messages_read(const yki_job *job, int other, uint64_t *sent, uint64_t *received)
+{
+    char key[YKI_JOB_KEY];
+    size_t world = (size_t)job->world, used;
+    uint64_t *theirs = yki_calloc(2 * world, sizeof *theirs);
+    *sent = *received = 0;
+    if (!theirs)
+        return yki_error_memory(2 * world * sizeof *theirs, "the numbers of messages");
+    yki_job_key(job, key, sizeof key, "messages", other);
+    pthread_mutex_lock(job->lock);
+    yk_status status = yk_store_get(job->store, key, theirs, 2 * world * sizeof *theirs, &used, 0);
+    pthread_mutex_unlock(job->lock);
+    *sent = theirs[job->rank];
+    *received = theirs[world + (size_t)job->rank];
+    free(theirs);
+    return status == YK_ERROR_TIMEOUT ? YK_OK : status;
 }
 
 /* The messages come first, so that whoever reads the entry finds those that belong to it. */
 static void publish(const yki_job *job, const yki_waiting *waiting, long long since)
 {
     char text[TEXT];
-    if (is_message(waiting->what.operation) || publish_messages(job, waiting) == YK_OK)
+    if (is_message(waiting->what.operation) ||
+        yki_messages_publish(job, waiting->messages) == YK_OK)
         set_key(job, "waiting", text, (size_t)write_entry(text, job, waiting, since));
 }
 
@@ -109,20 +127,10 @@ static bool read_entry(const yki_job *job, int rank, entry *found)
  * other one has not. */
 static bool lacks_messages(const yki_job *job, const yki_waiting *mine, int other)
 {
-    char key[YKI_JOB_KEY];
-    size_t world = (size_t)job->world, size = 2 * world * sizeof(uint64_t), used;
-    uint64_t *theirs = yki_calloc(2 * world, sizeof *theirs);
-    if (!theirs)
-        return false;
-    yki_job_key(job, key, sizeof key, "messages", other);
-    pthread_mutex_lock(job->lock);
-    yk_status status = yk_store_get(job->store, key, theirs, size, &used, 0);
-    pthread_mutex_unlock(job->lock);
-    bool known = status == YK_OK || status == YK_ERROR_TIMEOUT; /* there are none, or it had none */
-    bool lacks = theirs[world + (size_t)job->rank] < atomic_load(&mine->messages[other]) ||
-                 theirs[job->rank] < atomic_load(&mine->messages[world + (size_t)other]);
-    free(theirs);
-    return known && lacks;
+    uint64_t sent, received;
+    return yki_messages_read(job, other, &sent, &received) == YK_OK &&
+           (received < atomic_load(&mine->messages[other]) ||
+            sent < atomic_load(&mine->messages[job->world + other]));
 }
 
 /*

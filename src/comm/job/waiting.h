@@ -9,8 +9,9 @@
  * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group
  * counts them, else 0. The key disappears when the wait has ended.
  *
- * A rank that waits in a collective also publishes, as messages/RANK, how many messages it has had
- * with each other rank. Whoever waits for one of them knows from this whether it is still to come.
+ * A rank that waits in a collective, or leaves, also publishes, as messages/RANK, how many messages
+ * it has had with each other rank. Whoever waits for one of them knows from this whether it is
+ * still to come.
  */
 #ifndef YKI_WAITING_H
 #define YKI_WAITING_H
@@ -38,6 +39,12 @@ typedef struct yki_waiting_state {
     uint64_t mine, theirs; /* the two calls that did not match, */
     double unmatched;      /* and since when; 0: they did */
 } yki_waiting_state;
+
+/* Publishes how many messages this rank has had, [2 * world] as above, unless it has had none. */
+yk_status yki_messages_publish(const yki_job *job, const _Atomic uint64_t *messages);
+/* How many another rank had sent to this one, and received from it, when it published them; 0 where
+ * it has not. */
+yk_status yki_messages_read(const yki_job *job, int other, uint64_t *sent, uint64_t *received);
 
 /* Publishes what this rank waits for, or that it does not wait any more. Asks the store. */
 void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now);

@@ -114,6 +114,25 @@ static void conclude(yki_watch *watch, yki_watched *watched, const yki_failure *
     pthread_mutex_unlock(&watch->lock);
 }
 
+/* What a rank has done for this one is known before its departure is. */
+static void read_departures(yki_watch *watch, yki_watched *watched)
+{
+    char prefix[YKI_JOB_KEY];
+    const yki_job *job = &watched->job;
+    yki_job_key(job, prefix, sizeof prefix, "left/", -1);
+    if (!list_ranks(watch, prefix, job->world))
+        return;
+    for (int r = 0; r < job->world; r++) {
+        uint64_t sent, received;
+        if (!watch->listed[r] || atomic_load(&watched->left[r]))
+            continue;
+        note_loss(watch, yki_messages_read(job, r, &sent, &received));
+        atomic_store(&watched->last_messages[r], sent);
+        atomic_store(&watched->last_messages[job->world + r], received);
+        atomic_store(&watched->left[r], true);
+    }
+}
+
 /* Other threads read the flags at any time, also while the store is asked. */
 static void read_waits(yki_watch *watch, yki_watched *watched)
 {
@@ -128,7 +147,6 @@ static void read_waits(yki_watch *watch, yki_watched *watched)
 
 static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting *waiting)
 {
-    char prefix[YKI_JOB_KEY];
     yki_failure failure;
     const yki_job *job = &watched->job;
     note_loss(watch, yki_failure_read(job, &failure));
@@ -136,8 +154,7 @@ static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting
         conclude(watch, watched, &failure);
         return;
     }
-    yki_job_key(job, prefix, sizeof prefix, "left/", -1);
-    read_flags(watch, prefix, watched->left, job->world);
+    read_departures(watch, watched);
     if (watch->job->hosts > 1)
         read_flags(watch, "gone/", watch->gone, watch->job->world);
     yki_waiting_publish(job, &watched->told, waiting);
@@ -183,6 +200,7 @@ static void say_goodbye(yki_watch *watch, const yki_watched *watched)
         return;
     yki_job_key(job, key, sizeof key, "left", job->rank);
     yki_job_key(job, count_key, sizeof count_key, "departures", -1);
+    note_loss(watch, yki_messages_publish(job, watched->messages));
     pthread_mutex_lock(job->lock);
     yk_status status = yk_store_set(job->store, key, "", 0);
     if (!watched->is_whole && status == YK_OK &&
@@ -456,13 +474,14 @@ yk_status yki_watch_add(yki_watched **watched, const yki_job *job)
     made->job = *job;
     made->job.peers = yki_calloc(world, sizeof *job->peers);
     made->left = yki_calloc(2 * world, sizeof *made->left);
-    made->messages = yki_calloc(2 * world, sizeof *made->messages);
+    made->messages = yki_calloc(4 * world, sizeof *made->messages);
     if (!made->job.peers || !made->left || !made->messages) {
         free_watched(made);
         return yki_error_memory(world * sizeof *job->peers, "a group");
     }
     memcpy(made->job.peers, job->peers, world * sizeof *job->peers);
     made->waits = made->left + world;
+    made->last_messages = made->messages + 2 * world;
     *watched = made;
     if (!watch)
         return YK_OK;

@@ -31,6 +31,8 @@ typedef struct yki_watched {
     atomic_bool *waits; /* and which wait too, as far as they have said so */
     /* [2 * world]: messages of this rank to each rank, and from it; the group writes them. */
     _Atomic uint64_t *messages;
+    /* [2 * world]: those of each rank that has left to this rank, and from it; else 0. */
+    _Atomic uint64_t *last_messages;
 } yki_watched;
 
 typedef struct yki_watch yki_watch;
