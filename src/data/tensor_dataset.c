@@ -46,6 +46,12 @@ static yk_status check_tensor(const char *name, const yk_tensor *tensor, int64_t
             "yk_tensor_dataset_create: \"%s\" has %d dimensions: expected 1 to %d, the "
             "first of which counts the samples",
             name, tensor->ndim, YK_MAX_DIMS);
+    for (int d = 1; d < tensor->ndim; d++)
+        if (tensor->dims[d] < 1)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "yk_tensor_dataset_create: dimension %d of \"%s\" is %lld: expected 1 "
+                             "or more",
+                             d, name, (long long)tensor->dims[d]);
     if (tensor->dims[0] != rows)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_tensor_dataset_create: \"%s\" has %lld samples, but the first tensor "

@@ -89,6 +89,11 @@ YK_TEST(tensors_that_do_not_fit_are_refused_by_name)
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_dataset_create(&dataset, names, wrong, 3, CLASSES));
     assert_contains(yk_last_error(), "\"labels\" has no data in the host's memory");
+    memcpy(wrong, tensors, sizeof wrong);
+    wrong[1].dims[3] = YK_ANY_SIZE; /* pictures of their own sizes are not rows of a tensor */
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_tensor_dataset_create(&dataset, names, wrong, 3, CLASSES));
+    assert_contains(yk_last_error(), "dimension 3 of \"images\" is -1: expected 1 or more");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_dataset_create(&dataset, names, tensors, 0, CLASSES));
     assert_contains(yk_last_error(), "0 tensors: expected 1 or more");
