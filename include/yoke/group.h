@@ -250,9 +250,13 @@ typedef struct yk_message {
 } yk_message;
 
 /**
- * Sends and receives several messages at once, in any number and with any ranks, as
+ * Sends and receives several messages at once, in any number and with any other ranks, as
  * batch_isend_irecv does. None waits for another one, except that those from one rank to another
- * keep their order, in the list and over all calls. One message and a work are isend and irecv.
+ * keep their order, in the list and over all calls.
+ *
+ * One message and a work are isend and irecv. The works of a group are done one after the other,
+ * however: ranks that first send to each other and then receive wait in vain as works, too, and
+ * give both messages to one call.
  *
  * The list is copied; the buffers belong to the group until the call, or its work, is done. A
  * message that both ranks do not call alike is YK_ERROR_MISMATCH on these two, and its data does
