@@ -24,12 +24,15 @@
 
 static bool reach_store(cli_job *job)
 {
+    yk_store *store;
     const cli_round *round = &job->round;
-    if (yk_store_connect(&job->store, round->master_address, round->store_port, round->secret,
-                         10) == YK_OK)
-        return true;
-    fprintf(stderr, "%s\n", yk_last_error());
-    return false;
+    const cli_courier_options options = {
+        .host = round->master_address, .port = round->store_port, .secret = round->secret};
+    if (yk_store_connect(&store, options.host, options.port, options.secret, 10) != YK_OK)
+        fprintf(stderr, "%s\n", yk_last_error());
+    else if (!(job->notes = cli_courier_hire(store, &options)))
+        fprintf(stderr, "%s: cannot start a thread\n", job->launch->name);
+    return job->notes != NULL;
 }
 
 static int terminal_columns(int fd)
@@ -138,9 +141,9 @@ static int start_rank(cli_job *job, int local_rank)
 /* Returns 0, or the exit code of a job that could not be started. */
 static int start_ranks(cli_job *job)
 {
-    if (!reach_store(job) || !cli_logs_begin_attempt(&job->logs, job->launch, job->round.attempt))
-        return CLI_EXIT_FAILED;
     int code = 0;
+    if (!reach_store(job) || !cli_logs_begin_attempt(&job->logs, job->launch, job->round.attempt))
+        code = CLI_EXIT_FAILED;
     for (int i = 0; i < job->launch->ranks && code == 0; i++)
         code = start_rank(job, i);
     if (code) {
@@ -212,8 +215,8 @@ static void begin_attempt(cli_job *job)
 
 void cli_job_finish_attempt(cli_job *job)
 {
-    yk_store_destroy(job->store);
-    job->store = NULL;
+    cli_courier_dismiss(job->notes);
+    job->notes = NULL;
     for (int i = 0; i < job->started; i++) {
         cli_stream_free(&job->members[i].out);
         cli_stream_free(&job->members[i].err);

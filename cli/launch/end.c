@@ -20,6 +20,8 @@
 static const double survivors_kill_s = 1.5;
 /* The launcher looks at the time more often than that, unless it is suspended. */
 static const double suspension_s = 2 * CLI_LONGEST_WAIT_S;
+/* How long the store may take to tell whether a checkpoint is being written. */
+static const double answer_s = 0.5;
 /* Within this time, signals belong to one request: see ask_to_stop. */
 static const double request_s = 0.5;
 
@@ -206,10 +208,9 @@ static void kill_members(cli_job *job)
  * given more time for it yet. */
 static bool grant_save(cli_job *job)
 {
-    char nothing;
-    size_t used;
+    char nothing[2];
     if (!job->stop_signal || job->first_failed >= 0 || job->asked_twice || job->save_granted ||
-        !job->store || yk_store_get(job->store, "saving", &nothing, 1, &used, 0) != YK_OK)
+        !cli_courier_ask(job->notes, "saving", nothing, sizeof nothing, answer_s))
         return false;
     job->save_granted = true;
     return true;

@@ -15,8 +15,7 @@
 
 #include <poll.h>
 
-#include <yoke/store.h>
-
+#include "launch/courier.h"
 #include "launch/launch.h"
 #include "launch/logs.h"
 #include "launch/output.h"
@@ -101,8 +100,8 @@ struct cli_job {
     double failed_s;
     long oom_kills; /* cli_oom_kills() when the attempt began */
     cli_sink out, err;
-    cli_bytes status; /* rank 0's progress line */
-    yk_store *store;  /* of the attempt */
+    cli_bytes status;   /* rank 0's progress line */
+    cli_courier *notes; /* to and from the store of the attempt: how ranks have ended, and why */
 };
 
 #endif

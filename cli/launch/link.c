@@ -1,4 +1,5 @@
-/* See link.h. There are two connections: the thread waits on one, reports go through the other. */
+/* See link.h. There are two connections: the thread waits on one, and a courier takes reports
+ * through the other. */
 #define _GNU_SOURCE
 #include "launch/link.h"
 
@@ -9,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/errors.h"
+#include "launch/courier.h"
 #include "launch/herald.h"
 #include "launch/net.h"
 
@@ -20,6 +23,7 @@ static const double attempt_s = 0.5; /* of connecting; until then a close may ha
 static const double order_wait_s = 0.5, notice_s = 5;
 static const double look_s = 0.2;  /* between two looks for a coordinator */
 static const double connect_s = 2; /* for reports: the store is there, or lost */
+static const time_t answer_s = 1;  /* how long the thread may take to see that the link closes */
 
 typedef struct order {
     struct order *next;
@@ -29,14 +33,15 @@ typedef struct order {
 struct cli_link {
     cli_link_options options;
     pthread_t thread;
-    pthread_mutex_t lock; /* of the queue and of reports */
+    pthread_mutex_t lock; /* of the queue */
     int ready;            /* an eventfd */
     order *first, **last;
-    yk_store *orders, *reports;
+    yk_store *orders; /* valid once is_connected is set */
+    cli_courier *reports;
     yk_store *standby; /* of this host, in which a herald may say where the rendezvous is */
     cli_bus_reader reader;
-    atomic_int id;
-    atomic_bool closing;
+    atomic_int id; /* once it is not negative, there are reports */
+    atomic_bool closing, is_connected;
     char text[CLI_MESSAGE_SIZE];
 };
 
@@ -173,6 +178,26 @@ static void copy_reason(char *why, size_t size)
     snprintf(why, size, "%s", cut ? end + 2 : reason);
 }
 
+static void lose_reports(void *link, const char *why)
+{
+    enqueue_lost(link, why);
+}
+
+static yk_status open_reports(cli_link *link)
+{
+    yk_store *store;
+    const cli_link_options *o = &link->options;
+    const cli_courier_options options = {.host = o->host,
+                                         .port = o->port,
+                                         .secret = o->secret,
+                                         .lost = lose_reports,
+                                         .context = link};
+    yk_status status = yk_store_connect(&store, o->host, o->port, o->secret, connect_s);
+    if (status == YK_OK && !(link->reports = cli_courier_hire(store, &options)))
+        status = yk_set_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread");
+    return status;
+}
+
 /* False if there is nothing to join; then the last order says why, unless the link is closed. */
 static bool connect_to_store(cli_link *link)
 {
@@ -194,12 +219,14 @@ static bool connect_to_store(cli_link *link)
         }
         notice_waiting(link, &notice_at, why);
     }
-    if (status == YK_OK)
+    if (status == YK_OK) {
+        atomic_store(&link->is_connected, true);
         status = await_coordinator(link, start + o->join_s, &notice_at, &moved);
+    }
     if (moved || atomic_load(&link->closing))
         return false;
     if (status == YK_OK)
-        status = yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
+        status = open_reports(link);
     if (status != YK_OK) {
         char why[640];
         snprintf(why, sizeof why, "%.500s%s", cli_reason(),
@@ -283,6 +310,7 @@ cli_link *cli_link_open(const cli_link_options *options)
     link->last = &link->first;
     atomic_init(&link->id, -1);
     atomic_init(&link->closing, false);
+    atomic_init(&link->is_connected, false);
     pthread_mutex_init(&link->lock, NULL);
     link->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (link->ready < 0 || pthread_create(&link->thread, NULL, run, link)) {
@@ -294,34 +322,33 @@ cli_link *cli_link_open(const cli_link_options *options)
     return link;
 }
 
-static yk_status connect_for_reports(cli_link *link)
-{
-    const cli_link_options *o = &link->options;
-    yk_store_destroy(link->reports);
-    return yk_store_connect(&link->reports, o->host, o->port, o->secret, connect_s);
-}
-
-/* The connection is idle most of the time, so an outage of the network may end it unnoticed. */
 void cli_link_report(cli_link *link, const char *text)
 {
-    if (!link || cli_link_id(link) < 0 || !link->reports ||
-        cli_bus_post(link->reports, CLI_BUS_REPORTS, text) == YK_OK)
+    if (cli_link_id(link) >= 0)
+        cli_courier_send(link->reports, cli_bus_post, CLI_BUS_REPORTS, text);
+}
+
+/* The store may not answer the thread's last request. */
+static void end_thread(cli_link *link)
+{
+    struct timespec patience;
+    clock_gettime(CLOCK_MONOTONIC, &patience);
+    patience.tv_sec += answer_s;
+    atomic_store(&link->closing, true);
+    if (pthread_clockjoin_np(link->thread, NULL, CLOCK_MONOTONIC, &patience) == 0)
         return;
-    yk_status status = connect_for_reports(link);
-    if (status == YK_OK)
-        status = cli_bus_post(link->reports, CLI_BUS_REPORTS, text);
-    if (status != YK_OK)
-        enqueue_lost(link, yk_last_error());
+    if (atomic_load(&link->is_connected))
+        yk_store_interrupt(link->orders);
+    pthread_join(link->thread, NULL);
 }
 
 void cli_link_close(cli_link *link)
 {
     if (!link)
         return;
-    atomic_store(&link->closing, true);
-    pthread_join(link->thread, NULL);
+    end_thread(link);
+    cli_courier_dismiss(link->reports);
     yk_store_destroy(link->orders);
-    yk_store_destroy(link->reports);
     yk_store_destroy(link->standby);
     for (char *text; (text = cli_link_next(link));)
         free(text);

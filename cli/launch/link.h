@@ -38,9 +38,10 @@ int cli_link_fd(const cli_link *link);
 char *cli_link_next(cli_link *link);
 /* The number of this agent, or -1 before it has joined, and for NULL. */
 int cli_link_id(cli_link *link);
-/* Reports to the coordinator, if the store can be reached. Waits for the store's answer. */
+/* Reports to the coordinator some time later, if the store can be reached. */
 void cli_link_report(cli_link *link, const char *text);
-/* Leaves the store and frees the link. Accepts NULL. */
+/* Leaves the store after the last report, soon if it does not answer, and frees the link. Accepts
+ * NULL. */
 void cli_link_close(cli_link *link);
 
 #endif

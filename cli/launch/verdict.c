@@ -21,12 +21,19 @@
 #include "launch/end.h"
 #include "launch/oom.h"
 
+static const double answer_s = 2.5; /* how long the store may take to tell the cause */
+
 const char *cli_member_describe(const cli_member *member, char *text, int size)
 {
     char status[64];
     snprintf(text, (size_t)size, "%s%s", cli_describe_status(member->status, status, sizeof status),
              member->out_of_memory ? ", probably by the kernel because memory ran out" : "");
     return text;
+}
+
+static yk_status write_note(yk_store *store, const char *key, const char *note)
+{
+    return yk_store_set(store, key, note, strlen(note));
 }
 
 /* How the rank ended, for the error lines of the survivors. */
@@ -37,8 +44,7 @@ static void tell_survivors(const cli_job *job, int rank)
     snprintf(key, sizeof key, "dead/%d", dead->rank);
     snprintf(note, sizeof note, "pid %d %s", (int)dead->was,
              cli_member_describe(dead, words, sizeof words));
-    if (job->store)
-        yk_store_set(job->store, key, note, strlen(note));
+    cli_courier_send(job->notes, write_note, key, note);
 }
 
 static bool was_requeued(int status)
@@ -119,12 +125,9 @@ void cli_rank_ended(cli_job *job, int rank)
 int cli_job_cause(const cli_job *job, bool *named)
 {
     char report[1024], *end;
-    size_t used;
     *named = false;
-    if (!job->store ||
-        yk_store_get(job->store, "failure", report, sizeof report - 1, &used, 0) != YK_OK)
+    if (!cli_courier_ask(job->notes, "failure", report, sizeof report, answer_s))
         return job->first_failed;
-    report[used] = '\0';
     long local = strtol(report, &end, 10) - job->round.first_rank;
     *named = end != report && local >= 0 && local < job->started && job->members[local].status &&
              !job->members[local].killed && !stopped_cleanly(job, (int)local);

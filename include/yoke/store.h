@@ -82,6 +82,11 @@ typedef struct yk_store yk_store;
  */
 yk_status yk_store_connect(yk_store **store, const char *host, int port, const char *secret,
                            double timeout_s);
+/**
+ * Ends the call that another thread waits in, if there is one, with YK_ERROR_NETWORK; the
+ * connection is then lost. Not while the connection is being destroyed. Accepts NULL.
+ */
+void yk_store_interrupt(yk_store *store);
 /** Closes the connection; its will then does not count. Accepts NULL. */
 void yk_store_destroy(yk_store *store);
 

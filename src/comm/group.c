@@ -86,21 +86,18 @@ void yki_group_announce_save(yk_group *group)
     const yki_job *job = &group->job;
     if (job->job_world == 1)
         yki_job_announce_alone(job);
-    if (!job->launcher || !job->store)
-        return;
-    pthread_mutex_lock(job->lock);
-    yk_store_set(job->store, "saving", "", 0);
-    pthread_mutex_unlock(job->lock);
+    if (job->launcher && job->watch)
+        yki_watch_announce_save(job->watch);
 }
 
 void yki_group_report_cause(yk_group *group, yk_status status)
 {
     const yki_job *job = &group->job;
-    if (!job->launcher || !job->store)
+    if (!job->launcher || !job->watch)
         return;
     yki_failure failure = {.status = status, .culprit = job->peers[job->rank].job_rank};
     snprintf(failure.text, sizeof failure.text, "%s", yk_last_error());
-    yki_failure_report(job, &failure);
+    yki_watch_report_cause(job->watch, &failure);
 }
 
 int yki_group_job_rank(const yk_group *group, int rank)

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -76,6 +77,7 @@ YK_TEST(a_report_that_cannot_arrive_means_that_the_rendezvous_is_lost)
     cli_link *link = join(port);
     yk_store_server_destroy(server);
     cli_link_report(link, "ended 0 0 o 0 -1 0");
+    assert_int_equal(poll(&(struct pollfd){.fd = cli_link_fd(link), .events = POLLIN}, 1, -1), 1);
     char *order = cli_link_next(link);
     assert_non_null(order);
     assert_int_equal(strncmp(order, "lost ", 5), 0);

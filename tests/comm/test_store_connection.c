@@ -196,7 +196,7 @@ YK_TEST(a_connection_may_be_interrupted_while_it_is_lost)
         yk_store_server_destroy(f.server);
         f.server = NULL;
         for (int i = 0; i < 10; i++)
-            yki_store_interrupt(f.store);
+            yk_store_interrupt(f.store);
         pthread_join(thread, NULL);
         assert_true(yki_store_was_closed(f.store));
         end(&f);

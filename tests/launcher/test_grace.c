@@ -123,7 +123,6 @@ YK_TEST(anything_else_does_not)
                      122); /* docs/launcher.md: killed */
 }
 
-/* The output of a job that is stopped waits for its reader no longer than the ranks may take. */
 /* A rank that is busy for two seconds before it stops. */
 static void be_busy_rank(void)
 {
@@ -172,6 +171,7 @@ YK_TEST(hosts_that_were_suspended_are_not_lost)
             20);
 }
 
+/* The output of a job that is stopped waits for its reader no longer than the ranks may take. */
 YK_TEST(a_reader_that_pauses_does_not_keep_a_stopped_job)
 {
     char arguments[512];
@@ -209,4 +209,73 @@ YK_TEST(a_terminal_that_pauses_does_not_keep_a_stopped_job)
     assert_job_ends(&job, 20, 128 + SIGTERM);
     test_job_gone(&job, 2);
     close(terminal);
+}
+
+/* ---- a launcher that does not answer --------------------------------------------------------- */
+
+static void create_file(const char *path)
+{
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+}
+
+static void await_file(const char *path)
+{
+    for (double deadline = test_now() + 20; access(path, F_OK); usleep(2000))
+        if (test_now() > deadline)
+            fail_msg("%s is not there", path);
+}
+
+/* A rank that tells a stopped launcher something, and leaves a file when it goes on. */
+static void tell_stopped_launcher(void (*tell)(yk_group *group))
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    if (yk_group_rank(group) == 0) {
+        printf("launcher %d\n", (int)getppid());
+        fflush(stdout);
+        await_file(getenv("STOPPED"));
+        tell(group);
+        create_file(getenv("TOLD"));
+    }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
+/* Of a job whose launcher is stopped, the ranks do not wait for it. */
+static void run_with_stopped_launcher(const char *name, void (*tell)(yk_group *group))
+{
+    char command[1200], file[256];
+    if (getenv("YK_TEST_IS_RANK")) {
+        tell_stopped_launcher(tell);
+        return;
+    }
+    snprintf(file, sizeof file, "%s", yk_test_path("stopped"));
+    setenv("STOPPED", file, 1);
+    setenv("TOLD", yk_test_path("told"), 1);
+    snprintf(command, sizeof command, "run -n 2 %s", as_rank(name));
+    test_job_start(&job, command);
+    pid_t launcher = test_job_number(&job, "launcher ");
+    kill(launcher, SIGSTOP);
+    create_file(file);
+    await_file(getenv("TOLD"));
+    kill(launcher, SIGCONT);
+    assert_job_ends(&job, 20, 0);
+}
+
+YK_TEST(a_checkpoint_is_announced_without_waiting_for_a_stopped_launcher)
+{
+    run_with_stopped_launcher("a_checkpoint_is_announced_without_waiting_for_a_stopped_launcher",
+                              yki_group_announce_save);
+}
+
+static void report_cause(yk_group *group)
+{
+    yk_set_error(YK_ERROR_INVALID_ARGUMENT, "a test");
+    yki_group_report_cause(group, YK_ERROR_INVALID_ARGUMENT);
+}
+
+YK_TEST(a_cause_is_reported_without_waiting_long_for_a_stopped_launcher)
+{
+    run_with_stopped_launcher("a_cause_is_reported_without_waiting_long_for_a_stopped_launcher",
+                              report_cause);
 }

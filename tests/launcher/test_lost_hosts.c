@@ -64,6 +64,59 @@ YK_TEST(ranks_are_killed_after_their_grace_period_if_the_rendezvous_is_lost)
     assert_contains(other->output, "killing rank 1: still running 3 s after SIGTERM");
 }
 
+/* ---- a rendezvous that does not answer ------------------------------------------------------- */
+
+/* Starts two hosts and suspends the one that serves the rendezvous; returns the other. */
+static test_job *suspend_rendezvous(const char *options)
+{
+    start_agent(0, "2", options);
+    start_agent(1, "2", options);
+    while (!strstr(both_outputs(), "ready 0 ")) /* the case's deadline ends this */
+        usleep(2000);
+    int server = strstr(agents[0].output, "ready 0 ") ? 0 : 1;
+    test_job_await(&agents[1 - server], "ready ");
+    test_job_signal_all(&agents[server], SIGSTOP);
+    return &agents[1 - server];
+}
+
+static void await_end_of(pid_t rank)
+{
+    for (double deadline = test_now() + 20; kill(rank, 0) == 0; usleep(2000))
+        if (test_now() > deadline)
+            fail_msg("rank %d is still there", (int)rank);
+}
+
+static void resume_rendezvous(int code)
+{
+    for (int i = 0; i < 2; i++)
+        test_job_signal_all(&agents[i], SIGCONT);
+    for (int i = 0; i < 2; i++)
+        assert_job_ends(&agents[i], 20, code);
+}
+
+YK_TEST(a_failure_ends_the_ranks_of_a_host_while_the_rendezvous_is_stopped)
+{
+    test_job *other = suspend_rendezvous("-n 2 sh -c 'echo ready $RANK $$.; "
+                                         "while :; do sleep 0.05; done'");
+    pid_t killed = test_job_number(other, "ready 2 "),
+          survivor = test_job_number(other, "ready 3 ");
+    kill(killed, SIGKILL);
+    await_end_of(survivor);
+    resume_rendezvous(128 + SIGKILL);
+}
+
+YK_TEST(a_second_signal_kills_the_ranks_of_a_host_while_the_rendezvous_is_stopped)
+{
+    test_job *other = suspend_rendezvous(
+        "-n 1 sh -c 'trap \"\" TERM; echo ready $RANK $$.; while :; do sleep 0.05; done'");
+    pid_t rank = test_job_number(other, "ready 1 ");
+    kill(other->pid, SIGTERM);
+    test_job_await(other, "signal again to kill");
+    test_job_signal_again(other, SIGTERM);
+    await_end_of(rank);
+    resume_rendezvous(122);
+}
+
 /* ---- restarts ------------------------------------------------------------------------------- */
 
 /* Rank 1 fails when rank 0, which the other launcher starts, has said something, too. */

@@ -7,8 +7,8 @@
  * It also publishes the training step of this rank (key step/RANK) once a second, if it has
  * changed, so that a step sends nothing itself.
  *
- * Records of failures are written here too. If the store does not answer, the group reports what it
- * has found by itself.
+ * Records of failures are written here too, and what the launcher is to know. If the store does not
+ * answer, the group reports what it has found by itself.
  */
 #define _GNU_SOURCE
 #include "comm/job/watch.h"
@@ -26,7 +26,7 @@
 
 #define PERIOD_S 0.1
 #define AWAKE_S  0.3  /* a group that has not asked for so long rests, if its end is not told */
-#define ANSWER_S 2.5  /* how long a group waits for its record to be written */
+#define ANSWER_S 2.5  /* how long a rank waits for its record to be written */
 #define LINGER_S 0.25 /* the process that serves the store gives the others time to read it */
 #define LEAVE_S  1.0  /* how long the store is served for ranks that have not left yet */
 #define STUCK_S  0.5  /* how long a request may take when nobody needs its answer any more */
@@ -47,6 +47,8 @@ struct yki_watch {
     atomic_llong step;   /* the training step of this rank; NO_STEP: none was noted */
     long long told_step; /* what the store says */
     double step_read;    /* when step was last looked at */
+    bool saves;          /* the launcher is to be told that a checkpoint is being written, */
+    yki_failure cause;   /* and this, if it has a status */
     atomic_bool *gone;   /* [world of the job] */
     atomic_bool is_lost;
     double lost;     /* valid once is_lost is set, */
@@ -342,6 +344,30 @@ static void publish_step(yki_watch *watch, double now)
     end_request(watch);
 }
 
+static bool has_news(const yki_watch *watch)
+{
+    return watch->saves || watch->cause.status != YK_OK;
+}
+
+static void tell_launcher(yki_watch *watch)
+{
+    const yki_job *job = watch->job;
+    bool saves = watch->saves;
+    yki_failure cause = watch->cause;
+    watch->saves = false;
+    watch->cause.status = YK_OK;
+    begin_request(watch);
+    if (saves && !atomic_load(&watch->is_lost)) {
+        pthread_mutex_lock(job->lock);
+        yk_status status = yk_store_set(job->store, "saving", "", 0);
+        pthread_mutex_unlock(job->lock);
+        note_loss(watch, status);
+    }
+    if (cause.status != YK_OK && !atomic_load(&watch->is_lost))
+        yki_failure_report(job, &cause);
+    end_request(watch);
+}
+
 static void *run(void *argument)
 {
     yki_watch *watch = argument;
@@ -349,7 +375,9 @@ static void *run(void *argument)
     while (!watch->stopping) {
         double now = yki_now(), when = step_due(watch, now);
         yki_watched *urgent = most_urgent(watch, now, &when);
-        if (when > now)
+        if (has_news(watch))
+            tell_launcher(watch);
+        else if (when > now)
             sleep_until(watch, when);
         else if (urgent)
             serve(watch, urgent, now);
@@ -375,12 +403,12 @@ static void start(yki_watch *watch)
 static void await_idle(yki_watch *watch)
 {
     double patience = yki_now() + STUCK_S;
-    while (watch->working || any_leaving(watch)) {
+    while (watch->working || has_news(watch) || any_leaving(watch)) {
         sleep_until(watch, patience);
         if (yki_now() < patience)
             continue;
         if (!watch->job->server)
-            yki_store_interrupt(watch->job->store);
+            yk_store_interrupt(watch->job->store);
         patience = yki_now() + STUCK_S;
     }
 }
@@ -453,6 +481,28 @@ void yki_watch_note_step(yki_watch *watch, int64_t step)
     pthread_mutex_lock(&watch->lock);
     start(watch);
     pthread_cond_broadcast(&watch->changed);
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void yki_watch_announce_save(yki_watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    start(watch);
+    watch->saves = watch->started;
+    pthread_cond_broadcast(&watch->changed);
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void yki_watch_report_cause(yki_watch *watch, const yki_failure *cause)
+{
+    pthread_mutex_lock(&watch->lock);
+    start(watch);
+    if (watch->started && watch->cause.status == YK_OK)
+        watch->cause = *cause;
+    pthread_cond_broadcast(&watch->changed);
+    double deadline = yki_now() + ANSWER_S;
+    while ((has_news(watch) || watch->working) && yki_now() < deadline)
+        sleep_until(watch, deadline);
     pthread_mutex_unlock(&watch->lock);
 }
 

@@ -1,8 +1,8 @@
 /*
  * A job's watch: a thread that asks the store on behalf of the groups that wait. A request blocks
  * while the process that serves the store is stopped, which must not keep a group from noticing
- * that its time is up. The thread starts when a group waits for the first time or a training step
- * is noted, and sleeps while there is nothing to do.
+ * that its time is up. The thread starts when there is something to do for the first time, and sleeps
+ * while there is nothing.
  */
 #ifndef YKI_WATCH_H
 #define YKI_WATCH_H
@@ -44,6 +44,14 @@ void yki_watch_destroy(yki_watch *watch);
 
 /* The training step that this rank has finished, from 0, which the watch publishes. */
 void yki_watch_note_step(yki_watch *watch, int64_t step);
+
+/*
+ * What the launcher is to know of a job that it has started: that this rank writes the last
+ * checkpoint of a job that is being stopped, and why the job ends. The latter waits a moment for
+ * the store's answer, because the process may end after it.
+ */
+void yki_watch_announce_save(yki_watch *watch);
+void yki_watch_report_cause(yki_watch *watch, const yki_failure *cause);
 
 /* Begins to watch a group of the job. On failure *watched is NULL. */
 yk_status yki_watch_add(yki_watched **watched, const yki_job *job);

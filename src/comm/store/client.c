@@ -27,7 +27,7 @@
 #define SLICE_S     1.0
 
 struct yk_store {
-    int fd;      /* open until the end, because yki_store_interrupt uses it on another thread */
+    int fd;      /* open until the end, because yk_store_interrupt uses it on another thread */
     bool lost;   /* the connection is not used again */
     bool closed; /* by the server */
     char where[YKI_ENDPOINT_TEXT], address[YKI_ADDRESS_TEXT];
@@ -341,9 +341,10 @@ void yk_store_destroy(yk_store *store)
     free(store);
 }
 
-void yki_store_interrupt(const yk_store *store)
+void yk_store_interrupt(yk_store *store)
 {
-    shutdown(store->fd, SHUT_RDWR);
+    if (store)
+        shutdown(store->fd, SHUT_RDWR);
 }
 
 bool yki_store_was_closed(const yk_store *store)

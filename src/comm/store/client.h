@@ -24,8 +24,6 @@ yk_status yki_store_attempt(yk_store **out, const char *host, int port, const ch
                             bool *again);
 /* Sends the request and waits for its reply. */
 yk_status yki_store_run(yk_store *store, yki_store_request *request);
-/* Ends a request that another thread is waiting in; the connection is then lost. */
-void yki_store_interrupt(const yk_store *store);
 /* Whether the connection was lost because the other end has closed it: its process has ended or
  * left, while a host that is down or cut off does not answer. */
 bool yki_store_was_closed(const yk_store *store);
