@@ -260,7 +260,7 @@ static void report_stop(cli_job *job, int number, bool again)
 
 static bool report_signal(cli_job *job, int number)
 {
-    if (job->agent->lost)
+    if (job->agent->lost || cli_link_id(job->agent->link) < 0)
         return false;
     report(job->agent, "forward %d %d", cli_link_id(job->agent->link), number);
     return true;

@@ -17,6 +17,7 @@
 #include "launch/end.h"
 #include "launch/oom.h"
 #include "launch/prefix.h"
+#include "launch/ready.h"
 #include "launch/verdict.h"
 #include "launch/wait.h"
 
@@ -123,7 +124,7 @@ static int start_rank(cli_job *job, int local_rank)
                                 .terminal_columns = terminal_columns(STDERR_FILENO),
                                 .error_file = error_file[0] ? error_file : NULL};
     cli_stream stream = {.fd = -1, .rank = rank, .speaks = speaks, .log = -1, .sink = &job->err};
-    *member = (cli_member){.rank = rank, .out = stream, .err = stream};
+    *member = (cli_member){.rank = rank, .kept = job->early, .out = stream, .err = stream};
     set_prefix(job, local_rank);
     member->out.sink = sink_for_out(job);
     member->err.status = speaks ? &job->status : NULL;
@@ -157,9 +158,17 @@ static int start_ranks(cli_job *job)
 
 static void signal_ranks(cli_job *job, int number)
 {
-    for (int rank = 0; rank < job->started; rank++)
-        if (job->members[rank].pid)
-            cli_member_signal(&job->members[rank], number);
+    bool keeps = cli_is_kept(number);
+    for (int rank = 0; rank < job->started; rank++) {
+        cli_member *member = &job->members[rank];
+        if (member->pid && keeps)
+            cli_member_keep(member, number);
+        else if (member->pid)
+            cli_member_signal(member, number);
+    }
+    if (keeps && job->started == 0)
+        job->early |= cli_signal_bit(number);
+    job->keeps_signals = cli_job_send_kept(job);
 }
 
 static double stop_ranks_s(const cli_job *job)
@@ -210,6 +219,7 @@ static void begin_attempt(cli_job *job)
     job->term_at = job->kill_at = CLI_NEVER;
     job->first_failed = -1;
     job->started = job->running = 0;
+    job->keeps_signals = job->early != 0;
     job->stop_failed = job->stop_killed = job->failed_elsewhere = job->save_granted = false;
 }
 
@@ -247,6 +257,7 @@ int cli_job_attempt(cli_job *job)
     int code = start_ranks(job);
     if (code)
         return code;
+    job->early = 0;
     if (!cli_job_serve(job))
         return 128 + SIGKILL;
     write_error_files(job);

@@ -3,6 +3,7 @@
  * it:
  *
  *     end.c       stops and kills what runs, at deadlines and on signals
+ *     ready.c     keeps signals for ranks that cannot take them yet
  *     control.c   obeys another launcher at the other end of stdin
  *     wait.c      waits for all of this at once
  *     verdict.c   how ranks have ended, and which of them is the cause
@@ -30,6 +31,7 @@ typedef struct cli_member {
     pid_t pid; /* 0 once it has ended */
     pid_t was; /* its pid, for messages, and the number of its process group */
     int status;
+    unsigned kept;      /* signals that it is not ready for yet, by their bits; see ready.h */
     bool group_left;    /* it has been waited for, but has not ended: end.c */
     bool killed;        /* by the launcher, which has sent SIGKILL */
     bool out_of_memory; /* killed by the kernel, it seems, because there was none left */
@@ -88,6 +90,8 @@ struct cli_job {
     bool failed_elsewhere; /* the ranks are ended because of another host */
     bool unguarded;        /* the guard has been killed, and so have the ranks */
     bool regrouping;       /* stop_signal is only to let more hosts take part */
+    unsigned early;        /* SIGUSR1 and SIGUSR2 that came while no rank ran, by their bits */
+    bool keeps_signals;    /* for ranks that are not ready for them */
     bool usr_forwarded;    /* SIGUSR1 or SIGUSR2: a rank may stop for it */
     bool suspended;        /* by SIGTSTP */
     bool kill_sent;        /* to the launchers on other hosts */

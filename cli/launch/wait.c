@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "launch/control.h"
 #include "launch/end.h"
+#include "launch/ready.h"
 
 static bool sink_is_full(const cli_sink *sink)
 {
@@ -61,6 +62,8 @@ static int milliseconds_left(const cli_job *job)
 {
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
     next = job->give_up_at < next ? job->give_up_at : next;
+    if (job->keeps_signals)
+        return (int)(CLI_LOOK_S * 1000);
     if (next >= CLI_NEVER)
         return -1;
     double left = next - cli_clock_s();
@@ -101,6 +104,8 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
     for (int slot = STREAMS; slot < slots; slot++)
         if (job->polled[slot].revents)
             cli_stream_read(stream_at(job, slot));
+    if (job->keeps_signals)
+        job->keeps_signals = cli_job_send_kept(job);
     cli_job_keep_deadlines(job);
     return true;
 }

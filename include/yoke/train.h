@@ -240,7 +240,8 @@ yk_status yk_whiten_conv2d(yk_model *model, const char *weight, yk_loader *loade
  * Prepares for yk_stop_on_signals. Call it first in main(): threads that exist already would still
  * take the signals. It starts a thread that takes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2,
  * even if the program was started with them blocked, and blocks them in the calling thread, from
- * which later threads inherit the mask. Handlers must not run on threads that compute: oneDNN keeps
+ * which later threads inherit the mask. SIGUSR1 and SIGUSR2 wait for yk_stop_on_signals; the others
+ * end the process until then. Handlers must not run on threads that compute: oneDNN keeps
  * the stack pointer in its own buffers there at times.
  */
 yk_status yk_stop_prepare(void);

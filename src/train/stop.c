@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static atomic_int received_signal;
 static _Atomic double received_s[NSIG]; /* when each has come first, or 0 */
 static atomic_int patience_ms = PATIENCE_MS;
 static atomic_bool prepared;
+static sem_t handled; /* posted once there are handlers */
 
 /* nohup has it ignored. */
 static bool ignores_hangup(void)
@@ -82,11 +84,20 @@ static sigset_t all_stop_signals(void)
     return set;
 }
 
-/* The program may have been started with some of them blocked. */
+/*
+ * The program may have been started with some of them blocked. Until there are handlers, SIGUSR1
+ * and SIGUSR2 stay so: they are sent to training, not to end it. The others mean what they always
+ * do.
+ */
 static void *wait_for_signals(void *unused)
 {
-    sigset_t set = all_stop_signals();
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    sigset_t all = all_stop_signals(), ending = all;
+    sigdelset(&ending, SIGUSR1);
+    sigdelset(&ending, SIGUSR2);
+    pthread_sigmask(SIG_UNBLOCK, &ending, NULL);
+    while (sem_wait(&handled) != 0)
+        continue;
+    pthread_sigmask(SIG_UNBLOCK, &all, NULL);
     for (;;)
         pause();
     return unused;
@@ -97,16 +108,19 @@ yk_status yk_stop_prepare(void)
     pthread_t thread;
     if (atomic_exchange(&prepared, true))
         return YK_OK;
+    sem_init(&handled, 0, 0);
+    sigset_t set = all_stop_signals(), before;
+    pthread_sigmask(SIG_BLOCK, &set, &before); /* the thread inherits it */
     int error = pthread_create(&thread, NULL, wait_for_signals, NULL);
     if (error) {
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        sem_destroy(&handled);
         atomic_store(&prepared, false);
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start the thread that takes signals: %s",
                          strerror(error));
     }
     pthread_setname_np(thread, "yoke-signals");
     pthread_detach(thread);
-    sigset_t set = all_stop_signals();
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
     return YK_OK;
 }
 
@@ -120,5 +134,6 @@ yk_status yk_stop_on_signals(void)
     for (size_t i = 0; i < STOP_SIGNALS; i++)
         if (stop_signals[i] != SIGHUP || !ignores_hangup())
             sigaction(stop_signals[i], &action, NULL);
+    sem_post(&handled);
     return YK_OK;
 }

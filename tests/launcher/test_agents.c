@@ -169,6 +169,23 @@ YK_TEST(promise_13_sigusr1_reaches_the_ranks_of_all_hosts)
     assert_job_ends(&agents[0], 20, 128 + SIGTERM);
 }
 
+YK_TEST(sigusr1_reaches_ranks_that_start_later)
+{
+    static const char *const options =
+        "-n 1 sh -c 'trap \"echo heard; exit 138\" USR1; while :; do sleep 0.05; done'";
+    yk_store *store;
+    start_agent(0, "2", options);
+    await_first_join(rendezvous_port);
+    kill(agents[0].pid, SIGUSR1);
+    assert_ok(yk_store_connect(&store, "localhost", rendezvous_port, "", 20));
+    assert_ok(yk_store_wait(store, "orders/0", 20)); /* "forward", which comes back */
+    yk_store_destroy(store);
+    start_agent(1, "2", options);
+    assert_job_ends(&agents[0], 20, 128 + SIGUSR1);
+    assert_job_ends(&agents[1], 20, 128 + SIGUSR1);
+    assert_contains(agents[0].output, "heard\n");
+}
+
 /* For longer than a host may be silent after a failure. */
 YK_TEST(a_rank_that_fails_while_the_job_stops_leaves_the_others_their_grace_period)
 {

@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -679,6 +680,60 @@ YK_TEST(a_job_is_suspended_and_resumed)
     kill(job.pid, SIGTERM);
     kill(job.pid, SIGCONT);
     assert_job_ends(&job, 20, 143);
+}
+
+/* Whether a signal that was sent to the process has not been read yet. */
+static bool is_pending(pid_t pid, int number)
+{
+    char text[64];
+    yk_test_command(text, sizeof text, "sed -n 's/^ShdPnd:\t*//p' /proc/%d/status", (int)pid);
+    return strtoull(text, NULL, 16) >> (number - 1) & 1;
+}
+
+YK_TEST(sigusr1_waits_for_a_rank_that_is_still_starting)
+{
+    const char *go = yk_test_path("go");
+    setenv("GO", go, 1);
+    test_job_start(&job, "run sh -c 'echo launcher $PPID; until [ -e $GO ]; do sleep 0.05; done; "
+                         "trap \"echo heard; exit 3\" USR1; while :; do sleep 0.05; done'");
+    pid_t launcher = test_job_number(&job, "launcher ");
+    kill(launcher, SIGUSR1);
+    while (is_pending(launcher, SIGUSR1)) /* the case's deadline ends this */
+        usleep(1000);
+    close(open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_job_ends(&job, 20, 3);
+    assert_contains(job.output, "heard\n");
+}
+
+/* A rank that reads signals instead of handling them. */
+static void read_signal(void)
+{
+    sigset_t set;
+    struct signalfd_siginfo info;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    int fd = signalfd(-1, &set, SFD_CLOEXEC);
+    puts("ready");
+    fflush(stdout);
+    if (read(fd, &info, sizeof info) == sizeof info)
+        puts("read");
+    fflush(stdout);
+    _exit(3);
+}
+
+YK_TEST(sigusr1_reaches_a_rank_that_blocks_it)
+{
+    char self[512] = "", command[1024];
+    if (getenv("RANK"))
+        read_signal();
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(command, sizeof command, "run %s sigusr1_reaches_a_rank_that_blocks_it", self);
+    test_job_start(&job, command);
+    test_job_await(&job, "ready");
+    kill(job.pid, SIGUSR1);
+    assert_job_ends(&job, 20, 3);
+    assert_contains(job.output, "read\n");
 }
 
 YK_TEST(sigusr1_reaches_the_ranks)

@@ -50,6 +50,19 @@ YK_TEST(promise_13_a_signal_before_the_first_step_leaves_a_checkpoint)
     destroy_parts(resumed);
 }
 
+/* As from a launcher that forwards one while the ranks still start. */
+YK_TEST(sigusr1_before_there_is_a_handler_is_taken_later)
+{
+    assert_ok(yk_stop_prepare());
+    kill(getpid(), SIGUSR1);
+    usleep(1000); /* a signal that ends the process does so meanwhile, mostly */
+    assert_int_equal(yk_stop_signal(), 0);
+    assert_ok(yk_stop_on_signals());
+    while (!yk_stop_signal())
+        usleep(1000);
+    assert_int_equal(yk_stop_signal(), SIGUSR1);
+}
+
 YK_TEST(output_that_nobody_reads_is_given_up_after_a_signal)
 {
     static const char page[4096];
