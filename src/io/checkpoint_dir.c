@@ -2,8 +2,7 @@
  * A folder of checkpoints. Saving takes these steps, and the process may die between any two:
  *
  *     1. write and sync checkpoint-E.pth.tmp, hash it
- *     2. write model.pth, the weights alone, for users of the trained model: before 4, because a
- *        run that dies after 4 may have no step left to take and would never write it
+ *     2. write model.pth, the weights alone, for users of the trained model
  *     3. remove an older file of this name from the manifest, and note there what is being saved
  *     4. rename it to checkpoint-E.pth
  *     5. add it to the manifest, then delete all but the newest `keep`
@@ -11,9 +10,11 @@
  * A file under its final name is always complete. Between 4 and 5 it is not listed, so the search
  * for the newest checkpoint also looks at the folder, and accepts an unlisted file if the CRC-32 of
  * every member is right. Where the process died there, the next save lists the file, if it is the
- * one that was noted, and so it is deleted in its turn. Newest means saved last, not trained
- * longest: a run may have been restarted from the beginning. It is told by the time of saving,
- * which only grows in a folder.
+ * one that was noted, and so it is deleted in its turn. If model.pth cannot be written, as on a
+ * full disk, the save ends after 4, and all that is complete stays. A run that has no step left to
+ * take repeats a save that has not come to its end. Newest means saved last, not trained longest: a
+ * run may have been restarted from the beginning. It is told by the time of saving, which only
+ * grows in a folder.
  */
 #define _GNU_SOURCE
 #include "io/checkpoint_dir.h"
@@ -116,15 +117,22 @@ static yk_status list_unfinished(yki_manifest *manifest, const char *dir)
     return verify_listed(path, saving) == YK_OK ? yki_manifest_append(manifest, saving) : YK_OK;
 }
 
-static yk_status publish_checkpoint(yki_manifest *manifest, const char *dir, int keep,
-                                    const yki_manifest_entry *entry, yki_atomic_file *file)
+/* Steps 3 and 4. */
+static yk_status put_in_place(yki_manifest *manifest, const char *dir,
+                              const yki_manifest_entry *entry, yki_atomic_file *file)
 {
     YK_TRY(list_unfinished(manifest, dir));
     yki_manifest_remove(manifest, entry->file);
     manifest->saving = *entry;
     manifest->saving.saved_at = time_of_saving(manifest, entry, file->fd);
     YK_TRY(yki_manifest_write(manifest, dir));
-    YK_TRY(yki_atomic_commit(file));
+    return yki_atomic_commit(file);
+}
+
+static yk_status publish_checkpoint(yki_manifest *manifest, const char *dir, int keep,
+                                    const yki_manifest_entry *entry, yki_atomic_file *file)
+{
+    YK_TRY(put_in_place(manifest, dir, entry, file));
     YK_TRY(yki_manifest_append(manifest, &manifest->saving));
     manifest->saving = (yki_manifest_entry){.file = ""};
     YK_TRY(yki_manifest_write(manifest, dir));
@@ -185,8 +193,7 @@ yk_status yki_dir_save_prepare(yki_dir_save *save, const char *dir, const yk_mod
     return status;
 }
 
-/* Steps 1 and 2. */
-static yk_status write_files(yki_dir_save *save)
+static yk_status write_checkpoint(yki_dir_save *save)
 {
     struct stat info;
     yki_manifest_entry *entry = &save->entry;
@@ -195,14 +202,51 @@ static yk_status write_files(yki_dir_save *save)
     YK_TRY(yki_sha256_fd(file->fd, file->path, entry->sha256, &entry->bytes));
     if (fstat(file->fd, &info) == 0)
         entry->saved_at = time_in_seconds(info.st_mtim);
+    return YK_OK;
+}
+
+static yk_status write_weights(yki_dir_save *save)
+{
     YK_TRY(yki_pth_file_write(&save->weights));
     return yki_atomic_commit(&save->weights.file);
 }
 
+/* The error of a save that has not written its checkpoint. */
+static yk_status tell_kept(const yki_dir_save *save, yk_status status)
+{
+    char line[YKI_ERROR_LINE], path[PATH_MAX];
+    yki_manifest_entry entry;
+    yki_error_copy(line, sizeof line);
+    bool any = yki_dir_last_saved(save->dir, &entry, path) == YK_OK;
+    yki_error_set_line(status, line);
+    return any ? yki_error_context(status, "%s is not saved, %s is kept", save->entry.file,
+                                   entry.file)
+               : status;
+}
+
+/* Keeps the checkpoint, for which there is room, although the weights could not be written. */
+static yk_status keep_without_weights(yki_dir_save *save, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    yki_manifest manifest;
+    yki_error_copy(line, sizeof line);
+    yki_pth_file_abandon(&save->weights); /* which makes room for the manifest */
+    read_manifest(&manifest, save->dir);
+    bool kept = put_in_place(&manifest, save->dir, &save->entry, &save->checkpoint.file) == YK_OK;
+    yki_manifest_fini(&manifest);
+    yki_error_set_line(status, line);
+    return kept ? yki_error_context(status, "%s is saved, but without model.pth", save->entry.file)
+                : status;
+}
+
 yk_status yki_dir_save_write(yki_dir_save *save)
 {
-    yk_status status = write_files(save);
-    if (status == YK_OK)
+    yk_status status = write_checkpoint(save);
+    if (status != YK_OK)
+        status = tell_kept(save, status);
+    else if ((status = write_weights(save)) != YK_OK)
+        status = keep_without_weights(save, status);
+    else
         status = yki_dir_publish(save->dir, save->keep, &save->entry, &save->checkpoint.file);
     yki_dir_save_abandon(save);
     return status;
@@ -366,6 +410,16 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
                          path_size);
     memcpy(path, found, needed);
     return YK_OK;
+}
+
+bool yki_dir_is_saved(const char *dir, const char *path)
+{
+    yki_manifest manifest;
+    const char *slash = strrchr(path, '/');
+    bool listed = yki_manifest_read(&manifest, dir) == YK_OK &&
+                  yki_manifest_find(&manifest, slash ? slash + 1 : path);
+    yki_manifest_fini(&manifest);
+    return listed;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */

@@ -35,6 +35,8 @@ yk_status yki_dir_publish(const char *dir, int keep, const yki_manifest_entry *e
                           yki_atomic_file *file);
 /* The checkpoint that was saved last, according to the manifest alone. */
 yk_status yki_dir_last_saved(const char *dir, yki_manifest_entry *entry, char path[PATH_MAX]);
+/* Whether the save of a checkpoint has come to its end, model.pth included. */
+bool yki_dir_is_saved(const char *dir, const char *path);
 /* The newest complete checkpoint, as yk_checkpoint_dir_latest finds it. */
 yk_status yki_dir_newest(const char *dir, yki_manifest_entry *entry, char path[PATH_MAX]);
 

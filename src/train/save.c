@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
+#include "io/checkpoint_dir.h"
 #include "io/manifest.h"
 #include "train/sums.h"
 #include "train/trainer.h"
@@ -256,33 +257,39 @@ static void localize(const yk_trainer *t, char path[PATH_SIZE])
     snprintf(path, PATH_SIZE, "%.3900s/%s", t->options.output, file);
 }
 
-/* Rank 0 looks, so that all ranks resume from the same file; "" where there is none. */
-static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE])
+/* Rank 0 looks, so that all ranks resume from the same file; "" where there is none. *saved:
+ * whether its save has come to its end. */
+static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE], bool *saved)
 {
     yk_status status = YK_OK;
     path[0] = '\0';
+    *saved = false;
     if (t->rank == 0 && access(t->options.output, F_OK) == 0)
         status = yk_checkpoint_dir_latest(t->options.output, path, PATH_SIZE);
     if (status == YK_ERROR_NOT_FOUND)
         status = YK_OK;
+    else if (status == YK_OK && path[0])
+        *saved = yki_dir_is_saved(t->options.output, path);
     if (!t->options.group)
         return status;
     char line[YKI_ERROR_LINE];
-    int32_t code = (int32_t)status;
+    int32_t told[] = {(int32_t)status, *saved};
     yki_error_copy(line, sizeof line);
-    YK_TRY(yk_broadcast(t->options.group, &code, 1, YK_I32, 0, NULL));
+    YK_TRY(yk_broadcast(t->options.group, told, 2, YK_I32, 0, NULL));
     YK_TRY(yk_broadcast(t->options.group, path, PATH_SIZE, YK_U8, 0, NULL));
     localize(t, path);
-    if (code == YK_OK)
+    *saved = told[1];
+    if (told[0] == YK_OK)
         return YK_OK;
     return t->rank == 0
                ? yki_error_set_line(status, line)
-               : yki_error((yk_status)code, "%s: rank 0 found no checkpoint to resume from",
+               : yki_error((yk_status)told[0], "%s: rank 0 found no checkpoint to resume from",
                            t->options.output);
 }
 
 yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
 {
+    bool saved;
     char path[PATH_SIZE];
     yk_trainer *t = trainer;
     if (resumed)
@@ -292,11 +299,12 @@ yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_trainer_resume_latest: the trainer has no output folder");
     YK_TRY(yk_checkpoint_dir_share(t->options.output, t->options.group));
-    YK_TRY(find_latest(t, path));
+    YK_TRY(find_latest(t, path, &saved));
     if (!path[0])
         return YK_OK;
     YK_TRY(yk_trainer_resume(t, path));
-    t->saved_step = t->state.step;
+    if (saved)
+        t->saved_step = t->state.step;
     if (resumed)
         *resumed = true;
     return YK_OK;

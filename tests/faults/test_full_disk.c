@@ -83,6 +83,41 @@ YK_TEST(a_full_disk_is_noticed_by_a_save_in_the_background)
     fill_before_a_save("--save-async");
 }
 
+/* The disk has room for a save, and for the next one without its model.pth. */
+YK_TEST(a_full_disk_keeps_a_checkpoint_whose_weights_do_not_fit_beside_it)
+{
+    yk_test_disk(DISK);
+    assert_int_equal(train("whole", "--batch-size 120 --epochs 2 --nproc 2"), 0);
+    size_t checkpoint = size_of("whole", "checkpoint-2.pth"), model = size_of("whole", "model.pth");
+    yk_test_fill_disk_except(2 * checkpoint + model + model / 2);
+    start("run", "--epochs 2 --save-every 5 --nproc 2 --keep 1");
+    expect_failure("rank 0: checkpoint-step-10.pth is saved, but without model.pth: ");
+    assert_contains(job.output, "/disk/run/model.pth");
+    assert_int_equal(access(path_of("disk/run", "checkpoint-step-5.pth"), F_OK), 0);
+    assert_int_equal(access(path_of("disk/run", "checkpoint-step-10.pth"), F_OK), 0);
+    yk_test_free_disk();
+    assert_int_equal(go_on("disk/run", ""), 0);
+    assert_contains(job.output, "checkpoint-step-10.pth");
+    assert_same_file("whole", "disk/run", "model.pth");
+    assert_same_metrics("whole", "disk/run");
+    assert_int_not_equal(access(path_of("disk/run", "checkpoint-step-5.pth"), F_OK), 0);
+}
+
+/* The run that resumes has no step left to take. */
+YK_TEST(weights_that_did_not_fit_on_a_full_disk_are_written_when_there_is_room)
+{
+    yk_test_disk(DISK);
+    assert_int_equal(train("whole", "--batch-size 120 --epochs 2 --nproc 2"), 0);
+    yk_test_fill_disk_except(size_of("whole", "checkpoint-2.pth") +
+                             size_of("whole", "model.pth") / 2);
+    start("run", "--epochs 2 --save-every 100000 --max-steps 4 --nproc 2");
+    expect_failure("rank 0: checkpoint-step-4.pth is saved, but without model.pth: ");
+    yk_test_free_disk();
+    assert_int_equal(go_on("disk/run", "--max-steps 4"), 0);
+    assert_int_equal(train("short", "--batch-size 120 --epochs 2 --max-steps 4 --nproc 2"), 0);
+    assert_same_file("short", "disk/run", "model.pth");
+}
+
 YK_TEST(a_full_disk_from_the_beginning_leaves_nothing)
 {
     yk_test_disk(DISK);
