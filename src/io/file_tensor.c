@@ -173,6 +173,20 @@ static const char *walk_next(walk *at)
     return element;
 }
 
+/*
+ * An integer of 64 bits as a double that becomes in fewer bits what the integer does, so that it is
+ * rounded once: it is cut off, and its last bit says whether that has changed it (rounding to odd).
+ */
+static double odd_value(const yki_file_tensor *stored, const char *element)
+{
+    enum { CUT = (1 << 11) - 1 }; /* the bits that a double lacks */
+    uint64_t bits;
+    memcpy(&bits, element, sizeof bits);
+    if (bits & CUT)
+        bits = (bits & ~(uint64_t)CUT) | (CUT + 1);
+    return stored->dtype->read == read_i64 ? (double)(int64_t)bits : (double)bits;
+}
+
 static double element_value(const yki_file_tensor *stored, const char *element)
 {
     double value = stored->dtype->read(element);
@@ -269,6 +283,15 @@ void yki_file_tensor_copy_raw(const yki_file_tensor *stored, const void *storage
         negate_floats(data, count, size);
 }
 
+static double value_as(const yki_file_tensor *stored, const char *element, yk_dtype dtype)
+{
+    double value = element_value(stored, element);
+    bool narrow = dtype == YK_F32 || dtype == YK_BF16 || dtype == YK_F16;
+    return narrow && stored->dtype->size == 8 && !stored->dtype->is_float && fabs(value) >= 0x1p53
+               ? odd_value(stored, element)
+               : value;
+}
+
 void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk_dtype dtype,
                           void *data)
 {
@@ -279,7 +302,7 @@ void yki_file_tensor_copy(const yki_file_tensor *stored, const void *storage, yk
     walk at = walk_begin(stored, storage);
     int64_t index = 0;
     for (const char *element; (element = walk_next(&at)); index++)
-        put_element(dtype, data, index, element_value(stored, element));
+        put_element(dtype, data, index, value_as(stored, element, dtype));
 }
 
 yk_status yki_file_tensor_copy_to(const yki_file_tensor *stored, const void *storage,

@@ -328,6 +328,28 @@ YK_TEST(large_unsigned_integers_keep_their_digits)
     }
 }
 
+/* As a conversion in C does. Rounded to a double first, each would end halfway between two floats,
+ * and then at the even one. */
+YK_TEST(large_integers_are_rounded_to_floats_once)
+{
+    enum { HALF = 36 }; /* of the distance between two floats at 2^60: a power of 2 */
+    static const int64_t even = INT64_C(1) << 60, over = even + (INT64_C(1) << HALF) + 1,
+                         under = even + 3 * (INT64_C(1) << HALF) - 1;
+    static const int64_t numbers[][3] = {{over, under, even}, {-over, -under, INT64_MIN}};
+    static const char *const tags[] = {"I64", "U64"};
+    for (int i = 0; i < 4; i++) {
+        float values[3];
+        const int64_t *stored = numbers[i % 2];
+        bool is_signed = i < 2;
+        write_unsigned(tags[!is_signed], stored, sizeof numbers[0]);
+        assert_ok(
+            yk_tensor_file_convert(yk_test_path("u.safetensors"), yk_test_path("u.pth"), NULL));
+        read_floats(yk_test_path("u.pth"), "u", values);
+        for (int k = 0; k < 3; k++)
+            assert_true(values[k] == (is_signed ? (float)stored[k] : (float)(uint64_t)stored[k]));
+    }
+}
+
 /* The dtype is the call's: a storage that has one of its own contradicts it. */
 YK_TEST(unsigned_integers_in_a_storage_of_floats_are_refused)
 {
