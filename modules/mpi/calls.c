@@ -288,19 +288,23 @@ static yk_status broadcast(engine_base *common, yk_backend_call *call)
     return broadcast_from((mpi_engine *)common, call->out, call, call->what.root);
 }
 
-/* Parts that are too large for one call are broadcast one after the other. */
+/* Parts that are too large for one call are broadcast one after the other. A rank's own part may
+ * already be in its place, which MPI wants to be told. */
 static yk_status all_gather(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    yk_dtype dtype = (yk_dtype)call->what.dtype;
-    size_t bytes = call->what.count * yk_dtype_size(dtype);
+    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+    char *out = call->out, *own = out + (size_t)engine->common.rank * bytes;
+    bool in_place = call->in == own;
     if (call->what.count <= engine->largest) {
-        TRY_MPI(MPI_Allgather(call->in, (int)call->what.count, type_of(dtype), call->out,
-                              (int)call->what.count, type_of(dtype), engine->comm));
+        int count = (int)call->what.count;
+        TRY_MPI(MPI_Allgather(in_place ? MPI_IN_PLACE : call->in, count, type, out, count, type,
+                              engine->comm));
         return YK_OK;
     }
-    char *out = call->out;
-    memcpy(out + (size_t)engine->common.rank * bytes, call->in, bytes);
+    if (!in_place)
+        memcpy(own, call->in, bytes);
     for (int r = 0; r < engine->common.ranks; r++)
         TRY(broadcast_from(engine, out + (size_t)r * bytes, call, r));
     return YK_OK;

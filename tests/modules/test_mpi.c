@@ -95,6 +95,30 @@ YK_TEST(three_ranks_of_mpich_run_every_call)
     expect_success(&mpich, 3, every_call);
 }
 
+/* Among so many ranks, the exchange does not carry the sizes of the parts, which are gathered in
+ * the place of the result. */
+static void trade_parts(void)
+{
+    enum { RANKS = 9 };
+    yk_group *group = open_mpi(60);
+    int rank = yk_group_rank(group);
+    int32_t in[RANKS], out[RANKS];
+    size_t counts[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        in[r] = 100 * rank + r;
+        counts[r] = 1;
+    }
+    assert_ok(yk_all_to_all_v(group, out, counts, in, counts, YK_I32, NULL));
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(out[r], 100 * r + rank);
+    yk_group_destroy(group);
+}
+
+YK_TEST(nine_ranks_of_mpich_trade_parts)
+{
+    expect_success(&mpich, 9, trade_parts);
+}
+
 /* As if MPI's largest count were so small that buffers of 9,001 elements were split, of every type.
  * Each piece takes a turn of all ranks, which lasts long where they share cores. */
 static void in_pieces(void)
