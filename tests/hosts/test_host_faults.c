@@ -84,6 +84,33 @@ static void kill_the_launcher_of_n1(void)
     signal_if_there(1, -1, SIGKILL);
 }
 
+/* nsenter, by which the launcher has been started, stops when that does, and may do so late. */
+static void resume_host(int host)
+{
+    for (int i = 0; i < 20; i++) {
+        test_job_signal_all(&host_jobs[host], SIGCONT);
+        usleep(10000);
+    }
+}
+
+/* As a scheduler does. */
+static void suspend_a_host_for_a_while(void)
+{
+    int host = draw(1, 2);
+    test_job_signal_all(&host_jobs[host], SIGSTOP);
+    usleep((unsigned)draw(200, 5000) * 1000);
+    resume_host(host);
+}
+
+static void kill_a_rank_beside_a_suspended_host(void)
+{
+    int host = draw(1, 2), other = 3 - host;
+    test_job_signal_all(&host_jobs[host], SIGSTOP);
+    signal_if_there(other, 2 * (other - 1) + draw(0, 1), SIGKILL);
+    usleep((unsigned)draw(200, 5000) * 1000);
+    resume_host(host);
+}
+
 static void cut_the_power_of_n2(void)
 {
     yk_test_kill_host(2);
@@ -122,6 +149,8 @@ static const fault faults[] = {
     {"cut the network", cut_the_network, 0},
     {"cut the network for a while", cut_the_network_for_a_while, 0},
     {"fill the disk", fill_the_disk, 0},
+    {"suspend a host for a while", suspend_a_host_for_a_while, 0},
+    {"kill a rank beside a suspended host", kill_a_rank_beside_a_suspended_host, 0},
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
@@ -259,6 +288,16 @@ YK_TEST(a_network_that_is_cut_for_a_while)
 YK_TEST(a_full_disk)
 {
     inject_one(9, 10);
+}
+
+YK_TEST(a_host_that_is_suspended)
+{
+    inject_one(10, 11);
+}
+
+YK_TEST(a_killed_rank_beside_a_suspended_host)
+{
+    inject_one(11, 12);
 }
 
 /* YK_TEST_FAULTS of them, from YK_TEST_SEED on. */
