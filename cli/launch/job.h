@@ -2,6 +2,7 @@
  * A running job, as seen by the files of the launcher itself. Each file includes only those above
  * it:
  *
+ *     courier.c   talks to stores, on a thread of its own
  *     end.c       stops and kills what runs, at deadlines and on signals
  *     ready.c     keeps signals for ranks that cannot take them yet
  *     control.c   obeys another launcher at the other end of stdin

@@ -36,14 +36,15 @@ void cli_member_keep(cli_member *member, int number)
 static unsigned read_handled(pid_t pid)
 {
     char path[64], line[256];
-    unsigned long long mask;
+    unsigned long long mask, blocked_all = cli_signal_bit(SIGSEGV); /* which nobody blocks alone */
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     FILE *file = fopen(path, "re");
     unsigned handled = file ? 0 : ~0U;
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "SigIgn: %llx", &mask) == 1 || sscanf(line, "SigCgt: %llx", &mask) == 1)
-            handled |= (unsigned)mask;
-        else if (sscanf(line, "SigBlk: %llx", &mask) == 1 && !(mask & cli_signal_bit(SIGSEGV)))
+        bool passes = sscanf(line, "SigIgn: %llx", &mask) == 1 ||
+                      sscanf(line, "SigCgt: %llx", &mask) == 1 ||
+                      (sscanf(line, "SigBlk: %llx", &mask) == 1 && !(mask & blocked_all));
+        if (passes)
             handled |= (unsigned)mask;
     }
     if (file)

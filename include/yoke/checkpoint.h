@@ -154,9 +154,9 @@ yk_status yk_checkpoint_read_state(const char *path, yk_training_state *state);
  * Saves into a folder of checkpoints with a manifest of their hashes. Creates dir if it is missing,
  * writes dir/checkpoint-EPOCH.pth (checkpoint-step-STEP.pth within an epoch), updates
  * dir/manifest.json and deletes all but the newest `keep` checkpoints (at least 1; YK_KEEP_ALL
- * deletes none). dir/model.pth holds the newest weights alone, as yk_model_save writes them. If only
- * these cannot be written, as on a full disk, the checkpoint is kept, and the error says so. Only one
- * process may save at a time; it may be killed at any moment.
+ * deletes none). dir/model.pth holds the newest weights alone, as yk_model_save writes them. If
+ * only these cannot be written, as on a full disk, the checkpoint is kept, and the error says so.
+ * Only one process may save at a time; it may be killed at any moment.
  */
 yk_status yk_checkpoint_dir_save(const char *dir, const yk_model *model,
                                  const yk_optimizer *optimizer, const yk_training_state *state,

@@ -1,4 +1,5 @@
 /* Checkpoints of a trainer, and resuming from them. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

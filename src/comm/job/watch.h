@@ -1,8 +1,8 @@
 /*
  * A job's watch: a thread that asks the store on behalf of the groups that wait. A request blocks
  * while the process that serves the store is stopped, which must not keep a group from noticing
- * that its time is up. The thread starts when there is something to do for the first time, and sleeps
- * while there is nothing.
+ * that its time is up. The thread starts when there is something to do for the first time, and
+ * sleeps while there is nothing.
  */
 #ifndef YKI_WATCH_H
 #define YKI_WATCH_H
