@@ -214,6 +214,11 @@ yk_value *yk_multiply(yk_value *a, yk_value *b);
 /** The channels of the values (N, C, ...), (N, D, ...), ... one after another
  *  -> (N, C + D + ..., ...): any number of values from 1 on. */
 yk_value *yk_concat(yk_value *const *values, int count);
+/** Channels first to first + count - 1 of x (N, C, ...), as x[:, first:first + count] in PyTorch
+ *  -> (N, count, ...). */
+yk_value *yk_slice(yk_value *x, int64_t first, int64_t count);
+/** Channels of zeros before and after those of x (N, C, ...) -> (N, before + C + after, ...). */
+yk_value *yk_pad(yk_value *x, int64_t before, int64_t after);
 /** exp(x) / sum(exp(x)) over the last dimension of x, which is not the batch; float32 under
  *  autocast. */
 yk_value *yk_softmax(yk_value *x);

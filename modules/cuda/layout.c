@@ -1,4 +1,4 @@
-/* flatten, reshape, reorder, concat, slice: see kernels/layout.cu. */
+/* flatten, reshape, reorder, concat, slice, pad: see kernels/layout.cu. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -96,7 +96,7 @@ IMPLEMENTATION(flatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
 IMPLEMENTATION(reshape, yki_cuda_supports, prepare_reorder, run_reorder, 0);
 IMPLEMENTATION(reorder, supports_reorder, prepare_reorder, run_reorder, 0);
 
-/* ---- concat, slice: parts of rows ------------------------------------------------------------ */
+/* ---- concat, slice, pad: parts of rows ------------------------------------------------------- */
 
 /* The length of a row with all its channels, and how many rows there are. */
 static int64_t row_of(const yki_operand *operand)
@@ -156,10 +156,10 @@ IMPLEMENTATION(concat, yki_cuda_supports, prepare_concat, run_concat, 0);
 
 static int slice_width(const yki_kernel_desc *desc, int64_t first_channel)
 {
-    const yki_operand *dy = &desc->in[0];
-    int width = yki_cuda_width(dy->dtype);
-    bool whole = row_of(dy) % width == 0 && row_of(&desc->out[0]) % width == 0 &&
-                 place_of(dy, first_channel) % width == 0;
+    const yki_operand *x = &desc->in[0];
+    int width = yki_cuda_width(x->dtype);
+    bool whole = row_of(x) % width == 0 && row_of(&desc->out[0]) % width == 0 &&
+                 place_of(x, first_channel) % width == 0;
     return whole ? width : 1;
 }
 
@@ -172,15 +172,43 @@ static yk_status prepare_slice(yki_device *device, const yki_kernel_desc *desc, 
 static yk_status run_slice(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    const yki_operand *dy = &k->desc.in[0], *dx = &k->desc.out[0];
-    int64_t place = place_of(dy, k->attrs.first_channel);
+    const yki_operand *x = &k->desc.in[0], *y = &k->desc.out[0];
+    int64_t place = place_of(x, k->attrs.first_channel);
     yki_cuda_copy_args args = {.in = (const char *)yki_cuda_in(k, run, 0) +
-                                     (size_t)place * yk_dtype_size(dy->dtype),
+                                     (size_t)place * yk_dtype_size(x->dtype),
                                .out = yki_cuda_out(k, run, 0),
-                               .rows = rows_of(dx),
-                               .columns = row_of(dx),
-                               .in_pitch = row_of(dy),
-                               .out_pitch = row_of(dx)};
+                               .rows = rows_of(y),
+                               .columns = row_of(y),
+                               .in_pitch = row_of(x),
+                               .out_pitch = row_of(y)};
     return launch_copy(k, &args, slice_width(&k->desc, k->attrs.first_channel), run);
 }
 IMPLEMENTATION(slice, yki_cuda_supports, prepare_slice, run_slice, 0);
+
+/* Vectors of the result, whose elements are read one by one. */
+static int pad_width(const yki_kernel_desc *desc)
+{
+    const int width = yki_cuda_width(desc->out[0].dtype);
+    return row_of(&desc->out[0]) % width == 0 ? width : 1;
+}
+
+static yk_status prepare_pad(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    return prepare_copy(device, desc, "pad", pad_width(desc) > 1, kernel);
+}
+
+static yk_status run_pad(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *x = &k->desc.in[0], *y = &k->desc.out[0];
+    yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, 0),
+                               .out = yki_cuda_out(k, run, 0),
+                               .rows = rows_of(y),
+                               .columns = row_of(x),
+                               .in_pitch = row_of(x),
+                               .out_pitch = row_of(y),
+                               .first = place_of(y, k->attrs.first_channel)};
+    yki_cuda_grid grid = yki_cuda_grid_of(args.rows * args.out_pitch / pad_width(&k->desc));
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(pad, yki_cuda_supports, prepare_pad, run_pad, 0);

@@ -49,6 +49,7 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_reorder,
     &yki_cuda_concat,
     &yki_cuda_slice,
+    &yki_cuda_pad,
     &yki_cuda_permute,
     &yki_cuda_softmax,
     &yki_cuda_softmax_backward,

@@ -1,4 +1,5 @@
-/* concat along channels, and slice, which is the gradient of each value. */
+/* What takes channels of values (N, C, ...): concat, slice, which is its gradient, and pad, which
+ * is that of slice. */
 #include "graph/operators.h"
 
 #include <string.h>
@@ -34,9 +35,10 @@ yk_status yki_gradient_concat(yk_graph *graph, const yki_node *node, yk_value *c
 {
     yki_attrs attrs = {.first_channel = 0};
     for (int i = 0; i < node->in_count && node->in[i]; i++) {
+        attrs.channels = node->in[i]->dims[1];
         if (needs[i])
             din[i] = yki_append_like(graph, &yki_op_slice, &attrs, dout, node->in[i]);
-        attrs.first_channel += node->in[i]->dims[1];
+        attrs.first_channel += attrs.channels;
     }
     return YK_OK;
 }
@@ -71,4 +73,81 @@ yk_value *yk_concat(yk_value *const *values, int count)
         taken += more;
     }
     return joined;
+}
+
+/* ---- slice and pad --------------------------------------------------------------------------- */
+
+static yk_status expect_channels(const yki_node *node)
+{
+    const yk_value *x = node->in[0];
+    char text[96];
+    if (x->ndim >= 2)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, which has no channels",
+                     yki_shape_text(x, text, sizeof text));
+}
+
+yk_status yki_infer_slice(const yki_node *node, yki_shape *out)
+{
+    const yk_value *x = node->in[YKI_SLICE_X];
+    const int64_t first = node->attrs.first_channel, channels = node->attrs.channels;
+    char text[96];
+    YK_TRY(expect_channels(node));
+    YK_TRY(yki_infer_same(node, out));
+    if (first < 0 || channels < 1 || first > x->dims[1] - channels)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%lld channels from %lld on are not among those of the input, %s",
+                         (long long)channels, (long long)first,
+                         yki_shape_text(x, text, sizeof text));
+    out[YKI_SLICE_Y].dims[1] = channels;
+    return YK_OK;
+}
+
+yk_status yki_gradient_slice(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                             const bool *needs, yk_value **din)
+{
+    const yk_value *x = node->in[YKI_SLICE_X];
+    yki_attrs attrs = {.first_channel = node->attrs.first_channel, .channels = x->dims[1]};
+    if (needs[YKI_SLICE_X])
+        din[YKI_SLICE_X] = yki_append_like(graph, &yki_op_pad, &attrs, dout, x);
+    return YK_OK;
+}
+
+yk_value *yk_slice(yk_value *x, int64_t first, int64_t count)
+{
+    yki_attrs attrs = {.first_channel = first, .channels = count};
+    return yki_emit_one(x, &yki_op_slice, &attrs);
+}
+
+yk_status yki_infer_pad(const yki_node *node, yki_shape *out)
+{
+    YK_TRY(expect_channels(node));
+    YK_TRY(yki_infer_same(node, out));
+    out[YKI_PAD_Y].dims[1] = node->attrs.channels;
+    return YK_OK;
+}
+
+yk_status yki_gradient_pad(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                           const bool *needs, yk_value **din)
+{
+    const yk_value *x = node->in[YKI_PAD_X];
+    yki_attrs attrs = {.first_channel = node->attrs.first_channel, .channels = x->dims[1]};
+    if (needs[YKI_PAD_X])
+        din[YKI_PAD_X] = yki_append_like(graph, &yki_op_slice, &attrs, dout, x);
+    return YK_OK;
+}
+
+yk_value *yk_pad(yk_value *x, int64_t before, int64_t after)
+{
+    int64_t dims[YK_MAX_DIMS];
+    const int64_t most = INT32_MAX;
+    if (before < 0 || after < 0 || before > most || after > most) {
+        yki_error(YK_ERROR_INVALID_ARGUMENT,
+                  "%lld channels before and %lld after the input: expected 0 to %lld",
+                  (long long)before, (long long)after, (long long)most);
+        return yki_emit_error(x, &yki_op_pad);
+    }
+    const int64_t channels = yk_value_shape(x, dims) >= 2 ? dims[1] : 0;
+    yki_attrs attrs = {.first_channel = before, .channels = before + channels + after};
+    return yki_emit_one(x, &yki_op_pad, &attrs);
 }

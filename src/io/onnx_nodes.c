@@ -607,6 +607,34 @@ static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *ty
     end_node(g, made);
 }
 
+static void write_slice(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    const int64_t first = node->attrs.first_channel;
+    add_sizes(g, out, ".starts", 1, &first);
+    add_sizes(g, out, ".ends", 1, (int64_t[]){first + node->attrs.channels});
+    add_sizes(g, out, ".axes", 1, (int64_t[]){1});
+    size_t made = begin_node(g, type, out, "");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".starts");
+    add_part(g, out, ".ends");
+    add_part(g, out, ".axes");
+    end_node(g, made);
+}
+
+/* ONNX wants how much is added before each dimension, and then after each. */
+static void write_pad(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0], *in = node->in[0];
+    int64_t sizes[2 * YK_MAX_DIMS] = {0, node->attrs.first_channel};
+    sizes[in->ndim + 1] = node->attrs.channels - node->attrs.first_channel - in->dims[1];
+    add_sizes(g, out, ".pads", 2 * in->ndim, sizes);
+    size_t made = begin_node(g, type, out, "");
+    add_operand(g, in);
+    add_part(g, out, ".pads");
+    end_node(g, made);
+}
+
 static const translation translations[] = {
     {&yki_op_conv2d, "Conv", write_conv2d},
     {&yki_op_conv_transpose2d, "ConvTranspose", write_conv_transpose2d},
@@ -637,6 +665,8 @@ static const translation translations[] = {
     {&yki_op_embedding, "Gather", write_embedding},
     {&yki_op_permute, "Transpose", write_permute},
     {&yki_op_concat, "Concat", write_concat},
+    {&yki_op_slice, "Slice", write_slice},
+    {&yki_op_pad, "Pad", write_pad},
 };
 
 static const translation *find_translation(const yki_op *op)

@@ -82,6 +82,8 @@ YK_TEST(flatten)
     on_cuda(&family_flatten, ALL);
     on_cuda(&family_reshape, ALL);
     on_cuda(&family_permute, ALL);
+    on_cuda(&family_slice, ALL);
+    on_cuda(&family_pad, ALL);
 }
 
 YK_TEST(rows)

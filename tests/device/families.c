@@ -627,6 +627,35 @@ static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dty
     return yk_concat(values, count);
 }
 
+/* `other`: the first channel, and how many. */
+static const conformance_case slice_cases[] = {
+    {.x = {3, 5}, .other = {0, 1}},          {.x = {2, 65, 24}, .other = {0, 1}},
+    {.x = {2, 16, 32}, .other = {8, 8}},     {.x = {2, 5, 3, 4}, .other = {1, 3}},
+    {.x = {2, 40, 3, 4}, .other = {16, 16}}, {.x = {3, 40, 5, 4}, .other = {7, 33}},
+    {.x = {2, 16, 3, 4}, .other = {0, 16}},
+};
+
+static yk_value *build_slice(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_slice(conformance_x(graph, c, dtype), c->other[0], c->other[1]);
+}
+
+/* `other`: channels before and after. */
+static const conformance_case pad_cases[] = {
+    {.x = {3, 5}, .other = {1, 0}},         {.x = {2, 64, 24}, .other = {1, 0}},
+    {.x = {2, 16, 32}, .other = {8, 8}},    {.x = {2, 5, 3, 4}, .other = {1, 3}},
+    {.x = {2, 16, 3, 4}, .other = {16, 8}}, {.x = {3, 33, 5, 4}, .other = {7, 0}},
+    {.x = {2, 16, 3, 4}, .other = {0, 16}}, {.x = {2, 16, 3, 4}},
+};
+
+static yk_value *build_pad(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_pad(conformance_x(graph, c, dtype), c->other[0], c->other[1]);
+}
+
+FAMILY(slice, build_slice);
+FAMILY(pad, build_pad);
+
 static yk_value *build_scale(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     return yk_scale(conformance_x(graph, c, dtype), c->alpha);

@@ -14,7 +14,8 @@ extern const conformance_family family_conv2d, family_conv2d_sums, family_conv_t
 extern const conformance_family family_winograd, family_winograd64, family_strided64;
 extern const conformance_family family_pointwise;
 extern const conformance_family family_halving64, family_minimal, family_chunked;
-extern const conformance_family family_linear, family_flatten, family_reshape, family_permute;
+extern const conformance_family family_linear, family_flatten, family_reshape, family_permute,
+    family_slice, family_pad;
 extern const conformance_family family_batch_norm, family_batch_norm_apply;
 extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global,
     family_adaptive;

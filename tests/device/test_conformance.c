@@ -197,6 +197,8 @@ YK_TEST(ref_linear)
     on_ref(&family_flatten);
     on_ref(&family_reshape);
     on_ref(&family_permute);
+    on_ref(&family_slice);
+    on_ref(&family_pad);
 }
 
 YK_TEST(cpu_linear)
@@ -205,6 +207,8 @@ YK_TEST(cpu_linear)
     on_cpu(&family_flatten);
     on_cpu(&family_reshape);
     on_cpu(&family_permute);
+    on_cpu(&family_slice);
+    on_cpu(&family_pad);
 }
 
 YK_TEST(cpu_linear_bf16)
@@ -213,6 +217,8 @@ YK_TEST(cpu_linear_bf16)
     on_cpu_in_bf16(&family_flatten);
     on_cpu_in_bf16(&family_reshape);
     on_cpu_in_bf16(&family_permute);
+    on_cpu_in_bf16(&family_slice);
+    on_cpu_in_bf16(&family_pad);
 }
 
 YK_TEST(cpu_linear_f16)
@@ -221,6 +227,8 @@ YK_TEST(cpu_linear_f16)
     on_cpu_in_f16(&family_flatten);
     on_cpu_in_f16(&family_reshape);
     on_cpu_in_f16(&family_permute);
+    on_cpu_in_f16(&family_slice);
+    on_cpu_in_f16(&family_pad);
 }
 
 /* ---- batch_norm: every fusion, in training and in evaluation --------------------------------- */
@@ -354,6 +362,8 @@ YK_TEST(ref_in_16_bit)
     on_ref_in_16_bit(&family_flatten);
     on_ref_in_16_bit(&family_reshape);
     on_ref_in_16_bit(&family_permute);
+    on_ref_in_16_bit(&family_slice);
+    on_ref_in_16_bit(&family_pad);
     on_ref_in_16_bit(&family_batch_norm);
     on_ref_in_16_bit(&family_max_pool2d);
     on_ref_in_16_bit(&family_avg_pool2d);
@@ -476,7 +486,9 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_bce,
                                                      &family_attention,
                                                      &family_embedding,
-                                                     &family_permute};
+                                                     &family_permute,
+                                                     &family_slice,
+                                                     &family_pad};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* Its kernels are ref's, so this is about how they are entered, and about the engine: whoever runs

@@ -308,6 +308,16 @@ static void draw_concat(drawing *d, conformance_case *c)
     c->values = (int)draw(d, 2, 8);
 }
 
+/* Channels of a value of 2 to 4 dimensions, as slice and pad have them. */
+static void draw_part(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    for (int64_t i = draw(d, 2, 4); i < 4; i++)
+        c->x[i] = 0;
+    c->other[0] = draw(d, 0, c->x[1] - 1);
+    c->other[1] = draw(d, 1, c->x[1] - c->other[0]);
+}
+
 static void draw_loss(drawing *d, conformance_case *c)
 {
     if (draw(d, 0, 1))
@@ -370,6 +380,8 @@ static const operators all_operators[] = {
     {&family_broadcast_add, draw_broadcast, false},
     {&family_broadcast_multiply, draw_broadcast, false},
     {&families_elementwise[FAMILIES_CONCAT], draw_concat, false},
+    {&family_slice, draw_part, false},
+    {&family_pad, draw_part, false},
     {&family_cross_entropy, draw_loss, true},
     {&family_soft_cross_entropy, draw_loss, true},
     {&family_mse_loss, draw_any_shape, true},

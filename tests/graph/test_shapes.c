@@ -152,6 +152,18 @@ static const shape_case cases[] = {
     {"permute", {B, 3, 8}, {1, 3, 3}, .expected = "expected each of its 3 dimensions once"},
     {"permute", {B, 3, 8}, {1, 2, 4}, .expected = "expected each of its 3 dimensions once"},
     {"permute", {B, 3, 8}, {1, -1, 2}, .expected = "expected each of its 3 dimensions once"},
+    {"slice", {B, 5, 8, 8}, {1, 3}, .expected = "(N, 3, 8, 8)"}, /* other: first and count */
+    {"slice", {B, 65, 24}, {0, 1}, .expected = "(N, 1, 24)"},
+    {"slice", {B, 5}, {3, 3}, .expected = "3 channels from 3 on are not among those of the input"},
+    {"slice", {B, 5}, {0, 0}, .expected = "0 channels from 0 on"},
+    {"slice", {B, 5}, {-1, 2}, .expected = "2 channels from -1 on"},
+    {"slice", {B, 5}, {1, INT64_MAX}, .expected = "channels from 1 on"},
+    {"slice", {B}, {0, 1}, .expected = "(N), which has no channels"},
+    {"pad", {B, 64, 24}, {1, 0}, .expected = "(N, 65, 24)"}, /* other: before and after */
+    {"pad", {1, 5}, {0, 3}, .expected = "(1, 8)"},
+    {"pad", {B, 5}, {-1, 3}, .expected = "-1 channels before and 3 after the input: expected 0"},
+    {"pad", {B, 5}, {0, INT64_MAX}, .expected = "expected 0 to 2147483647"},
+    {"pad", {B}, {0, 1}, .expected = "(N), which has no channels"},
     {"reshape", {B, 192}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"reshape", {B, 3, 8, 8}, {B, 3, -1}, .expected = "(N, 3, 64)"},
     {"reshape", {B, 3, 8, 8}, {B, -1}, .expected = "(N, 192)"},
@@ -458,6 +470,10 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
             order[d] = c->other[d] - 1;
         return yk_permute(x, rank_of(c->other), order);
     }
+    if (strcmp(c->call, "slice") == 0)
+        return yk_slice(x, c->other[0], c->other[1]);
+    if (strcmp(c->call, "pad") == 0)
+        return yk_pad(x, c->other[0], c->other[1]);
     if (strcmp(c->call, "leaky_relu") == 0)
         return yk_leaky_relu(x, c->number);
     if (strcmp(c->call, "scale") == 0)

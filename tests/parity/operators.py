@@ -93,6 +93,8 @@ def compute(operator, t, attrs, training, out):
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
         "permute": lambda: t["x"].permute(attrs["dims"][: t["x"].ndim]),
+        "slice": lambda: t["x"].narrow(1, attrs["first_channel"], attrs["channels"]),
+        "pad": lambda: F.pad(t["x"], [0, 0] * (t["x"].ndim - 2) + around(t["x"], attrs)),
         "reshape": lambda: t["x"].reshape(out.shape),
         "flatten": lambda: torch.flatten(t["x"], 1),
         "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
@@ -100,6 +102,11 @@ def compute(operator, t, attrs, training, out):
         "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], out.shape[2:]),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], 1),
     }[operator]()
+
+
+def around(x, attrs):
+    """Channels before and after those of x."""
+    return [attrs["first_channel"], attrs["channels"] - attrs["first_channel"] - x.shape[1]]
 
 
 def weights(t):

@@ -232,7 +232,7 @@ static yk_value *all_operators(yk_value *x)
     y = yk_reshape(yk_relu(y), 3, (int64_t[]){YK_BATCH, -1, 13}); /* (N, 28, 13) */
     y = yk_nn_linear(y, "rows", 13);
     y = yk_reshape(yk_gelu(y), 4, (int64_t[]){YK_BATCH, 13, 1, -1});
-    y = yk_permute(y, 4, (int64_t[]){0, 3, 1, 2});
+    y = yk_permute(yk_pad(yk_slice(y, 2, 9), 1, 3), 4, (int64_t[]){0, 3, 1, 2});
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);

@@ -483,6 +483,41 @@ static yk_value *build_permute(operator_case *c)
     return yk_permute(input(c, "x", ndim, dims), ndim, order);
 }
 
+/* Two numbers of channels, of which the second is at least 1, for a value of so many. */
+static void draw_channels(operator_case *c, const yk_value *x, int64_t *first, int64_t *count)
+{
+    int64_t dims[YK_MAX_DIMS];
+    yk_value_shape(x, dims);
+    *first = operator_between(&c->dice, 0, dims[1] - 1);
+    *count = operator_between(&c->dice, 1, dims[1] - *first);
+}
+
+static yk_value *build_slice(operator_case *c)
+{
+    int64_t first, count;
+    yk_value *x = image_or_features(c);
+    draw_channels(c, x, &first, &count);
+    return yk_slice(x, first, count);
+}
+
+static yk_value *build_pad(operator_case *c)
+{
+    int64_t before, after;
+    yk_value *x = image_or_features(c);
+    draw_channels(c, x, &before, &after);
+    return yk_pad(x, before, after);
+}
+
+YK_TEST(slice_is_pytorchs)
+{
+    compare("slice", 32, build_slice);
+}
+
+YK_TEST(pad_is_pytorchs)
+{
+    compare("pad", 33, build_pad);
+}
+
 YK_TEST(permute_is_pytorchs)
 {
     compare("permute", 31, build_permute);

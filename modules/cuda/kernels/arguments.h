@@ -182,12 +182,12 @@ typedef struct yki_cuda_transpose_args {
     int32_t rows, columns, in_pitch, out_pitch;
 } yki_cuda_transpose_args;
 
-/* `columns` elements of each row, at in + row * in_pitch, to out + row * out_pitch. pad fills what
- * is left of the output's rows with zeros. */
+/* `columns` elements of each row, at in + row * in_pitch, to out + row * out_pitch. pad writes them
+ * from column `first` of the output on, and fills what is left of its rows with zeros. */
 typedef struct yki_cuda_copy_args {
     const void *in;
     void *out;
-    int64_t rows, columns, in_pitch, out_pitch;
+    int64_t rows, columns, in_pitch, out_pitch, first;
 } yki_cuda_copy_args;
 
 /* ---- fold.cu --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
  * Moving elements: between layouts, which are transposed matrices (channels and pixels of each
- * image; channels and taps of each filter), and parts of rows, for concat and slice.
+ * image; channels and taps of each filter), and parts of rows, for concat, slice and pad.
  */
 #include "kernel.cuh"
 
@@ -182,23 +182,28 @@ KERNEL(copy_2_1, yki_cuda_copy_args, copy<uint16_t, 1>)
 KERNEL(copy_4_1, yki_cuda_copy_args, copy<uint32_t, 1>)
 KERNEL(copy_8_1, yki_cuda_copy_args, copy<uint64_t, 1>)
 
-/* For cuDNN's engines of 16 bits, which want channels in eights. A thread writes W elements of a
- * row, whose pitch is a multiple of W. */
+/* For pad, and for cuDNN's engines of 16 bits, which want channels in eights. A thread writes W
+ * elements of a row, whose pitch is a multiple of W. */
 template <typename T, int W> DEVICE void pad(const yki_cuda_copy_args &args)
 {
     int64_t vectors = args.out_pitch / W, item = thread_number(), row = item / vectors;
     if (row >= args.rows)
         return;
     T value[W];
-    int64_t column = item % vectors * W;
+    int64_t column = item % vectors * W, from = column - args.first;
 #pragma unroll
     for (int i = 0; i < W; i++)
-        value[i] = column + i < args.columns
-                       ? ((const T *)args.in)[row * args.in_pitch + column + i]
+        value[i] = from + i >= 0 && from + i < args.columns
+                       ? ((const T *)args.in)[row * args.in_pitch + from + i]
                        : T();
     store_raw((T *)args.out + row * args.out_pitch + column, value);
 }
 KERNEL(pad_2, yki_cuda_copy_args, pad<uint16_t, 8>)
+KERNEL(pad_4, yki_cuda_copy_args, pad<uint32_t, 4>)
+KERNEL(pad_8, yki_cuda_copy_args, pad<uint64_t, 2>)
+KERNEL(pad_2_1, yki_cuda_copy_args, pad<uint16_t, 1>)
+KERNEL(pad_4_1, yki_cuda_copy_args, pad<uint32_t, 1>)
+KERNEL(pad_8_1, yki_cuda_copy_args, pad<uint64_t, 1>)
 
 DEVICE void fill_elements(const yki_cuda_fill_args &args)
 {

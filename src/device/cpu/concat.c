@@ -1,8 +1,8 @@
 /*
- * concat along channels and its gradient, slice, between any layouts: a value with few channels is
- * plain while the result is blocked, and a value's channels may begin within a block. Whole blocks
- * and channels of plain values are copied as they are, other channels one by one; padding channels
- * are written as zeros.
+ * concat along channels, slice and pad, between any layouts: a value with few channels is plain
+ * while the result is blocked, and a value's channels may begin within a block. Whole blocks and
+ * channels of plain values are copied as they are, other channels one by one; padding channels are
+ * written as zeros.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct concat {
     yki_kernel base;
     yki_geometry in[YKI_MAX_IN], out;
     int inputs;    /* that are there */
-    int64_t first; /* slice: the channel of the input where it begins */
+    int64_t first; /* slice: the channel of the input where it begins; pad: of the result */
     size_t size;   /* of an element */
     int team;
 } concat;
@@ -45,7 +45,7 @@ static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
     for (; yki_has_in(desc, k->inputs); k->inputs++)
         k->in[k->inputs] = geometry_of(device, &desc->in[k->inputs]);
     k->out = geometry_of(device, &desc->out[0]);
-    k->first = desc->op == &yki_op_slice ? desc->attrs->first_channel : 0;
+    k->first = desc->op == &yki_op_concat ? 0 : desc->attrs->first_channel;
     k->size = yk_dtype_size(desc->out[0].dtype);
     k->team = yki_team(device, yki_operand_elements(device, &desc->out[0]));
     *kernel = &k->base;
@@ -126,9 +126,23 @@ static yk_status concat_run(const yki_kernel *kernel, const yki_kernel_args *run
     return YK_OK;
 }
 
+static yk_status pad_run(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const concat *k = (const concat *)kernel;
+    const size_t bytes = (size_t)(k->out.blocks * k->out.pixels * k->out.b) * k->size;
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t image = 0; image < k->out.images; image++) {
+        memset((char *)run->out[0] + (size_t)image * bytes, 0, bytes);
+        copy_channels(k, &k->in[0], run->in[0], 0, run->out[0], k->first, k->in[0].channels, image);
+    }
+    return YK_OK;
+}
+
 const yki_kernel_impl yki_cpu_concat = {.op = &yki_op_concat,
                                         .supports = concat_supports,
                                         .prepare = concat_prepare,
                                         .run = concat_run};
 const yki_kernel_impl yki_cpu_slice = {
     .op = &yki_op_slice, .supports = concat_supports, .prepare = concat_prepare, .run = concat_run};
+const yki_kernel_impl yki_cpu_pad = {
+    .op = &yki_op_pad, .supports = concat_supports, .prepare = concat_prepare, .run = pad_run};

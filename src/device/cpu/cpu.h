@@ -62,7 +62,7 @@ extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yk
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_adaptive_avg_pool2d, yki_cpu_adaptive_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_reshape, yki_cpu_reorder;
-extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_permute;
+extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_pad, yki_cpu_permute;
 extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_multiply_broadcast, yki_cpu_reduce;
 extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_backward,
     yki_cpu_layer_norm, yki_cpu_layer_norm_backward;

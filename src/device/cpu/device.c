@@ -116,6 +116,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_reduce,
     &yki_cpu_concat,
     &yki_cpu_slice,
+    &yki_cpu_pad,
     &yki_cpu_permute,
     &yki_cpu_softmax,
     &yki_cpu_softmax_backward,

@@ -1,4 +1,4 @@
-/* concat along channels and its gradient, slice: operands are (N, C, ...). */
+/* concat along channels, slice and pad: operands are (N, C, ...). */
 #include "device/ref/ref.h"
 
 /* Copies `channels` channels of every sample, from channel `from` of x to channel `to` of y. */
@@ -29,9 +29,19 @@ static yk_status ref_concat(const yki_kernel *kernel, const yki_kernel_args *run
 
 static yk_status ref_slice(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor dy = yki_ref_in(kernel, run, YKI_SLICE_DY);
-    yk_tensor dx = yki_ref_out(kernel, run, YKI_SLICE_DX);
-    copy_channels(&dy, yki_ref_attrs(kernel)->first_channel, &dx, 0, dx.dims[1]);
+    yk_tensor x = yki_ref_in(kernel, run, YKI_SLICE_X);
+    yk_tensor y = yki_ref_out(kernel, run, YKI_SLICE_Y);
+    copy_channels(&x, yki_ref_attrs(kernel)->first_channel, &y, 0, y.dims[1]);
+    return YK_OK;
+}
+
+static yk_status ref_pad(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor x = yki_ref_in(kernel, run, YKI_PAD_X);
+    yk_tensor y = yki_ref_out(kernel, run, YKI_PAD_Y);
+    for (int64_t i = 0; i < yk_tensor_count(&y); i++)
+        yki_ref_set(&y, i, 0);
+    copy_channels(&x, 0, &y, yki_ref_attrs(kernel)->first_channel, x.dims[1]);
     return YK_OK;
 }
 
@@ -43,3 +53,5 @@ const yki_kernel_impl yki_ref_slice = {.op = &yki_op_slice,
                                        .supports = yki_ref_supports,
                                        .prepare = yki_ref_prepare,
                                        .run = ref_slice};
+const yki_kernel_impl yki_ref_pad = {
+    .op = &yki_op_pad, .supports = yki_ref_supports, .prepare = yki_ref_prepare, .run = ref_pad};

@@ -44,6 +44,8 @@ YK_TEST(pool)
     on_cuda(&family_adaptive);
     on_cuda(&family_flatten);
     on_cuda(&family_permute);
+    on_cuda(&family_slice);
+    on_cuda(&family_pad);
 }
 
 YK_TEST(rows_and_losses)
