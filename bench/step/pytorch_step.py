@@ -39,9 +39,15 @@ class ResNet9(nn.Module):
         return self.layers(x) / 8
 
 
-def create_network(arch, classes=10):
+def create_network(arch, image_size, classes=10):
     if arch == "resnet9":
         return ResNet9(classes)
+    if arch == "vit-tiny-patch4-32":
+        return torchvision.models.VisionTransformer(
+            image_size=image_size, patch_size=4, num_layers=12, num_heads=3, hidden_dim=192, mlp_dim=768,
+            num_classes=classes)
+    if arch.startswith("vit-"):
+        return getattr(torchvision.models, arch.replace("-", "_"))(num_classes=classes, image_size=image_size)
     if arch != "resnet18-cifar":
         return getattr(torchvision.models, arch.replace("-", "_"))(num_classes=classes)
     net = torchvision.models.resnet18(num_classes=classes)
@@ -53,7 +59,7 @@ def create_network(arch, classes=10):
 def worker(rank, arch, image_size, batch, amp, threads, steps, mode, ranks):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    net = create_network(arch).to(memory_format=torch.channels_last)
+    net = create_network(arch, image_size).to(memory_format=torch.channels_last)
     if ranks > 1:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29533")
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank % os.cpu_count()]})

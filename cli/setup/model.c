@@ -85,17 +85,23 @@ static bool fits(const cli_model_setup *setup, const yk_field *field)
     return valid;
 }
 
-/* The side of the smallest square images that the network takes; 0 if larger ones do not help. */
+static bool fits_side(const cli_model_setup *setup, int64_t side)
+{
+    yk_field field = setup->images;
+    field.dims[1] = field.dims[2] = side;
+    return fits(setup, &field);
+}
+
+/* The side of the smallest square images that the network takes; 0 if larger ones do not help, or
+ * not all of them. */
 static int64_t smallest_side(const cli_model_setup *setup)
 {
     enum { MAX_SIDE = 256 };
-    yk_field field = setup->images;
-    int64_t side = field.dims[1] < field.dims[2] ? field.dims[1] : field.dims[2];
-    while (field.ndim == 3 && ++side <= MAX_SIDE) {
-        field.dims[1] = field.dims[2] = side;
-        if (fits(setup, &field))
-            return side;
-    }
+    const yk_field *field = &setup->images;
+    int64_t side = field->dims[1] < field->dims[2] ? field->dims[1] : field->dims[2];
+    while (field->ndim == 3 && ++side <= MAX_SIDE)
+        if (fits_side(setup, side))
+            return fits_side(setup, side + 1) ? side : 0;
     return 0;
 }
 

@@ -155,6 +155,12 @@ static double kaiming_bound(int64_t fan)
     return sqrt(3) * (gain / sqrt((double)fan));
 }
 
+/* Glorot and Bengio 2010, by the way that xavier_uniform_ takes. */
+static double xavier_bound(const yk_tensor *tensor)
+{
+    return sqrt(3) * sqrt(2.0 / (double)(fan_in(tensor) + fan_out(tensor)));
+}
+
 static bool can_be_random(const yk_tensor *tensor)
 {
     return tensor->dtype == YK_F32 || tensor->dtype == YK_F64;
@@ -184,6 +190,18 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
     case YK_INIT_STANDARD_NORMAL:
         fill_normal(generator, 1, tensor);
         return YK_OK;
+    case YK_INIT_NORMAL_FAN_IN:
+        fill_normal(generator, 1 / sqrt((double)fan_in(tensor)), tensor);
+        return YK_OK;
+    case YK_INIT_NORMAL_0_02:
+        fill_normal(generator, 0.02, tensor);
+        return YK_OK;
+    case YK_INIT_NORMAL_1E_6:
+        fill_normal(generator, 1e-6, tensor);
+        return YK_OK;
+    case YK_INIT_XAVIER_UNIFORM:
+        fill_uniform(generator, xavier_bound(tensor), tensor);
+        return YK_OK;
     case YK_INIT_KAIMING_UNIFORM:
         fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
         return YK_OK;
@@ -206,6 +224,6 @@ yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_
     }
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "yk_init %d: expected a value from YK_INIT_ZEROS (%d) to "
-                     "YK_INIT_STANDARD_NORMAL (%d)",
-                     (int)init, YK_INIT_ZEROS, YK_INIT_STANDARD_NORMAL);
+                     "YK_INIT_NORMAL_1E_6 (%d)",
+                     (int)init, YK_INIT_ZEROS, YK_INIT_NORMAL_1E_6);
 }

@@ -38,6 +38,23 @@ YK_TEST(trains_on_images_of_any_number_of_channels)
 }
 
 /* What reads or writes networks of pictures says so, and the report why it shows none. */
+#define VIT                                                                                        \
+    "train --arch vit-tiny-patch4-32 --threads 1 --optimizer adamw --lr 1e-3 --max-steps 2 "       \
+    "--batch-size 16 "
+
+/* And what is made of a run by other commands, and by runs that begin with its weights. */
+YK_TEST(vision_transformers_train_with_all_that_other_networks_do)
+{
+    yoke_ends(0, VIT "--data random:3x16x16,3 --nproc 2 --amp bf16 --recompute --output run");
+    yoke_ends(0, "evaluate run");
+    assert_contains(output, "vit-tiny-patch4-32 on random: loss ");
+    yoke_ends(0, "export run model.onnx");
+    yoke_ends(0, VIT "--data random:3x16x16,5 --checkpoint run --freeze '*,!heads.*' --output b");
+    assert_contains(output, "the last layer starts from new weights");
+    yoke_ends(1, VIT "--data random:3x20x20,3 --checkpoint run --output c");
+    assert_contains(output, "encoder.pos_embedding: (1, 17, 192)");
+}
+
 YK_TEST(networks_of_numbers_are_not_taken_for_those_of_pictures)
 {
     char folder[256];

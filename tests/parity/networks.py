@@ -27,7 +27,8 @@ EXACT = 1e-7  # of all of them in f64
 def train(name, weights, steps, lr, dtype=torch.float32, memory_format=torch.contiguous_format,
           evaluation=False):
     """Losses, first gradients and last buffers, as the C side trains."""
-    model = resnet.network(name).to(dtype=dtype, memory_format=memory_format)
+    model = resnet.network(name, side=steps[0]["images"].shape[-1])
+    model.to(dtype=dtype, memory_format=memory_format)
     model.load_state_dict(torch.load(weights, weights_only=True))
     model.train(not evaluation)
     settings = {"lr": lr, "momentum": 0.9, "weight_decay": 5e-4}
@@ -64,7 +65,7 @@ def farthest_gradient(a, b):
 def farthest_statistics(a, b):
     """A mean's distance is relative to the largest standard deviation, a variance's to itself."""
     assert list(a) == list(b), "names or their order differ"
-    distances = []
+    distances = [(0.0, "there are none")]
     for name in b:
         scale = b[name]
         if name.endswith("running_mean"):

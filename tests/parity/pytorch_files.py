@@ -25,8 +25,15 @@ def load_checkpoint(path):
     return load(path) if torch.__version__ >= "2" else torch.load(path)
 
 
-def network(name):
-    """The torchvision model of a yoke architecture, 10 classes."""
+def network(name, side=224):
+    """The torchvision model of a yoke architecture, 10 classes; side is that of images for which a
+    vision transformer is made."""
+    if name == "vit-tiny-patch4-32":  # with its sizes
+        return torchvision.models.VisionTransformer(
+            image_size=side, patch_size=4, num_layers=12, num_heads=3, hidden_dim=192, mlp_dim=768,
+            num_classes=10)
+    if name.startswith("vit-"):
+        return torchvision.models.__dict__[name.replace("-", "_")](num_classes=10, image_size=side)
     model = torchvision.models.__dict__[name.replace("-cifar", "").replace("-", "_")](num_classes=10)
     if name == "resnet18-cifar":  # the CIFAR stem
         model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
@@ -51,7 +58,7 @@ def state_dict(folder, name):
     assert list(loaded) == list(expected), "names or their order differ"
     for key, value in expected.items():
         assert loaded[key].shape == value.shape and loaded[key].dtype == value.dtype, key
-        if value.ndim == 4:
+        if value.ndim == 4 or (name.startswith("vit-") and value.max() > value.min()):
             ratio = (loaded[key].std() / value.std()).item()
             assert abs(ratio - 1) < 0.1 + 2 / value.numel() ** 0.5, f"{key}: its deviation is {ratio} times torchvision's"
         elif key.startswith("classifier") and value.ndim == 2:
@@ -260,7 +267,7 @@ def images(side):
 
 
 def run(name, tensors, side):
-    model = network(name).eval()
+    model = network(name, side).eval()
     model.load_state_dict(tensors, strict=True)
     with torch.no_grad():
         return model(images(side))
@@ -270,6 +277,14 @@ def compare(what, ours, theirs):
     difference = ((ours - theirs).abs().max() / theirs.abs().max()).item()
     print(f"{what}: largest difference of a logit {difference:.1e} of the largest logit")
     assert difference < 1e-4, what
+
+
+def tell_images_apart(model):
+    """A vision transformer starts with a head of zeros, and looks at all patches alike."""
+    torch.nn.init.normal_(model.heads.head.weight, std=0.02)
+    with torch.no_grad():
+        for layer in model.encoder.layers:
+            layer.self_attention.in_proj_weight *= 4
 
 
 def logits(folder, name, side):
@@ -282,7 +297,9 @@ def logits(folder, name, side):
             run(name, read_safetensors(f"{folder}/{name}.safetensors"), side))
 
     torch.manual_seed(5)
-    model = network(name)
+    model = network(name, side)
+    if name.startswith("vit-"):
+        tell_images_apart(model)
     for norm in model.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
             norm.momentum = 1  # those of these images, so that they reach the logits

@@ -10,6 +10,7 @@ from torch import nn
 import airbench
 import mobilenet
 import vgg
+import vision_transformer
 
 
 def conv(inputs, outputs, kernel, stride=1, groups=1):
@@ -138,8 +139,12 @@ class ResNet9(nn.Module):
         return 0.125 * self.fc(x.mean((2, 3)))
 
 
-def network(name, classes=10):
-    """The PyTorch model of yoke's architecture NAME; resnet18 has the stem of the CIFAR papers."""
+def network(name, classes=10, side=32):
+    """The PyTorch model of yoke's architecture NAME; resnet18 has the stem of the CIFAR papers.
+
+    Only vision transformers are made for images of one size."""
+    if name in vision_transformer.NETWORKS:
+        return vision_transformer.VisionTransformer(classes, side, *vision_transformer.NETWORKS[name])
     if name == "resnet9":
         return ResNet9(classes)
     if name in airbench.NETWORKS:

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "head.h"
 #include "tensor_files.h"
 
 enum { SAMPLES = 3, CLASSES = 7, FEATURES = 5, WORDS = 9 };
@@ -142,6 +143,7 @@ static void judge_arch(const char *arch, int64_t side)
 {
     printf("%s\n", arch);
     yk_model *model = make_model(yk_arch_find(arch)(images_of(side), CLASSES), YK_AMP_OFF);
+    draw_head(model);
     let_images_through(model);
     tell_images_apart(model, batch_of(side));
     judge(model, side);
@@ -162,6 +164,12 @@ YK_TEST(torchvisions_networks_have_the_same_logits)
     judge_arch("resnet50", 96);
     judge_arch("resnext50-32x4d", 64);
     judge_arch("mobilenet-v2", 64);
+}
+
+YK_TEST(vision_transformers_have_the_same_logits)
+{
+    judge_arch("vit-tiny-patch4-32", 32);
+    judge_arch("vit-b-32", 64);
 }
 
 /* Half a gigabyte of weights. */

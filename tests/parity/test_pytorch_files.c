@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "head.h"
+
 static void python(const char *command, const char *argument)
 {
     char output[4096];
@@ -79,6 +81,11 @@ YK_TEST(torchvision_loads_resnext50)
 YK_TEST(torchvision_loads_mobilenet_v2)
 {
     check_network("mobilenet-v2", 224);
+}
+
+YK_TEST(torchvision_loads_vit_b_16)
+{
+    check_network("vit-b-16", 224);
 }
 
 /* ---- optimizers ----------------------------------------------------------------------------- */
@@ -421,6 +428,7 @@ static void check_logits(const char *name, int64_t side)
 {
     char argument[64];
     network net = make_network(name, side);
+    draw_head(net.model);
     const float *logits = run_network(&net);
     assert_ok(yk_model_save(net.model, file_path(name, ".pth")));
     assert_ok(yk_model_save(net.model, file_path(name, ".safetensors")));
@@ -456,4 +464,9 @@ YK_TEST(the_same_logits_of_resnext50)
 YK_TEST(the_same_logits_of_mobilenet_v2)
 {
     check_logits("mobilenet-v2", 64);
+}
+
+YK_TEST(the_same_logits_of_vit_tiny)
+{
+    check_logits("vit-tiny-patch4-32", 32);
 }

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "harness.h"
+#include "head.h"
 #include "io/pth.h"
 #include "pytorch.h"
 
@@ -209,6 +210,7 @@ static void compare(training t)
     create(&t);
     if (t.residual > 0)
         scale_residuals(&t);
+    draw_head(t.model);
     assert_ok(yk_model_save(t.model, weights));
     for (int step = 0; step < t.steps; step++) {
         draw_batch(&t, step);
@@ -318,6 +320,16 @@ YK_TEST(mobilenet_is_pytorchs)
     compare_first_step("mobilenet-v2", 4, 64, true, 0);
 }
 
+YK_TEST(vit_tiny_is_pytorchs)
+{
+    compare_f32("vit-tiny-patch4-32", 8, 32, 0);
+}
+
+YK_TEST(vit_b_32_is_pytorchs)
+{
+    compare_first_step("vit-b-32", 4, 96, false, 0);
+}
+
 /* ---- f64: without the noise ------------------------------------------------------------------ */
 
 /* With 4 samples of few pixels batch norm makes chaos of steps: they are few or small. */
@@ -373,4 +385,9 @@ YK_TEST(resnext50_in_f64_is_pytorchs)
 YK_TEST(mobilenet_in_f64_is_pytorchs)
 {
     compare_f64_evaluation("mobilenet-v2", 32);
+}
+
+YK_TEST(vit_tiny_in_f64_is_pytorchs)
+{
+    compare_f64("vit-tiny-patch4-32", 16, 2, 1e-3);
 }

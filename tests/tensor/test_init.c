@@ -99,6 +99,33 @@ YK_TEST(linear_is_torchs)
     assert_true(bias[2] == 0.2683383524417877f);
 }
 
+/* torch.manual_seed(0); xavier_uniform_(empty(3, 5)) */
+YK_TEST(xavier_is_torchs)
+{
+    float weight[15];
+    yk_tensor w = {.data = weight, .dtype = YK_F32, .ndim = 2, .dims = {3, 5}};
+    yki_mt19937 generator = seeded();
+    assert_ok(yki_init_tensor(&generator, YK_INIT_XAVIER_UNIFORM, 0, &w));
+    assert_true(weight[0] == -0.006483776494860649f);
+    assert_true(weight[14] == -0.35699567198753357f);
+}
+
+/* torch.manual_seed(0); normal_(empty(4, 3, 3, 3), std=...) */
+YK_TEST(normal_numbers_of_transformers_have_torchs_deviations)
+{
+    static const yk_init inits[] = {YK_INIT_NORMAL_FAN_IN, YK_INIT_NORMAL_0_02,
+                                    YK_INIT_NORMAL_1E_6};
+    const double deviations[] = {1 / sqrt(27), 0.02, 1e-6};
+    for (int i = 0; i < 3; i++) {
+        float data[108];
+        yk_tensor weight = {.data = data, .dtype = YK_F32, .ndim = 4, .dims = {4, 3, 3, 3}};
+        yki_mt19937 generator = seeded();
+        assert_ok(yki_init_tensor(&generator, inits[i], 0, &weight));
+        assert_close(data[0] / deviations[i], -1.1258398294448853);
+        assert_close(data[107] / deviations[i], -0.4025455415248871);
+    }
+}
+
 YK_TEST(f64_starts_where_f32_does)
 {
     float single[50];
