@@ -224,11 +224,11 @@ typedef struct yki_cpu_loops {
     /* y = softmax(x), which may be x, or NULL; and its gradient, in which dx may be dy. */
     yki_row_softmax (*softmax)(const float *x, float *y, int64_t count);
     void (*softmax_slopes)(const float *y, const float *dy, float *dx, int64_t count);
-    /* layer_norm of a row; and its gradient, which adds to the sums over rows. */
+    /* layer_norm of a row; and the gradient of some rows, which adds to the sums over rows. */
     void (*normalise_row)(const float *x, const float *weight, const float *bias, float *y,
                           int64_t count, double eps);
     void (*row_slopes)(const float *x, const float *dy, const float *weight, float *dx,
-                       yki_row_sums columns, int64_t count, double eps);
+                       yki_row_sums columns, int64_t rows, int64_t count, double eps);
     /* The sums of target (logit - largest) and of targets; and of all classes
      * (total probability - target) factor, where dlogits may be the probabilities. */
     void (*weigh_targets)(const yki_row_targets *targets, const float *logits, float largest,

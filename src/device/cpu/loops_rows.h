@@ -138,30 +138,62 @@ YKI_FORCE_INLINE void add_up_to(double *totals, int64_t count, yki_lanes x)
             totals[lane] += x[lane];
 }
 
-/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). */
-static void row_slopes(const float *x, const float *dy, const float *weight, float *dx,
-                       yki_row_sums columns, int64_t count, double eps)
+enum { SLOPE_ROWS = 4 };
+
+/*
+ * Of so many rows, a constant. With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). Their
+ * sums over rows are added to those in memory at once.
+ */
+YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const float *weight,
+                                     float *dx, yki_row_sums columns, int64_t count, double eps,
+                                     int rows)
 {
-    const row_moments m = row_moments_of(x, count, eps);
-    wide_sum totals = {{{0}}}, products = {{{0}}};
+    row_moments m[SLOPE_ROWS];
+    wide_sum totals[SLOPE_ROWS] = {{{{0}}}}, products[SLOPE_ROWS] = {{{{0}}}};
+    for (int r = 0; r < rows; r++)
+        m[r] = row_moments_of(x + r * count, count, eps);
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        const yki_lanes h = (load_lanes_up_to(x + i, count - i, m.mean) - m.mean) * m.invstd;
-        const yki_lanes d = load_lanes_up_to(dy + i, count - i, 0);
-        const yki_lanes g = d * load_lanes_up_to(weight + i, count - i, 0);
-        add_lanes(&totals, g);
-        add_lanes(&products, g * h);
-        add_up_to(columns.sums + i, count - i, d);
-        add_up_to(columns.products + i, count - i, d * h);
+        const int64_t left = count - i;
+        const yki_lanes w = load_lanes_up_to(weight + i, left, 0);
+        yki_lanes sum = {0}, product = {0};
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            const int64_t at = r * count + i;
+            const yki_lanes h =
+                (load_lanes_up_to(x + at, left, m[r].mean) - m[r].mean) * m[r].invstd;
+            const yki_lanes d = load_lanes_up_to(dy + at, left, 0), g = d * w;
+            add_lanes(&totals[r], g);
+            add_lanes(&products[r], g * h);
+            sum += d;
+            product += d * h;
+        }
+        add_up_to(columns.sums + i, left, sum);
+        add_up_to(columns.products + i, left, product);
     }
-    const float mean = (float)(sum_of_lanes(&totals) / (double)count);
-    const float slope = (float)(sum_of_lanes(&products) / (double)count);
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        const yki_lanes h = (load_lanes_up_to(x + i, count - i, 0) - m.mean) * m.invstd;
-        yki_lanes g = load_lanes_up_to(dy + i, count - i, 0);
-        g = g * load_lanes_up_to(weight + i, count - i, 0);
-        YKI_KEEP_IN_REGISTER(g); /* rounded, as in the mean, which it may all but equal */
-        store_lanes_up_to(dx + i, count - i, m.invstd * (g - mean - h * slope));
+    for (int r = 0; r < rows; r++) {
+        const float mean = (float)(sum_of_lanes(&totals[r]) / (double)count);
+        const float slope = (float)(sum_of_lanes(&products[r]) / (double)count);
+        for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+            const int64_t at = r * count + i, left = count - i;
+            const yki_lanes h = (load_lanes_up_to(x + at, left, 0) - m[r].mean) * m[r].invstd;
+            yki_lanes g = load_lanes_up_to(dy + at, left, 0);
+            g = g * load_lanes_up_to(weight + i, left, 0);
+            YKI_KEEP_IN_REGISTER(g); /* rounded, as in the mean, which it may all but equal */
+            store_lanes_up_to(dx + at, left, m[r].invstd * (g - mean - h * slope));
+        }
     }
+}
+
+static void row_slopes(const float *x, const float *dy, const float *weight, float *dx,
+                       yki_row_sums columns, int64_t rows, int64_t count, double eps)
+{
+    int64_t r = 0;
+    for (; r + SLOPE_ROWS <= rows; r += SLOPE_ROWS)
+        slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
+                       SLOPE_ROWS);
+    for (; r < rows; r++)
+        slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
+                       1);
 }
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */

@@ -42,12 +42,15 @@ YKI_FORCE_INLINE void add_lanes_at(double *totals, yki_lanes x)
         *(wide_lanes_at *)(totals + j * YKI_WIDTH / 2) += wide.v[j];
 }
 
+/* By halves: adding one lane after another would take longer than all else for short rows. */
 YKI_FORCE_INLINE double sum_of_lanes(const wide_sum *sum)
 {
-    double total = 0;
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        total += sum->v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)];
-    return total;
+    double part[YKI_WIDTH / 2];
+    *(wide_lanes_at *)part = sum->v[0] + sum->v[1];
+    for (int half = YKI_WIDTH / 4; half > 0; half /= 2)
+        for (int lane = 0; lane < half; lane++)
+            part[lane] += part[lane + half];
+    return part[0];
 }
 
 YKI_FORCE_INLINE void sum_as(const void *x, int64_t count, double *total, yk_dtype dtype)

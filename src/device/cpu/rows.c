@@ -136,10 +136,10 @@ static void part_slopes(const rows *k, const yki_kernel_args *run, int64_t part)
     float *dx = run->out[YKI_LAYER_NORM_BACKWARD_DX];
     yki_row_sums sums = sums_of_part(k, run->scratch, part);
     memset(sums.sums, 0, 2 * (size_t)k->length * sizeof(double));
-    for (int64_t r = k->count * part / k->parts; r < k->count * (part + 1) / k->parts; r++)
-        k->loops->row_slopes(x + r * k->length, dy + r * k->length,
-                             run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT], dx + r * k->length, sums,
-                             k->length, k->eps);
+    const int64_t first = k->count * part / k->parts, end = k->count * (part + 1) / k->parts;
+    const int64_t at = first * k->length;
+    k->loops->row_slopes(x + at, dy + at, run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT], dx + at, sums,
+                         end - first, k->length, k->eps);
 }
 
 /* The parts' sums of the calling thread's columns. */
