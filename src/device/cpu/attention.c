@@ -4,7 +4,7 @@
  * queries at a time with all the keys that these see. Scores never leave the caches. Backward makes
  * them again from the logarithms of their sums.
  *
- * Rows are padded with zeros to whole packs of vectors, in memory of a thread (T queries, S keys):
+ * Rows are padded with zeros to whole vectors, in memory of a thread (T queries, S keys):
  * q (T, D), times the scale, so that dk needs none; k (S, D); k^T (D, S); v (S, V); ...
  */
 #include "device/attention.h"
@@ -16,9 +16,11 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
-#include "tensor/convert16.h"
 
-enum { QUERIES = 48 /* at a time: a multiple of the rows that every width of vectors sums */ };
+enum {
+    QUERIES = 48, /* at a time: a multiple of the rows that every width of vectors sums */
+    COLUMNS = 16  /* what rows are padded to: a multiple of every width of vectors */
+};
 
 typedef struct attention {
     yki_kernel base;
@@ -33,7 +35,7 @@ typedef struct attention {
 
 static int64_t padded(int64_t count)
 {
-    return (count + YKI_PERIOD - 1) / YKI_PERIOD * YKI_PERIOD;
+    return (count + COLUMNS - 1) / COLUMNS * COLUMNS;
 }
 
 static bool is_plain_like(const yki_operand *operand, yk_dtype dtype)
@@ -89,56 +91,35 @@ typedef struct head {
     float *own;
 } head;
 
-static char *address(const head *h, const yki_attention_part *part, void *memory, int64_t row)
+/* So many rows of a part from `first` on, and their copy in rows of so many floats. */
+static yki_head_rows rows_of(const head *h, const yki_attention_part *part, void *memory,
+                             int64_t first, int64_t rows, float factor, int64_t pitch, float *own)
 {
-    int64_t at = yki_attention_at(part, h->sample, row, h->head);
-    return (char *)memory + (size_t)at * yk_dtype_size(h->k->dtype);
+    const int64_t at = yki_attention_at(part, h->sample, first, h->head);
+    return (yki_head_rows){.dtype = h->k->dtype,
+                           .memory = (char *)memory + (size_t)at * yk_dtype_size(h->k->dtype),
+                           .own = own,
+                           .rows = rows,
+                           .width = part->width,
+                           .pitch = part->pitch,
+                           .own_pitch = pitch,
+                           .factor = factor};
 }
 
-static void scale(float *x, int64_t count, float factor)
-{
-    for (int64_t i = 0; factor != 1 && i < count; i++)
-        x[i] *= factor;
-}
-
-/* All rows of a part, times the factor, to rows of so many floats. */
+/* All rows of a part, times the factor. */
 static void take(const head *h, const yki_attention_part *part, void *memory, float factor,
                  int64_t pitch, float *to)
 {
-    for (int64_t row = 0; row < part->rows; row++, to += pitch) {
-        const void *from = address(h, part, memory, row);
-        if (h->k->dtype == YK_F32)
-            memcpy(to, from, (size_t)part->width * sizeof *to);
-        else
-            yki_widen16(to, from, h->k->dtype, (size_t)part->width);
-        scale(to, part->width, factor);
-        memset(to + part->width, 0, (size_t)(pitch - part->width) * sizeof *to);
-    }
+    const yki_head_rows rows = rows_of(h, part, memory, 0, part->rows, factor, pitch, to);
+    h->k->loops->take_rows(&rows);
 }
 
-/* So many rows from `first` on, times the factor; from is changed. */
+/* So many rows from `first` on, times the factor. */
 static void give(const head *h, const yki_attention_part *part, void *memory, int64_t first,
-                 int64_t rows, float factor, int64_t pitch, float *from)
+                 int64_t count, float factor, int64_t pitch, float *from)
 {
-    for (int64_t row = first; row < first + rows; row++, from += pitch) {
-        void *to = address(h, part, memory, row);
-        scale(from, part->width, factor);
-        if (h->k->dtype == YK_F32)
-            memcpy(to, from, (size_t)part->width * sizeof *from);
-        else
-            yki_narrow16(to, from, h->k->dtype, (size_t)part->width);
-    }
-}
-
-/* (rows, pitch), of which so many columns are used, to (columns, to_pitch); zeros follow. */
-static void transpose(const float *from, int64_t rows, int64_t columns, int64_t pitch, float *to,
-                      int64_t to_pitch)
-{
-    for (int64_t column = 0; column < columns; column++) {
-        for (int64_t row = 0; row < rows; row++)
-            to[column * to_pitch + row] = from[row * pitch + column];
-        memset(to + column * to_pitch + rows, 0, (size_t)(to_pitch - rows) * sizeof *to);
-    }
+    const yki_head_rows rows = rows_of(h, part, memory, first, count, factor, pitch, from);
+    h->k->loops->give_rows(&rows);
 }
 
 /* ---- blocks of queries ----------------------------------------------------------------------- */
@@ -249,7 +230,7 @@ static void attend(const head *h)
     take(h, &a->q, in[a->q.operand], (float)a->scale, k->d, q);
     take(h, &a->k, in[a->k.operand], 1, k->d, keys);
     take(h, &a->v, in[a->v.operand], 1, k->v, v);
-    transpose(keys, a->k.rows, a->k.width, k->d, turned, k->s);
+    k->loops->turn_rows(keys, a->k.rows, a->k.width, k->d, turned, k->s);
     for (int64_t first = 0; first < a->q.rows; first += QUERIES) {
         block b = block_from(k, first);
         against_keys(k, &b, q, a->q.width, k->d, turned, p);
@@ -306,8 +287,8 @@ static void differentiate(const head *h)
     take(h, &a->k, in[a->k.operand], 1, k->d, keys);
     take(h, &a->v, in[a->v.operand], 1, k->v, v);
     take(h, &a->y, in[YKI_ATTENTION_BACKWARD_DY], 1, k->v, dy);
-    transpose(keys, a->k.rows, a->k.width, k->d, turned_keys, k->s);
-    transpose(v, a->k.rows, a->v.width, k->v, turned_v, k->s);
+    k->loops->turn_rows(keys, a->k.rows, a->k.width, k->d, turned_keys, k->s);
+    k->loops->turn_rows(v, a->k.rows, a->v.width, k->v, turned_v, k->s);
     memset(dk, 0, (size_t)(a->k.rows * (k->d + k->v)) * sizeof *dk); /* and dv */
     for (int64_t first = 0; first < a->q.rows; first += QUERIES) {
         block b = block_from(k, first);

@@ -188,10 +188,20 @@ typedef struct yki_pixel_sums {
 typedef struct yki_small_product {
     const float *a, *b;
     float *c;
-    int64_t rows, inner, columns; /* columns: a multiple of YKI_PERIOD */
+    int64_t rows, inner, columns; /* columns: a multiple of 16 */
     int64_t a_row, a_inner, b_pitch, c_pitch;
     bool add;
 } yki_small_product;
+
+/* The columns of a head in rows of a tensor, and a copy of them in rows of f32. */
+typedef struct yki_head_rows {
+    yk_dtype dtype;
+    void *memory;             /* of the first row's columns */
+    float *own;               /* its copy, times the factor */
+    int64_t rows, width;      /* of the head */
+    int64_t pitch, own_pitch; /* elements from one row to the next */
+    float factor;
+} yki_head_rows;
 
 typedef struct yki_cpu_loops {
     int pack; /* elements taken at a time, all with the same constants: a multiple of b */
@@ -265,8 +275,15 @@ typedef struct yki_cpu_loops {
     void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const uint8_t *index,
                               void *dx);
     void (*multiply)(const yki_small_product *product);
+    /* To the copy, in which zeros follow, and from the copy to the tensor, times the factor. */
+    void (*take_rows)(const yki_head_rows *head);
+    void (*give_rows)(const yki_head_rows *head);
+    /* `count` rows, whose pitch is a multiple of 4, to as many rows as there are columns; zeros
+     * follow. */
+    void (*turn_rows)(const float *rows, int64_t count, int64_t columns, int64_t pitch,
+                      float *turned, int64_t turned_pitch);
     /* The softmax of the first `count` numbers of x; the others of its columns, which are a
-     * multiple of YKI_PERIOD, become 0. Returns the logarithm of the sum of their exponentials. */
+     * multiple of 16, become 0. Returns the logarithm of the sum of their exponentials. */
     float (*masked_softmax)(float *x, int64_t count, int64_t columns);
     /* With p = exp(x - log_sum), of which `count` numbers are not 0: slopes become
      * p (slopes - sum(p slopes)), and x becomes p. */
