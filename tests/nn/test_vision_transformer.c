@@ -69,27 +69,25 @@ YK_TEST(images_have_any_number_of_patches)
 
 YK_TEST(names_and_order_are_torchvisions)
 {
-    static const char *const first[] = {
-        "class_token",
-        "conv_proj.weight",
-        "conv_proj.bias",
-        "encoder.pos_embedding",
-        "encoder.layers.encoder_layer_0.ln_1.weight",
-        "encoder.layers.encoder_layer_0.ln_1.bias",
-        "encoder.layers.encoder_layer_0.self_attention."
-        "in_proj_weight",
-        "encoder.layers.encoder_layer_0.self_attention.in_proj_bias",
-        "encoder.layers.encoder_layer_0.self_attention."
-        "out_proj.weight",
-        "encoder.layers.encoder_layer_0.self_attention."
-        "out_proj.bias",
-        "encoder.layers.encoder_layer_0.ln_2.weight",
-        "encoder.layers.encoder_layer_0.ln_2.bias",
-        "encoder.layers.encoder_layer_0.mlp.0.weight",
-        "encoder.layers.encoder_layer_0.mlp.0.bias",
-        "encoder.layers.encoder_layer_0.mlp.3.weight",
-        "encoder.layers.encoder_layer_0.mlp.3.bias",
-        "encoder.layers.encoder_layer_1.ln_1.weight"};
+#define LAYER "encoder.layers.encoder_layer_0."
+    static const char *const first[] = {"class_token",
+                                        "conv_proj.weight",
+                                        "conv_proj.bias",
+                                        "encoder.pos_embedding",
+                                        LAYER "ln_1.weight",
+                                        LAYER "ln_1.bias",
+                                        LAYER "self_attention.in_proj_weight",
+                                        LAYER "self_attention.in_proj_bias",
+                                        LAYER "self_attention.out_proj.weight",
+                                        LAYER "self_attention.out_proj.bias",
+                                        LAYER "ln_2.weight",
+                                        LAYER "ln_2.bias",
+                                        LAYER "mlp.0.weight",
+                                        LAYER "mlp.0.bias",
+                                        LAYER "mlp.3.weight",
+                                        LAYER "mlp.3.bias",
+                                        "encoder.layers.encoder_layer_1.ln_1.weight"};
+#undef LAYER
     static const char *const last[] = {"encoder.layers.encoder_layer_11.mlp.3.bias",
                                        "encoder.ln.weight", "encoder.ln.bias", "heads.head.weight",
                                        "heads.head.bias"};
