@@ -27,13 +27,13 @@ static bool reach_store(cli_job *job)
 {
     yk_store *store;
     const cli_round *round = &job->round;
-    const cli_courier_options options = {
+    const cli_store_thread_options options = {
         .host = round->master_address, .port = round->store_port, .secret = round->secret};
     if (yk_store_connect(&store, options.host, options.port, options.secret, 10) != YK_OK)
         fprintf(stderr, "%s\n", yk_last_error());
-    else if (!(job->notes = cli_courier_hire(store, &options)))
+    else if (!(job->store = cli_store_thread_start(store, &options)))
         fprintf(stderr, "%s: cannot start a thread\n", job->launch->name);
-    return job->notes != NULL;
+    return job->store != NULL;
 }
 
 static int terminal_columns(int fd)
@@ -225,8 +225,8 @@ static void begin_attempt(cli_job *job)
 
 void cli_job_finish_attempt(cli_job *job)
 {
-    cli_courier_dismiss(job->notes);
-    job->notes = NULL;
+    cli_store_thread_stop(job->store);
+    job->store = NULL;
     for (int i = 0; i < job->started; i++) {
         cli_stream_free(&job->members[i].out);
         cli_stream_free(&job->members[i].err);

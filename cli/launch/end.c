@@ -210,7 +210,7 @@ static bool grant_save(cli_job *job)
 {
     char nothing[2];
     if (!job->stop_signal || job->first_failed >= 0 || job->asked_twice || job->save_granted ||
-        !cli_courier_ask(job->notes, "saving", nothing, sizeof nothing, answer_s))
+        !cli_store_thread_ask(job->store, "saving", nothing, sizeof nothing, answer_s))
         return false;
     job->save_granted = true;
     return true;

@@ -2,7 +2,7 @@
  * A running job, as seen by the files of the launcher itself. Each file includes only those above
  * it:
  *
- *     courier.c   talks to stores, on a thread of its own
+ *     store_thread.c    reads and writes in a store, on a thread of its own
  *     end.c       stops and kills what runs, at deadlines and on signals
  *     ready.c     keeps signals for ranks that cannot take them yet
  *     control.c   obeys another launcher at the other end of stdin
@@ -17,10 +17,10 @@
 
 #include <poll.h>
 
-#include "launch/courier.h"
 #include "launch/launch.h"
 #include "launch/logs.h"
 #include "launch/output.h"
+#include "launch/store_thread.h"
 
 /* Seconds: no deadline, and how long killed processes may take to disappear. */
 #define CLI_NEVER       1e300
@@ -105,8 +105,8 @@ struct cli_job {
     double failed_s;
     long oom_kills; /* cli_oom_kills() when the attempt began */
     cli_sink out, err;
-    cli_bytes status;   /* rank 0's progress line */
-    cli_courier *notes; /* to and from the store of the attempt: how ranks have ended, and why */
+    cli_bytes status;        /* rank 0's progress line */
+    cli_store_thread *store; /* of the attempt: how ranks have ended, and why */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* See link.h. There are two connections: the thread waits on one, and a courier takes reports
+/* See link.h. There are two connections: the thread waits on one, and a store thread takes reports
  * through the other. */
 #define _GNU_SOURCE
 #include "launch/link.h"
@@ -15,9 +15,9 @@
 
 #include "common/clock.h"
 #include "common/errors.h"
-#include "launch/courier.h"
 #include "launch/herald.h"
 #include "launch/net.h"
+#include "launch/store_thread.h"
 
 static const double attempt_s = 0.5; /* of connecting; until then a close may have to wait */
 static const double order_wait_s = 0.5, notice_s = 5;
@@ -37,7 +37,7 @@ struct cli_link {
     int ready;            /* an eventfd */
     order *first, **last;
     yk_store *orders; /* valid once is_connected is set */
-    cli_courier *reports;
+    cli_store_thread *reports;
     yk_store *standby; /* of this host, in which a herald may say where the rendezvous is */
     cli_bus_reader reader;
     atomic_int id; /* once it is not negative, there are reports */
@@ -187,13 +187,13 @@ static yk_status open_reports(cli_link *link)
 {
     yk_store *store;
     const cli_link_options *o = &link->options;
-    const cli_courier_options options = {.host = o->host,
-                                         .port = o->port,
-                                         .secret = o->secret,
-                                         .lost = lose_reports,
-                                         .context = link};
+    const cli_store_thread_options options = {.host = o->host,
+                                              .port = o->port,
+                                              .secret = o->secret,
+                                              .lost = lose_reports,
+                                              .context = link};
     yk_status status = yk_store_connect(&store, o->host, o->port, o->secret, connect_s);
-    if (status == YK_OK && !(link->reports = cli_courier_hire(store, &options)))
+    if (status == YK_OK && !(link->reports = cli_store_thread_start(store, &options)))
         status = yk_set_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread");
     return status;
 }
@@ -325,7 +325,7 @@ cli_link *cli_link_open(const cli_link_options *options)
 void cli_link_report(cli_link *link, const char *text)
 {
     if (cli_link_id(link) >= 0)
-        cli_courier_send(link->reports, cli_bus_post, CLI_BUS_REPORTS, text);
+        cli_store_thread_post(link->reports, cli_bus_post, CLI_BUS_REPORTS, text);
 }
 
 /* The store may not answer the thread's last request. */
@@ -347,7 +347,7 @@ void cli_link_close(cli_link *link)
     if (!link)
         return;
     end_thread(link);
-    cli_courier_dismiss(link->reports);
+    cli_store_thread_stop(link->reports);
     yk_store_destroy(link->orders);
     yk_store_destroy(link->standby);
     for (char *text; (text = cli_link_next(link));)

@@ -44,7 +44,7 @@ static void tell_survivors(const cli_job *job, int rank)
     snprintf(key, sizeof key, "dead/%d", dead->rank);
     snprintf(note, sizeof note, "pid %d %s", (int)dead->was,
              cli_member_describe(dead, words, sizeof words));
-    cli_courier_send(job->notes, write_note, key, note);
+    cli_store_thread_post(job->store, write_note, key, note);
 }
 
 static bool was_requeued(int status)
@@ -126,7 +126,7 @@ int cli_job_cause(const cli_job *job, bool *named)
 {
     char report[1024], *end;
     *named = false;
-    if (!cli_courier_ask(job->notes, "failure", report, sizeof report, answer_s))
+    if (!cli_store_thread_ask(job->store, "failure", report, sizeof report, answer_s))
         return job->first_failed;
     long local = strtol(report, &end, 10) - job->round.first_rank;
     *named = end != report && local >= 0 && local < job->started && job->members[local].status &&
