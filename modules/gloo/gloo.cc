@@ -47,7 +47,7 @@ using yoke::Link;
 using yoke::Mesh;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
-constexpr double cancelled_call_s = 2; // within which a cancelled call ends
+constexpr double cancelled_call_s = 1; // within which a cancelled call ends
 constexpr int look_ms = 20;            // between two looks at the other ranks
 // What a rank receives in a small call, at most. Measured between two hosts: with 2 ranks and with
 // 4, small calls are faster than gloo's collectives up to 1 MiB, but their buffers cost memory.
