@@ -111,17 +111,17 @@ yk_value *yk_vgg19_bn(yk_value *images, int64_t classes);
 /** torchvision's mobilenet_v2 (Sandler et al. 2018). */
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
 
-/** torchvision's vit_b_16, a vision transformer (Dosovitskiy et al. 2020): 12 layers of 768 columns
- *  and 12 heads on patches of 16x16: images (N, 3, H, W) -> logits (N, classes). H and W are
+/** torchvision's vit_b_16, a vision transformer (Dosovitskiy et al. 2020): 12 layers of width 768
+ *  with 12 heads, on patches of 16x16: images (N, 3, H, W) -> logits (N, classes). H and W are
  *  multiples of the patch, and embeddings of positions are for this size alone, as in torchvision
  *  for image_size. As there, the head starts at zero. */
 yk_value *yk_vit_b_16(yk_value *images, int64_t classes);
 /** torchvision's vit_b_32: yk_vit_b_16 on patches of 32x32. */
 yk_value *yk_vit_b_32(yk_value *images, int64_t classes);
-/** torchvision's vit_l_16: 24 layers of 1024 columns and 16 heads on patches of 16x16. */
+/** torchvision's vit_l_16: 24 layers of width 1024 with 16 heads, on patches of 16x16. */
 yk_value *yk_vit_l_16(yk_value *images, int64_t classes);
 /** A vision transformer for small images such as CIFAR's: that of torchvision with patches of 4x4
- *  and the sizes of ViT-Tiny (Touvron et al. 2020), 12 layers of 192 columns and 3 heads, which are
+ *  and the sizes of ViT-Tiny (Touvron et al. 2020), 12 layers of width 192 with 3 heads, which are
  *  those of timm's vit_tiny_patch16_224. It has 5.4 million parameters at 32x32. */
 yk_value *yk_vit_tiny_patch4_32(yk_value *images, int64_t classes);
 
