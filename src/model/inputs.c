@@ -1,12 +1,14 @@
 /* See inputs.h. */
 #include "model/inputs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "graph/operators.h"
+#include "tensor/tensor.h"
 
 #define NO_LABEL INT64_MIN
 
@@ -105,12 +107,14 @@ const char *yki_inputs_absent(const yki_inputs *inputs)
 static yk_status check_tensor(const yki_inputs *inputs, const yk_value *input,
                               const yk_tensor *tensor, int64_t samples)
 {
-    char text[96];
+    char expected[96], given[96];
     if (!fits(tensor, input, samples))
         return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "the batch's \"%s\" does not fit: expected %s %s with N = %lld",
-                         input->name, yki_shape_text(input, text, sizeof text),
-                         yk_dtype_name(input->dtype), (long long)samples);
+                         "the batch's \"%s\" does not fit: expected %s %s with N = %lld, not %s %s",
+                         input->name, yki_shape_text(input, expected, sizeof expected),
+                         yk_dtype_name(input->dtype), (long long)samples,
+                         yki_dims_text(given, sizeof given, tensor->ndim, tensor->dims),
+                         yk_dtype_name(tensor->dtype));
     if (!tensor->data && !tensor->parts && samples > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch's \"%s\" has no data: NULL",
                          input->name);
@@ -186,6 +190,17 @@ static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     return check_labels(input, tensor->data, tensor);
 }
 
+static yk_status no_tensor(const yk_batch *batch, const char *name)
+{
+    char names[160] = "";
+    size_t used = 0;
+    for (int t = 0; t < batch->count && used < sizeof names; t++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", t > 0 ? ", " : "",
+                                 batch->names[t] ? batch->names[t] : "");
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\": it has %s", name,
+                     batch->count > 0 ? names : "none");
+}
+
 static uint64_t hash_addresses(const yki_inputs *inputs)
 {
     uint64_t hash = 0;
@@ -208,8 +223,7 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool 
         if (input->absent)
             continue;
         if (!tensor)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has no tensor \"%s\"",
-                             input->value->name);
+            return no_tensor(batch, input->value->name);
         YK_TRY(check_tensor(inputs, input->value, tensor, batch->size));
         YK_TRY(take_tensor(inputs, input, tensor));
     }

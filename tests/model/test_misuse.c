@@ -105,7 +105,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
     assert_null(yk_value_graph(NULL));
     yk_scope_push(NULL, "scope");
     yk_scope_pop(NULL);
-    assert_no_model(yk_add(x, NULL), "add: the right side is NULL");
+    assert_no_model(yk_add(x, NULL), "add: the value for the right side is NULL");
     yk_graph_destroy(graph);
 }
 
@@ -114,8 +114,9 @@ YK_TEST(what_follows_from_null_is_named_where_it_meets_a_graph)
     yk_graph *graph = yk_graph_create();
     yk_value *x = input(graph, "x");
     yk_scope_push(graph, "block");
-    assert_no_model(yk_add(x, yk_relu(NULL)),
-                    "block.add: the right side follows from a value or graph that was NULL");
+    assert_no_model(
+        yk_add(x, yk_relu(NULL)),
+        "block.add: the value for the right side follows from a value or graph that was NULL");
     yk_graph_destroy(graph);
     graph = yk_graph_create();
     x = input(graph, "x");
@@ -173,10 +174,11 @@ YK_TEST(batches_with_missing_parts_are_refused)
         const char *words;
     } wrong[] = {{{.size = 2, .count = 2, .tensors = tensors}, "NULL"},
                  {{.size = 2, .count = 2, .names = names}, "NULL"},
-                 {{.size = 2, .count = 2, .names = unnamed, .tensors = tensors}, "no tensor \"x\""},
+                 {{.size = 2, .count = 2, .names = unnamed, .tensors = tensors},
+                  "no tensor \"x\": it has \"\", \"labels\""},
                  {{.size = 2, .count = 2, .names = names, .tensors = empty}, "\"labels\""},
                  {{.size = INT64_MIN, .count = 2, .names = names, .tensors = tensors}, "samples"},
-                 {{.size = 2}, "no tensor"}};
+                 {{.size = 2}, "no tensor \"x\": it has none"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &wrong[i].batch));
         assert_contains(yk_last_error(), wrong[i].words);
@@ -187,6 +189,19 @@ YK_TEST(batches_with_missing_parts_are_refused)
     assert_null(yk_model_parameter(model, 2).name);
     assert_null(yk_model_parameter(model, SIZE_MAX).value.data);
     assert_null(yk_model_buffer(model, 0).name);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_batch_that_does_not_fit_is_described)
+{
+    yk_model *model = make_model(1, NULL);
+    yk_tensor columns[] = {tensors[0], tensors[1]};
+    columns[1].ndim = 2;
+    columns[1].dims[1] = 1;
+    const yk_batch two = {.size = 2, .count = 2, .names = names, .tensors = columns};
+    assert_status(YK_ERROR_INVALID_SHAPE, yk_model_forward(model, &two));
+    assert_contains(yk_last_error(), "\"labels\" does not fit: expected (N) int32 with N = 2, not "
+                                     "(2, 1) int32");
     yk_model_destroy(model);
 }
 
