@@ -256,18 +256,19 @@ static yk_status check_operand(const yk_graph *graph, const yki_op_input *operan
 {
     if (value == &no_operand)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "the %s follows from a value or graph that was NULL", operand->name);
+                         "the value for the %s follows from a value or graph that was NULL",
+                         operand->name);
     if (value && value->graph != graph)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the %s belongs to another graph",
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the value for the %s belongs to another graph",
                          operand->name);
     if (!value && !operand->is_optional)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the %s is NULL", operand->name);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the value for the %s is NULL", operand->name);
     return YK_OK;
 }
 
 yk_value *yki_no_operand(const char *who)
 {
-    yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the input is NULL", who);
+    yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the value for the input is NULL", who);
     return handle_of(&no_operand);
 }
 

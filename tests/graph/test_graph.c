@@ -179,7 +179,7 @@ YK_TEST(graphs_do_not_mix)
 {
     yk_graph *one = yk_graph_create(), *other = yk_graph_create();
     assert_error(yk_add(images(one), images(other)), YK_ERROR_INVALID_ARGUMENT,
-                 "add: the right side belongs to another graph");
+                 "add: the value for the right side belongs to another graph");
     yk_graph_destroy(one);
     yk_graph_destroy(other);
 }

@@ -65,6 +65,6 @@ YK_TEST(a_missing_operand_is_named)
     yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 8});
     yk_value *out = yki_emit(&yki_op_linear, &(yki_attrs){0}, (yk_value *[]){x, NULL, NULL});
     assert_false(out->valid);
-    assert_string_equal(graph->error, "linear: the weight is NULL");
+    assert_string_equal(graph->error, "linear: the value for the weight is NULL");
     yk_graph_destroy(graph);
 }

@@ -633,7 +633,7 @@ static void assert_norm_error(bool with_weight, yk_dtype counter, int counter_nd
 
 YK_TEST(batch_norm_is_given_what_its_kernels_write)
 {
-    assert_norm_error(false, YK_I64, 0, 0, "batch_norm: the weight is NULL");
+    assert_norm_error(false, YK_I64, 0, 0, "batch_norm: the value for the weight is NULL");
     assert_norm_error(true, YK_F32, 0, 0, "num_batches_tracked is () float32, expected () int64");
     assert_norm_error(true, YK_I64, 1, 0, "num_batches_tracked is (6) int64, expected () int64");
     assert_norm_error(true, YK_I64, 0, -1, "eps -1");
