@@ -106,8 +106,9 @@ yk_status yk_optimizer_step(yk_optimizer *optimizer);
 /** The learning rate of the first parameter group; NaN for NULL. (The functions below answer NULL
  *  with NULL, 0 or false, or do nothing.) */
 double yk_optimizer_lr(const yk_optimizer *optimizer);
-/** Sets the rate of every group, and the rate that schedules start from. */
-void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
+/** Sets the rate of every group, and the rate that schedules start from; a negative one, or one
+ * that is not finite, is refused as on creation. */
+yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
 /** "sgd", "adam", "adamw" or "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */

@@ -123,12 +123,6 @@ double yk_optimizer_lr(const yk_optimizer *optimizer)
     return optimizer ? optimizer->groups[0].hyperparameters[YKI_LR] : NAN;
 }
 
-void yk_optimizer_set_lr(yk_optimizer *optimizer, double lr)
-{
-    for (size_t g = 0; g < yk_optimizer_group_count(optimizer); g++)
-        optimizer->groups[g].hyperparameters[YKI_LR] = optimizer->groups[g].initial_lr = lr;
-}
-
 bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t group, size_t index,
                                        const char **name, double *value)
 {
@@ -180,6 +174,11 @@ yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *n
     YKI_NOT_NULL(optimizer);
     YKI_NOT_NULL(name);
     return set_in(optimizer, 0, optimizer->group_count, name, value);
+}
+
+yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr)
+{
+    return yk_optimizer_set_hyperparameter(optimizer, "lr", lr);
 }
 
 yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t group,

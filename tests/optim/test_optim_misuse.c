@@ -10,7 +10,7 @@ YK_TEST(optimizers_that_are_null_hold_nothing)
     double value;
     yk_tensor tensor;
     assert_true(isnan(yk_optimizer_lr(NULL)));
-    yk_optimizer_set_lr(NULL, 1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_set_lr(NULL, 1));
     assert_null(yk_optimizer_name(NULL));
     assert_int_equal(yk_optimizer_steps(NULL), 0);
     yk_optimizer_set_steps(NULL, 1);
@@ -33,6 +33,25 @@ YK_TEST(averages_and_scalers_that_are_null_hold_nothing)
     assert_true(yk_grad_scaler_scale(NULL) == 1);
     assert_false(yk_grad_scaler_found_inf(NULL));
     assert_false(yk_grad_scaler_get_state(NULL).enabled);
+}
+
+YK_TEST(rates_are_refused_later_as_on_creation)
+{
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    yk_optimizer *optimizer;
+    const double wrong[] = {-1, NAN, INFINITY};
+    assert_ok(
+        yk_sgd_create(&optimizer, model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.25, o.momentum = 0.9)));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_set_lr(optimizer, wrong[i]));
+        assert_contains(yk_last_error(), "lr");
+        assert_true(yk_optimizer_lr(optimizer) == 0.25);
+    }
+    assert_ok(yk_optimizer_set_lr(optimizer, 0));
+    assert_true(yk_optimizer_lr(optimizer) == 0);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
 }
 
 YK_TEST(values_that_an_average_does_not_have_are_empty)

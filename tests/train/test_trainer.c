@@ -18,6 +18,19 @@ static yk_schedule cosine_of(int64_t epochs)
     return schedule;
 }
 
+YK_TEST(an_optimizer_of_another_model_is_refused)
+{
+    yk_trainer *trainer;
+    const yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    parts p = create_parts(&options, 64), other = create_parts(&options, 64);
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_trainer_create(&trainer, p.model, other.optimizer, p.loader, NULL));
+    assert_null(trainer);
+    assert_contains(yk_last_error(), "the optimizer is another model's");
+    destroy_parts(other);
+    destroy_parts(p);
+}
+
 /* ---- the whole and its parts ----------------------------------------------------------------- */
 
 typedef struct calls {
