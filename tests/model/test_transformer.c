@@ -1,0 +1,219 @@
+/* A small transformer in every mode that a model can be trained in: the same numbers in each. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+enum { TOKENS = 9, WORDS = 11, WIDTH = 12, HEADS = 3, LAYERS = 2, STEPS = 5, MOST = 4 };
+
+typedef struct setting {
+    const char *device;
+    yk_amp amp;
+    int threads;
+    bool recompute;
+    bool micro_batches; /* each step has a batch of one sample and one of the others */
+    yk_group *group;    /* ranks share each batch */
+} setting;
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+static yk_value *block(yk_value *x, int layer)
+{
+    char name[16];
+    yk_graph *graph = yk_value_graph(x);
+    snprintf(name, sizeof name, "block%d", layer);
+    yk_scope_push(graph, name);
+    yk_value *qkv = yk_nn_linear(yk_nn_layer_norm(x, "ln_1", 1e-5), "qkv", 3 * WIDTH);
+    yk_value *y =
+        yk_scaled_dot_product_attention(qkv, NULL, NULL,
+                                        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
+                                                o.num_heads = HEADS, o.is_causal = layer == 0));
+    x = yk_add(x, yk_nn_linear(y, "out", WIDTH));
+    y = yk_gelu(yk_nn_linear(yk_nn_layer_norm(x, "ln_2", 1e-5), "up", 2 * WIDTH));
+    x = yk_add(x, yk_nn_linear(y, "down", WIDTH));
+    yk_scope_pop(graph);
+    return x;
+}
+
+/* What is read again after it was given another shape or order, or in parts: a value, an input to
+ * attention three times, and all rows but the first before a row of zeros. */
+static yk_value *reread(yk_value *x)
+{
+    yk_value *turned = yk_permute(x, 3, (int64_t[]){0, 2, 1});
+    yk_value *back = yk_permute(yk_scale(turned, 0.5), 3, (int64_t[]){0, 2, 1});
+    yk_value *shaped = yk_reshape(x, 2, (int64_t[]){YK_BATCH, TOKENS * WIDTH});
+    yk_value *plain = yk_reshape(yk_relu(shaped), 3, (int64_t[]){YK_BATCH, TOKENS, WIDTH});
+    yk_value *next = yk_pad(yk_slice(x, 1, TOKENS - 1), 0, 1);
+    yk_value *y = yk_scaled_dot_product_attention(x, x, x, NULL);
+    return yk_add(yk_add(x, yk_add(back, plain)), yk_add(next, y));
+}
+
+static yk_model *create_model(const setting *s)
+{
+    const int64_t dims[] = {YK_BATCH, TOKENS}, positions[] = {TOKENS, WIDTH};
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, dims);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 2, dims);
+    yk_value *x = yk_nn_embedding(tokens, "embedding", WORDS, WIDTH);
+    x = yk_add(x, yk_parameter(graph, "positions", YK_F32, 2, positions, YK_INIT_NORMAL, 0));
+    for (int layer = 0; layer < LAYERS; layer++)
+        x = block(x, layer);
+    yk_value *logits = yk_nn_linear(yk_nn_layer_norm(reread(x), "ln", 1e-5), "head", WORDS);
+    yk_value *loss = yk_cross_entropy(
+        logits, labels,
+        YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT, o.class_dim = -1));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = s->device,
+                                      o.amp = s->amp, o.threads = s->threads,
+                                      o.recompute = s->recompute, o.logits = logits, o.seed = 7)));
+    return model;
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef struct outcome {
+    double losses[STEPS];
+    size_t count;
+    double *parameters;
+} outcome;
+
+/* Samples first to first + count - 1 of a step. */
+static void run(yk_model *model, int step, int first, int count, double *loss)
+{
+    static const char *const names[] = {"tokens", "labels"};
+    int32_t tokens[MOST * TOKENS], labels[MOST * TOKENS];
+    for (int i = 0; i < count * TOKENS; i++) {
+        int at = (step * MOST + first) * TOKENS + i;
+        tokens[i] = (at * at + at / 5) % WORDS;
+        labels[i] = (3 * tokens[i] + 1) % WORDS;
+    }
+    const yk_tensor tensors[] = {
+        {.data = tokens, .dtype = YK_I32, .ndim = 2, .dims = {count, TOKENS}},
+        {.data = labels, .dtype = YK_I32, .ndim = 2, .dims = {count, TOKENS}}};
+    const yk_batch batch = {.size = count, .count = 2, .names = names, .tensors = tensors};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    *loss = count > 0 ? yk_model_loss(model) : 0;
+}
+
+static void run_step(const setting *s, yk_model *model, int step, double *loss)
+{
+    const int sizes[STEPS] = {4, 4, 2, 4, 2}, size = sizes[step];
+    double rest;
+    if (s->group) {
+        int share = size / yk_group_size(s->group);
+        run(model, step, share * yk_group_rank(s->group), share, loss);
+        assert_ok(yk_mean_over_ranks(loss, s->group, *loss, 1));
+    } else if (s->micro_batches) {
+        run(model, step, 0, 1, loss);
+        run(model, step, 1, size - 1, &rest);
+        *loss = (*loss + (size - 1) * rest) / size;
+    } else
+        run(model, step, 0, size, loss);
+}
+
+static void read_parameters(yk_model *model, outcome *o)
+{
+    o->parameters = NULL;
+    o->count = 0;
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        const yk_tensor value = yk_model_parameter(model, i).value;
+        size_t count = (size_t)yk_tensor_count(&value);
+        float *numbers = malloc(count * sizeof *numbers);
+        o->parameters = realloc(o->parameters, (o->count + count) * sizeof *o->parameters);
+        assert_true(numbers && o->parameters);
+        assert_ok(yk_tensor_read(&value, numbers));
+        for (size_t k = 0; k < count; k++)
+            o->parameters[o->count++] = (double)numbers[k];
+        free(numbers);
+    }
+}
+
+static outcome train(const setting *s)
+{
+    outcome result;
+    yk_ddp *ddp = NULL;
+    yk_optimizer *optimizer;
+    yk_grad_scaler *scaler = NULL;
+    yk_model *model = create_model(s);
+    if (s->group)
+        assert_ok(yk_ddp_create(&ddp, model, s->group, NULL));
+    assert_ok(
+        yk_sgd_create(&optimizer, model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
+    if (s->amp == YK_AMP_FP16)
+        assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    yk_model_set_accumulation(model, YK_ACCUMULATION_MEAN);
+    for (int step = 0; step < STEPS; step++) {
+        run_step(s, model, step, &result.losses[step]);
+        if (scaler) {
+            assert_ok(yk_grad_scaler_step(scaler, optimizer));
+            assert_ok(yk_grad_scaler_update(scaler));
+        } else
+            assert_ok(yk_optimizer_step(optimizer));
+    }
+    read_parameters(model, &result);
+    yk_grad_scaler_destroy(scaler);
+    yk_optimizer_destroy(optimizer);
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    return result;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static void compare(const setting *s, double tolerance)
+{
+    outcome expected = train(&(setting){.device = "ref", .threads = 1}), got = train(s);
+    assert_true(expected.losses[0] - expected.losses[STEPS - 1] > 0.1); /* it learns */
+    for (int step = 0; step < STEPS; step++)
+        assert_float_equal(got.losses[step], expected.losses[step], tolerance);
+    assert_int_equal(got.count, expected.count);
+    for (size_t i = 0; i < got.count; i++)
+        if (!(fabs(got.parameters[i] - expected.parameters[i]) <= tolerance))
+            fail_msg("number %zu: %g, expected %g", i, got.parameters[i], expected.parameters[i]);
+    free(expected.parameters);
+    free(got.parameters);
+}
+
+YK_TEST(a_transformer_learns_alike_on_every_device)
+{
+    for (int threads = 1; threads <= 3; threads++)
+        compare(&(setting){.device = "cpu", .threads = threads}, 2e-5);
+    compare(&(setting){.device = "sim", .threads = 1}, 2e-5);
+}
+
+YK_TEST(a_transformer_learns_alike_from_micro_batches)
+{
+    compare(&(setting){.device = "cpu", .threads = 2, .micro_batches = true}, 2e-5);
+    compare(&(setting){.device = "sim", .threads = 1, .micro_batches = true}, 2e-5);
+}
+
+YK_TEST(a_transformer_learns_the_same_bits_with_less_memory)
+{
+    setting s = {.device = "cpu", .threads = 2};
+    outcome all = train(&s);
+    s.recompute = true;
+    outcome less = train(&s);
+    assert_int_equal(all.count, less.count);
+    assert_memory_equal(all.parameters, less.parameters, all.count * sizeof *all.parameters);
+    free(all.parameters);
+    free(less.parameters);
+}
+
+YK_TEST(a_transformer_learns_in_16_bits)
+{
+    compare(&(setting){.device = "cpu", .threads = 2, .amp = YK_AMP_BF16}, 0.05);
+    compare(&(setting){.device = "cpu", .threads = 2, .amp = YK_AMP_FP16}, 0.01);
+    compare(&(setting){.device = "sim", .threads = 1, .amp = YK_AMP_BF16}, 0.05);
+}
+
+YK_TEST_RANKS(a_transformer_learns_alike_on_two_ranks, 2)
+{
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    compare(&(setting){.device = "cpu", .threads = 1, .group = group}, 2e-5);
+    compare(&(setting){.device = "sim", .threads = 1, .group = group}, 2e-5);
+    yk_group_destroy(group);
+}
