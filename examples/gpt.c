@@ -122,11 +122,11 @@ static yk_model *create_model(const gpt_config *config)
     const int64_t dims[] = {YK_BATCH, config->block_size};
     yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, dims);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 2, dims);
-    yk_value *places =
+    yk_value *positions =
         yk_parameter(graph, "wpe.weight", YK_F32, 2,
                      (int64_t[]){config->block_size, config->n_embd}, YK_INIT_NORMAL, 0);
     yk_value *x = yk_nn_embedding(tokens, "wte", CHARACTERS, config->n_embd);
-    x = yk_dropout(yk_add(x, places), dropout); /* the places are the same in all samples */
+    x = yk_dropout(yk_add(x, positions), dropout); /* which are the same in all samples */
     for (int64_t layer = 0; layer < config->n_layer; layer++) {
         char name[32];
         snprintf(name, sizeof name, "h.%lld", (long long)layer);
@@ -193,7 +193,7 @@ static int32_t draw_next(const float *logits, unsigned *state)
     return next;
 }
 
-/* What follows the text's first character. A place does not see those after it, so that it does not
+/* What follows the text's first character. A position does not see those after it, so it does not
  * matter what is there. */
 static void generate(const gpt_config *config, yk_model *model, const char_dataset *set)
 {

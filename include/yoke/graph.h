@@ -237,7 +237,7 @@ yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double ep
 typedef struct yk_attention_options {
     size_t size;       /**< set by YK_ATTENTION_OPTIONS_INIT */
     int64_t num_heads; /**< into which the last dimensions are divided, at least 1 [1] */
-    bool is_causal;    /**< a query sees only the keys up to its own place [false] */
+    bool is_causal;    /**< a query sees only the keys up to its own position [false] */
     double scale;      /**< what scores are multiplied by; NAN: 1 / sqrt(E / num_heads) [NAN] */
 } yk_attention_options;
 
