@@ -1,8 +1,8 @@
 /*
  * A small GPT learns to write, character by character, on as many processes as a launcher has
  * started. It reads side by side with the last part of PyTorch's tutorials on DDP, "Training
- * real-world models with DDP", which trains Karpathy's minGPT, and has its data set, the blocks of
- * its model and its names. What it has learnt it shows at the end: a line that goes on from the
+ * real-world models with DDP", which trains Karpathy's minGPT on the characters of a text. Its
+ * parameters have GPT-2's names. At the end it shows what it has learnt: it goes on from the
  * beginning of the text.
  *
  *     ./gpt                                    sentences that the program makes itself
@@ -18,8 +18,7 @@ typedef struct gpt_config {
     const char *text, *device;
 } gpt_config;
 
-/* ---- data: each place of the text is a sample, the block_size characters from there on ---------
- */
+/* ---- data: a sample is block_size characters, from any position on --------------------------- */
 
 enum { CHARACTERS = 256, MADE = 20000 };
 

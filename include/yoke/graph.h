@@ -258,7 +258,7 @@ typedef struct yk_attention_options {
 yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options);
 /** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 from 0 to V - 1 -> (N, C)
- * or (N, T, C). An index out of range makes yk_model_forward fail. */
+ * or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);

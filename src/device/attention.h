@@ -53,8 +53,7 @@ static inline int64_t yki_attention_at(const yki_attention_part *part, int64_t s
     return part->first + (sample * part->rows + row) * part->pitch + head * part->width;
 }
 
-/* How many keys, from the first on, a query sees: with the causal mask those up to its own place.
- */
+/* How many keys, from the first on, a query sees: with the causal mask, up to its position. */
 static inline int64_t yki_attention_keys(const yki_attention *a, int64_t query)
 {
     return a->causal && query < a->k.rows ? query + 1 : a->k.rows;

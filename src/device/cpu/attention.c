@@ -256,8 +256,9 @@ const yki_kernel_impl yki_cpu_scaled_dot_product_attention = {
     .prepare = prepare,
     .run = run_forward};
 
-/* ---- gradients: dv = p^T dy, dp = dy v^T, ds = p (dp - sum(p dp)), dq = scale ds k, dk = ds^T q -
- */
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* dv = p^T dy, dp = dy v^T, ds = p (dp - sum(p dp)), dq = scale ds k, dk = ds^T q */
 
 static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
                                   yki_kernel **kernel)
