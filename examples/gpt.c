@@ -2,8 +2,8 @@
  * A small GPT learns to write, character by character, on as many processes as a launcher has
  * started. It reads side by side with the last part of PyTorch's tutorials on DDP, "Training
  * real-world models with DDP", which trains Karpathy's minGPT on the characters of a text. Its
- * parameters have GPT-2's names. At the end it shows what it has learnt: it goes on from the
- * beginning of the text.
+ * parameters have GPT-2's names. At the end it shows what it has learnt: it continues the
+ * text from its first character.
  *
  *     ./gpt                                    sentences that the program makes itself
  *     yoke run -n 2 -- ./gpt --text FILE       two processes, any text, such as Shakespeare's

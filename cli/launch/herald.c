@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <yoke/store.h>
 
+#include "common/clock.h"
+
 static const double answer_s = 0.5; /* how long a host may take to answer */
-static const time_t pause_s = 1;    /* between two rounds */
+static const double pause_s = 1;    /* between two rounds */
 
 struct cli_herald {
     const cli_launch *launch;
@@ -57,11 +58,9 @@ static void tell(const cli_herald *herald, const char *host)
 }
 
 /* False once the herald is to stop. */
-static bool sleep_for(cli_herald *herald, time_t seconds)
+static bool sleep_for(cli_herald *herald, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += seconds;
+    const struct timespec until = cli_clock_after(seconds);
     pthread_mutex_lock(&herald->lock);
     while (!herald->stopping && pthread_cond_clockwait(&herald->changed, &herald->lock,
                                                        CLOCK_MONOTONIC, &until) != ETIMEDOUT)

@@ -2,15 +2,15 @@
  * A running job, as seen by the files of the launcher itself. Each file includes only those above
  * it:
  *
- *     store_thread.c    reads and writes in a store, on a thread of its own
- *     end.c       stops and kills what runs, at deadlines and on signals
- *     ready.c     keeps signals for ranks that cannot take them yet
- *     control.c   obeys another launcher at the other end of stdin
- *     wait.c      waits for all of this at once
- *     verdict.c   how ranks have ended, and which of them is the cause
- *     attempt.c   starts the ranks of a host and serves them
+ *     store_thread.c  reads and writes the store, on its own thread
+ *     end.c           stops and kills what runs, at deadlines and on signals
+ *     ready.c         keeps signals for ranks that cannot take them yet
+ *     control.c       obeys another launcher at the other end of stdin
+ *     wait.c          waits for all of this at once
+ *     verdict.c       how ranks have ended, and which of them is the cause
+ *     attempt.c       starts the ranks of a host and serves them
  *     agent.c, rendezvous.c    a host among several; remote.c starts launchers on other hosts
- *     job.c       chooses between them
+ *     job.c           chooses between them
  */
 #ifndef YOKE_CLI_LAUNCH_JOB_H
 #define YOKE_CLI_LAUNCH_JOB_H

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -23,7 +22,7 @@ static const double attempt_s = 0.5; /* of connecting; until then a close may ha
 static const double order_wait_s = 0.5, notice_s = 5;
 static const double look_s = 0.2;  /* between two looks for a coordinator */
 static const double connect_s = 2; /* for reports: the store is there, or lost */
-static const time_t answer_s = 1;  /* how long the thread may take to see that the link closes */
+static const double answer_s = 1;  /* how long the thread may take to see that the link closes */
 
 typedef struct order {
     struct order *next;
@@ -331,9 +330,7 @@ void cli_link_report(cli_link *link, const char *text)
 /* The store may not answer the thread's last request. */
 static void end_thread(cli_link *link)
 {
-    struct timespec patience;
-    clock_gettime(CLOCK_MONOTONIC, &patience);
-    patience.tv_sec += answer_s;
+    const struct timespec patience = cli_clock_after(answer_s);
     atomic_store(&link->closing, true);
     if (pthread_clockjoin_np(link->thread, NULL, CLOCK_MONOTONIC, &patience) == 0)
         return;

@@ -36,7 +36,7 @@ void cli_member_keep(cli_member *member, int number)
 static unsigned read_handled(pid_t pid)
 {
     char path[64], line[256];
-    unsigned long long mask, blocked_all = cli_signal_bit(SIGSEGV); /* which nobody blocks alone */
+    unsigned long long mask, blocked_all = cli_signal_bit(SIGSEGV); /* only ever blocked with all */
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     FILE *file = fopen(path, "re");
     unsigned handled = file ? 0 : ~0U;

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "common/clock.h"
 
 static const double connect_s = 2; /* the store is there, or lost */
 static const double last_s = 0.5;  /* for what is left to do when the thread is stopped */
@@ -19,7 +20,7 @@ typedef struct task {
     size_t size;
     bool found; /* which has come; */
     bool done;
-    bool dropped; /* nobody waits for it any more */
+    bool dropped; /* whoever asked has given up */
 } task;
 
 struct cli_store_thread {
@@ -31,16 +32,6 @@ struct cli_store_thread {
     task *first, **last;
     bool stopping, lost;
 };
-
-static struct timespec moment_in(double seconds)
-{
-    struct timespec moment;
-    clock_gettime(CLOCK_MONOTONIC, &moment);
-    long nanoseconds = moment.tv_nsec + (long)(1e9 * (seconds - (double)(time_t)seconds));
-    moment.tv_sec += (time_t)seconds + nanoseconds / 1000000000;
-    moment.tv_nsec = nanoseconds % 1000000000;
-    return moment;
-}
 
 static bool wait_until(cli_store_thread *thread, const struct timespec *moment)
 {
@@ -165,7 +156,7 @@ bool cli_store_thread_ask(cli_store_thread *thread, const char *key, char *value
     task *asked = add_task(thread, NULL, key, malloc(size), size);
     if (!asked)
         return false;
-    struct timespec patience = moment_in(wait_s);
+    struct timespec patience = cli_clock_after(wait_s);
     pthread_mutex_lock(&thread->lock);
     while (!asked->done && wait_until(thread, &patience))
         ;
@@ -209,7 +200,7 @@ void cli_store_thread_stop(cli_store_thread *thread)
 {
     if (!thread)
         return;
-    struct timespec patience = moment_in(last_s);
+    struct timespec patience = cli_clock_after(last_s);
     pthread_mutex_lock(&thread->lock);
     thread->stopping = true;
     pthread_cond_broadcast(&thread->changed);

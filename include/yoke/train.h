@@ -196,8 +196,8 @@ typedef struct yk_update_bn_options {
  *
  *     yk_ema_swap(ema), yk_update_bn(model, loader, NULL, NULL), yk_ema_swap(ema);
  *
- * gives the average statistics of its own if it was made with use_buffers; otherwise these are the
- * model's, which has lost its own then.
+ * gives an average that was made with use_buffers its own statistics. Without use_buffers they
+ * replace those of the model.
  *
  * The forwards run in training mode but belong to no step: gradients, yk_model_forwards() and the
  * mode stay as they are. If the pass fails, or is stopped (*stopped, which may be NULL, is then

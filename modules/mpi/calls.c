@@ -505,7 +505,7 @@ static yk_status compare(mpi_engine *engine, yk_backend_call *call,
     return YK_OK;
 }
 
-/* Goes on with a message if what it waits for is done. */
+/* Advances a message if what it waits for is done. */
 static yk_status advance(mpi_engine *engine, yk_backend_call *call,
                          const yk_backend_message *message, mpi_transfer *t, bool *moved)
 {
@@ -521,7 +521,7 @@ static yk_status advance(mpi_engine *engine, yk_backend_call *call,
 }
 
 /*
- * Goes on with the first message from and to each rank that is not over, so that MPI sees their
+ * Advances the first message from and to each rank that is not over, so that MPI sees their
  * data in the same order on both ranks. *over tells whether all are.
  */
 static yk_status advance_all(mpi_engine *engine, yk_backend_call *call, bool *moved, bool *over)

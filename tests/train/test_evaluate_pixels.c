@@ -33,23 +33,31 @@ static yk_status read_pixels(void *data, void *worker, int64_t index, yk_field_b
     return YK_OK;
 }
 
-static yk_loader *create_loader(yk_group *group)
+typedef yk_status read_fn(void *data, void *worker, int64_t index, yk_field_buffer *buffers);
+
+/* Of samples with two fields. */
+static yk_loader *open_loader(const yk_field *fields, read_fn *read, void *data, yk_group *group)
 {
-    static const yk_field fields[] = {{"images", YK_FIELD_TENSOR, YK_F32, 3, {CLASSES, SIDE, SIDE}},
-                                      {"labels", YK_FIELD_TENSOR, YK_I32, 2, {SIDE, SIDE}}};
     yk_dataset_ops ops = YK_DATASET_OPS_INIT;
     yk_dataset *dataset;
     yk_loader *loader;
     ops.count = SAMPLES;
     ops.field_count = 2;
     ops.fields = fields;
-    ops.read = read_pixels;
-    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
+    ops.read = read;
+    assert_ok(yk_dataset_create(&dataset, &ops, data));
     assert_ok(yk_loader_create(&loader, dataset,
                                YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.group = group,
                                        o.batch_size = BATCH, o.exact = true)));
     yk_dataset_destroy(dataset);
     return loader;
+}
+
+static yk_loader *create_loader(yk_group *group)
+{
+    static const yk_field fields[] = {{"images", YK_FIELD_TENSOR, YK_F32, 3, {CLASSES, SIDE, SIDE}},
+                                      {"labels", YK_FIELD_TENSOR, YK_I32, 2, {SIDE, SIDE}}};
+    return open_loader(fields, read_pixels, NULL, group);
 }
 
 /* The images are the logits, times a factor of 1. */
@@ -218,23 +226,13 @@ YK_TEST(tokens_with_a_label_count)
 {
     static const yk_field fields[] = {{"tokens", YK_FIELD_TENSOR, YK_F32, 2, {CLASSES, CLASSES}},
                                       {"labels", YK_FIELD_TENSOR, YK_I32, 1, {CLASSES}}};
-    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
-    yk_dataset *dataset;
-    yk_loader *loader;
+    yk_loader *loader = open_loader(fields, read_tokens, NULL, NULL);
     yk_model *model;
     yk_evaluation result;
     expectation e = {0};
     for (int64_t n = 0; n < SAMPLES; n++)
         for (int64_t t = 0; t < CLASSES; t++)
             expect_pixel(&e, n, t);
-    ops.count = SAMPLES;
-    ops.field_count = 2;
-    ops.fields = fields;
-    ops.read = read_tokens;
-    assert_ok(yk_dataset_create(&dataset, &ops, NULL));
-    assert_ok(
-        yk_loader_create(&loader, dataset,
-                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = BATCH)));
     yk_graph *graph = yk_graph_create();
     yk_value *tokens =
         yk_input(graph, "tokens", YK_F32, 3, (int64_t[]){YK_BATCH, CLASSES, CLASSES});
@@ -252,7 +250,6 @@ YK_TEST(tokens_with_a_label_count)
     assert_float_equal(result.loss, e.loss / (double)e.count, 1e-6);
     yk_model_destroy(model);
     yk_loader_destroy(loader);
-    yk_dataset_destroy(dataset);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -271,18 +268,8 @@ static yk_evaluation evaluate_samples(int32_t *labels, int64_t first, int64_t se
 {
     static const yk_field fields[] = {{"images", YK_FIELD_TENSOR, YK_F32, 1, {CLASSES}},
                                       {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}}};
-    yk_dataset_ops ops = YK_DATASET_OPS_INIT;
-    yk_dataset *dataset;
-    yk_loader *loader;
+    yk_loader *loader = open_loader(fields, read_sample, labels, NULL);
     yk_evaluation result;
-    ops.count = SAMPLES;
-    ops.field_count = 2;
-    ops.fields = fields;
-    ops.read = read_sample;
-    assert_ok(yk_dataset_create(&dataset, &ops, labels));
-    assert_ok(
-        yk_loader_create(&loader, dataset,
-                         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = BATCH)));
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 2, (int64_t[]){YK_BATCH, CLASSES});
     yk_value *classes = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
@@ -297,7 +284,6 @@ static yk_evaluation evaluate_samples(int32_t *labels, int64_t first, int64_t se
     assert_ok(yk_evaluate(&result, model, loader, NULL));
     yk_model_destroy(model);
     yk_loader_destroy(loader);
-    yk_dataset_destroy(dataset);
     return result;
 }
 

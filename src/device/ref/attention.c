@@ -159,27 +159,17 @@ static int64_t first_query(const head *h, int64_t key)
     return h->a.causal ? key : 0;
 }
 
-static void write_dk(const head *h, const yk_tensor *dk, int64_t key)
+/* A key's row of the gradient of `part`: rows of the queries, times their share of each. */
+static void write_of_key(const head *h, const yk_tensor *gradient, const yki_attention_part *part,
+                         int64_t key, const yk_tensor *rows, const yki_attention_part *queries,
+                         double (*share)(const head *h, int64_t query, int64_t key))
 {
-    int64_t width = h->a.k.width;
-    for (int64_t first = 0; first < width; first += COLUMNS) {
+    for (int64_t first = 0; first < part->width; first += COLUMNS) {
         double sums[COLUMNS] = {0};
         for (int64_t query = first_query(h, key); query < h->a.q.rows; query++)
-            add_columns(&h->q, place(h, &h->a.q, query), first, width, score_slope(h, query, key),
+            add_columns(rows, place(h, queries, query), first, part->width, share(h, query, key),
                         sums);
-        set_columns(dk, place(h, &h->a.k, key), first, width, sums);
-    }
-}
-
-static void write_dv(const head *h, const yk_tensor *dv, int64_t key)
-{
-    int64_t width = h->a.v.width;
-    for (int64_t first = 0; first < width; first += COLUMNS) {
-        double sums[COLUMNS] = {0};
-        for (int64_t query = first_query(h, key); query < h->a.q.rows; query++)
-            add_columns(&h->dy, place(h, &h->a.y, query), first, width, probability(h, query, key),
-                        sums);
-        set_columns(dv, place(h, &h->a.v, key), first, width, sums);
+        set_columns(gradient, place(h, part, key), first, part->width, sums);
     }
 }
 
@@ -211,9 +201,9 @@ static yk_status ref_scaled_dot_product_attention_backward(const yki_kernel *ker
                 write_dq(&h, &dq, query);
             for (int64_t key = 0; key < h.a.k.rows; key++) {
                 if (dk.data)
-                    write_dk(&h, &dk, key);
+                    write_of_key(&h, &dk, &h.a.k, key, &h.q, &h.a.q, score_slope);
                 if (dv.data)
-                    write_dv(&h, &dv, key);
+                    write_of_key(&h, &dv, &h.a.v, key, &h.dy, &h.a.y, probability);
             }
         }
     return YK_OK;
