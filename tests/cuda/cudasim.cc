@@ -240,34 +240,32 @@ static bool same_place(const fiber *a, const fiber *b)
 }
 
 /* Lets `count` threads go on if all wait in the same way; fails if they can never come together. */
-static bool release(fiber *first, int count, enum state state)
+static void release(fiber *first, int count, enum state state)
 {
     const fiber *waiting = nullptr, *gone = nullptr;
     for (int i = 0; i < count; i++) {
         if (first[i].state == DONE)
             gone = &first[i];
         else if (first[i].state != state)
-            return false;
+            return;
         else if (waiting && !same_place(waiting, &first[i]))
             fail(waiting, "another thread waits at another place");
         else
             waiting = &first[i];
     }
     if (!waiting)
-        return false;
+        return;
     if (gone)
         fail(waiting, "another thread has left the kernel");
     for (int i = 0; i < count; i++)
         first[i].state = READY;
-    return true;
 }
 
-static bool release_any()
+static void release_all()
 {
-    bool any = release(s.fibers, YKI_CUDA_THREADS, AT_BARRIER);
+    release(s.fibers, YKI_CUDA_THREADS, AT_BARRIER);
     for (int warp = 0; warp < WARPS && !s.failed; warp++)
-        any = release(s.fibers + warp * WARP, WARP, IN_WARP) || any;
-    return any;
+        release(s.fibers + warp * WARP, WARP, IN_WARP);
 }
 
 static void run_one(int number)
@@ -289,10 +287,17 @@ static void run_one(int number)
     }
 }
 
-/* Each thread that can run runs once, in a random order; returns how many are left. */
-static int run_all()
+static bool can_run(const fiber *f)
 {
-    int order[YKI_CUDA_THREADS], left = 0;
+    return f->state == NEW || f->state == READY;
+}
+
+/* Each thread that can run runs once, in a random order. But those of some warps do not, so that
+ * other warps overtake them. */
+static void run_some()
+{
+    int order[YKI_CUDA_THREADS];
+    const unsigned late = draw(1u << WARPS) & draw(1u << WARPS);
     for (int i = 0; i < YKI_CUDA_THREADS; i++)
         order[i] = i;
     for (int i = YKI_CUDA_THREADS - 1; i > 0; i--) {
@@ -300,24 +305,33 @@ static int run_all()
         order[i] = order[other];
         order[other] = kept;
     }
-    for (int i = 0; i < YKI_CUDA_THREADS; i++) {
-        fiber *f = &s.fibers[order[i]];
-        if (f->state == NEW || f->state == READY)
-            run_one(order[i]);
-        left += f->state != DONE;
-    }
-    return left;
+    for (int number : order)
+        if (can_run(&s.fibers[number]) && !(late >> number / WARP & 1))
+            run_one(number);
+}
+
+/* Whether any thread is left; fails if none of them can ever run. */
+static bool is_running()
+{
+    const fiber *left = nullptr;
+    for (const fiber &f : s.fibers)
+        if (can_run(&f))
+            return true;
+        else if (f.state != DONE)
+            left = &f;
+    if (left)
+        fail(left, "other threads wait elsewhere");
+    return false;
 }
 
 static void run_block()
 {
     for (unsigned i = 0; i < YKI_CUDA_THREADS; i++)
         s.fibers[i] = fiber{NEW, {i, 0, 0}, {"", 0}, 0, {}, nullptr, nullptr};
-    while (!s.failed && run_all() > 0)
-        if (!release_any() && !s.failed)
-            for (const fiber &f : s.fibers)
-                if (f.state != DONE && !s.failed)
-                    fail(&f, "other threads wait elsewhere");
+    do {
+        run_some();
+        release_all();
+    } while (!s.failed && is_running());
     for (fiber &f : s.fibers)
         if (f.stack)
             s.stacks.push_back(f.stack);

@@ -4,9 +4,10 @@
  *
  * Blocks run one after the other, in an order shuffled from a seed. The threads of a block are
  * fibers: one runs until it must wait for others, at __syncthreads() or in an operation of its
- * warp, and then another one does, in an order that is shuffled every time. What lies between two
- * barriers therefore runs in many orders, and a missing barrier gives wrong results. Memory shared
- * by a block is allocated to the byte, so that AddressSanitizer sees its bounds, and begins as NaN.
+ * warp, and then another one does, in an order that is shuffled every time; warps overtake each
+ * other. What lies between two barriers therefore runs in many orders, and a missing barrier gives
+ * wrong results. Memory shared by a block is allocated to the byte, so that AddressSanitizer sees
+ * its bounds, and begins as NaN.
  *
  * Errors: a barrier or an operation of a warp that some threads do not reach, or that they reach at
  * different places.
