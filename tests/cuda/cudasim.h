@@ -109,6 +109,12 @@ struct __attribute__((may_alias, aligned(16))) uint4 {
 #define __ballot_sync(mask, predicate)  sim::vote(SIM_HERE, predicate)
 #define __any_sync(mask, predicate)     (sim::vote(SIM_HERE, predicate) != 0)
 
+/* The place of the lowest bit, from 1; 0 if there is none. */
+static inline int __ffs(int bits)
+{
+    return __builtin_ffs(bits);
+}
+
 static inline int atomicMax(int *at, int value)
 {
     int old = *at;

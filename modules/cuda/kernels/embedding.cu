@@ -1,5 +1,5 @@
 /* Rows of a weight by their indices, and the sums of what came for each row. */
-#include "kernel.cuh"
+#include "sums.cuh"
 
 /* A thread for each element of y. */
 template <typename T> DEVICE void embedding(const yki_cuda_embedding_args &args)
@@ -15,17 +15,32 @@ template <typename T> DEVICE void embedding(const yki_cuda_embedding_args &args)
 KERNEL(embedding_f32, yki_cuda_embedding_args, embedding<float>)
 KERNEL(embedding_f64, yki_cuda_embedding_args, embedding<double>)
 
-/* A block for each row, whose threads read the same indices at a time: in order, so that the sums
- * have the same bits in every run. */
+/* A block for each row. Its threads look at as many indices at a time, and then add up what came
+ * for those that are the row's, a thread for each column: in the order of the indices, so that the
+ * sums have the same bits in every run. */
 template <typename T> DEVICE void embedding_backward(const yki_cuda_embedding_args &args)
 {
+    SHARED(unsigned, found, WARPS); /* a bit for each of these indices */
     const int32_t row = (int32_t)blockIdx.x;
-    for (int column = (int)threadIdx.x; column < args.columns; column += THREADS) {
+    for (int first = 0; first < args.columns; first += THREADS) {
+        const int column = first + (int)threadIdx.x;
         T sum = 0;
-        for (int64_t i = 0; i < args.count; i++)
-            if (args.indices[i] == row)
-                sum += ((const T *)args.dy)[i * args.columns + column];
-        ((T *)args.dweight)[(int64_t)row * args.columns + column] = sum;
+        for (int64_t begin = 0; begin < args.count; begin += THREADS) {
+            const int64_t i = begin + threadIdx.x;
+            const unsigned bits =
+                __ballot_sync(ALL_LANES, i < args.count && args.indices[i] == row);
+            __syncthreads(); /* the indices before have been added */
+            if (lane_number() == 0)
+                found[threadIdx.x / WARP] = bits;
+            __syncthreads();
+            for (int warp = 0; warp < WARPS; warp++)
+                for (unsigned left = found[warp]; left && column < args.columns; left &= left - 1) {
+                    const int64_t from = begin + warp * WARP + __ffs((int)left) - 1;
+                    sum += ((const T *)args.dy)[from * args.columns + column];
+                }
+        }
+        if (column < args.columns)
+            ((T *)args.dweight)[(int64_t)row * args.columns + column] = sum;
     }
 }
 KERNEL(embedding_backward_f32, yki_cuda_embedding_args, embedding_backward<float>)
