@@ -1,7 +1,8 @@
 /*
- * scaled_dot_product_attention: products of all heads at once by cuBLASLt, and between them the
+ * scaled_dot_product_attention: products of several heads at once by cuBLASLt, and between them the
  * softmax of kernels/attention.cu. Heads are first copied apart, and the results back. Scores are
- * in scratch memory, in f32 where the activations have 16 bits.
+ * in scratch memory, in f32 where the activations have 16 bits; as many heads are computed at once
+ * as it may have scores of (score_bytes).
  */
 #include "device/attention.h"
 
@@ -36,7 +37,8 @@ typedef struct attention_kernel {
     yki_attention a;
     yki_cublas_product products[PRODUCTS];
     size_t at[ROOMS], workspace_at;
-    size_t size; /* of an element */
+    size_t size;     /* of an element */
+    int64_t at_once; /* heads, of those of all samples */
 } attention_kernel;
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -60,15 +62,27 @@ static int64_t heads_of(const attention_kernel *k)
     return k->a.batch * k->a.heads;
 }
 
+/* As many heads as divide all of them, and whose pairs of queries and keys have so many bytes. */
+static int64_t heads_at_once(const attention_kernel *k, size_t bytes_of_pair)
+{
+    const double most = (double)k->cuda.device->score_bytes;
+    const double of_head = (double)(k->a.q.rows * k->a.k.rows) * (double)bytes_of_pair;
+    int64_t parts = 1;
+    while (parts < heads_of(k) &&
+           (heads_of(k) % parts || (double)(heads_of(k) / parts) * of_head > most))
+        parts++;
+    return heads_of(k) / parts;
+}
+
 static size_t bytes_of_heads(const attention_kernel *k, const yki_attention_part *part)
 {
-    return (size_t)(heads_of(k) * part->rows * part->width) * k->size;
+    return (size_t)(k->at_once * part->rows * part->width) * k->size;
 }
 
 /* A number for each pair of a query and a key. */
 static int64_t pairs(const attention_kernel *k)
 {
-    return heads_of(k) * k->a.q.rows * k->a.k.rows;
+    return k->at_once * k->a.q.rows * k->a.k.rows;
 }
 
 static void reserve(attention_kernel *k, attention_room room, size_t bytes)
@@ -76,13 +90,14 @@ static void reserve(attention_kernel *k, attention_room room, size_t bytes)
     k->at[room] = yki_cuda_reserve(&k->cuda, bytes);
 }
 
-/* What forward and backward both need. */
-static yk_status prepare_both(attention_kernel *k)
+/* What forward and backward both need; `matrices` of scores, in f32 and in the size of elements. */
+static yk_status prepare_both(attention_kernel *k, size_t matrices)
 {
     static const char *const takes[] = {"heads_take_2", "heads_take_4", "heads_take_8"};
     static const char *const gives[] = {"heads_give_2", "heads_give_4", "heads_give_8"};
     const int of_size = k->size == 8 ? 2 : k->size == 4;
     const yk_dtype real = yki_accumulate_dtype(k->cuda.desc.in[0].dtype);
+    k->at_once = heads_at_once(k, matrices * (yk_dtype_size(real) + k->size));
     reserve(k, Q_HEADS, bytes_of_heads(k, &k->a.q));
     reserve(k, K_HEADS, bytes_of_heads(k, &k->a.k));
     reserve(k, V_HEADS, bytes_of_heads(k, &k->a.v));
@@ -99,7 +114,7 @@ static yk_status prepare_product(attention_kernel *k, attention_product which,
     const yki_cublas *cublas;
     bool found;
     shape.dtype = k->cuda.desc.in[0].dtype;
-    shape.batch = heads_of(k);
+    shape.batch = k->at_once;
     YK_TRY(yki_cuda_need_cublas(k->cuda.device, &cublas));
     YK_TRY(yki_cublas_prepare(&k->products[which], cublas, &shape, &found));
     return found ? YK_OK : yki_cublas_no_algorithm(&shape);
@@ -145,7 +160,7 @@ static yki_cublas_shape over_queries(const attention_kernel *k, int64_t columns)
 
 static yk_status prepare_forward(attention_kernel *k)
 {
-    YK_TRY(prepare_both(k));
+    YK_TRY(prepare_both(k, 1));
     YK_TRY(prepare_product(k, SCORES, against_keys(k, k->a.q.width)));
     YK_TRY(prepare_product(k, Y, over_keys(k, k->a.v.width)));
     reserve_workspace(k);
@@ -155,7 +170,7 @@ static yk_status prepare_forward(attention_kernel *k)
 static yk_status prepare_backward(attention_kernel *k)
 {
     const yk_dtype real = yki_accumulate_dtype(k->cuda.desc.in[0].dtype);
-    YK_TRY(prepare_both(k));
+    YK_TRY(prepare_both(k, 2));
     reserve(k, DK_HEADS, bytes_of_heads(k, &k->a.k));
     reserve(k, ALL_SLOPES, (size_t)pairs(k) * yk_dtype_size(real));
     reserve(k, DS, (size_t)pairs(k) * k->size);
@@ -187,72 +202,93 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc,
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void *room_of(const attention_kernel *k, const yki_kernel_args *run, attention_room room)
+/* The heads that a run is at. */
+typedef struct group {
+    const attention_kernel *k;
+    const yki_kernel_args *run;
+    int64_t first;
+} group;
+
+static void *room_of(const group *g, attention_room room)
 {
-    return (char *)run->scratch + k->at[room];
+    return (char *)g->run->scratch + g->k->at[room];
 }
 
-static yk_status move_heads(const attention_kernel *k, const yki_kernel_args *run, int stage,
-                            const yki_attention_part *part, const void *in, void *out)
+static yk_status move_heads(const group *g, int stage, const yki_attention_part *part,
+                            const void *in, void *out)
 {
     const yki_cuda_heads_args args = {.in = in,
                                       .out = out,
-                                      .count = heads_of(k) * part->rows * part->width,
+                                      .first = g->first,
+                                      .count = g->k->at_once * part->rows * part->width,
                                       .pitch = part->pitch,
-                                      .heads = (int32_t)k->a.heads,
+                                      .heads = (int32_t)g->k->a.heads,
                                       .rows = (int32_t)part->rows,
                                       .width = (int32_t)part->width};
-    return yki_cuda_launch(&k->cuda, stage, yki_cuda_grid_of(args.count), &args, sizeof args, run);
+    return yki_cuda_launch(&g->k->cuda, stage, yki_cuda_grid_of(args.count), &args, sizeof args,
+                           g->run);
 }
 
-static yk_status take(const attention_kernel *k, const yki_kernel_args *run,
-                      const yki_attention_part *part, const void *rows, attention_room room)
+static yk_status take(const group *g, const yki_attention_part *part, const void *rows,
+                      attention_room room)
 {
-    const char *first = (const char *)rows + (size_t)part->first * k->size;
-    return move_heads(k, run, TAKE, part, first, room_of(k, run, room));
+    const char *first = (const char *)rows + (size_t)part->first * g->k->size;
+    return move_heads(g, TAKE, part, first, room_of(g, room));
 }
 
 /* Nothing, where the rows are not wanted. */
-static yk_status give(const attention_kernel *k, const yki_kernel_args *run, attention_room room,
-                      const yki_attention_part *part, void *rows)
+static yk_status give(const group *g, attention_room room, const yki_attention_part *part,
+                      void *rows)
 {
     if (!rows)
         return YK_OK;
-    return move_heads(k, run, GIVE, part, room_of(k, run, room),
-                      (char *)rows + (size_t)part->first * k->size);
+    return move_heads(g, GIVE, part, room_of(g, room),
+                      (char *)rows + (size_t)part->first * g->k->size);
 }
 
-static yk_status multiply(const attention_kernel *k, const yki_kernel_args *run,
-                          attention_product which, attention_room a, attention_room b,
-                          attention_room c, double scale)
+static yk_status multiply(const group *g, attention_product which, attention_room a,
+                          attention_room b, attention_room c, double scale)
 {
+    const attention_kernel *k = g->k;
     const yki_cublas_terms terms = {
-        .a = room_of(k, run, a), .b = room_of(k, run, b), .c = room_of(k, run, c), .scale = scale};
-    return yki_cublas_run(&k->products[which], &terms, (char *)run->scratch + k->workspace_at,
-                          k->cuda.device->launcher->handle_of(run->stream));
+        .a = room_of(g, a), .b = room_of(g, b), .c = room_of(g, c), .scale = scale};
+    return yki_cublas_run(&k->products[which], &terms, (char *)g->run->scratch + k->workspace_at,
+                          k->cuda.device->launcher->handle_of(g->run->stream));
 }
 
-static yk_status launch_softmax(const attention_kernel *k, const yki_kernel_args *run,
-                                void *log_sums)
+/* log_sums: of all heads. */
+static yk_status launch_softmax(const group *g, void *log_sums)
 {
-    const yki_cuda_attention_args args = {.scores = room_of(k, run, ALL_SCORES),
-                                          .slopes = room_of(k, run, ALL_SLOPES),
-                                          .p = room_of(k, run, P),
-                                          .ds = room_of(k, run, DS),
+    const attention_kernel *k = g->k;
+    const yki_cuda_attention_args args = {.scores = room_of(g, ALL_SCORES),
+                                          .slopes = room_of(g, ALL_SLOPES),
+                                          .p = room_of(g, P),
+                                          .ds = room_of(g, DS),
                                           .log_sums = log_sums,
-                                          .rows = heads_of(k) * k->a.q.rows,
+                                          .first = g->first * k->a.q.rows,
+                                          .rows = k->at_once * k->a.q.rows,
                                           .queries = (int32_t)k->a.q.rows,
                                           .keys = (int32_t)k->a.k.rows,
                                           .causal = k->a.causal};
     yki_cuda_grid grid = yki_cuda_grid_of(args.rows * 32);
-    return yki_cuda_launch(&k->cuda, SOFTMAX, grid, &args, sizeof args, run);
+    return yki_cuda_launch(&k->cuda, SOFTMAX, grid, &args, sizeof args, g->run);
 }
 
-static yk_status take_operands(const attention_kernel *k, const yki_kernel_args *run)
+static yk_status take_operands(const group *g)
 {
-    YK_TRY(take(k, run, &k->a.q, run->in[k->a.q.operand], Q_HEADS));
-    YK_TRY(take(k, run, &k->a.k, run->in[k->a.k.operand], K_HEADS));
-    return take(k, run, &k->a.v, run->in[k->a.v.operand], V_HEADS);
+    const yki_attention *a = &g->k->a;
+    YK_TRY(take(g, &a->q, g->run->in[a->q.operand], Q_HEADS));
+    YK_TRY(take(g, &a->k, g->run->in[a->k.operand], K_HEADS));
+    return take(g, &a->v, g->run->in[a->v.operand], V_HEADS);
+}
+
+static yk_status run_groups(const yki_kernel *kernel, const yki_kernel_args *run,
+                            yk_status (*run_group)(const group *g))
+{
+    const attention_kernel *k = (const attention_kernel *)kernel;
+    for (group g = {k, run, 0}; g.first < heads_of(k); g.first += k->at_once)
+        YK_TRY(run_group(&g));
+    return YK_OK;
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -262,14 +298,19 @@ static yk_status create(yki_device *device, const yki_kernel_desc *desc, yki_ker
     return prepare(device, desc, prepare_forward, kernel);
 }
 
+static yk_status forward(const group *g)
+{
+    const attention_kernel *k = g->k;
+    YK_TRY(take_operands(g));
+    YK_TRY(multiply(g, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, k->a.scale));
+    YK_TRY(launch_softmax(g, yki_cuda_out(&k->cuda, g->run, YKI_ATTENTION_LOG_SUMS)));
+    YK_TRY(multiply(g, Y, P, V_HEADS, Y_HEADS, 1));
+    return give(g, Y_HEADS, &k->a.y, g->run->out[YKI_ATTENTION_Y]);
+}
+
 static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const attention_kernel *k = (const attention_kernel *)kernel;
-    YK_TRY(take_operands(k, run));
-    YK_TRY(multiply(k, run, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, k->a.scale));
-    YK_TRY(launch_softmax(k, run, yki_cuda_out(&k->cuda, run, YKI_ATTENTION_LOG_SUMS)));
-    YK_TRY(multiply(k, run, Y, P, V_HEADS, Y_HEADS, 1));
-    return give(k, run, Y_HEADS, &k->a.y, run->out[YKI_ATTENTION_Y]);
+    return run_groups(kernel, run, forward);
 }
 
 const yki_kernel_impl yki_cuda_scaled_dot_product_attention = {
@@ -287,21 +328,26 @@ static yk_status create_backward(yki_device *device, const yki_kernel_desc *desc
     return prepare(device, desc, prepare_backward, kernel);
 }
 
+static yk_status backward(const group *g)
+{
+    const yki_cuda_kernel *cuda = &g->k->cuda;
+    const yki_attention *a = &g->k->a;
+    YK_TRY(take_operands(g));
+    YK_TRY(take(g, &a->y, g->run->in[YKI_ATTENTION_BACKWARD_DY], Y_HEADS));
+    YK_TRY(multiply(g, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, a->scale));
+    YK_TRY(multiply(g, SLOPES, Y_HEADS, V_HEADS, ALL_SLOPES, 1));
+    YK_TRY(launch_softmax(g, g->run->in[YKI_ATTENTION_BACKWARD_LOG_SUMS]));
+    YK_TRY(multiply(g, DV, P, Y_HEADS, V_HEADS, 1));
+    YK_TRY(give(g, V_HEADS, &a->v, yki_cuda_out(cuda, g->run, a->v.operand)));
+    YK_TRY(multiply(g, DK, DS, Q_HEADS, DK_HEADS, a->scale));
+    YK_TRY(give(g, DK_HEADS, &a->k, yki_cuda_out(cuda, g->run, a->k.operand)));
+    YK_TRY(multiply(g, DQ, DS, K_HEADS, Q_HEADS, a->scale));
+    return give(g, Q_HEADS, &a->q, g->run->out[a->q.operand]);
+}
+
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const attention_kernel *k = (const attention_kernel *)kernel;
-    const yki_attention *a = &k->a;
-    YK_TRY(take_operands(k, run));
-    YK_TRY(take(k, run, &a->y, run->in[YKI_ATTENTION_BACKWARD_DY], Y_HEADS));
-    YK_TRY(multiply(k, run, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, a->scale));
-    YK_TRY(multiply(k, run, SLOPES, Y_HEADS, V_HEADS, ALL_SLOPES, 1));
-    YK_TRY(launch_softmax(k, run, run->in[YKI_ATTENTION_BACKWARD_LOG_SUMS]));
-    YK_TRY(multiply(k, run, DV, P, Y_HEADS, V_HEADS, 1));
-    YK_TRY(give(k, run, V_HEADS, &a->v, yki_cuda_out(&k->cuda, run, a->v.operand)));
-    YK_TRY(multiply(k, run, DK, DS, Q_HEADS, DK_HEADS, a->scale));
-    YK_TRY(give(k, run, DK_HEADS, &a->k, yki_cuda_out(&k->cuda, run, a->k.operand)));
-    YK_TRY(multiply(k, run, DQ, DS, K_HEADS, Q_HEADS, a->scale));
-    return give(k, run, Q_HEADS, &a->q, run->out[a->q.operand]);
+    return run_groups(kernel, run, backward);
 }
 
 const yki_kernel_impl yki_cuda_scaled_dot_product_attention_backward = {

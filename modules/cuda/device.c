@@ -11,7 +11,10 @@
 #include "gpu.h"
 #include "muon.h"
 
-enum { LEAST_COMPUTE = 75 }; /* 7.5: what the build's kernels are compiled for at least */
+enum {
+    LEAST_COMPUTE = 75,   /* 7.5: what the build's kernels are compiled for at least */
+    PARTS_FOR_SCORES = 64 /* of the GPU's memory, one of which may hold scores of attention */
+};
 
 /* cross_entropy tells the host about labels in memory that both can use. */
 yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
@@ -128,11 +131,14 @@ static void gpu_destroy(yki_device *device)
     free(gpu);
 }
 
-static yk_status measure_caches(yki_cuda_gpu *gpu)
+static yk_status measure_memory(yki_cuda_gpu *gpu)
 {
-    int bytes;
-    YK_TRY(yki_cuda_call(DeviceGetAttribute, &bytes, YKI_CU_ATTRIBUTE_L2_BYTES, gpu->number));
-    gpu->cuda.cache_bytes = 4 * (size_t)bytes;
+    int cache;
+    size_t all;
+    YK_TRY(yki_cuda_call(DeviceGetAttribute, &cache, YKI_CU_ATTRIBUTE_L2_BYTES, gpu->number));
+    YK_TRY(yki_cuda_call(DeviceTotalMem, &all, gpu->number));
+    gpu->cuda.cache_bytes = 4 * (size_t)cache;
+    gpu->cuda.score_bytes = all / PARTS_FOR_SCORES;
     return YK_OK;
 }
 
@@ -188,7 +194,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(describe(index, device->description, sizeof device->description));
     YK_TRY(check_compute(gpu));
     YK_TRY(name_model(gpu));
-    YK_TRY(measure_caches(gpu));
+    YK_TRY(measure_memory(gpu));
     YK_TRY(yki_cuda_context_open(&gpu->context, index, gpu->number));
     device->hardware = gpu->context;
     gpu->cuda.launcher = &gpu->context->program.base;

@@ -64,6 +64,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->base.threads = 1;
     made->launcher = &simulator;
     made->bad_label = &bad_label;
+    made->score_bytes = 20 << 10; /* of attention: several groups of heads */
     assert_ok(yki_cuda_head_open(made));
     *device = &made->base;
     return YK_OK;

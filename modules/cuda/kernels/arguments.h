@@ -233,21 +233,24 @@ typedef struct yki_cuda_rows_reduce_args {
 
 /* ---- attention.cu ---------------------------------------------------------------------------- */
 
-/* Rows (batch, rows, pitch), in which heads of `width` columns lie side by side, and the same with
- * each head apart: (batch, heads, rows, width). heads_take copies from the first to the second,
- * heads_give back. */
+/* Rows (batch, rows, pitch), in which heads of `width` columns lie side by side, and some of these
+ * heads, of all batch * heads in order, each apart: (some, rows, width). heads_take copies from the
+ * first to the second, heads_give back. */
 typedef struct yki_cuda_heads_args {
     const void *in;
     void *out;
-    int64_t count, pitch; /* count: elements of all heads */
+    int64_t first; /* of the heads that are copied */
+    int64_t count; /* their elements */
+    int64_t pitch;
     int32_t heads, rows, width;
 } yki_cuda_heads_args;
 
-/* A warp for each row of scores, of all samples, heads and queries. */
+/* A warp for each row of scores, of samples, heads and queries. */
 typedef struct yki_cuda_attention_args {
     const void *scores, *slopes; /* (rows, keys); slopes: of backward, dy v^T */
     void *p, *ds;                /* likewise */
-    void *log_sums;              /* (rows), or NULL where forward does not write them */
+    void *log_sums;              /* of these and others, or NULL where forward writes none */
+    int64_t first;               /* row of log_sums */
     int64_t rows;
     int32_t queries, keys, causal;
 } yki_cuda_attention_args;

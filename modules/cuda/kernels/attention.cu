@@ -11,8 +11,8 @@ template <typename T, bool GIVE> DEVICE void move_heads(const yki_cuda_heads_arg
     if (i >= args.count)
         return;
     const int64_t column = i % args.width, row = i / args.width % args.rows;
-    const int64_t head = i / args.width / args.rows % args.heads;
-    const int64_t sample = i / args.width / args.rows / args.heads;
+    const int64_t number = args.first + i / args.width / args.rows;
+    const int64_t head = number % args.heads, sample = number / args.heads;
     const int64_t at = (sample * args.rows + row) * args.pitch + head * args.width + column;
     ((T *)args.out)[GIVE ? at : i] = ((const T *)args.in)[GIVE ? i : at];
 }
@@ -52,7 +52,7 @@ template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_arg
     for (int i = lane_number(); i < args.keys; i += WARP)
         p[i] = narrow<T>(i < keys ? exp(scores[i] - largest) / sum : 0);
     if (args.log_sums && lane_number() == 0)
-        ((real *)args.log_sums)[row] = largest + log(sum);
+        ((real *)args.log_sums)[args.first + row] = largest + log(sum);
 }
 SCALAR_KERNELS(attention_softmax, yki_cuda_attention_args, attention_softmax)
 
@@ -66,7 +66,7 @@ template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args
     const int keys = keys_of(args, row);
     const real *scores = (const real *)args.scores + row * args.keys;
     const real *slopes = (const real *)args.slopes + row * args.keys;
-    const real log_sum = ((const real *)args.log_sums)[row];
+    const real log_sum = ((const real *)args.log_sums)[args.first + row];
     T *p = (T *)args.p + row * args.keys, *ds = (T *)args.ds + row * args.keys;
     real sum = 0;
     for (int i = lane_number(); i < keys; i += WARP)
