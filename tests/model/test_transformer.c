@@ -1,6 +1,7 @@
 /* A small transformer in every mode that a model can be trained in: the same numbers in each. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness.h"
 
@@ -11,8 +12,12 @@ typedef struct setting {
     yk_amp amp;
     int threads;
     bool recompute;
-    bool micro_batches; /* each step has a batch of one sample and one of the others */
-    yk_group *group;    /* ranks share each batch */
+    bool micro_batches;  /* each step has a batch of one sample and one of the others */
+    const char *devices; /* of DataParallel */
+    yk_group *group;     /* ranks share each batch, of which some may get nothing, */
+    int virtual_ranks;   /* or virtual ranks do, */
+    bool zero;           /* and the optimizer's state */
+    int resume_at;       /* a step before which all is saved, and loaded into something new */
 } setting;
 
 /* ---- the network ----------------------------------------------------------------------------- */
@@ -97,15 +102,28 @@ static void run(yk_model *model, int step, int first, int count, double *loss)
     *loss = count > 0 ? yk_model_loss(model) : 0;
 }
 
+/* The parts that ranks, or virtual ranks, have of a batch. */
+static void run_parts(const setting *s, yk_model *model, int step, int size, double *loss)
+{
+    const int ranks = yk_group_size(s->group), parts = s->virtual_ranks ? s->virtual_ranks : ranks;
+    const int own = parts / ranks, begin = yk_group_rank(s->group) * own;
+    double sum = 0, samples = 0;
+    for (int part = begin; part < begin + own; part++) {
+        int first = size * part / parts, count = size * (part + 1) / parts - first;
+        run(model, step, first, count, loss);
+        sum += count * *loss;
+        samples += count;
+    }
+    assert_ok(yk_mean_over_ranks(loss, s->group, samples > 0 ? sum / samples : 0, samples));
+}
+
 static void run_step(const setting *s, yk_model *model, int step, double *loss)
 {
     const int sizes[STEPS] = {4, 4, 2, 4, 2}, size = sizes[step];
     double rest;
-    if (s->group) {
-        int share = size / yk_group_size(s->group);
-        run(model, step, share * yk_group_rank(s->group), share, loss);
-        assert_ok(yk_mean_over_ranks(loss, s->group, *loss, 1));
-    } else if (s->micro_batches) {
+    if (s->group)
+        run_parts(s, model, step, size, loss);
+    else if (s->micro_batches) {
         run(model, step, 0, 1, loss);
         run(model, step, 1, size - 1, &rest);
         *loss = (*loss + (size - 1) * rest) / size;
@@ -130,38 +148,96 @@ static void read_parameters(yk_model *model, outcome *o)
     }
 }
 
+typedef struct training {
+    yk_model *model;
+    yk_ddp *ddp;
+    yk_data_parallel *dp;
+    yk_optimizer *optimizer;
+    yk_zero *zero;
+    yk_grad_scaler *scaler;
+} training;
+
+static training begin(const setting *s)
+{
+    training t = {.model = create_model(s)};
+    if (s->group)
+        assert_ok(yk_ddp_create(
+            &t.ddp, t.model, s->group,
+            YK_WITH(yk_ddp_options, YK_DDP_OPTIONS_INIT, o.virtual_ranks = s->virtual_ranks)));
+    if (s->devices)
+        assert_ok(
+            yk_data_parallel_create(&t.dp, t.model,
+                                    YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT,
+                                            o.devices = s->devices)));
+    assert_ok(
+        yk_sgd_create(&t.optimizer, t.model,
+                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
+    if (s->zero)
+        assert_ok(yk_zero_create(&t.zero, t.optimizer, t.model, s->group));
+    if (s->amp == YK_AMP_FP16)
+        assert_ok(yk_grad_scaler_create(&t.scaler, t.model, NULL));
+    if (s->micro_batches)
+        yk_model_set_accumulation(t.model, YK_ACCUMULATION_MEAN);
+    return t;
+}
+
+static void end(training *t)
+{
+    yk_grad_scaler_destroy(t->scaler);
+    yk_zero_destroy(t->zero);
+    yk_optimizer_destroy(t->optimizer);
+    yk_data_parallel_destroy(t->dp);
+    yk_ddp_destroy(t->ddp);
+    yk_model_destroy(t->model);
+}
+
+static void resume(const setting *s, training *t)
+{
+    char path[256]; /* rank 0's */
+    snprintf(path, sizeof path, "%s", yk_test_path("transformer.pth"));
+    if (s->zero)
+        assert_ok(yk_zero_consolidate(t->zero));
+    if (yk_group_rank(s->group) <= 0)
+        assert_ok(yk_checkpoint_save(path, t->model, t->optimizer, NULL));
+    if (s->group)
+        assert_ok(yk_broadcast(s->group, path, sizeof path, YK_U8, 0, NULL));
+    end(t);
+    *t = begin(s);
+    assert_ok(yk_checkpoint_load(path, t->model, t->optimizer, NULL));
+}
+
 static outcome train(const setting *s)
 {
     outcome result;
-    yk_ddp *ddp = NULL;
-    yk_optimizer *optimizer;
-    yk_grad_scaler *scaler = NULL;
-    yk_model *model = create_model(s);
-    if (s->group)
-        assert_ok(yk_ddp_create(&ddp, model, s->group, NULL));
-    assert_ok(
-        yk_sgd_create(&optimizer, model,
-                      YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
-    if (s->amp == YK_AMP_FP16)
-        assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    yk_model_set_accumulation(model, YK_ACCUMULATION_MEAN);
+    training t = begin(s);
     for (int step = 0; step < STEPS; step++) {
-        run_step(s, model, step, &result.losses[step]);
-        if (scaler) {
-            assert_ok(yk_grad_scaler_step(scaler, optimizer));
-            assert_ok(yk_grad_scaler_update(scaler));
+        if (step > 0 && step == s->resume_at)
+            resume(s, &t);
+        run_step(s, t.model, step, &result.losses[step]);
+        if (t.scaler) {
+            assert_ok(yk_grad_scaler_step(t.scaler, t.optimizer));
+            assert_ok(yk_grad_scaler_update(t.scaler));
         } else
-            assert_ok(yk_optimizer_step(optimizer));
+            assert_ok(yk_optimizer_step(t.optimizer));
     }
-    read_parameters(model, &result);
-    yk_grad_scaler_destroy(scaler);
-    yk_optimizer_destroy(optimizer);
-    yk_ddp_destroy(ddp);
-    yk_model_destroy(model);
+    read_parameters(t.model, &result);
+    end(&t);
     return result;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
+
+/* All ranks end with the bits of rank 0. */
+static void compare_ranks(const setting *s, const outcome *got)
+{
+    const size_t bytes = got->count * sizeof *got->parameters;
+    double *first = malloc(bytes);
+    assert_non_null(first);
+    memcpy(first, got->parameters, bytes);
+    assert_ok(yk_broadcast(s->group, first, got->count, YK_F64, 0, NULL));
+    assert_memory_equal(got->parameters, first, bytes);
+    free(first);
+}
 
 static void compare(const setting *s, double tolerance)
 {
@@ -173,8 +249,19 @@ static void compare(const setting *s, double tolerance)
     for (size_t i = 0; i < got.count; i++)
         if (!(fabs(got.parameters[i] - expected.parameters[i]) <= tolerance))
             fail_msg("number %zu: %g, expected %g", i, got.parameters[i], expected.parameters[i]);
+    if (s->group)
+        compare_ranks(s, &got);
     free(expected.parameters);
     free(got.parameters);
+}
+
+static void compare_bits(const setting *a, const setting *b)
+{
+    outcome left = train(a), right = train(b);
+    assert_int_equal(left.count, right.count);
+    assert_memory_equal(left.parameters, right.parameters, left.count * sizeof *left.parameters);
+    free(left.parameters);
+    free(right.parameters);
 }
 
 YK_TEST(a_transformer_learns_alike_on_every_device)
@@ -192,14 +279,21 @@ YK_TEST(a_transformer_learns_alike_from_micro_batches)
 
 YK_TEST(a_transformer_learns_the_same_bits_with_less_memory)
 {
-    setting s = {.device = "cpu", .threads = 2};
-    outcome all = train(&s);
-    s.recompute = true;
-    outcome less = train(&s);
-    assert_int_equal(all.count, less.count);
-    assert_memory_equal(all.parameters, less.parameters, all.count * sizeof *all.parameters);
-    free(all.parameters);
-    free(less.parameters);
+    compare_bits(&(setting){.device = "cpu", .threads = 2},
+                 &(setting){.device = "cpu", .threads = 2, .recompute = true});
+}
+
+YK_TEST(a_transformer_learns_the_same_bits_when_it_is_resumed)
+{
+    for (int step = 1; step < STEPS; step++)
+        compare_bits(&(setting){.device = "cpu", .threads = 2},
+                     &(setting){.device = "cpu", .threads = 2, .resume_at = step});
+}
+
+YK_TEST(a_transformer_learns_alike_on_several_devices)
+{
+    compare(&(setting){.device = "cpu", .threads = 1, .devices = "cpu:0,cpu:1,cpu:2"}, 2e-5);
+    compare(&(setting){.device = "sim:0", .devices = "sim:0,sim:1", .threads = 1}, 2e-5);
 }
 
 YK_TEST(a_transformer_learns_in_16_bits)
@@ -209,11 +303,51 @@ YK_TEST(a_transformer_learns_in_16_bits)
     compare(&(setting){.device = "sim", .threads = 1, .amp = YK_AMP_BF16}, 0.05);
 }
 
-YK_TEST_RANKS(a_transformer_learns_alike_on_two_ranks, 2)
+/* On ranks of which some have no sample in some steps. */
+static void learn_on_ranks(void)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    compare(&(setting){.device = "cpu", .threads = 1, .group = group}, 2e-5);
-    compare(&(setting){.device = "sim", .threads = 1, .group = group}, 2e-5);
+    const setting s = {.device = "cpu", .threads = 1, .group = group};
+    setting other = s;
+    compare(&s, 2e-5);
+    other.zero = true;
+    compare_bits(&s, &other);
+    other.resume_at = 3;
+    compare_bits(&s, &other);
+    other = s;
+    other.device = "sim";
+    compare(&other, 2e-5);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(a_transformer_learns_alike_on_two_ranks, 2)
+{
+    learn_on_ranks();
+}
+
+YK_TEST_RANKS(a_transformer_learns_alike_on_three_ranks, 3)
+{
+    learn_on_ranks();
+}
+
+YK_TEST_RANKS(a_transformer_learns_alike_on_four_ranks, 4)
+{
+    learn_on_ranks();
+}
+
+/* Each group of ranks has its own virtual ranks: first each rank alone, then both together. */
+YK_TEST_RANKS(a_transformer_learns_the_same_bits_on_virtual_ranks, 2)
+{
+    yk_group *group, *alone;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_group_split(&alone, group, rank, 0));
+    const setting both = {.device = "cpu", .threads = 1, .group = group};
+    setting one = {.device = "cpu", .threads = 1, .group = alone, .virtual_ranks = 2};
+    compare_bits(&both, &one);
+    setting shared = both;
+    shared.virtual_ranks = 2;
+    compare_bits(&both, &shared);
+    yk_group_destroy(alone);
     yk_group_destroy(group);
 }
