@@ -39,10 +39,16 @@ def attention(t, attrs):
     """Heads lie side by side, and so do queries, keys and values where there are no keys."""
     parts = (t["x"], t["k"], t["v"]) if "k" in t else t["x"].chunk(3, -1)
     q, k, v = (part.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for part in parts)
-    scores = attrs["alpha"] * q @ k.transpose(2, 3)  # F.scaled_dot_product_attention is newer
-    if attrs["causal"]:
-        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
-    return (F.softmax(scores, -1) @ v).transpose(1, 2).flatten(2)
+    if torch.__version__ >= (2, 1):
+        causal = bool(attrs["causal"])
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=attrs["alpha"])
+    else:
+        scores = attrs["alpha"] * q @ k.transpose(2, 3)
+        if attrs["causal"]:
+            mask = torch.ones_like(scores, dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(mask, -torch.inf)
+        y = F.softmax(scores, -1) @ v
+    return y.transpose(1, 2).flatten(2)
 
 
 def compute(operator, t, attrs, training, out):

@@ -323,6 +323,12 @@ static yk_value *build_layer_norm(operator_case *c)
                          1e-3);
 }
 
+static int64_t draw_head_width(operator_dice *dice)
+{
+    return operator_once_in(dice, 5) ? 32 << operator_between(dice, 1, 3)
+                                     : operator_between(dice, 1, 40);
+}
+
 /* Self-attention of one value, or of three. */
 static yk_value *build_attention(operator_case *c)
 {
@@ -330,9 +336,9 @@ static yk_value *build_attention(operator_case *c)
     bool packed = operator_once_in(dice, 2);
     int64_t heads = operator_between(dice, 1, 4);
     int64_t q[] = {operator_between(dice, 1, 3), operator_between(dice, 1, 70),
-                   heads * operator_between(dice, 1, 40) * (packed ? 3 : 1)};
+                   heads * draw_head_width(dice) * (packed ? 3 : 1)};
     int64_t k[] = {q[0], operator_between(dice, 1, 70), q[2]};
-    int64_t v[] = {q[0], k[1], heads * operator_between(dice, 1, 40)};
+    int64_t v[] = {q[0], k[1], heads * draw_head_width(dice)};
     yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
     options.num_heads = heads;
     options.is_causal = operator_once_in(dice, 2);
@@ -439,9 +445,10 @@ YK_TEST(layer_norm_is_pytorchs)
     compare("layer_norm", 23, build_layer_norm);
 }
 
+/* Gradients of a query that sees little but one key are differences of numbers that are close. */
 YK_TEST(scaled_dot_product_attention_is_pytorchs)
 {
-    compare("scaled_dot_product_attention", 28, build_attention);
+    compare_within("scaled_dot_product_attention", 1e-4, 28, build_attention);
 }
 
 YK_TEST(embedding_is_pytorchs)
