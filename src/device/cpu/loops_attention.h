@@ -116,25 +116,34 @@ static void turn_rows(const float *rows, int64_t count, int64_t columns, int64_t
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* By halves: adding one lane after another would take longer than all else for short rows. */
+/* By halves: adding one lane after another would take longer than all else for short rows. The
+ * intrinsics add in the same order as the loops. */
 YKI_FORCE_INLINE float sum_of_floats(yki_lanes x)
 {
+#if YKI_WIDTH == 16
+    return _mm512_reduce_add_ps((__m512)x);
+#else
     float part[YKI_WIDTH];
     *(yki_lanes_at *)part = x;
     for (int half = YKI_WIDTH / 2; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++)
             part[lane] += part[lane + half];
     return part[0];
+#endif
 }
 
 YKI_FORCE_INLINE float largest_lane(yki_lanes x)
 {
+#if YKI_WIDTH == 16
+    return _mm512_reduce_max_ps((__m512)x);
+#else
     float part[YKI_WIDTH];
     *(yki_lanes_at *)part = x;
     for (int half = YKI_WIDTH / 2; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++)
             part[lane] = part[lane] > part[lane + half] ? part[lane] : part[lane + half];
     return part[0];
+#endif
 }
 
 static int64_t whole_vectors(int64_t count)
