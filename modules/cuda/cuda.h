@@ -48,7 +48,7 @@ typedef struct yki_cuda_device {
     const void *low_rank[YKI_LOW_RANK_OPS]; /* kernels, by operation */
     const void *clock;                      /* the kernel that notes the time */
     const void *fill;                       /* see yki_cuda_fill_args */
-    int32_t *bad_label;        /* in the device's memory, see yki_cuda_cross_entropy_args */
+    yki_cuda_mistakes *mistakes;
     bool winograd;             /* see yki_device_options */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
     struct yki_cublas *cublas; /* likewise */

@@ -16,17 +16,27 @@ enum {
     PARTS_FOR_SCORES = 64 /* of the GPU's memory, one of which may hold scores of attention */
 };
 
-/* cross_entropy tells the host about labels in memory that both can use. */
+/* Whether kernels have reported a sample; it is forgotten. */
+static bool take_mistake(volatile int32_t *mistake, int *sample)
+{
+    const int32_t value = *mistake;
+    *sample = INT32_MAX - value;
+    if (value == 0)
+        return false;
+    *mistake = 0;
+    return true;
+}
+
 yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
 {
-    const volatile int32_t *found = gpu->cuda.bad_label;
-    int32_t value = *found;
-    if (value == 0)
-        return YK_OK;
-    *gpu->cuda.bad_label = 0;
-    return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "cross_entropy: the label of sample %d is none of the classes",
-                     (int)(INT32_MAX - value));
+    int sample;
+    if (take_mistake(&gpu->cuda.mistakes->index, &sample))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "embedding: an index of sample %d is no row of the weight", sample);
+    if (take_mistake(&gpu->cuda.mistakes->label, &sample))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "cross_entropy: the label of sample %d is none of the classes", sample);
+    return YK_OK;
 }
 
 /* ---- which GPUs there are -------------------------------------------------------------------- */
@@ -117,8 +127,8 @@ static void destroy_contents(yki_cuda_gpu *gpu)
     if (device->stream) /* after all that is in it, which uses the plans of the libraries */
         yki_cuda_stream_ops.destroy(device->stream);
     yki_cuda_head_close(&gpu->cuda);
-    if (gpu->cuda.bad_label)
-        (void)yki_cu.MemFreeHost(gpu->cuda.bad_label);
+    if (gpu->cuda.mistakes)
+        (void)yki_cu.MemFreeHost(gpu->cuda.mistakes);
     if (gpu->setup)
         (void)yki_cu.StreamDestroy(gpu->setup);
 }
@@ -154,13 +164,13 @@ static yk_status name_model(yki_cuda_gpu *gpu)
     return YK_OK;
 }
 
-static yk_status create_bad_label(yki_cuda_gpu *gpu)
+static yk_status create_mistakes(yki_cuda_gpu *gpu)
 {
     void *memory;
-    YK_TRY(yki_cuda_call(MemHostAlloc, &memory, sizeof(int32_t),
+    YK_TRY(yki_cuda_call(MemHostAlloc, &memory, sizeof(yki_cuda_mistakes),
                          YKI_CU_HOST_PORTABLE | YKI_CU_HOST_MAPPED));
-    gpu->cuda.bad_label = memory;
-    *gpu->cuda.bad_label = 0;
+    gpu->cuda.mistakes = memory;
+    *gpu->cuda.mistakes = (yki_cuda_mistakes){0};
     return YK_OK;
 }
 
@@ -200,7 +210,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     gpu->cuda.launcher = &gpu->context->program.base;
     YK_TRY(yki_cuda_call(StreamCreate, &gpu->setup, YKI_CU_STREAM_NON_BLOCKING));
     YK_TRY(yki_cuda_head_open(&gpu->cuda));
-    YK_TRY(create_bad_label(gpu));
+    YK_TRY(create_mistakes(gpu));
     return yki_cuda_stream_ops.create(device, &device->stream);
 }
 

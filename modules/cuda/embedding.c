@@ -17,12 +17,15 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
 static yk_status run_embedding(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_operand *indices = &k->desc.in[YKI_EMBEDDING_INDICES];
     const yki_operand *weight = &k->desc.in[YKI_EMBEDDING_WEIGHT];
+    const int64_t count = yki_operand_count(indices);
     const yki_cuda_embedding_args args = {.indices = run->in[YKI_EMBEDDING_INDICES],
                                           .weight = run->in[YKI_EMBEDDING_WEIGHT],
                                           .y = run->out[YKI_EMBEDDING_Y],
-                                          .count =
-                                              yki_operand_count(&k->desc.in[YKI_EMBEDDING_INDICES]),
+                                          .mistakes = k->device->mistakes,
+                                          .count = count,
+                                          .length = count / indices->dims[0],
                                           .rows = (int32_t)weight->dims[0],
                                           .columns = (int32_t)weight->dims[1]};
     yki_cuda_grid grid = yki_cuda_grid_of(args.count * args.columns);

@@ -38,7 +38,7 @@ static yki_cuda_cross_entropy_args args_of(const yki_cuda_kernel *k, const yki_k
                                         .apart = like->layout == YKI_PLAIN ? pixels : 1,
                                         .ignored = k->attrs.ignore_index,
                                         .columns = (int32_t)like->dims[1],
-                                        .bad_label = k->device->bad_label,
+                                        .mistakes = k->device->mistakes,
                                         .smoothing = k->attrs.label_smoothing};
     if (k->desc.in[labels].ndim == like->ndim)
         args.shares = yki_cuda_in(k, run, labels);

@@ -10,7 +10,7 @@
 #include "simulator.h"
 
 static uint64_t launches, seed = 1;
-static int32_t bad_label;
+static yki_cuda_mistakes mistakes;
 
 static const void *find(const yki_cuda_launcher *launcher, const char *name)
 {
@@ -63,7 +63,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->base.type = &sim_device_type;
     made->base.threads = 1;
     made->launcher = &simulator;
-    made->bad_label = &bad_label;
+    made->mistakes = &mistakes;
     made->score_bytes = 20 << 10; /* of attention: several groups of heads */
     assert_ok(yki_cuda_head_open(made));
     *device = &made->base;
@@ -100,10 +100,10 @@ void sim_device_seed(uint64_t next)
     seed = next;
 }
 
-int32_t sim_device_bad_label(void)
+yki_cuda_mistakes sim_device_mistakes(void)
 {
-    int32_t found = bad_label;
-    bad_label = 0;
+    yki_cuda_mistakes found = mistakes;
+    mistakes = (yki_cuda_mistakes){0};
     return found;
 }
 

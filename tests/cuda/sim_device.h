@@ -9,8 +9,8 @@ extern const yki_device_type sim_device_type;
 /* How many kernels have been launched by now, and the seed of the next launches. */
 uint64_t sim_device_launches(void);
 void sim_device_seed(uint64_t seed);
-/* What cross_entropy has found, see yki_cuda_cross_entropy_args; it is reset. */
-int32_t sim_device_bad_label(void);
+/* What kernels have reported; it is reset. */
+yki_cuda_mistakes sim_device_mistakes(void);
 
 /* From now on the device measures plans, and each run takes what this returns; NULL: it does not.
  */

@@ -360,16 +360,44 @@ YK_TEST(labels_that_are_no_class_are_reported)
     void *in[] = {x, classes}, *out[] = {&result, NULL};
     yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
     assert_ok(kernel->impl->run(kernel, &run));
-    assert_int_equal(sim_device_bad_label(), 0);
+    assert_int_equal(sim_device_mistakes().label, 0);
     assert_false(isnan(result));
     classes[31] = C;
     classes[17] = -1;
     assert_ok(kernel->impl->run(kernel, &run));
-    assert_int_equal(INT32_MAX - sim_device_bad_label(), 17);
+    assert_int_equal(INT32_MAX - sim_device_mistakes().label, 17);
     assert_true(isnan(result));
     yki_kernel_destroy(kernel);
     device->type->destroy(device);
     free(x);
+}
+
+/* Its row is NaN, and the first of the samples is reported. */
+YK_TEST(indices_that_are_no_row_are_reported)
+{
+    enum { N = 9, LENGTH = 4, V = 10, C = 70 };
+    yki_device *device = open_device();
+    yki_operand indices = {.dtype = YK_I32, .ndim = 2, .dims = {N, LENGTH}};
+    yki_operand weight = {.dtype = YK_F32, .ndim = 2, .dims = {V, C}};
+    yki_operand y = {.dtype = YK_F32, .ndim = 3, .dims = {N, LENGTH, C}};
+    yki_kernel *kernel = make(device, &yki_op_embedding, &(yki_attrs){0},
+                              (yki_operand[]){indices, weight}, 2, &y, 1);
+    float *x = floats(V * C), *rows = floats(N * LENGTH * C);
+    int32_t chosen[N * LENGTH] = {0};
+    void *in[] = {chosen, x}, *out[] = {rows};
+    yki_kernel_args run = {.in = in, .out = out};
+    chosen[5] = V - 1;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_int_equal(sim_device_mistakes().index, 0);
+    chosen[8 * LENGTH + 1] = -1;
+    chosen[5 * LENGTH + 3] = V;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_int_equal(INT32_MAX - sim_device_mistakes().index, 5);
+    assert_true(isnan(rows[(5 * LENGTH + 3) * C]) && !isnan(rows[(5 * LENGTH + 2) * C]));
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+    free(x);
+    free(rows);
 }
 
 /* ---- batch_norm ------------------------------------------------------------------------------ */

@@ -30,6 +30,13 @@ enum {
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
 
+/* What kernels tell the host, in memory that both use: INT32_MAX minus the first sample that is
+ * wrong, or 0. */
+typedef struct yki_cuda_mistakes {
+    int32_t label; /* of cross_entropy: it is no class */
+    int32_t index; /* of embedding: it is no row of the weight */
+} yki_cuda_mistakes;
+
 /* ---- elementwise.cu -------------------------------------------------------------------------- */
 
 /* y[i] = f(a[i]) or f(a[i], b[i]); y may be a. */
@@ -257,12 +264,14 @@ typedef struct yki_cuda_attention_args {
 
 /* ---- embedding.cu ---------------------------------------------------------------------------- */
 
-/* y (count, columns), weight (rows, columns). An index that is no row makes NaN. */
+/* y (count, columns), weight (rows, columns). An index that is no row makes NaN, and is reported.
+ */
 typedef struct yki_cuda_embedding_args {
     const int32_t *indices;
     const void *weight, *dy;
     void *y, *dweight;
-    int64_t count;
+    yki_cuda_mistakes *mistakes;
+    int64_t count, length; /* length: the indices of a sample */
     int32_t rows, columns;
 } yki_cuda_embedding_args;
 
@@ -276,9 +285,8 @@ typedef struct yki_cuda_cross_entropy_args {
     const void *weight;          /* of each class, or NULL */
     const void *dloss, *total;   /* total: what a mean is divided by, or NULL */
     void *probabilities, *dlogits;
-    double *losses;     /* of each row, and then its share of what a mean is divided by */
-    int32_t *bad_label; /* INT32_MAX minus the first sample with a label that is no class; else
-                           untouched */
+    double *losses; /* of each row, and then its share of what a mean is divided by */
+    yki_cuda_mistakes *mistakes;
     int64_t rows, pixels, apart;
     int64_t ignored; /* the label of rows that do not count */
     int32_t columns;

@@ -9,6 +9,8 @@ template <typename T> DEVICE void embedding(const yki_cuda_embedding_args &args)
         return;
     const int32_t row = args.indices[i];
     const bool exists = row >= 0 && row < args.rows;
+    if (!exists && column == 0)
+        report(&args.mistakes->index, i / args.length);
     ((T *)args.y)[at] =
         exists ? ((const T *)args.weight)[(int64_t)row * args.columns + column] : (T)NAN;
 }

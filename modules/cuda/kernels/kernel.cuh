@@ -195,6 +195,12 @@ DEVICE int64_t thread_number()
     return (int64_t)blockIdx.x * THREADS + threadIdx.x;
 }
 
+/* Tells the host of a sample, in a member of yki_cuda_mistakes. */
+DEVICE void report(int32_t *mistake, int64_t sample)
+{
+    atomicMax(mistake, INT32_MAX - (int32_t)sample);
+}
+
 /* ---- declaring a kernel for several types ---------------------------------------------------- */
 
 /* body is a template of the element type and of the number of lanes. */

@@ -50,8 +50,7 @@ DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
     int label = args.labels[row];
     if (label >= 0 && label < args.columns)
         return label;
-    if (args.bad_label)
-        atomicMax(args.bad_label, INT32_MAX - (int)(row / args.pixels));
+    report(&args.mistakes->label, row / args.pixels);
     return -1;
 }
 

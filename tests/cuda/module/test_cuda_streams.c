@@ -240,7 +240,8 @@ YK_TEST(recordings_that_a_stream_has_not_left_fail)
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* relu of 16 floats in x, or cross_entropy of 4 rows of x with labels in y. */
+/* relu of 16 floats in x, cross_entropy of 4 rows of x with labels in y, or embedding of 4 rows of
+ * y with indices in x. */
 static yki_kernel *kernel_of(const fixture *f, const yki_op *op)
 {
     static const yki_attrs attrs = {.reduction = YK_LOSS_MEAN, .ignore_index = -100};
@@ -251,14 +252,13 @@ static yki_kernel *kernel_of(const fixture *f, const yki_op *op)
     for (int i = 0; i < YKI_MAX_OUT; i++)
         desc.out[i] = absent;
     desc.in_count = op == &yki_op_relu ? 1 : 2;
-    desc.out_count = desc.in_count;
-    desc.in[0] = (yki_operand){.dtype = YK_F32, .ndim = 2, .dims = {4, 4}};
-    if (op == &yki_op_relu) {
-        desc.out[0] = desc.in[0];
-    } else {
-        desc.in[1] = (yki_operand){.dtype = YK_I32, .ndim = 1, .dims = {4}};
-        desc.out[0] = (yki_operand){.dtype = YK_F32};
-    }
+    desc.out_count = op == &yki_op_cross_entropy ? 2 : 1;
+    const yki_operand rows = {.dtype = YK_F32, .ndim = 2, .dims = {4, 4}};
+    const yki_operand numbers = {.dtype = YK_I32, .ndim = 1, .dims = {4}};
+    desc.in[0] = op == &yki_op_embedding ? numbers : rows;
+    if (desc.in_count > 1)
+        desc.in[1] = op == &yki_op_embedding ? rows : numbers;
+    desc.out[0] = op == &yki_op_cross_entropy ? (yki_operand){.dtype = YK_F32} : rows;
     yki_kernel *kernel;
     assert_ok(yki_kernel_create(f->device, &desc, &kernel));
     return kernel;
@@ -293,27 +293,37 @@ YK_TEST(a_fault_in_a_kernel_is_reported_by_the_next_wait_and_by_all_others)
     end(&f);
 }
 
-/* A label is the user's mistake: the device goes on. */
-YK_TEST(labels_that_are_no_class_are_reported)
+/* Numbers of which one is none, and then right ones; `at`: where the kernel reads them. */
+static void assert_reported(const fixture *f, const yki_op *op, void *at, const char *text)
+{
+    const int32_t wrong[4] = {0, 3, 4, 1}, right[4] = {0, 3, 2, 1};
+    yki_kernel *kernel = kernel_of(f, op);
+    void *out, *scratch;
+    assert_ok(yki_device_alloc(f->device, BYTES, &out));
+    assert_ok(yki_device_alloc(f->device, kernel->scratch + 1, &scratch));
+    for (int i = 0; i < 2; i++) {
+        memcpy(f->pinned, i ? right : wrong, sizeof wrong);
+        assert_ok(
+            yki_device_copy(f->device, at, f->pinned, sizeof wrong, YKI_TO_DEVICE, f->stream));
+        assert_ok(run(f, kernel, out, scratch));
+        assert_status(i ? YK_OK : YK_ERROR_INVALID_ARGUMENT, yki_stream_wait(f->device, f->stream));
+        if (i == 0)
+            assert_contains(yk_last_error(), text);
+    }
+    yki_device_free(f->device, out, BYTES);
+    yki_device_free(f->device, scratch, kernel->scratch + 1);
+    yki_kernel_destroy(kernel);
+}
+
+/* They are the user's mistake: the device goes on. */
+YK_TEST(labels_and_indices_that_are_none_are_reported)
 {
     fixture f;
     begin(&f);
-    const int32_t labels[4] = {0, 3, 4, 1}, right[4] = {0, 3, 2, 1};
-    yki_kernel *loss = kernel_of(&f, &yki_op_cross_entropy);
-    void *out, *scratch;
-    assert_ok(yki_device_alloc(f.device, sizeof(float), &out));
-    assert_ok(yki_device_alloc(f.device, loss->scratch, &scratch));
-    for (int i = 0; i < 2; i++) {
-        memcpy(f.pinned, i ? right : labels, sizeof labels);
-        assert_ok(yki_device_copy(f.device, f.y, f.pinned, sizeof labels, YKI_TO_DEVICE, f.stream));
-        assert_ok(run(&f, loss, out, scratch));
-        assert_status(i ? YK_OK : YK_ERROR_INVALID_ARGUMENT, yki_stream_wait(f.device, f.stream));
-        if (i == 0)
-            assert_contains(yk_last_error(), "the label of sample 2 is none of the classes");
-    }
-    yki_device_free(f.device, out, sizeof(float));
-    yki_device_free(f.device, scratch, loss->scratch);
-    yki_kernel_destroy(loss);
+    assert_reported(&f, &yki_op_cross_entropy, f.y,
+                    "cross_entropy: the label of sample 2 is none of the classes");
+    assert_reported(&f, &yki_op_embedding, f.x,
+                    "embedding: an index of sample 2 is no row of the weight");
     end(&f);
 }
 
