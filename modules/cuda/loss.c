@@ -47,12 +47,20 @@ static yki_cuda_cross_entropy_args args_of(const yki_cuda_kernel *k, const yki_k
     return args;
 }
 
+/* A warp for each row; with many of them, warps take several. */
+static yki_cuda_grid grid_of_losses(int64_t rows)
+{
+    yki_cuda_grid grid = yki_cuda_grid_of(rows * 32);
+    grid.x = grid.x < YKI_CUDA_LOSSES ? grid.x : YKI_CUDA_LOSSES;
+    return grid;
+}
+
 static yk_status prepare_cross_entropy(yki_device *device, const yki_kernel_desc *desc,
                                        yki_kernel **kernel)
 {
     const yki_operand *logits = &desc->in[YKI_CROSS_ENTROPY_LOGITS];
-    int64_t rows = logits->dims[0] * pixels_of(logits);
-    return prepare_loss(device, desc, "cross_entropy", "cross_entropy_sum", 2 * rows, kernel);
+    yki_cuda_grid grid = grid_of_losses(logits->dims[0] * pixels_of(logits));
+    return prepare_loss(device, desc, "cross_entropy", "cross_entropy_sum", 2 * grid.x, kernel);
 }
 
 static yk_status run_cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -63,11 +71,12 @@ static yk_status run_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
     args.logits = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_LOGITS);
     args.probabilities = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_PROBABILITIES);
     args.losses = run->scratch;
-    YK_TRY(yki_cuda_launch(k, LOSSES, yki_cuda_grid_of(args.rows * 32), &args, sizeof args, run));
+    yki_cuda_grid grid = grid_of_losses(args.rows);
+    YK_TRY(yki_cuda_launch(k, LOSSES, grid, &args, sizeof args, run));
     yki_cuda_cross_entropy_sum_args sum = {.losses = run->scratch,
                                            .loss = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_LOSS),
                                            .total = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_TOTAL),
-                                           .rows = args.rows,
+                                           .count = grid.x,
                                            .mean = k->attrs.reduction == YK_LOSS_MEAN};
     return yki_cuda_launch(k, SUM, (yki_cuda_grid){1, 1, 1}, &sum, sizeof sum, run);
 }

@@ -356,7 +356,8 @@ YK_TEST(labels_that_are_no_class_are_reported)
                               (yki_operand[]){logits, labels}, 2, (yki_operand[]){loss, absent}, 2);
     float *x = floats(N * C), result = 0;
     int32_t classes[N] = {0};
-    double scratch[2 * N];
+    double scratch[N];
+    assert_true(kernel->scratch <= sizeof scratch);
     void *in[] = {x, classes}, *out[] = {&result, NULL};
     yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
     assert_ok(kernel->impl->run(kernel, &run));
@@ -370,6 +371,67 @@ YK_TEST(labels_that_are_no_class_are_reported)
     yki_kernel_destroy(kernel);
     device->type->destroy(device);
     free(x);
+}
+
+/* Warps then take several rows, and the few sums of the blocks are all that one block adds up. */
+YK_TEST(many_rows_have_few_losses)
+{
+    enum { N = YKI_CUDA_LOSSES * 8 + 100, C = 3 };
+    yki_device *device = open_device();
+    yki_operand logits = {.dtype = YK_F64, .ndim = 2, .dims = {N, C}};
+    yki_operand labels = {.dtype = YK_I32, .ndim = 1, .dims = {N}};
+    yki_operand loss = {.dtype = YK_F64}, absent = {.ndim = -1};
+    yki_attrs attrs = {.reduction = YK_LOSS_MEAN, .ignore_index = -100};
+    yki_kernel *kernel = make(device, &yki_op_cross_entropy, &attrs,
+                              (yki_operand[]){logits, labels}, 2, (yki_operand[]){loss, absent}, 2);
+    static double x[N * C], scratch[2 * YKI_CUDA_LOSSES];
+    static int32_t classes[N];
+    double sum = 0, result[2];
+    for (int n = 0; n < N; n++) {
+        double *row = x + n * C;
+        for (int c = 0; c < C; c++)
+            row[c] = (n * 7 + c * 5) % 13 - 6;
+        classes[n] = n % C;
+        sum += log(exp(row[0]) + exp(row[1]) + exp(row[2])) - row[n % C];
+    }
+    assert_true(kernel->scratch <= sizeof scratch);
+    for (int i = 0; i < 2; i++) {
+        void *in[] = {x, classes}, *out[] = {&result[i], NULL};
+        yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
+        sim_device_seed(500 + (uint64_t)i);
+        assert_ok(kernel->impl->run(kernel, &run));
+    }
+    assert_true(fabs(result[0] - sum / N) < 1e-12);
+    assert_memory_equal(&result[0], &result[1], sizeof result[0]);
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+}
+
+/* A logit may be -infinity: such a class has no share. */
+YK_TEST(classes_may_be_ruled_out)
+{
+    enum { C = 300 };
+    yki_device *device = open_device();
+    yki_operand logits = {.dtype = YK_F32, .ndim = 2, .dims = {1, C}};
+    yki_operand labels = {.dtype = YK_I32, .ndim = 1, .dims = {1}};
+    yki_operand loss = {.dtype = YK_F32}, absent = {.ndim = -1};
+    yki_attrs attrs = {.reduction = YK_LOSS_MEAN, .ignore_index = -100};
+    yki_kernel *kernel = make(device, &yki_op_cross_entropy, &attrs,
+                              (yki_operand[]){logits, labels}, 2, (yki_operand[]){loss, absent}, 2);
+    float x[C], result;
+    int32_t label = 299;
+    double scratch[2];
+    void *in[] = {x, &label}, *out[] = {&result, NULL};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
+    for (int c = 0; c < C; c++)
+        x[c] = c < 290 ? -INFINITY : 2;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_true(fabsf(result - logf(10)) < 1e-6f);
+    x[150] = NAN;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_true(isnan(result));
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
 }
 
 /* Its row is NaN, and the first of the samples is reported. */

@@ -23,9 +23,10 @@ enum {
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
     YKI_CUDA_STRIP = 4,     /* windows that a thread of max pooling takes, see pool.cu */
     YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed without tiles, at most */
-    YKI_CUDA_PIECE = 2304, /* elements that a block then moves: 256 channels of a filter of 3x3 */
-    YKI_CUDA_FOLDED = 16,  /* channels of an image in which pixels became channels */
-    YKI_CUDA_PAIRS = 4096, /* elements of mse_loss and its like that a block takes */
+    YKI_CUDA_PIECE = 2304,  /* elements that a block then moves: 256 channels of a filter of 3x3 */
+    YKI_CUDA_FOLDED = 16,   /* channels of an image in which pixels became channels */
+    YKI_CUDA_LOSSES = 1024, /* blocks of cross_entropy, at most */
+    YKI_CUDA_PAIRS = 4096,  /* elements of mse_loss and its like that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
@@ -285,7 +286,7 @@ typedef struct yki_cuda_cross_entropy_args {
     const void *weight;          /* of each class, or NULL */
     const void *dloss, *total;   /* total: what a mean is divided by, or NULL */
     void *probabilities, *dlogits;
-    double *losses; /* of each row, and then its share of what a mean is divided by */
+    double *losses; /* of each block, and then its share of what a mean is divided by */
     yki_cuda_mistakes *mistakes;
     int64_t rows, pixels, apart;
     int64_t ignored; /* the label of rows that do not count */
@@ -308,7 +309,7 @@ typedef struct yki_cuda_pairs_args {
 typedef struct yki_cuda_cross_entropy_sum_args {
     const double *losses;
     void *loss, *total; /* total may be NULL */
-    int64_t rows;
+    int64_t count;
     int32_t mean;
 } yki_cuda_cross_entropy_sum_args;
 

@@ -1,6 +1,6 @@
 /*
  * cross_entropy, with a warp for each row of logits, and losses over pairs of elements. Losses are
- * added up in two steps: of each row or block, then all of them in order.
+ * added up in two steps: those of each block, and then the blocks' in order.
  */
 #include "map.cuh"
 #include "sums.cuh"
@@ -22,19 +22,30 @@ DEVICE R target(const yki_cuda_cross_entropy_args &args, int64_t begin, int i, i
     return args.weight ? target * ((const R *)args.weight)[i] : target;
 }
 
-/* logits: of the first class. */
+/* logits: of the first class. They are read once: the sum is relative to the largest one so far. */
 template <typename R>
 DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &args, const R *logits)
 {
-    R largest = -INFINITY, sum = 0;
-    for (int i = (int)threadIdx.x % WARP; i < args.columns; i += WARP) {
-        R logit = logits[i * args.apart];
-        largest = logit > largest ? logit : largest;
+    const int several = 4;
+    R largest = -INFINITY, sum = 0, logit[several];
+    for (int first = lane_number(); first < args.columns; first += several * WARP) {
+        R larger = largest;
+#pragma unroll
+        for (int k = 0; k < several; k++) {
+            const int i = first + k * WARP;
+            logit[k] = i < args.columns ? logits[i * args.apart] : (R)-INFINITY;
+            larger = logit[k] > larger ? logit[k] : larger;
+        }
+        if (larger > largest)
+            sum *= exp(largest - larger);
+        largest = larger;
+#pragma unroll
+        for (int k = 0; k < several; k++)
+            if (logit[k] != -INFINITY) /* largest may be -infinity too */
+                sum += exp(logit[k] - largest);
     }
-    largest = warp_max(largest);
-    for (int i = (int)threadIdx.x % WARP; i < args.columns; i += WARP)
-        sum += exp(logits[i * args.apart] - largest);
-    return largest + log(warp_sum(sum));
+    const R all = warp_max(largest);
+    return all + log(warp_sum(sum * exp(largest - all)));
 }
 
 DEVICE bool is_ignored(const yki_cuda_cross_entropy_args &args, int64_t row)
@@ -54,33 +65,45 @@ DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
     return -1;
 }
 
-template <typename R> DEVICE void cross_entropy(const yki_cuda_cross_entropy_args &args)
+/* Adds this lane's classes to the loss, and in lane 0 the row's share of what a mean is divided by.
+ */
+template <typename R>
+DEVICE void add_row(const yki_cuda_cross_entropy_args &args, int64_t row, double *loss,
+                    double *total)
 {
-    int64_t row = thread_number() / WARP;
-    if (row >= args.rows)
-        return;
     const int64_t begin = begin_of(args, row);
     const R *logits = (const R *)args.logits + begin;
     R *probabilities = (R *)args.probabilities;
     const bool ignored = is_ignored(args, row);
-    const int label = ignored ? 0 : label_of(args, row), lane = (int)threadIdx.x % WARP;
+    const int label = ignored ? 0 : label_of(args, row);
     const R norm = log_sum_exp(args, logits);
-    double loss = 0;
-    for (int i = lane; i < args.columns; i += WARP) {
+    for (int i = lane_number(); i < args.columns; i += WARP) {
         R log_probability = logits[i * args.apart] - norm;
         R share = ignored ? (R)0 : target<R>(args, begin, i, label);
         if (share != 0) /* the other factor may be -infinity */
-            loss -= share * log_probability;
+            *loss -= share * log_probability;
         if (probabilities)
             probabilities[begin + i * args.apart] = exp(log_probability);
     }
-    loss = warp_sum(loss);
-    if (lane != 0)
+    if (ignored || lane_number() != 0)
         return;
-    args.losses[row] = label < 0 ? (double)NAN : loss;
-    bool weighted = args.weight && !args.shares && label >= 0;
-    args.losses[args.rows + row] =
-        ignored ? 0 : weighted ? (double)((const R *)args.weight)[label] : 1;
+    const bool weighted = args.weight && !args.shares && label >= 0;
+    *loss += label < 0 ? (double)NAN : 0;
+    *total += weighted ? (double)((const R *)args.weight)[label] : 1;
+}
+
+template <typename R> DEVICE void cross_entropy(const yki_cuda_cross_entropy_args &args)
+{
+    double loss = 0, total = 0;
+    for (int64_t row = row_of_warp(); row < args.rows; row += (int64_t)gridDim.x * WARPS)
+        add_row<R>(args, row, &loss, &total);
+    loss = block_sum(loss);
+    __syncthreads();
+    total = block_sum(total);
+    if (threadIdx.x != 0)
+        return;
+    args.losses[blockIdx.x] = loss;
+    args.losses[gridDim.x + blockIdx.x] = total;
 }
 KERNEL(cross_entropy_f32, yki_cuda_cross_entropy_args, cross_entropy<float>)
 KERNEL(cross_entropy_f64, yki_cuda_cross_entropy_args, cross_entropy<double>)
@@ -88,9 +111,9 @@ KERNEL(cross_entropy_f64, yki_cuda_cross_entropy_args, cross_entropy<double>)
 template <typename R> DEVICE void cross_entropy_sum(const yki_cuda_cross_entropy_sum_args &args)
 {
     double sum = 0, total = 0;
-    for (int64_t i = threadIdx.x; i < args.rows; i += THREADS) {
+    for (int64_t i = threadIdx.x; i < args.count; i += THREADS) {
         sum += args.losses[i];
-        total += args.losses[args.rows + i];
+        total += args.losses[args.count + i];
     }
     sum = block_sum(sum);
     __syncthreads();
