@@ -1,7 +1,7 @@
 /*
  * add and multiply, and reduce, the gradient of their broadcasting: see kernels/broadcast.cu and,
  * for operands of one shape, kernels/elementwise.cu. And permute: its operands, too, have memory of
- * different orders.
+ * different orders. Where they are transposed matrices, kernels/layout.cu moves them.
  */
 #include "device/broadcast.h"
 
@@ -156,33 +156,109 @@ IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce,
 
 /* ---- permute -------------------------------------------------------------------------------- */
 
+enum { LAST = YK_MAX_DIMS - 1, PERMUTE_BYTES = 16 /* that a thread moves at most */ };
+
+/* Dimensions that are neighbours in x, too, become one. */
+static void merge(yki_cuda_permute_args *args)
+{
+    int at = YK_MAX_DIMS;
+    for (int d = LAST; d >= 0; d--) {
+        if (args->dims[d] == 1)
+            continue;
+        if (at <= LAST && args->stride[d] == args->stride[at] * args->dims[at]) {
+            args->dims[at] *= args->dims[d];
+        } else {
+            at--;
+            args->dims[at] = args->dims[d];
+            args->stride[at] = args->stride[d];
+        }
+    }
+    while (at > 0) {
+        at--;
+        args->dims[at] = 1;
+        args->stride[at] = 0;
+    }
+}
+
+/* How many elements a thread can move at once: neighbours in both, which begin at multiples. */
+static int lanes_of(const yki_cuda_permute_args *args, size_t size)
+{
+    int most = args->stride[LAST] == 1 ? PERMUTE_BYTES / (int)size : 1;
+    for (int d = 0; d <= LAST; d++)
+        while ((d < LAST ? args->stride[d] : args->dims[d]) % most)
+            most /= 2;
+    return most;
+}
+
+/* The elements are vectors of `bytes`. */
+static yki_cuda_permute_args permute_args_of(const yki_kernel_desc *desc, const yki_attrs *attrs,
+                                             size_t *bytes)
+{
+    const yki_operand *x = &desc->in[YKI_PERMUTE_X], *y = &desc->out[YKI_PERMUTE_Y];
+    const int missing = YK_MAX_DIMS - y->ndim;
+    int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS], sizes[YK_MAX_DIMS], own[YK_MAX_DIMS];
+    measure(x, dims, stride);
+    measure(y, sizes, own);
+    yki_cuda_permute_args args = {.count = yki_operand_count(y)};
+    for (int d = 0; d < YK_MAX_DIMS; d++) {
+        const int place = place_in_memory(y, d);
+        const int64_t from = d < missing ? d : missing + attrs->dims[d - missing];
+        args.dims[place] = (int32_t)sizes[d];
+        args.stride[place] = (int32_t)stride[from];
+    }
+    merge(&args);
+    const int lanes = lanes_of(&args, yk_dtype_size(x->dtype));
+    args.count /= lanes;
+    args.dims[LAST] /= lanes;
+    for (int d = 0; d < LAST; d++)
+        args.stride[d] /= lanes;
+    *bytes = yk_dtype_size(x->dtype) * (size_t)lanes;
+    return args;
+}
+
+/* Whether y is the transposed matrices of x, which tiles read and write in whole lines. */
+static bool is_transposed(const yki_cuda_permute_args *args)
+{
+    const int32_t rows = args->dims[LAST], columns = args->dims[LAST - 1];
+    const int32_t *batch = &args->dims[LAST - 2], *stride = &args->stride[LAST - 2];
+    return args->dims[0] == 1 && rows > 1 && stride[1] == 1 && stride[2] == columns &&
+           (*batch == 1 || stride[0] == rows * columns);
+}
+
 static yk_status prepare_permute(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
     yki_cuda_kernel *k;
-    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    size_t bytes;
     char name[16];
-    snprintf(name, sizeof name, "permute_%zu", yk_dtype_size(desc->in[0].dtype));
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    const yki_cuda_permute_args args = permute_args_of(desc, desc->attrs, &bytes);
+    snprintf(name, sizeof name, "%s_%zu", is_transposed(&args) ? "transpose" : "permute", bytes);
     return yki_cuda_prepared(k, yki_cuda_find_exactly(k, 0, name), kernel);
+}
+
+static yk_status launch_transpose(const yki_cuda_kernel *k, const yki_cuda_permute_args *permute,
+                                  const yki_kernel_args *run)
+{
+    const yki_cuda_transpose_args args = {.in = permute->x,
+                                          .out = permute->y,
+                                          .batch = permute->dims[LAST - 2],
+                                          .rows = permute->dims[LAST],
+                                          .columns = permute->dims[LAST - 1],
+                                          .in_pitch = permute->dims[LAST - 1],
+                                          .out_pitch = permute->dims[LAST]};
+    return yki_cuda_launch(k, 0, yki_cuda_grid_of_transpose(&args), &args, sizeof args, run);
 }
 
 static yk_status run_permute(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    const yki_operand *x = &k->desc.in[YKI_PERMUTE_X], *y = &k->desc.out[YKI_PERMUTE_Y];
-    const int missing = YK_MAX_DIMS - y->ndim;
-    int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS], sizes[YK_MAX_DIMS], own[YK_MAX_DIMS];
-    measure(x, dims, stride);
-    measure(y, sizes, own);
-    yki_cuda_permute_args args = {
-        .x = run->in[YKI_PERMUTE_X], .y = run->out[YKI_PERMUTE_Y], .count = yki_operand_count(y)};
-    for (int d = 0; d < YK_MAX_DIMS; d++) {
-        const int place = place_in_memory(y, d);
-        const int64_t from = d < missing ? d : missing + k->attrs.dims[d - missing];
-        args.dims[place] = (int32_t)sizes[d];
-        args.stride[place] = (int32_t)stride[from];
-    }
-    yki_cuda_grid grid = yki_cuda_grid_of(args.count);
-    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+    size_t bytes;
+    yki_cuda_permute_args args = permute_args_of(&k->desc, &k->attrs, &bytes);
+    args.x = run->in[YKI_PERMUTE_X];
+    args.y = run->out[YKI_PERMUTE_Y];
+    if (is_transposed(&args))
+        return launch_transpose(k, &args, run);
+    return yki_cuda_launch(k, 0, yki_cuda_grid_of(args.count), &args, sizeof args, run);
 }
 IMPLEMENTATION(permute, yki_cuda_supports, prepare_permute, run_permute, 0);

@@ -10,6 +10,7 @@
 #include "families.h"
 #include "harness.h"
 #include "sim_device.h"
+#include "simulator.h"
 #include "tensor/bf16.h"
 
 static const conformance_setting settings[] = {
@@ -341,6 +342,72 @@ YK_TEST(pictures_have_the_bits_of_ref)
     }
     yki_device_destroy(ref);
     cuda->type->destroy(cuda);
+}
+
+typedef struct order {
+    yk_dtype dtype;
+    int ndim;
+    int64_t x[3], dims[3];
+    const char *kernel;
+} order;
+
+static void assert_permuted(yki_device *device, const order *o)
+{
+    yki_operand x = {.dtype = o->dtype, .ndim = o->ndim}, y = x;
+    yki_attrs attrs = {0};
+    for (int d = 0; d < o->ndim; d++) {
+        x.dims[d] = o->x[d];
+        y.dims[d] = o->x[o->dims[d]];
+        attrs.dims[d] = o->dims[d];
+    }
+    const size_t size = yk_dtype_size(o->dtype), count = (size_t)yki_operand_count(&x);
+    uint8_t *from = malloc(count * size), *to = malloc(count * size);
+    for (size_t i = 0; i < count * size; i++)
+        from[i] = (uint8_t)yki_hash3(9, 9, i);
+    yki_kernel *kernel = make(device, &yki_op_permute, &attrs, &x, 1, &y, 1);
+    assert_ptr_equal(((yki_cuda_kernel *)kernel)->stage[0], yk_sim_find(o->kernel));
+    void *in[] = {from}, *out[] = {to};
+    yki_kernel_args run = {.in = in, .out = out};
+    assert_ok(kernel->impl->run(kernel, &run));
+    for (size_t i = 0; i < count; i++) { /* element i of y */
+        size_t rest = i, at[3] = {0}, place = 0;
+        for (int d = o->ndim - 1; d >= 0; d--) {
+            at[o->dims[d]] = rest % (size_t)y.dims[d];
+            rest /= (size_t)y.dims[d];
+        }
+        for (int d = 0; d < o->ndim; d++)
+            place = place * (size_t)x.dims[d] + at[d];
+        assert_memory_equal(to + i * size, from + place * size, size);
+    }
+    yki_kernel_destroy(kernel);
+    free(from);
+    free(to);
+}
+
+/* Vectors where neighbours stay neighbours, and tiles where matrices are transposed. */
+YK_TEST(permute_moves_long_lines)
+{
+    static const order orders[] = {
+        {YK_BF16, 3, {5, 7, 24}, {1, 0, 2}, "permute_16"},
+        {YK_BF16, 3, {5, 7, 20}, {1, 0, 2}, "permute_8"},
+        {YK_BF16, 3, {5, 7, 21}, {1, 0, 2}, "permute_2"},
+        {YK_F32, 3, {5, 7, 6}, {1, 0, 2}, "permute_8"},
+        {YK_F64, 3, {5, 7, 6}, {0, 1, 2}, "permute_16"},
+        {YK_F64, 3, {5, 7, 3}, {0, 1, 2}, "permute_8"},
+        {YK_F32, 3, {3, 40, 70}, {0, 2, 1}, "transpose_4"},
+        {YK_BF16, 3, {3, 40, 9}, {0, 2, 1}, "transpose_2"},
+        {YK_F64, 3, {3, 4, 70}, {2, 0, 1}, "transpose_8"},
+        {YK_F32, 3, {6, 1, 70}, {2, 1, 0}, "transpose_4"},
+        {YK_F32, 3, {6, 5, 8}, {2, 1, 0}, "permute_4"},
+        {YK_F32, 3, {6, 5, 8}, {1, 2, 0}, "transpose_4"},
+        {YK_F32, 2, {300, 2}, {1, 0}, "transpose_4"},
+        {YK_F32, 1, {7}, {0}, "permute_4"},
+        {YK_F32, 1, {1}, {0}, "permute_4"},
+    };
+    yki_device *device = open_device();
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        assert_permuted(device, &orders[i]);
+    device->type->destroy(device);
 }
 
 /* The loss is NaN, and the first of the rows is reported. */

@@ -58,7 +58,7 @@ typedef struct yki_cuda_broadcast_args {
 } yki_cuda_broadcast_args;
 
 /* y has the elements of x in another order; dimensions are in the order of y's memory, strides are
- * x's along them. */
+ * x's along them. Elements may be vectors, see broadcast.c. */
 typedef struct yki_cuda_permute_args {
     const void *x;
     void *y;

@@ -2,6 +2,18 @@
  * that; and permute, which has other strides as well. */
 #include "sums.cuh"
 
+/* The place of element i of these dimensions; there are fewer than 2^31 elements. */
+DEVICE uint32_t place_in(const int32_t *dims, const int32_t *stride, uint32_t i)
+{
+    uint32_t place = 0;
+#pragma unroll
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        place += i % (uint32_t)dims[d] * (uint32_t)stride[d];
+        i /= (uint32_t)dims[d];
+    }
+    return place;
+}
+
 /* Lane i of an operand whose last dimension is there (stride 1) or repeated (0). */
 template <typename T, int W>
 DEVICE void load_repeated(const T *from, int last_stride, real_of<T> (&to)[W])
@@ -18,19 +30,14 @@ DEVICE void load_repeated(const T *from, int last_stride, real_of<T> (&to)[W])
 template <typename T, int W, typename F>
 DEVICE void broadcast(const yki_cuda_broadcast_args &args, F f)
 {
-    int64_t place = thread_number() * W, rest = place, a_place = 0, b_place = 0;
+    const int64_t place = thread_number() * W;
     if (place >= args.count)
         return;
-#pragma unroll
-    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
-        int64_t i = rest % args.dims[d];
-        rest /= args.dims[d];
-        a_place += i * args.a_stride[d];
-        b_place += i * args.b_stride[d];
-    }
+    const T *a_at = (const T *)args.a + place_in(args.dims, args.a_stride, (uint32_t)place);
+    const T *b_at = (const T *)args.b + place_in(args.dims, args.b_stride, (uint32_t)place);
     real_of<T> a[W], b[W];
-    load_repeated((const T *)args.a + a_place, args.a_stride[YK_MAX_DIMS - 1], a);
-    load_repeated((const T *)args.b + b_place, args.b_stride[YK_MAX_DIMS - 1], b);
+    load_repeated(a_at, args.a_stride[YK_MAX_DIMS - 1], a);
+    load_repeated(b_at, args.b_stride[YK_MAX_DIMS - 1], b);
 #pragma unroll
     for (int i = 0; i < W; i++)
         a[i] = f(a[i], b[i]);
@@ -49,41 +56,30 @@ template <typename T, int W> DEVICE void multiply_broadcast(const yki_cuda_broad
 }
 KERNELS(multiply_broadcast, yki_cuda_broadcast_args, multiply_broadcast)
 
-/* The place of element i of these dimensions. */
-DEVICE int64_t place_in(const int32_t *dims, const int32_t *stride, int64_t i)
-{
-    int64_t place = 0;
-#pragma unroll
-    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
-        place += i % dims[d] * stride[d];
-        i /= dims[d];
-    }
-    return place;
-}
-
 /* A warp for each element of dx. */
 template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)
 {
     int64_t element = thread_number() / WARP;
     if (element >= args.count)
         return;
-    const T *dy = (const T *)args.dy + place_in(args.kept, args.stride, element);
+    const T *dy = (const T *)args.dy + place_in(args.kept, args.stride, (uint32_t)element);
     real_of<T> sum = 0;
     for (int64_t i = threadIdx.x % WARP; i < args.repeated; i += WARP)
-        sum += widen(dy[place_in(args.summed, args.stride, i)]);
+        sum += widen(dy[place_in(args.summed, args.stride, (uint32_t)i)]);
     sum = warp_sum(sum);
     if (threadIdx.x % WARP == 0)
         ((T *)args.dx)[element] = narrow<T>(sum);
 }
 SCALAR_KERNELS(reduce, yki_cuda_reduce_args, reduce)
 
-/* T: an integer of the element's size. */
+/* T: an integer of the element's size, or several of them. */
 template <typename T> DEVICE void permute(const yki_cuda_permute_args &args)
 {
-    int64_t i = thread_number();
+    const int64_t i = thread_number();
     if (i < args.count)
-        ((T *)args.y)[i] = ((const T *)args.x)[place_in(args.dims, args.stride, i)];
+        ((T *)args.y)[i] = ((const T *)args.x)[place_in(args.dims, args.stride, (uint32_t)i)];
 }
 KERNEL(permute_2, yki_cuda_permute_args, permute<uint16_t>)
 KERNEL(permute_4, yki_cuda_permute_args, permute<uint32_t>)
 KERNEL(permute_8, yki_cuda_permute_args, permute<uint64_t>)
+KERNEL(permute_16, yki_cuda_permute_args, permute<uint4>)
