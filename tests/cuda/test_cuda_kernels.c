@@ -89,9 +89,9 @@ YK_TEST(flatten)
 
 YK_TEST(rows)
 {
-    on_cuda(&family_softmax, FULL);
-    on_cuda(&family_layer_norm, FULL);
-    on_cuda(&family_layer_norm_wide, FULL);
+    on_cuda(&family_softmax, ALL);
+    on_cuda(&family_layer_norm, ALL);
+    on_cuda(&family_layer_norm_wide, ALL);
 }
 
 YK_TEST(losses)

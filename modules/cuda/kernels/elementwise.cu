@@ -73,14 +73,17 @@ CASTS(f16, f16)
 /* ---- dropout: forward and backward are one linear map ---------------------------------------- */
 
 /* A thread takes W columns of one row. The draws are those of the elements' places in plain order,
- * where columns (channels) come before the rows of an image. */
+ * where columns (channels) come before the rows of an image. A tensor has fewer than 2^31 elements,
+ * which makes divisions cheap. */
 template <typename T, int W> DEVICE void dropout(const yki_cuda_dropout_args &args)
 {
-    int64_t vectors = args.columns / W, item = thread_number();
-    if (item >= args.rows * vectors)
+    const uint32_t vectors = (uint32_t)(args.columns / W), image = (uint32_t)args.image;
+    const uint32_t item = (uint32_t)thread_number(), row = item / vectors;
+    const int64_t column = item % vectors * W;
+    if (row >= args.rows)
         return;
-    int64_t row = item / vectors, column = item % vectors * W;
-    int64_t place = (row / args.image * args.columns + column) * args.image + row % args.image;
+    const int64_t place =
+        ((int64_t)(row / image) * args.columns + column) * args.image + row % image;
     const yki_dropout_draw draw = yki_dropout_draw_of(*args.seed, *args.step, args.salt, args.p);
     const real_of<T> kept = (real_of<T>)(1 / (1 - args.p));
     real_of<T> x[W];
