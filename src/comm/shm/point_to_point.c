@@ -33,8 +33,9 @@ static yk_status match(shm_transfer *t, yk_status compared)
     return compared;
 }
 
-static void announce_send(shm_backend *shm, const yk_backend_message *message, shm_transfer *t)
+static void announce_send(shm_backend *shm, shm_transfer *t)
 {
+    const yk_backend_message *message = t->message;
     int to = message->what.root;
     shm_channel *channel = &shm->me->to[to];
     t->announced = true;
@@ -81,14 +82,14 @@ static void release_halves(shm_backend *shm, int to)
 
 /* This and advance_receive set *moved if anything has changed. With a mismatch the message is over;
  * after any other error the group has failed. */
-static yk_status advance_send(shm_backend *shm, yk_backend_call *call,
-                              const yk_backend_message *message, shm_transfer *t, bool *moved)
+static yk_status advance_send(shm_backend *shm, yk_backend_call *call, shm_transfer *t, bool *moved)
 {
+    const yk_backend_message *message = t->message;
     int to = message->what.root;
     shm_channel *channel = &shm->me->to[to];
     size_t bytes = yki_descriptor_bytes(&message->what);
     if (!t->announced)
-        announce_send(shm, message, t);
+        announce_send(shm, t);
     if (!t->matched) {
         if (!yki_shm_reached(&channel->received, t->number))
             return YK_OK;
@@ -111,8 +112,9 @@ static yk_status advance_send(shm_backend *shm, yk_backend_call *call,
     return YK_OK;
 }
 
-static void announce_receive(shm_backend *shm, const yk_backend_message *message, shm_transfer *t)
+static void announce_receive(shm_backend *shm, shm_transfer *t)
 {
+    const yk_backend_message *message = t->message;
     int from = message->what.root;
     shm_channel *channel = &shm->ranks[from]->to[shm->rank];
     t->announced = true;
@@ -129,14 +131,15 @@ static void take_chunk(shm_backend *shm, int from, const void *place, char *to, 
     tell(shm, from, &channel->drained, chunk);
 }
 
-static yk_status advance_receive(shm_backend *shm, yk_backend_call *call,
-                                 const yk_backend_message *message, shm_transfer *t, bool *moved)
+static yk_status advance_receive(shm_backend *shm, yk_backend_call *call, shm_transfer *t,
+                                 bool *moved)
 {
+    const yk_backend_message *message = t->message;
     int from = message->what.root;
     shm_channel *channel = &shm->ranks[from]->to[shm->rank];
     size_t bytes = yki_descriptor_bytes(&message->what);
     if (!t->announced)
-        announce_receive(shm, message, t);
+        announce_receive(shm, t);
     if (!yki_shm_reached(&channel->sent, t->number))
         return YK_OK;
     if (!t->matched) {
@@ -161,33 +164,59 @@ static yk_status advance_receive(shm_backend *shm, yk_backend_call *call,
 
 /* ---- all messages of a call ------------------------------------------------------------------ */
 
-/* Advances the first message of each channel that is not over. *over tells whether all are. */
-static yk_status advance_all(shm_backend *shm, yk_backend_call *call, bool *moved, bool *over)
+static bool is_send(const shm_transfer *t)
 {
-    *moved = false;
-    *over = true;
-    memset(shm->taken, 0, 2 * (size_t)shm->world * sizeof *shm->taken);
+    return t->message->what.operation == YK_OPERATION_SEND;
+}
+
+/* Each channel's messages, in their order. */
+static void line_up(shm_backend *shm, const yk_backend_call *call)
+{
+    memset(shm->last, 0, 2 * (size_t)shm->world * sizeof(shm_transfer *));
+    shm->first_count = 0;
     for (size_t i = 0; i < call->message_count; i++) {
-        const yk_backend_message *message = &call->messages[i];
-        bool sends = message->what.operation == YK_OPERATION_SEND;
-        bool *taken = &shm->taken[2 * message->what.root + sends];
         shm_transfer *t = &shm->transfers[i];
-        if (t->over || *taken)
-            continue;
-        yk_status status = sends ? advance_send(shm, call, message, t, moved)
-                                 : advance_receive(shm, call, message, t, moved);
-        if (status != YK_OK && !t->over)
-            return status;
-        *taken = !t->over;
-        *over = *over && t->over;
+        *t = (shm_transfer){.message = &call->messages[i]};
+        shm_transfer **last = &shm->last[2 * t->message->what.root + is_send(t)];
+        if (*last)
+            (*last)->next = t;
+        else
+            shm->first[shm->first_count++] = t;
+        *last = t;
     }
+}
+
+/* Advances the messages of a channel until one is not over, which becomes *first; NULL: all are. */
+static yk_status advance_channel(shm_backend *shm, yk_backend_call *call, shm_transfer **first,
+                                 bool *moved)
+{
+    for (shm_transfer *t; (t = *first); *first = t->next) {
+        yk_status status =
+            is_send(t) ? advance_send(shm, call, t, moved) : advance_receive(shm, call, t, moved);
+        if (!t->over)
+            return status;
+    }
+    return YK_OK;
+}
+
+/* Keeps the channels in which not all messages are over. */
+static yk_status advance_all(shm_backend *shm, yk_backend_call *call, bool *moved)
+{
+    int kept = 0;
+    *moved = false;
+    for (int i = 0; i < shm->first_count; i++) {
+        YK_TRY(advance_channel(shm, call, &shm->first[i], moved));
+        if (shm->first[i])
+            shm->first[kept++] = shm->first[i];
+    }
+    shm->first_count = kept;
     return YK_OK;
 }
 
 static bool is_missing(const shm_wait *wait, int rank)
 {
-    for (size_t i = 0; i < wait->call->message_count; i++)
-        if (wait->call->messages[i].what.root == rank && !wait->shm->transfers[i].over)
+    for (int i = 0; i < wait->shm->first_count; i++)
+        if (wait->shm->first[i]->message->what.root == rank)
             return true;
     return false;
 }
@@ -197,10 +226,10 @@ static bool blocked_in_collective(const shm_wait *wait, yk_mismatch *mismatch)
 {
     shm_backend *shm = wait->shm;
     uint32_t next = shm->ticket + 1;
-    for (size_t i = 0; i < wait->call->message_count; i++) {
-        const yk_descriptor *what = &wait->call->messages[i].what;
+    for (int i = 0; i < shm->first_count; i++) {
+        const yk_descriptor *what = &shm->first[i]->message->what;
         shm_line *line = &shm->ranks[what->root]->line[next & 1];
-        if (!shm->transfers[i].over && atomic_load(&line->ticket) == next)
+        if (atomic_load(&line->ticket) == next)
             return yki_shm_out_of_step(mismatch, shm->rank, what, what->root, &line->what);
     }
     return false;
@@ -232,19 +261,17 @@ static yk_status make_room(shm_backend *shm, size_t count)
     }
     if (count > shm->transfer_room)
         return yki_error_memory(count * sizeof *shm->transfers, "messages");
-    memset(shm->transfers, 0, count * sizeof *shm->transfers);
     return YK_OK;
 }
 
 yk_status yki_shm_transfer(shm_backend *shm, yk_backend_call *call)
 {
     YK_TRY(make_room(shm, call->message_count));
-    for (bool moved, over;;) {
+    line_up(shm, call);
+    for (bool moved = true; shm->first_count > 0;) {
         uint32_t heard = atomic_load(&shm->me->bell);
-        YK_TRY(advance_all(shm, call, &moved, &over));
-        if (over)
-            break;
-        if (!moved)
+        YK_TRY(advance_all(shm, call, &moved));
+        if (shm->first_count > 0 && !moved)
             YK_TRY(await_bell(shm, call, heard));
     }
     bool matched = call->mismatch.rank_a == call->mismatch.rank_b;

@@ -192,7 +192,7 @@ static void shm_close(yk_backend *backend)
     free(shm->to);
     free(shm->sent);
     free(shm->transfers);
-    free(shm->taken);
+    free(shm->first);
     free(shm);
 }
 
@@ -204,14 +204,15 @@ static bool allocate_tables(shm_backend *shm)
     shm->to = yki_calloc(world, sizeof *shm->to);
     shm->sent = yki_calloc(4 * world, sizeof *shm->sent);
     shm->letters = yki_calloc(world, sizeof *shm->letters);
-    shm->taken = yki_calloc(2 * world, sizeof *shm->taken);
+    shm->first = yki_calloc(4 * world, sizeof(shm_transfer *));
     for (size_t r = 0; shm->letters && r < world; r++)
         shm->letters[r] = -1;
-    if (!shm->ranks || !shm->from || !shm->to || !shm->sent || !shm->letters || !shm->taken)
+    if (!shm->ranks || !shm->from || !shm->to || !shm->sent || !shm->letters || !shm->first)
         return false;
     shm->received = shm->sent + world;
     shm->filled = shm->received + world;
     shm->drained = shm->filled + world;
+    shm->last = shm->first + 2 * world;
     return true;
 }
 

@@ -110,6 +110,8 @@ typedef struct shm_region {
 
 /* How far a message has come. */
 typedef struct shm_transfer {
+    const yk_backend_message *message;
+    struct shm_transfer *next; /* in its channel */
     bool announced, matched, over;
     bool shared;     /* its data is read where it lies */
     uint32_t number; /* in its channel */
@@ -142,7 +144,9 @@ typedef struct shm_backend {
     shm_half half[2];
     shm_transfer *transfers; /* [transfer_room], of the running call's messages */
     size_t transfer_room;
-    bool *taken;       /* [2 * world]: channels from and to each rank, scratch */
+    shm_transfer **first; /* [first_count] of each channel that has any, the first not over; */
+    shm_transfer **last;  /* [2 * world]: the last one from and to each rank, scratch */
+    int first_count;
     bool spin;         /* every rank has a core of its own */
     bool background;   /* of the running call */
     const void **from; /* [world], scratch of the running call */
