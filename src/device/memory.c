@@ -380,6 +380,7 @@ yk_status yki_host_view_end(yki_host_view *view, yk_status status)
     if (status == YK_OK)
         return yki_host_view_close(view);
     yki_error_copy(line, sizeof line);
+    view->access = YKI_READ; /* what there is of the new values stays here */
     yki_host_view_close(view);
     return yki_error_set_line(status, line);
 }

@@ -185,7 +185,8 @@ typedef struct yki_host_view {
 
 yk_status yki_host_view_open(yki_host_view *view, const yk_tensor *tensor, yki_access access);
 yk_status yki_host_view_close(yki_host_view *view);
-/* Closes a view after what was done with it, and returns the first failure of the two. */
+/* Closes a view after what was done with it, and returns the first failure of the two. A copy is
+ * only written back if nothing has failed before: it may have no values yet. */
 yk_status yki_host_view_end(yki_host_view *view, yk_status status);
 
 #pragma GCC visibility pop

@@ -156,8 +156,7 @@ static yk_status gather_slot(const yk_zero *zero, int slot, void *whole)
     yk_status status = whole ? yki_host_view_open(&all, &gathered, YKI_WRITE) : YK_OK;
     if (status == YK_OK) {
         status = yk_gather(zero->group, all.data, own.data, zero->shard_bytes, YK_U8, 0, NULL);
-        yk_status closed = whole ? yki_host_view_close(&all) : YK_OK;
-        status = status == YK_OK ? closed : status;
+        status = whole ? yki_host_view_end(&all, status) : status;
     }
     yki_host_view_close(&own);
     return status;

@@ -475,6 +475,28 @@ YK_TEST(signals_need_their_thread_first)
     assert_int_equal(yk_stop_signal(), 0);
 }
 
+/* Rank 0 calls something else, so nothing comes for the buffers of rank 1, which are in a device's
+ * own memory. */
+YK_TEST_RANKS(buffers_outlast_a_failed_broadcast, 2)
+{
+    enum { CHANNELS = 3 };
+    const float before[CHANNELS] = {1, 2, 3};
+    float after[CHANNELS];
+    (void)world;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = create_model_on("sim");
+    yk_tensor mean = yk_model_buffer(model, 0).value;
+    assert_int_equal(yk_tensor_count(&mean), CHANNELS);
+    assert_ok(yk_tensor_write(&mean, before));
+    assert_status(YK_ERROR_MISMATCH,
+                  rank == 0 ? yk_barrier(group) : yk_model_broadcast_buffers(model, group));
+    assert_ok(yk_tensor_read(&mean, after));
+    assert_memory_equal(after, before, sizeof before);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
 /* Ranks that have moved their buffers apart evaluate with rank 0's, and agree on the result. */
 YK_TEST_RANKS(ranks_evaluate_as_one, 3)
 {
