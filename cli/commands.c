@@ -6,10 +6,10 @@
 #include "cli.h"
 
 static const cli_command_entry commands[] = {
-    {"train", "yoke train", "train a network with one or more processes", cli_cmd_train},
+    {"train", "yoke train", "train a network with one or more processes", cli_cmd_train, true},
     {"evaluate", "yoke evaluate", "measure a checkpoint's loss and accuracy", cli_cmd_evaluate},
     {"predict", "yoke predict", "classify pictures", cli_cmd_predict},
-    {"run", "yoke run", "start any program once per rank, like torchrun", cli_cmd_run},
+    {"run", "yoke run", "start any program once per rank, like torchrun", cli_cmd_run, true},
     {"ps", "yoke ps", "list the ranks of running jobs and what they wait for", cli_cmd_ps},
     {"checkpoint", "yoke checkpoint", "show the contents of a checkpoint", cli_cmd_checkpoint},
     {"convert", "yoke convert", "convert weights between .pth and safetensors", cli_cmd_convert},

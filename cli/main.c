@@ -19,13 +19,18 @@
  * Repairs what a careless parent may have left behind. With SIGCHLD ignored we would not learn of
  * our children's ends; with signals blocked nothing could stop us or them; with a standard
  * descriptor closed, the next file that we open would take its place. Writing beyond `ulimit -f`
- * becomes an error that names the file instead of a signal.
+ * becomes an error that names the file instead of a signal. What a scheduler sends to a command
+ * that handles it may come earlier than that, or even before this function.
  */
-static void repair_process_state(void)
+static void repair_process_state(const cli_command_entry *command)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    if (command && command->keeps_signals) {
+        sigaddset(&blocked, SIGUSR1);
+        sigaddset(&blocked, SIGUSR2);
+    }
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
     for (int fd = 0; fd <= 2; fd++)
@@ -110,9 +115,9 @@ static const struct page *find_page(const char *name)
 
 int main(int argc, char **argv)
 {
-    repair_process_state();
     const char *name = argc > 1 ? argv[1] : "--help";
     const cli_command_entry *command = cli_find_command(name);
+    repair_process_state(command);
     if (command)
         return run_command(command, argc - 1, argv + 1);
     const struct page *page = find_page(name);

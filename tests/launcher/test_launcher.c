@@ -705,6 +705,21 @@ YK_TEST(sigusr1_waits_for_a_rank_that_is_still_starting)
     assert_contains(job.output, "heard\n");
 }
 
+/* It comes before the launcher's main, with the signal blocked. */
+YK_TEST(sigusr1_waits_for_a_launcher_that_is_still_starting)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    test_job_start(&job, "run sh -c 'trap \"echo heard; exit 3\" USR1; while :; do sleep 0.05; "
+                         "done'");
+    kill(job.pid, SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    assert_job_ends(&job, 20, 3);
+    assert_contains(job.output, "heard\n");
+}
+
 /* A rank that reads signals instead of handling them. */
 static void read_signal(void)
 {
