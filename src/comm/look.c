@@ -266,8 +266,18 @@ static yki_waiting describe_wait(const yk_group *group, const yki_call *call)
                            .what = *what,
                            .since = yki_now() - call->waited,
                            .collectives = group->collectives,
-                           .messages = group->watched->messages};
+                           .messages = group->watched->messages,
+                           .partners = group->watched->partners};
     return waiting;
+}
+
+static void note_partners(const yk_group *group, const yk_backend_call *call)
+{
+    atomic_bool *partners = group->watched->partners;
+    for (int r = 0; r < group->job.world; r++)
+        atomic_store(&partners[r], false);
+    for (size_t i = 0; i < call->message_count; i++)
+        atomic_store(&partners[call->messages[i].what.root], true);
 }
 
 /* A peer may have arrived just before it ended, so missing() is called again last. */
@@ -278,6 +288,8 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     const yki_job *job = &group->job;
     yki_call *call = group->running ? group->running : &group->opening;
     yki_waiting waiting = describe_wait(group, call);
+    if (waiting.active)
+        note_partners(group, &call->base);
     yki_watch_ask(group->watched, &waiting);
     YK_TRY(yki_group_known_failure(group));
     if (group->whole)

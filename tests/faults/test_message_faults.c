@@ -11,7 +11,7 @@ static const double patience_s = 3;
 
 static unsigned char out[LARGE], in[LARGE];
 
-/* To the next rank and from the one before, beginning with the one that is rank 1 if one is. */
+/* To the next rank and from the one before, ending with the one that is rank 1 if one is. */
 static yk_status exchange_in_ring(yk_group *group, size_t count, yk_work **work)
 {
     int rank = yk_group_rank(group), world = yk_group_size(group);
@@ -20,7 +20,7 @@ static yk_status exchange_in_ring(yk_group *group, size_t count, yk_work **work)
         .kind = YK_MESSAGE_SEND, .peer = next, .data = out, .count = count, .dtype = YK_U8};
     yk_message from = {
         .kind = YK_MESSAGE_RECV, .peer = previous, .data = in, .count = count, .dtype = YK_U8};
-    yk_message messages[] = {next == 1 ? to : from, next == 1 ? from : to};
+    yk_message messages[] = {next == 1 ? from : to, next == 1 ? to : from};
     return yk_batch_send_recv(group, messages, 2, work);
 }
 

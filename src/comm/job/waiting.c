@@ -139,9 +139,9 @@ static bool lacks_messages(const yki_job *job, const yki_waiting *mine, int othe
  * is a counterpart of every message. One that still waits for others may be over with this rank,
  * which then goes on to the next collective.
  */
-static bool is_unmatched(const yki_job *job, const yki_waiting *mine, const entry *theirs)
+static bool is_unmatched(const yki_job *job, const yki_waiting *mine, int other,
+                         const entry *theirs)
 {
-    int other = mine->what.root;
     if (!is_message(theirs->operation))
         return theirs->sequence > mine->collectives && lacks_messages(job, mine, other);
     if (theirs->peer != job->rank || theirs->operation != mine->what.operation ||
@@ -161,25 +161,42 @@ static const char *advice(const entry *theirs)
                : ": one of the two must send first, or both call yk_batch_send_recv";
 }
 
-static void describe_both(const yki_job *job, const yki_waiting *mine, const entry *theirs,
-                          yki_failure *failure)
+static void describe_both(const yki_job *job, const yki_waiting *mine, int partner,
+                          const entry *theirs, yki_failure *failure)
 {
     char words[YKI_WORDS], name[YKI_RANK_NAME], other[YKI_RANK_NAME];
     yki_describe(words, job, &mine->what);
     yki_rank_name(job, job->rank, name);
-    yki_rank_name(job, mine->what.root, other);
+    yki_rank_name(job, partner, other);
     *failure = (yki_failure){.status = YK_ERROR_MISMATCH, .culprit = -1};
     snprintf(failure->text, sizeof failure->text,
              "ranks disagree in operation: %s called %s, %s called %s%s", name, words, other,
              theirs->words, advice(theirs));
 }
 
+/* The next rank after this one with which the call has messages. */
+static int next_partner(const yki_job *job, const yki_waiting *mine, int after)
+{
+    int next = after;
+    do
+        next = (next + 1) % job->world;
+    while (next != after && !atomic_load(&mine->partners[next]));
+    return next;
+}
+
 bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure)
 {
     entry theirs;
     const yki_waiting *mine = &state->published;
-    if (!mine->active || !is_message(mine->what.operation) ||
-        !read_entry(job, mine->what.root, &theirs) || !is_unmatched(job, mine, &theirs)) {
+    if (!mine->active || !is_message(mine->what.operation)) {
+        state->unmatched = 0;
+        return false;
+    }
+    if (!(state->unmatched > 0))
+        state->partner = next_partner(job, mine, state->partner);
+    if (!atomic_load(&mine->partners[state->partner]) ||
+        !read_entry(job, state->partner, &theirs) ||
+        !is_unmatched(job, mine, state->partner, &theirs)) {
         state->unmatched = 0;
         return false;
     }
@@ -192,6 +209,6 @@ bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_f
     }
     if (yki_now() - state->unmatched < SURE_S)
         return false;
-    describe_both(job, mine, &theirs, failure);
+    describe_both(job, mine, state->partner, &theirs, failure);
     return true;
 }

@@ -30,12 +30,14 @@ typedef struct yki_waiting {
     uint64_t collectives; /* of this rank so far */
     /* [2 * world]: how many messages it has begun to send to each rank, and to receive from it. */
     const _Atomic uint64_t *messages;
+    const atomic_bool *partners; /* [world]: the other ranks of the call's messages */
 } yki_waiting;
 
 /* What the watch remembers from one time to the next. */
 typedef struct yki_waiting_state {
     yki_waiting published; /* what the store says of this rank */
     long long since;       /* and its SINCE */
+    int partner;           /* the rank that was looked at last */
     uint64_t mine, theirs; /* the two calls that did not match, */
     double unmatched;      /* and since when; 0: they did */
 } yki_waiting_state;
@@ -50,9 +52,10 @@ yk_status yki_messages_read(const yki_job *job, int other, uint64_t *sent, uint6
 void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now);
 
 /*
- * A send or recv, or the first one of a batch, whose other rank has not made it and waits in a call
- * that cannot match it would never end, and neither would that call. True when this has been so for
- * a while; then the failure is described. Backends that see this themselves are faster.
+ * A send or recv, alone or in a batch, whose other rank has not made it and waits in a call that
+ * cannot match it would never end, and neither would that call. True when this has been so for a
+ * while; then the failure is described. Looks at one of the other ranks of a batch at a time.
+ * Backends that see this themselves are faster.
  */
 bool yki_waiting_is_hopeless(const yki_job *job, yki_waiting_state *state, yki_failure *failure);
 

@@ -523,7 +523,7 @@ yk_status yki_watch_add(yki_watched **watched, const yki_job *job)
         return yki_error_memory(sizeof *made, "a group");
     made->job = *job;
     made->job.peers = yki_calloc(world, sizeof *job->peers);
-    made->left = yki_calloc(2 * world, sizeof *made->left);
+    made->left = yki_calloc(3 * world, sizeof *made->left);
     made->messages = yki_calloc(4 * world, sizeof *made->messages);
     if (!made->job.peers || !made->left || !made->messages) {
         free_watched(made);
@@ -531,6 +531,7 @@ yk_status yki_watch_add(yki_watched **watched, const yki_job *job)
     }
     memcpy(made->job.peers, job->peers, world * sizeof *job->peers);
     made->waits = made->left + world;
+    made->partners = made->waits + world;
     made->last_messages = made->messages + 2 * world;
     *watched = made;
     if (!watch)

@@ -29,6 +29,8 @@ typedef struct yki_watched {
     atomic_bool failed; /* failure is final */
     atomic_bool *left;  /* [world]: which ranks have left the group in order, */
     atomic_bool *waits; /* and which wait too, as far as they have said so */
+    /* [world]: the other ranks of the messages for which the group waits, which writes them. */
+    atomic_bool *partners;
     /* [2 * world]: messages of this rank to each rank, and from it; the group writes them. */
     _Atomic uint64_t *messages;
     /* [2 * world]: those of each rank that has left to this rank, and from it; else 0. */
