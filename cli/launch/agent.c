@@ -64,7 +64,7 @@ static void take_round(cli_job *job, const char *text)
     agent->restarts = restarts;
     agent->successor = 0;
     agent->has_round = true;
-    agent->called_off = false;
+    job->called_off = false;
     if (!job->stop_signal)
         job->give_up_at = CLI_NEVER;
 }
@@ -127,7 +127,9 @@ static void take_lost(cli_job *job, const char *why)
     agent->lost = true;
     snprintf(agent->why, sizeof agent->why, "%s", why);
     cli_job_end_regroup(job);
-    if (job->running && !job->stop_signal) /* or they have their grace period */
+    if (job->running == 0)
+        job->called_off = true;
+    else if (!job->stop_signal) /* or they have their grace period */
         cli_job_fail(job);
 }
 
@@ -139,25 +141,20 @@ static void take_moved(cli_job *job, const char *place)
 
 /*
  * Other hosts may have begun an attempt, and ended it, before this one has started its ranks. Then
- * there is nothing to stop here, and nothing is to be started.
+ * there is nothing to stop here, and nothing is to be started until the next attempt.
  */
-static void call_off(cli_job *job)
-{
-    job->agent->called_off = job->agent->has_round;
-}
-
 static void take_fail(cli_job *job)
 {
     if (job->running)
         cli_job_fail(job);
     else
-        call_off(job);
+        job->called_off = true;
 }
 
 static void take_regroup(cli_job *job)
 {
     if (job->running == 0)
-        call_off(job);
+        job->called_off = true;
     if (job->stop_signal || job->running == 0)
         return;
     cli_sink_say(&job->err, "%s: more hosts have come: stopping all ranks to start again with them",
@@ -279,6 +276,10 @@ static void report_end(cli_job *job, int code)
     char words[512] = "", tail[CLI_TAIL_SIZE] = "";
     bool named = false;
     int id = cli_link_id(job->agent->link), rank = -1;
+    if (job->started == 0 && cli_job_is_called_off(job)) {
+        report(job->agent, "ended %d %d s %d -1 0\n\n", id, job->round.attempt, code);
+        return;
+    }
     if (job->started == 0) {
         report_start_failure(job, code);
         return;
@@ -352,12 +353,7 @@ static bool run_round(cli_job *job)
     job->agent->own_code = CLI_EXIT_OK;
     if (job->stop_signal && !job->agent->stop_reported) /* it came before this host had joined */
         report_stop(job, job->stop_signal, false);
-    if (job->stop_signal || job->agent->called_off || job->agent->lost) {
-        report(job->agent, "ended %d %d s %d -1 0\n\n", cli_link_id(job->agent->link),
-               job->round.attempt, 128 + (job->stop_signal ? job->stop_signal : SIGTERM));
-        return cli_job_await(job, verdict);
-    }
-    int code = cli_job_attempt(job);
+    int code = cli_job_is_called_off(job) ? cli_job_code_called_off(job) : cli_job_attempt(job);
     if (job->unguarded)
         return false;
     job->agent->own_code = code;

@@ -26,7 +26,6 @@ typedef struct cli_agent {
     int successor;      /* the node that is to serve the rendezvous; 0: it is not lost */
     bool stop_reported; /* the coordinator has been told that the job is to stop */
     bool has_round;     /* the next attempt is in job->round */
-    bool called_off;    /* and has ended before it began here */
     bool again;         /* the attempt is over, and another will follow */
     bool unjudged;      /* the coordinator has not told how the attempt has ended; */
     int own_code;       /* the exit code of this host's part of it */

@@ -23,17 +23,44 @@
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-static bool reach_store(cli_job *job)
+bool cli_job_is_called_off(const cli_job *job)
 {
-    yk_store *store;
+    return job->stop_signal || job->called_off;
+}
+
+int cli_job_code_called_off(const cli_job *job)
+{
+    return 128 + (job->stop_signal ? job->stop_signal : SIGTERM);
+}
+
+static bool needs_no_store(const cli_job *job)
+{
+    return cli_job_is_called_off(job) || !cli_store_thread_is_opening(job->store);
+}
+
+/* Obeys signals and orders meanwhile. Returns 0, or an exit code. */
+static int reach_store(cli_job *job)
+{
+    char why[512];
     const cli_round *round = &job->round;
-    const cli_store_thread_options options = {
-        .host = round->master_address, .port = round->store_port, .secret = round->secret};
-    if (yk_store_connect(&store, options.host, options.port, options.secret, 10) != YK_OK)
-        fprintf(stderr, "%s\n", yk_last_error());
-    else if (!(job->store = cli_store_thread_start(store, &options)))
+    const cli_store_thread_options options = {.host = round->master_address,
+                                              .port = round->store_port,
+                                              .secret = round->secret,
+                                              .connect_s = 10};
+    if (!(job->store = cli_store_thread_start(&options))) {
         fprintf(stderr, "%s: cannot start a thread\n", job->launch->name);
-    return job->store != NULL;
+        return CLI_EXIT_FAILED;
+    }
+    if (!cli_job_await(job, needs_no_store)) {
+        job->unguarded = true;
+        return 128 + SIGKILL;
+    }
+    if (cli_job_is_called_off(job))
+        return cli_job_code_called_off(job);
+    if (cli_store_thread_is_open(job->store, why, sizeof why))
+        return 0;
+    fprintf(stderr, "%s\n", why);
+    return CLI_EXIT_FAILED;
 }
 
 static int terminal_columns(int fd)
@@ -142,9 +169,10 @@ static int start_rank(cli_job *job, int local_rank)
 /* Returns 0, or the exit code of a job that could not be started. */
 static int start_ranks(cli_job *job)
 {
-    int code = 0;
-    if (!reach_store(job) || !cli_logs_begin_attempt(&job->logs, job->launch, job->round.attempt))
+    int code = reach_store(job);
+    if (code == 0 && !cli_logs_begin_attempt(&job->logs, job->launch, job->round.attempt))
         code = CLI_EXIT_FAILED;
+    job->keeps_signals = job->early != 0;
     for (int i = 0; i < job->launch->ranks && code == 0; i++)
         code = start_rank(job, i);
     if (code) {
@@ -219,7 +247,7 @@ static void begin_attempt(cli_job *job)
     job->term_at = job->kill_at = CLI_NEVER;
     job->first_failed = -1;
     job->started = job->running = 0;
-    job->keeps_signals = job->early != 0;
+    job->keeps_signals = false;
     job->stop_failed = job->stop_killed = job->failed_elsewhere = job->save_granted = false;
 }
 

@@ -12,6 +12,10 @@ extern const cli_kind cli_ranks;
  * job->unguarded.
  */
 int cli_job_attempt(cli_job *job);
+/* Whether the ranks need not be started: the job has been asked to stop, or the attempt is over on
+ * other hosts; and the exit code then. */
+bool cli_job_is_called_off(const cli_job *job);
+int cli_job_code_called_off(const cli_job *job);
 /* Releases what an attempt has used. */
 void cli_job_finish_attempt(cli_job *job);
 

@@ -88,6 +88,7 @@ struct cli_job {
     double asked_s;        /* when a signal asked this launcher to stop, or 0 */
     double give_up_at;     /* when to end although the other hosts have not */
     int stop_signal;       /* the signal that ends the job, or 0 */
+    bool called_off;       /* the attempt is over on other hosts before its ranks run here */
     bool failed_elsewhere; /* the ranks are ended because of another host */
     bool unguarded;        /* the guard has been killed, and so have the ranks */
     bool regrouping;       /* stop_signal is only to let more hosts take part */

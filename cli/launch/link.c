@@ -184,17 +184,15 @@ static void lose_reports(void *link, const char *why)
 
 static yk_status open_reports(cli_link *link)
 {
-    yk_store *store;
     const cli_link_options *o = &link->options;
     const cli_store_thread_options options = {.host = o->host,
                                               .port = o->port,
                                               .secret = o->secret,
+                                              .connect_s = connect_s,
                                               .lost = lose_reports,
                                               .context = link};
-    yk_status status = yk_store_connect(&store, o->host, o->port, o->secret, connect_s);
-    if (status == YK_OK && !(link->reports = cli_store_thread_start(store, &options)))
-        status = yk_set_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread");
-    return status;
+    link->reports = cli_store_thread_start(&options);
+    return link->reports ? YK_OK : yk_set_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread");
 }
 
 /* False if there is nothing to join; then the last order says why, unless the link is closed. */

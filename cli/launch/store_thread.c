@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 
-static const double connect_s = 2; /* the store is there, or lost */
+static const double connect_s = 2; /* again: the store is there, or lost */
 static const double last_s = 0.5;  /* for what is left to do when the thread is stopped */
 
 typedef struct task {
@@ -25,12 +27,17 @@ typedef struct task {
 
 struct cli_store_thread {
     cli_store_thread_options options;
+    char *host, *secret; /* copies */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    yk_store *store; /* changed with the lock; NULL while the thread connects again, or lost */
+    int settled;     /* an eventfd: the first connection has been made, or not */
+    yk_store *store; /* changed with the lock; NULL while the thread connects, or lost */
     task *first, **last;
+    bool opening, connecting; /* for the first time; at all */
     bool stopping, lost;
+    bool abandoned; /* while it was connecting: nobody else knows it any more */
+    char why[512];  /* it is lost */
 };
 
 static bool wait_until(cli_store_thread *thread, const struct timespec *moment)
@@ -53,34 +60,43 @@ static bool run_task(yk_store *store, task *turn)
     return turn->found || status == YK_ERROR_TIMEOUT;
 }
 
-/* The connection is idle most of the time, so an outage of the network may end it unnoticed. */
-static void connect_again(cli_store_thread *thread)
+/* With the lock. */
+static void open_store(cli_store_thread *thread, double seconds)
 {
     const cli_store_thread_options *o = &thread->options;
-    yk_store *lost, *store = NULL;
-    pthread_mutex_lock(&thread->lock);
-    lost = thread->store;
-    thread->store = NULL;
+    yk_store *lost = thread->store, *store = NULL;
     bool stopping = thread->stopping;
+    thread->store = NULL;
+    thread->connecting = true;
     pthread_mutex_unlock(&thread->lock);
     yk_store_destroy(lost);
     if (!stopping)
-        yk_store_connect(&store, o->host, o->port, o->secret, connect_s);
+        yk_store_connect(&store, thread->host, o->port, thread->secret, seconds);
     pthread_mutex_lock(&thread->lock);
     thread->store = store;
     thread->lost = !store;
-    pthread_mutex_unlock(&thread->lock);
+    thread->connecting = false;
+    if (!store)
+        snprintf(thread->why, sizeof thread->why, "%s", yk_last_error());
 }
 
+static void tell_loss(const cli_store_thread *thread)
+{
+    if (thread->lost && !thread->abandoned && thread->options.lost)
+        thread->options.lost(thread->options.context, yk_last_error());
+}
+
+/* The connection is idle most of the time, so an outage of the network may end it unnoticed. */
 static void do_task(cli_store_thread *thread, task *turn)
 {
     if (run_task(thread->store, turn))
         return;
-    connect_again(thread);
-    if (thread->store && !run_task(thread->store, turn))
+    pthread_mutex_lock(&thread->lock);
+    open_store(thread, connect_s);
+    pthread_mutex_unlock(&thread->lock);
+    if (thread->store && !thread->abandoned && !run_task(thread->store, turn))
         thread->lost = true;
-    if (thread->lost && thread->options.lost)
-        thread->options.lost(thread->options.context, yk_last_error());
+    tell_loss(thread);
 }
 
 static void free_task(task *turn)
@@ -102,11 +118,38 @@ static void take_off_first(cli_store_thread *thread)
     pthread_cond_broadcast(&thread->changed);
 }
 
+static void free_thread(cli_store_thread *thread)
+{
+    for (task *turn = thread->first, *next; turn; turn = next) {
+        next = turn->next;
+        free_task(turn);
+    }
+    yk_store_destroy(thread->store);
+    if (thread->settled >= 0)
+        close(thread->settled);
+    pthread_cond_destroy(&thread->changed);
+    pthread_mutex_destroy(&thread->lock);
+    free(thread->host);
+    free(thread->secret);
+    free(thread);
+}
+
+static void open_first(cli_store_thread *thread)
+{
+    pthread_mutex_lock(&thread->lock);
+    open_store(thread, thread->options.connect_s);
+    thread->opening = false;
+    pthread_mutex_unlock(&thread->lock);
+    eventfd_write(thread->settled, 1);
+    tell_loss(thread);
+}
+
 static void *run(void *context)
 {
     cli_store_thread *thread = context;
+    open_first(thread);
     pthread_mutex_lock(&thread->lock);
-    while (thread->first || !thread->stopping) {
+    while ((thread->first || !thread->stopping) && !thread->abandoned) {
         if (!thread->first) {
             pthread_cond_wait(&thread->changed, &thread->lock);
             continue;
@@ -117,7 +160,10 @@ static void *run(void *context)
         pthread_mutex_lock(&thread->lock);
         take_off_first(thread);
     }
+    bool abandoned = thread->abandoned;
     pthread_mutex_unlock(&thread->lock);
+    if (abandoned)
+        free_thread(thread);
     return NULL;
 }
 
@@ -170,30 +216,52 @@ bool cli_store_thread_ask(cli_store_thread *thread, const char *key, char *value
     return found;
 }
 
-static void free_thread(cli_store_thread *thread)
-{
-    yk_store_destroy(thread->store);
-    pthread_cond_destroy(&thread->changed);
-    pthread_mutex_destroy(&thread->lock);
-    free(thread);
-}
-
-cli_store_thread *cli_store_thread_start(yk_store *store, const cli_store_thread_options *options)
+cli_store_thread *cli_store_thread_start(const cli_store_thread_options *options)
 {
     cli_store_thread *thread = calloc(1, sizeof *thread);
-    if (!thread) {
-        yk_store_destroy(store);
+    if (!thread)
         return NULL;
-    }
     thread->options = *options;
-    thread->store = store;
+    thread->host = strdup(options->host);
+    thread->secret = strdup(options->secret);
+    thread->opening = thread->connecting = true;
     thread->last = &thread->first;
+    thread->settled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&thread->lock, NULL);
     pthread_cond_init(&thread->changed, NULL);
-    if (pthread_create(&thread->thread, NULL, run, thread) == 0)
+    if (thread->host && thread->secret && thread->settled >= 0 &&
+        pthread_create(&thread->thread, NULL, run, thread) == 0)
         return thread;
     free_thread(thread);
     return NULL;
+}
+
+int cli_store_thread_fd(const cli_store_thread *thread)
+{
+    return thread->settled;
+}
+
+void cli_store_thread_heed(cli_store_thread *thread)
+{
+    eventfd_t count;
+    eventfd_read(thread->settled, &count);
+}
+
+bool cli_store_thread_is_opening(cli_store_thread *thread)
+{
+    pthread_mutex_lock(&thread->lock);
+    bool opening = thread->opening;
+    pthread_mutex_unlock(&thread->lock);
+    return opening;
+}
+
+bool cli_store_thread_is_open(cli_store_thread *thread, char *why, size_t size)
+{
+    pthread_mutex_lock(&thread->lock);
+    bool open = thread->store != NULL;
+    snprintf(why, size, "%s", thread->why);
+    pthread_mutex_unlock(&thread->lock);
+    return open;
 }
 
 void cli_store_thread_stop(cli_store_thread *thread)
@@ -208,7 +276,15 @@ void cli_store_thread_stop(cli_store_thread *thread)
         ;
     if (thread->first && thread->store)
         yk_store_interrupt(thread->store);
+    bool abandoned = thread->connecting;
+    if (abandoned)
+        thread->abandoned = true;
+    pthread_t id = thread->thread;
     pthread_mutex_unlock(&thread->lock);
-    pthread_join(thread->thread, NULL);
+    if (abandoned) {
+        pthread_detach(id);
+        return;
+    }
+    pthread_join(id, NULL);
     free_thread(thread);
 }

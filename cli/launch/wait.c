@@ -19,11 +19,11 @@ static bool sink_is_full(const cli_sink *sink)
 }
 
 /*
- * The slots of job->polled: lifeline, signals, orders, control, two sinks, then err and out of each
- * rank. err comes first, so that a progress line cleared on err is gone before a line on out takes
- * its place.
+ * The slots of job->polled: lifeline, signals, orders, control, store, two sinks, then err and out
+ * of each rank. err comes first, so that a progress line cleared on err is gone before a line on
+ * out takes its place.
  */
-enum { LIFELINE, SIGNALS, ORDERS, CONTROL, SINK_OUT, SINK_ERR, STREAMS };
+enum { LIFELINE, SIGNALS, ORDERS, CONTROL, STORE, SINK_OUT, SINK_ERR, STREAMS };
 
 size_t cli_job_slots(int ranks)
 {
@@ -45,6 +45,8 @@ static int fill_slots(cli_job *job)
     job->polled[ORDERS] =
         (struct pollfd){.fd = job->peers ? job->peers->orders(job) : -1, .events = POLLIN};
     job->polled[CONTROL] = (struct pollfd){.fd = job->control_fd, .events = POLLIN};
+    job->polled[STORE] =
+        (struct pollfd){.fd = job->store ? cli_store_thread_fd(job->store) : -1, .events = POLLIN};
     job->polled[SINK_OUT] =
         (struct pollfd){.fd = job->out.pending.size ? job->out.fd : -1, .events = POLLOUT};
     job->polled[SINK_ERR] =
@@ -100,6 +102,8 @@ static bool serve_events(cli_job *job, int slots, int milliseconds)
         job->peers->obey(job);
     if (job->polled[CONTROL].revents)
         cli_control_read(job);
+    if (job->polled[STORE].revents)
+        cli_store_thread_heed(job->store);
     flush_sinks(job);
     for (int slot = STREAMS; slot < slots; slot++)
         if (job->polled[slot].revents)
