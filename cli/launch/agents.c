@@ -162,15 +162,31 @@ cli_agent_record *cli_agents_with_rank(const cli_agents *agents, int node_rank,
     return NULL;
 }
 
-void cli_agents_list_hosts(const cli_agents *agents, char *text, size_t size)
+static bool is_running(const cli_agent_record *agent)
+{
+    return agent->state == CLI_AGENT_RUNNING;
+}
+
+static void list_hosts(const cli_agents *agents, bool (*is_listed)(const cli_agent_record *agent),
+                       char *text, size_t size)
 {
     size_t at = 0;
     text[0] = '\0';
     for (int i = 0; i < agents->count; i++) {
         const cli_agent_record *agent = agents->list[i];
-        if (cli_agent_is_present(agent) && at + strlen(agent->host) + 3 < size)
+        if (is_listed(agent) && at + strlen(agent->host) + 3 < size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", agent->host);
     }
+}
+
+void cli_agents_list_hosts(const cli_agents *agents, char *text, size_t size)
+{
+    list_hosts(agents, cli_agent_is_present, text, size);
+}
+
+void cli_agents_list_running(const cli_agents *agents, char *text, size_t size)
+{
+    list_hosts(agents, is_running, text, size);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */

@@ -65,8 +65,9 @@ cli_agent_record *cli_agents_first_present(const cli_agents *agents);
 /* Another agent that is present and has this --node-rank, or NULL. */
 cli_agent_record *cli_agents_with_rank(const cli_agents *agents, int node_rank,
                                        const cli_agent_record *other_than);
-/* "n1, n2" */
+/* The hosts of those that are present, or running: "n1, n2" */
 void cli_agents_list_hosts(const cli_agents *agents, char *text, size_t size);
+void cli_agents_list_running(const cli_agents *agents, char *text, size_t size);
 
 /*
  * Numbers all that are present, for a new attempt: by --node-rank where it is given; otherwise

@@ -45,6 +45,9 @@
 #include "launch/net.h"
 
 static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
+/* After the ranks of one host have ended well, those of the others may take so long without a word.
+ */
+static const double uneven_s = 10;
 /* How long agents may take to stop their ranks after a failure, until they count as lost. */
 static const double silence_s = 12;
 /* How long the survivors of a lost rendezvous may take to come. */
@@ -68,7 +71,8 @@ struct cli_coordinator {
     double phase_s;                      /* when the phase began */
     double minimum_s;                    /* since when enough agents are there, or 0 */
     double looked_s;                     /* when look_around was last called */
-    double noticed_s;                    /* when the agents were last told for whom they wait */
+    double noticed_s;                    /* when the agents were last told for whom they wait, */
+    bool told_running;                   /* and that they wait for ranks that have not ended */
     double deadline_s;                   /* by which all ranks must have ended */
     int stop_signal;                     /* the job was asked to stop */
     int code;                            /* of the job that has ended */
@@ -260,6 +264,8 @@ static void handle_failed(cli_coordinator *c, cli_agent_record *agent)
 static void handle_ended(cli_coordinator *c, cli_agent_record *agent, char *report)
 {
     cli_agent_ended(agent, report);
+    c->noticed_s = cli_clock_s();
+    c->told_running = false;
     if (agent->state == CLI_AGENT_ENDED && agent->kind == CLI_OUTCOME_FAILED)
         handle_failed(c, agent);
 }
@@ -359,6 +365,7 @@ static void discount_suspension(cli_coordinator *c, double passed)
     if (passed < suspension_s)
         return;
     c->phase_s += passed;
+    c->noticed_s += passed;
     c->minimum_s += c->minimum_s != 0 ? passed : 0;
     c->deadline_s += c->deadline_s != 0 ? passed : 0;
 }
@@ -584,6 +591,22 @@ static void conclude(cli_coordinator *c)
     }
 }
 
+/* Their launcher may be stopped: then no rank runs there any more, but nobody says so. */
+static void notice_running(cli_coordinator *c, double now)
+{
+    char hosts[400];
+    int running = cli_agents_running(&c->agents);
+    if (running == c->nodes || c->told_running || now - c->noticed_s < uneven_s)
+        return;
+    c->told_running = true;
+    cli_agents_list_running(&c->agents, hosts, sizeof hosts);
+    give_order(c,
+               "say waiting for host%s %s, which ha%s not reported the end of %s ranks; the others "
+               "have ended well",
+               running == 1 ? "" : "s", hosts, running == 1 ? "s" : "ve",
+               running == 1 ? "its" : "their");
+}
+
 static void watch_round(cli_coordinator *c)
 {
     double now = cli_clock_s();
@@ -597,6 +620,8 @@ static void watch_round(cli_coordinator *c)
         c->regrouping = true;
         give_order(c, "regroup");
         expect_end(c, 2 * c->options.launch->grace_s); /* see end.c: a save may take a second one */
+    } else if (c->deadline_s == 0) {
+        notice_running(c, now);
     }
 }
 

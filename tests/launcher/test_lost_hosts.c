@@ -117,6 +117,33 @@ YK_TEST(a_second_signal_kills_the_ranks_of_a_host_while_the_rendezvous_is_stoppe
     resume_rendezvous(122);
 }
 
+/* ---- a host that does not answer ------------------------------------------------------------- */
+
+/* Only the launcher is stopped, not the ranks, which end well everywhere. */
+YK_TEST(a_host_that_does_not_report_the_end_of_its_ranks_is_named)
+{
+    const char *go = yk_test_path("go");
+    static const char *const program =
+        "sh -c 'echo launcher $PPID; until [ -e $GO ]; do sleep 0.02; done'";
+    char words[2][256];
+    setenv("GO", go, 1);
+    for (int i = 0; i < 2; i++) {
+        snprintf(words[i], sizeof words[i], "--rdzv-conf is_host=%s %s", i == 0 ? "yes" : "no",
+                 program);
+        start_agent(i, "2", words[i]);
+    }
+    pid_t launcher = test_job_number(&agents[1], "launcher ");
+    test_job_await(&agents[0], "launcher ");
+    kill(launcher, SIGSTOP);
+    close(open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    test_job_await(&agents[0], "waiting for host ");
+    assert_contains(agents[0].output, "which has not reported the end of its ranks");
+    kill(launcher, SIGCONT);
+    for (int i = 0; i < 2; i++)
+        assert_job_ends(&agents[i], 20, 0);
+    assert_int_equal(count(agents[0].output, "waiting for host "), 1);
+}
+
 /* ---- restarts ------------------------------------------------------------------------------- */
 
 /* Rank 1 fails when rank 0, which the other launcher starts, has said something, too. */
