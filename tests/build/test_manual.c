@@ -1,8 +1,9 @@
 /*
  * The manual pages and the completions that the build generates: every page is well formed, knows
- * every option of its command, and bash completes from the same table.
+ * every option of its command, and bash, zsh and fish complete from the same table.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness.h"
 
@@ -72,8 +73,13 @@ YK_TEST(the_manual_lists_the_variables_of_the_documentation)
         "done");
 }
 
+static bool lacks(const char *program)
+{
+    return yk_test_command(output, sizeof output, "command -v %s", program) != 0;
+}
+
 /* What bash offers for a command line whose last word is being typed. */
-static void expect_completion(const char *words, const char *expected)
+static void expect_of_bash(const char *words, const char *expected)
 {
     int code =
         yk_test_command(output, sizeof output,
@@ -87,21 +93,84 @@ static void expect_completion(const char *words, const char *expected)
 
 YK_TEST(bash_completes_commands_options_and_values)
 {
-    if (yk_test_command(output, sizeof output, "command -v bash") != 0)
+    if (lacks("bash"))
         skip_because("bash is not installed");
-    expect_completion("yoke tr", "train\n");
-    expect_completion("yoke hel", "help\n");
-    expect_completion("yoke help tr", "train\n");
-    expect_completion("yoke help bench \"\"", "scaling\n");
-    expect_completion("yoke help train \"\"", "\n");
-    expect_completion("yoke train --batch", "--batch-size\n");
-    expect_completion("yoke train --amp \"\"", "off bf16 fp16\n");
-    expect_completion("yoke data pre", "preview\n");
-    expect_completion("yoke bench scaling --svg", "--svg\n");
-    expect_completion("yoke checkpoint sh", "show\n");
-    expect_completion("yoke sweep --weight", "--weight-decay\n");
-    expect_completion("yoke sweep --amp \"\"", "off bf16 fp16\n");
-    expect_completion("yoke train --amp = b", "bf16\n"); /* as bash divides --amp=b */
+    expect_of_bash("yoke tr", "train\n");
+    expect_of_bash("yoke hel", "help\n");
+    expect_of_bash("yoke help tr", "train\n");
+    expect_of_bash("yoke help bench \"\"", "scaling\n");
+    expect_of_bash("yoke help train \"\"", "\n");
+    expect_of_bash("yoke train --batch", "--batch-size\n");
+    expect_of_bash("yoke train --amp \"\"", "off bf16 fp16\n");
+    expect_of_bash("yoke data pre", "preview\n");
+    expect_of_bash("yoke bench scaling --svg", "--svg\n");
+    expect_of_bash("yoke checkpoint sh", "show\n");
+    expect_of_bash("yoke sweep --weight", "--weight-decay\n");
+    expect_of_bash("yoke sweep --amp \"\"", "off bf16 fp16\n");
+    expect_of_bash("yoke train --amp = b", "bf16\n"); /* as bash divides --amp=b */
+}
+
+/* The words that a shell offers at the end of a line, sorted, without their descriptions. The
+ * command runs in an empty folder and gets COMPLETIONS and LINE. */
+static void expect_offer(const char *command, const char *line, const char *expected)
+{
+    int code = yk_test_command(output, sizeof output,
+                               "mkdir -p '%s/empty' && cd '%s/empty' && export HOME=$PWD "
+                               "COMPLETIONS='%s/manual/completions' LINE='%s' LC_ALL=C.UTF-8 && "
+                               "offered=$(%s) && echo $(echo \"$offered\" | cut -f 1 | sort -u)",
+                               yk_test_directory(), yk_test_directory(), getenv("YOKE_BUILD"), line,
+                               command);
+    output[strcspn(output, "\n")] = '\0';
+    if (code != 0 || strcmp(output, expected) != 0)
+        fail_msg("\"%s\": exit code %d, offered \"%s\", expected \"%s\"", line, code, output,
+                 expected);
+}
+
+static void expect_offers(const char *command)
+{
+    static const char *const lines[][2] = {
+        {"yoke tr", "train"},
+        {"yoke hel", "help"},
+        {"yoke --ver", "--version"},
+        {"yoke help tr", "train"},
+        {"yoke help bench ", "scaling"},
+        {"yoke help train ", ""},
+        {"yoke train --batch", "--batch-size"},
+        {"yoke train --amp ", "bf16 fp16 off"},
+        {"yoke data pre", "preview"},
+        {"yoke data train --batch", ""},
+        {"yoke bench --nproc", "--nproc"},
+        {"yoke bench ", "all-reduce scaling step"},
+        {"yoke bench scaling --svg", "--svg"},
+        {"yoke bench step --svg", ""},
+        {"yoke checkpoint sh", "show"},
+        {"yoke sweep --weight", "--weight-decay"},
+        {"yoke sweep --amp ", "bf16 fp16 off"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        expect_offer(command, lines[i][0], lines[i][1]);
+}
+
+YK_TEST(zsh_completes_commands_options_and_values)
+{
+    static const char *const command =
+        "zsh -f \"$YOKE_SOURCE/tests/build/complete.zsh\" \"$COMPLETIONS\" \"$LINE\"";
+    if (lacks("zsh"))
+        skip_because("zsh is not installed");
+    run("zsh -n \"$MANUAL/completions/_yoke\"");
+    expect_offers(command);
+    expect_offer(command, "yoke train --amp=b", "bf16");
+}
+
+YK_TEST(fish_completes_commands_options_and_values)
+{
+    static const char *const command =
+        "fish -c 'source $COMPLETIONS/yoke.fish; complete -C \"$LINE\"'";
+    if (lacks("fish"))
+        skip_because("fish is not installed");
+    run("fish -n \"$MANUAL/completions/yoke.fish\"");
+    expect_offers(command);
+    expect_offer(command, "yoke train --amp=b", "--amp=bf16");
 }
 
 YK_TEST(an_unknown_format_of_help_is_refused)
