@@ -129,18 +129,19 @@ static void list_near(const cli_training *t, const char *pattern, char *text, si
 
 /* What belongs to one rule of --lr-group. */
 typedef struct matches {
-    size_t all, own; /* own: those that no rule before it matches */
+    size_t all, trained, own; /* own: those that no rule before it matches */
 } matches;
 
 static matches count_matches(const cli_training *t, const rule *wanted)
 {
-    matches found = {0, 0};
+    matches found = {0, 0, 0};
     for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
         rule first;
         yk_parameter_view view = yk_model_parameter(t->model, i);
         if (!yk_filter_name(&view, wanted->pattern))
             continue;
         found.all++;
+        found.trained += view.trainable;
         found.own += yk_optimizer_group_of(t->optimizer, i) == 0 && find_rule(t, &view, &first) &&
                      first.at == wanted->at;
     }
@@ -170,6 +171,10 @@ bool cli_training_check_groups(const cli_training *t)
             return cli_complain("--lr-group %s: no parameter has such a name; near it are %s",
                                 r.pattern, near);
         }
+        if (found.trained == 0)
+            return cli_complain("--lr-group %s: all that it matches is frozen, and no rate trains "
+                                "it; leave it out",
+                                r.pattern);
         if (found.own == 0)
             return cli_complain("--lr-group %s: the patterns before it, or Muon, have all that it "
                                 "matches",

@@ -126,7 +126,8 @@ yk_status yk_model_forward(yk_model *model, const yk_batch *batch);
  * Runs backward for the last forward. The first backward after an optimizer step (or
  * yk_model_zero_grad) overwrites the gradients and further ones add to them, so an ordinary loop
  * needs no zero_grad. Blocks as yk_model_forward does; under DDP, until every gradient is averaged
- * over the ranks. YK_ERROR_INVALID_ARGUMENT without a forward before it.
+ * over the ranks. YK_ERROR_INVALID_ARGUMENT without a forward before it, and when the loss depends
+ * on no parameter that is trained, because all are frozen.
  */
 yk_status yk_model_backward(yk_model *model);
 /** Lets the next backward overwrite the gradients. */

@@ -80,8 +80,8 @@ typedef struct yk_muon_options {
 /**
  * Creates an optimizer for all parameters of the model, which it keeps alive: the two can be
  * destroyed in any order. On failure *optimizer is NULL: YK_ERROR_INVALID_ARGUMENT for a
- * hyperparameter out of its range, YK_ERROR_UNSUPPORTED for parameters other than float32 and
- * float64, YK_ERROR_OUT_OF_MEMORY.
+ * hyperparameter out of its range and for a model without a trained parameter that its loss depends
+ * on, YK_ERROR_UNSUPPORTED for parameters other than float32 and float64, YK_ERROR_OUT_OF_MEMORY.
  */
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
 /** Likewise, for Adam and AdamW. */

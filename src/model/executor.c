@@ -334,7 +334,7 @@ static yk_status check_backward(const yk_model *model)
     const yki_executor *executor = &model->executor;
     if (!executor->current)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backward without a forward before it");
-    YK_TRY(yki_model_check_trained(model, "backward"));
+    YK_TRY(yki_model_check_trainable(model, "backward"));
     if (executor->current->plan->mode.inference)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "backward without a loss: the batch of this forward had no \"%s\"",

@@ -321,6 +321,18 @@ yk_status yki_model_check_trained(const yk_model *model, const char *who)
                      "%s: the model is for inference alone: it was created without a loss", who);
 }
 
+yk_status yki_model_check_trainable(const yk_model *model, const char *who)
+{
+    YK_TRY(yki_model_check_trained(model, who));
+    for (size_t i = 0; i < model->variables.parameter_count; i++)
+        if (model->variables.used[i])
+            return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "%s: nothing is trained: the loss depends on no parameter, or only on frozen "
+                     "ones; thaw some with yk_graph_set_trainable",
+                     who);
+}
+
 void yk_model_destroy(yk_model *model)
 {
     if (model)

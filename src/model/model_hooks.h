@@ -88,6 +88,8 @@ void yki_model_release(yk_model *model);
 
 /* YK_ERROR_INVALID_ARGUMENT, in the name of `who`, for a model without a loss. */
 yk_status yki_model_check_trained(const yk_model *model, const char *who);
+/* Likewise, and for one whose loss depends on no parameter that is trained. */
+yk_status yki_model_check_trainable(const yk_model *model, const char *who);
 
 /* Installs a copy of the hooks. A model that has some refuses, in the name of `who`, with
  * YK_ERROR_INVALID_ARGUMENT: it is distributed in one way only. */

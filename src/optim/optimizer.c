@@ -115,7 +115,7 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
 {
     *optimizer = NULL;
     YK_TRY(rule->check(hyperparameters));
-    YK_TRY(yki_model_check_trained(model, "optimizer"));
+    YK_TRY(yki_model_check_trainable(model, "optimizer"));
     YK_TRY(check_dtypes(model));
     yk_optimizer *new = yki_calloc(1, sizeof *new);
     if (!new)

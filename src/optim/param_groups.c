@@ -34,6 +34,29 @@ bool yk_filter_name(const yk_parameter_view *parameter, const void *context)
     return parameter && parameter->name && context && fnmatch(context, parameter->name, 0) == 0;
 }
 
+/* The filter selects none of the first group's parameters, or all of them. */
+static yk_status refuse_selection(const yk_optimizer *optimizer, bool all, size_t count,
+                                  yk_parameter_filter filter, const char *pattern)
+{
+    if (all)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the new parameter group would take all %zu parameters of the first one; "
+                         "set the first group's hyperparameters instead",
+                         count);
+    if (filter != yk_filter_name || !pattern)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the new parameter group would be empty: its filter selects none of the "
+                         "first group's %zu parameters",
+                         count);
+    size_t first = 0;
+    while (optimizer->group_of[first] != 0)
+        first++;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "the new parameter group would be empty: none of the first group's %zu "
+                     "parameters, such as %s, has a name like \"%s\"",
+                     count, optimizer->views[first].name, pattern);
+}
+
 yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_filter filter,
                                        const void *context, size_t *group)
 {
@@ -47,10 +70,7 @@ yk_status yk_optimizer_add_param_group(yk_optimizer *optimizer, yk_parameter_fil
             left += !chosen;
         }
     if (wanted == 0 || left == 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "a parameter group needs some of the first group's parameters, "
-                         "not %s of the %zu",
-                         wanted ? "all" : "none", wanted + left);
+        return refuse_selection(optimizer, wanted > 0, wanted + left, filter, context);
     YK_TRY(yki_optimizer_fit_coefficients(optimizer, new + 1));
     yki_param_group *groups = realloc(optimizer->groups, (new + 1) * sizeof *groups);
     if (!groups)

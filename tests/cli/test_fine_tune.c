@@ -111,6 +111,8 @@ YK_TEST(groups_are_checked)
     assert_contains(unwrapped(), "--lr-group fc2.*: the patterns before it");
     assert_int_equal(train("a", "--max-steps 1 --lr-group '*=0.1'"), 1);
     assert_contains(unwrapped(), "--lr-group *=0.1: the patterns leave no parameter to --lr");
+    assert_int_equal(train("a", "--max-steps 1 --freeze 'fc1.*' --lr-group 'fc1.*=0.1'"), 1);
+    assert_contains(unwrapped(), "--lr-group fc1.*: all that it matches is frozen");
 }
 
 /* The hyperparameters of the optimizer's groups in a run's checkpoint, as `yoke checkpoint show`

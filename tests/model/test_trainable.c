@@ -33,6 +33,18 @@ static yk_value *build(network *net)
     return yk_cross_entropy(logits, labels, NULL);
 }
 
+static void make_batch(network *net)
+{
+    for (int i = 0; i < (int)(sizeof net->pixels / sizeof *net->pixels); i++)
+        net->pixels[i] = (float)sin(0.7 * i);
+    for (int i = 0; i < SAMPLES; i++)
+        net->labels[i] = i % 3;
+    net->tensors[0] = (yk_tensor){
+        .data = net->pixels, .dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, SIDE, SIDE}};
+    net->tensors[1] =
+        (yk_tensor){.data = net->labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}};
+}
+
 static void start(network *net, const char *device, const char *frozen)
 {
     *net = (network){.graph = NULL};
@@ -45,14 +57,7 @@ static void start(network *net, const char *device, const char *frozen)
     assert_ok(yk_sgd_create(&net->optimizer, net->model,
                             YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
                                     o.momentum = 0.9, o.weight_decay = 0.01)));
-    for (int i = 0; i < (int)(sizeof net->pixels / sizeof *net->pixels); i++)
-        net->pixels[i] = (float)sin(0.7 * i);
-    for (int i = 0; i < SAMPLES; i++)
-        net->labels[i] = i % 3;
-    net->tensors[0] = (yk_tensor){
-        .data = net->pixels, .dtype = YK_F32, .ndim = 4, .dims = {SAMPLES, 3, SIDE, SIDE}};
-    net->tensors[1] =
-        (yk_tensor){.data = net->labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}};
+    make_batch(net);
 }
 
 static void forward(network *net)
@@ -199,6 +204,26 @@ YK_TEST(patterns_match_or_are_refused)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_graph_set_trainable(net.graph, NULL, false, NULL));
     assert_ok(yk_model_create(&net.model, loss, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_graph_set_trainable(net.graph, "*", false, NULL));
+    yk_model_destroy(net.model);
+}
+
+/* As in PyTorch: such a loss does not require grad, and such an optimizer has nothing to do. It can
+ * still be computed. */
+YK_TEST(a_network_of_which_nothing_is_trained_is_not_trained)
+{
+    network net = {.graph = NULL};
+    yk_value *loss = build(&net);
+    assert_ok(yk_graph_set_trainable(net.graph, "*", false, NULL));
+    assert_ok(yk_model_create(&net.model, loss, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_sgd_create(&net.optimizer, net.model, NULL));
+    assert_contains(yk_last_error(), "optimizer: nothing is trained");
+    assert_contains(yk_last_error(), "thaw some with yk_graph_set_trainable");
+    assert_null(net.optimizer);
+    make_batch(&net);
+    forward(&net);
+    assert_true(isfinite(yk_model_loss(net.model)));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_backward(net.model));
+    assert_contains(yk_last_error(), "backward: nothing is trained");
     yk_model_destroy(net.model);
 }
 

@@ -95,10 +95,16 @@ YK_TEST(groups_that_make_no_sense_are_refused)
     assert_ok(yk_adam_create(&optimizer, model, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_add_param_group(optimizer, yk_filter_name, "conv*", NULL));
-    assert_contains(yk_last_error(), "not none of the 4");
+    assert_contains(
+        yk_last_error(),
+        "none of the first group's 4 parameters, such as fc1.weight, has a name like \"conv*\"");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_add_param_group(optimizer, yk_filter_name, "*", NULL));
-    assert_contains(yk_last_error(), "not all of the 4");
+    assert_contains(yk_last_error(), "would take all 4 parameters of the first one");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_optimizer_add_param_group(optimizer, yk_filter_name, NULL, NULL));
+    assert_contains(yk_last_error(), "its filter selects none of the first group's 4 parameters");
+    assert_int_equal(yk_optimizer_group_count(optimizer), 1);
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_group_hyperparameter(optimizer, 1, "lr", 1));
     assert_contains(yk_last_error(), "no parameter group 1");
