@@ -74,7 +74,10 @@ YK_TEST(mistakes_are_named)
     refused("AlternatingHorizontalFlip(0.5)", "AlternatingHorizontalFlip has fewer parameters");
     refused("RandAugment(2,31)", "less than num_magnitude_bins");
     refused("Grayscale(2)", "expected 1 or 3");
-    refused("Normalize(imgnet)", "mean is not");
+    refused("Normalize(imgnet)", "Normalize knows no data \"imgnet\"; it knows imagenet, cifar10, "
+                                 "cifar100, mnist, fashion-mnist, and takes numbers, as in "
+                                 "Normalize(0.5,0.25)");
+    refused("Normalize(mean=imagenet)", "mean is not");
     refused("Normalize((1,2))", "mean is not");
     refused("Normalize((1,2,3,4))", "no more than 3 numbers");
     refused("Normalize((,))", "expected a number");

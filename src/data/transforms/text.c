@@ -259,14 +259,23 @@ static const char *expected_of(yki_parameter_type type)
     return texts[type];
 }
 
-static bool set_normalization(yk_transform_step *step, const char *name)
+/* Normalize(imagenet): a mean and a deviation by the name of the data that they are of. */
+static yk_status set_normalization(yk_transform_step *step, const char *name)
 {
-    for (int i = 0; i < yki_normalization_count; i++)
+    char names[256] = "";
+    for (int i = 0; i < yki_normalization_count; i++) {
+        size_t used = strlen(names);
         if (strcasecmp(name, yki_normalizations[i].name) == 0) {
             step->normalize = yki_normalizations[i].numbers;
-            return true;
+            return YK_OK;
         }
-    return false;
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                 yki_normalizations[i].name);
+    }
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "transforms: Normalize knows no data \"%s\"; it knows %s, and takes numbers, "
+                     "as in Normalize(0.5,0.25)",
+                     name, names);
 }
 
 /* The parameter that is called `name`, or the one at this position where there is no name. */
@@ -306,9 +315,8 @@ static yk_status read_parameter(reader *r, const yki_transform_type *type, int p
     }
     value v;
     YK_TRY(read_value(r, &v));
-    if (step->kind == YK_TRANSFORM_NORMALIZE && position == 0 && !name[0] && v.word[0] &&
-        set_normalization(step, v.word))
-        return YK_OK;
+    if (step->kind == YK_TRANSFORM_NORMALIZE && position == 0 && !name[0] && v.word[0])
+        return set_normalization(step, v.word);
     const yki_parameter *parameter = find_parameter(type, name, position);
     if (!parameter)
         return no_parameter(type, name);
