@@ -4,6 +4,16 @@
 
 #include <string.h>
 
+static yk_status refuse_sizes(const yk_value *x, const yk_value *weight)
+{
+    char xt[96], wt[96];
+    return yki_error(YK_ERROR_INVALID_SHAPE, "input %s does not fit weight %s%s",
+                     yki_shape_text(x, xt, sizeof xt), yki_shape_text(weight, wt, sizeof wt),
+                     x->ndim == 4 ? ": rows are along the last dimension; yk_flatten makes each "
+                                    "sample one row"
+                                  : "");
+}
+
 yk_status yki_infer_linear(const yki_node *node, yki_shape *out)
 {
     const yk_value *x = node->in[YKI_LINEAR_X], *weight = node->in[YKI_LINEAR_WEIGHT];
@@ -12,10 +22,8 @@ yk_status yki_infer_linear(const yki_node *node, yki_shape *out)
         return yki_expect_dims(node, YKI_LINEAR_X, 2);
     YK_TRY(yki_expect_weight(node, YKI_LINEAR_WEIGHT, 2));
     YK_TRY(yki_expect_vector(node, YKI_LINEAR_BIAS, weight->dims[0]));
-    char xt[96], wt[96];
     if (x->dims[x->ndim - 1] != weight->dims[1])
-        return yki_error(YK_ERROR_INVALID_SHAPE, "input %s does not fit weight %s",
-                         yki_shape_text(x, xt, sizeof xt), yki_shape_text(weight, wt, sizeof wt));
+        return refuse_sizes(x, weight);
     out[0] = yki_shape_of(x);
     out[0].dims[x->ndim - 1] = weight->dims[0];
     return YK_OK;

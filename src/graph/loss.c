@@ -41,9 +41,13 @@ static yk_status expect_classes(const yki_node *node)
     for (int d = 1; d < expected.ndim; d++)
         expected.dims[d] = logits->dims[d < class_dim(node) ? d : d + 1];
     if (labels->ndim != expected.ndim || !yki_same_dims(labels, &expected))
-        return yki_error(YK_ERROR_INVALID_SHAPE, "labels has shape %s, expected %s",
+        return yki_error(YK_ERROR_INVALID_SHAPE, "labels have shape %s, expected %s%s",
                          yki_shape_text(labels, here, sizeof here),
-                         yki_shape_text(&expected, there, sizeof there));
+                         yki_shape_text(&expected, there, sizeof there),
+                         labels->ndim == 1 && logits->ndim == 4
+                             ? ", one for each place of an image; for one for each sample, call "
+                               "yk_flatten before the last linear layer"
+                             : "");
     if (labels->dtype != YK_I32)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
                          yk_dtype_name(labels->dtype));
@@ -88,12 +92,13 @@ yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
     YK_TRY(yki_expect_float(node, 1));
     if (logits->ndim < 2)
         return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "logits has shape %s, expected at least 2 dimensions",
+                         "logits have shape %s, expected at least 2 dimensions",
                          yki_shape_text(logits, text, sizeof text));
     if (node->attrs.classes_last && logits->ndim > 3)
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "logits has shape %s, expected at most 3 dimensions where class_dim is -1",
-                         yki_shape_text(logits, text, sizeof text));
+        return yki_error(
+            YK_ERROR_INVALID_SHAPE,
+            "logits have shape %s, expected at most 3 dimensions where class_dim is -1",
+            yki_shape_text(logits, text, sizeof text));
     YK_TRY(expect_labels(node));
     YK_TRY(expect_class_weight(node));
     if (!(smoothing >= 0 && smoothing <= 1))

@@ -108,7 +108,8 @@ static const shape_case cases[] = {
     {"linear",
      {B, 3, 8, 8},
      {10, 192},
-     .expected = "input (N, 3, 8, 8) does not fit weight (10, 192)"},
+     .expected = "input (N, 3, 8, 8) does not fit weight (10, 192): rows are along the last "
+                 "dimension; yk_flatten makes each sample one row"},
     {"linear", {B}, {10, 1}, .expected = "input has shape (N), expected 2 dimensions"},
     /* other: keys, then values with `stride` columns; without them, x has all three; groups: heads
      */
@@ -310,15 +311,22 @@ static const shape_case cases[] = {
      {B, 9},
      .expected = "logits' shape and dtype, (N, 10) float32, not (N, 9) float32"},
     {"soft_cross_entropy", {B, 10}, {B}, .expected = "labels are float32, expected int32"},
-    {"cross_entropy", {4, 10}, {B}, .expected = "labels has shape (N), expected (4)"},
+    {"cross_entropy", {4, 10}, {B}, .expected = "labels have shape (N), expected (4)"},
     {"cross_entropy", {B, 3, 8, 8}, {B, 8, 8}, .expected = "()"},
     {"cross_entropy", {B, 3, 8}, {B, 8}, .kernel = 3, .expected = "()"},
-    {"cross_entropy", {B, 3, 8, 8}, {B}, .expected = "labels has shape (N), expected (N, 8, 8)"},
+    {"cross_entropy",
+     {B, 3, 8, 8},
+     {B},
+     .expected = "labels have shape (N), expected (N, 8, 8), one for each place of an image; for "
+                 "one for each sample, call yk_flatten before the last linear layer"},
     {"cross_entropy",
      {B, 3, 8, 9},
      {B, 8, 8},
-     .expected = "labels has shape (N, 8, 8), expected (N, 8, 9)"},
-    {"cross_entropy", {B}, {B}, .expected = "logits has shape (N), expected at least 2 dimensions"},
+     .expected = "labels have shape (N, 8, 8), expected (N, 8, 9)"},
+    {"cross_entropy",
+     {B},
+     {B},
+     .expected = "logits have shape (N), expected at least 2 dimensions"},
     {"cross_entropy", {B, 3}, {B}, .kernel = 4, .expected = "weight has shape (4), expected (3)"},
     /* stride: class_dim */
     {"cross_entropy", {B, 7, 10}, {B, 7}, .stride = -1, .expected = "()"},
@@ -327,7 +335,7 @@ static const shape_case cases[] = {
      {B, 7, 10},
      {B, 10},
      .stride = -1,
-     .expected = "labels has shape (N, 10), expected (N, 7)"},
+     .expected = "labels have shape (N, 10), expected (N, 7)"},
     {"cross_entropy",
      {B, 7, 10},
      {B, 7},
@@ -339,7 +347,7 @@ static const shape_case cases[] = {
      {B, 3, 8, 8},
      {B, 3, 8},
      .stride = -1,
-     .expected = "logits has shape (N, 3, 8, 8), expected at most 3 dimensions"},
+     .expected = "logits have shape (N, 3, 8, 8), expected at most 3 dimensions"},
     {"soft_cross_entropy", {B, 3, 8, 8}, {B, 3, 8, 8}, .expected = "()"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
