@@ -51,9 +51,14 @@ bool cli_check_writable(const char *name, const char *option, const char *path)
 bool cli_check_folder(const char *name, const char *option, const char *path)
 {
     struct stat info;
-    if (!path || stat(path, &info))
+    if (!path)
         return true;
-    errno = !S_ISDIR(info.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) ? errno : 0;
+    if (strlen(path) + 1 + NAME_MAX >= PATH_MAX) /* no room for the files' names */
+        errno = ENAMETOOLONG;
+    else if (stat(path, &info))
+        errno = errno == ENAMETOOLONG ? errno : 0;
+    else
+        errno = !S_ISDIR(info.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) ? errno : 0;
     if (errno == 0)
         return true;
     cli_usage_error(name, "%s %s: cannot create files there: %s", option, path, strerror(errno));

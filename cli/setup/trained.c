@@ -5,6 +5,7 @@
 #include "common/plural.h"
 #include "setup/setup.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,8 +77,8 @@ bool cli_find_checkpoint(char *path, size_t size, const char *operand)
     struct stat info;
     if (stat(operand, &info) == 0 && S_ISDIR(info.st_mode))
         return cli_ok(yk_checkpoint_dir_latest(operand, path, size));
-    snprintf(path, size, "%s", operand);
-    return true;
+    return (size_t)snprintf(path, size, "%s", operand) < size ||
+           cli_complain("%s: %s", operand, strerror(ENAMETOOLONG));
 }
 
 bool cli_weights_loaded(yk_status status, const char *path, const char *arch)

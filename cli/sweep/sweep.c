@@ -25,12 +25,15 @@
 #include "sweep/jobs.h"
 #include "sweep/plan.h"
 
-enum { PATH_SIZE = 4096, MAX_WORDS = CLI_SWEEP_WORDS + 2 * CLI_SWEEP_AXES + 8 };
+enum {
+    PATH_SIZE = 4096 + CLI_SWEEP_NAME + 16,
+    MAX_WORDS = CLI_SWEEP_WORDS + 2 * CLI_SWEEP_AXES + 8
+};
 
 typedef struct sweep {
     const char *name;
     cli_sweep_plan plan;
-    char folder[PATH_SIZE];
+    char folder[4096];
     int64_t jobs; /* at a time; 0 until it is known */
     char threads[16];
     bool threads_given;
@@ -105,7 +108,7 @@ static void run_path(char path[PATH_SIZE], const sweep *s, int run, const char *
 {
     char name[CLI_SWEEP_NAME];
     cli_sweep_name(name, &s->plan, run);
-    snprintf(path, PATH_SIZE, "%.3800s/%s%s", s->folder, name, suffix);
+    snprintf(path, PATH_SIZE, "%s/%s%s", s->folder, name, suffix);
 }
 
 /* Its output goes into a file. */
@@ -286,13 +289,15 @@ static void name_folder(sweep *s, const char *output)
 }
 
 /* Returns -1, or an exit code. Nothing is started that cannot write there. */
-static int make_folder(const sweep *s)
+static int make_folder(sweep *s, const char *output)
 {
-    if (!cli_folder_make(s->folder)) {
-        cli_complain("cannot create the folder %s: %s", s->folder, strerror(errno));
-        return CLI_EXIT_FAILED;
-    }
-    return cli_check_folder(s->name, "--output", s->folder) ? -1 : CLI_EXIT_USAGE;
+    if (!cli_check_folder(s->name, "--output", output))
+        return CLI_EXIT_USAGE;
+    name_folder(s, output);
+    if (cli_folder_make(s->folder))
+        return -1;
+    cli_complain("cannot create the folder %s: %s", s->folder, strerror(errno));
+    return CLI_EXIT_FAILED;
 }
 
 static int run_all(sweep *s, outcome *outcomes)
@@ -394,8 +399,7 @@ int cli_cmd_sweep(const char *name, int argc, char **argv)
     int code = parse(&s, &output, argc, argv);
     if (code < 0) {
         share_cores(&s);
-        name_folder(&s, output);
-        code = make_folder(&s);
+        code = make_folder(&s, output);
     }
     if (code < 0)
         code = run_sweep(&s);

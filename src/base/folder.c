@@ -12,14 +12,15 @@ bool yki_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static yk_status too_long(const char *path)
+yk_status yki_path_too_long(const char *path)
 {
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
 }
 
 yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *name)
 {
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? YK_OK : too_long(folder);
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? YK_OK
+                                                                      : yki_path_too_long(folder);
 }
 
 yk_status yki_read_folder(const struct dirent **entry, DIR *folder, const char *path)
@@ -64,7 +65,7 @@ yk_status yki_make_folders(const char *path)
     if (!*path)
         return YK_OK;
     if (snprintf(prefix, sizeof prefix, "%s/", path) >= (int)sizeof prefix)
-        return too_long(path);
+        return yki_path_too_long(path);
     return make_prefixes(prefix);
 }
 
@@ -74,7 +75,7 @@ yk_status yki_make_folders_above(const char *file)
     if (!*file)
         return YK_OK;
     if (snprintf(prefix, sizeof prefix, "%s", file) >= (int)sizeof prefix)
-        return too_long(file);
+        return yki_path_too_long(file);
     return make_prefixes(prefix);
 }
 

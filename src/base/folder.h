@@ -22,6 +22,8 @@ bool yki_is_folder(const char *path);
 /* The next entry of a folder that has been opened at path, other than "." and ".."; NULL past the
  * last, and on failure. */
 yk_status yki_read_folder(const struct dirent **entry, DIR *folder, const char *path);
+/* The error of a path that takes more than PATH_MAX bytes; the line has its beginning. */
+yk_status yki_path_too_long(const char *path);
 /* Writes FOLDER/NAME to path. */
 yk_status yki_join_path(char path[PATH_MAX], const char *folder, const char *name);
 /* Whether the open file is still at the path: somebody may have removed or renamed it, or a folder

@@ -303,7 +303,7 @@ static yk_status write_once(const yki_job *job, const char *reason)
         return YK_OK;
     if (snprintf(path, sizeof path, "%s/flight-recorder-%d.json", folder, job_rank(job)) >=
         (int)sizeof path)
-        return yki_error(YK_ERROR_IO, "%.80s...: the path is too long", folder);
+        return yki_path_too_long(folder);
     YK_TRY(create_file(path, job_rank(job), job->job_world, reason));
     memcpy(recorder.path, path, sizeof path);
     return YK_OK;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/lock.h"
 #include "base/text.h"
 
@@ -143,7 +144,7 @@ static yk_status sync_folder_of(const char *path)
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
     if (length >= sizeof folder)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the path is too long", path);
+        return yki_path_too_long(path);
     memcpy(folder, path, length);
     folder[length] = '\0';
     const char *name = length ? folder : slash ? "/" : ".";

@@ -22,16 +22,17 @@ enum { CHUNK = 4 << 20 };
 /* ---- who sees which folder ------------------------------------------------------------------- */
 
 /* The file by which a rank shows which folder it sees. */
-static void name_token(char path[PATH_MAX], const char *folder, uint64_t nonce, int rank)
+static yk_status name_token(char path[PATH_MAX], const char *folder, uint64_t nonce, int rank)
 {
-    snprintf(path, PATH_MAX, "%.3900s/.yoke-%016llx-%d", folder, (unsigned long long)nonce, rank);
+    char name[64];
+    snprintf(name, sizeof name, ".yoke-%016llx-%d", (unsigned long long)nonce, rank);
+    return yki_join_path(path, folder, name);
 }
 
 static bool create_token(const char *folder, uint64_t nonce, int rank)
 {
     char path[PATH_MAX];
-    name_token(path, folder, nonce, rank);
-    int fd = yki_make_folders(folder) == YK_OK
+    int fd = name_token(path, folder, nonce, rank) == YK_OK && yki_make_folders(folder) == YK_OK
                  ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666)
                  : -1;
     if (fd >= 0)
@@ -43,8 +44,7 @@ static bool create_token(const char *folder, uint64_t nonce, int rank)
 static bool sees_token(const char *folder, uint64_t nonce, int rank)
 {
     char path[PATH_MAX];
-    name_token(path, folder, nonce, rank);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = name_token(path, folder, nonce, rank) == YK_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -53,8 +53,8 @@ static bool sees_token(const char *folder, uint64_t nonce, int rank)
 static void remove_token(const char *folder, uint64_t nonce, int rank)
 {
     char path[PATH_MAX];
-    name_token(path, folder, nonce, rank);
-    unlink(path);
+    if (name_token(path, folder, nonce, rank) == YK_OK)
+        unlink(path);
 }
 
 /* The ranks that do not see rank 0's folder: the lowest one in each folder keeps the copies. */
@@ -152,8 +152,8 @@ static yk_status check_copy(const copy *c)
 static yk_status transfer(copy *c, const char *folder, int keep, yk_group *group)
 {
     char to[PATH_MAX];
-    snprintf(to, sizeof to, "%.3900s/%s", folder, c->entry.file);
     if (c->receives) {
+        YK_TRY(yki_join_path(to, folder, c->entry.file));
         YK_TRY(yki_make_folders(folder));
         YK_TRY(yki_atomic_open(&c->file, to));
     }

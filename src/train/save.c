@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
@@ -11,8 +12,6 @@
 #include "io/manifest.h"
 #include "train/sums.h"
 #include "train/trainer.h"
-
-enum { PATH_SIZE = 4096 };
 
 /* The state for files, in which the end of an epoch is the beginning of the next one: only on_step
  * sees the former. */
@@ -248,25 +247,25 @@ yk_status yk_trainer_resume(yk_trainer *trainer, const char *path)
 }
 
 /* Rank 0's path, as this rank names the folder. */
-static void localize(const yk_trainer *t, char path[PATH_SIZE])
+static yk_status localize(const yk_trainer *t, char path[PATH_MAX])
 {
     char file[YKI_MANIFEST_NAME];
     const char *slash = strrchr(path, '/');
     if (!slash)
-        return;
+        return YK_OK;
     snprintf(file, sizeof file, "%s", slash + 1);
-    snprintf(path, PATH_SIZE, "%.3900s/%s", t->options.output, file);
+    return yki_join_path(path, t->options.output, file);
 }
 
 /* Rank 0 looks, so that all ranks resume from the same file; "" where there is none. *saved:
  * whether its save has come to its end. */
-static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE], bool *saved)
+static yk_status find_latest(const yk_trainer *t, char path[PATH_MAX], bool *saved)
 {
     yk_status status = YK_OK;
     path[0] = '\0';
     *saved = false;
     if (t->rank == 0 && access(t->options.output, F_OK) == 0)
-        status = yk_checkpoint_dir_latest(t->options.output, path, PATH_SIZE);
+        status = yk_checkpoint_dir_latest(t->options.output, path, PATH_MAX);
     if (status == YK_ERROR_NOT_FOUND)
         status = YK_OK;
     else if (status == YK_OK && path[0])
@@ -277,8 +276,8 @@ static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE], bool *sa
     int32_t told[] = {(int32_t)status, *saved};
     yki_error_copy(line, sizeof line);
     YK_TRY(yk_broadcast(t->options.group, told, 2, YK_I32, 0, NULL));
-    YK_TRY(yk_broadcast(t->options.group, path, PATH_SIZE, YK_U8, 0, NULL));
-    localize(t, path);
+    YK_TRY(yk_broadcast(t->options.group, path, PATH_MAX, YK_U8, 0, NULL));
+    YK_TRY(localize(t, path));
     *saved = told[1];
     if (told[0] == YK_OK)
         return YK_OK;
@@ -291,7 +290,7 @@ static yk_status find_latest(const yk_trainer *t, char path[PATH_SIZE], bool *sa
 yk_status yk_trainer_resume_latest(yk_trainer *trainer, bool *resumed)
 {
     bool saved;
-    char path[PATH_SIZE];
+    char path[PATH_MAX];
     yk_trainer *t = trainer;
     if (resumed)
         *resumed = false;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/trace.h"
@@ -136,6 +137,12 @@ static yk_status take_options(yk_trainer *t, const yk_trainer_options *given)
     return yk_schedule_check(&t->schedule);
 }
 
+/* Before anything is trained: whether there is room for a file's name after the folder's. */
+static yk_status check_output(const char *folder)
+{
+    return strlen(folder) + 1 + NAME_MAX < PATH_MAX ? YK_OK : yki_path_too_long(folder);
+}
+
 /* Everything that may fail, into a trainer that has its options. */
 static yk_status init_trainer(yk_trainer *t)
 {
@@ -153,6 +160,8 @@ static yk_status init_trainer(yk_trainer *t)
     if (!t->totals)
         return yki_error_memory(rows * sizeof *t->totals, "a trainer");
     t->end_s = HUGE_VAL;
+    if (o->output)
+        YK_TRY(check_output(o->output));
     if (o->stop_on_signals) {
         YK_TRY(yk_stop_on_signals());
         YK_TRY(yki_slurm_end_time(&t->end_s));

@@ -165,6 +165,26 @@ YK_TEST(long_paths_get_their_reason)
     assert_contains(output, "0003: no such folder\n");
 }
 
+/* A path that is too long, or leaves no room for names of files, is refused and not cut. */
+YK_TEST(paths_that_are_too_long_are_refused)
+{
+    static const char *const lines[] = {"train --data synthetic --max-steps 1 --output",
+                                        "sweep --data synthetic --arch mlp --lr 1,2 --output",
+                                        "train --data synthetic --max-steps 1 --resume",
+                                        "predict",
+                                        "checkpoint show",
+                                        "convert"};
+    char words[200];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        for (int parts = i < 2 ? 20 : 21; parts <= 22; parts++) { /* of 201 bytes */
+            snprintf(words, sizeof words, "%s $(printf '%%0200d/' $(seq %d)) x.pth", lines[i],
+                     parts);
+            if (i < 3 || strcmp(lines[i], "checkpoint show") == 0)
+                *strrchr(words, ' ') = '\0';
+            refused(words, "File name too long");
+        }
+}
+
 /* Without quotes, a shell makes two arguments of shards:x-{0..1}.tar. */
 YK_TEST(an_expanded_pattern_is_to_be_quoted)
 {

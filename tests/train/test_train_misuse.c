@@ -1,8 +1,9 @@
 /* NULL where training needs a result, a model or a loader: an error, never a crash. */
+#include <linux/limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "harness.h"
+#include "parts.h"
 
 static void assert_invalid(yk_status status, const char *words)
 {
@@ -22,6 +23,28 @@ YK_TEST(what_training_needs_must_not_be_null)
     assert_invalid(yk_evaluate(NULL, NULL, NULL, NULL), "result is NULL");
     assert_invalid(yk_evaluate(&evaluation, NULL, NULL, NULL), "model is NULL");
     assert_int_equal(evaluation.count, 0);
+}
+
+/* On creation, not when the first checkpoint is to be saved. */
+YK_TEST(an_output_folder_needs_room_for_names)
+{
+    static char path[PATH_MAX + 1];
+    yk_trainer *trainer;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    parts p = create_parts(&options, 40);
+    options.validation = p.validation;
+    options.output = path;
+    const size_t lengths[] = {PATH_MAX - NAME_MAX - 1, PATH_MAX - 1, PATH_MAX};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        memset(path, 'a', lengths[i]);
+        assert_invalid(yk_trainer_create(&trainer, p.model, p.optimizer, p.loader, &options),
+                       "aaa...: the path is too long");
+        assert_null(trainer);
+    }
+    path[PATH_MAX - NAME_MAX - 2] = '\0';
+    assert_ok(yk_trainer_create(&trainer, p.model, p.optimizer, p.loader, &options));
+    yk_trainer_destroy(trainer);
+    destroy_parts(p);
 }
 
 YK_TEST(loss_meters_that_are_null_do_nothing)

@@ -17,6 +17,7 @@
 
 #include <yoke/readers.h>
 
+#include "base/folder.h"
 #include "base/memory.h"
 #include "io/input_file.h"
 #include "io/pickle.h"
@@ -301,7 +302,7 @@ static yk_status name_file(char file[PATH_MAX], const char *path, const char *su
 {
     if (snprintf(file, PATH_MAX, "%s%s%s/%s%s", path, *sub ? "/" : "", sub, name, suffix) >=
         PATH_MAX)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
+        return yki_path_too_long(path);
     return YK_OK;
 }
 

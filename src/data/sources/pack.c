@@ -190,7 +190,7 @@ static yk_status find_split(char file[PATH_MAX], const char *path, yk_split spli
                          "val.pack",
                          path);
     if (snprintf(file, PATH_MAX, "%s", path) >= PATH_MAX)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", path);
+        return yki_path_too_long(path);
     return YK_OK;
 }
 

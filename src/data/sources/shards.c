@@ -16,6 +16,7 @@
 
 #include <yoke/readers.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open_files.h"
@@ -112,7 +113,7 @@ static yk_status choose_pattern(char text[PATH_MAX], const char *pattern, yk_spl
     const char *separator = strstr(pattern, "::");
     int length = separator ? (int)(separator - pattern) : (int)strlen(pattern);
     if (strlen(pattern) >= PATH_MAX)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%.80s...: the path is too long", pattern);
+        return yki_path_too_long(pattern);
     if (split == YK_SPLIT_TEST && !separator)
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: no shards for validation: expected TRAIN::VAL, such as "
