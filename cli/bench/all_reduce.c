@@ -16,6 +16,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/median.h"
+#include "common/plural.h"
 
 enum { BACKENDS = 8, REPEATS = 31, NAMES = 256 };
 
@@ -154,7 +155,7 @@ static bool time_size(comparison *all, int size)
 static void print_heading(const comparison *all)
 {
     int ranks = yk_group_size(all->entries[0].world);
-    printf("all-reduce, f32, average, %d rank%s, backend", ranks, ranks == 1 ? "" : "s");
+    printf("all-reduce, f32, average, %d %s, backend", ranks, cli_plural(ranks, "rank", "ranks"));
     for (int i = 0; i < all->count; i++)
         printf("%s %s", i ? "," : "", yk_group_backend(all->entries[i].world));
     printf(", %s\n", all->options.is_private ? "private buffers" : "buffers of yk_group_alloc");

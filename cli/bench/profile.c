@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/median.h"
+#include "common/plural.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -95,7 +96,7 @@ static void print_limits(const cli_step_result *r)
         return;
     }
     if (r->on_host)
-        snprintf(owner, sizeof owner, "%d thread%s", threads, threads == 1 ? "" : "s");
+        snprintf(owner, sizeof owner, "%d %s", threads, cli_plural(threads, "thread", "threads"));
     printf("\nLimits of %s, measured: ", owner);
     if (r->limits.flop_s > 0)
         printf("%.0f GFLOP/s in f32, ", 1e-9 * r->limits.flop_s);

@@ -6,6 +6,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/plural.h"
 #include "common/terminal.h"
 #include "setup/setup.h"
 
@@ -15,10 +16,10 @@ void cli_scaling_describe(const cli_scaling *s, char text[CLI_SCALING_TEXT])
     bool weak = o->given.per_rank_batch;
     const char *slash = strrchr(o->data, '/'), *data = slash && slash[1] ? slash + 1 : o->data;
     snprintf(text, CLI_SCALING_TEXT,
-             "%s on %s, %lld images a step %s, %lld steps, device = %lld of %d core%s", o->arch,
-             data, (long long)(weak ? o->per_rank_batch : o->batch_size),
+             "%s on %s, %lld images a step %s, %lld steps, device = %lld of %d %s", o->arch, data,
+             (long long)(weak ? o->per_rank_batch : o->batch_size),
              weak ? "on each rank" : "over all ranks", (long long)s->rows[0].result.steps,
-             (long long)o->threads, s->cores, s->cores == 1 ? "" : "s");
+             (long long)o->threads, s->cores, cli_plural(s->cores, "core", "cores"));
     cli_make_printable(text);
 }
 

@@ -125,8 +125,10 @@ static bool print_tensors(yk_tensor_file *file, bool norms)
     for (size_t i = 0; i < count; i++)
         if (!print_tensor(&all, file, i, &columns, norms))
             return false;
-    printf("%s%zu tensor%s, %.0f element%s, %s\n", count ? "\n" : "", count, count == 1 ? "" : "s",
-           all.elements, all.elements == 1 ? "" : "s", cli_size_text(size, all.bytes));
+    printf("%s%zu %s, %.0f %s, %s\n", count ? "\n" : "", count,
+           cli_plural((int64_t)count, "tensor", "tensors"), all.elements,
+           cli_plural((int64_t)all.elements, "element", "elements"),
+           cli_size_text(size, all.bytes));
     return true;
 }
 

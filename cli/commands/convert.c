@@ -1,6 +1,7 @@
 /* `yoke convert`: writes a state_dict in the other file format, or in another dtype. */
 #include "cli.h"
 #include "common/files.h"
+#include "common/plural.h"
 #include "common/size.h"
 #include "options/options.h"
 #include "options/paths.h"
@@ -93,7 +94,7 @@ static bool print_written(const char *path, bool replaced)
     for (size_t i = 0; i < count; i++)
         if (yk_tensor_file_entry(file, i, &entry) == YK_OK)
             bytes += (double)entry.bytes;
-    printf("%s: %zu tensor%s, %s%s\n", path, count, count == 1 ? "" : "s",
+    printf("%s: %zu %s, %s%s\n", path, count, cli_plural((int64_t)count, "tensor", "tensors"),
            cli_size_text(size, bytes), replaced ? " (the existing file was replaced)" : "");
     yk_tensor_file_close(file);
     return true;

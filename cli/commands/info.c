@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "common/errors.h"
+#include "common/plural.h"
 #include "options/options.h"
 
 enum { PATH_BYTES = 4096 };
@@ -143,8 +144,8 @@ static void print_plans(void)
         snprintf(folder, sizeof folder, "%s/%s", path, entry->d_name);
         int count = entry->d_name[0] == '.' ? 0 : count_plans(folder);
         if (count > 0)
-            printf("  plans         %s: %d convolution%s\n", entry->d_name, count,
-                   count == 1 ? "" : "s");
+            printf("  plans         %s: %d %s\n", entry->d_name, count,
+                   cli_plural(count, "convolution", "convolutions"));
     }
     if (open)
         closedir(open);

@@ -16,6 +16,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/plural.h"
 #include "launch/agent.h"
 #include "launch/attempt.h"
 #include "launch/end.h"
@@ -116,8 +117,8 @@ static void take_stop(cli_job *job, int number)
         return;
     job->regrouping = false;
     if (job->running && !job->launch->controlled)
-        cli_sink_say(&job->err, "%s: SIG%s on another host: stopping %d rank%s", job->launch->name,
-                     sigabbrev_np(number), job->running, job->running == 1 ? "" : "s");
+        cli_sink_say(&job->err, "%s: SIG%s on another host: stopping %d %s", job->launch->name,
+                     sigabbrev_np(number), job->running, cli_plural(job->running, "rank", "ranks"));
     cli_job_stop(job, number);
 }
 

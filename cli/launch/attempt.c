@@ -232,7 +232,8 @@ static void kill_ranks(cli_job *job)
     signal_ranks(job, SIGKILL);
 }
 
-const cli_kind cli_ranks = {.noun = "rank",
+const cli_kind cli_ranks = {.one = "rank",
+                            .several = "ranks",
                             .signal = signal_ranks,
                             .stop_s = stop_ranks_s,
                             .kill = kill_ranks,

@@ -39,6 +39,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/plural.h"
 #include "launch/agents.h"
 #include "launch/bus.h"
 #include "launch/herald.h"
@@ -172,8 +173,8 @@ static bool lacks_place(const cli_coordinator *c, const cli_agent_record *agent,
     if (agent->node_rank >= 0)
         other = cli_agents_with_rank(&c->agents, agent->node_rank, agent);
     if (present >= places)
-        snprintf(why, size, "expected %d host%s, but %d came: host %.200s (pid %d) is one too many",
-                 places, places == 1 ? "" : "s", present + 1, agent->host, agent->pid);
+        snprintf(why, size, "expected %d %s, but %d came: host %.200s (pid %d) is one too many",
+                 places, cli_plural(places, "host", "hosts"), present + 1, agent->host, agent->pid);
     else if (other)
         snprintf(why, size,
                  "--node-rank %d was claimed twice, by host %.150s (pid %d) and by host %.150s "

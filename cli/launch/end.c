@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/plural.h"
 
 /* The survivors of a failure end within 2 s. */
 static const double survivors_kill_s = 1.5;
@@ -170,9 +171,9 @@ static void ask_to_stop(cli_job *job, int number)
     else if (again)
         cli_job_kill(job);
     else if (!stopping && job->first_failed < 0)
-        cli_sink_say(&job->err, "%s: SIG%s: stopping %d %s%s; signal again to kill",
-                     job->launch->name, sigabbrev_np(number), job->running, job->kind->noun,
-                     job->running == 1 ? "" : "s");
+        cli_sink_say(&job->err, "%s: SIG%s: stopping %d %s; signal again to kill",
+                     job->launch->name, sigabbrev_np(number), job->running,
+                     cli_plural(job->running, job->kind->one, job->kind->several));
     if (!stopping)
         cli_job_stop(job, number);
     tell_others(job, number, again);

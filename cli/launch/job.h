@@ -45,7 +45,7 @@ typedef struct cli_job cli_job;
 
 /* What a launcher has started: ranks (attempt.c), or the launchers on other hosts (remote.c). */
 typedef struct cli_kind {
-    const char *noun; /* "rank" or "host" */
+    const char *one, *several; /* "rank" and "ranks", or "host" and "hosts" */
     void (*signal)(cli_job *job, int number);
     /* How many seconds the members may take to stop before they are killed. */
     double (*stop_s)(const cli_job *job);

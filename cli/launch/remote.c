@@ -148,7 +148,8 @@ static void host_ended(cli_job *job, int i)
         job->kill_at = cli_clock_s() + others_s + stop_hosts_s(job);
 }
 
-const cli_kind cli_remote_launchers = {.noun = "host",
+const cli_kind cli_remote_launchers = {.one = "host",
+                                       .several = "hosts",
                                        .signal = signal_hosts,
                                        .stop_s = stop_hosts_s,
                                        .kill = kill_hosts,

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "common/files.h"
+#include "common/plural.h"
 #include "options/options.h"
 #include "options/paths.h"
 #include "report/page.h"
@@ -27,8 +28,8 @@ static bool write_page(const char *path, const cli_run *runs, const cli_mistakes
     bool made = cli_page_write(file.stream, runs, mistakes, count) || cli_complain("out of memory");
     bool written = cli_file_close(&file) && made;
     if (written && !to_stdout)
-        printf("Report on %d run%s in %s: open it in a browser\n", count, count == 1 ? "" : "s",
-               path);
+        printf("Report on %d %s in %s: open it in a browser\n", count,
+               cli_plural(count, "run", "runs"), path);
     return written;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/plural.h"
 #include "setup/download.h"
 
 /* ---- downloading ----------------------------------------------------------------------------- */
@@ -85,9 +86,9 @@ static bool split_data(yk_dataset **train, yk_dataset **test, yk_dataset *whole,
 {
     int64_t size = yk_dataset_size(whole), count = llround(part * (double)size);
     if (count == 0 || count == size)
-        return cli_complain("--val-split %g: of %lld image%s in %s none would be left for %s", part,
-                            (long long)size, size == 1 ? "" : "s", yk_dataset_name(whole),
-                            count == 0 ? "validation" : "training");
+        return cli_complain("--val-split %g: of %lld %s in %s none would be left for %s", part,
+                            (long long)size, cli_plural(size, "image", "images"),
+                            yk_dataset_name(whole), count == 0 ? "validation" : "training");
     return cli_ok(yk_dataset_random_split(train, test, whole, size - count, 0));
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/plural.h"
 #include "options/options.h"
 #include "options/paths.h"
 #include "setup/setup.h"
@@ -32,8 +33,9 @@ bool cli_train_options_check_batch(const cli_train_options *o)
     int64_t ranks = cli_ranks_expected(o->nproc), shares = cli_shares_of_batch(o, ranks);
     int64_t parts = shares * o->trainer.accumulate;
     char words[96];
-    int length = snprintf(words, sizeof words, "%lld%s rank%s", (long long)shares,
-                          o->loader.virtual_ranks ? " virtual" : "", shares == 1 ? "" : "s");
+    int length =
+        snprintf(words, sizeof words, "%lld%s %s", (long long)shares,
+                 o->loader.virtual_ranks ? " virtual" : "", cli_plural(shares, "rank", "ranks"));
     if (o->trainer.accumulate > 1)
         snprintf(words + length, sizeof words - (size_t)length, " x %lld micro-batches",
                  (long long)o->trainer.accumulate);

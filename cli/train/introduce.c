@@ -44,8 +44,8 @@ static void print_lr(FILE *page, const cli_training *t)
     if (o->lr_scale == CLI_LR_SCALE_NONE)
         fprintf(page, " (%s, not scaled)", from);
     else
-        fprintf(page, " = %g (%s) x %s%lld rank%s%s (--lr-scale %s)", first, from,
-                root ? "sqrt(" : "", (long long)t->ranks, t->ranks == 1 ? "" : "s", root ? ")" : "",
+        fprintf(page, " = %g (%s) x %s%lld %s%s (--lr-scale %s)", first, from, root ? "sqrt(" : "",
+                (long long)t->ranks, cli_plural(t->ranks, "rank", "ranks"), root ? ")" : "",
                 cli_choice_name(CLI_LR_SCALES, (int)o->lr_scale));
 }
 
@@ -120,9 +120,8 @@ static void print_batch(FILE *page, const cli_training *t)
     fprintf(page, "  batch       effective %lld %s a step", (long long)t->options.batch_size,
             cli_plural(t->options.batch_size, "image", "images"));
     if (t->ranks > 1 || accumulate > 1)
-        fprintf(page, " = %lld%s rank%s x %lld", (long long)t->ranks,
-                virtual_ranks ? " virtual" : "", t->ranks == 1 ? "" : "s",
-                (long long)t->micro_batch);
+        fprintf(page, " = %lld%s %s x %lld", (long long)t->ranks, virtual_ranks ? " virtual" : "",
+                cli_plural(t->ranks, "rank", "ranks"), (long long)t->micro_batch);
     if (accumulate > 1)
         fprintf(page, " x %lld accumulated", (long long)accumulate);
     fprintf(page, " (%s)\n",
@@ -200,8 +199,8 @@ static void print_ddp(FILE *page, const cli_training *t)
         print_comm_hook(page, t);
     }
     if (every < YK_NEVER)
-        fprintf(page, "  divergence  checked every %lld step%s\n", (long long)every,
-                every == 1 ? "" : "s");
+        fprintf(page, "  divergence  checked every %lld %s\n", (long long)every,
+                cli_plural(every, "step", "steps"));
 }
 
 static void print_frozen(FILE *page, const cli_training *t)
@@ -255,15 +254,15 @@ static void print_resumed(FILE *page, const cli_training *t)
     int64_t had = t->saved.world_size;
     int ranks = yk_group_size(t->world);
     if (had && had != ranks)
-        fprintf(page, "              on %d rank%s (%s) instead of %lld\n", ranks,
-                ranks == 1 ? "" : "s", t->options.given.nproc ? "--nproc" : "set by the launcher",
-                (long long)had);
+        fprintf(page, "              on %d %s (%s) instead of %lld\n", ranks,
+                cli_plural(ranks, "rank", "ranks"),
+                t->options.given.nproc ? "--nproc" : "set by the launcher", (long long)had);
     if (t->saved.threads && t->saved.threads != t->threads)
-        fprintf(
-            page,
-            "              with %d kernel thread%s a rank instead of %lld: sums will be rounded "
-            "differently\n",
-            t->threads, t->threads == 1 ? "" : "s", (long long)t->saved.threads);
+        fprintf(page,
+                "              with %d kernel %s a rank instead of %lld: sums will be rounded "
+                "differently\n",
+                t->threads, cli_plural(t->threads, "thread", "threads"),
+                (long long)t->saved.threads);
 }
 
 /* What decided about the backend, and who said which rank this process is. */
@@ -271,8 +270,8 @@ static void print_ranks(FILE *page, const cli_training *t)
 {
     yk_place place;
     int ranks = yk_group_size(t->world);
-    fprintf(page, "  ranks       %d (%s), %d thread%s each (%s)\n", ranks,
-            yk_group_backend(t->world), t->threads, t->threads == 1 ? "" : "s", t->threads_source);
+    fprintf(page, "  ranks       %d (%s), %d %s each (%s)\n", ranks, yk_group_backend(t->world),
+            t->threads, cli_plural(t->threads, "thread", "threads"), t->threads_source);
     if (ranks > 1 && yk_group_place(&place) == YK_OK && place.source)
         fprintf(page, "  places      %s; rank and size from %s\n",
                 yk_group_backend_reason(t->world), place.source);
@@ -291,15 +290,15 @@ static void introduce(FILE *page, const cli_training *t)
     const cli_train_options *o = &t->options;
     if (o->recipe && !t->resumed[0])
         cli_recipe_print(page, o->recipe);
-    fprintf(page,
-            "Training %s on %s: %lld image%s, %lld for validation, %lld epoch%s of %lld step%s",
-            o->arch, yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
-            yk_dataset_size(t->train_set) == 1 ? "" : "s", (long long)yk_dataset_size(t->test_set),
-            (long long)o->trainer.epochs, o->trainer.epochs == 1 ? "" : "s",
-            (long long)t->steps_per_epoch, t->steps_per_epoch == 1 ? "" : "s");
+    fprintf(page, "Training %s on %s: %lld %s, %lld for validation, %lld %s of %lld %s", o->arch,
+            yk_dataset_name(t->train_set), (long long)yk_dataset_size(t->train_set),
+            cli_plural(yk_dataset_size(t->train_set), "image", "images"),
+            (long long)yk_dataset_size(t->test_set), (long long)o->trainer.epochs,
+            cli_plural(o->trainer.epochs, "epoch", "epochs"), (long long)t->steps_per_epoch,
+            cli_plural(t->steps_per_epoch, "step", "steps"));
     if (o->trainer.max_steps < YK_NEVER)
-        fprintf(page, ", at most %lld step%s", (long long)o->trainer.max_steps,
-                o->trainer.max_steps == 1 ? "" : "s");
+        fprintf(page, ", at most %lld %s", (long long)o->trainer.max_steps,
+                cli_plural(o->trainer.max_steps, "step", "steps"));
     fputc('\n', page);
     print_batch(page, t);
     print_recipe(page, t);

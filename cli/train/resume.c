@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/plural.h"
 #include "setup/setup.h"
 #include "train/train.h"
 
@@ -208,16 +209,16 @@ static bool check_adopted(const cli_training *t)
     int64_t shares = cli_shares_of_batch(o, yk_group_size(t->world)), k = o->trainer.accumulate;
     int64_t batch = o->given.batch_size ? o->batch_size : state->batch_size;
     if (batch % (shares * k))
-        return cli_complain(
-            "the run's batch of %lld is not divisible by %lld rank%s x %lld micro-batch%s",
-            (long long)batch, (long long)shares, shares == 1 ? "" : "s", (long long)k,
-            k == 1 ? "" : "es");
+        return cli_complain("the run's batch of %lld is not divisible by %lld %s x %lld %s",
+                            (long long)batch, (long long)shares,
+                            cli_plural(shares, "rank", "ranks"), (long long)k,
+                            cli_plural(k, "micro-batch", "micro-batches"));
     if (o->loader.virtual_ranks && o->model.threads != YK_THREADS_AUTO && state->threads &&
         o->model.threads != state->threads)
         return cli_complain(
-            "%s was made with %lld thread%s per rank; with --virtual-ranks, --threads cannot "
+            "%s was made with %lld %s per rank; with --virtual-ranks, --threads cannot "
             "change",
-            t->resumed, (long long)state->threads, state->threads == 1 ? "" : "s");
+            t->resumed, (long long)state->threads, cli_plural(state->threads, "thread", "threads"));
     return check_optimizer(t);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "common/plural.h"
 
 static void say_goodbye(const cli_training *t)
 {
@@ -20,8 +21,9 @@ static void say_goodbye(const cli_training *t)
         printf("Done after step %lld: validation accuracy %.2f %%, checkpoints in %s\n", step,
                100 * state->val_accuracy, t->output);
     else
-        printf("Nothing to do: %s has %lld epoch%s and %lld step%s already\n", t->output,
-               (long long)state->epoch, state->epoch == 1 ? "" : "s", step, step == 1 ? "" : "s");
+        printf("Nothing to do: %s has %lld %s and %lld %s already\n", t->output,
+               (long long)state->epoch, cli_plural(state->epoch, "epoch", "epochs"), step,
+               cli_plural(step, "step", "steps"));
 }
 
 /* Whether a step of this run was to be in the timeline, which may end behind any step: its end is

@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "beside.h"
 #include "device/module.h"
 #include "gpu.h"
@@ -70,8 +71,8 @@ static yk_status find_gpu(yki_cu_device *number, int index)
     YK_TRY(count_gpus(&count));
     YK_TRY(count_real_gpus(&real));
     if (index >= count)
-        return yki_error(YK_ERROR_UNSUPPORTED, "device cuda:%d: there %s %d GPU%s, cuda:0%s", index,
-                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s",
+        return yki_error(YK_ERROR_UNSUPPORTED, "device cuda:%d: there %s %d %s, cuda:0%s", index,
+                         count == 1 ? "is" : "are", count, yki_plural(count, "GPU", "GPUs"),
                          count == 1 ? "" : " and so on");
     return yki_cuda_call(DeviceGet, number, index % real);
 }
@@ -232,9 +233,10 @@ static yk_status choose_index(const yki_device_options *options, int *index)
     YK_TRY(count_gpus(&count));
     *index = options->index % count;
     if (*index != options->index && !has_been_given_one())
-        YKI_WARN("device cuda: local rank %d shares cuda:%d with other ranks, because there %s %d "
-                 "GPU%s",
-                 options->index, *index, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+        YKI_WARN("device cuda: local rank %d shares cuda:%d with other ranks, because there %s "
+                 "%d %s",
+                 options->index, *index, count == 1 ? "is" : "are", count,
+                 yki_plural(count, "GPU", "GPUs"));
     return YK_OK;
 }
 

@@ -184,8 +184,8 @@ static yk_status check_world(int ranks)
     if (size >= ranks)
         return YK_OK;
     return yk_set_error(YK_ERROR_UNSUPPORTED,
-                        "%s knows of %d rank%s, but the job has %d: start them all with one %s",
-                        LIBRARY, size, size == 1 ? "" : "s", ranks, LAUNCHER);
+                        "%s knows of %d %s, but the job has %d: start them all with one %s",
+                        LIBRARY, size, size == 1 ? "rank" : "ranks", ranks, LAUNCHER);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "comm/backend/modules.h"
 #include "comm/call.h"
 
@@ -101,10 +102,11 @@ static void describe_places(const yki_job *job, char *text, size_t size)
         most = here > most ? here : most;
     }
     if (job->hosts <= 1)
-        snprintf(text, size, "one machine with %d rank%s", job->world, job->world == 1 ? "" : "s");
+        snprintf(text, size, "one machine with %d %s", job->world,
+                 yki_plural(job->world, "rank", "ranks"));
     else if (least == most)
-        snprintf(text, size, "%d hosts with %d rank%s each", job->hosts, most,
-                 most == 1 ? "" : "s");
+        snprintf(text, size, "%d hosts with %d %s each", job->hosts, most,
+                 yki_plural(most, "rank", "ranks"));
     else
         snprintf(text, size, "%d hosts with %d to %d ranks", job->hosts, least, most);
 }

@@ -2,6 +2,7 @@
 #include "graph/operators.h"
 
 #include "base/options.h"
+#include "base/text.h"
 
 static yk_status check_window(const yki_attrs *a)
 {
@@ -29,9 +30,8 @@ yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
     yki_shape_text(weight, wt, sizeof wt);
     if (x->dims[1] % a->groups || x->dims[1] / a->groups != weight->dims[1] ||
         weight->dims[0] % a->groups)
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "input %s does not fit weight %s with %lld group%s", xt, wt,
-                         (long long)a->groups, a->groups == 1 ? "" : "s");
+        return yki_error(YK_ERROR_INVALID_SHAPE, "input %s does not fit weight %s with %lld %s", xt,
+                         wt, (long long)a->groups, yki_plural(a->groups, "group", "groups"));
     out[YKI_CONV2D_SUMS] = yki_shape_none();
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], weight->dims[0]}};
     for (int i = 2; i < 4; i++) {
@@ -91,9 +91,8 @@ yk_status yki_infer_conv_transpose2d(const yki_node *node, yki_shape *out)
     yki_shape_text(x, xt, sizeof xt);
     yki_shape_text(weight, wt, sizeof wt);
     if (x->dims[1] != weight->dims[0] || weight->dims[0] % a->groups)
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "input %s does not fit weight %s with %lld group%s", xt, wt,
-                         (long long)a->groups, a->groups == 1 ? "" : "s");
+        return yki_error(YK_ERROR_INVALID_SHAPE, "input %s does not fit weight %s with %lld %s", xt,
+                         wt, (long long)a->groups, yki_plural(a->groups, "group", "groups"));
     int64_t filters = weight->dims[1] * a->groups; /* at most the elements of the weight */
     YK_TRY(yki_expect_vector(node, YKI_CONV_TRANSPOSE2D_BIAS, filters));
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], filters}};

@@ -1,6 +1,8 @@
 /* The operators as the list describes them, and what their rules share. */
 #include "graph/operators.h"
 
+#include "base/text.h"
+
 /* Every attribute that the list names is there. */
 #define ATTRIBUTE(name)                                            _Static_assert(sizeof((yki_attrs *)0)->name > 0, #name);
 #define FORWARD(number, name, policy, inputs, outputs, attributes) attributes
@@ -55,9 +57,9 @@ yk_status yki_expect_dims(const yki_node *node, int input, int ndim)
     const yk_value *value = node->in[input];
     if (value->ndim == ndim)
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected %d dimension%s",
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected %d %s",
                      node->op->in[input].name, yki_shape_text(value, text, sizeof text), ndim,
-                     ndim == 1 ? "" : "s");
+                     yki_plural(ndim, "dimension", "dimensions"));
 }
 
 bool yki_in_range(int64_t option, int64_t least)

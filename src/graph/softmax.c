@@ -1,6 +1,8 @@
 /* softmax and layer_norm: operators over rows, which are the last dimension or dimensions of x. */
 #include "graph/operators.h"
 
+#include "base/text.h"
+
 /* The last `count` dimensions exist, and the batch is none of them. */
 static yk_status expect_rows(const yki_node *node, int count)
 {
@@ -9,9 +11,9 @@ static yk_status expect_rows(const yki_node *node, int count)
     bool has_batch = x->ndim == count && count > 0 && x->dims[0] == YK_BATCH;
     if (x->ndim >= count && !has_batch)
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE,
-                     "input has shape %s, expected at least %d dimension%s besides the batch",
-                     yki_shape_text(x, text, sizeof text), count, count == 1 ? "" : "s");
+    return yki_error(
+        YK_ERROR_INVALID_SHAPE, "input has shape %s, expected at least %d %s besides the batch",
+        yki_shape_text(x, text, sizeof text), count, yki_plural(count, "dimension", "dimensions"));
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */

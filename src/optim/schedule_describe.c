@@ -4,6 +4,8 @@
 
 #include <yoke/schedule.h>
 
+#include "base/text.h"
+
 /* Where the text goes: what does not fit is cut off. */
 typedef struct writer {
     char *text;
@@ -23,8 +25,8 @@ __attribute__((format(printf, 2, 3))) static void add(writer *w, const char *for
 
 static void add_length(writer *w, const yk_schedule *s, const char *before, int64_t length)
 {
-    add(w, "%s%lld %s%s", before, (long long)length, s->per_step ? "step" : "epoch",
-        length == 1 ? "" : "s");
+    add(w, "%s%lld %s", before, (long long)length,
+        s->per_step ? yki_plural(length, "step", "steps") : yki_plural(length, "epoch", "epochs"));
 }
 
 static void add_decay(writer *w, const yk_schedule *s, double initial_lr)

@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/reference.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "model/loss_scale.h"
 #include "model/replica.h"
@@ -342,8 +343,8 @@ static void describe_devices(yk_data_parallel *dp)
             at += (size_t)snprintf(text + at, size - at, "-%d", last);
     }
     if (at < size)
-        snprintf(text + at, size - at, "; %d thread%s each", dp->threads,
-                 dp->threads == 1 ? "" : "s");
+        snprintf(text + at, size - at, "; %d %s each", dp->threads,
+                 yki_plural(dp->threads, "thread", "threads"));
 }
 
 /* One thread per core of the smallest device, within the affinity mask and the cgroup's quota. */

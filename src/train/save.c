@@ -6,6 +6,7 @@
 
 #include "base/folder.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
 #include "io/checkpoint_dir.h"
@@ -46,9 +47,9 @@ yk_status yki_trainer_look(yk_trainer *t)
     YK_TRY(yki_folder_look(&t->view, t->options.output, t->options.group));
     t->has_looked = true;
     if (t->view.keepers > 0 && t->rank == 0)
-        YKI_WARN("%s is not shared by all hosts: %d other rank%s, one for each folder of that "
+        YKI_WARN("%s is not shared by all hosts: %d other %s, one for each folder of that "
                  "name, will keep copies of the checkpoints",
-                 t->options.output, t->view.keepers, t->view.keepers == 1 ? "" : "s");
+                 t->options.output, t->view.keepers, yki_plural(t->view.keepers, "rank", "ranks"));
     return YK_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "base/utf8.h"
 #include "comm/flight_recorder.h"
@@ -74,8 +75,8 @@ static yk_status check_loader(const yk_trainer_options *o, const yk_loader *load
     int ranks = yki_ranks_of(o->group), world = yki_loader_world_size(loader);
     if (world != ranks)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "trainer: the loader is for %d rank%s, the trainer's group has %d", world,
-                         world == 1 ? "" : "s", ranks);
+                         "trainer: the loader is for %d %s, the trainer's group has %d", world,
+                         yki_plural(world, "rank", "ranks"), ranks);
     if (yk_loader_batches(loader) < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "trainer: the loader has no batches: the %lld samples of %s do not fill "

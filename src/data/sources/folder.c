@@ -14,6 +14,7 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/sources/names.h"
 #include "io/input_file.h"
 
@@ -182,8 +183,9 @@ static yk_status add_classes(folder *set)
     }
     yki_names_free(&present);
     if (status == YK_OK && set->left_out > 0)
-        YKI_WARN("%s: %lld file%s left out, not named .jpg, .jpeg, .png or .webp, such as %s",
-                 set->root, (long long)set->left_out, set->left_out == 1 ? "" : "s", set->example);
+        YKI_WARN("%s: %lld %s left out, not named .jpg, .jpeg, .png or .webp, such as %s",
+                 set->root, (long long)set->left_out, yki_plural(set->left_out, "file", "files"),
+                 set->example);
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/cpu_features.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/x86/amx.h"
 #include "device/cpu/x86/bf16_rate.h"
@@ -233,13 +234,12 @@ static void cpu_set_threads(yki_device *device, int threads)
     const dnnl_version_t *version = dnnl_version();
     int limit = omp_get_thread_limit();
     device->threads = threads < limit ? threads : limit;
-    snprintf(device->description, sizeof device->description,
-             "cpu: oneDNN %d.%d.%d, %s%s, %d thread%s", version->major, version->minor,
-             version->patch, isa_name(device),
+    snprintf(device->description, sizeof device->description, "cpu: oneDNN %d.%d.%d, %s%s, %d %s",
+             version->major, version->minor, version->patch, isa_name(device),
              cpu->has_amx    ? " with AMX"
              : cpu->has_bf16 ? " with bf16"
                              : "",
-             device->threads, device->threads == 1 ? "" : "s");
+             device->threads, yki_plural(device->threads, "thread", "threads"));
 }
 
 static yk_status cpu_create(yki_device **device, const yki_device_options *options)

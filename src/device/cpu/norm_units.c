@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "device/cpu/units.h"
 
 enum {
@@ -159,9 +160,9 @@ yk_status yki_norm_enough(double count)
     if (count >= 2)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_SHAPE,
-                     "batch_norm: a channel of %g value%s has no variance to "
+                     "batch_norm: a channel of %g %s has no variance to "
                      "train with; use a larger batch",
-                     count, count == 1 ? "" : "s");
+                     count, yki_plural((int64_t)count, "value", "values"));
 }
 
 yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,

@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "base/text.h"
+
 /* The location of a channel's values: value i of `count` is at index(). */
 typedef struct span {
     int64_t c, channels, pixels, count;
@@ -146,9 +148,9 @@ static yk_status ref_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
         return skip_empty(kernel, run);
     if (training && count < 2)
         return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "batch_norm: a channel of %g value%s has no variance "
+                         "batch_norm: a channel of %g %s has no variance "
                          "to train with; use a larger batch",
-                         count, count == 1 ? "" : "s");
+                         count, yki_plural((int64_t)count, "value", "values"));
     yk_tensor weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_WEIGHT),
               bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BIAS);
     normal n = {.x = x,
