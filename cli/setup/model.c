@@ -18,21 +18,15 @@ const char *cli_arch_choices(void)
     return choices;
 }
 
-/* What the last error says after the mark; all of it if the line was cut before. */
-static const char *error_after(const char *mark)
-{
-    const char *line = yk_last_error(), *found = strstr(line, mark);
-    return found ? found + strlen(mark) : line;
-}
-
+/* The library names both options as they are called here. */
 bool cli_check_model_options(const char *name, const yk_model_options *options)
 {
     if (yk_device_check(options->device) != YK_OK)
-        cli_usage_error(name, "--device %s: %s", options->device, error_after("\": "));
+        cli_usage_error(name, "--%s", cli_reason());
     else if (options->autocast && options->amp == YK_AMP_OFF)
         cli_usage_error(name, "--autocast requires mixed precision: it needs --amp bf16|fp16");
     else if (yk_autocast_check(options->autocast) != YK_OK)
-        cli_usage_error(name, "--%s", strstr(yk_last_error(), "autocast"));
+        cli_usage_error(name, "--%s", cli_reason());
     else
         return true;
     return false;

@@ -108,7 +108,7 @@ static bool check_parallel(const cli_train_options *o)
                         "%s cannot be combined with --parallel dp, which has a single rank",
                         between_ranks);
     else if (yk_data_parallel_check(o->dp.devices, &count) != YK_OK)
-        cli_usage_error(o->name, "--devices: %s", strstr(yk_last_error(), ": ") + 2);
+        cli_usage_error(o->name, "--devices: %s", cli_reason());
     else
         return true;
     return false;

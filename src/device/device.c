@@ -36,7 +36,7 @@ static yk_status unknown_device(const char *name)
     const char *type;
     for (size_t i = 0; (type = yk_device_type(i)) && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", type);
-    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": expected one of %s", name, known);
+    return yki_error(YK_ERROR_UNSUPPORTED, "device \"%.64s\": expected one of %s", name, known);
 }
 
 /* A device's name, taken apart. */
@@ -67,12 +67,12 @@ static yk_status parse_name(device_name *parsed, const char *name)
         index = isdigit((unsigned char)colon[1]) ? strtol(colon + 1, &end, 10) : -1;
         if (index < 0 || index > MAX_INDEX || *end)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "device \"%s\": expected a type, or type:index", name);
+                             "device \"%.64s\": expected a type, or type:index", name);
     }
     parsed->index = (int)index;
     const yki_device_type *type = find_type(parsed->type);
     if (type && !type->streams && !parsed->any && parsed->index > 0)
-        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%s\": there is one %s device", name,
+        return yki_error(YK_ERROR_UNSUPPORTED, "device \"%.64s\": there is one %s device", name,
                          type->name);
     return YK_OK;
 }

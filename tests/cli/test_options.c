@@ -387,12 +387,14 @@ YK_TEST(dashes_and_underscores_are_alike)
 
 YK_TEST(unknown_devices_are_refused)
 {
-    refused("train --arch mlp --device gpu", "--device gpu: expected one of cpu, ref, sim, cuda");
-    refused("train --arch mlp --device cuda:x", "--device cuda:x: expected a type, or type:index");
-    refused("train --arch mlp --device cpu:1", "--device cpu:1: there is one cpu device");
+    refused("train --arch mlp --device gpu",
+            "--device \"gpu\": expected one of cpu, ref, sim, cuda");
+    refused("train --arch mlp --device cuda:x",
+            "--device \"cuda:x\": expected a type, or type:index");
+    refused("train --arch mlp --device cpu:1", "--device \"cpu:1\": there is one cpu device");
     char line[700] = "train --arch mlp --device "; /* a name that is longer than an error line */
     memset(line + strlen(line), 'x', 600);
-    refused(line, "--device xxxx");
+    refused(line, "xxxx\": expected one of cpu, ref, sim, cuda");
 }
 
 YK_TEST(info_says_what_is_here_and_why_something_is_not)

@@ -86,7 +86,7 @@ YK_TEST(what_cannot_be_predicted_is_said)
     assert_int_equal(predict(with_run("", "png")), 2);
     assert_contains(said, "png: is a folder: name the pictures in it");
     assert_int_equal(predict(with_run("--device gpu", "png/grey_16")), 2);
-    assert_contains(said, "yoke predict: --device gpu: expected one of cpu, ref, sim, cuda");
+    assert_contains(said, "yoke predict: --device \"gpu\": expected one of cpu, ref, sim, cuda");
 }
 
 YK_TEST(names_of_files_may_hold_anything)
