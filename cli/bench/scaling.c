@@ -141,7 +141,8 @@ static int add_ranks(cli_scaling *s, const char *name)
             return cli_usage_error(name, "--ranks %s: more than %d numbers", s->options.ranks,
                                    CLI_SCALING_ROWS - 3);
         if (has_ranks(s, ranks))
-            return cli_usage_error(name, "--ranks %s: %ld is there twice", s->options.ranks, ranks);
+            return cli_usage_error(name, "--ranks %s: %ld is listed twice", s->options.ranks,
+                                   ranks);
         int code = check_scaling_batch(name, &s->options, ranks);
         if (code >= 0)
             return code;

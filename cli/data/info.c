@@ -168,7 +168,7 @@ int cli_data_info(const yk_dataset *dataset, const char *split, bool skip_damage
     if (all.channels > 0)
         print_pixels(&all);
     if (all.damaged > 0)
-        printf("\n%lld damaged image%s left out\n", (long long)all.damaged,
-               all.damaged == 1 ? " was" : "s were");
+        printf("\n%lld damaged %s left out\n", (long long)all.damaged,
+               cli_plural(all.damaged, "image was", "images were"));
     return CLI_EXIT_OK;
 }

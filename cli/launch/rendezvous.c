@@ -243,7 +243,7 @@ bool cli_agent_follow(cli_job *job)
     cli_agent *agent = job->agent;
     const cli_launch *launch = job->launch;
     char at[CLI_NET_ENDPOINT];
-    cli_sink_say(&job->err, "%s: the job has gone on without this host; joining it at %s",
+    cli_sink_say(&job->err, "%s: the job has continued without this host; joining it at %s",
                  launch->name, cli_net_endpoint(at, agent->moved_host, agent->moved_port));
     cli_link_close(agent->link);
     cli_coordinator_finish(agent->coordinator);

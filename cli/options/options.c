@@ -271,7 +271,7 @@ static int keep(const cli_command *command, const cli_option *option, const char
 static int set_and_keep(const cli_command *command, const cli_option *option, const char *value)
 {
     if (command->only_kept && !is_kept(command, option))
-        return cli_usage_error(command->name, "--%s is not for a checkpoint to say", option->name);
+        return cli_usage_error(command->name, "--%s cannot be set by a checkpoint", option->name);
     char label[64];
     snprintf(label, sizeof label, "--%s", option->name);
     int code = set_value(command, option, label, value);

@@ -176,9 +176,10 @@ bool cli_training_check_groups(const cli_training *t)
                                 "it; leave it out",
                                 r.pattern);
         if (found.own == 0)
-            return cli_complain("--lr-group %s: the patterns before it, or Muon, have all that it "
-                                "matches",
-                                r.pattern);
+            return cli_complain(
+                "--lr-group %s: the patterns before it, or Muon, have taken all that it "
+                "matches",
+                r.pattern);
     }
     return !t->options.lr_groups || !*t->options.lr_groups || leaves_some(t) ||
            cli_complain("--lr-group %s: the patterns leave no parameter to --lr, which needs one",

@@ -110,14 +110,13 @@ static yk_status no_engine(const conv_kernel *k)
     char version[16], text[YKI_CUDNN_CONV_TEXT];
     yki_cudnn_version_text(k->cudnn, version);
     yki_cudnn_conv_text(&k->conv, text);
-    return yki_error(
-        YK_ERROR_UNSUPPORTED,
-        "device cuda: cuDNN %s has no engine on this GPU that repeats its bits for %s%s", version,
-        text,
-        yki_cudnn_has_compiler()
-            ? ""
-            : "; libnvrtc.so, which compiles some of them, was not found: install "
-              "it (NVIDIA's cuda-nvrtc-13-0), or put its folder into YOKE_CUDA_LIBS");
+    return yki_error(YK_ERROR_UNSUPPORTED,
+                     "device cuda: cuDNN %s has no deterministic engine on this GPU for %s%s",
+                     version, text,
+                     yki_cudnn_has_compiler()
+                         ? ""
+                         : "; libnvrtc.so, which compiles some of them, was not found: install "
+                           "it (NVIDIA's cuda-nvrtc-13-0), or put its folder into YOKE_CUDA_LIBS");
 }
 
 static yk_status find_plan(conv_kernel *k)

@@ -50,7 +50,7 @@ Descriptor open_socket(const sockaddr_storage &address)
 {
     Descriptor opened(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (opened < 0)
-        fail("cannot make a socket");
+        fail("cannot create a socket");
     return opened;
 }
 

@@ -12,9 +12,10 @@ yk_status yki_check_not_forked(void)
     int self = (int)getpid(), found = 0;
     if (atomic_compare_exchange_strong(&owner, &found, self) || found == self)
         return YK_OK;
-    return yki_error(YK_ERROR_UNSUPPORTED,
-                     "process %d was forked by process %d after that had run a model on several "
-                     "threads, which do not exist here: fork before the first forward, or use one "
-                     "thread",
-                     self, found);
+    return yki_error(
+        YK_ERROR_UNSUPPORTED,
+        "process %d was forked by process %d after a model had run there on several "
+        "threads, which a child process does not have: fork before the first forward, or "
+        "use one thread",
+        self, found);
 }

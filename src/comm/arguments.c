@@ -19,7 +19,8 @@ yk_status yki_check_buffer(const yk_group *group, const char *name, const void *
     if ((unsigned)dtype >= YK_DTYPE_COUNT)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", name, (int)dtype);
     if (!data && count > 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements at NULL", name, count);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements, but the buffer is NULL",
+                         name, count);
     if (count > (size_t)PTRDIFF_MAX / yk_dtype_size(dtype) / (size_t)yk_group_size(group))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %zu elements of %s are too many", name,
                          count, yk_dtype_name(dtype));

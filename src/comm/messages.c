@@ -65,7 +65,8 @@ static yk_status check_all(const yk_group *group, const yk_message *messages, si
 {
     char name[48];
     if (!messages && count > 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "batch_send_recv: %zu messages at NULL", count);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "batch_send_recv: %zu messages, but the array is NULL", count);
     for (size_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "batch_send_recv, message %zu", i);
         if ((unsigned)messages[i].kind > YK_MESSAGE_RECV)

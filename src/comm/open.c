@@ -103,7 +103,8 @@ static yk_status make_job(yk_group *part, const yk_group *parent, const int *ran
     int used =
         snprintf(job->prefix, sizeof job->prefix, "%s/%d-%d", parent->job.prefix, number, ranks[0]);
     if (used >= (int)sizeof job->prefix)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "groups cannot be split so many times over");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "these groups have been split too many times, one out of another");
     job->peers = yki_calloc((size_t)count, sizeof *job->peers);
     if (!job->peers)
         return yki_error_memory((size_t)count * sizeof *job->peers, "a part of a group");

@@ -145,7 +145,7 @@ static bool wait_for_lock(int lock, const char *path, double seconds)
             return false;
         if (waited >= seconds) {
             YKI_WARN(
-                "%s has been locked by another process for %.0f s: this one chooses for itself",
+                "%s has been locked by another process for %.0f s: this process chooses for itself",
                 path, seconds);
             return false;
         }

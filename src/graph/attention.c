@@ -57,7 +57,8 @@ yk_status yki_infer_scaled_dot_product_attention(const yki_node *node, yki_shape
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "num_heads is %lld, expected at least 1",
                          (long long)a->heads);
     if (!isfinite(a->alpha))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "scale is %g", a->alpha);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "scale is %g, expected a finite number",
+                         a->alpha);
     YK_TRY(yki_expect_float(node, YKI_ATTENTION_INPUTS));
     YK_TRY(yki_expect_dims(node, YKI_ATTENTION_Q, 3));
     if (!packed)

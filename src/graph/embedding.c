@@ -22,7 +22,8 @@ yk_status yki_infer_embedding(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "weight is %s, expected float32 or float64",
                          yk_dtype_name(weight->dtype));
     if (weight->dims[0] > INT32_MAX)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "weight has %lld rows, more than int32 counts",
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "weight has %lld rows, more than int32 indices can number",
                          (long long)weight->dims[0]);
     out[0] = yki_shape_of(indices);
     out[0].dtype = weight->dtype;

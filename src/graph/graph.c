@@ -329,8 +329,9 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
     for (int i = 0; i < ndim; i++) {
         bool symbolic = i == 0 && kind == YKI_INPUT && dims[i] == YK_BATCH;
         if (dims[i] <= 0 && !symbolic)
-            return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: dimension %d is %lld", graph->scope,
-                        name, i, (long long)dims[i]);
+            return fail(graph, YK_ERROR_INVALID_SHAPE,
+                        "%s%s: dimension %d is %lld, expected 1 or more", graph->scope, name, i,
+                        (long long)dims[i]);
         shape.dims[i] = dims[i];
     }
     if (!is_countable(&shape))
@@ -408,7 +409,7 @@ yk_status yki_value_check(const yk_value *value, const char *name)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory while building the graph");
     if (value != &no_more && value->graph->state == YKI_GRAPH_TAKEN)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "no model could be made of the graph before: it can only be destroyed");
+                         "making a model of this graph has failed before: build the graph again");
     if (value == &no_more || value->graph->state != YKI_GRAPH_OPEN)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "the graph belongs to another model already: each model is made of a "

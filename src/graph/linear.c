@@ -88,12 +88,14 @@ static yk_status check_sizes(const yki_attrs *a)
     int open = 0;
     for (int i = 1; i < a->ndim; i++) {
         if (a->dims[i] < 1 && a->dims[i] != -1)
-            return yki_error(YK_ERROR_INVALID_SHAPE, "dimension %d of the result is %lld", i,
+            return yki_error(YK_ERROR_INVALID_SHAPE,
+                             "dimension %d of the result is %lld, expected 1 or more, or -1", i,
                              (long long)a->dims[i]);
         open += a->dims[i] == -1;
     }
     if (open > 1)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "%d dimensions of the result are -1", open);
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "%d dimensions of the result are -1, expected at most one", open);
     return YK_OK;
 }
 

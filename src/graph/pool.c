@@ -12,7 +12,8 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     if (!yki_in_range(a->kernel, 1) || !yki_in_range(a->stride, 1) ||
         !yki_in_range(a->padding, 0) || 2 * a->padding > a->kernel)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "kernel %lld, stride %lld, padding %lld (at most half the kernel)",
+                         "kernel %lld, stride %lld, padding %lld: expected 1 or more, and a "
+                         "padding from 0 to half the kernel",
                          (long long)a->kernel, (long long)a->stride, (long long)a->padding);
     out[0] = yki_shape_of(x);
     for (int i = 2; i < 4; i++) {
@@ -32,7 +33,7 @@ static yk_status expect_countable(int64_t kernel)
     const int64_t widest = 46340; /* whose square is below 2^31 */
     if (kernel <= widest)
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "kernel %lld is larger than %lld",
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "kernel %lld: expected at most %lld",
                      (long long)kernel, (long long)widest);
 }
 

@@ -65,8 +65,9 @@ yk_status yki_infer_layer_norm(const yki_node *node, yki_shape *out)
     YK_TRY(expect_row(node, YKI_LAYER_NORM_WEIGHT));
     YK_TRY(expect_row(node, YKI_LAYER_NORM_BIAS));
     if (weight->ndim != bias->ndim)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "weight has %d dimensions and bias %d",
-                         weight->ndim, bias->ndim);
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "weight has %d dimensions and bias %d, expected as many", weight->ndim,
+                         bias->ndim);
     if (!(node->attrs.eps > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "eps is %g, expected above 0", node->attrs.eps);
     return yki_infer_same(node, out);

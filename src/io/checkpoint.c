@@ -25,7 +25,8 @@
 static yk_status check_optimizer(const yk_model *model, const yk_optimizer *optimizer)
 {
     if (optimizer && yki_optimizer_model(optimizer) != model)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "checkpoint: the optimizer is another model's");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "checkpoint: the optimizer belongs to another model");
     return YK_OK;
 }
 

@@ -58,9 +58,10 @@ static yk_status read_vector(yki_pth *pth, const yki_pickle_value *value, const 
     yk_tensor tensor = vector(data, dtype, count);
     YK_TRY(yki_pth_stored(pth, value, &stored));
     if (stored.ndim != 1 || stored.dims[0] != tensor.dims[0])
-        return yki_error(YK_ERROR_MISMATCH,
-                         "%s: \"%s\" of the comm hook is another model's or of other options",
-                         yki_pth_path(pth), name);
+        return yki_error(
+            YK_ERROR_MISMATCH,
+            "%s: \"%s\" of the comm hook was saved for another model or with other options",
+            yki_pth_path(pth), name);
     double culprit;
     YK_TRY(yki_pth_fetch(pth, &stored));
     if (!yki_file_tensor_fits(&stored, yki_pth_storage(pth, &stored), dtype, &culprit))

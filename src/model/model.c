@@ -94,8 +94,8 @@ static yk_status check_values(const yk_value *loss, const yk_model_options *opti
     const yk_value *result = result_of(loss, options);
     char name[48];
     if (options->output_count && !options->outputs)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "options.outputs is NULL, but output_count %zu",
-                         options->output_count);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "options.outputs is NULL, but output_count is %zu", options->output_count);
     YK_TRY(yki_value_check(result, loss ? "the loss"
                                    : options->output_count
                                        ? "options.outputs[0]"

@@ -66,7 +66,7 @@ static yk_status describe_output(const yk_model *model, size_t index, yk_tensor 
     if (!output->made)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the model was created without options.logits");
     if (!program)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no output before a forward");
     *tensor = (yk_tensor){.dtype = output->read->dtype, .ndim = output->made->ndim};
     memcpy(tensor->dims, output->made->dims, sizeof tensor->dims);
     if (tensor->ndim && tensor->dims[0] == YK_BATCH)
@@ -148,7 +148,8 @@ yk_status yki_model_take_loss(const yk_model *model, yki_late *late)
 {
     const yki_program *program = model->executor.last;
     if (!program || program->plan->mode.inference)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a loss without a forward that computes one");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "there is no loss before a forward that computes one");
     return yki_late_take_part(late, yki_step_address(model, program->plan, &program->plan->loss),
                               yk_dtype_size(yki_model_loss_dtype(model)),
                               yki_device_stream(late->device));

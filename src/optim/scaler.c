@@ -64,7 +64,8 @@ static yk_status check_scaler_state(const yk_grad_scaler_state *s)
                          s->backoff_factor);
     if (s->growth_interval < 1 || s->growth_tracker < 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "grad scaler: growth_interval %lld after %lld good steps",
+                         "grad scaler: growth_interval is %lld and growth_tracker %lld, expected 1 "
+                         "or more and 0 or more",
                          (long long)s->growth_interval, (long long)s->growth_tracker);
     return YK_OK;
 }
@@ -260,7 +261,7 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
     YKI_NOT_NULL(optimizer);
     if (optimizer->model != scaler->model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "grad scaler: the optimizer is another model's");
+                         "grad scaler: the optimizer belongs to another model");
     if (!scaler->enabled)
         return yk_optimizer_step(optimizer);
     if (scaler->stage == STEPPED)

@@ -42,7 +42,8 @@ static yk_status check_milestones(const yk_schedule *s)
     for (int64_t i = 0; i < s->milestone_count; i++)
         if (s->milestones[i] < 1 || (i && s->milestones[i] < s->milestones[i - 1]))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "schedule multistep: milestones must rise from 1 on, not %lld",
+                             "schedule multistep: milestones must be 1 or more and in increasing "
+                             "order, not %lld",
                              (long long)s->milestones[i]);
     return YK_OK;
 }

@@ -10,7 +10,7 @@
 yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_model *model)
 {
     if (optimizer->model != model)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is another model's");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer belongs to another model");
     if (optimizer->sharded)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
     if (yk_optimizer_steps(optimizer) > 0)

@@ -286,7 +286,7 @@ static yk_status output(void *context, size_t index, yk_tensor *joined)
     if (!yki_model_has_output(dp->replicas[0].model, index)) /* says what is missing */
         return yki_model_output(dp->replicas[0].model, index, joined);
     if (dp->active == 0)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "output without a forward before it");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no output before a forward");
     *joined = dp->outputs[index].tensor;
     return YK_OK;
 }

@@ -147,8 +147,8 @@ static yk_status check_equal(const yk_ddp *ddp)
     if (same)
         return YK_OK;
     return yki_error(YK_ERROR_MISMATCH,
-                     "ddp: the ranks divide their gradients into different buckets: give the same "
-                     "sizes of buckets on all of them");
+                     "ddp: the ranks divide their gradients into different buckets: use the "
+                     "same bucket sizes on all ranks");
 }
 
 yk_status yki_reducer_create(yk_ddp *ddp)

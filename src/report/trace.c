@@ -300,8 +300,8 @@ static yk_status check_trace_options(const yk_trace_options *options)
     bool next = options->first_step == YK_TRACE_NEXT_STEP;
     if ((options->first_step < 0 && !next) || options->steps < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "timeline: %lld steps from step %lld on: expected at least 1 step, from 0 "
-                         "or YK_TRACE_NEXT_STEP on",
+                         "timeline: %lld steps from step %lld on: expected at least 1 step, and a "
+                         "first step of 0 or more, or YK_TRACE_NEXT_STEP",
                          (long long)options->steps, (long long)options->first_step);
     return YK_OK;
 }

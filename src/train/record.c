@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "comm/group_internal.h"
 #include "optim/average.h"
@@ -74,7 +75,7 @@ static yk_status check_loss(yk_trainer *t, int64_t step, double sum, double own)
         return YK_ERROR_INVALID_ARGUMENT;
     }
     return yki_error(YK_ERROR_PEER_FAILED,
-                     "stopped since the loss of rank %d is not finite (step %lld)",
+                     "stopped because the loss of rank %d is not finite (step %lld)",
                      yki_group_job_rank(t->options.group, first), (long long)step);
 }
 
@@ -82,7 +83,7 @@ static yk_status check_loss(yk_trainer *t, int64_t step, double sum, double own)
 static yk_status fail_together(const yk_trainer *t, yk_status status)
 {
     if (t->rank > 0)
-        return yki_error(YK_ERROR_PEER_FAILED, "stopped as rank 0 did, after step %lld",
+        return yki_error(YK_ERROR_PEER_FAILED, "stopped because rank 0 did, after step %lld",
                          (long long)t->state.step);
     if (t->options.group)
         yki_group_report_cause(t->options.group, status);
@@ -106,10 +107,10 @@ static yk_status judge_skipped_run(const yk_trainer *t)
                          steps, scale));
     if (t->rank == 0)
         YKI_WARN(
-            "all %lld step%s skipped, and the weights are those of the start: gradients "
+            "all %lld %s skipped, and the weights are those of the start: gradients "
             "times the loss scale were not finite. Each skipped step has lowered the scale, now "
             "to %g; train for more steps, or start with that scale",
-            steps, steps == 1 ? " was" : "s were", scale);
+            steps, yki_plural(steps, "step was", "steps were"), scale);
     return YK_OK;
 }
 

@@ -231,7 +231,8 @@ yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer 
     YKI_NOT_NULL(optimizer);
     YKI_NOT_NULL(loader);
     if (yki_optimizer_model(optimizer) != model)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "trainer: the optimizer is another model's");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: the optimizer belongs to another model");
     YK_TRY(YKI_READ_OPTIONS(&read, options, yk_trainer_options, YK_TRAINER_OPTIONS_INIT));
     YK_TRY(check_values(&read));
     YK_TRY(check_texts(&read));

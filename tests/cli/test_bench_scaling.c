@@ -160,7 +160,7 @@ YK_TEST(scaling_checks_its_options)
     static const char *const wrong[][2] = {
         {"--ranks 0", "expected numbers from 1"},
         {"--ranks 1,,2", "expected numbers from 1"},
-        {"--ranks 1,2,1", "--ranks 1,2,1: 1 is there twice"},
+        {"--ranks 1,2,1", "--ranks 1,2,1: 1 is listed twice"},
         {"--ranks 2,200", "less than one image for each of 200 ranks"},
         {"--batch-size 4 --per-rank-batch 4", "give one of them"},
         {"--amp bf8", "--amp"},

@@ -297,7 +297,7 @@ YK_TEST(a_checkpoint_cannot_give_options_that_are_not_its_own)
     plant("a", (yk_training_state){
                    .arch = "mlp", .batch_size = 120, .program = "lr=0.5\noutput=elsewhere\n"});
     assert_int_equal(train("a", "--resume auto"), 1);
-    assert_contains(job.output, "--output is not for a checkpoint to say");
+    assert_contains(job.output, "--output cannot be set by a checkpoint");
 }
 
 YK_TEST(a_checkpoint_that_no_run_has_left_is_refused)

@@ -184,7 +184,8 @@ YK_TEST(a_rank_that_does_not_tell_that_all_have_come_is_not_missing)
                   yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
                                                 o.init_method = method, o.rank = 1,
                                                 o.world_size = 2, o.timeout_s = 0.5)));
-    assert_contains(yk_last_error(), "all 2 ranks came, but the last of them did not tell");
+    assert_contains(yk_last_error(),
+                    "all 2 ranks have joined, but the last of them did not confirm it");
     yk_store_destroy(store);
     yk_store_server_destroy(server);
 }
@@ -248,7 +249,7 @@ static void await_address(bool dies, yk_status expected, const char *text)
 
 YK_TEST(a_rank_that_does_not_tell_its_address_is_named)
 {
-    await_address(false, YK_ERROR_TIMEOUT, "rank 1 did not tell its address within 0.5 s");
+    await_address(false, YK_ERROR_TIMEOUT, "rank 1 did not publish its address within 0.5 s");
 }
 
 YK_TEST(promise_01_a_rank_that_dies_before_it_tells_its_address_is_named)

@@ -90,7 +90,7 @@ YK_TEST(promise_31_compressed_mnist_that_unpacks_to_far_more_is_refused)
           "{ printf '\\0\\0\\10\\3\\0\\0\\1\\0\\0\\0\\1\\0\\0\\0\\1\\0';"
           "head -c 16777216 /dev/zero; } | gzip -1 > $1.gz;"
           "{ printf '\\0\\0\\10\\1\\0\\0\\1\\0'; head -c 256 /dev/zero; } | gzip > $2.gz");
-    assert_refused(yk_mnist_open, "", YK_SPLIT_TRAIN, "would be 16 times as large when unpacked");
+    assert_refused(yk_mnist_open, "", YK_SPLIT_TRAIN, "would unpack to 16 times its size");
     shell("{ printf '\\0\\0\\10\\3\\0\\0\\1\\0\\0\\0\\0\\4\\0\\0\\0\\4';"
           "head -c 4096 /dev/zero; } | gzip > train-images-idx3-ubyte.gz");
     assert_ok(

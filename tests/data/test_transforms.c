@@ -64,14 +64,14 @@ YK_TEST(mistakes_are_named)
     refused("CenterCrop(3.5)", "size is not a whole number");
     refused("CenterCrop(0)", "size is 0: expected 1 to 65535");
     refused("CenterCrop(nan)", "size is not");
-    refused("CenterCrop(32, 5)", "CenterCrop has fewer parameters: size");
+    refused("CenterCrop(32, 5)", "CenterCrop takes fewer parameters; it has size");
     refused("RandomCrop(32, pading=4)",
             "RandomCrop has no parameter \"pading\"; there are size, padding, padding_mode");
     refused("CenterCrop(32, pad=5)", "no parameter \"pad\"");
     refused("RandomHorizontalFlip(2)", "p is 2: expected 0 to 1");
     refused("RandomResizedCrop(224,scale=(1,0.5))", "must not be the larger");
     refused("RandomCrop(32,2,padding_mode=mirror)", "padding_mode is not constant or reflect");
-    refused("AlternatingHorizontalFlip(0.5)", "AlternatingHorizontalFlip has fewer parameters");
+    refused("AlternatingHorizontalFlip(0.5)", "takes fewer parameters; it has none");
     refused("RandAugment(2,31)", "less than num_magnitude_bins");
     refused("Grayscale(2)", "expected 1 or 3");
     refused("Normalize(imgnet)", "Normalize knows no data \"imgnet\"; it knows imagenet, cifar10, "
@@ -85,7 +85,7 @@ YK_TEST(mistakes_are_named)
     refused("Normalize(0,0)", "std is 0");
     refused("Normalize(imagenet),CenterCrop(3)", "CenterCrop must come before Normalize");
     refused("MixUp,RandomErasing", "RandomErasing must come before MixUp");
-    refused("Normalize(0.5),Normalize(0.5)", "Normalize is there twice");
+    refused("Normalize(0.5),Normalize(0.5)", "Normalize is listed twice");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_transforms_parse(NULL, ""));
     yk_transforms *list;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_transforms_parse(&list, NULL));

@@ -273,7 +273,7 @@ YK_TEST(the_lost_host_of_the_rendezvous_rejoins)
     start_agent(2, "1:2", tells_world);
     test_job_await(&agents[2], "2:1/2\n");
     test_job_await(&agents[1 - lost], "2:0/2\n");
-    assert_contains(agents[2].output, "the job has gone on without this host; joining it at ");
+    assert_contains(agents[2].output, "the job has continued without this host; joining it at ");
     kill(agents[2].pid, SIGTERM);
     assert_job_ends(&agents[2], 20, 128 + SIGTERM);
     assert_job_ends(&agents[1 - lost], 20, 128 + SIGTERM);

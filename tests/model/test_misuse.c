@@ -345,7 +345,7 @@ YK_TEST(a_graph_of_which_no_model_could_be_made_says_so)
         YK_ERROR_UNSUPPORTED,
         yk_model_create(&model, loss,
                         YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "cpux")));
-    assert_not_of(loss, "cpu", NULL, "no model could be made of the graph before");
+    assert_not_of(loss, "cpu", NULL, "making a model of this graph has failed before");
     yk_graph_destroy(graph);
 }
 

@@ -278,7 +278,7 @@ YK_TEST(impossible_outputs_are_refused)
     yk_graph *graph = yk_value_graph(net.loss);
     yk_value *labels = yk_input(graph, "classes", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *values[] = {net.values[HIDDEN], NULL};
-    refused(&net, net.loss, NULL, 1, "options.outputs is NULL, but output_count 1");
+    refused(&net, net.loss, NULL, 1, "options.outputs is NULL, but output_count is 1");
     refused(&net, net.loss, values, 2, "options.outputs[1] is NULL");
     values[1] = yk_relu(NULL);
     refused(&net, net.loss, values, 2, "options.outputs[1] is NULL, or follows from");
@@ -300,7 +300,7 @@ YK_TEST(outputs_are_there_after_a_forward_and_by_their_number)
     network net = build();
     yk_model *model = make_model(&s, &net, net.loss, net.logits, HIDDEN, 2);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 0, &output));
-    assert_contains(yk_last_error(), "output without a forward before it");
+    assert_contains(yk_last_error(), "there is no output before a forward");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 2, &output));
     assert_contains(yk_last_error(),
                     "there is no output 2: the model was created with 2 options.outputs");
@@ -326,7 +326,7 @@ static void check_gathered(const char *device, const char *devices)
         &dp, model,
         YK_WITH(yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT, o.devices = devices)));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_output_at(model, 0, &expected));
-    assert_contains(yk_last_error(), "output without a forward before it");
+    assert_contains(yk_last_error(), "there is no output before a forward");
     yk_model_eval(model); /* in training each replica normalises with its own batch */
     yk_model_eval(alone);
     for (int64_t size = SAMPLES; size >= 1; size -= 2) {

@@ -142,7 +142,7 @@ YK_TEST(wrong_schedules_are_refused)
                    "1 to 32 milestones, not 0");
     assert_refused(
         (yk_schedule){.kind = YK_SCHEDULE_MULTISTEP, .milestones = {5, 3}, .milestone_count = 2},
-        "must rise from 1 on, not 3");
+        "must be 1 or more and in increasing order, not 3");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_COSINE), "t_max");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_COSINE, o.t_max = 3,
                             o.eta_min = -1),

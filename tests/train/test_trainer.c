@@ -26,7 +26,7 @@ YK_TEST(an_optimizer_of_another_model_is_refused)
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_trainer_create(&trainer, p.model, other.optimizer, p.loader, NULL));
     assert_null(trainer);
-    assert_contains(yk_last_error(), "the optimizer is another model's");
+    assert_contains(yk_last_error(), "the optimizer belongs to another model");
     destroy_parts(other);
     destroy_parts(p);
 }

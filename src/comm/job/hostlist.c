@@ -166,6 +166,6 @@ yk_status yki_countlist_get(long *count, const char *list, long index)
             break;
         at = end + 1;
     }
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "\"%.200s\" does not tell the tasks of node %ld",
-                     list, index);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "\"%.200s\" does not say how many tasks node %ld has", list, index);
 }

@@ -240,9 +240,10 @@ static yk_status await_last_call(const yki_job *job, const yki_init_method *m)
 {
     if (yki_now() < m->deadline + LAST_CALL_S)
         return YK_OK;
-    return yki_error(YK_ERROR_TIMEOUT,
-                     "all %d ranks came, but the last of them did not tell the others within %g s",
-                     job->world, job->timeout_s);
+    return yki_error(
+        YK_ERROR_TIMEOUT,
+        "all %d ranks have joined, but the last of them did not confirm it within %g s", job->world,
+        job->timeout_s);
 }
 
 /* What is done between two looks for the entries: errors are found, missing ranks are logged. */
@@ -364,7 +365,7 @@ static yk_status correct_addresses(yki_job *job, yki_init_method *m)
         yki_job_key(job, key, sizeof key, "address", r);
         yk_status status = await_text(job, m, key, peer->address, sizeof peer->address);
         if (status == YK_ERROR_TIMEOUT)
-            return yki_error(status, "rank %d did not tell its address within %g s", r,
+            return yki_error(status, "rank %d did not publish its address within %g s", r,
                              job->timeout_s);
         YK_TRY(status);
     }

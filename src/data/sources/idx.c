@@ -53,7 +53,7 @@ static yk_status read_header(idx *self, const uint8_t *header, size_t bytes, int
                          self->file.path, ndim, header[3]);
     self->header = 4 + 4 * (size_t)ndim;
     if (bytes < self->header)
-        return damaged(self, "the file ends in its header");
+        return damaged(self, "the file ends within its header");
     for (int d = 0; d < ndim; d++) {
         const uint8_t *number = header + 4 + 4 * d;
         self->dims[d] = (int64_t)((uint32_t)number[0] << 24 | (uint32_t)number[1] << 16 |
@@ -85,8 +85,8 @@ static yk_status unpack(idx *self, gzFile packed, int ndim)
         return damaged(self, "its dimensions are too large");
     if (self->size > self->file.size * YKI_ZIP_FACTOR + YKI_ZIP_SLACK)
         return yki_error(YK_ERROR_FORMAT,
-                         "%s: would be %d times as large when unpacked, or more: unpack it with "
-                         "gunzip if that is right",
+                         "%s: would unpack to %d times its size or more: if that is right, unpack "
+                         "it with gunzip",
                          self->file.path, YKI_ZIP_FACTOR);
     self->memory = malloc(self->size + 1); /* one more, to see what is too long */
     if (!self->memory)

@@ -124,7 +124,7 @@ static yk_status read_header(npy *self)
         return yki_error(YK_ERROR_FORMAT, "%s: expected a header of at most %d bytes, found %zu",
                          self->file.path, MAX_HEADER, length);
     if (self->offset > self->file.size)
-        return bad_header(self, "the file ends in its header");
+        return bad_header(self, "the file ends within its header");
     char *text = yki_calloc(1, length + 1);
     if (!text)
         return yki_error_memory(length, self->file.path);

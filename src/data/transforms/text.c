@@ -249,8 +249,8 @@ static const char *expected_of(yki_parameter_type type)
         [YKI_PARAMETER_SIZE] = "a whole number or (height, width)",
         [YKI_PARAMETER_RESIZE] = "a whole number or (height, width)",
         [YKI_PARAMETER_RANGE] = "a range (least, largest)",
-        [YKI_PARAMETER_FACTOR] = "a number from 0 on or a range (least, largest)",
-        [YKI_PARAMETER_HUE] = "a number from 0 on or a range (least, largest)",
+        [YKI_PARAMETER_FACTOR] = "a number of 0 or more, or a range (least, largest)",
+        [YKI_PARAMETER_HUE] = "a number of 0 or more, or a range (least, largest)",
         [YKI_PARAMETER_CHANNELS] = "a number or one for each of 3 channels, (r, g, b)",
         [YKI_PARAMETER_INTERPOLATION] = "nearest, bilinear or bicubic",
         [YKI_PARAMETER_PADDING_MODE] = "constant or reflect",
@@ -298,7 +298,7 @@ static yk_status no_parameter(const yki_transform_type *type, const char *name)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "transforms: %s has no parameter \"%s\"; there are %s", type->name, name,
                          names);
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s has fewer parameters: %s",
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s takes fewer parameters; it has %s",
                      type->name, names);
 }
 

@@ -25,7 +25,7 @@ static yk_status check_order(const yk_transform_step *steps, int i)
                              "transforms: %s must come before %s: it changes %s", type->name,
                              other->name, type->phase == YKI_ON_PICTURE ? "pictures" : "tensors");
         if (other == type && happens_once(steps[i].kind))
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s is there twice",
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "transforms: %s is listed twice",
                              type->name);
     }
     return YK_OK;
