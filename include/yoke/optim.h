@@ -118,7 +118,7 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
  * "exp_avg_sq"); slot counts from 0. The tensor is a view of the live memory, as in
- * yk_parameter_view. False when there is no such slot, or when another rank keeps it (zero.h).
+ * yk_parameter_view. False without such a slot, when another rank keeps it (zero.h), and for NULL.
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
@@ -126,7 +126,7 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer);
 /**
  * The index-th hyperparameter of the first group: "lr", then the names of torch.optim ("betas" are
- * "beta1" and "beta2"; "nesterov" is 0 or 1). False past the last one.
+ * "beta1" and "beta2"; "nesterov" is 0 or 1). False past the last one, and for NULL.
  */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);

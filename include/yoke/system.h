@@ -22,7 +22,7 @@ extern "C" {
 int yk_threads_default(int local_world_size);
 
 /** The processor's name, such as "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz" or "Arm
- *  Neoverse-V2"; "unknown" where it does not say. */
+ *  Neoverse-V2"; "unknown" where it does not say. Does nothing for NULL. */
 void yk_cpu_name(char *name, size_t size);
 
 /** Whether this processor has bf16 arithmetic (AVX-512 BF16). Without it, YK_AMP_BF16 stores values

@@ -65,10 +65,10 @@ const char *yk_dtype_name(yk_dtype dtype);
 int64_t yk_tensor_count(const yk_tensor *tensor);
 /** Bytes of all elements; 0 for NULL. */
 size_t yk_tensor_bytes(const yk_tensor *tensor);
-/** The element at a row-major index as a double, exact for every dtype but int64; 0 for NULL. */
+/** The element at a row-major index as a double, exact for every dtype but int64; 0 if none. */
 double yk_tensor_get(const yk_tensor *tensor, int64_t index);
 /** Sets an element to the nearest number of the dtype, even of two; integers end where their range
- *  does, and NaN makes them 0. Ignores NULL. */
+ *  does, and NaN makes them 0. Ignores NULL, and elements that are not in the host's memory. */
 void yk_tensor_set(const yk_tensor *tensor, int64_t index, double number);
 
 /**

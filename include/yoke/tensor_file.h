@@ -56,7 +56,7 @@ yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tens
 yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm);
 /**
  * Writes an entry's shape as text, such as "(64, 3, 7, 7)" or "()", and returns text. Shortens it
- * to size bytes where necessary.
+ * to size bytes where necessary. NULL for NULL.
  */
 const char *yk_tensor_entry_shape(const yk_tensor_entry *entry, char *text, size_t size);
 

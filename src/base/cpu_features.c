@@ -134,7 +134,8 @@ void yk_cpu_name(char *name, size_t size)
 {
     char text[64];
     read_name(text, sizeof text);
-    snprintf(name, size, "%s", *text ? text : "unknown");
+    if (name)
+        snprintf(name, size, "%s", *text ? text : "unknown");
 }
 
 void yki_cpu_key(char *key, size_t size)

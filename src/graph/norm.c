@@ -4,6 +4,8 @@
  */
 #include "graph/operators.h"
 
+#include <math.h>
+
 #include "base/options.h"
 
 /* What the kernels write. */
@@ -36,10 +38,12 @@ yk_status yki_infer_batch_norm(const yki_node *node, yki_shape *out)
         YK_TRY(yki_expect_vector(node, i, x->dims[1]));
     YK_TRY(expect_buffers(node));
     YK_TRY(expect_counter(node->in[YKI_BATCH_NORM_NUM_BATCHES_TRACKED]));
-    if (!(node->attrs.eps > 0) || !(node->attrs.momentum >= 0 && node->attrs.momentum <= 1))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "eps %g, momentum %g: expected eps above 0 and a momentum from 0 to 1",
-                         node->attrs.eps, node->attrs.momentum);
+    if (!(node->attrs.eps > 0 && isfinite(node->attrs.eps)) ||
+        !(node->attrs.momentum >= 0 && node->attrs.momentum <= 1))
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "eps %g, momentum %g: expected a finite eps above 0 and a momentum from 0 to 1",
+            node->attrs.eps, node->attrs.momentum);
     out[YKI_BATCH_NORM_Y] = yki_shape_of(x);
     out[YKI_BATCH_NORM_MEAN] = out[YKI_BATCH_NORM_INVSTD] =
         (yki_shape){.dtype = yki_accumulate_dtype(x->dtype), .ndim = 1, .dims = {x->dims[1]}};

@@ -149,7 +149,8 @@ yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns)
     if (fits && rows == 1 && columns == 1)
         return yk_global_avg_pool2d(x);
     int64_t kernel = fits ? dims[2] / rows : 0;
-    if (kernel > 0 && dims[2] == kernel * rows && dims[3] == kernel * columns)
+    if (kernel > 0 && dims[2] == kernel * rows && dims[3] % kernel == 0 &&
+        dims[3] / kernel == columns)
         return yk_avg_pool2d(x, kernel, kernel, 0);
     return yki_emit_one(x, &yki_op_adaptive_avg_pool2d,
                         &(yki_attrs){.rows = rows, .columns = columns});

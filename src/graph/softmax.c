@@ -1,6 +1,8 @@
 /* softmax and layer_norm: operators over rows, which are the last dimension or dimensions of x. */
 #include "graph/operators.h"
 
+#include <math.h>
+
 #include "base/text.h"
 
 /* The last `count` dimensions exist, and the batch is none of them. */
@@ -66,10 +68,11 @@ yk_status yki_infer_layer_norm(const yki_node *node, yki_shape *out)
     YK_TRY(expect_row(node, YKI_LAYER_NORM_BIAS));
     if (weight->ndim != bias->ndim)
         return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "weight has %d dimensions and bias %d, expected as many", weight->ndim,
-                         bias->ndim);
-    if (!(node->attrs.eps > 0))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "eps is %g, expected above 0", node->attrs.eps);
+                         "weight has %d dimensions and bias %d, expected the same number",
+                         weight->ndim, bias->ndim);
+    if (!(node->attrs.eps > 0 && isfinite(node->attrs.eps)))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "eps is %g, expected a finite number above 0",
+                         node->attrs.eps);
     return yki_infer_same(node, out);
 }
 

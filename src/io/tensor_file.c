@@ -483,7 +483,7 @@ yk_status yk_tensor_file_entry(const yk_tensor_file *file, size_t index, yk_tens
 
 const char *yk_tensor_entry_shape(const yk_tensor_entry *entry, char *text, size_t size)
 {
-    return entry ? yki_dims_text(text, size, entry->ndim, entry->dims) : NULL;
+    return entry && text ? yki_dims_text(text, size, entry->ndim, entry->dims) : NULL;
 }
 
 yk_status yk_tensor_file_norm(yk_tensor_file *file, size_t index, double *norm)

@@ -10,14 +10,12 @@
 #include "base/options.h"
 #include "model/model.h"
 
-enum { MAX_THREADS = 1024 };
-
 static yk_status check_model_options(const yk_model_options *options)
 {
-    if (options->threads < 1 || options->threads > MAX_THREADS)
+    if (options->threads < 1 || options->threads > YKI_MODEL_THREADS_MAX)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "threads is %d, expected 1 to %d or YK_THREADS_AUTO", options->threads,
-                         MAX_THREADS);
+                         YKI_MODEL_THREADS_MAX);
     if ((unsigned)options->amp > YK_AMP_FP16)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "amp is %d, expected off, bf16 or fp16",
                          (int)options->amp);

@@ -9,6 +9,8 @@
 #include "compile/rewrite.h"
 #include "model/model_hooks.h"
 
+enum { YKI_MODEL_THREADS_MAX = 1024 };
+
 /* Gives a model that has not run yet this many threads. Refuses one that is distributed already,
  * and outputs whose first dimension is not the batch. */
 yk_status yki_model_prepare_for_replicas(yk_model *model, int threads);

@@ -33,9 +33,9 @@ static yk_value *declare_filters(yk_value *x, int64_t first, int64_t second, int
     yk_dtype dtype = yk_value_dtype(x);
     yk_value *weight = yk_parameter(graph, "weight", dtype, 4,
                                     (int64_t[]){first, second, kernel, kernel}, init.weight, 0);
-    *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, init.bias,
-                                         second * kernel * kernel)
-                          : NULL;
+    bool counts = yk_value_shape(weight, NULL) >= 0; /* so its sizes are small enough to multiply */
+    int64_t fan = counts ? second * kernel * kernel : 1;
+    *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, init.bias, fan) : NULL;
     return weight;
 }
 

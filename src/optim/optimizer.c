@@ -235,7 +235,7 @@ yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, in
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor)
 {
-    if (!optimizer || parameter >= optimizer->parameters)
+    if (!optimizer || parameter >= optimizer->parameters || !name || !tensor)
         return false;
     const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
     if (slot >= (size_t)optimizer->rule->slots(group->hyperparameters))

@@ -147,7 +147,7 @@ bool yk_optimizer_group_hyperparameter(const yk_optimizer *optimizer, size_t gro
                                        const char **name, double *value)
 {
     if (group >= yk_optimizer_group_count(optimizer) ||
-        index >= (size_t)optimizer->rule->hyperparameters)
+        index >= (size_t)optimizer->rule->hyperparameters || !name || !value)
         return false;
     *name = optimizer->rule->hyperparameter_names[index];
     *value = optimizer->groups[group].hyperparameters[index];

@@ -430,9 +430,11 @@ yk_status yk_data_parallel_create(yk_data_parallel **dp, yk_model *model,
     YKI_NOT_NULL(model);
     YK_TRY(
         YKI_READ_OPTIONS(&options, given, yk_data_parallel_options, YK_DATA_PARALLEL_OPTIONS_INIT));
-    if (options.threads < 1 && options.threads != YK_THREADS_AUTO)
+    bool counted = options.threads >= 1 && options.threads <= YKI_MODEL_THREADS_MAX;
+    if (!counted && options.threads != YK_THREADS_AUTO)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "threads is %d, expected 1 or more, or YK_THREADS_AUTO", options.threads);
+                         "threads is %d, expected 1 to %d or YK_THREADS_AUTO", options.threads,
+                         YKI_MODEL_THREADS_MAX);
     yk_data_parallel *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "data parallel");

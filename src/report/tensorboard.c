@@ -245,6 +245,7 @@ yk_status yk_tensorboard_image(yk_tensorboard *writer, const char *tag, int64_t 
     YKI_NOT_NULL(writer);
     YKI_NOT_NULL(tag);
     YKI_NOT_NULL(picture);
+    YKI_NOT_NULL(picture->bytes);
     yki_protobuf *event = begin_step_event(writer, step);
     size_t summary = yki_protobuf_begin(event, EVENT_SUMMARY);
     size_t item = yki_protobuf_begin(event, SUMMARY_VALUE);

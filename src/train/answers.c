@@ -162,12 +162,13 @@ double yk_mean_iou(const int64_t *confusion, int64_t classes)
     double sum = 0;
     int64_t present = 0;
     for (int64_t k = 0; confusion && k < classes; k++) {
-        int64_t both = confusion[k * classes + k], either = -both;
+        double both = (double)confusion[k * classes + k], either = -both;
         for (int64_t other = 0; other < classes; other++)
-            either += confusion[k * classes + other] + confusion[other * classes + k];
+            either +=
+                (double)confusion[k * classes + other] + (double)confusion[other * classes + k];
         if (either == 0)
             continue;
-        sum += (double)both / (double)either;
+        sum += both / either;
         present++;
     }
     return present > 0 ? sum / (double)present : NAN;

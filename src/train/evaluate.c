@@ -217,17 +217,6 @@ static yk_status check_classifier(const evaluation_run *run)
     return YK_OK;
 }
 
-static yk_status check_tta(const yk_evaluate_options *o)
-{
-    if (o->tta != YK_TTA_NONE && o->tta != YK_TTA_MIRROR && o->tta != YK_TTA_TRANSLATE)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_evaluate: tta is %d, expected a constant of yk_tta", (int)o->tta);
-    if (!(o->tta_confidence >= 0 && o->tta_confidence <= 1))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "yk_evaluate: tta_confidence is %g, expected 0 to 1", o->tta_confidence);
-    return YK_OK;
-}
-
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options)
 {
@@ -238,7 +227,7 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     evaluation_run run = {
         .model = model, .loader = loader, .virtual_ranks = yk_loader_virtual_ranks(loader)};
     YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
-    YK_TRY(check_tta(&run.options));
+    YK_TRY(yki_tta_check("yk_evaluate", run.options.tta, run.options.tta_confidence));
     run.classifies = yki_model_classifies(model);
     run.rules = yki_model_label_rules(model);
     YK_TRY(check_classifier(&run));

@@ -63,7 +63,7 @@ int yk_stop_signal(void)
 bool yk_stop_may_write(int fd)
 {
     struct pollfd output = {.fd = fd, .events = POLLOUT};
-    for (;;) {
+    while (fd >= 0) { /* poll ignores others, and would wait for ever */
         bool patient = !yk_stop_signal() || atomic_load(&patience_ms) > 0;
         int ready = poll(&output, 1, patient ? LOOK_MS : 0);
         if (ready > 0 || (ready < 0 && errno != EINTR))
@@ -73,6 +73,7 @@ bool yk_stop_may_write(int fd)
         if (ready == 0 && yk_stop_signal())
             atomic_fetch_sub(&patience_ms, LOOK_MS);
     }
+    return true;
 }
 
 static sigset_t all_stop_signals(void)

@@ -27,6 +27,7 @@
 #include "parallel/references.h"
 #include "train/slurm.h"
 #include "train/sums.h"
+#include "train/tta.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -43,6 +44,10 @@ static yk_status check_values(const yk_trainer_options *o)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "trainer: %s is %lld, expected %lld or more", counts[i].name,
                              (long long)counts[i].value, (long long)counts[i].least);
+    if (o->accumulate > INT32_MAX) /* samples of a step are counted in 64 bits */
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "trainer: accumulate is %lld, expected at most %d",
+                         (long long)o->accumulate, INT32_MAX);
     if (!(o->stop_margin_s >= 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "trainer: stop_margin_s is %g, expected 0 or more", o->stop_margin_s);
@@ -55,7 +60,7 @@ static yk_status check_values(const yk_trainer_options *o)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "trainer: loss_reduction is %d, expected a constant of yk_loss_reduction",
                          (int)o->loss_reduction);
-    return YK_OK;
+    return yki_tta_check("trainer", o->tta, o->tta_confidence);
 }
 
 static yk_status check_texts(const yk_trainer_options *o)

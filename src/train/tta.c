@@ -19,6 +19,17 @@
 #include "image/geometry.h"
 #include "tensor/element.h"
 
+yk_status yki_tta_check(const char *who, yk_tta kind, double confidence)
+{
+    if (kind != YK_TTA_NONE && kind != YK_TTA_MIRROR && kind != YK_TTA_TRANSLATE)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: tta is %d, expected a constant of yk_tta",
+                         who, (int)kind);
+    if (!(confidence >= 0 && confidence <= 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: tta_confidence is %g, expected 0 to 1",
+                         who, confidence);
+    return YK_OK;
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 typedef struct view {

@@ -16,6 +16,8 @@ typedef struct yki_tta {
     size_t image_bytes, logit_count, row_count, tensor_count;
 } yki_tta;
 
+/* Whether a program's options are what they may be; names it in its error. */
+yk_status yki_tta_check(const char *who, yk_tta kind, double confidence);
 void yki_tta_free(yki_tta *tta);
 
 /*

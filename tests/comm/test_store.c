@@ -81,6 +81,7 @@ YK_TEST(missing_stores_keys_and_values_are_errors)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_check(f.store, "a", NULL));
     assert_ok(yk_store_add(f.store, "a", 1, &sum));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_connect(&store, NULL, 1, NULL, 0));
+    assert_status(YK_ERROR_TIMEOUT, yk_store_connect(&store, "127.0.0.1", 1, NULL, (double)NAN));
     assert_null(store);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_serve(&server, "127.0.0.1", NULL, NULL));
     assert_null(server);

@@ -63,3 +63,11 @@ YK_TEST(failures_leave_no_count_and_no_description)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_device_describe(NULL, text, sizeof text));
     assert_string_equal(text, "");
 }
+
+YK_TEST(the_processors_name_is_cut_to_the_room_that_there_is)
+{
+    char name[4] = "";
+    yk_cpu_name(NULL, 64);
+    yk_cpu_name(name, sizeof name);
+    assert_int_equal(strlen(name), sizeof name - 1);
+}

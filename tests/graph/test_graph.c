@@ -198,3 +198,15 @@ YK_TEST(the_loss_must_be_a_scalar)
     assert_contains(yk_last_error(), "scalar");
     yk_graph_destroy(graph);
 }
+
+/* Without an overflow where it is seen whether all windows are alike. */
+YK_TEST(an_adaptive_pool_of_a_huge_size_is_refused)
+{
+    static const int64_t sizes[] = {INT64_MAX, INT64_MIN, -1, 0, INT64_C(1) << 62};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 4, 6, 6});
+        assert_int_equal(yk_value_shape(yk_adaptive_avg_pool2d(x, 1, sizes[i]), NULL), -1);
+        yk_graph_destroy(graph);
+    }
+}

@@ -219,7 +219,7 @@ static const shape_case cases[] = {
      {4},
      .number = 1e-5,
      .expected = "weight has shape (4), expected that of the last dimensions of the input (N, 5)"},
-    {"layer_norm", {B, 5}, {5}, .expected = "eps is 0, expected above 0"},
+    {"layer_norm", {B, 5}, {5}, .expected = "eps is 0, expected a finite number above 0"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
     {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
@@ -645,5 +645,6 @@ YK_TEST(batch_norm_is_given_what_its_kernels_write)
     assert_norm_error(true, YK_F32, 0, 0, "num_batches_tracked is () float32, expected () int64");
     assert_norm_error(true, YK_I64, 1, 0, "num_batches_tracked is (6) int64, expected () int64");
     assert_norm_error(true, YK_I64, 0, -1, "eps -1");
-    assert_norm_error(true, YK_I64, 0, (double)NAN, "eps nan, momentum 0.1: expected eps above 0");
+    assert_norm_error(true, YK_I64, 0, (double)NAN,
+                      "eps nan, momentum 0.1: expected a finite eps above 0");
 }

@@ -89,6 +89,7 @@ YK_TEST(files_of_tensors_that_are_null_hold_nothing)
     assert_invalid(yk_tensor_file_norm(NULL, 0, NULL), "norm is NULL");
     yk_tensor_file_items(NULL, never, NULL);
     assert_null(yk_tensor_entry_shape(NULL, text, sizeof text));
+    assert_null(yk_tensor_entry_shape(&entry, NULL, sizeof text));
     assert_invalid(yk_tensor_file_convert(NULL, "b.pth", NULL), "from is NULL");
     assert_invalid(yk_tensor_file_convert("a.pth", NULL, NULL), "to is NULL");
 }

@@ -104,3 +104,19 @@ YK_TEST(mistakes_in_a_transposed_convolution_are_reported)
     assert_contains(yk_last_error(), "up.conv_transpose2d: input has shape (N, 4), expected 4");
     yk_graph_destroy(graph);
 }
+
+/* The fan of a bias is computed of sizes that the weight has been checked for. */
+YK_TEST(convolutions_of_impossible_sizes_are_refused)
+{
+    static const int64_t sizes[] = {0, -1, INT64_MAX, INT64_MIN, INT64_C(1) << 62};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int which = 0; which < 4; which++) {
+            yk_graph *graph = yk_graph_create();
+            yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 4, 5, 5});
+            int64_t channels = which % 2 ? sizes[i] : 6, kernel = which % 2 ? 3 : sizes[i];
+            yk_value *y = which < 2 ? yk_nn_conv2d_bias(x, "conv", channels, kernel, NULL)
+                                    : yk_nn_conv_transpose2d_bias(x, "up", channels, kernel, NULL);
+            assert_int_equal(yk_value_shape(y, NULL), -1);
+            yk_graph_destroy(graph);
+        }
+}

@@ -22,6 +22,24 @@ YK_TEST(optimizers_that_are_null_hold_nothing)
     assert_false(yk_optimizer_hyperparameter(NULL, 0, &name, &value));
 }
 
+YK_TEST(what_an_optimizer_tells_needs_room)
+{
+    const char *name;
+    double value;
+    yk_tensor tensor;
+    yk_optimizer *optimizer;
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    assert_false(yk_optimizer_hyperparameter(optimizer, 0, NULL, &value));
+    assert_false(yk_optimizer_hyperparameter(optimizer, 0, &name, NULL));
+    assert_false(yk_optimizer_group_hyperparameter(optimizer, 0, 0, NULL, NULL));
+    assert_false(yk_optimizer_state(optimizer, 0, 0, NULL, &tensor));
+    assert_false(yk_optimizer_state(optimizer, 0, 0, &name, NULL));
+    assert_true(yk_optimizer_state(optimizer, 0, 0, &name, &tensor));
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
 YK_TEST(averages_and_scalers_that_are_null_hold_nothing)
 {
     assert_true(isnan(yk_ema_decay(NULL)));

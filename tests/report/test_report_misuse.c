@@ -38,3 +38,12 @@ YK_TEST(timelines_that_are_null_are_refused)
     yk_trace_step_end(trace);
     assert_ok(yk_trace_close(trace));
 }
+
+YK_TEST(pictures_without_bytes_are_refused)
+{
+    yk_tensorboard *board;
+    const yk_png empty = {.size = 8, .width = 1, .height = 1};
+    assert_ok(yk_tensorboard_open(&board, yk_test_directory(), 0));
+    assert_invalid(yk_tensorboard_image(board, "images", 0, &empty), "picture->bytes is NULL");
+    yk_tensorboard_close(board);
+}

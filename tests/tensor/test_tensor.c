@@ -94,3 +94,24 @@ YK_TEST(sixteen_bits_are_rounded_once)
     assert_true(rounded(YK_BF16, 1e-300) == 0 && rounded(YK_F16, -1e-300) == 0);
     assert_true(isnan(rounded(YK_BF16, (double)NAN)) && isnan(rounded(YK_F16, (double)NAN)));
 }
+
+/* Outside a tensor, and where it is in the memory of a device, there is nothing to read or set. */
+YK_TEST(elements_that_a_program_cannot_reach_are_left_alone)
+{
+    float numbers[] = {1, 2, 3, 4};
+    yk_tensor tensor = {.data = numbers + 1, .dtype = YK_F32, .ndim = 1, .dims = {2}};
+    const int64_t outside[] = {-1, 2, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        assert_true(yk_tensor_get(&tensor, outside[i]) == 0);
+        yk_tensor_set(&tensor, outside[i], 7);
+    }
+    tensor.data = NULL;
+    yk_tensor_set(&tensor, 0, 7);
+    assert_true(yk_tensor_get(&tensor, 0) == 0);
+    tensor.data = numbers;
+    tensor.device = (yk_device *)1;
+    yk_tensor_set(&tensor, 0, 7);
+    assert_true(yk_tensor_get(&tensor, 0) == 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(numbers[i] == (float)(i + 1));
+}

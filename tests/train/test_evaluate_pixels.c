@@ -329,4 +329,6 @@ YK_TEST(mean_iou_is_over_the_classes_that_occur)
     assert_true(yk_mean_iou(guessed, 2) == 0);
     assert_true(isnan(yk_mean_iou(confusion + 8, 1)));
     assert_true(isnan(yk_mean_iou(NULL, 3)));
+    static const int64_t huge[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+    assert_float_equal(yk_mean_iou(huge, 2), 1.0 / 3, 1e-15);
 }

@@ -69,6 +69,7 @@ YK_TEST(output_that_nobody_reads_is_given_up_after_a_signal)
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     assert_true(yk_stop_may_write(ends[1]));
+    assert_true(yk_stop_may_write(-1)); /* the write tells of it */
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     while (write(ends[1], page, sizeof page) > 0)
         continue;

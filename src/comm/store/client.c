@@ -313,7 +313,7 @@ yk_status yk_store_connect(yk_store **out, const char *host, int port, const cha
         yk_status status = yki_store_attempt(out, host, port, secret ? secret : "", &again);
         if (status == YK_OK || !again)
             return status;
-        if (yki_now() >= deadline)
+        if (!(yki_now() < deadline)) /* a NaN is no time to wait */
             return yki_error_context(YK_ERROR_TIMEOUT, "no store within %g s", timeout_s);
         nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
         if (pause_ns < 50000000)

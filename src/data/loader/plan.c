@@ -9,6 +9,7 @@
 #include "data/sampler.h"
 
 enum { MAX_WORKERS = 256, MAX_SLOTS = 4096, MAX_CLASSES = 1 << 24 };
+enum { MAX_VIRTUAL_RANKS = 65535 }; /* as many as yk_ddp takes */
 
 yk_status yki_loader_check_options(const yk_loader_options *options)
 {
@@ -16,10 +17,12 @@ yk_status yki_loader_check_options(const yk_loader_options *options)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
                          (long long)options->batch_size);
     int ranks = options->group ? yk_group_size(options->group) : 1;
-    if (options->virtual_ranks < 0 || options->virtual_ranks % ranks)
+    if (options->virtual_ranks < 0 || options->virtual_ranks > MAX_VIRTUAL_RANKS ||
+        options->virtual_ranks % ranks)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "loader: %d virtual ranks cannot be shared equally by %d ranks",
-                         options->virtual_ranks, ranks);
+                         "loader: %d virtual ranks cannot be shared equally by %d ranks (at most "
+                         "%d)",
+                         options->virtual_ranks, ranks, MAX_VIRTUAL_RANKS);
     if (options->workers < 1 || options->workers > MAX_WORKERS)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: %d workers: expected 1 to %d",
                          options->workers, MAX_WORKERS);
