@@ -21,15 +21,16 @@ const char *cli_arch_choices(void)
 /* The library names both options as they are called here. */
 bool cli_check_model_options(const char *name, const yk_model_options *options)
 {
-    if (yk_device_check(options->device) != YK_OK)
-        cli_usage_error(name, "--%s", cli_reason());
-    else if (options->autocast && options->amp == YK_AMP_OFF)
+    yk_status status = yk_device_check(options->device);
+    if (status == YK_OK && options->autocast && options->amp == YK_AMP_OFF) {
         cli_usage_error(name, "--autocast requires mixed precision: it needs --amp bf16|fp16");
-    else if (yk_autocast_check(options->autocast) != YK_OK)
+        return false;
+    }
+    if (status == YK_OK)
+        status = yk_autocast_check(options->autocast);
+    if (status != YK_OK)
         cli_usage_error(name, "--%s", cli_reason());
-    else
-        return true;
-    return false;
+    return status == YK_OK;
 }
 
 const char *cli_amp_name(yk_amp amp)
