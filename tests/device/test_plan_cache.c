@@ -40,7 +40,8 @@ YK_TEST(a_lock_that_is_never_given_back_is_given_up)
     wait_in_a_process(yk_test_directory(), 2.2, false);
     assert_true(yki_now() - begin >= 2.2);
     expect_said("waiting for another process, which chooses kernels and has locked ");
-    expect_said("/.lock has been locked by another process for 2 s: this process chooses for itself");
+    expect_said(
+        "/.lock has been locked by another process for 2 s: this process chooses for itself");
     yki_plan_cache_unlock(lock);
     wait_in_a_process(yk_test_directory(), 0, true);
 }
