@@ -916,8 +916,8 @@ FAMILY(attention, build_attention);
 
 /* x: the indices; classes, filters: the rows and columns of the weight. */
 static const conformance_case embedding_cases[] = {
-    {.x = {1}, .classes = 1, .filters = 1},       {.x = {5}, .classes = 3, .filters = 17},
-    {.x = {2, 7}, .classes = 65, .filters = 24},  {.x = {4, 33}, .classes = 10, .filters = 300},
+    {.x = {1}, .classes = 1, .filters = 1},        {.x = {5}, .classes = 3, .filters = 17},
+    {.x = {2, 7}, .classes = 65, .filters = 24},   {.x = {4, 33}, .classes = 10, .filters = 300},
     {.x = {40, 50}, .classes = 7, .filters = 130},
 };
 
