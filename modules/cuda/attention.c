@@ -67,11 +67,10 @@ static int64_t heads_at_once(const attention_kernel *k, size_t bytes_of_pair)
 {
     const double most = (double)k->cuda.device->score_bytes;
     const double of_head = (double)(k->a.q.rows * k->a.k.rows) * (double)bytes_of_pair;
-    int64_t parts = 1;
-    while (parts < heads_of(k) &&
-           (heads_of(k) % parts || (double)(heads_of(k) / parts) * of_head > most))
-        parts++;
-    return heads_of(k) / parts;
+    int64_t heads = heads_of(k);
+    while (heads > 1 && (heads_of(k) % heads || (double)heads * of_head > most))
+        heads--;
+    return heads;
 }
 
 static size_t bytes_of_heads(const attention_kernel *k, const yki_attention_part *part)
