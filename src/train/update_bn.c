@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "device/memory.h"
 #include "model/model_hooks.h"
+#include "tensor/element.h"
 #include "train/rounds.h"
 #include "train/sums.h"
 
@@ -77,12 +78,11 @@ static yk_status add_buffers(const update_run *run, double *numbers, bool of_bat
     for (size_t i = 0; i < run->count; i++) {
         const moved_buffer *buffer = &run->list[i];
         double share = of_batch ? buffer->share : 1;
-        yk_tensor shown = buffer->tensor;
         yki_host_view view;
         YK_TRY(yki_host_view_open(&view, &buffer->tensor, YKI_READ));
-        shown.data = view.data;
-        for (int64_t k = 0; k < yk_tensor_count(&shown); k++)
-            numbers[buffer->first + k] += yk_tensor_get(&shown, k) / share;
+        for (int64_t k = 0; k < yk_tensor_count(&buffer->tensor); k++)
+            numbers[buffer->first + k] +=
+                yki_element_get(buffer->tensor.dtype, view.data, k) / share;
         YK_TRY(yki_host_view_close(&view));
     }
     return YK_OK;
@@ -92,12 +92,10 @@ static yk_status write_buffers(const update_run *run, const double *numbers)
 {
     for (size_t i = 0; i < run->count; i++) {
         const moved_buffer *buffer = &run->list[i];
-        yk_tensor shown = buffer->tensor;
         yki_host_view view;
         YK_TRY(yki_host_view_open(&view, &buffer->tensor, YKI_WRITE));
-        shown.data = view.data;
-        for (int64_t k = 0; k < yk_tensor_count(&shown); k++)
-            yk_tensor_set(&shown, k, numbers[buffer->first + k]);
+        for (int64_t k = 0; k < yk_tensor_count(&buffer->tensor); k++)
+            yki_element_set(buffer->tensor.dtype, view.data, k, numbers[buffer->first + k]);
         YK_TRY(yki_host_view_close(&view));
     }
     yk_model_parameters_changed(run->model);

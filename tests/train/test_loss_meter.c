@@ -136,7 +136,7 @@ YK_TEST(a_meter_wants_a_loss_and_a_weight)
     yk_loss_meter *meter;
     assert_ok(yk_loss_meter_create(&meter, l.model));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loss_meter_update(meter, 1));
-    assert_contains(yk_last_error(), "a loss without a forward that computes one");
+    assert_contains(yk_last_error(), "there is no loss before a forward that computes one");
     forward(&l);
     const double weights[] = {0, -1, NAN, INFINITY};
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
