@@ -46,8 +46,7 @@
 #include "launch/net.h"
 
 static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
-/* After the ranks of one host have ended well, those of the others may take so long without a word.
- */
+/* Hosts that still run this long after another has ended well are named. */
 static const double uneven_s = 10;
 /* How long agents may take to stop their ranks after a failure, until they count as lost. */
 static const double silence_s = 12;
@@ -592,7 +591,7 @@ static void conclude(cli_coordinator *c)
     }
 }
 
-/* Their launcher may be stopped: then no rank runs there any more, but nobody says so. */
+/* A launcher that is stopped does not report that its ranks have ended. */
 static void notice_running(cli_coordinator *c, double now)
 {
     char hosts[400];

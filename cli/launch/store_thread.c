@@ -36,7 +36,7 @@ struct cli_store_thread {
     task *first, **last;
     bool opening, connecting; /* for the first time; at all */
     bool stopping, lost;
-    bool abandoned; /* while it was connecting: nobody else knows it any more */
+    bool abandoned; /* stopped while it was connecting: it frees itself */
     char why[512];  /* it is lost */
 };
 

@@ -1,8 +1,8 @@
 /*
  * scaled_dot_product_attention: products of several heads at once by cuBLASLt, and between them the
  * softmax of kernels/attention.cu. Heads are first copied apart, and the results back. Scores are
- * in scratch memory, in f32 where the activations have 16 bits; as many heads are computed at once
- * as it may have scores of (score_bytes).
+ * in scratch memory, in f32 where the activations have 16 bits. They take at most score_bytes,
+ * which limits how many heads are computed at once.
  */
 #include "device/attention.h"
 
@@ -62,7 +62,7 @@ static int64_t heads_of(const attention_kernel *k)
     return k->a.batch * k->a.heads;
 }
 
-/* As many heads as divide all of them, and whose pairs of queries and keys have so many bytes. */
+/* The most heads whose scores fit; a divisor of their number, so that all groups have one size. */
 static int64_t heads_at_once(const attention_kernel *k, size_t bytes_of_pair)
 {
     const double most = (double)k->cuda.device->score_bytes;

@@ -8,7 +8,7 @@
 
 #include <yoke/store.h>
 
-/* Connections are made, but nobody serves them. */
+/* Accepts connections, but never answers. */
 static int listen_mutely(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -47,70 +47,70 @@ static void expect_report(yk_store *store, int number, const char *begin)
         fail_msg("\"%s\" does not begin with \"%s\"", text, begin);
 }
 
+/* A launcher, and the store of its coordinator. */
+typedef struct stalled {
+    test_job job;
+    yk_store *store;
+    yk_store_server *server;
+} stalled;
+
 /* Returns when the launcher is connecting to the store of its ranks. */
-static void start_round(test_job *job, yk_store **store, yk_store_server **server)
+static void begin(stalled *s)
 {
     char words[256], order[256];
     int port = YK_PORT_ANY, mute_port, mute = listen_mutely(&mute_port);
-    assert_ok(yk_store_serve(server, "127.0.0.1", &port, ""));
-    assert_ok(yk_store_connect(store, "127.0.0.1", port, "", 20));
-    set_text(*store, "coordinator", "");
+    unsetenv("YOKE_SECRET");
+    assert_ok(yk_store_serve(&s->server, "127.0.0.1", &port, ""));
+    assert_ok(yk_store_connect(&s->store, "127.0.0.1", port, "", 20));
+    set_text(s->store, "coordinator", "");
     snprintf(words, sizeof words,
              "run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port %d echo started",
              port);
-    test_job_start(job, words);
-    expect_report(*store, 0, "join 1 ");
+    test_job_start(&s->job, words);
+    expect_report(s->store, 0, "join 1 ");
     snprintf(order, sizeof order,
              "round 0 0 2 2 %d %d -\n9 0 1 1 127.0.0.1 other\n1 1 1 1 127.0.0.1 here\n", mute_port,
              mute_port);
-    give_order(*store, order);
+    give_order(s->store, order);
     assert_true(accept4(mute, NULL, NULL, SOCK_CLOEXEC) >= 0); /* the connection stays open */
+}
+
+/* The job is to end with this code, without having started a rank. */
+static void end(stalled *s, int code)
+{
+    char order[64];
+    snprintf(order, sizeof order, "end %d -1\n\n", code);
+    give_order(s->store, order);
+    assert_job_ends(&s->job, 20, code);
+    assert_null(strstr(s->job.output, "started"));
+    yk_store_destroy(s->store);
+    yk_store_server_destroy(s->server);
 }
 
 YK_TEST(a_signal_is_obeyed_while_the_store_does_not_answer)
 {
-    test_job job;
-    yk_store *store;
-    yk_store_server *server;
-    unsetenv("YOKE_SECRET");
-    start_round(&job, &store, &server);
-    kill(job.pid, SIGTERM);
-    expect_report(store, 1, "stop 1 15");
-    expect_report(store, 2, "ended 1 0 s 143 ");
-    give_order(store, "end 143 -1\n\n");
-    assert_job_ends(&job, 20, 143);
-    assert_null(strstr(job.output, "started"));
-    yk_store_destroy(store);
-    yk_store_server_destroy(server);
+    stalled s;
+    begin(&s);
+    kill(s.job.pid, SIGTERM);
+    expect_report(s.store, 1, "stop 1 15");
+    expect_report(s.store, 2, "ended 1 0 s 143 ");
+    end(&s, 143);
 }
 
 YK_TEST(an_order_is_obeyed_while_the_store_does_not_answer)
 {
-    test_job job;
-    yk_store *store;
-    yk_store_server *server;
-    unsetenv("YOKE_SECRET");
-    start_round(&job, &store, &server);
-    give_order(store, "fail");
-    expect_report(store, 1, "ended 1 0 s 143 ");
-    give_order(store, "end 7 -1\n\n");
-    assert_job_ends(&job, 20, 7);
-    assert_null(strstr(job.output, "started"));
-    yk_store_destroy(store);
-    yk_store_server_destroy(server);
+    stalled s;
+    begin(&s);
+    give_order(s.store, "fail");
+    expect_report(s.store, 1, "ended 1 0 s 143 ");
+    end(&s, 7);
 }
 
 YK_TEST(a_store_that_does_not_answer_is_named)
 {
-    test_job job;
-    yk_store *store;
-    yk_store_server *server;
-    unsetenv("YOKE_SECRET");
-    start_round(&job, &store, &server);
-    expect_report(store, 1, "ended 1 0 f 1 1 ");
-    give_order(store, "end 1 -1\n\n");
-    assert_job_ends(&job, 20, 1);
-    assert_contains(job.output, "no store within 10 s");
-    yk_store_destroy(store);
-    yk_store_server_destroy(server);
+    stalled s;
+    begin(&s);
+    expect_report(s.store, 1, "ended 1 0 f 1 1 ");
+    end(&s, 1);
+    assert_contains(s.job.output, "no store within 10 s");
 }

@@ -178,7 +178,7 @@ static const double numbers[] = {(double)NAN, (double)INFINITY, -(double)INFINIT
 static const int64_t counts[] = {-1, INT64_MIN, INT64_MAX, 0};
 static const int ints[] = {-1, INT32_MIN, INT32_MAX, 0};
 
-/* Each row is a struct as it is by default, and its fields. */
+/* Structs with their default values, and the fields of each. */
 static const yk_sgd_options make_sgd_options = YK_SGD_OPTIONS_INIT;
 static const field make_sgd_fields[] = {
     NUMBER(yk_sgd_options, lr), NUMBER(yk_sgd_options, momentum), NUMBER(yk_sgd_options, dampening),
@@ -356,7 +356,7 @@ static void assert_usable(const char *after)
         fail_msg("after %s: %s", after, yk_last_error());
 }
 
-/* The line is about this mistake: it is written anew. */
+/* A value that is refused must set an error line of its own. */
 static void try_value(const subject *s, const field *f, const void *value, size_t bytes)
 {
     _Alignas(16) char options[OPTIONS_BYTES];

@@ -315,7 +315,7 @@ static void assert_reported(const fixture *f, const yki_op *op, void *at, const 
     yki_kernel_destroy(kernel);
 }
 
-/* They are the user's mistake: the device goes on. */
+/* The device remains usable after such a mistake. */
 YK_TEST(labels_and_indices_that_are_none_are_reported)
 {
     fixture f;
