@@ -65,6 +65,14 @@ static void add_result(const comparison *c, const result_row *row)
     }
 }
 
+static long long steps_of(const yk_metrics_history *h)
+{
+    long long steps = 0;
+    for (size_t i = 0; i < h->step_count; i++)
+        steps += h->steps[i].steps;
+    return steps;
+}
+
 static void add_results(const comparison *c)
 {
     char text[CLI_DURATION_TEXT];
@@ -77,7 +85,7 @@ static void add_results(const comparison *c)
     cli_table_row(c->table);
     cli_table_cell(c->table, "steps");
     for (int run = 0; run < c->count; run++)
-        cli_table_cell(c->table, "%zu", c->runs[run].history->step_count);
+        cli_table_cell(c->table, "%lld", steps_of(c->runs[run].history));
 }
 
 static bool compare(const cli_run *runs, int count, bool all)

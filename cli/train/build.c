@@ -235,7 +235,7 @@ static yk_status on_step(void *context, yk_trainer *trainer, const yk_step_recor
 
 static yk_status on_epoch(void *context, yk_trainer *trainer, const yk_epoch_record *record)
 {
-    const cli_training *t = context;
+    cli_training *t = context;
     int64_t skipped[] = {yk_loader_skipped(t->train), yk_loader_skipped(t->test)};
     yk_status status = YK_OK;
     (void)trainer;

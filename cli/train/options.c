@@ -45,6 +45,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .lookahead = YK_LOOKAHEAD_OPTIONS_INIT,
                                            .epochs = 10,
                                            .batch_size = 128,
+                                           .log_every = 1,
                                            .decay_norms = true,
                                            .requeue = true};
 
@@ -300,7 +301,7 @@ static const cli_option table[] = {
     CLI_SWITCH(0, "memory-plan", "print how the memory of a step is used", &parsed.memory_plan),
     CLI_REAL(0, "timeout", "SECONDS", "how long ranks wait for each other [300]",
              &parsed.group.timeout_s, NULL, 0.1, 1e6),
-    CLI_GROUP_KEPT("Checkpoints"),
+    CLI_GROUP_KEPT("Checkpoints and records"),
     CLI_INT_OR_NEVER("save-every", "N",
                      "also write a checkpoint every N steps; 0: only at\nthe end of each epoch [0]",
                      &parsed.trainer.save_every, 1e12),
@@ -309,6 +310,10 @@ static const cli_option table[] = {
                &parsed.trainer.save_async),
     CLI_INT_OR_NEVER("keep", "K", "number of newest checkpoints to keep; 0: all [3]",
                      &parsed.trainer.keep, 1e6),
+    CLI_INT(0, "log-every", "N",
+            "write one record of every N steps into metrics.jsonl,\nwith mean values and added-up "
+            "times [1]",
+            &parsed.log_every, NULL, 1, 1000000000),
     CLI_GROUP("Output, resuming and stopping"),
     CLI_TEXT('o', "output", "FOLDER",
              "folder for checkpoints and metrics.jsonl\n[runs/ARCH-DATE-TIME]", &parsed.output,

@@ -62,23 +62,41 @@ bool cli_reports_open(cli_training *t)
     return open_progress(t) && open_files(t, &header);
 }
 
-yk_status cli_reports_step(const cli_training *t, const yk_step_record *record,
-                           int64_t step_in_epoch)
+/* Records the steps that have not been recorded, if there are any. */
+static yk_status record_steps(cli_training *t)
 {
-    yk_status status = yk_metrics_step(t->metrics, record);
+    yk_step_record record;
+    if (!cli_step_log_take(&t->step_log, &record))
+        return YK_OK;
+    yk_status status = yk_metrics_step(t->metrics, &record);
+    if (t->board && status == YK_OK)
+        status = yk_tensorboard_step(t->board, &record);
+    return status;
+}
+
+/* A run that resumes from a checkpoint drops later records: none may reach across one. */
+static bool ends_record(const cli_training *t, int64_t step)
+{
+    return step % t->options.log_every == 0 || step % t->options.trainer.save_every == 0;
+}
+
+yk_status cli_reports_step(cli_training *t, const yk_step_record *record, int64_t step_in_epoch)
+{
+    cli_step_log_add(&t->step_log, record);
+    yk_status status = ends_record(t, record->step) ? record_steps(t) : YK_OK;
     if (record->step == t->saved.step + 1)
         cli_keep_device(t);
     cli_progress_step(t->progress, record, step_in_epoch);
-    if (t->board && status == YK_OK)
-        status = yk_tensorboard_step(t->board, record);
     if (t->prometheus && status == YK_OK)
         status = yk_prometheus_step(t->prometheus, record);
     return status;
 }
 
-yk_status cli_reports_epoch(const cli_training *t, const yk_epoch_record *record)
+yk_status cli_reports_epoch(cli_training *t, const yk_epoch_record *record)
 {
-    yk_status status = yk_metrics_epoch(t->metrics, record);
+    yk_status status = record_steps(t);
+    if (status == YK_OK)
+        status = yk_metrics_epoch(t->metrics, record);
     cli_progress_epoch(t->progress, record);
     if (t->board && status == YK_OK)
         status = cli_board_epoch(t, record);
@@ -91,6 +109,7 @@ void cli_reports_end(cli_training *t, bool succeeded)
 {
     cli_progress_destroy(t->progress);
     t->progress = NULL;
+    cli_ok(record_steps(t));
     if (t->board)
         cli_ok(yk_tensorboard_finish(t->board, succeeded));
 }

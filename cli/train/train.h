@@ -8,6 +8,7 @@
 #include "options/options.h"
 #include "setup/setup.h"
 #include "train/startup.h"
+#include "train/step_log.h"
 
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 
@@ -79,7 +80,7 @@ typedef struct cli_train_options {
     cli_parallel parallel;
     cli_comm_hook comm_hook;
     int64_t classes; /* of the network; 0: those of the data */
-    int64_t batch_size, nproc, warmup_epochs, warmup_steps;
+    int64_t batch_size, nproc, log_every, warmup_epochs, warmup_steps;
     bool decay_norms, independent_decay, memory_plan, sync_bn, zero, requeue;
     bool tensorboard, histograms;
     bool quiet, json; /* nothing on stdout, or the records of metrics.jsonl */
@@ -155,7 +156,8 @@ typedef struct cli_training {
     yk_ema *ema;             /* NULL without --ema */
     yk_grad_scaler *scaler;  /* NULL without --amp fp16 */
     yk_trainer *trainer;
-    yk_metrics *metrics; /* on rank 0, as the next three */
+    yk_metrics *metrics;   /* on rank 0, as the next four */
+    cli_step_log step_log; /* steps that metrics and board have not been told of */
     cli_progress *progress;
     yk_tensorboard *board;     /* NULL without --tensorboard */
     yk_prometheus *prometheus; /* NULL without --metrics-file */
@@ -191,9 +193,9 @@ void cli_training_print_patiently(void);
 /* What is reported of the run (reports.c). On rank 0: the record of a step, which is number
  * step_in_epoch of its epoch, and that of an epoch. */
 bool cli_reports_open(cli_training *training);
-yk_status cli_reports_step(const cli_training *training, const yk_step_record *record,
+yk_status cli_reports_step(cli_training *training, const yk_step_record *record,
                            int64_t step_in_epoch);
-yk_status cli_reports_epoch(const cli_training *training, const yk_epoch_record *record);
+yk_status cli_reports_epoch(cli_training *training, const yk_epoch_record *record);
 /* Training is over: the terminal is free for other lines. */
 void cli_reports_end(cli_training *training, bool succeeded);
 void cli_reports_close(cli_training *training);

@@ -31,11 +31,12 @@ typedef struct yk_header_record {
     int64_t step;        /**< steps completed before: 0 in a new run */
 } yk_header_record;
 
-/** The record of one training step. Times are seconds of wall clock. */
+/** The record of one training step, or of several together. Times are seconds of wall clock. */
 typedef struct yk_step_record {
     int64_t epoch;         /**< the epoch, from 1 */
-    int64_t step;          /**< the step, from 1, counted over all epochs */
-    double loss;           /**< the loss of the step */
+    int64_t step;          /**< the step, from 1, counted over all epochs; the last of several */
+    int64_t steps;         /**< steps that the record tells of; 0 is taken for 1 */
+    double loss;           /**< the loss of the step; the mean of several */
     double lr;             /**< the learning rate of the step */
     double images_per_s;   /**< samples per second */
     double data_s;         /**< time spent waiting for data */
@@ -43,9 +44,9 @@ typedef struct yk_step_record {
     double waiting_s;      /**< time spent waiting for ranks that had not come as far */
     double exposed_comm_s; /**< time spent moving data while nothing was computed */
     double scale;          /**< of the loss, with a grad scaler; 0 without */
-    bool skipped;          /**< whether the grad scaler skipped the step */
+    int64_t skipped;       /**< steps that the grad scaler skipped: 0 or 1 of one step */
     bool has_grad_norm;    /**< whether grad_norm is recorded */
-    double grad_norm;      /**< of all gradients together, before clipping */
+    double grad_norm;      /**< of all gradients together, before clipping; the mean of several */
 } yk_step_record;
 
 /** The record of one epoch, after its evaluation. Times are seconds of wall clock. */

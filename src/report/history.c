@@ -112,6 +112,7 @@ static bool add_step(yk_metrics_history *h, const cJSON *r)
     steps[h->step_count++] =
         (yk_step_record){.epoch = integer(r, "epoch"),
                          .step = integer(r, "step"),
+                         .steps = has(r, "steps") ? integer(r, "steps") : 1,
                          .loss = real(r, "loss"),
                          .lr = real(r, "lr"),
                          .images_per_s = real(r, "images_per_s"),
@@ -120,7 +121,7 @@ static bool add_step(yk_metrics_history *h, const cJSON *r)
                          .waiting_s = has(r, "waiting_s") ? real(r, "waiting_s") : 0,
                          .exposed_comm_s = real(r, "exposed_comm_s"),
                          .scale = has(r, "scale") ? real(r, "scale") : 0,
-                         .skipped = integer(r, "skipped") != 0,
+                         .skipped = integer(r, "skipped"),
                          .has_grad_norm = has(r, "grad_norm"),
                          .grad_norm = real(r, "grad_norm")};
     return true;

@@ -348,7 +348,7 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record)
     YKI_NOT_NULL(metrics);
     YKI_NOT_NULL(record);
     const yk_step_record *r = record;
-    field fields[13] = {{"epoch", (double)r->epoch},
+    field fields[14] = {{"epoch", (double)r->epoch},
                         {"step", (double)r->step},
                         {"loss", r->loss},
                         {"lr", r->lr},
@@ -362,8 +362,10 @@ yk_status yk_metrics_step(yk_metrics *metrics, const yk_step_record *record)
         fields[count++] = (field){"grad_norm", r->grad_norm};
     if (r->scale != 0) {
         fields[count++] = (field){"scale", r->scale};
-        fields[count++] = (field){"skipped", r->skipped};
+        fields[count++] = (field){"skipped", (double)r->skipped};
     }
+    if (r->steps > 1)
+        fields[count++] = (field){"steps", (double)r->steps};
     return write_record(metrics, "step", fields, count);
 }
 

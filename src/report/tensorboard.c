@@ -199,18 +199,19 @@ yk_status yk_tensorboard_step(yk_tensorboard *writer, const yk_step_record *reco
     const yk_step_record *r = record;
     yki_protobuf *event = begin_step_event(writer, r->step);
     size_t summary = yki_protobuf_begin(event, EVENT_SUMMARY);
+    const double steps = r->steps > 1 ? (double)r->steps : 1;
     put_scalar(event, "loss/train", r->loss);
     put_scalar(event, "training/learning_rate", r->lr);
     put_scalar(event, "throughput/images_per_s", r->images_per_s);
-    put_scalar(event, "seconds_per_step/data", r->data_s);
-    put_scalar(event, "seconds_per_step/compute", r->compute_s);
-    put_scalar(event, "seconds_per_step/waiting", r->waiting_s);
-    put_scalar(event, "seconds_per_step/exposed_comm", r->exposed_comm_s);
+    put_scalar(event, "seconds_per_step/data", r->data_s / steps);
+    put_scalar(event, "seconds_per_step/compute", r->compute_s / steps);
+    put_scalar(event, "seconds_per_step/waiting", r->waiting_s / steps);
+    put_scalar(event, "seconds_per_step/exposed_comm", r->exposed_comm_s / steps);
     if (r->has_grad_norm)
         put_scalar(event, "training/grad_norm", r->grad_norm);
     if (r->scale != 0) {
         put_scalar(event, "training/loss_scale", r->scale);
-        put_scalar(event, "training/skipped", r->skipped);
+        put_scalar(event, "training/skipped", (double)r->skipped);
     }
     yki_protobuf_end(event, summary);
     return end_event(writer);

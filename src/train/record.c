@@ -248,6 +248,7 @@ static void fill_record(yk_trainer *t, double begin_s, yk_step_record *record)
     }
     record->epoch = t->state.epoch + 1;
     record->step = t->state.step;
+    record->steps = 1;
     record->lr = t->state.lr;
     record->compute_s = step_s - record->data_s - record->waiting_s - record->exposed_comm_s;
     t->slow.steps++;
