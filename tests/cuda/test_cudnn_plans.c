@@ -7,9 +7,12 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "compile/rewrite.h"
@@ -22,13 +25,15 @@
 #include "sim_device.h"
 
 typedef struct network {
-    const char *arch;
+    const char *arch; /* "autoencoder", or what yoke has */
     int64_t batch, pixels;
 } network;
 
 static const network networks[] = {
-    {"resnet18-cifar", 512, 32}, {"resnet18-cifar", 128, 32}, {"resnet50", 256, 224},
-    {"mobilenet_v2", 256, 224},  {"vgg16_bn", 128, 224},
+    {"resnet18-cifar", 512, 32}, {"resnet18-cifar", 128, 32},     {"resnet50", 256, 224},
+    {"mobilenet-v2", 256, 224},  {"vgg16-bn", 128, 224},          {"resnext50-32x4d", 128, 224},
+    {"vit-b-16", 256, 224},      {"vit-tiny-patch4-32", 256, 32}, {"airbench94", 1000, 32},
+    {"autoencoder", 128, 64},
 };
 static const char *const gpus[] = {"h200", "l4", "h100", "a100"};
 static const yk_dtype dtypes[] = {YK_BF16, YK_F32, YK_F16, YK_F64};
@@ -41,9 +46,22 @@ static int level(void)
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* Makes YOKE_CUDA_LIBS the folder of a real libcudnn.so.9; false if there is none. cuDNN leaks
- * memory from code that it unloads, which no suppression can name: nothing is asked under a
- * sanitizer. */
+/* The folders where yoke searches: that of a real cuDNN, and before it one that has the stand-in
+ * for cuBLASLt alone, because the real one needs a GPU. */
+static void choose_libraries(const char *cudnn)
+{
+    char library[512], folder[256], both[1024];
+    snprintf(library, sizeof library, "%s/tests/cuda/libcublasLt.so.13", getenv("YOKE_BUILD"));
+    snprintf(folder, sizeof folder, "%s", yk_test_path("libraries"));
+    mkdir(folder, 0700);
+    assert_true(symlink(library, yk_test_path("libraries/libcublasLt.so.13")) == 0 ||
+                errno == EEXIST);
+    snprintf(both, sizeof both, "%s:%s", folder, cudnn);
+    setenv("YOKE_CUDA_LIBS", both, 1);
+}
+
+/* Chooses a real libcudnn.so.9; false if there is none. cuDNN leaks memory from code that it
+ * unloads, which no suppression can name: nothing is asked under a sanitizer. */
 static bool find_cudnn(void)
 {
 #if defined __SANITIZE_ADDRESS__
@@ -58,7 +76,7 @@ static bool find_cudnn(void)
         bool any = glob(places[i], 0, NULL, &found) == 0;
         if (any) {
             *strrchr(found.gl_pathv[0], '/') = '\0';
-            setenv("YOKE_CUDA_LIBS", found.gl_pathv[0], 1);
+            choose_libraries(found.gl_pathv[0]);
         }
         globfree(&found);
         if (any)
@@ -130,6 +148,26 @@ static int get_attribute(cudnn_descriptor descriptor, int name, int type, int64_
 
 /* ---- networks -------------------------------------------------------------------------------- */
 
+/* Transposed convolutions of the usual kinds. */
+static yk_value *autoencoder(yk_value *images, int64_t classes)
+{
+    yk_conv2d_options down = YK_CONV2D_OPTIONS_INIT;
+    yk_conv_transpose2d_options even = YK_CONV_TRANSPOSE2D_OPTIONS_INIT, odd = even;
+    down.stride = even.stride = odd.stride = 2;
+    down.padding = even.padding = odd.padding = odd.output_padding = 1;
+    yk_value *x = yk_relu(yk_nn_conv2d_bias(images, "0", 32, 3, &down));
+    x = yk_relu(yk_nn_conv2d_bias(x, "1", 64, 3, &down));
+    x = yk_relu(yk_nn_conv_transpose2d_bias(x, "2", 32, 4, &even));
+    x = yk_relu(yk_nn_conv_transpose2d(x, "3", 16, 3, &odd));
+    x = yk_nn_conv_transpose2d_bias(x, "4", 3, 2, NULL);
+    return yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "5", classes);
+}
+
+static yk_arch_fn find_network(const char *name)
+{
+    return strcmp(name, "autoencoder") == 0 ? autoencoder : yk_arch_find(name);
+}
+
 static yk_graph *training_graph(const network *net, yk_dtype dtype)
 {
     yk_graph *graph = yk_graph_create();
@@ -140,7 +178,7 @@ static yk_graph *training_graph(const network *net, yk_dtype dtype)
     assert_non_null(graph);
     yk_value *images = yk_input(graph, "images", low ? YK_F32 : dtype, 4, dims);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, rows);
-    yk_value *logits = yk_arch_find(net->arch)(images, 1000);
+    yk_value *logits = find_network(net->arch)(images, 1000);
     yki_output output = {.made = logits, .read = logits};
     const yki_outputs outputs = {&output, 1};
     yk_value *loss = yk_cross_entropy(logits, labels, NULL);
@@ -200,6 +238,11 @@ static bool wants_sums(const yki_node *node)
     return node->op == &yki_op_conv2d && node->out[YKI_CONV2D_SUMS];
 }
 
+static bool is_convolution(const yki_node *node)
+{
+    return strncmp(node->op->name, "conv2d", 6) == 0 || node->op == &yki_op_conv_transpose2d;
+}
+
 static bool is_left_out(const char *gpu)
 {
     const char *only = getenv("YK_PLANS_OF");
@@ -246,7 +289,7 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
     made = proposed = 0;
     yk_graph *graph = training_graph(net, dtype);
     for (size_t i = 0; i < graph->node_count; i++)
-        if (strncmp(graph->nodes[i]->op->name, "conv2d", 6) == 0) {
+        if (is_convolution(graph->nodes[i])) {
             int before = sums;
             missing += !has_plan(device, graph->nodes[i], net->batch, &sums);
             wanted += wants_sums(graph->nodes[i]);
