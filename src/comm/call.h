@@ -15,7 +15,7 @@ typedef struct yki_call {
     yk_backend_work *work;    /* while the backend has it */
     void **memory;            /* of YK_OPERATION_ALLOC: where to put the result */
     double looked, waited; /* when its ranks were last looked at; how long it has waited for them */
-    double lost;           /* since when a rank is known to be gone; 0: none is */
+    bool broken;           /* the backend has failed in it */
     bool posted;           /* until its end, which the watch is told */
     uint64_t submitted;    /* with a work object: when, in yki_ticks() */
     uint64_t entry;        /* its first one in the flight recorder */

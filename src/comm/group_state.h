@@ -42,6 +42,7 @@ struct yk_group {
     pthread_t opener;           /* the thread that creates the group */
     yki_call opening;           /* stands for a call while the group is being created */
     bool *late;                 /* [world], scratch of yki_group_look */
+    double *gone;               /* [world]: since when calls know that it is gone; 0: it is not */
     char label[YKI_CALL_LABEL]; /* of the next asynchronous call */
     const yk_backend_ops *ops;  /* of the backend, also while it is being opened */
     char why[96];               /* see yk_group_backend_reason */

@@ -224,15 +224,17 @@ static bool may_be_missing(const void *wait, int rank)
     const yki_call *call = group->running ? group->running : &group->opening;
     if (!involves(group, call, rank))
         return false;
-    return !has_gone(group, rank) || (call->lost > 0 && yki_now() - call->lost >= GRACE_S);
+    if (call->broken || !has_gone(group, rank))
+        return true;
+    double since = group->gone[rank];
+    return since > 0 && yki_now() - since >= GRACE_S && call->waited >= GRACE_S;
 }
 
-static bool any_gone(const yk_group *group)
+static void note_gone(const yk_group *group, double now)
 {
     for (int r = 0; r < group->job.world; r++)
-        if (r != group->job.rank && has_gone(group, r))
-            return true;
-    return false;
+        if (r != group->job.rank && !(group->gone[r] > 0) && has_gone(group, r))
+            group->gone[r] = now;
 }
 
 /* The failure of the whole, if there is one, is also that of its part. */
@@ -362,8 +364,7 @@ yk_status yki_group_look_at_all(yk_group *group)
     double now = yki_now();
     if (call->looked > 0 && now - call->looked < LOOK_S)
         return YK_OK;
-    if (!(call->lost > 0) && any_gone(group))
-        call->lost = now;
+    note_gone(group, now);
     return yki_group_look(group, may_be_missing, group);
 }
 
@@ -372,7 +373,7 @@ yk_status yki_group_find_cause(yk_group *group, yk_status status)
     char line[YKI_ERROR_LINE], name[YKI_RANK_NAME];
     yki_rank_name(&group->job, group->job.rank, name);
     snprintf(line, sizeof line, "the backend of %s has failed: %s", name, yki_error_text());
-    group->running->lost = yki_now() - GRACE_S; /* whoever is gone is the cause */
+    group->running->broken = true; /* whoever is gone is the cause */
     for (double deadline = yki_now() + CAUSE_S; yki_now() < deadline;) {
         YK_TRY(yki_group_look(group, may_be_missing, group));
         nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * LOOK_S)}, NULL);

@@ -68,7 +68,8 @@ yk_status yki_group_make_site(yk_group *group)
     size_t world = (size_t)job->world;
     group->members = yki_calloc(world, sizeof *group->members);
     group->late = yki_calloc(world, sizeof *group->late);
-    if (!group->members || !group->late) {
+    group->gone = yki_calloc(world, sizeof *group->gone);
+    if (!group->members || !group->late || !group->gone) {
         yki_group_free_site(group);
         return yki_error_memory(world * sizeof *group->members, "the members of a group");
     }
@@ -97,6 +98,8 @@ void yki_group_free_site(yk_group *group)
 {
     free(group->members);
     free(group->late);
+    free(group->gone);
     group->members = NULL;
     group->late = NULL;
+    group->gone = NULL;
 }

@@ -198,6 +198,47 @@ YK_TEST_RANKS(a_wait_is_published_again_when_the_clock_is_set, 2)
     yk_group_destroy(group);
 }
 
+/* A look at the others, a second after the one before. */
+static yk_status look_later(yk_group *group)
+{
+    yki_call *call = group->running;
+    for (int r = 0; r < group->job.world; r++)
+        group->gone[r] -= group->gone[r] > 0;
+    call->looked = 0;
+    call->waited += 1;
+    return yki_group_look_at_all(group);
+}
+
+/* Rank 0 waits for a message of rank 2, which leaves long after rank 1 has left. The message may
+ * have come before, so that rank 2 counts as missing only some time later. */
+YK_TEST_RANKS(each_departure_gives_a_call_some_more_time, 3)
+{
+    (void)world;
+    yk_group *group;
+    assert_ok(
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 60)));
+    yk_store *store = connect_to_store();
+    if (rank == 0) {
+        yk_backend_message message = {.what = {.operation = YK_OPERATION_RECV, .root = 2},
+                                      .sequence = 1};
+        yki_call call = {.base = {.messages = &message, .message_count = 1}};
+        group->running = &call;
+        atomic_store(&group->watched->left[1], true);
+        assert_ok(yki_group_look_at_all(group));
+        assert_ok(look_later(group));
+        atomic_store(&group->watched->left[2], true);
+        assert_ok(look_later(group));
+        assert_status(YK_ERROR_PEER_FAILED, look_later(group));
+        assert_contains(yk_last_error(), "rank 2");
+        assert_contains(yk_last_error(), "has left the group");
+        group->running = NULL;
+        assert_ok(yk_store_set(store, "test/over", "", 0));
+    }
+    assert_ok(yk_store_wait(store, "test/over", 20));
+    yk_store_destroy(store);
+    yk_group_destroy(group);
+}
+
 /* As a rank that has fewer batches does, without Join. It writes the launcher's note of its end,
  * because kernels before 6.15 do not tell how a process has ended. */
 YK_TEST_RANKS(a_rank_that_has_ended_well_is_explained, 2)
