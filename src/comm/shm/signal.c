@@ -66,11 +66,13 @@ static void sleep_on(shm_backend *shm, int rank, shm_counter *counter, uint32_t 
     atomic_fetch_sub(sleepers, 1);
 }
 
+/* What has come since the bell was rung is read after the wait, so nobody is missing then. */
 static bool missing(const void *argument, int rank)
 {
     const shm_wait *wait = argument;
     if (wait->missing)
-        return wait->missing(wait, rank);
+        return !yki_shm_reached(wait->counter(wait, wait->only), wait->target) &&
+               wait->missing(wait, rank);
     if (rank == wait->shm->rank || (wait->only >= 0 && rank != wait->only))
         return false;
     return !yki_shm_reached(wait->counter(wait, rank), wait->target);
