@@ -53,6 +53,7 @@ constexpr int look_ms = 20;            // between two looks at the other ranks
 // 4, small calls are faster than gloo's collectives up to 1 MiB, but their buffers cost memory.
 constexpr size_t small_bytes = 512 * 1024;
 constexpr size_t scatter_piece = 256 * 1024; // bytes for each rank, in reduce_scatter
+constexpr size_t most_ahead = 64;            // messages that are announced before one is compared
 
 // Slots of our own messages; gloo's collectives have the prefixes 1 to 8.
 constexpr uint8_t message_slot = 0x20, scatter_slot = 0x21, data_slot = 0x22, sent_slot = 0x23,
@@ -367,65 +368,95 @@ bool is_sent(const yk_backend_message &message)
     return message.what.operation == YK_OPERATION_SEND;
 }
 
-// Whether what the two ranks call of a message matches; otherwise call->mismatch is set.
-bool compare(Mesh &mesh, yk_backend_call *call, const yk_backend_message &message)
+// A message that is under way.
+struct Transfer {
+    const yk_backend_message *message = nullptr;
+    yk_descriptor mine = {}, theirs = {};
+    BufferPointer tell, hear, data;
+};
+
+// Tells the other rank what this one calls.
+void announce(Mesh &mesh, Transfer &transfer, const yk_backend_message &message)
 {
     bool sends = is_sent(message);
     int other = message.what.root;
-    yk_descriptor mine = message.what, theirs;
-    auto tell = mesh.createUnboundBuffer(&mine, sizeof mine);
-    auto hear = mesh.createUnboundBuffer(&theirs, sizeof theirs);
-    hear->recv(other, slot(sends ? wanted_slot : sent_slot, message.sequence));
-    tell->send(other, slot(sends ? sent_slot : wanted_slot, message.sequence));
-    hear->waitRecv(forever);
-    tell->waitSend(forever);
-    return YK_OK == (sends ? yk_backend_compare_messages(call, mesh.rank, &mine, other, &theirs)
-                           : yk_backend_compare_messages(call, other, &theirs, mesh.rank, &mine));
+    transfer.message = &message;
+    transfer.mine = message.what;
+    transfer.tell = mesh.createUnboundBuffer(&transfer.mine, sizeof transfer.mine);
+    transfer.hear = mesh.createUnboundBuffer(&transfer.theirs, sizeof transfer.theirs);
+    transfer.hear->recv(other, slot(sends ? wanted_slot : sent_slot, message.sequence));
+    transfer.tell->send(other, slot(sends ? sent_slot : wanted_slot, message.sequence));
 }
 
-void move_data(Mesh &mesh, const yk_backend_message &message)
+// Whether what the two ranks call of a message matches; otherwise call->mismatch is set.
+bool compare(const Mesh &mesh, yk_backend_call *call, Transfer &transfer)
+{
+    int other = transfer.message->what.root;
+    const yk_descriptor *mine = &transfer.mine, *theirs = &transfer.theirs;
+    transfer.hear->waitRecv(forever);
+    transfer.tell->waitSend(forever);
+    return YK_OK == (is_sent(*transfer.message)
+                         ? yk_backend_compare_messages(call, mesh.rank, mine, other, theirs)
+                         : yk_backend_compare_messages(call, other, theirs, mesh.rank, mine));
+}
+
+BufferPointer begin_data(Mesh &mesh, const yk_backend_message &message)
 {
     auto data = mesh.createUnboundBuffer(message.data, bytes_of(message.what));
     auto place = slot(data_slot, message.sequence);
-    if (is_sent(message)) {
+    if (is_sent(message))
         data->send(message.what.root, place);
-        data->waitSend(forever);
-    } else {
+    else
         data->recv(message.what.root, place);
-        data->waitRecv(forever);
-    }
+    return data;
+}
+
+void end_data(const yk_backend_message &message, UnboundBuffer &data)
+{
+    if (is_sent(message))
+        data.waitSend(forever);
+    else
+        data.waitRecv(forever);
 }
 
 // The other ranks are known to do the same.
 void move_all(Mesh &mesh, const yk_backend_call *call)
 {
     std::vector<BufferPointer> buffers;
-    for (size_t i = 0; i < call->message_count; i++) {
-        const yk_backend_message &message = call->messages[i];
-        auto place = slot(data_slot, message.sequence);
-        buffers.push_back(mesh.createUnboundBuffer(message.data, bytes_of(message.what)));
-        if (is_sent(message))
-            buffers.back()->send(message.what.root, place);
-        else
-            buffers.back()->recv(message.what.root, place);
-    }
     for (size_t i = 0; i < call->message_count; i++)
-        if (is_sent(call->messages[i]))
-            buffers[i]->waitSend(forever);
-        else
-            buffers[i]->waitRecv(forever);
+        buffers.push_back(begin_data(mesh, call->messages[i]));
+    for (size_t i = 0; i < call->message_count; i++)
+        end_data(call->messages[i], *buffers[i]);
 }
 
 // Messages from one rank to another, in their order.
 using Channel = std::vector<const yk_backend_message *>;
 
 // Both ranks tell each other what they call, then the data follows. Returns the first mismatch.
+// Several messages are on their way at once, because a wait for gloo's own thread is long: that
+// thread asks the kernel again and again while this one writes, and where they share a core, it
+// does so until the end of its time slice.
 yk_mismatch run_channel(Engine *engine, const Channel &channel)
 {
+    Mesh &mesh = *engine->mesh;
     yk_backend_call compared = {};
-    for (auto *message : channel)
-        if (compare(*engine->mesh, &compared, *message) && message->what.count > 0)
-            move_data(*engine->mesh, *message);
+    std::vector<Transfer> ring(2 * most_ahead);
+    for (size_t i = 0; i < channel.size() + most_ahead; i++) {
+        if (i < channel.size()) {
+            Transfer &next = ring[i % ring.size()];
+            if (next.data)
+                end_data(*next.message, *std::exchange(next.data, nullptr));
+            announce(mesh, next, *channel[i]);
+        }
+        if (i >= most_ahead) {
+            Transfer &announced = ring[(i - most_ahead) % ring.size()];
+            if (compare(mesh, &compared, announced) && announced.mine.count > 0)
+                announced.data = begin_data(mesh, *announced.message);
+        }
+    }
+    for (Transfer &last : ring)
+        if (last.data)
+            end_data(*last.message, *last.data);
     return compared.mismatch;
 }
 

@@ -19,6 +19,7 @@ enum {
     PART_OF_PIECE = 1 << 20, /* bytes for each rank in a piece of an all-reduce or a reduce */
     LOOSE_TESTS = 2000,      /* how often a call tests before it yields its core each time */
     TESTS_OF_CLOCK = 16,     /* how often a caller tests before it reads the clock */
+    MOST_AHEAD = 16,         /* messages from or to a rank that are under way at once */
     SHORTEST_NAP_NS = 2000,
     LONGEST_NAP_NS = 200000
 };
@@ -207,14 +208,8 @@ static yk_status exchange(engine_base *common, yk_backend_call *call, size_t byt
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* A part of a call that MPI's counts can express. */
-typedef struct span {
-    size_t start; /* in bytes */
-    int count;    /* in elements */
-} span;
-
 /* The next one, of at most `most` elements. */
-static bool next_span(span *at, size_t *left, size_t most, size_t width)
+static bool next_span(mpi_span *at, size_t *left, size_t most, size_t width)
 {
     at->start += (size_t)at->count * width;
     at->count = (int)(*left < most ? *left : most);
@@ -241,7 +236,7 @@ static yk_status all_reduce(engine_base *common, yk_backend_call *call)
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
     size_t width = yk_dtype_size(dtype), left = call->what.count;
-    for (span at = {0}; next_span(&at, &left, most_of_piece(engine, width), width);)
+    for (mpi_span at = {0}; next_span(&at, &left, most_of_piece(engine, width), width);)
         TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count, type_of(dtype),
                               operation_of(dtype, op), engine->comm));
     return YK_OK;
@@ -261,7 +256,7 @@ static yk_status reduce(engine_base *common, yk_backend_call *call)
     if (on_root && !piece)
         return yk_set_error(YK_ERROR_NETWORK, "no memory for %zu bytes", bytes);
     int code = MPI_SUCCESS;
-    for (span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, most, width);) {
+    for (mpi_span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, most, width);) {
         char *data = (char *)call->out + at.start;
         code = MPI_Reduce(data, piece, at.count, type_of(dtype), operation_of(dtype, op),
                           call->what.root, engine->comm);
@@ -278,7 +273,7 @@ static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call 
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     size_t left = call->what.count;
-    for (span at = {0}; next_span(&at, &left, engine->largest, yk_dtype_size(dtype));)
+    for (mpi_span at = {0}; next_span(&at, &left, engine->largest, yk_dtype_size(dtype));)
         TRY_MPI(MPI_Bcast((char *)data + at.start, at.count, type_of(dtype), root, engine->comm));
     return YK_OK;
 }
@@ -323,7 +318,7 @@ static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_r
         char *part = rank == root ? all + (size_t)r * bytes : NULL;
         if (r == root && rank == root)
             memcpy(to_root ? part : mine, to_root ? mine : part, bytes);
-        for (span at = {0}; r != root && next_span(&at, &left, engine->largest, width);) {
+        for (mpi_span at = {0}; r != root && next_span(&at, &left, engine->largest, width);) {
             if (rank == (to_root ? r : root))
                 TRY_MPI(MPI_Send((to_root ? mine : part) + at.start, at.count, type_of(dtype),
                                  to_root ? root : r, TAG_DATA, engine->comm));
@@ -371,7 +366,7 @@ static yk_status trade_parts(mpi_engine *engine, yk_backend_call *call)
     for (int step = 1; step < ranks; step++) {
         int to = (rank + step) % ranks, from = (rank + ranks - step) % ranks;
         size_t left = call->what.count;
-        for (span at = {0}; next_span(&at, &left, engine->largest, width);)
+        for (mpi_span at = {0}; next_span(&at, &left, engine->largest, width);)
             TRY_MPI(MPI_Sendrecv(in + (size_t)to * bytes + at.start, at.count, type_of(dtype), to,
                                  TAG_DATA, out + (size_t)from * bytes + at.start, at.count,
                                  type_of(dtype), from, TAG_DATA, engine->comm, MPI_STATUS_IGNORE));
@@ -413,7 +408,8 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
                                         operation_of(dtype, op), engine->comm);
     for (int r = 0; r < ranks && call->what.count > engine->largest; r++) {
         size_t left = call->what.count;
-        for (span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, engine->largest, width);)
+        for (mpi_span at = {0};
+             code == MPI_SUCCESS && next_span(&at, &left, engine->largest, width);)
             code = MPI_Reduce(in + (size_t)r * bytes + at.start,
                               r == engine->common.rank ? (char *)call->out + at.start : NULL,
                               at.count, type_of(dtype), operation_of(dtype, op), r, engine->comm);
@@ -449,41 +445,13 @@ static void withdraw(mpi_engine *engine, const yk_backend_call *call)
     }
 }
 
-/* Begins to move the next part of the data, or the message is over. */
-static yk_status move_part(mpi_engine *engine, const yk_backend_message *message, mpi_transfer *t)
+/* Tells the other rank what this one calls, unless both know it. */
+static yk_status announce(mpi_engine *engine, const yk_backend_call *call, mpi_transfer *t)
 {
-    yk_dtype dtype = (yk_dtype)message->what.dtype;
-    span at = {.start = t->start, .count = t->count};
-    if (!next_span(&at, &t->left, engine->largest, yk_dtype_size(dtype))) {
-        t->phase = OVER;
-        return YK_OK;
-    }
-    t->phase = MOVES;
-    t->start = at.start;
-    t->count = at.count;
-    char *part = (char *)message->data + at.start;
-    if (is_sent(message))
-        TRY_MPI(MPI_Isend(part, at.count, type_of(dtype), message->what.root, TAG_DATA,
-                          engine->comm, &t->moved));
-    else
-        TRY_MPI(MPI_Irecv(part, at.count, type_of(dtype), message->what.root, TAG_DATA,
-                          engine->comm, &t->moved));
-    return YK_OK;
-}
-
-/* The two ranks of a message tell each other what they call, unless they know it. */
-static yk_status begin_message(mpi_engine *engine, const yk_backend_call *call,
-                               const yk_backend_message *message, mpi_transfer *t)
-{
-    bool sends = is_sent(message);
-    int other = message->what.root, size = sizeof(yk_descriptor);
-    *t = (mpi_transfer){.mine = message->what,
-                        .told = MPI_REQUEST_NULL,
-                        .heard = MPI_REQUEST_NULL,
-                        .moved = MPI_REQUEST_NULL,
-                        .left = message->what.count};
+    bool sends = is_sent(t->message);
+    int other = t->message->what.root, size = sizeof(yk_descriptor);
     if (call->matched)
-        return move_part(engine, message, t);
+        return YK_OK;
     TRY_MPI(MPI_Irecv(&t->theirs, size, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
                       engine->comm, &t->heard));
     TRY_MPI(MPI_Isend(&t->mine, size, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED, engine->comm,
@@ -491,53 +459,116 @@ static yk_status begin_message(mpi_engine *engine, const yk_backend_call *call,
     return YK_OK;
 }
 
-/* One that does not match is over. */
-static yk_status compare(mpi_engine *engine, yk_backend_call *call,
-                         const yk_backend_message *message, mpi_transfer *t)
+/* One that does not match moves no data. */
+static yk_status compare(mpi_engine *engine, yk_backend_call *call, mpi_transfer *t)
 {
-    int me = engine->common.rank, other = message->what.root;
-    yk_status status = is_sent(message)
+    int told, heard = 0, me = engine->common.rank, other = t->message->what.root;
+    TRY_MPI(MPI_Test(&t->told, &told, MPI_STATUS_IGNORE));
+    if (told)
+        TRY_MPI(MPI_Test(&t->heard, &heard, MPI_STATUS_IGNORE));
+    if (!heard)
+        return YK_OK;
+    yk_status status = is_sent(t->message)
                            ? yk_backend_compare_messages(call, me, &t->mine, other, &t->theirs)
                            : yk_backend_compare_messages(call, other, &t->theirs, me, &t->mine);
-    if (status == YK_OK)
-        return move_part(engine, message, t);
-    t->phase = OVER;
+    t->compared = true;
+    t->left = status == YK_OK ? t->left : 0;
     return YK_OK;
 }
 
-/* Advances a message if what it waits for is done. */
-static yk_status advance(mpi_engine *engine, yk_backend_call *call,
-                         const yk_backend_message *message, mpi_transfer *t, bool *moved)
+/* Begins to move the data, part by part. *begun tells whether the last part is under way. */
+static yk_status move(mpi_engine *engine, mpi_transfer *t, bool *begun)
 {
-    int told = 1, done = 0;
-    if (t->phase == COMPARES)
-        TRY_MPI(MPI_Test(&t->told, &told, MPI_STATUS_IGNORE));
-    if (told)
-        TRY_MPI(MPI_Test(t->phase == COMPARES ? &t->heard : &t->moved, &done, MPI_STATUS_IGNORE));
-    if (!done)
-        return YK_OK;
-    *moved = true;
-    return t->phase == COMPARES ? compare(engine, call, message, t) : move_part(engine, message, t);
+    const yk_descriptor *what = &t->message->what;
+    yk_dtype dtype = (yk_dtype)what->dtype;
+    int moved = 1;
+    while (t->left > 0) {
+        TRY_MPI(MPI_Test(&t->moved, &moved, MPI_STATUS_IGNORE));
+        if (!moved)
+            break;
+        next_span(&t->part, &t->left, engine->largest, yk_dtype_size(dtype));
+        char *data = (char *)t->message->data + t->part.start;
+        if (is_sent(t->message))
+            TRY_MPI(MPI_Isend(data, t->part.count, type_of(dtype), what->root, TAG_DATA,
+                              engine->comm, &t->moved));
+        else
+            TRY_MPI(MPI_Irecv(data, t->part.count, type_of(dtype), what->root, TAG_DATA,
+                              engine->comm, &t->moved));
+    }
+    *begun = t->left == 0;
+    return YK_OK;
 }
 
-/*
- * Advances the first message from and to each rank that is not over, so that MPI sees their
- * data in the same order on both ranks. *over tells whether all are.
- */
-static yk_status advance_all(mpi_engine *engine, yk_backend_call *call, bool *moved, bool *over)
+/* ---- all messages of a call ------------------------------------------------------------------ */
+
+/* Each channel's messages, in their order. All channels were empty before. */
+static void line_up(mpi_engine *engine, const yk_backend_call *call)
 {
-    *moved = false;
-    *over = true;
-    memset(engine->taken, 0, 2 * (size_t)engine->common.ranks * sizeof *engine->taken);
+    engine->busy = NULL;
     for (size_t i = 0; i < call->message_count; i++) {
         const yk_backend_message *message = &call->messages[i];
         mpi_transfer *t = &engine->transfers[i];
-        bool *taken = &engine->taken[2 * message->what.root + is_sent(message)];
-        if (t->phase == OVER || *taken)
-            continue;
-        TRY(advance(engine, call, message, t, moved));
-        *taken = t->phase != OVER;
-        *over = *over && t->phase == OVER;
+        mpi_channel *channel = &engine->channels[2 * message->what.root + is_sent(message)];
+        *t = (mpi_transfer){.message = message,
+                            .mine = message->what,
+                            .told = MPI_REQUEST_NULL,
+                            .heard = MPI_REQUEST_NULL,
+                            .moved = MPI_REQUEST_NULL,
+                            .compared = call->matched,
+                            .left = message->what.count};
+        if (channel->first) {
+            channel->last->next = t;
+        } else {
+            *channel = (mpi_channel){.next = engine->busy, .first = t, .idle = t, .unannounced = t};
+            engine->busy = channel;
+        }
+        channel->last = t;
+    }
+}
+
+/*
+ * The data of a channel's messages is under way in their order, so that MPI sees it in the same
+ * order on both ranks. Only a few messages are announced before their turn, because MPI looks
+ * through what it has been given.
+ */
+static yk_status advance_channel(mpi_engine *engine, yk_backend_call *call, mpi_channel *channel,
+                                 bool *moved)
+{
+    for (; channel->unannounced && channel->ahead < MOST_AHEAD; channel->ahead++) {
+        TRY(announce(engine, call, channel->unannounced));
+        channel->unannounced = channel->unannounced->next;
+    }
+    for (mpi_transfer *t; (t = channel->idle) != channel->unannounced; channel->idle = t->next) {
+        bool begun = false;
+        if (!t->compared)
+            TRY(compare(engine, call, t));
+        if (t->compared)
+            TRY(move(engine, t, &begun));
+        if (!begun)
+            break;
+        *moved = true;
+    }
+    for (mpi_transfer *t; (t = channel->first) != channel->idle; channel->first = t->next) {
+        int over;
+        TRY_MPI(MPI_Test(&t->moved, &over, MPI_STATUS_IGNORE));
+        if (!over)
+            break;
+        channel->ahead--;
+        *moved = true;
+    }
+    return YK_OK;
+}
+
+/* Keeps the channels in which not all messages are over. */
+static yk_status advance_all(mpi_engine *engine, yk_backend_call *call, bool *moved)
+{
+    *moved = false;
+    for (mpi_channel **at = &engine->busy; *at;) {
+        TRY(advance_channel(engine, call, *at, moved));
+        if ((*at)->first)
+            at = &(*at)->next;
+        else
+            *at = (*at)->next;
     }
     return YK_OK;
 }
@@ -545,9 +576,9 @@ static yk_status advance_all(mpi_engine *engine, yk_backend_call *call, bool *mo
 static yk_status finish_messages(mpi_engine *engine, yk_backend_call *call)
 {
     pauses waits = {.background = call->background};
-    for (bool moved, over;;) {
-        TRY(advance_all(engine, call, &moved, &over));
-        if (over)
+    for (bool moved;;) {
+        TRY(advance_all(engine, call, &moved));
+        if (!engine->busy)
             return YK_OK;
         if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
             return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
@@ -572,16 +603,11 @@ static yk_status make_room(mpi_engine *engine, size_t count)
 static yk_status run_messages(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    yk_status status = YK_OK;
     TRY(check_usable(engine));
     TRY(make_room(engine, call->message_count));
     engine->pending = 1;
-    for (size_t i = 0; i < call->message_count; i++)
-        engine->transfers[i] = (mpi_transfer){.moved = MPI_REQUEST_NULL};
-    for (size_t i = 0; i < call->message_count && status == YK_OK; i++)
-        status = begin_message(engine, call, &call->messages[i], &engine->transfers[i]);
-    if (status == YK_OK)
-        status = finish_messages(engine, call);
+    line_up(engine, call);
+    yk_status status = finish_messages(engine, call);
     if (status != YK_OK) {
         withdraw(engine, call);
         return status;

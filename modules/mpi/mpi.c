@@ -280,7 +280,7 @@ static void free_engine(mpi_engine *engine)
     free(engine->world_ranks);
     free(engine->requests);
     free(engine->transfers);
-    free(engine->taken);
+    free(engine->channels);
     free(engine);
 }
 
@@ -297,9 +297,9 @@ static mpi_engine *allocate_engine(const yk_backend_site *site)
     made->largest = largest ? strtoul(largest, NULL, 10) : LARGEST_COUNT;
     made->world_ranks = calloc(ranks, sizeof *made->world_ranks);
     made->requests = calloc(2 * ranks, sizeof(MPI_Request));
-    made->taken = calloc(2 * ranks, sizeof *made->taken);
+    made->channels = calloc(2 * ranks, sizeof *made->channels);
     if (engine_init(&made->common, site, &mpi_engine_calls, small) == YK_OK && made->world_ranks &&
-        made->requests && made->taken)
+        made->requests && made->channels)
         return made;
     free_engine(made);
     return NULL;

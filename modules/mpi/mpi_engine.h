@@ -22,14 +22,32 @@
 
 enum { LARGEST_COUNT = 1 << 30 }; /* elements in one call of MPI, whose counts are ints */
 
+/* A part of a call that MPI's counts can express. */
+typedef struct mpi_span {
+    size_t start; /* in bytes */
+    int count;    /* in elements */
+} mpi_span;
+
 /* How far a message has come, and what MPI uses of it meanwhile. */
 typedef struct mpi_transfer {
+    const yk_backend_message *message;
+    struct mpi_transfer *next; /* in its channel */
     yk_descriptor mine, theirs;
     MPI_Request told, heard, moved; /* the two descriptors, and a part of the data */
-    enum { COMPARES, MOVES, OVER } phase;
-    size_t start, left; /* of the data: where the part begins, in bytes, and elements after it */
-    int count;          /* of its elements */
+    bool compared;
+    mpi_span part; /* of the data, */
+    size_t left;   /* and the elements after it */
 } mpi_transfer;
+
+/* The messages of a call from or to one rank. */
+typedef struct mpi_channel {
+    struct mpi_channel *next; /* that is busy */
+    /* The first one that is not over, and those of which not all data is under way and that are not
+     * announced; NULL: there is none. */
+    mpi_transfer *first, *idle, *unannounced;
+    mpi_transfer *last;
+    int ahead; /* how many are announced and not over */
+} mpi_channel;
 
 typedef struct mpi_engine {
     engine_base common;                        /* first */
@@ -41,8 +59,9 @@ typedef struct mpi_engine {
     int pending;             /* those that may not be done; 1 while there are messages */
     mpi_transfer *transfers; /* [transfer_room], of the messages of a call */
     size_t transfer_room;
-    bool *taken;    /* [2 * ranks]: messages from and to each rank, scratch */
-    size_t largest; /* LARGEST_COUNT, but tests make it small */
+    mpi_channel *channels; /* [2 * ranks], from and to each rank, */
+    mpi_channel *busy;     /* and those that have messages that are not over */
+    size_t largest;        /* LARGEST_COUNT, but tests make it small */
     atomic_bool cancelled;
     struct mpi_engine *next_kept; /* closed, but MPI may still write to it */
 } mpi_engine;

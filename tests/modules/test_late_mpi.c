@@ -32,6 +32,13 @@ static yk_group *open_unruly(void)
     return group;
 }
 
+static void exit_together(int rank)
+{
+    leave_text("alive", rank, "yes");
+    await_text("alive", 1 - rank); /* mpirun ends both when one has ended */
+    _exit(3);
+}
+
 /* Rank 1 delivers what it has withheld when rank 0 has no group any more. */
 static void end(yk_group *group)
 {
@@ -46,9 +53,7 @@ static void end(yk_group *group)
     }
     for (double until = yki_now() + 1; yki_now() < until; usleep(1000))
         UNRULY(unruly_mpi_progress)();
-    leave_text("alive", rank, "yes");
-    await_text("alive", 1 - rank); /* mpirun ends both when one has ended */
-    _exit(3);
+    exit_together(rank);
 }
 
 static void run_two(void (*body)(void))
@@ -110,4 +115,38 @@ YK_TEST(a_receive_of_mpi_that_is_given_up_is_taken_back)
 {
     run_two(receive_too_late);
     assert_contains(line_of(0), "recv");
+}
+
+/* MPI looks through what it has been given, so that a message takes the longer the more there is.
+ */
+static void send_many(void)
+{
+    enum { MANY = 1000, FEW = 100 };
+    static int32_t out[MANY], in[MANY];
+    static yk_message messages[2 * MANY];
+    yk_group *group = open_unruly();
+    int rank = yk_group_rank(group);
+    for (int i = 0; i < MANY; i++) {
+        out[i] = MANY * rank + i;
+        messages[2 * i] = (yk_message){.kind = YK_MESSAGE_SEND,
+                                       .peer = 1 - rank,
+                                       .data = &out[i],
+                                       .count = 1,
+                                       .dtype = YK_I32};
+        messages[2 * i + 1] = (yk_message){
+            .kind = YK_MESSAGE_RECV, .peer = 1 - rank, .data = &in[i], .count = 1, .dtype = YK_I32};
+    }
+    set_timeout(group, 60);
+    UNRULY(unruly_mpi_count)();
+    assert_ok(yk_batch_send_recv(group, messages, 2 * MANY, NULL));
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(in[i], MANY * (1 - rank) + i);
+    assert_in_range(UNRULY(unruly_mpi_most)(), 1, FEW);
+    yk_group_destroy(group);
+    exit_together(rank);
+}
+
+YK_TEST(a_batch_gives_mpi_few_messages_at_once)
+{
+    run_two(send_many);
 }

@@ -9,6 +9,7 @@
 #include "unruly_mpi.h"
 
 static int failing, withheld_tag = -1;
+static int under_way, most;
 
 /* The message that is withheld. */
 static char data[1 << 20];
@@ -40,18 +41,46 @@ void unruly_mpi_progress(void)
     PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
 }
 
+void unruly_mpi_count(void)
+{
+    under_way = most = 0;
+}
+
+int unruly_mpi_most(void)
+{
+    return most;
+}
+
+static void count_one(void)
+{
+    under_way++;
+    most = most > under_way ? most : under_way;
+}
+
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-    if (!failing)
-        return PMPI_Test(request, flag, status);
-    failing = 0;
-    return MPI_ERR_OTHER;
+    int code, none = *request == MPI_REQUEST_NULL;
+    if (failing) {
+        failing = 0;
+        return MPI_ERR_OTHER;
+    }
+    code = PMPI_Test(request, flag, status);
+    under_way -= code == MPI_SUCCESS && *flag && !none;
+    return code;
+}
+
+int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    count_one();
+    return PMPI_Irecv(buffer, count, type, from, tag, comm, request);
 }
 
 int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
     int width;
+    count_one();
     if (tag != withheld_tag)
         return PMPI_Isend(buffer, count, type, to, tag, comm, request);
     PMPI_Type_size(type, &width);

@@ -10,5 +10,9 @@ void unruly_mpi_withhold(int tag);
 int unruly_mpi_deliver(void);
 /* Lets MPI work. */
 void unruly_mpi_progress(void);
+/* Counts the sends and receives that are under way at once, from now on, when there are none; the
+ * most that there have been. */
+void unruly_mpi_count(void);
+int unruly_mpi_most(void);
 
 #endif
