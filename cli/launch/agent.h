@@ -17,6 +17,7 @@ typedef struct cli_agent {
     char host[256];           /* where the rendezvous store is */
     bool undecided;           /* whether this is its host: the name is not known yet */
     bool elected;             /* it is */
+    char taken[500];          /* why it cannot be served here */
     bool moved;               /* the rendezvous is elsewhere, here: */
     char moved_host[CLI_ADDRESS_SIZE];
     int moved_port;

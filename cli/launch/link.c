@@ -23,6 +23,7 @@ static const double order_wait_s = 0.5, notice_s = 5;
 static const double look_s = 0.2;  /* between two looks for a coordinator */
 static const double connect_s = 2; /* for reports: the store is there, or lost */
 static const double answer_s = 1;  /* how long the thread may take to see that the link closes */
+static const double taken_s = 4;   /* how long another launcher of this host may take to answer */
 
 typedef struct order {
     struct order *next;
@@ -195,23 +196,42 @@ static yk_status open_reports(cli_link *link)
     return link->reports ? YK_OK : yk_set_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread");
 }
 
+static void set_late(const cli_link_options *o, const char *why)
+{
+    if (o->taken)
+        yk_set_error(YK_ERROR_TIMEOUT, "no store within %g s: %s", taken_s, why);
+    else
+        yk_set_error(YK_ERROR_TIMEOUT,
+                     "nobody has served it within %g s (--rdzv-conf join_timeout): %s", o->join_s,
+                     why);
+}
+
+static void enqueue_taken(cli_link *link)
+{
+    char text[700];
+    snprintf(text, sizeof text,
+             "say cannot serve the rendezvous: %.500s, or another port in --rdzv-endpoint",
+             link->options.taken);
+    enqueue(link, text);
+}
+
 /* False if there is nothing to join; then the last order says why, unless the link is closed. */
 static bool connect_to_store(cli_link *link)
 {
     const cli_link_options *o = &link->options;
     double start = cli_clock_s(), notice_at = start + notice_s;
+    double patience_s = o->taken ? taken_s : o->join_s;
     bool moved = false;
     yk_status status;
     while ((status = yk_store_connect(&link->orders, o->host, o->port, o->secret, attempt_s)) ==
            YK_ERROR_TIMEOUT) {
         char why[400];
-        bool late = cli_clock_s() - start > o->join_s;
+        bool late = cli_clock_s() - start > patience_s;
         copy_reason(why, sizeof why); /* a look for calls sets another */
         if (atomic_load(&link->closing) || was_called(link) || is_elected(link))
             return false;
         if (late) {
-            yk_set_error(status, "nobody has served it within %g s (--rdzv-conf join_timeout): %s",
-                         o->join_s, why);
+            set_late(o, why);
             break;
         }
         notice_waiting(link, &notice_at, why);
@@ -226,6 +246,8 @@ static bool connect_to_store(cli_link *link)
         status = open_reports(link);
     if (status != YK_OK) {
         char why[640];
+        if (o->taken && !atomic_load(&link->is_connected))
+            enqueue_taken(link);
         snprintf(why, sizeof why, "%.500s%s", cli_reason(),
                  status == YK_ERROR_TIMEOUT ? advise(link) : "");
         enqueue_lost(link, why);

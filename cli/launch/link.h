@@ -18,8 +18,11 @@ typedef struct cli_link_options {
     const char *host; /* of the rendezvous store */
     int port;
     const char *secret;
-    int node_rank;    /* the index of this host, or -1 */
-    double join_s;    /* how long to wait for the store */
+    int node_rank; /* the index of this host, or -1 */
+    double join_s; /* how long to wait for the store */
+    /* NULL, or why this agent cannot serve the store itself: the port is taken, by another launcher
+     * of this host, which answers soon, or by something else. */
+    const char *taken;
     int standby_port; /* of the store that this agent would serve if the coordinator were lost */
     bool finds;       /* the rendezvous may have moved, see herald.h */
     bool may_serve;   /* the name of its host is not known yet: it may be this one */

@@ -17,8 +17,7 @@
 #include "launch/agent.h"
 #include "launch/net.h"
 
-static const double answer_s = 4; /* how long another launcher on this host may take to answer */
-static const double successor_s = 10; /* and a successor */
+static const double successor_s = 10; /* how long a successor may take to answer, */
 static const double patience_s = 30;  /* and to start the next attempt */
 
 static bool may_serve(const cli_launch *launch)
@@ -87,7 +86,8 @@ static bool open_standby(const cli_launch *launch, cli_agent *agent, int port)
     return false;
 }
 
-static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank, double join_s)
+static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank, double join_s,
+                      const char *taken)
 {
     cli_link_options options = {.launch = launch,
                                 .host = agent->host,
@@ -98,28 +98,12 @@ static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank,
                                 .finds = may_lose_hosts(launch) && !agent->coordinator &&
                                          !agent->successor,
                                 .may_serve = agent->undecided,
-                                .join_s = join_s};
+                                .join_s = join_s,
+                                .taken = taken};
     agent->link = cli_link_open(&options);
     if (!agent->link)
         fprintf(stderr, "%s: cannot start a thread\n", launch->name);
     return agent->link != NULL;
-}
-
-/* The port is taken: by another launcher on this host, or by something else, which is named. */
-static bool is_served(const cli_launch *launch, const cli_agent *agent)
-{
-    char taken[500];
-    yk_store *store;
-    snprintf(taken, sizeof taken, "%s", cli_reason());
-    if (yk_store_connect(&store, agent->host, agent->port, launch->secret, answer_s) == YK_OK) {
-        yk_store_destroy(store);
-        return true;
-    }
-    fprintf(stderr,
-            "%s: cannot serve the rendezvous: %s, or another port in --rdzv-endpoint\n"
-            "%s: cannot join the rendezvous: %s\n",
-            launch->name, taken, launch->name, cli_reason());
-    return false;
 }
 
 /* Where the store of a standby has the port, others may be connected to it already. */
@@ -136,6 +120,7 @@ static yk_status serve(const cli_launch *launch, cli_agent *agent)
 
 bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
 {
+    const char *taken = NULL;
     int node_rank = launch->elects_host ? -1 : launch->node_rank;
     snprintf(agent->host, sizeof agent->host, "%s", launch->master_address);
     agent->port = launch->master_port;
@@ -151,15 +136,16 @@ bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
         } else if (status != YK_ERROR_NETWORK || !launch->elects_host) {
             fprintf(stderr, "%s\n", yk_last_error());
             return false;
-        } else if (!is_served(launch, agent)) {
-            return false;
+        } else { /* another launcher on this host may serve it */
+            snprintf(agent->taken, sizeof agent->taken, "%s", cli_reason());
+            taken = agent->taken;
         }
     }
     bool shares_host = cli_net_is_this_host(launch->master_address);
     if (may_lose_hosts(launch) && !agent->server && !agent->standby &&
         !open_standby(launch, agent, shares_host ? YK_PORT_ANY : launch->master_port))
         return false;
-    return open_link(launch, agent, node_rank, launch->join_s);
+    return open_link(launch, agent, node_rank, launch->join_s, taken);
 }
 
 bool cli_agent_open_again(const cli_launch *launch, cli_agent *agent)
@@ -233,7 +219,7 @@ bool cli_agent_take_over(cli_job *job)
     snprintf(agent->host, sizeof agent->host, "%s", address);
     agent->port = port;
     job->give_up_at = cli_clock_s() + patience_s;
-    return open_link(job->launch, agent, job->round.node, successor_s);
+    return open_link(job->launch, agent, job->round.node, successor_s, NULL);
 }
 
 /* ---- following ------------------------------------------------------------------------------- */
@@ -256,5 +242,6 @@ bool cli_agent_follow(cli_job *job)
         return false;
     snprintf(agent->host, sizeof agent->host, "%s", agent->moved_host);
     agent->port = agent->moved_port;
-    return open_link(launch, agent, launch->elects_host ? -1 : launch->node_rank, launch->join_s);
+    return open_link(launch, agent, launch->elects_host ? -1 : launch->node_rank, launch->join_s,
+                     NULL);
 }

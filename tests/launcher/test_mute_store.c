@@ -1,5 +1,5 @@
-/* A launcher whose ranks' store does not answer. The test is the coordinator; the keys are those of
- * cli/launch/bus.h, the texts those of coordinator.c. */
+/* A launcher whose ranks' store, or rendezvous, does not answer. The test is the coordinator; the
+ * keys are those of cli/launch/bus.h, the texts those of coordinator.c. */
 #define _GNU_SOURCE
 #include "job.h"
 
@@ -113,4 +113,18 @@ YK_TEST(a_store_that_does_not_answer_is_named)
     expect_report(s.store, 1, "ended 1 0 f 1 1 ");
     end(&s, 1);
     assert_contains(s.job.output, "no store within 10 s");
+}
+
+/* What has the port of the rendezvous may be another launcher, which is asked. */
+YK_TEST(a_signal_is_obeyed_while_the_rendezvous_does_not_answer)
+{
+    test_job job;
+    char words[256];
+    int port, mute = listen_mutely(&port);
+    snprintf(words, sizeof words, "run --nnodes 2 --rdzv-endpoint 127.0.0.1:%d echo started", port);
+    test_job_start(&job, words);
+    assert_true(accept4(mute, NULL, NULL, SOCK_CLOEXEC) >= 0);
+    kill(job.pid, SIGTERM);
+    assert_job_ends(&job, 20, 128 + SIGTERM);
+    assert_null(strstr(job.output, "started"));
 }
