@@ -60,6 +60,10 @@ YK_TEST(a_report_survives_the_loss_of_its_connection)
     yk_store *store;
     assert_int_equal(yk_store_serve(&server, "127.0.0.1", &port, SECRET), YK_OK);
     cli_link *link = join(port);
+    cli_link_report(link, "failed 0 0"); /* once it is there, so is the connection for reports */
+    assert_int_equal(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5), YK_OK);
+    expect_report(store, "failed 0 0");
+    yk_store_destroy(store);
     assert_int_equal(shut_down(port, 1), 2); /* orders, reports */
     cli_link_report(link, "ended 0 0 o 0 -1 0");
     assert_int_equal(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5), YK_OK);
