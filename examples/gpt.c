@@ -103,6 +103,7 @@ static yk_value *causal_self_attention(yk_value *x, const gpt_config *config)
     yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
     options.num_heads = config->n_head;
     options.is_causal = true;
+    options.dropout_p = dropout;
     x = yk_nn_linear(x, "attn.c_attn", VALUES_OF_A_TOKEN * config->n_embd);
     x = yk_scaled_dot_product_attention(x, NULL, NULL, &options);
     return yk_dropout(yk_nn_linear(x, "attn.c_proj", config->n_embd), dropout);

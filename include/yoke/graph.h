@@ -239,12 +239,13 @@ typedef struct yk_attention_options {
     int64_t num_heads; /**< into which the last dimensions are divided, at least 1 [1] */
     bool is_causal;    /**< a query sees only the keys up to its own position [false] */
     double scale;      /**< what scores are multiplied by; NAN: 1 / sqrt(E / num_heads) [NAN] */
+    double dropout_p;  /**< dropout of the weights softmax(...), 0 to below 1 [0] */
 } yk_attention_options;
 
 /** The defaults of yk_attention_options. */
 #define YK_ATTENTION_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(yk_attention_options), 1, false, NAN                                                \
+        sizeof(yk_attention_options), 1, false, NAN, 0                                             \
     }
 
 /**
@@ -253,7 +254,9 @@ typedef struct yk_attention_options {
  * with its own columns of q, k and v, as in PyTorch's nn.MultiheadAttention. Where k and v are both
  * NULL, q is (N, T, 3 E), and its rows have queries, keys and values one after another, as one
  * linear layer makes them for self-attention. The causal mask is that of PyTorch: query t sees the
- * keys 0 to t. Scores are not kept from forward to backward. NULL options mean the defaults.
+ * keys 0 to t. In training mode, each weight that softmax gives is dropped with probability
+ * dropout_p, as by yk_dropout(). Scores are not kept from forward to backward. NULL options mean
+ * the defaults.
  */
 yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options);

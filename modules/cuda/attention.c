@@ -268,7 +268,11 @@ static yk_status launch_softmax(const group *g, void *log_sums)
                                           .rows = k->at_once * k->a.q.rows,
                                           .queries = (int32_t)k->a.q.rows,
                                           .keys = (int32_t)k->a.k.rows,
-                                          .causal = k->a.causal};
+                                          .causal = k->a.causal,
+                                          .dropout = k->a.dropout,
+                                          .salt = k->a.salt,
+                                          .seed = &g->run->scalars->seed,
+                                          .step = &g->run->scalars->step};
     yki_cuda_grid grid = yki_cuda_grid_of(args.rows * 32);
     return yki_cuda_launch(&k->cuda, SOFTMAX, grid, &args, sizeof args, g->run);
 }

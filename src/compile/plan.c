@@ -200,16 +200,16 @@ static yki_kernel_desc describe(const planner *p, const yki_node *node)
     return desc;
 }
 
-/* Whether an operator draws random numbers. What a program's own operator does is not known. */
-static bool may_draw(const yki_op *op)
+/* Whether a node draws random numbers. What a program's own operator does is not known. */
+static bool may_draw(const yki_node *node)
 {
-    return op == &yki_op_dropout || op == &yki_op_dropout_backward || op->custom;
+    return node->attrs.p > 0 || node->op->custom;
 }
 
 static yk_status add_node(planner *p, const yki_node *node)
 {
     yki_kernel_desc desc = describe(p, node);
-    p->plan->draws |= may_draw(node->op);
+    p->plan->draws |= may_draw(node);
     yk_status status = append_step(p, node, &desc);
     return status == YK_OK ? status
                            : yki_error_context(status, "%s%s", node->scope, node->op->name);

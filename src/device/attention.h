@@ -7,6 +7,7 @@
 #define YKI_ATTENTION_H
 
 #include "device/device.h"
+#include "graph/dropout.h"
 
 /* One of q, k, v, y and their gradients. */
 typedef struct yki_attention_part {
@@ -20,6 +21,8 @@ typedef struct yki_attention {
     yki_attention_part q, k, v, y;
     bool causal;
     double scale;
+    double dropout; /* the probability that a share is dropped: 0 in evaluation */
+    uint64_t salt;
 } yki_attention;
 
 /* Of the operator or its gradient. */
@@ -31,7 +34,9 @@ static inline yki_attention yki_attention_of(const yki_kernel_desc *desc)
     yki_attention a = {.batch = q->dims[0],
                        .heads = heads,
                        .causal = desc->attrs->causal,
-                       .scale = desc->attrs->alpha};
+                       .scale = desc->attrs->alpha,
+                       .dropout = desc->training ? desc->attrs->p : 0,
+                       .salt = desc->attrs->salt};
     if (k->ndim >= 0) {
         a.q = (yki_attention_part){YKI_ATTENTION_Q, rows, pitch / heads, 0, pitch};
         a.k = (yki_attention_part){YKI_ATTENTION_K, k->dims[1], pitch / heads, 0, pitch};
@@ -57,6 +62,22 @@ static inline int64_t yki_attention_at(const yki_attention_part *part, int64_t s
 static inline int64_t yki_attention_keys(const yki_attention *a, int64_t query)
 {
     return a->causal && query < a->k.rows ? query + 1 : a->k.rows;
+}
+
+/* ---- dropout of the shares that queries have of keys ----------------------------------------- */
+
+/* The draw of a pass. */
+static inline yki_dropout_draw yki_attention_draw(const yki_attention *a,
+                                                  const yki_scalars *scalars)
+{
+    return yki_dropout_draw_of(scalars->seed, scalars->step, a->salt, a->dropout);
+}
+
+/* The place in the mask, (N, heads, T, S), of a query and the first key. */
+static inline uint64_t yki_attention_share(const yki_attention *a, int64_t sample, int64_t head,
+                                           int64_t query)
+{
+    return (uint64_t)(((sample * a->heads + head) * a->q.rows + query) * a->k.rows);
 }
 
 #endif

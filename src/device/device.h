@@ -42,7 +42,7 @@ typedef struct yki_operand {
 typedef struct yki_kernel_desc {
     const yki_op *op;
     const yki_attrs *attrs;
-    bool training; /* read by batch_norm and dropout */
+    bool training; /* read by batch_norm, dropout and attention */
     int in_count, out_count;
     yki_operand in[YKI_MAX_IN];
     yki_operand out[YKI_MAX_OUT];
@@ -58,7 +58,7 @@ typedef struct yki_kernel_args {
     void *scratch;              /* kernel->scratch bytes, contents undefined, at a multiple of
                                    YKI_SCRATCH_ALIGNMENT in a block of the device's memory */
     yki_stream *stream;         /* in which the kernel's work is entered; NULL on a host device */
-    const yki_scalars *scalars; /* in the device's memory; read by dropout */
+    const yki_scalars *scalars; /* in the device's memory; read where attrs.p is */
     /* If not NULL, batch_norm in training takes its statistics over all ranks, not just over the
      * batch of this run. */
     const yki_sync *sync;

@@ -59,6 +59,9 @@ yk_status yki_infer_scaled_dot_product_attention(const yki_node *node, yki_shape
     if (!isfinite(a->alpha))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "scale is %g, expected a finite number",
                          a->alpha);
+    if (!(a->p >= 0 && a->p < 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "dropout_p is %g, expected 0 <= dropout_p < 1",
+                         a->p);
     YK_TRY(yki_expect_float(node, YKI_ATTENTION_INPUTS));
     YK_TRY(yki_expect_dims(node, YKI_ATTENTION_Q, 3));
     if (!packed)
@@ -108,7 +111,10 @@ yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
     yk_attention_options o;
     if (YKI_READ_OPTIONS(&o, options, yk_attention_options, YK_ATTENTION_OPTIONS_INIT) != YK_OK)
         return yki_emit_error(q, &yki_op_scaled_dot_product_attention);
-    yki_attrs attrs = {
-        .heads = o.num_heads, .causal = o.is_causal, .alpha = scale_of(q, !k && !v, &o)};
+    yki_attrs attrs = {.heads = o.num_heads,
+                       .causal = o.is_causal,
+                       .alpha = scale_of(q, !k && !v, &o),
+                       .p = o.dropout_p,
+                       .salt = q && q->valid ? (uint64_t)q->graph->node_count : 0};
     return yki_emit(&yki_op_scaled_dot_product_attention, &attrs, (yk_value *[]){q, k, v});
 }

@@ -62,7 +62,7 @@ typedef struct yki_attrs {
     int64_t heads;             /* attention */
     bool causal;               /* attention: a query sees no later keys */
     double eps, momentum;      /* batch_norm */
-    double p;                  /* dropout */
+    double p;                  /* dropout, also of attention's shares */
     double label_smoothing;    /* cross_entropy */
     int64_t ignore_index;      /* cross_entropy: the label that does not count */
     bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
@@ -71,7 +71,7 @@ typedef struct yki_attrs {
     bool relu;          /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;         /* batch_norm: with relu, the result is at most 6 */
     bool frozen;        /* batch_norm: as in evaluation mode, always (set by freeze.c) */
-    uint64_t salt;      /* dropout: tells its draws from another node's */
+    uint64_t salt;      /* with p: tells a node's draws from another's */
     const void *custom; /* a program's operator: its attributes */
 } yki_attrs;
 

@@ -881,7 +881,7 @@ const conformance_family family_bce = {build_bce, bce_cases, sizeof bce_cases / 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
 
 /* x: the queries, or with `other` absent queries, keys and values in one; other: the keys; filters:
- * the columns of values; alpha: the scale, 0 for the usual one. */
+ * the columns of values; alpha: the scale, 0 for the usual one; p: dropout's. */
 static const conformance_case attention_cases[] = {
     {.x = {1, 1, 1}, .other = {1, 1, 1}, .filters = 1, .heads = 1, .floor = 1}, /* of one key */
     {.x = {2, 5, 8}, .other = {2, 7, 8}, .filters = 6, .heads = 2},
@@ -894,6 +894,11 @@ static const conformance_case attention_cases[] = {
     {.x = {2, 33, 192}, .heads = 2},
     {.x = {1, 60, 70}, .other = {1, 70, 70}, .filters = 130, .heads = 1},
     {.x = {2, 4, 6}, .heads = 1, .causal = true, .spread = 3},
+    {.x = {2, 5, 8}, .other = {2, 7, 8}, .filters = 6, .heads = 2, .p = 0.5},
+    {.x = {3, 9, 36}, .heads = 3, .causal = true, .p = 0.3},
+    {.x = {2, 53, 48}, .heads = 2, .p = 0.1},
+    {.x = {1, 6, 4}, .other = {1, 1100, 4}, .filters = 3, .heads = 1, .p = 0.2},
+    {.x = {2, 5, 12}, .heads = 2, .p = 0.5, .evaluation = true},
 };
 
 static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -907,7 +912,8 @@ static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_
     return yk_scaled_dot_product_attention(q, k, v,
                                            YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
                                                    o.num_heads = c->heads, o.is_causal = c->causal,
-                                                   o.scale = c->alpha > 0 ? c->alpha : NAN));
+                                                   o.scale = c->alpha > 0 ? c->alpha : NAN,
+                                                   o.dropout_p = c->p));
 }
 
 FAMILY(attention, build_attention);

@@ -339,6 +339,7 @@ static void draw_attention(drawing *d, conformance_case *c)
     bool packed = draw(d, 0, 1);
     c->heads = draw(d, 1, 5);
     c->causal = draw(d, 0, 1);
+    c->p = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 9) / 10;
     c->alpha = (double)draw(d, 0, 1);
     c->spread = 1;
     c->floor = 1; /* with few keys, dq and dk are nearly nothing */

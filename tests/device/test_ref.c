@@ -265,6 +265,41 @@ YK_TEST(dropout_in_evaluation_is_the_identity)
     assert_memory_equal(x, y, sizeof x);
 }
 
+/* With scores of 0 and unit vectors as values, the result is the shares that queries have of keys.
+ */
+static void shares_of_attention(bool training, double *y)
+{
+    enum { N = 2, T = 3, S = 5, HEADS = 2 };
+    double q[N * T * HEADS] = {0}, k[N * S * HEADS] = {0}, v[N * S * HEADS * S] = {0};
+    for (int row = 0; row < N * S; row++)
+        for (int head = 0; head < HEADS; head++)
+            v[(row * HEADS + head) * S + row % S] = 1;
+    yki_operand in[] = {OPERAND(YK_F64, N, T, HEADS), OPERAND(YK_F64, N, S, HEADS),
+                        OPERAND(YK_F64, N, S, HEADS * S)};
+    yki_operand out = OPERAND(YK_F64, N, T, HEADS * S);
+    yki_attrs attrs = {.heads = HEADS, .alpha = 1, .p = 0.3, .salt = 4};
+    assert_ok(run_op(&yki_op_scaled_dot_product_attention, &attrs, training, 3, in,
+                     (void *[]){q, k, v}, 1, &out, (void *[]){y}));
+    yki_dropout_draw draw = yki_dropout_draw_of(11, 3, 4, 0.3);
+    for (int i = 0; i < N * T * HEADS * S; i++) {
+        int key = i % S, head = i / S % HEADS, query = i / S / HEADS % T,
+            sample = i / S / HEADS / T;
+        int place = ((sample * HEADS + head) * T + query) * S + key;
+        double factor = 1;
+        if (training)
+            factor = yki_dropout_keeps(&draw, (uint64_t)place) ? 1 / (1 - 0.3) : 0;
+        assert_close(&y[i], &(double){factor / S}, 1);
+    }
+}
+
+YK_TEST(attention_drops_shares_in_training)
+{
+    double y[60], other[60];
+    shares_of_attention(true, y);
+    shares_of_attention(false, other);
+    assert_memory_not_equal(y, other, sizeof y);
+}
+
 /* ---- element by element, dtypes -------------------------------------------------------------- */
 
 YK_TEST(gelu_is_the_exact_form)

@@ -111,8 +111,8 @@ static const shape_case cases[] = {
      .expected = "input (N, 3, 8, 8) does not fit weight (10, 192): rows are along the last "
                  "dimension; yk_flatten makes each sample one row"},
     {"linear", {B}, {10, 1}, .expected = "input has shape (N), expected 2 dimensions"},
-    /* other: keys, then values with `stride` columns; without them, x has all three; groups: heads
-     */
+    /* other: keys, then values with `stride` columns; without them, x has all three; groups: heads;
+     * padding: dropout_p */
     {"attention", {B, 5, 8}, {B, 7, 8}, .stride = 6, .groups = 2, .expected = "(N, 5, 6)"},
     {"attention", {4, 5, 24}, .groups = 2, .expected = "(4, 5, 8)"},
     {"attention",
@@ -134,6 +134,12 @@ static const shape_case cases[] = {
                  "three parts"},
     {"attention", {B, 5, 24}, .groups = -1, .expected = "num_heads is -1, expected at least 1"},
     {"attention", {B, 5, 24}, .groups = 1, .number = INFINITY, .expected = "scale is inf"},
+    {"attention",
+     {B, 5, 24},
+     .groups = 1,
+     .padding = 1,
+     .expected = "dropout_p is 1, expected 0 <= dropout_p < 1"},
+    {"attention", {B, 5, 24}, .groups = 1, .padding = -1, .expected = "dropout_p is -1"},
     {"attention", {B, 5}, .groups = 1, .expected = "query has shape (N, 5), expected 3 dimensions"},
     {"embedding", {B}, {10, 4}, .expected = "(N, 4)"},
     {"embedding", {B, 7}, {10, 4}, .expected = "(N, 7, 4)"},
@@ -450,10 +456,10 @@ static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
         k = yk_input(graph, "k", YK_F32, 3, c->other);
         v = yk_input(graph, "v", YK_F32, 3, values);
     }
-    return yk_scaled_dot_product_attention(x, k, v,
-                                           YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
-                                                   o.num_heads = c->groups,
-                                                   o.scale = c->number != 0 ? c->number : NAN));
+    return yk_scaled_dot_product_attention(
+        x, k, v,
+        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = c->groups,
+                o.dropout_p = (double)c->padding, o.scale = c->number != 0 ? c->number : NAN));
 }
 
 static yk_value *build(yk_graph *graph, const shape_case *c)

@@ -12,6 +12,7 @@ typedef struct setting {
     yk_amp amp;
     int threads;
     bool recompute;
+    double dropout;      /* of attention's weights */
     bool micro_batches;  /* each step has a batch of one sample and one of the others */
     const char *devices; /* of DataParallel */
     yk_group *group;     /* ranks share each batch, of which some may get nothing, */
@@ -22,17 +23,17 @@ typedef struct setting {
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
-static yk_value *block(yk_value *x, int layer)
+static yk_value *block(yk_value *x, int layer, double dropout)
 {
     char name[16];
     yk_graph *graph = yk_value_graph(x);
     snprintf(name, sizeof name, "block%d", layer);
     yk_scope_push(graph, name);
     yk_value *qkv = yk_nn_linear(yk_nn_layer_norm(x, "ln_1", 1e-5), "qkv", 3 * WIDTH);
-    yk_value *y =
-        yk_scaled_dot_product_attention(qkv, NULL, NULL,
-                                        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
-                                                o.num_heads = HEADS, o.is_causal = layer == 0));
+    yk_value *y = yk_scaled_dot_product_attention(
+        qkv, NULL, NULL,
+        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = HEADS,
+                o.is_causal = layer == 0, o.dropout_p = dropout));
     x = yk_add(x, yk_nn_linear(y, "out", WIDTH));
     y = yk_gelu(yk_nn_linear(yk_nn_layer_norm(x, "ln_2", 1e-5), "up", 2 * WIDTH));
     x = yk_add(x, yk_nn_linear(y, "down", WIDTH));
@@ -62,7 +63,7 @@ static yk_model *create_model(const setting *s)
     yk_value *x = yk_nn_embedding(tokens, "embedding", WORDS, WIDTH);
     x = yk_add(x, yk_parameter(graph, "positions", YK_F32, 2, positions, YK_INIT_NORMAL, 0));
     for (int layer = 0; layer < LAYERS; layer++)
-        x = block(x, layer);
+        x = block(x, layer, s->dropout);
     yk_value *logits = yk_nn_linear(yk_nn_layer_norm(reread(x), "ln", 1e-5), "head", WORDS);
     yk_value *loss = yk_cross_entropy(
         logits, labels,
@@ -193,17 +194,18 @@ static void end(training *t)
 
 static void resume(const setting *s, training *t)
 {
-    char path[256]; /* rank 0's */
+    char path[256];                         /* rank 0's */
+    yk_training_state state = {.epoch = 0}; /* where dropout goes on */
     snprintf(path, sizeof path, "%s", yk_test_path("transformer.pth"));
     if (s->zero)
         assert_ok(yk_zero_consolidate(t->zero));
     if (yk_group_rank(s->group) <= 0)
-        assert_ok(yk_checkpoint_save(path, t->model, t->optimizer, NULL));
+        assert_ok(yk_checkpoint_save(path, t->model, t->optimizer, &state));
     if (s->group)
         assert_ok(yk_broadcast(s->group, path, sizeof path, YK_U8, 0, NULL));
     end(t);
     *t = begin(s);
-    assert_ok(yk_checkpoint_load(path, t->model, t->optimizer, NULL));
+    assert_ok(yk_checkpoint_load(path, t->model, t->optimizer, &state));
 }
 
 static outcome train(const setting *s)
@@ -241,7 +243,8 @@ static void compare_ranks(const setting *s, const outcome *got)
 
 static void compare(const setting *s, double tolerance)
 {
-    outcome expected = train(&(setting){.device = "ref", .threads = 1}), got = train(s);
+    outcome got = train(s);
+    outcome expected = train(&(setting){.device = "ref", .threads = 1, .dropout = s->dropout});
     assert_true(expected.losses[0] - expected.losses[STEPS - 1] > 0.1); /* it learns */
     for (int step = 0; step < STEPS; step++)
         assert_float_equal(got.losses[step], expected.losses[step], tolerance);
@@ -271,6 +274,39 @@ YK_TEST(a_transformer_learns_alike_on_every_device)
     compare(&(setting){.device = "sim", .threads = 1}, 2e-5);
 }
 
+YK_TEST(a_transformer_drops_the_same_weights_on_every_device)
+{
+    for (int threads = 1; threads <= 3; threads++)
+        compare(&(setting){.device = "cpu", .threads = threads, .dropout = 0.3}, 2e-5);
+    compare(&(setting){.device = "sim", .threads = 1, .dropout = 0.3}, 2e-5);
+}
+
+/* The loss of the first batch. */
+static double loss_of(yk_model *model)
+{
+    double loss;
+    run(model, 0, 0, MOST, &loss);
+    return loss;
+}
+
+YK_TEST(attention_drops_other_weights_in_every_step_and_none_in_evaluation)
+{
+    static const char *const devices[] = {"ref", "cpu", "sim"};
+    for (int d = 0; d < 3; d++) {
+        yk_model *model = create_model(&(setting){.device = devices[d], .threads = 1});
+        yk_model *dropping =
+            create_model(&(setting){.device = devices[d], .threads = 1, .dropout = 0.3});
+        double first = loss_of(dropping);
+        assert_true(fabs(loss_of(dropping) - first) > 1e-4);
+        assert_true(fabs(loss_of(model) - first) > 1e-4);
+        yk_model_eval(model);
+        yk_model_eval(dropping);
+        assert_true(loss_of(dropping) == loss_of(model));
+        yk_model_destroy(model);
+        yk_model_destroy(dropping);
+    }
+}
+
 YK_TEST(a_transformer_learns_alike_from_micro_batches)
 {
     compare(&(setting){.device = "cpu", .threads = 2, .micro_batches = true}, 2e-5);
@@ -279,15 +315,18 @@ YK_TEST(a_transformer_learns_alike_from_micro_batches)
 
 YK_TEST(a_transformer_learns_the_same_bits_with_less_memory)
 {
-    compare_bits(&(setting){.device = "cpu", .threads = 2},
-                 &(setting){.device = "cpu", .threads = 2, .recompute = true});
+    setting s = {.device = "cpu", .threads = 2, .dropout = 0.3}, other = s;
+    other.recompute = true;
+    compare_bits(&s, &other);
 }
 
 YK_TEST(a_transformer_learns_the_same_bits_when_it_is_resumed)
 {
-    for (int step = 1; step < STEPS; step++)
-        compare_bits(&(setting){.device = "cpu", .threads = 2},
-                     &(setting){.device = "cpu", .threads = 2, .resume_at = step});
+    for (int step = 1; step < STEPS; step++) {
+        setting s = {.device = "cpu", .threads = 2, .dropout = 0.3}, other = s;
+        other.resume_at = step;
+        compare_bits(&s, &other);
+    }
 }
 
 YK_TEST(a_transformer_learns_alike_on_several_devices)
@@ -308,16 +347,16 @@ static void learn_on_ranks(void)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
-    const setting s = {.device = "cpu", .threads = 1, .group = group};
-    setting other = s;
+    setting s = {.device = "cpu", .threads = 1, .group = group}, other = s;
     compare(&s, 2e-5);
+    other.device = "sim";
+    compare(&other, 2e-5);
+    s.dropout = 0.3; /* each rank draws its own masks */
+    other = s;
     other.zero = true;
     compare_bits(&s, &other);
     other.resume_at = 3;
     compare_bits(&s, &other);
-    other = s;
-    other.device = "sim";
-    compare(&other, 2e-5);
     yk_group_destroy(group);
 }
 
@@ -342,10 +381,11 @@ YK_TEST_RANKS(a_transformer_learns_the_same_bits_on_virtual_ranks, 2)
     yk_group *group, *alone;
     assert_ok(yk_group_init(&group, NULL));
     assert_ok(yk_group_split(&alone, group, rank, 0));
-    const setting both = {.device = "cpu", .threads = 1, .group = group};
-    setting one = {.device = "cpu", .threads = 1, .group = alone, .virtual_ranks = 2};
+    const setting both = {.device = "cpu", .threads = 1, .dropout = 0.3, .group = group};
+    setting one = both, shared = both;
+    one.group = alone;
+    one.virtual_ranks = 2;
     compare_bits(&both, &one);
-    setting shared = both;
     shared.virtual_ranks = 2;
     compare_bits(&both, &shared);
     yk_group_destroy(alone);

@@ -300,6 +300,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "eps", attrs->eps);
     write_number(pickle, "momentum", attrs->momentum);
     write_number(pickle, "p", attrs->p);
+    write_number(pickle, "salt", (double)attrs->salt);
     write_number(pickle, "label_smoothing", attrs->label_smoothing);
     write_number(pickle, "ignore_index", (double)attrs->ignore_index);
     write_number(pickle, "classes_last", attrs->classes_last);

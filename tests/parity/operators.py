@@ -7,6 +7,7 @@ Of every tensor (output, gradients, running statistics) the largest difference f
 taken relative to the largest number of PyTorch's, and must be within the tolerance. Both are also
 compared with PyTorch in f64 on the same numbers, to tell whose rounding a difference is.
 """
+import math
 import sys
 
 try:
@@ -26,6 +27,22 @@ def dropout(x, attrs, training, out):
     return x * ((out != 0) | (x == 0)) / (1 - attrs["p"])
 
 
+def mix64(x):
+    """SplitMix64's finaliser, in int64."""
+    x = x - 0x61C8864680B583EB
+    x = (x ^ (x >> 30 & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    x = (x ^ (x >> 27 & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return x ^ (x >> 31 & 0x1FFFFFFFF)
+
+
+def kept(attrs, shape):
+    """What graph/dropout.h keeps, with the seed and the step of operator_case.c."""
+    seed, step, salt = torch.tensor([5, 6, attrs["salt"]])
+    elements = torch.arange(shape.numel()).reshape(shape)
+    draws = mix64(mix64(mix64(seed) ^ step) ^ (mix64(salt) + elements)) >> 11 & (1 << 53) - 1
+    return draws >= math.ceil(attrs["p"] * 2**53)
+
+
 def batch_norm(tensors, attrs, training):
     if training and tensors["num_batches_tracked"] is not None:
         tensors["num_batches_tracked"] += 1
@@ -35,11 +52,12 @@ def batch_norm(tensors, attrs, training):
     )
 
 
-def attention(t, attrs):
+def attention(t, attrs, training):
     """Heads lie side by side, and so do queries, keys and values where there are no keys."""
     parts = (t["x"], t["k"], t["v"]) if "k" in t else t["x"].chunk(3, -1)
     q, k, v = (part.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for part in parts)
-    if torch.__version__ >= (2, 1):
+    p = attrs["p"] if training else 0
+    if p == 0 and torch.__version__ >= (2, 1):
         causal = bool(attrs["causal"])
         y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=attrs["alpha"])
     else:
@@ -47,7 +65,8 @@ def attention(t, attrs):
         if attrs["causal"]:
             mask = torch.ones_like(scores, dtype=torch.bool).triu(1)
             scores = scores.masked_fill(mask, -torch.inf)
-        y = F.softmax(scores, -1) @ v
+        shares = F.softmax(scores, -1)
+        y = (shares * kept(attrs, shares.shape) / (1 - p) if p else shares) @ v
     return y.transpose(1, 2).flatten(2)
 
 
@@ -89,7 +108,7 @@ def compute(operator, t, attrs, training, out):
         "silu": lambda: F.silu(t["x"]),
         "multiply": lambda: t["x"] * t["other"],
         "concat": lambda: torch.cat(list(t.values()), 1),
-        "scaled_dot_product_attention": lambda: attention(t, attrs),
+        "scaled_dot_product_attention": lambda: attention(t, attrs, training),
         "embedding": lambda: F.embedding(t["x"].long(), t["weight"]),
         "softmax": lambda: F.softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),

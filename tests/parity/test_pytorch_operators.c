@@ -344,6 +344,9 @@ static yk_value *build_attention(operator_case *c)
     options.is_causal = operator_once_in(dice, 2);
     if (operator_once_in(dice, 3))
         options.scale = 0.02 * (double)operator_between(dice, 1, 5);
+    if (operator_once_in(dice, 3))
+        options.dropout_p = 0.1 * (double)operator_between(dice, 1, 9);
+    c->training = !operator_once_in(dice, 4);
     yk_value *x = input(c, "x", 3, q);
     if (packed)
         return yk_scaled_dot_product_attention(x, NULL, NULL, &options);

@@ -261,6 +261,9 @@ typedef struct yki_cuda_attention_args {
     int64_t first;               /* row of log_sums */
     int64_t rows;
     int32_t queries, keys, causal;
+    double dropout; /* of the elements of p, as in yki_attention */
+    uint64_t salt;
+    const uint64_t *seed, *step;
 } yki_cuda_attention_args;
 
 /* ---- embedding.cu ---------------------------------------------------------------------------- */

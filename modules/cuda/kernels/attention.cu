@@ -1,5 +1,6 @@
 /* What attention needs besides products: heads apart from each other, and the softmax of scores, of
  * which a query sees all or, with the causal mask, the first ones. */
+#include "graph/dropout.h"
 #include "sums.cuh"
 
 /* ---- heads ----------------------------------------------------------------------------------- */
@@ -32,7 +33,35 @@ DEVICE int keys_of(const yki_cuda_attention_args &args, int64_t row)
     return args.causal && query < args.keys ? query + 1 : args.keys;
 }
 
-/* p, of T, and log_sums. */
+/* What dropout multiplies a row of p by: see yki_attention_share. */
+template <typename R> struct dropping {
+    bool drops;
+    yki_dropout_draw draw;
+    uint64_t first;
+    R factor;
+};
+
+template <typename R>
+DEVICE dropping<R> dropping_of(const yki_cuda_attention_args &args, int64_t row)
+{
+    dropping<R> d = {};
+    d.drops = args.dropout > 0;
+    if (d.drops) {
+        d.draw = yki_dropout_draw_of(*args.seed, *args.step, args.salt, args.dropout);
+        d.first = (uint64_t)((args.first + row) * args.keys);
+        d.factor = (R)(1 / (1 - args.dropout));
+    }
+    return d;
+}
+
+template <typename R> DEVICE R kept(const dropping<R> &d, int key)
+{
+    if (!d.drops)
+        return 1;
+    return yki_dropout_keeps(&d.draw, d.first + (uint64_t)key) ? d.factor : 0;
+}
+
+/* p, of T, dropped, and log_sums. */
 template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_args &args)
 {
     typedef real_of<T> real;
@@ -42,6 +71,7 @@ template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_arg
     const int keys = keys_of(args, row);
     const real *scores = (const real *)args.scores + row * args.keys;
     T *p = (T *)args.p + row * args.keys;
+    const dropping<real> d = dropping_of<real>(args, row);
     real largest = -INFINITY, sum = 0;
     for (int i = lane_number(); i < keys; i += WARP)
         largest = scores[i] > largest ? scores[i] : largest;
@@ -50,13 +80,13 @@ template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_arg
         sum += exp(scores[i] - largest);
     sum = warp_sum(sum);
     for (int i = lane_number(); i < args.keys; i += WARP)
-        p[i] = narrow<T>(i < keys ? exp(scores[i] - largest) / sum : 0);
+        p[i] = narrow<T>(i < keys ? kept(d, i) * (exp(scores[i] - largest) / sum) : 0);
     if (args.log_sums && lane_number() == 0)
         ((real *)args.log_sums)[args.first + row] = largest + log(sum);
 }
 SCALAR_KERNELS(attention_softmax, yki_cuda_attention_args, attention_softmax)
 
-/* p again, and ds = p (slopes - sum(p slopes)). */
+/* p again, and with dp = slopes, dropped like p: ds = p (dp - sum(p dp)). */
 template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args &args)
 {
     typedef real_of<T> real;
@@ -68,14 +98,16 @@ template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args
     const real *slopes = (const real *)args.slopes + row * args.keys;
     const real log_sum = ((const real *)args.log_sums)[args.first + row];
     T *p = (T *)args.p + row * args.keys, *ds = (T *)args.ds + row * args.keys;
+    const dropping<real> d = dropping_of<real>(args, row);
     real sum = 0;
     for (int i = lane_number(); i < keys; i += WARP)
-        sum += exp(scores[i] - log_sum) * slopes[i];
+        sum += exp(scores[i] - log_sum) * (kept(d, i) * slopes[i]);
     sum = warp_sum(sum);
     for (int i = lane_number(); i < args.keys; i += WARP) {
         const real share = i < keys ? exp(scores[i] - log_sum) : 0;
-        p[i] = narrow<T>(share);
-        ds[i] = narrow<T>(i < keys ? share * (slopes[i] - sum) : 0);
+        const real m = i < keys ? kept(d, i) : 0;
+        p[i] = narrow<T>(m * share);
+        ds[i] = narrow<T>(i < keys ? share * (m * slopes[i] - sum) : 0);
     }
 }
 SCALAR_KERNELS(attention_slopes, yki_cuda_attention_args, attention_slopes)

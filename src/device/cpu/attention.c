@@ -2,7 +2,7 @@
  * scaled_dot_product_attention in f32, and in bf16 and f16 by way of it: a thread takes a head of a
  * sample, copies its rows to memory of its own, where they fit the caches, and computes some
  * queries at a time with all the keys that these see. Scores never leave the caches. Backward makes
- * them again from the logarithms of their sums.
+ * them again from the logarithms of their sums, and draws the masks of dropout again.
  *
  * Rows are padded with zeros to whole vectors, in memory of a thread (T queries, S keys):
  * q (T, D), times the scale, so that dk needs none; k (S, D); k^T (D, S); v (S, V); ...
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/cpu/cpu.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 
@@ -53,7 +54,6 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
            is_plain_like(&desc->in[YKI_ATTENTION_V], dtype);
 }
 
-/* floats: those of a thread beside what forward and backward both need. */
 static attention *create(yki_device *device, const yki_kernel_desc *desc)
 {
     attention *k = yki_calloc(1, sizeof *k);
@@ -75,10 +75,11 @@ static attention *create(yki_device *device, const yki_kernel_desc *desc)
     return k;
 }
 
+/* floats: those of a thread beside a row of a mask, which comes last. */
 static void reserve(attention *k, int64_t floats)
 {
-    k->own = floats;
-    k->base.scratch = (size_t)(k->team * floats) * sizeof(float);
+    k->own = floats + k->s;
+    k->base.scratch = (size_t)(k->team * k->own) * sizeof(float);
 }
 
 /* ---- a head's rows, to a thread's memory and back -------------------------------------------- */
@@ -205,6 +206,32 @@ static yk_status for_heads(const attention *k, const yki_kernel_args *run,
     return YK_OK;
 }
 
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+/* Which of the keys dropout leaves to a query: 1, else 0. */
+static float *draw_kept(const head *h, int64_t query, int64_t keys)
+{
+    enum { DRAWS = 1024 /* at a time */ };
+    const yki_attention *a = &h->k->a;
+    const yki_dropout_draw draw = yki_attention_draw(a, h->run->scalars);
+    const uint64_t first = yki_attention_share(a, h->sample, h->head, query);
+    float *kept = h->own + h->k->own - h->k->s;
+    for (int64_t key = 0; key < keys; key += DRAWS) {
+        uint8_t keeps[DRAWS];
+        const int64_t count = keys - key < DRAWS ? keys - key : DRAWS;
+        yki_cpu_draw(&draw, first + (uint64_t)key, count, keeps);
+        for (int64_t i = 0; i < count; i++)
+            kept[key + i] = keeps[i];
+    }
+    return kept;
+}
+
+/* Dropout of the keys' numbers in a row. */
+static void drop(const attention *k, const float *kept, int64_t keys, float *row)
+{
+    k->loops->map(YKI_MAP_DROPOUT, YK_F32, row, kept, row, (float)(1 / (1 - k->a.dropout)), keys);
+}
+
 /* ---- forward --------------------------------------------------------------------------------- */
 
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
@@ -217,6 +244,17 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     reserve(k, a->q.rows * k->d + keys + QUERIES * (k->s + k->v));
     *kernel = &k->base;
     return YK_OK;
+}
+
+/* Of a query's scores with the keys that it sees makes its shares; returns log_sums' number. */
+static float share_out(const head *h, int64_t query, int64_t columns, float *row)
+{
+    const attention *k = h->k;
+    const int64_t keys = yki_attention_keys(&k->a, query);
+    const float log_sum = k->loops->masked_softmax(row, keys, columns);
+    if (k->a.dropout > 0)
+        drop(k, draw_kept(h, query, keys), keys, row);
+    return log_sum;
 }
 
 static void attend(const head *h)
@@ -235,8 +273,7 @@ static void attend(const head *h)
         block b = block_from(k, first);
         against_keys(k, &b, q, a->q.width, k->d, turned, p);
         for (int64_t i = 0; i < b.rows; i++) {
-            float log_sum =
-                k->loops->masked_softmax(p + i * k->s, yki_attention_keys(a, first + i), b.columns);
+            float log_sum = share_out(h, first + i, b.columns, p + i * k->s);
             if (log_sums)
                 log_sums[log_sums_at(h) + first + i] = log_sum;
         }
@@ -258,7 +295,8 @@ const yki_kernel_impl yki_cpu_scaled_dot_product_attention = {
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* dv = p^T dy, dp = dy v^T, ds = p (dp - sum(p dp)), dq = scale ds k, dk = ds^T q */
+/* dv = (m p)^T dy, dp = m (dy v^T), ds = p (dp - sum(p dp)), dq = scale ds k, dk = ds^T q, where m
+ * is what dropout multiplies by. */
 
 static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
                                   yki_kernel **kernel)
@@ -271,6 +309,20 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
     reserve(k, queries + keys + (a->k.width + a->v.width) * k->s + QUERIES * (2 * k->s + k->d));
     *kernel = &k->base;
     return YK_OK;
+}
+
+/* Of a query's scores makes m p, and of its slopes, dy v^T, makes ds. */
+static void share_slopes(const head *h, int64_t query, int64_t columns, float log_sum, float *row,
+                         float *slopes)
+{
+    const attention *k = h->k;
+    const int64_t keys = yki_attention_keys(&k->a, query);
+    const float *kept = k->a.dropout > 0 ? draw_kept(h, query, keys) : NULL;
+    if (kept)
+        drop(k, kept, keys, slopes);
+    k->loops->masked_softmax_slopes(row, slopes, keys, columns, log_sum);
+    if (kept)
+        drop(k, kept, keys, row);
 }
 
 static void differentiate(const head *h)
@@ -296,9 +348,7 @@ static void differentiate(const head *h)
         against_keys(k, &b, q, a->q.width, k->d, turned_keys, p);
         against_keys(k, &b, dy, a->v.width, k->v, turned_v, ds);
         for (int64_t i = 0; i < b.rows; i++)
-            k->loops->masked_softmax_slopes(p + i * k->s, ds + i * k->s,
-                                            yki_attention_keys(a, first + i), b.columns,
-                                            log_sums[first + i]);
+            share_slopes(h, first + i, b.columns, log_sums[first + i], p + i * k->s, ds + i * k->s);
         over_keys(k, &b, ds, keys, k->d, dq);
         give(h, &a->q, out[a->q.operand], first, b.rows, (float)a->scale, k->d, dq);
         over_queries(k, &b, ds, q, k->d, dk);

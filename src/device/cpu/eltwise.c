@@ -12,7 +12,6 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/scalar.h"
-#include "graph/dropout.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of a call of the loops */
 
@@ -180,6 +179,12 @@ static void draw(const yki_dropout_draw *shared, uint64_t first, int64_t count, 
     yki_dropout_draw own = *shared;
     for (int64_t i = 0; i < count; i++)
         keeps[i] = yki_dropout_keeps(&own, first + (uint64_t)i);
+}
+
+/* Clones would be visible outside the library. */
+void yki_cpu_draw(const yki_dropout_draw *shared, uint64_t first, int64_t count, uint8_t *keeps)
+{
+    draw(shared, first, count, keeps);
 }
 
 /* 0 and 1 as numbers of the dtype. */

@@ -1,7 +1,8 @@
 /*
  * scaled_dot_product_attention of each head: scores = scale q k^T, of which a query sees all or,
- * with the causal mask, the first ones; p = softmax(scores), y = p v. With dp = dy v^T and
- * ds = p (dp - sum(p dp)): dv = p^T dy, dq = scale ds k, dk = scale ds^T q.
+ * with the causal mask, the first ones; p = softmax(scores), y = (m p) v, where m is what dropout
+ * multiplies by, 0 or 1 / (1 - its p). With dp = m (dy v^T) and ds = p (dp - sum(p dp)):
+ * dv = (m p)^T dy, dq = scale ds k, dk = scale ds^T q.
  */
 #include "device/attention.h"
 #include "device/ref/ref.h"
@@ -14,6 +15,7 @@ enum { COLUMNS = 64 }; /* of a head that are summed at a time */
 typedef struct head {
     yki_attention a;
     int64_t sample, head;
+    yki_dropout_draw draw;
     yk_tensor q, k, v, log_sums, dy; /* those that the kernel has */
     double *means;                   /* of backward, of each query: sum(p dp) */
 } head;
@@ -23,6 +25,7 @@ static head begin(const yki_kernel *kernel, const yki_kernel_args *run)
     yki_kernel_desc desc = ((const yki_ref_kernel *)kernel)->desc;
     desc.attrs = yki_ref_attrs(kernel);
     head h = {.a = yki_attention_of(&desc)};
+    h.draw = yki_attention_draw(&h.a, run->scalars);
     h.q = yki_ref_in(kernel, run, h.a.q.operand);
     h.k = yki_ref_in(kernel, run, h.a.k.operand);
     h.v = yki_ref_in(kernel, run, h.a.v.operand);
@@ -66,6 +69,13 @@ static double log_sum(const head *h, int64_t query)
     return largest + log(sum);
 }
 
+/* What dropout multiplies the share by that a query has of a key. */
+static double kept(const head *h, int64_t query, int64_t key)
+{
+    uint64_t share = yki_attention_share(&h->a, h->sample, h->head, query) + (uint64_t)key;
+    return yki_dropout_keeps(&h->draw, share) ? 1 / (1 - h->a.dropout) : 0;
+}
+
 static int64_t columns_from(int64_t first, int64_t width)
 {
     return width - first < COLUMNS ? width - first : COLUMNS;
@@ -93,7 +103,7 @@ static void write_y(const head *h, const yk_tensor *y, int64_t query, double nor
         double sums[COLUMNS] = {0};
         for (int64_t key = 0; key < yki_attention_keys(&h->a, query); key++)
             add_columns(&h->v, place(h, &h->a.v, key), first, width,
-                        exp(score(h, query, key) - norm), sums);
+                        kept(h, query, key) * exp(score(h, query, key) - norm), sums);
         set_columns(y, place(h, &h->a.y, query), first, width, sums);
     }
 }
@@ -124,7 +134,7 @@ static double probability(const head *h, int64_t query, int64_t key)
 
 static double slope(const head *h, int64_t query, int64_t key)
 {
-    return dot(h, &h->dy, &h->a.y, query, &h->v, &h->a.v, key);
+    return kept(h, query, key) * dot(h, &h->dy, &h->a.y, query, &h->v, &h->a.v, key);
 }
 
 static double mean_slope(const head *h, int64_t query)
@@ -133,6 +143,11 @@ static double mean_slope(const head *h, int64_t query)
     for (int64_t key = 0; key < yki_attention_keys(&h->a, query); key++)
         sum += probability(h, query, key) * slope(h, query, key);
     return sum;
+}
+
+static double kept_probability(const head *h, int64_t query, int64_t key)
+{
+    return kept(h, query, key) * probability(h, query, key);
 }
 
 /* Of the product of q and k. */
@@ -203,7 +218,7 @@ static yk_status ref_scaled_dot_product_attention_backward(const yki_kernel *ker
                 if (dk.data)
                     write_of_key(&h, &dk, &h.a.k, key, &h.q, &h.a.q, score_slope);
                 if (dv.data)
-                    write_of_key(&h, &dv, &h.a.v, key, &h.dy, &h.a.y, probability);
+                    write_of_key(&h, &dv, &h.a.v, key, &h.dy, &h.a.y, kept_probability);
             }
         }
     return YK_OK;
