@@ -235,28 +235,33 @@ yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double ep
 
 /** How attention is computed. */
 typedef struct yk_attention_options {
-    size_t size;       /**< set by YK_ATTENTION_OPTIONS_INIT */
-    int64_t num_heads; /**< into which the last dimensions are divided, at least 1 [1] */
-    bool is_causal;    /**< a query sees only the keys up to its own position [false] */
-    double scale;      /**< what scores are multiplied by; NAN: 1 / sqrt(E / num_heads) [NAN] */
-    double dropout_p;  /**< dropout of the weights softmax(...), 0 to below 1 [0] */
+    size_t size;         /**< set by YK_ATTENTION_OPTIONS_INIT */
+    int64_t num_heads;   /**< into which the last dimensions are divided, at least 1 [1] */
+    bool is_causal;      /**< a query sees only the keys up to its own position [false] */
+    double scale;        /**< what scores are multiplied by; NAN: 1 / sqrt(E / num_heads) [NAN] */
+    double dropout_p;    /**< dropout of the weights softmax(...), 0 to below 1 [0] */
+    yk_value *attn_mask; /**< what is added to scores, or NULL: (N, num_heads, T, S), or what can be
+                            broadcast to it, of q's dtype. It is not trained [NULL] */
 } yk_attention_options;
 
 /** The defaults of yk_attention_options. */
 #define YK_ATTENTION_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(yk_attention_options), 1, false, NAN, 0                                             \
+        sizeof(yk_attention_options), 1, false, NAN, 0, NULL                                       \
     }
 
 /**
- * Scaled dot-product attention (Vaswani et al. 2017), softmax(scale q k^T) v: q (N, T, E),
- * k (N, S, E), v (N, S, F) -> (N, T, F). E and F are multiples of num_heads, and each head attends
- * with its own columns of q, k and v, as in PyTorch's nn.MultiheadAttention. Where k and v are both
- * NULL, q is (N, T, 3 E), and its rows have queries, keys and values one after another, as one
- * linear layer makes them for self-attention. The causal mask is that of PyTorch: query t sees the
- * keys 0 to t. In training mode, each weight that softmax gives is dropped with probability
- * dropout_p, as by yk_dropout(). Scores are not kept from forward to backward. NULL options mean
- * the defaults.
+ * Scaled dot-product attention (Vaswani et al. 2017), softmax(scale q k^T + attn_mask) v:
+ * q (N, T, E), k (N, S, E), v (N, S, F) -> (N, T, F). E and F are multiples of num_heads, and each
+ * head attends with its own columns of q, k and v, as in PyTorch's nn.MultiheadAttention. Where k
+ * and v are both NULL, q is (N, T, 3 E), and its rows have queries, keys and values one after
+ * another, as one linear layer makes them for self-attention. The causal mask is that of PyTorch:
+ * query t sees the keys 0 to t. attn_mask hides a key from a query where it is -INFINITY. Its sizes
+ * are matched from the last, so that a mask of padding is (N, 1, 1, S), which yk_reshape() makes of
+ * (N, S). A query from which all keys are hidden gets zeros, and has no gradient. With is_causal, a
+ * query sees the keys that neither hides. In training mode, each weight that softmax gives is
+ * dropped with probability dropout_p, as by yk_dropout(). Scores are not kept from forward to
+ * backward. NULL options mean the defaults.
  */
 yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options);

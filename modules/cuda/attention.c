@@ -43,7 +43,10 @@ typedef struct attention_kernel {
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return yki_cuda_is_real(desc->in[0].dtype) && yki_cuda_supports(device, desc);
+    const yki_operand *mask = &desc->in[YKI_ATTENTION_MASK];
+    const yk_dtype dtype = desc->in[0].dtype;
+    return yki_cuda_is_real(dtype) && yki_cuda_supports_any_layout(device, desc) &&
+           (mask->ndim < 0 || mask->dtype == yki_accumulate_dtype(dtype));
 }
 
 static void destroy(yki_kernel *kernel)
@@ -264,8 +267,11 @@ static yk_status launch_softmax(const group *g, void *log_sums)
                                           .p = room_of(g, P),
                                           .ds = room_of(g, DS),
                                           .log_sums = log_sums,
+                                          .mask = yki_cuda_in(&k->cuda, g->run, YKI_ATTENTION_MASK),
+                                          .mask_at = k->a.mask,
                                           .first = g->first * k->a.q.rows,
                                           .rows = k->at_once * k->a.q.rows,
+                                          .heads = (int32_t)k->a.heads,
                                           .queries = (int32_t)k->a.q.rows,
                                           .keys = (int32_t)k->a.k.rows,
                                           .causal = k->a.causal,

@@ -47,13 +47,19 @@ double *yki_trial_numbers(const yk_value *value)
 
 /* ---- building -------------------------------------------------------------------------------- */
 
+/* The one input of a built-in operator that is neither an activation nor what a parameter is. */
+static bool is_mask(const yki_node *node, int input)
+{
+    return node->op == &yki_op_scaled_dot_product_attention && input == YKI_ATTENTION_MASK;
+}
+
 /* What autocast does to a node: activations in 16 bit, parameters and statistics as they were. */
 static yk_status demote(yki_node *node, yk_dtype low)
 {
     bool custom = node->op->custom != NULL;
     for (int i = 0; i < node->in_count; i++) {
         yk_value *in = node->in[i];
-        bool is_activation = custom ? node->op->in[i].is_activation : true;
+        bool is_activation = custom || is_mask(node, i) ? node->op->in[i].is_activation : true;
         if (in && in->kind == YKI_INPUT && in->dtype == YK_F32 && is_activation)
             in->dtype = low;
     }

@@ -6,6 +6,8 @@
 #ifndef YKI_ATTENTION_H
 #define YKI_ATTENTION_H
 
+#include "device/attention_mask.h"
+#include "device/broadcast.h"
 #include "device/device.h"
 #include "graph/dropout.h"
 
@@ -19,11 +21,26 @@ typedef struct yki_attention_part {
 typedef struct yki_attention {
     int64_t batch, heads;
     yki_attention_part q, k, v, y;
+    yki_attention_mask mask;
     bool causal;
     double scale;
     double dropout; /* the probability that a share is dropped: 0 in evaluation */
     uint64_t salt;
 } yki_attention;
+
+/* In a layout that is not blocked. */
+static inline yki_attention_mask yki_attention_mask_of(const yki_operand *mask)
+{
+    int64_t sizes[YK_MAX_DIMS];
+    if (mask->ndim < 0)
+        return (yki_attention_mask){0};
+    yki_broadcast_dims(mask->ndim, mask->dims, sizes);
+    return (yki_attention_mask){.samples = sizes[0],
+                                .heads = sizes[1],
+                                .queries = sizes[2],
+                                .keys = sizes[3],
+                                .block = mask->layout == YKI_CHANNELS_LAST ? sizes[1] : 1};
+}
 
 /* Of the operator or its gradient. */
 static inline yki_attention yki_attention_of(const yki_kernel_desc *desc)
@@ -33,6 +50,7 @@ static inline yki_attention yki_attention_of(const yki_kernel_desc *desc)
     const int64_t heads = desc->attrs->heads, rows = q->dims[1], pitch = q->dims[2];
     yki_attention a = {.batch = q->dims[0],
                        .heads = heads,
+                       .mask = yki_attention_mask_of(&desc->in[YKI_ATTENTION_MASK]),
                        .causal = desc->attrs->causal,
                        .scale = desc->attrs->alpha,
                        .dropout = desc->training ? desc->attrs->p : 0,

@@ -48,6 +48,26 @@ static yk_status expect_three(const yki_node *node)
                      yki_shape_text(v, vt, sizeof vt));
 }
 
+/* attn_mask: (N, heads, T, S), where each size may be 1, and the first ones may be missing. */
+static yk_status expect_mask(const yki_node *node)
+{
+    const yk_value *q = node->in[YKI_ATTENTION_Q], *mask = node->in[YKI_ATTENTION_MASK];
+    const yk_value *keys = is_packed(node) ? q : node->in[YKI_ATTENTION_K];
+    const yk_value scores = {.ndim = 4,
+                             .dims = {q->dims[0], node->attrs.heads, q->dims[1], keys->dims[1]}};
+    char here[96], there[96];
+    bool fits = true;
+    for (int d = 1; mask && d <= mask->ndim; d++) {
+        const int64_t size = mask->dims[mask->ndim - d];
+        fits = fits && (size == 1 || size == scores.dims[scores.ndim - d]);
+    }
+    if (fits)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "attn_mask %s cannot be broadcast to the scores %s",
+                     yki_shape_text(mask, here, sizeof here),
+                     yki_shape_text(&scores, there, sizeof there));
+}
+
 yk_status yki_infer_scaled_dot_product_attention(const yki_node *node, yki_shape *out)
 {
     const yk_value *q = node->in[YKI_ATTENTION_Q], *v = node->in[YKI_ATTENTION_V];
@@ -67,6 +87,7 @@ yk_status yki_infer_scaled_dot_product_attention(const yki_node *node, yki_shape
     if (!packed)
         YK_TRY(expect_three(node));
     YK_TRY(expect_divisible(node, YKI_ATTENTION_Q, packed ? 3 * a->heads : a->heads));
+    YK_TRY(expect_mask(node));
     out[YKI_ATTENTION_Y] = yki_shape_of(q);
     out[YKI_ATTENTION_Y].dims[2] = packed ? q->dims[2] / 3 : v->dims[2];
     out[YKI_ATTENTION_LOG_SUMS] = (yki_shape){.dtype = yki_accumulate_dtype(q->dtype),
@@ -79,17 +100,17 @@ yk_status yki_gradient_scaled_dot_product_attention(yk_graph *graph, const yki_n
                                                     yk_value *const *dout, const bool *needs,
                                                     yk_value **din)
 {
-    yk_value *in[] = {node->in[YKI_ATTENTION_Q], node->in[YKI_ATTENTION_K],
-                      node->in[YKI_ATTENTION_V], node->out[YKI_ATTENTION_LOG_SUMS],
-                      dout[YKI_ATTENTION_Y]};
+    yk_value *in[] = {node->in[YKI_ATTENTION_Q],         node->in[YKI_ATTENTION_K],
+                      node->in[YKI_ATTENTION_V],         node->in[YKI_ATTENTION_MASK],
+                      node->out[YKI_ATTENTION_LOG_SUMS], dout[YKI_ATTENTION_Y]};
     yki_shape shapes[YKI_ATTENTION_BACKWARD_OUTPUTS];
-    for (int i = 0; i < YKI_ATTENTION_INPUTS; i++) /* dq, dk, dv, in the same order */
+    for (int i = 0; i < YKI_ATTENTION_BACKWARD_OUTPUTS; i++) /* dq, dk, dv, as the inputs */
         shapes[i] = in[i] ? yki_shape_of(in[i]) : yki_shape_none();
     const yki_node *made =
         yki_append(graph, &yki_op_scaled_dot_product_attention_backward, &node->attrs, in, shapes);
     if (!made)
         return YK_ERROR_OUT_OF_MEMORY;
-    for (int i = 0; i < YKI_ATTENTION_INPUTS; i++)
+    for (int i = 0; i < YKI_ATTENTION_BACKWARD_OUTPUTS; i++)
         din[i] = needs[i] ? made->out[i] : NULL;
     return YK_OK;
 }
@@ -116,5 +137,6 @@ yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                        .alpha = scale_of(q, !k && !v, &o),
                        .p = o.dropout_p,
                        .salt = q && q->valid ? (uint64_t)q->graph->node_count : 0};
-    return yki_emit(&yki_op_scaled_dot_product_attention, &attrs, (yk_value *[]){q, k, v});
+    return yki_emit(&yki_op_scaled_dot_product_attention, &attrs,
+                    (yk_value *[]){q, k, v, o.attn_mask});
 }

@@ -539,16 +539,44 @@ static void write_thirds(yki_onnx_graph *g, const yki_node *node)
     end_node(g, made);
 }
 
-/* What is added to scores: nothing, or where the causal mask hides a key the least number. */
-static void write_mask(yki_onnx_graph *g, const yk_value *out, int64_t queries, int64_t keys)
+/* What is added to scores: nothing, or where the causal mask hides a key `hidden`. */
+static void write_mask(yki_onnx_graph *g, const yk_value *out, int64_t queries, int64_t keys,
+                       double hidden)
 {
     double *mask = yki_calloc((size_t)(queries * keys), sizeof *mask);
     g->message.failed |= !mask;
     for (int64_t i = 0; mask && i < queries * keys; i++)
-        mask[i] = i % keys > i / keys ? -FLT_MAX : 0;
+        mask[i] = i % keys > i / keys ? hidden : 0;
     if (mask)
         add_initializer(g, out, ".mask", 2, (int64_t[]){queries, keys}, mask);
     free(mask);
+}
+
+/* The softmax of scores and the mask, in which NaN stands for queries from which all keys are
+ * hidden; their shares are 0. */
+static void write_shares(yki_onnx_graph *g, const yk_value *out, const char *scores,
+                         const yk_value *mask)
+{
+    if (mask) {
+        size_t sum = begin_node(g, "Add", out, ".masked_scores");
+        add_part(g, out, scores);
+        add_operand(g, mask);
+        end_node(g, sum);
+        scores = ".masked_scores";
+    }
+    size_t softmax = begin_node(g, "Softmax", out, mask ? ".all_shares" : ".shares");
+    add_part(g, out, scores);
+    add_int(g, "axis", -1);
+    end_node(g, softmax);
+    if (!mask)
+        return;
+    write_step(g, "IsNaN", out, ".hidden", ".all_shares", NULL);
+    add_constant(g, out, ".none", 0);
+    size_t made = begin_node(g, "Where", out, ".shares");
+    add_part(g, out, ".hidden");
+    add_part(g, out, ".none");
+    add_part(g, out, ".all_shares");
+    end_node(g, made);
 }
 
 static void write_attention(yki_onnx_graph *g, const yki_node *node, const char *type)
@@ -556,7 +584,8 @@ static void write_attention(yki_onnx_graph *g, const yki_node *node, const char 
     const yk_value *out = node->out[YKI_ATTENTION_Y], *q = node->in[YKI_ATTENTION_Q];
     const yk_value *k = node->in[YKI_ATTENTION_K], *v = node->in[YKI_ATTENTION_V];
     const int64_t heads = node->attrs.heads, width = q->dims[2] / heads / (k ? 1 : 3);
-    const bool causal = node->attrs.causal;
+    const yk_value *mask = node->in[YKI_ATTENTION_MASK];
+    const char *scores = ".all_scores";
     if (!k)
         write_thirds(g, node);
     write_heads(g, node, ".q", k ? q : NULL, width, false);
@@ -564,17 +593,15 @@ static void write_attention(yki_onnx_graph *g, const yki_node *node, const char 
     write_heads(g, node, ".v", v, out->dims[2] / heads, false);
     write_step(g, type, out, ".products", ".q_heads", ".k_heads");
     add_constant(g, out, ".scale", node->attrs.alpha);
-    write_step(g, "Mul", out, causal ? ".all_scores" : ".scores", ".products", ".scale");
-    if (causal) {
-        write_mask(g, out, q->dims[1], (k ? k : q)->dims[1]);
-        write_step(g, "Add", out, ".scores", ".all_scores", ".mask");
+    write_step(g, "Mul", out, scores, ".products", ".scale");
+    if (node->attrs.causal) {
+        write_mask(g, out, q->dims[1], (k ? k : q)->dims[1], mask ? -INFINITY : -FLT_MAX);
+        write_step(g, "Add", out, ".causal_scores", scores, ".mask");
+        scores = ".causal_scores";
     }
-    size_t made = begin_node(g, "Softmax", out, ".shares");
-    add_part(g, out, ".scores");
-    add_int(g, "axis", -1);
-    end_node(g, made);
+    write_shares(g, out, scores, mask);
     write_step(g, type, out, ".y_heads", ".shares", ".v_heads");
-    made = begin_node(g, "Transpose", out, ".y_apart");
+    size_t made = begin_node(g, "Transpose", out, ".y_apart");
     add_part(g, out, ".y_heads");
     add_list(g, "perm", (int64_t[]){0, 2, 1, 3}, 4);
     end_node(g, made);

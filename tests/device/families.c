@@ -881,7 +881,8 @@ const conformance_family family_bce = {build_bce, bce_cases, sizeof bce_cases / 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
 
 /* x: the queries, or with `other` absent queries, keys and values in one; other: the keys; filters:
- * the columns of values; alpha: the scale, 0 for the usual one; p: dropout's. */
+ * the columns of values; alpha: the scale, 0 for the usual one; p: dropout's; mask: the
+ * mask's sizes. */
 static const conformance_case attention_cases[] = {
     {.x = {1, 1, 1}, .other = {1, 1, 1}, .filters = 1, .heads = 1, .floor = 1}, /* of one key */
     {.x = {2, 5, 8}, .other = {2, 7, 8}, .filters = 6, .heads = 2},
@@ -899,21 +900,28 @@ static const conformance_case attention_cases[] = {
     {.x = {2, 53, 48}, .heads = 2, .p = 0.1},
     {.x = {1, 6, 4}, .other = {1, 1100, 4}, .filters = 3, .heads = 1, .p = 0.2},
     {.x = {2, 5, 12}, .heads = 2, .p = 0.5, .evaluation = true},
+    {.x = {2, 9, 12}, .heads = 2, .mask = {2, 1, 1, 9}},
+    {.x = {3, 5, 8}, .other = {3, 7, 8}, .filters = 6, .heads = 2, .mask = {5, 7}, .p = 0.2},
+    {.x = {3, 53, 36}, .heads = 6, .causal = true, .mask = {3, 6, 53, 53}},
+    {.x = {2, 6, 66}, .heads = 11, .mask = {2, 11, 6, 1}},
+    {.x = {2, 6, 18}, .heads = 3, .mask = {3, 1, 6}},
 };
 
 static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yk_value *q = conformance_x(graph, c, dtype), *k = NULL, *v = NULL;
+    yk_value *q = conformance_x(graph, c, dtype), *k = NULL, *v = NULL, *mask = NULL;
     if (c->other[0]) {
         const int64_t values[] = {c->other[0], c->other[1], c->filters};
         k = yk_input(graph, "k", dtype, 3, c->other);
         v = yk_input(graph, "v", dtype, 3, values);
     }
+    if (c->mask[0])
+        mask = yk_input(graph, "mask", dtype, conformance_rank(c->mask), c->mask);
     return yk_scaled_dot_product_attention(q, k, v,
                                            YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
                                                    o.num_heads = c->heads, o.is_causal = c->causal,
                                                    o.scale = c->alpha > 0 ? c->alpha : NAN,
-                                                   o.dropout_p = c->p));
+                                                   o.dropout_p = c->p, o.attn_mask = mask));
 }
 
 FAMILY(attention, build_attention);

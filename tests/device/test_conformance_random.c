@@ -336,7 +336,7 @@ static void draw_loss(drawing *d, conformance_case *c)
 
 static void draw_attention(drawing *d, conformance_case *c)
 {
-    bool packed = draw(d, 0, 1);
+    bool packed = draw(d, 0, 1), masked = draw(d, 0, 1);
     c->heads = draw(d, 1, 5);
     c->causal = draw(d, 0, 1);
     c->p = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 9) / 10;
@@ -346,12 +346,17 @@ static void draw_attention(drawing *d, conformance_case *c)
     c->x[0] = draw(d, 1, 3);
     c->x[1] = draw(d, 1, 110);
     c->x[2] = c->heads * draw(d, 1, 70) * (packed ? 3 : 1);
-    if (packed)
-        return;
-    c->other[0] = c->x[0];
-    c->other[1] = draw(d, 1, 110);
-    c->other[2] = c->x[2];
-    c->filters = c->heads * draw(d, 1, 70);
+    if (!packed) {
+        c->other[0] = c->x[0];
+        c->other[1] = draw(d, 1, 110);
+        c->other[2] = c->x[2];
+        c->filters = c->heads * draw(d, 1, 70);
+    }
+    if (masked) {
+        const int64_t scores[] = {c->x[0], c->heads, c->x[1], packed ? c->x[1] : c->other[1]};
+        for (int i = 0; i < 4; i++)
+            c->mask[i] = draw(d, 0, 1) ? scores[i] : 1;
+    }
 }
 
 static void draw_embedding(drawing *d, conformance_case *c)

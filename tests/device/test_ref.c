@@ -274,12 +274,14 @@ static void shares_of_attention(bool training, double *y)
     for (int row = 0; row < N * S; row++)
         for (int head = 0; head < HEADS; head++)
             v[(row * HEADS + head) * S + row % S] = 1;
-    yki_operand in[] = {OPERAND(YK_F64, N, T, HEADS), OPERAND(YK_F64, N, S, HEADS),
-                        OPERAND(YK_F64, N, S, HEADS * S)};
+    yki_operand in[] = {OPERAND(YK_F64, N, T, HEADS),
+                        OPERAND(YK_F64, N, S, HEADS),
+                        OPERAND(YK_F64, N, S, HEADS * S),
+                        {.ndim = -1}};
     yki_operand out = OPERAND(YK_F64, N, T, HEADS * S);
     yki_attrs attrs = {.heads = HEADS, .alpha = 1, .p = 0.3, .salt = 4};
-    assert_ok(run_op(&yki_op_scaled_dot_product_attention, &attrs, training, 3, in,
-                     (void *[]){q, k, v}, 1, &out, (void *[]){y}));
+    assert_ok(run_op(&yki_op_scaled_dot_product_attention, &attrs, training, 4, in,
+                     (void *[]){q, k, v, NULL}, 1, &out, (void *[]){y}));
     yki_dropout_draw draw = yki_dropout_draw_of(11, 3, 4, 0.3);
     for (int i = 0; i < N * T * HEADS * S; i++) {
         int key = i % S, head = i / S % HEADS, query = i / S / HEADS % T,

@@ -10,6 +10,7 @@ typedef struct shape_case {
     int64_t x[4], other[4];
     int64_t kernel, stride, padding, groups, dilation;
     double number;        /* p, alpha, smoothing */
+    int64_t mask[4];      /* attention's */
     const char *expected; /* "(N, 3, 4)", or a part of the error */
 } shape_case;
 
@@ -140,6 +141,21 @@ static const shape_case cases[] = {
      .padding = 1,
      .expected = "dropout_p is 1, expected 0 <= dropout_p < 1"},
     {"attention", {B, 5, 24}, .groups = 1, .padding = -1, .expected = "dropout_p is -1"},
+    {"attention", {B, 5, 24}, .groups = 2, .mask = {B, 2, 5, 5}, .expected = "(N, 5, 8)"},
+    {"attention", {B, 5, 24}, .groups = 2, .mask = {B, 1, 1, 5}, .expected = "(N, 5, 8)"},
+    {"attention", {B, 5, 24}, .groups = 2, .mask = {5, 1}, .expected = "(N, 5, 8)"},
+    {"attention",
+     {B, 5, 24},
+     .groups = 2,
+     .mask = {B, 5},
+     .expected = "attn_mask (N, 5) cannot be broadcast to the scores (N, 2, 5, 5)"},
+    {"attention",
+     {B, 5, 8},
+     {B, 7, 8},
+     .stride = 6,
+     .groups = 2,
+     .mask = {3, 1, 1, 7},
+     .expected = "attn_mask (3, 1, 1, 7) cannot be broadcast to the scores (N, 2, 5, 7)"},
     {"attention", {B, 5}, .groups = 1, .expected = "query has shape (N, 5), expected 3 dimensions"},
     {"embedding", {B}, {10, 4}, .expected = "(N, 4)"},
     {"embedding", {B, 7}, {10, 4}, .expected = "(N, 7, 4)"},
@@ -450,8 +466,10 @@ static const struct {
 
 static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
 {
-    yk_value *k = NULL, *v = NULL;
+    yk_value *k = NULL, *v = NULL, *mask = NULL;
     const int64_t values[] = {c->other[0], c->other[1], c->stride};
+    if (c->mask[0])
+        mask = yk_input(graph, "mask", YK_F32, rank_of(c->mask), c->mask);
     if (c->other[0]) {
         k = yk_input(graph, "k", YK_F32, 3, c->other);
         v = yk_input(graph, "v", YK_F32, 3, values);
@@ -459,7 +477,8 @@ static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
     return yk_scaled_dot_product_attention(
         x, k, v,
         YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = c->groups,
-                o.dropout_p = (double)c->padding, o.scale = c->number != 0 ? c->number : NAN));
+                o.dropout_p = (double)c->padding, o.attn_mask = mask,
+                o.scale = c->number != 0 ? c->number : NAN));
 }
 
 static yk_value *build(yk_graph *graph, const shape_case *c)

@@ -87,6 +87,8 @@ static void fill(operator_case *c, const yk_value *value, void *data)
                 (int32_t)operator_between(&c->dice, 0, c->graph->nodes[0]->in[0]->dims[1] - 1);
         else if (variance)
             ((float *)data)[i] = (float)(1.25 + number);
+        else if (value->name && strcmp(value->name, "mask") == 0)
+            ((float *)data)[i] = operator_once_in(&c->dice, 3) ? -INFINITY : (float)number;
         else if (is_positive(value))
             ((float *)data)[i] = (float)fabs(number);
         else

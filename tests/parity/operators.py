@@ -56,16 +56,22 @@ def attention(t, attrs, training):
     """Heads lie side by side, and so do queries, keys and values where there are no keys."""
     parts = (t["x"], t["k"], t["v"]) if "k" in t else t["x"].chunk(3, -1)
     q, k, v = (part.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for part in parts)
-    p = attrs["p"] if training else 0
-    if p == 0 and torch.__version__ >= (2, 1):
-        causal = bool(attrs["causal"])
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=attrs["alpha"])
+    p, mask = attrs["p"] if training else 0, t.get("mask")
+    if attrs["causal"] and mask is not None:
+        hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).triu(1)
+        mask = (mask + torch.zeros(hidden.shape)).masked_fill(hidden, -torch.inf).to(q.dtype)
+    causal = bool(attrs["causal"]) and mask is None
+    if p == 0 and torch.__version__ >= (2, 5):
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=attrs["alpha"])
     else:
         scores = attrs["alpha"] * q @ k.transpose(2, 3)
-        if attrs["causal"]:
+        if causal:
             mask = torch.ones_like(scores, dtype=torch.bool).triu(1)
             scores = scores.masked_fill(mask, -torch.inf)
-        shares = F.softmax(scores, -1)
+        elif mask is not None:
+            scores = scores + mask
+        hidden = (scores == -torch.inf).all(-1, True)
+        shares = F.softmax(scores.masked_fill(hidden, 0), -1) * ~hidden
         y = (shares * kept(attrs, shares.shape) / (1 - p) if p else shares) @ v
     return y.transpose(1, 2).flatten(2)
 

@@ -307,6 +307,29 @@ YK_TEST(attention_is_translated)
     judge(make_model(yk_nn_linear(y, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* -INFINITY where a feature is positive; the first query sees only the first key. */
+static yk_value *hidden_by_features(yk_graph *graph)
+{
+    const int64_t dims[] = {YK_BATCH, FEATURES}, mask[] = {YK_BATCH, 1, 1, FEATURES};
+    yk_value *features = yk_relu(yk_input(graph, "features", YK_F32, 2, dims));
+    return yk_reshape(yk_scale(yk_scale(features, -1e30), 1e30), 4, mask);
+}
+
+YK_TEST(masks_of_attention_are_translated)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *x = yk_nn_linear(yk_nn_embedding(tokens, "table", WORDS, 12), "all", 36);
+    yk_value *hidden = hidden_by_features(graph), *parts[2];
+    for (int i = 0; i < 2; i++)
+        parts[i] = yk_scaled_dot_product_attention(
+            x, NULL, NULL,
+            YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = 2,
+                    o.is_causal = i == 0, o.attn_mask = hidden));
+    x = yk_flatten(yk_concat(parts, 2));
+    judge(make_model(yk_nn_linear(x, "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 YK_TEST(a_network_may_have_several_inputs)
 {
     yk_value *images = images_of(16);

@@ -347,6 +347,12 @@ static yk_value *build_attention(operator_case *c)
     if (operator_once_in(dice, 3))
         options.dropout_p = 0.1 * (double)operator_between(dice, 1, 9);
     c->training = !operator_once_in(dice, 4);
+    if (operator_once_in(dice, 2)) {
+        int64_t mask[] = {q[0], heads, q[1], packed ? q[1] : k[1]};
+        for (int d = 0; d < 4; d++)
+            mask[d] = operator_once_in(dice, 2) ? mask[d] : 1;
+        options.attn_mask = input(c, "mask", 4, mask);
+    }
     yk_value *x = input(c, "x", 3, q);
     if (packed)
         return yk_scaled_dot_product_attention(x, NULL, NULL, &options);

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "device/attention_mask.h"
 #include "device/low_rank.h"
 #include "device/pictures.h"
 #include "device/sweep.h"
@@ -258,9 +259,11 @@ typedef struct yki_cuda_attention_args {
     const void *scores, *slopes; /* (rows, keys); slopes: of backward, dy v^T */
     void *p, *ds;                /* likewise */
     void *log_sums;              /* of these and others, or NULL where forward writes none */
-    int64_t first;               /* row of log_sums */
+    const void *mask;            /* that is added to scores, in their dtype, or NULL */
+    yki_attention_mask mask_at;
+    int64_t first; /* row of log_sums */
     int64_t rows;
-    int32_t queries, keys, causal;
+    int32_t heads, queries, keys, causal;
     double dropout; /* of the elements of p, as in yki_attention */
     uint64_t salt;
     const uint64_t *seed, *step;

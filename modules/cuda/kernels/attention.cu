@@ -1,5 +1,6 @@
 /* What attention needs besides products: heads apart from each other, and the softmax of scores, of
- * which a query sees all or, with the causal mask, the first ones. */
+ * which a query sees all or, with the causal mask, the first ones. Where a mask hides all of them,
+ * log_sum and p are 0. */
 #include "graph/dropout.h"
 #include "sums.cuh"
 
@@ -31,6 +32,31 @@ DEVICE int keys_of(const yki_cuda_attention_args &args, int64_t row)
 {
     const int query = (int)(row % args.queries);
     return args.causal && query < args.keys ? query + 1 : args.keys;
+}
+
+/* Scores, and what is added to them, or NULL. */
+template <typename R> struct score_row {
+    const R *scores, *mask;
+    int64_t step; /* of the mask */
+};
+
+template <typename R>
+DEVICE score_row<R> score_row_of(const yki_cuda_attention_args &args, int64_t row)
+{
+    score_row<R> r = {(const R *)args.scores + row * args.keys, NULL, 0};
+    if (args.mask) {
+        const int64_t number = args.first + row, heads = number / args.queries;
+        r.mask = (const R *)args.mask + yki_attention_mask_at(&args.mask_at, heads / args.heads,
+                                                              heads % args.heads,
+                                                              number % args.queries);
+        r.step = yki_attention_mask_step(&args.mask_at);
+    }
+    return r;
+}
+
+template <typename R> DEVICE R score(const score_row<R> &r, int key)
+{
+    return r.mask ? r.scores[key] + r.mask[key * r.step] : r.scores[key];
 }
 
 /* What dropout multiplies a row of p by: see yki_attention_share. */
@@ -69,18 +95,20 @@ template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_arg
     if (row >= args.rows)
         return;
     const int keys = keys_of(args, row);
-    const real *scores = (const real *)args.scores + row * args.keys;
+    const score_row<real> scores = score_row_of<real>(args, row);
     T *p = (T *)args.p + row * args.keys;
     const dropping<real> d = dropping_of<real>(args, row);
     real largest = -INFINITY, sum = 0;
     for (int i = lane_number(); i < keys; i += WARP)
-        largest = scores[i] > largest ? scores[i] : largest;
+        largest = score(scores, i) > largest ? score(scores, i) : largest;
     largest = warp_max(largest);
+    largest = largest > -INFINITY ? largest : 0;
     for (int i = lane_number(); i < keys; i += WARP)
-        sum += exp(scores[i] - largest);
+        sum += exp(score(scores, i) - largest);
     sum = warp_sum(sum);
+    sum = sum == 0 ? 1 : sum;
     for (int i = lane_number(); i < args.keys; i += WARP)
-        p[i] = narrow<T>(i < keys ? kept(d, i) * (exp(scores[i] - largest) / sum) : 0);
+        p[i] = narrow<T>(i < keys ? kept(d, i) * (exp(score(scores, i) - largest) / sum) : 0);
     if (args.log_sums && lane_number() == 0)
         ((real *)args.log_sums)[args.first + row] = largest + log(sum);
 }
@@ -94,17 +122,17 @@ template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args
     if (row >= args.rows)
         return;
     const int keys = keys_of(args, row);
-    const real *scores = (const real *)args.scores + row * args.keys;
+    const score_row<real> scores = score_row_of<real>(args, row);
     const real *slopes = (const real *)args.slopes + row * args.keys;
     const real log_sum = ((const real *)args.log_sums)[args.first + row];
     T *p = (T *)args.p + row * args.keys, *ds = (T *)args.ds + row * args.keys;
     const dropping<real> d = dropping_of<real>(args, row);
     real sum = 0;
     for (int i = lane_number(); i < keys; i += WARP)
-        sum += exp(scores[i] - log_sum) * (kept(d, i) * slopes[i]);
+        sum += exp(score(scores, i) - log_sum) * (kept(d, i) * slopes[i]);
     sum = warp_sum(sum);
     for (int i = lane_number(); i < args.keys; i += WARP) {
-        const real share = i < keys ? exp(scores[i] - log_sum) : 0;
+        const real share = i < keys ? exp(score(scores, i) - log_sum) : 0;
         const real m = i < keys ? kept(d, i) : 0;
         p[i] = narrow<T>(m * share);
         ds[i] = narrow<T>(i < keys ? share * (m * slopes[i] - sum) : 0);

@@ -9,6 +9,7 @@
  */
 #include "device/attention.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,8 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return yki_is_float(&desc->in[YKI_ATTENTION_Q]) &&
            is_plain_like(&desc->in[YKI_ATTENTION_Q], dtype) &&
            is_plain_like(&desc->in[YKI_ATTENTION_K], dtype) &&
-           is_plain_like(&desc->in[YKI_ATTENTION_V], dtype);
+           is_plain_like(&desc->in[YKI_ATTENTION_V], dtype) &&
+           (!yki_has_in(desc, YKI_ATTENTION_MASK) || desc->in[YKI_ATTENTION_MASK].dtype == YK_F32);
 }
 
 static attention *create(yki_device *device, const yki_kernel_desc *desc)
@@ -62,6 +64,8 @@ static attention *create(yki_device *device, const yki_kernel_desc *desc)
         return NULL;
     }
     k->a = yki_attention_of(desc);
+    if (desc->in[YKI_ATTENTION_MASK].layout == YKI_BLOCKED)
+        k->a.mask.block = device->block;
     k->loops = yki_cpu_loops_of(device);
     k->dtype = desc->in[YKI_ATTENTION_Q].dtype;
     k->d = padded(k->a.q.width);
@@ -206,6 +210,30 @@ static yk_status for_heads(const attention *k, const yki_kernel_args *run,
     return YK_OK;
 }
 
+/* ---- attn_mask ------------------------------------------------------------------------------- */
+
+static void mask_scores(const head *h, int64_t query, int64_t keys, float *row)
+{
+    const yki_attention_mask *m = &h->k->a.mask;
+    const float *mask = (const float *)h->run->in[YKI_ATTENTION_MASK] +
+                        yki_attention_mask_at(m, h->sample, h->head, query);
+    const int64_t step = yki_attention_mask_step(m);
+    if (step == 1) {
+        h->k->loops->map(YKI_MAP_ADD, YK_F32, row, mask, row, 0, keys);
+        return;
+    }
+    for (int64_t key = 0; key < keys; key++)
+        row[key] += mask[key * step];
+}
+
+static bool all_hidden(const float *row, int64_t keys)
+{
+    int64_t key = 0;
+    while (key < keys && row[key] == -INFINITY)
+        key++;
+    return key == keys;
+}
+
 /* ---- dropout --------------------------------------------------------------------------------- */
 
 /* Which of the keys dropout leaves to a query: 1, else 0. */
@@ -246,11 +274,19 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     return YK_OK;
 }
 
-/* Of a query's scores with the keys that it sees makes its shares; returns log_sums' number. */
+/* Of a query's scores with the keys that it sees makes its shares; returns log_sums' number, which
+ * is 0 where there are no shares, so that backward finds none either. */
 static float share_out(const head *h, int64_t query, int64_t columns, float *row)
 {
     const attention *k = h->k;
     const int64_t keys = yki_attention_keys(&k->a, query);
+    if (k->a.mask.keys) {
+        mask_scores(h, query, keys, row);
+        if (all_hidden(row, keys)) {
+            memset(row, 0, (size_t)columns * sizeof *row);
+            return 0;
+        }
+    }
     const float log_sum = k->loops->masked_softmax(row, keys, columns);
     if (k->a.dropout > 0)
         drop(k, draw_kept(h, query, keys), keys, row);
@@ -318,6 +354,8 @@ static void share_slopes(const head *h, int64_t query, int64_t columns, float lo
     const attention *k = h->k;
     const int64_t keys = yki_attention_keys(&k->a, query);
     const float *kept = k->a.dropout > 0 ? draw_kept(h, query, keys) : NULL;
+    if (k->a.mask.keys)
+        mask_scores(h, query, keys, row);
     if (kept)
         drop(k, kept, keys, slopes);
     k->loops->masked_softmax_slopes(row, slopes, keys, columns, log_sum);

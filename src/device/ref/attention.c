@@ -1,8 +1,8 @@
 /*
- * scaled_dot_product_attention of each head: scores = scale q k^T, of which a query sees all or,
- * with the causal mask, the first ones; p = softmax(scores), y = (m p) v, where m is what dropout
- * multiplies by, 0 or 1 / (1 - its p). With dp = m (dy v^T) and ds = p (dp - sum(p dp)):
- * dv = (m p)^T dy, dq = scale ds k, dk = scale ds^T q.
+ * scaled_dot_product_attention of each head: scores = scale q k^T + attn_mask, of which a query
+ * sees all or, with the causal mask, the first ones; p = softmax(scores), y = (m p) v, where m is
+ * what dropout multiplies by, 0 or 1 / (1 - its p). With dp = m (dy v^T) and
+ * ds = p (dp - sum(p dp)): dv = (m p)^T dy, dq = scale ds k, dk = scale ds^T q.
  */
 #include "device/attention.h"
 #include "device/ref/ref.h"
@@ -16,8 +16,8 @@ typedef struct head {
     yki_attention a;
     int64_t sample, head;
     yki_dropout_draw draw;
-    yk_tensor q, k, v, log_sums, dy; /* those that the kernel has */
-    double *means;                   /* of backward, of each query: sum(p dp) */
+    yk_tensor q, k, v, mask, log_sums, dy; /* those that the kernel has */
+    double *means;                         /* of backward, of each query: sum(p dp) */
 } head;
 
 static head begin(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -29,6 +29,7 @@ static head begin(const yki_kernel *kernel, const yki_kernel_args *run)
     h.q = yki_ref_in(kernel, run, h.a.q.operand);
     h.k = yki_ref_in(kernel, run, h.a.k.operand);
     h.v = yki_ref_in(kernel, run, h.a.v.operand);
+    h.mask = yki_ref_in(kernel, run, YKI_ATTENTION_MASK);
     return h;
 }
 
@@ -47,9 +48,18 @@ static double dot(const head *h, const yk_tensor *a, const yki_attention_part *o
     return sum;
 }
 
+static double mask(const head *h, int64_t query, int64_t key)
+{
+    const yki_attention_mask *m = &h->a.mask;
+    if (!h->mask.data)
+        return 0;
+    int64_t at = yki_attention_mask_at(m, h->sample, h->head, query);
+    return yki_ref_get(&h->mask, at + key * yki_attention_mask_step(m));
+}
+
 static double score(const head *h, int64_t query, int64_t key)
 {
-    return h->a.scale * dot(h, &h->q, &h->a.q, query, &h->k, &h->a.k, key);
+    return h->a.scale * dot(h, &h->q, &h->a.q, query, &h->k, &h->a.k, key) + mask(h, query, key);
 }
 
 /* The element of log_sums (N, H, T). */
@@ -58,15 +68,17 @@ static int64_t of_query(const head *h, int64_t query)
     return (h->sample * h->a.heads + h->head) * h->a.q.rows + query;
 }
 
-/* log(sum(exp(scores))) over the keys that the query sees. */
+/* log(sum(exp(scores))) over the keys that the query sees; 0 where all are hidden from it, so that
+ * exp(score - log_sum) is 0. */
 static double log_sum(const head *h, int64_t query)
 {
     double largest = -INFINITY, sum = 0;
     for (int64_t key = 0; key < yki_attention_keys(&h->a, query); key++)
         largest = fmax(largest, score(h, query, key));
+    largest = largest > -INFINITY ? largest : 0; /* or nothing is a number */
     for (int64_t key = 0; key < yki_attention_keys(&h->a, query); key++)
         sum += exp(score(h, query, key) - largest);
-    return largest + log(sum);
+    return sum == 0 ? 0 : largest + log(sum);
 }
 
 /* What dropout multiplies the share by that a query has of a key. */
