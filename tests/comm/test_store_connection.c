@@ -31,6 +31,37 @@ YK_TEST(a_port_in_use_is_named_with_its_owner)
     end(&f);
 }
 
+/* ---- the end of the process ----------------------------------------------------------------- */
+
+static int served_port;
+
+static void connect_at_exit(void)
+{
+    yk_store *store;
+    _exit(yk_store_connect(&store, "127.0.0.1", served_port, "s", 10) == YK_OK ? 0 : 3);
+}
+
+/* As a launcher's thread does that connects while main returns. What is registered first runs
+ * last, so OpenSSL would have been taken down before. */
+YK_TEST(a_connection_can_be_made_while_the_process_ends)
+{
+    yk_store_server *server;
+    yk_store *store;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        served_port = YK_PORT_ANY;
+        atexit(connect_at_exit);
+        if (yk_store_serve(&server, "127.0.0.1", &served_port, "s") != YK_OK ||
+            yk_store_connect(&store, "127.0.0.1", served_port, "s", 10) != YK_OK)
+            _exit(2);
+        exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(WIFEXITED(status));
+}
+
 static void *release(void *context)
 {
     usleep(30000);

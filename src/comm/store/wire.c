@@ -3,8 +3,10 @@
 #include "comm/store/wire.h"
 
 #include <endian.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
 #include <string.h>
 
 static void put32(unsigned char *at, uint32_t value)
@@ -89,10 +91,19 @@ bool yki_store_unpack_answer(yki_store_answer *answer, const unsigned char bytes
     return has_magic(bytes);
 }
 
+/* A thread may still connect while the process ends, as in a launcher that waits for no store: then
+ * OpenSSL must not free what the thread reads. */
+static void keep_openssl_at_exit(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 bool yki_store_prove(unsigned char proof[YKI_STORE_PROOF], const char *secret, yki_store_role role,
                      yki_store_nonces nonces)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned char text[1 + 2 * YKI_STORE_NONCE] = {(unsigned char)role};
+    pthread_once(&once, keep_openssl_at_exit);
     unsigned int size = YKI_STORE_PROOF;
     memcpy(text + 1, nonces.server, YKI_STORE_NONCE);
     memcpy(text + 1 + YKI_STORE_NONCE, nonces.client, YKI_STORE_NONCE);
