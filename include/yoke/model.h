@@ -197,8 +197,9 @@ yk_status yk_model_copy_values(yk_model *to, const yk_model *from, const char *p
 void yk_model_parameters_changed(yk_model *model);
 
 /**
- * Forwards in training mode so far. Dropout depends on (seed, forwards, rank under yk_ddp); loading
- * a checkpoint restores the number, so that a resumed run draws what the uninterrupted one would.
+ * Forwards in training mode so far. Dropout depends on (seed, forwards, rank under yk_ddp). A
+ * checkpoint that is saved and loaded with a training state restores the number, so that a resumed
+ * run draws what the uninterrupted one would; without a state, set it yourself.
  */
 int64_t yk_model_forwards(const yk_model *model);
 /** Sets that number. */
