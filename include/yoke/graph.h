@@ -99,9 +99,9 @@ yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
  * yk_nn_batch_norm_options.fixed_scale. A frozen parameter has no gradient, and backward ends where
  * only frozen ones are left, so neither time nor memory nor communication is spent on them. A
  * batch_norm whose weight and bias are frozen normalises with its running statistics in training
- * mode too, and leaves them as they are. *count (may be NULL) is the number of matches;
- * YK_ERROR_NOT_FOUND when nothing matches, YK_ERROR_INVALID_ARGUMENT once a model has been made of
- * the graph.
+ * mode too, and leaves them as they are, unless it has batch_statistics. *count (may be NULL) is
+ * the number of matches; YK_ERROR_NOT_FOUND when nothing matches, YK_ERROR_INVALID_ARGUMENT once a
+ * model has been made of the graph.
  */
 yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trainable,
                                  size_t *count);
@@ -176,12 +176,15 @@ typedef struct yk_batch_norm_options {
                                         1, as in PyTorch; 0 keeps them as they are [0.1] */
     yk_value *num_batches_tracked; /**< int64 scalar buffer that counts forward passes in training
                                         mode, or NULL [NULL] */
+    bool batch_statistics;         /**< in training mode, normalise with the batch's mean and
+                                        variance even where weight and bias are frozen, as PyTorch
+                                        does without eval() [false] */
 } yk_batch_norm_options;
 
 /** The defaults of yk_batch_norm_options. */
 #define YK_BATCH_NORM_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        sizeof(yk_batch_norm_options), 1e-5, 0.1, NULL                                             \
+        sizeof(yk_batch_norm_options), 1e-5, 0.1, NULL, false                                      \
     }
 
 /**

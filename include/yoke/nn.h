@@ -56,12 +56,13 @@ typedef struct yk_nn_batch_norm_options {
     double eps;       /**< added to the variance, above 0 [1e-5] */
     double momentum;  /**< weight of the new batch in the running statistics, as in PyTorch [0.1] */
     bool fixed_scale; /**< NAME.weight stays 1 and is not trained [false] */
+    bool batch_statistics; /**< as in yk_batch_norm_options [false] */
 } yk_nn_batch_norm_options;
 
 /** The defaults of yk_nn_batch_norm_options. */
 #define YK_NN_BATCH_NORM_OPTIONS_INIT                                                              \
     {                                                                                              \
-        sizeof(yk_nn_batch_norm_options), 1e-5, 0.1, false                                         \
+        sizeof(yk_nn_batch_norm_options), 1e-5, 0.1, false, false                                  \
     }
 
 /** yk_nn_batch_norm with options; NULL means the defaults. */

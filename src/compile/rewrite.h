@@ -36,7 +36,7 @@ yki_autocast yki_autocast_of(const yki_op *op, const char *overrides);
 /* Removes nodes that neither the loss, which may be NULL, nor an output needs. */
 yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yki_outputs *outputs);
 
-/* Marks the batch_norms whose weight and bias are frozen. */
+/* Marks the batch_norms whose weight and bias are frozen, but for those with batch_statistics. */
 void yki_graph_freeze_norms(yk_graph *graph);
 
 /* Fuses batch_norm with the add and the relu or relu6 after it. Outputs may be redirected. */

@@ -68,11 +68,12 @@ typedef struct yki_attrs {
     bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
     double beta;               /* smooth_l1_loss */
     yk_loss_reduction reduction;
-    bool relu;          /* batch_norm: relu on the result (set by fuse.c) */
-    bool relu6;         /* batch_norm: with relu, the result is at most 6 */
-    bool frozen;        /* batch_norm: as in evaluation mode, always (set by freeze.c) */
-    uint64_t salt;      /* with p: tells a node's draws from another's */
-    const void *custom; /* a program's operator: its attributes */
+    bool batch_statistics; /* batch_norm: never frozen */
+    bool relu;             /* batch_norm: relu on the result (set by fuse.c) */
+    bool relu6;            /* batch_norm: with relu, the result is at most 6 */
+    bool frozen;           /* batch_norm: as in evaluation mode, always (set by freeze.c) */
+    uint64_t salt;         /* with p: tells a node's draws from another's */
+    const void *custom;    /* a program's operator: its attributes */
 } yki_attrs;
 
 /* What a value will hold. */

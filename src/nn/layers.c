@@ -193,6 +193,7 @@ yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
     norm.eps = o.eps;
     norm.momentum = o.momentum;
     norm.num_batches_tracked = batches;
+    norm.batch_statistics = o.batch_statistics;
     yk_value *y = yk_batch_norm(x, weight, bias, mean, var, &norm);
     yk_scope_pop(graph);
     return y;

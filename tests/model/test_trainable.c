@@ -10,6 +10,7 @@
 enum { SAMPLES = 6, SIDE = 4 };
 
 typedef struct network {
+    bool batch_statistics; /* of its norms */
     yk_graph *graph;
     yk_model *model;
     yk_optimizer *optimizer;
@@ -24,9 +25,12 @@ static yk_value *build(network *net)
     net->graph = yk_graph_create();
     yk_value *x = yk_input(net->graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, SIDE, SIDE});
     yk_value *labels = yk_input(net->graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
+    yk_nn_batch_norm_options norm = YK_NN_BATCH_NORM_OPTIONS_INIT;
+    norm.batch_statistics = net->batch_statistics;
     for (int i = 0; i < 2; i++) {
         yk_scope_push(net->graph, i ? "layer2" : "layer1");
-        x = yk_relu(yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 1, NULL), "bn"));
+        x = yk_nn_conv2d(x, "conv", 8, 1, NULL);
+        x = yk_relu(yk_nn_batch_norm_with(x, "bn", &norm));
         yk_scope_pop(net->graph);
     }
     yk_value *logits = yk_nn_linear(yk_flatten(yk_global_avg_pool2d(x)), "fc", 3);
@@ -45,9 +49,9 @@ static void make_batch(network *net)
         (yk_tensor){.data = net->labels, .dtype = YK_I32, .ndim = 1, .dims = {SAMPLES}};
 }
 
-static void start(network *net, const char *device, const char *frozen)
+static void start_with(network *net, const char *device, const char *frozen, bool batch_statistics)
 {
-    *net = (network){.graph = NULL};
+    *net = (network){.batch_statistics = batch_statistics};
     yk_value *loss = build(net);
     if (frozen)
         assert_ok(yk_graph_set_trainable(net->graph, frozen, false, NULL));
@@ -58,6 +62,11 @@ static void start(network *net, const char *device, const char *frozen)
                             YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
                                     o.momentum = 0.9, o.weight_decay = 0.01)));
     make_batch(net);
+}
+
+static void start(network *net, const char *device, const char *frozen)
+{
+    start_with(net, device, frozen, false);
 }
 
 static void forward(network *net)
@@ -174,6 +183,37 @@ YK_TEST(gradients_pass_through_a_frozen_norm)
     assert_true(largest > 1e-4);
     finish(&frozen);
     finish(&reference);
+}
+
+static void assert_same(const yk_tensor *a, const yk_tensor *b)
+{
+    for (int64_t i = 0; i < yk_tensor_count(a); i++)
+        assert_true(fabs(yk_tensor_get(a, i) - yk_tensor_get(b, i)) < 1e-6);
+}
+
+/* As in PyTorch's GANs: the discriminator's norms normalise with the batch that the generator has
+ * made, whether their weights are trained or not. */
+YK_TEST(frozen_norms_may_use_the_batch)
+{
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        network frozen, trained;
+        start_with(&frozen, devices[i], "*.bn.*", true);
+        start(&trained, devices[i], NULL);
+        step(&frozen);
+        step(&trained);
+        assert_true(fabs(yk_model_loss(frozen.model) - yk_model_loss(trained.model)) < 1e-6);
+        static const char *const names[] = {"layer1.conv.weight", "layer2.bn.running_mean",
+                                            "layer2.bn.running_var"};
+        for (int n = 0; n < 3; n++) {
+            yk_parameter_view a = find(&frozen, names[n]), b = find(&trained, names[n]);
+            assert_same(&a.value, &b.value);
+        }
+        yk_parameter_view scale = find(&frozen, "layer2.bn.weight");
+        assert_true(yk_tensor_get(&scale.value, 0) == 1);
+        finish(&frozen);
+        finish(&trained);
+    }
 }
 
 YK_TEST(frozen_parameters_are_marked)
