@@ -286,6 +286,9 @@ yk_value *yk_global_avg_pool2d(yk_value *x);
  *  (N, C, H, W) -> (N, C, rows, columns). Row p of the result is made of rows floor(p H / rows) to
  *  ceil((p + 1) H / rows) - 1 of x, so that windows overlap where the sizes do not divide. */
 yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
+/** The mean over one dimension of x, which is not the batch, as Tensor.mean(dim): (N, T, C) ->
+ *  (N, C) with dim 1. A negative dim counts from the end: -1 is the last one. */
+yk_value *yk_mean(yk_value *x, int64_t dim);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
 /** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->

@@ -1,5 +1,5 @@
 /* max_pool2d, avg_pool2d (zeros of the padding are counted), the global average, and averages of as
- * many windows as are asked for. */
+ * many windows as are asked for; the mean over a dimension, which is such an average. */
 #include "graph/operators.h"
 
 /* Both pools have one input, and y as output 0. */
@@ -154,4 +154,33 @@ yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns)
         return yk_avg_pool2d(x, kernel, kernel, 0);
     return yki_emit_one(x, &yki_op_adaptive_avg_pool2d,
                         &(yki_attrs){.rows = rows, .columns = columns});
+}
+
+/* ---- the mean over a dimension: that of channels (N, other dimensions, dimension, 1) --------- */
+
+yk_value *yk_mean(yk_value *x, int64_t dim)
+{
+    int64_t dims[YK_MAX_DIMS], last[YK_MAX_DIMS] = {0}, order[YK_MAX_DIMS], others = 1;
+    int ndim = yk_value_shape(x, dims), kept = 0;
+    if (ndim < 0)
+        return x ? x : yki_no_operand("mean");
+    int64_t over = dim < 0 ? dim + ndim : dim;
+    if (over < 1 || over >= ndim) {
+        yki_error(YK_ERROR_INVALID_ARGUMENT,
+                  "mean over dimension %lld of %d, expected one that is not the batch",
+                  (long long)dim, ndim);
+        return yki_emit_error(x, &yki_op_global_avg_pool2d);
+    }
+    for (int d = 0; d < ndim; d++) {
+        if (d == over)
+            continue;
+        others *= d > 0 ? dims[d] : 1;
+        last[kept] = dims[d];
+        order[kept++] = d;
+    }
+    order[kept] = over;
+    if (over < kept)
+        x = yk_permute(x, ndim, order);
+    x = yk_reshape(x, 4, (int64_t[]){dims[0], others, dims[over], 1});
+    return yk_reshape(yk_global_avg_pool2d(x), kept, last);
 }

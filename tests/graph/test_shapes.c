@@ -299,6 +299,14 @@ static const shape_case cases[] = {
     {"avg_pool2d", {B, 64, 5, 7}, .kernel = 2, .expected = "stride 0"},
     {"global_avg_pool2d", {B, 64, 5, 7}, .expected = "(N, 64, 1, 1)"},
     {"global_avg_pool2d", {B, 64}, .expected = "expected 4 dimensions"},
+    {"mean", {B, 64, 5, 7}, .number = 1, .expected = "(N, 5, 7)"},
+    {"mean", {B, 64, 5, 7}, .number = -1, .expected = "(N, 64, 5)"},
+    {"mean", {8, 5, 7}, .number = 2, .expected = "(8, 5)"},
+    {"mean", {B, 64}, .number = -1, .expected = "(N)"},
+    {"mean", {B, 64, 5}, .number = 0, .expected = "mean over dimension 0 of 3, expected one that"},
+    {"mean", {B, 64, 5}, .number = -3, .expected = "mean over dimension -3 of 3"},
+    {"mean", {B, 64, 5}, .number = 3, .expected = "mean over dimension 3 of 3"},
+    {"mean", {B}, .number = -1, .expected = "mean over dimension -1 of 1"},
     {"batch_norm", {B, 64, 5, 7}, {64}, .expected = "(N, 64, 5, 7)"},
     {"batch_norm", {B, 64}, {64}, .expected = "(N, 64)"},
     {"batch_norm", {B, 64, 5}, {64}, .expected = "expected 4 dimensions"},
@@ -519,6 +527,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
         return yk_avg_pool2d(x, c->kernel, c->stride, c->padding);
     if (strcmp(c->call, "global_avg_pool2d") == 0)
         return yk_global_avg_pool2d(x);
+    if (strcmp(c->call, "mean") == 0)
+        return yk_mean(x, (int64_t)c->number);
     return build_two(graph, c, x);
 }
 
@@ -528,6 +538,7 @@ static const char *operator_of(const char *call)
     return strcmp(call, "soft_cross_entropy") == 0 ? "cross_entropy"
            : strcmp(call, "attention") == 0        ? "scaled_dot_product_attention"
            : strcmp(call, "huber_loss") == 0       ? "smooth_l1_loss"
+           : strcmp(call, "mean") == 0             ? "global_avg_pool2d"
                                                    : call;
 }
 

@@ -78,6 +78,8 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_conv_transpose2d(NULL, NULL, NULL, NULL),
         yk_max_pool2d(NULL, 2, 2, 0),
         yk_global_avg_pool2d(NULL),
+        yk_mean(NULL, 1),
+        yk_mean(NULL, 0),
         yk_batch_norm(NULL, NULL, NULL, NULL, NULL, NULL),
         yk_cross_entropy(NULL, NULL, NULL),
         yk_mse_loss(NULL, NULL, YK_LOSS_MEAN),
