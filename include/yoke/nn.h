@@ -69,6 +69,32 @@ typedef struct yk_nn_batch_norm_options {
 yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
                                 const yk_nn_batch_norm_options *options);
 
+/** How recurrent layers are stacked. */
+typedef struct yk_nn_recurrent_options {
+    size_t size;        /**< set by YK_NN_RECURRENT_OPTIONS_INIT */
+    int64_t num_layers; /**< each reads the outputs of the one before, at least 1 [1] */
+    double dropout;     /**< of the outputs of every layer but the last, 0 to below 1 [0] */
+} yk_nn_recurrent_options;
+
+/** The defaults of yk_nn_recurrent_options. */
+#define YK_NN_RECURRENT_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(yk_nn_recurrent_options), 1, 0                                                      \
+    }
+
+/**
+ * nn.LSTM with batch_first: x (N, T, I) -> the outputs of all T steps (N, T, hidden_size), which
+ * start from a state of zeros. Declares the parameters NAME.weight_ih_l0, NAME.weight_hh_l0,
+ * NAME.bias_ih_l0 and NAME.bias_hh_l0, and those of further layers, which start as PyTorch's. The
+ * steps are laid out in the graph, so it is for sequences of up to a few hundred steps. NULL
+ * options mean the defaults.
+ */
+yk_value *yk_nn_lstm(yk_value *x, const char *name, int64_t hidden_size,
+                     const yk_nn_recurrent_options *options);
+/** nn.GRU with batch_first, likewise. */
+yk_value *yk_nn_gru(yk_value *x, const char *name, int64_t hidden_size,
+                    const yk_nn_recurrent_options *options);
+
 /** torchvision's resnet18, after He et al. 2015 (the stem is a 7x7 convolution of stride 2 and a
  * max-pooling, for images such as ImageNet's): images (N, 3, H, W) -> logits (N, classes). */
 yk_value *yk_resnet18(yk_value *images, int64_t classes);

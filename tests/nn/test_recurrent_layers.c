@@ -1,0 +1,147 @@
+/*
+ * Recurrent layers compute what PyTorch's do. Their weights start with the same bits, so what they
+ * compute, and its gradients, can be compared with what PyTorch prints:
+ *
+ *     torch.manual_seed(7); m = LSTM(3, 4, 2, batch_first=True)
+ *     y, _ = m(sin(0.7 arange(18)).reshape(2, 3, 3)); loss = (y ** 2).mean(); loss.backward()
+ */
+#include <yoke/yoke.h>
+
+#include "harness.h"
+
+#include <math.h>
+
+enum { SAMPLES = 2, STEPS = 3, INPUTS = 3, SIZE = 4, WEIGHTS = 8 };
+
+typedef yk_value *(*layer_fn)(yk_value *x, const char *name, int64_t hidden_size,
+                              const yk_nn_recurrent_options *options);
+
+typedef struct expectation {
+    layer_fn layer;
+    float last[WEIGHTS]; /* element of each parameter */
+    double loss;
+    double outputs[4];      /* [0, 0, 0], [0, 2, 3], [1, 1, 2], [1, 2, 3] */
+    double slopes[WEIGHTS]; /* of element 5 of each parameter */
+} expectation;
+
+static const expectation lstm = {yk_nn_lstm,
+                                 {-0x1.085dap-4F, 0x1.46683p-2F, -0x1.4d634p-2F, -0x1.5271ap-3F,
+                                  0x1.c8d3cp-5F, -0x1.852aep-4F, -0x1.ed2408p-2F, 0x1.7abcb8p-2F},
+                                 0.02303415,
+                                 {0.0116616, 0.1851762, -0.1226958, 0.1851054},
+                                 {-0.00012054, -0.00000646, 0.00001401, 0.00001401, 0.00042196,
+                                  0.00171860, 0.00478756, 0.00478756}};
+static const expectation gru = {yk_nn_gru,
+                                {0x1.d63cep-2F, -0x1.62085p-4F, -0x1.6262dcp-2F, -0x1.4a39a8p-3F,
+                                 -0x1.f12fp-8F, -0x1.97422p-2F, -0x1.1c074p-4F, -0x1.53e57p-3F},
+                                0.05518011,
+                                {-0.1314543, -0.2704261, 0.3321672, -0.2708206},
+                                {0.00028620, -0.00005089, -0.00050108, -0.00050108, 0.00025623,
+                                 -0.00020062, -0.00297027, -0.00297027}};
+
+static yk_model *create(layer_fn layer, const char *device, yk_value **y)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    yk_value *target = yk_input(graph, "target", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, SIZE});
+    *y = layer(x, "rnn", SIZE,
+               YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT, o.num_layers = 2));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(*y, target, YK_LOSS_MEAN),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.seed = 7, o.outputs = y, o.output_count = 1)));
+    return model;
+}
+
+static void compare(const expectation *expected, const char *device)
+{
+    static const char *const parameters[] = {
+        "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0",
+        "rnn.weight_ih_l1", "rnn.weight_hh_l1", "rnn.bias_ih_l1", "rnn.bias_hh_l1"};
+    static const int64_t places[] = {0, 11, 18, 23};
+    float x[SAMPLES * STEPS * INPUTS], target[SAMPLES * STEPS * SIZE] = {0};
+    for (int i = 0; i < SAMPLES * STEPS * INPUTS; i++)
+        x[i] = (float)sin(0.7 * i);
+    const char *const names[] = {"x", "target"};
+    const yk_tensor tensors[] = {
+        {.data = x, .dtype = YK_F32, .ndim = 3, .dims = {SAMPLES, STEPS, INPUTS}},
+        {.data = target, .dtype = YK_F32, .ndim = 3, .dims = {SAMPLES, STEPS, SIZE}}};
+    const yk_batch batch = {.size = SAMPLES, .count = 2, .names = names, .tensors = tensors};
+
+    yk_value *y;
+    yk_tensor outputs;
+    yk_model *model = create(expected->layer, device, &y);
+    assert_int_equal(yk_model_parameter_count(model), WEIGHTS);
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        yk_parameter_view view = yk_model_parameter(model, i);
+        assert_string_equal(view.name, parameters[i]);
+        assert_true(yk_tensor_get(&view.value, yk_tensor_count(&view.value) - 1) ==
+                    (double)expected->last[i]);
+    }
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    assert_float_equal(yk_model_loss(model), expected->loss, 1e-7);
+    assert_ok(yk_model_output_at(model, 0, &outputs));
+    for (int i = 0; i < 4; i++)
+        assert_float_equal(yk_tensor_get(&outputs, places[i]), expected->outputs[i], 1e-6);
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        yk_parameter_view view = yk_model_parameter(model, i);
+        assert_float_equal(yk_tensor_get(&view.grad, 5), expected->slopes[i], 1e-7);
+    }
+    yk_model_destroy(model);
+}
+
+YK_TEST(an_lstm_is_pytorchs)
+{
+    compare(&lstm, "ref");
+    compare(&lstm, "cpu");
+}
+
+YK_TEST(a_gru_is_pytorchs)
+{
+    compare(&gru, "ref");
+    compare(&gru, "cpu");
+}
+
+/* In training, dropout changes what the second layer reads, and nothing else. */
+YK_TEST(dropout_lies_between_layers)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    int64_t dims[YK_MAX_DIMS];
+    yk_value *one =
+        yk_nn_lstm(x, "one", SIZE,
+                   YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT, o.dropout = 2));
+    assert_int_equal(yk_value_shape(one, dims), 3);
+    assert_true(dims[0] == YK_BATCH && dims[1] == STEPS && dims[2] == SIZE);
+    yk_value *two = yk_nn_lstm(x, "two", SIZE,
+                               YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT,
+                                       o.num_layers = 2, o.dropout = 2));
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, two, NULL));
+    assert_contains(yk_last_error(), "two.dropout");
+    yk_graph_destroy(graph);
+}
+
+static void assert_refused(int ndim, int64_t size, int64_t layers, const char *text)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, ndim, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    yk_value *y = yk_nn_gru(
+        x, "rnn", size,
+        YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT, o.num_layers = layers));
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, y, NULL));
+    assert_contains(yk_last_error(), text);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(mistakes_in_recurrent_layers_are_reported)
+{
+    assert_refused(2, SIZE, 1, "gru: input has shape (N, 3), expected (N, T, I)");
+    assert_refused(3, 0, 1, "gru: hidden_size 0, num_layers 1: expected 1 or more");
+    assert_refused(3, INT64_MAX, 1, "hidden_size");
+    assert_refused(3, SIZE, 0, "num_layers 0");
+    assert_int_equal(yk_value_shape(yk_nn_lstm(NULL, "rnn", SIZE, NULL), NULL), -1);
+    assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
+}
