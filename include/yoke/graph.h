@@ -48,6 +48,12 @@ void yk_graph_destroy(yk_graph *graph);
 /** Prefixes the names of parameters and buffers declared until the matching pop: after a push of
  *  "layer1" and one of "0" the prefix is "layer1.0.". */
 void yk_scope_push(yk_graph *graph, const char *name);
+/**
+ * As yk_scope_push, of a scope that has been built: until the matching pop, parameters and buffers
+ * are not declared but used again, those of the same names and shapes. What builds a layer or a
+ * network in it so applies it to another value with the same weights.
+ */
+void yk_scope_reuse(yk_graph *graph, const char *name);
 /** Ends the scope that was pushed last. */
 void yk_scope_pop(yk_graph *graph);
 

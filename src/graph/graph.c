@@ -92,10 +92,20 @@ void yk_scope_push(yk_graph *graph, const char *name)
     snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
 }
 
+void yk_scope_reuse(yk_graph *graph, const char *name)
+{
+    yk_scope_push(graph, name);
+    if (graph && graph->reuse_depth == 0)
+        graph->reuse_depth = graph->scope_depth;
+}
+
 void yk_scope_pop(yk_graph *graph)
 {
-    if (graph && graph->scope_depth > 0)
-        graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
+    if (!graph || graph->scope_depth == 0)
+        return;
+    graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
+    if (graph->scope_depth < graph->reuse_depth)
+        graph->reuse_depth = 0;
 }
 
 /* The line too: the gradient rules pass the status on. */
@@ -303,9 +313,35 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
     return node ? node->out[0] : handle_of(&no_memory);
 }
 
+static yk_value *find_named(const yk_graph *graph, const char *full)
+{
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (graph->values[i]->name && strcmp(graph->values[i]->name, full) == 0)
+            return graph->values[i];
+    return NULL;
+}
+
+/* The parameter or buffer that has been declared before, in a scope that is used again. */
+static yk_value *reused(yk_graph *graph, yki_value_kind kind, const char *full,
+                        const yki_shape *shape)
+{
+    char text[96];
+    yk_value *value = find_named(graph, full);
+    if (!value)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "there is no %s that could be used again",
+                    full);
+    if (value->kind != kind || value->dtype != shape->dtype || value->ndim != shape->ndim ||
+        memcmp(value->dims, shape->dims, (size_t)shape->ndim * sizeof *shape->dims) != 0)
+        return fail(graph, YK_ERROR_INVALID_SHAPE,
+                    "%s cannot be used again: it is a %s %s %s, and another is asked for", full,
+                    value->kind == YKI_PARAMETER ? "parameter" : "buffer",
+                    yki_shape_text(value, text, sizeof text), yk_dtype_name(value->dtype));
+    return value;
+}
+
 /* An input, parameter or buffer: a named value without a producer. */
 static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, yk_dtype dtype,
-                       int ndim, const int64_t *dims)
+                       int ndim, const int64_t *dims, yk_init init, int64_t fan)
 {
     if (!graph)
         return yki_no_operand(name ? name : "an input, parameter or buffer");
@@ -340,12 +376,15 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
     int length = snprintf(full, sizeof full, "%s%s", kind == YKI_INPUT ? "" : graph->scope, name);
     if (length >= (int)sizeof full)
         return fail(graph, YK_ERROR_INVALID_ARGUMENT, "name %s is too long", name);
-    for (size_t i = 0; i < graph->value_count; i++)
-        if (graph->values[i]->name && strcmp(graph->values[i]->name, full) == 0)
-            return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken", full);
+    if (graph->reuse_depth > 0 && kind != YKI_INPUT)
+        return reused(graph, kind, full, &shape);
+    if (find_named(graph, full))
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken", full);
     yk_value *value = yki_value_create(graph, kind, &shape);
     if (!value)
         return handle_of(&no_memory);
+    value->init = init;
+    value->fan = fan;
     value->name = yki_strdup(full);
     if (!value->name) {
         out_of_memory(graph);
@@ -356,27 +395,19 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
 
 yk_value *yk_input(yk_graph *graph, const char *name, yk_dtype dtype, int ndim, const int64_t *dims)
 {
-    return named(graph, YKI_INPUT, name, dtype, ndim, dims);
+    return named(graph, YKI_INPUT, name, dtype, ndim, dims, YK_INIT_ZEROS, 0);
 }
 
 yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                        const int64_t *dims, yk_init init, int64_t fan)
 {
-    yk_value *value = named(graph, YKI_PARAMETER, name, dtype, ndim, dims);
-    if (value->valid) {
-        value->init = init;
-        value->fan = fan;
-    }
-    return value;
+    return named(graph, YKI_PARAMETER, name, dtype, ndim, dims, init, fan);
 }
 
 yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init)
 {
-    yk_value *value = named(graph, YKI_BUFFER, name, dtype, ndim, dims);
-    if (value->valid)
-        value->init = init;
-    return value;
+    return named(graph, YKI_BUFFER, name, dtype, ndim, dims, init, 0);
 }
 
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS])

@@ -142,6 +142,7 @@ struct yk_graph {
     char scope[256];          /* of what is built next: "layer1.0." */
     uint8_t scope_begin[256]; /* by depth: where in scope each push began */
     int scope_depth;
+    int reuse_depth; /* of the scope in which names are used again; 0: there is none */
     struct yki_custom_op **custom_ops; /* the programs' operators that it uses */
     size_t custom_op_count, custom_op_capacity;
     yki_graph_state state;

@@ -137,6 +137,58 @@ YK_TEST(a_pop_takes_what_was_pushed_dots_and_all)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(a_scope_that_is_used_again_has_the_same_values)
+{
+    const int64_t one[] = {1};
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "encoder");
+    yk_scope_push(graph, "0");
+    yk_value *w = parameter(graph, "w", 1, one);
+    yk_value *b = yk_buffer(graph, "b", YK_F32, 1, one, YK_INIT_ONES);
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    yk_scope_reuse(graph, "encoder");
+    yk_scope_push(graph, "0");
+    assert_ptr_equal(parameter(graph, "w", 1, one), w);
+    assert_ptr_equal(yk_buffer(graph, "b", YK_F32, 1, one, YK_INIT_ZEROS), b);
+    assert_int_equal(b->init, YK_INIT_ONES);
+    yk_scope_pop(graph);
+    yk_scope_reuse(graph, "0"); /* within one that is used again */
+    assert_ptr_equal(parameter(graph, "w", 1, one), w);
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    yk_scope_push(graph, "decoder"); /* the pop has ended it */
+    assert_string_equal(parameter(graph, "w", 1, one)->name, "decoder.w");
+    yk_scope_reuse(NULL, "encoder");
+    yk_graph_destroy(graph);
+}
+
+static yk_value *use_again(yk_graph *graph, const char *name, int64_t size)
+{
+    yk_scope_push(graph, "fc");
+    parameter(graph, "weight", 1, (int64_t[]){4});
+    yk_scope_pop(graph);
+    yk_scope_reuse(graph, "fc");
+    return parameter(graph, name, 1, &size);
+}
+
+YK_TEST(what_is_used_again_has_been_declared_alike)
+{
+    yk_graph *graph = yk_graph_create();
+    assert_error(use_again(graph, "bias", 4), YK_ERROR_INVALID_ARGUMENT,
+                 "there is no fc.bias that could be used again");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_error(use_again(graph, "weight", 5), YK_ERROR_INVALID_SHAPE,
+                 "fc.weight cannot be used again: it is a parameter (4) float32");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_true(use_again(graph, "weight", 4)->valid);
+    yk_value *buffer = yk_buffer(graph, "weight", YK_F32, 1, (int64_t[]){4}, YK_INIT_ZEROS);
+    assert_error(buffer, YK_ERROR_INVALID_SHAPE, "fc.weight cannot be used again");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(a_scope_without_end_is_an_error)
 {
     yk_graph *graph = yk_graph_create();
