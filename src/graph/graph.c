@@ -379,7 +379,8 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
     if (graph->reuse_depth > 0 && kind != YKI_INPUT)
         return reused(graph, kind, full, &shape);
     if (find_named(graph, full))
-        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken", full);
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "the name %s is taken%s", full,
+                    kind == YKI_INPUT ? "" : "; yk_scope_reuse uses it again");
     yk_value *value = yki_value_create(graph, kind, &shape);
     if (!value)
         return handle_of(&no_memory);

@@ -107,7 +107,8 @@ YK_TEST(a_name_is_given_once)
     yk_scope_push(graph, "fc");
     parameter(graph, "weight", 1, (int64_t[]){4});
     yk_value *again = yk_buffer(graph, "weight", YK_F32, 1, (int64_t[]){4}, YK_INIT_ZEROS);
-    assert_error(again, YK_ERROR_INVALID_ARGUMENT, "the name fc.weight is taken");
+    assert_error(again, YK_ERROR_INVALID_ARGUMENT,
+                 "the name fc.weight is taken; yk_scope_reuse uses it again");
     yk_graph_destroy(graph);
 }
 
