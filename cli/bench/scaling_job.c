@@ -23,6 +23,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/step_seconds.h"
 #include "setup/setup.h"
 
 extern char **environ;
@@ -254,7 +255,7 @@ typedef struct sums {
 
 static void add_step(cli_scaling_result *result, sums *all, const yk_step_record *r)
 {
-    double step_s = r->data_s + r->compute_s + r->waiting_s + r->exposed_comm_s;
+    double step_s = cli_step_seconds(r);
     double images = r->images_per_s * step_s;
     all->all_images += images;
     if (result->steps++ == 1)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/step_seconds.h"
 
 /* Points of a curve, and of the curves of all runs. */
 enum { MAX_POINTS = 800, ALL_POINTS = 48000 };
@@ -36,15 +37,10 @@ static void put_member(FILE *file, const char *name, double value)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static double step_seconds(const yk_step_record *step)
-{
-    return step->data_s + step->compute_s + step->waiting_s + step->exposed_comm_s;
-}
-
 /* A step without times counts as 0 s, so that the curves continue after it. */
 static double known_seconds(const yk_step_record *step)
 {
-    double seconds = step_seconds(step);
+    double seconds = cli_step_seconds(step);
     return isfinite(seconds) ? seconds : 0;
 }
 
@@ -68,7 +64,7 @@ static double step_images_per_s(const yk_step_record *step)
 
 static double step_exposed(const yk_step_record *step)
 {
-    double all = step_seconds(step);
+    double all = cli_step_seconds(step);
     return all > 0 ? step->exposed_comm_s / all : (double)NAN;
 }
 

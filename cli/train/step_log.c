@@ -3,15 +3,12 @@
 
 #include <math.h>
 
-static double seconds_of(const yk_step_record *record)
-{
-    return record->data_s + record->compute_s + record->waiting_s + record->exposed_comm_s;
-}
+#include "common/step_seconds.h"
 
 void cli_step_log_add(cli_step_log *log, const yk_step_record *step)
 {
     const yk_step_record before = log->record;
-    const double samples = step->images_per_s * seconds_of(step);
+    const double samples = step->images_per_s * cli_step_seconds(step);
     log->record = *step;
     log->record.steps += before.steps;
     log->record.skipped += before.skipped;
@@ -37,7 +34,7 @@ bool cli_step_log_take(cli_step_log *log, yk_step_record *record)
     *record = taken.record;
     if (record->steps > 1) {
         record->loss = taken.loss / taken.loss_samples;
-        record->images_per_s = taken.samples / seconds_of(record);
+        record->images_per_s = taken.samples / cli_step_seconds(record);
         record->grad_norm = taken.grad_norm / taken.norms;
     }
     return record->steps > 0;
