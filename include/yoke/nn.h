@@ -86,8 +86,8 @@ typedef struct yk_nn_recurrent_options {
  * nn.LSTM with batch_first: x (N, T, I) -> the outputs of all T steps (N, T, hidden_size), which
  * start from a state of zeros. Declares the parameters NAME.weight_ih_l0, NAME.weight_hh_l0,
  * NAME.bias_ih_l0 and NAME.bias_hh_l0, and those of further layers, which start as PyTorch's. The
- * steps are laid out in the graph, so it is for sequences of up to a few hundred steps. NULL
- * options mean the defaults.
+ * layer is unrolled in the graph, so it is for sequences of up to a few hundred steps. NULL options
+ * mean the defaults.
  */
 yk_value *yk_nn_lstm(yk_value *x, const char *name, int64_t hidden_size,
                      const yk_nn_recurrent_options *options);

@@ -552,8 +552,8 @@ static void write_mask(yki_onnx_graph *g, const yk_value *out, int64_t queries, 
     free(mask);
 }
 
-/* The softmax of scores and the mask, in which NaN stands for queries from which all keys are
- * hidden; their shares are 0. */
+/* The softmax of the scores with the mask. Where all keys are hidden from a query, it is NaN, which
+ * becomes 0. */
 static void write_shares(yki_onnx_graph *g, const yk_value *out, const char *scores,
                          const yk_value *mask)
 {

@@ -1,7 +1,7 @@
 /*
  * Recurrent layers, as PyTorch's: LSTM (Hochreiter, Schmidhuber 1997, with the forget gates of Gers
- * et al. 1999) and GRU (Cho et al. 2014). A graph has no loops, so the steps are laid out one after
- * the other. What the inputs add to the gates is computed for all steps at once.
+ * et al. 1999) and GRU (Cho et al. 2014). A graph has no loops, so they are unrolled. What the
+ * inputs add to the gates is computed for all steps at once.
  */
 #include "nn/layers.h"
 

@@ -195,7 +195,7 @@ static void end(training *t)
 static void resume(const setting *s, training *t)
 {
     char path[256];                         /* rank 0's */
-    yk_training_state state = {.epoch = 0}; /* where dropout goes on */
+    yk_training_state state = {.epoch = 0}; /* with it, the file keeps where dropout is */
     snprintf(path, sizeof path, "%s", yk_test_path("transformer.pth"));
     if (s->zero)
         assert_ok(yk_zero_consolidate(t->zero));

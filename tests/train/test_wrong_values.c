@@ -357,7 +357,7 @@ static void assert_usable(const char *after)
         fail_msg("after %s: %s", after, yk_last_error());
 }
 
-/* A value that is refused must set an error line of its own. */
+/* Every refusal must write its own error line. */
 static void try_value(const subject *s, const field *f, const void *value, size_t bytes)
 {
     _Alignas(16) char options[OPTIONS_BYTES];
