@@ -8,6 +8,10 @@
 
 #include "conformance.h"
 
+#define FAMILY(name, builder)                                                                      \
+    const conformance_family family_##name = {builder, name##_cases,                               \
+                                              sizeof name##_cases / sizeof *name##_cases}
+
 extern const conformance_family family_conv2d, family_conv2d_sums, family_conv_transpose2d,
     family_large_conv_transpose2d;
 /* What Winograd takes, and what the cpu device's own kernels take. */

@@ -1,0 +1,253 @@
+/* See families.h: losses, softmax, layer_norm, attention, embedding. */
+#include "families.h"
+
+#include <math.h>
+
+#include "harness.h"
+
+/* ---- cross_entropy: never in 16 bit ---------------------------------------------------------- */
+
+static const conformance_case cross_entropy_cases[] = {
+    {.x = {1, 2}},
+    {.x = {3, 10}},
+    {.x = {5, 10}, .smoothing = 0.1},
+    {.x = {7, 17}, .sum = true},
+    {.x = {4, 100}, .sum = true, .smoothing = 0.2},
+    {.x = {130, 10}, .smoothing = 1},
+    {.x = {30, 5}, .ignored = 2},
+    {.x = {30, 5}, .ignored = 2, .weighted = true, .smoothing = 0.1},
+    {.x = {9, 17}, .weighted = true, .sum = true},
+    {.x = {2, 3, 4, 5}},
+    {.x = {2, 5, 70}, .ignored = 1},
+    {.x = {2, 21, 9, 7}, .ignored = 3, .spread = 8},
+    {.x = {3, 16, 5, 5}, .weighted = true, .smoothing = 0.2},
+    {.x = {2, 7, 33, 40}, .ignored = 1, .weighted = true, .sum = true, .smoothing = 0.3},
+    {.x = {2, 6, 45}, .weighted = true},
+    {.x = {5, 6, 1, 1}, .smoothing = 0.1},
+    {.x = {2, 21, 17, 19}, .ignored = 3, .smoothing = 0.1}, /* strips */
+    {.x = {2, 7, 5}, .classes = 5, .last = true},
+    {.x = {3, 5, 70}, .classes = 70, .last = true, .ignored = 1, .smoothing = 0.1},
+    {.x = {2, 33, 6}, .classes = 6, .last = true, .weighted = true, .sum = true},
+    {.x = {4, 10}, .last = true},
+};
+
+/* With the labels given. */
+static yk_value *cross_entropy_of(const conformance_case *c, yk_value *logits, yk_value *labels)
+{
+    yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.label_smoothing = c->smoothing;
+    options.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN;
+    options.class_dim = c->last ? -1 : 1;
+    if (c->weighted)
+        options.weight =
+            yk_buffer(yk_value_graph(logits), "class_weight", yk_value_dtype(logits), 1,
+                      &c->x[c->last ? conformance_rank(c->x) - 1 : 1], YK_INIT_ONES);
+    if (c->ignored)
+        options.ignore_index = c->ignored;
+    return yk_cross_entropy(logits, labels, &options);
+}
+
+static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *logits = conformance_x(graph, c, dtype);
+    const int64_t dims[] = {c->x[0], c->x[c->last ? 1 : 2], c->x[3]};
+    return cross_entropy_of(c, logits,
+                            yk_input(graph, "labels", YK_I32, conformance_rank(c->x) - 1, dims));
+}
+
+/* Labels that are numbers from -1 to 1: the rule holds for any. */
+static const conformance_case soft_cross_entropy_cases[] = {
+    {.x = {1, 2}},
+    {.x = {5, 10}, .smoothing = 0.1},
+    {.x = {7, 17}, .sum = true},
+    {.x = {130, 10}, .smoothing = 1},
+    {.x = {4, 100}},
+    {.x = {9, 11}, .weighted = true, .smoothing = 0.1},
+    {.x = {2, 17, 5, 4}, .smoothing = 0.1},
+    {.x = {2, 4, 6}, .weighted = true},
+    {.x = {2, 33, 17, 19}, .weighted = true, .smoothing = 0.1, .sum = true},
+    {.x = {3, 9, 17}, .last = true, .weighted = true, .smoothing = 0.1},
+};
+
+static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_case *c,
+                                          yk_dtype dtype)
+{
+    yk_value *logits = conformance_x(graph, c, dtype);
+    return cross_entropy_of(c, logits,
+                            yk_input(graph, "labels", dtype, conformance_rank(c->x), c->x));
+}
+
+FAMILY(cross_entropy, build_cross_entropy);
+FAMILY(soft_cross_entropy, build_soft_cross_entropy);
+
+/* ---- softmax, layer_norm: never in 16 bit ---------------------------------------------------- */
+
+static const conformance_case row_cases[] = {
+    {.x = {1, 2}},       {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
+    {.x = {2, 7, 33}},   {.x = {40, 9, 100}},         {.x = {6}},
+    {.x = {2, 3, 5, 4}}, {.x = {2, 20, 5, 7}}, /* the latter is blocked on cpu */
+    {.x = {200, 48}},
+};
+
+/* layer_norm over several dimensions. */
+static const conformance_case wide_row_cases[] = {
+    {.x = {2, 3, 5}, .other = {3, 5}},
+    {.x = {2, 20, 5, 7}, .other = {5, 7}},
+    {.x = {2, 20, 5, 7}, .other = {20, 5, 7}},
+    {.x = {2, 3, 4, 5}, .other = {3, 4, 5}},
+};
+
+static yk_value *build_softmax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_softmax(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_layer_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    const int64_t *dims = c->other[0] ? c->other : &x->dims[x->ndim - 1];
+    int ndim = c->other[0] ? conformance_rank(dims) : 1;
+    return yk_layer_norm(x, conformance_parameter(graph, "weight", dtype, ndim, dims),
+                         conformance_parameter(graph, "bias", dtype, ndim, dims), 1e-2);
+}
+
+const conformance_family family_softmax = {build_softmax, row_cases,
+                                           sizeof row_cases / sizeof *row_cases};
+const conformance_family family_layer_norm = {build_layer_norm, row_cases,
+                                              sizeof row_cases / sizeof *row_cases};
+
+const conformance_family family_layer_norm_wide = {build_layer_norm, wide_row_cases,
+                                                   sizeof wide_row_cases / sizeof *wide_row_cases};
+
+/* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
+
+static const conformance_case mse_loss_cases[] = {
+    {.x = {1, 1}},       {.x = {3, 10}},       {.x = {5, 17}, .sum = true}, {.x = {70, 130}},
+    {.x = {2, 3, 4, 5}}, {.x = {2, 17, 6, 5}}, {.x = {4, 40, 7, 9}},        {.x = {2, 16, 12, 12}},
+};
+
+static yk_value *build_mse_loss(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    return yk_mse_loss(x, yk_input(graph, "target", dtype, shape.ndim, shape.dims),
+                       c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
+}
+
+FAMILY(mse_loss, build_mse_loss);
+
+/* ---- smooth_l1_loss, binary_cross_entropy_with_logits: likewise -------------------------------
+ */
+
+/* alpha: beta. Differences are up to 2 spreads; 0.3 spreads lie between. */
+static const conformance_case smooth_l1_loss_cases[] = {
+    {.x = {1, 1}, .alpha = 1},
+    {.x = {3, 10}, .alpha = 0},
+    {.x = {5, 17}, .alpha = 0.5, .sum = true},
+    {.x = {70, 130}, .alpha = 0.25},
+    {.x = {2, 3, 4, 5}, .alpha = 1, .spread = 4},
+    {.x = {4, 40, 7, 9}, .alpha = 0, .sum = true},
+    {.x = {2, 17, 6, 5}, .alpha = 0.3},
+};
+
+static yk_value *build_smooth_l1_loss(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    yki_shape shape = yki_shape_of(x);
+    return yk_smooth_l1_loss(x, yk_input(graph, "target", dtype, shape.ndim, shape.dims), c->alpha,
+                             c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
+}
+
+/* filters: how many weights there are. */
+static const conformance_case bce_cases[] = {
+    {.x = {1}},
+    {.x = {3, 17}, .spread = 8},
+    {.x = {5, 17}, .filters = 17, .sum = true},
+    {.x = {70, 130}, .filters = 1, .spread = 8},
+    {.x = {2, 3, 4, 5}, .filters = 3},
+    {.x = {2, 6, 45}, .filters = 6},
+    {.x = {4, 40, 7, 9}, .spread = 8},
+    {.x = {4, 40, 7, 9}, .filters = 40},
+    {.x = {2, 16, 12, 13}, .sum = true},
+};
+
+static yk_value *build_bce(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype), *weight = NULL;
+    yki_shape shape = yki_shape_of(x);
+    if (c->filters)
+        weight = yk_buffer(graph, "pos_weight", dtype, 1, &c->filters, YK_INIT_ONES);
+    return yk_binary_cross_entropy_with_logits(
+        x, yk_input(graph, "target", dtype, shape.ndim, shape.dims),
+        YK_WITH(yk_binary_cross_entropy_options, YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT,
+                o.pos_weight = weight, o.reduction = c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+}
+
+FAMILY(smooth_l1_loss, build_smooth_l1_loss);
+const conformance_family family_bce = {build_bce, bce_cases, sizeof bce_cases / sizeof *bce_cases};
+
+/* ---- scaled_dot_product_attention ------------------------------------------------------------ */
+
+/* x: the queries, or with `other` absent queries, keys and values in one; other: the keys; filters:
+ * the columns of values; alpha: the scale, 0 for the usual one; p: dropout's; mask: the
+ * mask's sizes. */
+static const conformance_case attention_cases[] = {
+    {.x = {1, 1, 1}, .other = {1, 1, 1}, .filters = 1, .heads = 1, .floor = 1}, /* of one key */
+    {.x = {2, 5, 8}, .other = {2, 7, 8}, .filters = 6, .heads = 2},
+    {.x = {2, 7, 12}, .other = {2, 5, 12}, .filters = 8, .heads = 4, .causal = true},
+    {.x = {1, 5, 6}, .other = {1, 9, 6}, .filters = 40, .heads = 1, .causal = true},
+    {.x = {2, 6, 24}, .heads = 2},
+    {.x = {3, 9, 36}, .heads = 3, .causal = true},
+    {.x = {2, 50, 48}, .heads = 1, .causal = true, .alpha = 0.7},
+    {.x = {1, 100, 240}, .heads = 2, .causal = true},
+    {.x = {2, 33, 192}, .heads = 2},
+    {.x = {1, 60, 70}, .other = {1, 70, 70}, .filters = 130, .heads = 1},
+    {.x = {2, 4, 6}, .heads = 1, .causal = true, .spread = 3},
+    {.x = {2, 5, 8}, .other = {2, 7, 8}, .filters = 6, .heads = 2, .p = 0.5},
+    {.x = {3, 9, 36}, .heads = 3, .causal = true, .p = 0.3},
+    {.x = {2, 53, 48}, .heads = 2, .p = 0.1},
+    {.x = {1, 6, 4}, .other = {1, 1100, 4}, .filters = 3, .heads = 1, .p = 0.2},
+    {.x = {2, 5, 12}, .heads = 2, .p = 0.5, .evaluation = true},
+    {.x = {2, 9, 12}, .heads = 2, .mask = {2, 1, 1, 9}},
+    {.x = {3, 5, 8}, .other = {3, 7, 8}, .filters = 6, .heads = 2, .mask = {5, 7}, .p = 0.2},
+    {.x = {3, 53, 36}, .heads = 6, .causal = true, .mask = {3, 6, 53, 53}},
+    {.x = {2, 6, 66}, .heads = 11, .mask = {2, 11, 6, 1}},
+    {.x = {2, 6, 18}, .heads = 3, .mask = {3, 1, 6}},
+};
+
+static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *q = conformance_x(graph, c, dtype), *k = NULL, *v = NULL, *mask = NULL;
+    if (c->other[0]) {
+        const int64_t values[] = {c->other[0], c->other[1], c->filters};
+        k = yk_input(graph, "k", dtype, 3, c->other);
+        v = yk_input(graph, "v", dtype, 3, values);
+    }
+    if (c->mask[0])
+        mask = yk_input(graph, "mask", dtype, conformance_rank(c->mask), c->mask);
+    return yk_scaled_dot_product_attention(q, k, v,
+                                           YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
+                                                   o.num_heads = c->heads, o.is_causal = c->causal,
+                                                   o.scale = c->alpha > 0 ? c->alpha : NAN,
+                                                   o.dropout_p = c->p, o.attn_mask = mask));
+}
+
+FAMILY(attention, build_attention);
+
+/* ---- embedding: never in 16 bit -------------------------------------------------------------- */
+
+/* x: the indices; classes, filters: the rows and columns of the weight. */
+static const conformance_case embedding_cases[] = {
+    {.x = {1}, .classes = 1, .filters = 1},        {.x = {5}, .classes = 3, .filters = 17},
+    {.x = {2, 7}, .classes = 65, .filters = 24},   {.x = {4, 33}, .classes = 10, .filters = 300},
+    {.x = {40, 50}, .classes = 7, .filters = 130},
+};
+
+static yk_value *build_embedding(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *indices = yk_input(graph, "x", YK_I32, conformance_rank(c->x), c->x);
+    const int64_t dims[] = {c->classes, c->filters};
+    return yk_embedding(indices, conformance_parameter(graph, "weight", dtype, 2, dims));
+}
+
+FAMILY(embedding, build_embedding);
