@@ -66,7 +66,7 @@ static void sleep_on(shm_backend *shm, int rank, shm_counter *counter, uint32_t 
     atomic_fetch_sub(sleepers, 1);
 }
 
-/* A rank that has rung the bell is not missing, although its message is only read after the wait. */
+/* A rank that has rung the bell is not missing, although its message is read after the wait. */
 static bool missing(const void *argument, int rank)
 {
     const shm_wait *wait = argument;
