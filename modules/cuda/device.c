@@ -13,8 +13,9 @@
 #include "muon.h"
 
 enum {
-    LEAST_COMPUTE = 75,   /* 7.5: what the build's kernels are compiled for at least */
-    PARTS_FOR_SCORES = 64 /* of the GPU's memory, one of which may hold scores of attention */
+    LEAST_COMPUTE = 75,        /* 7.5: what the build's kernels are compiled for at least */
+    TENSOR_CORES_COMPUTE = 80, /* 8.0: what kernels/matrix.cuh needs */
+    PARTS_FOR_SCORES = 64      /* of the GPU's memory, one of which may hold scores of attention */
 };
 
 /* Whether kernels have reported a sample; it is forgotten. */
@@ -175,10 +176,11 @@ static yk_status create_mistakes(yki_cuda_gpu *gpu)
     return YK_OK;
 }
 
-static yk_status check_compute(const yki_cuda_gpu *gpu)
+static yk_status read_compute(yki_cuda_gpu *gpu)
 {
     int compute;
     YK_TRY(get_compute(gpu->number, &compute));
+    gpu->cuda.tensor_cores = compute >= TENSOR_CORES_COMPUTE;
     if (compute >= LEAST_COMPUTE)
         return YK_OK;
     return yki_error(YK_ERROR_UNSUPPORTED,
@@ -203,7 +205,7 @@ static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
     YK_TRY(read_settings(device));
     YK_TRY(find_gpu(&gpu->number, index));
     YK_TRY(describe(index, device->description, sizeof device->description));
-    YK_TRY(check_compute(gpu));
+    YK_TRY(read_compute(gpu));
     YK_TRY(name_model(gpu));
     YK_TRY(measure_memory(gpu));
     YK_TRY(yki_cuda_context_open(&gpu->context, index, gpu->number));

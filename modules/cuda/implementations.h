@@ -1,4 +1,4 @@
-/* One implementation for each operator, and how the files of operators define them. */
+/* The implementations of operators, and how the files of operators define them. */
 #ifndef YKI_CUDA_IMPLEMENTATIONS_H
 #define YKI_CUDA_IMPLEMENTATIONS_H
 
@@ -6,6 +6,9 @@
 
 #define EACH(number, name) extern const yki_kernel_impl yki_cuda_##name;
 #include "graph/operators.def"
+
+/* In 16 bits, before attention.c's. */
+extern const yki_kernel_impl yki_cuda_flash_attention, yki_cuda_flash_attention_backward;
 
 /* y = f(a) or f(a, b), element by element. */
 yk_status yki_cuda_run_map(const yki_kernel *kernel, const yki_kernel_args *run);

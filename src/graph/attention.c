@@ -100,9 +100,10 @@ yk_status yki_gradient_scaled_dot_product_attention(yk_graph *graph, const yki_n
                                                     yk_value *const *dout, const bool *needs,
                                                     yk_value **din)
 {
-    yk_value *in[] = {node->in[YKI_ATTENTION_Q],         node->in[YKI_ATTENTION_K],
-                      node->in[YKI_ATTENTION_V],         node->in[YKI_ATTENTION_MASK],
-                      node->out[YKI_ATTENTION_LOG_SUMS], dout[YKI_ATTENTION_Y]};
+    yk_value *in[] = {node->in[YKI_ATTENTION_Q],  node->in[YKI_ATTENTION_K],
+                      node->in[YKI_ATTENTION_V],  node->in[YKI_ATTENTION_MASK],
+                      node->out[YKI_ATTENTION_Y], node->out[YKI_ATTENTION_LOG_SUMS],
+                      dout[YKI_ATTENTION_Y]};
     yki_shape shapes[YKI_ATTENTION_BACKWARD_OUTPUTS];
     for (int i = 0; i < YKI_ATTENTION_BACKWARD_OUTPUTS; i++) /* dq, dk, dv, as the inputs */
         shapes[i] = in[i] ? yki_shape_of(in[i]) : yki_shape_none();

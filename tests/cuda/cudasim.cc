@@ -239,6 +239,14 @@ static bool same_place(const fiber *a, const fiber *b)
     return a->at.line == b->at.line && strcmp(a->at.file, b->at.file) == 0;
 }
 
+void sim::check(place at, bool holds, const char *mistake)
+{
+    if (holds)
+        return;
+    s.fibers[s.current].at = at;
+    fail(&s.fibers[s.current], mistake);
+}
+
 /* Lets `count` threads go on if all wait in the same way; fails if they can never come together. */
 static void release(fiber *first, int count, enum state state)
 {

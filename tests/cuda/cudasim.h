@@ -10,7 +10,7 @@
  * its bounds, and begins as NaN.
  *
  * Errors: a barrier or an operation of a warp that some threads do not reach, or that they reach at
- * different places.
+ * different places; a matrix for tensor cores that is not aligned.
  */
 #ifndef YK_CUDASIM_H
 #define YK_CUDASIM_H
@@ -47,6 +47,8 @@ void barrier(place at);
 /* Hands a value to the warp, and returns those of all its lanes once they are there. */
 const uint64_t *exchange(place at, uint64_t mine);
 int lane();
+/* Fails the launch unless `holds`. */
+void check(place at, bool holds, const char *mistake);
 /* The block's memory of this key, the same for all its threads. */
 void *shared(const void *key, size_t bytes);
 
@@ -76,6 +78,57 @@ static inline unsigned vote(place at, int predicate)
     for (int i = 0; i < 32; i++)
         mask |= (unsigned)(all[i] != 0) << i;
     return mask;
+}
+
+/* ldmatrix and mma: see matrix.cuh, whose words these are. */
+
+template <typename PAIR>
+void load_matrices(place at, const void *row, bool transposed, PAIR (&to)[4])
+{
+    const uint64_t *all = exchange(at, (uint64_t)(uintptr_t)row);
+    for (int i = 0; i < 4; i++) {
+        uint16_t found[2];
+        for (int j = 0; j < 2; j++) {
+            const int major = lane() / 4, minor = lane() % 4 * 2 + j;
+            const char *from = (const char *)(uintptr_t)all[i * 8 + (transposed ? minor : major)];
+            check(at, (uintptr_t)from % 16 == 0, "a row does not begin at a multiple of 16 bytes");
+            memcpy(&found[j], from + 2 * (transposed ? major : minor), sizeof found[j]);
+        }
+        to[i].bits = found[0] | (uint32_t)found[1] << 16;
+    }
+}
+
+/* Four lanes have a row of a, or a column of b: the words of each, its columns 0 to 7 in the lower
+ * half and 8 to 15 in the upper one. */
+struct line {
+    uint64_t words[4];
+};
+
+static inline line line_of(const uint64_t *all, int number)
+{
+    line l;
+    memcpy(l.words, all + 4 * number, sizeof l.words);
+    return l;
+}
+
+static inline uint16_t element_of(const line &l, int k)
+{
+    return (uint16_t)(l.words[k % 8 / 2] >> (k / 8 * 32 + k % 2 * 16));
+}
+
+template <typename PAIR, typename WIDEN>
+void multiply_add(place at, float (&c)[4], const PAIR (&a)[4], PAIR b0, PAIR b1, WIDEN widen)
+{
+    const int g = lane() / 4, t = lane() % 4;
+    line rows[2], columns[2];
+    for (int i = 0; i < 2; i++)
+        rows[i] = line_of(exchange(at, a[i].bits | (uint64_t)a[i + 2].bits << 32), g);
+    const uint64_t *all = exchange(at, b0.bits | (uint64_t)b1.bits << 32);
+    for (int i = 0; i < 2; i++)
+        columns[i] = line_of(all, 2 * t + i);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++)
+            c[i] += widen(element_of(rows[i / 2], k)) * widen(element_of(columns[i % 2], k));
 }
 
 } // namespace sim

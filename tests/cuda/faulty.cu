@@ -1,5 +1,5 @@
 /* Kernels with the mistakes that the simulator must find, and the same without them. */
-#include "sums.cuh"
+#include "matrix.cuh"
 
 struct faulty_args {
     const double *x;
@@ -71,3 +71,34 @@ DEVICE void first_thread(const faulty_args &args)
         *args.out = (double)threadIdx.x;
 }
 KERNEL(faulty_first, faulty_args, first_thread)
+
+/* How far a product by tensor cores is from the sums that it stands for; with `fault`, rows do not
+ * begin where ldmatrix needs them. */
+DEVICE void matrix_error(const faulty_args &args)
+{
+    SHARED(uint4, rows, 2 * 16 + 1);
+    SHARED(uint4, columns, 16);
+    bf16 *const a = (bf16 *)rows, *const b = (bf16 *)columns; /* 16 x 16, 16 x 8 */
+    const int thread = (int)threadIdx.x, lane = lane_number();
+    a[thread] = narrow<bf16>((float)(thread * 7 % 31 - 9));
+    if (thread < 16 * 8)
+        b[thread] = narrow<bf16>((float)(thread * 5 % 23 - 8));
+    __syncthreads();
+    pair<bf16> of_a[4], of_b[4];
+    float c[4] = {1, 2, 3, 4};
+    double error = 0;
+    load_matrices((const uint4 *)(a + lane % 16 * 16 + lane / 16 * 8 + args.fault), of_a);
+    load_transposed(columns + lane % 16, of_b);
+    multiply_add(c, of_a, of_b[0], of_b[1]);
+    for (int i = 0; i < 4; i++) {
+        const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        double sum = i + 1;
+        for (int k = 0; k < 16; k++)
+            sum += (double)widen(a[row * 16 + k]) * (double)widen(b[k * 8 + column]);
+        error += sum < c[i] ? c[i] - sum : sum - c[i];
+    }
+    error = block_sum(error);
+    if (thread == 0)
+        *args.out = error;
+}
+KERNEL(faulty_matrix, faulty_args, matrix_error)

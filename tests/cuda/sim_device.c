@@ -11,6 +11,7 @@
 
 static uint64_t launches, seed = 1;
 static yki_cuda_mistakes mistakes;
+static bool tensor_cores = true;
 
 static const void *find(const yki_cuda_launcher *launcher, const char *name)
 {
@@ -64,6 +65,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->base.threads = 1;
     made->launcher = &simulator;
     made->mistakes = &mistakes;
+    made->tensor_cores = tensor_cores;
     made->score_bytes = 20 << 10; /* of attention: several groups of heads */
     assert_ok(yki_cuda_head_open(made));
     *device = &made->base;
@@ -89,6 +91,11 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .low_rank = yki_cuda_low_rank,
                                          .note_time = yki_cuda_note_time,
                                          .memory = &yki_host_memory};
+
+void sim_device_tensor_cores(bool has)
+{
+    tensor_cores = has;
+}
 
 uint64_t sim_device_launches(void)
 {

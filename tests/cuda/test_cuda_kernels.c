@@ -21,14 +21,19 @@ static const conformance_setting settings[] = {
 };
 enum { FULL = 2, ALL = sizeof settings / sizeof *settings };
 
-/* In f32 and f64, or in 16 bits too. Kernels that are not launched would be ref's. */
+/* Kernels that are not launched would be ref's. */
+static void on_device(const conformance_family *family, const conformance_setting *setting)
+{
+    uint64_t before = sim_device_launches();
+    conformance_device(family, setting);
+    assert_true(sim_device_launches() >= before + family->count);
+}
+
+/* In f32 and f64, or in 16 bits too. */
 static void on_cuda(const conformance_family *family, int dtypes)
 {
-    for (int i = 0; i < dtypes; i++) {
-        uint64_t before = sim_device_launches();
-        conformance_device(family, &settings[i]);
-        assert_true(sim_device_launches() >= before + family->count);
-    }
+    for (int i = 0; i < dtypes; i++)
+        on_device(family, &settings[i]);
 }
 
 /* Work that a stand-in for one of NVIDIA's libraries has had by now. */
@@ -117,7 +122,17 @@ YK_TEST(linear_layers)
 
 YK_TEST(attention)
 {
+    sim_device_tensor_cores(false);
     on_library(&family_attention, "libcublasLt.so.13");
+}
+
+/* In 16 bits, without products by the library. */
+YK_TEST(flash_attention)
+{
+    const long before = work_of("libcublasLt.so.13");
+    for (int i = FULL; i < ALL; i++)
+        on_device(&family_flash_attention, &settings[i]);
+    assert_int_equal(work_of("libcublasLt.so.13"), before);
 }
 
 YK_TEST(embedding)

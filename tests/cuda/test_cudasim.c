@@ -68,6 +68,16 @@ YK_TEST(divergent_exchanges_are_errors)
     assert_null(launch("faulty_shuffle", 0, 1, &out)); /* after an error, all is as before */
 }
 
+YK_TEST(tensor_cores_multiply_matrices_that_are_aligned)
+{
+    double out = -1;
+    assert_null(launch("faulty_matrix", 0, 1, &out));
+    assert_true(out == 0);
+    const char *error = launch("faulty_matrix", 1, 1, &out);
+    assert_non_null(error);
+    assert_contains(error, "does not begin at a multiple of 16 bytes");
+}
+
 YK_TEST(shared_memory_begins_as_nan)
 {
     double out = 0;

@@ -234,6 +234,23 @@ static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_
 
 FAMILY(attention, build_attention);
 
+/* Rows of 16 bits begin at multiples of 16 bytes, as tensor cores need them: several tiles of
+ * queries and keys, and heads of each width. */
+static const conformance_case flash_attention_cases[] = {
+    {.x = {1, 1, 8}, .other = {1, 1, 8}, .filters = 8, .heads = 1, .floor = 1},
+    {.x = {2, 53, 48}, .heads = 2, .p = 0.1},
+    {.x = {3, 9, 144}, .heads = 3, .causal = true, .p = 0.3},
+    {.x = {1, 140, 384}, .heads = 2, .causal = true},
+    {.x = {2, 65, 96}, .heads = 2, .alpha = 0.7, .spread = 3},
+    {.x = {1, 70, 128}, .other = {1, 140, 128}, .filters = 64, .heads = 1},
+    {.x = {2, 140, 16}, .other = {2, 70, 16}, .filters = 48, .heads = 2, .causal = true, .p = 0.3},
+    {.x = {1, 70, 16}, .other = {1, 270, 16}, .filters = 16, .heads = 2, .causal = true},
+    {.x = {1, 40, 192}, .other = {1, 70, 192}, .filters = 64, .heads = 2, .mask = {2, 40, 70}},
+    {.x = {2, 140, 24}, .heads = 1, .mask = {2, 1, 1, 140}, .p = 0.1},
+    {.x = {2, 5, 48}, .heads = 2, .p = 0.5, .evaluation = true},
+};
+FAMILY(flash_attention, build_attention);
+
 /* ---- embedding: never in 16 bit -------------------------------------------------------------- */
 
 /* x: the indices; classes, filters: the rows and columns of the weight. */

@@ -19,6 +19,7 @@
 
 enum {
     YKI_CUDA_THREADS = 256, /* of every block */
+    YKI_CUDA_FLASH = 128,   /* rows of a block of flash_attention.cu */
     YKI_CUDA_BATCH = 4,     /* vectors of an element-wise kernel that a thread loads at once */
     YKI_CUDA_NORM = 4,      /* channels that a thread of batch_norm takes at most */
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
@@ -268,6 +269,33 @@ typedef struct yki_cuda_attention_args {
     uint64_t salt;
     const uint64_t *seed, *step;
 } yki_cuda_attention_args;
+
+/* ---- flash_attention.cu ---------------------------------------------------------------------- */
+
+/* The rows of each sample, in elements: in each, the heads of `width` columns lie side by side. */
+typedef struct yki_cuda_flash_part {
+    int64_t first, pitch; /* as in yki_attention_part; multiples of 8, as width is */
+    int32_t rows, width;
+} yki_cuda_flash_part;
+
+/* A block for each YKI_CUDA_FLASH rows of each head: queries, or keys where their gradients are
+ * computed. */
+typedef struct yki_cuda_flash_args {
+    const void *q, *k, *v;
+    void *y;
+    yki_cuda_flash_part q_part, k_part, v_part, y_part;
+    float *log_sums;   /* or NULL where forward writes none */
+    const float *mask; /* or NULL */
+    yki_attention_mask mask_at;
+    const void *dy;
+    void *dq, *dk, *dv; /* or NULL where they are not wanted */
+    float *means;       /* of each query, as log_sums: sum(p dp) */
+    int32_t heads, causal;
+    float scale, factor; /* factor: of shares that dropout keeps */
+    double dropout;      /* as in yki_attention */
+    uint64_t salt;
+    const uint64_t *seed, *step;
+} yki_cuda_flash_args;
 
 /* ---- embedding.cu ---------------------------------------------------------------------------- */
 

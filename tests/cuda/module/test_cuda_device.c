@@ -92,6 +92,7 @@ YK_TEST(linear_layers)
 YK_TEST(attention)
 {
     on_cuda(&family_attention);
+    on_cuda(&family_flash_attention);
 }
 
 /* On disk afterwards; see tests/cuda/test_cuda_plans.c. A run is one operation of the stream, which
