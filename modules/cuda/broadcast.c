@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda.h"
+#include "base/memory.h"
+#include "bias.h"
 #include "implementations.h"
 
 /* Row-major dimension d of a tensor is dimension order[d] in its memory, from the last one on:
@@ -127,19 +128,13 @@ IMPLEMENTATION(multiply, yki_cuda_supports_any_layout, prepare_multiply, run_bro
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
-static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
-                                yki_kernel **kernel)
-{
-    return yki_cuda_prepare_one(device, desc, "reduce", true, kernel);
-}
+/* stages */
+enum { REDUCE, COLUMNS = REDUCE, MERGE, CONVERT };
 
-static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
+static yki_cuda_reduce_args reduce_args_of(const yki_kernel_desc *desc)
 {
-    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    const yki_operand *dy = &k->desc.in[0], *dx = &k->desc.out[0];
-    yki_cuda_reduce_args args = {.dy = yki_cuda_in(k, run, 0),
-                                 .dx = yki_cuda_out(k, run, 0),
-                                 .count = yki_operand_count(dx)};
+    const yki_operand *dy = &desc->in[0], *dx = &desc->out[0];
+    yki_cuda_reduce_args args = {.count = yki_operand_count(dx)};
     int64_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS], of[YK_MAX_DIMS];
     measure(dy, dims, stride);
     yki_broadcast_dims(dx->ndim, dx->dims, of);
@@ -150,7 +145,74 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
         args.stride[at] = (int32_t)stride[d];
     }
     args.repeated = yki_operand_count(dy) / args.count;
-    return yki_cuda_launch(k, 0, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
+    return args;
+}
+
+/* Whether dy is a matrix whose columns are added up, as for positions that all samples share. */
+static bool adds_columns(const yki_cuda_reduce_args *args)
+{
+    int64_t stride = 1;
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        if (args->kept[d] > 1 && args->stride[d] != stride)
+            return false;
+        stride *= args->kept[d];
+    }
+    return true;
+}
+
+static yki_operand matrix_of(yk_dtype dtype, const yki_cuda_reduce_args *args)
+{
+    return (yki_operand){
+        .dtype = dtype, .ndim = 2, .dims = {args->repeated, args->count}, .layout = YKI_PLAIN};
+}
+
+/* The sums of columns, where dx has 16 bits, before they are rounded. */
+static size_t sum_bytes(const yki_kernel_desc *desc)
+{
+    const yk_dtype dtype = desc->out[0].dtype, real = yki_accumulate_dtype(dtype);
+    return dtype == real ? 0 : (size_t)yki_operand_count(&desc->out[0]) * yk_dtype_size(real);
+}
+
+static yk_status prepare_columns(yki_cuda_kernel *k, const yki_operand *matrix)
+{
+    const size_t sums = sum_bytes(&k->desc);
+    yki_cuda_reserve(k, yki_cuda_bias_gradient_bytes(matrix));
+    yki_cuda_reserve(k, sums);
+    YK_TRY(yki_cuda_bias_gradient_find(k, COLUMNS, matrix));
+    return sums ? yki_cuda_convert_find(k, CONVERT, YK_F32, matrix->dtype) : YK_OK;
+}
+
+static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    yki_cuda_kernel *k;
+    const yki_cuda_reduce_args args = reduce_args_of(desc);
+    const yki_operand matrix = matrix_of(desc->in[0].dtype, &args);
+    if (!adds_columns(&args))
+        return yki_cuda_prepare_one(device, desc, "reduce", true, kernel);
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    return yki_cuda_prepared(k, prepare_columns(k, &matrix), kernel);
+}
+
+static yk_status add_columns(const yki_cuda_kernel *k, const yki_cuda_reduce_args *args,
+                             const yki_kernel_args *run)
+{
+    const yki_operand matrix = matrix_of(k->desc.in[0].dtype, args);
+    const size_t sums = sum_bytes(&k->desc);
+    void *to = sums ? (char *)run->scratch + k->base.scratch - yki_align(sums, 256) : args->dx;
+    YK_TRY(yki_cuda_bias_gradient(k, COLUMNS, &matrix, args->dy, to, run->scratch, run));
+    return sums ? yki_cuda_convert(k, CONVERT, to, args->dx, args->count, run) : YK_OK;
+}
+
+static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    yki_cuda_reduce_args args = reduce_args_of(&k->desc);
+    args.dy = yki_cuda_in(k, run, 0);
+    args.dx = yki_cuda_out(k, run, 0);
+    if (adds_columns(&args))
+        return add_columns(k, &args, run);
+    return yki_cuda_launch(k, REDUCE, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
 }
 IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
 

@@ -9,9 +9,17 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return (dtype == YK_F32 || dtype == YK_F64) && yki_cuda_supports(device, desc);
 }
 
+/* How many columns of forward's weight a thread takes. */
+static int width_of(const yki_kernel_desc *desc)
+{
+    const yki_operand *weight = &desc->in[YKI_EMBEDDING_WEIGHT];
+    return yki_cuda_width_for(weight->dtype, weight->dims[1]);
+}
+
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    return yki_cuda_prepare_named(device, desc, "embedding", desc->out[0].dtype, true, kernel);
+    const yk_dtype dtype = desc->out[0].dtype;
+    return yki_cuda_prepare_named(device, desc, "embedding", dtype, width_of(desc) > 1, kernel);
 }
 
 static yk_status run_embedding(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -28,7 +36,7 @@ static yk_status run_embedding(const yki_kernel *kernel, const yki_kernel_args *
                                           .length = count / indices->dims[0],
                                           .rows = (int32_t)weight->dims[0],
                                           .columns = (int32_t)weight->dims[1]};
-    yki_cuda_grid grid = yki_cuda_grid_of(args.count * args.columns);
+    yki_cuda_grid grid = yki_cuda_grid_of(args.count * args.columns / width_of(&k->desc));
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(embedding, supports, prepare, run_embedding, 0);

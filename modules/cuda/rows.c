@@ -19,6 +19,12 @@ static int32_t columns_of(const yki_kernel_desc *desc)
     return (int32_t)(weight < 0 ? x->dims[x->ndim - 1] : yki_operand_count(&desc->in[weight]));
 }
 
+/* Whether rows are vectors of 16 bytes. */
+static bool takes_vectors(const yki_kernel_desc *desc)
+{
+    return yki_cuda_width_for(desc->in[0].dtype, columns_of(desc)) > 1;
+}
+
 static int64_t rows_of(const yki_kernel_desc *desc)
 {
     return yki_operand_count(&desc->in[0]) / columns_of(desc);
@@ -110,7 +116,7 @@ static yk_status prepare_rows(yki_cuda_kernel *k, const char *name, size_t scrat
                        : yk_dtype_size(dtype) == 4 ? "transpose_4"
                                                    : "transpose_2";
     YK_TRY(yki_cuda_find_exactly(k, TRANSPOSE, move));
-    return yki_cuda_find(k, ROW, name, dtype, true);
+    return yki_cuda_find(k, ROW, name, dtype, takes_vectors(&k->desc));
 }
 
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, const char *name,
@@ -202,10 +208,9 @@ static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kerne
     yki_cuda_columns at;
     yki_cuda_grid grid = divide(desc, &at);
     size_t scratch = moment_bytes(desc) + yki_cuda_partial_bytes(grid, &at);
-    bool vectors = yki_cuda_width_for(dtype, at.columns) > 1;
     yk_status status = prepare_rows(k, "layer_norm_backward", scratch);
     if (status == YK_OK)
-        status = yki_cuda_find(k, REDUCE, "layer_norm_reduce", dtype, vectors);
+        status = yki_cuda_find(k, REDUCE, "layer_norm_reduce", dtype, takes_vectors(desc));
     if (status == YK_OK)
         status = yki_cuda_find(k, MERGE, "sums_merge", yki_accumulate_dtype(dtype), true);
     return yki_cuda_prepared(k, status, kernel);

@@ -21,16 +21,19 @@ KERNELS(bias_add, yki_cuda_bias_add_args, bias_add)
 /* The sums of dy's columns over one slice, which sums_merge adds up. */
 template <typename T, int W> DEVICE void bias_reduce(const yki_cuda_bias_reduce_args &args)
 {
+    enum { ROWS = 4 }; /* that are loaded at once */
     typedef real_of<T> real;
     const part p = part_of<W>(args.at);
     real sum[W] = {}, none[W] = {};
-    for (int64_t row = p.row; row < p.last; row += p.stride) {
-        real value[W];
-        load((const T *)args.dy + row * args.at.columns + p.column, value);
+    T dy[ROWS][W];
+    for_rows<ROWS>(
+        args.at, p,
+        [&](int i, uint32_t offset) { load_raw((const T *)args.dy + offset, dy[i]); },
+        [&](int i, uint32_t) {
 #pragma unroll
-        for (int i = 0; i < W; i++)
-            sum[i] += value[i];
-    }
+            for (int j = 0; j < W; j++)
+                sum[j] += widen(dy[i][j]);
+        });
     add_up<real>(args.at, p, sum, none, args.partial);
 }
 KERNELS(bias_reduce, yki_cuda_bias_reduce_args, bias_reduce)

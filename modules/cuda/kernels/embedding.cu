@@ -1,21 +1,28 @@
 /* Rows of a weight by their indices, and the sums of what came for each row. */
 #include "sums.cuh"
 
-/* A thread for each element of y. */
-template <typename T> DEVICE void embedding(const yki_cuda_embedding_args &args)
+/* A thread for each W elements of y, of which there are fewer than 2^31. */
+template <typename T, int W> DEVICE void embedding(const yki_cuda_embedding_args &args)
 {
-    const int64_t at = thread_number(), i = at / args.columns, column = at % args.columns;
-    if (i >= args.count)
+    const int64_t at = thread_number() * W;
+    if (at >= args.count * args.columns)
         return;
+    const uint32_t i = (uint32_t)at / (uint32_t)args.columns;
+    const uint32_t column = (uint32_t)at % (uint32_t)args.columns;
     const int32_t row = args.indices[i];
     const bool exists = row >= 0 && row < args.rows;
+    T value[W];
     if (!exists && column == 0)
         report(&args.mistakes->index, i / args.length);
-    ((T *)args.y)[at] =
-        exists ? ((const T *)args.weight)[(int64_t)row * args.columns + column] : (T)NAN;
+    if (exists)
+        load((const T *)args.weight + (int64_t)row * args.columns + column, value);
+#pragma unroll
+    for (int j = 0; !exists && j < W; j++)
+        value[j] = NAN;
+    store((T *)args.y + at, value);
 }
-KERNEL(embedding_f32, yki_cuda_embedding_args, embedding<float>)
-KERNEL(embedding_f64, yki_cuda_embedding_args, embedding<double>)
+KERNELS_OF(embedding, yki_cuda_embedding_args, embedding, float, f32)
+KERNELS_OF(embedding, yki_cuda_embedding_args, embedding, double, f64)
 
 /* A block for each row. Its threads look at as many indices at a time, and then add up what came
  * for those that are the row's, a thread for each column: in the order of the indices, so that the

@@ -1,9 +1,18 @@
-/* softmax and layer_norm over the rows of a matrix, with a warp for each row. */
+/* softmax and layer_norm over the rows of a matrix, with a warp for each row: its lanes take vectors
+ * of W columns in turn. Rows are read again from the caches. */
 #include "sums.cuh"
+
+/* Calls take(i) for the first of each W columns that are this lane's. */
+template <int W, typename F> DEVICE void for_columns(int columns, F take)
+{
+#pragma unroll 4
+    for (int i = lane_number() * W; i < columns; i += WARP * W)
+        take(i);
+}
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-template <typename T> DEVICE void softmax(const yki_cuda_rows_args &args)
+template <typename T, int W> DEVICE void softmax(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -12,19 +21,35 @@ template <typename T> DEVICE void softmax(const yki_cuda_rows_args &args)
     const T *x = (const T *)args.x + row * args.columns;
     T *out = (T *)args.out + row * args.columns;
     real largest = -INFINITY, sum = 0;
-    for (int i = lane_number(); i < args.columns; i += WARP)
-        largest = widen(x[i]) > largest ? widen(x[i]) : largest;
+    for_columns<W>(args.columns, [&](int i) {
+        real v[W];
+        load(x + i, v);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            largest = v[j] > largest ? v[j] : largest;
+    });
     largest = warp_max(largest);
-    for (int i = lane_number(); i < args.columns; i += WARP)
-        sum += exp(widen(x[i]) - largest);
+    for_columns<W>(args.columns, [&](int i) {
+        real v[W];
+        load(x + i, v);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            sum += exp(v[j] - largest);
+    });
     sum = warp_sum(sum);
-    for (int i = lane_number(); i < args.columns; i += WARP)
-        out[i] = narrow<T>(exp(widen(x[i]) - largest) / sum);
+    for_columns<W>(args.columns, [&](int i) {
+        real v[W];
+        load(x + i, v);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            v[j] = exp(v[j] - largest) / sum;
+        store(out + i, v);
+    });
 }
-SCALAR_KERNELS(softmax, yki_cuda_rows_args, softmax)
+KERNELS(softmax, yki_cuda_rows_args, softmax)
 
 /* dx = y (dy - sum(dy y)) */
-template <typename T> DEVICE void softmax_backward(const yki_cuda_rows_args &args)
+template <typename T, int W> DEVICE void softmax_backward(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -34,30 +59,54 @@ template <typename T> DEVICE void softmax_backward(const yki_cuda_rows_args &arg
             *dy = (const T *)args.dy + row * args.columns;
     T *out = (T *)args.out + row * args.columns;
     real sum = 0;
-    for (int i = lane_number(); i < args.columns; i += WARP)
-        sum += widen(dy[i]) * widen(y[i]);
+    for_columns<W>(args.columns, [&](int i) {
+        real of_y[W], of_dy[W];
+        load(y + i, of_y);
+        load(dy + i, of_dy);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            sum += of_dy[j] * of_y[j];
+    });
     sum = warp_sum(sum);
-    for (int i = lane_number(); i < args.columns; i += WARP)
-        out[i] = narrow<T>(widen(y[i]) * (widen(dy[i]) - sum));
+    for_columns<W>(args.columns, [&](int i) {
+        real of_y[W], of_dy[W];
+        load(y + i, of_y);
+        load(dy + i, of_dy);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            of_dy[j] = of_y[j] * (of_dy[j] - sum);
+        store(out + i, of_dy);
+    });
 }
-SCALAR_KERNELS(softmax_backward, yki_cuda_rows_args, softmax_backward)
+KERNELS(softmax_backward, yki_cuda_rows_args, softmax_backward)
 
 /* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd ---------------------------------- */
 
-template <typename T>
+template <typename T, int W>
 DEVICE void row_moments(const T *x, int columns, double eps, real_of<T> *mean, real_of<T> *invstd)
 {
     typedef real_of<T> real;
     real sum = 0, squares = 0;
-    for (int i = lane_number(); i < columns; i += WARP)
-        sum += widen(x[i]);
-    *mean = warp_sum(sum) / (real)columns;
-    for (int i = lane_number(); i < columns; i += WARP)
-        squares += (widen(x[i]) - *mean) * (widen(x[i]) - *mean);
+    for_columns<W>(columns, [&](int i) {
+        real v[W];
+        load(x + i, v);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            sum += v[j];
+    });
+    const real middle = warp_sum(sum) / (real)columns;
+    for_columns<W>(columns, [&](int i) {
+        real v[W];
+        load(x + i, v);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            squares += (v[j] - middle) * (v[j] - middle);
+    });
+    *mean = middle;
     *invstd = 1 / sqrt(warp_sum(squares) / (real)columns + (real)eps);
 }
 
-template <typename T> DEVICE void layer_norm(const yki_cuda_rows_args &args)
+template <typename T, int W> DEVICE void layer_norm(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -65,17 +114,24 @@ template <typename T> DEVICE void layer_norm(const yki_cuda_rows_args &args)
         return;
     const T *x = (const T *)args.x + row * args.columns;
     T *out = (T *)args.out + row * args.columns;
-    const real *weight = (const real *)args.weight, *bias = (const real *)args.bias;
     real mean, invstd;
-    row_moments(x, args.columns, args.eps, &mean, &invstd);
-    for (int i = lane_number(); i < args.columns; i += WARP)
-        out[i] = narrow<T>((widen(x[i]) - mean) * invstd * weight[i] + bias[i]);
+    row_moments<T, W>(x, args.columns, args.eps, &mean, &invstd);
+    for_columns<W>(args.columns, [&](int i) {
+        real v[W], weight[W], bias[W];
+        load(x + i, v);
+        load((const real *)args.weight + i, weight);
+        load((const real *)args.bias + i, bias);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            v[j] = (v[j] - mean) * invstd * weight[j] + bias[j];
+        store(out + i, v);
+    });
 }
-SCALAR_KERNELS(layer_norm, yki_cuda_rows_args, layer_norm)
+KERNELS(layer_norm, yki_cuda_rows_args, layer_norm)
 
 /* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). Keeps the moments for the columns.
  */
-template <typename T> DEVICE void layer_norm_backward(const yki_cuda_rows_args &args)
+template <typename T, int W> DEVICE void layer_norm_backward(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -84,45 +140,72 @@ template <typename T> DEVICE void layer_norm_backward(const yki_cuda_rows_args &
     const T *x = (const T *)args.x + row * args.columns,
             *dy = (const T *)args.dy + row * args.columns;
     T *out = (T *)args.out + row * args.columns;
-    const real *weight = (const real *)args.weight;
     real mean, invstd, sum = 0, product = 0;
-    row_moments(x, args.columns, args.eps, &mean, &invstd);
-    for (int i = lane_number(); i < args.columns; i += WARP) {
-        real g = widen(dy[i]) * weight[i];
-        sum += g;
-        product += g * (widen(x[i]) - mean) * invstd;
-    }
-    sum = warp_sum(sum) / (real)args.columns;
-    product = warp_sum(product) / (real)args.columns;
+    row_moments<T, W>(x, args.columns, args.eps, &mean, &invstd);
     if (lane_number() == 0) {
         args.moments[2 * row] = mean;
         args.moments[2 * row + 1] = invstd;
     }
-    for (int i = lane_number(); args.out && i < args.columns; i += WARP) {
-        real g = widen(dy[i]) * weight[i], h = (widen(x[i]) - mean) * invstd;
-        out[i] = narrow<T>(invstd * (g - (sum + h * product)));
-    }
+    if (!args.out)
+        return;
+    const auto load_both = [&](int i, real(&h)[W], real(&g)[W]) {
+        real weight[W];
+        load(x + i, h);
+        load(dy + i, g);
+        load((const real *)args.weight + i, weight);
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            h[j] = (h[j] - mean) * invstd;
+            g[j] *= weight[j];
+        }
+    };
+    for_columns<W>(args.columns, [&](int i) {
+        real h[W], g[W];
+        load_both(i, h, g);
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            sum += g[j];
+            product += g[j] * h[j];
+        }
+    });
+    sum = warp_sum(sum) / (real)args.columns;
+    product = warp_sum(product) / (real)args.columns;
+    for_columns<W>(args.columns, [&](int i) {
+        real h[W], g[W];
+        load_both(i, h, g);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            g[j] = invstd * (g[j] - (sum + h[j] * product));
+        store(out + i, g);
+    });
 }
-SCALAR_KERNELS(layer_norm_backward, yki_cuda_rows_args, layer_norm_backward)
+KERNELS(layer_norm_backward, yki_cuda_rows_args, layer_norm_backward)
 
 /* dweight = sum(dy h) and dbias = sum(dy) over the rows of a slice. */
 template <typename T, int W> DEVICE void layer_norm_reduce(const yki_cuda_rows_reduce_args &args)
 {
+    enum { ROWS = 4 }; /* that are loaded at once */
     typedef real_of<T> real;
     const yki_cuda_columns &at = args.at;
     const part p = part_of<W>(at);
-    real sum[W] = {}, product[W] = {};
-    for (int64_t row = p.row; row < p.last; row += p.stride) {
-        real x[W], dy[W];
-        const real mean = (real)args.moments[2 * row], invstd = (real)args.moments[2 * row + 1];
-        load((const T *)args.x + row * at.columns + p.column, x);
-        load((const T *)args.dy + row * at.columns + p.column, dy);
+    real sum[W] = {}, product[W] = {}, mean[ROWS], invstd[ROWS];
+    T x[ROWS][W], dy[ROWS][W];
+    for_rows<ROWS>(
+        at, p,
+        [&](int i, uint32_t offset) {
+            const uint32_t row = (offset - (uint32_t)p.column) / (uint32_t)at.columns;
+            mean[i] = (real)args.moments[2 * row];
+            invstd[i] = (real)args.moments[2 * row + 1];
+            load_raw((const T *)args.x + offset, x[i]);
+            load_raw((const T *)args.dy + offset, dy[i]);
+        },
+        [&](int i, uint32_t) {
 #pragma unroll
-        for (int i = 0; i < W; i++) {
-            sum[i] += dy[i];
-            product[i] += dy[i] * (x[i] - mean) * invstd;
-        }
-    }
+            for (int j = 0; j < W; j++) {
+                sum[j] += widen(dy[i][j]);
+                product[j] += widen(dy[i][j]) * (widen(x[i][j]) - mean[i]) * invstd[i];
+            }
+        });
     add_up<real, W>(at, p, sum, product, args.partial);
 }
 KERNELS(layer_norm_reduce, yki_cuda_rows_reduce_args, layer_norm_reduce)
