@@ -30,6 +30,7 @@ static const struct {
     {"YOKE_FLIGHT_RECORDER", "folder of the flight recorder's files, after a failure"},
     {"YOKE_CUDA_LIBS", "folders that are searched first for cuDNN, cuBLAS and NCCL"},
     {"YOKE_CUDA_GRAPHS", "0: GPUs record no CUDA graphs, for finding faults"},
+    {"YOKE_CUDA_FLASH", "0: attention in 16 bits keeps its scores in memory, for finding faults"},
     {"YOKE_CUDA_FUSE", "0: convolutions give batch norm no sums, for finding faults"},
     {"YOKE_CUDA_BESIDE", "0 or 1: convolutions' gradients never or always run beside each other"},
     {"YOKE_CUDA_MEASURE", "0: GPUs use the first convolution plan that works, unmeasured"},

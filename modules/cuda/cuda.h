@@ -50,7 +50,7 @@ typedef struct yki_cuda_device {
     const void *fill;                       /* see yki_cuda_fill_args */
     yki_cuda_mistakes *mistakes;
     bool winograd;             /* see yki_device_options */
-    bool tensor_cores;         /* as matrix.cuh needs them */
+    bool flash;                /* attention may keep its scores in registers */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
     struct yki_cublas *cublas; /* likewise */
     bool measures;             /* chooses plans by measuring them, see conv_plan.h */

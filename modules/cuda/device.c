@@ -13,9 +13,9 @@
 #include "muon.h"
 
 enum {
-    LEAST_COMPUTE = 75,        /* 7.5: what the build's kernels are compiled for at least */
-    TENSOR_CORES_COMPUTE = 80, /* 8.0: what kernels/matrix.cuh needs */
-    PARTS_FOR_SCORES = 64      /* of the GPU's memory, one of which may hold scores of attention */
+    LEAST_COMPUTE = 75,   /* 7.5: what the build's kernels are compiled for at least */
+    FLASH_COMPUTE = 80,   /* 8.0: what kernels/matrix.cuh needs */
+    PARTS_FOR_SCORES = 64 /* of the GPU's memory, one of which may hold scores of attention */
 };
 
 /* Whether kernels have reported a sample; it is forgotten. */
@@ -176,11 +176,24 @@ static yk_status create_mistakes(yki_cuda_gpu *gpu)
     return YK_OK;
 }
 
-static yk_status read_compute(yki_cuda_gpu *gpu)
+/* For finding faults: YOKE_CUDA_GRAPHS=0 enters every step kernel by kernel, and YOKE_CUDA_FLASH=0
+ * keeps the scores of attention in memory. */
+static yk_status read_settings(yki_cuda_gpu *gpu)
+{
+    bool found;
+    long graphs = 1, flash = 1;
+    YK_TRY(yki_env_int("YOKE_CUDA_GRAPHS", 0, 1, &graphs, &found));
+    YK_TRY(yki_env_int("YOKE_CUDA_FLASH", 0, 1, &flash, &found));
+    gpu->cuda.base.walks = !graphs;
+    gpu->cuda.flash = flash;
+    return YK_OK;
+}
+
+static yk_status check_compute(yki_cuda_gpu *gpu)
 {
     int compute;
     YK_TRY(get_compute(gpu->number, &compute));
-    gpu->cuda.tensor_cores = compute >= TENSOR_CORES_COMPUTE;
+    gpu->cuda.flash &= compute >= FLASH_COMPUTE;
     if (compute >= LEAST_COMPUTE)
         return YK_OK;
     return yki_error(YK_ERROR_UNSUPPORTED,
@@ -189,23 +202,13 @@ static yk_status read_compute(yki_cuda_gpu *gpu)
                      LEAST_COMPUTE % 10);
 }
 
-/* YOKE_CUDA_GRAPHS=0 is for finding faults: every step is entered kernel by kernel. */
-static yk_status read_settings(yki_device *device)
-{
-    bool found;
-    long graphs = 1;
-    YK_TRY(yki_env_int("YOKE_CUDA_GRAPHS", 0, 1, &graphs, &found));
-    device->walks = !graphs;
-    return YK_OK;
-}
-
 static yk_status open_gpu(yki_cuda_gpu *gpu, int index)
 {
     yki_device *device = &gpu->cuda.base;
-    YK_TRY(read_settings(device));
+    YK_TRY(read_settings(gpu));
     YK_TRY(find_gpu(&gpu->number, index));
     YK_TRY(describe(index, device->description, sizeof device->description));
-    YK_TRY(read_compute(gpu));
+    YK_TRY(check_compute(gpu));
     YK_TRY(name_model(gpu));
     YK_TRY(measure_memory(gpu));
     YK_TRY(yki_cuda_context_open(&gpu->context, index, gpu->number));

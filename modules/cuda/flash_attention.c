@@ -31,7 +31,7 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     if ((dtype != YK_BF16 && dtype != YK_F16) || !yki_cuda_supports_any_layout(device, desc))
         return false;
     const yki_attention a = yki_attention_of(desc);
-    return ((const yki_cuda_device *)device)->tensor_cores && fits(&a.q) && fits(&a.v) &&
+    return ((const yki_cuda_device *)device)->flash && fits(&a.q) && fits(&a.v) &&
            (mask->ndim < 0 || mask->dtype == YK_F32);
 }
 

@@ -11,7 +11,7 @@
 
 static uint64_t launches, seed = 1;
 static yki_cuda_mistakes mistakes;
-static bool tensor_cores = true;
+static bool flash = true;
 
 static const void *find(const yki_cuda_launcher *launcher, const char *name)
 {
@@ -65,7 +65,7 @@ static yk_status create(yki_device **device, const yki_device_options *options)
     made->base.threads = 1;
     made->launcher = &simulator;
     made->mistakes = &mistakes;
-    made->tensor_cores = tensor_cores;
+    made->flash = flash;
     made->score_bytes = 20 << 10; /* of attention: several groups of heads */
     assert_ok(yki_cuda_head_open(made));
     *device = &made->base;
@@ -92,9 +92,9 @@ const yki_device_type sim_device_type = {.name = "simulated cuda",
                                          .note_time = yki_cuda_note_time,
                                          .memory = &yki_host_memory};
 
-void sim_device_tensor_cores(bool has)
+void sim_device_flash(bool may)
 {
-    tensor_cores = has;
+    flash = may;
 }
 
 uint64_t sim_device_launches(void)

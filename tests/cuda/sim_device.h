@@ -9,8 +9,9 @@ extern const yki_device_type sim_device_type;
 /* How many kernels have been launched by now, and the seed of the next launches. */
 uint64_t sim_device_launches(void);
 void sim_device_seed(uint64_t seed);
-/* Whether devices that are created from now on have tensor cores; they do at first. */
-void sim_device_tensor_cores(bool has);
+/* Whether attention may keep its scores in registers on devices that are created from now on; it
+ * may at first. */
+void sim_device_flash(bool may);
 /* What kernels have reported; it is reset. */
 yki_cuda_mistakes sim_device_mistakes(void);
 

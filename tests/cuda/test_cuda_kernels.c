@@ -122,7 +122,7 @@ YK_TEST(linear_layers)
 
 YK_TEST(attention)
 {
-    sim_device_tensor_cores(false);
+    sim_device_flash(false);
     on_library(&family_attention, "libcublasLt.so.13");
 }
 

@@ -3,6 +3,7 @@
  * ref's, and what it says when something is missing.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,10 +90,31 @@ YK_TEST(linear_layers)
     on_cuda(&family_linear);
 }
 
+/* What cuBLASLt has computed by now. */
+static long products(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/libcublasLt.so.13", getenv("YOKE_CUDA_LIBS"));
+    void *library = dlopen(path, RTLD_NOW);
+    if (!library)
+        fail_msg("%s", dlerror());
+    return *(long *)dlsym(library, "yk_library_entered");
+}
+
 YK_TEST(attention)
 {
     on_cuda(&family_attention);
     on_cuda(&family_flash_attention);
+}
+
+YK_TEST(scores_are_in_memory_where_that_is_wanted)
+{
+    const long before = products();
+    conformance_device(&family_flash_attention, &settings[1]);
+    assert_int_equal(products(), before);
+    setenv("YOKE_CUDA_FLASH", "0", 1);
+    conformance_device(&family_flash_attention, &settings[1]);
+    assert_true(products() > before);
 }
 
 /* On disk afterwards; see tests/cuda/test_cuda_plans.c. A run is one operation of the stream, which

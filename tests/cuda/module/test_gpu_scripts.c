@@ -74,12 +74,12 @@ YK_TEST(verify_runs_what_no_gpu_has_run)
 {
     need_python();
     succeed("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
-            "--only sanitizer,fp16,beside,replicas,endurance");
+            "--only sanitizer,attention,fp16,beside,replicas,endurance");
     assert_contains(output, "two_devices_in_f64_equal_one: passed");
     assert_contains(output, "mlp: losses of two devices differ from one device's by ");
     assert_contains(output, "100 steps; at most ");
     assert_contains(output, "resnet9 batch 4: measured ");
-    assert_contains(output, "== 5 sections passed, 0 failed: none");
+    assert_contains(output, "== 6 sections passed, 0 failed: none");
 }
 
 /* Python, to which the folder of the source is the first argument. */
