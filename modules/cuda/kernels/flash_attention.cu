@@ -6,8 +6,8 @@
  * tile are fetched to registers while the tile before is computed, and then lie in the block's
  * memory. Nothing is added by several blocks, so that the bits of results repeat.
  *
- * D is the head's width, 32, 64 or 128; narrower heads are filled up with zeros. Exponents are those
- * of 2, as the GPU computes them.
+ * D is the head's width, 32, 64 or 128; narrower heads are filled up with zeros. Exponents are
+ * those of 2, as the GPU computes them.
  */
 #include "graph/dropout.h"
 #include "matrix.cuh"
@@ -27,7 +27,7 @@ struct head_rows {
 };
 
 /* In the block's memory, rows begin in different banks: 8 of them are read at once. */
-template <int D> constexpr int PITCH = D / 8 + 1;
+template <int D> constexpr int tile_pitch = D / 8 + 1;
 
 /* This thread's part of N rows. */
 template <int D, int N> struct piece {
@@ -53,7 +53,7 @@ template <int D, int N> DEVICE void put(const piece<D, N> &fetched, uint4 *tile)
 #pragma unroll
     for (int i = 0; i < N * D / 8 / THREADS; i++) {
         const int at = i * THREADS + (int)threadIdx.x;
-        tile[at / (D / 8) * PITCH<D> + at % (D / 8)] = fetched.parts[i];
+        tile[at / (D / 8) * tile_pitch<D> + at % (D / 8)] = fetched.parts[i];
     }
 }
 
@@ -65,7 +65,7 @@ DEVICE void take_rows(const head_rows &rows, int first, uint4 *room, pair<T> (&t
     put(fetch<D, ROWS>(rows, first), room);
     __syncthreads();
     const int lane = lane_number(), warp = (int)threadIdx.x / WARP;
-    const uint4 *row = room + (warp * OF_WARP + lane % 16) * PITCH<D> + lane / 16;
+    const uint4 *row = room + (warp * OF_WARP + lane % 16) * tile_pitch<D> + lane / 16;
 #pragma unroll
     for (int k = 0; k < D / 16; k++)
         load_matrices(row + 2 * k, to[k]);
@@ -106,13 +106,13 @@ template <typename T, int D, int N>
 DEVICE void multiply_by_rows(float (&c)[N / 8][4], const pair<T> (&a)[D / 16][4], const uint4 *tile)
 {
     const int lane = lane_number();
-    const uint4 *row = tile + (lane % 8 + lane / 16 * 8) * PITCH<D> + lane / 8 % 2;
+    const uint4 *row = tile + (lane % 8 + lane / 16 * 8) * tile_pitch<D> + lane / 8 % 2;
 #pragma unroll
     for (int n = 0; n < N / 16; n++)
 #pragma unroll
         for (int k = 0; k < D / 16; k++) {
             pair<T> b[4];
-            load_matrices(row + n * 16 * PITCH<D> + 2 * k, b);
+            load_matrices(row + n * 16 * tile_pitch<D> + 2 * k, b);
             multiply_add(c[2 * n], a[k], b[0], b[1]);
             multiply_add(c[2 * n + 1], a[k], b[2], b[3]);
         }
@@ -123,7 +123,7 @@ template <typename T, int D, int N>
 DEVICE void multiply_by_columns(float (&c)[D / 8][4], const float (&a)[N / 8][4], const uint4 *tile)
 {
     const int lane = lane_number();
-    const uint4 *row = tile + lane % 16 * PITCH<D> + lane / 16;
+    const uint4 *row = tile + lane % 16 * tile_pitch<D> + lane / 16;
 #pragma unroll
     for (int k = 0; k < N / 16; k++) {
         const float(&low)[4] = a[2 * k], (&high)[4] = a[2 * k + 1];
@@ -132,7 +132,7 @@ DEVICE void multiply_by_columns(float (&c)[D / 8][4], const float (&a)[N / 8][4]
 #pragma unroll
         for (int n = 0; n < D / 16; n++) {
             pair<T> b[4];
-            load_transposed(row + k * 16 * PITCH<D> + 2 * n, b);
+            load_transposed(row + k * 16 * tile_pitch<D> + 2 * n, b);
             multiply_add(c[2 * n], narrowed, b[0], b[1]);
             multiply_add(c[2 * n + 1], narrowed, b[2], b[3]);
         }
@@ -349,11 +349,11 @@ template <typename T, int D, bool MASKED>
 DEVICE void flash_forward(const yki_cuda_flash_args &args)
 {
     enum { N = ROWS / 2 };
-    SHARED(uint4, room, ROWS * PITCH<D>);
+    SHARED(uint4, room, ROWS * tile_pitch<D>);
     const place at = place_of(args.q_part.rows);
     const flash_head h = flash_head_of(args, at.head);
     const int first = first_of_warp(at), keys = keys_of_block(h, at.first);
-    uint4 *const k_tile = room, *const v_tile = room + N * PITCH<D>;
+    uint4 *const k_tile = room, *const v_tile = room + N * tile_pitch<D>;
     pair<T> q[D / 16][4];
     running<D> r = {{}, {-INFINITY, -INFINITY}, {}};
     take_rows<T, D>(h.q, at.first, room, q);
@@ -418,13 +418,13 @@ template <typename T, int D, bool MASKED>
 DEVICE void flash_dq(const yki_cuda_flash_args &args)
 {
     enum { N = D < 128 ? 64 : 32 };
-    SHARED(uint4, room, ROWS * PITCH<D>);
+    SHARED(uint4, room, ROWS * tile_pitch<D>);
     const place at = place_of(args.q_part.rows);
     const flash_head h = flash_head_of(args, at.head);
     const int64_t sample = h.number / args.heads, head = h.number % args.heads;
     const head_rows dy_rows = head_rows_of(args.dy, args.y_part, sample, head);
     const int first = first_of_warp(at), keys = args.dq ? keys_of_block(h, at.first) : 0;
-    uint4 *const k_tile = room, *const v_tile = room + N * PITCH<D>;
+    uint4 *const k_tile = room, *const v_tile = room + N * tile_pitch<D>;
     pair<T> q[D / 16][4], dy[D / 16][4];
     float dq[D / 8][4] = {}, log_sums[2], means[2];
     take_rows<T, D>(h.y, at.first, room, q);
@@ -482,7 +482,7 @@ template <typename T, int D, bool MASKED>
 DEVICE void flash_dkv(const yki_cuda_flash_args &args)
 {
     enum { N = 2048 / D };
-    SHARED(uint4, room, ROWS * PITCH<D>);
+    SHARED(uint4, room, ROWS * tile_pitch<D>);
     SHARED(float, log_sums, N);
     SHARED(float, means, N);
     const place at = place_of(args.k_part.rows);
@@ -490,7 +490,7 @@ DEVICE void flash_dkv(const yki_cuda_flash_args &args)
     const int64_t sample = h.number / args.heads, head = h.number % args.heads;
     const head_rows dy_rows = head_rows_of(args.dy, args.y_part, sample, head);
     const int first = first_of_warp(at), thread = (int)threadIdx.x;
-    uint4 *const q_tile = room, *const dy_tile = room + N * PITCH<D>;
+    uint4 *const q_tile = room, *const dy_tile = room + N * tile_pitch<D>;
     pair<T> k[D / 16][4], v[D / 16][4];
     float dk[D / 8][4] = {}, dv[D / 8][4] = {};
     take_rows<T, D>(h.k, at.first, room, k);

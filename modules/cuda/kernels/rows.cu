@@ -1,5 +1,5 @@
-/* softmax and layer_norm over the rows of a matrix, with a warp for each row: its lanes take vectors
- * of W columns in turn. Rows are read again from the caches. */
+/* softmax and layer_norm over the rows of a matrix, with a warp for each row: its lanes take
+ * vectors of W columns in turn. Rows are read again from the caches. */
 #include "sums.cuh"
 
 /* Calls take(i) for the first of each W columns that are this lane's. */
