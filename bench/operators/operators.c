@@ -131,7 +131,7 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("dropout", yk_dropout(x, 0.5));
     OPERATOR("add", yk_add(x, OTHER));
     OPERATOR("multiply", yk_multiply(x, OTHER));
-    OPERATOR("concat", yk_concat(PAIR(x, OTHER), 2));
+    OPERATOR("concat", yk_concat(PAIR(x, OTHER), 2, 1));
     OPERATOR("softmax", yk_softmax(x));
     OPERATOR("layer_norm", layer_norm(x, p));
     OPERATOR("cross_entropy", cross_entropy(x, p, false, false, 0));

@@ -226,14 +226,16 @@ yk_value *yk_leaky_relu(yk_value *x, double negative_slope);
 yk_value *yk_add(yk_value *a, yk_value *b);
 /** a b, element by element, broadcast as in yk_add(). */
 yk_value *yk_multiply(yk_value *a, yk_value *b);
-/** The channels of the values (N, C, ...), (N, D, ...), ... one after another
- *  -> (N, C + D + ..., ...): any number of values from 1 on. */
-yk_value *yk_concat(yk_value *const *values, int count);
-/** Channels first to first + count - 1 of x (N, C, ...), as x[:, first:first + count] in PyTorch
- *  -> (N, count, ...). */
-yk_value *yk_slice(yk_value *x, int64_t first, int64_t count);
-/** Channels of zeros before and after those of x (N, C, ...) -> (N, before + C + after, ...). */
-yk_value *yk_pad(yk_value *x, int64_t before, int64_t after);
+/** The values one after another along one dimension, which is not the batch, as torch.cat: (N, C,
+ * H, W), (N, D, H, W), ... -> (N, C + D + ..., H, W) with dim 1. Any number of values from 1 on,
+ * which differ in that dimension alone. A negative dim counts from the end: -1 is the last one. */
+yk_value *yk_concat(yk_value *const *values, int count, int64_t dim);
+/** The part of x from `first` to first + count - 1 of one dimension, which is not the batch, as
+ *  torch.narrow: (N, C, ...) -> (N, count, ...) with dim 1. A negative dim counts from the end. */
+yk_value *yk_slice(yk_value *x, int64_t dim, int64_t first, int64_t count);
+/** Zeros before and after x in one dimension, which is not the batch: (N, C, ...) ->
+ *  (N, before + C + after, ...) with dim 1. A negative dim counts from the end. */
+yk_value *yk_pad(yk_value *x, int64_t dim, int64_t before, int64_t after);
 /** exp(x) / sum(exp(x)) over the last dimension of x, which is not the batch; float32 under
  *  autocast. */
 yk_value *yk_softmax(yk_value *x);

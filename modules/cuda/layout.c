@@ -98,32 +98,46 @@ IMPLEMENTATION(reorder, supports_reorder, prepare_reorder, run_reorder, 0);
 
 /* ---- concat, slice, pad: parts of rows ------------------------------------------------------- */
 
-/* The length of a row with all its channels, and how many rows there are. */
-static int64_t row_of(const yki_operand *operand)
+/* The length of a row, which is all of dimension dim with what lies within it in memory. */
+static int64_t row_of(const yki_operand *operand, int64_t dim)
 {
-    int64_t row = operand->dims[1];
-    for (int i = 2; i < operand->ndim && !is_last(operand); i++)
-        row *= operand->dims[i];
+    static const int in_memory[2][YK_MAX_DIMS] = {{0, 1, 2, 3}, {0, 2, 3, 1}};
+    int64_t row = 1;
+    for (int i = operand->ndim; i-- > 0;) {
+        const int d = in_memory[is_last(operand)][i];
+        row *= operand->dims[d];
+        if (d == dim)
+            break;
+    }
     return row;
 }
 
-static int64_t rows_of(const yki_operand *operand)
+static int64_t rows_of(const yki_operand *operand, int64_t dim)
 {
-    return yki_operand_count(operand) / row_of(operand);
+    return yki_operand_count(operand) / row_of(operand, dim);
 }
 
-/* Where the channels from `first` on begin in a row. */
-static int64_t place_of(const yki_operand *operand, int64_t first)
+/* Where in a row dimension dim has come to `first`. */
+static int64_t place_of(const yki_operand *operand, int64_t dim, int64_t first)
 {
-    return row_of(operand) / operand->dims[1] * first;
+    return row_of(operand, dim) / operand->dims[dim] * first;
+}
+
+/* Operands that have all the same layout, whichever it is. */
+static bool supports_parts(const yki_device *device, const yki_kernel_desc *desc)
+{
+    bool supports = yki_cuda_supports_any_layout(device, desc);
+    for (int i = 0; i < desc->in_count && desc->in[i].ndim >= 0; i++)
+        supports = supports && desc->in[i].layout == desc->out[0].layout;
+    return supports;
 }
 
 /* Every value begins and ends at a vector, or elements are moved one by one. */
-static int concat_width(const yki_kernel_desc *desc)
+static int concat_width(const yki_kernel_desc *desc, int64_t dim)
 {
     int width = yki_cuda_width(desc->in[0].dtype);
     for (int i = 0; i < desc->in_count && desc->in[i].ndim >= 0; i++)
-        if (row_of(&desc->in[i]) % width)
+        if (row_of(&desc->in[i], dim) % width)
             return 1;
     return width;
 }
@@ -131,41 +145,43 @@ static int concat_width(const yki_kernel_desc *desc)
 static yk_status prepare_concat(yki_device *device, const yki_kernel_desc *desc,
                                 yki_kernel **kernel)
 {
-    return prepare_copy(device, desc, "copy", concat_width(desc) > 1, kernel);
+    return prepare_copy(device, desc, "copy", concat_width(desc, desc->attrs->dim) > 1, kernel);
 }
 
 static yk_status run_concat(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    int64_t pitch = row_of(&k->desc.out[0]), place = 0;
+    const int64_t dim = k->attrs.dim, pitch = row_of(&k->desc.out[0], dim);
+    int64_t place = 0;
     for (int i = 0; i < k->desc.in_count && k->desc.in[i].ndim >= 0; i++) {
-        int64_t columns = row_of(&k->desc.in[i]);
+        int64_t columns = row_of(&k->desc.in[i], dim);
         size_t offset = (size_t)place * yk_dtype_size(k->desc.in[0].dtype);
         yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, i),
                                    .out = (char *)yki_cuda_out(k, run, 0) + offset,
-                                   .rows = rows_of(&k->desc.out[0]),
+                                   .rows = rows_of(&k->desc.out[0], dim),
                                    .columns = columns,
                                    .in_pitch = columns,
                                    .out_pitch = pitch};
-        YK_TRY(launch_copy(k, &args, concat_width(&k->desc), run));
+        YK_TRY(launch_copy(k, &args, concat_width(&k->desc, dim), run));
         place += columns;
     }
     return YK_OK;
 }
-IMPLEMENTATION(concat, yki_cuda_supports, prepare_concat, run_concat, 0);
+IMPLEMENTATION(concat, supports_parts, prepare_concat, run_concat, 0);
 
-static int slice_width(const yki_kernel_desc *desc, int64_t first_channel)
+static int slice_width(const yki_kernel_desc *desc, const yki_attrs *attrs)
 {
     const yki_operand *x = &desc->in[0];
     int width = yki_cuda_width(x->dtype);
-    bool whole = row_of(x) % width == 0 && row_of(&desc->out[0]) % width == 0 &&
-                 place_of(x, first_channel) % width == 0;
+    bool whole = row_of(x, attrs->dim) % width == 0 &&
+                 row_of(&desc->out[0], attrs->dim) % width == 0 &&
+                 place_of(x, attrs->dim, attrs->first) % width == 0;
     return whole ? width : 1;
 }
 
 static yk_status prepare_slice(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    bool vectors = slice_width(desc, desc->attrs->first_channel) > 1;
+    bool vectors = slice_width(desc, desc->attrs) > 1;
     return prepare_copy(device, desc, "copy", vectors, kernel);
 }
 
@@ -173,42 +189,43 @@ static yk_status run_slice(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     const yki_operand *x = &k->desc.in[0], *y = &k->desc.out[0];
-    int64_t place = place_of(x, k->attrs.first_channel);
+    const int64_t dim = k->attrs.dim, place = place_of(x, dim, k->attrs.first);
     yki_cuda_copy_args args = {.in = (const char *)yki_cuda_in(k, run, 0) +
                                      (size_t)place * yk_dtype_size(x->dtype),
                                .out = yki_cuda_out(k, run, 0),
-                               .rows = rows_of(y),
-                               .columns = row_of(y),
-                               .in_pitch = row_of(x),
-                               .out_pitch = row_of(y)};
-    return launch_copy(k, &args, slice_width(&k->desc, k->attrs.first_channel), run);
+                               .rows = rows_of(y, dim),
+                               .columns = row_of(y, dim),
+                               .in_pitch = row_of(x, dim),
+                               .out_pitch = row_of(y, dim)};
+    return launch_copy(k, &args, slice_width(&k->desc, &k->attrs), run);
 }
-IMPLEMENTATION(slice, yki_cuda_supports, prepare_slice, run_slice, 0);
+IMPLEMENTATION(slice, supports_parts, prepare_slice, run_slice, 0);
 
 /* Vectors of the result, whose elements are read one by one. */
-static int pad_width(const yki_kernel_desc *desc)
+static int pad_width(const yki_kernel_desc *desc, int64_t dim)
 {
     const int width = yki_cuda_width(desc->out[0].dtype);
-    return row_of(&desc->out[0]) % width == 0 ? width : 1;
+    return row_of(&desc->out[0], dim) % width == 0 ? width : 1;
 }
 
 static yk_status prepare_pad(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    return prepare_copy(device, desc, "pad", pad_width(desc) > 1, kernel);
+    return prepare_copy(device, desc, "pad", pad_width(desc, desc->attrs->dim) > 1, kernel);
 }
 
 static yk_status run_pad(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     const yki_operand *x = &k->desc.in[0], *y = &k->desc.out[0];
+    const int64_t dim = k->attrs.dim;
     yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, 0),
                                .out = yki_cuda_out(k, run, 0),
-                               .rows = rows_of(y),
-                               .columns = row_of(x),
-                               .in_pitch = row_of(x),
-                               .out_pitch = row_of(y),
-                               .first = place_of(y, k->attrs.first_channel)};
-    yki_cuda_grid grid = yki_cuda_grid_of(args.rows * args.out_pitch / pad_width(&k->desc));
+                               .rows = rows_of(y, dim),
+                               .columns = row_of(x, dim),
+                               .in_pitch = row_of(x, dim),
+                               .out_pitch = row_of(y, dim),
+                               .first = place_of(y, dim, k->attrs.first)};
+    yki_cuda_grid grid = yki_cuda_grid_of(args.rows * args.out_pitch / pad_width(&k->desc, dim));
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
-IMPLEMENTATION(pad, yki_cuda_supports, prepare_pad, run_pad, 0);
+IMPLEMENTATION(pad, supports_parts, prepare_pad, run_pad, 0);

@@ -630,17 +630,17 @@ static void write_concat(yki_onnx_graph *g, const yki_node *node, const char *ty
     size_t made = begin_node(g, type, node->out[0], "");
     for (int i = 0; i < node->in_count && node->in[i]; i++)
         add_operand(g, node->in[i]);
-    add_int(g, "axis", 1);
+    add_int(g, "axis", node->attrs.dim);
     end_node(g, made);
 }
 
 static void write_slice(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     const yk_value *out = node->out[0];
-    const int64_t first = node->attrs.first_channel;
-    add_sizes(g, out, ".starts", 1, &first);
-    add_sizes(g, out, ".ends", 1, (int64_t[]){first + node->attrs.channels});
-    add_sizes(g, out, ".axes", 1, (int64_t[]){1});
+    const yki_attrs *attrs = &node->attrs;
+    add_sizes(g, out, ".starts", 1, &attrs->first);
+    add_sizes(g, out, ".ends", 1, (int64_t[]){attrs->first + attrs->count});
+    add_sizes(g, out, ".axes", 1, &attrs->dim);
     size_t made = begin_node(g, type, out, "");
     add_operand(g, node->in[0]);
     add_part(g, out, ".starts");
@@ -653,8 +653,10 @@ static void write_slice(yki_onnx_graph *g, const yki_node *node, const char *typ
 static void write_pad(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     const yk_value *out = node->out[0], *in = node->in[0];
-    int64_t sizes[2 * YK_MAX_DIMS] = {0, node->attrs.first_channel};
-    sizes[in->ndim + 1] = node->attrs.channels - node->attrs.first_channel - in->dims[1];
+    const yki_attrs *attrs = &node->attrs;
+    int64_t sizes[2 * YK_MAX_DIMS] = {0};
+    sizes[attrs->dim] = attrs->first;
+    sizes[in->ndim + attrs->dim] = attrs->count - attrs->first - in->dims[attrs->dim];
     add_sizes(g, out, ".pads", 2 * in->ndim, sizes);
     size_t made = begin_node(g, type, out, "");
     add_operand(g, in);

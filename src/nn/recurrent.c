@@ -26,7 +26,7 @@ typedef struct recurrent {
 
 static yk_value *gate(yk_value *gates, int64_t index, int64_t size)
 {
-    return yk_slice(gates, index * size, size);
+    return yk_slice(gates, -1, index * size, size);
 }
 
 /* Input, forget, cell and output gate. */
@@ -41,8 +41,8 @@ static void lstm_step(state *s, yk_value *from_input, yk_value *from_hidden, int
 /* Reset and update gate, and the new state: h = n + z (h - n). */
 static void gru_step(state *s, yk_value *from_input, yk_value *from_hidden, int64_t size)
 {
-    yk_value *gates =
-        yk_sigmoid(yk_add(yk_slice(from_input, 0, 2 * size), yk_slice(from_hidden, 0, 2 * size)));
+    yk_value *gates = yk_sigmoid(
+        yk_add(yk_slice(from_input, -1, 0, 2 * size), yk_slice(from_hidden, -1, 0, 2 * size)));
     yk_value *kept = yk_multiply(gate(gates, 0, size), gate(from_hidden, 2, size));
     yk_value *fresh = yk_tanh(yk_add(gate(from_input, 2, size), kept));
     yk_value *back = yk_add(s->hidden, yk_scale(fresh, -1));
@@ -76,13 +76,13 @@ static yk_value *run_layer(yk_value *x, const recurrent *kind, int64_t layer, in
     yk_value *inputs = yk_linear(x, weight_ih, bias_ih);
     state s = {NULL, NULL};
     for (int64_t t = 0; t < dims[1]; t++) {
-        yk_value *from_input = yk_reshape(yk_slice(inputs, t, 1), 2, (int64_t[]){dims[0], rows});
+        yk_value *from_input = yk_reshape(yk_slice(inputs, 1, t, 1), 2, (int64_t[]){dims[0], rows});
         if (t == 0)
             s.hidden = s.cell = yk_scale(gate(from_input, 0, size), 0);
         kind->step(&s, from_input, yk_linear(s.hidden, weight_hh, bias_hh), size);
         outputs[t] = yk_reshape(s.hidden, 3, (int64_t[]){dims[0], 1, size});
     }
-    return yk_concat(outputs, (int)dims[1]);
+    return yk_concat(outputs, (int)dims[1], 1);
 }
 
 static yk_status check(const yk_value *x, const recurrent *kind, int64_t size,

@@ -71,12 +71,12 @@ static yk_value *encoder(yk_value *x, yk_value *class_token, const vit_config *c
     yk_value *positions =
         yk_parameter(graph, "pos_embedding", yk_value_dtype(x), 3,
                      (int64_t[]){1, 1 + patches, config->width}, YK_INIT_NORMAL_0_02, 0);
-    x = yk_add(yk_pad(x, 1, 0), yk_add(positions, yk_pad(class_token, 0, patches)));
+    x = yk_add(yk_pad(x, 1, 1, 0), yk_add(positions, yk_pad(class_token, 1, 0, patches)));
     yk_scope_push(graph, "layers");
     for (int64_t i = 0; i < config->layers; i++)
         x = encoder_layer(x, i, config);
     yk_scope_pop(graph);
-    x = yk_nn_layer_norm(yk_slice(x, 0, 1), "ln", eps);
+    x = yk_nn_layer_norm(yk_slice(x, 1, 0, 1), "ln", eps);
     yk_scope_pop(graph);
     return x;
 }

@@ -34,7 +34,7 @@ static yk_value *build(yk_value *images)
     x = yk_reshape(x, 3, (int64_t[]){YK_BATCH, CHANNELS, -1});
     x = yk_scaled_dot_product_attention(x, x, x, NULL);
     x = yk_permute(x, 3, (int64_t[]){0, 2, 1});
-    x = yk_slice(yk_pad(x, 1, 2), 1, SIDE * SIDE / 4);
+    x = yk_slice(yk_pad(x, 1, 1, 2), 1, 1, SIDE * SIDE / 4);
     x = yk_reshape(x, 4, (int64_t[]){YK_BATCH, CHANNELS, -1, SIDE});
     x = yk_flatten(yk_global_avg_pool2d(yk_dropout(x, 0)));
     return yk_nn_linear(x, "fc", CLASSES);

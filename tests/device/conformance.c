@@ -54,14 +54,15 @@ static yk_value *adjust(yk_graph *graph, const void *data)
 static void describe(const conformance_case *c, char *label, size_t size)
 {
     snprintf(label, size,
-             "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, kernel "
+             "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, dim %lld, "
+             "kernel "
              "%lld, stride %lld, padding %lld, "
              "dilation %lld, groups %lld, p %g%s%s%s%s",
              (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
              (long long)c->other[0], (long long)c->other[1], (long long)c->other[2],
-             (long long)c->other[3], (long long)c->filters, (long long)c->kernel[0],
-             (long long)c->stride, (long long)c->padding, (long long)c->dilation,
-             (long long)c->groups, c->p,
+             (long long)c->other[3], (long long)c->filters, (long long)c->dim,
+             (long long)c->kernel[0], (long long)c->stride, (long long)c->padding,
+             (long long)c->dilation, (long long)c->groups, c->p,
              c->relu6  ? ", relu6"
              : c->relu ? ", relu"
                        : "",

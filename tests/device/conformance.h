@@ -13,6 +13,7 @@ typedef struct conformance_case {
     int64_t other[YK_MAX_DIMS]; /* likewise of another: broadcast to x, layer_norm's rows */
     int64_t filters;            /* conv2d's and linear's outputs */
     int values;                 /* concat's, if more than 2 */
+    int64_t dim;                /* concat, slice, pad */
     int64_t kernel[2];          /* rows, columns; 0 columns: square */
     int64_t stride, padding, dilation, groups, output_padding;
     int64_t classes;           /* of int32 inputs; 0: as many as x has columns */

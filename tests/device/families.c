@@ -315,19 +315,28 @@ static const conformance_case broadcast_cases[] = {
     {.x = {3, 5000}, .other = {3, 1}},
 };
 
-/* `filters`: the channels of the right side. */
+/* `filters`: the size of the other sides in dimension `dim`. */
 static const conformance_case concat_cases[] = {
-    {.x = {2, 3, 3, 4}, .filters = 5, .values = 3},
-    {.x = {2, 16, 3, 4}, .filters = 17, .values = 5},
-    {.x = {2, 3, 4}, .filters = 2, .values = 8},
-    {.x = {3, 5}, .filters = 7},
-    {.x = {1, 3, 4, 5}, .filters = 2},
-    {.x = {2, 16, 3, 4}, .filters = 32},
-    {.x = {2, 3, 5, 4}, .filters = 16},
-    {.x = {2, 24, 3, 4}, .filters = 17},
-    {.x = {2, 9, 3, 4}, .filters = 8},
-    {.x = {3, 64, 6, 6}, .filters = 3},
-    {.x = {3, 5, 7}, .filters = 9},
+    {.x = {2, 3, 3, 4}, .dim = 1, .filters = 5, .values = 3},
+    {.x = {2, 16, 3, 4}, .dim = 1, .filters = 17, .values = 5},
+    {.x = {2, 3, 4}, .dim = 1, .filters = 2, .values = 8},
+    {.x = {3, 5}, .dim = 1, .filters = 7},
+    {.x = {1, 3, 4, 5}, .dim = 1, .filters = 2},
+    {.x = {2, 16, 3, 4}, .dim = 1, .filters = 32},
+    {.x = {2, 3, 5, 4}, .dim = 1, .filters = 16},
+    {.x = {2, 24, 3, 4}, .dim = 1, .filters = 17},
+    {.x = {2, 9, 3, 4}, .dim = 1, .filters = 8},
+    {.x = {3, 64, 6, 6}, .dim = 1, .filters = 3},
+    {.x = {3, 5, 7}, .dim = 1, .filters = 9},
+    {.x = {2, 3, 4}, .dim = 2, .filters = 5, .values = 3},
+    {.x = {2, 3, 4, 5}, .dim = 2, .filters = 1, .values = 8},
+    {.x = {2, 20, 4, 5}, .dim = 2, .filters = 7, .values = 3},
+    {.x = {2, 3, 4, 5}, .dim = 3, .filters = 2, .values = 3},
+    {.x = {3, 33, 4, 5}, .dim = 3, .filters = 8},
+    {.x = {3, 16, 8, 8}, .dim = 3, .filters = 8},
+    {.x = {3, 5}, .dim = 0, .filters = 2, .values = 4},
+    {.x = {3}, .dim = 0, .filters = 4},
+    {.x = {3, 20, 2, 2}, .dim = 0, .filters = 2},
 };
 
 static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -335,38 +344,59 @@ static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dty
     yk_value *a = conformance_x(graph, c, dtype);
     yk_value *values[YKI_CONCAT_INPUTS] = {a};
     yki_shape shape = yki_shape_of(a);
-    shape.dims[1] = c->filters;
+    shape.dims[c->dim] = c->filters;
     int count = c->values ? c->values : 2;
     for (int i = 1; i < count; i++)
         values[i] =
             yk_input(graph, (const char[]){(char)('a' + i), 0}, dtype, shape.ndim, shape.dims);
-    return yk_concat(values, count);
+    return yk_concat(values, count, c->dim);
 }
 
-/* `other`: the first channel, and how many. */
+/* `other`: where the part begins, and its size. */
 static const conformance_case slice_cases[] = {
-    {.x = {3, 5}, .other = {0, 1}},          {.x = {2, 65, 24}, .other = {0, 1}},
-    {.x = {2, 16, 32}, .other = {8, 8}},     {.x = {2, 5, 3, 4}, .other = {1, 3}},
-    {.x = {2, 40, 3, 4}, .other = {16, 16}}, {.x = {3, 40, 5, 4}, .other = {7, 33}},
-    {.x = {2, 16, 3, 4}, .other = {0, 16}},
+    {.x = {3, 5}, .dim = 1, .other = {0, 1}},
+    {.x = {2, 65, 24}, .dim = 1, .other = {0, 1}},
+    {.x = {2, 16, 32}, .dim = 1, .other = {8, 8}},
+    {.x = {2, 5, 3, 4}, .dim = 1, .other = {1, 3}},
+    {.x = {2, 40, 3, 4}, .dim = 1, .other = {16, 16}},
+    {.x = {3, 40, 5, 4}, .dim = 1, .other = {7, 33}},
+    {.x = {2, 16, 3, 4}, .dim = 1, .other = {0, 16}},
+    {.x = {2, 5, 24}, .dim = 2, .other = {7, 8}},
+    {.x = {2, 5, 6, 4}, .dim = 2, .other = {2, 3}},
+    {.x = {2, 40, 6, 4}, .dim = 2, .other = {1, 5}},
+    {.x = {2, 5, 3, 9}, .dim = 3, .other = {8, 1}},
+    {.x = {3, 40, 3, 16}, .dim = 3, .other = {0, 15}},
+    {.x = {6, 5}, .dim = 0, .other = {2, 3}},
+    {.x = {6, 17, 3, 2}, .dim = 0, .other = {5, 1}},
 };
 
 static yk_value *build_slice(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    return yk_slice(conformance_x(graph, c, dtype), c->other[0], c->other[1]);
+    return yk_slice(conformance_x(graph, c, dtype), c->dim, c->other[0], c->other[1]);
 }
 
-/* `other`: channels before and after. */
+/* `other`: the zeros before and after. */
 static const conformance_case pad_cases[] = {
-    {.x = {3, 5}, .other = {1, 0}},         {.x = {2, 64, 24}, .other = {1, 0}},
-    {.x = {2, 16, 32}, .other = {8, 8}},    {.x = {2, 5, 3, 4}, .other = {1, 3}},
-    {.x = {2, 16, 3, 4}, .other = {16, 8}}, {.x = {3, 33, 5, 4}, .other = {7, 0}},
-    {.x = {2, 16, 3, 4}, .other = {0, 16}}, {.x = {2, 16, 3, 4}},
+    {.x = {3, 5}, .dim = 1, .other = {1, 0}},
+    {.x = {2, 64, 24}, .dim = 1, .other = {1, 0}},
+    {.x = {2, 16, 32}, .dim = 1, .other = {8, 8}},
+    {.x = {2, 5, 3, 4}, .dim = 1, .other = {1, 3}},
+    {.x = {2, 16, 3, 4}, .dim = 1, .other = {16, 8}},
+    {.x = {3, 33, 5, 4}, .dim = 1, .other = {7, 0}},
+    {.x = {2, 16, 3, 4}, .dim = 1, .other = {0, 16}},
+    {.x = {2, 16, 3, 4}, .dim = 1},
+    {.x = {2, 5, 24}, .dim = 2, .other = {7, 8}},
+    {.x = {2, 5, 6, 4}, .dim = 2, .other = {2, 0}},
+    {.x = {2, 40, 6, 4}, .dim = 2, .other = {1, 5}},
+    {.x = {2, 5, 3, 9}, .dim = 3, .other = {0, 1}},
+    {.x = {3, 40, 3, 16}, .dim = 3, .other = {8, 8}},
+    {.x = {6, 5}, .dim = 0, .other = {2, 3}},
+    {.x = {6, 17, 3, 2}, .dim = 0, .other = {1, 0}},
 };
 
 static yk_value *build_pad(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    return yk_pad(conformance_x(graph, c, dtype), c->other[0], c->other[1]);
+    return yk_pad(conformance_x(graph, c, dtype), c->dim, c->other[0], c->other[1]);
 }
 
 FAMILY(slice, build_slice);

@@ -299,23 +299,27 @@ static void draw_broadcast(drawing *d, conformance_case *c)
         c->other[i - first] = draw(d, 0, 1) ? 1 : c->x[i];
 }
 
+/* A value of 1 to 4 dimensions, and one of these: most often channels. */
+static void draw_dim(drawing *d, conformance_case *c)
+{
+    draw_any_shape(d, c);
+    int64_t dim = draw(d, 0, conformance_rank(c->x) - 1);
+    c->dim = draw(d, 0, 1) && c->x[1] ? 1 : dim;
+}
+
 static void draw_concat(drawing *d, conformance_case *c)
 {
-    draw_image(d, c);
-    for (int64_t i = draw(d, 2, 4); i < 4; i++)
-        c->x[i] = 0;
-    c->filters = draw_channels(d);
+    draw_dim(d, c);
+    c->filters = c->dim == 1 ? draw_channels(d) : draw(d, 1, 9);
     c->values = (int)draw(d, 2, 8);
 }
 
-/* Channels of a value of 2 to 4 dimensions, as slice and pad have them. */
+/* A part of one dimension, as slice and pad have them. */
 static void draw_part(drawing *d, conformance_case *c)
 {
-    draw_image(d, c);
-    for (int64_t i = draw(d, 2, 4); i < 4; i++)
-        c->x[i] = 0;
-    c->other[0] = draw(d, 0, c->x[1] - 1);
-    c->other[1] = draw(d, 1, c->x[1] - c->other[0]);
+    draw_dim(d, c);
+    c->other[0] = draw(d, 0, c->x[c->dim] - 1);
+    c->other[1] = draw(d, 1, c->x[c->dim] - c->other[0]);
 }
 
 static void draw_loss(drawing *d, conformance_case *c)

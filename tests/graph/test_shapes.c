@@ -175,18 +175,43 @@ static const shape_case cases[] = {
     {"permute", {B, 3, 8}, {1, 3, 3}, .expected = "expected each of its 3 dimensions once"},
     {"permute", {B, 3, 8}, {1, 2, 4}, .expected = "expected each of its 3 dimensions once"},
     {"permute", {B, 3, 8}, {1, -1, 2}, .expected = "expected each of its 3 dimensions once"},
-    {"slice", {B, 5, 8, 8}, {1, 3}, .expected = "(N, 3, 8, 8)"}, /* other: first and count */
-    {"slice", {B, 65, 24}, {0, 1}, .expected = "(N, 1, 24)"},
-    {"slice", {B, 5}, {3, 3}, .expected = "3 channels from 3 on are not among those of the input"},
-    {"slice", {B, 5}, {0, 0}, .expected = "0 channels from 0 on"},
-    {"slice", {B, 5}, {-1, 2}, .expected = "2 channels from -1 on"},
-    {"slice", {B, 5}, {1, INT64_MAX}, .expected = "channels from 1 on"},
-    {"slice", {B}, {0, 1}, .expected = "(N), which has no channels"},
-    {"pad", {B, 64, 24}, {1, 0}, .expected = "(N, 65, 24)"}, /* other: before and after */
-    {"pad", {1, 5}, {0, 3}, .expected = "(1, 8)"},
-    {"pad", {B, 5}, {-1, 3}, .expected = "-1 channels before and 3 after the input: expected 0"},
-    {"pad", {B, 5}, {0, INT64_MAX}, .expected = "expected 0 to 2147483647"},
-    {"pad", {B}, {0, 1}, .expected = "(N), which has no channels"},
+    /* other: first and count; number: the dimension */
+    {"slice", {B, 5, 8, 8}, {1, 3}, .number = 1, .expected = "(N, 3, 8, 8)"},
+    {"slice", {B, 65, 24}, {0, 1}, .number = 1, .expected = "(N, 1, 24)"},
+    {"slice", {B, 5, 8, 6}, {4, 2}, .number = -1, .expected = "(N, 5, 8, 2)"},
+    {"slice", {B, 5, 8, 6}, {4, 2}, .number = -2, .expected = "(N, 5, 2, 6)"},
+    {"slice", {7, 3}, {2, 4}, .expected = "(4, 3)"},
+    {"slice", {7}, {2, 4}, .expected = "(4)"},
+    {"slice",
+     {B, 5},
+     {3, 3},
+     .number = 1,
+     .expected = "input has shape (N, 5): 3 from 3 on are not within dimension 1"},
+    {"slice", {B, 5}, {0, 0}, .number = 1, .expected = "0 from 0 on"},
+    {"slice", {B, 5}, {-1, 2}, .number = -1, .expected = "2 from -1 on"},
+    {"slice", {B, 5}, {1, INT64_MAX}, .number = 1, .expected = "from 1 on"},
+    {"slice",
+     {B, 5},
+     {0, 1},
+     .expected = "input has shape (N, 5), of which dimension 0 is the batch"},
+    {"slice", {B, 5}, {0, 1}, .number = -2, .expected = "dimension 0 is the batch"},
+    {"slice", {B, 5}, {0, 1}, .number = 2, .expected = "(N, 5), which has no dimension 2"},
+    {"slice", {B, 5}, {0, 1}, .number = -3, .expected = "(N, 5), which has no dimension -3"},
+    /* other: before and after */
+    {"pad", {B, 64, 24}, {1, 0}, .number = 1, .expected = "(N, 65, 24)"},
+    {"pad", {B, 64, 24}, {1, 2}, .number = -1, .expected = "(N, 64, 27)"},
+    {"pad", {B, 5, 8, 6}, {0, 2}, .number = 2, .expected = "(N, 5, 10, 6)"},
+    {"pad", {1, 5}, {0, 3}, .number = 1, .expected = "(1, 8)"},
+    {"pad", {1, 5}, {0, 3}, .expected = "(4, 5)"},
+    {"pad",
+     {B, 5},
+     {-1, 3},
+     .number = 1,
+     .expected = "-1 before and 3 after the input: expected 0"},
+    {"pad", {B, 5}, {0, INT64_MAX}, .number = 1, .expected = "expected 0 to 2147483647"},
+    {"pad", {B, 5}, {0, 1}, .expected = "dimension 0 is the batch"},
+    {"pad", {B, 5}, {0, 1}, .number = 2, .expected = "(N, 5), which has no dimension 2"},
+    {"pad", {B, 5}, {0, 1}, .number = -3, .expected = "(N, 5), which has no dimension -3"},
     {"reshape", {B, 192}, {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"reshape", {B, 3, 8, 8}, {B, 3, -1}, .expected = "(N, 3, 64)"},
     {"reshape", {B, 3, 8, 8}, {B, -1}, .expected = "(N, 192)"},
@@ -221,9 +246,22 @@ static const shape_case cases[] = {
     {"multiply", {B, 16, 4, 4}, {B, 16, 1, 1}, .expected = "(N, 16, 4, 4)"},
     {"multiply", {B, 3, 8}, {B, 3, 8}, .expected = "(N, 3, 8)"},
     {"multiply", {B, 3}, {5, 3}, .expected = "differ"},
-    {"concat", {B, 3, 8, 8}, {B, 5, 8, 8}, .expected = "(N, 8, 8, 8)"},
-    {"concat", {B, 3, 8, 8}, {B, 5, 8, 4}, .expected = "differ in more than their channels"},
-    {"concat", {B}, {B}, .expected = "differ in more than their channels"},
+    {"concat", {B, 3, 8, 8}, {B, 5, 8, 8}, .number = 1, .expected = "(N, 8, 8, 8)"},
+    {"concat", {B, 3, 8, 8}, {B, 3, 8, 5}, .number = -1, .expected = "(N, 3, 8, 13)"},
+    {"concat", {B, 3, 8, 8}, {B, 3, 1, 8}, .number = 2, .expected = "(N, 3, 9, 8)"},
+    {"concat", {2, 3}, {5, 3}, .expected = "(7, 3)"},
+    {"concat",
+     {B, 3, 8, 8},
+     {B, 5, 8, 4},
+     .number = 1,
+     .expected = "(N, 3, 8, 8) float32 and (N, 5, 8, 4) float32 differ in more than dimension 1"},
+    {"concat", {B, 3}, {B, 3, 1}, .number = 1, .expected = "differ in more than dimension 1"},
+    {"concat",
+     {B, 3},
+     {B, 3},
+     .expected = "first value has shape (N, 3), of which dimension 0 is the batch"},
+    {"concat", {B, 3}, {B, 3}, .number = 2, .expected = "(N, 3), which has no dimension 2"},
+    {"concat", {B}, {B}, .number = -2, .expected = "(N), which has no dimension -2"},
     {"softmax", {B, 5, 7}, .expected = "(N, 5, 7)"},
     {"softmax", {B, 5, 7, 7}, .expected = "(N, 5, 7, 7)"},
     {"softmax", {7}, .expected = "(7)"},
@@ -433,7 +471,8 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
     if (strcmp(c->call, "add") == 0)
         return yk_add(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "concat") == 0)
-        return yk_concat((yk_value *[]){x, yk_input(graph, "other", YK_F32, ndim, c->other)}, 2);
+        return yk_concat((yk_value *[]){x, yk_input(graph, "other", YK_F32, ndim, c->other)}, 2,
+                         (int64_t)c->number);
     if (strcmp(c->call, "multiply") == 0)
         return yk_multiply(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "smooth_l1_loss") == 0)
@@ -512,9 +551,9 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
         return yk_permute(x, rank_of(c->other), order);
     }
     if (strcmp(c->call, "slice") == 0)
-        return yk_slice(x, c->other[0], c->other[1]);
+        return yk_slice(x, (int64_t)c->number, c->other[0], c->other[1]);
     if (strcmp(c->call, "pad") == 0)
-        return yk_pad(x, c->other[0], c->other[1]);
+        return yk_pad(x, (int64_t)c->number, c->other[0], c->other[1]);
     if (strcmp(c->call, "leaky_relu") == 0)
         return yk_leaky_relu(x, c->number);
     if (strcmp(c->call, "scale") == 0)

@@ -59,12 +59,12 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_scaled_dot_product_attention(NULL, NULL, NULL, NULL),
         yk_embedding(NULL, NULL),
         yk_permute(NULL, 2, (int64_t[]){0, 1}),
-        yk_slice(NULL, 0, 1),
-        yk_pad(NULL, 1, 0),
-        yk_pad(NULL, -1, 0),
+        yk_slice(NULL, 1, 0, 1),
+        yk_pad(NULL, 1, 1, 0),
+        yk_pad(NULL, 1, -1, 0),
         yk_hardswish(NULL),
         yk_softmax(NULL),
-        yk_concat(NULL, 2),
+        yk_concat(NULL, 2, 1),
         yk_multiply(NULL, NULL),
         yk_layer_norm(NULL, NULL, NULL, 1e-5),
         yk_scale(NULL, 2),
@@ -123,11 +123,12 @@ YK_TEST(what_follows_from_null_is_named_where_it_meets_a_graph)
     graph = yk_graph_create();
     x = input(graph, "x");
     yk_scope_push(graph, "block");
-    assert_no_model(yk_concat((yk_value *[]){x, NULL, x}, 3), "block.concat: value 2 of 3 is NULL");
+    assert_no_model(yk_concat((yk_value *[]){x, NULL, x}, 3, 1),
+                    "block.concat: value 2 of 3 is NULL");
     yk_graph_destroy(graph);
     graph = yk_graph_create();
     x = input(graph, "x");
-    assert_no_model(yk_concat(&x, 0), "from the concat of no values");
+    assert_no_model(yk_concat(&x, 0, 1), "from the concat of no values");
     yk_graph_destroy(graph);
 }
 

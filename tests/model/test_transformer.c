@@ -49,7 +49,7 @@ static yk_value *reread(yk_value *x)
     yk_value *back = yk_permute(yk_scale(turned, 0.5), 3, (int64_t[]){0, 2, 1});
     yk_value *shaped = yk_reshape(x, 2, (int64_t[]){YK_BATCH, TOKENS * WIDTH});
     yk_value *plain = yk_reshape(yk_relu(shaped), 3, (int64_t[]){YK_BATCH, TOKENS, WIDTH});
-    yk_value *next = yk_pad(yk_slice(x, 1, TOKENS - 1), 0, 1);
+    yk_value *next = yk_pad(yk_slice(x, 1, 1, TOKENS - 1), 1, 0, 1);
     yk_value *y = yk_scaled_dot_product_attention(x, x, x, NULL);
     return yk_add(yk_add(x, yk_add(back, plain)), yk_add(next, y));
 }

@@ -16,7 +16,7 @@ except ImportError as error:
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
-ATTRIBUTES = "kernel stride padding dilation groups rows columns alpha eps".split()
+ATTRIBUTES = "kernel stride padding dilation groups rows columns dim first count alpha eps".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
@@ -52,7 +52,8 @@ def run(operator, a, t, training):
         "conv2d": lambda: F.conv2d(*t, a["stride"], a["padding"], a["dilation"], a["groups"]),
         "batch_norm": lambda: F.batch_norm(t[0], t[3], t[4], t[1], t[2], training, eps=a["eps"]),
         "cross_entropy": lambda: F.cross_entropy(t[0], t[1].long()),
-        "concat": lambda: torch.cat([x for x in t if x is not None], 1),
+        "concat": lambda: torch.cat([x for x in t if x is not None], a["dim"]),
+        "slice": lambda: t[0].narrow(a["dim"], a["first"], a["count"]),
         "softmax": lambda: F.softmax(t[0], -1),
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
         "scale": lambda: t[0] * a["alpha"],

@@ -307,8 +307,9 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "ignore_index", (double)attrs->ignore_index);
     write_number(pickle, "classes_last", attrs->classes_last);
     write_dims(pickle, attrs->dims);
-    write_number(pickle, "first_channel", (double)attrs->first_channel);
-    write_number(pickle, "channels", (double)attrs->channels);
+    write_number(pickle, "dim", (double)attrs->dim);
+    write_number(pickle, "first", (double)attrs->first);
+    write_number(pickle, "count", (double)attrs->count);
     write_number(pickle, "beta", attrs->beta);
     write_number(pickle, "sum", attrs->reduction == YK_LOSS_SUM);
     yki_pickle_setitems(pickle);

@@ -113,7 +113,7 @@ def compute(operator, t, attrs, training, out):
         "sigmoid": lambda: torch.sigmoid(t["x"]),
         "silu": lambda: F.silu(t["x"]),
         "multiply": lambda: t["x"] * t["other"],
-        "concat": lambda: torch.cat(list(t.values()), 1),
+        "concat": lambda: torch.cat(list(t.values()), attrs["dim"]),
         "scaled_dot_product_attention": lambda: attention(t, attrs, training),
         "embedding": lambda: F.embedding(t["x"].long(), t["weight"]),
         "softmax": lambda: F.softmax(t["x"], -1),
@@ -124,8 +124,8 @@ def compute(operator, t, attrs, training, out):
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
         "permute": lambda: t["x"].permute(attrs["dims"][: t["x"].ndim]),
-        "slice": lambda: t["x"].narrow(1, attrs["first_channel"], attrs["channels"]),
-        "pad": lambda: F.pad(t["x"], [0, 0] * (t["x"].ndim - 2) + around(t["x"], attrs)),
+        "slice": lambda: t["x"].narrow(attrs["dim"], attrs["first"], attrs["count"]),
+        "pad": lambda: F.pad(t["x"], [0, 0] * (t["x"].ndim - 1 - attrs["dim"]) + around(t["x"], attrs)),
         "reshape": lambda: t["x"].reshape(out.shape),
         "flatten": lambda: torch.flatten(t["x"], 1),
         "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
@@ -136,8 +136,8 @@ def compute(operator, t, attrs, training, out):
 
 
 def around(x, attrs):
-    """Channels before and after those of x."""
-    return [attrs["first_channel"], attrs["channels"] - attrs["first_channel"] - x.shape[1]]
+    """How many zeros there are before and after x."""
+    return [attrs["first"], attrs["count"] - attrs["first"] - x.shape[attrs["dim"]]]
 
 
 def weights(t):

@@ -229,7 +229,7 @@ static yk_value *all_operators(yk_value *x)
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 3, NULL), "bn"); /* (N, 8, 14, 14) */
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
     y = yk_leaky_relu(yk_tanh(y), 0.3);
-    y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2);
+    y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2, 1);
     y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
     y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */
     y = yk_nn_conv_transpose2d_bias(y, "up", 6, 3,
@@ -240,7 +240,8 @@ static yk_value *all_operators(yk_value *x)
     y = yk_reshape(yk_relu(y), 3, (int64_t[]){YK_BATCH, -1, 13}); /* (N, 28, 13) */
     y = yk_nn_linear(y, "rows", 13);
     y = yk_reshape(yk_gelu(y), 4, (int64_t[]){YK_BATCH, 13, 1, -1});
-    y = yk_permute(yk_pad(yk_slice(y, 2, 9), 1, 3), 4, (int64_t[]){0, 3, 1, 2});
+    y = yk_permute(yk_pad(yk_slice(y, 1, 2, 9), 1, 1, 3), 4, (int64_t[]){0, 3, 1, 2});
+    y = yk_concat((yk_value *[]){y, yk_pad(yk_slice(y, -2, 4, 8), 2, 2, 3)}, 2, -1);
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);
@@ -279,10 +280,10 @@ static yk_value *concatenations(yk_value *x)
 {
     yk_value *wide = yk_nn_conv2d(x, "wide", 6, 3, NULL),
              *narrow = yk_nn_conv2d(x, "narrow", 2, 3, NULL);
-    yk_value *all = yk_concat((yk_value *[]){wide, narrow, yk_relu(wide), narrow}, 4);
-    yk_value *means = yk_flatten(yk_global_avg_pool2d(yk_concat(&all, 1)));
+    yk_value *all = yk_concat((yk_value *[]){wide, narrow, yk_relu(wide), narrow}, 4, 1);
+    yk_value *means = yk_flatten(yk_global_avg_pool2d(yk_concat(&all, 1, 1)));
     yk_value *logits = yk_nn_linear(means, "fc", CLASSES);
-    return yk_concat((yk_value *[]){logits, yk_softmax(logits), means}, 3);
+    return yk_concat((yk_value *[]){logits, yk_softmax(logits), means}, 3, -1);
 }
 
 YK_TEST(any_number_of_values_is_concatenated)
@@ -326,7 +327,7 @@ YK_TEST(masks_of_attention_are_translated)
             x, NULL, NULL,
             YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = 2,
                     o.is_causal = i == 0, o.attn_mask = hidden));
-    x = yk_flatten(yk_concat(parts, 2));
+    x = yk_flatten(yk_concat(parts, 2, 1));
     judge(make_model(yk_nn_linear(x, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
@@ -336,7 +337,7 @@ YK_TEST(a_network_may_have_several_inputs)
     yk_value *features =
         yk_input(yk_value_graph(images), "features", YK_F32, 2, (int64_t[]){YK_BATCH, FEATURES});
     yk_value *seen = yk_nn_linear(yk_flatten(images), "fc", FEATURES);
-    yk_value *joined = yk_concat((yk_value *[]){yk_multiply(features, seen), features}, 2);
+    yk_value *joined = yk_concat((yk_value *[]){yk_multiply(features, seen), features}, 2, 1);
     judge(make_model(yk_nn_linear(joined, "head", CLASSES), YK_AMP_OFF), 16);
 }
 

@@ -155,7 +155,24 @@ static yk_value *normalised_rows(drawing *d, yk_value *x)
 static yk_value *joined(drawing *d, yk_value *x)
 {
     yk_value *values[] = {x, partner(d, x), x};
-    return x->dims[1] > 64 ? yk_scale(x, 0.5) : yk_concat(values, (int)between(d, 1, 3));
+    int64_t dim = once_in(d, 2) ? 1 : between(d, 1, x->ndim - 1);
+    if (x->dims[dim] > (dim == 1 ? 64 : 12))
+        return yk_slice(x, dim, between(d, 0, 4), x->dims[dim] / 2);
+    return yk_concat(values, (int)between(d, 1, 3), dim);
+}
+
+/* Parts of a dimension in another order; they may leave gaps and overlap. */
+static yk_value *shuffled(drawing *d, yk_value *x)
+{
+    yk_value *values[4];
+    int64_t dim = between(d, 1, x->ndim - 1), size = x->dims[dim];
+    int count = (int)between(d, 1, 4);
+    for (int i = 0; i < count; i++) {
+        int64_t first = between(d, 0, size - 1), rest = size - first;
+        values[i] = yk_slice(x, dim, first, between(d, 1, rest < 8 ? rest : 8));
+        values[i] = once_in(d, 2) ? activation(d, values[i]) : values[i];
+    }
+    return yk_concat(values, count, dim);
 }
 
 static yk_value *draw_operator(drawing *d, yk_value *x)
@@ -178,7 +195,9 @@ static yk_value *draw_operator(drawing *d, yk_value *x)
     case 8:
         return once_in(d, 2) ? normalised_rows(d, x) : yk_scale(x, -1.5);
     default:
-        return is_image && once_in(d, 3) ? yk_flatten(x) : joined(d, x);
+        if (is_image && once_in(d, 3))
+            return yk_flatten(x);
+        return once_in(d, 2) ? shuffled(d, x) : joined(d, x);
     }
 }
 
@@ -225,9 +244,10 @@ static void describe_value(FILE *file, const yk_value *value)
 static void describe_node(FILE *file, const yki_node *node)
 {
     const yki_attrs *a = &node->attrs;
-    fprintf(file, "node %d %s %lld %lld %lld %lld %lld %lld %lld %.17g %.17g", node->out[0]->id,
-            node->op->name, (long long)a->kernel, (long long)a->stride, (long long)a->padding,
-            (long long)a->dilation, (long long)a->groups, (long long)a->rows, (long long)a->columns,
+    fprintf(file, "node %d %s %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %.17g %.17g",
+            node->out[0]->id, node->op->name, (long long)a->kernel, (long long)a->stride,
+            (long long)a->padding, (long long)a->dilation, (long long)a->groups, (long long)a->rows,
+            (long long)a->columns, (long long)a->dim, (long long)a->first, (long long)a->count,
             a->alpha, a->eps);
     for (int i = 0; i < node->in_count; i++)
         fprintf(file, " %d", node->in[i] ? node->in[i]->id : -1);

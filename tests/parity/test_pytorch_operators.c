@@ -286,18 +286,24 @@ static yk_value *build_multiply(operator_case *c)
     return operator_once_in(&c->dice, 2) ? yk_multiply(x, other) : yk_multiply(other, x);
 }
 
+/* Most often channels. */
+static int64_t any_dim(operator_case *c, const yk_value *x)
+{
+    return operator_once_in(&c->dice, 2) ? 1 : operator_between(&c->dice, 0, x->ndim - 1);
+}
+
 static yk_value *build_concat(operator_case *c)
 {
     static const char *const names[] = {"b", "c", "d", "e", "f", "g", "h"};
     yk_value *values[8] = {image_or_features(c)};
     int count = (int)operator_between(&c->dice, 2, 8);
-    int64_t dims[YK_MAX_DIMS];
+    int64_t dims[YK_MAX_DIMS], dim = any_dim(c, values[0]);
     int ndim = yk_value_shape(values[0], dims);
     for (int i = 1; i < count; i++) {
-        dims[1] = operator_between(&c->dice, 1, 40);
+        dims[dim] = operator_between(&c->dice, 1, dim == 1 ? 40 : 9);
         values[i] = input(c, names[i - 1], ndim, dims);
     }
-    return yk_concat(values, count);
+    return yk_concat(values, count, dim);
 }
 
 /* 1 to 4 dimensions. */
@@ -499,29 +505,30 @@ static yk_value *build_permute(operator_case *c)
     return yk_permute(input(c, "x", ndim, dims), ndim, order);
 }
 
-/* Two numbers of channels, of which the second is at least 1, for a value of so many. */
-static void draw_channels(operator_case *c, const yk_value *x, int64_t *first, int64_t *count)
+/* A part of one of the value's dimensions. */
+static int64_t draw_part(operator_case *c, const yk_value *x, int64_t *first, int64_t *count)
 {
-    int64_t dims[YK_MAX_DIMS];
+    int64_t dims[YK_MAX_DIMS], dim = any_dim(c, x);
     yk_value_shape(x, dims);
-    *first = operator_between(&c->dice, 0, dims[1] - 1);
-    *count = operator_between(&c->dice, 1, dims[1] - *first);
+    *first = operator_between(&c->dice, 0, dims[dim] - 1);
+    *count = operator_between(&c->dice, 1, dims[dim] - *first);
+    return dim;
 }
 
 static yk_value *build_slice(operator_case *c)
 {
     int64_t first, count;
     yk_value *x = image_or_features(c);
-    draw_channels(c, x, &first, &count);
-    return yk_slice(x, first, count);
+    int64_t dim = draw_part(c, x, &first, &count);
+    return yk_slice(x, dim, first, count);
 }
 
 static yk_value *build_pad(operator_case *c)
 {
     int64_t before, after;
     yk_value *x = image_or_features(c);
-    draw_channels(c, x, &before, &after);
-    return yk_pad(x, before, after);
+    int64_t dim = draw_part(c, x, &before, &after);
+    return yk_pad(x, dim, before, after);
 }
 
 YK_TEST(slice_is_pytorchs)

@@ -1,8 +1,8 @@
 /*
- * concat along channels, slice and pad, between any layouts: a value with few channels is plain
- * while the result is blocked, and a value's channels may begin within a block. Whole blocks and
- * channels of plain values are copied as they are, other channels one by one; padding channels are
- * written as zeros.
+ * concat, slice and pad. Along channels they are between any layouts: a value with few channels is
+ * plain while the result is blocked, and a value's channels may begin within a block. Whole blocks
+ * are copied as they are, other channels one by one; padding channels are written as zeros. Plain
+ * values, and blocked ones along other dimensions, are copied in runs of memory.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct concat {
     yki_kernel base;
     yki_geometry in[YKI_MAX_IN], out;
     int inputs;    /* that are there */
-    int64_t first; /* slice: the channel of the input where it begins; pad: of the result */
+    int64_t first; /* slice: the place in the input where it begins; pad: in the result */
     size_t size;   /* of an element */
     int team;
 } concat;
@@ -27,12 +27,22 @@ static bool concat_supports(const yki_device *device, const yki_kernel_desc *des
     return good;
 }
 
-/* Of any number of dimensions. */
-static yki_geometry geometry_of(const yki_device *device, const yki_operand *x)
+/*
+ * Of any number of dimensions. Where memory need not be read in blocks of channels, "channels" are
+ * the places in dimension dim, "images" what lies before it, and "pixels" what lies within it.
+ */
+static yki_geometry geometry_of(const yki_device *device, const yki_operand *x, int64_t dim)
 {
-    yki_geometry g = yki_geometry_of(device, x);
-    if (x->ndim == 3)
-        g.pixels = x->dims[2];
+    yki_geometry blocked = yki_geometry_of(device, x);
+    if (dim == 1 && blocked.b > 1)
+        return blocked;
+    yki_geometry g = {.images = 1, .pixels = blocked.b, .b = 1};
+    for (int64_t i = 0; i < x->ndim; i++) {
+        int64_t size = i == 1 ? blocked.blocks : x->dims[i];
+        g.images *= i < dim ? size : 1;
+        g.pixels *= i > dim ? size : 1;
+    }
+    g.channels = g.blocks = x->dims[dim];
     return g;
 }
 
@@ -43,9 +53,9 @@ static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
     if (!k)
         return yki_error_memory(sizeof *k, "a concat kernel");
     for (; yki_has_in(desc, k->inputs); k->inputs++)
-        k->in[k->inputs] = geometry_of(device, &desc->in[k->inputs]);
-    k->out = geometry_of(device, &desc->out[0]);
-    k->first = desc->op == &yki_op_concat ? 0 : desc->attrs->first_channel;
+        k->in[k->inputs] = geometry_of(device, &desc->in[k->inputs], desc->attrs->dim);
+    k->out = geometry_of(device, &desc->out[0], desc->attrs->dim);
+    k->first = desc->op == &yki_op_concat ? 0 : desc->attrs->first;
     k->size = yk_dtype_size(desc->out[0].dtype);
     k->team = yki_team(device, yki_operand_elements(device, &desc->out[0]));
     *kernel = &k->base;

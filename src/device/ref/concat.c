@@ -1,28 +1,31 @@
-/* concat along channels, slice and pad: operands are (N, C, ...). */
+/* concat, slice and pad: moving parts of a dimension. */
 #include "device/ref/ref.h"
 
-/* Copies `channels` channels of every sample, from channel `from` of x to channel `to` of y. */
-static void copy_channels(const yk_tensor *x, int64_t from, const yk_tensor *y, int64_t to,
-                          int64_t channels)
+/* Copies `count` places of dimension dim, from `from` of x to `to` of y. */
+static void copy_part(const yk_tensor *x, int64_t from, const yk_tensor *y, int64_t to,
+                      int64_t count, int64_t dim)
 {
-    int64_t pixels = 1;
-    for (int i = 2; i < x->ndim; i++)
-        pixels *= x->dims[i];
-    for (int64_t n = 0; n < x->dims[0]; n++)
-        for (int64_t i = 0; i < channels * pixels; i++)
-            yki_ref_set(y, (n * y->dims[1] + to) * pixels + i,
-                        yki_ref_get(x, (n * x->dims[1] + from) * pixels + i));
+    int64_t before = 1, after = 1;
+    for (int64_t i = 0; i < x->ndim; i++) {
+        before *= i < dim ? x->dims[i] : 1;
+        after *= i > dim ? x->dims[i] : 1;
+    }
+    for (int64_t n = 0; n < before; n++)
+        for (int64_t i = 0; i < count * after; i++)
+            yki_ref_set(y, (n * y->dims[dim] + to) * after + i,
+                        yki_ref_get(x, (n * x->dims[dim] + from) * after + i));
 }
 
 static yk_status ref_concat(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor y = yki_ref_out(kernel, run, YKI_CONCAT_Y);
+    const int64_t dim = yki_ref_attrs(kernel)->dim;
     for (int64_t i = 0, to = 0; i < YKI_CONCAT_INPUTS; i++) {
         yk_tensor x = yki_ref_in(kernel, run, (int)i);
         if (x.ndim < 0)
             break;
-        copy_channels(&x, 0, &y, to, x.dims[1]);
-        to += x.dims[1];
+        copy_part(&x, 0, &y, to, x.dims[dim], dim);
+        to += x.dims[dim];
     }
     return YK_OK;
 }
@@ -31,7 +34,8 @@ static yk_status ref_slice(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_SLICE_X);
     yk_tensor y = yki_ref_out(kernel, run, YKI_SLICE_Y);
-    copy_channels(&x, yki_ref_attrs(kernel)->first_channel, &y, 0, y.dims[1]);
+    const yki_attrs *attrs = yki_ref_attrs(kernel);
+    copy_part(&x, attrs->first, &y, 0, attrs->count, attrs->dim);
     return YK_OK;
 }
 
@@ -39,9 +43,10 @@ static yk_status ref_pad(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_PAD_X);
     yk_tensor y = yki_ref_out(kernel, run, YKI_PAD_Y);
+    const yki_attrs *attrs = yki_ref_attrs(kernel);
     for (int64_t i = 0; i < yk_tensor_count(&y); i++)
         yki_ref_set(&y, i, 0);
-    copy_channels(&x, 0, &y, yki_ref_attrs(kernel)->first_channel, x.dims[1]);
+    copy_part(&x, 0, &y, attrs->first, x.dims[attrs->dim], attrs->dim);
     return YK_OK;
 }
 
