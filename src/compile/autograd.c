@@ -7,7 +7,16 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "compile/parts.h"
 #include "compile/rewrite.h"
+
+/* What is known while backward is appended; by the ids of forward's values. */
+typedef struct backward {
+    yk_graph *graph;
+    bool *needs;      /* a gradient must reach it */
+    yk_value **grad;  /* the sum so far, or NULL */
+    yki_parts *parts; /* what comes to it as gradients of slices */
+} backward;
 
 /* Whether the gradient must reach the node's i-th input. */
 static bool is_needed(const yki_node *node, int i, const bool *needs)
@@ -31,33 +40,60 @@ static void mark_needs(const yk_graph *graph, bool *needs)
     }
 }
 
-/* Adds `more` to the gradient of `value`. */
-static yk_status accumulate(yk_graph *graph, yk_value **grad, const yk_value *value, yk_value *more)
+static yk_status add_to_sum(backward *b, const yk_value *value, yk_value *more)
 {
-    yk_value **sum = &grad[value->id];
-    if (!*sum) {
-        *sum = more;
-        return YK_OK;
-    }
-    *sum = yki_append_like(graph, &yki_op_add, NULL, (yk_value *[]){*sum, more}, value);
-    return *sum ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
+    yk_value **sum = &b->grad[value->id];
+    if (more && *sum)
+        more = yki_append_like(b->graph, &yki_op_add, NULL, (yk_value *[]){*sum, more}, value);
+    *sum = more;
+    return more ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
-static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const bool *needs,
-                                    yk_value **grad)
+/* Adds what has come from slices. */
+static yk_status add_parts(backward *b, const yk_value *value)
 {
+    yki_parts *parts = &b->parts[value->id];
+    return parts->count > 0 ? add_to_sum(b, value, yki_parts_join(parts, b->graph, value)) : YK_OK;
+}
+
+/* Adds `more` to the gradient of `value`. */
+static yk_status accumulate(backward *b, const yk_value *value, yk_value *more)
+{
+    YK_TRY(add_parts(b, value));
+    return add_to_sum(b, value, more);
+}
+
+/* Likewise, for the slice's input. Sums keep their order, and what is whole does not wait. */
+static yk_status accumulate_slice(backward *b, const yki_node *slice, yk_value *dy)
+{
+    const yk_value *x = slice->in[YKI_SLICE_X];
+    yki_parts *parts = &b->parts[x->id];
+    if (!yki_parts_have_room(parts, slice))
+        YK_TRY(add_parts(b, x));
+    YK_TRY(yki_parts_add(parts, slice, dy));
+    return yki_parts_are_whole(parts, x) ? add_parts(b, x) : YK_OK;
+}
+
+static yk_status differentiate_node(backward *b, const yki_node *node)
+{
+    yk_graph *graph = b->graph;
     yk_value *dout[YKI_MAX_OUT] = {NULL}, *din[YKI_MAX_IN] = {NULL};
     bool wanted[YKI_MAX_IN] = {false}, any_out = false, any_in = false;
     for (int i = 0; i < node->out_count; i++) {
-        dout[i] = node->out[i] ? grad[node->out[i]->id] : NULL;
+        if (!node->out[i])
+            continue;
+        YK_TRY(add_parts(b, node->out[i]));
+        dout[i] = b->grad[node->out[i]->id];
         any_out |= dout[i] != NULL;
     }
     for (int i = 0; i < node->in_count; i++) {
-        wanted[i] = is_needed(node, i, needs);
+        wanted[i] = is_needed(node, i, b->needs);
         any_in |= wanted[i];
     }
     if (!any_out || !any_in)
         return YK_OK;
+    if (node->op == &yki_op_slice)
+        return accumulate_slice(b, node, dout[YKI_SLICE_Y]);
     if (!node->op->gradient || (!dout[0] && !node->op->custom))
         return yki_error(YK_ERROR_UNSUPPORTED, "%s%s has no gradient", node->scope, node->op->name);
     /* Its gradient is named as it is, in errors and on timelines. */
@@ -70,7 +106,7 @@ static yk_status differentiate_node(yk_graph *graph, const yki_node *node, const
             return yki_error(YK_ERROR_UNSUPPORTED, "%s%s: no gradient for the %s", node->scope,
                              node->op->name, node->op->in[i].name);
         if (wanted[i])
-            YK_TRY(accumulate(graph, grad, node->in[i], din[i]));
+            YK_TRY(accumulate(b, node->in[i], din[i]));
     }
     return YK_OK;
 }
@@ -125,30 +161,35 @@ yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms, yki_g
     yk_value *starts[YKI_LOSS_KINDS] = {NULL};
     YK_TRY(create_starts(graph, terms, starts));
     size_t values = graph->value_count, forward = graph->node_count;
-    bool *needs = yki_calloc(values, sizeof *needs);
-    yk_value **grad = yki_calloc(values, sizeof *grad);
+    backward b = {.graph = graph,
+                  .needs = yki_calloc(values, sizeof *b.needs),
+                  .grad = yki_calloc(values, sizeof *b.grad),
+                  .parts = yki_calloc(values, sizeof *b.parts)};
     yk_status status = YK_OK;
-    if (!needs || !grad) {
-        status = yki_error_memory(values * sizeof *grad, "autograd");
+    if (!b.needs || !b.grad || !b.parts) {
+        status = yki_error_memory(values * sizeof *b.parts, "autograd");
         goto out;
     }
-    mark_needs(graph, needs);
+    mark_needs(graph, b.needs);
     for (int kind = 0; kind < YKI_LOSS_KINDS; kind++)
         if (terms[kind])
-            grad[terms[kind]->id] = starts[kind];
-    for (size_t n = forward; n-- > 0;) {
-        status = differentiate_node(graph, graph->nodes[n], needs, grad);
-        if (status != YK_OK)
-            goto out;
-    }
-    status = separate_shared(graph, forward, values, grad);
+            b.grad[terms[kind]->id] = starts[kind];
+    for (size_t n = forward; n-- > 0 && status == YK_OK;)
+        status = differentiate_node(&b, graph->nodes[n]);
+    for (size_t i = 0; i < values && status == YK_OK; i++)
+        status = add_parts(&b, graph->values[i]);
+    if (status == YK_OK)
+        status = separate_shared(graph, forward, values, b.grad);
     if (status != YK_OK)
         goto out;
-    *gradients = (yki_gradients){.first_node = forward, .of = grad};
+    *gradients = (yki_gradients){.first_node = forward, .of = b.grad};
     memcpy(gradients->loss_gradient, starts, sizeof starts);
-    grad = NULL;
+    b.grad = NULL;
 out:
-    free(needs);
-    free(grad);
+    for (size_t i = 0; b.parts && i < values; i++)
+        free(b.parts[i].list);
+    free(b.parts);
+    free(b.needs);
+    free(b.grad);
     return status;
 }

@@ -79,7 +79,8 @@ static yk_value *refuse_null(yk_value *const *values, int count, int index)
 }
 
 /* Joins groups of as many neighbours as one node takes, and then what they have become. */
-static yk_value *join(yk_value **values, int count, const yki_attrs *attrs)
+static yk_value *join(yk_value **values, int count, const yki_attrs *attrs,
+                      yk_value *(*make)(const yki_attrs *attrs, yk_value *const *in))
 {
     while (count > 1) {
         int made = 0;
@@ -87,11 +88,32 @@ static yk_value *join(yk_value **values, int count, const yki_attrs *attrs)
             yk_value *in[YKI_CONCAT_INPUTS] = {NULL};
             int taken = count - i < YKI_CONCAT_INPUTS ? count - i : YKI_CONCAT_INPUTS;
             memcpy(in, values + i, (size_t)taken * sizeof *in);
-            values[made++] = taken == 1 ? in[0] : yki_emit(&yki_op_concat, attrs, in);
+            values[made] = taken == 1 ? in[0] : make(attrs, in);
+            if (!values[made++])
+                return NULL;
         }
         count = made;
     }
     return values[0];
+}
+
+static yk_value *emit(const yki_attrs *attrs, yk_value *const *in)
+{
+    return yki_emit(&yki_op_concat, attrs, in);
+}
+
+static yk_value *append(const yki_attrs *attrs, yk_value *const *in)
+{
+    yki_shape shape = yki_shape_of(in[0]);
+    for (int i = 1; i < YKI_CONCAT_INPUTS && in[i]; i++)
+        shape.dims[attrs->dim] += in[i]->dims[attrs->dim];
+    yki_node *node = yki_append(in[0]->graph, &yki_op_concat, attrs, in, &shape);
+    return node ? node->out[0] : NULL;
+}
+
+yk_value *yki_append_concat(yk_value **values, int count, int64_t dim)
+{
+    return join(values, count, &(yki_attrs){.dim = dim}, append);
 }
 
 yk_value *yk_concat(yk_value *const *values, int count, int64_t dim)
@@ -107,7 +129,7 @@ yk_value *yk_concat(yk_value *const *values, int count, int64_t dim)
         return yki_emit_error(values[0], &yki_op_concat);
     }
     memcpy(rest, values, (size_t)count * sizeof *rest);
-    yk_value *joined = join(rest, count, &(yki_attrs){.dim = from_front(values[0], dim)});
+    yk_value *joined = join(rest, count, &(yki_attrs){.dim = from_front(values[0], dim)}, emit);
     free(rest);
     return joined;
 }

@@ -57,6 +57,9 @@ extern const yki_op *const yki_operators[YKI_OPERATORS];
  * out. */
 yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *attrs,
                           yk_value *const *in, const yk_value *like);
+/* Appends concat of values in dimension dim, or of groups of them where one node does not take so
+ * many, and overwrites the array; NULL when memory is out. */
+yk_value *yki_append_concat(yk_value **values, int count, int64_t dim);
 /* The input has so many dimensions: "input has shape (N, 3), expected 4 dimensions". */
 yk_status yki_expect_dims(const yki_node *node, int input, int ndim);
 /* Whether an option is at least so large, and small enough to compute shapes with. */

@@ -161,6 +161,65 @@ YK_TEST(a_parameter_that_is_added_to_the_loss_has_gradient_one)
     yk_model_destroy(model);
 }
 
+/* ---- slices --------------------------------------------------------------------------------- */
+
+enum { STEPS = 20 };
+
+static int count_nodes(const yk_model *model, const yki_op *op)
+{
+    int count = 0;
+    for (size_t n = 0; n < model->graph->node_count; n++)
+        count += model->graph->nodes[n]->op == op;
+    return count;
+}
+
+/* Reads every `stride`-th step of a layer's outputs. */
+static yk_model *model_of_steps(int stride)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F64, 3, (int64_t[]){YK_BATCH, STEPS, 3});
+    yk_value *y = yk_nn_linear(x, "fc", 4), *steps[STEPS];
+    int count = 0;
+    for (int64_t t = 0; t < STEPS; t += stride)
+        steps[count++] = yk_tanh(yk_slice(y, 1, t, 1));
+    yk_value *read = yk_concat(steps, count, 1);
+    yk_value *target = yk_input(graph, "target", YK_F64, 3, (int64_t[]){YK_BATCH, count, 4});
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(read, target, YK_LOSS_MEAN), NULL));
+    return model;
+}
+
+/* 20 are joined as 8, 8 and 4; so are they in forward. */
+YK_TEST(gradients_of_slices_are_joined)
+{
+    yk_model *model = model_of_steps(1);
+    assert_int_equal(count_nodes(model, &yki_op_add), 0);
+    assert_int_equal(count_nodes(model, &yki_op_pad), 0);
+    assert_int_equal(count_nodes(model, &yki_op_concat), 4 + 4);
+    yk_model_destroy(model);
+    model = model_of_steps(2);
+    assert_int_equal(count_nodes(model, &yki_op_add), 0);
+    assert_int_equal(count_nodes(model, &yki_op_pad), STEPS / 2);
+    assert_int_equal(count_nodes(model, &yki_op_concat), 3 + 3);
+    yk_model_destroy(model);
+}
+
+/* It is final when backward has reached its last slice, and not at the end. */
+YK_TEST(a_parameter_that_is_read_in_slices_does_not_wait_for_others)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F64, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *y = yk_nn_linear(x, "first", 3);
+    yk_value *p = yk_parameter(graph, "p", YK_F64, 2, (int64_t[]){4, 3}, YK_INIT_ONES, 0);
+    for (int64_t i = 0; i < 2; i++) /* as queries and keys of one weight */
+        y = yk_tanh(yk_linear(y, yk_pad(yk_slice(p, 0, 2 * i, 2), 0, 0, 1), NULL));
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y, x, YK_LOSS_MEAN), NULL));
+    assert_string_equal(yk_model_parameter(model, 2).name, "p");
+    assert_int_equal(model->variables.grad_order[0], 2);
+    yk_model_destroy(model);
+}
+
 /* ---- cpu against ref ------------------------------------------------------------------------ */
 
 static void compare(const char *what, const char *name, const double *got, const double *expected,

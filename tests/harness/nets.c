@@ -191,6 +191,27 @@ static yk_value *summed_net(yk_value *x, uint64_t seed)
     return classify(yk_relu(yk_conv2d(x, yk_add(a, b), NULL, NULL)));
 }
 
+/* Two parts in another order, and further ones that leave a gap and overlap. */
+static yk_value *rearrange(yk_value *x, int dim)
+{
+    int64_t dims[YK_MAX_DIMS] = {0};
+    yk_value_shape(x, dims);
+    const int64_t size = dims[dim], half = size / 2;
+    yk_value *halves[] = {yk_gelu(yk_slice(x, dim, half, size - half)), yk_slice(x, dim, 0, half)};
+    yk_value *ends[] = {yk_slice(x, dim, size - 1, 1), yk_slice(x, dim, 0, 1),
+                        yk_slice(x, dim, 0, 2)};
+    return yk_add(yk_concat(halves, 2, dim), yk_pad(yk_concat(ends, 3, dim), dim, 0, size - 4));
+}
+
+static yk_value *sliced_net(yk_value *x, uint64_t seed)
+{
+    (void)seed;
+    x = conv(x, "c", 5, 1);
+    for (int dim = 1; dim < 4; dim++)
+        x = rearrange(x, dim);
+    return classify(x);
+}
+
 /* ---- drawn nets ----------------------------------------------------------------------------- */
 
 enum { DRAWN_NODES = 14 };
@@ -240,10 +261,10 @@ const test_net nets[] = {
     {"linear", linear_net, 0},     {"plain", plain_net, 0},     {"residual", residual_net, 0},
     {"inverted", inverted_net, 0}, {"tangled", tangled_net, 0}, {"norms", norms_net, 0},
     {"shared", shared_net, 0},     {"dropout", dropout_net, 0}, {"loose", loose_net, 0},
-    {"derived", derived_net, 0},   {"summed", summed_net, 0},   {"drawn 1", drawn_net, 1},
-    {"drawn 2", drawn_net, 2},     {"drawn 3", drawn_net, 3},   {"drawn 4", drawn_net, 4},
-    {"drawn 5", drawn_net, 5},     {"drawn 10", drawn_net, 10}, {"drawn 7", drawn_net, 7},
-    {"drawn 8", drawn_net, 8},     {"drawn 9", drawn_net, 9},
+    {"derived", derived_net, 0},   {"summed", summed_net, 0},   {"sliced", sliced_net, 0},
+    {"drawn 1", drawn_net, 1},     {"drawn 2", drawn_net, 2},   {"drawn 3", drawn_net, 3},
+    {"drawn 4", drawn_net, 4},     {"drawn 5", drawn_net, 5},   {"drawn 10", drawn_net, 10},
+    {"drawn 7", drawn_net, 7},     {"drawn 8", drawn_net, 8},   {"drawn 9", drawn_net, 9},
 };
 const int net_count = sizeof nets / sizeof *nets;
 
