@@ -69,29 +69,39 @@ typedef struct yk_nn_batch_norm_options {
 yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
                                 const yk_nn_batch_norm_options *options);
 
-/** How recurrent layers are stacked. */
+/**
+ * How recurrent layers are stacked, and their states. Those of L layers are (N, L, hidden_size), or
+ * (N, 2 L, hidden_size) with two directions, in PyTorch's order (a layer's forward direction, then
+ * its backward one), but with the batch first.
+ */
 typedef struct yk_nn_recurrent_options {
     size_t size;        /**< set by YK_NN_RECURRENT_OPTIONS_INIT */
     int64_t num_layers; /**< each reads the outputs of the one before, at least 1 [1] */
     double dropout;     /**< of the outputs of every layer but the last, 0 to below 1 [0] */
+    bool bidirectional; /**< each layer also reads the steps from the last to the first [false] */
+    yk_value *h0;       /**< the states before the first step, or NULL: zeros [NULL] */
+    yk_value *c0;       /**< the LSTM's cells, likewise [NULL] */
+    yk_value **h_n;     /**< if not NULL: receives the states after the last step [NULL] */
+    yk_value **c_n;     /**< the LSTM's cells, likewise [NULL] */
 } yk_nn_recurrent_options;
 
 /** The defaults of yk_nn_recurrent_options. */
 #define YK_NN_RECURRENT_OPTIONS_INIT                                                               \
     {                                                                                              \
-        sizeof(yk_nn_recurrent_options), 1, 0                                                      \
+        sizeof(yk_nn_recurrent_options), 1, 0, false, NULL, NULL, NULL, NULL                       \
     }
 
 /**
- * nn.LSTM with batch_first: x (N, T, I) -> the outputs of all T steps (N, T, hidden_size), which
- * start from a state of zeros. Declares the parameters NAME.weight_ih_l0, NAME.weight_hh_l0,
- * NAME.bias_ih_l0 and NAME.bias_hh_l0, and those of further layers, which start as PyTorch's. The
- * layer is unrolled in the graph, so it is for sequences of up to a few hundred steps. NULL options
- * mean the defaults.
+ * nn.LSTM with batch_first: x (N, T, I) -> the outputs of all T steps (N, T, hidden_size), or
+ * (N, T, 2 hidden_size) with two directions. Declares the parameters NAME.weight_ih_l0,
+ * NAME.weight_hh_l0, NAME.bias_ih_l0 and NAME.bias_hh_l0, those of the other direction, such as
+ * NAME.weight_ih_l0_reverse, and those of further layers, which start as PyTorch's. The layer is
+ * unrolled in the graph, so it is for sequences of up to a few hundred steps. NULL options mean the
+ * defaults.
  */
 yk_value *yk_nn_lstm(yk_value *x, const char *name, int64_t hidden_size,
                      const yk_nn_recurrent_options *options);
-/** nn.GRU with batch_first, likewise. */
+/** nn.GRU with batch_first, likewise; it has no cells. */
 yk_value *yk_nn_gru(yk_value *x, const char *name, int64_t hidden_size,
                     const yk_nn_recurrent_options *options);
 

@@ -52,76 +52,154 @@ static void gru_step(state *s, yk_value *from_input, yk_value *from_hidden, int6
 static const recurrent lstm = {"lstm", 4, lstm_step};
 static const recurrent gru = {"gru", 3, gru_step};
 
-static yk_value *declare(yk_value *x, const char *what, int64_t layer, int ndim,
+/* What all layers of a stack share. */
+typedef struct stack {
+    const recurrent *kind;
+    int64_t size, directions;
+    yk_nn_recurrent_options options;
+    yk_value **outputs;        /* (N, 1, size) of each step */
+    yk_value **hidden, **cell; /* (N, 1, size): the last ones of each layer and direction */
+} stack;
+
+static yk_value *declare(yk_value *x, const char *what, const char *suffix, int ndim,
                          const int64_t *dims, int64_t size)
 {
-    char name[48];
-    snprintf(name, sizeof name, "%s_l%lld", what, (long long)layer);
+    char name[64];
+    snprintf(name, sizeof name, "%s_l%s", what, suffix);
     return yk_parameter(yk_value_graph(x), name, yk_value_dtype(x), ndim, dims,
                         YK_INIT_UNIFORM_FAN_IN, size);
 }
 
-/* x (N, T, I) -> (N, T, size); outputs has room for the T steps'. */
-static yk_value *run_layer(yk_value *x, const recurrent *kind, int64_t layer, int64_t size,
-                           yk_value **outputs)
+/* One of the given states, or zeros: (N, size). */
+static yk_value *first_state(const stack *s, yk_value *given, int64_t index, yk_value *zeros)
 {
     int64_t dims[YK_MAX_DIMS];
-    if (yk_value_shape(x, dims) < 0)
-        return x;
-    const int64_t rows = kind->gates * size, input[] = {rows, dims[2]}, hidden[] = {rows, size};
-    yk_value *weight_ih = declare(x, "weight_ih", layer, 2, input, size);
-    yk_value *weight_hh = declare(x, "weight_hh", layer, 2, hidden, size);
-    yk_value *bias_ih = declare(x, "bias_ih", layer, 1, &rows, size);
-    yk_value *bias_hh = declare(x, "bias_hh", layer, 1, &rows, size);
-    yk_value *inputs = yk_linear(x, weight_ih, bias_ih);
-    state s = {NULL, NULL};
-    for (int64_t t = 0; t < dims[1]; t++) {
-        yk_value *from_input = yk_reshape(yk_slice(inputs, 1, t, 1), 2, (int64_t[]){dims[0], rows});
-        if (t == 0)
-            s.hidden = s.cell = yk_scale(gate(from_input, 0, size), 0);
-        kind->step(&s, from_input, yk_linear(s.hidden, weight_hh, bias_hh), size);
-        outputs[t] = yk_reshape(s.hidden, 3, (int64_t[]){dims[0], 1, size});
-    }
-    return yk_concat(outputs, (int)dims[1], 1);
+    if (!given || yk_value_shape(given, dims) < 0)
+        return given ? given : zeros;
+    return yk_reshape(yk_slice(given, 1, index, 1), 2, (int64_t[]){dims[0], s->size});
 }
 
-static yk_status check(const yk_value *x, const recurrent *kind, int64_t size,
-                       const yk_nn_recurrent_options *options)
+/* x (N, T, I) -> (N, T, size) */
+static yk_value *run_direction(const stack *s, yk_value *x, int64_t layer, bool reverse)
 {
+    int64_t dims[YK_MAX_DIMS];
+    char suffix[32];
+    if (yk_value_shape(x, dims) < 0)
+        return x;
+    snprintf(suffix, sizeof suffix, "%lld%s", (long long)layer, reverse ? "_reverse" : "");
+    const int64_t size = s->size, rows = s->kind->gates * size,
+                  index = layer * s->directions + reverse;
+    const int64_t input[] = {rows, dims[2]}, hidden[] = {rows, size}, one[] = {dims[0], 1, size};
+    yk_value *weight_ih = declare(x, "weight_ih", suffix, 2, input, size);
+    yk_value *weight_hh = declare(x, "weight_hh", suffix, 2, hidden, size);
+    yk_value *bias_ih = declare(x, "bias_ih", suffix, 1, &rows, size);
+    yk_value *bias_hh = declare(x, "bias_hh", suffix, 1, &rows, size);
+    yk_value *inputs = yk_linear(x, weight_ih, bias_ih);
+    state now = {NULL, NULL};
+    for (int64_t i = 0; i < dims[1]; i++) {
+        int64_t t = reverse ? dims[1] - 1 - i : i;
+        yk_value *from_input = yk_reshape(yk_slice(inputs, 1, t, 1), 2, (int64_t[]){dims[0], rows});
+        if (i == 0) {
+            yk_value *zeros = yk_scale(gate(from_input, 0, size), 0);
+            now.hidden = first_state(s, s->options.h0, index, zeros);
+            now.cell = first_state(s, s->options.c0, index, zeros);
+        }
+        s->kind->step(&now, from_input, yk_linear(now.hidden, weight_hh, bias_hh), size);
+        s->outputs[t] = s->hidden[index] = yk_reshape(now.hidden, 3, one);
+    }
+    if (s->options.c_n)
+        s->cell[index] = yk_reshape(now.cell, 3, one);
+    return yk_concat(s->outputs, (int)dims[1], 1);
+}
+
+static yk_value *run_layer(const stack *s, yk_value *x, int64_t layer)
+{
+    if (layer > 0 && s->options.dropout != 0)
+        x = yk_dropout(x, s->options.dropout);
+    yk_value *sides[2] = {run_direction(s, x, layer, false)};
+    if (s->options.bidirectional)
+        sides[1] = run_direction(s, x, layer, true);
+    return yk_concat(sides, (int)s->directions, -1);
+}
+
+static yk_status check_state(const stack *s, const yk_value *x, const char *name,
+                             const yk_value *given)
+{
+    const int64_t states = s->options.num_layers * s->directions;
+    char text[96];
+    if (!given || !given->valid ||
+        (given->ndim == 3 && given->dims[0] == x->dims[0] && given->dims[1] == states &&
+         given->dims[2] == s->size))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s: %s has shape %s, expected (N, %lld, %lld)",
+                     s->kind->name, name, yki_shape_text(given, text, sizeof text),
+                     (long long)states, (long long)s->size);
+}
+
+static yk_status check(const stack *s, const yk_value *x)
+{
+    const yk_nn_recurrent_options *o = &s->options;
     char text[96];
     if (x->ndim != 3)
         return yki_error(YK_ERROR_INVALID_SHAPE, "%s: input has shape %s, expected (N, T, I)",
-                         kind->name, yki_shape_text(x, text, sizeof text));
-    if (!yki_in_range(size, 1) || !yki_in_range(options->num_layers, 1))
+                         s->kind->name, yki_shape_text(x, text, sizeof text));
+    if (!yki_in_range(s->size, 1) || !yki_in_range(o->num_layers, 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s: hidden_size %lld, num_layers %lld: expected 1 or more", kind->name,
-                         (long long)size, (long long)options->num_layers);
-    return YK_OK;
+                         "%s: hidden_size %lld, num_layers %lld: expected 1 or more", s->kind->name,
+                         (long long)s->size, (long long)o->num_layers);
+    if (s->kind == &gru && (o->c0 || o->c_n))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "gru: c0 and c_n are options of an lstm");
+    YK_TRY(check_state(s, x, "h0", o->h0));
+    return check_state(s, x, "c0", o->c0);
+}
+
+static yk_status allocate(stack *s, int64_t steps)
+{
+    size_t states = (size_t)(s->options.num_layers * s->directions);
+    s->outputs = yki_calloc((size_t)steps, sizeof *s->outputs);
+    s->hidden = yki_calloc(states, sizeof *s->hidden);
+    s->cell = yki_calloc(states, sizeof *s->cell);
+    return s->outputs && s->hidden && s->cell
+               ? YK_OK
+               : yki_error_memory(((size_t)steps + 2 * states) * sizeof *s->cell, "a layer");
+}
+
+/* Where the options ask for it, hands out the last states of all layers, or what x is if it is
+ * invalid. */
+static void give_states(const stack *s, yk_value *x)
+{
+    const int count = (int)(s->options.num_layers * s->directions);
+    bool good = yk_value_shape(x, NULL) >= 0;
+    if (s->options.h_n)
+        *s->options.h_n = good ? yk_concat(s->hidden, count, 1) : x;
+    if (s->options.c_n)
+        *s->options.c_n = good ? yk_concat(s->cell, count, 1) : x;
 }
 
 static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind, int64_t size,
                             const yk_nn_recurrent_options *options)
 {
     int64_t dims[YK_MAX_DIMS];
-    if (yk_value_shape(x, dims) < 0)
-        return x ? x : yki_no_operand(name ? name : "a layer");
-    yk_nn_recurrent_options o;
+    stack s = {.kind = kind, .size = size};
     yk_graph *graph = yk_value_graph(x);
-    yk_value **outputs = NULL;
     yk_scope_push(graph, name);
-    yk_status status =
-        YKI_READ_OPTIONS(&o, options, yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT);
-    status = status == YK_OK ? check(x, kind, size, &o) : status;
-    if (status == YK_OK && !(outputs = yki_calloc((size_t)dims[1], sizeof *outputs)))
-        status = yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory");
-    for (int64_t i = 0; status == YK_OK && i < o.num_layers; i++) {
-        x = i > 0 && o.dropout != 0 ? yk_dropout(x, o.dropout) : x;
-        x = run_layer(x, kind, i, size, outputs);
+    yk_status status = YKI_READ_OPTIONS(&s.options, options, yk_nn_recurrent_options,
+                                        YK_NN_RECURRENT_OPTIONS_INIT);
+    if (yk_value_shape(x, dims) < 0) {
+        x = x ? x : yki_no_operand(name ? name : "a layer");
+    } else {
+        s.directions = s.options.bidirectional ? 2 : 1;
+        status = status == YK_OK ? check(&s, x) : status;
+        status = status == YK_OK ? allocate(&s, dims[1]) : status;
+        for (int64_t i = 0; status == YK_OK && i < s.options.num_layers; i++)
+            x = run_layer(&s, x, i);
+        x = status == YK_OK ? x : yki_emit_error(x, &yki_op_linear);
     }
-    if (status != YK_OK)
-        x = yki_emit_error(x, &yki_op_linear);
-    free(outputs);
+    give_states(&s, x);
     yk_scope_pop(graph);
+    free(s.outputs);
+    free(s.hidden);
+    free(s.cell);
     return x;
 }
 

@@ -123,6 +123,90 @@ YK_TEST(dropout_lies_between_layers)
     yk_graph_destroy(graph);
 }
 
+/* The outputs of a sequence, and of its halves, of which the second takes over the first's state.
+ */
+static void compare_halves(layer_fn layer, const char *device)
+{
+    enum { LENGTH = 6, HALF = 4 };
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, LENGTH, INPUTS});
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.num_layers = 2;
+    yk_scope_push(graph, "net");
+    yk_value *whole = layer(x, "rnn", SIZE, &options), *h_n, *c_n, *halves[2];
+    yk_scope_pop(graph);
+    yk_scope_reuse(graph, "net");
+    options.h_n = &h_n;
+    options.c_n = layer == yk_nn_lstm ? &c_n : NULL;
+    halves[0] = layer(yk_slice(x, 1, 0, HALF), "rnn", SIZE, &options);
+    options.h0 = h_n;
+    options.c0 = layer == yk_nn_lstm ? c_n : NULL;
+    options.h_n = options.c_n = NULL;
+    halves[1] = layer(yk_slice(x, 1, HALF, LENGTH - HALF), "rnn", SIZE, &options);
+    yk_scope_pop(graph);
+    yk_value *outputs[] = {whole, yk_concat(halves, 2, 1)};
+    yk_model *model;
+    assert_ok(yk_model_create(&model, NULL,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.seed = 7, o.outputs = outputs, o.output_count = 2)));
+    float numbers[SAMPLES * LENGTH * INPUTS];
+    for (int i = 0; i < SAMPLES * LENGTH * INPUTS; i++)
+        numbers[i] = (float)sin(0.7 * i);
+    const char *const name = "x";
+    const yk_tensor tensor = {
+        .data = numbers, .dtype = YK_F32, .ndim = 3, .dims = {SAMPLES, LENGTH, INPUTS}};
+    const yk_batch batch = {.size = SAMPLES, .count = 1, .names = &name, .tensors = &tensor};
+    yk_tensor got[2];
+    assert_ok(yk_model_forward(model, &batch));
+    for (size_t i = 0; i < 2; i++)
+        assert_ok(yk_model_output_at(model, i, &got[i]));
+    for (int64_t i = 0; i < yk_tensor_count(&got[0]); i++)
+        assert_float_equal(yk_tensor_get(&got[1], i), yk_tensor_get(&got[0], i), 1e-6);
+    assert_true(fabs(yk_tensor_get(&got[0], 0)) > 1e-3);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_state_is_handed_on)
+{
+    compare_halves(yk_nn_lstm, "ref");
+    compare_halves(yk_nn_lstm, "cpu");
+    compare_halves(yk_nn_gru, "ref");
+    compare_halves(yk_nn_gru, "cpu");
+}
+
+/* In PyTorch's order, as the first weights are drawn. */
+YK_TEST(both_directions_have_parameters)
+{
+    static const char *const names[] = {
+        "rnn.weight_ih_l0",         "rnn.weight_hh_l0",         "rnn.bias_ih_l0",
+        "rnn.bias_hh_l0",           "rnn.weight_ih_l0_reverse", "rnn.weight_hh_l0_reverse",
+        "rnn.bias_ih_l0_reverse",   "rnn.bias_hh_l0_reverse",   "rnn.weight_ih_l1",
+        "rnn.weight_hh_l1",         "rnn.bias_ih_l1",           "rnn.bias_hh_l1",
+        "rnn.weight_ih_l1_reverse", "rnn.weight_hh_l1_reverse", "rnn.bias_ih_l1_reverse",
+        "rnn.bias_hh_l1_reverse"};
+    const size_t count = sizeof names / sizeof *names;
+    int64_t dims[YK_MAX_DIMS];
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS}), *h_n;
+    yk_value *y = yk_nn_gru(x, "rnn", SIZE,
+                            YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT,
+                                    o.num_layers = 2, o.bidirectional = true, o.h_n = &h_n));
+    assert_int_equal(yk_value_shape(y, dims), 3);
+    assert_true(dims[0] == YK_BATCH && dims[1] == STEPS && dims[2] == 2 * SIZE);
+    assert_int_equal(yk_value_shape(h_n, dims), 3);
+    assert_true(dims[0] == YK_BATCH && dims[1] == 4 && dims[2] == SIZE);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, NULL,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.outputs = &y, o.output_count = 1)));
+    assert_int_equal(yk_model_parameter_count(model), count);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(yk_model_parameter(model, i).name, names[i]);
+    yk_tensor weight = yk_model_parameter(model, 8).value;
+    assert_true(weight.dims[0] == 3 * SIZE && weight.dims[1] == 2 * SIZE);
+    yk_model_destroy(model);
+}
+
 static void assert_refused(int ndim, int64_t size, int64_t layers, const char *text)
 {
     yk_graph *graph = yk_graph_create();
@@ -136,12 +220,33 @@ static void assert_refused(int ndim, int64_t size, int64_t layers, const char *t
     yk_graph_destroy(graph);
 }
 
+/* An h0 of so many states and, if asked for, a c0 of another size. */
+static void assert_state_refused(layer_fn layer, int64_t states, bool cell, const char *text)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS}), *h_n;
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.h0 = yk_input(graph, "h0", YK_F32, 3, (int64_t[]){YK_BATCH, states, SIZE});
+    if (cell)
+        options.c0 = yk_input(graph, "c0", YK_F32, 3, (int64_t[]){YK_BATCH, states, SIZE - 1});
+    options.h_n = &h_n;
+    yk_model *model;
+    yk_value *y = layer(x, "rnn", SIZE, &options);
+    assert_int_equal(yk_value_shape(h_n, NULL), -1);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, y, NULL));
+    assert_contains(yk_last_error(), text);
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(mistakes_in_recurrent_layers_are_reported)
 {
     assert_refused(2, SIZE, 1, "gru: input has shape (N, 3), expected (N, T, I)");
     assert_refused(3, 0, 1, "gru: hidden_size 0, num_layers 1: expected 1 or more");
     assert_refused(3, INT64_MAX, 1, "hidden_size");
     assert_refused(3, SIZE, 0, "num_layers 0");
+    assert_state_refused(yk_nn_lstm, 2, false, "lstm: h0 has shape (N, 2, 4), expected (N, 1, 4)");
+    assert_state_refused(yk_nn_lstm, 1, true, "lstm: c0 has shape (N, 1, 3), expected (N, 1, 4)");
+    assert_state_refused(yk_nn_gru, 1, true, "gru: c0 and c_n are options of an lstm");
     assert_int_equal(yk_value_shape(yk_nn_lstm(NULL, "rnn", SIZE, NULL), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
 }
