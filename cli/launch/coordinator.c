@@ -65,6 +65,7 @@ struct cli_coordinator {
     yk_store_server *ranks; /* the store of the attempt's ranks */
     cli_bus_reader reader;
     cli_agents agents;
+    cli_net_question *ended; /* in a takeover: whether the lost launcher has ended, or NULL */
     phase phase;
     int attempt, restarts, world, nodes; /* world and nodes: of the last attempt */
     int master_port;                     /* for programs that serve a store of their own */
@@ -470,13 +471,20 @@ static void notice_missing(cli_coordinator *c, int present, double now)
                    hosts, launch->nodes_min, launch->nodes_max, advice);
 }
 
+/* How many of the old hosts must come after a takeover; see rendezvous.c. */
+static int quorum(const cli_coordinator *c)
+{
+    int nodes = c->options.expected + 1;
+    return cli_net_refused(c->ended) ? 1 : nodes / 2 + 1;
+}
+
 /* The first attempt after a takeover: enough of the old hosts must come, and soon. */
 static void form_after_takeover(cli_coordinator *c, int present, double now)
 {
     char words[400];
     const cli_coordinator_options *o = &c->options;
     bool late = now - c->phase_s >= takeover_s;
-    if (present >= o->quorum && (late || present >= o->expected)) {
+    if (present >= quorum(c) && (late || present >= o->expected)) {
         if (present >= o->launch->nodes_min)
             start_round(c);
     } else if (late) {
@@ -679,10 +687,13 @@ cli_coordinator *cli_coordinator_start(const cli_coordinator_options *options)
         fprintf(stderr, "%s\n", yk_last_error());
     } else {
         c->reader = (cli_bus_reader){.stream = CLI_BUS_REPORTS};
+        if (options->lost_host)
+            c->ended = cli_net_ask(options->lost_host, options->lost_port);
         if (pthread_create(&c->thread, NULL, run, c) == 0)
             return c;
         fprintf(stderr, "%s: cannot start a thread\n", options->launch->name);
     }
+    cli_net_forget(c->ended);
     yk_store_destroy(c->store);
     free(c);
     return NULL;
@@ -695,6 +706,7 @@ void cli_coordinator_finish(cli_coordinator *c)
     if (!atomic_load(&c->finished))
         atomic_store(&c->closing, true);
     pthread_join(c->thread, NULL);
+    cli_net_forget(c->ended);
     cli_agents_free(&c->agents);
     yk_store_server_destroy(c->ranks);
     yk_store_destroy(c->store);

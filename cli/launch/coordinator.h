@@ -16,8 +16,10 @@ typedef struct cli_coordinator_options {
     const char *secret;
     int attempt;  /* the number of the first attempt; > 0 when this is a takeover */
     int restarts; /* how many of --max-restarts have been used */
-    int quorum;   /* how many hosts the first attempt needs at least */
-    int expected; /* agents that are about to come in a takeover, else 0 */
+    /* In a takeover: where the rendezvous was, and how many agents are about to come, else 0. */
+    const char *lost_host;
+    int lost_port;
+    int expected;
 } cli_coordinator_options;
 
 /* Starts the thread; NULL if it cannot be started (the reason is printed). */

@@ -8,6 +8,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,14 +135,62 @@ static bool all_answer(const char *host, int port, int error)
     return all;
 }
 
-bool cli_net_refuses(const char *host, int port)
-{
-    return all_answer(host, port, ECONNREFUSED);
-}
-
 bool cli_net_accepts(const char *host, int port)
 {
     return all_answer(host, port, 0);
+}
+
+/* ---- a question ----------------------------------------------------------------------------- */
+
+struct cli_net_question {
+    atomic_int holders; /* whoever asks, and the thread */
+    atomic_bool refused;
+    int port;
+    char host[];
+};
+
+static void release(cli_net_question *question)
+{
+    if (atomic_fetch_sub(&question->holders, 1) == 1)
+        free(question);
+}
+
+static void *ask(void *context)
+{
+    cli_net_question *question = context;
+    atomic_store(&question->refused, all_answer(question->host, question->port, ECONNREFUSED));
+    release(question);
+    return NULL;
+}
+
+cli_net_question *cli_net_ask(const char *host, int port)
+{
+    pthread_t thread;
+    size_t size = strlen(host) + 1;
+    cli_net_question *question = malloc(sizeof *question + size);
+    if (!question)
+        return NULL;
+    atomic_init(&question->holders, 2);
+    atomic_init(&question->refused, false);
+    question->port = port;
+    memcpy(question->host, host, size);
+    if (pthread_create(&thread, NULL, ask, question)) {
+        free(question);
+        return NULL;
+    }
+    pthread_detach(thread);
+    return question;
+}
+
+bool cli_net_refused(cli_net_question *question)
+{
+    return question && atomic_load(&question->refused);
+}
+
+void cli_net_forget(cli_net_question *question)
+{
+    if (question)
+        release(question);
 }
 
 static bool read_port(const char *text, int *port)

@@ -13,10 +13,19 @@ bool cli_net_is_known(const char *host);
 bool cli_net_is_loopback(const char *host);
 /* An address of this host by which other hosts can reach it; false if there is none. */
 bool cli_net_own_address(char *address, size_t size);
-/* Whether the host answers that nothing listens on the port; false also when it does not answer. */
-bool cli_net_refuses(const char *host, int port);
 /* Whether something on the host accepts connections at the port, at each of its addresses. */
 bool cli_net_accepts(const char *host, int port);
+/*
+ * Asks a host, on a thread of its own, whether anything listens on a port: neither the host nor the
+ * name service may answer. NULL if the thread cannot be started.
+ */
+typedef struct cli_net_question cli_net_question;
+cli_net_question *cli_net_ask(const char *host, int port);
+/* Whether the host has answered, at each of its addresses, that nothing does. Accepts NULL, which
+ * has had no answer. */
+bool cli_net_refused(cli_net_question *question);
+/* Does not wait for the answer. Accepts NULL. */
+void cli_net_forget(cli_net_question *question);
 /* Ports that are not handed out by the system itself. */
 enum { CLI_NET_PORT = 20000, CLI_NET_PORTS = 10000 };
 /*

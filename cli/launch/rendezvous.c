@@ -131,7 +131,7 @@ bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
         if (status == YK_OK) {
             node_rank = 0;
             warn_no_secret(launch);
-            if (!start_coordinator(launch, agent, (cli_coordinator_options){.quorum = 1}))
+            if (!start_coordinator(launch, agent, (cli_coordinator_options){0}))
                 return false;
         } else if (status != YK_ERROR_NETWORK || !launch->elects_host) {
             fprintf(stderr, "%s\n", yk_last_error());
@@ -184,7 +184,9 @@ static bool find_node(const char *order, int node, char address[64], char host[2
 static bool become_coordinator(cli_job *job, const char *address)
 {
     cli_agent *agent = job->agent;
-    bool ended = cli_net_refuses(agent->host, agent->port);
+    char lost[sizeof agent->host];
+    int lost_port = agent->port;
+    snprintf(lost, sizeof lost, "%s", agent->host);
     snprintf(agent->host, sizeof agent->host, "%s", address);
     agent->server = agent->standby;
     agent->standby = NULL;
@@ -192,12 +194,12 @@ static bool become_coordinator(cli_job *job, const char *address)
     agent->standby_port = 0;
     cli_hosts_known_add(&agent->known, job->launch->master_address);
     agent->herald = cli_herald_start(job->launch, &agent->known, agent->host, agent->port);
-    return start_coordinator(
-        job->launch, agent,
-        (cli_coordinator_options){.attempt = job->round.attempt + 1,
-                                  .restarts = agent->restarts,
-                                  .expected = job->round.nodes - 1,
-                                  .quorum = ended ? 1 : job->round.nodes / 2 + 1});
+    return start_coordinator(job->launch, agent,
+                             (cli_coordinator_options){.attempt = job->round.attempt + 1,
+                                                       .restarts = agent->restarts,
+                                                       .lost_host = lost,
+                                                       .lost_port = lost_port,
+                                                       .expected = job->round.nodes - 1});
 }
 
 bool cli_agent_take_over(cli_job *job)

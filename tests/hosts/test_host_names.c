@@ -122,6 +122,57 @@ YK_TEST(rank_0_serves_the_store_before_it_knows_its_own_name)
     assert_int_equal(end_of_job(2, 30), 0);
 }
 
+/* ---- a name service that is lost ------------------------------------------------------------- */
+
+/* Asks a name service whose host drops all packets. */
+static void lose_name_service(int host)
+{
+    char on[1000], path[600], output[1024];
+    snprintf(on, sizeof on, "%s", yk_test_on(host));
+    snprintf(path, sizeof path, "%s/resolv.conf", yk_test_hosts_folder());
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "nameserver 10.77.0.200\noptions timeout:30 attempts:5\n");
+    fclose(file);
+    int code = yk_test_command(output, sizeof output,
+                               "%s mount --bind %s /etc/resolv.conf && %s ip neighbour add "
+                               "10.77.0.200 lladdr 02:00:00:00:00:c8 dev eth0 nud permanent",
+                               on, path, on);
+    if (code)
+        fail_msg("%s", output);
+}
+
+static void forget_names(int host)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/n%d.etc_hosts", yk_test_hosts_folder(), host);
+    assert_int_equal(truncate(path, 0), 0);
+}
+
+/* It asks whether the lost host's launcher has ended, for which it needs the address again. */
+YK_TEST(promise_13_signals_stop_a_launcher_that_asks_for_a_lost_host)
+{
+    static const char *const options =
+        "--nnodes 1:2 -- env -u YK_TEST_LAUNCHER sh -c 'echo node $GROUP_RANK; sleep 1000'";
+    yk_test_hosts(2);
+    name_host_1("head");
+    lose_name_service(2);
+    for (int host = 1; host <= 2; host++)
+        start_on(host, "YOKE_HEARTBEAT_TIMEOUT=3", "head:29400", options);
+    for (int host = 1; host <= 2; host++)
+        test_job_await(&host_jobs[host], "node ");
+    forget_names(2);
+    yk_test_kill_host(1);
+    test_job_await(&host_jobs[2], "host n2 takes over at ");
+    double deadline = test_now() + 30;
+    for (pid_t pid; (pid = find_rank(2, -1)) > 0; usleep(100000)) {
+        if (test_now() > deadline)
+            fail_msg("it does not stop: \"%s\"", test_job_output(&host_jobs[2]));
+        kill(pid, SIGTERM);
+    }
+    assert_int_equal(test_job_wait(&host_jobs[2], 20), 128 + SIGTERM);
+}
+
 /* ---- what a job is doing --------------------------------------------------------------------- */
 
 /* n3 takes no part in the job. */
