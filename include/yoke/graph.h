@@ -310,6 +310,21 @@ yk_value *yk_permute(yk_value *x, int ndim, const int64_t *dims);
  *  below 1) and multiplies the others by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);
 
+/**
+ * The values of all ranks, one after another in rank order, as
+ * torch.distributed.nn.functional.all_gather: x (N, C) or (N, T, C) -> (ranks samples, C) or
+ * (ranks samples, T, C). Losses that compare samples with those of all ranks use it, as SimCLR's
+ * and CLIP's do: yk_linear(x, yk_all_gather_batch(x, ranks, samples), NULL) has the products of all
+ * pairs, (N, ranks samples). The gradient of x is the sum of those that all ranks have for it.
+ *
+ * Each rank's batch must have `samples` samples: yk_model_forward fails for a batch of another
+ * size. `ranks` is the size of the group that yk_ddp_create is given later, or 1, which gathers the
+ * batch of this rank alone and needs no yk_ddp. With more, every forward and backward is
+ * collective, those in evaluation mode too, and virtual ranks, Join and yk_data_parallel cannot be
+ * used.
+ */
+yk_value *yk_all_gather_batch(yk_value *x, int ranks, int64_t samples);
+
 /** How a loss over many elements becomes one number. */
 typedef enum yk_loss_reduction {
     YK_LOSS_MEAN, /**< their mean */

@@ -12,6 +12,7 @@
 #define YKI_DEVICE_H
 
 #include "device/choice.h"
+#include "device/exchange.h"
 #include "device/low_rank.h"
 #include "device/memory.h"
 #include "device/muon.h"
@@ -62,6 +63,7 @@ typedef struct yki_kernel_args {
     /* If not NULL, batch_norm in training takes its statistics over all ranks, not just over the
      * batch of this run. */
     const yki_sync *sync;
+    const yki_exchange *exchange; /* with the other ranks; NULL: there is no yk_ddp */
 } yki_kernel_args;
 
 typedef struct yki_kernel_impl {
@@ -167,8 +169,9 @@ yk_status yki_device_create(yki_device **device, const char *name,
 void yki_device_destroy(yki_device *device);
 
 /* Prepares a kernel for desc: the device's own or, on a host device, ref's, with copies where an
- * operand is not in YKI_PLAIN (see plain.c). Empty batches never reach a device (see empty.c),
- * except that batch_norm kernels are called with them. */
+ * operand is not in YKI_PLAIN (see plain.c). Those of ref that are entered by the host run on every
+ * device. Empty batches never reach a device (see empty.c), except that batch_norm kernels, and
+ * those that gather batches, are called with them. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 /* Whether two kernels that pack the same parameter read the same packed bytes. */

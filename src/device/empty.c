@@ -2,8 +2,9 @@
  * The kernel of every operator for a batch without samples. It writes zeros to the outputs whose
  * size does not depend on the batch, such as gradients of parameters and the loss. A rank that has
  * run out of samples can therefore run the same steps as the others on any device, and no other
- * kernel has to handle empty batches. The exception is batch_norm, which still exchanges statistics
- * with the other ranks when it is synchronised.
+ * kernel has to handle empty batches. The exceptions are batch_norm, which still exchanges
+ * statistics with the other ranks when it is synchronised, and the kernels that gather batches,
+ * which refuse one of another size.
  */
 #include "base/memory.h"
 #include "device/device.h"
@@ -19,6 +20,12 @@ static bool has_no_elements(const yki_operand *operand)
     return operand->ndim > 0 && yki_operand_count(operand) == 0;
 }
 
+static bool is_exchanged(const yki_op *op)
+{
+    return op == &yki_op_batch_norm || op == &yki_op_batch_norm_backward ||
+           op == &yki_op_all_gather_batch || op == &yki_op_reduce_scatter_batch;
+}
+
 static bool empty_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
@@ -27,7 +34,7 @@ static bool empty_supports(const yki_device *device, const yki_kernel_desc *desc
         any = any || has_no_elements(&desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)
         any = any || has_no_elements(&desc->out[i]);
-    return any && desc->op != &yki_op_batch_norm && desc->op != &yki_op_batch_norm_backward;
+    return any && !is_exchanged(desc->op);
 }
 
 static yk_status empty_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)

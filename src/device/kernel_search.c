@@ -11,6 +11,12 @@ static const yki_kernel_impl *find(const yki_device_type *type, const yki_device
     return NULL;
 }
 
+static const yki_kernel_impl *find_ref(const yki_device *device, const yki_kernel_desc *desc)
+{
+    const yki_kernel_impl *impl = find(&yki_device_ref, device, desc);
+    return impl && (yki_device_is_host(device) || impl->on_host) ? impl : NULL;
+}
+
 /* What the rules say: the first that supports desc and gains; NULL if none does. */
 static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_desc *desc)
 {
@@ -18,8 +24,8 @@ static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_
         return &yki_kernel_empty;
     const yki_kernel_impl *impl =
         desc->op->custom ? yki_custom_kernel(device, desc) : find(device->type, device, desc);
-    if (!impl && !desc->op->custom && yki_device_is_host(device))
-        impl = find(&yki_device_ref, device, desc);
+    if (!impl && !desc->op->custom)
+        impl = find_ref(device, desc);
     if (!impl && yki_kernel_plain.supports(device, desc))
         impl = yki_device_is_host(device) ? &yki_kernel_plain : &yki_kernel_plain_on_host;
     return impl;

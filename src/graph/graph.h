@@ -61,6 +61,8 @@ typedef struct yki_attrs {
     int64_t count;             /* slice, pad: the size of the result */
     double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0 */
     int64_t heads;             /* attention */
+    int ranks;                 /* all_gather_batch: how many there are, and ... */
+    int64_t samples;           /* ... what each has */
     bool causal;               /* attention: a query sees no later keys */
     double eps, momentum;      /* batch_norm */
     double p;                  /* dropout, also of attention's shares */

@@ -75,6 +75,31 @@ void yki_model_set_sync(yk_model *model, yki_sync *sync)
     model->distribution.changes++;
 }
 
+void yki_model_set_exchange(yk_model *model, yki_exchange *exchange)
+{
+    if (model->distribution.exchange)
+        model->distribution.exchange->destroy(model->distribution.exchange);
+    model->distribution.exchange = exchange;
+    model->distribution.changes++;
+}
+
+yki_gathering yki_model_gathering(const yk_model *model)
+{
+    yki_gathering most = {.ranks = 0};
+    for (size_t n = 0; n < model->graph->node_count; n++) {
+        const yki_node *node = model->graph->nodes[n];
+        if (node->op != &yki_op_all_gather_batch)
+            continue;
+        const yk_value *y = node->out[YKI_ALL_GATHER_BATCH_Y];
+        size_t bytes = yk_dtype_size(y->dtype);
+        for (int d = 0; d < y->ndim; d++)
+            bytes *= (size_t)y->dims[d];
+        most.bytes = bytes > most.bytes ? bytes : most.bytes;
+        most.ranks = node->attrs.ranks > most.ranks ? node->attrs.ranks : most.ranks;
+    }
+    return most;
+}
+
 bool yki_model_is_synced(const yk_model *model)
 {
     return model->distribution.sync != NULL;

@@ -323,9 +323,11 @@ static bool is_unbroken(const yk_model *model, const yki_plan *plan)
 {
     if (plan->mode.training && model->distribution.sync)
         return false;
-    for (size_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].node && plan->steps[i].node->op->custom)
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const yki_step *step = &plan->steps[i];
+        if (step->kernel->impl->on_host || (step->node && step->node->op->custom))
             return false;
+    }
     return true;
 }
 

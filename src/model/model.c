@@ -292,6 +292,7 @@ static void destroy_memory(yk_model *model)
         return;
     yki_stream_wait(device, yki_device_stream(device));
     yki_model_set_sync(model, NULL);
+    yki_model_set_exchange(model, NULL);
     yki_device_free_pinned(device, model->room, model->room_bytes);
     yki_accumulation_destroy(&model->accumulation, device);
     yki_variables_destroy(&model->variables);

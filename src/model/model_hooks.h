@@ -8,6 +8,7 @@
 
 #include <yoke/model.h>
 
+#include "device/exchange.h"
 #include "device/memory.h"
 #include "device/sync.h"
 
@@ -22,8 +23,8 @@ typedef struct yki_backward {
     double mean_weight;   /* multiplies the gradient of the loss's means over samples */
     double sum_weight;    /* multiplies the gradient of its sums over samples */
     double kept_weight;   /* multiplies the gradients that are there */
-    bool unbroken;        /* nothing in it waits for the host: no synchronised batch_norm and no
-                             operator of the program */
+    bool unbroken;        /* nothing in it waits for the host: no synchronised batch_norm, no
+                             all_gather_batch and no operator of the program */
     /* Set by backward_begin where unbroken is: grad_ready does no more than enter work in streams,
      * which becomes a part of the recording. Replays do not call it. */
     bool in_streams;
@@ -173,5 +174,15 @@ bool yki_model_counts_batches(const yk_model *model, size_t buffer);
  */
 void yki_model_set_sync(yk_model *model, yki_sync *sync);
 bool yki_model_is_synced(const yk_model *model);
+
+/* What a model's all_gather_batch gather at most; 0 ranks: it has none. */
+typedef struct yki_gathering {
+    int ranks;
+    size_t bytes; /* of the values of all ranks */
+} yki_gathering;
+yki_gathering yki_model_gathering(const yk_model *model);
+/* From now on they exchange values by this. The model takes it over and destroys it; NULL removes
+ * it. */
+void yki_model_set_exchange(yk_model *model, yki_exchange *exchange);
 
 #endif

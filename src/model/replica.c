@@ -212,6 +212,10 @@ static yk_status check_replicable(const yk_model *model)
     if (model->distribution.sync)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "data parallel: the model is distributed already (SyncBatchNorm)");
+    if (yki_model_gathering(model).ranks > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "data parallel: the model has an all_gather_batch, which replicas cannot "
+                         "run: use yk_ddp");
     if (variables->parameter_count > 0 && variables->parameters[0].data != variables->memory)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "data parallel: the model's parameters are sharded (ZeRO)");

@@ -96,7 +96,8 @@ static yk_status run_step(yk_model *model, const yki_step *step, yki_stream *str
                             .scratch = yki_plans_scratch(&executor->plans, plan, step),
                             .stream = stream,
                             .scalars = yki_steps_scalars(model),
-                            .sync = sync_of(model, step)};
+                            .sync = sync_of(model, step),
+                            .exchange = model->distribution.exchange};
     double begin = plan->mode.training ? yki_trace_begin() : 0;
     yk_status status = step->kernel->impl->run(step->kernel, &args);
     if (status == YK_OK)

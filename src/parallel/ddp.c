@@ -81,6 +81,7 @@ static yk_status build_ddp(yk_ddp *ddp)
     YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
     YK_TRY(yki_ddp_verify_model(ddp->model, ddp->group));
     YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group, 0));
+    YK_TRY(yki_exchange_create(ddp));
     if (yki_virtual_ranks_needed(ddp))
         YK_TRY(yki_virtual_ranks_create(ddp));
     else
@@ -132,6 +133,7 @@ void yk_ddp_destroy(yk_ddp *ddp)
         return;
     yki_samples_finish(ddp);
     yki_model_detach(ddp->model);
+    yki_model_set_exchange(ddp->model, NULL);
     yki_hook_destroy(ddp);
     if (ddp->virtual_ranks)
         yki_virtual_ranks_destroy(ddp);

@@ -10,6 +10,7 @@
  *     compress.c, powersgd.c  ... and those that are built in
  *     comm_hook_state.c   the state of comm hooks in checkpoints
  *     stream_times.c      how long exchanges in a device's streams take
+ *     exchange.c          what the model's all_gather_batch exchange
  *     forward_sync.c      what ranks exchange before a forward: buffers, numbers of samples
  *     join.c              ranks with different numbers of batches
  *     divergence.c        comparing parameters between ranks
@@ -137,6 +138,12 @@ struct yk_ddp {
     yk_ddp_stats stats;
     struct yki_virtual_ranks *virtual_ranks; /* NULL if the reducer is used */
 };
+
+/* ---- exchange.c ------------------------------------------------------------------------------ */
+
+/* Connects the model's all_gather_batch, if there are some, until yki_model_set_exchange removes
+ * what this has set. Collective. */
+yk_status yki_exchange_create(yk_ddp *ddp);
 
 /* ---- unused.c -------------------------------------------------------------------------------- */
 

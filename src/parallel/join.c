@@ -92,6 +92,9 @@ yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "join: virtual ranks have equal batches by definition and cannot use Join");
+    if (yki_model_gathering(ddp->model).ranks > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "join: the model has an all_gather_batch, which needs equal batches");
     ddp->join.options = options;
     ddp->join.on = true;
     ddp->join.active = yk_group_size(ddp->group); /* until the first forward in training mode */

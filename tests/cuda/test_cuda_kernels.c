@@ -140,14 +140,20 @@ YK_TEST(embedding)
     on_cuda(&family_embedding, FULL);
 }
 
+static const yki_kernel_impl *kernel_of(const yki_kernel_impl *const *kernels, const yki_op *op)
+{
+    while (*kernels && (*kernels)->op != op)
+        kernels++;
+    return *kernels;
+}
+
+/* Those that the host enters need none of the device's own. */
 YK_TEST(every_operator_has_a_kernel)
 {
     for (size_t i = 0; i < YKI_OPERATORS; i++) {
         const yki_op *op = yki_operators[i];
-        bool found = false;
-        for (int k = 0; yki_cuda_kernels[k]; k++)
-            found = found || yki_cuda_kernels[k]->op == op;
-        if (!found)
+        const yki_kernel_impl *of_ref = kernel_of(yki_device_ref.kernels, op);
+        if (!kernel_of(yki_cuda_kernels, op) && !(of_ref && of_ref->on_host))
             fail_msg("the cuda device has no kernel for %s", op->name);
     }
 }

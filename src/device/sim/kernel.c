@@ -272,7 +272,7 @@ static void fill_table(void)
                                      .destroy = destroy_kernel,
                                      .pack = pack,
                                      .same_pack = same_pack};
-        yki_sim_kernels[i] = &impls[i];
+        yki_sim_kernels[i] = ref->on_host ? ref : &impls[i];
     }
 }
 
