@@ -58,6 +58,17 @@ void yk_scope_reuse(yk_graph *graph, const char *name);
 void yk_scope_pop(yk_graph *graph);
 
 /**
+ * What is built until the matching pop computes as in evaluation mode while the model trains, as a
+ * module after eval(): dropout does nothing, and a batch_norm normalises with its running
+ * statistics and leaves them as they are, even with batch_statistics. For teachers in distillation,
+ * and target networks. Gradients flow through it as through anything else: freeze its weights
+ * (yk_graph_set_trainable), or end the gradient at its result (yk_detach).
+ */
+void yk_eval_push(yk_graph *graph);
+/** Ends the last yk_eval_push. */
+void yk_eval_pop(yk_graph *graph);
+
+/**
  * Initial values of a parameter. yk_model_create draws them from one MT19937 generator in the order
  * in which torchvision does after torch.manual_seed(seed), so that its convolutional networks start
  * with the same bits: first what the constructors of modules draw, in order of declaration, then

@@ -55,7 +55,8 @@ typedef struct yk_operator_run {
     const yk_tensor *outputs; /**< its outputs; the kernel writes every element */
     void *scratch;            /**< the bytes that the kernel asked for, 64-byte aligned */
     int threads;              /**< that the kernel may use; it decides how, for example by OpenMP */
-    bool training;            /**< whether the model is in training mode */
+    bool training;            /**< whether the model is in training mode, and the operator was not
+                                   built in a yk_eval_push */
     uint64_t seed;            /**< the model's seed, for random draws ... */
     uint64_t step; /**< ... which should also depend on this, the number of the forward */
 } yk_operator_run;

@@ -189,7 +189,7 @@ yk_status yki_graph_fuse_sums(yk_graph *graph, size_t end)
 {
     for (size_t n = 0; n < end; n++) {
         yki_node *norm = graph->nodes[n];
-        if (norm->op != &yki_op_batch_norm || norm->attrs.frozen)
+        if (norm->op != &yki_op_batch_norm || norm->attrs.evaluates)
             continue;
         yki_node *conv = norm->in[YKI_BATCH_NORM_X]->producer;
         if (!conv || conv->op != &yki_op_conv2d)

@@ -187,7 +187,7 @@ static yki_kernel_desc describe(const planner *p, const yki_node *node)
 {
     yki_kernel_desc desc = {.op = node->op,
                             .attrs = &node->attrs,
-                            .training = p->plan->mode.training && !node->attrs.frozen,
+                            .training = p->plan->mode.training && !node->attrs.evaluates,
                             .in_count = node->in_count,
                             .out_count = node->out_count};
     for (int i = 0; i < YKI_MAX_IN; i++)
@@ -203,7 +203,7 @@ static yki_kernel_desc describe(const planner *p, const yki_node *node)
 /* Whether a node draws random numbers. What a program's own operator does is not known. */
 static bool may_draw(const yki_node *node)
 {
-    return node->attrs.p > 0 || node->op->custom;
+    return (node->attrs.p > 0 && !node->attrs.evaluates) || node->op->custom;
 }
 
 static yk_status add_node(planner *p, const yki_node *node)

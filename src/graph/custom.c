@@ -238,9 +238,12 @@ static yk_status build_gradient(yk_graph *graph, const yki_node *node, yk_value 
 static yk_status gradient(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                           const bool *needs, yk_value **din)
 {
+    int eval_depth = graph->eval_depth;
+    graph->eval_depth = node->attrs.evaluates;
     graph->in_gradient = true;
     yk_status status = build_gradient(graph, node, dout, needs, din);
     graph->in_gradient = false;
+    graph->eval_depth = eval_depth;
     return status == YK_OK
                ? YK_OK
                : yki_error_context(status, "%s%s: gradient", node->scope, node->op->name);

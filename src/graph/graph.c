@@ -108,6 +108,18 @@ void yk_scope_pop(yk_graph *graph)
         graph->reuse_depth = 0;
 }
 
+void yk_eval_push(yk_graph *graph)
+{
+    if (graph)
+        graph->eval_depth++;
+}
+
+void yk_eval_pop(yk_graph *graph)
+{
+    if (graph && graph->eval_depth > 0)
+        graph->eval_depth--;
+}
+
 /* The line too: the gradient rules pass the status on. */
 static void out_of_memory(yk_graph *graph)
 {
@@ -293,6 +305,7 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
         return invalid;
     if (!graph)
         return yki_no_operand(op->name);
+    draft.attrs.evaluates = graph->eval_depth > 0;
     if (graph->state == YKI_GRAPH_OWNED)
         return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s", op->name);
     for (int i = 0; i < op->in_count; i++) {
@@ -309,7 +322,7 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
         if (!is_countable(&out[i]))
             return fail(graph, YK_ERROR_INVALID_SHAPE, "%s%s: the result is too large",
                         graph->scope, op->name);
-    yki_node *node = yki_append(graph, op, attrs, draft.in, out);
+    yki_node *node = yki_append(graph, op, &draft.attrs, draft.in, out);
     return node ? node->out[0] : handle_of(&no_memory);
 }
 

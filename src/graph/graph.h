@@ -71,10 +71,10 @@ typedef struct yki_attrs {
     bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
     double beta;               /* smooth_l1_loss */
     yk_loss_reduction reduction;
-    bool batch_statistics; /* batch_norm: never frozen */
+    bool batch_statistics; /* batch_norm: freeze.c leaves it as it is */
     bool relu;             /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;            /* batch_norm: with relu, the result is at most 6 */
-    bool frozen;           /* batch_norm: as in evaluation mode, always (set by freeze.c) */
+    bool evaluates;        /* as in evaluation mode, always: yk_eval_push, or set by freeze.c */
     uint64_t salt;         /* with p: tells a node's draws from another's */
     const void *custom;    /* a program's operator: its attributes */
 } yki_attrs;
@@ -146,6 +146,7 @@ struct yk_graph {
     uint8_t scope_begin[256]; /* by depth: where in scope each push began */
     int scope_depth;
     int reuse_depth; /* of the scope in which names are used again; 0: there is none */
+    int eval_depth;  /* pushes of yk_eval_push; > 0: what is built next evaluates */
     struct yki_custom_op **custom_ops; /* the programs' operators that it uses */
     size_t custom_op_count, custom_op_capacity;
     yki_graph_state state;

@@ -119,7 +119,7 @@ int64_t yki_model_norm_channels(const yk_model *model)
 /* In backward there are none. */
 static bool moves_statistics(const yki_node *node)
 {
-    return node->op == &yki_op_batch_norm && !node->attrs.frozen;
+    return node->op == &yki_op_batch_norm && !node->attrs.evaluates;
 }
 
 double yki_model_running_share(const yk_model *model, size_t buffer)

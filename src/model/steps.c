@@ -62,7 +62,7 @@ static const yki_sync *sync_of(yk_model *model, const yki_step *step)
     yki_executor *executor = &model->executor;
     const yki_sync *sync = model->distribution.sync;
     bool in_training =
-        executor->running->plan->mode.training && !(step->node && step->node->attrs.frozen);
+        executor->running->plan->mode.training && !(step->node && step->node->attrs.evaluates);
     if (!in_training || !sync || !yki_device_records(executor->source.device))
         return in_training ? sync : NULL;
     executor->sync = (yki_recorded_sync){.base = *sync, .model = model};

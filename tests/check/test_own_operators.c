@@ -703,3 +703,67 @@ YK_TEST(classes_may_be_computed)
     assert_true(*(float *)yk_model_parameter(model, 0).grad.data != 0);
     yk_model_destroy(model);
 }
+
+/* ---- parts that evaluate --------------------------------------------------------------------- */
+
+/* Twice its input in training. */
+static yk_status double_run(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i < yk_tensor_count(&run->inputs[0]); i++)
+        yk_tensor_set(&run->outputs[0], i,
+                      (run->training ? 2 : 1) * yk_tensor_get(&run->inputs[0], i));
+    return YK_OK;
+}
+
+static yk_status double_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                 const bool *needs, yk_value **dx);
+static const yk_operator_kernel double_kernel = {.size = sizeof(yk_operator_kernel),
+                                                 .run = double_run};
+static const yk_operator double_in_training = {.size = sizeof(yk_operator),
+                                               .name = "double_in_training",
+                                               .input_count = 1,
+                                               .output_count = 1,
+                                               .inputs = {{.name = "input", .is_activation = true}},
+                                               .gradient = double_gradient,
+                                               .ref = &double_kernel};
+
+static yk_status double_gradient(const yk_operator_node *node, yk_value *const *dy,
+                                 const bool *needs, yk_value **dx)
+{
+    (void)node;
+    if (needs[0])
+        dx[0] = yk_operator_apply(&double_in_training, NULL, &dy[0], NULL);
+    return YK_OK;
+}
+
+/* |factor (x + w)| of x = 1 and w = 0, whose gradient is the factor of the mode, too. */
+static void expect_factor(bool evaluates, double factor)
+{
+    static const char *const names[] = {"x"};
+    static const int64_t one[] = {1};
+    float x = 1;
+    const yk_tensor tensor = {.data = &x, .dtype = YK_F32, .ndim = 2, .dims = {1, 1}};
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *in = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 1});
+    yk_value *sum = yk_add(in, yk_parameter(graph, "w", YK_F32, 1, one, YK_INIT_ZEROS, 0));
+    if (evaluates)
+        yk_eval_push(graph);
+    yk_value *y = yk_operator_apply(&double_in_training, NULL, &sum, NULL);
+    if (evaluates)
+        yk_eval_pop(graph);
+    assert_ok(yk_model_create(&model, yk_l1_loss(y, yk_scale(in, 0), YK_LOSS_MEAN), NULL));
+    assert_ok(yk_model_forward(
+        model, &(yk_batch){.size = 1, .count = 1, .names = names, .tensors = &tensor}));
+    assert_ok(yk_model_backward(model));
+    yk_tensor grad = yk_model_parameter(model, 0).grad;
+    assert_float_equal(yk_model_loss(model), factor, 0);
+    assert_float_equal(yk_tensor_get(&grad, 0), factor, 0);
+    yk_model_destroy(model);
+}
+
+YK_TEST(an_operator_evaluates_in_an_eval_scope_and_so_does_its_gradient)
+{
+    expect_factor(false, 2);
+    expect_factor(true, 1);
+}

@@ -16,7 +16,7 @@ except ImportError as error:
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
-ATTRIBUTES = "kernel stride padding dilation groups rows columns dim first count alpha eps".split()
+ATTRIBUTES = "evaluates kernel stride padding dilation groups rows columns dim first count alpha eps".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
@@ -45,6 +45,7 @@ class Graph:
 
 
 def run(operator, a, t, training):
+    training = training and not a["evaluates"]
     window = (a["kernel"], a["stride"], a["padding"])
     if operator in FUNCTIONS:
         return FUNCTIONS[operator](*t)
@@ -57,6 +58,7 @@ def run(operator, a, t, training):
         "softmax": lambda: F.softmax(t[0], -1),
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
         "scale": lambda: t[0] * a["alpha"],
+        "dropout": lambda: F.dropout(t[0], 0.5, training),
         "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),
         "flatten": lambda: torch.flatten(t[0], 1),
         "max_pool2d": lambda: F.max_pool2d(t[0], *window),

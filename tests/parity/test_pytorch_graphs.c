@@ -92,7 +92,14 @@ static yk_value *norm(drawing *d, yk_value *x)
     int64_t channels = x->dims[1];
     yk_value *residual = partner(d, x), *weight = parameter(d, 1, &channels);
     yk_value *bias = parameter(d, 1, &channels), *mean = buffer(d, channels, YK_INIT_ZEROS);
+    bool evaluates = once_in(d, 4);
+    if (evaluates)
+        yk_eval_push(d->graph);
     x = yk_batch_norm(x, weight, bias, mean, buffer(d, channels, YK_INIT_ONES), NULL);
+    if (evaluates) {
+        x = once_in(d, 2) ? yk_dropout(x, 0.5) : x;
+        yk_eval_pop(d->graph);
+    }
     if (once_in(d, 3)) /* others may read it, too */
         d->values[d->count++] = x;
     if (once_in(d, 2))
@@ -244,11 +251,11 @@ static void describe_value(FILE *file, const yk_value *value)
 static void describe_node(FILE *file, const yki_node *node)
 {
     const yki_attrs *a = &node->attrs;
-    fprintf(file, "node %d %s %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %.17g %.17g",
-            node->out[0]->id, node->op->name, (long long)a->kernel, (long long)a->stride,
-            (long long)a->padding, (long long)a->dilation, (long long)a->groups, (long long)a->rows,
-            (long long)a->columns, (long long)a->dim, (long long)a->first, (long long)a->count,
-            a->alpha, a->eps);
+    fprintf(file, "node %d %s %d %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %.17g %.17g",
+            node->out[0]->id, node->op->name, a->evaluates, (long long)a->kernel,
+            (long long)a->stride, (long long)a->padding, (long long)a->dilation,
+            (long long)a->groups, (long long)a->rows, (long long)a->columns, (long long)a->dim,
+            (long long)a->first, (long long)a->count, a->alpha, a->eps);
     for (int i = 0; i < node->in_count; i++)
         fprintf(file, " %d", node->in[i] ? node->in[i]->id : -1);
     fputc('\n', file);
