@@ -127,10 +127,18 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("hardswish", yk_hardswish(x));
     OPERATOR("tanh", yk_tanh(x));
     OPERATOR("leaky_relu", yk_leaky_relu(x, 0.01));
+    OPERATOR("exp", yk_exp(x));
+    OPERATOR("log", yk_log(x));
+    OPERATOR("abs", yk_abs(x));
+    OPERATOR("square", yk_pow(x, 2));
+    OPERATOR("clamp", yk_clamp(x, -0.5, 0.5));
     OPERATOR("scale", yk_scale(x, 0.5));
+    OPERATOR("add_scalar", yk_add_scalar(x, 0.5));
     OPERATOR("dropout", yk_dropout(x, 0.5));
     OPERATOR("add", yk_add(x, OTHER));
+    OPERATOR("subtract", yk_subtract(x, OTHER));
     OPERATOR("multiply", yk_multiply(x, OTHER));
+    OPERATOR("divide", yk_divide(x, OTHER));
     OPERATOR("concat", yk_concat(PAIR(x, OTHER), 2, 1));
     OPERATOR("softmax", yk_softmax(x));
     OPERATOR("layer_norm", layer_norm(x, p));

@@ -30,8 +30,9 @@ def draw_labels(shape):
 def forward_of(name, form, dtype, shape, other):
     """The inputs that have gradients, and a function of them."""
     x = draw(shape, form, dtype)
-    if name in ("add", "multiply", "concat"):
-        call = {"add": torch.add, "multiply": torch.mul, "concat": lambda a, b: torch.cat([a, b], 1)}[name]
+    if name in ("add", "subtract", "multiply", "divide", "concat"):
+        call = {"add": torch.add, "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div,
+                "concat": lambda a, b: torch.cat([a, b], 1)}[name]
         return [x, draw(other, form, dtype)], call
     if name == "layer_norm":
         return [x, torch.ones(other), torch.zeros(other)], lambda x, weight, bias: F.layer_norm(x, other, weight, bias)
@@ -53,6 +54,8 @@ def forward_of(name, form, dtype, shape, other):
         before, after = ways if name == "to_plain" else ways[::-1]
         return [x.contiguous(memory_format=before)], lambda x: x.contiguous(memory_format=after)
     call = {"scale": lambda x: x * 0.5, "dropout": lambda x: F.dropout(x, 0.5), "softmax": lambda x: F.softmax(x, -1),
+            "exp": torch.exp, "log": torch.log, "abs": torch.abs, "square": lambda x: x**2,
+            "clamp": lambda x: torch.clamp(x, -0.5, 0.5), "add_scalar": lambda x: x + 0.5,
             "cast": lambda x: x.to(torch.bfloat16)}
     return [x], call.get(name) or getattr(F, name)
 

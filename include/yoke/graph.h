@@ -235,8 +235,28 @@ yk_value *yk_leaky_relu(yk_value *x, double negative_slope);
  *  dimension that is 1 or missing on one side is repeated. The result can have no YK_BATCH but as
  *  its first dimension. */
 yk_value *yk_add(yk_value *a, yk_value *b);
+/** a - b, broadcast as in yk_add(). */
+yk_value *yk_subtract(yk_value *a, yk_value *b);
 /** a b, element by element, broadcast as in yk_add(). */
 yk_value *yk_multiply(yk_value *a, yk_value *b);
+/** a / b, element by element, broadcast as in yk_add(). */
+yk_value *yk_divide(yk_value *a, yk_value *b);
+/** exp(x), of any shape; float32 under autocast. */
+yk_value *yk_exp(yk_value *x);
+/** The natural logarithm of x, of any shape: -INFINITY of 0, and NaN of less; float32 under
+ *  autocast. */
+yk_value *yk_log(yk_value *x);
+/** |x|, of any shape; its gradient at 0 is 0. */
+yk_value *yk_abs(yk_value *x);
+/** x to the power of a finite constant, as Tensor.pow: 2 squares, 0.5 is the square root, -0.5 is
+ *  rsqrt, -1 is the reciprocal. It is NaN where x is negative and the exponent is no integer. Of
+ * any shape; float32 under autocast. */
+yk_value *yk_pow(yk_value *x, double exponent);
+/** The square root of x: yk_pow() with 0.5. */
+yk_value *yk_sqrt(yk_value *x);
+/** min(max(x, min), max), of any shape; min is at most max, and either may be infinite. The
+ * gradient passes where x is from min to max, both included. */
+yk_value *yk_clamp(yk_value *x, double min, double max);
 /** The values one after another along one dimension, which is not the batch, as torch.cat: (N, C,
  * H, W), (N, D, H, W), ... -> (N, C + D + ..., H, W) with dim 1. Any number of values from 1 on,
  * which differ in that dimension alone. A negative dim counts from the end: -1 is the last one. */
@@ -292,6 +312,8 @@ yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
+/** x + value, of any shape. */
+yk_value *yk_add_scalar(yk_value *x, double value);
 /** The maximum of windows of kernel x kernel (up to 46340): x (N, C, H, W) -> (N, C, P, Q), where
  *  P = floor((H + 2 padding - kernel) / stride) + 1 and Q likewise. Padding, at most kernel / 2 on
  *  every side, is never the maximum. */
@@ -424,8 +446,8 @@ yk_value *yk_binary_cross_entropy_with_logits(yk_value *logits, yk_value *target
  */
 bool yk_autocast_policy(size_t index, const char **op, const char **policy);
 /**
- * Checks exceptions to that policy, "OP=low|full|follow[,OP=...]"; NULL and "" mean none. A loss,
- * softmax, layer_norm and embedding only run in float32. The error line names what is wrong and
+ * Checks exceptions to that policy, "OP=low|full|follow[,OP=...]"; NULL and "" mean none. What is
+ * "full", such as a loss or softmax, only runs in float32. The error line names what is wrong and
  * lists what is possible.
  */
 yk_status yk_autocast_check(const char *overrides);

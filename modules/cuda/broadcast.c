@@ -1,7 +1,8 @@
 /*
- * add and multiply, and reduce, the gradient of their broadcasting: see kernels/broadcast.cu and,
- * for operands of one shape, kernels/elementwise.cu. And permute: its operands, too, have memory of
- * different orders. Where they are transposed matrices, kernels/layout.cu moves them.
+ * add, subtract, multiply and divide, and reduce, the gradient of their broadcasting: see
+ * kernels/broadcast.cu and, for operands of one shape, kernels/elementwise.cu. And permute: its
+ * operands, too, have memory of different orders. Where they are transposed matrices,
+ * kernels/layout.cu moves them.
  */
 #include "device/broadcast.h"
 
@@ -48,7 +49,7 @@ static bool is_repeated(const yki_kernel_desc *desc)
     return !same_shape(&desc->in[0], &desc->out[0]) || !same_shape(&desc->in[1], &desc->out[0]);
 }
 
-/* ---- add, multiply --------------------------------------------------------------------------- */
+/* ---- add, subtract, multiply, divide --------------------------------------------------------- */
 
 /* The strides of an operand along y's dimensions, in the order of y's memory. */
 static void align(const yki_operand *operand, const yki_operand *y, int32_t *strides)
@@ -113,18 +114,17 @@ static yk_status run_broadcast(const yki_kernel *kernel, const yki_kernel_args *
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
 
-static yk_status prepare_add(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
-{
-    return prepare(device, desc, "add", kernel);
-}
-IMPLEMENTATION(add, yki_cuda_supports_any_layout, prepare_add, run_broadcast, 1);
-
-static yk_status prepare_multiply(yki_device *device, const yki_kernel_desc *desc,
-                                  yki_kernel **kernel)
-{
-    return prepare(device, desc, "multiply", kernel);
-}
-IMPLEMENTATION(multiply, yki_cuda_supports_any_layout, prepare_multiply, run_broadcast, 1);
+#define BROADCAST(name)                                                                            \
+    static yk_status prepare_##name(yki_device *device, const yki_kernel_desc *desc,               \
+                                    yki_kernel **kernel)                                           \
+    {                                                                                              \
+        return prepare(device, desc, #name, kernel);                                               \
+    }                                                                                              \
+    IMPLEMENTATION(name, yki_cuda_supports_any_layout, prepare_##name, run_broadcast, 1)
+BROADCAST(add);
+BROADCAST(subtract);
+BROADCAST(multiply);
+BROADCAST(divide);
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
 

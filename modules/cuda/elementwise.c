@@ -1,4 +1,4 @@
-/* Activations, scale, cast and dropout: see kernels/elementwise.cu. */
+/* Activations and the like, scale, cast and dropout: see kernels/elementwise.cu. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -13,14 +13,15 @@ static int lanes_of(const yki_cuda_kernel *k)
     return in > out ? in : out;
 }
 
-static yk_status launch_map(const yki_cuda_kernel *k, int stage, double alpha,
+static yk_status launch_map(const yki_cuda_kernel *k, int stage, double alpha, double beta,
                             const yki_kernel_args *run)
 {
     yki_cuda_map_args args = {.a = yki_cuda_in(k, run, 0),
                               .b = yki_cuda_in(k, run, 1),
                               .y = yki_cuda_out(k, run, 0),
                               .count = yki_operand_count(&k->desc.in[0]),
-                              .alpha = alpha};
+                              .alpha = alpha,
+                              .beta = beta};
     int64_t items_of_block = (int64_t)YKI_CUDA_THREADS * YKI_CUDA_BATCH * lanes_of(k);
     yki_cuda_grid grid = {(unsigned)yki_cuda_blocks(args.count, items_of_block), 1, 1};
     return yki_cuda_launch(k, stage, grid, &args, sizeof args, run);
@@ -29,7 +30,7 @@ static yk_status launch_map(const yki_cuda_kernel *k, int stage, double alpha,
 yk_status yki_cuda_run_map(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    return launch_map(k, 0, k->attrs.alpha, run);
+    return launch_map(k, 0, k->attrs.alpha, k->attrs.beta, run);
 }
 
 #define MAP(name)                                                                                  \
@@ -56,7 +57,16 @@ MAP(tanh);
 MAP(tanh_backward);
 MAP(leaky_relu);
 MAP(leaky_relu_backward);
+MAP(abs);
+MAP(abs_backward);
+MAP(pow);
+MAP(pow_backward);
+MAP(clamp);
+MAP(clamp_backward);
+MAP(exp);
+MAP(log);
 MAP(scale);
+MAP(add_scalar);
 
 static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
@@ -83,7 +93,7 @@ static yk_status run_dropout(const yki_kernel *kernel, const yki_kernel_args *ru
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     const yki_operand *x = &k->desc.in[0];
     if (!k->desc.training)
-        return launch_map(k, 0, 1, run);
+        return launch_map(k, 0, 1, 0, run);
     bool last = x->layout == YKI_CHANNELS_LAST;
     yki_cuda_dropout_args args = {.x = yki_cuda_in(k, run, 0),
                                   .y = yki_cuda_out(k, run, 0),

@@ -225,7 +225,8 @@ yki_cuda_grid yki_cuda_grid_of(int64_t items)
 /* As many blocks as large GPUs run at once, unless threads had fewer than LEAST rows each. */
 enum { BLOCKS = 512, LEAST = 8 };
 
-yki_cuda_grid yki_cuda_divide(int64_t rows, int64_t columns, int width, yki_cuda_columns *at)
+yki_cuda_grid yki_cuda_grid_of_columns(int64_t rows, int64_t columns, int width,
+                                       yki_cuda_columns *at)
 {
     int64_t vectors = columns / width;
     int64_t tile = vectors < YKI_CUDA_THREADS ? vectors : YKI_CUDA_THREADS;

@@ -10,7 +10,8 @@ int yki_cuda_norm_width(const yki_operand *x)
 
 yki_cuda_grid yki_cuda_norm_divide(const yki_operand *x, yki_cuda_columns *at)
 {
-    return yki_cuda_divide(yki_cuda_rows(x), yki_cuda_columns_of(x), yki_cuda_norm_width(x), at);
+    return yki_cuda_grid_of_columns(yki_cuda_rows(x), yki_cuda_columns_of(x),
+                                    yki_cuda_norm_width(x), at);
 }
 
 yk_status yki_cuda_statistics_find(yki_cuda_kernel *kernel, int stage, const yki_operand *x)

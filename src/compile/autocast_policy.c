@@ -74,7 +74,7 @@ static yk_status check_item(const item *wanted)
 {
     const yki_op *op = operator_of(wanted);
     int policy = policy_of(wanted), length = (int)wanted->op_length;
-    char names[512];
+    char names[1024];
     if (!op)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "autocast: no operator \"%.*s\", expected one of %s", length, wanted->op,

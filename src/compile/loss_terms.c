@@ -3,9 +3,10 @@
  * Distributed training and micro-batches weigh the two differently (a part's mean by its samples, a
  * part's sum not at all), so each starts backward from a separate scalar.
  *
- * A loss that has both is followed through additions, scalings and casts, which are linear: mean +
- * 0.1 (sum + mean) becomes (mean + 0.1 mean) and 0.1 sum. The loss itself stays as it is, for its
- * value. Where another operator mixes the two, its result counts as a sum.
+ * A loss that has both is followed through additions, subtractions, scalings and casts, which are
+ * linear: mean + 0.1 (sum + mean) becomes (mean + 0.1 mean) and 0.1 sum. The loss itself stays as
+ * it is, for its value. A number that is added to both goes to the mean. Where another operator
+ * mixes the two, its result counts as a sum.
  *
  * What is added to a sum without being a loss counts as a mean, as it does alone: a program's own
  * loss that does not call itself a sum, or a penalty on weights. So does a sum that no sample takes
@@ -53,12 +54,31 @@ static yk_value *part_of(const splitter *s, yk_value *value, yki_loss_kind kind)
     return (kinds == SUMS ? YKI_LOSS_SUMS : YKI_LOSS_MEANS) == kind ? value : NULL;
 }
 
+static bool is_sum_of_two(const yki_op *op)
+{
+    return op == &yki_op_add || op == &yki_op_subtract;
+}
+
 /* Whether an operator passes its inputs on as they are, up to a factor, and adds them up. */
 static bool is_linear(const yki_node *node)
 {
-    if (node->op == &yki_op_add)
-        return yki_same_dims(node->in[YKI_ADD_A], node->in[YKI_ADD_B]);
-    return node->op == &yki_op_scale || node->op == &yki_op_cast;
+    if (is_sum_of_two(node->op))
+        return yki_same_dims(node->in[0], node->in[1]);
+    return node->op == &yki_op_scale || node->op == &yki_op_cast || node->op == &yki_op_add_scalar;
+}
+
+/* The node's part, of those of its inputs that have one: the first, the second, or both. */
+static yk_value *make_part(splitter *s, const yki_node *node, yki_loss_kind kind, yk_value **in)
+{
+    bool lacks_one = node->in_count == 2 && (!in[0] || !in[1]);
+    if (lacks_one && !in[0] && node->op == &yki_op_subtract)
+        return yki_append_like(s->graph, &yki_op_scale, &(yki_attrs){.alpha = -1}, &in[1],
+                               node->out[0]);
+    if (lacks_one)
+        return in[0] ? in[0] : in[1];
+    if (node->op == &yki_op_add_scalar && kind == YKI_LOSS_SUMS)
+        return in[0];
+    return yki_append_like(s->graph, node->op, &node->attrs, in, node->out[0]);
 }
 
 static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kind)
@@ -66,20 +86,18 @@ static yk_status split_node(splitter *s, const yki_node *node, yki_loss_kind kin
     yk_value *out = node->out[0], *in[YKI_MAX_IN];
     assert(out);
     yk_value **part = &s->part[kind][out->id];
-    bool linear = is_linear(node);
-    int count = 0;
-    if (!linear) {
+    bool any = false;
+    if (!is_linear(node)) {
         *part = kind == YKI_LOSS_SUMS ? out : NULL;
         return YK_OK;
     }
-    for (int i = 0; i < node->in_count; i++)
-        if ((in[count] = part_of(s, node->in[i], kind)))
-            count++;
-    if (count == 0)
+    for (int i = 0; i < node->in_count; i++) {
+        in[i] = part_of(s, node->in[i], kind);
+        any |= in[i] != NULL;
+    }
+    if (!any)
         return YK_OK;
-    *part = count < node->in_count
-                ? in[0] /* of an addition whose other side has none of this kind */
-                : yki_append_like(s->graph, node->op, &node->attrs, in, out);
+    *part = make_part(s, node, kind, in);
     return *part ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 
@@ -93,7 +111,7 @@ static unsigned char find_kinds(splitter *s, const yki_node *node)
             continue;
         of_batch |= s->of_batch[node->in[i]->id];
         kinds |= s->kinds[node->in[i]->id];
-        adds_other |= node->op == &yki_op_add && !s->kinds[node->in[i]->id];
+        adds_other |= is_sum_of_two(node->op) && !s->kinds[node->in[i]->id];
     }
     kinds |= kind_of(node, of_batch);
     if (kinds == SUMS && adds_other)

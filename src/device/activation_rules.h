@@ -1,7 +1,8 @@
 /*
- * Activation functions and their slopes, each slope below its function: relu, relu6, gelu, sigmoid,
- * silu, hardswish, tanh, leaky_relu. What backward reads besides dy is the function's result y or
- * its argument x, as the gradient rule (graph/activation.c) says. NaN passes, as in PyTorch.
+ * Functions of one number and their slopes, each slope below its function: relu, relu6, gelu,
+ * sigmoid, silu, hardswish, tanh, leaky_relu, abs, pow, clamp. What backward reads besides dy is
+ * the function's result y or its argument x, as the gradient rule (graph/activation.c) says. NaN
+ * passes, as in PyTorch.
  *
  * Inline functions of YKI_REAL, with YKI_RULE(name) for their names; included once for each type.
  * In C that is double alone, for which exp() and erf() are.
@@ -95,4 +96,49 @@ YKI_HOST_DEVICE YKI_REAL YKI_RULE(leaky_relu)(YKI_REAL x, YKI_REAL slope)
 YKI_HOST_DEVICE YKI_REAL YKI_RULE(leaky_relu_backward)(YKI_REAL dy, YKI_REAL y, YKI_REAL slope)
 {
     return y > 0 ? dy : slope * dy;
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(abs)(YKI_REAL x)
+{
+    return fabs(x);
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(abs_backward)(YKI_REAL dy, YKI_REAL x)
+{
+    return x > 0 ? dy : x < 0 ? -dy : 0;
+}
+
+/* Products and roots for these exponents, as in PyTorch: pow() is slow, and has other results for
+ * -0 and -infinity. */
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(pow)(YKI_REAL x, YKI_REAL exponent)
+{
+    if (exponent == 2)
+        return x * x;
+    if (exponent == 3)
+        return x * x * x;
+    if (exponent == -1)
+        return 1 / x;
+    if (exponent == -2)
+        return 1 / (x * x);
+    if (exponent == (YKI_REAL)0.5)
+        return sqrt(x);
+    if (exponent == (YKI_REAL)-0.5)
+        return 1 / sqrt(x);
+    return pow(x, exponent);
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(pow_backward)(YKI_REAL dy, YKI_REAL x, YKI_REAL exponent)
+{
+    return exponent == 0 ? 0 : dy * (exponent * YKI_RULE(pow)(x, exponent - 1));
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(clamp)(YKI_REAL x, YKI_REAL least, YKI_REAL most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(clamp_backward)(YKI_REAL dy, YKI_REAL x, YKI_REAL least,
+                                                  YKI_REAL most)
+{
+    return x >= least && x <= most ? dy : 0;
 }

@@ -1,7 +1,7 @@
 /*
- * Activation functions, which map each element on its own: relu, relu6, gelu, sigmoid, silu,
- * hardswish, tanh, leaky_relu. The gradient needs dy and, whichever says more, the input or the
- * output.
+ * Functions of one number, which map each element on its own: activation functions (relu, relu6,
+ * gelu, sigmoid, silu, hardswish, tanh, leaky_relu), and exp, log, abs, pow, clamp. The gradient
+ * needs dy and, whichever says more, the input or the output.
  */
 #include <math.h>
 
@@ -17,22 +17,25 @@ static yk_status gradient_with(yk_graph *graph, const yki_node *node, yk_value *
     return YK_OK;
 }
 
-/* The rules and the public function of one activation function; `kept` is what backward reads. */
-#define DEFINE(name, kept)                                                                         \
+/* The gradient rule of a function: `backward` of dy and of what is kept, the input or output. */
+#define GRADIENT(name, backward, kept)                                                             \
+    yk_status yki_gradient_##name(yk_graph *graph, const yki_node *node, yk_value *const *dout,    \
+                                  const bool *needs, yk_value **din)                               \
+    {                                                                                              \
+        return gradient_with(graph, node, dout, needs, din, &yki_op_##backward, node->kept[0]);    \
+    }
+/* The rules and the public function of a function without attributes. */
+#define DEFINE_WITH(name, backward, kept)                                                          \
     yk_status yki_infer_##name(const yki_node *node, yki_shape *out)                               \
     {                                                                                              \
         return yki_infer_same(node, out);                                                          \
     }                                                                                              \
-    yk_status yki_gradient_##name(yk_graph *graph, const yki_node *node, yk_value *const *dout,    \
-                                  const bool *needs, yk_value **din)                               \
-    {                                                                                              \
-        return gradient_with(graph, node, dout, needs, din, &yki_op_##name##_backward,             \
-                             node->kept[0]);                                                       \
-    }                                                                                              \
+    GRADIENT(name, backward, kept)                                                                 \
     yk_value *yk_##name(yk_value *x)                                                               \
     {                                                                                              \
         return yki_emit_one(x, &yki_op_##name, NULL);                                              \
     }
+#define DEFINE(name, kept) DEFINE_WITH(name, name##_backward, kept)
 
 DEFINE(relu, out)
 DEFINE(relu6, out)
@@ -41,6 +44,9 @@ DEFINE(sigmoid, out)
 DEFINE(silu, in)
 DEFINE(hardswish, in)
 DEFINE(tanh, out)
+DEFINE(abs, in)
+DEFINE_WITH(exp, multiply, out)
+DEFINE_WITH(log, divide, in)
 
 /* ---- leaky_relu: its result has the sign of x, since the slope is not negative --------------- */
 
@@ -53,15 +59,50 @@ yk_status yki_infer_leaky_relu(const yki_node *node, yki_shape *out)
     return yki_infer_same(node, out);
 }
 
-yk_status yki_gradient_leaky_relu(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                                  const bool *needs, yk_value **din)
-{
-    return gradient_with(graph, node, dout, needs, din, &yki_op_leaky_relu_backward,
-                         node->out[YKI_LEAKY_RELU_Y]);
-}
+GRADIENT(leaky_relu, leaky_relu_backward, out)
 
 yk_value *yk_leaky_relu(yk_value *x, double negative_slope)
 {
     yki_attrs attrs = {.alpha = negative_slope};
     return yki_emit_one(x, &yki_op_leaky_relu, &attrs);
+}
+
+/* ---- pow: the exponent is a constant --------------------------------------------------------- */
+
+yk_status yki_infer_pow(const yki_node *node, yki_shape *out)
+{
+    if (!isfinite(node->attrs.alpha))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "exponent is %g, expected a finite number",
+                         node->attrs.alpha);
+    return yki_infer_same(node, out);
+}
+
+GRADIENT(pow, pow_backward, in)
+
+yk_value *yk_pow(yk_value *x, double exponent)
+{
+    return yki_emit_one(x, &yki_op_pow, &(yki_attrs){.alpha = exponent});
+}
+
+yk_value *yk_sqrt(yk_value *x)
+{
+    return yk_pow(x, 0.5);
+}
+
+/* ---- clamp ----------------------------------------------------------------------------------- */
+
+yk_status yki_infer_clamp(const yki_node *node, yki_shape *out)
+{
+    double min = node->attrs.alpha, max = node->attrs.beta;
+    if (!(min <= max))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "min is %g and max %g, expected min <= max",
+                         min, max);
+    return yki_infer_same(node, out);
+}
+
+GRADIENT(clamp, clamp_backward, in)
+
+yk_value *yk_clamp(yk_value *x, double min, double max)
+{
+    return yki_emit_one(x, &yki_op_clamp, &(yki_attrs){.alpha = min, .beta = max});
 }

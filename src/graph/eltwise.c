@@ -1,6 +1,6 @@
 /*
- * Operators that work element by element without a curve: add, multiply, scale, cast,
- * dropout.
+ * Operators that work element by element without a curve: add, subtract, multiply, divide, scale,
+ * add_scalar, cast, dropout.
  */
 #include "graph/operators.h"
 
@@ -53,6 +53,11 @@ static yk_value *reduce(yk_graph *graph, yk_value *dy, const yk_value *value)
     return yki_append_like(graph, &yki_op_reduce, NULL, &dy, value);
 }
 
+static yk_value *negated(yk_graph *graph, yk_value *x)
+{
+    return yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = -1}, &x, x);
+}
+
 /* ---- add: the gradient passes to both sides as it is ----------------------------------------- */
 
 yk_status yki_infer_add(const yki_node *node, yki_shape *out)
@@ -71,6 +76,28 @@ yk_status yki_gradient_add(yk_graph *graph, const yki_node *node, yk_value *cons
 yk_value *yk_add(yk_value *a, yk_value *b)
 {
     return yki_emit(&yki_op_add, &(yki_attrs){0}, (yk_value *[]){a, b});
+}
+
+/* ---- subtract: the gradient of the right side is negated ------------------------------------- */
+
+yk_status yki_infer_subtract(const yki_node *node, yki_shape *out)
+{
+    return infer_two(node, out);
+}
+
+yk_status yki_gradient_subtract(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                const bool *needs, yk_value **din)
+{
+    for (int i = 0; i < YKI_SUBTRACT_INPUTS; i++)
+        din[i] = needs[i] ? reduce(graph, dout[YKI_SUBTRACT_Y], node->in[i]) : NULL;
+    if (din[YKI_SUBTRACT_B])
+        din[YKI_SUBTRACT_B] = negated(graph, din[YKI_SUBTRACT_B]);
+    return YK_OK;
+}
+
+yk_value *yk_subtract(yk_value *a, yk_value *b)
+{
+    return yki_emit(&yki_op_subtract, &(yki_attrs){0}, (yk_value *[]){a, b});
 }
 
 /* ---- multiply: the gradient of each side is dy times the other ------------------------------- */
@@ -95,6 +122,62 @@ yk_status yki_gradient_multiply(yk_graph *graph, const yki_node *node, yk_value 
 yk_value *yk_multiply(yk_value *a, yk_value *b)
 {
     return yki_emit(&yki_op_multiply, &(yki_attrs){0}, (yk_value *[]){a, b});
+}
+
+/* ---- divide: of dy / b and -dy y / b; what b was broadcast to is summed before the division ---
+ */
+
+yk_status yki_infer_divide(const yki_node *node, yki_shape *out)
+{
+    return infer_two(node, out);
+}
+
+static yk_value *gradient_of_divisor(yk_graph *graph, const yki_node *node, yk_value *dy)
+{
+    yk_value *b = node->in[YKI_DIVIDE_B], *in[] = {dy, node->out[YKI_DIVIDE_Y]};
+    yk_value *product = yki_append_like(graph, &yki_op_multiply, NULL, in, dy);
+    yk_value *sum = product ? reduce(graph, product, b) : NULL;
+    yk_value *quotient =
+        sum ? yki_append_like(graph, &yki_op_divide, NULL, (yk_value *[]){sum, b}, b) : NULL;
+    return quotient ? negated(graph, quotient) : NULL;
+}
+
+yk_status yki_gradient_divide(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                              const bool *needs, yk_value **din)
+{
+    yk_value *dy = dout[YKI_DIVIDE_Y], *in[] = {dy, node->in[YKI_DIVIDE_B]};
+    if (needs[YKI_DIVIDE_A]) {
+        yk_value *quotient = yki_append_like(graph, &yki_op_divide, NULL, in, dy);
+        din[YKI_DIVIDE_A] = quotient ? reduce(graph, quotient, node->in[YKI_DIVIDE_A]) : NULL;
+    }
+    if (needs[YKI_DIVIDE_B])
+        din[YKI_DIVIDE_B] = gradient_of_divisor(graph, node, dy);
+    return YK_OK;
+}
+
+yk_value *yk_divide(yk_value *a, yk_value *b)
+{
+    return yki_emit(&yki_op_divide, &(yki_attrs){0}, (yk_value *[]){a, b});
+}
+
+/* ---- add_scalar: the gradient passes as it is ------------------------------------------------ */
+
+yk_status yki_infer_add_scalar(const yki_node *node, yki_shape *out)
+{
+    return yki_infer_same(node, out);
+}
+
+yk_status yki_gradient_add_scalar(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                  const bool *needs, yk_value **din)
+{
+    (void)graph, (void)node;
+    din[YKI_ADD_SCALAR_X] = needs[YKI_ADD_SCALAR_X] ? dout[YKI_ADD_SCALAR_Y] : NULL;
+    return YK_OK;
+}
+
+yk_value *yk_add_scalar(yk_value *x, double value)
+{
+    return yki_emit_one(x, &yki_op_add_scalar, &(yki_attrs){.alpha = value});
 }
 
 /* ---- scale, cast ----------------------------------------------------------------------------- */

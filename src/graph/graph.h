@@ -59,7 +59,8 @@ typedef struct yki_attrs {
     int64_t dim;               /* concat, slice, pad: the dimension that changes its size */
     int64_t first;             /* slice: where in the input the result begins; pad: the reverse */
     int64_t count;             /* slice, pad: the size of the result */
-    double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0 */
+    double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0;
+                                  add_scalar: what is added; pow: the exponent; clamp: the least */
     int64_t heads;             /* attention */
     int ranks;                 /* all_gather_batch: how many there are, and ... */
     int64_t samples;           /* ... what each has */
@@ -69,7 +70,7 @@ typedef struct yki_attrs {
     double label_smoothing;    /* cross_entropy */
     int64_t ignore_index;      /* cross_entropy: the label that does not count */
     bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
-    double beta;               /* smooth_l1_loss */
+    double beta;               /* smooth_l1_loss; clamp: the most */
     yk_loss_reduction reduction;
     bool batch_statistics; /* batch_norm: freeze.c leaves it as it is */
     bool relu;             /* batch_norm: relu on the result (set by fuse.c) */

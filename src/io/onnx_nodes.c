@@ -330,11 +330,12 @@ static void write_linear(yki_onnx_graph *g, const yki_node *node, const char *ty
     end_node(g, made);
 }
 
-/* min(max(x, 0), 6), where x is an operand or a part. */
-static void write_clip(yki_onnx_graph *g, const yk_value *out, const yk_value *x, const char *part)
+/* min(max(x, least), most), where x is an operand or a part. */
+static void write_clip(yki_onnx_graph *g, const yk_value *out, const yk_value *x, const char *part,
+                       double least, double most)
 {
-    add_constant(g, out, ".least", 0);
-    add_constant(g, out, ".most", 6);
+    add_constant(g, out, ".least", least);
+    add_constant(g, out, ".most", most);
     size_t made = begin_node(g, "Clip", out, "");
     if (x)
         add_operand(g, x);
@@ -348,7 +349,13 @@ static void write_clip(yki_onnx_graph *g, const yk_value *out, const yk_value *x
 static void write_relu6(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     (void)type;
-    write_clip(g, node->out[0], node->in[0], "");
+    write_clip(g, node->out[0], node->in[0], "", 0, 6);
+}
+
+static void write_clamp(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    (void)type;
+    write_clip(g, node->out[0], node->in[0], "", node->attrs.alpha, node->attrs.beta);
 }
 
 static void write_batch_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
@@ -368,7 +375,7 @@ static void write_batch_norm(yki_onnx_graph *g, const yki_node *node, const char
         end_node(g, made);
     }
     if (node->attrs.relu && node->attrs.relu6) {
-        write_clip(g, out, NULL, sum);
+        write_clip(g, out, NULL, sum, 0, 6);
     } else if (node->attrs.relu) {
         made = begin_node(g, "Relu", out, "");
         add_part(g, out, sum);
@@ -427,7 +434,8 @@ static void write_leaky_relu(yki_onnx_graph *g, const yki_node *node, const char
     end_node(g, made);
 }
 
-static void write_scale(yki_onnx_graph *g, const yki_node *node, const char *type)
+/* scale, add_scalar, pow: an operator of x and a constant. */
+static void write_with_alpha(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     const yk_value *out = node->out[0];
     add_constant(g, out, ".alpha", node->attrs.alpha);
@@ -677,9 +685,17 @@ static const translation translations[] = {
     {&yki_op_hardswish, "HardSwish", write_plain},
     {&yki_op_tanh, "Tanh", write_plain},
     {&yki_op_leaky_relu, "LeakyRelu", write_leaky_relu},
+    {&yki_op_exp, "Exp", write_plain},
+    {&yki_op_log, "Log", write_plain},
+    {&yki_op_abs, "Abs", write_plain},
+    {&yki_op_pow, "Pow", write_with_alpha},
+    {&yki_op_clamp, "Clip", write_clamp},
     {&yki_op_add, "Add", write_plain},
+    {&yki_op_subtract, "Sub", write_plain},
     {&yki_op_multiply, "Mul", write_plain},
-    {&yki_op_scale, "Mul", write_scale},
+    {&yki_op_divide, "Div", write_plain},
+    {&yki_op_scale, "Mul", write_with_alpha},
+    {&yki_op_add_scalar, "Add", write_with_alpha},
     {&yki_op_dropout, "Identity", NULL},
     {&yki_op_cast, "Identity", NULL},
     {&yki_op_max_pool2d, "MaxPool", write_pool},

@@ -185,3 +185,20 @@ YK_TEST(what_is_made_of_a_sum_is_one)
     yk_value *loss = yk_multiply(cross_entropy(&net, YK_LOSS_SUM), square(&net));
     assert_terms(&net, loss, NULL, loss);
 }
+
+/* The part of a sum in a difference is negated, and that of a mean gets what is added to both. */
+YK_TEST(differences_are_split)
+{
+    network net = begin();
+    yk_value *mean = cross_entropy(&net, YK_LOSS_MEAN), *sum = cross_entropy(&net, YK_LOSS_SUM);
+    yk_value *terms[YKI_LOSS_KINDS], *loss = yk_add_scalar(yk_subtract(mean, sum), 3);
+    assert_ok(yki_graph_split_loss(net.graph, loss, terms));
+    const yki_node *shifted = terms[YKI_LOSS_MEANS]->producer;
+    const yki_node *negated = terms[YKI_LOSS_SUMS]->producer;
+    assert_ptr_equal(shifted->op, &yki_op_add_scalar);
+    assert_ptr_equal(shifted->in[0], mean);
+    assert_ptr_equal(negated->op, &yki_op_scale);
+    assert_ptr_equal(negated->in[0], sum);
+    assert_true(shifted->attrs.alpha == 3 && negated->attrs.alpha == -1);
+    yk_graph_destroy(net.graph);
+}

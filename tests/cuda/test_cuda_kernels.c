@@ -66,7 +66,9 @@ YK_TEST(elementwise)
 YK_TEST(broadcasting)
 {
     on_cuda(&family_broadcast_add, ALL);
+    on_cuda(&family_broadcast_subtract, ALL);
     on_cuda(&family_broadcast_multiply, ALL);
+    on_cuda(&family_broadcast_divide, ALL);
 }
 
 YK_TEST(batch_norm)

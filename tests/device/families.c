@@ -266,6 +266,43 @@ static yk_value *build_leaky_relu(yk_graph *graph, const conformance_case *c, yk
     return yk_leaky_relu(conformance_x(graph, c, dtype), fabs(c->alpha));
 }
 
+static yk_value *build_abs(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_abs(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_exp(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_exp(conformance_x(graph, c, dtype));
+}
+
+/* The engine draws such an input from 1/4 to 9/4. */
+static yk_value *positive(yk_graph *graph, const int64_t *dims, yk_dtype dtype)
+{
+    return yk_input(graph, "positive", dtype, conformance_rank(dims), dims);
+}
+
+static yk_value *build_log(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_log(positive(graph, c->x, dtype));
+}
+
+static yk_value *build_pow(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_pow(positive(graph, c->x, dtype), c->alpha);
+}
+
+static yk_value *build_clamp(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    double bound = fabs(c->alpha);
+    return yk_clamp(conformance_x(graph, c, dtype), -0.4 * bound, 0.2 + bound / 4);
+}
+
+static yk_value *build_add_scalar(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_add_scalar(conformance_x(graph, c, dtype), c->alpha);
+}
+
 /* Of x's own shape unless the case says otherwise. */
 static yk_value *other_side(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
@@ -283,6 +320,18 @@ static yk_value *build_multiply(yk_graph *graph, const conformance_case *c, yk_d
 {
     yk_value *a = conformance_x(graph, c, dtype);
     return yk_multiply(a, other_side(graph, c, dtype));
+}
+
+static yk_value *build_subtract(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    return yk_subtract(a, other_side(graph, c, dtype));
+}
+
+static yk_value *build_divide(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    return yk_divide(a, positive(graph, c->other[0] ? c->other : c->x, dtype));
 }
 
 /* Plain and blocked, either side smaller, both smaller than the result. */
@@ -414,8 +463,12 @@ static yk_value *build_dropout(yk_graph *graph, const conformance_case *c, yk_dt
 
 const conformance_family family_broadcast_add = {build_add, broadcast_cases,
                                                  sizeof broadcast_cases / sizeof *broadcast_cases};
+const conformance_family family_broadcast_subtract = {
+    build_subtract, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
 const conformance_family family_broadcast_multiply = {
     build_multiply, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
+const conformance_family family_broadcast_divide = {
+    build_divide, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
 
 /* For functions whose bends lie beyond 1: inputs from -8 to 8. */
 static const conformance_case wide_cases[] = {
@@ -425,6 +478,16 @@ static const conformance_case wide_cases[] = {
     {.x = {4, 64, 6, 6}, .spread = 8},
 };
 enum { WIDE_CASES = sizeof wide_cases / sizeof *wide_cases };
+
+/* alpha: the exponent. Those that are products and roots, and others. */
+static const conformance_case pow_cases[] = {
+    {.x = {1, 1}, .alpha = 2},           {.x = {3, 17}, .alpha = 3},
+    {.x = {2, 3, 5, 4}, .alpha = 0.5},   {.x = {2, 16, 3, 3}, .alpha = -0.5},
+    {.x = {1, 24, 1, 1}, .alpha = -1},   {.x = {2, 40, 5, 7}, .alpha = -2},
+    {.x = {2, 40, 5, 7}, .alpha = -1.7}, {.x = {2, 24, 3, 3}, .alpha = 0},
+    {.x = {2, 24, 3, 3}, .alpha = 1},    {.x = {2, 24, 3, 3}, .alpha = 1.5},
+    {.x = {4, 64, 6, 6}, .alpha = 2.5},
+};
 
 enum { ELEMENT_CASES = sizeof element_cases / sizeof *element_cases };
 const conformance_family families_elementwise[FAMILIES_ELEMENTWISE] = {
@@ -441,4 +504,12 @@ const conformance_family families_elementwise[FAMILIES_ELEMENTWISE] = {
     {build_hardswish, wide_cases, WIDE_CASES},
     {build_tanh, wide_cases, WIDE_CASES},
     {build_leaky_relu, element_cases, ELEMENT_CASES},
+    {build_abs, element_cases, ELEMENT_CASES},
+    {build_exp, wide_cases, WIDE_CASES},
+    {build_log, element_cases, ELEMENT_CASES},
+    {build_pow, pow_cases, sizeof pow_cases / sizeof *pow_cases},
+    {build_clamp, element_cases, ELEMENT_CASES},
+    {build_add_scalar, element_cases, ELEMENT_CASES},
+    {build_subtract, element_cases, ELEMENT_CASES},
+    {build_divide, element_cases, ELEMENT_CASES},
 };

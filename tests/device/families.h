@@ -27,9 +27,10 @@ extern const conformance_family family_smooth_l1_loss, family_bce;
 extern const conformance_family family_cross_entropy, family_soft_cross_entropy, family_mse_loss;
 extern const conformance_family family_softmax, family_layer_norm, family_layer_norm_wide;
 extern const conformance_family family_attention, family_flash_attention, family_embedding;
-extern const conformance_family family_broadcast_add, family_broadcast_multiply;
+extern const conformance_family family_broadcast_add, family_broadcast_subtract,
+    family_broadcast_multiply, family_broadcast_divide;
 
-enum { FAMILIES_ELEMENTWISE = 13, FAMILIES_CONCAT = 5 /* among them */ };
+enum { FAMILIES_ELEMENTWISE = 21, FAMILIES_CONCAT = 5 /* among them */ };
 extern const conformance_family families_elementwise[FAMILIES_ELEMENTWISE];
 
 #endif

@@ -337,7 +337,9 @@ YK_TEST(cpu_elementwise_f16)
 static void on_all(void (*run)(const conformance_family *family))
 {
     run(&family_broadcast_add);
+    run(&family_broadcast_subtract);
     run(&family_broadcast_multiply);
+    run(&family_broadcast_divide);
 }
 
 YK_TEST(ref_broadcast)
@@ -476,7 +478,9 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_layer_norm,
                                                      &family_adaptive,
                                                      &family_broadcast_add,
+                                                     &family_broadcast_subtract,
                                                      &family_broadcast_multiply,
+                                                     &family_broadcast_divide,
                                                      &family_layer_norm_wide,
                                                      &family_batch_norm_apply,
                                                      &family_conv2d_sums,

@@ -2,6 +2,8 @@
  * The cpu device's other kernels in every layout and width of vectors against ref; whole memory is
  * looked at, so that padding channels are seen to stay zero.
  */
+#include <float.h>
+
 #include "cpu_check.h"
 #include "device/cpu/convert16.h"
 
@@ -16,23 +18,40 @@ static void elementwise(check_case start)
     static const struct {
         const yki_op *op;
         int inputs;
-    } ops[] = {{&yki_op_relu, 1},       {&yki_op_relu_backward, 2},
-               {&yki_op_add, 2},        {&yki_op_scale, 1},
-               {&yki_op_gelu, 1},       {&yki_op_gelu_backward, 2},
-               {&yki_op_relu6, 1},      {&yki_op_relu6_backward, 2},
-               {&yki_op_sigmoid, 1},    {&yki_op_sigmoid_backward, 2},
-               {&yki_op_silu, 1},       {&yki_op_silu_backward, 2},
-               {&yki_op_hardswish, 1},  {&yki_op_hardswish_backward, 2},
-               {&yki_op_tanh, 1},       {&yki_op_tanh_backward, 2},
-               {&yki_op_leaky_relu, 1}, {&yki_op_leaky_relu_backward, 2},
-               {&yki_op_dropout, 1},    {&yki_op_dropout_backward, 1}};
+    } ops[] = {{&yki_op_relu, 1},
+               {&yki_op_relu_backward, 2},
+               {&yki_op_add, 2},
+               {&yki_op_scale, 1},
+               {&yki_op_gelu, 1},
+               {&yki_op_gelu_backward, 2},
+               {&yki_op_relu6, 1},
+               {&yki_op_relu6_backward, 2},
+               {&yki_op_sigmoid, 1},
+               {&yki_op_sigmoid_backward, 2},
+               {&yki_op_silu, 1},
+               {&yki_op_silu_backward, 2},
+               {&yki_op_hardswish, 1},
+               {&yki_op_hardswish_backward, 2},
+               {&yki_op_tanh, 1},
+               {&yki_op_tanh_backward, 2},
+               {&yki_op_leaky_relu, 1},
+               {&yki_op_leaky_relu_backward, 2},
+               {&yki_op_abs, 1},
+               {&yki_op_abs_backward, 2},
+               {&yki_op_exp, 1},
+               {&yki_op_clamp, 1},
+               {&yki_op_clamp_backward, 2},
+               {&yki_op_add_scalar, 1},
+               {&yki_op_subtract, 2},
+               {&yki_op_dropout, 1},
+               {&yki_op_dropout_backward, 1}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (int m = 0; m < MAPS; m++)
             for (int training = 0; training < 2; training++) {
                 check_case c = start;
                 c.op = ops[i].op;
                 c.training = training;
-                c.attrs = (yki_attrs){.alpha = -0.75, .p = 0.25, .salt = 11};
+                c.attrs = (yki_attrs){.alpha = -0.75, .beta = 1.25, .p = 0.25, .salt = 11};
                 for (int in = 0; in < ops[i].inputs; in++)
                     check_in(&c, c.dtype, 4, maps[m], 3, 0);
                 check_out(&c, c.dtype, 4, maps[m]);
@@ -82,6 +101,69 @@ YK_TEST(gelu_is_precise_on_the_left)
     check_everywhere(gelu_of_range);
 }
 
+/* Relative errors of f32. `least`: below it, numbers have fewer digits. */
+static void precise(check_case start, const yki_op *op, double alpha, double least,
+                    double (*draw)(double share))
+{
+    static const int64_t shape[] = {1, 16, 8, 64};
+    const int64_t count = 16 * 8 * 64;
+    check_case c = start;
+    check_memory cpu, ref;
+    c.op = op;
+    c.attrs.alpha = alpha;
+    double *values = check_in(&c, c.dtype, 4, shape, 1, 0);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)draw((double)i / (double)count);
+    check_out(&c, c.dtype, 4, shape);
+    check_run(&c, false, &cpu);
+    check_run(&c, true, &ref);
+    for (int64_t i = 0; i < count; i++) {
+        double y = check_get(cpu.out[0], check_place(&c.out[0].operand, c.block, i), c.dtype);
+        double expected = check_get(ref.out[0], i, c.dtype);
+        if (isfinite(expected) && !(fabs(y - expected) <= 6e-7 * fabs(expected) + least))
+            fail_msg("%s of %.9g is %.9g, expected %.9g", op->name, values[i], y, expected);
+        if (!isfinite(expected))
+            assert_true(isnan(expected) ? isnan(y) : y == expected);
+    }
+    check_free(&cpu);
+    check_free(&ref);
+    check_end(&c);
+}
+
+static double from_minus_106_to_90(double share)
+{
+    return 196 * share - 106;
+}
+
+static double of_all_sizes(double share)
+{
+    return exp2(280 * share - 150);
+}
+
+static double from_a_half_to_2(double share)
+{
+    return exp2(2 * share - 1);
+}
+
+static void curves(check_case start)
+{
+    static const double exponents[] = {-2, -1.5, -1, -0.5, 0, 0.5, 1, 2, 3, 2.25};
+    if (start.dtype != YK_F32)
+        return;
+    precise(start, &yki_op_exp, 0, 3e-45, from_minus_106_to_90);
+    precise(start, &yki_op_log, 0, 0, of_all_sizes);
+    precise(start, &yki_op_log, 0, 0, from_a_half_to_2);
+    for (size_t i = 0; i < sizeof exponents / sizeof *exponents; i++) {
+        precise(start, &yki_op_pow, exponents[i], FLT_MIN, of_all_sizes);
+        precise(start, &yki_op_pow, exponents[i], FLT_MIN, from_minus_106_to_90);
+    }
+}
+
+YK_TEST(exp_log_and_pow_are_precise)
+{
+    check_everywhere(curves);
+}
+
 static void nan_through(check_case start, const yki_op *op)
 {
     check_case c = start;
@@ -103,9 +185,10 @@ static void nan_through(check_case start, const yki_op *op)
 
 static void activations_of_nan(check_case start)
 {
-    static const yki_op *const ops[] = {&yki_op_relu, &yki_op_relu6,      &yki_op_sigmoid,
-                                        &yki_op_silu, &yki_op_hardswish,  &yki_op_gelu,
-                                        &yki_op_tanh, &yki_op_leaky_relu, &yki_op_dropout};
+    static const yki_op *const ops[] = {
+        &yki_op_relu, &yki_op_relu6, &yki_op_sigmoid,    &yki_op_silu,    &yki_op_hardswish,
+        &yki_op_gelu, &yki_op_tanh,  &yki_op_leaky_relu, &yki_op_dropout, &yki_op_abs,
+        &yki_op_exp,  &yki_op_clamp, &yki_op_add_scalar};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         nan_through(start, ops[i]);
 }

@@ -293,6 +293,18 @@ static const shape_case cases[] = {
      .number = -0.2,
      .expected = "negative_slope is -0.2, expected at least 0"},
     {"leaky_relu", {B, 3}, .number = INFINITY, .expected = "negative_slope is inf"},
+    {"abs", {B, 3}, .expected = "(N, 3)"},
+    {"exp", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
+    {"log", {5}, .expected = "(5)"},
+    {"sqrt", {B, 3}, .expected = "(N, 3)"},
+    {"pow", {B, 3}, .number = -2.5, .expected = "(N, 3)"},
+    {"pow", {B, 3}, .number = INFINITY, .expected = "exponent is inf, expected a finite number"},
+    {"pow", {B, 3}, .number = NAN, .expected = "expected a finite number"},
+    {"clamp", {B, 3}, .number = 2, .expected = "(N, 3)"},
+    {"clamp", {B, 3}, .number = INFINITY, .expected = "(N, 3)"},
+    {"clamp", {B, 3}, .number = -3, .expected = "min is -1 and max -3, expected min <= max"},
+    {"clamp", {B, 3}, .number = NAN, .expected = "expected min <= max"},
+    {"add_scalar", {B, 3}, .number = 2, .expected = "(N, 3)"},
     {"scale", {B, 3}, .number = 2, .expected = "(N, 3)"},
     {"dropout", {B, 3}, .number = 0.5, .expected = "(N, 3)"},
     {"dropout", {B, 3}, .number = 1, .expected = "p is 1, expected 0 <= p < 1"},
@@ -507,9 +519,10 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
 static const struct {
     const char *name;
     yk_value *(*apply)(yk_value *x);
-} functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6},    {"gelu", yk_gelu},
-                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},      {"hardswish", yk_hardswish},
-                 {"tanh", yk_tanh},       {"softmax", yk_softmax}};
+} functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6},     {"gelu", yk_gelu},
+                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},       {"hardswish", yk_hardswish},
+                 {"tanh", yk_tanh},       {"softmax", yk_softmax}, {"abs", yk_abs},
+                 {"exp", yk_exp},         {"log", yk_log},         {"sqrt", yk_sqrt}};
 
 static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
 {
@@ -556,6 +569,12 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
         return yk_pad(x, (int64_t)c->number, c->other[0], c->other[1]);
     if (strcmp(c->call, "leaky_relu") == 0)
         return yk_leaky_relu(x, c->number);
+    if (strcmp(c->call, "pow") == 0)
+        return yk_pow(x, c->number);
+    if (strcmp(c->call, "clamp") == 0)
+        return yk_clamp(x, -1, c->number);
+    if (strcmp(c->call, "add_scalar") == 0)
+        return yk_add_scalar(x, c->number);
     if (strcmp(c->call, "scale") == 0)
         return yk_scale(x, c->number);
     if (strcmp(c->call, "dropout") == 0)

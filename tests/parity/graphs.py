@@ -16,12 +16,13 @@ except ImportError as error:
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
-ATTRIBUTES = "evaluates kernel stride padding dilation groups rows columns dim first count alpha eps".split()
+ATTRIBUTES = "evaluates kernel stride padding dilation groups rows columns dim first count alpha beta eps".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits, "add": torch.add,
-    "multiply": torch.mul, "linear": F.linear,
+    "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div, "linear": F.linear,
+    "exp": torch.exp, "log": torch.log, "abs": torch.abs,
 }
 
 
@@ -59,6 +60,9 @@ def run(operator, a, t, training):
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
         "scale": lambda: t[0] * a["alpha"],
         "dropout": lambda: F.dropout(t[0], 0.5, training),
+        "add_scalar": lambda: t[0] + a["alpha"],
+        "pow": lambda: t[0] ** a["alpha"],
+        "clamp": lambda: torch.clamp(t[0], a["alpha"], a["beta"]),
         "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),
         "flatten": lambda: torch.flatten(t[0], 1),
         "max_pool2d": lambda: F.max_pool2d(t[0], *window),
@@ -75,7 +79,7 @@ def read_graphs(path):
         if word == "graph":
             graphs.append(Graph(*rest))
         elif word == "node":
-            attributes = {n: float(x) if n in ("alpha", "eps") else int(x)
+            attributes = {n: float(x) if n in ("alpha", "beta", "eps") else int(x)
                           for n, x in zip(ATTRIBUTES, rest[2:])}
             inputs = [int(i) for i in rest[2 + len(ATTRIBUTES):]]
             graphs[-1].nodes[int(rest[0])] = (rest[1], attributes, inputs)

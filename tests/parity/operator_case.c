@@ -72,6 +72,13 @@ static bool is_positive(const yk_value *value)
     return false;
 }
 
+static float draw_special(operator_dice *dice)
+{
+    static const float numbers[] = {NAN,  INFINITY, -INFINITY, 0,     -0.0f,   1e-42f, 0.5f, 1,
+                                    2.5f, -3,       88.5f,     88.8f, -103.5f, -105,   100};
+    return numbers[operator_between(dice, 0, sizeof numbers / sizeof *numbers - 1)];
+}
+
 /* Tensors differ in magnitude from 1/8 to 8. */
 static void fill(operator_case *c, const yk_value *value, void *data)
 {
@@ -85,12 +92,17 @@ static void fill(operator_case *c, const yk_value *value, void *data)
         else if (value->dtype == YK_I32) /* labels, of as many classes as x has columns */
             ((int32_t *)data)[i] =
                 (int32_t)operator_between(&c->dice, 0, c->graph->nodes[0]->in[0]->dims[1] - 1);
+        else if (c->special) /* the gradient that comes in is not tiny */
+            ((float *)data)[i] =
+                value == c->dy ? (float)copysign(1 + fabs(number), number) : draw_special(&c->dice);
         else if (variance)
             ((float *)data)[i] = (float)(1.25 + number);
         else if (value->name && strcmp(value->name, "mask") == 0)
             ((float *)data)[i] = operator_once_in(&c->dice, 3) ? -INFINITY : (float)number;
         else if (is_positive(value))
             ((float *)data)[i] = (float)fabs(number);
+        else if (value->name && strcmp(value->name, "above") == 0)
+            ((float *)data)[i] = (float)(0.1 + fabs(number));
         else
             ((float *)data)[i] = (float)(c->ties ? floor(2 * number) / 2 : number);
     }
@@ -345,6 +357,7 @@ void operator_case_write(const operator_case *c, yki_pth_writer *file)
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
     write_number(pickle, "training", c->training);
+    write_number(pickle, "special", c->special);
     write_attrs(pickle, &node->attrs);
     write_inputs(c, file, "in", IN);
     write_tensor(file, "out", node->out[0], c->memory[node->out[0]->id].after);

@@ -26,7 +26,8 @@ typedef struct operator_case {
     operator_dice dice;
     yk_graph *graph;
     bool training;
-    bool ties; /* numbers are multiples of 1/2, so that some are equal, and some 0 */
+    bool ties;    /* numbers are multiples of 1/2, so that some are equal, and some 0 */
+    bool special; /* numbers are infinite, zeros, NaN, tiny or so large that exp() overflows */
     struct operator_memory *memory; /* by value id */
     yk_value *dy, *din[YKI_MAX_IN];
 } operator_case;
@@ -38,8 +39,8 @@ void operator_case_init(operator_case *c, uint64_t seed, operator_build build);
 void operator_case_fini(operator_case *c);
 /* Runs forward and backward once. */
 void operator_case_run(operator_case *c, yki_device *device);
-/* Appends {"training": ..., "attrs": {...}, "in", "out", "dout", "din", "after": tensors by name}
- * to the file. The case must stay until the file is finished. */
+/* Appends {"training": ..., "special": ..., "attrs": {...}, "in", "out", "dout", "din", "after":
+ * tensors by name} to the file. The case must stay until the file is finished. */
 void operator_case_write(const operator_case *c, yki_pth_writer *file);
 
 #endif

@@ -230,6 +230,8 @@ static yk_value *all_operators(yk_value *x)
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
     y = yk_leaky_relu(yk_tanh(y), 0.3);
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2, 1);
+    y = yk_subtract(yk_log(yk_add_scalar(yk_exp(y), 1)), yk_abs(yk_clamp(y, -0.3, 0.6)));
+    y = yk_divide(y, yk_sqrt(yk_add_scalar(yk_pow(y, 2), 0.1)));
     y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
     y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */
     y = yk_nn_conv_transpose2d_bias(y, "up", 6, 3,

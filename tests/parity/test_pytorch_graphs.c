@@ -86,6 +86,23 @@ static yk_value *activation(drawing *d, yk_value *x)
     return which < 7 ? functions[which](x) : yk_leaky_relu(x, 0.2);
 }
 
+/* Powers, logarithms and quotients of numbers that they are fine for. */
+static yk_value *curve(drawing *d, yk_value *x)
+{
+    switch (between(d, 0, 4)) {
+    case 0:
+        return yk_exp(yk_clamp(x, -2, 1));
+    case 1:
+        return yk_log(yk_add_scalar(yk_abs(x), 0.5));
+    case 2:
+        return yk_pow(yk_add_scalar(yk_pow(x, 2), 0.3), once_in(d, 2) ? 0.5 : -0.7);
+    case 3:
+        return yk_subtract(partner(d, x), x);
+    default:
+        return yk_divide(x, yk_add_scalar(yk_exp(yk_clamp(partner(d, x), -1, 1)), 0.1));
+    }
+}
+
 /* Alone, or with what fusion takes in. */
 static yk_value *norm(drawing *d, yk_value *x)
 {
@@ -185,10 +202,12 @@ static yk_value *shuffled(drawing *d, yk_value *x)
 static yk_value *draw_operator(drawing *d, yk_value *x)
 {
     bool is_image = x->ndim == 4;
-    switch (between(d, 0, 9)) {
+    switch (between(d, 0, 10)) {
     case 0:
     case 1:
         return activation(d, x);
+    case 10:
+        return curve(d, x);
     case 2:
     case 3:
         return norm(d, x);
@@ -251,11 +270,12 @@ static void describe_value(FILE *file, const yk_value *value)
 static void describe_node(FILE *file, const yki_node *node)
 {
     const yki_attrs *a = &node->attrs;
-    fprintf(file, "node %d %s %d %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %.17g %.17g",
+    fprintf(file,
+            "node %d %s %d %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %.17g %.17g %.17g",
             node->out[0]->id, node->op->name, a->evaluates, (long long)a->kernel,
             (long long)a->stride, (long long)a->padding, (long long)a->dilation,
             (long long)a->groups, (long long)a->rows, (long long)a->columns, (long long)a->dim,
-            (long long)a->first, (long long)a->count, a->alpha, a->eps);
+            (long long)a->first, (long long)a->count, a->alpha, a->beta, a->eps);
     for (int i = 0; i < node->in_count; i++)
         fprintf(file, " %d", node->in[i] ? node->in[i]->id : -1);
     fputc('\n', file);

@@ -286,6 +286,106 @@ static yk_value *build_multiply(operator_case *c)
     return operator_once_in(&c->dice, 2) ? yk_multiply(x, other) : yk_multiply(other, x);
 }
 
+/* Special numbers, or else of which logarithms and quotients are fine. */
+static yk_value *above(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    int64_t dims[] = {operator_between(dice, 1, 5), operator_between(dice, 1, 50),
+                      operator_between(dice, 1, 14), operator_between(dice, 1, 14)};
+    return input(c, "above", 4, dims);
+}
+
+static yk_value *build_exp(operator_case *c)
+{
+    return yk_exp(image_or_features(c));
+}
+
+static yk_value *build_log(operator_case *c)
+{
+    return yk_log(above(c));
+}
+
+static yk_value *build_abs(operator_case *c)
+{
+    c->ties = operator_once_in(&c->dice, 3);
+    return yk_abs(image_or_features(c));
+}
+
+static const double exponents[] = {0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5, -1.5, 2.4, 1.0 / 3};
+enum { EXPONENTS = sizeof exponents / sizeof *exponents };
+
+static yk_value *build_pow(operator_case *c)
+{
+    yk_value *x = above(c);
+    return yk_pow(x, exponents[operator_between(&c->dice, 0, EXPONENTS - 1)]);
+}
+
+/* Bounds that are met in a third of the cases. */
+static yk_value *build_clamp(operator_case *c)
+{
+    c->ties = operator_once_in(&c->dice, 3);
+    yk_value *x = image_or_features(c);
+    double min = -0.5 * (double)operator_between(&c->dice, 0, 2);
+    return yk_clamp(x, min, min + 0.5 * (double)operator_between(&c->dice, 0, 4));
+}
+
+static yk_value *build_add_scalar(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    return yk_add_scalar(x, 0.3 * (double)operator_between(&c->dice, -9, 9));
+}
+
+static yk_value *build_subtract(operator_case *c)
+{
+    yk_value *x = image_or_features(c), *other = broadcast_side(c, x);
+    return operator_once_in(&c->dice, 2) ? yk_subtract(x, other) : yk_subtract(other, x);
+}
+
+static yk_value *build_divide(operator_case *c)
+{
+    yk_value *b = above(c), *other = broadcast_side(c, b);
+    return yk_divide(other, b);
+}
+
+static yk_value *build_special_exp(operator_case *c)
+{
+    c->special = true;
+    return build_exp(c);
+}
+
+static yk_value *build_special_log(operator_case *c)
+{
+    c->special = true;
+    return build_log(c);
+}
+
+static yk_value *build_special_abs(operator_case *c)
+{
+    c->special = true;
+    return yk_abs(image_or_features(c));
+}
+
+static yk_value *build_special_pow(operator_case *c)
+{
+    c->special = true;
+    return build_pow(c);
+}
+
+static yk_value *build_special_clamp(operator_case *c)
+{
+    yk_value *y = build_clamp(c);
+    c->special = true;
+    return y;
+}
+
+/* Of one shape: PyTorch adds up gradients in another order, in which infinities meet. */
+static yk_value *build_special_divide(operator_case *c)
+{
+    yk_value *b = above(c);
+    c->special = true;
+    return yk_divide(input(c, "other", b->ndim, b->dims), b);
+}
+
 /* Most often channels. */
 static int64_t any_dim(operator_case *c, const yk_value *x)
 {
@@ -443,6 +543,56 @@ YK_TEST(add_is_pytorchs)
 YK_TEST(multiply_is_pytorchs)
 {
     compare_within("multiply", 1e-4, 21, build_multiply);
+}
+
+YK_TEST(subtract_is_pytorchs)
+{
+    compare_within("subtract", 1e-4, 31, build_subtract);
+}
+
+YK_TEST(divide_is_pytorchs)
+{
+    compare_within("divide", 1e-4, 32, build_divide);
+}
+
+YK_TEST(exp_is_pytorchs)
+{
+    compare("exp", 33, build_exp);
+}
+
+YK_TEST(log_is_pytorchs)
+{
+    compare("log", 34, build_log);
+}
+
+YK_TEST(abs_is_pytorchs)
+{
+    compare("abs", 35, build_abs);
+}
+
+YK_TEST(pow_is_pytorchs)
+{
+    compare("pow", 36, build_pow);
+}
+
+YK_TEST(clamp_is_pytorchs)
+{
+    compare("clamp", 37, build_clamp);
+}
+
+YK_TEST(add_scalar_is_pytorchs)
+{
+    compare("add_scalar", 38, build_add_scalar);
+}
+
+YK_TEST(special_numbers_are_pytorchs)
+{
+    compare("exp", 39, build_special_exp);
+    compare("log", 40, build_special_log);
+    compare("abs", 41, build_special_abs);
+    compare("pow", 42, build_special_pow);
+    compare("clamp", 43, build_special_clamp);
+    compare("divide", 44, build_special_divide);
 }
 
 YK_TEST(concat_is_pytorchs)

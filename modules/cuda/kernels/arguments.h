@@ -47,7 +47,7 @@ typedef struct yki_cuda_map_args {
     const void *a, *b;
     void *y;
     int64_t count;
-    double alpha; /* scale; leaky_relu: its slope below 0 */
+    double alpha, beta; /* see yki_attrs */
 } yki_cuda_map_args;
 
 /* y = f(a, b) of tensors that are repeated along some dimensions. Dimensions are in the order of

@@ -1,5 +1,5 @@
-/* add and multiply of tensors that are repeated along some dimensions, and reduce, the gradient of
- * that; and permute, which has other strides as well. */
+/* add, subtract, multiply and divide of tensors that are repeated along some dimensions, and reduce,
+ * the gradient of that; and permute, which has other strides as well. */
 #include "sums.cuh"
 
 /* The place of element i of these dimensions; there are fewer than 2^31 elements. */
@@ -44,17 +44,16 @@ DEVICE void broadcast(const yki_cuda_broadcast_args &args, F f)
     store((T *)args.y + place, a);
 }
 
-template <typename T, int W> DEVICE void add_broadcast(const yki_cuda_broadcast_args &args)
-{
-    broadcast<T, W>(args, [](real_of<T> a, real_of<T> b) { return a + b; });
-}
-KERNELS(add_broadcast, yki_cuda_broadcast_args, add_broadcast)
-
-template <typename T, int W> DEVICE void multiply_broadcast(const yki_cuda_broadcast_args &args)
-{
-    broadcast<T, W>(args, [](real_of<T> a, real_of<T> b) { return a * b; });
-}
-KERNELS(multiply_broadcast, yki_cuda_broadcast_args, multiply_broadcast)
+#define BROADCAST(name, of)                                                                        \
+    template <typename T, int W> DEVICE void name(const yki_cuda_broadcast_args &args)             \
+    {                                                                                              \
+        broadcast<T, W>(args, [](real_of<T> a, real_of<T> b) { return of; });                      \
+    }                                                                                              \
+    KERNELS(name, yki_cuda_broadcast_args, name)
+BROADCAST(add_broadcast, a + b)
+BROADCAST(subtract_broadcast, a - b)
+BROADCAST(multiply_broadcast, a *b)
+BROADCAST(divide_broadcast, a / b)
 
 /* A warp for each element of dx. */
 template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)

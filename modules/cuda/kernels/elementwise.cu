@@ -1,4 +1,5 @@
-/* Element by element: activations and their gradients, add, multiply, scale, cast, dropout. */
+/* Element by element: functions of one number and their gradients, add, subtract, multiply, divide,
+ * scale, add_scalar, cast, dropout. */
 #include "map.cuh"
 
 #include "graph/dropout.h"
@@ -14,8 +15,8 @@
     template <typename T, int W> DEVICE void name(const yki_cuda_map_args &args)                   \
     {                                                                                              \
         typedef real_of<T> real;                                                                   \
-        const real alpha = (real)args.alpha;                                                       \
-        (void)alpha;                                                                               \
+        const real alpha = (real)args.alpha, beta = (real)args.beta;                               \
+        (void)alpha, (void)beta;                                                                   \
         map<T, T, W, false>(args, [=](real x, real) { return of; });                               \
     }                                                                                              \
     KERNELS_OF_ALL(name)
@@ -23,8 +24,8 @@
     template <typename T, int W> DEVICE void name(const yki_cuda_map_args &args)                   \
     {                                                                                              \
         typedef real_of<T> real;                                                                   \
-        const real alpha = (real)args.alpha;                                                       \
-        (void)alpha;                                                                               \
+        const real alpha = (real)args.alpha, beta = (real)args.beta;                               \
+        (void)alpha, (void)beta;                                                                   \
         map<T, T, W, true>(args, [=](real a, real b) { return of; });                              \
     }                                                                                              \
     KERNELS_OF_ALL(name)
@@ -47,9 +48,19 @@ ACTIVATION(hardswish)
 ACTIVATION(tanh)
 UNARY(leaky_relu, leaky_relu_rule(x, alpha))
 BINARY(leaky_relu_backward, leaky_relu_backward_rule(a, b, alpha))
+ACTIVATION(abs)
+UNARY(pow, pow_rule(x, alpha))
+BINARY(pow_backward, pow_backward_rule(a, b, alpha))
+UNARY(clamp, clamp_rule(x, alpha, beta))
+BINARY(clamp_backward, clamp_backward_rule(a, b, alpha, beta))
+UNARY(exp, ::exp(x))
+UNARY(log, ::log(x))
 UNARY(scale, alpha *x)
+UNARY(add_scalar, x + alpha)
 BINARY(add, a + b)
+BINARY(subtract, a - b)
 BINARY(multiply, a *b)
+BINARY(divide, a / b)
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 

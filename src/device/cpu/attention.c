@@ -219,7 +219,7 @@ static void mask_scores(const head *h, int64_t query, int64_t keys, float *row)
                         yki_attention_mask_at(m, h->sample, h->head, query);
     const int64_t step = yki_attention_mask_step(m);
     if (step == 1) {
-        h->k->loops->map(YKI_MAP_ADD, YK_F32, row, mask, row, 0, keys);
+        h->k->loops->map(YKI_MAP_ADD, YK_F32, row, mask, row, 0, 0, keys);
         return;
     }
     for (int64_t key = 0; key < keys; key++)
@@ -257,7 +257,8 @@ static float *draw_kept(const head *h, int64_t query, int64_t keys)
 /* Dropout of the keys' numbers in a row. */
 static void drop(const attention *k, const float *kept, int64_t keys, float *row)
 {
-    k->loops->map(YKI_MAP_DROPOUT, YK_F32, row, kept, row, (float)(1 / (1 - k->a.dropout)), keys);
+    k->loops->map(YKI_MAP_DROPOUT, YK_F32, row, kept, row, (float)(1 / (1 - k->a.dropout)), 0,
+                  keys);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /*
- * add and multiply where a side is broadcast, and reduce, which sums a gradient over what was
- * repeated. Memory is walked along up to five axes, (images, blocks, rows, columns, lanes), a plain
- * tensor having blocks of one channel; an operand that is repeated along an axis has a stride of 0
- * there. Neighbouring axes that all operands walk alike are one axis.
+ * add, subtract, multiply and divide where a side is broadcast, and reduce, which sums a gradient
+ * over what was repeated. Memory is walked along up to five axes, (images, blocks, rows, columns,
+ * lanes), a plain tensor having blocks of one channel; an operand that is repeated along an axis
+ * has a stride of 0 there. Neighbouring axes that all operands walk alike are one axis.
  *
- * add and multiply take pieces of the result. A side that is repeated is written out for a piece,
+ * The former take pieces of the result. A side that is repeated is written out for a piece,
  * unless it is the same as for the piece before, and then the loops of the element-wise operators
  * run. Sums are made in double, of parts that depend on shapes alone and in their order.
  */
@@ -48,7 +48,7 @@ typedef struct broadcast {
      * merged; else it is -1. */
     int block_axis;
     int64_t last_lanes; /* of the last block */
-    /* add, multiply: a piece is some steps of an axis with all of the axes after it. */
+    /* add and the like: a piece is some steps of an axis with all of the axes after it. */
     yki_map_op op;
     bool whole[2]; /* sides that are not repeated */
     int piece_axis;
@@ -131,7 +131,7 @@ static int64_t lanes_of(const broadcast *k, int64_t block)
     return is_last ? k->last_lanes : k->axis[k->axes - 1].size;
 }
 
-/* ---- add, multiply --------------------------------------------------------------------------- */
+/* ---- add, subtract, multiply, divide --------------------------------------------------------- */
 
 /* A side in blocks is only known beside a result in blocks. */
 static bool broadcast_supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -172,12 +172,20 @@ static bool is_whole(const broadcast *k, operand side, const yki_operand *x)
     return whole;
 }
 
+static yki_map_op map_of(const yki_op *op)
+{
+    return op == &yki_op_add        ? YKI_MAP_ADD
+           : op == &yki_op_subtract ? YKI_MAP_SUBTRACT
+           : op == &yki_op_multiply ? YKI_MAP_MULTIPLY
+                                    : YKI_MAP_DIVIDE;
+}
+
 static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
     broadcast *k;
     YK_TRY(prepare(&k, device, desc, &desc->out[0]));
-    k->op = desc->op == &yki_op_multiply ? YKI_MAP_MULTIPLY : YKI_MAP_ADD;
+    k->op = map_of(desc->op);
     k->whole[A] = is_whole(k, A, &desc->in[A]);
     k->whole[B] = is_whole(k, B, &desc->in[B]);
     k->inside = 1;
@@ -305,9 +313,12 @@ static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *ru
             piece p = piece_at(k, i);
             k->loops->map(k->op, k->dtype, side_of(k, A, &p, run->in[0], &w[A]),
                           side_of(k, B, &p, run->in[1], &w[B]),
-                          (char *)run->out[0] + p.at[Y] * (int64_t)k->size, 0, p.steps * k->inside);
+                          (char *)run->out[0] + p.at[Y] * (int64_t)k->size, 0, 0,
+                          p.steps * k->inside);
         }
     }
+    if (k->op == YKI_MAP_DIVIDE) /* 0 / 0 */
+        yki_operand_clear_padding(k->device, &k->out, run->out[0]);
     return YK_OK;
 }
 
@@ -454,5 +465,7 @@ static yk_status reduce_all(const yki_kernel *kernel, const yki_kernel_args *run
     const yki_kernel_impl yki_cpu_##name = {                                                       \
         .op = &yki_op_##of, .supports = broadcast_supports, .prepare = make, .run = function}
 IMPL(add_broadcast, add, combine_prepare, combine_all);
+IMPL(subtract_broadcast, subtract, combine_prepare, combine_all);
 IMPL(multiply_broadcast, multiply, combine_prepare, combine_all);
+IMPL(divide_broadcast, divide, combine_prepare, combine_all);
 IMPL(reduce, reduce, reduce_prepare, reduce_all);

@@ -59,12 +59,16 @@ extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
     yki_cpu_hardswish_backward, yki_cpu_tanh, yki_cpu_tanh_backward, yki_cpu_leaky_relu,
     yki_cpu_leaky_relu_backward, yki_cpu_add, yki_cpu_scale, yki_cpu_cast, yki_cpu_dropout,
     yki_cpu_dropout_backward;
+extern const yki_kernel_impl yki_cpu_exp, yki_cpu_log, yki_cpu_abs, yki_cpu_abs_backward,
+    yki_cpu_pow, yki_cpu_pow_backward, yki_cpu_clamp, yki_cpu_clamp_backward, yki_cpu_subtract,
+    yki_cpu_divide, yki_cpu_add_scalar;
 extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yki_cpu_avg_pool2d,
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_adaptive_avg_pool2d, yki_cpu_adaptive_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_reshape, yki_cpu_reorder;
 extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_pad, yki_cpu_permute;
-extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_multiply_broadcast, yki_cpu_reduce;
+extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_subtract_broadcast,
+    yki_cpu_multiply_broadcast, yki_cpu_divide_broadcast, yki_cpu_reduce;
 extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_backward,
     yki_cpu_layer_norm, yki_cpu_layer_norm_backward;
 extern const yki_kernel_impl yki_cpu_scaled_dot_product_attention,

@@ -1,7 +1,7 @@
 /*
- * Element-wise operators: activation functions, add, scale, cast, dropout. All but dropout and
- * sigmoid ignore the layout: they run over the whole memory, padding included, and map zero to
- * zero.
+ * Element-wise operators: functions of one number, add and the like, scale, cast, dropout. All but
+ * dropout ignore the layout: they run over the whole memory, padding included. What does not map
+ * zero to zero clears the padding afterwards.
  */
 #include <string.h>
 
@@ -19,8 +19,8 @@ typedef struct eltwise {
     yki_kernel base;
     const yki_cpu_loops *loops;
     yki_geometry shape;       /* for dropout */
-    const yki_device *device; /* for sigmoid ... */
-    yki_operand padded;       /* ... its output */
+    const yki_device *device; /* for clearing the padding ... */
+    yki_operand out;          /* ... of the output */
     int64_t count;            /* elements in memory */
     int64_t grain;            /* chunks that a thread takes at a time */
     int team;
@@ -46,6 +46,8 @@ static yk_status eltwise_prepare(yki_device *device, const yki_kernel_desc *desc
     if (!k)
         return yki_error_memory(sizeof *k, "an element-wise kernel");
     k->loops = yki_cpu_loops_of(device);
+    k->device = device;
+    k->out = desc->out[0];
     k->count = yki_operand_elements(device, &desc->out[0]);
     k->team = yki_team(device, k->count);
     k->grain = yki_grain((k->count + CHUNK - 1) / CHUNK, CHUNK, k->team);
@@ -63,14 +65,14 @@ static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yk
 {
     const eltwise *k = (const eltwise *)kernel;
     size_t size = yk_dtype_size(k->dtype);
-    float factor = (float)k->attrs.alpha;
+    float alpha = (float)k->attrs.alpha, beta = (float)k->attrs.beta;
     const char *a = run->in[0], *b = run->in[1];
 #pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
     for (int64_t at = 0; at < k->count; at += CHUNK) {
         size_t offset = (size_t)at * size;
         int64_t count = k->count - at < CHUNK ? k->count - at : CHUNK;
         k->loops->map(op, k->dtype, a + offset, b ? b + offset : NULL, (char *)run->out[0] + offset,
-                      factor, count);
+                      alpha, beta, count);
     }
 }
 
@@ -95,29 +97,31 @@ MAP(tanh_forward, YKI_MAP_TANH)
 MAP(tanh_backward, YKI_MAP_TANH_BACKWARD)
 MAP(leaky_relu, YKI_MAP_LEAKY_RELU)
 MAP(leaky_relu_backward, YKI_MAP_LEAKY_RELU_BACKWARD)
+MAP(absolute, YKI_MAP_ABS)
+MAP(absolute_backward, YKI_MAP_ABS_BACKWARD)
+MAP(clamp_backward, YKI_MAP_CLAMP_BACKWARD)
 MAP(add, YKI_MAP_ADD)
+MAP(subtract, YKI_MAP_SUBTRACT)
 MAP(multiply, YKI_MAP_MULTIPLY)
 MAP(scale, YKI_MAP_SCALE)
 
-/* ---- sigmoid, which alone does not map zero to zero ------------------------------------------ */
-
-static yk_status prepare_sigmoid(yki_device *device, const yki_kernel_desc *desc,
-                                 yki_kernel **kernel)
-{
-    YK_TRY(eltwise_prepare(device, desc, kernel));
-    eltwise *k = (eltwise *)*kernel;
-    k->device = device;
-    k->padded = desc->out[YKI_SIGMOID_Y];
-    return YK_OK;
-}
-
-static yk_status sigmoid(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    const eltwise *k = (const eltwise *)kernel;
-    eltwise_map(kernel, run, YKI_MAP_SIGMOID);
-    yki_operand_clear_padding(k->device, &k->padded, run->out[YKI_SIGMOID_Y]);
-    return YK_OK;
-}
+/* What does not map zero to zero. */
+#define MAP_AND_CLEAR(name, op)                                                                    \
+    static yk_status name(const yki_kernel *kernel, const yki_kernel_args *run)                    \
+    {                                                                                              \
+        const eltwise *k = (const eltwise *)kernel;                                                \
+        eltwise_map(kernel, run, op);                                                              \
+        yki_operand_clear_padding(k->device, &k->out, run->out[0]);                                \
+        return YK_OK;                                                                              \
+    }
+MAP_AND_CLEAR(sigmoid, YKI_MAP_SIGMOID)
+MAP_AND_CLEAR(exponential, YKI_MAP_EXP)
+MAP_AND_CLEAR(logarithm, YKI_MAP_LOG)
+MAP_AND_CLEAR(power, YKI_MAP_POW)
+MAP_AND_CLEAR(power_backward, YKI_MAP_POW_BACKWARD)
+MAP_AND_CLEAR(clamp, YKI_MAP_CLAMP)
+MAP_AND_CLEAR(divide, YKI_MAP_DIVIDE)
+MAP_AND_CLEAR(add_scalar, YKI_MAP_ADD_SCALAR)
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 
@@ -226,7 +230,7 @@ static void drop_pixels(const eltwise *k, const yki_kernel_args *run, int64_t bl
     }
     size_t offset = (size_t)((block * g->pixels + pixel) * g->b) * yk_dtype_size(k->dtype);
     k->loops->map(YKI_MAP_DROPOUT, k->dtype, (const char *)run->in[YKI_DROPOUT_X] + offset, &kept,
-                  (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)),
+                  (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)), 0,
                   count * g->b);
 }
 
@@ -259,7 +263,7 @@ IMPL(relu, 1, eltwise_supports, eltwise_prepare, relu);
 IMPL(relu_backward, 1, eltwise_supports, eltwise_prepare, relu_backward);
 IMPL(relu6, 1, eltwise_supports, eltwise_prepare, relu6);
 IMPL(relu6_backward, 1, eltwise_supports, eltwise_prepare, relu6_backward);
-IMPL(sigmoid, 1, eltwise_supports, prepare_sigmoid, sigmoid);
+IMPL(sigmoid, 1, eltwise_supports, eltwise_prepare, sigmoid);
 IMPL(sigmoid_backward, 1, eltwise_supports, eltwise_prepare, sigmoid_backward);
 IMPL(silu, 1, eltwise_supports, eltwise_prepare, silu);
 IMPL(silu_backward, 1, eltwise_supports, eltwise_prepare, silu_backward);
@@ -272,7 +276,18 @@ IMPL(leaky_relu_backward, 1, eltwise_supports, eltwise_prepare, leaky_relu_backw
 IMPL(gelu, 1, eltwise_supports, eltwise_prepare, gelu);
 IMPL(gelu_backward, 1, eltwise_supports, eltwise_prepare, gelu_backward);
 IMPL(add, 1, eltwise_supports, eltwise_prepare, add);
+IMPL(exp, 1, eltwise_supports, eltwise_prepare, exponential);
+IMPL(log, 1, eltwise_supports, eltwise_prepare, logarithm);
+IMPL(abs, 1, eltwise_supports, eltwise_prepare, absolute);
+IMPL(abs_backward, 1, eltwise_supports, eltwise_prepare, absolute_backward);
+IMPL(pow, 1, eltwise_supports, eltwise_prepare, power);
+IMPL(pow_backward, 1, eltwise_supports, eltwise_prepare, power_backward);
+IMPL(clamp, 1, eltwise_supports, eltwise_prepare, clamp);
+IMPL(clamp_backward, 1, eltwise_supports, eltwise_prepare, clamp_backward);
+IMPL(subtract, 1, eltwise_supports, eltwise_prepare, subtract);
 IMPL(multiply, 1, eltwise_supports, eltwise_prepare, multiply);
+IMPL(divide, 1, eltwise_supports, eltwise_prepare, divide);
+IMPL(add_scalar, 1, eltwise_supports, eltwise_prepare, add_scalar);
 IMPL(scale, 1, eltwise_supports, eltwise_prepare, scale);
 IMPL(cast, 0, supports_cast, prepare_cast, cast);
 IMPL(dropout, 1, eltwise_supports, prepare_dropout, dropout);

@@ -53,7 +53,8 @@ static void add_arrays(const yki_device *device, const yki_cpu_loops *loops, flo
         int64_t begin, end;
         yki_share(ELEMENTS / ALIGN, &begin, &end);
         float *share = a + begin * ALIGN;
-        loops->map(YKI_MAP_ADD, YK_F32, share, b + begin * ALIGN, share, 1, (end - begin) * ALIGN);
+        loops->map(YKI_MAP_ADD, YK_F32, share, b + begin * ALIGN, share, 0, 0,
+                   (end - begin) * ALIGN);
     }
 }
 

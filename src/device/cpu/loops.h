@@ -135,8 +135,14 @@ typedef enum yki_map_op {
     YKI_MAP_GELU,                /* a Phi(a), Phi the normal distribution function */
     YKI_MAP_HARDSWISH,           /* a relu6(a + 3) / 6 */
     YKI_MAP_TANH,                /* tanh(a) */
-    YKI_MAP_LEAKY_RELU,          /* a where a > 0, factor * a elsewhere */
-    YKI_MAP_SCALE,               /* factor * a */
+    YKI_MAP_LEAKY_RELU,          /* a where a > 0, alpha a elsewhere */
+    YKI_MAP_SCALE,               /* alpha a */
+    YKI_MAP_ADD_SCALAR,          /* a + alpha */
+    YKI_MAP_EXP,                 /* exp(a) */
+    YKI_MAP_LOG,                 /* log(a) */
+    YKI_MAP_ABS,                 /* |a| */
+    YKI_MAP_POW,                 /* a to the power of alpha */
+    YKI_MAP_CLAMP,               /* min(max(a, alpha), beta) */
     YKI_MAP_RELU_BACKWARD,       /* a where b > 0 */
     YKI_MAP_RELU6_BACKWARD,      /* a where 0 < b < 6 */
     YKI_MAP_SIGMOID_BACKWARD,    /* a b (1 - b): b is sigmoid's result */
@@ -144,10 +150,15 @@ typedef enum yki_map_op {
     YKI_MAP_GELU_BACKWARD,       /* a times the slope of gelu at b */
     YKI_MAP_HARDSWISH_BACKWARD,  /* a times the slope of hardswish at b */
     YKI_MAP_TANH_BACKWARD,       /* a (1 - b^2): b is tanh's result */
-    YKI_MAP_LEAKY_RELU_BACKWARD, /* a where b > 0, factor * a elsewhere */
+    YKI_MAP_LEAKY_RELU_BACKWARD, /* a where b > 0, alpha a elsewhere */
+    YKI_MAP_ABS_BACKWARD,        /* a times the sign of b, which is 0 at 0 */
+    YKI_MAP_POW_BACKWARD,        /* a times the slope of pow at b */
+    YKI_MAP_CLAMP_BACKWARD,      /* a where alpha <= b <= beta */
     YKI_MAP_ADD,                 /* a + b */
+    YKI_MAP_SUBTRACT,            /* a - b */
     YKI_MAP_MULTIPLY,            /* a b */
-    YKI_MAP_DROPOUT              /* factor * a where b > 0, 0 * a elsewhere */
+    YKI_MAP_DIVIDE,              /* a / b */
+    YKI_MAP_DROPOUT              /* alpha a where b > 0, 0 a elsewhere */
 } yki_map_op;
 
 /* A loss of pairs of elements, see device/loss_rules.h. */
@@ -219,8 +230,8 @@ typedef struct yki_cpu_loops {
     void (*gradient)(const yki_runs *runs, yki_run_range range, const yki_norm_backward *operands,
                      const yki_norm_constants *constants, const yki_norm_slopes *slopes);
     /* y = op(a, b), element by element; y may be a or b. */
-    void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
-                int64_t count);
+    void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
+                float beta, int64_t count);
     /* The sum of elements; and rows of `count` elements, `stride` apart, added to as many sums. */
     double (*sum)(yk_dtype dtype, const void *x, int64_t count);
     void (*sum_rows)(yk_dtype dtype, const void *x, int64_t rows, int64_t stride, int64_t count,

@@ -13,11 +13,6 @@ YKI_FORCE_INLINE yki_lanes log_of_1_plus(yki_lanes u)
     return 2.0f * (p * z * s + s);
 }
 
-YKI_FORCE_INLINE yki_lanes magnitude(yki_lanes x)
-{
-    return (yki_lanes)((yki_bits)x & 0x7fffffffu);
-}
-
 /* See device/loss_rules.h. */
 YKI_FORCE_INLINE yki_lanes loss_of(yki_loss_op op, yki_lanes x, yki_lanes target, yki_lanes weight,
                                    float beta)
@@ -26,12 +21,12 @@ YKI_FORCE_INLINE yki_lanes loss_of(yki_loss_op op, yki_lanes x, yki_lanes target
     if (op == YKI_LOSS_MSE)
         return (x - target) * (x - target);
     if (op == YKI_LOSS_SMOOTH_L1) {
-        yki_lanes d = x - target, distance = magnitude(d);
+        yki_lanes d = x - target, distance = yki_abs(d);
         return yki_select((yki_bits)(distance < beta), d * d * (0.5f / beta),
                           distance - 0.5f * beta);
     }
     yki_lanes negative = yki_select((yki_bits)(x < zero), -x, zero);
-    yki_lanes softplus = log_of_1_plus(yki_exp(-magnitude(x))) + negative;
+    yki_lanes softplus = log_of_1_plus(yki_exp(-yki_abs(x))) + negative;
     return (1.0f - target) * x + (1.0f + (weight - 1.0f) * target) * softplus;
 }
 
@@ -124,22 +119,6 @@ static void loss_slopes(yki_loss_op op, const float *x, const float *target, con
 
 /* ---- cross_entropy of pixels ----------------------------------------------------------------- */
 
-/* log(x) of positive normal numbers, to about 2 units in the last place: the exponent, and
- * 2 atanh(s) with s = (m - 1) / (m + 1) for the rest m, from sqrt(1/2) to sqrt(2). NaN passes. */
-YKI_FORCE_INLINE yki_lanes log_of(yki_lanes x)
-{
-    typedef int32_t whole __attribute__((vector_size(4 * YKI_WIDTH)));
-    yki_bits bits = (yki_bits)x - 0x3f3504f3u; /* sqrt(1/2) */
-    yki_lanes exponent = __builtin_convertvector((whole)bits >> 23, yki_lanes);
-    yki_lanes m = (yki_lanes)((bits & 0x007fffffu) + 0x3f3504f3u);
-    yki_lanes s = (m - 1.0f) / (m + 1.0f), z = s * s;
-    yki_lanes p = yki_splat(1 / 9.0f);
-    p = p * z + 1 / 7.0f;
-    p = p * z + 1 / 5.0f;
-    p = p * z + 1 / 3.0f;
-    return 2.0f * (p * z * s + s) + exponent * 0.69314718f + (x - x);
-}
-
 /* Numbers of the pixels of a pack. */
 typedef struct pack_numbers {
     float largest[YKI_PACK], log_sum[YKI_PACK];
@@ -197,7 +176,7 @@ YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logit
         store_up_to(probabilities, c * k->pixels, count, x);
     }
     for (int j = 0; j < 2; j++)
-        sum.v[j] = log_of(sum.v[j]);
+        sum.v[j] = yki_log(sum.v[j]);
     yki_store(numbers->largest, 0, largest, YK_F32);
     yki_store(numbers->log_sum, 0, sum, YK_F32);
     yki_store(numbers->distance, 0, distance, YK_F32);

@@ -17,7 +17,7 @@ typedef struct normal_tail {
 
 YKI_FORCE_INLINE normal_tail tail_of(yki_lanes x)
 {
-    yki_lanes z = yki_at_most((yki_lanes)((yki_bits)x & 0x7fffffffu), 12.8f);
+    yki_lanes z = yki_at_most(yki_abs(x), 12.8f);
     yki_lanes t = 1.0f / (1.0f + 0.305f * z);
     yki_lanes q = yki_splat(0.036699038f);
     q = q * t - 0.152987584f;
@@ -47,12 +47,16 @@ YKI_FORCE_INLINE yki_lanes gelu_slope(yki_lanes x)
     return yki_select((yki_bits)(x > zero), 1.0f - left, left);
 }
 
-/* min(max(x, 0), 6); NaN passes. */
+/* min(max(x, least), most); NaN passes. */
+YKI_FORCE_INLINE yki_lanes clamp(yki_lanes x, float least, float most)
+{
+    x = yki_select((yki_bits)(x < least), yki_splat(least), x);
+    return yki_select((yki_bits)(x > most), yki_splat(most), x);
+}
+
 YKI_FORCE_INLINE yki_lanes relu6(yki_lanes x)
 {
-    yki_lanes zero = {0}, six = yki_splat(6);
-    x = yki_select((yki_bits)(x < zero), zero, x);
-    return yki_select((yki_bits)(x > six), six, x);
+    return clamp(x, 0, 6);
 }
 
 /* Cephes' tanhf: a polynomial up to 0.625, and 1 - 2 / (exp(2 |x|) + 1) beyond. NaN passes. */
@@ -70,6 +74,65 @@ YKI_FORCE_INLINE yki_lanes tanh_of(yki_lanes x)
     return yki_select((yki_bits)(z > 0.625f), (yki_lanes)((yki_bits)large | sign), p);
 }
 
+/* e^x to about 2 units in the last place, from 0 to infinity. A power of two for which there is no
+ * normal number is multiplied in two steps. */
+YKI_FORCE_INLINE yki_lanes exp_of(yki_lanes x)
+{
+    yki_lanes shifted, rest = yki_exp_rest(clamp(x, -104, 89), &shifted);
+    yki_lanes first = clamp(shifted, YKI_ROUNDER - 125, YKI_ROUNDER + 126);
+    return rest * yki_power_of_two(first) * yki_power_of_two(shifted - first + YKI_ROUNDER);
+}
+
+/* log(x) to about 2 units in the last place, of all numbers: -infinity of 0, NaN of less. */
+YKI_FORCE_INLINE yki_lanes log_of_any(yki_lanes x)
+{
+    const yki_lanes zero = {0}, infinity = yki_splat(INFINITY);
+    const yki_bits tiny = (yki_bits)(x < 0x1p-126f);
+    yki_lanes y = yki_log(yki_select(tiny, x * 0x1p23f, x));
+    y = yki_select(tiny, y - 15.942385f, y); /* 23 ln 2 */
+    y = yki_select((yki_bits)(x == infinity), infinity, y);
+    y = yki_select((yki_bits)(x == zero), -infinity, y);
+    return yki_select((yki_bits)(x < zero), yki_splat(NAN), y);
+}
+
+/* By the C library, which is within a unit in the last place. */
+YKI_FORCE_INLINE yki_lanes power_of_any(yki_lanes x, float exponent)
+{
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        x[lane] = powf(x[lane], exponent);
+    return x;
+}
+
+/* x^(-3/2), the slope of which 1 / sqrt(x) needs. */
+YKI_FORCE_INLINE yki_lanes inverse_of_three_halves(yki_lanes x)
+{
+    const yki_lanes zero = {0}, root = 1.0f / yki_sqrt(yki_abs(x));
+    const yki_bits invalid = (yki_bits)(x < zero) & (yki_bits)(x > -INFINITY);
+    return yki_select(invalid, yki_splat(NAN), root * root * root);
+}
+
+/* As pow in activation_rules.h; and what gradients of its exponents need. */
+YKI_FORCE_INLINE yki_lanes power(yki_lanes x, float exponent)
+{
+    if (exponent == 0)
+        return yki_splat(1);
+    if (exponent == 1)
+        return x;
+    if (exponent == 2)
+        return x * x;
+    if (exponent == 3)
+        return x * x * x;
+    if (exponent == -1)
+        return 1.0f / x;
+    if (exponent == -2)
+        return 1.0f / (x * x);
+    if (exponent == 0.5f)
+        return yki_sqrt(x);
+    if (exponent == -0.5f)
+        return 1.0f / yki_sqrt(x);
+    return exponent == -1.5f ? inverse_of_three_halves(x) : power_of_any(x, exponent);
+}
+
 /* a where x / 3 + 1 / 2 is hardswish's slope; 0 to the left and a to the right of it. */
 YKI_FORCE_INLINE yki_lanes hardswish_backward(yki_lanes a, yki_lanes x)
 {
@@ -78,7 +141,7 @@ YKI_FORCE_INLINE yki_lanes hardswish_backward(yki_lanes a, yki_lanes x)
     return yki_select((yki_bits)(x < yki_splat(-3)), zero, inside);
 }
 
-YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float factor)
+YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float alpha, float beta)
 {
     yki_lanes zero = {0}, six = yki_splat(6);
     switch (op) {
@@ -113,17 +176,39 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
     case YKI_MAP_TANH_BACKWARD:
         return a * (1.0f - b * b);
     case YKI_MAP_LEAKY_RELU:
-        return yki_select((yki_bits)(a > zero), a, a * factor);
+        return yki_select((yki_bits)(a > zero), a, a * alpha);
     case YKI_MAP_LEAKY_RELU_BACKWARD:
-        return yki_select((yki_bits)(b > zero), a, a * factor);
+        return yki_select((yki_bits)(b > zero), a, a * alpha);
+    case YKI_MAP_EXP:
+        return exp_of(a);
+    case YKI_MAP_LOG:
+        return log_of_any(a);
+    case YKI_MAP_ABS:
+        return yki_abs(a);
+    case YKI_MAP_ABS_BACKWARD:
+        return yki_select((yki_bits)(b > zero), a, yki_select((yki_bits)(b < zero), -a, zero));
+    case YKI_MAP_POW:
+        return power(a, alpha);
+    case YKI_MAP_POW_BACKWARD:
+        return alpha == 0 ? zero : a * (alpha * power(b, alpha - 1));
+    case YKI_MAP_CLAMP:
+        return clamp(a, alpha, beta);
+    case YKI_MAP_CLAMP_BACKWARD:
+        return yki_select((yki_bits)(b >= alpha) & (yki_bits)(b <= beta), a, zero);
     case YKI_MAP_ADD:
         return a + b;
+    case YKI_MAP_SUBTRACT:
+        return a - b;
     case YKI_MAP_MULTIPLY:
         return a * b;
+    case YKI_MAP_DIVIDE:
+        return a / b;
     case YKI_MAP_DROPOUT:
-        return a * yki_select((yki_bits)(b > (yki_lanes){0}), yki_splat(factor), (yki_lanes){0});
+        return a * yki_select((yki_bits)(b > (yki_lanes){0}), yki_splat(alpha), (yki_lanes){0});
     case YKI_MAP_SCALE:
-        return a * factor;
+        return a * alpha;
+    case YKI_MAP_ADD_SCALAR:
+        return a + alpha;
     }
     return a;
 }
@@ -135,8 +220,8 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
  */
 enum { AHEAD = 2048 /* bytes */ };
 
-YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float factor,
-                             int64_t count, yk_dtype dtype)
+YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float alpha,
+                             float beta, int64_t count, yk_dtype dtype)
 {
     bool two = op >= YKI_MAP_RELU_BACKWARD;
     int64_t i = 0;
@@ -150,7 +235,7 @@ YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *
         }
         yki_pack p = yki_load(a, i, dtype), q = two ? yki_load(b, i, dtype) : p;
         for (int j = 0; j < 2; j++)
-            p.v[j] = apply(op, p.v[j], q.v[j], factor);
+            p.v[j] = apply(op, p.v[j], q.v[j], alpha, beta);
         yki_store(y, i, p, dtype);
     }
     if (i == count)
@@ -158,16 +243,16 @@ YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *
     yki_pack p = yki_load_part(a, i, count - i, dtype);
     yki_pack q = two ? yki_load_part(b, i, count - i, dtype) : p;
     for (int j = 0; j < 2; j++)
-        p.v[j] = apply(op, p.v[j], q.v[j], factor);
+        p.v[j] = apply(op, p.v[j], q.v[j], alpha, beta);
     yki_store_part(y, i, count - i, p, dtype);
 }
 
-static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float factor,
-                int64_t count)
+static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
+                float beta, int64_t count)
 {
 #define CASE(name)                                                                                 \
     case name:                                                                                     \
-        FOR_EACH_DTYPE(map_as, dtype, name, a, b, y, factor, count);                               \
+        FOR_EACH_DTYPE(map_as, dtype, name, a, b, y, alpha, beta, count);                          \
         break
     switch (op) {
         CASE(YKI_MAP_RELU);
@@ -179,6 +264,12 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_TANH);
         CASE(YKI_MAP_LEAKY_RELU);
         CASE(YKI_MAP_SCALE);
+        CASE(YKI_MAP_ADD_SCALAR);
+        CASE(YKI_MAP_EXP);
+        CASE(YKI_MAP_LOG);
+        CASE(YKI_MAP_ABS);
+        CASE(YKI_MAP_POW);
+        CASE(YKI_MAP_CLAMP);
         CASE(YKI_MAP_RELU_BACKWARD);
         CASE(YKI_MAP_RELU6_BACKWARD);
         CASE(YKI_MAP_SIGMOID_BACKWARD);
@@ -187,8 +278,13 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_HARDSWISH_BACKWARD);
         CASE(YKI_MAP_TANH_BACKWARD);
         CASE(YKI_MAP_LEAKY_RELU_BACKWARD);
+        CASE(YKI_MAP_ABS_BACKWARD);
+        CASE(YKI_MAP_POW_BACKWARD);
+        CASE(YKI_MAP_CLAMP_BACKWARD);
         CASE(YKI_MAP_ADD);
+        CASE(YKI_MAP_SUBTRACT);
         CASE(YKI_MAP_MULTIPLY);
+        CASE(YKI_MAP_DIVIDE);
         CASE(YKI_MAP_DROPOUT);
     }
 #undef CASE

@@ -11,6 +11,7 @@
 #ifndef YKI_CPU_VECTOR_H
 #define YKI_CPU_VECTOR_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -74,17 +75,16 @@ YKI_FORCE_INLINE yki_lanes yki_splat(float value)
     return value - (yki_lanes){0};
 }
 
-/*
- * e^x to about 2 units in the last place, by Cephes' expf: x = n ln 2 + r, and e^r is a polynomial.
- * Results are within the range of normal numbers: from 1e-38 to 1.6e38. NaN passes.
+/* Adding it leaves an integer in the lowest bits. */
+#define YKI_ROUNDER 0x1.8p23f
+
+/* The rest of e^x = 2^n rest, from sqrt(1/2) to sqrt(2), to about 2 units in the last place, by
+ * Cephes' expf: x = n ln 2 + r, and e^r is a polynomial. `shifted` is n + YKI_ROUNDER. NaN passes.
  */
-YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
+YKI_FORCE_INLINE yki_lanes yki_exp_rest(yki_lanes x, yki_lanes *shifted)
 {
-    yki_lanes least = yki_splat(-87.3f), most = yki_splat(88.0f);
-    x = yki_select((yki_bits)(x < least), least, x);
-    x = yki_select((yki_bits)(x > most), most, x);
-    yki_lanes rounder = yki_splat(0x1.8p23f); /* adding it leaves an integer in the lowest bits */
-    yki_lanes shifted = x * 1.44269504088896341f + rounder, n = shifted - rounder;
+    *shifted = x * 1.44269504088896341f + YKI_ROUNDER;
+    yki_lanes n = *shifted - YKI_ROUNDER;
     yki_lanes r = x - n * 0.693359375f + n * 2.12194440e-4f;
     yki_lanes p = yki_splat(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
@@ -92,9 +92,60 @@ YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    yki_bits exponent = ((yki_bits)shifted << 23) + 0x3f800000u;
-    return p * (yki_lanes)exponent;
+    return p * r * r + r + 1.0f;
+}
+
+/* 2^n, n from -126 to 127; shifted is n + YKI_ROUNDER. */
+YKI_FORCE_INLINE yki_lanes yki_power_of_two(yki_lanes shifted)
+{
+    return (yki_lanes)(((yki_bits)shifted << 23) + 0x3f800000u);
+}
+
+/*
+ * e^x to about 2 units in the last place. Results are within the range of normal numbers: from
+ * 1e-38 to 1.6e38. NaN passes.
+ */
+YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
+{
+    yki_lanes least = yki_splat(-87.3f), most = yki_splat(88.0f), shifted;
+    x = yki_select((yki_bits)(x < least), least, x);
+    x = yki_select((yki_bits)(x > most), most, x);
+    yki_lanes rest = yki_exp_rest(x, &shifted);
+    return rest * yki_power_of_two(shifted);
+}
+
+/* log(x) of positive normal numbers, to about 2 units in the last place: the exponent, and
+ * 2 atanh(s) with s = (m - 1) / (m + 1) for the rest m, from sqrt(1/2) to sqrt(2). NaN passes. */
+YKI_FORCE_INLINE yki_lanes yki_log(yki_lanes x)
+{
+    typedef int32_t whole __attribute__((vector_size(4 * YKI_WIDTH)));
+    yki_bits bits = (yki_bits)x - 0x3f3504f3u; /* sqrt(1/2) */
+    yki_lanes exponent = __builtin_convertvector((whole)bits >> 23, yki_lanes);
+    yki_lanes m = (yki_lanes)((bits & 0x007fffffu) + 0x3f3504f3u);
+    yki_lanes s = (m - 1.0f) / (m + 1.0f), z = s * s;
+    yki_lanes p = yki_splat(1 / 9.0f);
+    p = p * z + 1 / 7.0f;
+    p = p * z + 1 / 5.0f;
+    p = p * z + 1 / 3.0f;
+    return 2.0f * (p * z * s + s) + exponent * 0.69314718f + (x - x);
+}
+
+YKI_FORCE_INLINE yki_lanes yki_abs(yki_lanes x)
+{
+    return (yki_lanes)((yki_bits)x & 0x7fffffffu);
+}
+
+YKI_FORCE_INLINE yki_lanes yki_sqrt(yki_lanes x)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    return (yki_lanes)_mm256_sqrt_ps((__m256)x);
+#else
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        x[lane] = sqrtf(x[lane]);
+    return x;
+#endif
 }
 
 /* The smaller of x and the limit; NaN passes. */
@@ -116,8 +167,7 @@ YKI_FORCE_INLINE yki_lanes yki_at_most(yki_lanes x, float limit)
  */
 YKI_FORCE_INLINE yki_lanes yki_exp2(yki_lanes x, float factor)
 {
-    yki_lanes rounder = yki_splat(0x1.8p23f); /* as in yki_exp() */
-    yki_lanes shifted = x * factor + rounder, n = shifted - rounder, r = x * factor - n;
+    yki_lanes shifted = x * factor + YKI_ROUNDER, n = shifted - YKI_ROUNDER, r = x * factor - n;
     yki_lanes p = yki_splat(1.3276469e-3f);
     p = p * r + 9.67554096e-3f;
     p = p * r + 5.55071346e-2f;

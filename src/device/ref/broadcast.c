@@ -1,4 +1,5 @@
-/* Operators that broadcast: add, multiply, and reduce, which is what becomes of their gradients. */
+/* Operators that broadcast: add, subtract, multiply, divide, and reduce, which is what becomes of
+ * their gradients. */
 #include "device/broadcast.h"
 #include "device/ref/ref.h"
 
@@ -27,27 +28,21 @@ static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*
         yki_ref_set(&y, i, f(yki_ref_get(&a, place(&a, &y, i)), yki_ref_get(&b, place(&b, &y, i))));
 }
 
-static double sum_of(double a, double b)
-{
-    return a + b;
-}
-
-static yk_status ref_add(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    map2(kernel, run, sum_of);
-    return YK_OK;
-}
-
-static double product_of(double a, double b)
-{
-    return a * b;
-}
-
-static yk_status ref_multiply(const yki_kernel *kernel, const yki_kernel_args *run)
-{
-    map2(kernel, run, product_of);
-    return YK_OK;
-}
+#define MAP2(name, function)                                                                       \
+    static double name##_of(double a, double b)                                                    \
+    {                                                                                              \
+        return function;                                                                           \
+    }                                                                                              \
+    static yk_status ref_##name(const yki_kernel *kernel, const yki_kernel_args *run)              \
+    {                                                                                              \
+        map2(kernel, run, name##_of);                                                              \
+        return YK_OK;                                                                              \
+    }                                                                                              \
+    YKI_REF_IMPL(name, 1)
+MAP2(add, a + b);
+MAP2(subtract, a - b);
+MAP2(multiply, a *b);
+MAP2(divide, a / b);
 
 /* ---- reduce: dx[j] is the sum of the dy[i] to which x[j] was repeated ----------------------- */
 
@@ -85,6 +80,4 @@ static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     return YK_OK;
 }
 
-YKI_REF_IMPL(add, 1);
-YKI_REF_IMPL(multiply, 1);
 YKI_REF_IMPL(reduce, 0);

@@ -1,11 +1,11 @@
-/* Operators that work element by element: scale, dropout, cast, reorder. */
+/* Operators that work element by element: scale, add_scalar, dropout, cast, reorder. */
 #include "device/ref/ref.h"
 
 #include <string.h>
 
 #include "graph/dropout.h"
 
-/* ---- scale ----------------------------------------------------------------------------------- */
+/* ---- scale, add_scalar ----------------------------------------------------------------------- */
 
 static double scaled(double x, const yki_attrs *attrs)
 {
@@ -15,6 +15,17 @@ static double scaled(double x, const yki_attrs *attrs)
 static yk_status ref_scale(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     yki_ref_map(kernel, run, scaled);
+    return YK_OK;
+}
+
+static double shifted(double x, const yki_attrs *attrs)
+{
+    return x + attrs->alpha;
+}
+
+static yk_status ref_add_scalar(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yki_ref_map(kernel, run, shifted);
     return YK_OK;
 }
 
@@ -66,6 +77,7 @@ static yk_status ref_reorder(const yki_kernel *kernel, const yki_kernel_args *ru
                                             .prepare = yki_ref_prepare,                            \
                                             .run = function}
 IMPL(scale, ref_scale, yki_ref_supports, 1);
+IMPL(add_scalar, ref_add_scalar, yki_ref_supports, 1);
 IMPL(dropout, ref_dropout, yki_ref_supports, 1);
 IMPL(dropout_backward, ref_dropout, yki_ref_supports, 1);
 IMPL(cast, ref_cast, yki_ref_supports, 0);

@@ -29,7 +29,9 @@ YK_TEST(elementwise)
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
         on_cuda(&families_elementwise[i]);
     on_cuda(&family_broadcast_add);
+    on_cuda(&family_broadcast_subtract);
     on_cuda(&family_broadcast_multiply);
+    on_cuda(&family_broadcast_divide);
 }
 
 YK_TEST(batch_norm)
