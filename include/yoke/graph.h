@@ -330,6 +330,8 @@ yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
 /** The mean over one dimension of x, which is not the batch, as Tensor.mean(dim): (N, T, C) ->
  *  (N, C) with dim 1. A negative dim counts from the end: -1 is the last one. */
 yk_value *yk_mean(yk_value *x, int64_t dim);
+/** The sum over one dimension of x, likewise; float32 under autocast. */
+yk_value *yk_sum(yk_value *x, int64_t dim);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
 /** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->
@@ -363,6 +365,17 @@ typedef enum yk_loss_reduction {
     YK_LOSS_MEAN, /**< their mean */
     YK_LOSS_SUM   /**< their sum */
 } yk_loss_reduction;
+
+/**
+ * The mean, or sum, of all elements of x, of any shape -> scalar: a loss that is made of operators,
+ * such as the KL divergence of a VAE. Losses are combined by yk_add(), yk_subtract(), yk_scale()
+ * and yk_add_scalar(). As with every loss, each rank and micro-batch reduces its own samples; means
+ * are then weighed by samples, and sums are not. What other operators make of the scalar, such as
+ * the quotient of two sums, is of those samples, and counts as what it was made of: where it should
+ * be of one sample, as a dice loss, yk_sum() over the other dimensions comes first. float32 under
+ * autocast.
+ */
+yk_value *yk_reduce_loss(yk_value *x, yk_loss_reduction reduction);
 
 /** How cross entropy is computed. */
 typedef struct yk_cross_entropy_options {

@@ -1,8 +1,8 @@
 /*
- * add, subtract, multiply and divide, and reduce, the gradient of their broadcasting: see
- * kernels/broadcast.cu and, for operands of one shape, kernels/elementwise.cu. And permute: its
- * operands, too, have memory of different orders. Where they are transposed matrices,
- * kernels/layout.cu moves them.
+ * add, subtract, multiply and divide, and reduce, the gradient of their broadcasting; sum, which is
+ * the same, and its gradient expand: see kernels/broadcast.cu and, for operands of one shape,
+ * kernels/elementwise.cu. And permute: its operands, too, have memory of different orders. Where
+ * they are transposed matrices, kernels/layout.cu moves them.
  */
 #include "device/broadcast.h"
 
@@ -126,6 +126,37 @@ BROADCAST(subtract);
 BROADCAST(multiply);
 BROADCAST(divide);
 
+/* ---- expand: the second operand is the first ------------------------------------------------- */
+
+static yki_kernel_desc doubled(const yki_kernel_desc *desc)
+{
+    yki_kernel_desc pair = *desc;
+    pair.in[1] = pair.in[0];
+    return pair;
+}
+
+static yk_status prepare_expand(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    const yki_kernel_desc pair = doubled(desc);
+    yki_cuda_broadcast_args args = args_of(&pair);
+    return yki_cuda_prepare_one(device, desc, "expand", width_of(&pair, &args) > 1, kernel);
+}
+
+static yk_status run_expand(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    const yki_kernel_desc pair = doubled(&k->desc);
+    yki_cuda_broadcast_args args = args_of(&pair);
+    bool mean = k->attrs.reduction == YK_LOSS_MEAN;
+    args.a = args.b = yki_cuda_in(k, run, 0);
+    args.y = yki_cuda_out(k, run, 0);
+    args.factor = mean ? (double)yki_operand_count(&k->desc.in[0]) / (double)args.count : 1;
+    yki_cuda_grid grid = yki_cuda_grid_of(args.count / width_of(&pair, &args));
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+IMPLEMENTATION(expand, yki_cuda_supports_any_layout, prepare_expand, run_expand, 0);
+
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* stages */
@@ -215,6 +246,7 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     return yki_cuda_launch(k, REDUCE, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
 }
 IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
+IMPLEMENTATION(sum, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
 
 /* ---- permute -------------------------------------------------------------------------------- */
 

@@ -141,15 +141,21 @@ static yk_status prepare_pairs(yki_device *device, const yki_kernel_desc *desc, 
     return prepare_loss(device, desc, name, "loss_sum", blocks, kernel);
 }
 
+static yk_status launch_losses(const yki_cuda_kernel *k, const yki_kernel_args *run,
+                               yki_cuda_pairs_args *args)
+{
+    int64_t blocks = yki_cuda_blocks(args->count, YKI_CUDA_PAIRS);
+    yki_cuda_grid grid = {(unsigned)blocks, 1, 1};
+    args->losses = run->scratch;
+    YK_TRY(yki_cuda_launch(k, LOSSES, grid, args, sizeof *args, run));
+    return launch_sum(k, run, blocks, args->count);
+}
+
 static yk_status run_pairs(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_pairs_args args = pairs_of(k, run, YKI_BCE_POS_WEIGHT);
-    int64_t blocks = yki_cuda_blocks(args.count, YKI_CUDA_PAIRS);
-    yki_cuda_grid grid = {(unsigned)blocks, 1, 1};
-    args.losses = run->scratch;
-    YK_TRY(yki_cuda_launch(k, LOSSES, grid, &args, sizeof args, run));
-    return launch_sum(k, run, blocks, args.count);
+    return launch_losses(k, run, &args);
 }
 
 /* A grid of vectors, or for one element in each thread; slope: what the loss counts twofold. */
@@ -183,6 +189,23 @@ static yk_status run_bce_slopes(const yki_kernel *kernel, const yki_kernel_args 
 {
     return launch_slopes(kernel, run, 1, false);
 }
+
+/* The elements of x alone: the target is not looked at. */
+static yk_status prepare_reduce_loss(yki_device *device, const yki_kernel_desc *desc,
+                                     yki_kernel **kernel)
+{
+    return prepare_pairs(device, desc, "reduce_loss", kernel);
+}
+
+static yk_status run_reduce_loss(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    yki_cuda_pairs_args args = {.x = yki_cuda_in(k, run, 0),
+                                .target = yki_cuda_in(k, run, 0),
+                                .count = yki_operand_count(&k->desc.in[0])};
+    return launch_losses(k, run, &args);
+}
+IMPLEMENTATION(reduce_loss, yki_cuda_supports_full, prepare_reduce_loss, run_reduce_loss, 0);
 
 #define PAIRS(name, run_slopes)                                                                    \
     static yk_status prepare_##name(yki_device *device, const yki_kernel_desc *desc,               \

@@ -31,7 +31,7 @@ typedef struct splitter {
 static bool is_loss(const yki_op *op)
 {
     return op == &yki_op_cross_entropy || op == &yki_op_mse_loss || op == &yki_op_smooth_l1_loss ||
-           op == &yki_op_binary_cross_entropy_with_logits;
+           op == &yki_op_binary_cross_entropy_with_logits || op == &yki_op_reduce_loss;
 }
 
 /* MEANS or SUMS of a loss; 0 of another operator. */

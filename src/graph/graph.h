@@ -56,7 +56,7 @@ typedef struct yki_attrs {
     int64_t rows, columns;     /* adaptive_avg_pool2d: of the result */
     int ndim;                  /* reshape: of the result, whose first size is the input's; */
     int64_t dims[YK_MAX_DIMS]; /* permute: the dimensions of the input in their new order */
-    int64_t dim;               /* concat, slice, pad: the dimension that changes its size */
+    int64_t dim;               /* concat, slice, pad, sum: the dimension that changes its size */
     int64_t first;             /* slice: where in the input the result begins; pad: the reverse */
     int64_t count;             /* slice, pad: the size of the result */
     double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0;

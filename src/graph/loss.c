@@ -12,7 +12,7 @@
 
 #include "base/options.h"
 
-static yk_status expect_reduction(const yki_node *node)
+yk_status yki_expect_reduction(const yki_node *node)
 {
     yk_loss_reduction reduction = node->attrs.reduction;
     if (reduction != YK_LOSS_MEAN && reduction != YK_LOSS_SUM)
@@ -104,7 +104,7 @@ yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
     if (!(smoothing >= 0 && smoothing <= 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "label_smoothing is %g, expected 0 to 1",
                          smoothing);
-    YK_TRY(expect_reduction(node));
+    YK_TRY(yki_expect_reduction(node));
     yk_dtype dtype = yki_accumulate_dtype(logits->dtype);
     out[YKI_CROSS_ENTROPY_LOSS] = (yki_shape){.dtype = dtype, .ndim = 0};
     out[YKI_CROSS_ENTROPY_PROBABILITIES] = yki_shape_of(logits);
@@ -153,7 +153,7 @@ static yk_status infer_pairs(const yki_node *node, yki_shape *out)
     bool same = x->ndim == target->ndim && x->dtype == target->dtype;
     char here[96], there[96];
     YK_TRY(yki_expect_float(node, 1));
-    YK_TRY(expect_reduction(node));
+    YK_TRY(yki_expect_reduction(node));
     for (int i = 0; same && i < x->ndim; i++)
         same = x->dims[i] == target->dims[i];
     if (!same)

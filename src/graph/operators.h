@@ -73,6 +73,8 @@ yk_status yki_expect_vector(const yki_node *node, int input, int64_t length);
  * in 16 bit, which operators meet in gradient rules of programs (see custom.c).
  */
 yk_status yki_expect_float(const yki_node *node, int count);
+/* The reduction of a loss is one that there is. */
+yk_status yki_expect_reduction(const yki_node *node);
 /* The dtype of statistics and sums over values of dtype: f64 for f64, else f32. */
 yk_dtype yki_accumulate_dtype(yk_dtype dtype);
 /*

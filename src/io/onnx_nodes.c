@@ -470,6 +470,16 @@ static void write_adaptive_pool(yki_onnx_graph *g, const yki_node *node, const c
     write_step(g, type, out, "", ".pooled", ".columns");
 }
 
+static void write_sum(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    add_sizes(g, out, ".axes", 1, &node->attrs.dim);
+    size_t made = begin_node(g, type, out, "");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".axes");
+    end_node(g, made);
+}
+
 static void write_flatten(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -702,6 +712,7 @@ static const translation translations[] = {
     {&yki_op_avg_pool2d, "AveragePool", write_pool},
     {&yki_op_adaptive_avg_pool2d, "MatMul", write_adaptive_pool},
     {&yki_op_global_avg_pool2d, "GlobalAveragePool", write_plain},
+    {&yki_op_sum, "ReduceSum", write_sum},
     {&yki_op_flatten, "Flatten", write_flatten},
     {&yki_op_reshape, "Reshape", write_reshape},
     {&yki_op_softmax, "Softmax", write_softmax},

@@ -126,6 +126,8 @@ static yk_value *loss_number(const network *net, int which, yk_loss_reduction re
         return yk_smooth_l1_loss(net->logits, target, 0.5, reduction);
     case 3:
         return yk_huber_loss(net->logits, target, 0.5, reduction);
+    case 4:
+        return yk_reduce_loss(yk_abs(net->logits), reduction);
     default:
         return yk_binary_cross_entropy_with_logits(net->logits, target,
                                                    YK_WITH(yk_binary_cross_entropy_options,
@@ -136,7 +138,7 @@ static yk_value *loss_number(const network *net, int which, yk_loss_reduction re
 
 YK_TEST(every_loss_has_its_reduction)
 {
-    for (int which = 0; which < 5; which++) {
+    for (int which = 0; which < 6; which++) {
         network net = begin();
         yk_value *loss = loss_number(&net, which, YK_LOSS_MEAN);
         assert_terms(&net, loss, loss, NULL);

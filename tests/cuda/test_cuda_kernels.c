@@ -108,6 +108,8 @@ YK_TEST(losses)
     on_cuda(&family_mse_loss, FULL);
     on_cuda(&family_smooth_l1_loss, FULL);
     on_cuda(&family_bce, FULL);
+    on_cuda(&family_reduce_loss, FULL);
+    on_cuda(&family_sum, FULL);
 }
 
 YK_TEST(convolutions)

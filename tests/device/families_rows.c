@@ -136,6 +136,33 @@ static yk_value *build_mse_loss(yk_graph *graph, const conformance_case *c, yk_d
 
 FAMILY(mse_loss, build_mse_loss);
 
+/* ---- reduce_loss, sum: likewise -------------------------------------------------------------- */
+
+static yk_value *build_reduce_loss(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_reduce_loss(conformance_x(graph, c, dtype), c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
+}
+
+const conformance_family family_reduce_loss = {build_reduce_loss, mse_loss_cases,
+                                               sizeof mse_loss_cases / sizeof *mse_loss_cases};
+
+/* `filters`: the dimension. The node that yk_sum appends first. */
+static const conformance_case sum_cases[] = {
+    {.x = {1, 1}, .filters = 1},        {.x = {3, 17}, .filters = 1},
+    {.x = {2, 3, 5, 4}, .filters = 1},  {.x = {2, 3, 5, 4}, .filters = 2},
+    {.x = {2, 40, 5, 7}, .filters = 1}, {.x = {2, 40, 5, 7}, .filters = -1},
+    {.x = {3, 2000}, .filters = 1},     {.x = {2, 300, 24}, .filters = 1},
+    {.x = {2, 24, 300}, .filters = 2},  {.x = {4, 64, 6, 6}, .filters = -2},
+};
+
+static yk_value *build_sum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yki_emit_one(conformance_x(graph, c, dtype), &yki_op_sum,
+                        &(yki_attrs){.dim = c->filters});
+}
+
+FAMILY(sum, build_sum);
+
 /* ---- smooth_l1_loss, binary_cross_entropy_with_logits: likewise -------------------------------
  */
 

@@ -462,6 +462,20 @@ YK_TEST(cpu_pair_losses)
     on_cpu(&family_bce);
 }
 
+/* ---- sums: likewise -------------------------------------------------------------------------- */
+
+YK_TEST(ref_sums)
+{
+    on_ref(&family_reduce_loss);
+    on_ref(&family_sum);
+}
+
+YK_TEST(cpu_sums)
+{
+    on_cpu(&family_reduce_loss);
+    on_cpu(&family_sum);
+}
+
 /* ---- all operators --------------------------------------------------------------------------- */
 
 static const conformance_family *const families[] = {&family_conv2d,
@@ -474,6 +488,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_cross_entropy,
                                                      &family_soft_cross_entropy,
                                                      &family_mse_loss,
+                                                     &family_reduce_loss,
+                                                     &family_sum,
                                                      &family_softmax,
                                                      &family_layer_norm,
                                                      &family_adaptive,

@@ -329,9 +329,11 @@ static void draw_loss(drawing *d, conformance_case *c)
     else
         draw_image(d, c);
     c->last = draw(d, 0, 3) == 0;
+    int64_t *classes = &c->x[c->last && c->x[2] ? 2 : 1];
+    *classes += *classes == 1; /* of one class, the gradient is nothing but rounding */
     if (c->last) {
         c->x[3] = 0;
-        c->classes = c->x[c->x[2] ? 2 : 1];
+        c->classes = *classes;
     }
     c->smoothing = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 10) / 10;
     c->weighted = draw(d, 0, 1);
@@ -397,6 +399,7 @@ static const operators all_operators[] = {
     {&family_cross_entropy, draw_loss, true},
     {&family_soft_cross_entropy, draw_loss, true},
     {&family_mse_loss, draw_any_shape, true},
+    {&family_reduce_loss, draw_any_shape, true},
     {&family_smooth_l1_loss, draw_any_shape, true},
     {&family_bce, draw_any_shape, true},
     {&family_attention, draw_attention, false},

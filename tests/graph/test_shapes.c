@@ -357,6 +357,15 @@ static const shape_case cases[] = {
     {"mean", {B, 64, 5}, .number = -3, .expected = "mean over dimension -3 of 3"},
     {"mean", {B, 64, 5}, .number = 3, .expected = "mean over dimension 3 of 3"},
     {"mean", {B}, .number = -1, .expected = "mean over dimension -1 of 1"},
+    {"sum", {B, 64, 5, 7}, .number = 1, .expected = "(N, 5, 7)"},
+    {"sum", {B, 64, 5, 7}, .number = -1, .expected = "(N, 64, 5)"},
+    {"sum", {8, 5, 7}, .number = 2, .expected = "(8, 5)"},
+    {"sum", {B, 64}, .number = -1, .expected = "(N)"},
+    {"sum", {B, 64, 5}, .number = 0, .expected = "sum: dimension 0 of 3, expected one that is not"},
+    {"sum", {B, 64, 5}, .number = -3, .expected = "dimension -3 of 3"},
+    {"sum", {B, 64, 5}, .number = 3, .expected = "dimension 3 of 3"},
+    {"reduce_loss", {B, 64, 5}, .expected = "()"},
+    {"reduce_loss", {B}, .expected = "()"},
     {"batch_norm", {B, 64, 5, 7}, {64}, .expected = "(N, 64, 5, 7)"},
     {"batch_norm", {B, 64}, {64}, .expected = "(N, 64)"},
     {"batch_norm", {B, 64, 5}, {64}, .expected = "expected 4 dimensions"},
@@ -587,6 +596,10 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
         return yk_global_avg_pool2d(x);
     if (strcmp(c->call, "mean") == 0)
         return yk_mean(x, (int64_t)c->number);
+    if (strcmp(c->call, "sum") == 0)
+        return yk_sum(x, (int64_t)c->number);
+    if (strcmp(c->call, "reduce_loss") == 0)
+        return yk_reduce_loss(x, YK_LOSS_MEAN);
     return build_two(graph, c, x);
 }
 
@@ -646,6 +659,11 @@ YK_TEST(reductions_are_checked)
     yk_value *x = yk_input(graph, "x", YK_F32, 1, (int64_t[]){YK_BATCH});
     yk_mse_loss(x, x, (yk_loss_reduction)2);
     assert_contains(graph->error, "mse_loss: there is no reduction 2");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    x = yk_input(graph, "x", YK_F32, 1, (int64_t[]){YK_BATCH});
+    yk_reduce_loss(x, (yk_loss_reduction)-1);
+    assert_contains(graph->error, "reduce_loss: there is no reduction -1");
     yk_graph_destroy(graph);
 }
 

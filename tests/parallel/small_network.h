@@ -24,6 +24,7 @@ typedef struct network {
     int channels;   /* 0: four */
     bool sum;       /* a loss that is a sum over samples */
     bool mixed;     /* mean + 0.1 (sum + mean) */
+    bool own;       /* with another loss, of operators */
     bool benchmark; /* kernels are measured */
 } network;
 
@@ -36,18 +37,24 @@ static inline yk_value *convolve(yk_value *x, const char *name, const char *norm
     return net->norm ? yk_nn_batch_norm(x, norm_name) : x;
 }
 
-static inline yk_value *reduced_loss(yk_value *logits, yk_value *labels, bool sum)
+static inline yk_value *reduced_loss(yk_value *logits, yk_value *labels, const network *net,
+                                     yk_loss_reduction reduction)
 {
-    return yk_cross_entropy(logits, labels,
-                            YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT,
-                                    o.reduction = sum ? YK_LOSS_SUM : YK_LOSS_MEAN));
+    yk_value *loss = yk_cross_entropy(
+        logits, labels,
+        YK_WITH(yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT, o.reduction = reduction));
+    if (!net->own)
+        return loss;
+    yk_value *own = yk_reduce_loss(yk_subtract(yk_exp(logits), logits), reduction);
+    return yk_subtract(loss, yk_scale(own, -0.5));
 }
 
 static inline yk_value *make_loss(yk_value *logits, yk_value *labels, const network *net)
 {
     if (!net->mixed)
-        return reduced_loss(logits, labels, net->sum);
-    yk_value *mean = reduced_loss(logits, labels, false), *sum = reduced_loss(logits, labels, true);
+        return reduced_loss(logits, labels, net, net->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
+    yk_value *mean = reduced_loss(logits, labels, net, YK_LOSS_MEAN);
+    yk_value *sum = reduced_loss(logits, labels, net, YK_LOSS_SUM);
     return yk_add(mean, yk_scale(yk_add(sum, mean), 0.1));
 }
 

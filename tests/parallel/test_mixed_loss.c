@@ -1,15 +1,18 @@
 /*
  * A loss of means and sums over samples, mean + 0.1 (sum + mean): in every way of distributing it,
- * its means weigh by samples and its sums do not. What comes out is compared with two models of one
+ * its means weigh by samples and its sums do not. Both are cross entropy and a loss that is made of
+ * operators. What comes out is compared with two models of one
  * process that see the whole batch, one whose loss is the mean and one whose loss is the sum.
  */
 #include <yoke/data_parallel.h>
 
 #include "small_network.h"
 
-static const network mixed = {.device = "ref", .dtype = YK_F64, .seed = 7, .mixed = true};
-static const network mean_only = {.device = "ref", .dtype = YK_F64, .seed = 7};
-static const network sum_only = {.device = "ref", .dtype = YK_F64, .seed = 7, .sum = true};
+static const network mixed = {
+    .device = "ref", .dtype = YK_F64, .seed = 7, .own = true, .mixed = true};
+static const network mean_only = {.device = "ref", .dtype = YK_F64, .seed = 7, .own = true};
+static const network sum_only = {
+    .device = "ref", .dtype = YK_F64, .seed = 7, .own = true, .sum = true};
 
 typedef struct side {
     yk_group *group;

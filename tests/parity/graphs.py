@@ -22,7 +22,7 @@ FUNCTIONS = {
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits, "add": torch.add,
     "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div, "linear": F.linear,
-    "exp": torch.exp, "log": torch.log, "abs": torch.abs,
+    "reduce_loss": torch.mean, "exp": torch.exp, "log": torch.log, "abs": torch.abs,
 }
 
 

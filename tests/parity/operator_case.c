@@ -323,6 +323,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "first", (double)attrs->first);
     write_number(pickle, "count", (double)attrs->count);
     write_number(pickle, "beta", attrs->beta);
+    write_number(pickle, "dim", (double)attrs->dim);
     write_number(pickle, "sum", attrs->reduction == YK_LOSS_SUM);
     yki_pickle_setitems(pickle);
 }

@@ -235,6 +235,8 @@ static yk_value *draw_loss(drawing *d, yk_value *x)
         return yk_mse_loss(x, input(d, d->dtype, x->ndim, x->dims), YK_LOSS_MEAN);
     if (once_in(d, 3))
         return yk_binary_cross_entropy_with_logits(x, input(d, d->dtype, x->ndim, x->dims), NULL);
+    if (once_in(d, 3))
+        return yk_reduce_loss(yk_multiply(x, x), YK_LOSS_MEAN);
     const int64_t dims[] = {CLASSES, x->dims[1]}, batch = YK_BATCH;
     yk_value *logits = yk_linear(x, parameter(d, 2, dims), NULL);
     return yk_cross_entropy(logits, input(d, YK_I32, 1, &batch), NULL);

@@ -347,6 +347,19 @@ static yk_value *build_divide(operator_case *c)
     return yk_divide(other, b);
 }
 
+static yk_value *build_sum(operator_case *c)
+{
+    yk_value *x = image_or_features(c);
+    int64_t dim = operator_between(&c->dice, 1, x->ndim - 1);
+    return yki_emit_one(x, &yki_op_sum, &(yki_attrs){.dim = dim});
+}
+
+static yk_value *build_reduce_loss(operator_case *c)
+{
+    yk_value *x = above(c);
+    return yk_reduce_loss(x, operator_once_in(&c->dice, 2) ? YK_LOSS_SUM : YK_LOSS_MEAN);
+}
+
 static yk_value *build_special_exp(operator_case *c)
 {
     c->special = true;
@@ -583,6 +596,16 @@ YK_TEST(clamp_is_pytorchs)
 YK_TEST(add_scalar_is_pytorchs)
 {
     compare("add_scalar", 38, build_add_scalar);
+}
+
+YK_TEST(sum_is_pytorchs)
+{
+    compare("sum", 45, build_sum);
+}
+
+YK_TEST(reduce_loss_is_pytorchs)
+{
+    compare("reduce_loss", 46, build_reduce_loss);
 }
 
 YK_TEST(special_numbers_are_pytorchs)

@@ -1,5 +1,6 @@
-/* add, subtract, multiply and divide of tensors that are repeated along some dimensions, and reduce,
- * the gradient of that; and permute, which has other strides as well. */
+/* add, subtract, multiply and divide of tensors that are repeated along some dimensions, expand,
+ * which only repeats, and reduce, the gradient of that; and permute, which has other strides as
+ * well. */
 #include "sums.cuh"
 
 /* The place of element i of these dimensions; there are fewer than 2^31 elements. */
@@ -54,6 +55,13 @@ BROADCAST(add_broadcast, a + b)
 BROADCAST(subtract_broadcast, a - b)
 BROADCAST(multiply_broadcast, a *b)
 BROADCAST(divide_broadcast, a / b)
+
+template <typename T, int W> DEVICE void expand(const yki_cuda_broadcast_args &args)
+{
+    const real_of<T> factor = (real_of<T>)args.factor;
+    broadcast<T, W>(args, [=](real_of<T> a, real_of<T>) { return a * factor; });
+}
+KERNELS(expand, yki_cuda_broadcast_args, expand)
 
 /* A warp for each element of dx. */
 template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)

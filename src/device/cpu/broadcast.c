@@ -1,8 +1,8 @@
 /*
- * add, subtract, multiply and divide where a side is broadcast, and reduce, which sums a gradient
- * over what was repeated. Memory is walked along up to five axes, (images, blocks, rows, columns,
- * lanes), a plain tensor having blocks of one channel; an operand that is repeated along an axis
- * has a stride of 0 there. Neighbouring axes that all operands walk alike are one axis.
+ * add, subtract, multiply and divide where a side is broadcast, expand, and reduce, which sums a
+ * gradient over what was repeated. Memory is walked along up to five axes, (images, blocks, rows,
+ * columns, lanes), a plain tensor having blocks of one channel; an operand that is repeated along
+ * an axis has a stride of 0 there. Neighbouring axes that all operands walk alike are one axis.
  *
  * The former take pieces of the result. A side that is repeated is written out for a piece,
  * unless it is the same as for the piece before, and then the loops of the element-wise operators
@@ -48,6 +48,7 @@ typedef struct broadcast {
      * merged; else it is -1. */
     int block_axis;
     int64_t last_lanes; /* of the last block */
+    double factor;      /* expand and sums: 1, or for a mean 1 / the number of terms */
     /* add and the like: a piece is some steps of an axis with all of the axes after it. */
     yki_map_op op;
     bool whole[2]; /* sides that are not repeated */
@@ -131,13 +132,19 @@ static int64_t lanes_of(const broadcast *k, int64_t block)
     return is_last ? k->last_lanes : k->axis[k->axes - 1].size;
 }
 
-/* ---- add, subtract, multiply, divide --------------------------------------------------------- */
+/* ---- add and the like, expand ---------------------------------------------------------------- */
+
+/* Whether it sums what the others repeat. */
+static bool is_sum(const yki_op *op)
+{
+    return op == &yki_op_reduce || op == &yki_op_sum || op == &yki_op_reduce_loss;
+}
 
 /* A side in blocks is only known beside a result in blocks. */
 static bool broadcast_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    const yki_operand *large = desc->op == &yki_op_reduce ? &desc->in[0] : &desc->out[0];
+    const yki_operand *large = is_sum(desc->op) ? &desc->in[0] : &desc->out[0];
     bool good = yki_is_float(large);
     for (int i = 0; i < desc->in_count; i++)
         good = good && desc->in[i].dtype == large->dtype &&
@@ -145,6 +152,16 @@ static bool broadcast_supports(const yki_device *device, const yki_kernel_desc *
     const yki_operand *out = &desc->out[0];
     return good && out->dtype == large->dtype &&
            (out->layout == YKI_PLAIN || large->layout == YKI_BLOCKED);
+}
+
+static double factor_of(const yki_kernel_desc *desc)
+{
+    bool may_be_mean = desc->op == &yki_op_reduce_loss || desc->op == &yki_op_expand;
+    if (!may_be_mean || desc->attrs->reduction != YK_LOSS_MEAN)
+        return 1;
+    double x = (double)yki_operand_count(&desc->in[0]),
+           y = (double)yki_operand_count(&desc->out[0]);
+    return is_sum(desc->op) ? y / x : x / y;
 }
 
 static yk_status prepare(broadcast **made, yki_device *device, const yki_kernel_desc *desc,
@@ -156,6 +173,7 @@ static yk_status prepare(broadcast **made, yki_device *device, const yki_kernel_
     k->device = device;
     k->loops = yki_cpu_loops_of(device);
     k->out = desc->out[0];
+    k->factor = factor_of(desc);
     k->dtype = large->dtype;
     k->size = yk_dtype_size(large->dtype);
     k->team = yki_team(device, yki_operand_elements(device, large));
@@ -177,7 +195,8 @@ static yki_map_op map_of(const yki_op *op)
     return op == &yki_op_add        ? YKI_MAP_ADD
            : op == &yki_op_subtract ? YKI_MAP_SUBTRACT
            : op == &yki_op_multiply ? YKI_MAP_MULTIPLY
-                                    : YKI_MAP_DIVIDE;
+           : op == &yki_op_divide   ? YKI_MAP_DIVIDE
+                                    : YKI_MAP_SCALE; /* expand */
 }
 
 static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc,
@@ -311,10 +330,10 @@ static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *ru
 #pragma omp for schedule(dynamic, k->grain)
         for (int64_t i = 0; i < k->pieces; i++) {
             piece p = piece_at(k, i);
-            k->loops->map(k->op, k->dtype, side_of(k, A, &p, run->in[0], &w[A]),
-                          side_of(k, B, &p, run->in[1], &w[B]),
-                          (char *)run->out[0] + p.at[Y] * (int64_t)k->size, 0, 0,
-                          p.steps * k->inside);
+            const void *a = side_of(k, A, &p, run->in[0], &w[A]);
+            const void *b = k->op == YKI_MAP_SCALE ? NULL : side_of(k, B, &p, run->in[1], &w[B]);
+            k->loops->map(k->op, k->dtype, a, b, (char *)run->out[0] + p.at[Y] * (int64_t)k->size,
+                          (float)k->factor, 0, p.steps * k->inside);
         }
     }
     if (k->op == YKI_MAP_DIVIDE) /* 0 / 0 */
@@ -429,7 +448,8 @@ static void sum_axes(const broadcast *k, const unit *u, const char *dy, int d, i
 static void put_sums(const broadcast *k, const unit *u, const double *sums, void *dx)
 {
     for (int64_t i = 0; i < u->count; i++)
-        yki_put(dx, u->to + i * k->axis[k->axes - 1].stride[Y], (float)sums[i], k->dtype);
+        yki_put(dx, u->to + i * k->axis[k->axes - 1].stride[Y], (float)(sums[i] * k->factor),
+                k->dtype);
 }
 
 static void add_parts(const broadcast *k, int64_t number, double *partial, void *dx)
@@ -468,4 +488,7 @@ IMPL(add_broadcast, add, combine_prepare, combine_all);
 IMPL(subtract_broadcast, subtract, combine_prepare, combine_all);
 IMPL(multiply_broadcast, multiply, combine_prepare, combine_all);
 IMPL(divide_broadcast, divide, combine_prepare, combine_all);
+IMPL(expand, expand, combine_prepare, combine_all);
 IMPL(reduce, reduce, reduce_prepare, reduce_all);
+IMPL(sum, sum, reduce_prepare, reduce_all);
+IMPL(reduce_loss, reduce_loss, reduce_prepare, reduce_all);

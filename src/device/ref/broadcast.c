@@ -1,5 +1,5 @@
 /* Operators that broadcast: add, subtract, multiply, divide, and reduce, which is what becomes of
- * their gradients. */
+ * their gradients; sum and reduce_loss, which reduce too, and their gradient expand. */
 #include "device/broadcast.h"
 #include "device/ref/ref.h"
 
@@ -44,30 +44,31 @@ MAP2(subtract, a - b);
 MAP2(multiply, a *b);
 MAP2(divide, a / b);
 
-/* ---- reduce: dx[j] is the sum of the dy[i] to which x[j] was repeated ----------------------- */
+/* ---- reduce: y[j] is the sum of the x[i] to which y[j] can be broadcast, or their mean --------
+ */
 
-/* The sum over the dimensions from d on, in which dx has size 1; `at` is the element of dy. */
-static double sum_repeated(const yk_tensor *dy, const int64_t *of, const int64_t *from, int d,
+/* The sum over the dimensions from d on, in which y has size 1; `at` is the element of x. */
+static double sum_repeated(const yk_tensor *x, const int64_t *of, const int64_t *from, int d,
                            int64_t at)
 {
     if (d == YK_MAX_DIMS)
-        return yki_ref_get(dy, at);
+        return yki_ref_get(x, at);
     double sum = 0;
     int64_t stride = 1;
     for (int inner = d + 1; inner < YK_MAX_DIMS; inner++)
         stride *= from[inner];
     for (int64_t i = 0; i < (of[d] == 1 ? from[d] : 1); i++)
-        sum += sum_repeated(dy, of, from, d + 1, at + i * stride);
+        sum += sum_repeated(x, of, from, d + 1, at + i * stride);
     return sum;
 }
 
-static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status reduce(const yki_kernel *kernel, const yki_kernel_args *run, bool mean)
 {
-    yk_tensor dy = yki_ref_in(kernel, run, YKI_REDUCE_DY);
-    yk_tensor dx = yki_ref_out(kernel, run, YKI_REDUCE_DX);
-    int64_t of[YK_MAX_DIMS], from[YK_MAX_DIMS], count = yk_tensor_count(&dx);
-    yki_broadcast_dims(dx.ndim, dx.dims, of);
-    yki_broadcast_dims(dy.ndim, dy.dims, from);
+    yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
+    int64_t of[YK_MAX_DIMS], from[YK_MAX_DIMS], count = yk_tensor_count(&y);
+    yki_broadcast_dims(y.ndim, y.dims, of);
+    yki_broadcast_dims(x.ndim, x.dims, from);
+    double terms = mean ? (double)yk_tensor_count(&x) / (double)count : 1;
     for (int64_t j = 0; j < count; j++) {
         int64_t at = 0, stride = 1, rest = j;
         for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
@@ -75,9 +76,39 @@ static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run
             rest /= of[d];
             stride *= from[d];
         }
-        yki_ref_set(&dx, j, sum_repeated(&dy, of, from, 0, at));
+        yki_ref_set(&y, j, sum_repeated(&x, of, from, 0, at) / terms);
     }
     return YK_OK;
 }
 
+static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return reduce(kernel, run, false);
+}
+
+static yk_status ref_sum(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return reduce(kernel, run, false);
+}
+
+static yk_status ref_reduce_loss(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return reduce(kernel, run, yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN);
+}
+
+static yk_status ref_expand(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor dy = yki_ref_in(kernel, run, YKI_EXPAND_DY);
+    yk_tensor dx = yki_ref_out(kernel, run, YKI_EXPAND_DX);
+    bool mean = yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN;
+    int64_t count = yk_tensor_count(&dx);
+    double terms = mean ? (double)count / (double)yk_tensor_count(&dy) : 1;
+    for (int64_t i = 0; i < count; i++)
+        yki_ref_set(&dx, i, yki_ref_get(&dy, place(&dy, &dx, i)) / terms);
+    return YK_OK;
+}
+
 YKI_REF_IMPL(reduce, 0);
+YKI_REF_IMPL(sum, 0);
+YKI_REF_IMPL(reduce_loss, 0);
+YKI_REF_IMPL(expand, 0);
