@@ -345,6 +345,11 @@ yk_value *yk_permute(yk_value *x, int ndim, const int64_t *dims);
  *  below 1) and multiplies the others by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);
 
+/** x as a constant to the gradient, as Tensor.detach: what x is made of gets no gradient by way of
+ *  the result. For targets that the network itself computes, as in BYOL and DINO, and for passing a
+ *  gradient around what has none, as in VQ-VAE. Of any shape and dtype; it takes no time and no
+ *  memory. */
+yk_value *yk_detach(yk_value *x);
 /**
  * The values of all ranks, one after another in rank order, as
  * torch.distributed.nn.functional.all_gather: x (N, C) or (N, T, C) -> (ranks samples, C) or

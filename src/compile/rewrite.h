@@ -1,7 +1,7 @@
 /*
  * The passes over a graph between building and planning, in this order: pruning, freezing,
- * autocast, forward fusion, gradient, backward fusion, recomputing, fusion of sums. Each leaves the
- * node array in a runnable order.
+ * autocast, forward fusion, gradient, backward fusion, removing detach, recomputing, fusion of
+ * sums. Each leaves the node array in a runnable order.
  */
 #ifndef YKI_REWRITE_H
 #define YKI_REWRITE_H
@@ -67,6 +67,11 @@ typedef struct yki_gradients {
 /* Appends backward for the sum of the loss's terms to the graph. */
 yk_status yki_graph_differentiate(yk_graph *graph, yk_value *const *terms,
                                   yki_gradients *gradients);
+
+/* Removes what only ends gradients, once these are there. The loss and terms may be redirected, as
+ * outputs may, and backward begins earlier. */
+void yki_graph_remove_detached(yk_graph *graph, yk_value **loss, yk_value **terms,
+                               const yki_outputs *outputs, size_t *first_backward);
 
 /*
  * Lets backward, from node `first` on, compute cheap values of forward once more instead of keeping

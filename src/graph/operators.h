@@ -32,6 +32,9 @@
 #define EACH(number, name) extern const yki_op yki_op_##name;
 #include "graph/operators.def"
 
+/* Not in the list: see graph/detach.c. */
+extern const yki_op yki_op_detach;
+
 /* The rules (see yki_op): yki_infer_batch_norm and yki_gradient_batch_norm, ... */
 #define FORWARD(number, name, policy, inputs, outputs, attributes)                                 \
     yk_status yki_infer_##name(const yki_node *node, yki_shape *out);                              \

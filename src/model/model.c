@@ -149,6 +149,7 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
     gradients->first_node = graph->node_count;
     if (loss)
         YK_TRY(append_backward(graph, loss, terms, gradients));
+    yki_graph_remove_detached(graph, &loss, terms, &outputs, &gradients->first_node);
     if (loss && model->options.recompute)
         YK_TRY(yki_graph_recompute(graph, gradients->first_node, &outputs));
     YK_TRY(yki_graph_fuse_sums(graph, gradients->first_node));

@@ -63,6 +63,7 @@ def run(operator, a, t, training):
         "add_scalar": lambda: t[0] + a["alpha"],
         "pow": lambda: t[0] ** a["alpha"],
         "clamp": lambda: torch.clamp(t[0], a["alpha"], a["beta"]),
+        "detach": lambda: t[0].detach(),
         "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),
         "flatten": lambda: torch.flatten(t[0], 1),
         "max_pool2d": lambda: F.max_pool2d(t[0], *window),

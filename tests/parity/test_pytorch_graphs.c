@@ -219,7 +219,9 @@ static yk_value *draw_operator(drawing *d, yk_value *x)
     case 7:
         return combination(d, x);
     case 8:
-        return once_in(d, 2) ? normalised_rows(d, x) : yk_scale(x, -1.5);
+        return once_in(d, 3)   ? yk_add(x, yk_detach(partner(d, x)))
+               : once_in(d, 2) ? normalised_rows(d, x)
+                               : yk_scale(x, -1.5);
     default:
         if (is_image && once_in(d, 3))
             return yk_flatten(x);
