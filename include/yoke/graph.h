@@ -345,6 +345,12 @@ yk_value *yk_permute(yk_value *x, int ndim, const int64_t *dims);
  *  below 1) and multiplies the others by 1 / (1 - p); in evaluation mode, the identity. */
 yk_value *yk_dropout(yk_value *x, double p);
 
+/** Numbers of x's shape, drawn from the standard normal distribution, as torch.randn_like. Each
+ * forward in training mode draws others. One in evaluation mode draws, too: the same numbers as the
+ * one before, until training goes on. They follow from the seed, the number of forwards and the
+ * rank, so that resumed training has the same bits. No gradient passes to x. float32 under
+ * autocast. */
+yk_value *yk_randn_like(yk_value *x);
 /** x as a constant to the gradient, as Tensor.detach: what x is made of gets no gradient by way of
  *  the result. For targets that the network itself computes, as in BYOL and DINO, and for passing a
  *  gradient around what has none, as in VQ-VAE. Of any shape and dtype; it takes no time and no

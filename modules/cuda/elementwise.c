@@ -1,4 +1,4 @@
-/* Activations and the like, scale, cast and dropout: see kernels/elementwise.cu. */
+/* Activations and the like, scale, cast, dropout and randn_like: see kernels/elementwise.cu. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -76,36 +76,56 @@ static yk_status prepare_cast(yki_device *device, const yki_kernel_desc *desc, y
 }
 IMPLEMENTATION(cast, yki_cuda_supports_any_layout, prepare_cast, yki_cuda_run_map, 0);
 
-/* ---- dropout --------------------------------------------------------------------------------- */
+/* ---- dropout, randn_like --------------------------------------------------------------------- */
+
+static bool is_vectors(const yki_kernel_desc *desc)
+{
+    const yki_operand *x = &desc->in[0];
+    return yki_cuda_width_for(x->dtype, yki_cuda_columns_of(x)) > 1;
+}
+
+/* Each element with the draw of its place. */
+static yk_status launch_draws(const yki_cuda_kernel *k, const yki_kernel_args *run)
+{
+    const yki_operand *x = &k->desc.in[0];
+    bool last = x->layout == YKI_CHANNELS_LAST;
+    yki_cuda_draw_args args = {.x = yki_cuda_in(k, run, 0),
+                               .y = yki_cuda_out(k, run, 0),
+                               .rows = yki_cuda_rows(x),
+                               .image = last ? x->dims[2] * x->dims[3] : 1,
+                               .columns = yki_cuda_columns_of(x),
+                               .p = k->attrs.p,
+                               .salt = k->attrs.salt,
+                               .seed = &run->scalars->seed,
+                               .step = &run->scalars->step};
+    int64_t items = args.rows * args.columns / yki_cuda_width_for(x->dtype, args.columns);
+    return yki_cuda_launch(k, 0, yki_cuda_grid_of(items), &args, sizeof args, run);
+}
 
 /* In evaluation it is a copy, which is scaled by 1. */
 static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
-    yk_dtype dtype = desc->in[0].dtype;
-    bool vectors = yki_cuda_width_for(dtype, yki_cuda_columns_of(&desc->in[0])) > 1;
-    return desc->training ? yki_cuda_prepare_one(device, desc, "dropout", vectors, kernel)
+    return desc->training ? yki_cuda_prepare_one(device, desc, "dropout", is_vectors(desc), kernel)
                           : yki_cuda_prepare_one(device, desc, "scale", true, kernel);
 }
 
 static yk_status run_dropout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
-    const yki_operand *x = &k->desc.in[0];
-    if (!k->desc.training)
-        return launch_map(k, 0, 1, 0, run);
-    bool last = x->layout == YKI_CHANNELS_LAST;
-    yki_cuda_dropout_args args = {.x = yki_cuda_in(k, run, 0),
-                                  .y = yki_cuda_out(k, run, 0),
-                                  .rows = yki_cuda_rows(x),
-                                  .image = last ? x->dims[2] * x->dims[3] : 1,
-                                  .columns = yki_cuda_columns_of(x),
-                                  .p = k->attrs.p,
-                                  .salt = k->attrs.salt,
-                                  .seed = &run->scalars->seed,
-                                  .step = &run->scalars->step};
-    int64_t items = args.rows * args.columns / yki_cuda_width_for(x->dtype, args.columns);
-    return yki_cuda_launch(k, 0, yki_cuda_grid_of(items), &args, sizeof args, run);
+    return k->desc.training ? launch_draws(k, run) : launch_map(k, 0, 1, 0, run);
 }
 IMPLEMENTATION(dropout, yki_cuda_supports, prepare_dropout, run_dropout, 1);
 IMPLEMENTATION(dropout_backward, yki_cuda_supports, prepare_dropout, run_dropout, 1);
+
+static yk_status prepare_randn_like(yki_device *device, const yki_kernel_desc *desc,
+                                    yki_kernel **kernel)
+{
+    return yki_cuda_prepare_one(device, desc, "randn_like", is_vectors(desc), kernel);
+}
+
+static yk_status run_randn_like(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return launch_draws((const yki_cuda_kernel *)kernel, run);
+}
+IMPLEMENTATION(randn_like, yki_cuda_supports, prepare_randn_like, run_randn_like, 1);

@@ -45,6 +45,7 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_scale,
     &yki_cuda_add_scalar,
     &yki_cuda_cast,
+    &yki_cuda_randn_like,
     &yki_cuda_dropout,
     &yki_cuda_dropout_backward,
     &yki_cuda_batch_norm,

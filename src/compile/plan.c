@@ -203,7 +203,8 @@ static yki_kernel_desc describe(const planner *p, const yki_node *node)
 /* Whether a node draws random numbers. What a program's own operator does is not known. */
 static bool may_draw(const yki_node *node)
 {
-    return (node->attrs.p > 0 && !node->attrs.evaluates) || node->op->custom;
+    return (node->attrs.p > 0 && !node->attrs.evaluates) || node->op == &yki_op_randn_like ||
+           node->op->custom;
 }
 
 static yk_status add_node(planner *p, const yki_node *node)

@@ -1,6 +1,6 @@
 /*
  * Operators that work element by element without a curve: add, subtract, multiply, divide, scale,
- * add_scalar, cast, dropout.
+ * add_scalar, cast, dropout, randn_like.
  */
 #include "graph/operators.h"
 
@@ -228,8 +228,32 @@ yk_status yki_gradient_dropout(yk_graph *graph, const yki_node *node, yk_value *
     return YK_OK;
 }
 
+/* Tells the draws of a node that is appended to x's graph from those of the others. */
+static uint64_t salt_of(const yk_value *x)
+{
+    return x && x->valid ? (uint64_t)x->graph->node_count : 0;
+}
+
 yk_value *yk_dropout(yk_value *x, double p)
 {
-    uint64_t salt = x && x->valid ? (uint64_t)x->graph->node_count : 0;
-    return yki_emit_one(x, &yki_op_dropout, &(yki_attrs){.p = p, .salt = salt});
+    return yki_emit_one(x, &yki_op_dropout, &(yki_attrs){.p = p, .salt = salt_of(x)});
+}
+
+/* ---- randn_like: x is a constant to the gradient, so there is none --------------------------- */
+
+yk_status yki_infer_randn_like(const yki_node *node, yki_shape *out)
+{
+    return yki_infer_same(node, out);
+}
+
+yk_status yki_gradient_randn_like(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                  const bool *needs, yk_value **din)
+{
+    (void)graph, (void)node, (void)dout, (void)needs, (void)din;
+    return YK_OK;
+}
+
+yk_value *yk_randn_like(yk_value *x)
+{
+    return yki_emit_one(x, &yki_op_randn_like, &(yki_attrs){.salt = salt_of(x)});
 }

@@ -76,7 +76,7 @@ typedef struct yki_attrs {
     bool relu;             /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;            /* batch_norm: with relu, the result is at most 6 */
     bool evaluates;        /* as in evaluation mode, always: yk_eval_push, or set by freeze.c */
-    uint64_t salt;         /* with p: tells a node's draws from another's */
+    uint64_t salt;         /* with p, and of randn_like: tells a node's draws from another's */
     const void *custom;    /* a program's operator: its attributes */
 } yki_attrs;
 

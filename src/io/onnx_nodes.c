@@ -706,6 +706,7 @@ static const translation translations[] = {
     {&yki_op_divide, "Div", write_plain},
     {&yki_op_scale, "Mul", write_with_alpha},
     {&yki_op_add_scalar, "Add", write_with_alpha},
+    {&yki_op_randn_like, "RandomNormalLike", write_plain},
     {&yki_op_dropout, "Identity", NULL},
     {&yki_op_cast, "Identity", NULL},
     {&yki_op_max_pool2d, "MaxPool", write_pool},

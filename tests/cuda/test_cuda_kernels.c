@@ -110,6 +110,7 @@ YK_TEST(losses)
     on_cuda(&family_bce, FULL);
     on_cuda(&family_reduce_loss, FULL);
     on_cuda(&family_sum, FULL);
+    on_cuda(&family_randn_like, FULL);
 }
 
 YK_TEST(convolutions)

@@ -461,6 +461,15 @@ static yk_value *build_dropout(yk_graph *graph, const conformance_case *c, yk_dt
     return yk_dropout(conformance_x(graph, c, dtype), c->p);
 }
 
+static yk_value *build_randn_like(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_randn_like(conformance_x(graph, c, dtype));
+}
+
+/* Never in 16 bit. */
+const conformance_family family_randn_like = {build_randn_like, element_cases,
+                                              sizeof element_cases / sizeof *element_cases};
+
 const conformance_family family_broadcast_add = {build_add, broadcast_cases,
                                                  sizeof broadcast_cases / sizeof *broadcast_cases};
 const conformance_family family_broadcast_subtract = {

@@ -476,6 +476,14 @@ YK_TEST(cpu_sums)
     on_cpu(&family_sum);
 }
 
+/* ---- draws: likewise ------------------------------------------------------------------------- */
+
+YK_TEST(randn_like)
+{
+    conformance_device(&family_randn_like, &ref_f32);
+    conformance_device(&family_randn_like, &cpu_f32);
+}
+
 /* ---- all operators --------------------------------------------------------------------------- */
 
 static const conformance_family *const families[] = {&family_conv2d,
@@ -490,6 +498,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_mse_loss,
                                                      &family_reduce_loss,
                                                      &family_sum,
+                                                     &family_randn_like,
                                                      &family_softmax,
                                                      &family_layer_norm,
                                                      &family_adaptive,

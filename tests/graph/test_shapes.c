@@ -360,6 +360,7 @@ static const shape_case cases[] = {
     {"sum", {B, 64, 5, 7}, .number = 1, .expected = "(N, 5, 7)"},
     {"sum", {B, 64, 5, 7}, .number = -1, .expected = "(N, 64, 5)"},
     {"sum", {8, 5, 7}, .number = 2, .expected = "(8, 5)"},
+    {"randn_like", {B, 64, 5}, .expected = "(N, 64, 5)"},
     {"sum", {B, 64}, .number = -1, .expected = "(N)"},
     {"sum", {B, 64, 5}, .number = 0, .expected = "sum: dimension 0 of 3, expected one that is not"},
     {"sum", {B, 64, 5}, .number = -3, .expected = "dimension -3 of 3"},
@@ -528,10 +529,11 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
 static const struct {
     const char *name;
     yk_value *(*apply)(yk_value *x);
-} functions[] = {{"relu", yk_relu},       {"relu6", yk_relu6},     {"gelu", yk_gelu},
-                 {"sigmoid", yk_sigmoid}, {"silu", yk_silu},       {"hardswish", yk_hardswish},
-                 {"tanh", yk_tanh},       {"softmax", yk_softmax}, {"abs", yk_abs},
-                 {"exp", yk_exp},         {"log", yk_log},         {"sqrt", yk_sqrt}};
+} functions[] = {
+    {"relu", yk_relu}, {"relu6", yk_relu6},           {"gelu", yk_gelu}, {"sigmoid", yk_sigmoid},
+    {"silu", yk_silu}, {"hardswish", yk_hardswish},   {"tanh", yk_tanh}, {"softmax", yk_softmax},
+    {"abs", yk_abs},   {"randn_like", yk_randn_like}, {"exp", yk_exp},   {"log", yk_log},
+    {"sqrt", yk_sqrt}};
 
 static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
 {

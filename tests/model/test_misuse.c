@@ -89,6 +89,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_global_avg_pool2d(NULL),
         yk_mean(NULL, 1),
         yk_mean(NULL, 0),
+        yk_randn_like(NULL),
         yk_sum(NULL, 1),
         yk_sum(NULL, 0),
         yk_reduce_loss(NULL, YK_LOSS_MEAN),

@@ -78,8 +78,8 @@ typedef struct yki_cuda_reduce_args {
     int32_t kept[YK_MAX_DIMS], summed[YK_MAX_DIMS], stride[YK_MAX_DIMS];
 } yki_cuda_reduce_args;
 
-/* A plain tensor has one image. */
-typedef struct yki_cuda_dropout_args {
+/* dropout, randn_like, which has neither x nor p. A plain tensor has one image. */
+typedef struct yki_cuda_draw_args {
     const void *x;
     void *y;
     int64_t rows, image; /* image: the rows of one */
@@ -87,7 +87,7 @@ typedef struct yki_cuda_dropout_args {
     double p;
     uint64_t salt;
     const uint64_t *seed, *step;
-} yki_cuda_dropout_args;
+} yki_cuda_draw_args;
 
 /* ---- batch_norm.cu --------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /* Element by element: functions of one number and their gradients, add, subtract, multiply, divide,
- * scale, add_scalar, cast, dropout. */
+ * scale, add_scalar, cast, dropout, randn_like. */
 #include "map.cuh"
 
 #include "graph/dropout.h"
+#include "graph/randn.h"
 
 #define YKI_REAL       float
 #define YKI_RULE(name) name##_rule
@@ -81,29 +82,53 @@ CASTS(double, f64)
 CASTS(bf16, bf16)
 CASTS(f16, f16)
 
-/* ---- dropout: forward and backward are one linear map ---------------------------------------- */
+/* ---- dropout, forward and backward of which are one linear map; and randn_like --------------- */
 
-/* A thread takes W columns of one row. The draws are those of the elements' places in plain order,
- * where columns (channels) come before the rows of an image. A tensor has fewer than 2^31 elements,
- * which makes divisions cheap. */
-template <typename T, int W> DEVICE void dropout(const yki_cuda_dropout_args &args)
+/* The first of the W columns of one row that a thread takes: where it is in memory, and its place in
+ * plain order, where columns (channels) come before the rows of an image. */
+struct drawn {
+    int64_t at, place;
+};
+
+/* False beyond the last row. A tensor has fewer than 2^31 elements, which makes divisions cheap. */
+template <int W> DEVICE bool find_drawn(const yki_cuda_draw_args &args, drawn &d)
 {
     const uint32_t vectors = (uint32_t)(args.columns / W), image = (uint32_t)args.image;
     const uint32_t item = (uint32_t)thread_number(), row = item / vectors;
     const int64_t column = item % vectors * W;
-    if (row >= args.rows)
+    d.at = (int64_t)row * args.columns + column;
+    d.place = ((int64_t)(row / image) * args.columns + column) * args.image + row % image;
+    return row < args.rows;
+}
+
+template <typename T, int W> DEVICE void dropout(const yki_cuda_draw_args &args)
+{
+    drawn d;
+    if (!find_drawn<W>(args, d))
         return;
-    const int64_t place =
-        ((int64_t)(row / image) * args.columns + column) * args.image + row % image;
     const yki_dropout_draw draw = yki_dropout_draw_of(*args.seed, *args.step, args.salt, args.p);
     const real_of<T> kept = (real_of<T>)(1 / (1 - args.p));
     real_of<T> x[W];
-    load((const T *)args.x + row * args.columns + column, x);
+    load((const T *)args.x + d.at, x);
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        uint64_t element = (uint64_t)(place + i * args.image);
+        uint64_t element = (uint64_t)(d.place + i * args.image);
         x[i] = yki_dropout_keeps(&draw, element) ? kept * x[i] : 0 * x[i];
     }
-    store((T *)args.y + row * args.columns + column, x);
+    store((T *)args.y + d.at, x);
 }
-KERNELS(dropout, yki_cuda_dropout_args, dropout)
+KERNELS(dropout, yki_cuda_draw_args, dropout)
+
+template <typename T, int W> DEVICE void randn_like(const yki_cuda_draw_args &args)
+{
+    drawn d;
+    if (!find_drawn<W>(args, d))
+        return;
+    const yki_randn draw = yki_randn_of(*args.seed, *args.step, args.salt);
+    real_of<T> y[W];
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        y[i] = (real_of<T>)yki_randn_at(&draw, (uint64_t)(d.place + i * args.image));
+    store((T *)args.y + d.at, y);
+}
+KERNELS(randn_like, yki_cuda_draw_args, randn_like)

@@ -1,9 +1,10 @@
-/* Operators that work element by element: scale, add_scalar, dropout, cast, reorder. */
+/* Operators that work element by element: scale, add_scalar, dropout, randn_like, cast, reorder. */
 #include "device/ref/ref.h"
 
 #include <string.h>
 
 #include "graph/dropout.h"
+#include "graph/randn.h"
 
 /* ---- scale, add_scalar ----------------------------------------------------------------------- */
 
@@ -49,6 +50,19 @@ static yk_status ref_dropout(const yki_kernel *kernel, const yki_kernel_args *ru
     return YK_OK;
 }
 
+/* ---- randn_like ------------------------------------------------------------------------------ */
+
+static yk_status ref_randn_like(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor y = yki_ref_out(kernel, run, YKI_RANDN_LIKE_Y);
+    yki_randn draw =
+        yki_randn_of(run->scalars->seed, run->scalars->step, yki_ref_attrs(kernel)->salt);
+    int64_t count = yk_tensor_count(&y);
+    for (int64_t i = 0; i < count; i++)
+        yki_ref_set(&y, i, yki_randn_at(&draw, (uint64_t)i));
+    return YK_OK;
+}
+
 /* ---- cast, reorder --------------------------------------------------------------------------- */
 
 static double same(double x, const yki_attrs *attrs)
@@ -80,5 +94,6 @@ IMPL(scale, ref_scale, yki_ref_supports, 1);
 IMPL(add_scalar, ref_add_scalar, yki_ref_supports, 1);
 IMPL(dropout, ref_dropout, yki_ref_supports, 1);
 IMPL(dropout_backward, ref_dropout, yki_ref_supports, 1);
+IMPL(randn_like, ref_randn_like, yki_ref_supports, 1);
 IMPL(cast, ref_cast, yki_ref_supports, 0);
 IMPL(reorder, ref_reorder, yki_ref_supports, 0);
