@@ -203,6 +203,30 @@ YK_TEST_RANKS(promise_26_the_statistics_saved_are_the_ones_evaluated, 3)
     side_end(&s);
 }
 
+/* What evaluates while the model trains says nothing to the other ranks either. */
+YK_TEST_RANKS(norms_in_an_eval_scope_exchange_nothing, 2)
+{
+    static const int64_t dims[] = {YK_BATCH, 3, SIDE, SIDE};
+    yk_group *group;
+    yk_model *model;
+    samples own;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, dims);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, dims);
+    yk_eval_push(graph);
+    x = yk_nn_batch_norm(x, "bn");
+    yk_eval_pop(graph);
+    yk_value *logits = yk_nn_linear(yk_flatten(x), "fc", CLASSES);
+    assert_ok(yk_model_create(&model, yk_cross_entropy(logits, labels, NULL), NULL));
+    assert_ok(yk_sync_batch_norm_convert(model, group));
+    for (int i = 0; i < 1 + rank; i++) /* ranks run different numbers of steps */
+        step(model, take_samples(&own, YK_F32, 10 * i, 3));
+    yk_model_destroy(model);
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 YK_TEST_RANKS(gradients_add_up_synced_and_unsynced, 3)
 {
     static const int64_t counts[MAX_RANKS] = {3, 3, 3, 3};
