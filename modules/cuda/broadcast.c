@@ -179,32 +179,56 @@ static yki_cuda_reduce_args reduce_args_of(const yki_kernel_desc *desc)
     return args;
 }
 
-/* Whether dy is a matrix whose columns are added up, as for positions that all samples share. */
-static bool adds_columns(const yki_cuda_reduce_args *args)
+/* dy as a batch of matrices, in the order of memory, whose rows are added up: kept dimensions,
+ * summed ones and kept ones again. There is one matrix for positions that all samples share, and
+ * one for each sample for a mean of its pixels. False if it is not. */
+static bool find_matrices(const yki_cuda_reduce_args *args, yki_cuda_reduce_rows_args *found)
 {
-    int64_t stride = 1;
+    int64_t sizes[] = {1, 1, 1}, stride = 1; /* from the last dimensions on: kept, summed, kept */
+    int part = 0;
     for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
-        if (args->kept[d] > 1 && args->stride[d] != stride)
+        const int64_t size = (int64_t)args->kept[d] * args->summed[d];
+        if (size == 1)
+            continue;
+        const bool is_summed = args->summed[d] > 1;
+        part += is_summed != (part == 1);
+        if (part > 2 || args->stride[d] != stride)
             return false;
-        stride *= args->kept[d];
+        sizes[part] *= size;
+        stride *= size;
     }
+    *found = (yki_cuda_reduce_rows_args){
+        .batch = sizes[2], .rows = (int32_t)sizes[1], .columns = (int32_t)sizes[0]};
     return true;
 }
 
-static yki_operand matrix_of(yk_dtype dtype, const yki_cuda_reduce_args *args)
+/* One matrix, whose sums are those of a bias's gradient. */
+static yki_operand matrix_of(yk_dtype dtype, const yki_cuda_reduce_rows_args *args)
 {
     return (yki_operand){
-        .dtype = dtype, .ndim = 2, .dims = {args->repeated, args->count}, .layout = YKI_PLAIN};
+        .dtype = dtype, .ndim = 2, .dims = {args->rows, args->columns}, .layout = YKI_PLAIN};
 }
 
-/* The sums of columns, where dx has 16 bits, before they are rounded. */
+/* The grid of several; zeros where they are too few to fill a GPU. */
+static yki_cuda_grid grid_of_matrices(yk_dtype dtype, yki_cuda_reduce_rows_args *args)
+{
+    enum { LEAST_BLOCKS = 64 };
+    const int64_t vectors = args->columns / yki_cuda_width_for(dtype, args->columns);
+    args->tile = (int32_t)(vectors < YKI_CUDA_THREADS ? vectors : YKI_CUDA_THREADS);
+    const int64_t across = yki_cuda_blocks(vectors, args->tile);
+    if (args->columns == 1 || across * args->batch < LEAST_BLOCKS)
+        return (yki_cuda_grid){0};
+    return (yki_cuda_grid){(unsigned)across, yki_cuda_blocks_in_loops(args->batch), 1};
+}
+
+/* The sums of one matrix, where dx has 16 bits, before they are rounded. */
 static size_t sum_bytes(const yki_kernel_desc *desc)
 {
     const yk_dtype dtype = desc->out[0].dtype, real = yki_accumulate_dtype(dtype);
     return dtype == real ? 0 : (size_t)yki_operand_count(&desc->out[0]) * yk_dtype_size(real);
 }
 
-static yk_status prepare_columns(yki_cuda_kernel *k, const yki_operand *matrix)
+static yk_status prepare_matrix(yki_cuda_kernel *k, const yki_operand *matrix)
 {
     const size_t sums = sum_bytes(&k->desc);
     yki_cuda_reserve(k, yki_cuda_bias_gradient_bytes(matrix));
@@ -217,33 +241,46 @@ static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
                                 yki_kernel **kernel)
 {
     yki_cuda_kernel *k;
+    const yk_dtype dtype = desc->in[0].dtype;
     const yki_cuda_reduce_args args = reduce_args_of(desc);
-    const yki_operand matrix = matrix_of(desc->in[0].dtype, &args);
-    if (!adds_columns(&args))
-        return yki_cuda_prepare_one(device, desc, "reduce", true, kernel);
-    YK_TRY(yki_cuda_prepare(device, desc, &k));
-    return yki_cuda_prepared(k, prepare_columns(k, &matrix), kernel);
+    yki_cuda_reduce_rows_args rows;
+    const bool found = find_matrices(&args, &rows);
+    if (found && rows.batch == 1) {
+        const yki_operand matrix = matrix_of(dtype, &rows);
+        YK_TRY(yki_cuda_prepare(device, desc, &k));
+        return yki_cuda_prepared(k, prepare_matrix(k, &matrix), kernel);
+    }
+    if (found && grid_of_matrices(dtype, &rows).x)
+        return yki_cuda_prepare_one(device, desc, "reduce_rows",
+                                    yki_cuda_width_for(dtype, rows.columns) > 1, kernel);
+    return yki_cuda_prepare_one(device, desc, "reduce", true, kernel);
 }
 
-static yk_status add_columns(const yki_cuda_kernel *k, const yki_cuda_reduce_args *args,
-                             const yki_kernel_args *run)
+static yk_status add_matrix(const yki_cuda_kernel *k, const yki_cuda_reduce_rows_args *args,
+                            const yki_kernel_args *run)
 {
     const yki_operand matrix = matrix_of(k->desc.in[0].dtype, args);
     const size_t sums = sum_bytes(&k->desc);
     void *to = sums ? (char *)run->scratch + k->base.scratch - yki_align(sums, 256) : args->dx;
     YK_TRY(yki_cuda_bias_gradient(k, COLUMNS, &matrix, args->dy, to, run->scratch, run));
-    return sums ? yki_cuda_convert(k, CONVERT, to, args->dx, args->count, run) : YK_OK;
+    return sums ? yki_cuda_convert(k, CONVERT, to, args->dx, args->columns, run) : YK_OK;
 }
 
 static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_reduce_args args = reduce_args_of(&k->desc);
-    args.dy = yki_cuda_in(k, run, 0);
-    args.dx = yki_cuda_out(k, run, 0);
-    if (adds_columns(&args))
-        return add_columns(k, &args, run);
-    return yki_cuda_launch(k, REDUCE, yki_cuda_grid_of(args.count * 32), &args, sizeof args, run);
+    yki_cuda_reduce_rows_args rows;
+    const bool found = find_matrices(&args, &rows);
+    args.dy = rows.dy = yki_cuda_in(k, run, 0);
+    args.dx = rows.dx = yki_cuda_out(k, run, 0);
+    if (found && rows.batch == 1)
+        return add_matrix(k, &rows, run);
+    yki_cuda_grid grid = found ? grid_of_matrices(k->desc.in[0].dtype, &rows) : (yki_cuda_grid){0};
+    if (grid.x)
+        return yki_cuda_launch(k, REDUCE, grid, &rows, sizeof rows, run);
+    grid = yki_cuda_grid_of(args.count * 32);
+    return yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
 IMPLEMENTATION(sum, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);

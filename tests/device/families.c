@@ -358,6 +358,9 @@ static const conformance_case broadcast_cases[] = {
     {.x = {2, 3, 50, 60}, .other = {3, 1, 1}},
     {.x = {2, 40, 30, 20}, .other = {2, 1, 30, 20}},
     {.x = {3, 40, 20, 20}, .other = {40, 20, 20}},
+    {.x = {70, 3, 5, 4}, .other = {70, 3, 1, 1}}, /* matrices of many samples */
+    {.x = {66, 16, 3, 7}, .other = {66, 16, 1, 1}},
+    {.x = {64, 9, 6}, .other = {64, 1, 6}},
     {.x = {1, 10, 1, 1}, .other = {10, 1, 1}},
     {.x = {700, 10}, .other = {10}},
     {.x = {3, 5000}, .other = {5000}},

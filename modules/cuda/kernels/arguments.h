@@ -78,6 +78,15 @@ typedef struct yki_cuda_reduce_args {
     int32_t kept[YK_MAX_DIMS], summed[YK_MAX_DIMS], stride[YK_MAX_DIMS];
 } yki_cuda_reduce_args;
 
+/* dx (batch, columns) is the sum over the rows of dy (batch, rows, columns). A block has `tile`
+ * vectors of columns of some matrices of the batch. */
+typedef struct yki_cuda_reduce_rows_args {
+    const void *dy;
+    void *dx;
+    int64_t batch;
+    int32_t rows, columns, tile;
+} yki_cuda_reduce_rows_args;
+
 /* dropout, randn_like, which has neither x nor p. A plain tensor has one image. */
 typedef struct yki_cuda_draw_args {
     const void *x;

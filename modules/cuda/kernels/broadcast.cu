@@ -79,6 +79,42 @@ template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)
 }
 SCALAR_KERNELS(reduce, yki_cuda_reduce_args, reduce)
 
+/* Of each matrix the threads of a column have some rows each. */
+template <typename T, int W> DEVICE void reduce_rows(const yki_cuda_reduce_rows_args &args)
+{
+    typedef real_of<T> real;
+    SHARED(real, sums, W * THREADS);
+    real *const mine = sums + threadIdx.x;
+    yki_cuda_columns at = {args.rows, args.rows, args.columns, args.tile};
+    part p = part_of<W>(at);
+    p.row = p.place;
+    p.last = p.place < p.places && p.column < args.columns ? args.rows : 0;
+    for (int64_t matrix = blockIdx.y; matrix < args.batch; matrix += gridDim.y) {
+        const T *dy = (const T *)args.dy + matrix * args.rows * args.columns + p.column;
+        real sum[W] = {};
+#pragma unroll 4
+        for (int64_t row = p.row; row < p.last; row += p.stride) {
+            real value[W];
+            load(dy + row * args.columns, value);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                sum[i] += value[i];
+        }
+        __syncthreads(); /* the matrix before has been stored */
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            mine[i * THREADS] = sum[i];
+        add_places<W>(mine, p, args.tile);
+        if (p.place > 0 || p.column >= args.columns)
+            continue;
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            sum[i] = mine[i * THREADS];
+        store((T *)args.dx + matrix * args.columns + p.column, sum);
+    }
+}
+KERNELS(reduce_rows, yki_cuda_reduce_rows_args, reduce_rows)
+
 /* T: an integer of the element's size, or several of them. */
 template <typename T> DEVICE void permute(const yki_cuda_permute_args &args)
 {

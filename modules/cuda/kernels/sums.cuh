@@ -106,6 +106,20 @@ DEVICE void for_rows(const yki_cuda_columns &at, const part &p, A take, B use)
             use(i, offset + i * step);
 }
 
+/* Adds up N numbers of each place over the block, in the threads of place 0. `mine`: this thread's,
+ * THREADS apart, in the block's memory. */
+template <int N, typename R> DEVICE void add_places(R *mine, const part &p, int tile)
+{
+    for (int distance = THREADS / 2; distance > 0; distance /= 2) {
+        if (distance >= p.places)
+            continue;
+        __syncthreads();
+        if (p.place < distance && p.place + distance < p.places)
+            for (int i = 0; i < N; i++)
+                mine[i * THREADS] += mine[i * THREADS + distance * tile];
+    }
+}
+
 /* Adds two sums of each column up over the block, into this slice's place in partial. */
 template <typename R, int W>
 DEVICE void add_up(const yki_cuda_columns &at, const part &p, const R (&first)[W],
@@ -118,14 +132,7 @@ DEVICE void add_up(const yki_cuda_columns &at, const part &p, const R (&first)[W
         mine[2 * i * THREADS] = first[i];
         mine[(2 * i + 1) * THREADS] = second[i];
     }
-    for (int distance = THREADS / 2; distance > 0; distance /= 2) {
-        if (distance >= p.places)
-            continue;
-        __syncthreads();
-        if (p.place < distance && p.place + distance < p.places)
-            for (int i = 0; i < 2 * W; i++)
-                mine[i * THREADS] += mine[i * THREADS + distance * at.tile];
-    }
+    add_places<2 * W>(mine, p, at.tile);
     if (p.place > 0 || p.column >= at.columns)
         return;
     double *to = partial + (int64_t)blockIdx.y * 2 * at.columns + p.column;
