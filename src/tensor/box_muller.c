@@ -68,7 +68,7 @@ static ALWAYS_INLINE void sincos_cephes(float x, float *sine, float *cosine)
     *cosine = yki_float_of_bits(cosine_bits ^ (~(turns - 2u) & 4u) << 29);
 }
 
-static ALWAYS_INLINE void transform(float *data, int64_t blocks, float deviation)
+static ALWAYS_INLINE void transform(float *data, int64_t blocks, float mean, float deviation)
 {
     const float two_pi = 6.28318530717958647692f;
     for (int64_t block = 0; block < blocks; block++) {
@@ -78,28 +78,28 @@ static ALWAYS_INLINE void transform(float *data, int64_t blocks, float deviation
             float sine, cosine;
             float radius = sqrtf(-2.0f * log_cephes(1.0f - first[i])); /* never log(0) */
             sincos_cephes(two_pi * second[i], &sine, &cosine);
-            first[i] = fmaf(radius * cosine, deviation, 0.0f);
-            second[i] = fmaf(radius * sine, deviation, 0.0f);
+            first[i] = fmaf(radius * cosine, deviation, mean);
+            second[i] = fmaf(radius * sine, deviation, mean);
         }
     }
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2,fma"))) static void transform_avx2(float *data, int64_t blocks,
-                                                               float deviation)
+                                                               float mean, float deviation)
 {
-    transform(data, blocks, deviation);
+    transform(data, blocks, mean, deviation);
 }
 #endif
 
 /* Where there is no fused multiply-add, fmaf computes the same in software, slowly. */
-void yki_box_muller_f32(float *data, int64_t blocks, float deviation)
+void yki_box_muller_f32(float *data, int64_t blocks, float mean, float deviation)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        transform_avx2(data, blocks, deviation);
+        transform_avx2(data, blocks, mean, deviation);
         return;
     }
 #endif
-    transform(data, blocks, deviation);
+    transform(data, blocks, mean, deviation);
 }

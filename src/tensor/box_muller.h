@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * Turns blocks of 16 uniform numbers from [0, 1) into normal ones of mean 0, in place: of each the
+ * Turns blocks of 16 uniform numbers from [0, 1) into normal ones, in place: of each the
  * first eight are radii, the last eight angles.
  */
-void yki_box_muller_f32(float *data, int64_t blocks, float deviation);
+void yki_box_muller_f32(float *data, int64_t blocks, float mean, float deviation);
 
 #endif

@@ -10,10 +10,12 @@
 #include "tensor/init.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "base/memory.h"
 #include "tensor/box_muller.h"
 #include "tensor/element.h"
+#include "tensor/orthonormalise.h"
 
 static const double pi = 3.14159265358979323846;
 
@@ -36,53 +38,62 @@ static double draw53(yki_mt19937 *generator)
     return (double)(word & 0x1fffffffffffffu) * 0x1p-53;
 }
 
-/* In [-bound, bound), rounded as the tensor's dtype and a fused multiply-add do it. */
-static void fill_uniform(yki_mt19937 *generator, double bound, yk_tensor *tensor)
+static void fill_constant(double value, yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
-    float low = (float)-bound, width = (float)bound - low;
+    for (int64_t i = 0; i < count; i++)
+        put_value(tensor, i, value);
+}
+
+/* In [a, b), rounded as the tensor's dtype and a fused multiply-add do it. */
+static void fill_uniform(yki_mt19937 *generator, double a, double b, yk_tensor *tensor)
+{
+    int64_t count = yk_tensor_count(tensor);
+    float low = (float)a, width = (float)b - low;
     for (int64_t i = 0; i < count; i++) {
         double share = draw24(generator);
         put_value(tensor, i,
-                  tensor->dtype == YK_F64 ? share * 2 * bound - bound
+                  tensor->dtype == YK_F64 ? share * (b - a) + a
                                           : (double)fmaf((float)share, width, low));
     }
 }
 
 /* 16 uniform numbers become 16 normal ones. */
-static void transform_f64(double deviation, double *u)
+static void transform_f64(double mean, double deviation, double *u)
 {
     for (int i = 0; i < 8; i++) {
         double radius = sqrt(-2 * log(1 - u[i])); /* 1 - u: never log(0) */
         double angle = 2 * pi * u[i + 8];
-        u[i] = radius * cos(angle) * deviation;
-        u[i + 8] = radius * sin(angle) * deviation;
+        u[i] = radius * cos(angle) * deviation + mean;
+        u[i + 8] = radius * sin(angle) * deviation + mean;
     }
 }
 
 /* The last 16 elements are drawn again when the count is not a multiple of 16. */
-static void fill_normal_f32(yki_mt19937 *generator, double deviation, float *data, int64_t count)
+static void fill_normal_f32(yki_mt19937 *generator, double mean, double deviation, float *data,
+                            int64_t count)
 {
     yki_mt19937_uniform24(generator, data, count);
-    yki_box_muller_f32(data, count / 16, (float)deviation);
+    yki_box_muller_f32(data, count / 16, (float)mean, (float)deviation);
     if (count % 16 == 0)
         return;
     yki_mt19937_uniform24(generator, data + count - 16, 16);
-    yki_box_muller_f32(data + count - 16, 1, (float)deviation);
+    yki_box_muller_f32(data + count - 16, 1, (float)mean, (float)deviation);
 }
 
 /* The same draws in f64. */
-static void fill_normal_f64(yki_mt19937 *generator, double deviation, double *data, int64_t count)
+static void fill_normal_f64(yki_mt19937 *generator, double mean, double deviation, double *data,
+                            int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         data[i] = draw24(generator);
     for (int64_t i = 0; i + 16 <= count; i += 16)
-        transform_f64(deviation, data + i);
+        transform_f64(mean, deviation, data + i);
     if (count % 16 == 0)
         return;
     for (int64_t i = count - 16; i < count; i++)
         data[i] = draw24(generator);
-    transform_f64(deviation, data + count - 16);
+    transform_f64(mean, deviation, data + count - 16);
 }
 
 /* Pairs, where the second of a pair is kept for the next element, be it another tensor's. */
@@ -99,29 +110,69 @@ static double draw_normal(yki_mt19937 *generator)
     return radius * cos(angle);
 }
 
-static void fill_normal_small(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
+static void fill_normal_small(yki_mt19937 *generator, double mean, double deviation,
+                              yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
     for (int64_t i = 0; i < count; i++)
-        put_value(tensor, i, draw_normal(generator) * deviation);
+        put_value(tensor, i, draw_normal(generator) * deviation + mean);
 }
 
-static void fill_normal(yki_mt19937 *generator, double deviation, yk_tensor *tensor)
+static void fill_normal(yki_mt19937 *generator, double mean, double deviation, yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
     if (count < 16)
-        fill_normal_small(generator, deviation, tensor);
+        fill_normal_small(generator, mean, deviation, tensor);
     else if (tensor->dtype == YK_F64)
-        fill_normal_f64(generator, deviation, tensor->data, count);
+        fill_normal_f64(generator, mean, deviation, tensor->data, count);
     else
-        fill_normal_f32(generator, deviation, tensor->data, count);
+        fill_normal_f32(generator, mean, deviation, tensor->data, count);
 }
 
-static void fill_ones(yk_tensor *tensor)
+/* Numbers outside [a, b] are drawn again, a whole tensor at a time, until there are none. */
+static yk_status fill_trunc_normal(yki_mt19937 *generator, const yki_recipe *r, yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
+    float *numbers = yki_calloc((size_t)count, 2 * sizeof *numbers);
+    if (!numbers)
+        return yki_error_memory((size_t)count * 2 * sizeof *numbers, "initial values");
+    float *again = numbers + count, low = (float)r->a, high = (float)r->b;
+    yk_tensor drawn = {.data = numbers, .dtype = YK_F32, .ndim = 1, .dims = {count}};
+    fill_normal(generator, r->mean, r->std, &drawn);
+    drawn.data = again;
+    for (bool outside = true; outside;) {
+        outside = false;
+        for (int64_t i = 0; i < count && !outside; i++)
+            outside = numbers[i] < low || numbers[i] > high;
+        if (outside)
+            fill_normal(generator, r->mean, r->std, &drawn);
+        for (int64_t i = 0; i < count && outside; i++)
+            numbers[i] = numbers[i] < low || numbers[i] > high ? again[i] : numbers[i];
+    }
     for (int64_t i = 0; i < count; i++)
-        put_value(tensor, i, 1);
+        put_value(tensor, i, numbers[i]);
+    free(numbers);
+    return YK_OK;
+}
+
+/* Of a weight (O, ...), as a matrix of O rows: the Q of its QR decomposition, where R has a
+ * positive diagonal; where it has more columns than rows, the same of its transpose. */
+static yk_status fill_orthogonal(yki_mt19937 *generator, double gain, yk_tensor *tensor)
+{
+    int64_t count = yk_tensor_count(tensor), rows = tensor->dims[0], columns = count / rows;
+    double *q = yki_calloc((size_t)count, sizeof *q);
+    if (!q)
+        return yki_error_memory((size_t)count * sizeof *q, "an orthogonal matrix");
+    fill_normal(generator, 0, 1, tensor);
+    bool wide = rows < columns;
+    for (int64_t i = 0; i < count; i++)
+        q[wide ? i : i % columns * rows + i / columns] =
+            yki_element_get(tensor->dtype, tensor->data, i);
+    yki_orthonormalise(q, wide ? columns : rows, wide ? rows : columns);
+    for (int64_t i = 0; i < count; i++)
+        put_value(tensor, i, q[wide ? i : i % columns * rows + i / columns] * gain);
+    free(q);
+    return YK_OK;
 }
 
 /* weight (K, C, R, S): filter i becomes 1 at the centre of channel i, for i below K and C, as
@@ -148,82 +199,128 @@ static int64_t fan_out(const yk_tensor *tensor)
     return tensor->ndim > 1 && tensor->dims[1] > 0 ? yk_tensor_count(tensor) / tensor->dims[1] : 1;
 }
 
-/* 1 / sqrt(fan), by the way that kaiming_uniform_(a=sqrt(5)) takes there, and its roundings. */
-static double kaiming_bound(int64_t fan)
+/* The deviation that a weight's shape asks for, by the way that torch.nn.init takes. */
+static double scaled_deviation(const yki_recipe *r, const yk_tensor *tensor)
 {
-    double gain = sqrt(2.0 / (1 + sqrt(5) * sqrt(5)));
-    return sqrt(3) * (gain / sqrt((double)fan));
+    double in = (double)fan_in(tensor), out = (double)fan_out(tensor);
+    if (r->scale == YKI_SCALE_XAVIER)
+        return r->gain * sqrt(2.0 / (in + out));
+    return r->gain / sqrt(r->scale == YKI_SCALE_FAN_IN ? in : out);
 }
 
-/* Glorot and Bengio 2010, by the way that xavier_uniform_ takes. */
-static double xavier_bound(const yk_tensor *tensor)
+static yk_status fill(yki_mt19937 *generator, const yki_recipe *r, yk_tensor *tensor)
 {
-    return sqrt(3) * sqrt(2.0 / (double)(fan_in(tensor) + fan_out(tensor)));
+    switch (r->kind) {
+    case YKI_CONSTANT:
+        fill_constant(r->value, tensor);
+        return YK_OK;
+    case YKI_UNIFORM:
+        fill_uniform(generator, r->a, r->b, tensor);
+        return YK_OK;
+    case YKI_NORMAL:
+        fill_normal(generator, r->mean, r->std, tensor);
+        return YK_OK;
+    case YKI_TRUNC_NORMAL:
+        return fill_trunc_normal(generator, r, tensor);
+    case YKI_ORTHOGONAL:
+        break;
+    }
+    return fill_orthogonal(generator, r->gain, tensor);
 }
 
-static bool can_be_random(const yk_tensor *tensor)
+yk_status yki_init_with(yki_mt19937 *generator, const yki_recipe *recipe, yk_tensor *tensor)
 {
-    return tensor->dtype == YK_F32 || tensor->dtype == YK_F64;
-}
-
-yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)
-{
-    bool zeros = init == YK_INIT_ZEROS || init == YK_INIT_ZEROS_AFTER_DRAW;
-    if (!zeros && init != YK_INIT_ONES && !can_be_random(tensor))
+    yki_recipe r = *recipe;
+    if (r.kind != YKI_CONSTANT && tensor->dtype != YK_F32 && tensor->dtype != YK_F64)
         return yki_error(YK_ERROR_UNSUPPORTED,
                          "a random first value needs float32 or float64, not %s",
                          yk_dtype_name(tensor->dtype));
+    if (r.scale != YKI_SCALE_NONE) {
+        r.std = scaled_deviation(recipe, tensor);
+        r.b = sqrt(3) * r.std;
+        r.a = -r.b;
+    }
+    return fill(generator, &r, tensor);
+}
+
+/* ---- what layers choose ---------------------------------------------------------------------- */
+
+static yki_recipe constant(double value)
+{
+    return (yki_recipe){.kind = YKI_CONSTANT, .value = value};
+}
+
+static yki_recipe normal(double std)
+{
+    return (yki_recipe){.kind = YKI_NORMAL, .std = std};
+}
+
+static yki_recipe scaled(yki_recipe_kind kind, yki_scale scale, double gain)
+{
+    return (yki_recipe){.kind = kind, .scale = scale, .gain = gain};
+}
+
+static yk_status recipe_of(yk_init init, int64_t fan, yki_recipe *recipe)
+{
     switch (init) {
     case YK_INIT_ZEROS:
     case YK_INIT_ZEROS_AFTER_DRAW:
-        memset(tensor->data, 0, yk_tensor_bytes(tensor));
+        *recipe = constant(0);
         return YK_OK;
     case YK_INIT_ONES:
-        fill_ones(tensor);
+        *recipe = constant(1);
         return YK_OK;
     case YK_INIT_KAIMING_NORMAL_FAN_OUT:
-        fill_normal(generator, sqrt(2) / sqrt((double)fan_out(tensor)), tensor);
+        *recipe = scaled(YKI_NORMAL, YKI_SCALE_FAN_OUT, sqrt(2));
         return YK_OK;
     case YK_INIT_NORMAL:
-        fill_normal(generator, 0.01, tensor);
+        *recipe = normal(0.01);
         return YK_OK;
     case YK_INIT_STANDARD_NORMAL:
-        fill_normal(generator, 1, tensor);
+        *recipe = normal(1);
         return YK_OK;
     case YK_INIT_NORMAL_FAN_IN:
-        fill_normal(generator, 1 / sqrt((double)fan_in(tensor)), tensor);
+        *recipe = scaled(YKI_NORMAL, YKI_SCALE_FAN_IN, 1);
         return YK_OK;
     case YK_INIT_NORMAL_0_02:
-        fill_normal(generator, 0.02, tensor);
+        *recipe = normal(0.02);
         return YK_OK;
     case YK_INIT_NORMAL_1E_6:
-        fill_normal(generator, 1e-6, tensor);
+        *recipe = normal(1e-6);
         return YK_OK;
     case YK_INIT_XAVIER_UNIFORM:
-        fill_uniform(generator, xavier_bound(tensor), tensor);
+        *recipe = scaled(YKI_UNIFORM, YKI_SCALE_XAVIER, 1);
         return YK_OK;
-    case YK_INIT_KAIMING_UNIFORM:
-        fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
-        return YK_OK;
+    case YK_INIT_KAIMING_UNIFORM: /* kaiming_uniform_(a=sqrt(5)), and its roundings */
     case YK_INIT_DIRAC:
-        if (tensor->ndim != 4)
-            return yki_error(YK_ERROR_INVALID_SHAPE,
-                             "YK_INIT_DIRAC is for the weights of convolutions, of 4 dimensions, "
-                             "not %d",
-                             tensor->ndim);
-        fill_uniform(generator, kaiming_bound(fan_in(tensor)), tensor);
-        fill_dirac(tensor);
+        *recipe = scaled(YKI_UNIFORM, YKI_SCALE_FAN_IN, sqrt(2.0 / (1 + sqrt(5) * sqrt(5))));
         return YK_OK;
     case YK_INIT_UNIFORM_FAN_IN:
         if (fan < 1)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "a bias drawn from +-1 / sqrt(fan) needs fan >= 1, not %lld",
                              (long long)fan);
-        fill_uniform(generator, 1 / sqrt((double)fan), tensor);
+        double bound = 1 / sqrt((double)fan);
+        *recipe = (yki_recipe){.kind = YKI_UNIFORM, .a = -bound, .b = bound};
         return YK_OK;
     }
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "yk_init %d: expected a value from YK_INIT_ZEROS (%d) to "
                      "YK_INIT_NORMAL_1E_6 (%d)",
                      (int)init, YK_INIT_ZEROS, YK_INIT_NORMAL_1E_6);
+}
+
+yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)
+{
+    yki_recipe recipe;
+    YK_TRY(recipe_of(init, fan, &recipe));
+    if (init == YK_INIT_DIRAC && tensor->ndim != 4)
+        return yki_error(
+            YK_ERROR_INVALID_SHAPE,
+            "YK_INIT_DIRAC is for the weights of convolutions, of 4 dimensions, not %d",
+            tensor->ndim);
+    YK_TRY(yki_init_with(generator, &recipe, tensor));
+    if (init == YK_INIT_DIRAC)
+        fill_dirac(tensor);
+    return YK_OK;
 }
