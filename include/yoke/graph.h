@@ -73,7 +73,8 @@ void yk_eval_pop(yk_graph *graph);
  * in which torchvision does after torch.manual_seed(seed), so that its convolutional networks start
  * with the same bits: first what the constructors of modules draw, in order of declaration, then
  * all normal numbers. The last four, for transformers, are drawn with the constructors, and have
- * PyTorch's distributions, but not its bits.
+ * PyTorch's distributions, but not its bits. <yoke/nn_init.h> has the functions of torch.nn.init,
+ * which choose others for the parameters of a model.
  */
 typedef enum yk_init {
     YK_INIT_ZEROS,                  /**< 0 */

@@ -16,6 +16,7 @@
 #include <yoke/model.h>
 #include <yoke/model_info.h>
 #include <yoke/nn.h>
+#include <yoke/nn_init.h>
 #include <yoke/onnx.h>
 #include <yoke/operator.h>
 #include <yoke/optim.h>

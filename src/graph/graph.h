@@ -186,6 +186,9 @@ yki_shape yki_shape_of(const yk_value *value);
 /* The shape that says "not wanted". */
 yki_shape yki_shape_none(void);
 
+/* The error that no parameter's name matches a pattern; it says what names there are. */
+yk_status yki_graph_no_parameter(const yk_graph *graph, const char *pattern);
+
 /* "(N, 64, 32, 32)" into text. */
 const char *yki_shape_text(const yk_value *value, char *text, size_t size);
 

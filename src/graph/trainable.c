@@ -27,6 +27,14 @@ static void list_parts(const yk_graph *graph, char *text, size_t size)
         memcpy(text + size - sizeof "...", "...", sizeof "...");
 }
 
+yk_status yki_graph_no_parameter(const yk_graph *graph, const char *pattern)
+{
+    char parts[256] = "none";
+    list_parts(graph, parts, sizeof parts);
+    return yki_error(YK_ERROR_NOT_FOUND, "no parameter has a name like \"%s\"; there are %s",
+                     pattern, parts);
+}
+
 yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trainable,
                                  size_t *count)
 {
@@ -47,10 +55,5 @@ yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trai
     }
     if (count)
         *count = matches;
-    if (matches)
-        return YK_OK;
-    char parts[256] = "none";
-    list_parts(graph, parts, sizeof parts);
-    return yki_error(YK_ERROR_NOT_FOUND, "no parameter has a name like \"%s\"; there are %s",
-                     pattern, parts);
+    return matches ? YK_OK : yki_graph_no_parameter(graph, pattern);
 }

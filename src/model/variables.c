@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/random.h"
-#include "tensor/init.h"
 #include "tensor/tensor.h"
 
 static yk_tensor shape_of(const yki_variable *variable)
@@ -104,17 +102,20 @@ void yki_variables_destroy(yki_variables *variables)
 
 /* ---- initial values -------------------------------------------------------------------------- */
 
-static yk_status draw(yki_mt19937 *generator, const yki_variables *variables,
-                      const yki_variable *variable)
+/* By the recipe, or as the layer wants it if that is NULL. */
+static yk_status draw(yki_variables *variables, const yki_variable *variable,
+                      const yki_recipe *recipe)
 {
+    const yk_value *value = variable->value;
+    yki_mt19937 *generator = &variables->generator;
     yk_tensor tensor = yki_variable_tensor(variables, variable, variable->data);
     yki_host_view view;
     YK_TRY(yki_host_view_open(&view, &tensor, YKI_WRITE));
     tensor.data = view.data;
-    yk_status status =
-        yki_init_tensor(generator, variable->value->init, variable->value->fan, &tensor);
+    yk_status status = recipe ? yki_init_with(generator, recipe, &tensor)
+                              : yki_init_tensor(generator, value->init, value->fan, &tensor);
     status = yki_host_view_end(&view, status);
-    return status == YK_OK ? status : yki_error_context(status, "%s", variable->value->name);
+    return status == YK_OK ? status : yki_error_context(status, "%s", value->name);
 }
 
 /* Whether torchvision's networks replace what the module's constructor has drawn: one uniform
@@ -132,22 +133,27 @@ static bool is_drawn_again(yk_init init)
  */
 yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
 {
-    yki_mt19937 generator;
-    yki_mt19937_init(&generator, (uint32_t)seed);
+    yki_mt19937_init(&variables->generator, (uint32_t)seed);
     for (size_t i = 0; i < variables->parameter_count; i++) {
         const yki_variable *variable = &variables->parameters[i];
         yk_tensor tensor = shape_of(variable);
         if (is_drawn_again(variable->value->init))
-            yki_mt19937_skip(&generator, yk_tensor_count(&tensor));
+            yki_mt19937_skip(&variables->generator, yk_tensor_count(&tensor));
         else
-            YK_TRY(draw(&generator, variables, variable));
+            YK_TRY(draw(variables, variable, NULL));
     }
     for (size_t i = 0; i < variables->parameter_count; i++)
         if (is_drawn_again(variables->parameters[i].value->init))
-            YK_TRY(draw(&generator, variables, &variables->parameters[i]));
+            YK_TRY(draw(variables, &variables->parameters[i], NULL));
     for (size_t i = 0; i < variables->buffer_count; i++)
-        YK_TRY(draw(&generator, variables, &variables->buffers[i]));
+        YK_TRY(draw(variables, &variables->buffers[i], NULL));
     return YK_OK;
+}
+
+yk_status yki_variables_draw_again(yki_variables *variables, size_t parameter,
+                                   const yki_recipe *recipe)
+{
+    return draw(variables, &variables->parameters[parameter], recipe);
 }
 
 /* ---- in the graph ---------------------------------------------------------------------------- */

@@ -8,7 +8,9 @@
 #ifndef YKI_VARIABLES_H
 #define YKI_VARIABLES_H
 
+#include "base/random.h"
 #include "compile/plan.h"
+#include "tensor/init.h"
 
 typedef struct yki_variable {
     yk_value *value; /* in the graph: name, shape, initial values */
@@ -24,9 +26,10 @@ typedef struct yki_variables {
     void *memory; /* the values: parameters, then buffers */
     void *gradient_memory;
     size_t bytes, gradient_bytes;
-    size_t *grad_order; /* parameters in the order in which backward finishes their gradients */
-    bool *used;         /* by parameter: whether the loss depends on it */
-    uint64_t version;   /* of the parameters' values */
+    size_t *grad_order;    /* parameters in the order in which backward finishes their gradients */
+    bool *used;            /* by parameter: whether the loss depends on it */
+    yki_mt19937 generator; /* of initial values */
+    uint64_t version;      /* of the parameters' values */
     uint64_t moves, gradient_moves; /* how often distributed training has moved them */
 } yki_variables;
 
@@ -39,6 +42,9 @@ void yki_variables_destroy(yki_variables *variables);
 
 /* Draws the initial values. */
 yk_status yki_variables_draw(yki_variables *variables, uint64_t seed);
+/* Draws those of a parameter again, after all that has been drawn. */
+yk_status yki_variables_draw_again(yki_variables *variables, size_t parameter,
+                                   const yki_recipe *recipe);
 
 /* Enters the places of parameters, their gradients and buffers in `fixed`, which is by value id. */
 void yki_variables_place(const yki_variables *variables, const yki_gradients *gradients,

@@ -1,7 +1,8 @@
 /*
  * First weights against those of torchvision's networks after torch.manual_seed. Uniform draws (the
  * last layer) are bitwise PyTorch's. Normal draws (convolutions) are where PyTorch runs its AVX2
- * code, and elsewhere as far from it as its own vector maths is: a few last bits.
+ * code, and elsewhere as far from it as its own vector maths is: a few last bits. So are those of
+ * the functions of torch.nn.init.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include <yoke/nn.h>
+#include <yoke/nn_init.h>
 
 #include "pytorch.h"
 
@@ -99,4 +101,69 @@ YK_TEST(airbench94_starts_where_pytorch_does)
 {
     check("airbench94", 0);
     check("airbench94", 1);
+}
+
+/* ---- torch.nn.init --------------------------------------------------------------------------- */
+
+enum { WIDTH = 20, LAYERS = 9, ORTHOGONAL = 5 };
+
+/* A convolution and linear layers, which have their names from nn.Sequential. */
+static yk_model *make_layers(int seed)
+{
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 8, 8});
+    x = yk_flatten(yk_global_avg_pool2d(yk_nn_conv2d_bias(x, "0", WIDTH, 3, NULL)));
+    for (int i = 1; i < LAYERS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        x = yk_nn_linear(x, name, WIDTH);
+    }
+    assert_ok(yk_model_create(
+        &model, NULL,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = (uint64_t)seed, o.logits = x)));
+    return model;
+}
+
+static void call_functions(yk_model *model)
+{
+    assert_ok(yk_nn_init_normal(model, "[1-8].weight", 0, 0.02));
+    assert_ok(yk_nn_init_kaiming_normal(model, "0.weight", sqrt(2), YK_FAN_OUT));
+    assert_ok(yk_nn_init_uniform(model, "1.weight", -0.1, 0.3));
+    assert_ok(yk_nn_init_normal(model, "2.weight", 0.5, 2));
+    assert_ok(yk_nn_init_trunc_normal(model, "3.weight", 0, 1, -1, 1.5));
+    assert_ok(yk_nn_init_xavier_uniform(model, "4.weight", 5.0 / 3));
+    assert_ok(yk_nn_init_orthogonal(model, "5.weight", 2));
+    assert_ok(yk_nn_init_xavier_normal(model, "6.weight", 1));
+    assert_ok(yk_nn_init_kaiming_uniform(model, "7.weight", sqrt(2), YK_FAN_IN));
+    assert_ok(yk_nn_init_kaiming_normal(model, "8.weight", sqrt(2 / (1 + 0.2 * 0.2)), YK_FAN_OUT));
+    assert_ok(yk_nn_init_normal(model, "*.bias", 1, 0.5));
+    assert_ok(yk_nn_init_constant(model, "4.bias", 0.1));
+}
+
+static void check_functions(int seed)
+{
+    pytorch_judges("init.py", "%s functions %d", path_of("functions", seed), seed);
+    yk_model *here = make_layers(seed), *there = make_layers(seed);
+    difference orthogonal = {0}, other = {0};
+    call_functions(here);
+    assert_ok(yk_model_load(there, path_of("functions", seed)));
+    for (size_t i = 0; i < yk_model_parameter_count(here); i++) {
+        yk_tensor a = yk_model_parameter(here, i).value, b = yk_model_parameter(there, i).value;
+        compare(i == 2 * ORTHOGONAL ? &orthogonal : &other, &a, &b);
+    }
+    print_message("torch.nn.init, seed %d: of %ld numbers %ld differ, by at most %.1e deviations; "
+                  "orthogonal ones by at most %.1e\n",
+                  seed, other.elements, other.differing, other.largest, orthogonal.largest);
+    assert_true(orthogonal.largest < 2e-5);
+    assert_true(other.largest < 2e-6);
+    assert_true(!torch_vectorises() || other.differing == 0);
+    yk_model_destroy(here);
+    yk_model_destroy(there);
+}
+
+YK_TEST(functions_of_nn_init_give_pytorchs_numbers)
+{
+    for (int seed = 0; seed < 4; seed++)
+        check_functions(seed);
 }
