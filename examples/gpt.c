@@ -116,6 +116,18 @@ static yk_value *block(yk_value *x, const gpt_config *config)
     return yk_add(x, yk_dropout(yk_nn_linear(yk_gelu(y), "mlp.c_proj", config->n_embd), dropout));
 }
 
+/* minGPT's: the layers whose sums all blocks add up begin with less. */
+static void init_weights(yk_model *model, const gpt_config *config)
+{
+    YK_CHECK(yk_nn_init_normal(model, "w?e.weight", 0, 0.02)); /* embeddings */
+    YK_CHECK(yk_nn_init_normal(model, "*.c_*.weight", 0, 0.02));
+    YK_CHECK(yk_nn_init_normal(model, "lm_head.weight", 0, 0.02));
+    YK_CHECK(yk_nn_init_constant(model, "*.c_*.bias", 0));
+    YK_CHECK(yk_nn_init_constant(model, "lm_head.bias", 0));
+    double deviation = 0.02 / sqrt(2 * (double)config->n_layer);
+    YK_CHECK(yk_nn_init_normal(model, "*.c_proj.weight", 0, deviation));
+}
+
 static yk_model *create_model(const gpt_config *config)
 {
     yk_graph *graph = yk_graph_create();
@@ -143,6 +155,7 @@ static yk_model *create_model(const gpt_config *config)
     options.device = config->device;
     options.logits = logits;
     YK_CHECK(yk_model_create(&model, yk_cross_entropy(logits, labels, &loss), &options));
+    init_weights(model, config);
     return model;
 }
 
