@@ -230,8 +230,8 @@ static yk_value *all_operators(yk_value *x)
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
     y = yk_leaky_relu(yk_tanh(y), 0.3);
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2, 1);
-    y = yk_subtract(yk_log(yk_add_scalar(yk_exp(y), 1)), yk_abs(yk_clamp(y, -0.3, 0.6)));
-    y = yk_divide(y, yk_sqrt(yk_add_scalar(yk_pow(y, 2), 0.1)));
+    yk_value *z = yk_subtract(yk_log(yk_add_scalar(yk_exp(y), 1)), yk_abs(yk_clamp(y, -0.3, 0.6)));
+    y = yk_add(y, yk_divide(z, yk_sqrt(yk_add_scalar(yk_pow(z, 2), 0.1))));
     y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
     y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */
     y = yk_nn_conv_transpose2d_bias(y, "up", 6, 3,
@@ -242,7 +242,8 @@ static yk_value *all_operators(yk_value *x)
     y = yk_reshape(yk_relu(y), 3, (int64_t[]){YK_BATCH, -1, 13}); /* (N, 28, 13) */
     y = yk_nn_linear(y, "rows", 13);
     y = yk_reshape(yk_gelu(y), 4, (int64_t[]){YK_BATCH, 13, 1, -1});
-    y = yk_add(y, yk_reshape(yk_sum(y, 1), 4, (int64_t[]){YK_BATCH, 1, 1, -1}));
+    z = yk_reshape(yk_sum(y, 1), 4, (int64_t[]){YK_BATCH, 1, 1, -1});
+    y = yk_add(y, yk_scale(z, 0.1));
     y = yk_permute(yk_pad(yk_slice(y, 1, 2, 9), 1, 1, 3), 4, (int64_t[]){0, 3, 1, 2});
     y = yk_concat((yk_value *[]){y, yk_pad(yk_slice(y, -2, 4, 8), 2, 2, 3)}, 2, -1);
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
