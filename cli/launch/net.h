@@ -16,8 +16,8 @@ bool cli_net_own_address(char *address, size_t size);
 /* Whether something on the host accepts connections at the port, at each of its addresses. */
 bool cli_net_accepts(const char *host, int port);
 /*
- * Asks a host, on a thread of its own, whether anything listens on a port: neither the host nor the
- * name service may answer. NULL if the thread cannot be started.
+ * Asks a host whether anything listens on a port. A separate thread does so, because the host or
+ * the name service may never answer. NULL if the thread cannot be started.
  */
 typedef struct cli_net_question cli_net_question;
 cli_net_question *cli_net_ask(const char *host, int port);

@@ -347,10 +347,10 @@ yk_value *yk_permute(yk_value *x, int ndim, const int64_t *dims);
 yk_value *yk_dropout(yk_value *x, double p);
 
 /** Numbers of x's shape, drawn from the standard normal distribution, as torch.randn_like. Each
- * forward in training mode draws others. One in evaluation mode draws, too: the same numbers as the
- * one before, until training goes on. They follow from the seed, the number of forwards and the
- * rank, so that resumed training has the same bits. No gradient passes to x. float32 under
- * autocast. */
+ * forward in training mode draws new ones. In evaluation mode, too, numbers are drawn, but all
+ * forwards draw the same ones until training continues. Draws depend on the seed, the number of
+ * training forwards and the rank alone, so resumed training has the same bits. x gets no gradient.
+ * float32 under autocast. */
 yk_value *yk_randn_like(yk_value *x);
 /** x as a constant to the gradient, as Tensor.detach: what x is made of gets no gradient by way of
  *  the result. For targets that the network itself computes, as in BYOL and DINO, and for passing a

@@ -7,7 +7,8 @@
 
 #include "base/memory.h"
 
-/* A negative dimension counts from the end. One that there is not stays as it is, for messages. */
+/* A negative dimension counts from the end. One that does not exist is returned as it is, so that
+ * errors can name it. */
 static int64_t from_front(const yk_value *x, int64_t dim)
 {
     return dim < 0 && dim >= -x->ndim ? dim + x->ndim : dim;

@@ -160,7 +160,7 @@ yk_value *yk_divide(yk_value *a, yk_value *b)
     return yki_emit(&yki_op_divide, &(yki_attrs){0}, (yk_value *[]){a, b});
 }
 
-/* ---- add_scalar: the gradient passes as it is ------------------------------------------------ */
+/* ---- add_scalar: the gradient is passed on unchanged ----------------------------------------- */
 
 yk_status yki_infer_add_scalar(const yki_node *node, yki_shape *out)
 {

@@ -72,7 +72,7 @@ typedef struct yki_attrs {
     bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
     double beta;               /* smooth_l1_loss; clamp: the most */
     yk_loss_reduction reduction;
-    bool batch_statistics; /* batch_norm: freeze.c leaves it as it is */
+    bool batch_statistics; /* batch_norm: of the batch, even if it is frozen */
     bool relu;             /* batch_norm: relu on the result (set by fuse.c) */
     bool relu6;            /* batch_norm: with relu, the result is at most 6 */
     bool evaluates;        /* as in evaluation mode, always: yk_eval_push, or set by freeze.c */
