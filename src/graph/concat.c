@@ -7,13 +7,6 @@
 
 #include "base/memory.h"
 
-/* A negative dimension counts from the end. One that does not exist is returned as it is, so that
- * errors can name it. */
-static int64_t from_front(const yk_value *x, int64_t dim)
-{
-    return dim < 0 && dim >= -x->ndim ? dim + x->ndim : dim;
-}
-
 /* The operator's dimension is one of the first input's, and not the batch. */
 static yk_status expect_dim(const yki_node *node)
 {
@@ -130,7 +123,8 @@ yk_value *yk_concat(yk_value *const *values, int count, int64_t dim)
         return yki_emit_error(values[0], &yki_op_concat);
     }
     memcpy(rest, values, (size_t)count * sizeof *rest);
-    yk_value *joined = join(rest, count, &(yki_attrs){.dim = from_front(values[0], dim)}, emit);
+    yk_value *joined =
+        join(rest, count, &(yki_attrs){.dim = yki_from_front(dim, values[0]->ndim)}, emit);
     free(rest);
     return joined;
 }
@@ -166,7 +160,8 @@ yk_status yki_gradient_slice(yk_graph *graph, const yki_node *node, yk_value *co
 
 yk_value *yk_slice(yk_value *x, int64_t dim, int64_t first, int64_t count)
 {
-    yki_attrs attrs = {.dim = x ? from_front(x, dim) : dim, .first = first, .count = count};
+    yki_attrs attrs = {
+        .dim = x ? yki_from_front(dim, x->ndim) : dim, .first = first, .count = count};
     return yki_emit_one(x, &yki_op_slice, &attrs);
 }
 
@@ -198,7 +193,7 @@ yk_value *yk_pad(yk_value *x, int64_t dim, int64_t before, int64_t after)
                   (long long)after, (long long)most);
         return yki_emit_error(x, &yki_op_pad);
     }
-    int64_t dims[YK_MAX_DIMS], at = x ? from_front(x, dim) : dim;
+    int64_t dims[YK_MAX_DIMS], at = x ? yki_from_front(dim, x->ndim) : dim;
     bool exists = at >= 0 && at < yk_value_shape(x, dims);
     yki_attrs attrs = {.dim = at, .first = before, .count = before + after};
     attrs.count += exists ? dims[at] : 0;

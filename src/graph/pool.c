@@ -164,7 +164,7 @@ yk_value *yk_mean(yk_value *x, int64_t dim)
     int ndim = yk_value_shape(x, dims), kept = 0;
     if (ndim < 0)
         return x ? x : yki_no_operand("mean");
-    int64_t over = dim < 0 ? dim + ndim : dim;
+    int64_t over = yki_from_front(dim, ndim);
     if (over < 1 || over >= ndim) {
         yki_error(YK_ERROR_INVALID_ARGUMENT,
                   "mean over dimension %lld of %d, expected one that is not the batch",

@@ -15,16 +15,10 @@ static yk_status gradient_expanded(yk_graph *graph, const yki_node *node, yk_val
 
 /* ---- sum ------------------------------------------------------------------------------------- */
 
-/* A negative number counts from the end. */
-static int64_t place_of(int64_t dim, int ndim)
-{
-    return dim < 0 ? dim + ndim : dim;
-}
-
 yk_status yki_infer_sum(const yki_node *node, yki_shape *out)
 {
     const yk_value *x = node->in[YKI_SUM_X];
-    int64_t dim = place_of(node->attrs.dim, x->ndim);
+    int64_t dim = yki_from_front(node->attrs.dim, x->ndim);
     YK_TRY(yki_infer_same(node, out));
     if (dim < 1 || dim >= x->ndim)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -46,7 +40,7 @@ yk_value *yk_sum(yk_value *x, int64_t dim)
     yk_value *y = yki_emit_one(x, &yki_op_sum, &(yki_attrs){.dim = dim});
     int ndim = yk_value_shape(y, dims), kept = 0;
     for (int d = 0; d < ndim; d++)
-        if (d != place_of(dim, ndim))
+        if (d != yki_from_front(dim, ndim))
             dims[kept++] = dims[d];
     return ndim < 0 ? y : yk_reshape(y, kept, dims);
 }
