@@ -111,8 +111,8 @@ YK_TEST(promise_13_a_reader_that_pauses_does_not_keep_a_stopped_run)
              ">%s",
              yk_test_directory(), path);
     test_job_start(&job, arguments);
-    for (double deadline = test_now() + 20;
-         access(path_of("a", "metrics.jsonl"), R_OK) && test_now() < deadline;)
+    for (double deadline = yk_test_now() + 20;
+         access(path_of("a", "metrics.jsonl"), R_OK) && yk_test_now() < deadline;)
         usleep(2000);
     usleep(500 * 1000); /* until its first line waits for room */
     kill(job.pid, SIGTERM);

@@ -25,9 +25,9 @@ static yk_status reduce_until_failure(yk_group *group)
     for (int i = 0; i < 10 && status == YK_OK; i++)
         status = yk_all_reduce(group, &x, 1, YK_F32, YK_REDUCE_SUM, NULL);
     assert_contains(yk_last_error(), "all_reduce(float32 x 1, sum), operation ");
-    double start = yki_now();
+    double start = yk_test_now();
     assert_status(status, yk_barrier(group));
-    assert_true(yki_now() - start < 20);
+    assert_true(yk_test_now() - start < 20);
     return status;
 }
 
@@ -71,7 +71,7 @@ YK_TEST_RANKS(a_work_that_hangs_is_cancelled_at_the_timeout, 3)
 YK_TEST_RANKS(an_engine_that_does_not_start_is_a_failure_on_all, 3)
 {
     yk_group *group;
-    double start = yki_now();
+    double start = yk_test_now();
     yk_status status = join_with(&group, "open:1");
     assert_null(group);
     assert_contains(yk_last_error(), "fake: the engine does not start");
@@ -81,7 +81,7 @@ YK_TEST_RANKS(an_engine_that_does_not_start_is_a_failure_on_all, 3)
         assert_int_equal(status, YK_ERROR_PEER_FAILED);
         assert_contains(yk_last_error(), "creating the group: rank 1 cannot take part: ");
     }
-    assert_true(yki_now() - start < 20);
+    assert_true(yk_test_now() - start < 20);
 }
 
 /* As a first program does, which only tells its rank. One that was late to open its backend used to

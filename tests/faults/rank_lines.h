@@ -5,6 +5,7 @@
 #ifndef YK_TEST_RANK_LINES_H
 #define YK_TEST_RANK_LINES_H
 
+#include "clock.h"
 #include "harness.h"
 
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "comm/group_state.h"
 
 /* A folder for each case. */
@@ -63,8 +63,8 @@ static inline const char *line_of(int rank)
 /* Waits until the rank has left this text. */
 static inline void await_text(const char *name, int rank)
 {
-    double deadline = yki_now() + 20;
-    while (text_of(name, rank)[0] == '\0' && yki_now() < deadline)
+    double deadline = yk_test_now() + 20;
+    while (text_of(name, rank)[0] == '\0' && yk_test_now() < deadline)
         usleep(5000);
 }
 

@@ -23,8 +23,8 @@ static void await_checkpoint(const char *run)
 {
     char path[256];
     snprintf(path, sizeof path, "%s", path_of(run, "manifest.json"));
-    for (double deadline = test_now() + 30; access(path, R_OK); usleep(2000))
-        if (test_now() > deadline)
+    for (double deadline = yk_test_now() + 30; access(path, R_OK); usleep(2000))
+        if (yk_test_now() > deadline)
             fail_msg("no checkpoint: %s", test_job_output(&job));
 }
 
@@ -209,10 +209,10 @@ static void await_lines(void)
     struct stat info;
     snprintf(dots, sizeof dots, "%s/dots", yk_test_directory());
     off_t before = stat(dots, &info) == 0 ? info.st_size : 0;
-    for (double deadline = test_now() + 30;; usleep(2000)) {
+    for (double deadline = yk_test_now() + 30;; usleep(2000)) {
         if (stat(dots, &info) == 0 && info.st_size > before + 40)
             return;
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("no more lines: %s", test_job_output(&job));
     }
 }
@@ -301,7 +301,7 @@ static void await_rest(const char *path)
 {
     struct stat info = {.st_size = 0};
     off_t size = -1;
-    for (double end = test_now() + 30; size != info.st_size && test_now() < end;) {
+    for (double end = yk_test_now() + 30; size != info.st_size && yk_test_now() < end;) {
         size = info.st_size;
         usleep(1000000);
         assert_int_equal(stat(path, &info), 0);
@@ -315,11 +315,11 @@ static void await_steps(const char *run)
     static char text[1 << 16];
     char path[256];
     snprintf(path, sizeof path, "%s", path_of(run, "metrics.jsonl"));
-    for (double deadline = test_now() + 30;; usleep(2000)) {
+    for (double deadline = yk_test_now() + 30;; usleep(2000)) {
         if (access(path, R_OK) == 0 &&
             strstr(yk_test_read_file(text, sizeof text, path), "\"type\": \"step\""))
             return;
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("no step: %s", test_job_output(&job));
     }
 }

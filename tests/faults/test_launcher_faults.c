@@ -24,8 +24,8 @@ static pid_t start_family(void)
     test_job_await(&job, "[rank 0] ready ");
     test_job_await(&job, "[rank 1] ready ");
     int launcher = test_job_number(&job, "ready ");
-    for (double deadline = test_now() + 10; test_job_processes(&job) < FAMILY_LEAST;)
-        if (test_now() > deadline)
+    for (double deadline = yk_test_now() + 10; test_job_processes(&job) < FAMILY_LEAST;)
+        if (yk_test_now() > deadline)
             fail_msg("the family has only %d members", test_job_processes(&job));
     return launcher;
 }

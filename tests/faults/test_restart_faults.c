@@ -14,7 +14,7 @@ static pid_t await_rank(int attempt)
 {
     char variable[64];
     snprintf(variable, sizeof variable, "TORCHELASTIC_RESTART_COUNT=%d", attempt);
-    for (double deadline = test_now() + 30; test_now() < deadline; usleep(2000)) {
+    for (double deadline = yk_test_now() + 30; yk_test_now() < deadline; usleep(2000)) {
         test_job *owner = attempt % 2 && other.pid ? &other : &job;
         pid_t pid = test_job_find_rank(owner, attempt % 2 && !other.pid);
         char text[16];

@@ -12,10 +12,10 @@ static void kill_rank_1(int number, const char *name)
 {
     test_job_train(&job, "--nproc 3");
     pid_t victim = test_job_rank_pid(&job, 1);
-    double start = test_now();
+    double start = yk_test_now();
     kill(victim, number);
     assert_job_ends(&job, 10, 128 + number);
-    assert_true(test_now() - start < 2);
+    assert_true(yk_test_now() - start < 2);
     test_job_gone(&job, 2);
     char words[128];
     snprintf(words, sizeof words, "rank 1 is dead: pid %d killed by signal %d (%s)", (int)victim,

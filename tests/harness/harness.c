@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include "clock.h"
 #include "deadline.h"
 #include "hosts.h"
 
@@ -16,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_CASES = 256, MAX_RANKS = 64, RANKS_DEADLINE_S = 90 };
@@ -219,7 +219,7 @@ void yk_test_run_as_rank(void (*body)(int rank, int world), int world)
 
 void yk_test_await_ranks(int world, pid_t *pids, int *statuses)
 {
-    time_t deadline = time(NULL) + RANKS_DEADLINE_S;
+    double deadline = yk_test_now() + RANKS_DEADLINE_S;
     for (int left = world, late = 0; left > 0;) {
         int found = 0;
         for (int i = 0; i < world; i++)
@@ -230,7 +230,7 @@ void yk_test_await_ranks(int world, pid_t *pids, int *statuses)
         left -= found;
         if (!found)
             usleep(2000);
-        if (!late && time(NULL) > deadline) {
+        if (!late && yk_test_now() > deadline) {
             late = 1;
             for (int i = 0; i < world; i++)
                 if (pids[i])

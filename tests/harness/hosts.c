@@ -1,6 +1,7 @@
 /* See hosts.h. `hosts make` runs as a child of the test and is killed with it. */
 #define _GNU_SOURCE
 #include "hosts.h"
+#include "clock.h"
 #include "processes.h"
 
 #include <signal.h>
@@ -9,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_RANKS = 256, START_DEADLINE_S = 20, PORT = 29500 };
@@ -49,8 +49,8 @@ static void await_ready(void)
 {
     char ready[160];
     snprintf(ready, sizeof ready, "%s/ready", folder);
-    for (time_t deadline = time(NULL) + START_DEADLINE_S; access(ready, F_OK);) {
-        if (waitpid(maker, NULL, WNOHANG) != 0 || time(NULL) > deadline)
+    for (double deadline = yk_test_now() + START_DEADLINE_S; access(ready, F_OK);) {
+        if (waitpid(maker, NULL, WNOHANG) != 0 || yk_test_now() > deadline)
             fail_msg("the hosts could not be made");
         usleep(2000);
     }

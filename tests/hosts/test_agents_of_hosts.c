@@ -130,8 +130,8 @@ static void train_and_lose(int lost)
     for (int host = 1; host <= 3; host++)
         start_agent(host, "2:3", arguments);
     snprintf(manifest, sizeof manifest, "%s/trained/manifest.json", yk_test_directory());
-    for (double deadline = test_now() + 60; access(manifest, R_OK); usleep(5000))
-        if (test_now() > deadline)
+    for (double deadline = yk_test_now() + 60; access(manifest, R_OK); usleep(5000))
+        if (yk_test_now() > deadline)
             fail_msg("no checkpoint: %s", test_job_output(&agents[1]));
     yk_test_kill_host(lost);
     for (int host = 1; host <= 3; host++)

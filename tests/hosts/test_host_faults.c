@@ -193,12 +193,12 @@ static bool check_end(unsigned seed, const fault *injected, int after_ms, int nu
 {
     bool completed = false;
     char run[32];
-    double deadline = test_now() + (getenv("YK_TEST_FAULTS") ? PATIENCE_S : LONGEST_S);
+    double deadline = yk_test_now() + (getenv("YK_TEST_FAULTS") ? PATIENCE_S : LONGEST_S);
     snprintf(run, sizeof run, "disk/run-%d", number);
     for (int host = 1; host <= 2; host++) {
         if (host == injected->lost)
             continue;
-        int code = test_job_wait(&host_jobs[host], deadline - test_now());
+        int code = test_job_wait(&host_jobs[host], deadline - yk_test_now());
         if (code < 0)
             describe_failure(seed, injected, after_ms, "it hangs");
         if (code && !names_a_cause(host_jobs[host].output))

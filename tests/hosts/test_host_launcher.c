@@ -12,10 +12,10 @@ static const char *const obedient =
 /* Waits until both ranks of each host have said that they are ready. */
 static void await_ready(int hosts)
 {
-    double deadline = test_now() + 20;
+    double deadline = yk_test_now() + 20;
     for (int host = 1; host <= hosts; host++)
         while (count(test_job_output(&host_jobs[host]), "ready") < 2) {
-            assert_true(test_now() < deadline);
+            assert_true(yk_test_now() < deadline);
             usleep(5000);
         }
 }
@@ -193,12 +193,13 @@ YK_TEST(a_partition_ends_the_job_on_both_sides)
 {
     start_obedient(2);
     yk_test_cut(2);
-    double cut_at = test_now();
+    double cut_at = yk_test_now();
     assert_job_ends(&host_jobs[1], 20, 1);
     assert_contains(host_jobs[1].output, "n2");
     assert_job_ends(&host_jobs[2], 20, 1);
     assert_contains(host_jobs[2].output, "which serves the job's store, is lost");
-    assert_true(test_now() - cut_at < 3 + 5); /* YOKE_HEARTBEAT_TIMEOUT, and the end of the ranks */
+    /* YOKE_HEARTBEAT_TIMEOUT, and the end of the ranks */
+    assert_true(yk_test_now() - cut_at < 3 + 5);
     test_job_gone(&host_jobs[1], 5);
     test_job_gone(&host_jobs[2], 5);
 }

@@ -23,9 +23,9 @@ static void name_host_1(const char *name)
 /* Waits until a host's launcher or rank has said so twice; the second line comes 5 s later. */
 static void await_twice(int host, const char *text)
 {
-    double deadline = test_now() + 15;
+    double deadline = yk_test_now() + 15;
     while (count(test_job_output(&host_jobs[host]), text) < 2) {
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("\"%s\"", host_jobs[host].output);
         usleep(5000);
     }
@@ -164,9 +164,9 @@ YK_TEST(promise_13_signals_stop_a_launcher_that_asks_for_a_lost_host)
     forget_names(2);
     yk_test_kill_host(1);
     test_job_await(&host_jobs[2], "host n2 takes over at ");
-    double deadline = test_now() + 30;
+    double deadline = yk_test_now() + 30;
     for (pid_t pid; (pid = find_rank(2, -1)) > 0; usleep(100000)) {
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("it does not stop: \"%s\"", test_job_output(&host_jobs[2]));
         kill(pid, SIGTERM);
     }
@@ -187,7 +187,8 @@ YK_TEST(the_ranks_of_a_job_are_listed_from_another_host)
     yk_test_hosts(3);
     snprintf(arguments, sizeof arguments, train, test_program(), yk_test_directory());
     start_job(2, arguments);
-    for (double deadline = test_now() + 30; !listed && test_now() < deadline; usleep(100000)) {
+    for (double deadline = yk_test_now() + 30; !listed && yk_test_now() < deadline;
+         usleep(100000)) {
         int rank, pid, step = 0, ranks = 0;
         char host[64];
         yk_test_command(listing, sizeof listing, "%s env YOKE_SECRET=a-secret %s ps n1:29400",

@@ -34,9 +34,9 @@ static void start_endless(const char *options)
     char all[512];
     snprintf(all, sizeof all, DATA "--epochs 100000 %s", options);
     start_training("trained", 2, 2, all);
-    double deadline = test_now() + 60;
+    double deadline = yk_test_now() + 60;
     while (access(path_of("trained", "manifest.json"), R_OK)) {
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("no checkpoint appeared: \"%s\"", test_job_output(&host_jobs[1]));
         usleep(5000);
     }

@@ -59,8 +59,8 @@ static inline void start_obedient(void)
 {
     start_agent(0, "2", obedient);
     start_agent(1, "2", obedient);
-    for (double deadline = test_now() + 20; count(both_outputs(), "] ready") < 4; usleep(2000))
-        if (test_now() > deadline)
+    for (double deadline = yk_test_now() + 20; count(both_outputs(), "] ready") < 4; usleep(2000))
+        if (yk_test_now() > deadline)
             fail_msg("only some ranks are ready: \"%s\"", both_outputs());
 }
 

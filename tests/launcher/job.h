@@ -5,6 +5,7 @@
 #ifndef YK_TEST_JOB_H
 #define YK_TEST_JOB_H
 
+#include "clock.h"
 #include "harness.h"
 #include "processes.h"
 
@@ -16,7 +17,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct test_job {
@@ -24,13 +24,6 @@ typedef struct test_job {
     char mark[64], output_path[128];
     char output[64 * 1024];
 } test_job;
-
-static inline double test_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static inline const char *test_program(void)
 {
@@ -93,9 +86,9 @@ static inline const char *test_job_output(test_job *job)
 /* Waits until the output holds text; fails after 20 s. */
 static inline void test_job_await(test_job *job, const char *text)
 {
-    double deadline = test_now() + 20;
+    double deadline = yk_test_now() + 20;
     while (!strstr(test_job_output(job), text)) {
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("\"%s\" did not appear in \"%s\"", text, job->output);
         usleep(2000);
     }
@@ -137,10 +130,10 @@ static inline void test_job_show(test_job *job)
 /* Waits for the end; returns the exit code, 128 + n for a signal, -1 when it took longer. */
 static inline int test_job_wait(test_job *job, double seconds)
 {
-    double deadline = test_now() + seconds;
+    double deadline = yk_test_now() + seconds;
     int status;
     while (waitpid(job->pid, &status, WNOHANG) == 0) {
-        if (test_now() > deadline) {
+        if (yk_test_now() > deadline) {
             test_job_show(job);
             return -1;
         }
@@ -189,16 +182,16 @@ static inline int test_job_processes(const test_job *job)
 /* Seconds until no process of the job is left; fails when some are after `limit`. */
 static inline double test_job_gone(test_job *job, double limit)
 {
-    double start = test_now();
+    double start = yk_test_now();
     int left;
     while ((left = test_job_processes(job)) > 0) {
-        if (test_now() - start > limit) {
+        if (yk_test_now() - start > limit) {
             test_job_show(job);
             fail_msg("%d processes of the job are left after %g s", left, limit);
         }
         usleep(5000);
     }
-    return test_now() - start;
+    return yk_test_now() - start;
 }
 
 /* A rank of a job, or what it has started. */
@@ -239,9 +232,9 @@ static inline void test_job_train(test_job *job, const char *options)
              "--output %s/trained %s",
              yk_test_directory(), options);
     test_job_start(job, command);
-    double deadline = test_now() + 90;
+    double deadline = yk_test_now() + 90;
     while (access(path, R_OK)) {
-        if (test_now() > deadline)
+        if (yk_test_now() > deadline)
             fail_msg("no checkpoint appeared: \"%s\"", test_job_output(job));
         usleep(5000);
     }

@@ -144,8 +144,8 @@ YK_TEST(ranks_of_all_hosts_are_suspended_and_resumed)
     usleep(300000);
     assert_int_equal(count(both_outputs(), "tick"), before);
     kill(agents[1].pid, SIGCONT);
-    for (double deadline = test_now() + 20; count(both_outputs(), "tick") < before + 50;)
-        assert_true(test_now() < deadline);
+    for (double deadline = yk_test_now() + 20; count(both_outputs(), "tick") < before + 50;)
+        assert_true(yk_test_now() < deadline);
     kill(agents[1].pid, SIGTSTP);
     assert_int_equal(waitpid(agents[1].pid, &status, WUNTRACED), agents[1].pid);
     kill(agents[0].pid, SIGTERM);

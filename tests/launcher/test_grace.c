@@ -108,8 +108,8 @@ YK_TEST(each_attempt_has_a_grace_period_for_its_checkpoint)
     start_agent(0, "1:2", arguments);
     test_job_await(&agents[0], "ready");
     start_agent(1, "1:2", arguments);
-    for (double deadline = test_now() + 20; count(both_outputs(), "ready") < 2; usleep(2000))
-        assert_true(test_now() < deadline);
+    for (double deadline = yk_test_now() + 20; count(both_outputs(), "ready") < 2; usleep(2000))
+        assert_true(yk_test_now() < deadline);
     kill(agents[0].pid, SIGTERM);
     assert_job_ends(&agents[0], 20, 128 + SIGTERM);
     assert_job_ends(&agents[1], 20, 128 + SIGTERM);
@@ -181,7 +181,8 @@ YK_TEST(a_reader_that_pauses_does_not_keep_a_stopped_job)
     assert_true(reader >= 0);
     snprintf(arguments, sizeof arguments, "run -n 1 --grace 1 yes >%s", path);
     test_job_start(&job, arguments);
-    for (double deadline = test_now() + 20; waiting < 60000 && test_now() < deadline; usleep(2000))
+    for (double deadline = yk_test_now() + 20; waiting < 60000 && yk_test_now() < deadline;
+         usleep(2000))
         assert_int_equal(ioctl(reader, FIONREAD, &waiting), 0);
     kill(job.pid, SIGTERM);
     assert_job_ends(&job, 20, 128 + SIGTERM);
@@ -200,8 +201,8 @@ YK_TEST(a_terminal_that_pauses_does_not_keep_a_stopped_job)
     assert_int_equal(ptsname_r(terminal, path, sizeof path), 0);
     snprintf(arguments, sizeof arguments, "run -n 1 --grace 1 yes >%s 2>&1", path);
     test_job_start(&job, arguments);
-    for (double deadline = test_now() + 20; waiting == 0 || waiting > before; usleep(300000)) {
-        assert_true(test_now() < deadline);
+    for (double deadline = yk_test_now() + 20; waiting == 0 || waiting > before; usleep(300000)) {
+        assert_true(yk_test_now() < deadline);
         before = waiting;
         assert_int_equal(ioctl(terminal, FIONREAD, &waiting), 0);
     }
@@ -220,8 +221,8 @@ static void create_file(const char *path)
 
 static void await_file(const char *path)
 {
-    for (double deadline = test_now() + 20; access(path, F_OK); usleep(2000))
-        if (test_now() > deadline)
+    for (double deadline = yk_test_now() + 20; access(path, F_OK); usleep(2000))
+        if (yk_test_now() > deadline)
             fail_msg("%s is not there", path);
 }
 

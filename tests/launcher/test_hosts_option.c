@@ -85,8 +85,8 @@ YK_TEST(launchers_on_hosts_are_not_given_the_address_of_this_host)
     setenv("YOKE_HEARTBEAT_TIMEOUT", "7", 1);
     test_job_start(&job, "run --hosts 127.0.0.1:1,no.such.host:1 true");
     char asked[4096] = "";
-    for (double deadline = test_now() + 20; !strstr(asked, "YOKE_"); usleep(10000)) {
-        assert_true(test_now() < deadline);
+    for (double deadline = yk_test_now() + 20; !strstr(asked, "YOKE_"); usleep(10000)) {
+        assert_true(yk_test_now() < deadline);
         yk_test_command(asked, sizeof asked, "cat %s/asked 2>&1", yk_test_directory());
     }
     assert_contains(asked, "YOKE_HEARTBEAT_TIMEOUT=7");

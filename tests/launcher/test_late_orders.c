@@ -12,7 +12,8 @@ static pid_t launcher_of(const test_job *job)
     char path[96];
     pid_t launcher = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", job->pid, job->pid);
-    for (double deadline = test_now() + 20; !launcher && test_now() < deadline; usleep(2000)) {
+    for (double deadline = yk_test_now() + 20; !launcher && yk_test_now() < deadline;
+         usleep(2000)) {
         FILE *file = fopen(path, "re");
         if (file && fscanf(file, "%d", &launcher) != 1)
             launcher = 0;
@@ -46,8 +47,8 @@ static bool polls(pid_t process)
 static pid_t hold_launcher(const test_job *job)
 {
     pid_t launcher = launcher_of(job);
-    double deadline = test_now() + 20;
-    while (!polls(launcher) && test_now() < deadline)
+    double deadline = yk_test_now() + 20;
+    while (!polls(launcher) && yk_test_now() < deadline)
         usleep(2000);
     assert_true(polls(launcher));
     if (ptrace(PTRACE_SEIZE, launcher, NULL, NULL))

@@ -170,9 +170,9 @@ YK_TEST(survivors_are_ended_within_two_seconds)
     test_job_start(&job, "run -n 3 sh -c 'trap \"\" TERM; test $RANK = 2 && echo fails && exit 9; "
                          "while :; do sleep 1; done'");
     test_job_await(&job, "fails");
-    double start = test_now();
+    double start = yk_test_now();
     assert_job_ends(&job, 60, 9);
-    assert_true(test_now() - start < 4);
+    assert_true(yk_test_now() - start < 4);
 }
 
 YK_TEST(promise_12_lines_never_interleave_and_carry_the_rank)
@@ -268,10 +268,10 @@ YK_TEST(a_reader_that_leaves_does_not_stop_the_job)
                     "echo rank $RANK >> %s' | head -n 1",
                     test_program(), path);
     assert_contains(output, "] 1\n");
-    double deadline = test_now() + 20;
+    double deadline = yk_test_now() + 20;
     do
         yk_test_command(output, sizeof output, "cat %s", path);
-    while (!(strstr(output, "rank 0") && strstr(output, "rank 1")) && test_now() < deadline);
+    while (!(strstr(output, "rank 0") && strstr(output, "rank 1")) && yk_test_now() < deadline);
     assert_contains(output, "rank 0\n");
     assert_contains(output, "rank 1\n");
 }
@@ -673,8 +673,8 @@ YK_TEST(a_job_is_suspended_and_resumed)
     usleep(300000);
     assert_int_equal(count(test_job_output(&job), "tick"), before);
     kill(job.pid, SIGCONT);
-    for (double deadline = test_now() + 20; count(test_job_output(&job), "tick") < before + 10;)
-        assert_true(test_now() < deadline);
+    for (double deadline = yk_test_now() + 20; count(test_job_output(&job), "tick") < before + 10;)
+        assert_true(yk_test_now() < deadline);
     kill(job.pid, SIGTSTP);
     assert_int_equal(waitpid(job.pid, &status, WUNTRACED), job.pid);
     kill(job.pid, SIGTERM);

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "agents.h"
 
+#include "base/clock.h"
+
 YK_TEST(promise_01_a_lost_launcher_ends_the_job_on_the_others)
 {
     start_obedient();
@@ -58,9 +60,9 @@ YK_TEST(ranks_are_killed_after_their_grace_period_if_the_rendezvous_is_lost)
 {
     test_job *other = lose_rendezvous_of_stopping(
         "--grace 3 sh -c 'trap \"\" TERM; echo ready $RANK; while :; do sleep 0.05; done'");
-    double killed_s = test_now();
+    double killed_s = yki_now();
     assert_job_ends(other, 20, 122);
-    assert_true(test_now() - killed_s > 2);
+    assert_true(yki_now() - killed_s > 2);
     assert_contains(other->output, "killing rank 1: still running 3 s after SIGTERM");
 }
 
@@ -81,8 +83,8 @@ static test_job *suspend_rendezvous(const char *options)
 
 static void await_end_of(pid_t rank)
 {
-    for (double deadline = test_now() + 20; kill(rank, 0) == 0; usleep(2000))
-        if (test_now() > deadline)
+    for (double deadline = yk_test_now() + 20; kill(rank, 0) == 0; usleep(2000))
+        if (yk_test_now() > deadline)
             fail_msg("rank %d is still there", (int)rank);
 }
 

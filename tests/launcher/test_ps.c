@@ -65,7 +65,7 @@ static bool lists_step(int rank, int step)
  * are listed as well, and may end meanwhile. */
 static void await_listing(const char *where)
 {
-    for (double deadline = test_now() + 20; test_now() < deadline; usleep(50000)) {
+    for (double deadline = yk_test_now() + 20; yk_test_now() < deadline; usleep(50000)) {
         int code = yk_test_command(listing, sizeof listing, "%s ps %s", test_program(), where);
         if ((code == 0 || !*where) && strstr(listing, "all_reduce(float32 x 4") &&
             lists_step(0, 3) && lists_step(1, 4))

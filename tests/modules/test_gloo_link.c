@@ -4,6 +4,7 @@
  * in which a case does what it needs at the very moment.
  */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "engine.h"
 
 #include <dirent.h>
@@ -16,7 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- the moments ----------------------------------------------------------------------------- */
@@ -50,13 +50,6 @@ __attribute__((visibility("default"))) int accept4(int descriptor, __SOCKADDR_AR
     if (before_accept && is_of_module(__builtin_return_address(0)))
         before_accept();
     return (int)syscall(SYS_accept4, descriptor, address.__sockaddr__, length, flags);
-}
-
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
 static yk_status try_to_open(yk_group **group, double timeout_s)
@@ -192,10 +185,10 @@ static void check_strangers_are_sent_away(void)
 YK_TEST_RANKS(strangers_do_not_get_in_and_hold_nobody_up, 2)
 {
     yk_group *group;
-    double start = now();
+    double start = yk_test_now();
     before_connect = let_strangers_call;
     assert_ok(try_to_open(&group, 60));
-    assert_true(now() - start < 20);
+    assert_true(yk_test_now() - start < 20);
     if (rank == 1)
         check_strangers_are_sent_away();
     reduce(group);
@@ -219,11 +212,11 @@ static int count_descriptors(void)
 static void check_it_is_named(const char *name)
 {
     yk_group *group;
-    double start = now();
+    double start = yk_test_now();
     int descriptors = count_descriptors();
     assert_status(YK_ERROR_PEER_FAILED, try_to_open(&group, 60));
     assert_contains(yk_last_error(), name);
-    assert_true(now() - start < 30);
+    assert_true(yk_test_now() - start < 30);
     assert_int_equal(count_descriptors(), descriptors);
 }
 
