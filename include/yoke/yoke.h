@@ -13,6 +13,7 @@
 #include <yoke/ddp.h>
 #include <yoke/graph.h>
 #include <yoke/group.h>
+#include <yoke/local_sgd.h>
 #include <yoke/model.h>
 #include <yoke/model_info.h>
 #include <yoke/nn.h>

@@ -57,6 +57,9 @@ static yk_status write_parts(yki_pth_writer *writer, const yk_model *model,
     yk_ema *slow = optimizer ? yki_optimizer_slow_weights(optimizer) : NULL;
     if (slow)
         YK_TRY(yki_ema_state_write(writer, YKI_LOOKAHEAD_KEY, model, slow));
+    yk_ema *momentum = optimizer ? yki_optimizer_outer_momentum(optimizer) : NULL;
+    if (momentum)
+        YK_TRY(yki_ema_state_write(writer, YKI_OUTER_MOMENTUM_KEY, model, momentum));
     if (state && state->scaler.enabled) {
         yki_pickle_text(pickle, "scaler");
         yki_scaler_state_write(pickle, &state->scaler);
@@ -229,7 +232,7 @@ static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file
 typedef struct contents {
     yki_state_dict dict;
     yki_optimizer_state optimizer;
-    yki_ema_state ema, slow; /* without tensors where the file has none */
+    yki_ema_state ema, slow, momentum; /* without tensors where the file has none */
     yk_training_state training;
     model_state model;
 } contents;
@@ -253,8 +256,26 @@ static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model
     if (!optimizer)
         return YK_OK;
     YK_TRY(read_average(&c->ema, file, YKI_EMA_KEY, model, yk_optimizer_ema(optimizer)));
-    return read_average(&c->slow, file, YKI_LOOKAHEAD_KEY, model,
-                        yki_optimizer_slow_weights(optimizer));
+    YK_TRY(read_average(&c->slow, file, YKI_LOOKAHEAD_KEY, model,
+                        yki_optimizer_slow_weights(optimizer)));
+    return read_average(&c->momentum, file, YKI_OUTER_MOMENTUM_KEY, model,
+                        yki_optimizer_outer_momentum(optimizer));
+}
+
+/* What the optimizer has beside the weights, and starts anew where the file has none of it. */
+static yk_status apply_averages(const contents *c, const yk_model *model, yk_optimizer *optimizer)
+{
+    yk_ema *slow = yki_optimizer_slow_weights(optimizer);
+    yk_ema *momentum = yki_optimizer_outer_momentum(optimizer);
+    if (yk_optimizer_ema(optimizer))
+        YK_TRY(yki_ema_state_apply(&c->ema, model, yk_optimizer_ema(optimizer)));
+    if (slow)
+        YK_TRY(c->slow.weights.count > 0 ? yki_ema_state_apply(&c->slow, model, slow)
+                                         : yki_average_copy(slow));
+    if (!momentum)
+        return YK_OK;
+    return c->momentum.weights.count > 0 ? yki_ema_state_apply(&c->momentum, model, momentum)
+                                         : yki_average_clear(momentum);
 }
 
 /* The optimizer goes first: its hyperparameters are the only thing that may still be refused. */
@@ -264,13 +285,7 @@ static yk_status apply_contents(const contents *c, yk_tensor_file *file, yk_mode
     if (optimizer)
         YK_TRY(yki_optimizer_state_apply(&c->optimizer, yki_tensor_file_pth(file), optimizer));
     YK_TRY(yki_state_dict_apply(&c->dict, model));
-    if (optimizer && yk_optimizer_ema(optimizer))
-        YK_TRY(yki_ema_state_apply(&c->ema, model, yk_optimizer_ema(optimizer)));
-    yk_ema *slow = optimizer ? yki_optimizer_slow_weights(optimizer) : NULL;
-    if (!slow)
-        return YK_OK;
-    return c->slow.weights.count > 0 ? yki_ema_state_apply(&c->slow, model, slow)
-                                     : yki_average_copy(slow);
+    return optimizer ? apply_averages(c, model, optimizer) : YK_OK;
 }
 
 static yk_status load_file(yk_tensor_file *file, yk_model *model, yk_optimizer *optimizer,
@@ -291,6 +306,7 @@ out:
     yki_optimizer_state_fini(&c.optimizer);
     yki_ema_state_fini(&c.ema);
     yki_ema_state_fini(&c.slow);
+    yki_ema_state_fini(&c.momentum);
     yki_choices_fini(&c.model.kernels);
     yki_state_dict_fini(&c.dict);
     return status;

@@ -1,7 +1,8 @@
 /*
  * The averaged weights' part of a checkpoint: the state_dict of PyTorch's AveragedModel,
  * {"n_averaged": tensor, "module.conv1.weight": tensor, ...}, as torchvision's training scripts
- * save it. The slow weights of Lookahead have the same form.
+ * save it. The slow weights of Lookahead and the momentum of local
+ * SGD's outer optimizer have the same form.
  */
 #ifndef YKI_EMA_STATE_H
 #define YKI_EMA_STATE_H
@@ -10,8 +11,9 @@
 
 #include "io/state_dict.h"
 
-#define YKI_EMA_KEY       "model_ema"
-#define YKI_LOOKAHEAD_KEY "lookahead"
+#define YKI_EMA_KEY            "model_ema"
+#define YKI_LOOKAHEAD_KEY      "lookahead"
+#define YKI_OUTER_MOMENTUM_KEY "outer_momentum"
 
 yk_status yki_ema_state_write(yki_pth_writer *writer, const char *key, const yk_model *model,
                               yk_ema *ema);

@@ -14,8 +14,9 @@
 /* An average that the optimizer does not know of; yk_ema_destroy gives it up. */
 yk_status yki_average_create(yk_ema **average, yk_optimizer *optimizer,
                              const yk_ema_options *options);
-/* The average becomes the weights. */
+/* The average becomes the weights, or zeros, as it is when it has been created. */
 yk_status yki_average_copy(yk_ema *average);
+yk_status yki_average_clear(yk_ema *average);
 
 /*
  * What follows an update that the device may have left out is left out with it: `skip` is NULL, or
@@ -41,5 +42,10 @@ void yki_lookahead_restart(yk_lookahead *lookahead);
 
 /* The slow weights of the optimizer's Lookahead, or NULL. */
 yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer);
+
+/* Local SGD's outer momentum (parallel/local_sgd.c) has the form of an average, so that it is saved
+ * like one. The optimizer does not own it; NULL: there is none. */
+void yki_optimizer_set_outer_momentum(yk_optimizer *optimizer, yk_ema *momentum);
+yk_ema *yki_optimizer_outer_momentum(const yk_optimizer *optimizer);
 
 #endif

@@ -195,6 +195,13 @@ yk_status yki_average_copy(yk_ema *average)
     return sweep(average, YKI_SWEEP_COPY);
 }
 
+yk_status yki_average_clear(yk_ema *average)
+{
+    yki_device *device = average->optimizer->device;
+    return yki_device_fill(device, average->memory, 0, average->memory_bytes,
+                           yki_device_stream(device));
+}
+
 yk_status yki_average_approach(yk_ema *average, double share, const double *skip)
 {
     YK_TRY(send_share(average, share));

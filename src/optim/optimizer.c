@@ -184,6 +184,37 @@ void yk_optimizer_destroy(yk_optimizer *optimizer)
         yki_optimizer_release(optimizer);
 }
 
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+yk_status yki_optimizer_check_free(const yk_optimizer *optimizer, const char *who)
+{
+    if (!optimizer->hooks.after)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: the optimizer is under %s", who,
+                     optimizer->hooks.owner);
+}
+
+void yki_optimizer_attach(yk_optimizer *optimizer, const yki_step_hooks *hooks)
+{
+    optimizer->hooks = *hooks;
+}
+
+void yki_optimizer_detach(yk_optimizer *optimizer, const void *context)
+{
+    if (optimizer->hooks.context == context)
+        optimizer->hooks = (yki_step_hooks){.owner = NULL};
+}
+
+void yki_optimizer_set_outer_momentum(yk_optimizer *optimizer, yk_ema *momentum)
+{
+    optimizer->outer_momentum = momentum;
+}
+
+yk_ema *yki_optimizer_outer_momentum(const yk_optimizer *optimizer)
+{
+    return optimizer->outer_momentum;
+}
+
 /* ---- what can be seen and set --------------------------------------------------------------- */
 
 const char *yk_optimizer_name(const yk_optimizer *optimizer)
@@ -221,6 +252,8 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
             optimizer->state_steps[i] = steps;
     if (optimizer->lookahead)
         yki_lookahead_restart(optimizer->lookahead);
+    if (optimizer->hooks.restart)
+        optimizer->hooks.restart(optimizer->hooks.context);
     optimizer->stage = YKI_STEP_NONE; /* the weights have been set, too */
     yki_model_set_torn(optimizer->model, false);
 }

@@ -17,6 +17,7 @@
 #include "device/tape.h"
 #include "optim/references.h"
 #include "optim/shards.h"
+#include "optim/step_hooks.h"
 
 enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 6, YKI_LR = 0 };
 
@@ -94,13 +95,13 @@ struct yk_optimizer {
      * settle tells yki_optimizer_end_step. */
     yk_status (*settle)(void *context);
     void *settle_context;
-    /* Of a sharded optimizer: it updates this rank's parameters, and after_step brings the others.
-     * State pointers are NULL for parameters of other ranks. */
+    yki_step_hooks hooks; /* zeros: there are none */
+    /* It updates this rank's parameters, and its hooks bring the others. State pointers are NULL
+     * for parameters of other ranks. */
     bool sharded;
-    yk_status (*after_step)(void *context);
-    void *after_step_context;
     yk_lookahead *lookahead; /* or NULL */
     yk_ema *ema;             /* or NULL */
+    yk_ema *outer_momentum;  /* of local SGD, or NULL */
     bool averaged;           /* the model holds ema's average, and ema the weights */
 };
 

@@ -13,6 +13,7 @@ yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer belongs to another model");
     if (optimizer->sharded)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "ZeRO: the optimizer is sharded already");
+    YK_TRY(yki_optimizer_check_free(optimizer, "ZeRO"));
     if (yk_optimizer_steps(optimizer) > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "ZeRO: the optimizer has taken %lld steps: shard it before the first, and "
@@ -53,17 +54,7 @@ yk_status yki_optimizer_shard(yk_optimizer *optimizer, const yki_shard *shard)
         for (size_t i = 0; i < optimizer->parameters; i++)
             optimizer->state[slot][i] = shard->own[i] ? at + shard->offset[i] : NULL;
     optimizer->sharded = true;
-    optimizer->after_step = shard->after_step;
-    optimizer->after_step_context = shard->context;
     return YK_OK;
-}
-
-void yki_optimizer_end_shards(yk_optimizer *optimizer, const void *context)
-{
-    if (optimizer->after_step_context != context)
-        return;
-    optimizer->after_step = NULL;
-    optimizer->after_step_context = NULL;
 }
 
 int yki_optimizer_slots(const yk_optimizer *optimizer)
@@ -87,6 +78,8 @@ yk_status yki_optimizer_check_whole(const yk_optimizer *optimizer)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot save: the optimizer's last step was not completed; load a "
                          "checkpoint first");
+    if (optimizer->hooks.check_whole)
+        YK_TRY(optimizer->hooks.check_whole(optimizer->hooks.context));
     for (int slot = 0; slot < optimizer->slots; slot++)
         for (size_t i = 0; i < optimizer->parameters; i++)
             if (!optimizer->state[slot][i])

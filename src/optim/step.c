@@ -185,7 +185,7 @@ static yk_status check_can_step(const yk_optimizer *optimizer)
     if (optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot step on averaged weights: call yk_ema_swap first");
-    if (optimizer->sharded && !optimizer->after_step)
+    if (optimizer->sharded && !optimizer->hooks.after)
         return yki_error(
             YK_ERROR_INVALID_ARGUMENT,
             "cannot step an optimizer whose sharding has ended: call yk_zero_destroy after the "
@@ -201,6 +201,8 @@ static yk_status begin_step(yk_optimizer *optimizer, const double *skip)
 {
     YK_TRY(check_can_step(optimizer));
     YK_TRY(yki_optimizer_settle(optimizer));
+    if (optimizer->hooks.before)
+        YK_TRY(optimizer->hooks.before(optimizer->hooks.context));
     yki_optimizer_refresh_views(optimizer);
     YK_TRY(choose_coefficients(optimizer));
     for (size_t p = 0; p < optimizer->part_count; p++)
@@ -264,15 +266,15 @@ static yk_status enter_updates(void *context)
     return YK_OK;
 }
 
-/* Updates what no part has updated. Until a sharded optimizer has gathered the others' updates as
- * well, only some of the weights are new. */
+/* Updates what no part has updated. Until hooks have exchanged what they have to, only some of the
+ * weights are new. */
 static yk_status complete_step(yk_optimizer *optimizer)
 {
     YK_TRY(yki_tape_run(&optimizer->update_tape, optimizer->device, count_moves(optimizer),
                         enter_updates, optimizer));
     for (size_t p = 0; p < optimizer->part_count; p++)
         YK_TRY(finish_update(optimizer, &optimizer->parts[p]));
-    return optimizer->after_step ? optimizer->after_step(optimizer->after_step_context) : YK_OK;
+    return optimizer->hooks.after ? optimizer->hooks.after(optimizer->hooks.context) : YK_OK;
 }
 
 /* skip is NULL if the step has begun with a part. */

@@ -5,10 +5,12 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/ddp.h>
+#include <yoke/local_sgd.h>
 #include <yoke/zero.h>
 
 void yki_ddp_retain(yk_ddp *ddp);
 void yki_data_parallel_retain(yk_data_parallel *dp);
+void yki_local_sgd_retain(yk_local_sgd *local);
 void yki_zero_retain(yk_zero *zero);
 
 #endif

@@ -14,6 +14,7 @@
 #include "model/model_hooks.h"
 #include "optim/references.h"
 #include "optim/shards.h"
+#include "optim/step_hooks.h"
 #include "parallel/references.h"
 #include "parallel/staging.h"
 
@@ -187,12 +188,13 @@ static yk_status shard_state(yk_zero *zero)
         return yki_error_memory(zero->parameters, "shards");
     for (size_t i = 0; i < zero->parameters; i++)
         own[i] = zero->owner[i] == rank;
-    yk_status status =
-        yki_optimizer_shard(zero->optimizer, &(yki_shard){.own = own,
-                                                          .offset = zero->offset,
-                                                          .bytes = zero->shard_bytes,
-                                                          .after_step = gather_updates,
-                                                          .context = zero});
+    yk_status status = yki_optimizer_shard(
+        zero->optimizer,
+        &(yki_shard){.own = own, .offset = zero->offset, .bytes = zero->shard_bytes});
+    if (status == YK_OK)
+        yki_optimizer_attach(
+            zero->optimizer,
+            &(yki_step_hooks){.owner = "ZeRO", .after = gather_updates, .context = zero});
     free(own);
     return status;
 }
@@ -249,7 +251,7 @@ void yk_zero_destroy(yk_zero *zero)
     if (!zero || !yki_reference_release(&zero->reference))
         return;
     forget_whole(zero);
-    yki_optimizer_end_shards(zero->optimizer, zero);
+    yki_optimizer_detach(zero->optimizer, zero);
     if (zero->block.memory)
         yki_model_place_parameters(zero->model, NULL);
     yki_staging_destroy(&zero->block);
