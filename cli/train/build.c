@@ -109,6 +109,8 @@ static bool create_ddp(cli_training *t)
 {
     yk_ddp_options options = t->options.ddp;
     options.virtual_ranks = t->options.loader.virtual_ranks;
+    if (t->options.local_sgd.sync_every)
+        return true;
     /* A single rank needs no DDP, unless a launcher has started it as a job of one rank. */
     if (yk_group_size(t->world) == 1 && t->ranks == 1 && !cli_is_rank())
         return true;
@@ -135,6 +137,8 @@ static bool create_companions(cli_training *t)
     ema.use_buffers = true;
     return (!t->ddp || !o->zero ||
             cli_ok(yk_zero_create(&t->zero, t->optimizer, t->model, t->world))) &&
+           (!o->local_sgd.sync_every ||
+            cli_ok(yk_local_sgd_create(&t->local, t->optimizer, t->world, &o->local_sgd))) &&
            (o->ema == 0 || cli_ok(yk_ema_create(&t->ema, t->optimizer, &ema))) &&
            (o->model.amp != YK_AMP_FP16 ||
             cli_ok(yk_grad_scaler_create(&t->scaler, t->model, &o->scaler)));
@@ -261,6 +265,7 @@ static bool create_trainer(cli_training *t)
     options.group = t->world;
     options.ddp = t->ddp;
     options.zero = t->zero;
+    options.local_sgd = t->local;
     options.parallel = t->dp;
     options.ema = t->ema;
     options.lookahead = t->lookahead;
@@ -330,6 +335,7 @@ void cli_training_destroy(cli_training *t)
     yk_loader_destroy(t->train);
     yk_lookahead_destroy(t->lookahead);
     yk_ema_destroy(t->ema);
+    yk_local_sgd_destroy(t->local);
     yk_zero_destroy(t->zero);
     yk_optimizer_destroy(t->optimizer);
     yk_grad_scaler_destroy(t->scaler);

@@ -75,6 +75,34 @@ static bool check_virtual_ranks(const cli_train_options *o)
                : NULL);
 }
 
+/* What would have ranks exchange something in every step, or skip steps. */
+static bool check_local_sgd(const cli_train_options *o)
+{
+    const char *against = o->loader.virtual_ranks                  ? "--virtual-ranks"
+                          : o->sync_bn                             ? "--sync-bn"
+                          : o->comm_hook                           ? "--comm-hook"
+                          : o->given.bucket_cap                    ? "--bucket-cap-mb"
+                          : o->zero                                ? "--zero"
+                          : o->trainer.check_divergence < YK_NEVER ? "--check-divergence"
+                          : o->parallel == CLI_PARALLEL_DP         ? "--parallel dp"
+                          : o->lookahead.decay > 0                 ? "--lookahead"
+                          : o->model.amp == YK_AMP_FP16            ? "--amp fp16"
+                                                                   : NULL;
+    if (!o->local_sgd.sync_every)
+        return accept(o, o->given.outer || o->local_sgd.outer_nesterov
+                             ? "--outer-lr, --outer-momentum and --outer-nesterov require "
+                               "--sync-every"
+                             : NULL);
+    if (!against)
+        return accept(o, o->local_sgd.outer_nesterov && o->local_sgd.outer_momentum == 0
+                             ? "--outer-nesterov requires --outer-momentum"
+                             : NULL);
+    cli_usage_error(o->name,
+                    "%s cannot be combined with --sync-every, with which ranks train on their own",
+                    against);
+    return false;
+}
+
 /* The model is on the first of the devices; those of the cpu are its parts. */
 static void place_model(cli_train_options *o)
 {
@@ -362,7 +390,7 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
 {
     place_model(o);
     bool known = !o->resume || checkpoint_known, batch_known = !o->resume || o->given.batch_size;
-    return check_trace(o) && check_reports(o) && check_virtual_ranks(o) &&
+    return check_trace(o) && check_reports(o) && check_virtual_ranks(o) && check_local_sgd(o) &&
            accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
            (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
            cli_check_backends(o->name, o->group.backend) && check_data(o, checkpoint_known) &&

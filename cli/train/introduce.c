@@ -183,11 +183,28 @@ static void print_virtual_ranks(FILE *page, const cli_training *t)
         fprintf(page, "  shares      %d virtual ranks, %d each in turn\n", (int)t->ranks, each);
 }
 
+static void print_local_sgd(FILE *page, const cli_training *t)
+{
+    const yk_local_sgd_options *o = &t->options.local_sgd;
+    fprintf(page,
+            "  averages    every %lld %s, of weights, statistics and optimizer state: %.1f MiB "
+            "(--sync-every)\n",
+            (long long)o->sync_every, cli_plural(o->sync_every, "step", "steps"),
+            (double)yk_local_sgd_bytes(t->local) / (1 << 20));
+    if (o->outer_lr != 1 || o->outer_momentum > 0)
+        fprintf(page, "              outer SGD with learning rate %g, %smomentum %g\n", o->outer_lr,
+                o->outer_nesterov ? "Nesterov " : "", o->outer_momentum);
+}
+
 static void print_ddp(FILE *page, const cli_training *t)
 {
     int64_t every = t->options.trainer.check_divergence;
     if (t->dp)
         return;
+    if (t->local) {
+        print_local_sgd(page, t);
+        return;
+    }
     if (!t->ddp) {
         fprintf(page, "  buckets     none (single rank)\n");
         return;

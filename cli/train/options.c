@@ -43,6 +43,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .trace_window = YK_TRACE_OPTIONS_INIT,
                                            .schedule_unit = CLI_UNIT_AUTO,
                                            .lookahead = YK_LOOKAHEAD_OPTIONS_INIT,
+                                           .local_sgd = YK_LOCAL_SGD_OPTIONS_INIT,
                                            .epochs = 10,
                                            .batch_size = 128,
                                            .log_every = 1,
@@ -274,6 +275,17 @@ static const cli_option table[] = {
             &parsed.powersgd.matrix_approximation_rank, &parsed.given.powersgd, 1, 1e6),
     CLI_INT(0, "powersgd-start", "S", "steps before PowerSGD begins to compress [1000]",
             &parsed.powersgd.start_iter, &parsed.given.powersgd, 1, 1e12),
+    CLI_INT(0, "sync-every", "H",
+            "local SGD: ranks train on their own, and average\ntheir weights every H steps; 0: "
+            "off [0]",
+            &parsed.local_sgd.sync_every, NULL, 0, 1e12),
+    CLI_REAL(0, "outer-lr", "LR",
+             "local SGD: the rate at which an outer SGD applies\nwhat the ranks have changed [1]",
+             &parsed.local_sgd.outer_lr, &parsed.given.outer, 1e-9, 100),
+    CLI_REAL(0, "outer-momentum", "M", "momentum of the outer SGD [0]",
+             &parsed.local_sgd.outer_momentum, &parsed.given.outer, 0, 0.9999999),
+    CLI_SWITCH(0, "outer-nesterov", "Nesterov momentum for the outer SGD",
+               &parsed.local_sgd.outer_nesterov),
     CLI_INT_OR_NEVER("check-divergence", "K",
                      "every K steps, compare hashes of all parameters and\nbuffers between ranks; "
                      "0: never [0]",
@@ -386,6 +398,7 @@ static void set_defaults(const char *name, int argc, char **argv)
     parsed = defaults;
     parsed.sgd.momentum = 0.9;
     parsed.lookahead.decay = 0;
+    parsed.local_sgd.sync_every = 0;
     parsed.name = name;
     parsed.argc = argc;
     parsed.argv = argv;

@@ -73,6 +73,7 @@ typedef struct cli_train_options {
     yk_ddp_options ddp;
     yk_data_parallel_options dp;
     yk_powersgd_options powersgd;
+    yk_local_sgd_options local_sgd; /* sync_every is 0 without it */
     yk_trace_options trace_window;
     cli_optimizer optimizer;
     cli_lr_scale lr_scale;
@@ -90,7 +91,7 @@ typedef struct cli_train_options {
         bool data, arch, batch_size, seed, devices, bucket_cap, powersgd, scaler, nproc;
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
-        bool start_factor, end_factor, lookahead, tta_confidence;
+        bool start_factor, end_factor, lookahead, tta_confidence, outer;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
     } given;
     /* What the optimizer of a resumed run was created with. */
@@ -147,9 +148,10 @@ typedef struct cli_training {
     cli_transforms transforms;
     yk_loader *train, *test;
     yk_model *model;
-    yk_ddp *ddp;          /* NULL on one rank */
+    yk_ddp *ddp;          /* NULL on one rank, and with --sync-every */
     yk_data_parallel *dp; /* NULL without --parallel dp */
     yk_zero *zero;        /* NULL without --zero */
+    yk_local_sgd *local;  /* NULL without --sync-every */
     yk_optimizer *optimizer;
     yk_schedule schedule;
     yk_lookahead *lookahead; /* NULL without --lookahead */

@@ -74,6 +74,15 @@ void yk_local_sgd_destroy(yk_local_sgd *local);
 /** Averages now, if there have been steps since the last average, such as at the end of an epoch.
  *  Collective. sync_every counts from here. */
 yk_status yk_local_sgd_sync(yk_local_sgd *local);
+/** Times of the last average, in seconds; zeros where the device exchanges by itself. */
+typedef struct yk_local_sgd_stats {
+    double exposed_s; /**< moving and adding up data, in which nothing else was computed */
+    double waiting_s; /**< waiting for ranks that had not come as far */
+} yk_local_sgd_stats;
+/** Zeros for NULL and before the first average. */
+yk_local_sgd_stats yk_local_sgd_last_stats(const yk_local_sgd *local);
+/** The bytes that each rank gives to an average; 0 for NULL. */
+size_t yk_local_sgd_bytes(const yk_local_sgd *local);
 /** Steps since the last average. 0: all ranks have the same weights; also for NULL. */
 int64_t yk_local_sgd_steps(const yk_local_sgd *local);
 

@@ -11,6 +11,7 @@
 #include <yoke/data_parallel.h>
 #include <yoke/ddp.h>
 #include <yoke/group.h>
+#include <yoke/local_sgd.h>
 #include <yoke/model.h>
 #include <yoke/report.h>
 #include <yoke/schedule.h>
@@ -324,8 +325,12 @@ typedef struct yk_trainer_options {
     yk_group *group;            /**< the ranks, or NULL for this process alone */
     yk_ddp *ddp;                /**< of the model */
     yk_zero *zero;              /**< of the optimizer */
+    yk_local_sgd *local_sgd;    /**< of the optimizer, over the ranks of group: they average at the
+                                   end of each epoch, too, and evaluate, save and stop only after
+                                   an average; not with a scaler */
     yk_data_parallel *parallel; /**< of the model */
-    yk_ema *ema;                /**< of the optimizer: updated after each step, evaluated too */
+    yk_ema *ema;                /**< of the optimizer: updated after each step (with local_sgd,
+                                   after each average), evaluated too */
     yk_lookahead *lookahead;    /**< of the optimizer: updated after each step, before the ema */
     yk_grad_scaler *scaler;     /**< of the model */
     /** Of the learning rate; copied. NULL means the schedule of the checkpoint that is resumed,
@@ -366,9 +371,9 @@ typedef struct yk_trainer_options {
 /** The defaults of yk_trainer_options. */
 #define YK_TRAINER_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10,      \
-            YK_NEVER, 1, HUGE_VAL, YK_NEVER, true, false, 60, NULL, YK_NEVER, false, 3, "", "",    \
-            {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, YK_TTA_NONE, 1, YK_LOSS_MEAN               \
+        sizeof(yk_trainer_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
+            10, YK_NEVER, 1, HUGE_VAL, YK_NEVER, true, false, 60, NULL, YK_NEVER, false, 3, "",    \
+            "", {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, YK_TTA_NONE, 1, YK_LOSS_MEAN           \
     }
 
 /**

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/reference.h"
@@ -68,6 +69,7 @@ struct yk_local_sgd {
     yki_sweep *between;            /* all items, in the block and live */
     yki_block coefficients;        /* (COEFFICIENT_SETS, YKI_SWEEP_COEFFICIENTS) */
     int64_t *ranks_steps;          /* (ranks) of their optimizers, when they average */
+    yk_local_sgd_stats stats;      /* of the last average */
     /* Of the outer optimizer; NULL where the mean is what weights become. */
     char *anchor;
     size_t anchor_bytes;
@@ -262,10 +264,13 @@ static yk_status step_outer(yk_local_sgd *l)
 
 /* ---- averages -------------------------------------------------------------------------------- */
 
+/* Ranks that come early wait here. */
 static yk_status compare_steps(yk_local_sgd *l)
 {
+    double begin = yki_now();
     int64_t own = yk_optimizer_steps(l->optimizer);
     YK_TRY(yk_all_gather(l->group, l->ranks_steps, &own, 1, YK_I64, NULL));
+    l->stats.waiting_s = yki_group_waited(l->group, begin);
     for (int rank = 1; rank < yk_group_size(l->group); rank++)
         if (l->ranks_steps[rank] != l->ranks_steps[0])
             return yki_error(YK_ERROR_MISMATCH,
@@ -294,7 +299,9 @@ static yk_status average(yk_local_sgd *l)
 {
     double begin = yki_trace_begin();
     YK_TRY(run_between(l, YKI_SWEEP_COPY));
+    double exchange = yki_now();
     YK_TRY(sum_block(l));
+    l->stats.exposed_s = yki_staging_is_in_streams(&l->block) ? 0 : yki_now() - exchange;
     YK_TRY(run_sweep(l, l->between, YKI_SWEEP_SCALE, MEAN));
     if (has_outer(l))
         YK_TRY(step_outer(l));
@@ -310,6 +317,16 @@ yk_status yk_local_sgd_sync(yk_local_sgd *local)
     YKI_NOT_NULL(local);
     YK_TRY(compare_steps(local));
     return local->steps > 0 ? average(local) : YK_OK;
+}
+
+yk_local_sgd_stats yk_local_sgd_last_stats(const yk_local_sgd *local)
+{
+    return local ? local->stats : (yk_local_sgd_stats){0};
+}
+
+size_t yk_local_sgd_bytes(const yk_local_sgd *local)
+{
+    return local ? local->block.bytes : 0;
 }
 
 int64_t yk_local_sgd_steps(const yk_local_sgd *local)

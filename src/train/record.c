@@ -194,7 +194,7 @@ static yk_status sum_totals(yk_trainer *t, double begin_s, yk_step_record *recor
     if (t->totals->tracing > 0) /* on any rank: all of them take part */
         YK_TRY(name_slow_rank(t, &args, begin_s, waited_s));
     YK_TRY(yki_trainer_watch_slow_rank(t));
-    if (t->options.ddp) {
+    if (t->options.ddp || t->options.local_sgd) {
         record->waiting_s += waited_s;
         record->exposed_comm_s += yki_now() - exchange_s - waited_s;
     }
@@ -229,7 +229,7 @@ static bool can_lag(const yk_trainer *t)
 {
     const yk_trainer_options *o = &t->options;
     int64_t step = t->state.step;
-    bool saves = (o->output && step % o->save_every == 0) || t->totals->saved > 0;
+    bool saves = (o->output && t->owes_save && yki_ranks_are_equal(t)) || t->totals->saved > 0;
     bool compares = o->ddp && step % o->check_divergence == 0;
     bool ends = t->state.epoch_batch == t->steps_per_epoch || t->stopped || yki_steps_are_over(t);
     return t->lags && !saves && !compares && !ends;

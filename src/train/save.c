@@ -96,12 +96,25 @@ static yk_status begin_save(yk_trainer *t)
     return YK_OK;
 }
 
+/* On all ranks, since no rank could wait for rank 0's checkpoint of its own weights. */
+static yk_status check_equal(const yk_trainer *t)
+{
+    if (yki_ranks_are_equal(t))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "cannot save after step %lld: ranks have different weights until their next "
+                     "average; yk_local_sgd_sync averages them now",
+                     (long long)t->state.step);
+}
+
 yk_status yki_trainer_save(yk_trainer *t, bool final)
 {
+    YK_TRY(check_equal(t));
     YK_TRY(yk_trainer_wait(t));
     YK_TRY(collect_state(t));
     YK_TRY(t->options.save_async && !final ? begin_save(t) : save_now(t));
     t->saved_step = t->state.step;
+    t->owes_save = false;
     return YK_OK;
 }
 

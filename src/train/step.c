@@ -144,6 +144,23 @@ static yk_status step_optimizer(yk_trainer *t, const double *skip)
     return yki_optimizer_step_unless(t->optimizer, skip, yki_trainer_settle, t);
 }
 
+/* With local SGD: at the end of an epoch, and of the run, ranks average in any case. */
+static yk_status complete_round(yk_trainer *t, yk_step_record *record)
+{
+    bool ends =
+        t->state.epoch_batch + 1 == t->steps_per_epoch || t->state.step + 1 >= t->options.max_steps;
+    if (!t->options.local_sgd)
+        return YK_OK;
+    if (ends)
+        YK_TRY(yk_local_sgd_sync(t->options.local_sgd));
+    if (!yki_ranks_are_equal(t))
+        return YK_OK;
+    yk_local_sgd_stats stats = yk_local_sgd_last_stats(t->options.local_sgd);
+    record->exposed_comm_s += stats.exposed_s;
+    record->waiting_s += stats.waiting_s;
+    return YK_OK;
+}
+
 /* skip: NULL, or where the device knows that a loss is not finite. */
 static yk_status update_weights(yk_trainer *t, yk_step_record *record, const double *skip)
 {
@@ -153,9 +170,11 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record, const dou
     t->lr_before = t->state.lr;
     YK_TRY(yki_trainer_set_rate(t, rate_time(t)));
     YK_TRY(step_optimizer(t, skip));
+    YK_TRY(complete_round(t, record));
     if (t->options.lookahead) /* steps that a grad scaler has skipped count too */
         YK_TRY(yki_lookahead_update_at(t->options.lookahead, t->state.step + 1, skip));
-    return t->options.ema ? yki_ema_update_unless(t->options.ema, skip) : YK_OK;
+    return t->options.ema && yki_ranks_are_equal(t) ? yki_ema_update_unless(t->options.ema, skip)
+                                                    : YK_OK;
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
@@ -204,7 +223,8 @@ yk_status yki_trainer_step(yk_trainer *t)
     yk_group_note_step(t->options.group, t->state.step);
     t->state.epoch_batch++;
     t->state.val_accuracy = -1;
-    yki_set_stopped(t, t->totals->stopping > 0);
+    t->owes_save = t->owes_save || t->state.step % t->options.save_every == 0;
+    yki_set_stopped(t, t->totals->stopping > 0 && yki_ranks_are_equal(t));
     yk_status status = follow_update(t, begin_s, &record, late);
     if (t->state.epoch_batch == t->steps_per_epoch) /* also if a callback has failed */
         end_epoch(t);

@@ -56,6 +56,10 @@ static yk_status check_values(const yk_trainer_options *o)
                          "trainer: clip_grad_norm is %g, expected more "
                          "than 0; HUGE_VAL leaves gradients as they are",
                          o->clip_grad_norm);
+    if (o->local_sgd && (o->scaler || o->lookahead))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "trainer: local_sgd cannot be combined with %s",
+                         o->scaler ? "a grad scaler, which skips steps of single ranks: use bf16"
+                                   : "lookahead: use an outer_lr below 1");
     if (o->loss_reduction != YK_LOSS_MEAN && o->loss_reduction != YK_LOSS_SUM)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "trainer: loss_reduction is %d, expected a constant of yk_loss_reduction",
@@ -199,6 +203,8 @@ static void retain_parts(const yk_trainer *t)
         yki_ddp_retain(o->ddp);
     if (o->zero)
         yki_zero_retain(o->zero);
+    if (o->local_sgd)
+        yki_local_sgd_retain(o->local_sgd);
     if (o->parallel)
         yki_data_parallel_retain(o->parallel);
     if (o->ema)
@@ -218,6 +224,7 @@ static void release_parts(const yk_trainer *t)
     yk_ema_destroy(o->ema);
     yk_lookahead_destroy(o->lookahead);
     yk_zero_destroy(o->zero);
+    yk_local_sgd_destroy(o->local_sgd);
     yk_grad_scaler_destroy(o->scaler);
     yk_optimizer_destroy(t->optimizer);
     yk_ddp_destroy(o->ddp);
@@ -426,7 +433,7 @@ static yk_status evaluate_and_save(yk_trainer *t)
 /* Whether save_every steps have passed, and the epoch's own or a last checkpoint is not next. */
 static bool save_is_due(const yk_trainer *t)
 {
-    return t->options.output && t->state.step % t->options.save_every == 0 &&
+    return t->options.output && t->owes_save && yki_ranks_are_equal(t) &&
            t->state.epoch_batch > 0 && !is_finished(t);
 }
 

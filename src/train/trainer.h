@@ -63,6 +63,7 @@ struct yk_trainer {
     yk_step_record record; /* of the last step */
     double record_s;       /* how long that has taken */
     int64_t bad_losses;    /* steps in a row whose loss was not finite, with a grad scaler */
+    bool owes_save;        /* save_every steps have passed */
     int64_t saved_step;    /* of the newest checkpoint in the output folder; -1: none is known */
     yki_folder_view view;  /* of the output folder, once it has been looked at */
     bool has_looked;
@@ -94,6 +95,13 @@ static inline bool yki_wants_to_stop(const yk_trainer *t)
 {
     bool listens = t->options.stop_on_signals;
     return t->stop_asked || (listens && (yk_stop_signal() != 0 || yki_is_out_of_time(t)));
+}
+
+/* Whether ranks have the same weights, and the run may be saved: with local SGD, after an average.
+ */
+static inline bool yki_ranks_are_equal(const yk_trainer *t)
+{
+    return yk_local_sgd_steps(t->options.local_sgd) == 0;
 }
 
 /* What all ranks have agreed on. A request by yk_trainer_stop is honoured with it. */

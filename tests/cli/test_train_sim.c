@@ -89,6 +89,13 @@ YK_TEST(powersgd_trains_as_on_ref_and_resumes)
     resume("--batch-size 16 --nproc 2 --comm-hook powersgd --powersgd-start 2", "3", "5");
 }
 
+YK_TEST(local_sgd_trains_as_on_ref_and_resumes)
+{
+    train_both("9", "--max-steps 6 --batch-size 16 --nproc 2 --sync-every 2 --outer-momentum 0.3 "
+                    "--ema 0.9");
+    resume("--batch-size 16 --nproc 2 --sync-every 2 --outer-momentum 0.3 --ema 0.9", "4", "6");
+}
+
 YK_TEST(virtual_ranks_train_as_on_ref)
 {
     train_both("5", "--max-steps 5 --batch-size 16 --nproc 2 --virtual-ranks 4");
