@@ -219,6 +219,17 @@ def network_traffic_table(found):
     return markdown(["hosts x ranks", "backend", "sent by a host, of the buffer", "at the least"], rows)
 
 
+def network_local_sgd_table(found):
+    """Images per second of each way to train, and how many times as fast as the first it is."""
+    ways = list(found["rows"][0]["images_per_s"])
+    rows = []
+    for row in found["rows"]:
+        rates = [median(row["images_per_s"][way]) for way in ways]
+        rows.append(["veth" if row["rate"] == "none" else row["rate"], f"{rates[0]:.1f}",
+                     *(f"{rate:.1f} ({rate / rates[0]:.2f})" for rate in rates[1:])])
+    return markdown(["link", *ways], rows)
+
+
 def network_startup_table(found):
     return markdown(["a job of 2 x 2 ranks", "seconds"],
                     [["from exec of the launchers to the end of the first step", f"{median(found['rows']['first step']):.2f}"],
@@ -329,6 +340,7 @@ def freeze_table(found):
 TABLES = {"step": step_table, "freeze": freeze_table, "groups": groups_table, "operators": operators_table, "all_reduce": all_reduce_table, "network": network_table,
           "network_train": network_train_table,
           "network_traffic": network_traffic_table, "network_startup": network_startup_table,
+          "network_local_sgd": network_local_sgd_table,
           "network_faults": network_faults_table, "features": features_table, "startup": startup_table,
           "all_reduce_bound": all_reduce_bound_table,
           "scaling": scaling_table, "accuracy": accuracy_table, "loader": loader_table}

@@ -118,10 +118,11 @@ yk_status yk_model_load_ema(yk_model *model, const char *path);
 /**
  * Saves a whole checkpoint: {"model": state_dict, "optimizer": torch.optim's state_dict,
  * "model_ema": AveragedModel's state_dict if the optimizer has averaged weights, "lookahead": the
- * slow weights in the same form if it has a Lookahead, "scaler": GradScaler's if state has one,
- * "comm_hook": PowerSGD's if state has one, "yoke": the training state}. optimizer and state may be
- * NULL. Tensors are written straight from the model's memory. Not collective: of several ranks, one
- * saves (after yk_zero_consolidate, with ZeRO).
+ * slow weights in the same form if it has a Lookahead, "outer_momentum": that of local SGD in the
+ * same form, "scaler": GradScaler's if state has one, "comm_hook": PowerSGD's if state has one,
+ * "yoke": the training state}. optimizer and state may be NULL. Tensors are written straight from
+ * the model's memory. Not collective: of several ranks, one saves (after yk_zero_consolidate, with
+ * ZeRO, and after an average, with local SGD).
  */
 yk_status yk_checkpoint_save(const char *path, const yk_model *model, const yk_optimizer *optimizer,
                              const yk_training_state *state);
