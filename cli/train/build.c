@@ -105,12 +105,19 @@ static yk_status register_hook(cli_training *t)
     return YK_OK;
 }
 
+/* Local SGD between hosts. */
+static bool create_ddp_of_host(cli_training *t)
+{
+    return cli_ok(yk_group_split_by_host(&t->host, t->world)) &&
+           cli_ok(yk_ddp_create(&t->ddp, t->model, t->host, &t->options.ddp));
+}
+
 static bool create_ddp(cli_training *t)
 {
     yk_ddp_options options = t->options.ddp;
     options.virtual_ranks = t->options.loader.virtual_ranks;
     if (t->options.local_sgd.sync_every)
-        return true;
+        return t->options.sync_between == CLI_SYNC_RANKS || create_ddp_of_host(t);
     /* A single rank needs no DDP, unless a launcher has started it as a job of one rank. */
     if (yk_group_size(t->world) == 1 && t->ranks == 1 && !cli_is_rank())
         return true;
@@ -344,5 +351,6 @@ void cli_training_destroy(cli_training *t)
     yk_model_destroy(t->model);
     yk_dataset_destroy(t->test_set);
     yk_dataset_destroy(t->train_set);
+    yk_group_destroy(t->host);
     yk_group_destroy(t->world);
 }

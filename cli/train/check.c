@@ -89,7 +89,8 @@ static bool check_local_sgd(const cli_train_options *o)
                           : o->model.amp == YK_AMP_FP16            ? "--amp fp16"
                                                                    : NULL;
     if (!o->local_sgd.sync_every)
-        return accept(o, o->given.outer || o->local_sgd.outer_nesterov
+        return accept(o, o->given.sync_between ? "--sync-between requires --sync-every"
+                         : o->given.outer || o->local_sgd.outer_nesterov
                              ? "--outer-lr, --outer-momentum and --outer-nesterov require "
                                "--sync-every"
                              : NULL);

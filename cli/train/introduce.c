@@ -186,6 +186,9 @@ static void print_virtual_ranks(FILE *page, const cli_training *t)
 static void print_local_sgd(FILE *page, const cli_training *t)
 {
     const yk_local_sgd_options *o = &t->options.local_sgd;
+    if (t->host)
+        fprintf(page, "  gradients   averaged in every step by the %d %s of this host\n",
+                yk_group_size(t->host), cli_plural(yk_group_size(t->host), "rank", "ranks"));
     fprintf(page,
             "  averages    every %lld %s, of weights, statistics and optimizer state: %.1f MiB "
             "(--sync-every)\n",

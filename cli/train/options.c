@@ -279,6 +279,10 @@ static const cli_option table[] = {
             "local SGD: ranks train on their own, and average\ntheir weights every H steps; 0: "
             "off [0]",
             &parsed.local_sgd.sync_every, NULL, 0, 1e12),
+    CLI_ENUM(0, "sync-between", CLI_SYNC_BETWEENS,
+             "hosts: the ranks of each host average gradients in\nevery step, as without "
+             "--sync-every [ranks]",
+             &parsed.sync_between, &parsed.given.sync_between),
     CLI_REAL(0, "outer-lr", "LR",
              "local SGD: the rate at which an outer SGD applies\nwhat the ranks have changed [1]",
              &parsed.local_sgd.outer_lr, &parsed.given.outer, 1e-9, 100),

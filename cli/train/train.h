@@ -36,6 +36,9 @@ typedef enum cli_unit {
 } cli_unit;
 #define CLI_PARALLELS "ddp|dp"
 typedef enum cli_parallel { CLI_PARALLEL_DDP, CLI_PARALLEL_DP } cli_parallel;
+/* Between which of them local SGD averages weights. */
+#define CLI_SYNC_BETWEENS "ranks|hosts"
+typedef enum cli_sync_between { CLI_SYNC_RANKS, CLI_SYNC_HOSTS } cli_sync_between;
 #define CLI_COMM_HOOKS "none|bf16|fp16|powersgd"
 typedef enum cli_comm_hook {
     CLI_COMM_HOOK_NONE,
@@ -74,6 +77,7 @@ typedef struct cli_train_options {
     yk_data_parallel_options dp;
     yk_powersgd_options powersgd;
     yk_local_sgd_options local_sgd; /* sync_every is 0 without it */
+    cli_sync_between sync_between;
     yk_trace_options trace_window;
     cli_optimizer optimizer;
     cli_lr_scale lr_scale;
@@ -91,7 +95,7 @@ typedef struct cli_train_options {
         bool data, arch, batch_size, seed, devices, bucket_cap, powersgd, scaler, nproc;
         bool lr, momentum, dampening, beta1, beta2, eps, weight_decay, gamma, eta_min, max_lr;
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
-        bool start_factor, end_factor, lookahead, tta_confidence, outer;
+        bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
     } given;
     /* What the optimizer of a resumed run was created with. */
@@ -148,7 +152,8 @@ typedef struct cli_training {
     cli_transforms transforms;
     yk_loader *train, *test;
     yk_model *model;
-    yk_ddp *ddp;          /* NULL on one rank, and with --sync-every */
+    yk_group *host;       /* the ranks of this host with --sync-between hosts, or NULL */
+    yk_ddp *ddp;          /* NULL on one rank, and with --sync-every and no host */
     yk_data_parallel *dp; /* NULL without --parallel dp */
     yk_zero *zero;        /* NULL without --zero */
     yk_local_sgd *local;  /* NULL without --sync-every */

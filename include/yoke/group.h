@@ -128,6 +128,12 @@ void yk_group_destroy(yk_group *group);
 yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key);
 
 /**
+ * The ranks of this machine in the group, in order, like MPI_Comm_split_type with
+ * MPI_COMM_TYPE_SHARED and torch.distributed.new_subgroups. Otherwise as yk_group_split.
+ */
+yk_status yk_group_split_by_host(yk_group **part, yk_group *group);
+
+/**
  * Makes a second group of the same ranks in the same order, like MPI_Comm_dup: calls on it are
  * independent of those on the first. Otherwise as yk_group_split.
  */

@@ -154,3 +154,14 @@ out:
     free(ranks);
     return status;
 }
+
+yk_status yk_group_split_by_host(yk_group **part, yk_group *group)
+{
+    YKI_NOT_NULL(part);
+    *part = NULL;
+    YKI_NOT_NULL(group);
+    int first = 0; /* the first rank of this machine, which is the color of all of its ranks */
+    while (group->job.peers[first].remote)
+        first++;
+    return yk_group_split(part, group, first, 0);
+}

@@ -30,6 +30,17 @@ YK_TEST(local_sgd_trains_as_ddp_does)
     assert_true(last_value("local", "val_loss") != last_value("ddp", "val_loss"));
 }
 
+/* One host's ranks average gradients in every step, and their average changes nothing. */
+YK_TEST(hosts_that_average_gradients_train_as_ddp_does)
+{
+    assert_int_equal(train("ddp", "--epochs 1 --nproc 2 --batch-size 240"), 0);
+    assert_int_equal(train("local", "--epochs 1 --nproc 2 --batch-size 240 --sync-every 4 "
+                                    "--sync-between hosts"),
+                     0);
+    assert_contains(unwrapped(), "gradients averaged in every step by the 2 ranks of this host");
+    assert_same_file("ddp", "local", "model.pth");
+}
+
 YK_TEST(a_checkpoint_that_is_due_waits_for_the_average)
 {
     assert_int_equal(train("a", LOCAL "--max-steps 14 --save-every 3 --keep 10"), 0);
@@ -75,6 +86,7 @@ YK_TEST(what_needs_every_step_of_all_ranks_is_refused)
         {"--sync-every 4 --parallel dp", "--parallel dp cannot be"},
         {"--sync-every 4 --lookahead 0.5", "--lookahead cannot be"},
         {"--sync-every 4 --amp fp16", "--amp fp16 cannot be"},
+        {"--sync-between hosts", "--sync-between requires --sync-every"},
         {"--outer-lr 0.5", "--outer-lr, --outer-momentum and --outer-nesterov require"},
         {"--outer-nesterov", "--outer-lr, --outer-momentum and --outer-nesterov require"},
         {"--sync-every 4 --outer-nesterov", "--outer-nesterov requires --outer-momentum"},

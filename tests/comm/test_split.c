@@ -41,6 +41,23 @@ YK_TEST_RANKS(five_ranks_split_unevenly, 5)
     yk_group_destroy(all);
 }
 
+YK_TEST_RANKS(the_ranks_of_each_host_are_a_part, 3)
+{
+    yk_group *all = join(60), *host;
+    int before = 0, ranks_here = 0;
+    for (int r = 0; r < world; r++) {
+        before += r < rank && !all->job.peers[r].remote;
+        ranks_here += !all->job.peers[r].remote;
+    }
+    assert_ok(yk_group_split_by_host(&host, all));
+    assert_int_equal(yk_group_size(host), ranks_here);
+    assert_int_equal(yk_group_rank(host), before);
+    assert_int_equal(sum_of(host, 1), ranks_here);
+    assert_int_equal(sum_of(all, rank), world * (world - 1) / 2);
+    yk_group_destroy(host);
+    yk_group_destroy(all);
+}
+
 YK_TEST_RANKS(a_rank_without_color_is_in_no_part, 4)
 {
     (void)world;

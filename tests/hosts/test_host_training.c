@@ -4,6 +4,8 @@
 #include "../cli/going_on.h"
 #include "host_job.h"
 
+#include <math.h>
+
 #define DATA "--data synthetic --arch mlp --lr 0.02 --threads 1 --batch-size 120 "
 
 static void start_training(const char *name, int hosts, int local, const char *options)
@@ -89,6 +91,18 @@ YK_TEST(promise_01_a_training_ends_when_the_network_is_cut)
     assert_contains(host_jobs[1].output, "n2");
     test_job_gone(&host_jobs[1], 5);
     test_job_gone(&host_jobs[2], 5);
+}
+
+/* ---- local SGD ------------------------------------------------------------------------------- */
+
+YK_TEST(hosts_average_weights_and_their_ranks_gradients)
+{
+    yk_test_hosts(2);
+    expect_success(train_on("two", 2, 2, DATA "--epochs 1 --sync-every 4 --sync-between hosts"));
+    assert_contains(host_jobs[1].output, "averaged in every step by the 2 ranks of this host");
+    expect_success(train_on("ddp", 2, 2, DATA "--epochs 1"));
+    double apart = last_value("two", "val_loss") - last_value("ddp", "val_loss");
+    assert_true(apart != 0 && fabs(apart) < 0.05);
 }
 
 /* ---- IPv6 ------------------------------------------------------------------------------------ */
