@@ -289,21 +289,27 @@ static yk_status add_steps(planner *p)
  * No value may be larger than the address space (2^44 elements of 8 bytes), so that sizes and their
  * sums never overflow; and oneDNN's kernels divide by 0 from 2^32 samples on.
  */
-static yk_status check_batch_size(const yk_graph *graph, int64_t batch)
+int64_t yki_largest_batch(const yk_graph *graph)
 {
     const int64_t most = (int64_t)1 << 44;
-    bool fits = batch <= INT32_MAX;
-    for (size_t i = 0; fits && i < graph->value_count; i++) {
+    int64_t batch = INT32_MAX;
+    for (size_t i = 0; i < graph->value_count; i++) {
         const yk_value *value = graph->values[i];
         int64_t count = 1;
         for (int d = 0; d < value->ndim; d++)
             count *= value->dims[d] == YK_BATCH ? 1 : value->dims[d];
-        if (value->ndim > 0 && value->dims[0] == YK_BATCH)
-            fits = batch <= most / count;
+        if (value->ndim > 0 && value->dims[0] == YK_BATCH && most / count < batch)
+            batch = most / count;
     }
-    return fits ? YK_OK
-                : yki_error(YK_ERROR_INVALID_ARGUMENT, "a batch of %lld samples is too large",
-                            (long long)batch);
+    return batch;
+}
+
+yk_status yki_check_batch(const yki_plan_source *source, int64_t batch)
+{
+    if (batch <= source->largest_batch)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "a batch of %lld samples is too large",
+                     (long long)batch);
 }
 
 static int64_t elements_of_sample(const yk_value *value)
@@ -480,7 +486,7 @@ yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_
 {
     const yk_graph *graph = source->graph;
     size_t values = graph->value_count;
-    YK_TRY(check_batch_size(graph, batch));
+    YK_TRY(yki_check_batch(source, batch));
     planner p = {.source = source,
                  .plan = yki_calloc(1, sizeof(yki_plan)),
                  .places = yki_calloc(values, sizeof *p.places),

@@ -77,8 +77,9 @@ typedef struct yki_plan_source {
     yki_outputs outputs;             /* the model's */
     yk_value *terms[YKI_LOSS_KINDS]; /* of the loss; see rewrite.h */
     size_t first_backward;
-    yki_place *fixed;  /* by value id: the place of what is not an activation, else NONE */
-    bool *for_outputs; /* by value id: whether an output depends on it; NULL without outputs */
+    int64_t largest_batch; /* yki_largest_batch(graph) */
+    yki_place *fixed;      /* by value id: the place of what is not an activation, else NONE */
+    bool *for_outputs;     /* by value id: whether an output depends on it; NULL without outputs */
 } yki_plan_source;
 
 /* The value that is read as the logits, or NULL. */
@@ -86,6 +87,11 @@ static inline const yk_value *yki_logits_of(const yki_plan_source *source)
 {
     return source->outputs.list[0].read;
 }
+
+/* The most samples that a batch can have. */
+int64_t yki_largest_batch(const yk_graph *graph);
+/* Whether a batch is no larger. */
+yk_status yki_check_batch(const yki_plan_source *source, int64_t batch);
 
 yk_status yki_plan_create(yki_plan **plan, const yki_plan_source *source, int64_t batch,
                           yki_plan_mode mode);

@@ -103,7 +103,7 @@ static yk_status check_samples(const yk_model *model, int64_t samples)
 {
     bool among_ranks = model->distribution.hooks.forward_begin || model->distribution.sync;
     if (samples >= (among_ranks ? 0 : 1))
-        return YK_OK;
+        return yki_check_batch(&model->executor.source, samples);
     return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batch has %lld samples, expected 1 or more",
                      (long long)samples);
 }

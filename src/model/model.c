@@ -158,7 +158,8 @@ static yk_status rewrite_graph(yk_model *model, yk_value *loss, yki_gradients *g
                                 .loss = loss,
                                 .outputs = outputs,
                                 .terms = {terms[YKI_LOSS_MEANS], terms[YKI_LOSS_SUMS]},
-                                .first_backward = gradients->first_node};
+                                .first_backward = gradients->first_node,
+                                .largest_batch = yki_largest_batch(graph)};
     return YK_OK;
 }
 

@@ -395,6 +395,15 @@ YK_TEST(a_batch_beyond_all_memory_is_refused)
     assert_ok(yk_model_create(&model, yk_mse_loss(yk_relu(x), x, YK_LOSS_MEAN), NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_memory_plan(model, 1 << 30, &plan));
     assert_contains(yk_last_error(), "samples is too large");
+
+    static const char *const names[] = {"x"}; /* the number of elements is beyond 64 bits */
+    float element = 0;
+    yk_tensor tensor = {
+        .data = &element, .dtype = YK_F32, .ndim = 2, .dims = {1 << 30, (int64_t)1 << 40}};
+    yk_batch batch = {.size = 1 << 30, .count = 1, .names = names, .tensors = &tensor};
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_forward(model, &batch));
+    assert_contains(yk_last_error(), "samples is too large");
+    assert_int_equal(yk_model_forwards(model), 0);
     yk_model_destroy(model);
 }
 
