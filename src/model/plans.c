@@ -18,7 +18,7 @@ static yk_status too_large(yki_device *device, const yki_plan *plan, yk_status s
     char line[YKI_ERROR_LINE];
     if (status != YK_ERROR_OUT_OF_MEMORY)
         return status;
-    yki_error_copy(line, sizeof line);
+    snprintf(line, sizeof line, "%s", yki_error_text());
     size_t available = yki_device_available(device);
     if (available == 0 || available >= plan->arena_bytes)
         return yki_error(status,

@@ -306,6 +306,7 @@ YK_TEST(a_step_without_memory_says_how_much_it_needs)
     yk_tensor tensor = {.data = row, .dtype = YK_F64, .ndim = 2, .dims = {samples, WIDTH}};
     yk_batch huge = {.size = samples, .count = 1, .names = &name, .tensors = &tensor};
     assert_status(YK_ERROR_OUT_OF_MEMORY, yk_model_forward(model, &huge));
+    assert_int_equal(strncmp(yk_last_error(), "yoke: out of memory: ", 21), 0);
     assert_contains(yk_last_error(), "; with a batch of 1073741824 samples, a step needs ");
     assert_contains(yk_last_error(), " MiB besides parameters, gradients and packed weights: try a "
                                      "smaller batch");
