@@ -132,7 +132,7 @@ yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
 {
     yk_attention_options o;
     if (YKI_READ_OPTIONS(&o, options, yk_attention_options, YK_ATTENTION_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(q, &yki_op_scaled_dot_product_attention);
+        return yki_emit_error(q, "scaled_dot_product_attention");
     yki_attrs attrs = {.heads = o.num_heads,
                        .causal = o.is_causal,
                        .alpha = scale_of(q, !k && !v, &o),

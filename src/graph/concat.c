@@ -69,7 +69,7 @@ static yk_value *refuse_null(yk_value *const *values, int count, int index)
     for (int i = 0; !other && i < count; i++)
         other = values[i];
     yki_error(YK_ERROR_INVALID_ARGUMENT, "value %d of %d is NULL", index + 1, count);
-    return yki_emit_error(other, &yki_op_concat);
+    return yki_emit_error(other, "concat");
 }
 
 /* Joins groups of as many neighbours as one node takes, and then what they have become. */
@@ -120,7 +120,7 @@ yk_value *yk_concat(yk_value *const *values, int count, int64_t dim)
     yk_value **rest = yki_calloc((size_t)count, sizeof *rest);
     if (!rest) {
         yki_error_memory((size_t)count * sizeof *rest, "concat");
-        return yki_emit_error(values[0], &yki_op_concat);
+        return yki_emit_error(values[0], "concat");
     }
     memcpy(rest, values, (size_t)count * sizeof *rest);
     yk_value *joined =
@@ -191,7 +191,7 @@ yk_value *yk_pad(yk_value *x, int64_t dim, int64_t before, int64_t after)
         yki_error(YK_ERROR_INVALID_ARGUMENT,
                   "%lld before and %lld after the input: expected 0 to %lld", (long long)before,
                   (long long)after, (long long)most);
-        return yki_emit_error(x, &yki_op_pad);
+        return yki_emit_error(x, "pad");
     }
     int64_t dims[YK_MAX_DIMS], at = x ? yki_from_front(dim, x->ndim) : dim;
     bool exists = at >= 0 && at < yk_value_shape(x, dims);

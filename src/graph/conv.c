@@ -64,7 +64,7 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
 {
     yk_conv2d_options o;
     if (YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(x, &yki_op_conv2d);
+        return yki_emit_error(x, "conv2d");
     yki_attrs attrs = {
         .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
@@ -148,7 +148,7 @@ yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
     yk_conv_transpose2d_options o;
     if (YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
                          YK_CONV_TRANSPOSE2D_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(x, &yki_op_conv_transpose2d);
+        return yki_emit_error(x, "conv_transpose2d");
     yki_attrs attrs = {.stride = o.stride,
                        .padding = o.padding,
                        .output_padding = o.output_padding,

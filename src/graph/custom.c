@@ -303,9 +303,8 @@ static yk_value *first_input(const yk_operator *op, yk_value *const *inputs)
 /* An invalid value for each output, for the reason in this thread's error line. */
 static yk_value *refuse(yk_value *x, const yk_operator *table, yk_value **outputs)
 {
-    const yki_op nameless = {.name =
-                                 table && is_name(table->name) ? table->name : "yk_operator_apply"};
-    yk_value *invalid = yki_emit_error(x, &nameless);
+    yk_value *invalid =
+        yki_emit_error(x, table && is_name(table->name) ? table->name : "yk_operator_apply");
     for (int i = 0; outputs && i < table->output_count && i < YK_OPERATOR_OUTPUTS; i++)
         outputs[i] = invalid;
     return invalid;

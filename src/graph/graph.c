@@ -247,11 +247,11 @@ static bool is_countable(const yki_shape *shape)
     return true;
 }
 
-yk_value *yki_emit_error(yk_value *x, const yki_op *op)
+yk_value *yki_emit_error(yk_value *x, const char *who)
 {
     if (!x || !x->graph)
-        return x ? x : yki_no_operand(op->name);
-    return fail(x->graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %s", x->graph->scope, op->name,
+        return x ? x : yki_no_operand(who);
+    return fail(x->graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %s", x->graph->scope, who,
                 yki_error_text());
 }
 

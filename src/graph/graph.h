@@ -168,8 +168,9 @@ yk_value *yki_no_operand(const char *who);
  * the operator for its output shapes, and returns output 0 (an invalid value on error; never NULL).
  */
 yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in);
-/* An invalid value: op cannot be applied to x, for the reason in this thread's error line. */
-yk_value *yki_emit_error(yk_value *x, const yki_op *op);
+/* An invalid value: `who`, an operator or a layer, cannot be applied to x, for the reason in this
+ * thread's error line. */
+yk_value *yki_emit_error(yk_value *x, const char *who);
 /*
  * Appends a node with given output shapes (ndim < 0: output not wanted): what gradient rules use.
  * NULL when memory is out (sticky).

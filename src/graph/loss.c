@@ -132,11 +132,11 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
     yk_cross_entropy_options o;
     if (YKI_READ_OPTIONS(&o, options, yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT) !=
         YK_OK)
-        return yki_emit_error(logits, &yki_op_cross_entropy);
+        return yki_emit_error(logits, "cross_entropy");
     if (o.class_dim != 1 && o.class_dim != -1) {
         yki_error(YK_ERROR_INVALID_ARGUMENT, "class_dim is %lld, expected 1 or -1",
                   (long long)o.class_dim);
-        return yki_emit_error(logits, &yki_op_cross_entropy);
+        return yki_emit_error(logits, "cross_entropy");
     }
     yki_attrs attrs = {.label_smoothing = o.label_smoothing,
                        .reduction = o.reduction,
@@ -229,7 +229,7 @@ yk_value *yk_huber_loss(yk_value *x, yk_value *target, double delta, yk_loss_red
     if (delta > 0)
         return yk_scale(yk_smooth_l1_loss(x, target, delta, reduction), delta);
     yki_error(YK_ERROR_INVALID_ARGUMENT, "delta is %g, expected above 0", delta);
-    return yki_emit_error(x, &yki_op_smooth_l1_loss);
+    return yki_emit_error(x, "huber_loss");
 }
 
 /* ---- binary_cross_entropy_with_logits -------------------------------------------------------- */
@@ -274,7 +274,7 @@ yk_value *yk_binary_cross_entropy_with_logits(yk_value *logits, yk_value *target
     const yki_op *op = &yki_op_binary_cross_entropy_with_logits;
     if (YKI_READ_OPTIONS(&o, options, yk_binary_cross_entropy_options,
                          YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(logits, op);
+        return yki_emit_error(logits, op->name);
     yki_attrs attrs = {.reduction = o.reduction};
     return yki_emit(op, &attrs, (yk_value *[]){logits, target, o.pos_weight});
 }

@@ -167,9 +167,8 @@ yk_value *yk_mean(yk_value *x, int64_t dim)
     int64_t over = yki_from_front(dim, ndim);
     if (over < 1 || over >= ndim) {
         yki_error(YK_ERROR_INVALID_ARGUMENT,
-                  "mean over dimension %lld of %d, expected one that is not the batch",
-                  (long long)dim, ndim);
-        return yki_emit_error(x, &yki_op_global_avg_pool2d);
+                  "dimension %lld of %d, expected one that is not the batch", (long long)dim, ndim);
+        return yki_emit_error(x, "mean");
     }
     for (int d = 0; d < ndim; d++) {
         if (d == over)

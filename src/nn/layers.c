@@ -177,7 +177,7 @@ yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
         return x ? x : yki_no_operand(name ? name : "a layer");
     if (YKI_READ_OPTIONS(&o, options, yk_nn_batch_norm_options, YK_NN_BATCH_NORM_OPTIONS_INIT) !=
         YK_OK)
-        return yki_emit_error(x, &yki_op_batch_norm);
+        return yki_emit_error(x, "batch_norm");
     int64_t channels = ndim >= 2 ? dims[1] : 1;
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);

@@ -131,9 +131,9 @@ static yk_status check_state(const stack *s, const yk_value *x, const char *name
         (given->ndim == 3 && given->dims[0] == x->dims[0] && given->dims[1] == states &&
          given->dims[2] == s->size))
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE, "%s: %s has shape %s, expected (N, %lld, %lld)",
-                     s->kind->name, name, yki_shape_text(given, text, sizeof text),
-                     (long long)states, (long long)s->size);
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected (N, %lld, %lld)", name,
+                     yki_shape_text(given, text, sizeof text), (long long)states,
+                     (long long)s->size);
 }
 
 static yk_status check(const stack *s, const yk_value *x)
@@ -141,14 +141,17 @@ static yk_status check(const stack *s, const yk_value *x)
     const yk_nn_recurrent_options *o = &s->options;
     char text[96];
     if (x->ndim != 3)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "%s: input has shape %s, expected (N, T, I)",
-                         s->kind->name, yki_shape_text(x, text, sizeof text));
+        return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, expected (N, T, I)",
+                         yki_shape_text(x, text, sizeof text));
     if (!yki_in_range(s->size, 1) || !yki_in_range(o->num_layers, 1))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s: hidden_size %lld, num_layers %lld: expected 1 or more", s->kind->name,
+                         "hidden_size %lld, num_layers %lld: expected 1 or more",
                          (long long)s->size, (long long)o->num_layers);
+    if (!(o->dropout >= 0 && o->dropout < 1)) /* of one layer, too, where it has no effect */
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "dropout is %g, expected 0 <= dropout < 1",
+                         o->dropout);
     if (s->kind == &gru && (o->c0 || o->c_n))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "gru: c0 and c_n are options of an lstm");
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "c0 and c_n are options of an lstm");
     YK_TRY(check_state(s, x, "h0", o->h0));
     return check_state(s, x, "c0", o->c0);
 }
@@ -193,7 +196,7 @@ static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind
         status = status == YK_OK ? allocate(&s, dims[1]) : status;
         for (int64_t i = 0; status == YK_OK && i < s.options.num_layers; i++)
             x = run_layer(&s, x, i);
-        x = status == YK_OK ? x : yki_emit_error(x, &yki_op_linear);
+        x = status == YK_OK ? x : yki_emit_error(x, kind->name);
     }
     give_states(&s, x);
     yk_scope_pop(graph);

@@ -103,7 +103,7 @@ static yk_value *vision_transformer(yk_value *images, int64_t classes, const vit
         yki_error(YK_ERROR_INVALID_SHAPE,
                   "images have shape %s, whose sides are not multiples of the patches' %lld",
                   yki_shape_text(images, text, sizeof text), (long long)config->patch);
-        return yki_emit_error(images, &yki_op_conv2d);
+        return yki_emit_error(images, "vision transformer");
     }
     yk_graph *graph = yk_value_graph(images);
     yk_value *class_token = yk_parameter(graph, "class_token", yk_value_dtype(images), 3,

@@ -164,8 +164,8 @@ YK_TEST(images_that_are_no_whole_patches_are_one_line)
 {
     yoke_ends(1, "train --data synthetic --image-size 30 --arch vit-tiny-patch4-32");
     assert_string_equal(output,
-                        "yoke: conv2d: images have shape (N, 3, 30, 30), whose sides are not "
-                        "multiples of the patches' 4\n");
+                        "yoke: vision transformer: images have shape (N, 3, 30, 30), whose sides "
+                        "are not multiples of the patches' 4\n");
 }
 
 YK_TEST(mixed_labels_train_and_are_evaluated_as_what_they_are)

@@ -103,24 +103,37 @@ YK_TEST(a_gru_is_pytorchs)
     compare(&gru, "cpu");
 }
 
-/* In training, dropout changes what the second layer reads, and nothing else. */
+/* In training, by how much so many layers differ with dropout and without. */
+static double difference_of_dropout(int64_t layers)
+{
+    float numbers[STEPS * INPUTS];
+    static const char *const names[] = {"x"};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS}), *y[2];
+    for (int i = 0; i < 2; i++) {
+        (i ? yk_scope_reuse : yk_scope_push)(graph, "same");
+        y[i] = yk_nn_lstm(x, "rnn", SIZE,
+                          YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT,
+                                  o.num_layers = layers, o.dropout = i * 0.5));
+        yk_scope_pop(graph);
+    }
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y[0], y[1], YK_LOSS_SUM), NULL));
+    for (int i = 0; i < STEPS * INPUTS; i++)
+        numbers[i] = (float)sin(i);
+    yk_tensor tensor = {.data = numbers, .dtype = YK_F32, .ndim = 3, .dims = {1, STEPS, INPUTS}};
+    yk_batch batch = {.size = 1, .count = 1, .names = names, .tensors = &tensor};
+    assert_ok(yk_model_forward(model, &batch));
+    double difference = yk_model_loss(model);
+    yk_model_destroy(model);
+    return difference;
+}
+
+/* Dropout changes what the second layer reads, and nothing else. */
 YK_TEST(dropout_lies_between_layers)
 {
-    yk_graph *graph = yk_graph_create();
-    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
-    int64_t dims[YK_MAX_DIMS];
-    yk_value *one =
-        yk_nn_lstm(x, "one", SIZE,
-                   YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT, o.dropout = 2));
-    assert_int_equal(yk_value_shape(one, dims), 3);
-    assert_true(dims[0] == YK_BATCH && dims[1] == STEPS && dims[2] == SIZE);
-    yk_value *two = yk_nn_lstm(x, "two", SIZE,
-                               YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT,
-                                       o.num_layers = 2, o.dropout = 2));
-    yk_model *model;
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, two, NULL));
-    assert_contains(yk_last_error(), "two.dropout");
-    yk_graph_destroy(graph);
+    assert_true(difference_of_dropout(1) == 0);
+    assert_true(difference_of_dropout(2) > 0);
 }
 
 /* The outputs of a sequence, and of its halves, of which the second takes over the first's state.
@@ -207,6 +220,19 @@ YK_TEST(both_directions_have_parameters)
     yk_model_destroy(model);
 }
 
+static void assert_dropout_refused(double dropout)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    yk_value *y = yk_nn_lstm(
+        x, "rnn", SIZE,
+        YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT, o.dropout = dropout));
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, y, NULL));
+    assert_contains(yk_last_error(), "rnn.lstm: dropout is ");
+    yk_graph_destroy(graph);
+}
+
 static void assert_refused(int ndim, int64_t size, int64_t layers, const char *text)
 {
     yk_graph *graph = yk_graph_create();
@@ -240,13 +266,17 @@ static void assert_state_refused(layer_fn layer, int64_t states, bool cell, cons
 
 YK_TEST(mistakes_in_recurrent_layers_are_reported)
 {
-    assert_refused(2, SIZE, 1, "gru: input has shape (N, 3), expected (N, T, I)");
+    assert_dropout_refused(1);
+    assert_dropout_refused(-0.1);
+    assert_dropout_refused(NAN);
+    assert_refused(2, SIZE, 1, "yoke: rnn.gru: input has shape (N, 3), expected (N, T, I)");
     assert_refused(3, 0, 1, "gru: hidden_size 0, num_layers 1: expected 1 or more");
     assert_refused(3, INT64_MAX, 1, "hidden_size");
     assert_refused(3, SIZE, 0, "num_layers 0");
-    assert_state_refused(yk_nn_lstm, 2, false, "lstm: h0 has shape (N, 2, 4), expected (N, 1, 4)");
+    assert_state_refused(yk_nn_lstm, 2, false,
+                         "rnn.lstm: h0 has shape (N, 2, 4), expected (N, 1, 4)");
     assert_state_refused(yk_nn_lstm, 1, true, "lstm: c0 has shape (N, 1, 3), expected (N, 1, 4)");
-    assert_state_refused(yk_nn_gru, 1, true, "gru: c0 and c_n are options of an lstm");
+    assert_state_refused(yk_nn_gru, 1, true, "rnn.gru: c0 and c_n are options of an lstm");
     assert_int_equal(yk_value_shape(yk_nn_lstm(NULL, "rnn", SIZE, NULL), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
 }
