@@ -45,7 +45,7 @@ static void gru_step(state *s, yk_value *from_input, yk_value *from_hidden, int6
         yk_add(yk_slice(from_input, -1, 0, 2 * size), yk_slice(from_hidden, -1, 0, 2 * size)));
     yk_value *kept = yk_multiply(gate(gates, 0, size), gate(from_hidden, 2, size));
     yk_value *fresh = yk_tanh(yk_add(gate(from_input, 2, size), kept));
-    yk_value *back = yk_add(s->hidden, yk_scale(fresh, -1));
+    yk_value *back = yk_subtract(s->hidden, fresh);
     s->hidden = yk_add(fresh, yk_multiply(gate(gates, 1, size), back));
 }
 
