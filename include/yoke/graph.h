@@ -329,7 +329,8 @@ yk_value *yk_global_avg_pool2d(yk_value *x);
  *  ceil((p + 1) H / rows) - 1 of x, so that windows overlap where the sizes do not divide. */
 yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
 /** The mean over one dimension of x, which is not the batch, as Tensor.mean(dim): (N, T, C) ->
- *  (N, C) with dim 1. A negative dim counts from the end: -1 is the last one. */
+ *  (N, C) with dim 1. A negative dim counts from the end: -1 is the last one. Of a value without a
+ *  batch, such as a parameter or what yk_all_gather_batch() gives, dim 0 is one like the others. */
 yk_value *yk_mean(yk_value *x, int64_t dim);
 /** The sum over one dimension of x, likewise; float32 under autocast. */
 yk_value *yk_sum(yk_value *x, int64_t dim);

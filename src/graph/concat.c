@@ -10,16 +10,7 @@
 /* The operator's dimension is one of the first input's, and not the batch. */
 static yk_status expect_dim(const yki_node *node)
 {
-    const yk_value *x = node->in[0];
-    const int64_t dim = node->attrs.dim;
-    char text[96];
-    bool exists = dim >= 0 && dim < x->ndim;
-    if (exists && x->dims[dim] != YK_BATCH)
-        return YK_OK;
-    return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     exists ? "%s has shape %s, of which dimension %lld is the batch"
-                            : "%s has shape %s, which has no dimension %lld",
-                     node->op->in[0].name, yki_shape_text(x, text, sizeof text), (long long)dim);
+    return yki_expect_dim(node->in[0], node->op->in[0].name, node->attrs.dim);
 }
 
 /* Whether two values differ in this dimension alone. */

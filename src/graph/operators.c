@@ -62,6 +62,18 @@ yk_status yki_expect_dims(const yki_node *node, int input, int ndim)
                      yki_plural(ndim, "dimension", "dimensions"));
 }
 
+yk_status yki_expect_dim(const yk_value *x, const char *name, int64_t dim)
+{
+    char text[96];
+    bool exists = dim >= 0 && dim < x->ndim;
+    if (exists && x->dims[dim] != YK_BATCH)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     exists ? "%s has shape %s, of which dimension %lld is the batch"
+                            : "%s has shape %s, which has no dimension %lld",
+                     name, yki_shape_text(x, text, sizeof text), (long long)dim);
+}
+
 bool yki_in_range(int64_t option, int64_t least)
 {
     return option >= least && option <= INT32_MAX;

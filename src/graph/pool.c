@@ -164,12 +164,11 @@ yk_value *yk_mean(yk_value *x, int64_t dim)
     int ndim = yk_value_shape(x, dims), kept = 0;
     if (ndim < 0)
         return x ? x : yki_no_operand("mean");
+    if (yki_reduces_first(x, dim))
+        return yki_reduce_first(x, YK_LOSS_MEAN);
     int64_t over = yki_from_front(dim, ndim);
-    if (over < 1 || over >= ndim) {
-        yki_error(YK_ERROR_INVALID_ARGUMENT,
-                  "dimension %lld of %d, expected one that is not the batch", (long long)dim, ndim);
+    if (yki_expect_dim(x, "input", over) != YK_OK)
         return yki_emit_error(x, "mean");
-    }
     for (int d = 0; d < ndim; d++) {
         if (d == over)
             continue;

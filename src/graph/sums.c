@@ -17,14 +17,9 @@ static yk_status gradient_expanded(yk_graph *graph, const yki_node *node, yk_val
 
 yk_status yki_infer_sum(const yki_node *node, yki_shape *out)
 {
-    const yk_value *x = node->in[YKI_SUM_X];
-    int64_t dim = yki_from_front(node->attrs.dim, x->ndim);
+    YK_TRY(yki_expect_dim(node->in[YKI_SUM_X], "input", node->attrs.dim));
     YK_TRY(yki_infer_same(node, out));
-    if (dim < 1 || dim >= x->ndim)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "dimension %lld of %d, expected one that is not the batch",
-                         (long long)node->attrs.dim, x->ndim);
-    out[YKI_SUM_Y].dims[dim] = 1;
+    out[YKI_SUM_Y].dims[node->attrs.dim] = 1;
     return YK_OK;
 }
 
@@ -34,13 +29,35 @@ yk_status yki_gradient_sum(yk_graph *graph, const yki_node *node, yk_value *cons
     return gradient_expanded(graph, node, dout, needs, din, YK_LOSS_SUM);
 }
 
+bool yki_reduces_first(const yk_value *x, int64_t dim)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims);
+    return ndim > 0 && yki_from_front(dim, ndim) == 0 && dims[0] != YK_BATCH;
+}
+
+yk_value *yki_reduce_first(yk_value *x, yk_loss_reduction reduction)
+{
+    int64_t order[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, NULL);
+    if (ndim == 1)
+        return yk_reduce_loss(x, reduction);
+    for (int d = 0; d < ndim; d++)
+        order[d] = (d + 1) % ndim;
+    x = yk_permute(x, ndim, order);
+    return reduction == YK_LOSS_SUM ? yk_sum(x, -1) : yk_mean(x, -1);
+}
+
 yk_value *yk_sum(yk_value *x, int64_t dim)
 {
     int64_t dims[YK_MAX_DIMS];
-    yk_value *y = yki_emit_one(x, &yki_op_sum, &(yki_attrs){.dim = dim});
+    if (yki_reduces_first(x, dim))
+        return yki_reduce_first(x, YK_LOSS_SUM);
+    int64_t at = x ? yki_from_front(dim, x->ndim) : dim;
+    yk_value *y = yki_emit_one(x, &yki_op_sum, &(yki_attrs){.dim = at});
     int ndim = yk_value_shape(y, dims), kept = 0;
     for (int d = 0; d < ndim; d++)
-        if (d != yki_from_front(dim, ndim))
+        if (d != at)
             dims[kept++] = dims[d];
     return ndim < 0 ? y : yk_reshape(y, kept, dims);
 }

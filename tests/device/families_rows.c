@@ -150,9 +150,9 @@ const conformance_family family_reduce_loss = {build_reduce_loss, mse_loss_cases
 static const conformance_case sum_cases[] = {
     {.x = {1, 1}, .filters = 1},        {.x = {3, 17}, .filters = 1},
     {.x = {2, 3, 5, 4}, .filters = 1},  {.x = {2, 3, 5, 4}, .filters = 2},
-    {.x = {2, 40, 5, 7}, .filters = 1}, {.x = {2, 40, 5, 7}, .filters = -1},
+    {.x = {2, 40, 5, 7}, .filters = 1}, {.x = {2, 40, 5, 7}, .filters = 3},
     {.x = {3, 2000}, .filters = 1},     {.x = {2, 300, 24}, .filters = 1},
-    {.x = {2, 24, 300}, .filters = 2},  {.x = {4, 64, 6, 6}, .filters = -2},
+    {.x = {2, 24, 300}, .filters = 2},  {.x = {4, 64, 6, 6}, .filters = 2},
 };
 
 static yk_value *build_sum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
