@@ -108,14 +108,18 @@ yk_value *yk_concat(yk_value *const *values, int count, int64_t dim)
     for (int i = 0; i < count; i++)
         if (!values[i])
             return refuse_null(values, count, i);
+    const int64_t at = yki_from_front(dim, values[0]->ndim);
+    if (count == 1) /* of which no node is made */
+        return !values[0]->valid || yki_expect_dim(values[0], "input", at) == YK_OK
+                   ? values[0]
+                   : yki_emit_error(values[0], "concat");
     yk_value **rest = yki_calloc((size_t)count, sizeof *rest);
     if (!rest) {
         yki_error_memory((size_t)count * sizeof *rest, "concat");
         return yki_emit_error(values[0], "concat");
     }
     memcpy(rest, values, (size_t)count * sizeof *rest);
-    yk_value *joined =
-        join(rest, count, &(yki_attrs){.dim = yki_from_front(dim, values[0]->ndim)}, emit);
+    yk_value *joined = join(rest, count, &(yki_attrs){.dim = at}, emit);
     free(rest);
     return joined;
 }
@@ -129,11 +133,15 @@ yk_status yki_infer_slice(const yki_node *node, yki_shape *out)
     char text[96];
     YK_TRY(expect_dim(node));
     YK_TRY(yki_infer_same(node, out));
-    if (first < 0 || count < 1 || first > x->dims[dim] - count)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "input has shape %s: %lld from %lld on are not within dimension %lld",
-                         yki_shape_text(x, text, sizeof text), (long long)count, (long long)first,
-                         (long long)dim);
+    if (count < 1)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "count is %lld, expected 1 or more",
+                         (long long)count);
+    if (first < 0 || first > x->dims[dim] - count)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "input has shape %s, of which dimension %lld has no %lld elements from %lld on",
+            yki_shape_text(x, text, sizeof text), (long long)dim, (long long)count,
+            (long long)first);
     out[YKI_SLICE_Y].dims[dim] = count;
     return YK_OK;
 }

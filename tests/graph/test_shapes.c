@@ -186,10 +186,10 @@ static const shape_case cases[] = {
      {B, 5},
      {3, 3},
      .number = 1,
-     .expected = "input has shape (N, 5): 3 from 3 on are not within dimension 1"},
-    {"slice", {B, 5}, {0, 0}, .number = 1, .expected = "0 from 0 on"},
-    {"slice", {B, 5}, {-1, 2}, .number = -1, .expected = "2 from -1 on"},
-    {"slice", {B, 5}, {1, INT64_MAX}, .number = 1, .expected = "from 1 on"},
+     .expected = "input has shape (N, 5), of which dimension 1 has no 3 elements from 3 on"},
+    {"slice", {B, 5}, {0, 0}, .number = 1, .expected = "count is 0, expected 1 or more"},
+    {"slice", {B, 5}, {-1, 2}, .number = -1, .expected = "2 elements from -1 on"},
+    {"slice", {B, 5}, {1, INT64_MAX}, .number = 1, .expected = "elements from 1 on"},
     {"slice",
      {B, 5},
      {0, 1},
@@ -638,6 +638,20 @@ YK_TEST(shapes_and_their_errors)
             assert_contains(graph->error, operator_of(cases[i].call));
         yk_graph_destroy(graph);
     }
+}
+
+/* No node is made of it, but the dimension has to exist. */
+YK_TEST(a_concat_of_one_value_checks_its_dimension)
+{
+    const int64_t dims[] = {YK_BATCH, 10};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, dims);
+    assert_ptr_equal(yk_concat(&x, 1, -1), x);
+    yk_value *wrong = yk_concat(&x, 1, 2);
+    assert_int_equal(yk_value_shape(wrong, NULL), -1);
+    assert_ptr_equal(yk_concat(&wrong, 1, 1), wrong);
+    assert_contains(graph->error, "concat: input has shape (N, 10), which has no dimension 2");
+    yk_graph_destroy(graph);
 }
 
 YK_TEST(dtypes_are_checked)
