@@ -33,12 +33,11 @@ static yk_status infer_two(const yki_node *node, yki_shape *out)
     int64_t dims[YK_MAX_DIMS];
     int ndim;
     char at[96], bt[96];
-    if (a->dtype != b->dtype || !broadcast(a, b, dims, &ndim))
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "%s %s and %s %s differ, and cannot be broadcast to each other",
-                         yki_shape_text(a, at, sizeof at), yk_dtype_name(a->dtype),
-                         yki_shape_text(b, bt, sizeof bt), yk_dtype_name(b->dtype));
     YK_TRY(yki_infer_same(node, out));
+    if (!broadcast(a, b, dims, &ndim))
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "%s and %s differ, and cannot be broadcast to each other",
+                         yki_shape_text(a, at, sizeof at), yki_shape_text(b, bt, sizeof bt));
     out[0].ndim = ndim;
     for (int d = 0; d < ndim; d++)
         out[0].dims[d] = dims[d];
