@@ -14,8 +14,9 @@ yk_status yki_infer_all_gather_batch(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%lld ranks of %lld samples: expected 1 or more of both", (long long)ranks,
                          (long long)samples);
-    if (x->ndim != 2)
-        YK_TRY(yki_expect_dims(node, YKI_ALL_GATHER_BATCH_X, 3));
+    if (x->ndim != 2 && x->ndim != 3)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, expected (N, C) or (N, T, C)",
+                         yki_shape_text(x, text, sizeof text));
     if (x->dims[0] != YK_BATCH && x->dims[0] != samples)
         return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, expected %lld samples",
                          yki_shape_text(x, text, sizeof text), (long long)samples);
