@@ -134,8 +134,8 @@ yk_status yk_model_backward(yk_model *model);
 void yk_model_zero_grad(yk_model *model);
 
 /**
- * How the gradients of several backwards between two optimizer steps combine. A loss that is a sum
- * over samples adds up to that of one large batch either way.
+ * How the gradients of several backwards between two optimizer steps combine. A loss of sums over
+ * samples adds up to that of one large batch either way; one of sums and means takes the first way.
  */
 typedef enum yk_accumulation {
     YK_ACCUMULATION_SUM, /**< they add up, as in PyTorch */
