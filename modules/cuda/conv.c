@@ -419,8 +419,7 @@ static yk_status run_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
 }
 CONV(conv2d, supports, create, run_conv2d);
 
-/* ---- gradient of x: dy, weight -> dx, and conv_transpose2d: x, weight, [bias] -> y ------------
- */
+/* ---- gradient of x: dy, weight -> dx, and conv_transpose2d: x, weight, [bias] -> y ----------- */
 
 /* The operands of both have the same numbers; those below are named as the gradient's. */
 

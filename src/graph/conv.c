@@ -70,8 +70,7 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
 }
 
-/* ---- conv_transpose2d: the gradient of a conv2d with respect to its input, as an operator ------
- */
+/* ---- conv_transpose2d: the gradient of a conv2d with respect to its input, as an operator ---- */
 
 yk_status yki_infer_conv_transpose2d(const yki_node *node, yki_shape *out)
 {

@@ -123,8 +123,7 @@ yk_value *yk_multiply(yk_value *a, yk_value *b)
     return yki_emit(&yki_op_multiply, &(yki_attrs){0}, (yk_value *[]){a, b});
 }
 
-/* ---- divide: of dy / b and -dy y / b; what b was broadcast to is summed before the division ---
- */
+/* ---- divide: dy / b and -dy y / b; where b was broadcast, dy y is summed before the division - */
 
 yk_status yki_infer_divide(const yki_node *node, yki_shape *out)
 {

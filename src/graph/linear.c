@@ -80,8 +80,7 @@ yk_value *yk_flatten(yk_value *x)
     return yki_emit_one(x, &yki_op_flatten, NULL);
 }
 
-/* ---- reshape: as a node, of rows; other values are flattened before ----------------------------
- */
+/* ---- reshape: as a node, of rows; other values are flattened before -------------------------- */
 
 static yk_status check_sizes(const yki_attrs *a)
 {

@@ -195,8 +195,7 @@ yk_value *yk_mse_loss(yk_value *x, yk_value *target, yk_loss_reduction reduction
     return yki_emit(&yki_op_mse_loss, &attrs, (yk_value *[]){x, target});
 }
 
-/* ---- smooth_l1_loss: with d = x - target, d^2 / (2 beta) below beta, else |d| - beta / 2 -------
- */
+/* ---- smooth_l1_loss: with d = x - target, d^2 / (2 beta) below beta, else |d| - beta / 2 ----- */
 
 yk_status yki_infer_smooth_l1_loss(const yki_node *node, yki_shape *out)
 {

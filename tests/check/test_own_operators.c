@@ -596,8 +596,7 @@ YK_TEST(a_gradient_may_be_a_value_of_forward)
         }
 }
 
-/* ---- a kernel that fails in a step ------------------------------------------------------------
- */
+/* ---- a kernel that fails in a step ----------------------------------------------------------- */
 
 static bool moody_refuses;
 

@@ -163,8 +163,7 @@ static yk_value *build_sum(yk_graph *graph, const conformance_case *c, yk_dtype 
 
 FAMILY(sum, build_sum);
 
-/* ---- smooth_l1_loss, binary_cross_entropy_with_logits: likewise -------------------------------
- */
+/* ---- smooth_l1_loss, binary_cross_entropy_with_logits: likewise ------------------------------ */
 
 /* alpha: beta. Differences are up to 2 spreads; 0.3 spreads lie between. */
 static const conformance_case smooth_l1_loss_cases[] = {

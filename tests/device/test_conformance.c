@@ -445,8 +445,7 @@ YK_TEST(embedding)
     on_cpu(&family_embedding);
 }
 
-/* ---- losses over pairs of elements: never in 16 bit -------------------------------------------
- */
+/* ---- losses over pairs of elements: never in 16 bit ------------------------------------------ */
 
 YK_TEST(ref_pair_losses)
 {

@@ -139,8 +139,7 @@ YK_TEST(ref_cast)
     yki_device_destroy(device);
 }
 
-/* ---- kernels that work on copies in another layout ---------------------------------------------
- */
+/* ---- kernels that work on copies in another layout ------------------------------------------- */
 
 static uintptr_t scratch_at;
 

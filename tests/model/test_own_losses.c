@@ -78,8 +78,7 @@ static double dice(const numbers *n)
     return 1 - sum / SAMPLES;
 }
 
-/* ---- sums and means: KL divergence and negative log-likelihood of normal distributions --------
- */
+/* ---- sums and means: KL divergence and negative log-likelihood of normal distributions ------- */
 
 /* The first half of x is mu, the second logvar. */
 static yk_value *build_kl(yk_value *x, yk_value *target)
@@ -119,8 +118,7 @@ static double nll(const numbers *n)
     return 0.5 * sum / COUNT;
 }
 
-/* ---- focal loss: (1 - p)^gamma times cross entropy --------------------------------------------
- */
+/* ---- focal loss: (1 - p)^gamma times cross entropy ------------------------------------------- */
 
 static yk_value *build_focal(yk_value *x, yk_value *target)
 {

@@ -38,8 +38,7 @@ static yki_runs runs_of(const bias_walk *walk, int64_t block)
                       .runs_an_image = 1};
 }
 
-/* ---- x (N, C, P, Q), weight (C, F / groups, R, S), [bias (F)] -> y (N, F, H, W) ---------------
- */
+/* ---- x (N, C, P, Q), weight (C, F / groups, R, S), [bias (F)] -> y (N, F, H, W) -------------- */
 
 typedef struct transposed {
     yki_kernel base;
@@ -142,8 +141,7 @@ const yki_kernel_impl yki_cpu_conv_transpose2d = {.op = &yki_op_conv_transpose2d
                                                   .pack = transposed_pack,
                                                   .same_pack = transposed_same_pack};
 
-/* ---- dy (N, F, H, W) -> dbias (F): sums of parts of the images, and then of the parts ---------
- */
+/* ---- dy (N, F, H, W) -> dbias (F): sums of parts of the images, and then of the parts -------- */
 
 typedef struct bias_gradient {
     yki_kernel base;

@@ -41,11 +41,10 @@ static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*
     YKI_REF_IMPL(name, 1)
 MAP2(add, a + b);
 MAP2(subtract, a - b);
-MAP2(multiply, a *b);
+MAP2(multiply, (a * b));
 MAP2(divide, a / b);
 
-/* ---- reduce: y[j] is the sum of the x[i] to which y[j] can be broadcast, or their mean --------
- */
+/* ---- reduce: y[j] is the sum or mean of the x[i] to which y[j] can be broadcast -------------- */
 
 /* The sum over the dimensions from d on, in which y has size 1; `at` is the element of x. */
 static double sum_repeated(const yk_tensor *x, const int64_t *of, const int64_t *from, int d,

@@ -146,8 +146,7 @@ static yk_status ref_cross_entropy_backward(const yki_kernel *kernel, const yki_
 YKI_REF_IMPL(cross_entropy, 0);
 YKI_REF_IMPL(cross_entropy_backward, 1);
 
-/* ---- losses over pairs of elements: input 0 is x, input 1 the target, of backward 2 is dloss ----
- */
+/* ---- losses over pairs of elements: input 0 is x, input 1 the target, of backward 2 is dloss - */
 
 #define YKI_REAL       double
 #define YKI_RULE(name) name##_rule
