@@ -137,11 +137,10 @@ yk_status yki_infer_slice(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "count is %lld, expected 1 or more",
                          (long long)count);
     if (first < 0 || first > x->dims[dim] - count)
-        return yki_error(
-            YK_ERROR_INVALID_ARGUMENT,
-            "input has shape %s, of which dimension %lld has no %lld elements from %lld on",
-            yki_shape_text(x, text, sizeof text), (long long)dim, (long long)count,
-            (long long)first);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "first %lld and count %lld are not within dimension %lld of the input %s",
+                         (long long)first, (long long)count, (long long)dim,
+                         yki_shape_text(x, text, sizeof text));
     out[YKI_SLICE_Y].dims[dim] = count;
     return YK_OK;
 }
