@@ -100,6 +100,14 @@ static yk_value *layer_norm(yk_value *x, const problem *p)
         yk_parameter(graph, "bias", YK_F32, s->ndim, s->dims, YK_INIT_ZEROS, 0), 1e-5);
 }
 
+static yk_value *rms_norm(yk_value *x, const problem *p)
+{
+    return yk_rms_norm(x,
+                       yk_parameter(yk_value_graph(x), "weight", YK_F32, p->other.ndim,
+                                    p->other.dims, YK_INIT_ONES, 0),
+                       1e-5);
+}
+
 /* Of the planner: x in another layout, and of autocast: in another dtype. */
 static yk_value *converted(yk_value *x, const yki_op *op)
 {
@@ -142,6 +150,7 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("concat", yk_concat(PAIR(x, OTHER), 2, 1));
     OPERATOR("softmax", yk_softmax(x));
     OPERATOR("layer_norm", layer_norm(x, p));
+    OPERATOR("rms_norm", rms_norm(x, p));
     OPERATOR("cross_entropy", cross_entropy(x, p, false, false, 0));
     OPERATOR("cross_entropy_smoothed", cross_entropy(x, p, false, false, 0.1));
     OPERATOR("cross_entropy_weighted", cross_entropy(x, p, true, false, 0));

@@ -36,6 +36,8 @@ def forward_of(name, form, dtype, shape, other):
         return [x, draw(other, form, dtype)], call
     if name == "layer_norm":
         return [x, torch.ones(other), torch.zeros(other)], lambda x, weight, bias: F.layer_norm(x, other, weight, bias)
+    if name == "rms_norm":
+        return [x, torch.ones(other)], lambda x, weight: F.rms_norm(x, other, weight, 1e-5)
     if name.startswith("cross_entropy"):
         labels = draw_labels(shape)
         if name.endswith("soft"):

@@ -275,6 +275,12 @@ yk_value *yk_softmax(yk_value *x);
  * and bias have, such as (D) or (C, H, W); the batch is none of them. eps, above 0, is added to the
  * biased variance (PyTorch's default is 1e-5). It runs in float32 under autocast. */
 yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double eps);
+/** Root mean square normalisation (Zhang, Sennrich 2019), weight x / sqrt(mean(x^2) + eps), over
+ * the last dimensions of x, those that weight has; the batch is none of them. eps is above 0:
+ * Llama's is 1e-5 or 1e-6, and PyTorch's default is FLT_EPSILON for float32. It runs in float32
+ * under autocast.
+ */
+yk_value *yk_rms_norm(yk_value *x, yk_value *weight, double eps);
 
 /** How attention is computed. */
 typedef struct yk_attention_options {

@@ -45,6 +45,9 @@ yk_value *yk_nn_embedding(yk_value *indices, const char *name, int64_t num_embed
 /** Layer normalisation of x (N, ..., C) over its last dimension, as nn.LayerNorm(C): declares the
  *  parameters NAME.weight and NAME.bias (C). eps is as in yk_layer_norm(). */
 yk_value *yk_nn_layer_norm(yk_value *x, const char *name, double eps);
+/** Root mean square normalisation of x (N, ..., C) over its last dimension, as nn.RMSNorm(C):
+ *  declares the parameter NAME.weight (C). eps is as in yk_rms_norm(). */
+yk_value *yk_nn_rms_norm(yk_value *x, const char *name, double eps);
 /** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
  *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an
  *  int64 scalar that counts forwards in training mode). */

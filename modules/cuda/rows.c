@@ -1,6 +1,7 @@
 /*
- * softmax and layer_norm: see kernels/rows.cu. Rows are those of plain tensors: images, which have
- * their channels last, are brought into that order first, and the result back into theirs.
+ * softmax, layer_norm and rms_norm: see kernels/rows.cu. Rows are those of plain tensors: images,
+ * which have their channels last, are brought into that order first, and the result back into
+ * theirs. What the norms share reads operands by layer_norm's numbers, which are those of rms_norm.
  */
 #include "cuda.h"
 #include "implementations.h"
@@ -9,13 +10,21 @@ enum { ROW, REDUCE, MERGE, TRANSPOSE };
 
 /* ---- rows, and images in plain order -------------------------------------------------------- */
 
+/* Of a norm: the operand that is as long as a row; -1 otherwise. */
+static int weight_of(const yki_op *op)
+{
+    if (op == &yki_op_layer_norm || op == &yki_op_rms_norm)
+        return YKI_LAYER_NORM_WEIGHT;
+    if (op == &yki_op_layer_norm_backward || op == &yki_op_rms_norm_backward)
+        return YKI_LAYER_NORM_BACKWARD_WEIGHT;
+    return -1;
+}
+
 /* A row is as long as weight or, without one, as the last dimension. */
 static int32_t columns_of(const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[0];
-    int weight = desc->op == &yki_op_layer_norm            ? YKI_LAYER_NORM_WEIGHT
-                 : desc->op == &yki_op_layer_norm_backward ? YKI_LAYER_NORM_BACKWARD_WEIGHT
-                                                           : -1;
+    int weight = weight_of(desc->op);
     return (int32_t)(weight < 0 ? x->dims[x->ndim - 1] : yki_operand_count(&desc->in[weight]));
 }
 
@@ -168,7 +177,7 @@ IMPLEMENTATION(softmax, yki_cuda_supports, prepare_softmax, run_softmax, 1);
 IMPLEMENTATION(softmax_backward, yki_cuda_supports, prepare_softmax_backward, run_softmax_backward,
                1);
 
-/* ---- layer_norm ----------------------------------------------------------------------------- */
+/* ---- layer_norm, rms_norm ------------------------------------------------------------------- */
 
 static yk_status prepare_layer_norm(yki_device *device, const yki_kernel_desc *desc,
                                     yki_kernel **kernel)
@@ -187,6 +196,22 @@ static yk_status run_layer_norm(const yki_kernel *kernel, const yki_kernel_args 
 }
 IMPLEMENTATION(layer_norm, yki_cuda_supports, prepare_layer_norm, run_layer_norm, 0);
 
+static yk_status prepare_rms_norm(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    return prepare(device, desc, "rms_norm", kernel);
+}
+
+static yk_status run_rms_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
+    yki_cuda_rows_args args = args_of(k, run);
+    YK_TRY(take(k, run, YKI_RMS_NORM_X, 0, &args.x));
+    args.weight = yki_cuda_in(k, run, YKI_RMS_NORM_WEIGHT);
+    return launch_rows(k, run, &args);
+}
+IMPLEMENTATION(rms_norm, yki_cuda_supports, prepare_rms_norm, run_rms_norm, 0);
+
 static yki_cuda_grid divide(const yki_kernel_desc *desc, yki_cuda_columns *at)
 {
     int32_t columns = columns_of(desc);
@@ -199,8 +224,9 @@ static size_t moment_bytes(const yki_kernel_desc *desc)
     return (size_t)rows_of(desc) * 2 * sizeof(double);
 }
 
-static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kernel_desc *desc,
-                                             yki_kernel **kernel)
+/* `name`: the kernel of a row. */
+static yk_status prepare_norm_backward(yki_device *device, const yki_kernel_desc *desc,
+                                       const char *name, yki_kernel **kernel)
 {
     yki_cuda_kernel *k;
     YK_TRY(yki_cuda_prepare(device, desc, &k));
@@ -208,7 +234,7 @@ static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kerne
     yki_cuda_columns at;
     yki_cuda_grid grid = divide(desc, &at);
     size_t scratch = moment_bytes(desc) + yki_cuda_partial_bytes(grid, &at);
-    yk_status status = prepare_rows(k, "layer_norm_backward", scratch);
+    yk_status status = prepare_rows(k, name, scratch);
     if (status == YK_OK)
         status = yki_cuda_find(k, REDUCE, "layer_norm_reduce", dtype, takes_vectors(desc));
     if (status == YK_OK)
@@ -216,7 +242,20 @@ static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kerne
     return yki_cuda_prepared(k, status, kernel);
 }
 
-static yk_status run_layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status prepare_layer_norm_backward(yki_device *device, const yki_kernel_desc *desc,
+                                             yki_kernel **kernel)
+{
+    return prepare_norm_backward(device, desc, "layer_norm_backward", kernel);
+}
+
+static yk_status prepare_rms_norm_backward(yki_device *device, const yki_kernel_desc *desc,
+                                           yki_kernel **kernel)
+{
+    return prepare_norm_backward(device, desc, "rms_norm_backward", kernel);
+}
+
+/* rms_norm's has no dbias, as where that of layer_norm is not wanted. */
+static yk_status run_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_rows_args args = args_of(k, run);
@@ -246,4 +285,6 @@ static yk_status run_layer_norm_backward(const yki_kernel *kernel, const yki_ker
     return yki_cuda_launch(k, MERGE, grid, &merge, sizeof merge, run);
 }
 IMPLEMENTATION(layer_norm_backward, yki_cuda_supports, prepare_layer_norm_backward,
-               run_layer_norm_backward, 0);
+               run_norm_backward, 0);
+IMPLEMENTATION(rms_norm_backward, yki_cuda_supports, prepare_rms_norm_backward, run_norm_backward,
+               0);

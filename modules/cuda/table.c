@@ -70,6 +70,8 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_softmax_backward,
     &yki_cuda_layer_norm,
     &yki_cuda_layer_norm_backward,
+    &yki_cuda_rms_norm,
+    &yki_cuda_rms_norm_backward,
     &yki_cuda_flash_attention,
     &yki_cuda_flash_attention_backward,
     &yki_cuda_scaled_dot_product_attention,

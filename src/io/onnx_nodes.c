@@ -520,6 +520,36 @@ static void write_layer_norm(yki_onnx_graph *g, const yki_node *node, const char
     end_node(g, made);
 }
 
+/* ONNX has RMSNormalization from set 23 on, so here are its parts: weight x / sqrt(mean(x^2) +
+ * eps). */
+static void write_rms_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0], *x = node->in[YKI_RMS_NORM_X];
+    int64_t axes[YK_MAX_DIMS];
+    const int rows = node->in[YKI_RMS_NORM_WEIGHT]->ndim;
+    for (int d = 0; d < rows; d++)
+        axes[d] = d - rows;
+    size_t made = begin_node(g, "Mul", out, ".squares");
+    add_operand(g, x);
+    add_operand(g, x);
+    end_node(g, made);
+    made = begin_node(g, type, out, ".mean");
+    add_part(g, out, ".squares");
+    add_list(g, "axes", axes, rows);
+    end_node(g, made);
+    add_constant(g, out, ".eps", node->attrs.eps);
+    write_step(g, "Add", out, ".variance", ".mean", ".eps");
+    write_step(g, "Sqrt", out, ".rms", ".variance", NULL);
+    made = begin_node(g, "Div", out, ".normalised");
+    add_operand(g, x);
+    add_part(g, out, ".rms");
+    end_node(g, made);
+    made = begin_node(g, "Mul", out, "");
+    add_part(g, out, ".normalised");
+    add_operand(g, node->in[YKI_RMS_NORM_WEIGHT]);
+    end_node(g, made);
+}
+
 /* Of the rows of q, k or v, (N, T, heads of one width): (N, heads, T, width), or for keys
  * (N, heads, width, T). */
 static void write_heads(yki_onnx_graph *g, const yki_node *node, const char *name,
@@ -718,6 +748,7 @@ static const translation translations[] = {
     {&yki_op_reshape, "Reshape", write_reshape},
     {&yki_op_softmax, "Softmax", write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
+    {&yki_op_rms_norm, "ReduceMean", write_rms_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
     {&yki_op_embedding, "Gather", write_embedding},
     {&yki_op_permute, "Transpose", write_permute},

@@ -145,19 +145,34 @@ yk_value *yk_nn_embedding(yk_value *indices, const char *name, int64_t num_embed
     return y;
 }
 
-yk_value *yk_nn_layer_norm(yk_value *x, const char *name, double eps)
+/* A parameter with a number for each column of x. */
+static yk_value *declare_row(yk_value *x, const char *name, yk_init init)
 {
     int64_t dims[YK_MAX_DIMS];
     int ndim = yk_value_shape(x, dims);
-    if (ndim < 0)
-        return x ? x : yki_no_operand(name ? name : "a layer");
     const int64_t columns = ndim > 1 ? dims[ndim - 1] : 1; /* otherwise the operator reports it */
+    return yk_parameter(yk_value_graph(x), name, yk_value_dtype(x), 1, &columns, init, 0);
+}
+
+yk_value *yk_nn_layer_norm(yk_value *x, const char *name, double eps)
+{
+    if (yk_value_shape(x, NULL) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
     yk_graph *graph = yk_value_graph(x);
-    yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &columns, YK_INIT_ONES, 0);
-    yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &columns, YK_INIT_ZEROS, 0);
-    yk_value *y = yk_layer_norm(x, weight, bias, eps);
+    yk_value *weight = declare_row(x, "weight", YK_INIT_ONES);
+    yk_value *y = yk_layer_norm(x, weight, declare_row(x, "bias", YK_INIT_ZEROS), eps);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_rms_norm(yk_value *x, const char *name, double eps)
+{
+    if (yk_value_shape(x, NULL) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_value *y = yk_rms_norm(x, declare_row(x, "weight", YK_INIT_ONES), eps);
     yk_scope_pop(graph);
     return y;
 }

@@ -99,6 +99,8 @@ YK_TEST(rows)
     on_cuda(&family_softmax, ALL);
     on_cuda(&family_layer_norm, ALL);
     on_cuda(&family_layer_norm_wide, ALL);
+    on_cuda(&family_rms_norm, ALL);
+    on_cuda(&family_rms_norm_wide, ALL);
 }
 
 YK_TEST(losses)

@@ -10,7 +10,7 @@
 /* One row of a table. Every family reads the fields that concern it. */
 typedef struct conformance_case {
     int64_t x[YK_MAX_DIMS];     /* dims of the first input, 0-terminated */
-    int64_t other[YK_MAX_DIMS]; /* likewise of another: broadcast to x, layer_norm's rows */
+    int64_t other[YK_MAX_DIMS]; /* likewise of another: broadcast to x, rows of norms */
     int64_t filters;            /* conv2d's and linear's outputs */
     int values;                 /* concat's, if more than 2 */
     int64_t dim;                /* concat, slice, pad */

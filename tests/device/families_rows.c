@@ -1,4 +1,4 @@
-/* See families.h: losses, softmax, layer_norm, attention, embedding. */
+/* See families.h: losses, softmax, norms of rows, attention, embedding. */
 #include "families.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_cas
 FAMILY(cross_entropy, build_cross_entropy);
 FAMILY(soft_cross_entropy, build_soft_cross_entropy);
 
-/* ---- softmax, layer_norm: never in 16 bit ---------------------------------------------------- */
+/* ---- softmax, layer_norm, rms_norm: never in 16 bit ------------------------------------------ */
 
 static const conformance_case row_cases[] = {
     {.x = {1, 2}},       {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
@@ -89,7 +89,7 @@ static const conformance_case row_cases[] = {
     {.x = {200, 48}},
 };
 
-/* layer_norm over several dimensions. */
+/* Norms over several dimensions. */
 static const conformance_case wide_row_cases[] = {
     {.x = {2, 3, 5}, .other = {3, 5}},
     {.x = {2, 20, 5, 7}, .other = {5, 7}},
@@ -111,6 +111,14 @@ static yk_value *build_layer_norm(yk_graph *graph, const conformance_case *c, yk
                          conformance_parameter(graph, "bias", dtype, ndim, dims), 1e-2);
 }
 
+static yk_value *build_rms_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    const int64_t *dims = c->other[0] ? c->other : &x->dims[x->ndim - 1];
+    int ndim = c->other[0] ? conformance_rank(dims) : 1;
+    return yk_rms_norm(x, conformance_parameter(graph, "weight", dtype, ndim, dims), 1e-2);
+}
+
 const conformance_family family_softmax = {build_softmax, row_cases,
                                            sizeof row_cases / sizeof *row_cases};
 const conformance_family family_layer_norm = {build_layer_norm, row_cases,
@@ -118,6 +126,10 @@ const conformance_family family_layer_norm = {build_layer_norm, row_cases,
 
 const conformance_family family_layer_norm_wide = {build_layer_norm, wide_row_cases,
                                                    sizeof wide_row_cases / sizeof *wide_row_cases};
+const conformance_family family_rms_norm = {build_rms_norm, row_cases,
+                                            sizeof row_cases / sizeof *row_cases};
+const conformance_family family_rms_norm_wide = {build_rms_norm, wide_row_cases,
+                                                 sizeof wide_row_cases / sizeof *wide_row_cases};
 
 /* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
 

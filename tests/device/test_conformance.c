@@ -389,13 +389,15 @@ YK_TEST(cpu_cross_entropy)
     on_cpu(&family_soft_cross_entropy);
 }
 
-/* ---- softmax, layer_norm: never in 16 bit ---------------------------------------------------- */
+/* ---- softmax, layer_norm, rms_norm: never in 16 bit ------------------------------------------ */
 
 YK_TEST(ref_rows)
 {
     on_ref(&family_softmax);
     on_ref(&family_layer_norm);
     on_ref(&family_layer_norm_wide);
+    on_ref(&family_rms_norm);
+    on_ref(&family_rms_norm_wide);
 }
 
 YK_TEST(cpu_rows)
@@ -403,6 +405,8 @@ YK_TEST(cpu_rows)
     on_cpu(&family_softmax);
     on_cpu(&family_layer_norm);
     on_cpu(&family_layer_norm_wide);
+    on_cpu(&family_rms_norm);
+    on_cpu(&family_rms_norm_wide);
 }
 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
@@ -506,6 +510,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_broadcast_multiply,
                                                      &family_broadcast_divide,
                                                      &family_layer_norm_wide,
+                                                     &family_rms_norm,
+                                                     &family_rms_norm_wide,
                                                      &family_batch_norm_apply,
                                                      &family_conv2d_sums,
                                                      &family_conv_transpose2d,

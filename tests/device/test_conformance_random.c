@@ -234,7 +234,7 @@ static void draw_any_shape(drawing *d, conformance_case *c)
 }
 
 /* Of few values dx is nearly nothing, the difference of things as large as dy. */
-static void draw_layer_norm(drawing *d, conformance_case *c)
+static void draw_norm_of_rows(drawing *d, conformance_case *c)
 {
     draw_any_shape(d, c);
     c->floor = 1;
@@ -405,7 +405,8 @@ static const operators all_operators[] = {
     {&family_attention, draw_attention, false},
     {&family_embedding, draw_embedding, true},
     {&family_softmax, draw_any_shape, true},
-    {&family_layer_norm, draw_layer_norm, true}};
+    {&family_layer_norm, draw_norm_of_rows, true},
+    {&family_rms_norm, draw_norm_of_rows, true}};
 
 static conformance_setting draw_setting(drawing *d, bool is_full)
 {

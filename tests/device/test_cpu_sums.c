@@ -100,7 +100,7 @@ YK_TEST(sums_over_what_was_repeated)
     same_bits(&desc);
 }
 
-YK_TEST(layer_norms_sums_over_rows)
+YK_TEST(sums_over_rows_of_norms)
 {
     const yki_operand columns = {.dtype = YK_F32, .ndim = 1, .dims = {130}};
     const yki_attrs attrs = {.eps = 1e-5};
@@ -113,6 +113,12 @@ YK_TEST(layer_norms_sums_over_rows)
                                      .out_count = 3,
                                      .in = {rows, rows, columns},
                                      .out = {rows, columns, columns}});
+        same_bits(&(yki_kernel_desc){.op = &yki_op_rms_norm_backward,
+                                     .attrs = &attrs,
+                                     .in_count = 3,
+                                     .out_count = 2,
+                                     .in = {rows, rows, columns},
+                                     .out = {rows, columns}});
     }
 }
 

@@ -281,6 +281,19 @@ static const shape_case cases[] = {
      .number = 1e-5,
      .expected = "weight has shape (4), expected that of the last dimensions of the input (N, 5)"},
     {"layer_norm", {B, 5}, {5}, .expected = "eps is 0, expected a finite number above 0"},
+    {"rms_norm", {B, 5, 7}, {5, 7}, .number = 1e-5, .expected = "(N, 5, 7)"},
+    {"rms_norm", {B, 5, 7}, {7}, .number = 1e-5, .expected = "(N, 5, 7)"},
+    {"rms_norm",
+     {B, 5},
+     {5, 5},
+     .number = 1e-5,
+     .expected = "expected at least 2 dimensions besides the batch"},
+    {"rms_norm",
+     {B, 5},
+     {4},
+     .number = 1e-5,
+     .expected = "weight has shape (4), expected that of the last dimensions of the input (N, 5)"},
+    {"rms_norm", {B, 5}, {5}, .number = INFINITY, .expected = "eps is inf, expected a finite"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
     {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
@@ -519,6 +532,8 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, ndim, c->other, YK_INIT_ZEROS, 0);
     if (strcmp(c->call, "layer_norm") == 0)
         return yk_layer_norm(x, weight, weight, c->number);
+    if (strcmp(c->call, "rms_norm") == 0)
+        return yk_rms_norm(x, weight, c->number);
     if (strcmp(c->call, "linear") == 0)
         return yk_linear(x, weight, NULL);
     if (strcmp(c->call, "conv_transpose2d") == 0) /* `kernel`: the output_padding */

@@ -49,7 +49,23 @@ YK_TEST(mistakes_in_layers_of_tokens_are_reported)
     assert_contains(yk_last_error(), "table.embedding: indices are float32, expected int32");
     assert_int_equal(yk_value_shape(yk_nn_embedding(NULL, "table", 10, 6), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_layer_norm(NULL, "norm", 1e-5), NULL), -1);
+    assert_int_equal(yk_value_shape(yk_nn_rms_norm(NULL, "norm", 1e-5), NULL), -1);
     yk_graph_destroy(graph);
+}
+
+/* RMSNorm(4): a weight of ones, and no bias. */
+YK_TEST(rms_norm_declares_a_weight)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, TOKENS, 4});
+    yk_value *y = yk_nn_rms_norm(x, "norm", 1e-6);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_reduce_loss(y, YK_LOSS_MEAN), NULL));
+    assert_int_equal(yk_model_parameter_count(model), 1);
+    assert_string_equal(yk_model_parameter(model, 0).name, "norm.weight");
+    for (int64_t i = 0; i < 4; i++)
+        assert_true(element(model, 0, i) == 1);
+    yk_model_destroy(model);
 }
 
 static yk_status forward(yk_model *model, int32_t *tokens, int64_t samples)

@@ -58,6 +58,7 @@ def run(operator, a, t, training):
         "slice": lambda: t[0].narrow(a["dim"], a["first"], a["count"]),
         "softmax": lambda: F.softmax(t[0], -1),
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
+        "rms_norm": lambda: t[0] * torch.rsqrt(t[0].square().mean(-1, keepdim=True) + a["eps"]) * t[1],
         "scale": lambda: t[0] * a["alpha"],
         "dropout": lambda: F.dropout(t[0], 0.5, training),
         "add_scalar": lambda: t[0] + a["alpha"],

@@ -118,6 +118,7 @@ def compute(operator, t, attrs, training, out):
         "embedding": lambda: F.embedding(t["x"].long(), t["weight"]),
         "softmax": lambda: F.softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
+        "rms_norm": lambda: rms_norm(t["x"], t["weight"], attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),
         "tanh": lambda: torch.tanh(t["x"]),
         "leaky_relu": lambda: F.leaky_relu(t["x"], attrs["alpha"]),
@@ -143,6 +144,13 @@ def compute(operator, t, attrs, training, out):
         "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], out.shape[2:]),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], 1),
     }[operator]()
+
+
+def rms_norm(x, weight, eps):
+    """F.rms_norm, which PyTorch has from 2.4 on."""
+    if hasattr(F, "rms_norm"):
+        return F.rms_norm(x, weight.shape, weight, eps)
+    return x * torch.rsqrt(x.square().mean(tuple(range(-weight.ndim, 0)), keepdim=True) + eps) * weight
 
 
 def around(x, attrs):

@@ -250,6 +250,7 @@ static yk_value *all_operators(yk_value *x)
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);
     y = yk_layer_norm(yk_dropout(yk_relu(y), 0.5), weight, bias, 1e-3);
+    y = yk_nn_rms_norm(yk_add_scalar(y, 0.5), "rms_norm", 1e-2);
     return yk_dropout(yk_scale(yk_softmax(y), 3), 0.1);
 }
 

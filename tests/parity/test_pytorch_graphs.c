@@ -173,6 +173,8 @@ static yk_value *normalised_rows(drawing *d, yk_value *x)
     if (once_in(d, 2))
         return yk_softmax(x);
     yk_value *weight = parameter(d, 1, last);
+    if (once_in(d, 2))
+        return yk_rms_norm(x, weight, 1e-2);
     return yk_layer_norm(x, weight, parameter(d, 1, last), 1e-2);
 }
 

@@ -442,6 +442,13 @@ static yk_value *build_layer_norm(operator_case *c)
                          1e-3);
 }
 
+static yk_value *build_rms_norm(operator_case *c)
+{
+    yk_value *x = rows_of(c);
+    int ndim = (int)operator_between(&c->dice, 1, x->ndim);
+    return yk_rms_norm(x, parameter(c, "weight", ndim, &x->dims[x->ndim - ndim]), 1e-3);
+}
+
 static int64_t draw_head_width(operator_dice *dice)
 {
     return operator_once_in(dice, 5) ? 32 << operator_between(dice, 1, 3)
@@ -631,6 +638,11 @@ YK_TEST(softmax_is_pytorchs)
 YK_TEST(layer_norm_is_pytorchs)
 {
     compare("layer_norm", 23, build_layer_norm);
+}
+
+YK_TEST(rms_norm_is_pytorchs)
+{
+    compare("rms_norm", 49, build_rms_norm);
 }
 
 /* Gradients of a query that sees little but one key are differences of numbers that are close. */

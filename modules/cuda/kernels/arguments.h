@@ -237,7 +237,7 @@ typedef struct yki_cuda_fill_args {
 typedef struct yki_cuda_rows_args {
     const void *x, *y, *dy, *weight, *bias;
     void *out;
-    double *moments; /* layer_norm's backward: (rows, 2), mean and invstd of each row */
+    double *moments; /* norms' backward: (rows, 2), mean and invstd of each row */
     int64_t rows;
     int32_t columns;
     double eps;

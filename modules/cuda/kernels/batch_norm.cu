@@ -354,7 +354,7 @@ template <typename T, int W> DEVICE void norm_reduce(const yki_cuda_norm_backwar
 }
 NORM_KERNELS(norm_reduce, yki_cuda_norm_backward_args, norm_reduce)
 
-/* Also of layer_norm, which has no vector. */
+/* Also of layer_norm and rms_norm, which have no vector. */
 template <typename R> DEVICE void sums_merge(const yki_cuda_sums_merge_args &args)
 {
     int column;

@@ -1,5 +1,5 @@
-/* softmax and layer_norm over the rows of a matrix, with a warp for each row: its lanes take
- * vectors of W columns in turn. Rows are read again from the caches. */
+/* softmax, layer_norm and rms_norm over the rows of a matrix, with a warp for each row: its lanes
+ * take vectors of W columns in turn. Rows are read again from the caches. */
 #include "sums.cuh"
 
 /* Calls take(i) for the first of each W columns that are this lane's. */
@@ -80,13 +80,15 @@ template <typename T, int W> DEVICE void softmax_backward(const yki_cuda_rows_ar
 }
 KERNELS(softmax_backward, yki_cuda_rows_args, softmax_backward)
 
-/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd ---------------------------------- */
+/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd; rms_norm: mean and bias are 0 --- */
 
-template <typename T, int W>
-DEVICE void row_moments(const T *x, int columns, double eps, real_of<T> *mean, real_of<T> *invstd)
+/* The mean of a row in layer_norm; rms_norm takes the squares about 0. */
+template <bool CENTRED, typename T, int W> DEVICE real_of<T> row_centre(const T *x, int columns)
 {
     typedef real_of<T> real;
-    real sum = 0, squares = 0;
+    real sum = 0;
+    if (!CENTRED)
+        return 0;
     for_columns<W>(columns, [&](int i) {
         real v[W];
         load(x + i, v);
@@ -94,7 +96,15 @@ DEVICE void row_moments(const T *x, int columns, double eps, real_of<T> *mean, r
         for (int j = 0; j < W; j++)
             sum += v[j];
     });
-    const real middle = warp_sum(sum) / (real)columns;
+    return warp_sum(sum) / (real)columns;
+}
+
+template <bool CENTRED, typename T, int W>
+DEVICE void row_moments(const T *x, int columns, double eps, real_of<T> *mean, real_of<T> *invstd)
+{
+    typedef real_of<T> real;
+    real squares = 0;
+    const real middle = row_centre<CENTRED, T, W>(x, columns);
     for_columns<W>(columns, [&](int i) {
         real v[W];
         load(x + i, v);
@@ -106,7 +116,7 @@ DEVICE void row_moments(const T *x, int columns, double eps, real_of<T> *mean, r
     *invstd = 1 / sqrt(warp_sum(squares) / (real)columns + (real)eps);
 }
 
-template <typename T, int W> DEVICE void layer_norm(const yki_cuda_rows_args &args)
+template <bool CENTRED, typename T, int W> DEVICE void normalise(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -115,23 +125,35 @@ template <typename T, int W> DEVICE void layer_norm(const yki_cuda_rows_args &ar
     const T *x = (const T *)args.x + row * args.columns;
     T *out = (T *)args.out + row * args.columns;
     real mean, invstd;
-    row_moments<T, W>(x, args.columns, args.eps, &mean, &invstd);
+    row_moments<CENTRED, T, W>(x, args.columns, args.eps, &mean, &invstd);
     for_columns<W>(args.columns, [&](int i) {
-        real v[W], weight[W], bias[W];
+        real v[W], weight[W], bias[W] = {};
         load(x + i, v);
         load((const real *)args.weight + i, weight);
-        load((const real *)args.bias + i, bias);
+        if (CENTRED)
+            load((const real *)args.bias + i, bias);
 #pragma unroll
         for (int j = 0; j < W; j++)
             v[j] = (v[j] - mean) * invstd * weight[j] + bias[j];
         store(out + i, v);
     });
 }
+template <typename T, int W> DEVICE void layer_norm(const yki_cuda_rows_args &args)
+{
+    normalise<true, T, W>(args);
+}
 KERNELS(layer_norm, yki_cuda_rows_args, layer_norm)
 
-/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). Keeps the moments for the columns.
- */
-template <typename T, int W> DEVICE void layer_norm_backward(const yki_cuda_rows_args &args)
+template <typename T, int W> DEVICE void rms_norm(const yki_cuda_rows_args &args)
+{
+    normalise<false, T, W>(args);
+}
+KERNELS(rms_norm, yki_cuda_rows_args, rms_norm)
+
+/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)), without mean(g) in rms_norm. Keeps
+ * the moments for the columns. */
+template <bool CENTRED, typename T, int W>
+DEVICE void norm_row_backward(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -141,7 +163,7 @@ template <typename T, int W> DEVICE void layer_norm_backward(const yki_cuda_rows
             *dy = (const T *)args.dy + row * args.columns;
     T *out = (T *)args.out + row * args.columns;
     real mean, invstd, sum = 0, product = 0;
-    row_moments<T, W>(x, args.columns, args.eps, &mean, &invstd);
+    row_moments<CENTRED, T, W>(x, args.columns, args.eps, &mean, &invstd);
     if (lane_number() == 0) {
         args.moments[2 * row] = mean;
         args.moments[2 * row + 1] = invstd;
@@ -164,11 +186,11 @@ template <typename T, int W> DEVICE void layer_norm_backward(const yki_cuda_rows
         load_both(i, h, g);
 #pragma unroll
         for (int j = 0; j < W; j++) {
-            sum += g[j];
+            sum += CENTRED ? g[j] : 0;
             product += g[j] * h[j];
         }
     });
-    sum = warp_sum(sum) / (real)args.columns;
+    sum = CENTRED ? warp_sum(sum) / (real)args.columns : 0;
     product = warp_sum(product) / (real)args.columns;
     for_columns<W>(args.columns, [&](int i) {
         real h[W], g[W];
@@ -179,9 +201,20 @@ template <typename T, int W> DEVICE void layer_norm_backward(const yki_cuda_rows
         store(out + i, g);
     });
 }
+template <typename T, int W> DEVICE void layer_norm_backward(const yki_cuda_rows_args &args)
+{
+    norm_row_backward<true, T, W>(args);
+}
 KERNELS(layer_norm_backward, yki_cuda_rows_args, layer_norm_backward)
 
-/* dweight = sum(dy h) and dbias = sum(dy) over the rows of a slice. */
+template <typename T, int W> DEVICE void rms_norm_backward(const yki_cuda_rows_args &args)
+{
+    norm_row_backward<false, T, W>(args);
+}
+KERNELS(rms_norm_backward, yki_cuda_rows_args, rms_norm_backward)
+
+/* dweight = sum(dy h) and dbias = sum(dy) over the rows of a slice; of rms_norm too, which has no
+ * use for the latter. */
 template <typename T, int W> DEVICE void layer_norm_reduce(const yki_cuda_rows_reduce_args &args)
 {
     enum { ROWS = 4 }; /* that are loaded at once */

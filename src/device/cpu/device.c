@@ -139,6 +139,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_softmax_backward,
     &yki_cpu_layer_norm,
     &yki_cpu_layer_norm_backward,
+    &yki_cpu_rms_norm,
+    &yki_cpu_rms_norm_backward,
     &yki_cpu_scaled_dot_product_attention,
     &yki_cpu_scaled_dot_product_attention_backward,
     &yki_cpu_embedding,

@@ -175,6 +175,10 @@ typedef struct yki_row_sums {
     double *sums, *products;
 } yki_row_sums;
 
+/* dx of some rows of a norm, whose sums are added. */
+typedef void yki_row_slopes(const float *x, const float *dy, const float *weight, float *dx,
+                            yki_row_sums columns, int64_t rows, int64_t count, double eps);
+
 /* The targets of the classes of a sample, (rest + given labels) weights. */
 typedef struct yki_row_targets {
     const float *labels, *weights; /* (classes), or NULL: 0 and 1 */
@@ -248,8 +252,10 @@ typedef struct yki_cpu_loops {
     /* layer_norm of a row; and the gradient of some rows, which adds to the sums over rows. */
     void (*normalise_row)(const float *x, const float *weight, const float *bias, float *y,
                           int64_t count, double eps);
-    void (*row_slopes)(const float *x, const float *dy, const float *weight, float *dx,
-                       yki_row_sums columns, int64_t rows, int64_t count, double eps);
+    yki_row_slopes *row_slopes;
+    /* Likewise of rms_norm; the gradient adds to the sums of products alone. */
+    void (*scale_row)(const float *x, const float *weight, float *y, int64_t count, double eps);
+    yki_row_slopes *scaled_row_slopes;
     /* The sums of target (logit - largest) and of targets; and of all classes
      * (total probability - target) factor, where dlogits may be the probabilities. */
     void (*weigh_targets)(const yki_row_targets *targets, const float *logits, float largest,

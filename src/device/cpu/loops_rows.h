@@ -1,5 +1,5 @@
-/* Rows of numbers: softmax, layer_norm, cross_entropy of samples. Included by loops_table.h alone,
- * after loops_sums.h. */
+/* Rows of numbers: softmax, layer_norm, rms_norm, cross_entropy of samples. Included by
+ * loops_table.h alone, after loops_sums.h. */
 #include <math.h>
 
 /* The first `count` numbers, fewer than a vector has, the others being `fill`. */
@@ -94,7 +94,7 @@ static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t c
     }
 }
 
-/* ---- layer_norm ------------------------------------------------------------------------------ */
+/* ---- layer_norm, rms_norm -------------------------------------------------------------------- */
 
 typedef struct row_moments {
     float mean, invstd;
@@ -115,6 +115,26 @@ YKI_FORCE_INLINE row_moments row_moments_of(const float *x, int64_t count, doubl
     const double offset = sum_of_lanes(&distances) / (double)count;
     const double variance = sum_of_lanes(&squares) / (double)count - offset * offset;
     return (row_moments){mean, (float)(1 / sqrt((variance < 0 ? 0 : variance) + eps))};
+}
+
+/* As it has no mean, so that h is x invstd. */
+YKI_FORCE_INLINE row_moments scale_of_row(const float *x, int64_t count, double eps)
+{
+    wide_sum squares = {{{0}}};
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes v = load_lanes_up_to(x + i, count - i, 0);
+        add_lanes(&squares, v * v);
+    }
+    return (row_moments){0, (float)(1 / sqrt(sum_of_lanes(&squares) / (double)count + eps))};
+}
+
+static void scale_row(const float *x, const float *weight, float *y, int64_t count, double eps)
+{
+    const float invstd = scale_of_row(x, count, eps).invstd;
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes h = load_lanes_up_to(x + i, count - i, 0) * invstd;
+        store_lanes_up_to(y + i, count - i, h * load_lanes_up_to(weight + i, count - i, 0));
+    }
 }
 
 static void normalise_row(const float *x, const float *weight, const float *bias, float *y,
@@ -141,17 +161,19 @@ YKI_FORCE_INLINE void add_up_to(double *totals, int64_t count, yki_lanes x)
 enum { SLOPE_ROWS = 4 };
 
 /*
- * Of so many rows, a constant. With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). Their
+ * Of so many rows, a constant, as is whether they are centred about their means, in layer_norm.
+ * With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)), without mean(g) in rms_norm. Their
  * sums over rows are added to those in memory at once.
  */
 YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const float *weight,
                                      float *dx, yki_row_sums columns, int64_t count, double eps,
-                                     int rows)
+                                     int rows, bool centred)
 {
     row_moments m[SLOPE_ROWS];
     wide_sum totals[SLOPE_ROWS] = {{{{0}}}}, products[SLOPE_ROWS] = {{{{0}}}};
     for (int r = 0; r < rows; r++)
-        m[r] = row_moments_of(x + r * count, count, eps);
+        m[r] = centred ? row_moments_of(x + r * count, count, eps)
+                       : scale_of_row(x + r * count, count, eps);
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
         const int64_t left = count - i;
         const yki_lanes w = load_lanes_up_to(weight + i, left, 0);
@@ -162,12 +184,14 @@ YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const floa
             const yki_lanes h =
                 (load_lanes_up_to(x + at, left, m[r].mean) - m[r].mean) * m[r].invstd;
             const yki_lanes d = load_lanes_up_to(dy + at, left, 0), g = d * w;
-            add_lanes(&totals[r], g);
+            if (centred)
+                add_lanes(&totals[r], g);
             add_lanes(&products[r], g * h);
             sum += d;
             product += d * h;
         }
-        add_up_to(columns.sums + i, left, sum);
+        if (centred)
+            add_up_to(columns.sums + i, left, sum);
         add_up_to(columns.products + i, left, product);
     }
     for (int r = 0; r < rows; r++) {
@@ -184,16 +208,29 @@ YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const floa
     }
 }
 
-static void row_slopes(const float *x, const float *dy, const float *weight, float *dx,
-                       yki_row_sums columns, int64_t rows, int64_t count, double eps)
+YKI_FORCE_INLINE void slopes_of_all_rows(const float *x, const float *dy, const float *weight,
+                                         float *dx, yki_row_sums columns, int64_t rows,
+                                         int64_t count, double eps, bool centred)
 {
     int64_t r = 0;
     for (; r + SLOPE_ROWS <= rows; r += SLOPE_ROWS)
         slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
-                       SLOPE_ROWS);
+                       SLOPE_ROWS, centred);
     for (; r < rows; r++)
         slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
-                       1);
+                       1, centred);
+}
+
+static void row_slopes(const float *x, const float *dy, const float *weight, float *dx,
+                       yki_row_sums columns, int64_t rows, int64_t count, double eps)
+{
+    slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, true);
+}
+
+static void scaled_row_slopes(const float *x, const float *dy, const float *weight, float *dx,
+                              yki_row_sums columns, int64_t rows, int64_t count, double eps)
+{
+    slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, false);
 }
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */

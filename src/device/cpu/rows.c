@@ -1,7 +1,8 @@
 /*
- * softmax and layer_norm of plain f32 rows: the last dimension of x, or those that weight has. Rows
- * are divided among the threads. layer_norm's sums over rows are made of parts that depend on the
- * shape alone and in their order, so results do not depend on the number of threads.
+ * softmax, layer_norm and rms_norm of plain f32 rows: the last dimension of x, or those that weight
+ * has. Rows are divided among the threads. The norms' sums over rows are made of parts that depend
+ * on the shape alone and in their order, so results do not depend on the number of threads. What
+ * the norms share reads operands by layer_norm's numbers, which are those of rms_norm too.
  */
 #include <string.h>
 
@@ -9,14 +10,15 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 
-/* Parts of layer_norm's sums: enough for many threads, but their sums shall be little memory next
+/* Parts of a norm's sums: enough for many threads, but their sums shall be little memory next
  * to the rows. */
 enum { LEAST_PARTS = 4, MOST_PARTS = 64, PART_ROWS = 16 };
 
 typedef struct rows {
     yki_kernel base;
     const yki_cpu_loops *loops;
-    int64_t count, length; /* of rows, and of a row */
+    yki_row_slopes *slopes; /* of a norm */
+    int64_t count, length;  /* of rows, and of a row */
     int64_t parts;
     int team;
     double eps;
@@ -42,9 +44,9 @@ static bool rows_supports(const yki_device *device, const yki_kernel_desc *desc)
 static int64_t row_length(const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[0];
-    if (desc->op == &yki_op_layer_norm)
+    if (desc->op == &yki_op_layer_norm || desc->op == &yki_op_rms_norm)
         return yki_operand_count(&desc->in[YKI_LAYER_NORM_WEIGHT]);
-    if (desc->op == &yki_op_layer_norm_backward)
+    if (desc->op == &yki_op_layer_norm_backward || desc->op == &yki_op_rms_norm_backward)
         return yki_operand_count(&desc->in[YKI_LAYER_NORM_BACKWARD_WEIGHT]);
     return x->dims[x->ndim - 1];
 }
@@ -92,7 +94,7 @@ static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_arg
     return YK_OK;
 }
 
-/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd --------------------------------- */
+/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd; rms_norm: mean and bias are 0 --- */
 
 static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
@@ -107,16 +109,29 @@ static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run
     return YK_OK;
 }
 
+static yk_status rms_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const rows *k = (const rows *)kernel;
+    const float *x = run->in[YKI_RMS_NORM_X], *weight = run->in[YKI_RMS_NORM_WEIGHT];
+    float *y = run->out[YKI_RMS_NORM_Y];
+#pragma omp parallel for num_threads(k->team) if (k->team > 1)
+    for (int64_t r = 0; r < k->count; r++)
+        k->loops->scale_row(x + r * k->length, weight, y + r * k->length, k->length, k->eps);
+    return YK_OK;
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static yk_status layer_norm_prepare_backward(yki_device *device, const yki_kernel_desc *desc,
-                                             yki_kernel **kernel)
+static yk_status norm_prepare_backward(yki_device *device, const yki_kernel_desc *desc,
+                                       yki_kernel **kernel)
 {
     YK_TRY(rows_prepare(device, desc, kernel));
     rows *k = (rows *)*kernel;
+    k->slopes =
+        desc->op == &yki_op_rms_norm_backward ? k->loops->scaled_row_slopes : k->loops->row_slopes;
     k->parts = least(k->count / PART_ROWS, MOST_PARTS);
     k->parts = k->parts > LEAST_PARTS ? k->parts : least(k->count, LEAST_PARTS);
     k->base.scratch = 2 * (size_t)(k->parts * k->length) * sizeof(double);
@@ -138,15 +153,22 @@ static void part_slopes(const rows *k, const yki_kernel_args *run, int64_t part)
     memset(sums.sums, 0, 2 * (size_t)k->length * sizeof(double));
     const int64_t first = k->count * part / k->parts, end = k->count * (part + 1) / k->parts;
     const int64_t at = first * k->length;
-    k->loops->row_slopes(x + at, dy + at, run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT], dx + at, sums,
-                         end - first, k->length, k->eps);
+    k->slopes(x + at, dy + at, run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT], dx + at, sums, end - first,
+              k->length, k->eps);
+}
+
+/* An output, if it is wanted; rms_norm's never has the last. */
+static void round_sums(const rows *k, const yki_kernel_args *run, int out, const double *sums,
+                       int64_t begin, int64_t end)
+{
+    float *to = k->out[out] ? run->out[out] : NULL;
+    for (int64_t i = begin; to && i < end; i++)
+        to[i] = (float)sums[i];
 }
 
 /* The parts' sums of the calling thread's columns. */
 static void add_parts(const rows *k, const yki_kernel_args *run)
 {
-    float *dweight = run->out[YKI_LAYER_NORM_BACKWARD_DWEIGHT];
-    float *dbias = run->out[YKI_LAYER_NORM_BACKWARD_DBIAS];
     yki_row_sums all = sums_of_part(k, run->scratch, 0);
     int64_t begin, end;
     yki_share(k->length, &begin, &end);
@@ -157,15 +179,11 @@ static void add_parts(const rows *k, const yki_kernel_args *run)
             all.products[i] += more.products[i];
         }
     }
-    for (int64_t i = begin; i < end; i++) {
-        if (k->out[YKI_LAYER_NORM_BACKWARD_DWEIGHT])
-            dweight[i] = (float)all.products[i];
-        if (k->out[YKI_LAYER_NORM_BACKWARD_DBIAS])
-            dbias[i] = (float)all.sums[i];
-    }
+    round_sums(k, run, YKI_LAYER_NORM_BACKWARD_DWEIGHT, all.products, begin, end);
+    round_sums(k, run, YKI_LAYER_NORM_BACKWARD_DBIAS, all.sums, begin, end);
 }
 
-static yk_status layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
@@ -178,13 +196,15 @@ static yk_status layer_norm_backward(const yki_kernel *kernel, const yki_kernel_
     return YK_OK;
 }
 
-#define IMPL(name, place, make)                                                                    \
+#define IMPL(name, place, make, run_it)                                                            \
     const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##name,                                  \
                                             .inplace = place,                                      \
                                             .supports = rows_supports,                             \
                                             .prepare = make,                                       \
-                                            .run = name}
-IMPL(softmax, 1, rows_prepare);
-IMPL(softmax_backward, 1, rows_prepare);
-IMPL(layer_norm, 0, rows_prepare);
-IMPL(layer_norm_backward, 0, layer_norm_prepare_backward);
+                                            .run = run_it}
+IMPL(softmax, 1, rows_prepare, softmax);
+IMPL(softmax_backward, 1, rows_prepare, softmax_backward);
+IMPL(layer_norm, 0, rows_prepare, layer_norm);
+IMPL(layer_norm_backward, 0, norm_prepare_backward, norm_backward);
+IMPL(rms_norm, 0, rows_prepare, rms_norm);
+IMPL(rms_norm_backward, 0, norm_prepare_backward, norm_backward);

@@ -1,6 +1,6 @@
 /*
- * softmax and layer_norm over the rows of x. A row has D elements: the last dimension for softmax,
- * for layer_norm the last dimensions of x, which are those of weight.
+ * softmax, layer_norm and rms_norm over the rows of x. A row has D elements: the last dimension for
+ * softmax, for the norms the last dimensions of x, which are those of weight.
  */
 #include "device/ref/ref.h"
 
@@ -50,16 +50,23 @@ static yk_status ref_softmax_backward(const yki_kernel *kernel, const yki_kernel
     return YK_OK;
 }
 
-/* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd, with the biased variance ------- */
+/*
+ * ---- layer_norm: y = h weight + bias, h = (x - mean) invstd, with the biased variance -----------
+ *
+ * rms_norm is the same with a mean of 0 and no bias, and its operands have the same numbers.
+ */
 
 typedef struct moments {
     double mean, invstd;
 } moments;
 
-static moments moments_of(const yk_tensor *x, int64_t at, int64_t length, double eps)
+/* Norms that subtract the mean of a row; the others take the squares about 0. */
+typedef enum centre { ABOUT_MEAN, ABOUT_ZERO } centre;
+
+static moments moments_of(const yk_tensor *x, int64_t at, int64_t length, double eps, centre about)
 {
     double sum = 0, squares = 0;
-    for (int64_t i = at; i < at + length; i++)
+    for (int64_t i = at; about == ABOUT_MEAN && i < at + length; i++)
         sum += yki_ref_get(x, i);
     double mean = sum / (double)length;
     for (int64_t i = at; i < at + length; i++)
@@ -67,25 +74,39 @@ static moments moments_of(const yk_tensor *x, int64_t at, int64_t length, double
     return (moments){mean, 1 / sqrt(squares / (double)length + eps)};
 }
 
-static yk_status ref_layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+/* y = h weight; the bias, if there is one, is added. */
+static void norm(const yki_kernel *kernel, const yki_kernel_args *run, const yk_tensor *bias,
+                 centre about)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_X);
     yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_WEIGHT); /* (D) */
-    yk_tensor bias = yki_ref_in(kernel, run, YKI_LAYER_NORM_BIAS);     /* (D) */
     yk_tensor y = yki_ref_out(kernel, run, YKI_LAYER_NORM_Y);
     int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
     for (int64_t at = 0; at < count; at += length) {
-        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
+        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps, about);
         for (int64_t i = 0; i < length; i++) {
             double h = (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
-            yki_ref_set(&y, at + i, h * yki_ref_get(&weight, i) + yki_ref_get(&bias, i));
+            double shift = bias ? yki_ref_get(bias, i) : 0;
+            yki_ref_set(&y, at + i, h * yki_ref_get(&weight, i) + shift);
         }
     }
+}
+
+static yk_status ref_layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yk_tensor bias = yki_ref_in(kernel, run, YKI_LAYER_NORM_BIAS); /* (D) */
+    norm(kernel, run, &bias, ABOUT_MEAN);
     return YK_OK;
 }
 
-/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)). */
-static void layer_norm_dx(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_rms_norm(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    norm(kernel, run, NULL, ABOUT_ZERO);
+    return YK_OK;
+}
+
+/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)), where rms_norm has no mean(g). */
+static void norm_dx(const yki_kernel *kernel, const yki_kernel_args *run, centre about)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
     yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
@@ -93,11 +114,11 @@ static void layer_norm_dx(const yki_kernel *kernel, const yki_kernel_args *run)
     yk_tensor dx = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DX);
     int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
     for (int64_t at = 0; at < count; at += length) {
-        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
+        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps, about);
         double sum = 0, product = 0;
         for (int64_t i = 0; i < length; i++) {
             double g = yki_ref_get(&dy, at + i) * yki_ref_get(&weight, i);
-            sum += g;
+            sum += about == ABOUT_MEAN ? g : 0;
             product += g * (yki_ref_get(&x, at + i) - m.mean) * m.invstd;
         }
         for (int64_t i = 0; i < length; i++) {
@@ -111,19 +132,19 @@ static void layer_norm_dx(const yki_kernel *kernel, const yki_kernel_args *run)
 enum { COLUMNS = 64 };
 
 /* dweight = sum(dy h) and dbias = sum(dy) over the rows, for up to COLUMNS columns from `first` on,
- * which share the moments of each row. */
-static void layer_norm_columns(const yki_kernel *kernel, const yki_kernel_args *run, int64_t first)
+ * which share the moments of each row. dbias may be absent. */
+static void norm_columns(const yki_kernel *kernel, const yki_kernel_args *run,
+                         const yk_tensor *dbias, centre about, int64_t first)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_X);
     yk_tensor dy = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_DY);
     yk_tensor dweight = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DWEIGHT);
-    yk_tensor dbias = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DBIAS);
     yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
     int64_t count = yk_tensor_count(&x), length = yk_tensor_count(&weight);
     int64_t columns = length - first < COLUMNS ? length - first : COLUMNS;
     double sums[COLUMNS] = {0}, products[COLUMNS] = {0};
     for (int64_t at = 0; at < count; at += length) {
-        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps);
+        moments m = moments_of(&x, at, length, yki_ref_attrs(kernel)->eps, about);
         for (int64_t c = 0; c < columns; c++) {
             int64_t i = at + first + c;
             sums[c] += yki_ref_get(&dy, i);
@@ -133,17 +154,30 @@ static void layer_norm_columns(const yki_kernel *kernel, const yki_kernel_args *
     for (int64_t c = 0; c < columns; c++) {
         if (dweight.data)
             yki_ref_set(&dweight, first + c, products[c]);
-        if (dbias.data)
-            yki_ref_set(&dbias, first + c, sums[c]);
+        if (dbias->data)
+            yki_ref_set(dbias, first + c, sums[c]);
     }
+}
+
+static void norm_backward(const yki_kernel *kernel, const yki_kernel_args *run,
+                          const yk_tensor *dbias, centre about)
+{
+    yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
+    for (int64_t first = 0; first < yk_tensor_count(&weight); first += COLUMNS)
+        norm_columns(kernel, run, dbias, about, first);
+    norm_dx(kernel, run, about);
 }
 
 static yk_status ref_layer_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor weight = yki_ref_in(kernel, run, YKI_LAYER_NORM_BACKWARD_WEIGHT);
-    for (int64_t first = 0; first < yk_tensor_count(&weight); first += COLUMNS)
-        layer_norm_columns(kernel, run, first);
-    layer_norm_dx(kernel, run);
+    yk_tensor dbias = yki_ref_out(kernel, run, YKI_LAYER_NORM_BACKWARD_DBIAS);
+    norm_backward(kernel, run, &dbias, ABOUT_MEAN);
+    return YK_OK;
+}
+
+static yk_status ref_rms_norm_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    norm_backward(kernel, run, &(yk_tensor){0}, ABOUT_ZERO);
     return YK_OK;
 }
 
@@ -151,3 +185,5 @@ YKI_REF_IMPL(softmax, 1);
 YKI_REF_IMPL(softmax_backward, 1);
 YKI_REF_IMPL(layer_norm, 0);
 YKI_REF_IMPL(layer_norm_backward, 0);
+YKI_REF_IMPL(rms_norm, 0);
+YKI_REF_IMPL(rms_norm_backward, 0);
