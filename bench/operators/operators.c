@@ -108,6 +108,14 @@ static yk_value *rms_norm(yk_value *x, const problem *p)
                        1e-5);
 }
 
+/* `other`: the heads. */
+static yk_value *rotary(yk_value *x, const problem *p)
+{
+    yk_rotary_embedding_options options = YK_ROTARY_EMBEDDING_OPTIONS_INIT;
+    options.num_heads = p->other.dims[0];
+    return yk_rotary_embedding(x, &options);
+}
+
 /* Of the planner: x in another layout, and of autocast: in another dtype. */
 static yk_value *converted(yk_value *x, const yki_op *op)
 {
@@ -151,6 +159,7 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("softmax", yk_softmax(x));
     OPERATOR("layer_norm", layer_norm(x, p));
     OPERATOR("rms_norm", rms_norm(x, p));
+    OPERATOR("rotary", rotary(x, p));
     OPERATOR("cross_entropy", cross_entropy(x, p, false, false, 0));
     OPERATOR("cross_entropy_smoothed", cross_entropy(x, p, false, false, 0.1));
     OPERATOR("cross_entropy_weighted", cross_entropy(x, p, true, false, 0));

@@ -38,6 +38,17 @@ def forward_of(name, form, dtype, shape, other):
         return [x, torch.ones(other), torch.zeros(other)], lambda x, weight, bias: F.layer_norm(x, other, weight, bias)
     if name == "rms_norm":
         return [x, torch.ones(other)], lambda x, weight: F.rms_norm(x, other, weight, 1e-5)
+    if name == "rotary":  # as Hugging Face's Llama does it, with ready tables
+        width = shape[2] // other[0]
+        angles = torch.outer(torch.arange(shape[1]).float(), 10000.0 ** (-torch.arange(0, width, 2).float() / width))
+        cos, sin = (f(torch.cat([angles, angles], -1)).to(dtype) for f in (torch.cos, torch.sin))
+
+        def turn(x):
+            heads = x.unflatten(-1, (other[0], width)).transpose(1, 2)
+            first, second = heads.chunk(2, -1)
+            return (heads * cos + torch.cat([-second, first], -1) * sin).transpose(1, 2).flatten(2)
+
+        return [x], turn
     if name.startswith("cross_entropy"):
         labels = draw_labels(shape)
         if name.endswith("soft"):

@@ -314,6 +314,34 @@ typedef struct yk_attention_options {
  */
 yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options);
+
+/** How rotary position embeddings turn the columns of a head. */
+typedef struct yk_rotary_embedding_options {
+    size_t size;            /**< set by YK_ROTARY_EMBEDDING_OPTIONS_INIT */
+    int64_t num_heads;      /**< into which the last dimension is divided, at least 1 [1] */
+    double base;            /**< theta, above 0 [10000] */
+    bool interleaved;       /**< pairs are columns 2i and 2i + 1, as in the paper, Meta's Llama and
+                                 torchtune; otherwise i and i + rotary_dim / 2, as in Hugging
+                                 Face's Llama [false] */
+    int64_t rotary_dim;     /**< how many of a head's first columns are turned, an even number; 0:
+                                 all of them [0] */
+    int64_t first_position; /**< the position of the first token, at least 0 [0] */
+} yk_rotary_embedding_options;
+
+/** The defaults of yk_rotary_embedding_options. */
+#define YK_ROTARY_EMBEDDING_OPTIONS_INIT                                                           \
+    {                                                                                              \
+        sizeof(yk_rotary_embedding_options), 1, 10000, false, 0, 0                                 \
+    }
+
+/**
+ * Rotary position embedding (Su et al. 2021) of queries or keys: x (N, T, E) -> (N, T, E), whose
+ * rows have num_heads heads side by side, as yk_scaled_dot_product_attention() takes them. Pair i
+ * of a head, (a, b), becomes (a cos - b sin, b cos + a sin) of the angle (first_position + t)
+ * base^(-2i / rotary_dim). Angles are rounded to float32 in every dtype, as in Hugging Face's and
+ * torchtune's Llama, so positions end at 2^24. NULL options mean the defaults.
+ */
+yk_value *yk_rotary_embedding(yk_value *x, const yk_rotary_embedding_options *options);
 /** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 from 0 to V - 1 -> (N, C)
  * or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);

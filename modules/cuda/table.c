@@ -76,6 +76,7 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_flash_attention_backward,
     &yki_cuda_scaled_dot_product_attention,
     &yki_cuda_scaled_dot_product_attention_backward,
+    &yki_cuda_rotary_embedding,
     &yki_cuda_embedding,
     &yki_cuda_embedding_backward,
     &yki_cuda_cross_entropy,

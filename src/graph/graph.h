@@ -57,14 +57,19 @@ typedef struct yki_attrs {
     int ndim;                  /* reshape: of the result, whose first size is the input's; */
     int64_t dims[YK_MAX_DIMS]; /* permute: the dimensions of the input in their new order */
     int64_t dim;               /* concat, slice, pad, sum: the dimension that changes its size */
-    int64_t first;             /* slice: where in the input the result begins; pad: the reverse */
+    int64_t first;             /* slice: where in the input the result begins; pad: the reverse;
+                                  rotary_embedding: the position of the first token */
     int64_t count;             /* slice, pad: the size of the result */
     double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0;
-                                  add_scalar: what is added; pow: the exponent; clamp: the least */
-    int64_t heads;             /* attention */
+                                  add_scalar: what is added; pow: the exponent; clamp: the least;
+                                  rotary_embedding: the base */
+    int64_t heads;             /* attention, rotary_embedding */
     int ranks;                 /* all_gather_batch: how many there are, and ... */
     int64_t samples;           /* ... what each has */
     bool causal;               /* attention: a query sees no later keys */
+    int64_t rotary;            /* rotary_embedding: the columns of a head that are turned ... */
+    bool interleaved;          /* ... in pairs of neighbours, instead of one from each half ... */
+    bool inverse;              /* ... by the negative angles */
     double eps, momentum;      /* batch_norm */
     double p;                  /* dropout, also of attention's shares */
     double label_smoothing;    /* cross_entropy */

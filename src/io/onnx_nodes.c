@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "graph/rotary.h"
 
 enum { NAME = 512 };
 
@@ -657,6 +658,68 @@ static void write_attention(yki_onnx_graph *g, const yki_node *node, const char 
     write_step(g, "Reshape", out, "", ".y_apart", ".shape");
 }
 
+/* The cosines and sines of all positions, (T, 1, width), with which a head x becomes
+ * x cosines + partners sines, and the partner of each column. Columns that are not turned have the
+ * angle 0. */
+static void write_rotary_tables(yki_onnx_graph *g, const yki_node *node, int64_t width)
+{
+    const yk_value *out = node->out[0];
+    const yki_attrs *a = &node->attrs;
+    const int64_t tokens = out->dims[1], distance = yki_rotary_distance(a->rotary, a->interleaved);
+    const size_t count = (size_t)(tokens * width);
+    double *cosines = yki_calloc(count, sizeof *cosines), *sines = yki_calloc(count, sizeof *sines);
+    int64_t *partners = yki_calloc((size_t)width, sizeof *partners);
+    const bool good = cosines && sines && partners;
+    g->message.failed |= !good;
+    for (int64_t i = 0; good && i < width; i++)
+        partners[i] = i;
+    for (size_t i = 0; good && i < count; i++)
+        cosines[i] = 1;
+    for (int64_t pair = 0; good && pair < a->rotary / 2; pair++) {
+        const float frequency = yki_rotary_frequency(a->alpha, pair, a->rotary);
+        const int64_t i = yki_rotary_column(pair, a->interleaved), j = i + distance;
+        partners[i] = j;
+        partners[j] = i;
+        for (int64_t t = 0; t < tokens; t++) {
+            const double angle = yki_rotary_angle(a->first + t, frequency);
+            cosines[t * width + i] = cosines[t * width + j] = cos(angle);
+            sines[t * width + j] = a->inverse ? -sin(angle) : sin(angle);
+            sines[t * width + i] = -sines[t * width + j];
+        }
+    }
+    if (good) {
+        add_initializer(g, out, ".cosines", 3, (int64_t[]){tokens, 1, width}, cosines);
+        add_initializer(g, out, ".sines", 3, (int64_t[]){tokens, 1, width}, sines);
+        add_sizes(g, out, ".pairs", (int)width, partners);
+    }
+    free(cosines);
+    free(sines);
+    free(partners);
+}
+
+/* ONNX has RotaryEmbedding from set 23 on. */
+static void write_rotary(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    const int64_t width = out->dims[2] / node->attrs.heads;
+    write_rotary_tables(g, node, width);
+    add_sizes(g, out, ".apart", 4, (int64_t[]){0, 0, node->attrs.heads, width});
+    size_t made = begin_node(g, "Reshape", out, ".heads");
+    add_operand(g, node->in[0]);
+    add_part(g, out, ".apart");
+    end_node(g, made);
+    made = begin_node(g, type, out, ".partners");
+    add_part(g, out, ".heads");
+    add_part(g, out, ".pairs");
+    add_int(g, "axis", 3);
+    end_node(g, made);
+    write_step(g, "Mul", out, ".own", ".heads", ".cosines");
+    write_step(g, "Mul", out, ".others", ".partners", ".sines");
+    write_step(g, "Add", out, ".turned", ".own", ".others");
+    add_sizes(g, out, ".shape", 3, (int64_t[]){0, 0, out->dims[2]});
+    write_step(g, "Reshape", out, "", ".turned", ".shape");
+}
+
 static void write_embedding(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = begin_node(g, type, node->out[0], "");
@@ -750,6 +813,7 @@ static const translation translations[] = {
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
     {&yki_op_rms_norm, "ReduceMean", write_rms_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
+    {&yki_op_rotary_embedding, "Gather", write_rotary},
     {&yki_op_embedding, "Gather", write_embedding},
     {&yki_op_permute, "Transpose", write_permute},
     {&yki_op_concat, "Concat", write_concat},

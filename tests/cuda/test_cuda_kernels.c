@@ -142,6 +142,11 @@ YK_TEST(flash_attention)
     assert_int_equal(work_of("libcublasLt.so.13"), before);
 }
 
+YK_TEST(rotary_embedding)
+{
+    on_cuda(&family_rotary, ALL);
+}
+
 YK_TEST(embedding)
 {
     on_cuda(&family_embedding, FULL);

@@ -17,9 +17,10 @@ typedef struct conformance_case {
     int64_t kernel[2];          /* rows, columns; 0 columns: square */
     int64_t stride, padding, dilation, groups, output_padding;
     int64_t classes;           /* of int32 inputs; 0: as many as x has columns */
-    int64_t heads;             /* attention */
-    bool causal;               /* likewise */
-    int64_t mask[YK_MAX_DIMS]; /* likewise: dims of attn_mask, 0-terminated */
+    int64_t heads;             /* attention, rotary_embedding */
+    bool causal;               /* attention */
+    bool interleaved;          /* rotary_embedding */
+    int64_t mask[YK_MAX_DIMS]; /* attention: dims of attn_mask, 0-terminated */
     bool bias;
     double alpha, p, smoothing;
     bool sum;                           /* losses: reduction */

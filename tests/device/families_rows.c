@@ -1,4 +1,4 @@
-/* See families.h: losses, softmax, norms of rows, attention, embedding. */
+/* See families.h: losses, softmax, norms of rows, attention, embeddings. */
 #include "families.h"
 
 #include <math.h>
@@ -288,6 +288,32 @@ static const conformance_case flash_attention_cases[] = {
     {.x = {2, 5, 48}, .heads = 2, .p = 0.5, .evaluation = true},
 };
 FAMILY(flash_attention, build_attention);
+
+/* ---- rotary_embedding ------------------------------------------------------------------------ */
+
+/* filters: rotary_dim; alpha: the base, 0 for the usual one; padding: first_position. */
+static const conformance_case rotary_cases[] = {
+    {.x = {1, 1, 2}, .heads = 1},
+    {.x = {2, 7, 12}, .heads = 2},
+    {.x = {2, 7, 12}, .heads = 2, .interleaved = true},
+    {.x = {3, 50, 96}, .heads = 2, .padding = 1000},
+    {.x = {3, 50, 96}, .heads = 1, .interleaved = true, .alpha = 500000},
+    {.x = {2, 9, 33}, .heads = 3, .filters = 6},
+    {.x = {2, 9, 33}, .heads = 3, .filters = 8, .interleaved = true, .padding = 5},
+    {.x = {2, 70, 600}, .heads = 2},
+    {.x = {2, 70, 600}, .heads = 2, .interleaved = true, .filters = 290},
+};
+
+static yk_value *build_rotary(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_rotary_embedding(
+        conformance_x(graph, c, dtype),
+        YK_WITH(yk_rotary_embedding_options, YK_ROTARY_EMBEDDING_OPTIONS_INIT,
+                o.num_heads = c->heads, o.interleaved = c->interleaved, o.rotary_dim = c->filters,
+                o.base = c->alpha > 0 ? c->alpha : 10000, o.first_position = c->padding));
+}
+
+FAMILY(rotary, build_rotary);
 
 /* ---- embedding: never in 16 bit -------------------------------------------------------------- */
 

@@ -441,6 +441,17 @@ YK_TEST(cpu_attention_sse2)
     on_cpu_in_all_dtypes(&family_attention);
 }
 
+/* ---- rotary_embedding ------------------------------------------------------------------------ */
+
+YK_TEST(rotary_embedding)
+{
+    conformance_gradients(&family_rotary);
+    conformance_device(&family_rotary, &ref_f32);
+    conformance_device(&family_rotary, &cpu_f32);
+    conformance_device(&family_rotary, &cpu_bf16);
+    conformance_device(&family_rotary, &cpu_f16);
+}
+
 /* ---- embedding: never in 16 bit -------------------------------------------------------------- */
 
 YK_TEST(embedding)
@@ -519,6 +530,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_smooth_l1_loss,
                                                      &family_bce,
                                                      &family_attention,
+                                                     &family_rotary,
                                                      &family_embedding,
                                                      &family_permute,
                                                      &family_slice,
@@ -540,6 +552,7 @@ YK_TEST(sim)
     conformance_device(&family_conv2d_sums, &sim_bf16);
     conformance_device(&family_conv_transpose2d, &sim_bf16);
     conformance_device(&family_attention, &sim_bf16);
+    conformance_device(&family_rotary, &sim_bf16);
 }
 
 YK_TEST(every_operator_has_a_row)

@@ -365,6 +365,19 @@ static void draw_attention(drawing *d, conformance_case *c)
     }
 }
 
+static void draw_rotary(drawing *d, conformance_case *c)
+{
+    const int64_t width = draw(d, 2, 90);
+    c->heads = draw(d, 1, 5);
+    c->interleaved = draw(d, 0, 1);
+    c->filters = 2 * draw(d, 1, width / 2);
+    c->alpha = (double)draw(d, 2, 100000);
+    c->padding = draw(d, 0, 100);
+    c->x[0] = draw(d, 1, 3);
+    c->x[1] = draw(d, 1, 110);
+    c->x[2] = c->heads * width;
+}
+
 static void draw_embedding(drawing *d, conformance_case *c)
 {
     c->x[0] = draw(d, 1, 40);
@@ -403,6 +416,7 @@ static const operators all_operators[] = {
     {&family_smooth_l1_loss, draw_any_shape, true},
     {&family_bce, draw_any_shape, true},
     {&family_attention, draw_attention, false},
+    {&family_rotary, draw_rotary, false},
     {&family_embedding, draw_embedding, true},
     {&family_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_norm_of_rows, true},

@@ -294,6 +294,38 @@ static const shape_case cases[] = {
      .number = 1e-5,
      .expected = "weight has shape (4), expected that of the last dimensions of the input (N, 5)"},
     {"rms_norm", {B, 5}, {5}, .number = INFINITY, .expected = "eps is inf, expected a finite"},
+    {"rotary_embedding", {B, 5, 12}, .groups = 2, .expected = "(N, 5, 12)"},
+    {"rotary_embedding", {B, 5, 12}, .groups = 2, .stride = 4, .expected = "(N, 5, 12)"},
+    {"rotary_embedding", {B, 12}, .groups = 2, .expected = "input has shape (N, 12)"},
+    {"rotary_embedding", {B, 5, 12}, .expected = "num_heads is 0, expected at least 1"},
+    {"rotary_embedding",
+     {B, 5, 12},
+     .groups = 5,
+     .expected = "(N, 5, 12), whose last dimension is not divisible by 5 heads"},
+    {"rotary_embedding",
+     {B, 5, 9},
+     .groups = 3,
+     .expected = "rotary_dim is 3, expected an even number from 2 to the 3 columns of a head"},
+    {"rotary_embedding",
+     {B, 5, 12},
+     .groups = 3,
+     .stride = 6,
+     .expected = "rotary_dim is 6, expected an even number from 2 to the 4 columns of a head"},
+    {"rotary_embedding",
+     {B, 5, 12},
+     .groups = 2,
+     .number = -1,
+     .expected = "base is -1, expected a finite number above 0"},
+    {"rotary_embedding",
+     {B, 5, 12},
+     .groups = 2,
+     .padding = -1,
+     .expected = "first_position is -1, expected 0 to 16777216"},
+    {"rotary_embedding",
+     {B, 5, 12},
+     .groups = 2,
+     .padding = 16777214,
+     .expected = "positions end at 16777219, expected at most 16777216"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
     {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
@@ -576,6 +608,15 @@ static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
                 o.scale = c->number != 0 ? c->number : NAN));
 }
 
+/* `stride`: rotary_dim; `padding`: first_position. */
+static yk_value *rotary(yk_value *x, const shape_case *c)
+{
+    return yk_rotary_embedding(x, YK_WITH(yk_rotary_embedding_options,
+                                          YK_ROTARY_EMBEDDING_OPTIONS_INIT, o.num_heads = c->groups,
+                                          o.rotary_dim = c->stride, o.first_position = c->padding,
+                                          o.base = c->number != 0 ? c->number : 10000));
+}
+
 static yk_value *build(yk_graph *graph, const shape_case *c)
 {
     if (strcmp(c->call, "embedding") == 0)
@@ -583,6 +624,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
             yk_input(graph, "x", YK_I32, rank_of(c->x), c->x),
             yk_parameter(graph, "weight", YK_F32, rank_of(c->other), c->other, YK_INIT_ZEROS, 0));
     yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
+    if (strcmp(c->call, "rotary_embedding") == 0)
+        return rotary(x, c);
     if (strcmp(c->call, "attention") == 0)
         return attention(graph, x, c);
     if (strcmp(c->call, "flatten") == 0)

@@ -311,6 +311,8 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "alpha", attrs->alpha);
     write_number(pickle, "heads", (double)attrs->heads);
     write_number(pickle, "causal", attrs->causal);
+    write_number(pickle, "rotary", (double)attrs->rotary);
+    write_number(pickle, "interleaved", attrs->interleaved);
     write_number(pickle, "eps", attrs->eps);
     write_number(pickle, "momentum", attrs->momentum);
     write_number(pickle, "p", attrs->p);

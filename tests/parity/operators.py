@@ -76,6 +76,28 @@ def attention(t, attrs, training):
     return y.transpose(1, 2).flatten(2)
 
 
+def rotate_half(x):
+    first, second = x.chunk(2, -1)
+    return torch.cat([-second, first], -1)
+
+
+def rotary(x, attrs):
+    """As Hugging Face's Llama turns halves, and Meta's neighbours, which are complex numbers."""
+    dims, positions = int(attrs["rotary"]), torch.arange(x.shape[1]) + attrs["first"]
+    frequencies = 1.0 / attrs["alpha"] ** (torch.arange(0, dims, 2).float() / dims)
+    angles = torch.outer(positions.float(), frequencies)
+    heads = x.unflatten(-1, (int(attrs["heads"]), -1)).transpose(1, 2)
+    turned, rest = heads[..., :dims], heads[..., dims:]
+    if attrs["interleaved"]:
+        factors = torch.polar(torch.ones_like(angles, dtype=x.dtype), angles.to(x.dtype))
+        pairs = torch.view_as_complex(turned.unflatten(-1, (-1, 2)).contiguous())
+        turned = torch.view_as_real(pairs * factors).flatten(-2)
+    else:
+        twice = torch.cat([angles, angles], -1).to(x.dtype)
+        turned = turned * twice.cos() + rotate_half(turned) * twice.sin()
+    return torch.cat([turned, rest], -1).transpose(1, 2).flatten(2)
+
+
 def compute(operator, t, attrs, training, out):
     """t: the inputs by name."""
     window = (attrs["kernel"], attrs["stride"], attrs["padding"])
@@ -118,6 +140,7 @@ def compute(operator, t, attrs, training, out):
         "embedding": lambda: F.embedding(t["x"].long(), t["weight"]),
         "softmax": lambda: F.softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
+        "rotary_embedding": lambda: rotary(t["x"], attrs),
         "rms_norm": lambda: rms_norm(t["x"], t["weight"], attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),
         "tanh": lambda: torch.tanh(t["x"]),

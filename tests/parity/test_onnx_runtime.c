@@ -313,6 +313,20 @@ YK_TEST(attention_is_translated)
     judge(make_model(yk_nn_linear(y, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* Of halves and of neighbours, and of some columns of a head. */
+YK_TEST(rotary_embeddings_are_translated)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *x = yk_nn_embedding(tokens, "table", WORDS, 24);
+    for (int i = 0; i < 4; i++)
+        x = yk_rotary_embedding(x, YK_WITH(yk_rotary_embedding_options,
+                                           YK_ROTARY_EMBEDDING_OPTIONS_INIT, o.num_heads = 1 + i,
+                                           o.interleaved = i & 1, o.rotary_dim = i < 2 ? 0 : 4,
+                                           o.first_position = i));
+    judge(make_model(yk_nn_linear(yk_flatten(x), "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 /* -INFINITY where a feature is positive; the first query sees only the first key. */
 static yk_value *hidden_by_features(yk_graph *graph)
 {

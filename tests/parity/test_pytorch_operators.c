@@ -486,6 +486,24 @@ static yk_value *build_attention(operator_case *c)
     return yk_scaled_dot_product_attention(x, keys, input(c, "v", 3, v), &options);
 }
 
+static yk_value *build_rotary(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    yk_rotary_embedding_options options = YK_ROTARY_EMBEDDING_OPTIONS_INIT;
+    int64_t width = 2 * operator_between(dice, 1, 64);
+    options.num_heads = operator_between(dice, 1, 4);
+    options.interleaved = operator_once_in(dice, 2);
+    if (operator_once_in(dice, 3))
+        options.rotary_dim = 2 * operator_between(dice, 1, width / 2);
+    if (operator_once_in(dice, 3))
+        options.base = 500000;
+    if (operator_once_in(dice, 3))
+        options.first_position = operator_between(dice, 1, 20);
+    const int64_t dims[] = {operator_between(dice, 1, 3), operator_between(dice, 1, 40),
+                            options.num_heads * width};
+    return yk_rotary_embedding(input(c, "x", 3, dims), &options);
+}
+
 /* Indices are below the columns of x. */
 static yk_value *build_embedding(operator_case *c)
 {
@@ -643,6 +661,12 @@ YK_TEST(layer_norm_is_pytorchs)
 YK_TEST(rms_norm_is_pytorchs)
 {
     compare("rms_norm", 49, build_rms_norm);
+}
+
+/* PyTorch's powers in f32 differ by one unit in the last place, which positions multiply. */
+YK_TEST(rotary_embedding_is_llamas)
+{
+    compare_within("rotary_embedding", 3e-5, 50, build_rotary);
 }
 
 /* Gradients of a query that sees little but one key are differences of numbers that are close. */

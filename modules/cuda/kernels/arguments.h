@@ -320,6 +320,17 @@ typedef struct yki_cuda_embedding_args {
     int32_t rows, columns;
 } yki_cuda_embedding_args;
 
+/* ---- rotary.cu ------------------------------------------------------------------------------- */
+
+/* x and y (tokens, heads width). The first 2 pairs columns of each head are turned. */
+typedef struct yki_cuda_rotary_args {
+    const void *x;
+    void *y;
+    int64_t tokens, positions, first; /* positions: of a sample, the first of which is `first` */
+    double base;
+    int32_t heads, width, pairs, interleaved, inverse;
+} yki_cuda_rotary_args;
+
 /* ---- loss.cu --------------------------------------------------------------------------------- */
 
 /* A row is what has one softmax, a sample or one of its `pixels`; its columns are classes, which

@@ -74,6 +74,7 @@ extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_
     yki_cpu_layer_norm, yki_cpu_layer_norm_backward, yki_cpu_rms_norm, yki_cpu_rms_norm_backward;
 extern const yki_kernel_impl yki_cpu_scaled_dot_product_attention,
     yki_cpu_scaled_dot_product_attention_backward;
+extern const yki_kernel_impl yki_cpu_rotary_embedding;
 extern const yki_kernel_impl yki_cpu_embedding, yki_cpu_embedding_backward;
 extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;

@@ -143,6 +143,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_rms_norm_backward,
     &yki_cpu_scaled_dot_product_attention,
     &yki_cpu_scaled_dot_product_attention_backward,
+    &yki_cpu_rotary_embedding,
     &yki_cpu_embedding,
     &yki_cpu_embedding_backward,
     &yki_cpu_cross_entropy,

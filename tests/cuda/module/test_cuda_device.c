@@ -53,10 +53,18 @@ YK_TEST(pool)
 
 YK_TEST(rows_and_losses)
 {
-    static const conformance_family *const families[] = {
-        &family_softmax,        &family_layer_norm,    &family_layer_norm_wide,    &family_rms_norm,
-        &family_rms_norm_wide,  &family_cross_entropy, &family_soft_cross_entropy, &family_mse_loss,
-        &family_smooth_l1_loss, &family_bce,           &family_embedding};
+    static const conformance_family *const families[] = {&family_softmax,
+                                                         &family_layer_norm,
+                                                         &family_layer_norm_wide,
+                                                         &family_rms_norm,
+                                                         &family_rms_norm_wide,
+                                                         &family_cross_entropy,
+                                                         &family_soft_cross_entropy,
+                                                         &family_mse_loss,
+                                                         &family_smooth_l1_loss,
+                                                         &family_bce,
+                                                         &family_rotary,
+                                                         &family_embedding};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         conformance_device(families[i], &settings[0]);
 }
