@@ -250,6 +250,32 @@ YK_TEST(gpt_reads_a_text)
     assert_contains(output, "the text has 4 characters, expected more than --block-size");
 }
 
+YK_TEST(llama_learns_to_write)
+{
+    run(0, "$E/llama --layers 1 --width 32 --block-size 32 --batch-size 16 --max-steps 100 "
+           "--length 20 --save saved");
+    assert_contains(output, "\nStep 100: training loss ");
+    assert_true(strtod(strstr(output, "Step 100: training loss ") + 24, NULL) < 3.2);
+    run(0, "cat saved/config.json");
+    assert_contains(output, "\"intermediate_size\": 88,");
+    assert_contains(output, "\"tie_word_embeddings\": false");
+    run(0, "$Y checkpoint show saved/model.safetensors");
+    assert_contains(output, "model.layers.0.self_attn.q_proj.weight");
+    assert_contains(output, "lm_head.weight");
+    run(0, "$Y run -n 2 -- $E/llama --max-steps 2 --length 5");
+    assert_contains(output, "[rank 0] Step 2: training loss ");
+}
+
+YK_TEST(llama_ties_its_head)
+{
+    run(0, "$E/llama --tied yes --width 16 --max-steps 2 --length 5 --save saved");
+    run(0, "$Y checkpoint show saved/model.safetensors");
+    assert_null(strstr(output, "lm_head.weight"));
+    refused("$E/llama --tied maybe", "--tied maybe: expected yes or no");
+    run(1, "$E/llama --width 16 --max-steps 1 --length 1 --save nowhere/saved");
+    assert_contains(output, "nowhere/saved/config.json: No such file or directory");
+}
+
 YK_TEST(own_operator_passes_its_check_and_is_learnt_with)
 {
     run(0, "$E/own_operator");
@@ -294,6 +320,8 @@ YK_TEST(examples_compute_the_same_on_any_device)
     same_on_sim("$E/own_data --epochs 1");
     same_on_sim("$E/gpt --layers 1 --heads 2 --width 8 --block-size 8 --batch-size 4 --max-steps 3 "
                 "--length 4");
+    same_on_sim("$E/llama --layers 1 --heads 2 --width 8 --block-size 8 --batch-size 4 --max-steps "
+                "3 --length 4");
     same_on_sim("$E/resnet18_cifar10 --custom_data true --width 1 --samples 140 --epochs 1 "
                 "--enable_gpu false");
 }
