@@ -116,6 +116,15 @@ static yk_value *rotary(yk_value *x, const problem *p)
     return yk_rotary_embedding(x, &options);
 }
 
+/* Of queries, keys and values in x; other: the heads. */
+static yk_value *attention(yk_value *x, const problem *p, bool is_causal)
+{
+    yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
+    options.num_heads = p->other.dims[0];
+    options.is_causal = is_causal;
+    return yk_scaled_dot_product_attention(x, NULL, NULL, &options);
+}
+
 /* Of the planner: x in another layout, and of autocast: in another dtype. */
 static yk_value *converted(yk_value *x, const yki_op *op)
 {
@@ -160,6 +169,8 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("layer_norm", layer_norm(x, p));
     OPERATOR("rms_norm", rms_norm(x, p));
     OPERATOR("rotary", rotary(x, p));
+    OPERATOR("attention", attention(x, p, false));
+    OPERATOR("attention_causal", attention(x, p, true));
     OPERATOR("cross_entropy", cross_entropy(x, p, false, false, 0));
     OPERATOR("cross_entropy_smoothed", cross_entropy(x, p, false, false, 0.1));
     OPERATOR("cross_entropy_weighted", cross_entropy(x, p, true, false, 0));

@@ -27,6 +27,17 @@ def draw_labels(shape):
     return (torch.arange(count) * 7 % shape[1]).reshape(shape[0], *shape[2:])
 
 
+def attention_of(heads, is_causal):
+    """Of queries, keys and values side by side."""
+    known = hasattr(F, "scaled_dot_product_attention")
+    attend = F.scaled_dot_product_attention if known else lambda *all: F._scaled_dot_product_attention(*all[:5], False, all[5])[0]
+
+    def call(x):
+        parts = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in x.chunk(3, -1))
+        return attend(*parts, None, 0.0, is_causal).transpose(1, 2).flatten(2)
+    return call
+
+
 def forward_of(name, form, dtype, shape, other):
     """The inputs that have gradients, and a function of them."""
     x = draw(shape, form, dtype)
@@ -49,6 +60,8 @@ def forward_of(name, form, dtype, shape, other):
             return (heads * cos + torch.cat([-second, first], -1) * sin).transpose(1, 2).flatten(2)
 
         return [x], turn
+    if name.startswith("attention"):
+        return [x], attention_of(other[0], name.endswith("causal"))
     if name.startswith("cross_entropy"):
         labels = draw_labels(shape)
         if name.endswith("soft"):
