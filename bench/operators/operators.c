@@ -125,6 +125,22 @@ static yk_value *attention(yk_value *x, const problem *p, bool is_causal)
     return yk_scaled_dot_product_attention(x, NULL, NULL, &options);
 }
 
+static yk_value *group_norm(yk_value *x, const problem *p)
+{
+    yk_graph *graph = yk_value_graph(x);
+    int64_t dims[YK_MAX_DIMS];
+    yk_value_shape(x, dims);
+    return yk_group_norm(x, p->other.dims[0],
+                         yk_parameter(graph, "weight", YK_F32, 1, &dims[1], YK_INIT_ONES, 0),
+                         yk_parameter(graph, "bias", YK_F32, 1, &dims[1], YK_INIT_ZEROS, 0), 1e-5);
+}
+
+/* To be compared with group_norm. */
+static yk_value *batch_norm(yk_value *x)
+{
+    return yk_nn_batch_norm(x, "bn");
+}
+
 /* Of the planner: x in another layout, and of autocast: in another dtype. */
 static yk_value *converted(yk_value *x, const yki_op *op)
 {
@@ -171,6 +187,8 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("rotary", rotary(x, p));
     OPERATOR("attention", attention(x, p, false));
     OPERATOR("attention_causal", attention(x, p, true));
+    OPERATOR("group_norm", group_norm(x, p));
+    OPERATOR("batch_norm", batch_norm(x));
     OPERATOR("cross_entropy", cross_entropy(x, p, false, false, 0));
     OPERATOR("cross_entropy_smoothed", cross_entropy(x, p, false, false, 0.1));
     OPERATOR("cross_entropy_weighted", cross_entropy(x, p, true, false, 0));

@@ -62,6 +62,14 @@ def forward_of(name, form, dtype, shape, other):
         return [x], turn
     if name.startswith("attention"):
         return [x], attention_of(other[0], name.endswith("causal"))
+    if name == "group_norm":
+        channels = shape[1]
+        return ([x, torch.ones(channels), torch.zeros(channels)],
+                lambda x, weight, bias: F.group_norm(x, other[0], weight, bias))
+    if name == "batch_norm":
+        channels = shape[1]
+        return ([x, torch.ones(channels), torch.zeros(channels)],
+                lambda x, weight, bias: F.batch_norm(x, torch.zeros(channels), torch.ones(channels), weight, bias, True))
     if name.startswith("cross_entropy"):
         labels = draw_labels(shape)
         if name.endswith("soft"):

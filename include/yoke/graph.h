@@ -281,6 +281,17 @@ yk_value *yk_layer_norm(yk_value *x, yk_value *weight, yk_value *bias, double ep
  * under autocast.
  */
 yk_value *yk_rms_norm(yk_value *x, yk_value *weight, double eps);
+/**
+ * Group normalisation (Wu, He 2018), as torch.nn.functional.group_norm: x (N, C, ...) -> the same
+ * shape. The channels of each sample are divided into num_groups groups of C / num_groups
+ * neighbours, which are normalised with their own mean and biased variance. There are no running
+ * statistics, so training and evaluation mode compute the same. weight and bias are (C), or NULL,
+ * which means 1 and 0. With num_groups = C it is instance normalisation, with 1 it is layer
+ * normalisation over channels and pixels. eps, above 0, is added to the variance (PyTorch's default
+ * is 1e-5). It runs in float32 under autocast.
+ */
+yk_value *yk_group_norm(yk_value *x, int64_t num_groups, yk_value *weight, yk_value *bias,
+                        double eps);
 
 /** How attention is computed. */
 typedef struct yk_attention_options {

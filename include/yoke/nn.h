@@ -48,6 +48,9 @@ yk_value *yk_nn_layer_norm(yk_value *x, const char *name, double eps);
 /** Root mean square normalisation of x (N, ..., C) over its last dimension, as nn.RMSNorm(C):
  *  declares the parameter NAME.weight (C). eps is as in yk_rms_norm(). */
 yk_value *yk_nn_rms_norm(yk_value *x, const char *name, double eps);
+/** Group normalisation of x (N, C, ...), as nn.GroupNorm(num_groups, C): declares the parameters
+ *  NAME.weight and NAME.bias (C). num_groups and eps are as in yk_group_norm(). */
+yk_value *yk_nn_group_norm(yk_value *x, const char *name, int64_t num_groups, double eps);
 /** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
  *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an
  *  int64 scalar that counts forwards in training mode). */

@@ -66,6 +66,8 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_slice,
     &yki_cuda_pad,
     &yki_cuda_permute,
+    &yki_cuda_group_norm,
+    &yki_cuda_group_norm_backward,
     &yki_cuda_softmax,
     &yki_cuda_softmax_backward,
     &yki_cuda_layer_norm,

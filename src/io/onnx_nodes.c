@@ -237,6 +237,19 @@ static void add_constant(yki_onnx_graph *g, const yk_value *value, const char *s
     add_initializer(g, value, suffix, 0, NULL, &number);
 }
 
+/* (count), the same number in each place. */
+static void add_repeated(yki_onnx_graph *g, const yk_value *value, const char *suffix,
+                         int64_t count, double number)
+{
+    double *numbers = yki_calloc((size_t)count, sizeof *numbers);
+    g->message.failed |= !numbers;
+    for (int64_t i = 0; numbers && i < count; i++)
+        numbers[i] = number;
+    if (numbers)
+        add_initializer(g, value, suffix, 1, &count, numbers);
+    free(numbers);
+}
+
 /* A matrix for a node that makes value: its product with `cells` numbers, as rows or as columns, is
  * the means of `windows` adaptive windows of them. */
 static void add_means(yki_onnx_graph *g, const yk_value *value, const char *suffix, int64_t cells,
@@ -551,6 +564,53 @@ static void write_rms_norm(yki_onnx_graph *g, const yki_node *node, const char *
     end_node(g, made);
 }
 
+/* A weight or bias (C) that is broadcast to (N, C, ...) and applied to a part of value. */
+static void write_of_channels(yki_onnx_graph *g, const char *type, const yk_value *out,
+                              const char *suffix, const char *part, const yk_value *vector,
+                              const char *name)
+{
+    char shape[32];
+    int64_t sizes[YK_MAX_DIMS] = {vector->dims[0], 1, 1, 1};
+    snprintf(shape, sizeof shape, "%s_shape", name);
+    add_sizes(g, out, shape, out->ndim - 1, sizes);
+    size_t made = begin_node(g, "Reshape", out, name);
+    add_operand(g, vector);
+    add_part(g, out, shape);
+    end_node(g, made);
+    write_step(g, type, out, suffix, part, name);
+}
+
+/* Set 17 has no GroupNormalization: a group is one channel of InstanceNormalization. */
+static void write_group_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[YKI_GROUP_NORM_Y], *weight = node->in[YKI_GROUP_NORM_WEIGHT],
+                   *bias = node->in[YKI_GROUP_NORM_BIAS];
+    const int64_t groups = node->attrs.groups;
+    const char *normal = weight || bias ? ".normal" : "", *scaled = bias ? ".scaled" : "";
+    int64_t sizes[YK_MAX_DIMS] = {0};
+    for (int d = 1; d < out->ndim; d++)
+        sizes[d] = out->dims[d];
+    add_sizes(g, out, ".groups_shape", 3, (int64_t[]){0, groups, -1});
+    size_t made = begin_node(g, "Reshape", out, ".groups");
+    add_operand(g, node->in[YKI_GROUP_NORM_X]);
+    add_part(g, out, ".groups_shape");
+    end_node(g, made);
+    add_repeated(g, out, ".ones", groups, 1);
+    add_repeated(g, out, ".zeros", groups, 0);
+    made = begin_node(g, type, out, ".normal_groups");
+    add_part(g, out, ".groups");
+    add_part(g, out, ".ones");
+    add_part(g, out, ".zeros");
+    add_float(g, "epsilon", node->attrs.eps);
+    end_node(g, made);
+    add_sizes(g, out, ".shape", out->ndim, sizes);
+    write_step(g, "Reshape", out, normal, ".normal_groups", ".shape");
+    if (weight)
+        write_of_channels(g, "Mul", out, scaled, normal, weight, ".weight");
+    if (bias)
+        write_of_channels(g, "Add", out, "", weight ? scaled : normal, bias, ".bias");
+}
+
 /* Of the rows of q, k or v, (N, T, heads of one width): (N, heads, T, width), or for keys
  * (N, heads, width, T). */
 static void write_heads(yki_onnx_graph *g, const yki_node *node, const char *name,
@@ -812,6 +872,7 @@ static const translation translations[] = {
     {&yki_op_softmax, "Softmax", write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
     {&yki_op_rms_norm, "ReduceMean", write_rms_norm},
+    {&yki_op_group_norm, "InstanceNormalization", write_group_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
     {&yki_op_rotary_embedding, "Gather", write_rotary},
     {&yki_op_embedding, "Gather", write_embedding},

@@ -177,6 +177,23 @@ yk_value *yk_nn_rms_norm(yk_value *x, const char *name, double eps)
     return y;
 }
 
+yk_value *yk_nn_group_norm(yk_value *x, const char *name, int64_t num_groups, double eps)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims);
+    if (ndim < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    const int64_t channels = ndim > 1 ? dims[1] : 1; /* otherwise the operator reports it */
+    yk_graph *graph = yk_value_graph(x);
+    yk_dtype dtype = yk_value_dtype(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &channels, YK_INIT_ONES, 0);
+    yk_value *bias = yk_parameter(graph, "bias", dtype, 1, &channels, YK_INIT_ZEROS, 0);
+    yk_value *y = yk_group_norm(x, num_groups, weight, bias, eps);
+    yk_scope_pop(graph);
+    return y;
+}
+
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name)
 {
     return yk_nn_batch_norm_with(x, name, NULL);

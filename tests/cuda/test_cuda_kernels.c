@@ -77,6 +77,11 @@ YK_TEST(batch_norm)
     on_cuda(&family_batch_norm_apply, ALL);
 }
 
+YK_TEST(group_norm)
+{
+    on_cuda(&family_group_norm, ALL);
+}
+
 YK_TEST(pool)
 {
     on_cuda(&family_max_pool2d, ALL);

@@ -22,6 +22,7 @@ typedef struct conformance_case {
     bool interleaved;          /* rotary_embedding */
     int64_t mask[YK_MAX_DIMS]; /* attention: dims of attn_mask, 0-terminated */
     bool bias;
+    bool plain; /* group_norm: without weight and bias */
     double alpha, p, smoothing;
     bool sum;                           /* losses: reduction */
     bool weighted;                      /* cross_entropy: with a weight of each class */

@@ -452,6 +452,31 @@ YK_TEST(rotary_embedding)
     conformance_device(&family_rotary, &cpu_f16);
 }
 
+/* ---- group_norm ------------------------------------------------------------------------------ */
+
+YK_TEST(ref_group_norm)
+{
+    on_ref(&family_group_norm);
+    on_ref_in_16_bit(&family_group_norm);
+}
+
+YK_TEST(cpu_group_norm)
+{
+    on_cpu_in_all_dtypes(&family_group_norm);
+}
+
+YK_TEST(cpu_group_norm_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    on_cpu_in_all_dtypes(&family_group_norm);
+}
+
+YK_TEST(cpu_group_norm_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    on_cpu_in_all_dtypes(&family_group_norm);
+}
+
 /* ---- embedding: never in 16 bit -------------------------------------------------------------- */
 
 YK_TEST(embedding)
@@ -504,6 +529,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_linear,
                                                      &family_flatten,
                                                      &family_batch_norm,
+                                                     &family_group_norm,
                                                      &family_max_pool2d,
                                                      &family_avg_pool2d,
                                                      &family_global,
@@ -549,6 +575,7 @@ YK_TEST(sim)
     }
     conformance_device(&family_linear, &sim_bf16);
     conformance_device(&family_batch_norm, &sim_bf16);
+    conformance_device(&family_group_norm, &sim_bf16);
     conformance_device(&family_conv2d_sums, &sim_bf16);
     conformance_device(&family_conv_transpose2d, &sim_bf16);
     conformance_device(&family_attention, &sim_bf16);

@@ -240,6 +240,18 @@ static void draw_norm_of_rows(drawing *d, conformance_case *c)
     c->floor = 1;
 }
 
+static void draw_group_norm(drawing *d, conformance_case *c)
+{
+    draw_any_shape(d, c);
+    if (!c->x[1])
+        c->x[1] = draw(d, 1, 40);
+    c->groups = draw(d, 1, c->x[1]);
+    while (c->x[1] % c->groups)
+        c->groups--;
+    c->plain = draw(d, 0, 3) == 0;
+    c->floor = 1; /* as for layer_norm */
+}
+
 static void draw_rows(drawing *d, conformance_case *c)
 {
     c->x[0] = draw(d, 1, 40);
@@ -418,6 +430,7 @@ static const operators all_operators[] = {
     {&family_attention, draw_attention, false},
     {&family_rotary, draw_rotary, false},
     {&family_embedding, draw_embedding, true},
+    {&family_group_norm, draw_group_norm, false},
     {&family_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_norm_of_rows, true},
     {&family_rms_norm, draw_norm_of_rows, true}};

@@ -1,5 +1,6 @@
 /* Batch norm on the cpu: every layout and width of vectors against ref; accuracy; determinism. */
 #include "cpu_check.h"
+#include "device/cpu/cpu.h"
 
 typedef struct norm_shape {
     int64_t dims[4];
@@ -192,6 +193,39 @@ static void far_from_zero(check_case start)
 YK_TEST(statistics_are_accurate_far_from_zero)
 {
     check_everywhere(far_from_zero);
+}
+
+/* The same of groups, of which one block has several, or several blocks have one. */
+static void groups_far_from_zero(check_case start)
+{
+    static const int64_t dims[] = {3, 48, 16, 16}, groups[] = {12, 2, 48};
+    for (int g = 0; g < 3 && start.dtype != YK_BF16; g++) {
+        const int64_t moments[] = {dims[0], groups[g]};
+        check_case c = start;
+        c.op = &yki_op_group_norm;
+        c.attrs = (yki_attrs){.eps = 1e-12, .groups = groups[g]};
+        c.expected = &yki_cpu_group_norm;
+        check_in(&c, c.dtype, 4, dims, 1, 1000);
+        check_in(&c, YK_F32, 1, &dims[1], 0.5, 1);
+        check_in(&c, YK_F32, 1, &dims[1], 1, 0);
+        check_out(&c, c.dtype, 4, dims);
+        check_out(&c, YK_F32, 2, moments);
+        check_out(&c, YK_F32, 2, moments);
+        check_memory cpu, ref;
+        check_run(&c, false, &cpu);
+        check_run(&c, true, &ref);
+        for (int o = 1; o <= 2; o++) /* mean, invstd */
+            for (int i = 0; i < moments[0] * moments[1]; i++)
+                assert_float_equal(((float *)cpu.out[o])[i] / ((float *)ref.out[o])[i], 1, 1e-6);
+        check_free(&cpu);
+        check_free(&ref);
+        check_end(&c);
+    }
+}
+
+YK_TEST(statistics_of_groups_are_accurate_far_from_zero)
+{
+    check_everywhere(groups_far_from_zero);
 }
 
 static void twice(check_case start)

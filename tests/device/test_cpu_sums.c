@@ -122,6 +122,32 @@ YK_TEST(sums_over_rows_of_norms)
     }
 }
 
+/* Many groups for few threads, and few for many, in slices. */
+YK_TEST(group_norms_of_samples)
+{
+    static const yki_attrs attrs = {.eps = 1e-5, .groups = 4};
+    static const yki_operand shapes[] = {IMAGES(9, 40, 17, 19),
+                                         IMAGES(1, 40, 80, 90),
+                                         {.dtype = YK_F32, .ndim = 3, .dims = {2, 24, 5000}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const yki_operand x = shapes[i];
+        const yki_operand channels = {.dtype = YK_F32, .ndim = 1, .dims = {x.dims[1]}};
+        const yki_operand groups = {.dtype = YK_F32, .ndim = 2, .dims = {x.dims[0], attrs.groups}};
+        same_bits(&(yki_kernel_desc){.op = &yki_op_group_norm,
+                                     .attrs = &attrs,
+                                     .in_count = 3,
+                                     .out_count = 3,
+                                     .in = {x, channels, channels},
+                                     .out = {x, groups, groups}});
+        same_bits(&(yki_kernel_desc){.op = &yki_op_group_norm_backward,
+                                     .attrs = &attrs,
+                                     .in_count = 5,
+                                     .out_count = 3,
+                                     .in = {x, x, channels, groups, groups},
+                                     .out = {x, channels, channels}});
+    }
+}
+
 YK_TEST(losses_of_samples_and_pixels)
 {
     const yki_operand images = IMAGES(3, 21, 33, 40), scalar = {.dtype = YK_F32, .ndim = 0};

@@ -326,6 +326,28 @@ static const shape_case cases[] = {
      .groups = 2,
      .padding = 16777214,
      .expected = "positions end at 16777219, expected at most 16777216"},
+    {"group_norm", {B, 6, 5, 7}, {6}, .groups = 3, .number = 1e-5, .expected = "(N, 6, 5, 7)"},
+    {"group_norm", {B, 6}, {6}, .groups = 1, .number = 1e-5, .expected = "(N, 6)"},
+    {"group_norm",
+     {B, 6, 5},
+     {6},
+     .groups = 4,
+     .number = 1e-5,
+     .expected = "num_groups is 4, expected a divisor of the 6 channels of the input (N, 6, 5)"},
+    {"group_norm", {B, 6, 5}, {6}, .number = 1e-5, .expected = "num_groups is 0, expected"},
+    {"group_norm",
+     {B},
+     {6},
+     .groups = 1,
+     .number = 1e-5,
+     .expected = "input has shape (N), expected (N, C, ...)"},
+    {"group_norm",
+     {B, 6, 5},
+     {5},
+     .groups = 2,
+     .number = 1e-5,
+     .expected = "weight has shape (5), expected (6)"},
+    {"group_norm", {B, 6}, {6}, .groups = 2, .expected = "eps is 0, expected a finite number"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
     {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
@@ -566,6 +588,8 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
         return yk_layer_norm(x, weight, weight, c->number);
     if (strcmp(c->call, "rms_norm") == 0)
         return yk_rms_norm(x, weight, c->number);
+    if (strcmp(c->call, "group_norm") == 0)
+        return yk_group_norm(x, c->groups, weight, NULL, c->number);
     if (strcmp(c->call, "linear") == 0)
         return yk_linear(x, weight, NULL);
     if (strcmp(c->call, "conv_transpose2d") == 0) /* `kernel`: the output_padding */

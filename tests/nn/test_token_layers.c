@@ -50,6 +50,7 @@ YK_TEST(mistakes_in_layers_of_tokens_are_reported)
     assert_int_equal(yk_value_shape(yk_nn_embedding(NULL, "table", 10, 6), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_layer_norm(NULL, "norm", 1e-5), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_rms_norm(NULL, "norm", 1e-5), NULL), -1);
+    assert_int_equal(yk_value_shape(yk_nn_group_norm(NULL, "norm", 2, 1e-5), NULL), -1);
     yk_graph_destroy(graph);
 }
 

@@ -59,6 +59,7 @@ def run(operator, a, t, training):
         "softmax": lambda: F.softmax(t[0], -1),
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
         "rms_norm": lambda: t[0] * torch.rsqrt(t[0].square().mean(-1, keepdim=True) + a["eps"]) * t[1],
+        "group_norm": lambda: torch.group_norm(t[0], a["groups"], t[1], t[2], a["eps"]),
         "scale": lambda: t[0] * a["alpha"],
         "dropout": lambda: F.dropout(t[0], 0.5, training),
         "add_scalar": lambda: t[0] + a["alpha"],

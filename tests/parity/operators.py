@@ -142,6 +142,8 @@ def compute(operator, t, attrs, training, out):
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
         "rotary_embedding": lambda: rotary(t["x"], attrs),
         "rms_norm": lambda: rms_norm(t["x"], t["weight"], attrs["eps"]),
+        "group_norm": lambda: torch.group_norm(
+            t["x"], attrs["groups"], t.get("weight"), t.get("bias"), attrs["eps"]),
         "hardswish": lambda: F.hardswish(t["x"]),
         "tanh": lambda: torch.tanh(t["x"]),
         "leaky_relu": lambda: F.leaky_relu(t["x"], attrs["alpha"]),

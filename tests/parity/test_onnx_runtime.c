@@ -232,6 +232,7 @@ static yk_value *all_operators(yk_value *x)
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2, 1);
     yk_value *z = yk_subtract(yk_log(yk_add_scalar(yk_exp(y), 1)), yk_abs(yk_clamp(y, -0.3, 0.6)));
     y = yk_add(y, yk_divide(z, yk_sqrt(yk_add_scalar(yk_pow(z, 2), 0.1))));
+    y = yk_nn_group_norm(yk_group_norm(y, 8, NULL, NULL, 1e-3), "gn", 2, 1e-3);
     y = yk_avg_pool2d(yk_max_pool2d(y, 3, 2, 1), 3, 2, 1);             /* (N, 16, 4, 4) */
     y = yk_adaptive_avg_pool2d(yk_adaptive_avg_pool2d(y, 7, 3), 2, 4); /* windows that overlap */
     y = yk_nn_conv_transpose2d_bias(y, "up", 6, 3,

@@ -167,9 +167,23 @@ static yk_value *pool(drawing *d, yk_value *x)
                          : yk_avg_pool2d(x, kernel, stride, padding);
 }
 
+static yk_value *normalised_groups(drawing *d, yk_value *x)
+{
+    const int64_t *channels = &x->dims[1];
+    int64_t groups = between(d, 1, *channels);
+    while (*channels % groups)
+        groups--;
+    if (once_in(d, 4)) /* PyTorch's gradient needs both or neither */
+        return yk_group_norm(x, groups, NULL, NULL, 1e-2);
+    yk_value *weight = parameter(d, 1, channels);
+    return yk_group_norm(x, groups, weight, parameter(d, 1, channels), 1e-2);
+}
+
 static yk_value *normalised_rows(drawing *d, yk_value *x)
 {
     const int64_t *last = &x->dims[x->ndim - 1];
+    if (once_in(d, 3))
+        return normalised_groups(d, x);
     if (once_in(d, 2))
         return yk_softmax(x);
     yk_value *weight = parameter(d, 1, last);

@@ -449,6 +449,32 @@ static yk_value *build_rms_norm(operator_case *c)
     return yk_rms_norm(x, parameter(c, "weight", ndim, &x->dims[x->ndim - ndim]), 1e-3);
 }
 
+/* Groups of `least` channels or more. */
+static int64_t draw_groups(operator_dice *dice, int64_t channels, int64_t least)
+{
+    int64_t groups = operator_once_in(dice, 5) ? channels : operator_between(dice, 1, channels);
+    while (channels % groups || channels / groups < least)
+        groups--;
+    return groups;
+}
+
+/* Images, (N, C) or (N, C, L). Groups have several values: dx of one or two is all but 0, the
+ * difference of numbers as large as dy. */
+static yk_value *build_group_norm(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    const int64_t dims[] = {operator_between(dice, 1, 6), operator_between(dice, 5, 50),
+                            operator_between(dice, 5, 90)};
+    const int ndim = (int)operator_between(dice, 2, 4);
+    yk_value *x = ndim == 4 ? image(c, 3) : input(c, "x", ndim, dims);
+    const int64_t *channels = &x->dims[1], least = ndim == 2 ? 5 : 1;
+    const int64_t groups = draw_groups(dice, *channels, least);
+    if (operator_once_in(dice, 4)) /* PyTorch's gradient needs both or neither */
+        return yk_group_norm(x, groups, NULL, NULL, 1e-3);
+    return yk_group_norm(x, groups, parameter(c, "weight", 1, channels),
+                         parameter(c, "bias", 1, channels), 1e-3);
+}
+
 static int64_t draw_head_width(operator_dice *dice)
 {
     return operator_once_in(dice, 5) ? 32 << operator_between(dice, 1, 3)
@@ -667,6 +693,11 @@ YK_TEST(rms_norm_is_pytorchs)
 YK_TEST(rotary_embedding_is_llamas)
 {
     compare_within("rotary_embedding", 3e-5, 50, build_rotary);
+}
+
+YK_TEST(group_norm_is_pytorchs)
+{
+    compare("group_norm", 47, build_group_norm);
 }
 
 /* Gradients of a query that sees little but one key are differences of numbers that are close. */

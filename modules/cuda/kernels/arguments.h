@@ -177,6 +177,26 @@ typedef struct yki_cuda_sums_merge_args {
     void *dweight, *dbias;
 } yki_cuda_sums_merge_args;
 
+/* ---- group_norm.cu --------------------------------------------------------------------------- */
+
+/* Each sample is a matrix of pixels and channels, which `at` divides; blockIdx.x takes `across`
+ * blocks of each sample in turn. The kernels *_rows have a warp for each channel of a sample, whose
+ * pixels are neighbours in plain tensors; slices is 1 there. Without a weight it is 1, without a
+ * bias 0. */
+typedef struct yki_cuda_group_norm_args {
+    yki_cuda_columns at;
+    int64_t samples;
+    int32_t across, slices, groups, channels; /* channels: of a group */
+    double eps;
+    const void *x, *dy, *weight, *bias;
+    void *mean, *invstd; /* (samples, groups) */
+    /* (samples, slices, 2, channels of a sample): the sums of x - x[0] of the channel and of its
+     * square, or of backward, of dy and of dy h */
+    double *partial;
+    double *means; /* of backward: (samples, groups, 2), the means of g = dy weight and of g h */
+    void *out;
+} yki_cuda_group_norm_args;
+
 /* ---- pool.cu --------------------------------------------------------------------------------- */
 
 /* x (batch, h, w, columns), y (batch, p, q, columns); index (like y): the winner's place in its

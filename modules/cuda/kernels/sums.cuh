@@ -62,13 +62,14 @@ struct part {
     int64_t row, stride, last;
 };
 
-template <int W> DEVICE part part_of(const yki_cuda_columns &at)
+/* Of the block that is the `block`-th across. */
+template <int W> DEVICE part part_at(const yki_cuda_columns &at, int block)
 {
     part p;
     int tile = at.tile, thread = (int)threadIdx.x;
     p.places = THREADS / tile;
     p.place = thread / tile;
-    p.column = ((int)blockIdx.x * tile + thread % tile) * W;
+    p.column = (block * tile + thread % tile) * W;
     p.row = blockIdx.y * at.slice + p.place;
     p.stride = p.places;
     p.last = (blockIdx.y + 1) * at.slice;
@@ -77,6 +78,11 @@ template <int W> DEVICE part part_of(const yki_cuda_columns &at)
     if (p.place >= p.places || p.column >= at.columns)
         p.last = 0;
     return p;
+}
+
+template <int W> DEVICE part part_of(const yki_cuda_columns &at)
+{
+    return part_at<W>(at, (int)blockIdx.x);
 }
 
 /* Calls take(i, offset) for several rows of a part, of which offset is the distance from the first

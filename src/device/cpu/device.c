@@ -79,6 +79,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_batch_norm,
     &yki_cpu_batch_norm_apply,
     &yki_cpu_batch_norm_backward,
+    &yki_cpu_group_norm,
+    &yki_cpu_group_norm_backward,
     &yki_cpu_relu,
     &yki_cpu_relu_backward,
     &yki_cpu_relu6,

@@ -171,7 +171,8 @@ YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
         else if (i < end)
             normalise_part(o, &c, i, end - i, dtype, with_residual);
     }
-    yki_stream_end();
+    if (o->stream)
+        yki_stream_end();
 }
 
 YKI_FORCE_INLINE void normalise_with_residual(const yki_runs *runs, yki_run_range range,
@@ -297,7 +298,8 @@ YKI_FORCE_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range
             held = 0;
         }
     }
-    yki_stream_end();
+    if (operands->stream_residual)
+        yki_stream_end();
 }
 
 /* Calls body(..., mask, dtype) with constants in the last two places. */
@@ -362,7 +364,8 @@ YKI_FORCE_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
         else if (i < end)
             gradient_pack(&o, &c, &k, i, end - i, false, mask, dtype);
     }
-    yki_stream_end();
+    if (operands->stream)
+        yki_stream_end();
 }
 
 static void gradient(const yki_runs *runs, yki_run_range range, const yki_norm_backward *o,
