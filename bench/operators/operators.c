@@ -135,6 +135,13 @@ static yk_value *group_norm(yk_value *x, const problem *p)
                          yk_parameter(graph, "bias", YK_F32, 1, &dims[1], YK_INIT_ZEROS, 0), 1e-5);
 }
 
+/* q k^T, as a node. */
+static yk_value *matmul_turned(yk_value *q, yk_value *k)
+{
+    return yki_emit(&yki_op_matmul, &(yki_attrs){.heads = 1, .transpose_b = true},
+                    (yk_value *[]){q, k});
+}
+
 /* To be compared with group_norm. */
 static yk_value *batch_norm(yk_value *x)
 {
@@ -189,6 +196,8 @@ static yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("attention_causal", attention(x, p, true));
     OPERATOR("group_norm", group_norm(x, p));
     OPERATOR("batch_norm", batch_norm(x));
+    OPERATOR("matmul", yk_matmul(x, OTHER));
+    OPERATOR("matmul_turned", matmul_turned(x, OTHER));
     OPERATOR("cross_entropy", cross_entropy(x, p, false, false, 0));
     OPERATOR("cross_entropy_smoothed", cross_entropy(x, p, false, false, 0.1));
     OPERATOR("cross_entropy_weighted", cross_entropy(x, p, true, false, 0));

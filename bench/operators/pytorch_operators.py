@@ -62,6 +62,10 @@ def forward_of(name, form, dtype, shape, other):
         return [x], turn
     if name.startswith("attention"):
         return [x], attention_of(other[0], name.endswith("causal"))
+    if name == "matmul":
+        return [x, draw(other, form, dtype)], torch.matmul
+    if name == "matmul_turned":
+        return [x, draw(other, form, dtype)], lambda q, k: torch.matmul(q, k.transpose(-1, -2))
     if name == "group_norm":
         channels = shape[1]
         return ([x, torch.ones(channels), torch.zeros(channels)],

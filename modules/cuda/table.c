@@ -10,6 +10,7 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_linear,
     &yki_cuda_linear_backward_data,
     &yki_cuda_linear_backward_weight,
+    &yki_cuda_matmul,
     &yki_cuda_relu,
     &yki_cuda_relu_backward,
     &yki_cuda_relu6,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "device/attention.h"
+#include "device/matmul.h"
 
 /* The weight of a convolution or a matrix product, and what has one element for each of the
  * weight's uses by a filter: its result, or the gradient of that. */
@@ -32,8 +33,16 @@ static double attention_flop(const yki_kernel_desc *desc)
     return 2 * (double)(a.batch * a.heads) * pairs * widths;
 }
 
+static double matmul_flop(const yki_kernel_desc *desc)
+{
+    const yki_matmul m = yki_matmul_of(desc);
+    return 2 * (double)(m.count * m.rows) * (double)(m.inner * m.columns);
+}
+
 static double flop_of(const yki_kernel_desc *desc)
 {
+    if (desc->op == &yki_op_matmul)
+        return matmul_flop(desc);
     if (desc->op == &yki_op_scaled_dot_product_attention ||
         desc->op == &yki_op_scaled_dot_product_attention_backward)
         return attention_flop(desc);

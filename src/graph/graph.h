@@ -63,7 +63,9 @@ typedef struct yki_attrs {
     double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0;
                                   add_scalar: what is added; pow: the exponent; clamp: the least;
                                   rotary_embedding: the base */
-    int64_t heads;             /* attention, rotary_embedding */
+    int64_t heads;             /* attention, matmul, rotary_embedding */
+    bool transpose_a;          /* matmul: the matrices of a are turned ... */
+    bool transpose_b;          /* ... or those of b */
     int ranks;                 /* all_gather_batch: how many there are, and ... */
     int64_t samples;           /* ... what each has */
     bool causal;               /* attention: a query sees no later keys */

@@ -564,6 +564,62 @@ static void write_rms_norm(yki_onnx_graph *g, const yki_node *node, const char *
     end_node(g, made);
 }
 
+/* A side of matmul with its matrices apart and not transposed, which are made on the way to its
+ * result; NULL where it is so already. */
+static const char *write_matrices(yki_onnx_graph *g, const yki_node *node, int in, bool transposed,
+                                  const char *const names[3])
+{
+    const yk_value *out = node->out[YKI_MATMUL_Y], *side = node->in[in];
+    const int64_t heads = node->attrs.heads;
+    const char *last = NULL;
+    if (heads > 1) {
+        add_sizes(g, out, names[0], 4, (int64_t[]){0, heads, side->dims[1] / heads, side->dims[2]});
+        size_t made = begin_node(g, "Reshape", out, names[1]);
+        add_operand(g, side);
+        add_part(g, out, names[0]);
+        end_node(g, made);
+        last = names[1];
+    }
+    if (!transposed)
+        return last;
+    const int ndim = heads > 1 ? 4 : side->ndim;
+    int64_t order[YK_MAX_DIMS] = {0, 1, 2, 3};
+    order[ndim - 2] = ndim - 1;
+    order[ndim - 1] = ndim - 2;
+    size_t made = begin_node(g, "Transpose", out, names[2]);
+    if (last)
+        add_part(g, out, last);
+    else
+        add_operand(g, side);
+    add_list(g, "perm", order, ndim);
+    end_node(g, made);
+    return names[2];
+}
+
+static void write_matmul(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    static const char *const left[] = {".a_shape", ".a_heads", ".a_turned"};
+    static const char *const right[] = {".b_shape", ".b_heads", ".b_turned"};
+    const yk_value *out = node->out[YKI_MATMUL_Y];
+    const char *a = write_matrices(g, node, YKI_MATMUL_A, node->attrs.transpose_a, left);
+    const char *b = write_matrices(g, node, YKI_MATMUL_B, node->attrs.transpose_b, right);
+    const bool apart = node->attrs.heads > 1;
+    size_t made = begin_node(g, type, out, apart ? ".products" : "");
+    if (a)
+        add_part(g, out, a);
+    else
+        add_operand(g, node->in[YKI_MATMUL_A]);
+    if (b)
+        add_part(g, out, b);
+    else
+        add_operand(g, node->in[YKI_MATMUL_B]);
+    end_node(g, made);
+    if (!apart)
+        return;
+    add_sizes(g, out, ".shape", 3, (int64_t[]){0, out->dims[1], out->dims[2]});
+    write_step(g, "Reshape", out, "", ".products", ".shape");
+}
+
 /* A weight or bias (C) that is broadcast to (N, C, ...) and applied to a part of value. */
 static void write_of_channels(yki_onnx_graph *g, const char *type, const yk_value *out,
                               const char *suffix, const char *part, const yk_value *vector,
@@ -872,6 +928,7 @@ static const translation translations[] = {
     {&yki_op_softmax, "Softmax", write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", write_layer_norm},
     {&yki_op_rms_norm, "ReduceMean", write_rms_norm},
+    {&yki_op_matmul, "MatMul", write_matmul},
     {&yki_op_group_norm, "InstanceNormalization", write_group_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", write_attention},
     {&yki_op_rotary_embedding, "Gather", write_rotary},

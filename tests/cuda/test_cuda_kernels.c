@@ -132,6 +132,12 @@ YK_TEST(linear_layers)
     on_library(&family_linear, "libcublasLt.so.13");
 }
 
+/* Each case is one product, and one for each gradient. */
+YK_TEST(products_of_values)
+{
+    on_library(&family_matmul, "libcublasLt.so.13");
+}
+
 YK_TEST(attention)
 {
     sim_device_flash(false);

@@ -17,7 +17,8 @@ typedef struct conformance_case {
     int64_t kernel[2];          /* rows, columns; 0 columns: square */
     int64_t stride, padding, dilation, groups, output_padding;
     int64_t classes;           /* of int32 inputs; 0: as many as x has columns */
-    int64_t heads;             /* attention, rotary_embedding */
+    int64_t heads;             /* attention, matmul, rotary_embedding */
+    bool transposed[2];        /* matmul */
     bool causal;               /* attention */
     bool interleaved;          /* rotary_embedding */
     int64_t mask[YK_MAX_DIMS]; /* attention: dims of attn_mask, 0-terminated */

@@ -21,7 +21,7 @@ extern const conformance_family family_halving64, family_minimal, family_chunked
 extern const conformance_family family_linear, family_flatten, family_reshape, family_permute,
     family_slice, family_pad;
 extern const conformance_family family_batch_norm, family_batch_norm_apply;
-extern const conformance_family family_group_norm;
+extern const conformance_family family_group_norm, family_matmul;
 extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global,
     family_adaptive;
 extern const conformance_family family_smooth_l1_loss, family_bce;

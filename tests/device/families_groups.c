@@ -1,4 +1,4 @@
-/* See families.h: group_norm. */
+/* See families.h: group_norm, matmul. */
 #include "families.h"
 
 /* groups: num_groups; plain: without weight and bias. Groups within a block of channels, of several
@@ -36,3 +36,37 @@ static yk_value *build_group_norm(yk_graph *graph, const conformance_case *c, yk
 }
 
 FAMILY(group_norm, build_group_norm);
+
+/* ---- matmul ---------------------------------------------------------------------------------- */
+
+/* x, other: the sides in memory; heads: matrices of a sample; transposed: which sides are. Few
+ * products and many, of which a slice has one or several. */
+static const conformance_case matmul_cases[] = {
+    {.x = {1, 1, 1}, .other = {1, 1, 1}},
+    {.x = {2, 5, 7}, .other = {2, 7, 3}},
+    {.x = {7, 5}, .other = {5, 9}},
+    {.x = {3, 17, 33}, .other = {3, 20, 33}, .transposed = {false, true}},
+    {.x = {3, 17, 5}, .other = {3, 17, 20}, .transposed = {true, false}},
+    {.x = {2, 9, 6}, .other = {2, 5, 9}, .transposed = {true, true}},
+    {.x = {5, 9}, .other = {9, 5}, .transposed = {true, true}},
+    {.x = {2, 3 * 5, 4}, .other = {2, 3 * 4, 6}, .heads = 3},
+    {.x = {2, 3 * 5, 4}, .other = {2, 3 * 6, 4}, .heads = 3, .transposed = {false, true}},
+    {.x = {4, 8 * 6, 5}, .other = {4, 8 * 6, 7}, .heads = 8, .transposed = {true, false}},
+    {.x = {40, 9, 8}, .other = {40, 8, 16}},
+    {.x = {33, 8, 30}, .other = {33, 30, 9}},
+    {.x = {16, 2 * 17, 24}, .other = {16, 2 * 17, 24}, .heads = 2, .transposed = {false, true}},
+    {.x = {2, 50, 70}, .other = {2, 70, 33}},
+    {.x = {18, 40, 20}, .other = {18, 20, 33}},
+};
+
+static yk_value *build_matmul(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    const yki_attrs attrs = {.heads = c->heads ? c->heads : 1,
+                             .transpose_a = c->transposed[0],
+                             .transpose_b = c->transposed[1]};
+    yk_value *sides[] = {conformance_x(graph, c, dtype),
+                         yk_input(graph, "b", dtype, conformance_rank(c->other), c->other)};
+    return yki_emit(&yki_op_matmul, &attrs, sides);
+}
+
+FAMILY(matmul, build_matmul);

@@ -452,6 +452,31 @@ YK_TEST(rotary_embedding)
     conformance_device(&family_rotary, &cpu_f16);
 }
 
+/* ---- matmul ---------------------------------------------------------------------------------- */
+
+YK_TEST(ref_matmul)
+{
+    on_ref(&family_matmul);
+    on_ref_in_16_bit(&family_matmul);
+}
+
+YK_TEST(cpu_matmul)
+{
+    on_cpu_in_all_dtypes(&family_matmul);
+}
+
+YK_TEST(cpu_matmul_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    on_cpu_in_all_dtypes(&family_matmul);
+}
+
+YK_TEST(cpu_matmul_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    on_cpu_in_all_dtypes(&family_matmul);
+}
+
 /* ---- group_norm ------------------------------------------------------------------------------ */
 
 YK_TEST(ref_group_norm)
@@ -530,6 +555,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_flatten,
                                                      &family_batch_norm,
                                                      &family_group_norm,
+                                                     &family_matmul,
                                                      &family_max_pool2d,
                                                      &family_avg_pool2d,
                                                      &family_global,
@@ -576,6 +602,7 @@ YK_TEST(sim)
     conformance_device(&family_linear, &sim_bf16);
     conformance_device(&family_batch_norm, &sim_bf16);
     conformance_device(&family_group_norm, &sim_bf16);
+    conformance_device(&family_matmul, &sim_bf16);
     conformance_device(&family_conv2d_sums, &sim_bf16);
     conformance_device(&family_conv_transpose2d, &sim_bf16);
     conformance_device(&family_attention, &sim_bf16);

@@ -252,6 +252,19 @@ static void draw_group_norm(drawing *d, conformance_case *c)
     c->floor = 1; /* as for layer_norm */
 }
 
+static void draw_matmul(drawing *d, conformance_case *c)
+{
+    const int64_t rows = draw(d, 1, 40), inner = draw(d, 1, 40), columns = draw(d, 1, 40);
+    c->heads = draw(d, 0, 2) ? 1 : draw(d, 2, 5);
+    c->transposed[0] = draw(d, 0, 1);
+    c->transposed[1] = draw(d, 0, 1);
+    c->x[0] = c->other[0] = draw(d, 1, 40);
+    c->x[1] = c->heads * (c->transposed[0] ? inner : rows);
+    c->x[2] = c->transposed[0] ? rows : inner;
+    c->other[1] = c->heads * (c->transposed[1] ? columns : inner);
+    c->other[2] = c->transposed[1] ? inner : columns;
+}
+
 static void draw_rows(drawing *d, conformance_case *c)
 {
     c->x[0] = draw(d, 1, 40);
@@ -431,6 +444,7 @@ static const operators all_operators[] = {
     {&family_rotary, draw_rotary, false},
     {&family_embedding, draw_embedding, true},
     {&family_group_norm, draw_group_norm, false},
+    {&family_matmul, draw_matmul, false},
     {&family_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_norm_of_rows, true},
     {&family_rms_norm, draw_norm_of_rows, true}};

@@ -148,6 +148,21 @@ YK_TEST(group_norms_of_samples)
     }
 }
 
+/* Products in slices, of which each thread takes whole ones. */
+YK_TEST(products_of_many_matrices)
+{
+    static const yki_attrs attrs = {.heads = 4, .transpose_b = true};
+    const yki_operand a = {.dtype = YK_F32, .ndim = 3, .dims = {9, 4 * 37, 64}},
+                      b = {.dtype = YK_F32, .ndim = 3, .dims = {9, 4 * 50, 64}},
+                      y = {.dtype = YK_F32, .ndim = 3, .dims = {9, 4 * 37, 50}};
+    same_bits(&(yki_kernel_desc){.op = &yki_op_matmul,
+                                 .attrs = &attrs,
+                                 .in_count = 2,
+                                 .out_count = 1,
+                                 .in = {a, b},
+                                 .out = {y}});
+}
+
 YK_TEST(losses_of_samples_and_pixels)
 {
     const yki_operand images = IMAGES(3, 21, 33, 40), scalar = {.dtype = YK_F32, .ndim = 0};

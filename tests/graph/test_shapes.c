@@ -348,6 +348,22 @@ static const shape_case cases[] = {
      .number = 1e-5,
      .expected = "weight has shape (5), expected (6)"},
     {"group_norm", {B, 6}, {6}, .groups = 2, .expected = "eps is 0, expected a finite number"},
+    {"matmul", {B, 5, 7}, {B, 7, 3}, .expected = "(N, 5, 3)"},
+    {"matmul", {B, 2, 5, 7}, {B, 2, 7, 3}, .expected = "(N, 2, 5, 3)"},
+    {"matmul", {4, 5}, {5, 6}, .expected = "(4, 6)"},
+    {"matmul",
+     {B, 5, 7},
+     {B, 6, 3},
+     .expected = "left side (N, 5, 7) does not fit right side (N, 6, 3), expected (..., M, K) and "
+                 "(..., K, P)"},
+    {"matmul",
+     {B, 5, 7},
+     {7, 3},
+     .expected = "left side (N, 5, 7) does not fit right side (7, 3), expected (N, ..., M, K) and "
+                 "(N, ..., K, P); the product with a weight, which has no batch, is yk_linear"},
+    {"matmul", {B, 2, 5, 7}, {B, 3, 7, 3}, .expected = "(N, 2, 5, 7) does not fit"},
+    {"matmul", {B, 7}, {7, 3}, .expected = "(N, 7) does not fit right side (7, 3)"},
+    {"matmul", {B}, {B}, .expected = "(N) does not fit right side (N)"},
     {"relu", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"gelu", {B, 3}, .expected = "(N, 3)"},
     {"relu6", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
@@ -581,6 +597,8 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
                              YK_LOSS_MEAN);
     if (strcmp(c->call, "binary_cross_entropy_with_logits") == 0)
         return bce(graph, x, c);
+    if (strcmp(c->call, "matmul") == 0)
+        return yk_matmul(x, yk_input(graph, "other", YK_F32, ndim, c->other));
     if (strcmp(c->call, "mse_loss") == 0)
         return yk_mse_loss(x, yk_input(graph, "other", YK_F32, ndim, c->other), YK_LOSS_MEAN);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, ndim, c->other, YK_INIT_ZEROS, 0);

@@ -85,6 +85,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_dropout(NULL, 0.5),
         yk_add(NULL, NULL),
         yk_linear(NULL, NULL, NULL),
+        yk_matmul(NULL, NULL),
         yk_conv2d(NULL, NULL, NULL, NULL),
         yk_conv2d(NULL, NULL, NULL, YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.size = 0)),
         yk_conv_transpose2d(NULL, NULL, NULL, NULL),

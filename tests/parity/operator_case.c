@@ -308,6 +308,8 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "output_padding", (double)attrs->output_padding);
     write_number(pickle, "dilation", (double)attrs->dilation);
     write_number(pickle, "groups", (double)attrs->groups);
+    write_number(pickle, "transpose_a", attrs->transpose_a);
+    write_number(pickle, "transpose_b", attrs->transpose_b);
     write_number(pickle, "alpha", attrs->alpha);
     write_number(pickle, "heads", (double)attrs->heads);
     write_number(pickle, "causal", attrs->causal);

@@ -98,6 +98,14 @@ def rotary(x, attrs):
     return torch.cat([turned, rest], -1).transpose(1, 2).flatten(2)
 
 
+def matmul(a, b, attrs):
+    """The matrices of all heads are rows of their sample."""
+    a, b = (x.unflatten(1, (int(attrs["heads"]), -1)) for x in (a, b))
+    a = a.transpose(2, 3) if attrs["transpose_a"] else a
+    b = b.transpose(2, 3) if attrs["transpose_b"] else b
+    return torch.matmul(a, b).flatten(1, 2)
+
+
 def compute(operator, t, attrs, training, out):
     """t: the inputs by name."""
     window = (attrs["kernel"], attrs["stride"], attrs["padding"])
@@ -144,6 +152,7 @@ def compute(operator, t, attrs, training, out):
         "rms_norm": lambda: rms_norm(t["x"], t["weight"], attrs["eps"]),
         "group_norm": lambda: torch.group_norm(
             t["x"], attrs["groups"], t.get("weight"), t.get("bias"), attrs["eps"]),
+        "matmul": lambda: matmul(t["x"], t["other"], attrs),
         "hardswish": lambda: F.hardswish(t["x"]),
         "tanh": lambda: torch.tanh(t["x"]),
         "leaky_relu": lambda: F.leaky_relu(t["x"], attrs["alpha"]),

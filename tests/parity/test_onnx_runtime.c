@@ -222,6 +222,17 @@ YK_TEST(every_vgg19_has_the_same_logits)
     judge_family("vgg19");
 }
 
+/* Products of several heads and of one, with either side transposed. */
+static yk_value *products_of(yk_value *x)
+{
+    yk_value *gram = yk_matmul(yk_permute(x, 4, (int64_t[]){0, 1, 3, 2}), x);
+    yk_value *rows = yk_reshape(x, 3, (int64_t[]){YK_BATCH, -1, 2});
+    yk_value *scores = yk_matmul(rows, yk_permute(rows, 3, (int64_t[]){0, 2, 1}));
+    rows = yk_matmul(yk_softmax(scores), rows);
+    x = yk_add(yk_matmul(x, gram), yk_reshape(rows, 4, (int64_t[]){YK_BATCH, 28, 13, 2}));
+    return yk_scale(x, 0.1);
+}
+
 /* Every operator that has a counterpart and is in none of these networks. */
 static yk_value *all_operators(yk_value *x)
 {
@@ -247,6 +258,7 @@ static yk_value *all_operators(yk_value *x)
     y = yk_add(y, yk_scale(z, 0.1));
     y = yk_permute(yk_pad(yk_slice(y, 1, 2, 9), 1, 1, 3), 4, (int64_t[]){0, 3, 1, 2});
     y = yk_concat((yk_value *[]){y, yk_pad(yk_slice(y, -2, 4, 8), 2, 2, 3)}, 2, -1);
+    y = yk_add(y, products_of(y));
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);

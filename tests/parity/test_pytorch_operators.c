@@ -475,6 +475,23 @@ static yk_value *build_group_norm(operator_case *c)
                          parameter(c, "bias", 1, channels), 1e-3);
 }
 
+/* (N, M, K) and (N, K, P), or the same of several heads; either side may be transposed. */
+static yk_value *build_matmul(operator_case *c)
+{
+    operator_dice *dice = &c->dice;
+    const int64_t samples = operator_between(dice, 1, 20), rows = operator_between(dice, 1, 30),
+                  inner = operator_between(dice, 1, 30), columns = operator_between(dice, 1, 30);
+    const yki_attrs attrs = {.heads = operator_once_in(dice, 2) ? 1 : operator_between(dice, 2, 6),
+                             .transpose_a = operator_once_in(dice, 2),
+                             .transpose_b = operator_once_in(dice, 2)};
+    const int64_t a[] = {samples, attrs.heads * (attrs.transpose_a ? inner : rows),
+                         attrs.transpose_a ? rows : inner};
+    const int64_t b[] = {samples, attrs.heads * (attrs.transpose_b ? columns : inner),
+                         attrs.transpose_b ? inner : columns};
+    yk_value *sides[] = {input(c, "x", 3, a), input(c, "other", 3, b)};
+    return yki_emit(&yki_op_matmul, &attrs, sides);
+}
+
 static int64_t draw_head_width(operator_dice *dice)
 {
     return operator_once_in(dice, 5) ? 32 << operator_between(dice, 1, 3)
@@ -698,6 +715,11 @@ YK_TEST(rotary_embedding_is_llamas)
 YK_TEST(group_norm_is_pytorchs)
 {
     compare("group_norm", 47, build_group_norm);
+}
+
+YK_TEST(matmul_is_pytorchs)
+{
+    compare("matmul", 48, build_matmul);
 }
 
 /* Gradients of a query that sees little but one key are differences of numbers that are close. */

@@ -76,6 +76,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_linear,
     &yki_cpu_linear_backward_data,
     &yki_cpu_linear_backward_weight,
+    &yki_cpu_matmul,
+    &yki_cpu_matmul_staged,
     &yki_cpu_batch_norm,
     &yki_cpu_batch_norm_apply,
     &yki_cpu_batch_norm_backward,
