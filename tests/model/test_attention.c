@@ -145,3 +145,58 @@ YK_TEST(a_mask_cannot_be_trained)
     assert_status(YK_ERROR_UNSUPPORTED, create_with_parameter(true));
     assert_contains(yk_last_error(), "scaled_dot_product_attention: no gradient for the attn_mask");
 }
+
+/* ---- large scores ---------------------------------------------------------------------------- */
+
+enum { LONG = 150 };
+
+/* Of queries that see little but one key. */
+static void saturated_gradient(const char *device, yk_dtype dtype, double gradient[LONG][ROWS])
+{
+    static double wide[LONG][ROWS];
+    static float narrow[LONG][ROWS];
+    const int64_t rows[] = {YK_BATCH, LONG, ROWS};
+    for (int i = 0; i < LONG * ROWS; i++) {
+        narrow[i / ROWS][i % ROWS] = (float)(i * i % 101) / 5 - 10;
+        wide[i / ROWS][i % ROWS] = (double)narrow[i / ROWS][i % ROWS];
+    }
+    yk_graph *graph = yk_graph_create();
+    yk_value *in = yk_input(graph, "x", dtype, 3, rows);
+    yk_value *y = yk_scaled_dot_product_attention(
+        yk_add(in, yk_parameter(graph, "shift", dtype, 2, &rows[1], YK_INIT_ZEROS, 0)), NULL, NULL,
+        NULL);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, yk_mse_loss(y, yk_slice(in, 2, 0, WIDTH), YK_LOSS_SUM),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device, o.threads = 2)));
+    const yk_tensor tensor = {.data = dtype == YK_F64 ? (void *)wide : (void *)narrow,
+                              .dtype = dtype,
+                              .ndim = 3,
+                              .dims = {1, LONG, ROWS}};
+    const yk_batch batch = {
+        .size = 1, .count = 1, .names = (const char *[]){"x"}, .tensors = &tensor};
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    const yk_tensor grad = yk_model_parameter(model, 0).grad;
+    assert_ok(yk_tensor_read(&grad, dtype == YK_F64 ? (void *)wide : (void *)narrow));
+    for (int i = 0; i < LONG * ROWS; i++)
+        gradient[i / ROWS][i % ROWS] =
+            dtype == YK_F64 ? wide[i / ROWS][i % ROWS] : (double)narrow[i / ROWS][i % ROWS];
+    yk_model_destroy(model);
+}
+
+/* Of the gradients of queries and keys, which are differences of numbers that are close. */
+YK_TEST(large_scores_cost_no_precision)
+{
+    static double got[LONG][ROWS], expected[LONG][ROWS];
+    double error = 0, largest = 0;
+    saturated_gradient("ref", YK_F64, expected);
+    saturated_gradient("cpu", YK_F32, got);
+    for (int row = 0; row < LONG; row++)
+        for (int i = 0; i < 2 * WIDTH; i++) {
+            error = fmax(error, fabs(got[row][i] - expected[row][i]));
+            largest = fmax(largest, fabs(expected[row][i]));
+        }
+    if (!(error <= 8e-6 * largest))
+        fail_msg("gradients differ by %g of the largest", error / largest);
+}

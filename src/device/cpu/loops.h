@@ -302,7 +302,7 @@ typedef struct yki_cpu_loops {
     /* The softmax of the first `count` numbers of x; the others of its columns, which are a
      * multiple of 16, become 0. Returns the logarithm of the sum of their exponentials. */
     float (*masked_softmax)(float *x, int64_t count, int64_t columns);
-    /* With p = exp(x - log_sum), of which `count` numbers are not 0: slopes become
+    /* With p = exp(x - log_sum) over its sum, of which `count` numbers are not 0: slopes become
      * p (slopes - sum(p slopes)), and x becomes p. */
     void (*masked_softmax_slopes)(float *x, float *slopes, int64_t count, int64_t columns,
                                   float log_sum);

@@ -179,19 +179,27 @@ static float masked_softmax(float *x, int64_t count, int64_t columns)
     return largest + logf(total);
 }
 
+/* log_sum is rounded, in a row of large scores by more than what a share of almost 1 lacks: the
+ * shares are divided by their sum. */
 static void masked_softmax_slopes(float *x, float *slopes, int64_t count, int64_t columns,
                                   float log_sum)
 {
     const int64_t used = whole_vectors(count);
-    yki_lanes sum = {0};
-    for (int64_t i = 0; i < used; i += YKI_WIDTH)
-        yki_store_lanes(x, i, yki_exp(yki_load_lanes(x, i, YK_F32) - log_sum), YK_F32);
+    yki_lanes total = {0}, sum = {0};
+    fill_from(x, count, used, -INFINITY);
+    for (int64_t i = 0; i < used; i += YKI_WIDTH) {
+        const yki_lanes share = yki_exp(yki_load_lanes(x, i, YK_F32) - log_sum);
+        yki_store_lanes(x, i, share, YK_F32);
+        total += share;
+        sum += share * yki_load_lanes(slopes, i, YK_F32);
+    }
+    const float all = sum_of_floats(total), factor = all > 0.5f ? 1 / all : 0; /* all hidden: 0 */
+    const float mean = sum_of_floats(sum) * factor;
+    for (int64_t i = 0; i < used; i += YKI_WIDTH) {
+        const yki_lanes p = yki_load_lanes(x, i, YK_F32) * factor;
+        yki_store_lanes(x, i, p, YK_F32);
+        yki_store_lanes(slopes, i, p * (yki_load_lanes(slopes, i, YK_F32) - mean), YK_F32);
+    }
     fill_from(x, count, columns, 0);
-    for (int64_t i = 0; i < used; i += YKI_WIDTH)
-        sum += yki_load_lanes(x, i, YK_F32) * yki_load_lanes(slopes, i, YK_F32);
-    const float mean = sum_of_floats(sum);
-    for (int64_t i = 0; i < columns; i += YKI_WIDTH)
-        yki_store_lanes(slopes, i,
-                        yki_load_lanes(x, i, YK_F32) * (yki_load_lanes(slopes, i, YK_F32) - mean),
-                        YK_F32);
+    fill_from(slopes, count, columns, 0);
 }
