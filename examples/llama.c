@@ -85,6 +85,17 @@ static bool is_yes(const char *name, const char *text)
     return strcmp(text, "yes") == 0;
 }
 
+static void choose_heads(llama_config *config)
+{
+    if (config->num_key_value_heads == 0)
+        config->num_key_value_heads = config->num_attention_heads;
+    const long long heads = config->num_attention_heads, kv_heads = config->num_key_value_heads;
+    if (kv_heads >= 1 && heads % kv_heads == 0)
+        return;
+    fprintf(stderr, "--kv-heads %lld: expected a divisor of the %lld heads\n", kv_heads, heads);
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
     llama_config config = {.vocab_size = CHARACTERS,
@@ -99,6 +110,8 @@ int main(int argc, char **argv)
     const flag flags[] = {
         {"layers", "N", "decoder layers [2]", .number = &config.num_hidden_layers},
         {"heads", "N", "of attention [4]", .number = &config.num_attention_heads},
+        {"kv-heads", "N", "of its keys and values [as many]",
+         .number = &config.num_key_value_heads},
         {"width", "N", "numbers for each character [64]", .number = &config.hidden_size},
         {"tied", "yes|no", "the head has the embeddings' weight [no]", .text = &tied},
         {"save", "DIR", "write what transformers opens [nothing]", .text = &directory},
@@ -106,7 +119,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     parse_flags(argc, argv, flags, sizeof flags / sizeof *flags);
     config.tie_word_embeddings = is_yes("tied", tied);
-    config.num_key_value_heads = config.num_attention_heads;
+    choose_heads(&config);
     /* As many weights as in an MLP of two layers and four widths, in multiples of 8. */
     config.intermediate_size = (config.hidden_size * 8 / 3 + 7) / 8 * 8;
     yk_group *world;

@@ -13,7 +13,7 @@
 
 typedef struct llama_config {
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
-    int64_t num_key_value_heads; /* as many as num_attention_heads */
+    int64_t num_key_value_heads; /* of which num_attention_heads is a multiple */
     double rms_norm_eps, rope_theta;
     bool tie_word_embeddings; /* the head has the weight of embed_tokens */
     yk_dtype dtype;           /* of the parameters: YK_F32, or YK_F64 */
@@ -46,6 +46,22 @@ static inline yk_value *llama_rotate(yk_value *x, int64_t heads, const llama_con
     return yk_rotary_embedding(x, &options);
 }
 
+/* Keys or values (N, T, key_value_heads width) -> (N, T, heads width): grouped-query attention
+ * (Ainslie et al. 2023), in which each of their heads serves several heads of queries in a row. */
+static inline yk_value *llama_repeat_kv(yk_value *x, const llama_config *config)
+{
+    const int64_t heads = config->num_attention_heads, kv_heads = config->num_key_value_heads;
+    int64_t dims[YK_MAX_DIMS];
+    if (heads == kv_heads || yk_value_shape(x, dims) < 0)
+        return x;
+    const int64_t width = config->hidden_size / heads;
+    yk_value *once = yk_reshape(x, 4, (int64_t[]){YK_BATCH, dims[1] * kv_heads, 1, width});
+    yk_value *repeated = once;
+    for (int64_t times = 1; times < heads / kv_heads; times++)
+        repeated = yk_concat((yk_value *[]){repeated, once}, 2, 2);
+    return yk_reshape(repeated, 3, (int64_t[]){YK_BATCH, dims[1], config->hidden_size});
+}
+
 static inline yk_value *llama_attention(yk_value *x, const llama_config *config)
 {
     const int64_t width = config->hidden_size;
@@ -58,7 +74,8 @@ static inline yk_value *llama_attention(yk_value *x, const llama_config *config)
     yk_value *k = llama_linear(x, "self_attn.k_proj", kv_width, width, config);
     yk_value *v = llama_linear(x, "self_attn.v_proj", kv_width, width, config);
     q = llama_rotate(q, heads, config);
-    k = llama_rotate(k, kv_heads, config);
+    k = llama_repeat_kv(llama_rotate(k, kv_heads, config), config);
+    v = llama_repeat_kv(v, config);
     yk_value *y = yk_scaled_dot_product_attention(q, k, v, &options);
     return llama_linear(y, "self_attn.o_proj", width, width, config);
 }

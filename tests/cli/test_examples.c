@@ -271,6 +271,8 @@ YK_TEST(llama_ties_its_head)
     run(0, "$E/llama --tied yes --width 16 --max-steps 2 --length 5 --save saved");
     run(0, "$Y checkpoint show saved/model.safetensors");
     assert_null(strstr(output, "lm_head.weight"));
+    run(0, "$E/llama --kv-heads 2 --width 16 --max-steps 2 --length 5");
+    refused("$E/llama --kv-heads 3", "--kv-heads 3: expected a divisor of the 4 heads");
     refused("$E/llama --tied maybe", "--tied maybe: expected yes or no");
     run(1, "$E/llama --width 16 --max-steps 1 --length 1 --save nowhere/saved");
     assert_contains(output, "nowhere/saved/config.json: No such file or directory");

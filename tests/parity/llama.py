@@ -1,6 +1,6 @@
 """PyTorch's side of test_pytorch_llama.c: a Llama whose modules have the names of Hugging Face's.
 
-Usage: llama.py PATH DTYPE TIED TOLERANCE. Exits with 77 when PyTorch is missing. PATH.names has the
+Usage: llama.py PATH DTYPE TIED KEY_VALUE_HEADS TOLERANCE. Exits with 77 when PyTorch is missing. PATH.names has the
 names and shapes of yoke's parameters, PATH.numbers their values and gradients, the logits and, as a
 float64, the loss. PyTorch computes in float64, from the same numbers. Each difference must be within
 the tolerance of the largest number of a tensor.
@@ -16,7 +16,7 @@ except ImportError as error:
     sys.exit(77)
 
 torch.set_num_threads(1)
-SAMPLES, TOKENS, WORDS, WIDTH, INNER, LAYERS, HEADS, EPS, THETA = 3, 11, 23, 24, 40, 2, 3, 1e-5, 10000
+SAMPLES, TOKENS, WORDS, WIDTH, INNER, LAYERS, HEADS, EPS, THETA = 3, 11, 23, 24, 40, 2, 4, 1e-5, 10000
 
 
 def linear(inputs, outputs):
@@ -43,13 +43,16 @@ def rotate(x):
 
 
 class Attention(nn.Module):
-    def __init__(self):
+    def __init__(self, kv_heads):
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (linear(WIDTH, WIDTH) for _ in range(4))
+        self.q_proj, self.o_proj = linear(WIDTH, WIDTH), linear(WIDTH, WIDTH)
+        self.k_proj, self.v_proj = (linear(WIDTH, WIDTH // HEADS * kv_heads) for _ in range(2))
 
     def forward(self, x):
-        heads = [p(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)]
+        projections = self.q_proj, self.k_proj, self.v_proj
+        heads = [p(x).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2) for p in projections]
         q, k, v = rotate(heads[0]), rotate(heads[1]), heads[2]
+        k, v = (heads.repeat_interleave(HEADS // heads.shape[1], 1) for heads in (k, v))
         scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
         hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
         y = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
@@ -67,9 +70,9 @@ class MLP(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self, kv_heads):
         super().__init__()
-        self.self_attn, self.mlp = Attention(), MLP()
+        self.self_attn, self.mlp = Attention(kv_heads), MLP()
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(), RMSNorm()
 
     def forward(self, x):
@@ -78,10 +81,10 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self):
+    def __init__(self, kv_heads):
         super().__init__()
         self.embed_tokens = nn.Embedding(WORDS, WIDTH)
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(Layer(kv_heads) for _ in range(LAYERS))
         self.norm = RMSNorm()
 
     def forward(self, tokens):
@@ -92,9 +95,9 @@ class Decoder(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, tied):
+    def __init__(self, tied, kv_heads):
         super().__init__()
-        self.model, self.lm_head = Decoder(), linear(WIDTH, WORDS)
+        self.model, self.lm_head = Decoder(kv_heads), linear(WIDTH, WORDS)
         if tied:
             self.lm_head.weight = self.model.embed_tokens.weight
 
@@ -122,7 +125,7 @@ def distance(a, b):
     return ((a - b).abs().max() / b.abs().max()).item()
 
 
-def main(path, dtype, tied, tolerance):
+def main(path, dtype, tied, kv_heads, tolerance):
     dtype, tolerance = getattr(torch, dtype), float(tolerance)
     names = [line.split() for line in open(f"{path}.names")]
     data = bytearray(open(f"{path}.numbers", "rb").read())
@@ -141,7 +144,7 @@ def main(path, dtype, tied, tolerance):
     logits = take(SAMPLES, TOKENS, WORDS)
     assert at == len(numbers), (at, len(numbers))
 
-    wide, same = (compute(Llama(tied == "1").to(t), values) for t in (torch.float64, dtype))
+    wide, same = (compute(Llama(tied == "1", int(kv_heads)).to(t), values) for t in (torch.float64, dtype))
     ours = {"logits": logits, "loss": loss, **gradients}
     far, theirs = ({name: distance(given[name], wide[name]) for name in wide} for given in (ours, same))
     worst = max(far, key=far.get)

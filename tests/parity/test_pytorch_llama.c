@@ -17,8 +17,8 @@ static const llama_config small = {.vocab_size = WORDS,
                                    .hidden_size = 24,
                                    .intermediate_size = 40,
                                    .num_hidden_layers = 2,
-                                   .num_attention_heads = 3,
-                                   .num_key_value_heads = 3,
+                                   .num_attention_heads = 4,
+                                   .num_key_value_heads = 4,
                                    .rms_norm_eps = 1e-5,
                                    .rope_theta = 10000};
 
@@ -90,7 +90,7 @@ static void write_results(yk_model *model, const char *name)
     assert_int_equal(fclose(names) | fclose(numbers), 0);
 }
 
-static void compare(const char *device, yk_dtype dtype, bool tied)
+static void compare(const char *device, yk_dtype dtype, bool tied, int64_t kv_heads)
 {
     static const char *const inputs[] = {"tokens", "labels"};
     int32_t tokens[SAMPLES * TOKENS], labels[SAMPLES * TOKENS];
@@ -105,28 +105,36 @@ static void compare(const char *device, yk_dtype dtype, bool tied)
     llama_config config = small;
     config.dtype = dtype;
     config.tie_word_embeddings = tied;
+    config.num_key_value_heads = kv_heads;
     yk_model *model = create(&config, device);
     set_weights(model);
     assert_ok(yk_model_forward(model, &batch));
     assert_ok(yk_model_backward(model));
     write_results(model, device);
     yk_model_destroy(model);
-    pytorch_judges("llama.py", "%s/%s %s %d %g", yk_test_directory(), device,
-                   dtype == YK_F64 ? "float64" : "float32", tied, dtype == YK_F64 ? 1e-11 : 1e-5);
+    pytorch_judges("llama.py", "%s/%s %s %d %d %g", yk_test_directory(), device,
+                   dtype == YK_F64 ? "float64" : "float32", tied, (int)kv_heads,
+                   dtype == YK_F64 ? 1e-11 : 1e-5);
 }
 
 YK_TEST(llama_in_f64_is_pytorchs)
 {
-    compare("ref", YK_F64, false);
+    compare("ref", YK_F64, false, 4);
 }
 
 YK_TEST(llama_in_f32_is_pytorchs)
 {
-    compare("cpu", YK_F32, false);
+    compare("cpu", YK_F32, false, 4);
 }
 
 YK_TEST(llama_with_a_tied_head_is_pytorchs)
 {
-    compare("cpu", YK_F32, true);
-    compare("ref", YK_F64, true);
+    compare("cpu", YK_F32, true, 4);
+    compare("ref", YK_F64, true, 4);
+}
+
+YK_TEST(llama_with_grouped_queries_is_pytorchs)
+{
+    compare("ref", YK_F64, false, 2);
+    compare("cpu", YK_F32, false, 1);
 }
