@@ -37,7 +37,7 @@ static const char given[] =
     "int exchange(void *fabric, const yk_descriptor *mine, yk_descriptor *all);\n"
     "yk_status move(void *fabric, const yk_backend_call *call);\n"
     "double my_schedule(int64_t step);\n"
-    "yk_graph *graph; yk_value *images, *labels; yk_model *model; yk_ddp *ddp;\n"
+    "yk_group *world; yk_graph *graph; yk_value *images, *labels; yk_model *model; yk_ddp *ddp;\n"
     "yk_optimizer *optimizer; yk_grad_scaler *scaler; yk_loss_meter *meter;\n"
     "yk_dataset *dataset; yk_loader *loader; yk_loader_options loader_options;\n"
     "const yk_batch *batch; yk_tensor logits; void *pixels; int32_t *classes;\n"

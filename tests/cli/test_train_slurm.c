@@ -3,6 +3,8 @@
 #include "fake_scontrol.h"
 #include "going_on.h"
 
+#include <time.h>
+
 #define OPTIONS                                                                                    \
     "--data synthetic --arch mlp --threads 1 --batch-size 120 --lr 0.02 --epochs 2 --save-every 7"
 
