@@ -25,6 +25,10 @@ set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
 add_compile_options(-Wall -Wextra -Wshadow -Wpointer-arith -Wundef -Wvla -Wwrite-strings
                     -fno-math-errno
                     "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>")
+# What is no C, and newer compilers refuse by themselves.
+foreach(mistake implicit-function-declaration incompatible-pointer-types int-conversion)
+  add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Werror=${mistake}>")
+endforeach()
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)
   # snprintf cuts lines and names on purpose; where a cut would be wrong, its result is checked.
   add_compile_options(-Wno-format-truncation)

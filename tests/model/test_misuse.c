@@ -128,6 +128,16 @@ YK_TEST(operators_on_null_give_an_invalid_value)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(options_without_a_size_name_the_operator)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, 4, 6});
+    assert_no_model(yk_rotary_embedding(x, YK_WITH(yk_rotary_embedding_options,
+                                                   YK_ROTARY_EMBEDDING_OPTIONS_INIT, o.size = 0)),
+                    "rotary_embedding: ");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(what_follows_from_null_is_named_where_it_meets_a_graph)
 {
     yk_graph *graph = yk_graph_create();
