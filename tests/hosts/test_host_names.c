@@ -170,7 +170,9 @@ YK_TEST(promise_13_signals_stop_a_launcher_that_asks_for_a_lost_host)
             fail_msg("it does not stop: \"%s\"", test_job_output(&host_jobs[2]));
         kill(pid, SIGTERM);
     }
-    assert_int_equal(test_job_wait(&host_jobs[2], 20), 128 + SIGTERM);
+    /* Signals that are repeated for longer stop it at once, which kills what is left. */
+    int code = test_job_wait(&host_jobs[2], 20);
+    assert_true(code == 128 + SIGTERM || code == 128 + SIGKILL);
 }
 
 /* ---- what a job is doing --------------------------------------------------------------------- */
