@@ -65,8 +65,8 @@ yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *at
 yk_value *yki_append_concat(yk_value **values, int count, int64_t dim);
 /* The input has so many dimensions: "input has shape (N, 3), expected 4 dimensions". */
 yk_status yki_expect_dims(const yki_node *node, int input, int ndim);
-/* A negative dimension counts from the end. One that does not exist is returned as it is, so that
- * errors can name it. */
+/* Counts a negative dimension from the end. A dimension that does not exist is returned unchanged,
+ * so that errors can name it. */
 static inline int64_t yki_from_front(int64_t dim, int ndim)
 {
     return dim < 0 && dim >= -ndim ? dim + ndim : dim;

@@ -262,7 +262,7 @@ static yk_status read_contents(contents *c, yk_tensor_file *file, const yk_model
                         yki_optimizer_outer_momentum(optimizer));
 }
 
-/* What the optimizer has beside the weights, and starts anew where the file has none of it. */
+/* The averages beside the weights. Those that the file lacks start anew. */
 static yk_status apply_averages(const contents *c, const yk_model *model, yk_optimizer *optimizer)
 {
     yk_ema *slow = yki_optimizer_slow_weights(optimizer);

@@ -14,7 +14,7 @@
 /* An average that the optimizer does not know of; yk_ema_destroy gives it up. */
 yk_status yki_average_create(yk_ema **average, yk_optimizer *optimizer,
                              const yk_ema_options *options);
-/* The average becomes the weights, or zeros, as it is when it has been created. */
+/* Copies the weights into the average, or fills it with zeros, which a new average has. */
 yk_status yki_average_copy(yk_ema *average);
 yk_status yki_average_clear(yk_ema *average);
 

@@ -42,7 +42,7 @@ typedef struct group_norm {
     int64_t samples[]; /* (groups, SAMPLES): elements of a sample, see set_samples() */
 } group_norm;
 
-/* What the sweeps of a run share. (N, groups), where nobody else keeps it: */
+/* What the sweeps of a run share. Where no other size is given, arrays are (N, groups). */
 typedef struct work {
     const group_norm *k;
     const yki_kernel_args *run;
