@@ -143,6 +143,23 @@ yk_status yk_store_list(yk_store *store, const char *prefix, char *keys, size_t 
  */
 yk_status yk_store_set_will(yk_store *store, const char *key, const void *value, size_t size);
 
+/* ---- names of hosts -------------------------------------------------------------------------- */
+
+/** What the name or address of a host means on this one. */
+typedef struct yk_host_name {
+    bool known;    /**< It has an address. Unknown names of pods may become known later. */
+    bool own;      /**< One of its addresses belongs to this host. */
+    bool loopback; /**< All of its addresses are of the loopback interface, so that it means this
+                        host here, and another host elsewhere. */
+} yk_host_name;
+
+/**
+ * Looks up the name or address of a host. A name service that cannot be reached may be silent for
+ * minutes: after timeout_s seconds the name counts as unknown. The next call takes the answer that
+ * has come meanwhile.
+ */
+yk_status yk_host_look_up(yk_host_name *name, const char *host, double timeout_s);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

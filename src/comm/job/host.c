@@ -76,16 +76,14 @@ static bool write_address(char text[YKI_ADDRESS_TEXT], const struct sockaddr *ad
     return getnameinfo(address, size, text, YKI_ADDRESS_TEXT, NULL, 0, NI_NUMERICHOST) == 0;
 }
 
+static const double own_name_s = 10; /* how long the name service may take */
+
 static yk_status look_up(yki_peer *me, const char *variable, const char *host)
 {
-    struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    char bare[YKI_HOST_TEXT];
-    int error = getaddrinfo(yki_bare_host(host, bare), NULL, &hints, &found);
-    if (error)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s=%s: %s", variable, host,
-                         gai_strerror(error));
-    write_address(me->address, found->ai_addr);
-    freeaddrinfo(found);
+    yki_addresses found;
+    if (yki_resolve(&found, host, 0, own_name_s, NULL) != YK_OK)
+        return yki_error_context(YK_ERROR_INVALID_ARGUMENT, "%s", variable);
+    write_address(me->address, (const struct sockaddr *)&found.list[0]);
     return YK_OK;
 }
 

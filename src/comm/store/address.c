@@ -31,35 +31,6 @@
 
 enum { BACKLOG = 1024, CONNECT_S = 2 };
 
-const char *yki_bare_host(const char *host, char bare[YKI_HOST_TEXT])
-{
-    size_t length = strlen(host);
-    if (length < 3 || length >= YKI_HOST_TEXT || host[0] != '[' || host[length - 1] != ']')
-        return host;
-    snprintf(bare, YKI_HOST_TEXT, "%.*s", (int)length - 2, host + 1);
-    return bare;
-}
-
-/* *again (may be NULL) tells that the name may become known later: those of pods do. */
-static yk_status resolve(struct addrinfo **found, const char *host, int port, int flags,
-                         bool *again)
-{
-    char service[16], bare[YKI_HOST_TEXT];
-    host = yki_bare_host(host, bare);
-    if (port < 0 || port > 65535) /* getaddrinfo would take its low 16 bits */
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "port %d: expected 0 to 65535", port);
-    snprintf(service, sizeof service, "%d", port);
-    struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-    int error = getaddrinfo(host, service, &hints, found);
-    if (again)
-        *again = error == EAI_NONAME || error == EAI_AGAIN || error == EAI_NODATA;
-    if (error)
-        return yki_error(YK_ERROR_NOT_FOUND, "cannot resolve the host name \"%s\": %s", host,
-                         gai_strerror(error));
-    return YK_OK;
-}
-
 static int bound_port(int fd)
 {
     union {
@@ -74,16 +45,17 @@ static int bound_port(int fd)
 }
 
 /* A listening socket, or -errno. */
-static int listen_at(const struct sockaddr *address, socklen_t size)
+static int listen_at(const struct sockaddr_storage *address)
 {
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
     if (fd < 0)
         return -errno;
-    if (address->sa_family == AF_INET6) /* the system's default may leave IPv4 out */
+    if (address->ss_family == AF_INET6) /* the system's default may leave IPv4 out */
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
     /* Does not wait for connections in TIME_WAIT; a port that is in use is still refused. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, address, size) || listen(fd, BACKLOG)) {
+    if (bind(fd, (const struct sockaddr *)address, yki_address_size(address)) ||
+        listen(fd, BACKLOG)) {
         int error = -errno;
         close(fd);
         return error;
@@ -96,16 +68,16 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
  * whether it is free, or may start to listen at the same time, and the kernel then refuses both.
  * The pauses are random, so that two processes do not collide again.
  */
-static int listen_patiently(const struct sockaddr *address, socklen_t size, int port)
+static int listen_patiently(const struct sockaddr_storage *address, int port)
 {
     enum { ATTEMPTS = 30, LONGEST_NS = 10000000 };
-    int got = listen_at(address, size);
+    int got = listen_at(address);
     for (int i = 1; i < ATTEMPTS && got == -EADDRINUSE && !yki_port_is_served(port); i++) {
         uint32_t drawn;
         if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
             drawn = (uint32_t)getpid() * (uint32_t)i;
         nanosleep(&(struct timespec){.tv_nsec = drawn % LONGEST_NS}, NULL);
-        got = listen_at(address, size);
+        got = listen_at(address);
     }
     return got;
 }
@@ -113,20 +85,16 @@ static int listen_patiently(const struct sockaddr *address, socklen_t size, int 
 /* Listens on all interfaces, of both families if the system has IPv6. */
 static int listen_everywhere(int port)
 {
-    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int got = listen_patiently((struct sockaddr *)&any6, sizeof any6, port);
-    if (got == -EAFNOSUPPORT || got == -EADDRNOTAVAIL)
-        got = listen_patiently((struct sockaddr *)&any4, sizeof any4, port);
-    return got;
-}
-
-static bool is_loopback(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-    return address->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr_in6 v6;
+        struct sockaddr_in v4;
+    } address = {.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
+    int got = listen_patiently(&address.any, port);
+    if (got != -EAFNOSUPPORT && got != -EADDRNOTAVAIL)
+        return got;
+    address.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    return listen_patiently(&address.any, port);
 }
 
 /* Whether text is an address or localhost, which mean the same on every host that uses them. */
@@ -150,14 +118,14 @@ yk_status yki_listen(int *fd, const char *host, int *port)
     int got = -EADDRNOTAVAIL;
     bool later = strcmp(host, "*") == 0;
     if (!later) {
-        struct addrinfo *found = NULL;
-        yk_status status = resolve(&found, host, *port, AI_PASSIVE, &later);
+        yki_addresses found;
+        yk_status status = yki_resolve(&found, host, *port, YKI_RESOLVE_S, &later);
         if (status != YK_OK && !later)
             return status;
-        if (found && (is_literal(host) || (!found->ai_next && !is_loopback(found->ai_addr))))
-            got = listen_patiently(found->ai_addr, found->ai_addrlen, *port);
-        if (found)
-            freeaddrinfo(found);
+        const struct sockaddr_storage *first = &found.list[0];
+        if (status == YK_OK &&
+            (is_literal(host) || (found.count == 1 && !yki_address_is_loopback(first))))
+            got = listen_patiently(first, *port);
     }
     if (got == -EADDRNOTAVAIL)
         got = listen_everywhere(*port);
@@ -176,15 +144,15 @@ yk_status yki_listen(int *fd, const char *host, int *port)
 }
 
 /* A connected socket, or -errno; -ETIMEDOUT after CONNECT_S. */
-static int connect_to(const struct addrinfo *at)
+static int connect_to(const struct sockaddr_storage *address)
 {
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     if (fd < 0)
         return -errno;
     /* SO_SNDTIMEO also limits connect(). */
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = CONNECT_S},
                sizeof(struct timeval));
-    if (connect(fd, at->ai_addr, at->ai_addrlen)) {
+    if (connect(fd, (const struct sockaddr *)address, yki_address_size(address))) {
         int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
         close(fd);
         return -error;
@@ -205,15 +173,14 @@ static bool may_pass(int got)
 yk_status yki_connect(int *fd, const char *host, int port, bool *again)
 {
     *again = false;
-    struct addrinfo *found;
-    YK_TRY(resolve(&found, host, port, 0, again));
+    yki_addresses found;
+    YK_TRY(yki_resolve(&found, host, port, YKI_RESOLVE_S, again));
     int got = -EADDRNOTAVAIL;
-    for (const struct addrinfo *at = found; at && got < 0; at = at->ai_next) {
-        int result = connect_to(at);
+    for (int i = 0; i < found.count && got < 0; i++) {
+        int result = connect_to(&found.list[i]);
         if (result >= 0 || !may_pass(got))
             got = result;
     }
-    freeaddrinfo(found);
     if (got < 0) {
         char text[YKI_ENDPOINT_TEXT];
         *again = may_pass(got);

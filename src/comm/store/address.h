@@ -5,12 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-
-/* Room for a host's name. */
-enum { YKI_HOST_TEXT = 1025 };
-
-/* An IPv6 address in brackets, as in a URL, without them, in bare; else host itself. */
-const char *yki_bare_host(const char *host, char bare[YKI_HOST_TEXT]);
+#include "comm/store/resolve.h"
 
 /* "HOST:PORT" for people, with an IPv6 address in brackets. */
 enum { YKI_ENDPOINT_TEXT = YKI_HOST_TEXT + 16 };
@@ -23,9 +18,9 @@ const char *yki_endpoint_text(char text[YKI_ENDPOINT_TEXT], const char *host, in
  */
 yk_status yki_listen(int *fd, const char *host, int *port);
 /*
- * One attempt, of 2 s at most for each of the host's addresses: where nobody answers at all the
- * system itself would go on for minutes. YK_ERROR_NOT_FOUND when the host's name is not known, else
- * YK_ERROR_NETWORK with errno's words; *again tells that this may change.
+ * One attempt, of 2 s at most for the name and for each of its addresses: where nobody answers at
+ * all, the system itself would go on for minutes. YK_ERROR_NOT_FOUND when the host's name is not
+ * known, else YK_ERROR_NETWORK with errno's words; *again tells that this may change.
  */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again);
 
