@@ -15,6 +15,7 @@ typedef struct cli_agent {
     yk_store_server *server;  /* the rendezvous store, if it is served here */
     yk_store_server *standby; /* to be used if the host of the rendezvous is lost, or NULL */
     char host[256];           /* where the rendezvous store is */
+    bool everywhere;          /* stores are served on all interfaces, for want of an address */
     bool undecided;           /* whether this is its host: the name is not known yet */
     bool elected;             /* it is */
     char taken[500];          /* why it cannot be served here */

@@ -2,11 +2,13 @@
 #ifndef YOKE_CLI_LAUNCH_HOSTS_H
 #define YOKE_CLI_LAUNCH_HOSTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct cli_host {
     char name[256];
     int slots; /* ranks on this host */
+    bool here; /* it is the host of this launcher */
 } cli_host;
 
 enum { CLI_HOSTS_MAX = 1024 };

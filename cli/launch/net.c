@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -19,72 +20,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+yk_host_name cli_net_look_up(const char *host)
 {
-    if (a->sa_family != b->sa_family)
-        return false;
-    if (a->sa_family == AF_INET)
-        return memcmp(&((const struct sockaddr_in *)a)->sin_addr,
-                      &((const struct sockaddr_in *)b)->sin_addr, sizeof(struct in_addr)) == 0;
-    return a->sa_family == AF_INET6 &&
-           memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                  &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
-}
-
-static bool is_loopback(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-    return address->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-}
-
-static bool has_interface(const struct ifaddrs *interfaces, const struct sockaddr *address)
-{
-    for (; interfaces; interfaces = interfaces->ifa_next)
-        if (interfaces->ifa_addr && same_address(interfaces->ifa_addr, address))
-            return true;
-    return is_loopback(address);
-}
-
-static struct addrinfo *resolve(const char *host)
-{
-    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
-    return getaddrinfo(host, NULL, &hints, &found) == 0 ? found : NULL;
+    yk_host_name name;
+    yk_host_look_up(&name, host, 2);
+    return name;
 }
 
 bool cli_net_is_this_host(const char *host)
 {
-    struct ifaddrs *interfaces = NULL;
-    struct addrinfo *found = resolve(host);
-    bool here = false;
-    if (getifaddrs(&interfaces))
-        interfaces = NULL;
-    for (struct addrinfo *at = found; at && !here; at = at->ai_next)
-        here = has_interface(interfaces, at->ai_addr);
-    freeifaddrs(interfaces);
-    if (found)
-        freeaddrinfo(found);
-    return here;
-}
-
-bool cli_net_is_known(const char *host)
-{
-    struct addrinfo *found = resolve(host);
-    if (found)
-        freeaddrinfo(found);
-    return found != NULL;
-}
-
-bool cli_net_is_loopback(const char *host)
-{
-    struct addrinfo *found = resolve(host);
-    bool loopback = found != NULL;
-    for (struct addrinfo *at = found; at && loopback; at = at->ai_next)
-        loopback = is_loopback(at->ai_addr);
-    if (found)
-        freeaddrinfo(found);
-    return loopback;
+    return cli_net_look_up(host).own;
 }
 
 bool cli_net_own_address(char *address, size_t size)
@@ -94,7 +39,8 @@ bool cli_net_own_address(char *address, size_t size)
     if (getifaddrs(&interfaces))
         return false;
     for (struct ifaddrs *at = interfaces; at && !found; at = at->ifa_next)
-        found = at->ifa_addr && at->ifa_addr->sa_family == AF_INET && !is_loopback(at->ifa_addr) &&
+        found = at->ifa_addr && at->ifa_addr->sa_family == AF_INET &&
+                !(at->ifa_flags & IFF_LOOPBACK) &&
                 getnameinfo(at->ifa_addr, sizeof(struct sockaddr_in), address, (socklen_t)size,
                             NULL, 0, NI_NUMERICHOST) == 0;
     freeifaddrs(interfaces);

@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether the name or address belongs to this host. */
+#include <yoke/store.h>
+
+/* What a name or an address means here. Waits 2 s at most for the name service. */
+yk_host_name cli_net_look_up(const char *host);
+/* Whether it belongs to this host. */
 bool cli_net_is_this_host(const char *host);
-/* Whether the name is known here; that of a pod may become known later. */
-bool cli_net_is_known(const char *host);
-/* Whether the name resolves to loopback addresses only: 127.0.0.1, or 127.0.1.1 in /etc/hosts. */
-bool cli_net_is_loopback(const char *host);
 /* An address of this host by which other hosts can reach it; false if there is none. */
 bool cli_net_own_address(char *address, size_t size);
 /* Whether something on the host accepts connections at the port, at each of its addresses. */

@@ -17,7 +17,6 @@
 #include "cli.h"
 #include "common/clock.h"
 #include "launch/end.h"
-#include "launch/net.h"
 #include "launch/process.h"
 #include "launch/wait.h"
 
@@ -36,7 +35,7 @@ static bool write_line(cli_member *member, const char *line)
 }
 
 /* `sh -c COMMAND` here, `ssh HOST COMMAND` elsewhere. */
-static pid_t start_process(const char *host, const char *command, int *in, int *out, int *err)
+static pid_t start_process(const cli_host *host, const char *command, int *in, int *out, int *err)
 {
     const char *rsh = getenv("YOKE_RSH");
     char *words[34];
@@ -44,14 +43,14 @@ static pid_t start_process(const char *host, const char *command, int *in, int *
     char *copy = strdup(rsh && *rsh ? rsh : "ssh"), *rest = copy;
     if (!copy)
         return -1;
-    if (cli_net_is_this_host(host)) {
+    if (host->here) {
         words[count++] = (char *)"sh";
         words[count++] = (char *)"-c";
     } else {
         for (char *word; (word = strsep(&rest, " ")) && count < 31;)
             if (*word)
                 words[count++] = word;
-        words[count++] = (char *)host;
+        words[count++] = (char *)host->name;
     }
     words[count++] = (char *)command;
     words[count] = NULL;
@@ -70,8 +69,8 @@ static bool start_host(cli_job *job, int i)
     cli_stream stream = {.fd = -1, .rank = -1, .speaks = true, .log = -1, .sink = &job->err};
     *member = (cli_member){.rank = i, .in = -1, .out = stream, .err = stream};
     member->out.sink = &job->out;
-    member->pid = member->was = start_process(remote->hosts[i].name, remote->commands[i],
-                                              &member->in, &member->out.fd, &member->err.fd);
+    member->pid = member->was = start_process(&remote->hosts[i], remote->commands[i], &member->in,
+                                              &member->out.fd, &member->err.fd);
     if (member->pid < 0) {
         const char *rsh = getenv("YOKE_RSH");
         fprintf(stderr, "%s: cannot run %s: %s\n", job->launch->name, rsh && *rsh ? rsh : "ssh",

@@ -20,36 +20,39 @@
 static const double successor_s = 10; /* how long a successor may take to answer, */
 static const double patience_s = 30;  /* and to start the next attempt */
 
-static bool may_serve(const cli_launch *launch)
+static bool may_serve(const cli_launch *launch, const yk_host_name *name)
 {
     if (!launch->elects_host)
         return launch->node_rank == 0;
-    return launch->is_host < 0 ? cli_net_is_this_host(launch->master_address)
-                               : launch->is_host == 1;
+    return launch->is_host < 0 ? name->own : launch->is_host == 1;
 }
 
-/* On which address stores are served: a name that means this host only here, or nothing yet, is of
- * no use. */
-static const char *serving_host(const char *host)
+/* A name that means this host only here, or nothing yet, is no address to serve stores on. */
+static bool names_no_address(const char *host, const yk_host_name *name)
 {
     bool local =
         strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
-    return local || (cli_net_is_known(host) && !cli_net_is_loopback(host)) ? host : "*";
+    return !local && (!name->known || name->loopback);
+}
+
+static const char *serving_host(const cli_agent *agent)
+{
+    return agent->everywhere ? "*" : agent->host;
 }
 
 void cli_agent_master(const cli_launch *launch, const cli_agent *agent, char *address, size_t size)
 {
-    bool renamed = agent->coordinator && strcmp(serving_host(agent->host), agent->host) != 0;
+    bool renamed = agent->coordinator && agent->everywhere;
     if (renamed && launch->local_address)
         snprintf(address, size, "%s", launch->local_address);
     else if (!renamed || !cli_net_own_address(address, size))
         snprintf(address, size, "%s", agent->host);
 }
 
-static void warn_no_secret(const cli_launch *launch)
+static void warn_no_secret(const cli_launch *launch, const yk_host_name *name)
 {
     char at[CLI_NET_ENDPOINT];
-    if (!launch->secret[0] && !cli_net_is_loopback(launch->master_address))
+    if (!launch->secret[0] && !name->loopback)
         fprintf(stderr,
                 "%s: the rendezvous has no secret: whoever reaches %s can join the job; set "
                 "YOKE_SECRET to the same text on all hosts\n",
@@ -60,7 +63,7 @@ static bool start_coordinator(const cli_launch *launch, cli_agent *agent,
                               cli_coordinator_options options)
 {
     options.launch = launch;
-    options.host = serving_host(agent->host);
+    options.host = serving_host(agent);
     options.port = agent->port;
     options.secret = launch->secret;
     agent->coordinator = cli_coordinator_start(&options);
@@ -110,8 +113,7 @@ static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank,
 static yk_status serve(const cli_launch *launch, cli_agent *agent)
 {
     if (!agent->standby || agent->standby_port != agent->port)
-        return yk_store_serve(&agent->server, serving_host(agent->host), &agent->port,
-                              launch->secret);
+        return yk_store_serve(&agent->server, serving_host(agent), &agent->port, launch->secret);
     agent->server = agent->standby;
     agent->standby = NULL;
     agent->standby_port = 0;
@@ -124,13 +126,14 @@ bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
     int node_rank = launch->elects_host ? -1 : launch->node_rank;
     snprintf(agent->host, sizeof agent->host, "%s", launch->master_address);
     agent->port = launch->master_port;
-    agent->undecided =
-        launch->elects_host && launch->is_host < 0 && !cli_net_is_known(launch->master_address);
-    if (may_serve(launch)) {
+    const yk_host_name name = cli_net_look_up(launch->master_address);
+    agent->undecided = launch->elects_host && launch->is_host < 0 && !name.known;
+    agent->everywhere = names_no_address(agent->host, &name);
+    if (may_serve(launch, &name)) {
         yk_status status = serve(launch, agent);
         if (status == YK_OK) {
             node_rank = 0;
-            warn_no_secret(launch);
+            warn_no_secret(launch, &name);
             if (!start_coordinator(launch, agent, (cli_coordinator_options){0}))
                 return false;
         } else if (status != YK_ERROR_NETWORK || !launch->elects_host) {
@@ -141,9 +144,8 @@ bool cli_agent_open(const cli_launch *launch, cli_agent *agent)
             taken = agent->taken;
         }
     }
-    bool shares_host = cli_net_is_this_host(launch->master_address);
     if (may_lose_hosts(launch) && !agent->server && !agent->standby &&
-        !open_standby(launch, agent, shares_host ? YK_PORT_ANY : launch->master_port))
+        !open_standby(launch, agent, name.own ? YK_PORT_ANY : launch->master_port))
         return false;
     return open_link(launch, agent, node_rank, launch->join_s, taken);
 }
@@ -188,6 +190,7 @@ static bool become_coordinator(cli_job *job, const char *address)
     int lost_port = agent->port;
     snprintf(lost, sizeof lost, "%s", agent->host);
     snprintf(agent->host, sizeof agent->host, "%s", address);
+    agent->everywhere = false;
     agent->server = agent->standby;
     agent->standby = NULL;
     agent->port = agent->standby_port;

@@ -135,15 +135,15 @@ static char *write_command(const cli_run_options *o, char *const *program, const
 
 /* A port that nothing on the first host listens at, and that is the port of no other job that was
  * started on this host, so that jobs started together do not collide. */
-static int choose_port(const cli_run_options *o, const char *first_host)
+static int choose_port(const cli_run_options *o, const cli_host *first)
 {
     enum { ATTEMPTS = 64 };
     int port = (int)o->master_port;
-    bool here = cli_net_is_this_host(first_host), taken = port == YK_PORT_ANY;
+    bool taken = port == YK_PORT_ANY;
     for (int i = 0; i < ATTEMPTS && taken; i++) {
         if (!(port = cli_net_claim_port(CLI_NET_PORT, CLI_NET_PORTS)))
             return CLI_RUN_PORT;
-        taken = !here && cli_net_accepts(first_host, port);
+        taken = !first->here && cli_net_accepts(first->name, port);
     }
     return port;
 }
@@ -178,13 +178,19 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
         cli_usage_error(name, "--hosts and --hostfile set the number of hosts and their "
                               "rendezvous: --nnodes, --node-rank, --rdzv-backend, "
                               "--rdzv-endpoint, --rdzv-conf and --local-addr do not apply");
-    else if (count > 1 && cli_net_is_loopback(hosts[0].name) &&
-             !cli_net_is_loopback(hosts[1].name) && strncmp(hosts[0].name, "localhost", 9) == 0)
+    else if (count > 1 && strncmp(hosts[0].name, "localhost", 9) == 0 &&
+             cli_net_look_up(hosts[0].name).loopback && !cli_net_look_up(hosts[1].name).loopback)
         cli_usage_error(name, "--hosts: give the first host the name by which the others reach "
                               "it, not localhost");
     else
         return count;
     return 0;
+}
+
+static void find_this_host(cli_host *hosts, int count)
+{
+    for (int i = 0; i < count; i++)
+        hosts[i].here = cli_net_is_this_host(hosts[i].name);
 }
 
 /* Local ranks are those of the host with the most; returns -1 or the exit code of a usage error. */
@@ -200,7 +206,7 @@ static int check_lists(const char *name, const cli_run_options *o, cli_run_lists
 static int run_commands(const cli_run_options *o, cli_run_lists *lists, cli_launch *launch,
                         cli_remote *remote, char **commands)
 {
-    int port = choose_port(o, remote->hosts[0].name);
+    int port = choose_port(o, &remote->hosts[0]);
     remote->commands = commands;
     for (int i = 0; i < launch->ranks; i++)
         if (!(commands[i] = write_command(o, lists->program, launch, remote, i, port)))
@@ -224,8 +230,10 @@ int cli_run_on_hosts(const char *name, const cli_run_options *o, cli_run_lists *
         int count = read_hosts(name, o, launch->ranks, hosts);
         launch->ranks = count;
         code = count ? check_lists(name, o, lists, hosts, count) : CLI_EXIT_USAGE;
-        if (code < 0)
+        if (code < 0) {
+            find_this_host(hosts, count);
             code = run_commands(o, lists, launch, &remote, commands);
+        }
     }
     for (int i = 0; commands && i < CLI_HOSTS_MAX; i++)
         free(commands[i]);
