@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "launch/link.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -33,8 +34,10 @@ typedef struct order {
 struct cli_link {
     cli_link_options options;
     pthread_t thread;
-    pthread_mutex_t lock; /* of the queue */
-    int ready;            /* an eventfd */
+    pthread_mutex_t lock; /* of the queue, and of `ended` */
+    pthread_cond_t changed;
+    bool ended; /* the thread */
+    int ready;  /* an eventfd */
     order *first, **last;
     yk_store *orders; /* valid once is_connected is set */
     cli_store_thread *reports;
@@ -298,11 +301,10 @@ static yk_status join(cli_link *link)
     return cli_bus_post(link->orders, CLI_BUS_REPORTS, text);
 }
 
-static void *run(void *context)
+static void follow_orders(cli_link *link)
 {
-    cli_link *link = context;
     if (!connect_to_store(link))
-        return NULL;
+        return;
     yk_status status = join(link);
     bool ended = false; /* "end" is the last order, or "moved" */
     while ((status == YK_OK || status == YK_ERROR_TIMEOUT) && !ended &&
@@ -315,6 +317,16 @@ static void *run(void *context)
     }
     if (status != YK_OK && status != YK_ERROR_TIMEOUT)
         enqueue_lost(link, yk_last_error());
+}
+
+static void *run(void *context)
+{
+    cli_link *link = context;
+    follow_orders(link);
+    pthread_mutex_lock(&link->lock);
+    link->ended = true;
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
     return NULL;
 }
 
@@ -331,6 +343,7 @@ cli_link *cli_link_open(const cli_link_options *options)
     atomic_init(&link->closing, false);
     atomic_init(&link->is_connected, false);
     pthread_mutex_init(&link->lock, NULL);
+    pthread_cond_init(&link->changed, NULL);
     link->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (link->ready < 0 || pthread_create(&link->thread, NULL, run, link)) {
         if (link->ready >= 0)
@@ -352,9 +365,13 @@ static void end_thread(cli_link *link)
 {
     const struct timespec patience = cli_clock_after(answer_s);
     atomic_store(&link->closing, true);
-    if (pthread_clockjoin_np(link->thread, NULL, CLOCK_MONOTONIC, &patience) == 0)
-        return;
-    if (atomic_load(&link->is_connected))
+    pthread_mutex_lock(&link->lock);
+    while (!link->ended && pthread_cond_clockwait(&link->changed, &link->lock, CLOCK_MONOTONIC,
+                                                  &patience) != ETIMEDOUT)
+        ;
+    bool ended = link->ended;
+    pthread_mutex_unlock(&link->lock);
+    if (!ended && atomic_load(&link->is_connected))
         yk_store_interrupt(link->orders);
     pthread_join(link->thread, NULL);
 }
@@ -370,6 +387,7 @@ void cli_link_close(cli_link *link)
     for (char *text; (text = cli_link_next(link));)
         free(text);
     close(link->ready);
+    pthread_cond_destroy(&link->changed);
     pthread_mutex_destroy(&link->lock);
     free(link);
 }
