@@ -52,6 +52,7 @@ typedef struct item {
     size_t index;  /* of the parameter or buffer */
     int slot;      /* of its state */
     size_t offset; /* of its place in the block */
+    size_t start;  /* of a parameter's place in the anchor */
 } item;
 
 struct yk_local_sgd {
@@ -70,9 +71,9 @@ struct yk_local_sgd {
     yki_block coefficients;        /* (COEFFICIENT_SETS, YKI_SWEEP_COEFFICIENTS) */
     int64_t *ranks_steps;          /* (ranks) of their optimizers, when they average */
     yk_local_sgd_stats stats;      /* of the last average */
+    size_t anchor_bytes;           /* of all parameters */
     /* Of the outer optimizer; NULL where the mean is what weights become. */
     char *anchor;
-    size_t anchor_bytes;
     bool is_anchored; /* the anchor is what the weights were at the last average */
     yk_ema *momentum; /* NULL without outer_momentum */
     yki_sweep *changes, *outer;
@@ -102,6 +103,10 @@ static void add_item(yk_local_sgd *l, yk_dtype dtype, item new)
         return;
     new.offset = l->block.bytes;
     l->block.bytes += yki_tensor_padded_bytes(&tensor);
+    if (new.kind == PARAMETER) {
+        new.start = l->anchor_bytes;
+        l->anchor_bytes += yki_tensor_padded_bytes(&tensor);
+    }
     l->items[l->count++] = new;
 }
 
@@ -182,12 +187,12 @@ static void fill_between(const yk_local_sgd *l, const item *of, yki_span *span)
 static void fill_changes(const yk_local_sgd *l, const item *of, yki_span *span)
 {
     span->at[AT_GRADIENT] = place_of(l, of);
-    span->at[AT_START] = l->anchor + of->offset;
+    span->at[AT_START] = l->anchor + of->start;
 }
 
 static void fill_outer(const yk_local_sgd *l, const item *of, yki_span *span)
 {
-    span->at[AT_ANCHOR] = l->anchor + of->offset;
+    span->at[AT_ANCHOR] = l->anchor + of->start;
     span->at[AT_CHANGE] = place_of(l, of);
     span->at[AT_MOMENTUM] = l->momentum ? yk_ema_value(l->momentum, of->index).data : NULL;
 }
@@ -234,9 +239,8 @@ static yk_status make_outer(yk_local_sgd *l)
     const yk_ema_options plain = YK_EMA_OPTIONS_INIT;
     if (!has_outer(l))
         return YK_OK;
-    YK_TRY(yki_device_alloc(l->device, l->block.bytes, &anchor));
+    YK_TRY(yki_device_alloc(l->device, l->anchor_bytes, &anchor));
     l->anchor = anchor;
-    l->anchor_bytes = l->block.bytes;
     if (l->options.outer_momentum > 0) {
         YK_TRY(yki_average_create(&l->momentum, l->optimizer, &plain));
         yki_optimizer_set_outer_momentum(l->optimizer, l->momentum);

@@ -204,7 +204,7 @@ template <typename R, int W, typename F>
 DEVICE void pair_slopes(const yki_cuda_pairs_args &args, F f)
 {
     const R factor = *(const R *)args.dloss * (R)args.factor;
-    yki_cuda_map_args given = {args.x, args.target, args.dx, args.count, 0};
+    yki_cuda_map_args given = {args.x, args.target, args.dx, args.count, 0, 0};
     map<R, R, W, true>(given, [=](R a, R b) { return f(a, b) * factor; });
 }
 
