@@ -82,7 +82,7 @@ static yk_status look_up(yki_peer *me, const char *variable, const char *host)
 {
     yki_addresses found;
     if (yki_resolve(&found, host, 0, own_name_s, NULL) != YK_OK)
-        return yki_error_context(YK_ERROR_INVALID_ARGUMENT, "%s", variable);
+        return yki_error_context(YK_ERROR_INVALID_ARGUMENT, "%s=%s", variable, host);
     write_address(me->address, (const struct sockaddr *)&found.list[0]);
     return YK_OK;
 }
