@@ -312,12 +312,14 @@ typedef struct yk_attention_options {
     double dropout_p;    /**< dropout of the weights softmax(...), 0 to below 1 [0] */
     yk_value *attn_mask; /**< what is added to scores, or NULL: (N, num_heads, T, S), or what can be
                             broadcast to it, of q's dtype. It is not trained [NULL] */
+    int64_t num_kv_heads; /**< heads of keys and values, of which num_heads is a multiple; 0:
+                             num_heads [0] */
 } yk_attention_options;
 
 /** The defaults of yk_attention_options. */
 #define YK_ATTENTION_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(yk_attention_options), 1, false, NAN, 0, NULL                                       \
+        sizeof(yk_attention_options), 1, false, NAN, 0, NULL, 0                                    \
     }
 
 /**
@@ -325,7 +327,15 @@ typedef struct yk_attention_options {
  * q (N, T, E), k (N, S, E), v (N, S, F) -> (N, T, F). E and F are multiples of num_heads, and each
  * head attends with its own columns of q, k and v, as in PyTorch's nn.MultiheadAttention. Where k
  * and v are both NULL, q is (N, T, 3 E), and its rows have queries, keys and values one after
- * another, as one linear layer makes them for self-attention. The causal mask is that of PyTorch:
+ * another, as one linear layer makes them for self-attention.
+ *
+ * With num_kv_heads, several heads of queries in a row share each head of keys and values:
+ * grouped-query attention (Ainslie et al. 2023), as with PyTorch's enable_gqa, or with one head
+ * multi-query attention. With D = E / num_heads, k is then (N, S, num_kv_heads D), F a multiple of
+ * num_kv_heads, the result (N, T, num_heads F / num_kv_heads), and a q that has all three
+ * (N, T, (num_heads + 2 num_kv_heads) D).
+ *
+ * The causal mask is that of PyTorch:
  * query t sees the keys 0 to t. attn_mask hides a key from a query where it is -INFINITY. Its sizes
  * are matched from the last, so that a mask of padding is (N, 1, 1, S), which yk_reshape() makes of
  * (N, S). A query from which all keys are hidden gets zeros, and has no gradient. With is_causal, a

@@ -3,6 +3,10 @@
  * softmax of kernels/attention.cu. Heads are first copied apart, and the results back. Scores are
  * in scratch memory, in f32 where the activations have 16 bits. They take at most score_bytes,
  * which limits how many heads are computed at once.
+ *
+ * Where heads of queries share keys and values, their rows lie one after another once they have
+ * been copied: a product takes them as the rows of one head, and so sums over all of them what the
+ * gradients of keys and values are.
  */
 #include "device/attention.h"
 
@@ -38,7 +42,7 @@ typedef struct attention_kernel {
     yki_cublas_product products[PRODUCTS];
     size_t at[ROOMS], workspace_at;
     size_t size;     /* of an element */
-    int64_t at_once; /* heads, of those of all samples */
+    int64_t at_once; /* heads, of those of all samples: whole groups of those that share keys */
 } attention_kernel;
 
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -65,20 +69,22 @@ static int64_t heads_of(const attention_kernel *k)
     return k->a.batch * k->a.heads;
 }
 
-/* The most heads whose scores fit; a divisor of their number, so that all groups have one size. */
+/* The most heads whose scores fit, but not fewer than share keys; a divisor of their number, so
+ * that all turns have one size. */
 static int64_t heads_at_once(const attention_kernel *k, size_t bytes_of_pair)
 {
     const double most = (double)k->cuda.device->score_bytes;
     const double of_head = (double)(k->a.q.rows * k->a.k.rows) * (double)bytes_of_pair;
-    int64_t heads = heads_of(k);
-    while (heads > 1 && (heads_of(k) % heads || (double)heads * of_head > most))
-        heads--;
-    return heads;
+    const int64_t groups = k->a.batch * k->a.kv_heads;
+    int64_t of_turn = groups;
+    while (of_turn > 1 && (groups % of_turn || (double)(of_turn * k->a.group) * of_head > most))
+        of_turn--;
+    return of_turn * k->a.group;
 }
 
 static size_t bytes_of_heads(const attention_kernel *k, const yki_attention_part *part)
 {
-    return (size_t)(k->at_once * part->rows * part->width) * k->size;
+    return (size_t)(k->at_once / part->group * part->rows * part->width) * k->size;
 }
 
 /* A number for each pair of a query and a key. */
@@ -116,7 +122,7 @@ static yk_status prepare_product(attention_kernel *k, attention_product which,
     const yki_cublas *cublas;
     bool found;
     shape.dtype = k->cuda.desc.in[0].dtype;
-    shape.batch = k->at_once;
+    shape.batch = k->at_once / k->a.group;
     YK_TRY(yki_cuda_need_cublas(k->cuda.device, &cublas));
     YK_TRY(yki_cublas_prepare(&k->products[which], cublas, &shape, &found));
     return found ? YK_OK : yki_cublas_no_algorithm(&shape);
@@ -131,11 +137,17 @@ static void reserve_workspace(attention_kernel *k)
     k->workspace_at = yki_cuda_reserve(&k->cuda, most);
 }
 
+/* All queries that one head of keys and values has. */
+static int64_t queries_of(const attention_kernel *k)
+{
+    return k->a.group * k->a.q.rows;
+}
+
 /* (queries, columns) times the transposed (keys, columns), in f32 at least. */
 static yki_cublas_shape against_keys(const attention_kernel *k, int64_t columns)
 {
     return (yki_cublas_shape){.result = yki_accumulate_dtype(k->cuda.desc.in[0].dtype),
-                              .rows = k->a.q.rows,
+                              .rows = queries_of(k),
                               .inner = columns,
                               .columns = k->a.k.rows,
                               .transpose_b = true};
@@ -145,7 +157,7 @@ static yki_cublas_shape against_keys(const attention_kernel *k, int64_t columns)
 static yki_cublas_shape over_keys(const attention_kernel *k, int64_t columns)
 {
     return (yki_cublas_shape){.result = k->cuda.desc.in[0].dtype,
-                              .rows = k->a.q.rows,
+                              .rows = queries_of(k),
                               .inner = k->a.k.rows,
                               .columns = columns};
 }
@@ -155,7 +167,7 @@ static yki_cublas_shape over_queries(const attention_kernel *k, int64_t columns)
 {
     return (yki_cublas_shape){.result = k->cuda.desc.in[0].dtype,
                               .rows = k->a.k.rows,
-                              .inner = k->a.q.rows,
+                              .inner = queries_of(k),
                               .columns = columns,
                               .transpose_a = true};
 }
@@ -204,72 +216,73 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc,
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The heads that a run is at. */
-typedef struct group {
+/* The heads that are computed in one turn: at_once from `first` on. */
+typedef struct turn {
     const attention_kernel *k;
     const yki_kernel_args *run;
     int64_t first;
-} group;
+} turn;
 
-static void *room_of(const group *g, attention_room room)
+static void *room_of(const turn *t, attention_room room)
 {
-    return (char *)g->run->scratch + g->k->at[room];
+    return (char *)t->run->scratch + t->k->at[room];
 }
 
-static yk_status move_heads(const group *g, int stage, const yki_attention_part *part,
+static yk_status move_heads(const turn *t, int stage, const yki_attention_part *part,
                             const void *in, void *out)
 {
+    const int64_t heads = t->k->at_once / part->group;
     const yki_cuda_heads_args args = {.in = in,
                                       .out = out,
-                                      .first = g->first,
-                                      .count = g->k->at_once * part->rows * part->width,
+                                      .first = t->first / part->group,
+                                      .count = heads * part->rows * part->width,
                                       .pitch = part->pitch,
-                                      .heads = (int32_t)g->k->a.heads,
+                                      .heads = (int32_t)(t->k->a.heads / part->group),
                                       .rows = (int32_t)part->rows,
                                       .width = (int32_t)part->width};
-    return yki_cuda_launch(&g->k->cuda, stage, yki_cuda_grid_of(args.count), &args, sizeof args,
-                           g->run);
+    return yki_cuda_launch(&t->k->cuda, stage, yki_cuda_grid_of(args.count), &args, sizeof args,
+                           t->run);
 }
 
-static yk_status take(const group *g, const yki_attention_part *part, const void *rows,
+static yk_status take(const turn *t, const yki_attention_part *part, const void *rows,
                       attention_room room)
 {
-    const char *first = (const char *)rows + (size_t)part->first * g->k->size;
-    return move_heads(g, TAKE, part, first, room_of(g, room));
+    const char *first = (const char *)rows + (size_t)part->first * t->k->size;
+    return move_heads(t, TAKE, part, first, room_of(t, room));
 }
 
 /* Nothing, where the rows are not wanted. */
-static yk_status give(const group *g, attention_room room, const yki_attention_part *part,
+static yk_status give(const turn *t, attention_room room, const yki_attention_part *part,
                       void *rows)
 {
     if (!rows)
         return YK_OK;
-    return move_heads(g, GIVE, part, room_of(g, room),
-                      (char *)rows + (size_t)part->first * g->k->size);
+    return move_heads(t, GIVE, part, room_of(t, room),
+                      (char *)rows + (size_t)part->first * t->k->size);
 }
 
-static yk_status multiply(const group *g, attention_product which, attention_room a,
+static yk_status multiply(const turn *t, attention_product which, attention_room a,
                           attention_room b, attention_room c, double scale)
 {
-    const attention_kernel *k = g->k;
+    const attention_kernel *k = t->k;
     const yki_cublas_terms terms = {
-        .a = room_of(g, a), .b = room_of(g, b), .c = room_of(g, c), .scale = scale};
-    return yki_cublas_run(&k->products[which], &terms, (char *)g->run->scratch + k->workspace_at,
-                          k->cuda.device->launcher->handle_of(g->run->stream));
+        .a = room_of(t, a), .b = room_of(t, b), .c = room_of(t, c), .scale = scale};
+    return yki_cublas_run(&k->products[which], &terms, (char *)t->run->scratch + k->workspace_at,
+                          k->cuda.device->launcher->handle_of(t->run->stream));
 }
 
 /* log_sums: of all heads. */
-static yk_status launch_softmax(const group *g, void *log_sums)
+static yk_status launch_softmax(const turn *t, void *log_sums)
 {
-    const attention_kernel *k = g->k;
-    const yki_cuda_attention_args args = {.scores = room_of(g, ALL_SCORES),
-                                          .slopes = room_of(g, ALL_SLOPES),
-                                          .p = room_of(g, P),
-                                          .ds = room_of(g, DS),
+    const attention_kernel *k = t->k;
+    const yki_cuda_attention_args args = {.scores = room_of(t, ALL_SCORES),
+                                          .slopes = room_of(t, ALL_SLOPES),
+                                          .p = room_of(t, P),
+                                          .ds = room_of(t, DS),
                                           .log_sums = log_sums,
-                                          .mask = yki_cuda_in(&k->cuda, g->run, YKI_ATTENTION_MASK),
+                                          .mask = yki_cuda_in(&k->cuda, t->run, YKI_ATTENTION_MASK),
                                           .mask_at = k->a.mask,
-                                          .first = g->first * k->a.q.rows,
+                                          .first = t->first * k->a.q.rows,
                                           .rows = k->at_once * k->a.q.rows,
                                           .heads = (int32_t)k->a.heads,
                                           .queries = (int32_t)k->a.q.rows,
@@ -277,26 +290,26 @@ static yk_status launch_softmax(const group *g, void *log_sums)
                                           .causal = k->a.causal,
                                           .dropout = k->a.dropout,
                                           .salt = k->a.salt,
-                                          .seed = &g->run->scalars->seed,
-                                          .step = &g->run->scalars->step};
+                                          .seed = &t->run->scalars->seed,
+                                          .step = &t->run->scalars->step};
     yki_cuda_grid grid = yki_cuda_grid_of(args.rows * 32);
-    return yki_cuda_launch(&k->cuda, SOFTMAX, grid, &args, sizeof args, g->run);
+    return yki_cuda_launch(&k->cuda, SOFTMAX, grid, &args, sizeof args, t->run);
 }
 
-static yk_status take_operands(const group *g)
+static yk_status take_operands(const turn *t)
 {
-    const yki_attention *a = &g->k->a;
-    YK_TRY(take(g, &a->q, g->run->in[a->q.operand], Q_HEADS));
-    YK_TRY(take(g, &a->k, g->run->in[a->k.operand], K_HEADS));
-    return take(g, &a->v, g->run->in[a->v.operand], V_HEADS);
+    const yki_attention *a = &t->k->a;
+    YK_TRY(take(t, &a->q, t->run->in[a->q.operand], Q_HEADS));
+    YK_TRY(take(t, &a->k, t->run->in[a->k.operand], K_HEADS));
+    return take(t, &a->v, t->run->in[a->v.operand], V_HEADS);
 }
 
-static yk_status run_groups(const yki_kernel *kernel, const yki_kernel_args *run,
-                            yk_status (*run_group)(const group *g))
+static yk_status run_in_turns(const yki_kernel *kernel, const yki_kernel_args *run,
+                              yk_status (*run_turn)(const turn *t))
 {
     const attention_kernel *k = (const attention_kernel *)kernel;
-    for (group g = {k, run, 0}; g.first < heads_of(k); g.first += k->at_once)
-        YK_TRY(run_group(&g));
+    for (turn t = {k, run, 0}; t.first < heads_of(k); t.first += k->at_once)
+        YK_TRY(run_turn(&t));
     return YK_OK;
 }
 
@@ -307,19 +320,19 @@ static yk_status create(yki_device *device, const yki_kernel_desc *desc, yki_ker
     return prepare(device, desc, prepare_forward, kernel);
 }
 
-static yk_status forward(const group *g)
+static yk_status forward(const turn *t)
 {
-    const attention_kernel *k = g->k;
-    YK_TRY(take_operands(g));
-    YK_TRY(multiply(g, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, k->a.scale));
-    YK_TRY(launch_softmax(g, yki_cuda_out(&k->cuda, g->run, YKI_ATTENTION_LOG_SUMS)));
-    YK_TRY(multiply(g, Y, P, V_HEADS, Y_HEADS, 1));
-    return give(g, Y_HEADS, &k->a.y, g->run->out[YKI_ATTENTION_Y]);
+    const attention_kernel *k = t->k;
+    YK_TRY(take_operands(t));
+    YK_TRY(multiply(t, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, k->a.scale));
+    YK_TRY(launch_softmax(t, yki_cuda_out(&k->cuda, t->run, YKI_ATTENTION_LOG_SUMS)));
+    YK_TRY(multiply(t, Y, P, V_HEADS, Y_HEADS, 1));
+    return give(t, Y_HEADS, &k->a.y, t->run->out[YKI_ATTENTION_Y]);
 }
 
 static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    return run_groups(kernel, run, forward);
+    return run_in_turns(kernel, run, forward);
 }
 
 const yki_kernel_impl yki_cuda_scaled_dot_product_attention = {
@@ -337,26 +350,26 @@ static yk_status create_backward(yki_device *device, const yki_kernel_desc *desc
     return prepare(device, desc, prepare_backward, kernel);
 }
 
-static yk_status backward(const group *g)
+static yk_status backward(const turn *t)
 {
-    const yki_cuda_kernel *cuda = &g->k->cuda;
-    const yki_attention *a = &g->k->a;
-    YK_TRY(take_operands(g));
-    YK_TRY(take(g, &a->y, g->run->in[YKI_ATTENTION_BACKWARD_DY], Y_HEADS));
-    YK_TRY(multiply(g, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, a->scale));
-    YK_TRY(multiply(g, SLOPES, Y_HEADS, V_HEADS, ALL_SLOPES, 1));
-    YK_TRY(launch_softmax(g, g->run->in[YKI_ATTENTION_BACKWARD_LOG_SUMS]));
-    YK_TRY(multiply(g, DV, P, Y_HEADS, V_HEADS, 1));
-    YK_TRY(give(g, V_HEADS, &a->v, yki_cuda_out(cuda, g->run, a->v.operand)));
-    YK_TRY(multiply(g, DK, DS, Q_HEADS, DK_HEADS, a->scale));
-    YK_TRY(give(g, DK_HEADS, &a->k, yki_cuda_out(cuda, g->run, a->k.operand)));
-    YK_TRY(multiply(g, DQ, DS, K_HEADS, Q_HEADS, a->scale));
-    return give(g, Q_HEADS, &a->q, g->run->out[a->q.operand]);
+    const yki_cuda_kernel *cuda = &t->k->cuda;
+    const yki_attention *a = &t->k->a;
+    YK_TRY(take_operands(t));
+    YK_TRY(take(t, &a->y, t->run->in[YKI_ATTENTION_BACKWARD_DY], Y_HEADS));
+    YK_TRY(multiply(t, SCORES, Q_HEADS, K_HEADS, ALL_SCORES, a->scale));
+    YK_TRY(multiply(t, SLOPES, Y_HEADS, V_HEADS, ALL_SLOPES, 1));
+    YK_TRY(launch_softmax(t, t->run->in[YKI_ATTENTION_BACKWARD_LOG_SUMS]));
+    YK_TRY(multiply(t, DV, P, Y_HEADS, V_HEADS, 1));
+    YK_TRY(give(t, V_HEADS, &a->v, yki_cuda_out(cuda, t->run, a->v.operand)));
+    YK_TRY(multiply(t, DK, DS, Q_HEADS, DK_HEADS, a->scale));
+    YK_TRY(give(t, DK_HEADS, &a->k, yki_cuda_out(cuda, t->run, a->k.operand)));
+    YK_TRY(multiply(t, DQ, DS, K_HEADS, Q_HEADS, a->scale));
+    return give(t, Q_HEADS, &a->q, t->run->out[a->q.operand]);
 }
 
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    return run_groups(kernel, run, backward);
+    return run_in_turns(kernel, run, backward);
 }
 
 const yki_kernel_impl yki_cuda_scaled_dot_product_attention_backward = {

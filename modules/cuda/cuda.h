@@ -63,7 +63,7 @@ typedef struct yki_cuda_device {
     int plan_lock;                          /* ... other ranks are kept from making them */
     size_t cache_bytes;                     /* to fill, and the GPU's caches hold nothing else */
     size_t score_bytes;                     /* that the scores of attention take at most, except
-                                               for those of one head */
+                                               for those of heads that share keys */
     struct yki_cuda_muon_shape *muons;      /* matrices that Muon updates, see muon.h */
 } yki_cuda_device;
 

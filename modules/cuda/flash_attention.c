@@ -100,6 +100,7 @@ static yki_cuda_flash_args args_of(const flash_kernel *k, const yki_kernel_args 
                                  .mask = yki_cuda_in(&k->cuda, run, YKI_ATTENTION_MASK),
                                  .mask_at = a->mask,
                                  .heads = (int32_t)a->heads,
+                                 .group = (int32_t)a->group,
                                  .causal = a->causal,
                                  .scale = (float)a->scale,
                                  .factor = (float)(1 / (1 - a->dropout)),
@@ -109,11 +110,12 @@ static yki_cuda_flash_args args_of(const flash_kernel *k, const yki_kernel_args 
                                  .step = &run->scalars->step};
 }
 
-/* A block for each tile of rows of each head. */
-static yk_status launch(const flash_kernel *k, int stage, int64_t rows,
+/* A block for each tile of rows of each head of the part. */
+static yk_status launch(const flash_kernel *k, int stage, const yki_attention_part *part,
                         const yki_cuda_flash_args *args, const yki_kernel_args *run)
 {
-    const int64_t tiles = k->a.batch * k->a.heads * yki_cuda_blocks(rows, YKI_CUDA_FLASH);
+    const int64_t heads = k->a.batch * k->a.heads / part->group;
+    const int64_t tiles = heads * yki_cuda_blocks(part->rows, YKI_CUDA_FLASH);
     const yki_cuda_grid grid = {(unsigned)tiles, 1, 1};
     return tiles ? yki_cuda_launch(&k->cuda, stage, grid, args, sizeof *args, run) : YK_OK;
 }
@@ -131,7 +133,7 @@ static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *ru
     yki_cuda_flash_args args = args_of(k, run);
     args.y = run->out[YKI_ATTENTION_Y];
     args.log_sums = yki_cuda_out(&k->cuda, run, YKI_ATTENTION_LOG_SUMS);
-    return launch(k, FORWARD, k->a.q.rows, &args, run);
+    return launch(k, FORWARD, &k->a.q, &args, run);
 }
 
 const yki_kernel_impl yki_cuda_flash_attention = {.op = &yki_op_scaled_dot_product_attention,
@@ -159,8 +161,8 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
     args.dq = yki_cuda_out(&k->cuda, run, k->a.q.operand);
     args.dk = yki_cuda_out(&k->cuda, run, k->a.k.operand);
     args.dv = yki_cuda_out(&k->cuda, run, k->a.v.operand);
-    YK_TRY(launch(k, DQ, k->a.q.rows, &args, run));
-    return args.dk || args.dv ? launch(k, DKV, k->a.k.rows, &args, run) : YK_OK;
+    YK_TRY(launch(k, DQ, &k->a.q, &args, run));
+    return args.dk || args.dv ? launch(k, DKV, &k->a.k, &args, run) : YK_OK;
 }
 
 const yki_kernel_impl yki_cuda_flash_attention_backward = {

@@ -64,6 +64,7 @@ typedef struct yki_attrs {
                                   add_scalar: what is added; pow: the exponent; clamp: the least;
                                   rotary_embedding: the base */
     int64_t heads;             /* attention, matmul, rotary_embedding */
+    int64_t kv_heads;          /* attention: of keys and values, a divisor of heads */
     bool transpose_a;          /* matmul: the matrices of a are turned ... */
     bool transpose_b;          /* ... or those of b */
     int ranks;                 /* all_gather_batch: how many there are, and ... */

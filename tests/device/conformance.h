@@ -18,6 +18,7 @@ typedef struct conformance_case {
     int64_t stride, padding, dilation, groups, output_padding;
     int64_t classes;           /* of int32 inputs; 0: as many as x has columns */
     int64_t heads;             /* attention, matmul, rotary_embedding */
+    int64_t kv_heads;          /* attention: num_kv_heads */
     bool transposed[2];        /* matmul */
     bool causal;               /* attention */
     bool interleaved;          /* rotary_embedding */

@@ -251,6 +251,12 @@ static const conformance_case attention_cases[] = {
     {.x = {3, 53, 36}, .heads = 6, .causal = true, .mask = {3, 6, 53, 53}},
     {.x = {2, 6, 66}, .heads = 11, .mask = {2, 11, 6, 1}},
     {.x = {2, 6, 18}, .heads = 3, .mask = {3, 1, 6}},
+    {.x = {2, 5, 24}, .other = {2, 7, 12}, .filters = 6, .heads = 4, .kv_heads = 2},
+    {.x = {1, 6, 24}, .other = {1, 4, 4}, .filters = 3, .heads = 6, .kv_heads = 1, .causal = true},
+    {.x = {2, 9, 48}, .heads = 4, .kv_heads = 2, .causal = true, .p = 0.3},
+    {.x = {3, 53, 60}, .heads = 6, .kv_heads = 2, .causal = true, .mask = {3, 6, 53, 53}},
+    {.x = {1, 50, 80}, .heads = 8, .kv_heads = 1, .mask = {8, 1, 50}},
+    {.x = {2, 33, 320}, .heads = 6, .kv_heads = 2, .alpha = 0.7},
 };
 
 static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -263,11 +269,11 @@ static yk_value *build_attention(yk_graph *graph, const conformance_case *c, yk_
     }
     if (c->mask[0])
         mask = yk_input(graph, "mask", dtype, conformance_rank(c->mask), c->mask);
-    return yk_scaled_dot_product_attention(q, k, v,
-                                           YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT,
-                                                   o.num_heads = c->heads, o.is_causal = c->causal,
-                                                   o.scale = c->alpha > 0 ? c->alpha : NAN,
-                                                   o.dropout_p = c->p, o.attn_mask = mask));
+    return yk_scaled_dot_product_attention(
+        q, k, v,
+        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = c->heads,
+                o.num_kv_heads = c->kv_heads, o.is_causal = c->causal,
+                o.scale = c->alpha > 0 ? c->alpha : NAN, o.dropout_p = c->p, o.attn_mask = mask));
 }
 
 FAMILY(attention, build_attention);
@@ -286,6 +292,16 @@ static const conformance_case flash_attention_cases[] = {
     {.x = {1, 40, 192}, .other = {1, 70, 192}, .filters = 64, .heads = 2, .mask = {2, 40, 70}},
     {.x = {2, 140, 24}, .heads = 1, .mask = {2, 1, 1, 140}, .p = 0.1},
     {.x = {2, 5, 48}, .heads = 2, .p = 0.5, .evaluation = true},
+    {.x = {2, 140, 128}, .heads = 4, .kv_heads = 2, .causal = true},
+    {.x = {1, 70, 96}, .other = {1, 140, 16}, .filters = 24, .heads = 6, .kv_heads = 1, .p = 0.2},
+    {.x = {1, 140, 64},
+     .other = {1, 70, 32},
+     .filters = 64,
+     .heads = 4,
+     .kv_heads = 2,
+     .causal = true,
+     .mask = {1, 4, 140, 70}},
+    {.x = {1, 70, 320}, .heads = 3, .kv_heads = 1, .mask = {3, 1, 70}},
 };
 FAMILY(flash_attention, build_attention);
 

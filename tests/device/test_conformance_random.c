@@ -368,7 +368,8 @@ static void draw_loss(drawing *d, conformance_case *c)
 static void draw_attention(drawing *d, conformance_case *c)
 {
     bool packed = draw(d, 0, 1), masked = draw(d, 0, 1);
-    c->heads = draw(d, 1, 5);
+    c->kv_heads = draw(d, 1, 5);
+    c->heads = c->kv_heads * (draw(d, 0, 1) ? 1 : draw(d, 1, 4));
     c->causal = draw(d, 0, 1);
     c->p = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 9) / 10;
     c->alpha = (double)draw(d, 0, 1);
@@ -376,12 +377,13 @@ static void draw_attention(drawing *d, conformance_case *c)
     c->floor = 1; /* with few keys, dq and dk are nearly nothing */
     c->x[0] = draw(d, 1, 3);
     c->x[1] = draw(d, 1, 110);
-    c->x[2] = c->heads * draw(d, 1, 70) * (packed ? 3 : 1);
+    const int64_t width = draw(d, 1, 70);
+    c->x[2] = (c->heads + (packed ? 2 * c->kv_heads : 0)) * width;
     if (!packed) {
         c->other[0] = c->x[0];
         c->other[1] = draw(d, 1, 110);
-        c->other[2] = c->x[2];
-        c->filters = c->heads * draw(d, 1, 70);
+        c->other[2] = c->kv_heads * width;
+        c->filters = c->kv_heads * draw(d, 1, 70);
     }
     if (masked) {
         const int64_t scores[] = {c->x[0], c->heads, c->x[1], packed ? c->x[1] : c->other[1]};

@@ -279,7 +279,7 @@ static void shares_of_attention(bool training, double *y)
                         OPERAND(YK_F64, N, S, HEADS * S),
                         {.ndim = -1}};
     yki_operand out = OPERAND(YK_F64, N, T, HEADS * S);
-    yki_attrs attrs = {.heads = HEADS, .alpha = 1, .p = 0.3, .salt = 4};
+    yki_attrs attrs = {.heads = HEADS, .kv_heads = HEADS, .alpha = 1, .p = 0.3, .salt = 4};
     assert_ok(run_op(&yki_op_scaled_dot_product_attention, &attrs, training, 4, in,
                      (void *[]){q, k, v, NULL}, 1, &out, (void *[]){y}));
     yki_dropout_draw draw = yki_dropout_draw_of(11, 3, 4, 0.3);

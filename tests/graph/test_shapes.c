@@ -11,6 +11,7 @@ typedef struct shape_case {
     int64_t kernel, stride, padding, groups, dilation;
     double number;        /* p, alpha, smoothing */
     int64_t mask[4];      /* attention's */
+    int64_t kv_heads;     /* likewise */
     const char *expected; /* "(N, 3, 4)", or a part of the error */
 } shape_case;
 
@@ -131,8 +132,52 @@ static const shape_case cases[] = {
     {"attention",
      {B, 5, 24},
      .groups = 3,
-     .expected = "query has shape (N, 5, 24), whose last dimension is not divisible by 3 heads of "
-                 "three parts"},
+     .expected =
+         "query has shape (N, 5, 24), whose last dimension is not divisible by 9 heads: 3 of "
+         "queries, 3 of keys and 3 of values"},
+    {"attention",
+     {B, 5, 24},
+     {B, 7, 8},
+     .stride = 6,
+     .groups = 6,
+     .kv_heads = 2,
+     .expected = "(N, 5, 18)"},
+    {"attention", {B, 5, 24}, .groups = 4, .kv_heads = 2, .expected = "(N, 5, 12)"},
+    {"attention", {4, 5, 24}, .groups = 6, .kv_heads = 1, .expected = "(4, 5, 18)"},
+    {"attention",
+     {B, 5, 24},
+     .groups = 6,
+     .kv_heads = 4,
+     .expected = "num_kv_heads is 4, expected a divisor of num_heads, 6, or 0"},
+    {"attention", {B, 5, 24}, .groups = 2, .kv_heads = 4, .expected = "num_kv_heads is 4"},
+    {"attention", {B, 5, 24}, .groups = 2, .kv_heads = -1, .expected = "num_kv_heads is -1"},
+    {"attention",
+     {B, 5, 24},
+     .groups = 6,
+     .kv_heads = 2,
+     .expected = "query has shape (N, 5, 24), whose last dimension is not divisible by 10 heads: 6 "
+                 "of queries, 2 of keys and 2 of values"},
+    {"attention",
+     {B, 5, 24},
+     {B, 7, 24},
+     .stride = 24,
+     .groups = 6,
+     .kv_heads = 2,
+     .expected = "query (N, 5, 24), key (N, 7, 24) and value (N, 7, 24) do not fit each other with "
+                 "6 heads of queries and 2 of keys and values"},
+    {"attention",
+     {B, 5, 24},
+     {B, 7, 8},
+     .stride = 7,
+     .groups = 6,
+     .kv_heads = 2,
+     .expected = "value has shape (N, 7, 7), whose last dimension is not divisible by 2 heads"},
+    {"attention",
+     {B, 5, 24},
+     .groups = 4,
+     .kv_heads = 2,
+     .mask = {B, 2, 5, 5},
+     .expected = "attn_mask (N, 2, 5, 5) cannot be broadcast to the scores (N, 4, 5, 5)"},
     {"attention", {B, 5, 24}, .groups = -1, .expected = "num_heads is -1, expected at least 1"},
     {"attention", {B, 5, 24}, .groups = 1, .number = INFINITY, .expected = "scale is inf"},
     {"attention",
@@ -646,7 +691,7 @@ static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
     return yk_scaled_dot_product_attention(
         x, k, v,
         YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = c->groups,
-                o.dropout_p = (double)c->padding, o.attn_mask = mask,
+                o.num_kv_heads = c->kv_heads, o.dropout_p = (double)c->padding, o.attn_mask = mask,
                 o.scale = c->number != 0 ? c->number : NAN));
 }
 

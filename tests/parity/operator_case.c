@@ -312,6 +312,7 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "transpose_b", attrs->transpose_b);
     write_number(pickle, "alpha", attrs->alpha);
     write_number(pickle, "heads", (double)attrs->heads);
+    write_number(pickle, "kv_heads", (double)attrs->kv_heads);
     write_number(pickle, "causal", attrs->causal);
     write_number(pickle, "rotary", (double)attrs->rotary);
     write_number(pickle, "interleaved", attrs->interleaved);

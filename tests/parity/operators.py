@@ -54,8 +54,14 @@ def batch_norm(tensors, attrs, training):
 
 def attention(t, attrs, training):
     """Heads lie side by side, and so do queries, keys and values where there are no keys."""
-    parts = (t["x"], t["k"], t["v"]) if "k" in t else t["x"].chunk(3, -1)
-    q, k, v = (part.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for part in parts)
+    heads, kv_heads = int(attrs["heads"]), int(attrs["kv_heads"])
+    counts = heads, kv_heads, kv_heads
+    if "k" in t:
+        parts = t["x"], t["k"], t["v"]
+    else:
+        parts = t["x"].split([t["x"].shape[-1] // sum(counts) * count for count in counts], -1)
+    q, k, v = (part.unflatten(-1, (count, -1)).transpose(1, 2) for count, part in zip(counts, parts))
+    k, v = (part.repeat_interleave(heads // kv_heads, 1) for part in (k, v))
     p, mask = attrs["p"] if training else 0, t.get("mask")
     if attrs["causal"] and mask is not None:
         hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).triu(1)

@@ -503,13 +503,16 @@ static yk_value *build_attention(operator_case *c)
 {
     operator_dice *dice = &c->dice;
     bool packed = operator_once_in(dice, 2);
-    int64_t heads = operator_between(dice, 1, 4);
+    int64_t kv_heads = operator_between(dice, 1, 4), width = draw_head_width(dice);
+    int64_t heads = kv_heads * (operator_once_in(dice, 2) ? 1 : operator_between(dice, 2, 3));
     int64_t q[] = {operator_between(dice, 1, 3), operator_between(dice, 1, 70),
-                   heads * draw_head_width(dice) * (packed ? 3 : 1)};
-    int64_t k[] = {q[0], operator_between(dice, 1, 70), q[2]};
-    int64_t v[] = {q[0], k[1], heads * draw_head_width(dice)};
+                   (heads + (packed ? 2 * kv_heads : 0)) * width};
+    int64_t k[] = {q[0], operator_between(dice, 1, 70), kv_heads * width};
+    int64_t v[] = {q[0], k[1], kv_heads * draw_head_width(dice)};
     yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
     options.num_heads = heads;
+    if (kv_heads < heads)
+        options.num_kv_heads = kv_heads;
     options.is_causal = operator_once_in(dice, 2);
     if (operator_once_in(dice, 3))
         options.scale = 0.02 * (double)operator_between(dice, 1, 5);

@@ -283,9 +283,9 @@ static const yk_nn_batch_norm_options make_norm_options = YK_NN_BATCH_NORM_OPTIO
 static const field make_norm_fields[] = {NUMBER(yk_nn_batch_norm_options, eps),
                                          NUMBER(yk_nn_batch_norm_options, momentum)};
 static const yk_attention_options make_attention_options = YK_ATTENTION_OPTIONS_INIT;
-static const field make_attention_fields[] = {COUNT(yk_attention_options, num_heads),
-                                              NUMBER(yk_attention_options, scale),
-                                              NUMBER(yk_attention_options, dropout_p)};
+static const field make_attention_fields[] = {
+    COUNT(yk_attention_options, num_heads), COUNT(yk_attention_options, num_kv_heads),
+    NUMBER(yk_attention_options, scale), NUMBER(yk_attention_options, dropout_p)};
 static const yk_cross_entropy_options make_cross_entropy_options = YK_CROSS_ENTROPY_OPTIONS_INIT;
 static const field make_cross_entropy_fields[] = {NUMBER(yk_cross_entropy_options, label_smoothing),
                                                   INT(yk_cross_entropy_options, reduction),

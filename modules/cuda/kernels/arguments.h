@@ -318,11 +318,11 @@ typedef struct yki_cuda_flash_args {
     const float *mask; /* or NULL */
     yki_attention_mask mask_at;
     const void *dy;
-    void *dq, *dk, *dv; /* or NULL where they are not wanted */
-    float *means;       /* of each query, as log_sums: sum(p dp) */
-    int32_t heads, causal;
-    float scale, factor; /* factor: of shares that dropout keeps */
-    double dropout;      /* as in yki_attention */
+    void *dq, *dk, *dv;           /* or NULL where they are not wanted */
+    float *means;                 /* of each query, as log_sums: sum(p dp) */
+    int32_t heads, group, causal; /* group: heads of queries that share one of keys and values */
+    float scale, factor;          /* factor: of shares that dropout keeps */
+    double dropout;               /* as in yki_attention */
     uint64_t salt;
     const uint64_t *seed, *step;
 } yki_cuda_flash_args;

@@ -4,7 +4,8 @@
  * A block has 128 rows of one head, of which each warp has 16: queries, or where the gradients of k
  * and v are computed, keys. It passes over all that these rows see, a tile at a time: the rows of a
  * tile are fetched to registers while the tile before is computed, and then lie in the block's
- * memory. Nothing is added by several blocks, so that the bits of results repeat.
+ * memory. Nothing is added by several blocks, so that the bits of results repeat: where heads of
+ * queries share keys and values, the block of these keys passes over one head after another.
  *
  * D is the head's width, 32, 64 or 128; narrower heads are filled up with zeros. Exponents are
  * those of 2, as the GPU computes them.
@@ -143,7 +144,7 @@ DEVICE void multiply_by_columns(float (&c)[D / 8][4], const float (&a)[N / 8][4]
 
 struct flash_head {
     head_rows q, k, v, y;
-    int64_t number; /* of all samples' heads */
+    int number; /* of all samples' heads */
     int queries, keys;
     bool causal;
     float scale; /* of exponents */
@@ -166,13 +167,14 @@ DEVICE head_rows head_rows_of(const void *rows, const yki_cuda_flash_part &part,
     return r;
 }
 
-DEVICE flash_head flash_head_of(const yki_cuda_flash_args &args, int64_t number)
+/* Of the head of queries with this number, among those of all samples. */
+DEVICE flash_head flash_head_of(const yki_cuda_flash_args &args, int number)
 {
-    const int64_t sample = number / args.heads, head = number % args.heads;
+    const int sample = number / args.heads, head = number % args.heads;
     flash_head h = {};
     h.q = head_rows_of(args.q, args.q_part, sample, head);
-    h.k = head_rows_of(args.k, args.k_part, sample, head);
-    h.v = head_rows_of(args.v, args.v_part, sample, head);
+    h.k = head_rows_of(args.k, args.k_part, sample, head / args.group);
+    h.v = head_rows_of(args.v, args.v_part, sample, head / args.group);
     h.y = head_rows_of(args.y, args.y_part, sample, head);
     h.number = number;
     h.queries = h.q.count;
@@ -249,7 +251,7 @@ DEVICE uint32_t draw_kept(const flash_head &h, const score_place &first)
 #pragma unroll 1 /* which takes fewer registers */
     for (int at = 0; at < 4 * N; at++) {
         const score_place of = element_of<TRANSPOSED>(first, at / 4, at % 4);
-        const uint64_t row = (uint64_t)(h.number * h.queries + of.query);
+        const uint64_t row = (uint64_t)((int64_t)h.number * h.queries + of.query);
         if (!yki_dropout_keeps(&h.draw, row * (uint64_t)h.keys + (uint64_t)of.key))
             kept &= ~(1u << at);
     }
@@ -280,14 +282,13 @@ DEVICE float max_of_row(float value)
 /* The block's head and its first row. Of queries with the causal mask, the last see most keys:
  * theirs begin first. */
 struct place {
-    int64_t head;
-    int first;
+    int head, first;
 };
 
 DEVICE place place_of(int count)
 {
-    const int64_t tiles = (count + ROWS - 1) / ROWS;
-    return {blockIdx.x / tiles, (int)(tiles - 1 - blockIdx.x % tiles) * ROWS};
+    const int tiles = (count + ROWS - 1) / ROWS, block = (int)blockIdx.x;
+    return {block / tiles, (tiles - 1 - block % tiles) * ROWS};
 }
 
 DEVICE int first_of_warp(const place &at)
@@ -387,7 +388,7 @@ DEVICE void flash_forward(const yki_cuda_flash_args &args)
         const int query = first + row_of(2 * half);
         factors[half] = sum > 0 ? 1 / sum : 0;
         if (args.log_sums && query < h.queries && lane_number() % 4 == 0)
-            args.log_sums[h.number * h.queries + query] =
+            args.log_sums[(int64_t)h.number * h.queries + query] =
                 sum > 0 ? (r.largest[half] + log2f(sum)) * LN_2 : 0;
     }
     give_rows<T, D>(h.y, first, r.y, factors);
@@ -421,7 +422,7 @@ DEVICE void flash_dq(const yki_cuda_flash_args &args)
     SHARED(uint4, room, ROWS * tile_pitch<D>);
     const place at = place_of(args.q_part.rows);
     const flash_head h = flash_head_of(args, at.head);
-    const int64_t sample = h.number / args.heads, head = h.number % args.heads;
+    const int sample = h.number / args.heads, head = h.number % args.heads;
     const head_rows dy_rows = head_rows_of(args.dy, args.y_part, sample, head);
     const int first = first_of_warp(at), keys = args.dq ? keys_of_block(h, at.first) : 0;
     uint4 *const k_tile = room, *const v_tile = room + N * tile_pitch<D>;
@@ -434,7 +435,7 @@ DEVICE void flash_dq(const yki_cuda_flash_args &args)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int query = first + row_of(2 * half);
-        const int64_t row = h.number * h.queries + query;
+        const int64_t row = (int64_t)h.number * h.queries + query;
         log_sums[half] = query < h.queries ? args.log_sums[row] * LOG2_E : 0;
         if (query < h.queries && lane_number() % 4 == 0)
             args.means[row] = means[half];
@@ -477,35 +478,34 @@ DEVICE int first_query(const flash_head &h, int key)
     return h.causal ? key : 0;
 }
 
-/* Scores and their like are transposed: a row for each key. */
-template <typename T, int D, bool MASKED>
-DEVICE void flash_dkv(const yki_cuda_flash_args &args)
+/* The block's memory for some queries. */
+struct query_room {
+    uint4 *q, *dy;
+    float *log_sums, *means;
+};
+
+/* Adds what the queries of one head give to the warp's rows of dk and dv. Scores and their like are
+ * transposed: a row for each key. */
+template <typename T, int D, int N, bool MASKED>
+DEVICE void add_queries(const yki_cuda_flash_args &args, const flash_head &h, const place &at,
+                        const query_room &room, const pair<T> (&k)[D / 16][4],
+                        const pair<T> (&v)[D / 16][4], float (&dk)[D / 8][4],
+                        float (&dv)[D / 8][4])
 {
-    enum { N = 2048 / D };
-    SHARED(uint4, room, ROWS * tile_pitch<D>);
-    SHARED(float, log_sums, N);
-    SHARED(float, means, N);
-    const place at = place_of(args.k_part.rows);
-    const flash_head h = flash_head_of(args, at.head);
-    const int64_t sample = h.number / args.heads, head = h.number % args.heads;
-    const head_rows dy_rows = head_rows_of(args.dy, args.y_part, sample, head);
+    const head_rows dy_rows = head_rows_of(args.dy, args.y_part, h.number / args.heads,
+                                           h.number % args.heads);
     const int first = first_of_warp(at), thread = (int)threadIdx.x;
-    uint4 *const q_tile = room, *const dy_tile = room + N * tile_pitch<D>;
-    pair<T> k[D / 16][4], v[D / 16][4];
-    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
-    take_rows<T, D>(h.k, at.first, room, k);
-    take_rows<T, D>(h.v, at.first, room, v);
     int query = first_query(h, at.first) / N * N;
     piece<D, N> q = fetch<D, N>(h.q, query), dy = fetch<D, N>(dy_rows, query);
     for (; query < h.queries; query += N) {
         __syncthreads();
-        put(q, q_tile);
-        put(dy, dy_tile);
+        put(q, room.q);
+        put(dy, room.dy);
         if (thread < N) {
-            const int64_t row = h.number * h.queries + query + thread;
+            const int64_t row = (int64_t)h.number * h.queries + query + thread;
             const bool is_query = query + thread < h.queries;
-            log_sums[thread] = is_query ? args.log_sums[row] * LOG2_E : 0;
-            means[thread] = is_query ? args.means[row] : 0;
+            room.log_sums[thread] = is_query ? args.log_sums[row] * LOG2_E : 0;
+            room.means[thread] = is_query ? args.means[row] : 0;
         }
         __syncthreads();
         q = fetch<D, N>(h.q, query + N);
@@ -513,8 +513,8 @@ DEVICE void flash_dkv(const yki_cuda_flash_args &args)
         if (first >= h.keys || query + N <= first_query(h, first))
             continue;
         float p[N / 8][4] = {}, ds[N / 8][4] = {};
-        multiply_by_rows<T, D, N>(p, k, q_tile);
-        multiply_by_rows<T, D, N>(ds, v, dy_tile);
+        multiply_by_rows<T, D, N>(p, k, room.q);
+        multiply_by_rows<T, D, N>(ds, v, room.dy);
         make_exponents<MASKED, true>(h, {query, first}, p);
         const uint32_t kept = draw_kept<true, N / 8>(h, {query, first});
 #pragma unroll
@@ -522,14 +522,36 @@ DEVICE void flash_dkv(const yki_cuda_flash_args &args)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int column = column_of(n, i);
-                const float share = exp2f(p[n][i] - log_sums[column]);
+                const float share = exp2f(p[n][i] - room.log_sums[column]);
                 const float factor = factor_of(h, kept, n, i);
                 p[n][i] = share * factor;
-                ds[n][i] = share * (ds[n][i] * factor - means[column]);
+                ds[n][i] = share * (ds[n][i] * factor - room.means[column]);
             }
-        multiply_by_columns<T, D, N>(dv, p, dy_tile);
-        multiply_by_columns<T, D, N>(dk, ds, q_tile);
+        multiply_by_columns<T, D, N>(dv, p, room.dy);
+        multiply_by_columns<T, D, N>(dk, ds, room.q);
     }
+}
+
+template <typename T, int D, bool MASKED>
+DEVICE void flash_dkv(const yki_cuda_flash_args &args)
+{
+    enum { N = 2048 / D };
+    SHARED(uint4, room, ROWS * tile_pitch<D>);
+    SHARED(float, log_sums, N);
+    SHARED(float, means, N);
+    const query_room of_queries = {room, room + N * tile_pitch<D>, log_sums, means};
+    const place at = place_of(args.k_part.rows);
+    const int kv_heads = args.heads / args.group;
+    const int sample = at.head / kv_heads, head = at.head % kv_heads;
+    const int first = first_of_warp(at);
+    pair<T> k[D / 16][4], v[D / 16][4];
+    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+    take_rows<T, D>(head_rows_of(args.k, args.k_part, sample, head), at.first, room, k);
+    take_rows<T, D>(head_rows_of(args.v, args.v_part, sample, head), at.first, room, v);
+#pragma unroll 1
+    for (int i = 0; i < args.group; i++)
+        add_queries<T, D, N, MASKED>(args, flash_head_of(args, at.head * args.group + i), at,
+                                     of_queries, k, v, dk, dv);
     if (args.dk)
         give_rows<T, D>(head_rows_of(args.dk, args.k_part, sample, head), first, dk,
                         {args.scale, args.scale});

@@ -4,6 +4,10 @@
  * queries at a time with all the keys that these see. Scores never leave the caches. Backward makes
  * them again from the logarithms of their sums, and draws the masks of dropout again.
  *
+ * Where several heads of queries share keys and values, a thread takes all of them, one after
+ * another, and copies the keys and values once. Backward always does, so that the gradients of keys
+ * and values are summed in one order. Forward does so if that leaves work for every thread.
+ *
  * Rows are padded with zeros to whole vectors, in memory of a thread (T queries, S keys):
  * q (T, D), times the scale, so that dk needs none; k (S, D); k^T (D, S); v (S, V); ...
  */
@@ -30,6 +34,7 @@ typedef struct attention {
     const yki_cpu_loops *loops;
     yk_dtype dtype;
     int64_t d, v, s; /* the widths of heads, and the keys, padded */
+    int64_t each;    /* heads that a thread takes at a time: one, or all of a group */
     int64_t own;     /* floats of a thread */
     int team;
     bool out[YKI_MAX_OUT];
@@ -56,7 +61,8 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
            (!yki_has_in(desc, YKI_ATTENTION_MASK) || desc->in[YKI_ATTENTION_MASK].dtype == YK_F32);
 }
 
-static attention *create(yki_device *device, const yki_kernel_desc *desc)
+/* whole: a thread takes all heads of a group, even if some threads then have none. */
+static attention *create(yki_device *device, const yki_kernel_desc *desc, bool whole)
 {
     attention *k = yki_calloc(1, sizeof *k);
     if (!k) {
@@ -73,7 +79,8 @@ static attention *create(yki_device *device, const yki_kernel_desc *desc)
     k->s = padded(k->a.k.rows);
     int64_t heads = k->a.batch * k->a.heads;
     k->team = yki_team(device, heads * k->a.q.rows * k->a.k.rows);
-    k->team = k->team < heads ? k->team : (int)heads;
+    k->each = whole || k->a.batch * k->a.kv_heads >= k->team ? k->a.group : 1;
+    k->team = k->team < heads / k->each ? k->team : (int)(heads / k->each);
     for (int i = 0; i < YKI_MAX_OUT; i++)
         k->out[i] = yki_has_out(desc, i);
     return k;
@@ -88,7 +95,7 @@ static void reserve(attention *k, int64_t floats)
 
 /* ---- a head's rows, to a thread's memory and back -------------------------------------------- */
 
-/* The head that a thread works on. */
+/* The head that a thread works on, or the first of several. */
 typedef struct head {
     const attention *k;
     const yki_kernel_args *run;
@@ -196,12 +203,12 @@ static int64_t log_sums_at(const head *h)
     return (h->sample * h->k->a.heads + h->head) * h->k->a.q.rows;
 }
 
-/* Calls work for every head, on all threads. */
+/* Calls work for every k->each heads, on all threads. */
 static yk_status for_heads(const attention *k, const yki_kernel_args *run,
                            void (*work)(const head *h))
 {
 #pragma omp parallel for num_threads(k->team) if (k->team > 1) schedule(dynamic)
-    for (int64_t i = 0; i < k->a.batch * k->a.heads; i++)
+    for (int64_t i = 0; i < k->a.batch * k->a.heads; i += k->each)
         work(&(head){.k = k,
                      .run = run,
                      .sample = i / k->a.heads,
@@ -265,7 +272,7 @@ static void drop(const attention *k, const float *kept, int64_t keys, float *row
 
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
-    attention *k = create(device, desc);
+    attention *k = create(device, desc, false);
     if (!k)
         return YK_ERROR_OUT_OF_MEMORY;
     const yki_attention *a = &k->a;
@@ -274,6 +281,12 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     *kernel = &k->base;
     return YK_OK;
 }
+
+/* In a thread's memory. */
+typedef struct forward_rows {
+    float *q, *keys, *turned, *v; /* turned: k^T */
+    float *p, *y;                 /* of a block */
+} forward_rows;
 
 /* Of a query's scores with the keys that it sees makes its shares; returns log_sums' number, which
  * is 0 where there are no shares, so that backward finds none either. */
@@ -294,29 +307,44 @@ static float share_out(const head *h, int64_t query, int64_t columns, float *row
     return log_sum;
 }
 
-static void attend(const head *h)
+/* Writes y of the queries of one head. */
+static void attend_queries(const head *h, const forward_rows *own)
 {
     const attention *k = h->k;
     const yki_attention *a = &k->a;
-    void *const *in = h->run->in;
     float *log_sums = k->out[YKI_ATTENTION_LOG_SUMS] ? h->run->out[YKI_ATTENTION_LOG_SUMS] : NULL;
-    float *q = h->own, *keys = q + a->q.rows * k->d, *turned = keys + a->k.rows * k->d;
-    float *v = turned + a->k.width * k->s, *p = v + a->k.rows * k->v, *y = p + QUERIES * k->s;
-    take(h, &a->q, in[a->q.operand], (float)a->scale, k->d, q);
-    take(h, &a->k, in[a->k.operand], 1, k->d, keys);
-    take(h, &a->v, in[a->v.operand], 1, k->v, v);
-    k->loops->turn_rows(keys, a->k.rows, a->k.width, k->d, turned, k->s);
+    float *q = own->q, *p = own->p;
+    take(h, &a->q, h->run->in[a->q.operand], (float)a->scale, k->d, q);
     for (int64_t first = 0; first < a->q.rows; first += QUERIES) {
         block b = block_from(k, first);
-        against_keys(k, &b, q, a->q.width, k->d, turned, p);
+        against_keys(k, &b, q, a->q.width, k->d, own->turned, p);
         for (int64_t i = 0; i < b.rows; i++) {
             float log_sum = share_out(h, first + i, b.columns, p + i * k->s);
             if (log_sums)
                 log_sums[log_sums_at(h) + first + i] = log_sum;
         }
-        over_keys(k, &b, p, v, k->v, y);
-        give(h, &a->y, h->run->out[YKI_ATTENTION_Y], first, b.rows, 1, k->v, y);
+        over_keys(k, &b, p, own->v, k->v, own->y);
+        give(h, &a->y, h->run->out[YKI_ATTENTION_Y], first, b.rows, 1, k->v, own->y);
     }
+}
+
+static void attend(const head *h)
+{
+    const attention *k = h->k;
+    const yki_attention *a = &k->a;
+    void *const *in = h->run->in;
+    forward_rows own = {.q = h->own};
+    own.keys = own.q + a->q.rows * k->d;
+    own.turned = own.keys + a->k.rows * k->d;
+    own.v = own.turned + a->k.width * k->s;
+    own.p = own.v + a->k.rows * k->v;
+    own.y = own.p + QUERIES * k->s;
+    take(h, &a->k, in[a->k.operand], 1, k->d, own.keys);
+    take(h, &a->v, in[a->v.operand], 1, k->v, own.v);
+    k->loops->turn_rows(own.keys, a->k.rows, a->k.width, k->d, own.turned, k->s);
+    head of = *h;
+    for (int64_t i = 0; i < k->each; i++, of.head++)
+        attend_queries(&of, &own);
 }
 
 static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -338,7 +366,7 @@ const yki_kernel_impl yki_cpu_scaled_dot_product_attention = {
 static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
                                   yki_kernel **kernel)
 {
-    attention *k = create(device, desc);
+    attention *k = create(device, desc, true);
     if (!k)
         return YK_ERROR_OUT_OF_MEMORY;
     const yki_attention *a = &k->a;
@@ -346,6 +374,31 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
     reserve(k, queries + keys + (a->k.width + a->v.width) * k->s + QUERIES * (2 * k->s + k->d));
     *kernel = &k->base;
     return YK_OK;
+}
+
+/* In a thread's memory. */
+typedef struct backward_rows {
+    float *q, *dy, *keys, *v, *dk, *dv;
+    float *turned_keys, *turned_v; /* k^T, v^T */
+    float *p, *ds, *dq;            /* of a block */
+} backward_rows;
+
+static backward_rows backward_rows_of(const head *h)
+{
+    const attention *k = h->k;
+    const yki_attention *a = &k->a;
+    backward_rows own = {.q = h->own};
+    own.dy = own.q + a->q.rows * k->d;
+    own.keys = own.dy + a->q.rows * k->v;
+    own.v = own.keys + a->k.rows * k->d;
+    own.dk = own.v + a->k.rows * k->v;
+    own.dv = own.dk + a->k.rows * k->d;
+    own.turned_keys = own.dv + a->k.rows * k->v;
+    own.turned_v = own.turned_keys + a->k.width * k->s;
+    own.p = own.turned_v + a->v.width * k->s;
+    own.ds = own.p + QUERIES * k->s;
+    own.dq = own.ds + QUERIES * k->s;
+    return own;
 }
 
 /* Of a query's scores makes m p, and of its slopes, dy v^T, makes ds. */
@@ -364,39 +417,47 @@ static void share_slopes(const head *h, int64_t query, int64_t columns, float lo
         drop(k, kept, keys, row);
 }
 
-static void differentiate(const head *h)
+/* Writes dq of the queries of one head, and adds what they give to dk and dv. */
+static void differentiate_queries(const head *h, const backward_rows *own)
 {
     const attention *k = h->k;
     const yki_attention *a = &k->a;
     void *const *in = h->run->in, *const *out = h->run->out;
     const float *log_sums = (const float *)in[YKI_ATTENTION_BACKWARD_LOG_SUMS] + log_sums_at(h);
-    float *q = h->own, *dy = q + a->q.rows * k->d;
-    float *keys = dy + a->q.rows * k->v, *v = keys + a->k.rows * k->d;
-    float *dk = v + a->k.rows * k->v, *dv = dk + a->k.rows * k->d;
-    float *turned_keys = dv + a->k.rows * k->v, *turned_v = turned_keys + a->k.width * k->s;
-    float *p = turned_v + a->v.width * k->s, *ds = p + QUERIES * k->s, *dq = ds + QUERIES * k->s;
+    float *q = own->q, *dy = own->dy, *p = own->p, *ds = own->ds;
     take(h, &a->q, in[a->q.operand], (float)a->scale, k->d, q);
-    take(h, &a->k, in[a->k.operand], 1, k->d, keys);
-    take(h, &a->v, in[a->v.operand], 1, k->v, v);
     take(h, &a->y, in[YKI_ATTENTION_BACKWARD_DY], 1, k->v, dy);
-    k->loops->turn_rows(keys, a->k.rows, a->k.width, k->d, turned_keys, k->s);
-    k->loops->turn_rows(v, a->k.rows, a->v.width, k->v, turned_v, k->s);
-    memset(dk, 0, (size_t)(a->k.rows * (k->d + k->v)) * sizeof *dk); /* and dv */
     for (int64_t first = 0; first < a->q.rows; first += QUERIES) {
         block b = block_from(k, first);
-        against_keys(k, &b, q, a->q.width, k->d, turned_keys, p);
-        against_keys(k, &b, dy, a->v.width, k->v, turned_v, ds);
+        against_keys(k, &b, q, a->q.width, k->d, own->turned_keys, p);
+        against_keys(k, &b, dy, a->v.width, k->v, own->turned_v, ds);
         for (int64_t i = 0; i < b.rows; i++)
             share_slopes(h, first + i, b.columns, log_sums[first + i], p + i * k->s, ds + i * k->s);
-        over_keys(k, &b, ds, keys, k->d, dq);
-        give(h, &a->q, out[a->q.operand], first, b.rows, (float)a->scale, k->d, dq);
-        over_queries(k, &b, ds, q, k->d, dk);
-        over_queries(k, &b, p, dy, k->v, dv);
+        over_keys(k, &b, ds, own->keys, k->d, own->dq);
+        give(h, &a->q, out[a->q.operand], first, b.rows, (float)a->scale, k->d, own->dq);
+        over_queries(k, &b, ds, q, k->d, own->dk);
+        over_queries(k, &b, p, dy, k->v, own->dv);
     }
+}
+
+static void differentiate(const head *h)
+{
+    const attention *k = h->k;
+    const yki_attention *a = &k->a;
+    void *const *in = h->run->in, *const *out = h->run->out;
+    const backward_rows own = backward_rows_of(h);
+    take(h, &a->k, in[a->k.operand], 1, k->d, own.keys);
+    take(h, &a->v, in[a->v.operand], 1, k->v, own.v);
+    k->loops->turn_rows(own.keys, a->k.rows, a->k.width, k->d, own.turned_keys, k->s);
+    k->loops->turn_rows(own.v, a->k.rows, a->v.width, k->v, own.turned_v, k->s);
+    memset(own.dk, 0, (size_t)(a->k.rows * (k->d + k->v)) * sizeof *own.dk); /* and dv */
+    head of = *h;
+    for (int64_t i = 0; i < k->each; i++, of.head++)
+        differentiate_queries(&of, &own);
     if (k->out[a->k.operand])
-        give(h, &a->k, out[a->k.operand], 0, a->k.rows, 1, k->d, dk);
+        give(h, &a->k, out[a->k.operand], 0, a->k.rows, 1, k->d, own.dk);
     if (k->out[a->v.operand])
-        give(h, &a->v, out[a->v.operand], 0, a->k.rows, 1, k->v, dv);
+        give(h, &a->v, out[a->v.operand], 0, a->k.rows, 1, k->v, own.dv);
 }
 
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)

@@ -2,7 +2,8 @@
  * scaled_dot_product_attention of each head: scores = scale q k^T + attn_mask, of which a query
  * sees all or, with the causal mask, the first ones; p = softmax(scores), y = (m p) v, where m is
  * what dropout multiplies by, 0 or 1 / (1 - its p). With dp = m (dy v^T) and
- * ds = p (dp - sum(p dp)): dv = (m p)^T dy, dq = scale ds k, dk = scale ds^T q.
+ * ds = p (dp - sum(p dp)): dv = (m p)^T dy, dq = scale ds k, dk = scale ds^T q, of which dv and dk
+ * are sums over all heads of queries that share the head of keys and values.
  */
 #include "device/attention.h"
 #include "device/ref/ref.h"
@@ -17,7 +18,7 @@ typedef struct head {
     int64_t sample, head;
     yki_dropout_draw draw;
     yk_tensor q, k, v, mask, log_sums, dy; /* those that the kernel has */
-    double *means;                         /* of backward, of each query: sum(p dp) */
+    double *means;                         /* of backward: sum(p dp), of the queries of a group */
 } head;
 
 static head begin(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -162,10 +163,16 @@ static double kept_probability(const head *h, int64_t query, int64_t key)
     return kept(h, query, key) * probability(h, query, key);
 }
 
+/* The place of a query in means. */
+static double *mean_of(const head *h, int64_t query)
+{
+    return &h->means[h->head % h->a.group * h->a.q.rows + query];
+}
+
 /* Of the product of q and k. */
 static double score_slope(const head *h, int64_t query, int64_t key)
 {
-    return h->a.scale * probability(h, query, key) * (slope(h, query, key) - h->means[query]);
+    return h->a.scale * probability(h, query, key) * (slope(h, query, key) - *mean_of(h, query));
 }
 
 static void write_dq(const head *h, const yk_tensor *dq, int64_t query)
@@ -186,17 +193,39 @@ static int64_t first_query(const head *h, int64_t key)
     return h->a.causal ? key : 0;
 }
 
-/* A key's row of the gradient of `part`: rows of the queries, times their share of each. */
+/* A key's row of the gradient of `part`: rows of the group's queries, times their share of each. */
 static void write_of_key(const head *h, const yk_tensor *gradient, const yki_attention_part *part,
                          int64_t key, const yk_tensor *rows, const yki_attention_part *queries,
                          double (*share)(const head *h, int64_t query, int64_t key))
 {
     for (int64_t first = 0; first < part->width; first += COLUMNS) {
         double sums[COLUMNS] = {0};
-        for (int64_t query = first_query(h, key); query < h->a.q.rows; query++)
-            add_columns(rows, place(h, queries, query), first, part->width, share(h, query, key),
-                        sums);
+        head of = *h;
+        for (int64_t i = 0; i < h->a.group; i++, of.head++)
+            for (int64_t query = first_query(h, key); query < h->a.q.rows; query++)
+                add_columns(rows, place(&of, queries, query), first, part->width,
+                            share(&of, query, key), sums);
         set_columns(gradient, place(h, part, key), first, part->width, sums);
+    }
+}
+
+/* The rows of dq of a head, and its means. */
+static void write_of_queries(const head *h, const yk_tensor *dq)
+{
+    for (int64_t query = 0; query < h->a.q.rows; query++)
+        *mean_of(h, query) = mean_slope(h, query);
+    for (int64_t query = 0; query < h->a.q.rows; query++)
+        write_dq(h, dq, query);
+}
+
+/* The rows of dk and dv, of the group whose first head this is. */
+static void write_of_keys(const head *h, const yk_tensor *dk, const yk_tensor *dv)
+{
+    for (int64_t key = 0; key < h->a.k.rows; key++) {
+        if (dk->data)
+            write_of_key(h, dk, &h->a.k, key, &h->q, &h->a.q, score_slope);
+        if (dv->data)
+            write_of_key(h, dv, &h->a.v, key, &h->dy, &h->a.y, kept_probability);
     }
 }
 
@@ -204,7 +233,8 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
                                   yki_kernel **kernel)
 {
     YK_TRY(yki_ref_prepare(device, desc, kernel));
-    (*kernel)->scratch = (size_t)desc->in[YKI_ATTENTION_Q].dims[1] * sizeof(double);
+    const yki_attention a = yki_attention_of(desc);
+    (*kernel)->scratch = (size_t)(a.group * a.q.rows) * sizeof(double);
     return YK_OK;
 }
 
@@ -221,17 +251,11 @@ static yk_status ref_scaled_dot_product_attention_backward(const yki_kernel *ker
     if (!h.log_sums.data) /* there are no elements */
         return YK_OK;
     for (h.sample = 0; h.sample < h.a.batch; h.sample++)
-        for (h.head = 0; h.head < h.a.heads; h.head++) {
-            for (int64_t query = 0; query < h.a.q.rows; query++)
-                h.means[query] = mean_slope(&h, query);
-            for (int64_t query = 0; query < h.a.q.rows; query++)
-                write_dq(&h, &dq, query);
-            for (int64_t key = 0; key < h.a.k.rows; key++) {
-                if (dk.data)
-                    write_of_key(&h, &dk, &h.a.k, key, &h.q, &h.a.q, score_slope);
-                if (dv.data)
-                    write_of_key(&h, &dv, &h.a.v, key, &h.dy, &h.a.y, kept_probability);
-            }
+        for (int64_t first = 0; first < h.a.heads; first += h.a.group) {
+            for (h.head = first; h.head < first + h.a.group; h.head++)
+                write_of_queries(&h, &dq);
+            h.head = first;
+            write_of_keys(&h, &dk, &dv);
         }
     return YK_OK;
 }
