@@ -667,39 +667,82 @@ static void write_group_norm(yki_onnx_graph *g, const yki_node *node, const char
         write_of_channels(g, "Add", out, "", weight ? scaled : normal, bias, ".bias");
 }
 
-/* Of the rows of q, k or v, (N, T, heads of one width): (N, heads, T, width), or for keys
- * (N, heads, width, T). */
-static void write_heads(yki_onnx_graph *g, const yki_node *node, const char *name,
-                        const yk_value *rows, int64_t width, bool is_keys)
+/* q, k or v: the value whose rows have its heads, or NULL where they are a part of q's. */
+typedef struct attention_rows {
+    const char *name;
+    const yk_value *value;
+    int64_t heads, width;
+    bool is_keys;
+} attention_rows;
+
+/* Another part of the attention, which is named after these rows. */
+static const char *part_of(const attention_rows *rows, const char *suffix, char text[NAME])
+{
+    snprintf(text, NAME, "%s%s", rows->name, suffix);
+    return text;
+}
+
+/* The rows in dimensions of these sizes. */
+static void write_rows_as(yki_onnx_graph *g, const yk_value *out, const attention_rows *rows,
+                          const char *made, int count, const int64_t *sizes)
+{
+    char shape[NAME];
+    snprintf(shape, NAME, "%s_shape", made);
+    add_sizes(g, out, shape, count, sizes);
+    size_t node = begin_node(g, "Reshape", out, made);
+    if (rows->value)
+        add_operand(g, rows->value);
+    else
+        add_part(g, out, rows->name);
+    add_part(g, out, shape);
+    end_node(g, node);
+}
+
+/* (N, T, heads, width) of rows with fewer heads, each of which is repeated. */
+static void write_repeated(yki_onnx_graph *g, const yk_value *out, const attention_rows *rows,
+                           int64_t heads, const char *made)
+{
+    char shared[NAME], repeated[NAME], times[NAME], shape[NAME];
+    part_of(rows, "_shared", shared);
+    part_of(rows, "_repeated", repeated);
+    part_of(rows, "_times", times);
+    part_of(rows, "_shape", shape);
+    write_rows_as(g, out, rows, shared, 5, (int64_t[]){0, 0, rows->heads, 1, rows->width});
+    add_sizes(g, out, times, 5, (int64_t[]){1, 1, 1, heads / rows->heads, 1});
+    write_step(g, "Expand", out, repeated, shared, times);
+    add_sizes(g, out, shape, 4, (int64_t[]){0, 0, heads, rows->width});
+    write_step(g, "Reshape", out, made, repeated, shape);
+}
+
+/* Of rows (N, T, heads width): (N, heads of queries, T, width), or for keys (N, heads of queries,
+ * width, T). */
+static void write_heads(yki_onnx_graph *g, const yki_node *node, const attention_rows *rows)
 {
     const yk_value *out = node->out[YKI_ATTENTION_Y];
-    char shape[16], apart[16];
-    snprintf(shape, sizeof shape, "%s_shape", name);
-    snprintf(apart, sizeof apart, "%s_apart", name);
-    add_sizes(g, out, shape, 4, (int64_t[]){0, 0, node->attrs.heads, width});
-    size_t made = begin_node(g, "Reshape", out, apart);
-    if (rows)
-        add_operand(g, rows);
+    const int64_t heads = node->attrs.heads;
+    char apart[NAME], text[NAME];
+    part_of(rows, "_apart", apart);
+    if (rows->heads == heads)
+        write_rows_as(g, out, rows, apart, 4, (int64_t[]){0, 0, heads, rows->width});
     else
-        add_part(g, out, name);
-    add_part(g, out, shape);
-    end_node(g, made);
-    char heads[16];
-    snprintf(heads, sizeof heads, "%s_heads", name);
-    made = begin_node(g, "Transpose", out, heads);
+        write_repeated(g, out, rows, heads, apart);
+    size_t made = begin_node(g, "Transpose", out, part_of(rows, "_heads", text));
     add_part(g, out, apart);
-    add_list(g, "perm", is_keys ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3}, 4);
+    add_list(g, "perm", rows->is_keys ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3}, 4);
     end_node(g, made);
 }
 
 /* q, k and v of a value that has all three. */
-static void write_thirds(yki_onnx_graph *g, const yki_node *node)
+static void write_split(yki_onnx_graph *g, const yki_node *node, int64_t width)
 {
     const yk_value *out = node->out[YKI_ATTENTION_Y];
+    const int64_t columns = node->attrs.heads * width, of_keys = node->attrs.kv_heads * width;
+    add_sizes(g, out, ".columns", 3, (int64_t[]){columns, of_keys, of_keys});
     size_t made = begin_node(g, "Split", out, ".q");
     add_output(g, out, ".k");
     add_output(g, out, ".v");
     add_operand(g, node->in[YKI_ATTENTION_Q]);
+    add_part(g, out, ".columns");
     add_int(g, "axis", 2);
     end_node(g, made);
 }
@@ -748,14 +791,18 @@ static void write_attention(yki_onnx_graph *g, const yki_node *node, const char 
 {
     const yk_value *out = node->out[YKI_ATTENTION_Y], *q = node->in[YKI_ATTENTION_Q];
     const yk_value *k = node->in[YKI_ATTENTION_K], *v = node->in[YKI_ATTENTION_V];
-    const int64_t heads = node->attrs.heads, width = q->dims[2] / heads / (k ? 1 : 3);
+    const int64_t heads = node->attrs.heads, kv_heads = node->attrs.kv_heads;
+    const int64_t width = q->dims[2] / (k ? heads : heads + 2 * kv_heads);
+    const attention_rows queries = {".q", k ? q : NULL, heads, width, false};
+    const attention_rows keys = {".k", k, kv_heads, width, true};
+    const attention_rows values = {".v", v, kv_heads, out->dims[2] / heads, false};
     const yk_value *mask = node->in[YKI_ATTENTION_MASK];
     const char *scores = ".all_scores";
     if (!k)
-        write_thirds(g, node);
-    write_heads(g, node, ".q", k ? q : NULL, width, false);
-    write_heads(g, node, ".k", k, width, true);
-    write_heads(g, node, ".v", v, out->dims[2] / heads, false);
+        write_split(g, node, width);
+    write_heads(g, node, &queries);
+    write_heads(g, node, &keys);
+    write_heads(g, node, &values);
     write_step(g, type, out, ".products", ".q_heads", ".k_heads");
     add_constant(g, out, ".scale", node->attrs.alpha);
     write_step(g, "Mul", out, scores, ".products", ".scale");

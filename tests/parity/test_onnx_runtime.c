@@ -326,6 +326,33 @@ YK_TEST(attention_is_translated)
     judge(make_model(yk_nn_linear(y, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* -INFINITY where a feature is positive; the first query sees only the first key. */
+static yk_value *hidden_by_features(yk_graph *graph)
+{
+    const int64_t dims[] = {YK_BATCH, FEATURES}, mask[] = {YK_BATCH, 1, 1, FEATURES};
+    yk_value *features = yk_relu(yk_input(graph, "features", YK_F32, 2, dims));
+    return yk_reshape(yk_scale(yk_scale(features, -1e30), 1e30), 4, mask);
+}
+
+/* Heads of queries that share keys and values, in one value and in three. */
+YK_TEST(grouped_query_attention_is_translated)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *x = yk_nn_embedding(tokens, "table", WORDS, 12);
+    yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
+    options.num_heads = 6;
+    options.num_kv_heads = 2;
+    options.is_causal = true;
+    yk_value *y = yk_scaled_dot_product_attention(yk_nn_linear(x, "all", 20), NULL, NULL, &options);
+    x = yk_add(x, y);
+    options.num_kv_heads = 1;
+    options.attn_mask = hidden_by_features(graph);
+    y = yk_scaled_dot_product_attention(x, yk_nn_linear(x, "keys", 2), yk_nn_linear(x, "values", 3),
+                                        &options);
+    judge(make_model(yk_nn_linear(yk_flatten(y), "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 /* Of halves and of neighbours, and of some columns of a head. */
 YK_TEST(rotary_embeddings_are_translated)
 {
@@ -338,14 +365,6 @@ YK_TEST(rotary_embeddings_are_translated)
                                            o.interleaved = i & 1, o.rotary_dim = i < 2 ? 0 : 4,
                                            o.first_position = i));
     judge(make_model(yk_nn_linear(yk_flatten(x), "head", CLASSES), YK_AMP_OFF), 16);
-}
-
-/* -INFINITY where a feature is positive; the first query sees only the first key. */
-static yk_value *hidden_by_features(yk_graph *graph)
-{
-    const int64_t dims[] = {YK_BATCH, FEATURES}, mask[] = {YK_BATCH, 1, 1, FEATURES};
-    yk_value *features = yk_relu(yk_input(graph, "features", YK_F32, 2, dims));
-    return yk_reshape(yk_scale(yk_scale(features, -1e30), 1e30), 4, mask);
 }
 
 YK_TEST(masks_of_attention_are_translated)
