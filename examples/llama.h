@@ -46,22 +46,7 @@ static inline yk_value *llama_rotate(yk_value *x, int64_t heads, const llama_con
     return yk_rotary_embedding(x, &options);
 }
 
-/* Keys or values (N, T, key_value_heads width) -> (N, T, heads width): grouped-query attention
- * (Ainslie et al. 2023), in which each of their heads serves several heads of queries in a row. */
-static inline yk_value *llama_repeat_kv(yk_value *x, const llama_config *config)
-{
-    const int64_t heads = config->num_attention_heads, kv_heads = config->num_key_value_heads;
-    int64_t dims[YK_MAX_DIMS];
-    if (heads == kv_heads || yk_value_shape(x, dims) < 0)
-        return x;
-    const int64_t width = config->hidden_size / heads;
-    yk_value *once = yk_reshape(x, 4, (int64_t[]){YK_BATCH, dims[1] * kv_heads, 1, width});
-    yk_value *repeated = once;
-    for (int64_t times = 1; times < heads / kv_heads; times++)
-        repeated = yk_concat((yk_value *[]){repeated, once}, 2, 2);
-    return yk_reshape(repeated, 3, (int64_t[]){YK_BATCH, dims[1], config->hidden_size});
-}
-
+/* Grouped-query attention (Ainslie et al. 2023) where there are fewer heads of keys and values. */
 static inline yk_value *llama_attention(yk_value *x, const llama_config *config)
 {
     const int64_t width = config->hidden_size;
@@ -69,13 +54,13 @@ static inline yk_value *llama_attention(yk_value *x, const llama_config *config)
     const int64_t kv_width = width / heads * kv_heads;
     yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
     options.num_heads = heads;
+    options.num_kv_heads = kv_heads;
     options.is_causal = true;
     yk_value *q = llama_linear(x, "self_attn.q_proj", width, width, config);
     yk_value *k = llama_linear(x, "self_attn.k_proj", kv_width, width, config);
     yk_value *v = llama_linear(x, "self_attn.v_proj", kv_width, width, config);
     q = llama_rotate(q, heads, config);
-    k = llama_repeat_kv(llama_rotate(k, kv_heads, config), config);
-    v = llama_repeat_kv(v, config);
+    k = llama_rotate(k, kv_heads, config);
     yk_value *y = yk_scaled_dot_product_attention(q, k, v, &options);
     return llama_linear(y, "self_attn.o_proj", width, width, config);
 }
