@@ -322,8 +322,8 @@ YK_TEST(examples_compute_the_same_on_any_device)
     same_on_sim("$E/own_data --epochs 1");
     same_on_sim("$E/gpt --layers 1 --heads 2 --width 8 --block-size 8 --batch-size 4 --max-steps 3 "
                 "--length 4");
-    same_on_sim("$E/llama --layers 1 --heads 2 --width 8 --block-size 8 --batch-size 4 --max-steps "
-                "3 --length 4");
+    same_on_sim("$E/llama --layers 1 --heads 2 --kv-heads 1 --width 8 --block-size 8 --batch-size "
+                "4 --max-steps 3 --length 4");
     same_on_sim("$E/resnet18_cifar10 --custom_data true --width 1 --samples 140 --epochs 1 "
                 "--enable_gpu false");
 }
