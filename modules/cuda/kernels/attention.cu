@@ -114,7 +114,9 @@ template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_arg
 }
 SCALAR_KERNELS(attention_softmax, yki_cuda_attention_args, attention_softmax)
 
-/* p again, and with dp = slopes, dropped like p: ds = p (dp - sum(p dp)). */
+/* p again, and with dp = slopes, dropped like p: ds = p (dp - sum(p dp)). log_sum is rounded, in a row
+ * of large scores by more than what a share of almost 1 lacks: the shares are divided by their sum.
+ */
 template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args &args)
 {
     typedef real_of<T> real;
@@ -127,15 +129,20 @@ template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args
     const real log_sum = ((const real *)args.log_sums)[args.first + row];
     T *p = (T *)args.p + row * args.keys, *ds = (T *)args.ds + row * args.keys;
     const dropping<real> d = dropping_of<real>(args, row);
-    real sum = 0;
-    for (int i = lane_number(); i < keys; i += WARP)
-        sum += exp(score(scores, i) - log_sum) * (kept(d, i) * slopes[i]);
-    sum = warp_sum(sum);
+    real total = 0, sum = 0;
+    for (int i = lane_number(); i < keys; i += WARP) {
+        const real share = exp(score(scores, i) - log_sum);
+        total += share;
+        sum += share * (kept(d, i) * slopes[i]);
+    }
+    total = warp_sum(total);
+    const real factor = total > (real)0.5 ? 1 / total : 0; /* all hidden: 0 */
+    const real mean = warp_sum(sum) * factor;
     for (int i = lane_number(); i < args.keys; i += WARP) {
-        const real share = i < keys ? exp(score(scores, i) - log_sum) : 0;
+        const real share = i < keys ? exp(score(scores, i) - log_sum) * factor : 0;
         const real m = i < keys ? kept(d, i) : 0;
         p[i] = narrow<T>(m * share);
-        ds[i] = narrow<T>(i < keys ? share * (m * slopes[i] - sum) : 0);
+        ds[i] = narrow<T>(i < keys ? share * (m * slopes[i] - mean) : 0);
     }
 }
 SCALAR_KERNELS(attention_slopes, yki_cuda_attention_args, attention_slopes)

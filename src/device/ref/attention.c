@@ -17,8 +17,8 @@ typedef struct head {
     yki_attention a;
     int64_t sample, head;
     yki_dropout_draw draw;
-    yk_tensor q, k, v, mask, log_sums, dy; /* those that the kernel has */
-    double *means;                         /* of backward: sum(p dp), of the queries of a group */
+    yk_tensor q, k, v, mask, dy; /* those that the kernel has */
+    double *norms, *means; /* of backward, of the queries of a group: log_sum() and sum(p dp) */
 } head;
 
 static head begin(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -140,9 +140,17 @@ static yk_status ref_scaled_dot_product_attention(const yki_kernel *kernel,
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
+/* The place of a query in norms and means. */
+static int64_t in_group(const head *h, int64_t query)
+{
+    return h->head % h->a.group * h->a.q.rows + query;
+}
+
+/* log_sums of forward would do but for its rounding, in a row of large scores by more than what a
+ * share of almost 1 lacks. */
 static double probability(const head *h, int64_t query, int64_t key)
 {
-    return exp(score(h, query, key) - yki_ref_get(&h->log_sums, of_query(h, query)));
+    return exp(score(h, query, key) - h->norms[in_group(h, query)]);
 }
 
 static double slope(const head *h, int64_t query, int64_t key)
@@ -163,16 +171,11 @@ static double kept_probability(const head *h, int64_t query, int64_t key)
     return kept(h, query, key) * probability(h, query, key);
 }
 
-/* The place of a query in means. */
-static double *mean_of(const head *h, int64_t query)
-{
-    return &h->means[h->head % h->a.group * h->a.q.rows + query];
-}
-
 /* Of the product of q and k. */
 static double score_slope(const head *h, int64_t query, int64_t key)
 {
-    return h->a.scale * probability(h, query, key) * (slope(h, query, key) - *mean_of(h, query));
+    return h->a.scale * probability(h, query, key) *
+           (slope(h, query, key) - h->means[in_group(h, query)]);
 }
 
 static void write_dq(const head *h, const yk_tensor *dq, int64_t query)
@@ -209,11 +212,13 @@ static void write_of_key(const head *h, const yk_tensor *gradient, const yki_att
     }
 }
 
-/* The rows of dq of a head, and its means. */
+/* The rows of dq of a head, and its norms and means. */
 static void write_of_queries(const head *h, const yk_tensor *dq)
 {
-    for (int64_t query = 0; query < h->a.q.rows; query++)
-        *mean_of(h, query) = mean_slope(h, query);
+    for (int64_t query = 0; query < h->a.q.rows; query++) {
+        h->norms[in_group(h, query)] = log_sum(h, query);
+        h->means[in_group(h, query)] = mean_slope(h, query);
+    }
     for (int64_t query = 0; query < h->a.q.rows; query++)
         write_dq(h, dq, query);
 }
@@ -234,7 +239,7 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
 {
     YK_TRY(yki_ref_prepare(device, desc, kernel));
     const yki_attention a = yki_attention_of(desc);
-    (*kernel)->scratch = (size_t)(a.group * a.q.rows) * sizeof(double);
+    (*kernel)->scratch = (size_t)(2 * a.group * a.q.rows) * sizeof(double);
     return YK_OK;
 }
 
@@ -242,13 +247,13 @@ static yk_status ref_scaled_dot_product_attention_backward(const yki_kernel *ker
                                                            const yki_kernel_args *run)
 {
     head h = begin(kernel, run);
-    h.means = run->scratch;
-    h.log_sums = yki_ref_in(kernel, run, YKI_ATTENTION_BACKWARD_LOG_SUMS);
+    h.norms = run->scratch;
+    h.means = h.norms + h.a.group * h.a.q.rows;
     h.dy = yki_ref_in(kernel, run, YKI_ATTENTION_BACKWARD_DY);
     yk_tensor dq = yki_ref_out(kernel, run, h.a.q.operand);
     yk_tensor dk = yki_ref_out(kernel, run, h.a.k.operand);
     yk_tensor dv = yki_ref_out(kernel, run, h.a.v.operand);
-    if (!h.log_sums.data) /* there are no elements */
+    if (!h.dy.data) /* there are no elements */
         return YK_OK;
     for (h.sample = 0; h.sample < h.a.batch; h.sample++)
         for (int64_t first = 0; first < h.a.heads; first += h.a.group) {
