@@ -114,9 +114,9 @@ template <typename T> DEVICE void attention_softmax(const yki_cuda_attention_arg
 }
 SCALAR_KERNELS(attention_softmax, yki_cuda_attention_args, attention_softmax)
 
-/* p again, and with dp = slopes, dropped like p: ds = p (dp - sum(p dp)). log_sum is rounded, in a row
- * of large scores by more than what a share of almost 1 lacks: the shares are divided by their sum.
- */
+/* p again, and with dp = slopes, dropped like p: ds = p (dp - sum(p dp)). log_sum is rounded, in a
+ * row of large scores by more than what a share of almost 1 lacks: the shares are divided by their
+ * sum. */
 template <typename T> DEVICE void attention_slopes(const yki_cuda_attention_args &args)
 {
     typedef real_of<T> real;
