@@ -167,15 +167,16 @@ static bool check_owned(const cli_train_options *o, const owned_option *owned, s
 static bool check_owners(const cli_train_options *o)
 {
     const owned_option of_optimizers[] = {
-        {"momentum", o->given.momentum, "sgd|muon"},
+        {"momentum", o->given.momentum, "sgd|lars|muon"},
         {"dampening", o->given.dampening, "sgd"},
+        {"trust-coefficient", o->given.trust_coefficient, "lars"},
         {"muon-lr", o->given.muon_lr, "muon"},
         {"muon-momentum", o->given.muon_momentum, "muon"},
         {"muon-steps", o->given.muon_steps, "muon"},
         {"muon-normalize", o->given.muon_normalize, "muon"},
-        {"beta1", o->given.beta1, "adam|adamw"},
-        {"beta2", o->given.beta2, "adam|adamw"},
-        {"eps", o->given.eps, "adam|adamw"},
+        {"beta1", o->given.beta1, "adam|adamw|lamb"},
+        {"beta2", o->given.beta2, "adam|adamw|lamb"},
+        {"eps", o->given.eps, "adam|adamw|lamb"},
     };
     const owned_option of_schedules[] = {
         {"step-size", o->given.step_size, "step"},
@@ -227,8 +228,8 @@ static const char *optimizer_trouble(const cli_train_options *o)
     if (!(o->lr > 0))
         return "--lr must be more than 0";
     bool muon = o->optimizer == CLI_OPTIMIZER_MUON;
-    if (o->sgd.nesterov && o->optimizer != CLI_OPTIMIZER_SGD && !muon)
-        return "--nesterov requires --optimizer sgd or muon";
+    if (o->sgd.nesterov && cli_train_has_betas(o->optimizer))
+        return "--nesterov requires --optimizer sgd, lars or muon";
     if (muon && o->sgd.momentum == 0)
         return "--optimizer muon requires a --momentum above 0";
     if (o->sgd.nesterov && (o->sgd.momentum == 0 || o->sgd.dampening != 0))
@@ -246,7 +247,7 @@ static const char *one_cycle_trouble(const cli_train_options *o)
                "--schedule-unit epoch";
     if (o->warmup_epochs || o->warmup_steps)
         return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
-    if (o->optimizer == CLI_OPTIMIZER_SGD && o->sgd.momentum == 0 && s->cycle_momentum)
+    if (!cli_train_has_betas(o->optimizer) && o->sgd.momentum == 0 && s->cycle_momentum)
         return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
     if (s->cycle_momentum && (o->given.momentum || o->given.muon_momentum || o->given.beta1))
         return "--schedule onecycle cycles the momentum: add --no-cycle-momentum to set it";

@@ -2,6 +2,12 @@
 #include "common/errors.h"
 #include "train/train.h"
 
+bool cli_train_has_betas(cli_optimizer optimizer)
+{
+    return optimizer == CLI_OPTIMIZER_ADAM || optimizer == CLI_OPTIMIZER_ADAMW ||
+           optimizer == CLI_OPTIMIZER_LAMB;
+}
+
 yk_muon_options cli_train_muon(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -18,6 +24,28 @@ static yk_status create_muon(cli_training *t, const yk_sgd_options *rest)
     return yk_muon_create(&t->optimizer, t->model, &muon);
 }
 
+static yk_status create_lars(cli_training *t, const yk_sgd_options *o)
+{
+    yk_lars_options lars = YK_LARS_OPTIONS_INIT;
+    lars.lr = o->lr;
+    lars.momentum = o->momentum;
+    lars.weight_decay = o->weight_decay;
+    lars.nesterov = o->nesterov;
+    lars.trust_coefficient = t->options.trust_coefficient;
+    return yk_lars_create(&t->optimizer, t->model, &lars);
+}
+
+static yk_status create_lamb(cli_training *t, const yk_adam_options *o)
+{
+    yk_lamb_options lamb = YK_LAMB_OPTIONS_INIT;
+    lamb.lr = o->lr;
+    lamb.beta1 = o->beta1;
+    lamb.beta2 = o->beta2;
+    lamb.eps = o->eps;
+    lamb.weight_decay = o->weight_decay;
+    return yk_lamb_create(&t->optimizer, t->model, &lamb);
+}
+
 static yk_status create_optimizer(cli_training *t)
 {
     yk_sgd_options sgd = t->options.sgd;
@@ -27,6 +55,10 @@ static yk_status create_optimizer(cli_training *t)
     switch (t->options.optimizer) {
     case CLI_OPTIMIZER_SGD:
         return yk_sgd_create(&t->optimizer, t->model, &sgd);
+    case CLI_OPTIMIZER_LARS:
+        return create_lars(t, &sgd);
+    case CLI_OPTIMIZER_LAMB:
+        return create_lamb(t, &adam);
     case CLI_OPTIMIZER_MUON:
         return create_muon(t, &sgd);
     case CLI_OPTIMIZER_ADAM:
@@ -92,7 +124,7 @@ static yk_status override_muon(const cli_training *t)
 yk_status cli_training_override_hyperparameters(cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    const bool adam = o->optimizer == CLI_OPTIMIZER_ADAM || o->optimizer == CLI_OPTIMIZER_ADAMW;
+    const bool betas = cli_train_has_betas(o->optimizer);
     const bool momentum = overrides_momentum(o), nesterov = o->sgd.nesterov;
     const struct {
         const char *name;
@@ -100,12 +132,13 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         double value;
     } all[] = {{"lr", true, t->lr},
                {"nesterov", o->given.nesterov && !nesterov, 0},
-               {"momentum", momentum && !adam, o->sgd.momentum},
+               {"momentum", momentum && !betas, o->sgd.momentum},
                {"dampening", o->given.dampening, o->sgd.dampening},
                {"nesterov", o->given.nesterov && nesterov, 1},
-               {"beta1", momentum && adam, o->adam.beta1},
+               {"beta1", momentum && betas, o->adam.beta1},
                {"beta2", o->given.beta2, o->adam.beta2},
                {"eps", o->given.eps, o->adam.eps},
+               {"trust_coefficient", o->given.trust_coefficient, o->trust_coefficient},
                {"weight_decay", overrides_decay(o), cli_train_decay(o, t->lr)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         yk_status status = YK_OK;

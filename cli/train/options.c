@@ -33,6 +33,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .sgd = YK_SGD_OPTIONS_INIT,
                                            .adam = YK_ADAM_OPTIONS_INIT,
                                            .muon = YK_MUON_OPTIONS_INIT,
+                                           .trust_coefficient = 0.001,
                                            .lr = NAN,
                                            .weight_decay = NAN,
                                            .grace_s = 30,
@@ -145,22 +146,27 @@ static const cli_option table[] = {
                &parsed.model.recompute),
     CLI_GROUP_KEPT("Optimizer"),
     CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS,
-             "update rule; muon updates the filters of convolutions,\nand sgd the rest [sgd]",
+             "update rule; lars and lamb, for large batches, are sgd\nand adamw with updates in "
+             "proportion to the norm of each\ntensor that decays, so add --no-decay-norms; "
+             "muon\nupdates the filters of convolutions, and sgd the rest\n[sgd]",
              &parsed.optimizer, NULL),
-    CLI_REAL(0, "lr", "RATE", "learning rate [sgd and muon 0.1, adam and adamw 0.001]", &parsed.lr,
+    CLI_REAL(0, "lr", "RATE", "learning rate [sgd and muon 0.1, lars 1, others 0.001]", &parsed.lr,
              &parsed.given.lr, 0, 1e6),
     CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
              "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
              NULL),
-    CLI_REAL(0, "momentum", "M", "momentum of sgd and muon [0.9]", &parsed.sgd.momentum,
+    CLI_REAL(0, "momentum", "M", "momentum of sgd, lars and muon [0.9]", &parsed.sgd.momentum,
              &parsed.given.momentum, 0, 1),
     CLI_REAL(0, "dampening", "D", "dampening of SGD momentum [0]", &parsed.sgd.dampening,
              &parsed.given.dampening, 0, 1),
     {.type = CLI_OPTION_SWITCH,
      .name = "nesterov",
-     .help = "use Nesterov momentum (SGD)",
+     .help = "use Nesterov momentum",
      .value = &parsed.sgd.nesterov,
      .given = &parsed.given.nesterov},
+    CLI_REAL(0, "trust-coefficient", "C",
+             "lars: norm of a gradient in proportion to the norm of\nits tensor [0.001]",
+             &parsed.trust_coefficient, &parsed.given.trust_coefficient, 0, 1e6),
     CLI_REAL(0, "muon-lr", "RATE", "muon: learning rate of the filters [0.02]", &parsed.muon.lr,
              &parsed.given.muon_lr, 0, 1e6),
     CLI_REAL(0, "muon-momentum", "M", "muon: Nesterov momentum of the filters [0.95]",
@@ -172,12 +178,14 @@ static const cli_option table[] = {
      .help = "muon: give the filters of a convolution a fixed norm\ninstead of weight decay",
      .value = &parsed.muon.normalize,
      .given = &parsed.given.muon_normalize},
-    CLI_REAL(0, "beta1", "B", "Adam beta1 [0.9]", &parsed.adam.beta1, &parsed.given.beta1, 0,
+    CLI_REAL(0, "beta1", "B", "beta1 of adam, adamw and lamb [0.9]", &parsed.adam.beta1,
+             &parsed.given.beta1, 0, 0.9999999),
+    CLI_REAL(0, "beta2", "B", "beta2, likewise [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
              0.9999999),
-    CLI_REAL(0, "beta2", "B", "Adam beta2 [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
-             0.9999999),
-    CLI_REAL(0, "eps", "E", "Adam epsilon [1e-8]", &parsed.adam.eps, &parsed.given.eps, 0, 1),
-    CLI_REAL(0, "weight-decay", "W", "weight decay [sgd and muon 0.0005, adam 0, adamw 0.01]",
+    CLI_REAL(0, "eps", "E", "epsilon, likewise [adam and adamw 1e-8, lamb 1e-6]", &parsed.adam.eps,
+             &parsed.given.eps, 0, 1),
+    CLI_REAL(0, "weight-decay", "W",
+             "weight decay [sgd and muon 0.0005, lars 0.0001, adam 0,\nadamw and lamb 0.01]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
     {.type = CLI_OPTION_SWITCH,
      .name = "independent-decay",
@@ -401,6 +409,7 @@ static void set_defaults(const char *name, int argc, char **argv)
 {
     parsed = defaults;
     parsed.sgd.momentum = 0.9;
+    parsed.adam.eps = NAN;
     parsed.lookahead.decay = 0;
     parsed.local_sgd.sync_every = 0;
     parsed.name = name;
@@ -435,16 +444,22 @@ static void resume_when_restarted(void)
         parsed.resume = "auto";
 }
 
+/* The defaults of each optimizer, in the order of CLI_OPTIMIZERS. */
+static const struct {
+    double lr, weight_decay, eps;
+} of_optimizers[] = {{0.1, 5e-4, 0}, {1e-3, 0, 1e-8},    {1e-3, 0.01, 1e-8},
+                     {1.0, 1e-4, 0}, {1e-3, 0.01, 1e-6}, {0.1, 5e-4, 0}};
+
 /* What depends on other options. */
 static void derive(void)
 {
-    bool sgd = parsed.optimizer == CLI_OPTIMIZER_SGD || parsed.optimizer == CLI_OPTIMIZER_MUON,
-         adamw = parsed.optimizer == CLI_OPTIMIZER_ADAMW;
     if (isnan(parsed.lr))
-        parsed.lr = sgd ? 0.1 : 1e-3;
+        parsed.lr = of_optimizers[parsed.optimizer].lr;
     if (isnan(parsed.weight_decay))
-        parsed.weight_decay = sgd ? 5e-4 : adamw ? 0.01 : 0;
-    parsed.adam.decoupled = adamw;
+        parsed.weight_decay = of_optimizers[parsed.optimizer].weight_decay;
+    if (isnan(parsed.adam.eps))
+        parsed.adam.eps = of_optimizers[parsed.optimizer].eps;
+    parsed.adam.decoupled = parsed.optimizer == CLI_OPTIMIZER_ADAMW;
     parsed.trainer.epochs = (int64_t)ceil(parsed.epochs);
     parsed.schedule.per_step = parsed.schedule_unit == CLI_UNIT_AUTO
                                    ? parsed.schedule.kind == YK_SCHEDULE_ONE_CYCLE ||
@@ -511,8 +526,7 @@ bool cli_train_options_resume(cli_train_options *options, const yk_training_stat
     set_defaults(options->name, options->argc, options->argv);
     if (parse_words(count, words, true) >= 0)
         return false;
-    bool sgd = parsed.optimizer == CLI_OPTIMIZER_SGD || parsed.optimizer == CLI_OPTIMIZER_MUON;
-    parsed.saved_momentum = sgd ? parsed.sgd.momentum : 0;
+    parsed.saved_momentum = cli_train_has_betas(parsed.optimizer) ? 0 : parsed.sgd.momentum;
     parsed.saved_decay_norms = parsed.decay_norms;
     parsed.saved_lr_groups = parsed.lr_groups ? parsed.lr_groups : "";
     memset(&parsed.given, 0, sizeof parsed.given); /* those were the checkpoint's */

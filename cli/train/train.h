@@ -13,11 +13,13 @@
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 
 /* The choices of options, in the order of their words. */
-#define CLI_OPTIMIZERS "sgd|adam|adamw|muon"
+#define CLI_OPTIMIZERS "sgd|adam|adamw|lars|lamb|muon"
 typedef enum cli_optimizer {
     CLI_OPTIMIZER_SGD,
     CLI_OPTIMIZER_ADAM,
     CLI_OPTIMIZER_ADAMW,
+    CLI_OPTIMIZER_LARS,
+    CLI_OPTIMIZER_LAMB,
     CLI_OPTIMIZER_MUON
 } cli_optimizer;
 #define CLI_LR_SCALES "none|linear|sqrt"
@@ -62,6 +64,7 @@ typedef struct cli_train_options {
     int device_cache; /* MiB: see yk_loader_options.cache_bytes */
     yk_trainer_options trainer;
     yk_schedule schedule;           /* its lengths are known once the loader is made */
+    double trust_coefficient;       /* of lars; what else it has is sgd's, as lamb has adam's */
     yk_muon_options muon;           /* of the filters; the rest is sgd's */
     yk_sgd_options sgd;             /* lr and weight_decay: see below */
     yk_adam_options adam;           /* likewise */
@@ -97,6 +100,7 @@ typedef struct cli_train_options {
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
+        bool trust_coefficient;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
@@ -136,6 +140,8 @@ yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *opt
                              int64_t steps_per_epoch);
 /* What --lr-scale multiplies rates by, with so many ranks. */
 double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
+/* Whether the optimizer has beta1 and beta2, and no momentum. */
+bool cli_train_has_betas(cli_optimizer optimizer);
 /* Whether --max-lr sets the peak of the schedule, as --lr would. */
 bool cli_train_has_peak(const cli_train_options *options);
 /* The rate of the first parameter group, whose peak it is; --lr-group and --muon-lr give the other

@@ -54,6 +54,47 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
     }
 
+/**
+ * Hyperparameters of LARS (You, Gitman, Ginsburg 2017): SGD for large batches. The gradient of each
+ * tensor, with its weight decay, is scaled to trust_coefficient times the norm of its values. As in
+ * timm, parameters without weight decay are updated by SGD alone: put norms and biases into a group
+ * without.
+ */
+typedef struct yk_lars_options {
+    size_t size;              /**< set by YK_LARS_OPTIONS_INIT */
+    double lr;                /**< learning rate, at least 0 [1] */
+    double momentum;          /**< at least 0; 0 keeps no momentum buffer [0.9] */
+    double weight_decay;      /**< at least 0 [1e-4] */
+    bool nesterov;            /**< requires a momentum above 0 [false] */
+    double trust_coefficient; /**< at least 0 [0.001] */
+} yk_lars_options;
+
+/** The defaults of yk_lars_options. */
+#define YK_LARS_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_lars_options), 1, 0.9, 1e-4, false, 0.001                                        \
+    }
+
+/**
+ * Hyperparameters of LAMB (You et al. 2019): AdamW for large batches. The update of each tensor,
+ * with its weight decay, is scaled to lr times the norm of its values. As in timm and apex,
+ * parameters without weight decay are updated by Adam alone.
+ */
+typedef struct yk_lamb_options {
+    size_t size;         /**< set by YK_LAMB_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [1e-3] */
+    double beta1;        /**< decay of the gradient's running mean, 0 <= beta1 < 1 [0.9] */
+    double beta2;        /**< decay of the squared gradient's mean, 0 <= beta2 < 1 [0.999] */
+    double eps;          /**< added to the denominator, at least 0 [1e-6] */
+    double weight_decay; /**< at least 0 [0.01] */
+} yk_lamb_options;
+
+/** The defaults of yk_lamb_options. */
+#define YK_LAMB_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(yk_lamb_options), 1e-3, 0.9, 0.999, 1e-6, 0.01                                      \
+    }
+
 /** Hyperparameters of Muon (Jordan et al. 2024) for convolutions' filters, of SGD for the rest. */
 typedef struct yk_muon_options {
     size_t size;         /**< set by YK_MUON_OPTIONS_INIT */
@@ -86,6 +127,10 @@ typedef struct yk_muon_options {
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
 /** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
+/** Likewise, for LARS. */
+yk_status yk_lars_create(yk_optimizer **optimizer, yk_model *model, const yk_lars_options *options);
+/** Likewise, for LAMB. */
+yk_status yk_lamb_create(yk_optimizer **optimizer, yk_model *model, const yk_lamb_options *options);
 /**
  * Likewise, for Muon. Parameter group 1 holds the filters, which are tensors of 4 dimensions, and
  * group 0 the rest. The hyperparameters are those of SGD except dampening, "ns_steps" (0 in groups
@@ -109,7 +154,7 @@ double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from; a negative one, or one
  * that is not finite, is refused as on creation. */
 yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/** "sgd", "adam", "adamw" or "muon". */
+/** "sgd", "adam", "adamw", "lars", "lamb" or "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);

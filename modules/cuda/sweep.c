@@ -16,6 +16,10 @@ static const struct {
     [YKI_SWEEP_UNSCALE] = {"sweep_unscale", "sweep_any"},
     [YKI_SWEEP_SGD] = {"sweep_sgd", NULL},
     [YKI_SWEEP_ADAM] = {"sweep_adam", NULL},
+    [YKI_SWEEP_NORMS] = {"sweep_norms", "sweep_norms_merge"},
+    [YKI_SWEEP_LARS] = {"sweep_lars", NULL},
+    [YKI_SWEEP_MOMENTS] = {"sweep_moments", "sweep_norms_merge"},
+    [YKI_SWEEP_LAMB] = {"sweep_lamb", NULL},
     [YKI_SWEEP_HASH] = {"sweep_hash", "sweep_hashes"},
 };
 
@@ -45,10 +49,10 @@ yk_status yki_cuda_sweep(yki_device *device, const yki_sweep_args *args)
     if (args->chunk_count > 0)
         YK_TRY(launcher->launch(launcher, cuda->sweeps[args->op].chunks, grid, &given, sizeof given,
                                 args->stream));
-    bool hash = args->op == YKI_SWEEP_HASH;
-    if (!cuda->sweeps[args->op].result || (hash && args->span_count == 0))
+    bool by_span = args->op == YKI_SWEEP_HASH || yki_sweep_finds_norms(args->op);
+    if (!cuda->sweeps[args->op].result || (by_span && args->span_count == 0))
         return YK_OK;
-    grid = hash ? yki_cuda_grid_of(given.span_count * 32) : (yki_cuda_grid){1, 1, 1};
+    grid = by_span ? yki_cuda_grid_of(given.span_count * 32) : (yki_cuda_grid){1, 1, 1};
     return launcher->launch(launcher, cuda->sweeps[args->op].result, grid, &given, sizeof given,
                             args->stream);
 }

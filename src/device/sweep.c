@@ -60,7 +60,7 @@ static yk_status build_sweep(yki_sweep *sweep, const yki_span *spans, size_t cou
     size_t span_bytes = yki_align(count * sizeof *spans, YKI_ALIGNMENT);
     size_t chunk_bytes = yki_align(chunks * sizeof(yki_sweep_chunk), YKI_ALIGNMENT);
     void *memory;
-    sweep->bytes = span_bytes + chunk_bytes + chunks * sizeof(uint64_t);
+    sweep->bytes = span_bytes + chunk_bytes + chunks * 2 * sizeof(double);
     YK_TRY(yki_device_alloc(device, sweep->bytes, &memory));
     sweep->memory = memory;
     sweep->args = (yki_sweep_args){.spans = memory,

@@ -16,6 +16,7 @@
 #define YKI_SWEEP_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/random.h"
 #include "device/memory.h"
@@ -35,14 +36,19 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_UNSCALE,  /* a = c[0] a; result: a double, 1 if some a was not finite, else 0 */
     YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
     YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares; see yki_adam_coefficient */
+    YKI_SWEEP_NORMS,    /* result: for each span two doubles, the sums of all a^2 and of all b^2 */
+    YKI_SWEEP_LARS,     /* as SGD, with the trust ratios of LARS; result: what NORMS has left */
+    YKI_SWEEP_MOMENTS,  /* updates the means as ADAM does, and leaves in the result for each span
+                           the sums of squares of value and of LAMB's update */
+    YKI_SWEEP_LAMB,     /* updates the value from the means; result: what MOMENTS has left */
     YKI_SWEEP_HASH      /* result: a uint64_t for each span, which differs if one byte does, and
                            else is the same with a probability of 2^-64; any dtype */
 } yki_sweep_op;
 
 enum { YKI_SWEEP_TENSORS = 4, YKI_SWEEP_COEFFICIENTS = 8 };
 
-/* Of SGD, ADAM and APPROACH, and of COPY and SWAP where they have coefficients: not 0 where nothing
- * is to be updated, which the device itself may have found. */
+/* Of SGD, ADAM, LARS, MOMENTS, LAMB and APPROACH, and of COPY and SWAP where they have
+ * coefficients: not 0 where nothing is to be updated, which the device itself may have found. */
 enum { YKI_SWEEP_SKIP = YKI_SWEEP_COEFFICIENTS - 1 };
 
 /* Nothing is scaled where the norm is smaller already. */
@@ -55,7 +61,8 @@ typedef enum yki_sgd_coefficient {
     YKI_SGD_KEEP,
     YKI_SGD_TAKE,
     YKI_SGD_DECAY,
-    YKI_SGD_NESTEROV /* 0 or 1 */
+    YKI_SGD_NESTEROV, /* 0 or 1 */
+    YKI_LARS_TRUST    /* of LARS: its trust coefficient */
 } yki_sgd_coefficient;
 
 /* value = shrink value - step mean / (sqrt(square) / root + eps), with g + decay value in the
@@ -69,6 +76,9 @@ typedef enum yki_adam_coefficient {
     YKI_ADAM_DECAY,
     YKI_ADAM_SHRINK
 } yki_adam_coefficient;
+
+/* LAMB's update is step mean / (sqrt(square) / root + eps) + decay value, with Adam's names. */
+enum { YKI_LAMB_LR = YKI_ADAM_SHRINK };
 
 /* Tensors of one dtype and of equal size; those that an operation does not use are NULL. */
 typedef struct yki_span {
@@ -104,6 +114,12 @@ typedef struct yki_sweep_chunk {
     int32_t span;
 } yki_sweep_chunk;
 
+/* Whether what a pass finds is kept by span, as two numbers. */
+static inline bool yki_sweep_finds_norms(yki_sweep_op op)
+{
+    return op == YKI_SWEEP_NORMS || op == YKI_SWEEP_MOMENTS;
+}
+
 /* One pass; all pointers are to the device's memory. */
 typedef struct yki_sweep_args {
     yki_sweep_op op;
@@ -111,7 +127,7 @@ typedef struct yki_sweep_args {
     const yki_sweep_chunk *chunks;
     size_t span_count, chunk_count;
     const double *coefficients; /* (groups, YKI_SWEEP_COEFFICIENTS) */
-    void *partial;              /* (chunks) of 8 bytes each, for results by chunk */
+    void *partial;              /* (chunks) of 16 bytes each, for results by chunk */
     void *result;
     yki_stream *stream;
 } yki_sweep_args;
@@ -120,6 +136,24 @@ typedef struct yki_sweep_args {
 YKI_HOST_DEVICE double yki_clip_factor(const double *c)
 {
     return c[YKI_CLIP_MAX_NORM] / (sqrt(c[YKI_CLIP_SQUARES]) + 1e-6);
+}
+
+/*
+ * Trust ratios: what the updates of a whole tensor are multiplied with, by the norms of its values
+ * and of its gradient or update. 1 where weights do not decay, as for norms and biases.
+ */
+YKI_HOST_DEVICE double yki_lars_ratio(const double *c, const double *squares)
+{
+    double value = sqrt(squares[0]), grad = sqrt(squares[1]), decay = c[YKI_SGD_DECAY];
+    if (!(decay > 0 && value > 0 && grad > 0))
+        return 1;
+    return c[YKI_LARS_TRUST] * value / (grad + decay * value + 1e-8);
+}
+
+YKI_HOST_DEVICE double yki_lamb_ratio(const double *c, const double *squares)
+{
+    bool adapts = c[YKI_ADAM_DECAY] > 0 && squares[0] > 0 && squares[1] > 0;
+    return adapts ? sqrt(squares[0]) / sqrt(squares[1]) : 1;
 }
 
 /* What a word of 8 bytes adds to the hash of its span: a map that is one to one, for each place. */

@@ -117,6 +117,13 @@ static void sweep_finish(const yki_sweep_args *args)
             hashes[args->chunks[i].span] += ((const uint64_t *)args->partial)[i];
         return;
     }
+    if (yki_sweep_finds_norms(args->op)) {
+        double *norms = args->result;
+        memset(norms, 0, args->span_count * 2 * sizeof *norms);
+        for (size_t i = 0; i < 2 * args->chunk_count; i++)
+            norms[2 * args->chunks[i / 2].span + i % 2] += partial[i];
+        return;
+    }
     if (args->op != YKI_SWEEP_SQUARES && args->op != YKI_SWEEP_UNSCALE)
         return;
     for (size_t i = 0; i < args->chunk_count; i++)

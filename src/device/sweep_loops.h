@@ -37,6 +37,59 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_adam)(YKI_SWEEP_REAL *restrict value,
         value[i] = YKI_SWEEP_NAME(adam_step)(&k, value[i], grad[i], &mean[i], &square[i]);
 }
 
+YKI_LOOP static void YKI_SWEEP_NAME(loop_lars_plain)(YKI_SWEEP_REAL *restrict value,
+                                                     const YKI_SWEEP_REAL *restrict grad,
+                                                     int64_t count, const double *c, double ratio)
+{
+    YKI_SWEEP_NAME(sgd) k = YKI_SWEEP_NAME(read_sgd)(c);
+    const YKI_SWEEP_REAL trust = (YKI_SWEEP_REAL)ratio, decay = k.decay;
+    k.decay = 0;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        YKI_SWEEP_REAL g = YKI_SWEEP_NAME(lars_gradient)(trust, decay, value[i], grad[i]);
+        value[i] = YKI_SWEEP_NAME(sgd_plain)(&k, value[i], g);
+    }
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_lars_momentum)(YKI_SWEEP_REAL *restrict value,
+                                                        const YKI_SWEEP_REAL *restrict grad,
+                                                        YKI_SWEEP_REAL *restrict buffer,
+                                                        int64_t count, const double *c,
+                                                        double ratio)
+{
+    YKI_SWEEP_NAME(sgd) k = YKI_SWEEP_NAME(read_sgd)(c);
+    const YKI_SWEEP_REAL trust = (YKI_SWEEP_REAL)ratio, decay = k.decay;
+    k.decay = 0;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        YKI_SWEEP_REAL g = YKI_SWEEP_NAME(lars_gradient)(trust, decay, value[i], grad[i]);
+        value[i] = YKI_SWEEP_NAME(sgd_momentum)(&k, value[i], g, &buffer[i]);
+    }
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_moments)(const YKI_SWEEP_REAL *restrict grad,
+                                                  YKI_SWEEP_REAL *restrict mean,
+                                                  YKI_SWEEP_REAL *restrict square, int64_t count,
+                                                  const double *c)
+{
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        YKI_SWEEP_NAME(lamb_moments)(&k, grad[i], &mean[i], &square[i]);
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_lamb)(YKI_SWEEP_REAL *restrict value,
+                                               const YKI_SWEEP_REAL *restrict mean,
+                                               const YKI_SWEEP_REAL *restrict square, int64_t count,
+                                               const double *c, double ratio)
+{
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
+    const YKI_SWEEP_REAL rate = (YKI_SWEEP_REAL)(c[YKI_LAMB_LR] * ratio);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] -= rate * YKI_SWEEP_NAME(lamb_update)(&k, value[i], mean[i], square[i]);
+}
+
 YKI_LOOP static void YKI_SWEEP_NAME(loop_approach)(YKI_SWEEP_REAL *restrict average,
                                                    const YKI_SWEEP_REAL *restrict value,
                                                    int64_t count, YKI_SWEEP_REAL share)
@@ -99,6 +152,29 @@ YKI_LOOP static double YKI_SWEEP_NAME(loop_squares)(const YKI_SWEEP_REAL *values
     return sum;
 }
 
+/* Of LAMB's updates, in the same order. */
+YKI_LOOP static double YKI_SWEEP_NAME(loop_lamb_squares)(const YKI_SWEEP_REAL *value,
+                                                         const YKI_SWEEP_REAL *mean,
+                                                         const YKI_SWEEP_REAL *square,
+                                                         int64_t count, const double *c)
+{
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
+    double lanes[SWEEP_LANES] = {0}, sum = 0;
+    int64_t whole = count - count % SWEEP_LANES;
+    for (int64_t i = 0; i < whole; i += SWEEP_LANES)
+        for (int j = 0; j < SWEEP_LANES; j++) {
+            double u = YKI_SWEEP_NAME(lamb_update)(&k, value[i + j], mean[i + j], square[i + j]);
+            lanes[j] += u * u;
+        }
+    for (int64_t i = whole; i < count; i++) {
+        double u = YKI_SWEEP_NAME(lamb_update)(&k, value[i], mean[i], square[i]);
+        lanes[i - whole] += u * u;
+    }
+    for (int j = 0; j < SWEEP_LANES; j++)
+        sum += lanes[j];
+    return sum;
+}
+
 YKI_LOOP static void YKI_SWEEP_NAME(loop_limit)(YKI_SWEEP_REAL *values, int64_t count,
                                                 YKI_SWEEP_REAL limit)
 {
@@ -109,22 +185,48 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_limit)(YKI_SWEEP_REAL *values, int64_t 
     }
 }
 
+/* ---- one chunk ------------------------------------------------------------------------------- */
+
+/* Updates of optimizers. norms: what was found of the span; partial: what this chunk finds. */
+static void YKI_SWEEP_NAME(sweep_update)(yki_sweep_op op, YKI_SWEEP_REAL *const *at, int64_t count,
+                                         const double *c, const double *norms, double *partial)
+{
+    if (op == YKI_SWEEP_SGD && at[2]) {
+        YKI_SWEEP_NAME(loop_sgd_momentum)(at[0], at[1], at[2], count, c);
+    } else if (op == YKI_SWEEP_SGD) {
+        YKI_SWEEP_NAME(loop_sgd_plain)(at[0], at[1], count, c);
+    } else if (op == YKI_SWEEP_ADAM) {
+        YKI_SWEEP_NAME(loop_adam)(at[0], at[1], at[2], at[3], count, c);
+    } else if (op == YKI_SWEEP_LARS && at[2]) {
+        double ratio = yki_lars_ratio(c, norms);
+        YKI_SWEEP_NAME(loop_lars_momentum)(at[0], at[1], at[2], count, c, ratio);
+    } else if (op == YKI_SWEEP_LARS) {
+        YKI_SWEEP_NAME(loop_lars_plain)(at[0], at[1], count, c, yki_lars_ratio(c, norms));
+    } else if (op == YKI_SWEEP_MOMENTS) {
+        YKI_SWEEP_NAME(loop_moments)(at[1], at[2], at[3], count, c);
+        partial[0] = YKI_SWEEP_NAME(loop_squares)(at[0], count);
+        partial[1] = YKI_SWEEP_NAME(loop_lamb_squares)(at[0], at[2], at[3], count, c);
+    } else if (op == YKI_SWEEP_LAMB) {
+        YKI_SWEEP_NAME(loop_lamb)(at[0], at[2], at[3], count, c, yki_lamb_ratio(c, norms));
+    } else {
+        YKI_SWEEP_NAME(loop_approach)(at[0], at[1], count, (YKI_SWEEP_REAL)c[0]);
+    }
+}
+
 /* Does an operation of arithmetic on one chunk; what it finds goes to partial. */
 static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chunk)
 {
     const yki_sweep_chunk *part = &args->chunks[chunk];
     const yki_span *span = &args->spans[part->span];
     const double *c = args->coefficients;
-    if (c)
-        c += span->group * YKI_SWEEP_COEFFICIENTS;
+    const double *norms = args->result ? (const double *)args->result + 2 * part->span : NULL;
+    double *partial = (double *)args->partial;
     int64_t count = part->count;
     YKI_SWEEP_REAL *at[YKI_SWEEP_TENSORS];
+    if (c)
+        c += span->group * YKI_SWEEP_COEFFICIENTS;
     for (int i = 0; i < YKI_SWEEP_TENSORS; i++)
         at[i] = span->at[i] ? (YKI_SWEEP_REAL *)span->at[i] + part->begin : NULL;
-    bool updates =
-        args->op == YKI_SWEEP_SGD || args->op == YKI_SWEEP_ADAM || args->op == YKI_SWEEP_APPROACH;
-    if (updates && c[YKI_SWEEP_SKIP] != 0)
-        return;
     switch (args->op) {
     case YKI_SWEEP_ADD:
         YKI_SWEEP_NAME(loop_add)(at[0], at[1], count, (YKI_SWEEP_REAL)c[0]);
@@ -132,11 +234,12 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
     case YKI_SWEEP_SCALE:
         YKI_SWEEP_NAME(loop_scale)(at[0], count, (YKI_SWEEP_REAL)c[0]);
         break;
-    case YKI_SWEEP_APPROACH:
-        YKI_SWEEP_NAME(loop_approach)(at[0], at[1], count, (YKI_SWEEP_REAL)c[0]);
-        break;
     case YKI_SWEEP_SQUARES:
-        ((double *)args->partial)[chunk] = YKI_SWEEP_NAME(loop_squares)(at[0], count);
+        partial[chunk] = YKI_SWEEP_NAME(loop_squares)(at[0], count);
+        break;
+    case YKI_SWEEP_NORMS:
+        partial[2 * chunk] = YKI_SWEEP_NAME(loop_squares)(at[0], count);
+        partial[2 * chunk + 1] = YKI_SWEEP_NAME(loop_squares)(at[1], count);
         break;
     case YKI_SWEEP_CLIP:
         YKI_SWEEP_NAME(loop_scale)
@@ -146,17 +249,16 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
         YKI_SWEEP_NAME(loop_limit)(at[0], count, (YKI_SWEEP_REAL)c[0]);
         break;
     case YKI_SWEEP_UNSCALE:
-        ((double *)args->partial)[chunk] =
-            YKI_SWEEP_NAME(loop_unscale)(at[0], count, (YKI_SWEEP_REAL)c[0]) ? 1 : 0;
+        partial[chunk] = YKI_SWEEP_NAME(loop_unscale)(at[0], count, (YKI_SWEEP_REAL)c[0]) ? 1 : 0;
         break;
+    case YKI_SWEEP_APPROACH:
     case YKI_SWEEP_SGD:
-        if (at[2])
-            YKI_SWEEP_NAME(loop_sgd_momentum)(at[0], at[1], at[2], count, c);
-        else
-            YKI_SWEEP_NAME(loop_sgd_plain)(at[0], at[1], count, c);
-        break;
     case YKI_SWEEP_ADAM:
-        YKI_SWEEP_NAME(loop_adam)(at[0], at[1], at[2], at[3], count, c);
+    case YKI_SWEEP_LARS:
+    case YKI_SWEEP_MOMENTS:
+    case YKI_SWEEP_LAMB:
+        if (c[YKI_SWEEP_SKIP] == 0)
+            YKI_SWEEP_NAME(sweep_update)(args->op, at, count, c, norms, &partial[2 * chunk]);
         break;
     case YKI_SWEEP_COPY:
     case YKI_SWEEP_SWAP:

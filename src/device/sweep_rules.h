@@ -77,6 +77,33 @@ YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(ad
     return k->shrink * value - k->step * m / (YKI_SWEEP_SQRT(v) / k->root + k->eps);
 }
 
+/* ---- LARS and LAMB --------------------------------------------------------------------------- */
+
+/* The gradient that SGD, without a weight decay of its own, then takes. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(lars_gradient)(YKI_SWEEP_REAL ratio,
+                                                             YKI_SWEEP_REAL decay,
+                                                             YKI_SWEEP_REAL value,
+                                                             YKI_SWEEP_REAL grad)
+{
+    return ratio * (grad + decay * value);
+}
+
+YKI_HOST_DEVICE void YKI_SWEEP_NAME(lamb_moments)(const YKI_SWEEP_NAME(adam) * k,
+                                                  YKI_SWEEP_REAL grad, YKI_SWEEP_REAL *mean,
+                                                  YKI_SWEEP_REAL *square)
+{
+    *mean = k->beta1 * *mean + k->take1 * grad;
+    *square = k->beta2 * *square + k->take2 * (grad * grad);
+}
+
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(lamb_update)(const YKI_SWEEP_NAME(adam) * k,
+                                                           YKI_SWEEP_REAL value,
+                                                           YKI_SWEEP_REAL mean,
+                                                           YKI_SWEEP_REAL square)
+{
+    return k->step * mean / (YKI_SWEEP_SQRT(square) / k->root + k->eps) + k->decay * value;
+}
+
 /* ---- averages -------------------------------------------------------------------------------- */
 
 /* The average of torch.optim.swa_utils, with share = 1 - decay. */

@@ -11,7 +11,15 @@
 #include "base/memory.h"
 #include "io/wrappers.h"
 
-bool yki_optimizer_is_adam(const yk_optimizer *optimizer)
+bool yki_optimizer_has_moments(const yk_optimizer *optimizer)
+{
+    const char *name;
+    double value;
+    return yk_optimizer_hyperparameter(optimizer, 1, &name, &value) && strcmp(name, "beta1") == 0;
+}
+
+/* Adam or AdamW, which are torch.optim's own. */
+static bool is_adam(const yk_optimizer *optimizer)
 {
     return strncmp(yk_optimizer_name(optimizer), "adam", 4) == 0;
 }
@@ -49,12 +57,12 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
 static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
 {
     static const char *const off[] = {"maximize", "differentiable", "amsgrad", "capturable"};
-    size_t count = yki_optimizer_is_adam(optimizer) ? 4 : 2;
+    size_t count = is_adam(optimizer) ? 4 : 2;
     for (size_t i = 0; i < count; i++) {
         yki_pickle_text(pickle, off[i]);
         yki_pickle_bool(pickle, false);
     }
-    if (yki_optimizer_is_adam(optimizer)) {
+    if (is_adam(optimizer)) {
         yki_pickle_text(pickle, decoupled_key);
         yki_pickle_bool(pickle, is_decoupled(optimizer));
     }
@@ -205,8 +213,11 @@ static yk_status read_hyperparameters(yki_param_group *group, yki_pth *pth,
                  name);
         YK_TRY(yki_optimizer_number(pth, found, what, &group->hyperparameters[i]));
     }
-    if (yki_optimizer_is_adam(optimizer))
+    if (is_adam(optimizer))
         YK_TRY(check_adam(pth, dict, optimizer));
+    else if (yki_pickle_get(dict, "amsgrad"))
+        return yki_error(YK_ERROR_MISMATCH, "%s: its optimizer is Adam or AdamW, not %s",
+                         yki_pth_path(pth), yk_optimizer_name(optimizer));
     const yki_pickle_value *initial = yki_pickle_get(dict, "initial_lr");
     group->initial_lr = group->hyperparameters[YKI_LR];
     return initial ? yki_optimizer_number(pth, initial, "\"initial_lr\" in \"param_groups\"",

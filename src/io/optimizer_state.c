@@ -24,7 +24,7 @@ static yk_status write_parameter(yki_pth_writer *writer, const yk_optimizer *opt
     yki_pickle_int(pickle, number);
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
-    if (yki_optimizer_is_adam(optimizer)) {
+    if (yki_optimizer_has_moments(optimizer)) {
         yki_pickle_text(pickle, "step");
         YK_TRY(yki_pth_scalar(writer, (float)yki_optimizer_state_steps(optimizer, parameter)));
     }

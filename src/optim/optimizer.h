@@ -1,8 +1,8 @@
 /*
  * The contract between optimizer.c, which owns memory and bookkeeping, step.c, which makes steps,
- * and the rules (sgd.c, adam.c, muon.c), which turn hyperparameters into the coefficients of a
- * sweep (device/sweep.h); and the optimizer's inside, which these files share with param_groups.c,
- * shards.c, clip.c and ema.c.
+ * and the rules (sgd.c, adam.c, layerwise.c, muon.c), which turn hyperparameters into the
+ * coefficients of a sweep (device/sweep.h); and the optimizer's inside, which these files share
+ * with param_groups.c, shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H
@@ -23,6 +23,9 @@ enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 6, YKI_LR = 0 };
 
 typedef struct yki_optimizer_rule {
     yki_sweep_op update;
+    /* Of rules with trust ratios: the sweep before it, which finds the norms of each tensor. */
+    bool has_trust_ratios;
+    yki_sweep_op find_norms;
     const char *name;
     int hyperparameters; /* names and values; YKI_LR is the first */
     const char *hyperparameter_names[YKI_MAX_HYPERPARAMETERS];
@@ -42,6 +45,7 @@ typedef struct yki_update_part {
     size_t *parameters; /* (count) */
     size_t count;
     yki_sweep *update; /* over value, gradient and state of each of them */
+    double *norms;     /* (count, 2) in the device's memory; NULL without trust ratios */
     bool done;         /* in the running step */
 } yki_update_part;
 

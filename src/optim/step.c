@@ -19,10 +19,16 @@ enum { AT_VALUE, AT_GRADIENT, AT_STATE };
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static void destroy_parts(yki_update_part *parts, size_t count)
+static size_t norm_bytes(const yki_update_part *part)
+{
+    return part->count * 2 * sizeof *part->norms;
+}
+
+static void destroy_parts(const yk_optimizer *optimizer, yki_update_part *parts, size_t count)
 {
     for (size_t p = 0; parts && p < count; p++) {
         yki_sweep_destroy(parts[p].update);
+        yki_device_free(optimizer->device, parts[p].norms, norm_bytes(&parts[p]));
         free(parts[p].parameters);
     }
     free(parts);
@@ -30,7 +36,7 @@ static void destroy_parts(yki_update_part *parts, size_t count)
 
 void yki_optimizer_destroy_parts(yk_optimizer *optimizer)
 {
-    destroy_parts(optimizer->parts, optimizer->part_count);
+    destroy_parts(optimizer, optimizer->parts, optimizer->part_count);
 }
 
 /* Fills part `number` with the chosen parameters that belong to it. */
@@ -55,6 +61,10 @@ static yk_status fill_part(const yk_optimizer *optimizer, yki_update_part *part,
     }
     yk_status status = yki_sweep_create(&part->update, optimizer->device, spans, part->count);
     free(spans);
+    void *norms = NULL;
+    if (status == YK_OK && optimizer->rule->has_trust_ratios && part->count > 0)
+        status = yki_device_alloc(optimizer->device, norm_bytes(part), &norms);
+    part->norms = norms;
     return status;
 }
 
@@ -69,7 +79,7 @@ static yk_status make_parts(yk_optimizer *optimizer, size_t count, const size_t 
     if (status == YK_OK)
         status = yki_tape_drop(&optimizer->update_tape);
     if (status != YK_OK) {
-        destroy_parts(parts, count);
+        destroy_parts(optimizer, parts, count);
         return status;
     }
     yki_optimizer_destroy_parts(optimizer);
@@ -217,10 +227,14 @@ static yk_status begin_step(yk_optimizer *optimizer, const double *skip)
 
 static yk_status enter_update(const yk_optimizer *optimizer, const yki_update_part *part)
 {
+    const yki_optimizer_rule *rule = optimizer->rule;
+    const double *coefficients = optimizer->coefficients.memory;
+    yki_stream *stream = yki_device_stream(optimizer->device);
     if (part->done || part->count == 0)
         return YK_OK;
-    return yki_sweep_run(part->update, optimizer->rule->update, optimizer->coefficients.memory,
-                         NULL, yki_device_stream(optimizer->device));
+    if (rule->has_trust_ratios)
+        YK_TRY(yki_sweep_run(part->update, rule->find_norms, coefficients, part->norms, stream));
+    return yki_sweep_run(part->update, rule->update, coefficients, part->norms, stream);
 }
 
 static yk_status finish_update(yk_optimizer *optimizer, yki_update_part *part)

@@ -116,12 +116,17 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --recipe airbench94 --lr 0", "--lr must be more than 0");
     refused("train --lookahead-steps 3", "require --lookahead");
     refused("train --muon-lr 3", "--muon-lr applies to --optimizer muon, not sgd");
+    refused("train --optimizer lamb --trust-coefficient 1",
+            "--trust-coefficient applies to --optimizer lars, not lamb");
+    refused("train --optimizer lamb --nesterov",
+            "--nesterov requires --optimizer sgd, lars or muon");
+    refused("train --optimizer lars --beta1 0.9", "--beta1 applies to --optimizer adam|adamw|lamb");
     refused("train --tta-confidence 0.9", "--tta-confidence requires --tta");
     refused("train --tta rotate", "expected one of none|mirror|translate");
     refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
-    refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw|muon");
+    refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw|lars|lamb|muon");
     refused("train --arch vgg", "vgg: expected one of resnet9");
     refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected one of resnet9");
     refused("train --arch resnet-18", "did you mean resnet18? expected one of resnet9");
@@ -346,7 +351,7 @@ YK_TEST(contradictions_get_one_line)
 YK_TEST(recipes_that_contradict_get_one_line)
 {
     refused("train --optimizer adam --dampening 0.1", "--dampening applies to --optimizer sgd");
-    refused("train --beta2 0.9", "--beta2 applies to --optimizer adam|adamw, not sgd");
+    refused("train --beta2 0.9", "--beta2 applies to --optimizer adam|adamw|lamb, not sgd");
     refused("train --nesterov --momentum 0", "--nesterov requires a --momentum above 0");
     refused("train --nesterov --dampening 0.1", "no --dampening");
     refused("train --nesterov --optimizer adam", "--nesterov requires --optimizer sgd");

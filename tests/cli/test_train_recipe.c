@@ -243,3 +243,35 @@ YK_TEST(promise_15_muon_resumes_to_the_same_bits_with_zero_too)
     assert_int_equal(train("refused", MUON "--momentum 0"), 2);
     assert_contains(job.output, "--optimizer muon requires a --momentum above 0");
 }
+
+static void check_layerwise(const char *name, const char *options, const char *words)
+{
+    char command[400], whole[40], parts[40], sharded[40];
+    snprintf(whole, sizeof whole, "%s-whole", name);
+    snprintf(parts, sizeof parts, "%s-parts", name);
+    snprintf(sharded, sizeof sharded, "%s-sharded", name);
+    snprintf(command, sizeof command, "--batch-size 500 --epochs 1 --nproc 2 --no-decay-norms %s ",
+             options);
+    assert_int_equal(train(whole, command), 0);
+    assert_contains(unwrapped(), words);
+    strcat(command, "--max-steps 4");
+    assert_int_equal(train(parts, command), 0);
+    assert_int_equal(go_on(parts, "--max-steps 10"), 0);
+    assert_same_file(whole, parts, "model.pth");
+    strcat(command, "0 --zero");
+    assert_int_equal(train(sharded, command), 0);
+    assert_same_file(whole, sharded, "model.pth");
+}
+
+YK_TEST(promise_15_lars_and_lamb_resume_to_the_same_bits_with_zero_too)
+{
+    check_layerwise(
+        "lars", "--optimizer lars --trust-coefficient 0.01 --lr 2 --nesterov",
+        "lars, learning rate 2 (--lr, not scaled), Nesterov momentum 0.9, trust coefficient 0.01, "
+        "weight decay 0.0001, not on norms and biases");
+    check_layerwise(
+        "lamb", "--optimizer lamb --amp bf16 --lr 0.01",
+        "lamb, learning rate 0.01 (--lr, not scaled), betas 0.9 0.999, weight decay 0.01, not on "
+        "norms and biases");
+    assert_int_equal(go_on("lamb-parts", "--max-steps 11 --epochs 2 --eps 1e-5"), 0);
+}

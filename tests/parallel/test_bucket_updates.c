@@ -8,7 +8,7 @@
 
 #include "parallel/bucket_updates.h"
 
-typedef enum rule { SGD, ADAM, MUON } rule;
+typedef enum rule { SGD, ADAM, LARS, LAMB, MUON } rule;
 
 static const network net = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 3};
 
@@ -22,6 +22,10 @@ static yk_optimizer *make_optimizer(yk_model *model, rule with)
     }
     if (with == ADAM)
         assert_ok(yk_adam_create(&optimizer, model, NULL));
+    else if (with == LARS)
+        assert_ok(yk_lars_create(&optimizer, model, NULL));
+    else if (with == LAMB)
+        assert_ok(yk_lamb_create(&optimizer, model, NULL));
     else
         assert_ok(
             yk_sgd_create(&optimizer, model,
@@ -130,6 +134,17 @@ YK_TEST_RANKS(adam_updates_buckets_to_the_same_bits, 3)
 YK_TEST_RANKS(muon_updates_buckets_to_the_same_bits, 4)
 {
     check_bits(MUON, false);
+}
+
+YK_TEST_RANKS(lars_and_lamb_update_buckets_to_the_same_bits, 2)
+{
+    check_bits(LARS, false);
+    check_bits(LAMB, false);
+}
+
+YK_TEST_RANKS(sharded_lamb_updates_its_part_of_buckets_to_the_same_bits, 3)
+{
+    check_bits(LAMB, true);
 }
 
 YK_TEST_RANKS(sharded_adam_updates_its_part_of_buckets_to_the_same_bits, 2)

@@ -41,6 +41,10 @@ MAKER(make_sgd, yk_sgd_options, yk_optimizer, yk_optimizer_destroy,
       yk_sgd_create(&made, p.model, o))
 MAKER(make_adam, yk_adam_options, yk_optimizer, yk_optimizer_destroy,
       yk_adam_create(&made, p.model, o))
+MAKER(make_lars, yk_lars_options, yk_optimizer, yk_optimizer_destroy,
+      yk_lars_create(&made, p.model, o))
+MAKER(make_lamb, yk_lamb_options, yk_optimizer, yk_optimizer_destroy,
+      yk_lamb_create(&made, p.model, o))
 MAKER(make_muon, yk_muon_options, yk_optimizer, yk_optimizer_destroy,
       yk_muon_create(&made, filters, o))
 MAKER(make_ema, yk_ema_options, yk_ema, yk_ema_destroy, yk_ema_create(&made, p.optimizer, o))
@@ -187,6 +191,14 @@ static const yk_adam_options make_adam_options = YK_ADAM_OPTIONS_INIT;
 static const field make_adam_fields[] = {
     NUMBER(yk_adam_options, lr), NUMBER(yk_adam_options, beta1), NUMBER(yk_adam_options, beta2),
     NUMBER(yk_adam_options, eps), NUMBER(yk_adam_options, weight_decay)};
+static const yk_lars_options make_lars_options = YK_LARS_OPTIONS_INIT;
+static const field make_lars_fields[] = {
+    NUMBER(yk_lars_options, lr), NUMBER(yk_lars_options, momentum),
+    NUMBER(yk_lars_options, weight_decay), NUMBER(yk_lars_options, trust_coefficient)};
+static const yk_lamb_options make_lamb_options = YK_LAMB_OPTIONS_INIT;
+static const field make_lamb_fields[] = {
+    NUMBER(yk_lamb_options, lr), NUMBER(yk_lamb_options, beta1), NUMBER(yk_lamb_options, beta2),
+    NUMBER(yk_lamb_options, eps), NUMBER(yk_lamb_options, weight_decay)};
 static const yk_muon_options make_muon_options = YK_MUON_OPTIONS_INIT;
 static const field make_muon_fields[] = {NUMBER(yk_muon_options, lr),
                                          NUMBER(yk_muon_options, momentum),
@@ -308,19 +320,17 @@ typedef struct subject {
             sizeof name##_fields / sizeof *name##_fields                                           \
     }
 
-static const subject subjects[] = {SUBJECT(make_sgd),           SUBJECT(make_adam),
-                                   SUBJECT(make_muon),          SUBJECT(make_ema),
-                                   SUBJECT(make_lookahead),     SUBJECT(make_scaler),
-                                   SUBJECT(set_scaler_state),   SUBJECT(make_ddp),
-                                   SUBJECT(make_powersgd),      SUBJECT(make_parallel),
-                                   SUBJECT(make_model_with),    SUBJECT(make_synthetic),
-                                   SUBJECT(make_random),        SUBJECT(make_loader),
-                                   SUBJECT(make_pack),          SUBJECT(make_preset),
-                                   SUBJECT(make_trainer),       SUBJECT(make_evaluation),
-                                   SUBJECT(make_trace),         SUBJECT(step_plateau),
-                                   SUBJECT(make_conv),          SUBJECT(make_conv_transpose),
-                                   SUBJECT(make_norm),          SUBJECT(make_attention),
-                                   SUBJECT(make_cross_entropy), SUBJECT(make_binary)};
+static const subject subjects[] = {
+    SUBJECT(make_sgd),        SUBJECT(make_adam),       SUBJECT(make_lars),
+    SUBJECT(make_lamb),       SUBJECT(make_muon),       SUBJECT(make_ema),
+    SUBJECT(make_lookahead),  SUBJECT(make_scaler),     SUBJECT(set_scaler_state),
+    SUBJECT(make_ddp),        SUBJECT(make_powersgd),   SUBJECT(make_parallel),
+    SUBJECT(make_model_with), SUBJECT(make_synthetic),  SUBJECT(make_random),
+    SUBJECT(make_loader),     SUBJECT(make_pack),       SUBJECT(make_preset),
+    SUBJECT(make_trainer),    SUBJECT(make_evaluation), SUBJECT(make_trace),
+    SUBJECT(step_plateau),    SUBJECT(make_conv),       SUBJECT(make_conv_transpose),
+    SUBJECT(make_norm),       SUBJECT(make_attention),  SUBJECT(make_cross_entropy),
+    SUBJECT(make_binary)};
 
 /* ---- the cases ------------------------------------------------------------------------------ */
 

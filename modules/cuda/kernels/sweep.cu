@@ -27,6 +27,9 @@ template <> struct rules<float> {
     static constexpr auto sgd_plain = sgd_plain_f32;
     static constexpr auto sgd_momentum = sgd_momentum_f32;
     static constexpr auto adam_step = adam_step_f32;
+    static constexpr auto lars_gradient = lars_gradient_f32;
+    static constexpr auto lamb_moments = lamb_moments_f32;
+    static constexpr auto lamb_update = lamb_update_f32;
     static constexpr auto approach = approach_f32;
 };
 
@@ -38,6 +41,9 @@ template <> struct rules<double> {
     static constexpr auto sgd_plain = sgd_plain_f64;
     static constexpr auto sgd_momentum = sgd_momentum_f64;
     static constexpr auto adam_step = adam_step_f64;
+    static constexpr auto lars_gradient = lars_gradient_f64;
+    static constexpr auto lamb_moments = lamb_moments_f64;
+    static constexpr auto lamb_update = lamb_update_f64;
     static constexpr auto approach = approach_f64;
 };
 
@@ -182,6 +188,44 @@ template <typename R> DEVICE void adam(const yki_cuda_sweep_args &, const part_o
 }
 SWEEP(adam)
 
+/* What was found of the span of a block. */
+DEVICE const double *norms_of(const yki_cuda_sweep_args &args, const part_of_sweep &p)
+{
+    return (const double *)args.result + 2 * p.chunk.span;
+}
+
+template <typename R> DEVICE void lars(const yki_cuda_sweep_args &args, const part_of_sweep &p)
+{
+    typename rules<R>::sgd k = rules<R>::read_sgd(p.c);
+    const R ratio = (R)yki_lars_ratio(p.c, norms_of(args, p)), decay = k.decay;
+    k.decay = 0;
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    if (p.span->at[2])
+        each<R, 7, 5>(p, [&](R &value, R grad, R &buffer, R) {
+            R g = rules<R>::lars_gradient(ratio, decay, value, grad);
+            value = rules<R>::sgd_momentum(&k, value, g, &buffer);
+        });
+    else
+        each<R, 3, 1>(p, [&](R &value, R grad, R, R) {
+            R g = rules<R>::lars_gradient(ratio, decay, value, grad);
+            value = rules<R>::sgd_plain(&k, value, g);
+        });
+}
+SWEEP(lars)
+
+template <typename R> DEVICE void lamb(const yki_cuda_sweep_args &args, const part_of_sweep &p)
+{
+    const typename rules<R>::adam k = rules<R>::read_adam(p.c);
+    const R rate = (R)(p.c[YKI_LAMB_LR] * yki_lamb_ratio(p.c, norms_of(args, p)));
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    each<R, 13, 1>(p, [&](R &value, R, R mean, R square) {
+        value -= rate * rules<R>::lamb_update(&k, value, mean, square);
+    });
+}
+SWEEP(lamb)
+
 /* ---- what is found in a chunk ---------------------------------------------------------------- */
 
 template <typename R> DEVICE void squares(const part_of_sweep &p, double *sum)
@@ -202,6 +246,45 @@ DEVICE void do_squares(const yki_cuda_sweep_args &args)
         ((double *)args.partial)[blockIdx.x] = sum;
 }
 KERNEL(sweep_squares, yki_cuda_sweep_args, do_squares)
+
+/* Two sums of a block. */
+DEVICE void leave_norms(const yki_cuda_sweep_args &args, double first, double second)
+{
+    first = block_sum(first);
+    __syncthreads();
+    second = block_sum(second);
+    if (threadIdx.x == 0) {
+        ((double *)args.partial)[2 * blockIdx.x] = first;
+        ((double *)args.partial)[2 * blockIdx.x + 1] = second;
+    }
+}
+
+template <typename R> DEVICE void norms(const yki_cuda_sweep_args &args, const part_of_sweep &p)
+{
+    double first = 0, second = 0;
+    each<R, 3, 0>(p, [&](R a, R b, R, R) {
+        first += (double)a * (double)a;
+        second += (double)b * (double)b;
+    });
+    leave_norms(args, first, second);
+}
+SWEEP(norms)
+
+template <typename R> DEVICE void moments(const yki_cuda_sweep_args &args, const part_of_sweep &p)
+{
+    const typename rules<R>::adam k = rules<R>::read_adam(p.c);
+    double first = 0, second = 0;
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    each<R, 15, 12>(p, [&](R value, R grad, R &mean, R &square) {
+        rules<R>::lamb_moments(&k, grad, &mean, &square);
+        double update = rules<R>::lamb_update(&k, value, mean, square);
+        first += (double)value * (double)value;
+        second += update * update;
+    });
+    leave_norms(args, first, second);
+}
+SWEEP(moments)
 
 /* Counts what is not finite: only then is the difference to itself not 0. */
 template <typename R> DEVICE void unscale(const part_of_sweep &p, double *found)
@@ -325,8 +408,9 @@ DEVICE void do_hash(const yki_cuda_sweep_args &args)
 }
 KERNEL(sweep_hash, yki_cuda_sweep_args, do_hash)
 
-/* A warp for each span, whose chunks are neighbours. */
-DEVICE void do_hashes(const yki_cuda_sweep_args &args)
+/* Adds up the N numbers that were found in each chunk of a span: a warp for each span, whose chunks
+ * are neighbours. */
+template <typename T, int N> DEVICE void merge_by_span(const yki_cuda_sweep_args &args)
 {
     int64_t span = thread_number() / WARP, first = 0, end = args.chunk_count;
     if (span >= args.span_count)
@@ -338,12 +422,16 @@ DEVICE void do_hashes(const yki_cuda_sweep_args &args)
         else
             end = middle;
     }
-    uint64_t sum = 0;
+    T sums[N] = {};
     for (int64_t i = first + threadIdx.x % WARP;
          i < args.chunk_count && args.chunks[i].span == span; i += WARP)
-        sum += ((const uint64_t *)args.partial)[i];
-    sum = warp_sum(sum);
-    if (threadIdx.x % WARP == 0)
-        ((uint64_t *)args.result)[span] = sum;
+        for (int n = 0; n < N; n++)
+            sums[n] += ((const T *)args.partial)[i * N + n];
+    for (int n = 0; n < N; n++) {
+        T sum = warp_sum(sums[n]);
+        if (threadIdx.x % WARP == 0)
+            ((T *)args.result)[span * N + n] = sum;
+    }
 }
-KERNEL(sweep_hashes, yki_cuda_sweep_args, do_hashes)
+KERNEL(sweep_hashes, yki_cuda_sweep_args, merge_by_span<uint64_t, 1>)
+KERNEL(sweep_norms_merge, yki_cuda_sweep_args, merge_by_span<double, 2>)

@@ -34,7 +34,11 @@ static yk_status find_spans(yki_sim *sim, const yki_sweep_args *args, yki_span *
 
 static size_t result_bytes(const yki_sweep_args *args)
 {
-    return args->op == YKI_SWEEP_HASH ? args->span_count * sizeof(uint64_t) : sizeof(double);
+    bool norms =
+        yki_sweep_finds_norms(args->op) || args->op == YKI_SWEEP_LARS || args->op == YKI_SWEEP_LAMB;
+    return norms                        ? args->span_count * 2 * sizeof(double)
+           : args->op == YKI_SWEEP_HASH ? args->span_count * sizeof(uint64_t)
+                                        : sizeof(double);
 }
 
 /* Everything but the spans. */
@@ -44,7 +48,8 @@ static yk_status find_rest(yki_sim *sim, const yki_sweep_args *args, size_t grou
     void *found;
     YK_TRY(yki_sim_find(sim, args->chunks, args->chunk_count * sizeof(yki_sweep_chunk), &found));
     host->chunks = found;
-    YK_TRY(yki_sim_find(sim, args->partial, args->chunk_count * sizeof(uint64_t), &host->partial));
+    YK_TRY(
+        yki_sim_find(sim, args->partial, args->chunk_count * 2 * sizeof(double), &host->partial));
     YK_TRY(find_or_null(sim, args->coefficients, groups * YKI_SWEEP_COEFFICIENTS * sizeof(double),
                         &found));
     host->coefficients = found;
