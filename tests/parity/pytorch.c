@@ -13,9 +13,10 @@ void pytorch_judges(const char *script, const char *format, ...)
     vsnprintf(arguments, sizeof arguments, format, list);
     va_end(list);
     const char *interpreter = getenv("YOKE_PYTHON"), *source = getenv("YOKE_SOURCE");
-    int code = yk_test_command(output, sizeof output, "%s %s/tests/parity/%s %s",
+    int code = yk_test_command(output, sizeof output,
+                               "%s -S %s/tests/parity/with_pytorch.py %s/tests/parity/%s %s",
                                interpreter ? interpreter : "/usr/bin/python3",
-                               source ? source : ".", script, arguments);
+                               source ? source : ".", source ? source : ".", script, arguments);
     if (code == 77 || code == 127)
         skip_because("no PyTorch here (Debian: python3-torch): %s", output);
     fputs(output, stdout); /* longer than what print_message takes */

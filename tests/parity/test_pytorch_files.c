@@ -1,7 +1,7 @@
 /*
  * Files that PyTorch and torchvision read from yoke, and yoke from them; and optimizers that go on
  * in PyTorch where yoke stopped. Skipped where PyTorch is not installed (python3-torch,
- * python3-torchvision). YOKE_PYTHON names another interpreter than /usr/bin/python3.
+ * python3-torchvision).
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -12,21 +12,11 @@
 #include <unistd.h>
 
 #include "head.h"
+#include "pytorch.h"
 
 static void python(const char *command, const char *argument)
 {
-    char output[4096];
-    const char *interpreter = getenv("YOKE_PYTHON"), *source = getenv("YOKE_SOURCE");
-    int code =
-        yk_test_command(output, sizeof output, "%s %s/tests/parity/pytorch_files.py %s %s %s",
-                        interpreter ? interpreter : "/usr/bin/python3", source ? source : ".",
-                        command, yk_test_directory(), argument);
-    if (code == 77 || code == 127)
-        skip_because("no PyTorch here (Debian: python3-torch python3-torchvision): %s", output);
-    if (code != 0)
-        fail_msg("%s %s: exit code %d: %s", command, argument, code, output);
-    if (*output)
-        print_message("%s", output);
+    pytorch_judges("pytorch_files.py", "%s %s %s", command, yk_test_directory(), argument);
 }
 
 static const char *file_path(const char *name, const char *ending)
