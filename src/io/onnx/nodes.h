@@ -5,7 +5,7 @@
 #ifndef YKI_ONNX_NODES_H
 #define YKI_ONNX_NODES_H
 
-#include "io/onnx_write.h"
+#include "io/onnx/write.h"
 
 /* YK_ERROR_UNSUPPORTED, with the operator, where ONNX has none for it. */
 yk_status yki_onnx_graph_create(yki_onnx_graph *graph, const yki_plan_source *source,

@@ -2,7 +2,7 @@
  * Export as ONNX: a ModelProto (https://github.com/onnx/onnx/blob/main/docs/IR.md), which is a few
  * lines about the model and one GraphProto. Weights are written straight from the model's memory,
  * so the length of the graph, which comes before it, is the sum of its parts: first what
- * onnx_nodes.c has made, then each weight's description and its elements.
+ * nodes.c has made, then each weight's description and its elements.
  */
 #include <yoke/onnx.h>
 
@@ -16,7 +16,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/model_info_json.h"
-#include "io/onnx_nodes.h"
+#include "io/onnx/nodes.h"
 #include "model/model.h"
 
 enum { IR_VERSION = 8, OPERATOR_SET = 17 }; /* both of 2021 */

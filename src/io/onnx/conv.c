@@ -1,5 +1,5 @@
 /* Convolutions as nodes of ONNX. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 void yki_onnx_write_conv2d(yki_onnx_graph *g, const yki_node *node, const char *type)
 {

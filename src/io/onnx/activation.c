@@ -1,5 +1,5 @@
 /* Activations, softmax and what else is done to each element, as nodes of ONNX. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Normalisation as nodes of ONNX, of which fused norms become their parts again. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Attention and rotary position embeddings as nodes of ONNX. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Pooling and sums over dimensions as nodes of ONNX. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 #include <stdlib.h>
 

@@ -1,14 +1,14 @@
 /*
- * See onnx_nodes.h. Field numbers are those of onnx.proto (https://github.com/onnx/onnx), operators
+ * See nodes.h. Field numbers are those of onnx.proto (https://github.com/onnx/onnx), operators
  * those of set 17 (https://onnx.ai/onnx/operators).
  */
-#include "io/onnx_nodes.h"
+#include "io/onnx/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 typedef enum field {
     GRAPH_INPUT = 11,

@@ -1,8 +1,8 @@
 /*
- * See onnx_write.h. Field numbers are those of onnx.proto (https://github.com/onnx/onnx). Values of
+ * See write.h. Field numbers are those of onnx.proto (https://github.com/onnx/onnx). Values of
  * the graph are named after the node that makes them.
  */
-#include "io/onnx_write.h"
+#include "io/onnx/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

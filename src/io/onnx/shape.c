@@ -1,5 +1,5 @@
 /* What moves elements, and embeddings, whose rows are gathered, as nodes of ONNX. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 void yki_onnx_write_flatten(yki_onnx_graph *g, const yki_node *node, const char *type)
 {

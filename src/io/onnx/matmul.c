@@ -1,5 +1,5 @@
 /* Linear layers and products of matrices as nodes of ONNX. */
-#include "io/onnx_operators.h"
+#include "io/onnx/operators.h"
 
 /* Gemm takes matrices only. */
 static void write_linear_of_rows(yki_onnx_graph *g, const yki_node *node)
