@@ -18,8 +18,8 @@ const char *yki_endpoint_text(char text[YKI_ENDPOINT_TEXT], const char *host, in
  */
 yk_status yki_listen(int *fd, const char *host, int *port);
 /*
- * One attempt, of 2 s at most for the name and for each of its addresses: where nobody answers at
- * all, the system itself would go on for minutes. YK_ERROR_NOT_FOUND when the host's name is not
+ * One attempt. It takes at most 2 s for the name and 2 s for each of its addresses; where nobody
+ * answers, the system itself would try for minutes. YK_ERROR_NOT_FOUND when the host's name is not
  * known, else YK_ERROR_NETWORK with errno's words; *again tells that this may change.
  */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again);

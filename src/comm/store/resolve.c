@@ -1,7 +1,7 @@
 /*
- * getaddrinfo() has no timeout and cannot be interrupted, so a thread of its own asks for each
- * name. Whoever asks waits for it as long as suits them, and may come back: there is one lookup per
- * name at a time, so that neither do threads pile up, nor does a slow answer get lost between two
+ * getaddrinfo() has no timeout and cannot be interrupted, so a thread of its own looks up each
+ * name. A caller waits for the thread as long as it wants to, and may ask again later. There is one
+ * lookup per name at a time: threads do not pile up, and a slow answer is not lost between two
  * impatient calls.
  */
 #define _GNU_SOURCE
