@@ -138,27 +138,49 @@ static void check_steps(yk_model *model, yk_optimizer *optimizer, follow *formul
     }
 }
 
+static yk_status make_lars(yk_optimizer **optimizer, yk_model *model, const rule *r)
+{
+    return yk_lars_create(optimizer, model,
+                          YK_WITH(yk_lars_options, YK_LARS_OPTIONS_INIT, o.lr = r->lr,
+                                  o.momentum = r->momentum, o.weight_decay = r->decay,
+                                  o.nesterov = r->nesterov, o.trust_coefficient = r->trust));
+}
+
+static yk_status make_lamb(yk_optimizer **optimizer, yk_model *model, const rule *r)
+{
+    return yk_lamb_create(
+        optimizer, model,
+        YK_WITH(yk_lamb_options, YK_LAMB_OPTIONS_INIT, o.lr = r->lr, o.weight_decay = r->decay));
+}
+
 /* Weights of a few elements and of more than one chunk. */
-static void check_lars(const rule rules[2], double scale)
+static void check(yk_status (*make)(yk_optimizer **, yk_model *, const rule *), follow *formula,
+                  const rule rules[2], double scale)
 {
     for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++)
         for (int large = 0; large <= 1; large++) {
             yk_model *model = make_linear_model(dtype, large ? 6007 : 4, 3);
             yk_optimizer *optimizer;
             begin(model, scale);
-            assert_ok(yk_lars_create(
-                &optimizer, model,
-                YK_WITH(yk_lars_options, YK_LARS_OPTIONS_INIT, o.lr = rules[0].lr,
-                        o.momentum = rules[0].momentum, o.weight_decay = rules[0].decay,
-                        o.nesterov = rules[0].nesterov, o.trust_coefficient = rules[0].trust)));
+            assert_ok(make(&optimizer, model, &rules[0]));
             assert_ok(
                 yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
             assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "weight_decay",
                                                             rules[1].decay));
-            check_steps(model, optimizer, follow_lars, rules, tolerance_of(dtype));
+            check_steps(model, optimizer, formula, rules, tolerance_of(dtype));
             yk_optimizer_destroy(optimizer);
             yk_model_destroy(model);
         }
+}
+
+static void check_lars(const rule rules[2], double scale)
+{
+    check(make_lars, follow_lars, rules, scale);
+}
+
+static void check_lamb(const rule rules[2], double scale)
+{
+    check(make_lamb, follow_lamb, rules, scale);
 }
 
 YK_TEST(lars_scales_each_tensor_that_decays)
@@ -183,26 +205,6 @@ YK_TEST(lars_updates_a_tensor_of_zeros)
 {
     const rule one = {.lr = 3, .momentum = 0.9, .decay = 0.01, .trust = 0.02};
     check_lars((rule[]){one, one}, 0);
-}
-
-static void check_lamb(const rule rules[2], double scale)
-{
-    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++)
-        for (int large = 0; large <= 1; large++) {
-            yk_model *model = make_linear_model(dtype, large ? 6007 : 4, 3);
-            yk_optimizer *optimizer;
-            begin(model, scale);
-            assert_ok(yk_lamb_create(&optimizer, model,
-                                     YK_WITH(yk_lamb_options, YK_LAMB_OPTIONS_INIT,
-                                             o.lr = rules[0].lr, o.weight_decay = rules[0].decay)));
-            assert_ok(
-                yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
-            assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "weight_decay",
-                                                            rules[1].decay));
-            check_steps(model, optimizer, follow_lamb, rules, tolerance_of(dtype));
-            yk_optimizer_destroy(optimizer);
-            yk_model_destroy(model);
-        }
 }
 
 YK_TEST(lamb_scales_each_tensor_that_decays)
@@ -255,14 +257,10 @@ YK_TEST(a_step_that_overflows_is_left_out)
     const rule r = {.lr = 0.05, .momentum = 0.9, .decay = 0.1, .trust = 0.02};
     yk_model *model = make_linear_model(YK_F32, 4, 3);
     yk_optimizer *optimizer;
-    assert_ok(yk_lamb_create(
-        &optimizer, model,
-        YK_WITH(yk_lamb_options, YK_LAMB_OPTIONS_INIT, o.lr = r.lr, o.weight_decay = r.decay)));
+    assert_ok(make_lamb(&optimizer, model, &r));
     check_skip(optimizer, model, follow_lamb, &r);
     yk_optimizer_destroy(optimizer);
-    assert_ok(yk_lars_create(&optimizer, model,
-                             YK_WITH(yk_lars_options, YK_LARS_OPTIONS_INIT, o.lr = r.lr,
-                                     o.weight_decay = r.decay, o.trust_coefficient = r.trust)));
+    assert_ok(make_lars(&optimizer, model, &r));
     check_skip(optimizer, model, follow_lars, &r);
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
