@@ -1,4 +1,4 @@
-"""PyTorch's side of test_pytorch_operators.c: does what yoke did, and compares.
+"""PyTorch's side of operator_compare.c: does what yoke did, and compares.
 
 Usage: operators.py OPERATOR TOLERANCE DEVICE FILE [DEVICE FILE]. Exits with 77 when PyTorch is
 missing. The files hold the same cases, run on different devices.
