@@ -46,7 +46,7 @@ YKI_FORCE_INLINE yki_lanes narrow_pick(yki_lanes x, yki_bits from)
 #elif YKI_WIDTH == 8
     return (yki_lanes)_mm256_permutevar8x32_ps((__m256)x, (__m256i)from);
 #else
-    yki_lanes picked;
+    yki_lanes picked = x;
     for (int lane = 0; lane < YKI_WIDTH; lane++)
         picked[lane] = x[from[lane]];
     return picked;
