@@ -11,7 +11,7 @@ import statistics, sys, time
 import torch
 from torch.nn import functional as F
 
-WARM_UP_S, MEASURED_S, LEAST_RUNS = 0.015, 0.025, 5  # as in operators.c
+WARM_UP_S, MEASURED_S, LEAST_RUNS = 0.015, 0.025, 3  # as in operators.c
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 FORMS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 TENSORS = 16
@@ -27,15 +27,47 @@ def draw_labels(shape):
     return (torch.arange(count) * 7 % shape[1]).reshape(shape[0], *shape[2:])
 
 
-def attention_of(heads, is_causal):
-    """Of queries, keys and values side by side."""
-    known = hasattr(F, "scaled_dot_product_attention")
-    attend = F.scaled_dot_product_attention if known else lambda *all: F._scaled_dot_product_attention(*all[:5], False, all[5])[0]
+def heads_of(x, heads):
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
-    def call(x):
-        parts = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in x.chunk(3, -1))
-        return attend(*parts, None, 0.0, is_causal).transpose(1, 2).flatten(2)
+
+def attention_of(name, heads, kv_heads):
+    """Of queries, keys and values: side by side in one tensor, or apart."""
+    is_causal, p = name.endswith("causal"), 0.1 if name.endswith("dropout") else 0.0
+    shared = {"enable_gqa": True} if kv_heads != heads else {}
+
+    def call(x, *others):
+        if others:
+            parts = (x, *others)
+        else:
+            width = x.shape[-1] // (heads + 2 * kv_heads)
+            parts = x.split((heads * width, kv_heads * width, kv_heads * width), -1)
+        q, k, v = (heads_of(part, count) for part, count in zip(parts, (heads, kv_heads, kv_heads)))
+        return F.scaled_dot_product_attention(q, k, v, None, p, is_causal, **shared).transpose(1, 2).flatten(2)
     return call
+
+
+def convolution_of(name, x, other, dtype):
+    """The weights of a convolution, and its function."""
+    channels = x.shape[1]
+    if name == "conv1d":  # in PyTorch, of (N, C, T)
+        weight = draw([other[0], channels, other[1]], None, dtype)
+        return [x.squeeze(2), weight], F.conv1d
+    filters, side, stride, padding = other
+    if name == "conv_transpose2d":
+        weight, bias = draw([channels, filters, side, side], "channels_last", dtype), torch.zeros(filters, dtype=dtype)
+        return [x, weight, bias], lambda x, weight, bias: F.conv_transpose2d(x, weight, bias, stride, padding)
+    groups = channels if name == "conv2d_depthwise" else 1
+    weight = draw([filters, channels // groups, side, side], "channels_last", dtype)
+    return [x, weight], lambda x, weight: F.conv2d(x, weight, None, stride, padding, 1, groups)
+
+
+def pool_of(name, other):
+    if name == "max_pool2d":
+        return lambda x: F.max_pool2d(x, *other)
+    if name == "avg_pool2d":
+        return lambda x: F.avg_pool2d(x, *other)
+    return lambda x: F.adaptive_avg_pool2d(x, 1 if name == "global_avg_pool2d" else other)
 
 
 def forward_of(name, form, dtype, shape, other):
@@ -60,8 +92,30 @@ def forward_of(name, form, dtype, shape, other):
             return (heads * cos + torch.cat([-second, first], -1) * sin).transpose(1, 2).flatten(2)
 
         return [x], turn
+    if name == "attention_cross":
+        keys = [shape[0], other[1], shape[2]]
+        return [x, draw(keys, form, dtype), draw(keys, form, dtype)], attention_of(name, other[0], other[0])
     if name.startswith("attention"):
-        return [x], attention_of(other[0], name.endswith("causal"))
+        return [x], attention_of(name, other[0], other[-1])
+    if name.startswith("conv"):
+        return convolution_of(name, x, other, dtype)
+    if "pool2d" in name:
+        return [x], pool_of(name, other)
+    if name == "linear":
+        weight, bias = draw([other[0], shape[-1]], form, dtype), torch.zeros(other[0], dtype=dtype)
+        return [x, weight, bias], F.linear
+    if name == "embedding":
+        indices = (torch.arange(x.numel()) * 7 % other[0]).reshape(shape)
+        return [draw(other, form)], lambda weight: F.embedding(indices, weight)
+    if name == "permute":
+        return [x], lambda x: x.permute(other).contiguous()
+    if name == "slice":
+        return [x], lambda x: x.narrow(*other).contiguous()
+    if name == "pad":
+        dim, before, after = other
+        return [x], lambda x: F.pad(x, [0, 0] * (x.dim() - 1 - dim) + [before, after])
+    if name == "sum":
+        return [x], lambda x: x.sum(other[0], keepdim=True)
     if name == "matmul":
         return [x, draw(other, form, dtype)], torch.matmul
     if name == "matmul_turned":
@@ -92,7 +146,7 @@ def forward_of(name, form, dtype, shape, other):
         before, after = ways if name == "to_plain" else ways[::-1]
         return [x.contiguous(memory_format=before)], lambda x: x.contiguous(memory_format=after)
     call = {"scale": lambda x: x * 0.5, "dropout": lambda x: F.dropout(x, 0.5), "softmax": lambda x: F.softmax(x, -1),
-            "exp": torch.exp, "log": torch.log, "abs": torch.abs, "square": lambda x: x**2,
+            "mean_all": torch.mean, "sqrt": torch.sqrt, "randn_like": torch.randn_like, "exp": torch.exp, "log": torch.log, "abs": torch.abs, "square": lambda x: x**2,
             "clamp": lambda x: torch.clamp(x, -0.5, 0.5), "add_scalar": lambda x: x + 0.5,
             "cast": lambda x: x.to(torch.bfloat16)}
     return [x], call.get(name) or getattr(F, name)
@@ -118,12 +172,25 @@ def pass_of(name, form, shape):
     return torch.optim.Adam(parameters, 1e-3, weight_decay=1e-4, **how).step
 
 
+def recurrent_of(name, dtype, way, shape, other):
+    """A recurrent layer that is trained."""
+    layer = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[name](shape[2], *other, batch_first=True).to(dtype)
+    x, parameters = draw(shape, None, dtype), list(layer.parameters())
+    if way == "forward":
+        return lambda: layer(x)
+    y = layer(x)[0]
+    dy = torch.ones_like(y)
+    return lambda: torch.autograd.grad(y, parameters, dy, retain_graph=True)
+
+
 def prepare(form, name, dtype, way, shape, other):
     """A function that runs the problem once."""
     shape, other = ([int(size) for size in text.split("x")] for text in (shape, other))
     if name in ("sgd", "adam", "ema", "clip_grad_norm"):
         run = pass_of(name, form, shape)
         return torch.no_grad()(run) if name == "ema" else run
+    if name in ("lstm", "gru"):
+        return recurrent_of(name, DTYPES[dtype], way, shape, other)
     inputs, call = forward_of(name, form, DTYPES[dtype], shape, other)
     if way == "forward":
         return torch.no_grad()(lambda: call(*inputs))
@@ -135,13 +202,14 @@ def prepare(form, name, dtype, way, shape, other):
 
 
 def repeat(run, seconds):
-    """Repeats runs for so many seconds; the median of their ms."""
-    begin = now = time.perf_counter()
+    """Repeats runs for so many seconds; the median of their ms, for one thread of its processor."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    begin = now = clock()
     ms = []
     while len(ms) < LEAST_RUNS or now < begin + seconds:
         start = now
         run()
-        now = time.perf_counter()
+        now = clock()
         ms.append(1e3 * (now - start))
     return statistics.median(ms)
 
