@@ -233,6 +233,16 @@ typedef struct yki_cpu_loops {
     /* Writes dx; backwards as normalise. Reads g from dresidual where that was written. */
     void (*gradient)(const yki_runs *runs, yki_run_range range, const yki_norm_backward *operands,
                      const yki_norm_constants *constants, const yki_norm_slopes *slopes);
+    /* The same of one channel block of a small image in f32, which is half a pack wide. Constants
+     * are those of the block's channels, and its sums are written, not added. */
+    void (*small_moments)(const float *x, int64_t pixels, const float *shift, double *sums,
+                          double *squares);
+    void (*small_normalise)(const float *x, float *y, int64_t pixels, const float *mean,
+                            const float *scale, const float *bias);
+    void (*small_gradient_sums)(const float *x, const float *dy, int64_t pixels, const float *mean,
+                                double *sums, double *products);
+    void (*small_gradient)(const float *x, const float *dy, float *dx, int64_t pixels,
+                           const float *mean, const float *a, const float *b, const float *c);
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
                 float beta, int64_t count);

@@ -12,6 +12,7 @@
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
 #include "device/cpu/loops_rows.h"
+#include "device/cpu/loops_small_norm.h"
 /* Of gradients of weights: results whose products are summed before the sum is added to the total,
  * at least, so that rounding errors stay small. */
 enum { SUM_PIXELS = 512 };
@@ -24,6 +25,10 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .normalise = normalise,
                                  .gradient_sums = gradient_sums,
                                  .gradient = gradient,
+                                 .small_moments = small_moments,
+                                 .small_normalise = small_normalise,
+                                 .small_gradient_sums = small_gradient_sums,
+                                 .small_gradient = small_gradient,
                                  .map = map,
                                  .sum = sum,
                                  .sum_rows = sum_rows,
