@@ -126,6 +126,16 @@ typedef struct yki_max_pool {
     yki_window_range inside_rows, inside_columns; /* of y: windows that lie inside x */
 } yki_max_pool;
 
+/* Sums over rectangles of pixels of a map, which make a map of results. */
+typedef struct yki_windows {
+    yk_dtype dtype;                               /* f32, bf16 or f16 */
+    int64_t rows, columns;                        /* of results */
+    int64_t pitch;                                /* pixels in a row of the map that is summed */
+    const yki_window_range *of_rows, *of_columns; /* what each row or column of results sums */
+    const float *weights; /* of each result, or of each pixel that is summed */
+    bool one_weight;      /* weights has one, for all results */
+} yki_windows;
+
 /* First those of one operand. */
 typedef enum yki_map_op {
     YKI_MAP_RELU,                /* max(a, 0) */
@@ -301,6 +311,10 @@ typedef struct yki_cpu_loops {
     void (*max_pool)(const yki_max_pool *shape, const void *x, void *y, uint8_t *index);
     void (*max_pool_backward)(const yki_max_pool *shape, const void *dy, const uint8_t *index,
                               void *dx);
+    /* Of one channel block, as wide as a vector: each result is the sum over its window times its
+     * weight, or the sum of pixels of which each has its weight. */
+    void (*average)(const yki_windows *windows, const void *x, void *y);
+    void (*sum_weighted)(const yki_windows *windows, const void *x, void *y);
     void (*multiply)(const yki_small_product *product);
     /* To the copy, in which zeros follow, and from the copy to the tensor, times the factor. */
     void (*take_rows)(const yki_head_rows *head);

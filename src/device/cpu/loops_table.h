@@ -5,6 +5,7 @@
 #include "device/cpu/loops_sums.h"
 
 #include "device/cpu/loops_attention.h"
+#include "device/cpu/loops_avg_pool.h"
 #include "device/cpu/loops_blocks.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_loss.h"
@@ -53,6 +54,8 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .narrow_gradient = narrow_gradient,
                                  .max_pool = max_pool,
                                  .max_pool_backward = max_pool_backward,
+                                 .average = average,
+                                 .sum_weighted = sum_weighted,
                                  .multiply = multiply,
                                  .take_rows = take_rows,
                                  .give_rows = give_rows,

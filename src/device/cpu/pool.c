@@ -1,5 +1,5 @@
 /*
- * Pooling over (images, blocks, pixels, b): each thread takes whole blocks, and each pixel is b
+ * Max pooling over (images, blocks, pixels, b): each thread takes whole blocks, and each pixel is b
  * adjacent lanes. Backward gathers: each input pixel sums over the windows that have it, in a fixed
  * order and in f32. Thus nothing has to be cleared first, and threads never write to the same
  * place. Plain maps, of few channels, have loops of their own, since their pixels are single
@@ -63,11 +63,9 @@ static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, c
         return yki_error_memory(sizeof *k, "a pooling kernel");
     k->x = yki_geometry_of(device, x);
     k->y = yki_geometry_of(device, y);
-    if (desc->attrs) {
-        k->kernel = desc->attrs->kernel;
-        k->stride = desc->attrs->stride;
-        k->padding = desc->attrs->padding;
-    }
+    k->kernel = desc->attrs->kernel;
+    k->stride = desc->attrs->stride;
+    k->padding = desc->attrs->padding;
     k->dtype = x->dtype;
     k->keep_index = yki_has_out(desc, 1);
     k->byte_index = yki_max_pool2d_index_dtype(k->kernel) == YK_U8;
@@ -304,7 +302,7 @@ static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
         }
 }
 
-/* ---- what an input pixel collects; index NULL: from all its windows -------------------------- */
+/* ---- what an input pixel collects ------------------------------------------------------------ */
 
 YKI_VECTOR_CLONES
 static void pool_collect(const pool *k, const void *dy, const void *index, float *restrict sum,
@@ -317,9 +315,9 @@ static void pool_collect(const pool *k, const void *dy, const void *index, float
             int32_t winner[MAX_BLOCK] = {0};
             int64_t at = base + (p * k->y.columns + q) * b;
             int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
-            int32_t own = index ? (int32_t)(row * k->kernel + column) : 0;
+            int32_t own = (int32_t)(row * k->kernel + column);
             fetch(lanes, dy, at, b, k->dtype);
-            for (int64_t c = 0; index && c < b; c++)
+            for (int64_t c = 0; c < b; c++)
                 winner[c] = get_winner(k, index, at + c);
 #pragma omp simd
             for (int c = 0; c < MAX_BLOCK; c++)
@@ -329,8 +327,7 @@ static void pool_collect(const pool *k, const void *dy, const void *index, float
 
 /* All input pixels of a plane of plain memory. */
 YKI_VECTOR_CLONES
-static void collect_plane(const pool *k, const void *dy, const void *index, void *dx, int64_t block,
-                          float factor)
+static void collect_plane(const pool *k, const void *dy, const void *index, void *dx, int64_t block)
 {
     int64_t base = block * k->y.pixels, to = block * k->x.pixels;
     for (int64_t i = 0; i < k->x.rows; i++) {
@@ -342,19 +339,19 @@ static void collect_plane(const pool *k, const void *dy, const void *index, void
                 for (int64_t q = w.from; q < w.to; q++) {
                     int64_t at = base + p * k->y.columns + q;
                     int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
-                    bool won = !index || get_winner(k, index, at) == row * k->kernel + column;
+                    bool won = get_winner(k, index, at) == row * k->kernel + column;
                     sum += won ? yki_get(dy, at, k->dtype) : 0;
                 }
-            yki_put(dx, to, sum * factor, k->dtype);
+            yki_put(dx, to, sum, k->dtype);
         }
     }
 }
 
 static void backward_block(const pool *k, const yki_kernel_args *run, int64_t block,
-                           const void *index, float factor)
+                           const void *index)
 {
     if (k->x.b == 1) {
-        collect_plane(k, run->in[0], index, run->out[0], block, factor);
+        collect_plane(k, run->in[0], index, run->out[0], block);
         return;
     }
     int64_t b = k->x.b, base = block * k->y.pixels * b;
@@ -363,144 +360,9 @@ static void backward_block(const pool *k, const yki_kernel_args *run, int64_t bl
         for (int64_t j = 0; j < k->x.columns; j++) {
             float sum[MAX_BLOCK] = {0};
             pool_collect(k, run->in[0], index, sum, base, h, holders(k, j, k->y.columns));
-            for (int64_t c = 0; c < MAX_BLOCK; c++)
-                sum[c] *= factor;
             put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->dtype);
         }
     }
-}
-
-/* ---- average --------------------------------------------------------------------------------- */
-
-YKI_VECTOR_CLONES
-static void add_pixels(const pool *k, const void *x, float *restrict sum, int64_t at, int64_t count)
-{
-    int64_t b = k->x.b;
-    if (b == 1) {
-        for (int64_t i = 0; i < count; i++)
-            sum[0] += yki_get(x, at + i, k->dtype);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        float lanes[MAX_BLOCK] = {0};
-        fetch(lanes, x, at + i * b, b, k->dtype);
-#pragma omp simd
-        for (int c = 0; c < MAX_BLOCK; c++)
-            sum[c] += lanes[c];
-    }
-}
-
-static float share(const pool *k)
-{
-    return 1 / (float)(k->kernel * k->kernel);
-}
-
-static void avg_block(const pool *k, const yki_kernel_args *run, int64_t block)
-{
-    int64_t b = k->x.b;
-    for (int64_t p = 0; p < k->y.rows; p++)
-        for (int64_t q = 0; q < k->y.columns; q++) {
-            float sum[MAX_BLOCK] = {0};
-            span h = pool_window(k, p, k->x.rows), w = pool_window(k, q, k->x.columns);
-            for (int64_t r = h.from; r < h.to && w.from < w.to; r++) {
-                int64_t pixel = (h.start + r) * k->x.columns + w.start + w.from;
-                add_pixels(k, run->in[YKI_AVG_POOL2D_X], sum, (block * k->x.pixels + pixel) * b,
-                           w.to - w.from);
-            }
-            for (int64_t c = 0; c < MAX_BLOCK; c++)
-                sum[c] *= share(k);
-            put(run->out[YKI_AVG_POOL2D_Y], (block * k->y.pixels + p * k->y.columns + q) * b, sum,
-                b, k->dtype);
-        }
-}
-
-static void global_block(const pool *k, const yki_kernel_args *run, int64_t block)
-{
-    float sum[MAX_BLOCK] = {0};
-    int64_t b = k->x.b;
-    add_pixels(k, run->in[YKI_GLOBAL_AVG_POOL2D_X], sum, block * k->x.pixels * b, k->x.pixels);
-    for (int64_t c = 0; c < MAX_BLOCK; c++)
-        sum[c] /= (float)k->x.pixels;
-    put(run->out[YKI_GLOBAL_AVG_POOL2D_Y], block * b, sum, b, k->dtype);
-}
-
-static void global_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
-{
-    float lanes[MAX_BLOCK] = {0};
-    int64_t b = k->x.b;
-    fetch(lanes, run->in[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DY], block * b, b, k->dtype);
-    for (int64_t c = 0; c < MAX_BLOCK; c++)
-        lanes[c] /= (float)k->x.pixels;
-    void *dx = run->out[YKI_GLOBAL_AVG_POOL2D_BACKWARD_DX];
-    for (int64_t i = 0; b == 1 && i < k->x.pixels; i++)
-        yki_put(dx, block * k->x.pixels + i, lanes[0], k->dtype);
-    for (int64_t i = 0; b > 1 && i < k->x.pixels; i++)
-        put(dx, (block * k->x.pixels + i) * b, lanes, b, k->dtype);
-}
-
-/* ---- adaptive average: output p: the mean of inputs [floor(p H / P), ceil((p + 1) H / P)) ---- */
-
-/* The inputs that output p has; and, with sizes exchanged, the outputs that have input p. */
-static inline span part_of(int64_t p, int64_t outputs, int64_t inputs)
-{
-    return (span){0, p * inputs / outputs, ((p + 1) * inputs + outputs - 1) / outputs};
-}
-
-static void scale_lanes(float *lanes, float factor)
-{
-    for (int64_t c = 0; c < MAX_BLOCK; c++)
-        lanes[c] *= factor;
-}
-
-static float part_share(span h, span w)
-{
-    return 1 / (float)((h.to - h.from) * (w.to - w.from));
-}
-
-static void adaptive_block(const pool *k, const yki_kernel_args *run, int64_t block)
-{
-    int64_t b = k->x.b;
-    for (int64_t p = 0; p < k->y.rows; p++)
-        for (int64_t q = 0; q < k->y.columns; q++) {
-            float sum[MAX_BLOCK] = {0};
-            span h = part_of(p, k->y.rows, k->x.rows), w = part_of(q, k->y.columns, k->x.columns);
-            for (int64_t r = h.from; r < h.to; r++)
-                add_pixels(k, run->in[YKI_ADAPTIVE_AVG_POOL2D_X], sum,
-                           (block * k->x.pixels + r * k->x.columns + w.from) * b, w.to - w.from);
-            scale_lanes(sum, part_share(h, w));
-            put(run->out[YKI_ADAPTIVE_AVG_POOL2D_Y],
-                (block * k->y.pixels + p * k->y.columns + q) * b, sum, b, k->dtype);
-        }
-}
-
-/* What one input pixel gets from the windows that have it. */
-static void adaptive_collect(const pool *k, const void *dy, float *sum, int64_t block, span h,
-                             span w)
-{
-    for (int64_t p = h.from; p < h.to; p++)
-        for (int64_t q = w.from; q < w.to; q++) {
-            float lanes[MAX_BLOCK] = {0};
-            float share_of = part_share(part_of(p, k->y.rows, k->x.rows),
-                                        part_of(q, k->y.columns, k->x.columns));
-            fetch(lanes, dy, (block * k->y.pixels + p * k->y.columns + q) * k->x.b, k->x.b,
-                  k->dtype);
-            for (int64_t c = 0; c < MAX_BLOCK; c++)
-                sum[c] += share_of * lanes[c];
-        }
-}
-
-static void adaptive_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
-{
-    int64_t b = k->x.b;
-    for (int64_t i = 0; i < k->x.rows; i++)
-        for (int64_t j = 0; j < k->x.columns; j++) {
-            float sum[MAX_BLOCK] = {0};
-            adaptive_collect(k, run->in[YKI_ADAPTIVE_AVG_POOL2D_BACKWARD_DY], sum, block,
-                             part_of(i, k->x.rows, k->y.rows),
-                             part_of(j, k->x.columns, k->y.columns));
-            put(run->out[YKI_ADAPTIVE_AVG_POOL2D_BACKWARD_DX],
-                (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->dtype);
-        }
 }
 
 /* ---- running: blocks over threads ------------------------------------------------------------ */
@@ -532,7 +394,7 @@ static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_
         return;
     }
     if (!k->loops) {
-        backward_block(k, run, block, index, 1);
+        backward_block(k, run, block, index);
         return;
     }
     int64_t x = block * k->x.pixels * k->x.b, y = block * k->y.pixels * k->x.b;
@@ -541,11 +403,6 @@ static void max_backward_block(const pool *k, const yki_kernel_args *run, int64_
         &k->shape, (const char *)run->in[YKI_MAX_POOL2D_BACKWARD_DY] + (size_t)y * size,
         (const uint8_t *)index + y,
         (char *)run->out[YKI_MAX_POOL2D_BACKWARD_DX] + (size_t)x * size);
-}
-
-static void avg_backward_block(const pool *k, const yki_kernel_args *run, int64_t block)
-{
-    backward_block(k, run, block, NULL, share(k));
 }
 
 typedef void (*block_fn)(const pool *k, const yki_kernel_args *run, int64_t block);
@@ -568,9 +425,3 @@ static yk_status each_block(const yki_kernel *kernel, const yki_kernel_args *run
         .op = &yki_op_##name, .supports = check, .prepare = make, .run = name}
 IMPL(max_pool2d, supports_max, prepare_max, max_block);
 IMPL(max_pool2d_backward, supports_max_backward, prepare_max_backward, max_backward_block);
-IMPL(avg_pool2d, pool_supports, pool_prepare, avg_block);
-IMPL(avg_pool2d_backward, pool_supports, prepare_backward, avg_backward_block);
-IMPL(global_avg_pool2d, pool_supports, pool_prepare, global_block);
-IMPL(global_avg_pool2d_backward, pool_supports, prepare_backward, global_backward_block);
-IMPL(adaptive_avg_pool2d, pool_supports, pool_prepare, adaptive_block);
-IMPL(adaptive_avg_pool2d_backward, pool_supports, prepare_backward, adaptive_backward_block);

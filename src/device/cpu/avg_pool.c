@@ -1,0 +1,247 @@
+/*
+ * Average pooling over (images, blocks, pixels, b), forward and gradient: each pixel of the result
+ * is a sum over a window, whose rows and columns are found in advance. For a gradient, these are
+ * the windows that have the pixel. So nothing has to be cleared first, and threads, which take
+ * whole blocks, never write to the same place. Plain maps, of few channels, have loops of their
+ * own, since their pixels are single numbers.
+ */
+#include "base/memory.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+#include "device/cpu/scalar.h"
+
+typedef struct average {
+    yki_kernel base;
+    const yki_cpu_loops *loops;
+    yki_geometry from, to; /* of what is summed, and of the results */
+    yki_windows windows;
+    bool weighs_pixels; /* weights are those of the pixels that are summed, not of results */
+    size_t from_image, to_image; /* bytes of a block of channels */
+    int team;
+    int64_t grain; /* blocks that a thread takes at a time */
+} average;
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* What window i of avg_pool2d has along one axis of so many pixels: padding is left out. */
+static yki_window_range window_of(const yki_attrs *a, int64_t i, int64_t pixels)
+{
+    const int64_t begin = i * a->stride - a->padding, end = begin + a->kernel;
+    return (yki_window_range){begin < 0 ? 0 : begin, end < pixels ? end : pixels};
+}
+
+/* The windows of avg_pool2d that have pixel i along one axis, of so many. */
+static yki_window_range holders_of(const yki_attrs *a, int64_t i, int64_t windows)
+{
+    const int64_t reach = i + a->padding - a->kernel + 1, last = (i + a->padding) / a->stride;
+    return (yki_window_range){reach <= 0 ? 0 : (reach + a->stride - 1) / a->stride,
+                              last < windows ? last + 1 : windows};
+}
+
+/* What output i of adaptive pooling has; and, with numbers exchanged, the outputs that have input
+ * i.
+ */
+static yki_window_range part_of(int64_t i, int64_t outputs, int64_t inputs)
+{
+    return (yki_window_range){i * inputs / outputs, ((i + 1) * inputs + outputs - 1) / outputs};
+}
+
+static int64_t size_of(yki_window_range range)
+{
+    return range.end - range.begin;
+}
+
+/* The memory that follows a kernel. */
+typedef struct tables {
+    yki_window_range *rows, *columns; /* of the results */
+    float *weights;
+} tables;
+
+static void find_windows(const average *k, const yki_attrs *a, bool is_gradient, const tables *t)
+{
+    for (int64_t i = 0; i < k->to.rows; i++)
+        t->rows[i] = is_gradient ? holders_of(a, i, k->from.rows) : window_of(a, i, k->from.rows);
+    for (int64_t i = 0; i < k->to.columns; i++)
+        t->columns[i] =
+            is_gradient ? holders_of(a, i, k->from.columns) : window_of(a, i, k->from.columns);
+    t->weights[0] = 1 / (float)(a->kernel * a->kernel);
+}
+
+static void find_parts(const average *k, const tables *t)
+{
+    for (int64_t i = 0; i < k->to.rows; i++)
+        t->rows[i] = part_of(i, k->to.rows, k->from.rows);
+    for (int64_t i = 0; i < k->to.columns; i++)
+        t->columns[i] = part_of(i, k->to.columns, k->from.columns);
+}
+
+/* Of the outputs of adaptive pooling, of `x`. */
+static void weigh_parts(const yki_geometry *x, const yki_geometry *y, float *weights)
+{
+    for (int64_t p = 0; p < y->rows; p++)
+        for (int64_t q = 0; q < y->columns; q++)
+            weights[p * y->columns + q] = 1 / (float)(size_of(part_of(p, y->rows, x->rows)) *
+                                                      size_of(part_of(q, y->columns, x->columns)));
+}
+
+/* ---- preparation ----------------------------------------------------------------------------- */
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return desc->in[0].ndim == 4 && yki_alike(&desc->in[0], &desc->out[0]);
+}
+
+/* A kernel whose windows are not known yet, with memory for them and for so many weights. */
+static yk_status create(yki_device *device, const yki_kernel_desc *desc, int64_t weights,
+                        average **made, tables *t)
+{
+    const yki_geometry to = yki_geometry_of(device, &desc->out[0]);
+    const int64_t rows = to.rows, columns = to.columns;
+    const size_t ranges = (size_t)(rows + columns) * sizeof(yki_window_range);
+    const size_t bytes = sizeof(average) + ranges + (size_t)weights * sizeof(float);
+    average *k = *made = yki_calloc(1, bytes);
+    if (!k)
+        return yki_error_memory(bytes, "an average pooling kernel");
+    t->rows = (yki_window_range *)(k + 1);
+    t->columns = t->rows + rows;
+    t->weights = (float *)(t->columns + columns);
+    k->loops = yki_cpu_loops_of(device);
+    k->from = yki_geometry_of(device, &desc->in[0]);
+    k->to = to;
+    k->windows = (yki_windows){.dtype = desc->in[0].dtype,
+                               .rows = rows,
+                               .columns = columns,
+                               .pitch = k->from.columns,
+                               .of_rows = t->rows,
+                               .of_columns = t->columns,
+                               .weights = t->weights,
+                               .one_weight = true};
+    const size_t size = yk_dtype_size(desc->in[0].dtype);
+    k->from_image = (size_t)(k->from.pixels * k->from.b) * size;
+    k->to_image = (size_t)(k->to.pixels * k->to.b) * size;
+    const int64_t pixels = k->from.pixels > k->to.pixels ? k->from.pixels : k->to.pixels;
+    const int64_t blocks = k->from.images * k->from.blocks;
+    k->team = yki_team(device, blocks * pixels * k->from.b);
+    k->grain = yki_grain(blocks, pixels * k->from.b, k->team);
+    return YK_OK;
+}
+
+static yk_status prepare_avg(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    average *k;
+    tables t;
+    YK_TRY(create(device, desc, 1, &k, &t));
+    find_windows(k, desc->attrs, desc->op == &yki_op_avg_pool2d_backward, &t);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+static yk_status prepare_adaptive(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    average *k;
+    tables t;
+    const yki_geometry y = yki_geometry_of(device, &desc->out[0]);
+    YK_TRY(create(device, desc, y.pixels, &k, &t));
+    find_parts(k, &t);
+    weigh_parts(&k->from, &k->to, t.weights);
+    k->windows.one_weight = false;
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+static yk_status prepare_adaptive_backward(yki_device *device, const yki_kernel_desc *desc,
+                                           yki_kernel **kernel)
+{
+    average *k;
+    tables t;
+    const yki_geometry y = yki_geometry_of(device, &desc->in[0]);
+    YK_TRY(create(device, desc, y.pixels, &k, &t));
+    find_parts(k, &t);
+    weigh_parts(&k->to, &k->from, t.weights);
+    k->weighs_pixels = true;
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* The means of whole images are those of one row. */
+static yk_status prepare_global(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    average *k;
+    tables t;
+    const yki_geometry x = yki_geometry_of(device, &desc->in[0]);
+    YK_TRY(create(device, desc, 1, &k, &t));
+    t.rows[0] = (yki_window_range){0, 1};
+    t.columns[0] = (yki_window_range){0, x.pixels};
+    t.weights[0] = 1 / (float)x.pixels;
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* Every pixel gets its share of the one of dy. */
+static yk_status prepare_global_backward(yki_device *device, const yki_kernel_desc *desc,
+                                         yki_kernel **kernel)
+{
+    average *k;
+    tables t;
+    YK_TRY(create(device, desc, 1, &k, &t));
+    find_parts(k, &t);
+    t.weights[0] = 1 / (float)k->to.pixels;
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* One plane of plain memory. */
+static void average_plane(const average *k, const void *x, void *y)
+{
+    const yki_windows *w = &k->windows;
+    for (int64_t p = 0; p < w->rows; p++)
+        for (int64_t q = 0; q < w->columns; q++) {
+            const int64_t at = p * w->columns + q;
+            float total = 0;
+            for (int64_t r = w->of_rows[p].begin; r < w->of_rows[p].end; r++)
+                for (int64_t s = w->of_columns[q].begin; s < w->of_columns[q].end; s++) {
+                    const int64_t from = r * w->pitch + s;
+                    const float value = yki_get(x, from, w->dtype);
+                    total += k->weighs_pixels ? w->weights[from] * value : value;
+                }
+            if (!k->weighs_pixels)
+                total *= w->weights[w->one_weight ? 0 : at];
+            yki_put(y, at, total, w->dtype);
+        }
+}
+
+static void average_block(const average *k, const void *x, void *y)
+{
+    if (k->from.b == 1)
+        average_plane(k, x, y);
+    else if (k->weighs_pixels)
+        k->loops->sum_weighted(&k->windows, x, y);
+    else
+        k->loops->average(&k->windows, x, y);
+}
+
+static yk_status average_run(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const average *k = (const average *)kernel;
+    const char *from = run->in[0];
+    char *to = run->out[0];
+#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->from.images * k->from.blocks; i++)
+        average_block(k, from + (size_t)i * k->from_image, to + (size_t)i * k->to_image);
+    return YK_OK;
+}
+
+#define IMPL(name, make)                                                                           \
+    const yki_kernel_impl yki_cpu_##name = {                                                       \
+        .op = &yki_op_##name, .supports = supports, .prepare = make, .run = average_run}
+IMPL(avg_pool2d, prepare_avg);
+IMPL(avg_pool2d_backward, prepare_avg);
+IMPL(global_avg_pool2d, prepare_global);
+IMPL(global_avg_pool2d_backward, prepare_global_backward);
+IMPL(adaptive_avg_pool2d, prepare_adaptive);
+IMPL(adaptive_avg_pool2d_backward, prepare_adaptive_backward);
