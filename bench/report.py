@@ -296,7 +296,8 @@ def operator_ratio(row):
 
 def operators_table(found):
     """A row for each operator and shape; in each cell the ratios forward and of the gradient."""
-    columns = [(threads, dtype) for threads in (1, 2) for dtype in ("f32", "bf16")]
+    measured = {(row["threads"], row["dtype"]) for row in found["rows"]}
+    columns = [(threads, dtype) for threads in (1, 2) for dtype in ("f32", "bf16") if (threads, dtype) in measured]
     cells, names = {}, {}
     for row in found["rows"]:
         shape = (row["operator"], row["shape"], row["other"])

@@ -7,6 +7,7 @@
  *        SHAPE is that of the first input, such as 32x64x8x8, and OTHER that of the second one, or
  *        whatever else the operator needs, or 1.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
