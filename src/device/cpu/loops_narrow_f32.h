@@ -53,8 +53,12 @@ YKI_FORCE_INLINE yki_lanes narrow_pick(yki_lanes x, yki_bits from)
 #endif
 }
 
+/* What is permuted here has more than 2 channels in a group: in a vector of 4 lanes it is one
+ * group, of which each lane takes the same channel. */
 YKI_FORCE_INLINE yki_lanes narrow_load(const float *at, yki_bits from, bool permutes)
 {
+    if (YKI_WIDTH == 4 && permutes)
+        return yki_splat(at[from[0]]);
     yki_lanes pixel = *(const yki_lanes_at *)at;
     return permutes ? narrow_pick(pixel, from) : pixel;
 }

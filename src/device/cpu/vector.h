@@ -21,8 +21,6 @@
 
 #include <yoke/tensor.h>
 
-#include "tensor/f16.h"
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi" /* all is inlined: nothing is passed by any ABI */
 #endif
@@ -31,6 +29,7 @@
 
 typedef float yki_lanes __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef uint32_t yki_bits __attribute__((vector_size(4 * YKI_WIDTH)));
+typedef int32_t yki_whole __attribute__((vector_size(4 * YKI_WIDTH)));
 typedef double yki_wide __attribute__((vector_size(8 * YKI_WIDTH)));
 typedef uint16_t yki_halves __attribute__((vector_size(2 * YKI_WIDTH)));
 typedef uint8_t yki_bytes __attribute__((vector_size(YKI_WIDTH)));
@@ -118,9 +117,8 @@ YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
  * 2 atanh(s) with s = (m - 1) / (m + 1) for the rest m, from sqrt(1/2) to sqrt(2). NaN passes. */
 YKI_FORCE_INLINE yki_lanes yki_log(yki_lanes x)
 {
-    typedef int32_t whole __attribute__((vector_size(4 * YKI_WIDTH)));
     yki_bits bits = (yki_bits)x - 0x3f3504f3u; /* sqrt(1/2) */
-    yki_lanes exponent = __builtin_convertvector((whole)bits >> 23, yki_lanes);
+    yki_lanes exponent = __builtin_convertvector((yki_whole)bits >> 23, yki_lanes);
     yki_lanes m = (yki_lanes)((bits & 0x007fffffu) + 0x3f3504f3u);
     yki_lanes s = (m - 1.0f) / (m + 1.0f), z = s * s;
     yki_lanes p = yki_splat(1 / 9.0f);
@@ -178,8 +176,9 @@ YKI_FORCE_INLINE yki_lanes yki_exp2(yki_lanes x, float factor)
 }
 
 /*
- * YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or the compiler's own vectors. Memory of
- * any type, as all accesses here.
+ * YKI_WIDTH halves to f32, and back: by F16C and AVX-512, or as tensor/f16.h computes it, in
+ * vectors, because compilers do not make vectors of its code here. Memory of any type, as all
+ * accesses here.
  */
 YKI_FORCE_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 {
@@ -188,12 +187,17 @@ YKI_FORCE_INLINE yki_lanes yki_widen_f16(const uint16_t *from)
 #elif defined(__F16C__) && YKI_WIDTH == 8
     return (yki_lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
 #else
-    uint16_t halves[YKI_WIDTH];
-    yki_lanes lanes;
-    memcpy(halves, from, sizeof halves);
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        lanes[lane] = yki_f16_to_float(halves[lane]);
-    return lanes;
+    const uint32_t rebias = 112u << 23;
+    yki_bits half = __builtin_convertvector(*(const yki_halves_at *)from, yki_bits);
+    yki_bits sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
+    yki_bits normal = (magnitude << 13) + rebias, special = normal + rebias;
+    yki_whole ordered = (yki_whole)magnitude;
+    yki_lanes subnormal = __builtin_convertvector(ordered, yki_lanes) * 0x1p-24f;
+    yki_lanes x = (yki_lanes)normal;
+    x = yki_select((yki_bits)(ordered < 0x400), subnormal, x);
+    x = yki_select((yki_bits)(ordered >= 0x7c00), (yki_lanes)special, x);
+    x = yki_select((yki_bits)(ordered > 0x7c00), (yki_lanes)(special | 0x400000u), x);
+    return (yki_lanes)(sign | (yki_bits)x);
 #endif
 }
 
@@ -204,10 +208,17 @@ YKI_FORCE_INLINE void yki_narrow_f16(uint16_t *to, yki_lanes x)
 #elif defined(__F16C__) && YKI_WIDTH == 8
     _mm_storeu_si128((__m128i *)to, _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
 #else
-    uint16_t halves[YKI_WIDTH];
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        halves[lane] = yki_f16_from_float(x[lane]);
-    memcpy(to, halves, sizeof halves);
+    const uint32_t rebias = 112u << 23;
+    yki_bits bits = (yki_bits)x, sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+    yki_bits normal = (magnitude - rebias + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    yki_bits subnormal = (yki_bits)((yki_lanes)magnitude + 0.5f) - 0x3f000000u;
+    yki_bits nan = 0x7e00u | (magnitude >> 13 & 0x3ffu), infinite = (yki_bits){0} + 0x7c00u;
+    yki_whole ordered = (yki_whole)magnitude;
+    yki_lanes half = (yki_lanes)normal;
+    half = yki_select((yki_bits)(ordered < 0x38800000), (yki_lanes)subnormal, half);
+    half = yki_select((yki_bits)(ordered >= 0x477ff000), (yki_lanes)infinite, half);
+    half = yki_select((yki_bits)(ordered > 0x7f800000), (yki_lanes)nan, half);
+    *(yki_halves_at *)to = __builtin_convertvector(sign | (yki_bits)half, yki_halves);
 #endif
 }
 
