@@ -10,6 +10,8 @@ static int64_t place(const yk_tensor *small, const yk_tensor *of, int64_t i)
     yki_broadcast_dims(small->ndim, small->dims, from);
     yki_broadcast_dims(of->ndim, of->dims, to);
     for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        if (to[d] == 1) /* most are: no division */
+            continue;
         at += from[d] == 1 ? 0 : i % to[d] * stride;
         i /= to[d];
         stride *= from[d];

@@ -3,7 +3,35 @@
  * (K, C / groups, R, S), y (N, K, P, Q). Output row p reads input row p * stride - padding + r *
  * dilation.
  */
+#include <stdlib.h>
+
 #include "device/ref/ref.h"
+
+/* What the sums multiply, as doubles. */
+typedef struct conv_factors {
+    yk_tensor first, second;
+} conv_factors;
+
+static void free_factors(conv_factors *factors)
+{
+    free(factors->first.data);
+    free(factors->second.data);
+}
+
+/* Two operands of this run. Call free_factors() even if this fails. */
+static yk_status read_factors(const yki_kernel *kernel, const yki_kernel_args *run, int first,
+                              int second, conv_factors *factors)
+{
+    *factors = (conv_factors){{.data = NULL}, {.data = NULL}};
+    YK_TRY(yki_ref_in_f64(kernel, run, first, &factors->first));
+    return yki_ref_in_f64(kernel, run, second, &factors->second);
+}
+
+/* The row that begins with element (n, c, h, 0) of a factor. */
+static inline const double *row_of(const yk_tensor *factor, int64_t n, int64_t c, int64_t h)
+{
+    return (const double *)factor->data + yki_ref_at(factor, n, c, h, 0);
+}
 
 /* The sum for one output element: filter k of its group applied to the window at (n, p, q). */
 static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attrs *a, int64_t n,
@@ -16,11 +44,11 @@ static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attr
             int64_t h = p * a->stride - a->padding + r * a->dilation;
             if (h < 0 || h >= x->dims[2])
                 continue;
+            const double *row = row_of(x, n, first + c, h), *taps = row_of(weight, k, c, r);
             for (int64_t s = 0; s < weight->dims[3]; s++) {
                 int64_t w = q * a->stride - a->padding + s * a->dilation;
                 if (w >= 0 && w < x->dims[3])
-                    sum += yki_ref_get(x, yki_ref_at(x, n, first + c, h, w)) *
-                           yki_ref_get(weight, yki_ref_at(weight, k, c, r, s));
+                    sum += row[w] * taps[s];
             }
         }
     return sum;
@@ -51,25 +79,33 @@ static yk_status prepare_conv2d(yki_device *device, const yki_kernel_desc *desc,
     return YK_OK;
 }
 
+/* y; bias may be absent. */
+static void convolve(const conv_factors *f, const yki_attrs *a, const yk_tensor *bias,
+                     const yk_tensor *y)
+{
+    for (int64_t n = 0; n < y->dims[0]; n++)
+        for (int64_t k = 0; k < y->dims[1]; k++)
+            for (int64_t p = 0; p < y->dims[2]; p++)
+                for (int64_t q = 0; q < y->dims[3]; q++) {
+                    double sum = window(&f->first, &f->second, a, n, k, p, q);
+                    yki_ref_set(y, yki_ref_at(y, n, k, p, q),
+                                sum + (bias->data ? yki_ref_get(bias, k) : 0));
+                }
+}
+
 static yk_status ref_conv2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, YKI_CONV2D_X);           /* (N, C, H, W) */
-    yk_tensor weight = yki_ref_in(kernel, run, YKI_CONV2D_WEIGHT); /* (K, C / groups, R, S) */
-    yk_tensor bias = yki_ref_in(kernel, run, YKI_CONV2D_BIAS);     /* (K) or absent */
-    yk_tensor y = yki_ref_out(kernel, run, YKI_CONV2D_Y);          /* (N, K, P, Q) */
-    yk_tensor sums = yki_ref_out(kernel, run, YKI_CONV2D_SUMS);    /* (2, K) or absent */
-    for (int64_t n = 0; n < y.dims[0]; n++)
-        for (int64_t k = 0; k < y.dims[1]; k++)
-            for (int64_t p = 0; p < y.dims[2]; p++)
-                for (int64_t q = 0; q < y.dims[3]; q++) {
-                    double sum = window(&x, &weight, a, n, k, p, q);
-                    yki_ref_set(&y, yki_ref_at(&y, n, k, p, q),
-                                sum + (bias.data ? yki_ref_get(&bias, k) : 0));
-                }
-    if (sums.data)
+    yk_tensor bias = yki_ref_in(kernel, run, YKI_CONV2D_BIAS);  /* (K) or absent */
+    yk_tensor y = yki_ref_out(kernel, run, YKI_CONV2D_Y);       /* (N, K, P, Q) */
+    yk_tensor sums = yki_ref_out(kernel, run, YKI_CONV2D_SUMS); /* (2, K) or absent */
+    conv_factors f; /* (N, C, H, W) and (K, C / groups, R, S) */
+    yk_status status = read_factors(kernel, run, YKI_CONV2D_X, YKI_CONV2D_WEIGHT, &f);
+    if (!status)
+        convolve(&f, yki_ref_attrs(kernel), &bias, &y);
+    if (!status && sums.data)
         sum_channels(&y, &sums);
-    return YK_OK;
+    free_factors(&f);
+    return status;
 }
 
 /* The output pixel whose window has input pixel i at filter tap r; -1 if there is none. */
@@ -86,29 +122,28 @@ static double ref_conv_collect(const yk_tensor *dy, const yk_tensor *weight, con
                                int64_t n, int64_t c, int64_t h, int64_t w)
 {
     int64_t filters = weight->dims[0] / a->groups;
-    int64_t first = c / weight->dims[1] * filters;
+    int64_t first = c / weight->dims[1] * filters, in_group = c % weight->dims[1];
     double sum = 0;
     for (int64_t r = 0; r < weight->dims[2]; r++) {
         int64_t p = ref_conv_output_of(a, h, r, dy->dims[2]);
         for (int64_t s = 0; p >= 0 && s < weight->dims[3]; s++) {
             int64_t q = ref_conv_output_of(a, w, s, dy->dims[3]);
             for (int64_t k = first; q >= 0 && k < first + filters; k++)
-                sum += yki_ref_get(dy, yki_ref_at(dy, n, k, p, q)) *
-                       yki_ref_get(weight, yki_ref_at(weight, k, c % weight->dims[1], r, s));
+                sum += row_of(dy, n, k, p)[q] * row_of(weight, k, in_group, r)[s];
         }
     }
     return sum;
 }
 
 /* dx, of which bias (C), which conv_transpose2d may have, is a part. */
-static void collect_all(const yk_tensor *dy, const yk_tensor *weight, const yk_tensor *bias,
-                        const yk_tensor *dx, const yki_attrs *a)
+static void collect_all(const conv_factors *f, const yki_attrs *a, const yk_tensor *bias,
+                        const yk_tensor *dx)
 {
     for (int64_t n = 0; n < dx->dims[0]; n++)
         for (int64_t c = 0; c < dx->dims[1]; c++)
             for (int64_t h = 0; h < dx->dims[2]; h++)
                 for (int64_t w = 0; w < dx->dims[3]; w++) {
-                    double sum = ref_conv_collect(dy, weight, a, n, c, h, w);
+                    double sum = ref_conv_collect(&f->first, &f->second, a, n, c, h, w);
                     yki_ref_set(dx, yki_ref_at(dx, n, c, h, w),
                                 sum + (bias->data ? yki_ref_get(bias, c) : 0));
                 }
@@ -116,23 +151,27 @@ static void collect_all(const yk_tensor *dy, const yk_tensor *weight, const yk_t
 
 static yk_status ref_conv2d_backward_data(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor dy = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_DATA_DY); /* (N, K, P, Q) */
-    yk_tensor weight =
-        yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_DATA_WEIGHT); /* (K, C / groups, R, S) */
     yk_tensor dx = yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_DATA_DX); /* (N, C, H, W) */
-    collect_all(&dy, &weight, &(yk_tensor){.data = NULL}, &dx, yki_ref_attrs(kernel));
-    return YK_OK;
+    conv_factors f; /* (N, K, P, Q) and (K, C / groups, R, S) */
+    yk_status status =
+        read_factors(kernel, run, YKI_CONV2D_BACKWARD_DATA_DY, YKI_CONV2D_BACKWARD_DATA_WEIGHT, &f);
+    if (!status)
+        collect_all(&f, yki_ref_attrs(kernel), &(yk_tensor){.data = NULL}, &dx);
+    free_factors(&f);
+    return status;
 }
 
 static yk_status ref_conv_transpose2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor x = yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_X); /* (N, K, P, Q) */
-    yk_tensor weight =
-        yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_WEIGHT);            /* (K, C / groups, R, S) */
     yk_tensor bias = yki_ref_in(kernel, run, YKI_CONV_TRANSPOSE2D_BIAS); /* (C) or absent */
     yk_tensor y = yki_ref_out(kernel, run, YKI_CONV_TRANSPOSE2D_Y);      /* (N, C, H, W) */
-    collect_all(&x, &weight, &bias, &y, yki_ref_attrs(kernel));
-    return YK_OK;
+    conv_factors f; /* (N, K, P, Q) and (K, C / groups, R, S) */
+    yk_status status =
+        read_factors(kernel, run, YKI_CONV_TRANSPOSE2D_X, YKI_CONV_TRANSPOSE2D_WEIGHT, &f);
+    if (!status)
+        collect_all(&f, yki_ref_attrs(kernel), &bias, &y);
+    free_factors(&f);
+    return status;
 }
 
 /* The gradient of one weight: each output of filter k times the input that it has multiplied. */
@@ -145,11 +184,11 @@ static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs
             int64_t h = p * a->stride - a->padding + r * a->dilation;
             if (h < 0 || h >= x->dims[2])
                 continue;
+            const double *gradients = row_of(dy, n, k, p), *row = row_of(x, n, c, h);
             for (int64_t q = 0; q < dy->dims[3]; q++) {
                 int64_t w = q * a->stride - a->padding + s * a->dilation;
                 if (w >= 0 && w < x->dims[3])
-                    sum += yki_ref_get(dy, yki_ref_at(dy, n, k, p, q)) *
-                           yki_ref_get(x, yki_ref_at(x, n, c, h, w));
+                    sum += gradients[q] * row[w];
             }
         }
     return sum;
@@ -167,26 +206,33 @@ static void ref_conv2d_backward_bias(const yk_tensor *dy, const yk_tensor *dbias
     }
 }
 
+static void correlate_all(const conv_factors *f, const yki_attrs *a, const yk_tensor *dweight)
+{
+    for (int64_t k = 0; k < dweight->dims[0]; k++) {
+        int64_t first = k / (dweight->dims[0] / a->groups) * dweight->dims[1];
+        for (int64_t c = 0; c < dweight->dims[1]; c++)
+            for (int64_t r = 0; r < dweight->dims[2]; r++)
+                for (int64_t s = 0; s < dweight->dims[3]; s++)
+                    yki_ref_set(dweight, yki_ref_at(dweight, k, c, r, s),
+                                correlate(&f->first, &f->second, a, k, first + c, r, s));
+    }
+}
+
 static yk_status ref_conv2d_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const yki_attrs *a = yki_ref_attrs(kernel);
-    yk_tensor x = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_X);   /* (N, C, H, W) */
-    yk_tensor dy = yki_ref_in(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_DY); /* (N, K, P, Q) */
     yk_tensor dweight =
         yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT); /* (K, C / groups, R, S) */
     yk_tensor dbias =
         yki_ref_out(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS); /* (K) or absent */
-    for (int64_t k = 0; k < dweight.dims[0]; k++) {
-        int64_t first = k / (dweight.dims[0] / a->groups) * dweight.dims[1];
-        for (int64_t c = 0; c < dweight.dims[1]; c++)
-            for (int64_t r = 0; r < dweight.dims[2]; r++)
-                for (int64_t s = 0; s < dweight.dims[3]; s++)
-                    yki_ref_set(&dweight, yki_ref_at(&dweight, k, c, r, s),
-                                correlate(&x, &dy, a, k, first + c, r, s));
-    }
-    if (dbias.data)
-        ref_conv2d_backward_bias(&dy, &dbias);
-    return YK_OK;
+    conv_factors f; /* (N, C, H, W) and (N, K, P, Q) */
+    yk_status status =
+        read_factors(kernel, run, YKI_CONV2D_BACKWARD_WEIGHT_X, YKI_CONV2D_BACKWARD_WEIGHT_DY, &f);
+    if (!status)
+        correlate_all(&f, yki_ref_attrs(kernel), &dweight);
+    if (!status && dbias.data)
+        ref_conv2d_backward_bias(&f.second, &dbias);
+    free_factors(&f);
+    return status;
 }
 
 static yk_status ref_conv_transpose2d_backward_bias(const yki_kernel *kernel,

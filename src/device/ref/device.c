@@ -1,6 +1,7 @@
 /* The ref device itself: one thread, plain layout, and what its kernels share. */
 #include "device/ref/ref.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,23 @@ yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int 
     const yki_kernel_desc *desc = &((const yki_ref_kernel *)kernel)->desc;
     bool present = index < desc->out_count && desc->out[index].ndim >= 0;
     return present ? tensor(&desc->out[index], run->out[index]) : (yk_tensor){.ndim = -1};
+}
+
+yk_status yki_ref_in_f64(const yki_kernel *kernel, const yki_kernel_args *run, int index,
+                         yk_tensor *copy)
+{
+    yk_tensor operand = yki_ref_in(kernel, run, index);
+    int64_t count = yk_tensor_count(&operand);
+    assert(operand.data || !count);
+    double *elements = yki_calloc((size_t)count, sizeof *elements);
+    if (!elements)
+        return yki_error_memory((size_t)count * sizeof *elements, "an operand in f64");
+    for (int64_t i = 0; i < count; i++)
+        elements[i] = yki_ref_get(&operand, i);
+    *copy = operand;
+    copy->dtype = YK_F64;
+    copy->data = elements;
+    return YK_OK;
 }
 
 /* ---- element by element ---------------------------------------------------------------------- */

@@ -29,6 +29,10 @@ bool yki_ref_training(const yki_kernel *kernel);
 /* An operand of this run; data is NULL if it is absent. */
 yk_tensor yki_ref_in(const yki_kernel *kernel, const yki_kernel_args *run, int index);
 yk_tensor yki_ref_out(const yki_kernel *kernel, const yki_kernel_args *run, int index);
+/* An operand of this run, which is not absent, as doubles of its own: loops that read each element
+ * many times need not ask for its type. Free its data. Fails with YK_ERROR_OUT_OF_MEMORY. */
+yk_status yki_ref_in_f64(const yki_kernel *kernel, const yki_kernel_args *run, int index,
+                         yk_tensor *copy);
 
 /* y[i] = f(x[i]), and y[i] = f(a[i], b[i]). */
 typedef double (*yki_ref_unary_fn)(double x, const yki_attrs *attrs);
