@@ -200,12 +200,19 @@ typedef struct call {
     double scale, added_scale;
 } call;
 
-/* Of the product number `of` of a batch. */
-static double element(const layout *l, const void *memory, bool transposed, int64_t of, int64_t row,
-                      int64_t column)
+/* Of the product number `of` of a batch, the lines that are multiplied, as doubles: rows or columns
+ * of the matrix, each `length` long. */
+static double *lines_of(const layout *l, const void *memory, int64_t of, bool columns,
+                        int64_t lines, int64_t length)
 {
-    int64_t at = transposed ? row * l->pitch + column : column * l->pitch + row;
-    return yki_element_get(dtype_of(l->type), memory, of * l->distance + at);
+    double *all = calloc((size_t)(lines * length) + 1, sizeof *all);
+    for (int64_t line = 0; line < lines; line++)
+        for (int64_t i = 0; i < length; i++) {
+            int64_t at = columns ? line * l->pitch + i : i * l->pitch + line;
+            all[line * length + i] =
+                yki_element_get(dtype_of(l->type), memory, of * l->distance + at);
+        }
+    return all;
 }
 
 static void multiply(const call *c, int64_t of)
@@ -213,20 +220,24 @@ static void multiply(const call *c, int64_t of)
     const desc *d = &c->d;
     int64_t m_n_k[3];
     sizes(d, &c->a, &c->b, &c->c, m_n_k);
+    const int64_t length = m_n_k[2];
+    double *rows = lines_of(&c->a, c->a_at, of, d->transposed[0], m_n_k[0], length);
+    double *columns = lines_of(&c->b, c->b_at, of, !d->transposed[1], m_n_k[1], length);
     yk_dtype dtype = dtype_of(c->c.type);
     const void *bias = d->epilogue & CUBLAS_EPILOGUE_BIAS ? d->bias : NULL;
     for (int64_t n = 0; n < m_n_k[1]; n++)
         for (int64_t m = 0; m < m_n_k[0]; m++) {
             int64_t at = of * c->c.distance + n * c->c.pitch + m;
             double sum = 0;
-            for (int64_t k = 0; k < m_n_k[2]; k++)
-                sum += element(&c->a, c->a_at, d->transposed[0], of, m, k) *
-                       element(&c->b, c->b_at, d->transposed[1], of, k, n);
+            for (int64_t k = 0; k < length; k++)
+                sum += rows[m * length + k] * columns[n * length + k];
             sum = c->scale * sum + (bias ? yki_element_get(dtype, bias, m) : 0);
             if (c->added_scale != 0) /* else it is not read */
                 sum += c->added_scale * yki_element_get(dtype, c->added, at);
             yki_element_set(dtype, c->c_at, at, sum);
         }
+    free(rows);
+    free(columns);
 }
 
 static const char *run_call(void *data)
