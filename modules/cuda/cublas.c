@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "base/memory.h"
+#include "device/memory.h"
 
 static const size_t most_workspace = 32 << 20;
 
@@ -129,7 +130,7 @@ static yk_status describe_matrices(yki_cublas_product *p, const yki_cublas_shape
 
 static yk_status prefer(const yki_cublas *cublas, void *preference)
 {
-    const uint32_t alignment = YKI_ALIGNMENT;
+    const uint32_t alignment = YKI_OPERAND_ALIGNMENT;
     int status = cublas->calls.set_preference(preference, CUBLAS_PREFERENCE_WORKSPACE,
                                               &most_workspace, sizeof most_workspace);
     for (int i = CUBLAS_PREFERENCE_ALIGNMENT_A; i <= CUBLAS_PREFERENCE_ALIGNMENT_D; i++)

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "device/memory.h"
+
 /* The tensors of a graph. */
 enum { X = 1, W, Y, BIAS, SUM, SQUARES, FULL };
 
@@ -31,7 +33,7 @@ static cudnn_descriptor tensor(yki_cudnn_graph *graph, int64_t id, int type, con
                                bool virtual)
 {
     const int64_t strides[4] = {dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1]};
-    const int64_t alignment = 16;
+    const int64_t alignment = YKI_OPERAND_ALIGNMENT;
     cudnn_descriptor made = yki_cudnn_create(graph, CUDNN_TENSOR);
     yki_cudnn_set(graph, made, CUDNN_TENSOR_ID, CUDNN_TYPE_INT64, 1, &id);
     yki_cudnn_set(graph, made, CUDNN_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);

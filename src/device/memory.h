@@ -55,6 +55,11 @@ typedef struct yki_recording yki_recording;
  * workspaces so (cuBLASLt). */
 enum { YKI_SCRATCH_ALIGNMENT = 256 };
 
+/* What the addresses of kernels' operands are multiples of on a device with streams, except for
+ * those of single numbers. A program's tensor may begin anywhere, and is copied where it does not
+ * begin so. */
+enum { YKI_OPERAND_ALIGNMENT = 16 };
+
 typedef enum yki_direction { YKI_TO_DEVICE, YKI_TO_HOST, YKI_WITHIN_DEVICE } yki_direction;
 
 /* What a device does with its memory. */

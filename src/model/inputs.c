@@ -168,10 +168,9 @@ static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     return yki_feed_send(&input->feed, bytes, inputs->copies);
 }
 
-/* Kernels of a device with streams read 16 bytes at a time. */
 static bool is_aligned(const yk_tensor *tensor)
 {
-    return (uintptr_t)tensor->data % 16 == 0;
+    return (uintptr_t)tensor->data % YKI_OPERAND_ALIGNMENT == 0;
 }
 
 /* Whether kernels can read the tensor where it is: the host looks at labels first. */

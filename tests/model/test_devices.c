@@ -216,9 +216,9 @@ static double loss_from(size_t offset, const void **used)
         yk_linear(yk_input(graph, "x", YK_F32, 2, dims),
                   yk_parameter(graph, "weight", YK_F32, 2, weights, YK_INIT_ONES, 0), NULL);
     yk_model *model;
-    assert_ok(yk_model_create(&model,
-                              yk_mse_loss(y, yk_input(graph, "y", YK_F32, 2, wanted), YK_LOSS_SUM),
-                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "sim")));
+    assert_ok(yk_model_create(
+        &model, yk_mse_loss(y, yk_input(graph, "y", YK_F32, 2, wanted), YK_LOSS_SUM),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("sim"))));
     yki_device *device = model->executor.source.device;
     void *memory;
     for (int i = 0; i < ROWS * COLUMNS; i++)
@@ -242,7 +242,7 @@ static double loss_from(size_t offset, const void **used)
     return loss;
 }
 
-/* Kernels read 16 bytes at a time. */
+/* Kernels read 16 bytes at a time, and libraries are told that they may. */
 YK_TEST(a_batch_in_the_memory_of_a_device_may_begin_anywhere)
 {
     const void *used;
