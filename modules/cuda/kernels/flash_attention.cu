@@ -258,10 +258,17 @@ DEVICE uint32_t draw_kept(const flash_head &h, const score_place &first)
     return kept;
 }
 
-/* What dropout multiplies a share by. */
+DEVICE bool keeps(uint32_t kept, int n, int i)
+{
+    return kept >> (4 * n + i) & 1;
+}
+
+/* What dropout multiplies a share by. Shares that are rounded to 16 bits are multiplied afterwards,
+ * in sums: a product would be rounded in another way, in one direction for all columns of a value,
+ * and a share of 1 would no longer be exact. */
 DEVICE float factor_of(const flash_head &h, uint32_t kept, int n, int i)
 {
-    return kept >> (4 * n + i) & 1 ? h.factor : 0;
+    return keeps(kept, n, i) ? h.factor : 0;
 }
 
 /* Over the four lanes of a row. */
@@ -378,7 +385,7 @@ DEVICE void flash_forward(const yki_cuda_flash_args &args)
             for (int n = 0; n < N / 8; n++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    s[n][i] *= factor_of(h, kept, n, i);
+                    s[n][i] = keeps(kept, n, i) ? s[n][i] : 0;
         multiply_by_columns<T, D, N>(r.y, s, v_tile);
     }
     float factors[2];
@@ -386,7 +393,7 @@ DEVICE void flash_forward(const yki_cuda_flash_args &args)
     for (int half = 0; half < 2; half++) {
         const float sum = sum_of_row(r.sum[half]);
         const int query = first + row_of(2 * half);
-        factors[half] = sum > 0 ? 1 / sum : 0;
+        factors[half] = sum > 0 ? h.factor / sum : 0;
         if (args.log_sums && query < h.queries && lane_number() % 4 == 0)
             args.log_sums[(int64_t)h.number * h.queries + query] =
                 sum > 0 ? (r.largest[half] + log2f(sum)) * LN_2 : 0;
@@ -523,9 +530,8 @@ DEVICE void add_queries(const yki_cuda_flash_args &args, const flash_head &h, co
             for (int i = 0; i < 4; i++) {
                 const int column = column_of(n, i);
                 const float share = exp2f(p[n][i] - room.log_sums[column]);
-                const float factor = factor_of(h, kept, n, i);
-                p[n][i] = share * factor;
-                ds[n][i] = share * (ds[n][i] * factor - room.means[column]);
+                p[n][i] = keeps(kept, n, i) ? share : 0;
+                ds[n][i] = share * (ds[n][i] * factor_of(h, kept, n, i) - room.means[column]);
             }
         multiply_by_columns<T, D, N>(dv, p, room.dy);
         multiply_by_columns<T, D, N>(dk, ds, room.q);
@@ -556,7 +562,8 @@ DEVICE void flash_dkv(const yki_cuda_flash_args &args)
         give_rows<T, D>(head_rows_of(args.dk, args.k_part, sample, head), first, dk,
                         {args.scale, args.scale});
     if (args.dv)
-        give_rows<T, D>(head_rows_of(args.dv, args.v_part, sample, head), first, dv, {1, 1});
+        give_rows<T, D>(head_rows_of(args.dv, args.v_part, sample, head), first, dv,
+                        {args.factor, args.factor});
 }
 
 /* Those without a mask have more registers for the rest. */

@@ -2,6 +2,7 @@
  * Training on the cuda device, with the fake driver and the stand-ins for NVIDIA's libraries: in
  * passes that are recorded from the second step on and replayed from the third.
  */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
 
@@ -112,6 +113,163 @@ YK_TEST(resnet_trains_in_bf16)
 YK_TEST(resnet_trains_in_fp16)
 {
     compare_resnet(YK_AMP_FP16, 0.05);
+}
+
+/* ---- attention in bf16, whose scores are in registers or in memory --------------------------- */
+
+/* Queries, keys and values lie in one tensor. */
+typedef struct attention_case {
+    int64_t batch, tokens, heads, kv_heads, width;
+    bool causal, masked;
+    double dropout;
+} attention_case;
+
+/* y has batch times tokens rows of `columns`, and the gradient of a parameter that is added to
+ * queries, keys and values as many rows as there are tokens. */
+typedef struct attention_result {
+    int64_t rows, columns, gradient_rows, gradient_columns;
+    float *y, *gradient;
+} attention_result;
+
+static attention_result attention_room(const attention_case *c)
+{
+    attention_result r = {.rows = c->batch * c->tokens,
+                          .columns = c->heads * c->width,
+                          .gradient_rows = c->tokens,
+                          .gradient_columns = (c->heads + 2 * c->kv_heads) * c->width};
+    r.y = calloc((size_t)(r.rows * r.columns), sizeof *r.y);
+    r.gradient = calloc((size_t)(r.gradient_rows * r.gradient_columns), sizeof *r.gradient);
+    assert_non_null(r.y);
+    assert_non_null(r.gradient);
+    return r;
+}
+
+static void attention_free(attention_result *r)
+{
+    free(r->y);
+    free(r->gradient);
+}
+
+static yk_model *attention_model(const attention_case *c, const attention_result *r)
+{
+    const int64_t rows[] = {YK_BATCH, c->tokens, r->gradient_columns};
+    const int64_t padding[] = {YK_BATCH, c->tokens}, mask[] = {YK_BATCH, 1, 1, c->tokens};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, rows);
+    yk_value *hidden = yk_input(graph, "hidden", YK_F32, 2, padding);
+    yk_value *shift = yk_parameter(graph, "shift", YK_F32, 2, &rows[1], YK_INIT_ZEROS, 0);
+    yk_value *y = yk_scaled_dot_product_attention(
+        yk_add(x, shift), NULL, NULL,
+        YK_WITH(yk_attention_options, YK_ATTENTION_OPTIONS_INIT, o.num_heads = c->heads,
+                o.num_kv_heads = c->kv_heads, o.is_causal = c->causal,
+                o.scale = 3 / sqrt((double)c->width), o.dropout_p = c->dropout,
+                o.attn_mask = c->masked ? yk_reshape(hidden, 4, mask) : NULL));
+    yk_value *target = yk_slice(x, 2, 0, r->columns);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_mse_loss(y, target, YK_LOSS_SUM),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = "cuda",
+                                      o.amp = YK_AMP_BF16, o.logits = y, o.seed = 3)));
+    return model;
+}
+
+/* Of the second sample, the last keys are hidden, and of the third all. */
+static attention_result attend(const attention_case *c)
+{
+    attention_result r = attention_room(c);
+    const int64_t count = r.rows * r.gradient_columns;
+    float *x = calloc((size_t)count, sizeof *x), *hidden = calloc((size_t)r.rows, sizeof *hidden);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = sinf((float)(i % 100003) * 1.7f);
+    for (int64_t s = 0; s < c->batch; s++)
+        for (int64_t t = 0; t < c->tokens; t++) {
+            bool is_hidden = s == 2 || (s == 1 && t >= c->tokens * 2 / 3);
+            hidden[s * c->tokens + t] = is_hidden ? -INFINITY : 0;
+        }
+    const yk_tensor tensors[] = {
+        {.data = x, .dtype = YK_F32, .ndim = 3, .dims = {c->batch, c->tokens, r.gradient_columns}},
+        {.data = hidden, .dtype = YK_F32, .ndim = 2, .dims = {c->batch, c->tokens}}};
+    static const char *const names[] = {"x", "hidden"};
+    const yk_batch batch = {.size = c->batch, .count = 2, .names = names, .tensors = tensors};
+    yk_model *model = attention_model(c, &r);
+    yk_tensor y, gradient = yk_model_parameter(model, 0).grad;
+    for (int pass = 0; pass < 3; pass++) { /* the last is replayed */
+        yk_model_zero_grad(model);
+        assert_ok(yk_model_forward(model, &batch));
+        assert_ok(yk_model_backward(model));
+    }
+    assert_ok(yk_model_output(model, &y));
+    assert_ok(yk_tensor_read(&y, r.y));
+    assert_ok(yk_tensor_read(&gradient, r.gradient));
+    yk_model_destroy(model);
+    free(x);
+    free(hidden);
+    return r;
+}
+
+static double largest_of(const float *numbers, int64_t count)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs((double)numbers[i]));
+    return largest;
+}
+
+/* Each row on its own, too, so that no wrong one disappears among many that are right. */
+static void assert_rows_close(const float *a, const float *b, int64_t rows, int64_t columns,
+                              const char *what)
+{
+    const double all = largest_of(b, rows * columns);
+    double most = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *mine = a + row * columns, *other = b + row * columns;
+        const double limit = fmin(0.015 * all, 0.05 * largest_of(other, columns) + 0.002 * all);
+        for (int64_t i = 0; i < columns; i++) {
+            const double error = fabs((double)mine[i] - (double)other[i]);
+            most = fmax(most, error / all);
+            if (!(error <= limit))
+                fail_msg("%s: row %lld, column %lld is %g, and %g with scores in memory", what,
+                         (long long)row, (long long)i, (double)mine[i], (double)other[i]);
+        }
+    }
+    print_message("%s: differs by %.1e of the largest\n", what, most);
+}
+
+static void compare_attention(const attention_case *c)
+{
+    setenv("YOKE_CUDA_FLASH", "1", 1);
+    attention_result first = attend(c), again = attend(c);
+    setenv("YOKE_CUDA_FLASH", "0", 1);
+    attention_result memory = attend(c);
+    const size_t y_bytes = (size_t)(first.rows * first.columns) * sizeof(float);
+    const size_t bytes = (size_t)(first.gradient_rows * first.gradient_columns) * sizeof(float);
+    assert_memory_equal(first.y, again.y, y_bytes);
+    assert_memory_equal(first.gradient, again.gradient, bytes);
+    assert_memory_not_equal(first.y, memory.y, y_bytes); /* both have run */
+    assert_rows_close(first.y, memory.y, first.rows, first.columns, "y");
+    assert_rows_close(first.gradient, memory.gradient, first.gradient_rows, first.gradient_columns,
+                      "gradient");
+    attention_free(&first);
+    attention_free(&again);
+    attention_free(&memory);
+}
+
+/* With YK_TEST_LARGE, enough blocks to keep a GPU busy. */
+YK_TEST(attention_has_the_same_results_in_registers_and_in_memory)
+{
+    static const attention_case cases[] = {
+        {3, 70, 2, 1, 32, .causal = true, .masked = true},
+        {3, 40, 1, 1, 64, .masked = true, .dropout = 0.2},
+        {2, 20, 1, 1, 128, .causal = true, .masked = true},
+        {1, 3, 1, 1, 128, .causal = true, .dropout = 0.1}, /* queries that see one key, almost */
+    };
+    const bool large = getenv("YK_TEST_LARGE") != NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        attention_case c = cases[i];
+        c.tokens = large ? 25 * c.tokens + 11 : c.tokens;
+        c.heads *= large ? 6 : 1;
+        c.kv_heads *= large ? 6 : 1;
+        compare_attention(&c);
+    }
 }
 
 /* ---- PowerSGD -------------------------------------------------------------------------------- */
