@@ -191,7 +191,7 @@ def struct(*fields):
                 {"_fields_": [(name, types[kind]) for kind, names in fields for name in names.split()]})
 
 
-MAP = struct(("P", "a b y"), ("l", "count"), ("d", "alpha"))
+MAP = struct(("P", "a b y"), ("l", "count"), ("d", "alpha beta"))
 AT = (("l", "rows slice"), ("i", "columns tile"))
 MEASURE = struct(*AT, ("P", "x partial"))
 APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "relu relu6"))

@@ -18,82 +18,129 @@ static const conformance_setting settings[] = {
     {.device = "cuda", .dtype = YK_F16, .tolerance = 2e-3},
 };
 
-static void on_cuda(const conformance_family *family)
+/* ---- operators: the cases that tests/gpu/verify runs ------------------------------------------
+ */
+
+enum { FULL = 1, ALL = sizeof settings / sizeof *settings, MOST = 10 };
+
+/* What a case runs: in f32, or in 16 bits too. The list ends with NULL. */
+typedef struct operators_case {
+    int dtypes;
+    const conformance_family *families[MOST];
+} operators_case;
+
+static const operators_case broadcasts = {ALL,
+                                          {&family_broadcast_add, &family_broadcast_subtract,
+                                           &family_broadcast_multiply, &family_broadcast_divide}};
+static const operators_case norms = {
+    ALL, {&family_batch_norm, &family_batch_norm_apply, &family_group_norm}};
+static const operators_case pools = {
+    ALL, {&family_max_pool2d, &family_avg_pool2d, &family_global, &family_adaptive}};
+static const operators_case moves = {
+    ALL, {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad}};
+static const operators_case rows = {ALL,
+                                    {&family_softmax, &family_layer_norm, &family_layer_norm_wide,
+                                     &family_rms_norm, &family_rms_norm_wide, &family_rotary}};
+static const operators_case losses = {
+    FULL,
+    {&family_cross_entropy, &family_soft_cross_entropy, &family_mse_loss, &family_smooth_l1_loss,
+     &family_bce, &family_reduce_loss, &family_sum, &family_randn_like, &family_embedding}};
+static const operators_case convolutions = {
+    ALL, {&family_conv2d, &family_conv2d_sums, &family_conv_transpose2d}};
+static const operators_case matrices = {ALL, {&family_linear, &family_matmul}};
+static const operators_case attention = {ALL, {&family_attention, &family_flash_attention}};
+
+static void run_setting(const operators_case *c, int setting)
 {
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        conformance_device(family, &settings[i]);
+    for (int i = 0; c->families[i]; i++)
+        conformance_device(c->families[i], &settings[setting]);
 }
 
-YK_TEST(elementwise)
+static void run_case(const operators_case *c)
+{
+    for (int setting = 0; setting < c->dtypes; setting++)
+        run_setting(c, setting);
+}
+
+YK_TEST(operators_elementwise)
 {
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
-        on_cuda(&families_elementwise[i]);
-    on_cuda(&family_broadcast_add);
-    on_cuda(&family_broadcast_subtract);
-    on_cuda(&family_broadcast_multiply);
-    on_cuda(&family_broadcast_divide);
+        for (int setting = 0; setting < ALL; setting++)
+            conformance_device(&families_elementwise[i], &settings[setting]);
+    run_case(&broadcasts);
 }
 
-YK_TEST(batch_norm)
+YK_TEST(operators_norms)
 {
-    on_cuda(&family_batch_norm);
+    run_case(&norms);
 }
 
-YK_TEST(pool)
+YK_TEST(operators_pools)
 {
-    on_cuda(&family_max_pool2d);
-    on_cuda(&family_avg_pool2d);
-    on_cuda(&family_global);
-    on_cuda(&family_adaptive);
-    on_cuda(&family_flatten);
-    on_cuda(&family_permute);
-    on_cuda(&family_slice);
-    on_cuda(&family_pad);
+    run_case(&pools);
 }
 
-YK_TEST(rows_and_losses)
+YK_TEST(operators_moves)
 {
-    static const conformance_family *const families[] = {&family_softmax,
-                                                         &family_layer_norm,
-                                                         &family_layer_norm_wide,
-                                                         &family_rms_norm,
-                                                         &family_rms_norm_wide,
-                                                         &family_cross_entropy,
-                                                         &family_soft_cross_entropy,
-                                                         &family_mse_loss,
-                                                         &family_smooth_l1_loss,
-                                                         &family_bce,
-                                                         &family_rotary,
-                                                         &family_embedding};
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        conformance_device(families[i], &settings[0]);
+    run_case(&moves);
 }
 
-static void convolutions(const conformance_setting *setting)
+YK_TEST(operators_rows)
 {
-    conformance_device(&family_conv2d, setting);
-    conformance_device(&family_conv2d_sums, setting);
+    run_case(&rows);
 }
 
-YK_TEST(convolutions_in_f32)
+YK_TEST(operators_losses)
 {
-    convolutions(&settings[0]);
+    run_case(&losses);
 }
 
-YK_TEST(convolutions_in_bf16)
+YK_TEST(operators_convolutions_f32)
 {
-    convolutions(&settings[1]);
+    run_setting(&convolutions, 0);
 }
 
-YK_TEST(convolutions_in_f16)
+YK_TEST(operators_convolutions_bf16)
 {
-    convolutions(&settings[2]);
+    run_setting(&convolutions, 1);
 }
 
-YK_TEST(linear_layers)
+YK_TEST(operators_convolutions_f16)
 {
-    on_cuda(&family_linear);
+    run_setting(&convolutions, 2);
 }
+
+YK_TEST(operators_matrices)
+{
+    run_case(&matrices);
+}
+
+YK_TEST(operators_attention)
+{
+    run_case(&attention);
+}
+
+YK_TEST(every_operator_is_in_a_case)
+{
+    static const operators_case *const all[] = {
+        &broadcasts, &norms, &pools, &moves, &rows, &losses, &convolutions, &matrices, &attention};
+    bool seen[YKI_OPERATORS] = {false};
+    for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
+        conformance_mark(&families_elementwise[i], seen);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int f = 0; all[i]->families[f]; f++)
+            conformance_mark(all[i]->families[f], seen);
+    for (size_t i = 0; i < YKI_OPERATORS; i++) {
+        const yki_op *op = yki_operators[i];
+        bool elsewhere = op == &yki_op_cast || op == &yki_op_reorder || /* in all models */
+                         op == &yki_op_all_gather_batch ||              /* in tests/parallel */
+                         op == &yki_op_reduce_scatter_batch;
+        if (!seen[i] && !elsewhere)
+            fail_msg("%s is in none of the cases", op->name);
+    }
+}
+
+/* ---- where scores are ------------------------------------------------------------------------ */
 
 /* What cuBLASLt has computed by now. */
 static long products(void)
@@ -104,12 +151,6 @@ static long products(void)
     if (!library)
         fail_msg("%s", dlerror());
     return *(long *)dlsym(library, "yk_library_entered");
-}
-
-YK_TEST(attention)
-{
-    on_cuda(&family_attention);
-    on_cuda(&family_flash_attention);
 }
 
 YK_TEST(scores_are_in_memory_where_that_is_wanted)

@@ -1,8 +1,10 @@
 /* The scripts for machines with a GPU: they say where there is none, and run on the fake one. */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "harness.h"
 
 static char output[16384];
@@ -89,6 +91,57 @@ YK_TEST(verify_runs_what_no_gpu_has_run)
     "sys.dont_write_bytecode = True\n"                                                             \
     "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
 
+/* A case that is new is in the script's list, and a program in what is packed. */
+YK_TEST(verify_runs_all_cases_of_operators)
+{
+    need_python();
+    static const char script[] = LOAD_VERIFY
+        "import re\n"
+        "def read(name):\n"
+        "    with open(os.path.join(sys.argv[1], name)) as file:\n"
+        "        return file.read()\n"
+        "cases = set(re.findall(r'YK_TEST\\((operators_\\w+)\\)',\n"
+        "                       read('tests/cuda/module/test_cuda_device.c')))\n"
+        "packed = re.search('^tests=\"(.*)\"', read('tests/gpu/pack'), re.M)[1].split()\n"
+        "programs = set(re.findall(r'\"(test_\\w+)\"', read('tests/gpu/verify')))\n"
+        "print('cases:', sorted(cases ^ set(verify.OPERATORS)), len(cases))\n"
+        "print('programs:', sorted(programs ^ set(packed)), len(packed))\n";
+    yk_test_write_file(yk_test_path("cases.py"), script, sizeof script - 1);
+    succeed("python3 -W ignore cases.py $YOKE_SOURCE");
+    assert_contains(output, "cases: [] 11\n");
+    assert_contains(output, "programs: [] 14\n");
+}
+
+/* Which it launches without the module. */
+YK_TEST(verify_knows_the_arguments_of_kernels)
+{
+    need_python();
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } structs[] = {{"MAP", sizeof(yki_cuda_map_args)},
+                   {"MEASURE", sizeof(yki_cuda_norm_measure_args)},
+                   {"APPLY", sizeof(yki_cuda_norm_apply_args)},
+                   {"BACKWARD", sizeof(yki_cuda_norm_backward_args)},
+                   {"POOL", sizeof(yki_cuda_pool_args)},
+                   {"DROPOUT", sizeof(yki_cuda_draw_args)},
+                   {"SPAN", sizeof(yki_span)},
+                   {"CHUNK", sizeof(yki_sweep_chunk)},
+                   {"SWEEP", sizeof(yki_cuda_sweep_args)}};
+    static const char script[] =
+        LOAD_VERIFY "import ctypes\n"
+                    "for name in sys.argv[2:]:\n"
+                    "    print(name, ctypes.sizeof(getattr(verify.gpu, name)))\n";
+    yk_test_write_file(yk_test_path("sizes.py"), script, sizeof script - 1);
+    succeed("python3 -W ignore sizes.py $YOKE_SOURCE MAP MEASURE APPLY BACKWARD POOL DROPOUT SPAN "
+            "CHUNK SWEEP");
+    for (size_t i = 0; i < sizeof structs / sizeof *structs; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%s %zu\n", structs[i].name, structs[i].bytes);
+        assert_contains(output, line);
+    }
+}
+
 /* With YK_GROWS, memory grows with the steps; else it only is larger than while plans are made. */
 YK_TEST(verify_looks_for_memory_that_grows_with_the_steps)
 {
@@ -153,7 +206,7 @@ YK_TEST(verify_goes_on_after_a_failure)
     assert_int_equal(run("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out "
                          "--only operators,copies"),
                      1);
-    assert_contains(output, "batch_norm: passed");
+    assert_contains(output, "operators_norms: passed");
     assert_contains(output, "FAILED");
     assert_contains(output, "== 1 sections passed, 1 failed: operators");
 }
