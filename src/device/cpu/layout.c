@@ -124,12 +124,23 @@ static void transpose_block(const layout *k, const char *x, char *y, int64_t ind
         k->transpose(y + to, x + from, g->b, channels, g->pixels);
 }
 
+static void copy_all(const layout *k, const char *x, char *y)
+{
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        int64_t begin, end;
+        yki_share(k->count, &begin, &end);
+        memcpy(y + (size_t)begin * k->size, x + (size_t)begin * k->size,
+               (size_t)(end - begin) * k->size);
+    }
+}
+
 static yk_status run_layout(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const layout *k = (const layout *)kernel;
     if (k->way == COPY) {
         if (run->out[0] != run->in[0])
-            memcpy(run->out[0], run->in[0], (size_t)k->count * k->size);
+            copy_all(k, run->in[0], run->out[0]);
         return YK_OK;
     }
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
