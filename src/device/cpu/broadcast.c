@@ -23,6 +23,7 @@ enum {
     PIECE = 2048,        /* elements of a result, about */
     CHUNK = 1024,        /* sums that are made at a time */
     WIDE = 64,           /* sums that are made beside each other where there are few */
+    MOST_BESIDE = 16,    /* and those of a result */
     UNITS = 64,          /* of sums, to be shared by threads */
     PART_ELEMENTS = 4096 /* of a part at least */
 };
@@ -57,6 +58,7 @@ typedef struct broadcast {
     /* reduce: a unit is some sums next to each other, in parts along an axis. */
     int part_axis;
     int64_t length, chunks, units, parts;
+    int64_t beside; /* sums of a result, such as those of the lanes of its pixel; else 1 */
 } broadcast;
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -243,10 +245,38 @@ static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc
 WRITE_ROWS(uint16_t)
 WRITE_ROWS(uint32_t)
 
+/* Each element of a column so many times, a constant in every call: to all channels of a block. */
+#define REPEAT(TYPE)                                                                               \
+    static inline __attribute__((always_inline)) void repeat_##TYPE##_times(                       \
+        TYPE *restrict to, const TYPE *restrict from, int64_t rows, int64_t row, int times)        \
+    {                                                                                              \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int i = 0; i < times; i++)                                                        \
+                to[r * times + i] = from[r * row];                                                 \
+    }                                                                                              \
+    YKI_VECTOR_CLONES                                                                              \
+    static void repeat_##TYPE(TYPE *restrict to, const TYPE *restrict from, int64_t rows,          \
+                              int64_t row, int64_t times)                                          \
+    {                                                                                              \
+        if (times == 16)                                                                           \
+            repeat_##TYPE##_times(to, from, rows, row, 16);                                        \
+        else if (times == 8)                                                                       \
+            repeat_##TYPE##_times(to, from, rows, row, 8);                                         \
+        else                                                                                       \
+            repeat_##TYPE##_times(to, from, rows, row, 4);                                         \
+    }
+REPEAT(uint16_t)
+REPEAT(uint32_t)
+
 static void write_rows(const broadcast *k, char *to, const char *from, int64_t rows, int64_t row,
                        int64_t count, int64_t used, int64_t stride)
 {
-    if (k->size == sizeof(uint16_t))
+    const bool repeats = stride == 0 && used == count && (count == 4 || count == 8 || count == 16);
+    if (repeats && k->size == sizeof(uint16_t))
+        repeat_uint16_t((void *)to, (const void *)from, rows, row, count);
+    else if (repeats)
+        repeat_uint32_t((void *)to, (const void *)from, rows, row, count);
+    else if (k->size == sizeof(uint16_t))
         write_uint16_t((void *)to, (const void *)from, rows, row, count, used, stride);
     else
         write_uint32_t((void *)to, (const void *)from, rows, row, count, used, stride);
@@ -364,11 +394,27 @@ static void divide_sums(broadcast *k, int64_t elements)
     k->parts = k->parts < most ? k->parts : most < 1 ? 1 : most;
 }
 
+/* Sums over channels, but not over pixels: the lanes of a pixel are summed like those of all
+ * pixels, and their sums are added in the end. Lanes without a channel may hold anything. */
+static void keep_lanes_apart(broadcast *k)
+{
+    axis *last = &k->axis[k->axes - 1], *pixels = last - 1;
+    k->beside = 1;
+    if (k->axes < 2 || k->block_axis >= 0 || !is_summed(last) || is_summed(pixels) ||
+        pixels->stride[A] != last->size || CHUNK % last->size != 0 || last->size > MOST_BESIDE)
+        return;
+    k->beside = last->size;
+    pixels->size *= last->size;
+    pixels->stride[A] = 1;
+    k->axes--;
+}
+
 static yk_status reduce_prepare(yki_device *device, const yki_kernel_desc *desc,
                                 yki_kernel **kernel)
 {
     broadcast *k;
     YK_TRY(prepare(&k, device, desc, &desc->in[0]));
+    keep_lanes_apart(k);
     const axis *last = &k->axis[k->axes - 1];
     int64_t size = is_summed(last) ? 1 : last->size;
     k->length = size < CHUNK ? size : CHUNK;
@@ -392,7 +438,7 @@ static unit unit_at(const broadcast *k, int64_t number, int64_t part)
 {
     const axis *last = &k->axis[k->axes - 1];
     int64_t chunk = number % k->chunks * CHUNK, place = number / k->chunks, block = 0;
-    unit u = {chunk * last->stride[A], chunk * last->stride[Y], 1, 0, 1};
+    unit u = {chunk * last->stride[A], chunk / k->beside * last->stride[Y], 1, 0, 1};
     for (int d = k->axes - 2; d >= 0; d--) {
         int64_t size = is_summed(&k->axis[d]) ? 1 : k->axis[d].size, i = place % size;
         place /= size;
@@ -447,9 +493,12 @@ static void sum_axes(const broadcast *k, const unit *u, const char *dy, int d, i
 
 static void put_sums(const broadcast *k, const unit *u, const double *sums, void *dx)
 {
-    for (int64_t i = 0; i < u->count; i++)
-        yki_put(dx, u->to + i * k->axis[k->axes - 1].stride[Y], (float)(sums[i] * k->factor),
-                k->dtype);
+    for (int64_t i = 0; i < u->count / k->beside; i++) {
+        double sum = sums[i * k->beside];
+        for (int64_t j = 1; j < k->beside; j++)
+            sum += sums[i * k->beside + j];
+        yki_put(dx, u->to + i * k->axis[k->axes - 1].stride[Y], (float)(sum * k->factor), k->dtype);
+    }
 }
 
 static void add_parts(const broadcast *k, int64_t number, double *partial, void *dx)
