@@ -269,6 +269,11 @@ typedef struct yki_cpu_loops {
     /* y = softmax(x), which may be x, or NULL; and its gradient, in which dx may be dy. */
     yki_row_softmax (*softmax)(const float *x, float *y, int64_t count);
     void (*softmax_slopes)(const float *y, const float *dy, float *dx, int64_t count);
+    /* The same of as many rows as a vector has lanes, which are next to each other: (count, lanes).
+     * Only the first `used` rows are there, and zeros are written for the others. */
+    void (*softmax_lanes)(const float *x, float *y, int64_t count, int64_t used);
+    void (*softmax_lane_slopes)(const float *y, const float *dy, float *dx, int64_t count,
+                                int64_t used);
     /* layer_norm of a row; and the gradient of some rows, which adds to the sums over rows. */
     void (*normalise_row)(const float *x, const float *weight, const float *bias, float *y,
                           int64_t count, double eps);

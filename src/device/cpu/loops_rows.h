@@ -2,12 +2,24 @@
  * loops_table.h alone, after loops_sums.h. */
 #include <math.h>
 
+#if defined(__AVX__) && YKI_WIDTH == 8
+/* The mask of the first `count` lanes. */
+YKI_FORCE_INLINE __m256i first_lanes(int64_t count)
+{
+    static const int32_t lanes[2 * YKI_WIDTH] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(lanes + YKI_WIDTH - count));
+}
+#endif
+
 /* The first `count` numbers, fewer than a vector has, the others being `fill`. */
 YKI_FORCE_INLINE yki_lanes load_first(const float *from, int64_t count, float fill)
 {
 #if defined(__AVX512F__) && YKI_WIDTH == 16
     return (yki_lanes)_mm512_mask_loadu_ps((__m512)yki_splat(fill), (__mmask16)((1 << count) - 1),
                                            from);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    const __m256i mask = first_lanes(count);
+    return yki_select((yki_bits)mask, (yki_lanes)_mm256_maskload_ps(from, mask), yki_splat(fill));
 #else
     float part[YKI_WIDTH];
     for (int lane = 0; lane < YKI_WIDTH; lane++)
@@ -20,6 +32,8 @@ YKI_FORCE_INLINE void store_first(float *to, int64_t count, yki_lanes x)
 {
 #if defined(__AVX512F__) && YKI_WIDTH == 16
     _mm512_mask_storeu_ps(to, (__mmask16)((1 << count) - 1), (__m512)x);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    _mm256_maskstore_ps(to, first_lanes(count), (__m256)x);
 #else
     for (int lane = 0; lane < count; lane++)
         to[lane] = x[lane];
@@ -50,10 +64,12 @@ YKI_FORCE_INLINE float largest_of(const float *x, int64_t count)
         yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
         largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
     }
-    float most = largest[0];
-    for (int lane = 1; lane < YKI_WIDTH; lane++)
-        most = largest[lane] > most ? largest[lane] : most;
-    return most;
+    float part[YKI_WIDTH];
+    *(yki_lanes_at *)part = largest;
+    for (int half = YKI_WIDTH / 2; half > 0; half /= 2)
+        for (int lane = 0; lane < half; lane++)
+            part[lane] = part[lane + half] > part[lane] ? part[lane + half] : part[lane];
+    return part[0];
 }
 
 /* e^x, and 0 where that is no normal number; of a NaN, NaN. */
@@ -91,6 +107,57 @@ static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t c
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
         yki_lanes slope = load_lanes_up_to(dy + i, count - i, 0) - sum;
         store_lanes_up_to(dx + i, count - i, load_lanes_up_to(y + i, count - i, 0) * slope);
+    }
+}
+
+/* ---- softmax of as many rows as a vector has lanes ------------------------------------------- */
+
+/* The lanes of the first `used` rows, the others being 0. */
+YKI_FORCE_INLINE yki_bits used_rows(int64_t used)
+{
+    yki_bits mask;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        mask[lane] = lane < used ? ~0u : 0;
+    return mask;
+}
+
+static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
+{
+    const yki_bits rows = used_rows(used);
+    const yki_lanes zero = {0};
+    yki_lanes largest = yki_splat(-INFINITY), factor;
+    wide_sum totals = {{{0}}};
+    for (int64_t i = 0; i < count; i++) {
+        const yki_lanes v = yki_load_pixel(x, i, YK_F32);
+        largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const yki_lanes v = exp_or_zero(yki_load_pixel(x, i, YK_F32) - largest);
+        add_lanes(&totals, v);
+        yki_store_lanes(y, i * YKI_WIDTH, v, YK_F32);
+    }
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        factor[lane] = (float)(1 / totals.v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)]);
+    for (int64_t i = 0; i < count; i++)
+        yki_store_lanes(y, i * YKI_WIDTH,
+                        yki_select(rows, yki_load_pixel(y, i, YK_F32) * factor, zero), YK_F32);
+}
+
+static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int64_t count,
+                                int64_t used)
+{
+    const yki_bits rows = used_rows(used);
+    const yki_lanes zero = {0};
+    yki_lanes sum;
+    wide_sum totals = {{{0}}};
+    for (int64_t i = 0; i < count; i++)
+        add_lanes(&totals, yki_load_pixel(y, i, YK_F32) * yki_load_pixel(dy, i, YK_F32));
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        sum[lane] = (float)totals.v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)];
+    for (int64_t i = 0; i < count; i++) {
+        const yki_lanes slope = yki_load_pixel(dy, i, YK_F32) - sum;
+        yki_store_lanes(dx, i * YKI_WIDTH,
+                        yki_select(rows, yki_load_pixel(y, i, YK_F32) * slope, zero), YK_F32);
     }
 }
 

@@ -1,8 +1,9 @@
 /*
  * softmax, layer_norm and rms_norm of plain f32 rows: the last dimension of x, or those that weight
- * has. Rows are divided among the threads. The norms' sums over rows are made of parts that depend
- * on the shape alone and in their order, so results do not depend on the number of threads. What
- * the norms share reads operands by layer_norm's numbers, which are those of rms_norm too.
+ * has. softmax takes blocked rows, too: the channels of a block are rows beside each other. Rows
+ * are divided among the threads. The norms' sums over rows are made of parts that depend on the
+ * shape alone and in their order, so results do not depend on the number of threads. What the norms
+ * share reads operands by layer_norm's numbers, which are those of rms_norm too.
  */
 #include <string.h>
 
@@ -19,6 +20,7 @@ typedef struct rows {
     const yki_cpu_loops *loops;
     yki_row_slopes *slopes; /* of a norm */
     int64_t count, length;  /* of rows, and of a row */
+    yki_geometry shape;     /* of softmax, if it is blocked; count is then that of rows of blocks */
     int64_t parts;
     int team;
     double eps;
@@ -70,14 +72,53 @@ static yk_status rows_prepare(yki_device *device, const yki_kernel_desc *desc, y
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
+/* All in one layout. */
+static bool softmax_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    const yki_layout layout = desc->out[0].layout;
+    bool good = desc->out[0].dtype == YK_F32;
+    for (int i = 0; i < desc->in_count; i++)
+        good = good && desc->in[i].dtype == YK_F32 && desc->in[i].layout == layout;
+    return layout == YKI_BLOCKED ? good : rows_supports(device, desc);
+}
+
+static yk_status softmax_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                 yki_kernel **kernel)
+{
+    YK_TRY(rows_prepare(device, desc, kernel));
+    rows *k = (rows *)*kernel;
+    if (desc->out[0].layout == YKI_BLOCKED) {
+        k->shape = yki_geometry_of(device, &desc->out[0]);
+        k->count = k->shape.images * k->shape.blocks * k->shape.rows;
+    }
+    return YK_OK;
+}
+
+/* Where the rows of a number begin, and of how many channels they are; 0: they are plain. */
+static int64_t rows_at(const rows *k, int64_t number, int64_t *channels)
+{
+    const yki_geometry *g = &k->shape;
+    *channels = 0;
+    if (g->b == 0)
+        return number * k->length;
+    const int64_t left = g->channels - number / g->rows % g->blocks * g->b;
+    *channels = left < g->b ? left : g->b;
+    return number * k->length * g->b;
+}
+
 static yk_status softmax(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
     const float *x = run->in[YKI_SOFTMAX_X];
     float *y = run->out[YKI_SOFTMAX_Y];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++)
-        k->loops->softmax(x + r * k->length, y + r * k->length, k->length);
+    for (int64_t r = 0; r < k->count; r++) {
+        int64_t channels, at = rows_at(k, r, &channels);
+        if (channels > 0)
+            k->loops->softmax_lanes(x + at, y + at, k->length, channels);
+        else
+            k->loops->softmax(x + at, y + at, k->length);
+    }
     return YK_OK;
 }
 
@@ -88,9 +129,13 @@ static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_arg
     const float *y = run->in[YKI_SOFTMAX_BACKWARD_Y], *dy = run->in[YKI_SOFTMAX_BACKWARD_DY];
     float *dx = run->out[YKI_SOFTMAX_BACKWARD_DX];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++)
-        k->loops->softmax_slopes(y + r * k->length, dy + r * k->length, dx + r * k->length,
-                                 k->length);
+    for (int64_t r = 0; r < k->count; r++) {
+        int64_t channels, at = rows_at(k, r, &channels);
+        if (channels > 0)
+            k->loops->softmax_lane_slopes(y + at, dy + at, dx + at, k->length, channels);
+        else
+            k->loops->softmax_slopes(y + at, dy + at, dx + at, k->length);
+    }
     return YK_OK;
 }
 
@@ -196,15 +241,12 @@ static yk_status norm_backward(const yki_kernel *kernel, const yki_kernel_args *
     return YK_OK;
 }
 
-#define IMPL(name, place, make, run_it)                                                            \
-    const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##name,                                  \
-                                            .inplace = place,                                      \
-                                            .supports = rows_supports,                             \
-                                            .prepare = make,                                       \
-                                            .run = run_it}
-IMPL(softmax, 1, rows_prepare, softmax);
-IMPL(softmax_backward, 1, rows_prepare, softmax_backward);
-IMPL(layer_norm, 0, rows_prepare, layer_norm);
-IMPL(layer_norm_backward, 0, norm_prepare_backward, norm_backward);
-IMPL(rms_norm, 0, rows_prepare, rms_norm);
-IMPL(rms_norm_backward, 0, norm_prepare_backward, norm_backward);
+#define IMPL(name, place, check, make, run_it)                                                     \
+    const yki_kernel_impl yki_cpu_##name = {                                                       \
+        .op = &yki_op_##name, .inplace = place, .supports = check, .prepare = make, .run = run_it}
+IMPL(softmax, 1, softmax_supports, softmax_prepare, softmax);
+IMPL(softmax_backward, 1, softmax_supports, softmax_prepare, softmax_backward);
+IMPL(layer_norm, 0, rows_supports, rows_prepare, layer_norm);
+IMPL(layer_norm_backward, 0, rows_supports, norm_prepare_backward, norm_backward);
+IMPL(rms_norm, 0, rows_supports, rows_prepare, rms_norm);
+IMPL(rms_norm_backward, 0, rows_supports, norm_prepare_backward, norm_backward);
