@@ -64,6 +64,11 @@ static const conformance_case permute_cases[] = {
     {.x = {2, 20, 5, 7}, .other = {1, 3, 2, 4}}, /* tokens and heads */
     {.x = {3, 17, 6, 40}, .other = {4, 3, 2, 1}},
     {.x = {2, 20, 5, 7}, .other = {1, 2, 3, 4}},
+    {.x = {2, 70, 130}, .other = {1, 3, 2}}, /* whole vectors, and their ends */
+    {.x = {2, 16, 24, 33}, .other = {1, 3, 2, 4}},
+    {.x = {2, 37, 16, 24}, .other = {1, 3, 4, 2}},
+    {.x = {6, 21, 16, 5}, .other = {3, 2, 1, 4}}, /* the channels stay */
+    {.x = {3, 40, 1, 1}, .other = {3, 1, 4, 2}},
 };
 
 static yk_value *build_permute(yk_graph *graph, const conformance_case *c, yk_dtype dtype)

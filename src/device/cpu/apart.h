@@ -88,9 +88,12 @@ typedef float yki_apart __attribute__((vector_size(4 * YKI_WIDTH)));
 
 YKI_FORCE_INLINE void yki_apart_load(const float *first, int64_t lane, yki_apart four[4])
 {
-    for (int n = 0; n < 4; n++)
+    for (int n = 0; n < 4; n++) {
+        yki_apart lanes = {0};
         for (int l = 0; l < YKI_WIDTH; l++)
-            four[n][l] = first[l * lane + n];
+            lanes[l] = first[l * lane + n];
+        four[n] = lanes;
+    }
 }
 
 YKI_FORCE_INLINE void yki_apart_store(const yki_apart four[4], float *first, int64_t lane)

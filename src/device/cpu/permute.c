@@ -1,13 +1,38 @@
-/* permute of plain values; blocked ones are copied before and after (device/plain.c). */
+/*
+ * permute between any layouts. A tile has some places of the dimension that is contiguous in the
+ * result and of the one that is contiguous in x, and is turned in registers; where these are the
+ * same dimension, runs are copied. A blocked tensor's contiguous dimension is that of its channels,
+ * and a tile has those of a block. There, one call turns tiles along a third dimension, because
+ * they are small.
+ */
 #include <string.h>
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+
+enum {
+    TILE_X = 16,
+    TILE_Y = 64 /* places of a plain tensor, which stay in the first-level cache */
+};
+
+/* Elements from one place to the next of each dimension of y, in one of the tensors. Along channels
+ * in blocks, from the first of a block to the first of the next one, divided by b. */
+typedef struct steps {
+    int64_t of[YK_MAX_DIMS];
+    int contiguous; /* the dimension whose places are next to each other */
+    bool blocked;
+} steps;
 
 typedef struct permute {
     yki_kernel base;
-    int64_t sizes[YK_MAX_DIMS], stride[YK_MAX_DIMS]; /* of y, and of x along its dimensions */
-    size_t size;                                     /* of an element */
+    const yki_device *device;
+    const yki_cpu_loops *loops;
+    int64_t sizes[YK_MAX_DIMS], tile[YK_MAX_DIMS]; /* of y; places that are taken at a time */
+    int64_t tiles;
+    steps x, y;
+    int inner;   /* the dimension along which a call takes all places, or -1 */
+    size_t size; /* of an element */
     int team;
 } permute;
 
@@ -15,7 +40,60 @@ static bool permute_supports(const yki_device *device, const yki_kernel_desc *de
 {
     (void)device;
     const yki_operand *x = &desc->in[0], *y = &desc->out[0];
-    return yki_alike(x, y) && x->layout == YKI_PLAIN;
+    return yki_is_float(x) && x->dtype == y->dtype;
+}
+
+/* By dimensions of the tensor itself, of which `missing` come before the first. */
+static steps steps_of(const yki_device *device, const yki_operand *x)
+{
+    const int missing = YK_MAX_DIMS - x->ndim;
+    const int64_t b = x->layout == YKI_BLOCKED ? device->block : 1;
+    steps s = {.contiguous = YK_MAX_DIMS - 1, .blocked = b > 1};
+    int64_t step = b;
+    for (int d = YK_MAX_DIMS - 1; d >= missing; d--) {
+        const int64_t size = x->dims[d - missing];
+        s.of[d] = d == 1 && s.blocked ? step / b : step;
+        step *= d == 1 && s.blocked ? (size + b - 1) / b : size;
+        if (s.contiguous == d && d > missing && size == 1)
+            s.contiguous--;
+    }
+    if (s.blocked)
+        s.contiguous = 1;
+    return s;
+}
+
+/* Those of x by y's dimensions. */
+static steps permuted(const steps *x, const yki_kernel_desc *desc)
+{
+    const int missing = YK_MAX_DIMS - desc->in[0].ndim;
+    steps s = {.blocked = x->blocked};
+    for (int d = missing; d < YK_MAX_DIMS; d++) {
+        const int from = missing + (int)desc->attrs->dims[d - missing];
+        s.of[d] = x->of[from];
+        if (from == x->contiguous)
+            s.contiguous = d;
+    }
+    return s;
+}
+
+static void divide(permute *k)
+{
+    const int p = k->x.contiguous, q = k->y.contiguous;
+    const bool blocked = k->x.blocked || k->y.blocked;
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        k->tile[d] = 1;
+    k->tile[p] = k->x.blocked ? k->device->block : p == q ? k->sizes[p] : TILE_X;
+    if (p != q || k->y.blocked)
+        k->tile[q] = k->y.blocked ? k->device->block : p == q ? k->tile[p] : TILE_Y;
+    k->inner = -1;
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        if (blocked && d != p && d != q)
+            k->inner = d;
+    if (k->inner >= 0)
+        k->tile[k->inner] = k->sizes[k->inner];
+    k->tiles = 1;
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        k->tiles *= (k->sizes[d] + k->tile[d] - 1) / k->tile[d];
 }
 
 static yk_status permute_prepare(yki_device *device, const yki_kernel_desc *desc,
@@ -24,57 +102,90 @@ static yk_status permute_prepare(yki_device *device, const yki_kernel_desc *desc
     permute *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a permute kernel");
-    const yki_operand *x = &desc->in[0], *y = &desc->out[0];
-    int64_t strides[YK_MAX_DIMS], product = 1;
-    for (int d = x->ndim - 1; d >= 0; d--) {
-        strides[d] = product;
-        product *= x->dims[d];
-    }
-    const int missing = YK_MAX_DIMS - y->ndim;
+    const steps x = steps_of(device, &desc->in[0]);
+    k->device = device;
+    k->loops = yki_cpu_loops_of(device);
+    const yki_operand *out = &desc->out[0];
     for (int d = 0; d < YK_MAX_DIMS; d++) {
-        k->sizes[d] = d < missing ? 1 : y->dims[d - missing];
-        k->stride[d] = d < missing ? 0 : strides[desc->attrs->dims[d - missing]];
+        const int from = d - YK_MAX_DIMS + out->ndim;
+        k->sizes[d] = from < 0 ? 1 : out->dims[from];
     }
-    k->size = yk_dtype_size(x->dtype);
-    k->team = yki_team(device, product);
+    k->x = permuted(&x, desc);
+    k->y = steps_of(device, out);
+    k->size = yk_dtype_size(out->dtype);
+    k->team = yki_team(device, yki_operand_count(out));
+    divide(k);
     *kernel = &k->base;
     return YK_OK;
 }
 
-/* Elements `step` apart, one after another. */
-#define GATHER(TYPE)                                                                               \
-    static void gather_##TYPE(TYPE *restrict y, const TYPE *restrict x, int64_t step,              \
-                              int64_t count)                                                       \
-    {                                                                                              \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            y[i] = x[i * step];                                                                    \
-    }
-GATHER(uint16_t)
-GATHER(uint32_t)
-
-static void permute_row(const permute *k, const void *x, void *y, int64_t row)
+YKI_VECTOR_CLONES
+static void turn_halves(const yki_turn *t, const uint16_t *restrict x, uint16_t *restrict y)
 {
-    int64_t from = 0, rest = row;
-    const int64_t count = k->sizes[YK_MAX_DIMS - 1], step = k->stride[YK_MAX_DIMS - 1];
-    for (int d = YK_MAX_DIMS - 2; d >= 0; d--) {
-        from += rest % k->sizes[d] * k->stride[d];
-        rest /= k->sizes[d];
+    for (int64_t s = 0; s < t->tiles; s++, x += t->x_tile, y += t->y_tile)
+        for (int64_t p = 0; p < t->x_count; p++) {
+            for (int64_t q = 0; q < t->y_count; q++)
+                y[p * t->y_step + q] = x[q * t->x_step + p];
+            for (int64_t q = t->y_count; q < t->y_room; q++)
+                y[p * t->y_step + q] = 0;
+        }
+}
+
+/* Constant sizes are copied by a few instructions. */
+static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
+{
+    const size_t bytes = (size_t)t->y_count * size, room = (size_t)t->y_room * size,
+                 x_tile = (size_t)t->x_tile * size, y_tile = (size_t)t->y_tile * size;
+    for (int64_t s = 0; s < t->tiles; s++, x += x_tile, y += y_tile)
+        if (bytes == 32 && room == 32)
+            memcpy(y, x, 32);
+        else if (bytes == 64 && room == 64)
+            memcpy(y, x, 64);
+        else {
+            memcpy(y, x, bytes);
+            memset(y + bytes, 0, room - bytes);
+        }
+}
+
+static void permute_tile(const permute *k, const char *x, char *y, int64_t number)
+{
+    const int p = k->x.contiguous, q = k->y.contiguous;
+    int64_t from = 0, to = 0, counts[YK_MAX_DIMS];
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        const int64_t places = (k->sizes[d] + k->tile[d] - 1) / k->tile[d];
+        const int64_t begin = number % places * k->tile[d], left = k->sizes[d] - begin;
+        number /= places;
+        from += begin * k->x.of[d];
+        to += begin * k->y.of[d];
+        counts[d] = left < k->tile[d] ? left : k->tile[d];
     }
-    if (step == 1)
-        memcpy((char *)y + (size_t)(row * count) * k->size,
-               (const char *)x + (size_t)from * k->size, (size_t)count * k->size);
-    else if (k->size == 2)
-        gather_uint16_t((uint16_t *)y + row * count, (const uint16_t *)x + from, step, count);
+    yki_turn turn = {.x_count = counts[p],
+                     .y_count = counts[q],
+                     .x_step = k->x.of[q],
+                     .y_step = k->y.of[p],
+                     .y_room = k->y.blocked ? k->device->block : counts[q],
+                     .tiles = 1};
+    if (k->inner >= 0) {
+        turn.tiles = counts[k->inner];
+        turn.x_tile = k->x.of[k->inner];
+        turn.y_tile = k->y.of[k->inner];
+    }
+    x += from * (int64_t)k->size;
+    y += to * (int64_t)k->size;
+    if (p == q)
+        copy_runs(&turn, x, y, k->size);
+    else if (k->size == sizeof(float))
+        k->loops->turn(&turn, (const float *)(const void *)x, (float *)(void *)y);
     else
-        gather_uint32_t((uint32_t *)y + row * count, (const uint32_t *)x + from, step, count);
+        turn_halves(&turn, (const uint16_t *)(const void *)x, (uint16_t *)(void *)y);
 }
 
 static yk_status permute_run(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const permute *k = (const permute *)kernel;
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t row = 0; row < k->sizes[0] * k->sizes[1] * k->sizes[2]; row++)
-        permute_row(k, run->in[0], run->out[0], row);
+    for (int64_t tile = 0; tile < k->tiles; tile++)
+        permute_tile(k, run->in[0], run->out[0], tile);
     return YK_OK;
 }
 
