@@ -66,7 +66,8 @@ extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yk
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_adaptive_avg_pool2d, yki_cpu_adaptive_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_reshape, yki_cpu_reorder;
-extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_pad, yki_cpu_permute;
+extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_pad, yki_cpu_permute,
+    yki_cpu_randn_like;
 extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_subtract_broadcast,
     yki_cpu_multiply_broadcast, yki_cpu_divide_broadcast, yki_cpu_expand, yki_cpu_reduce,
     yki_cpu_sum, yki_cpu_reduce_loss;

@@ -139,6 +139,7 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_slice,
     &yki_cpu_pad,
     &yki_cpu_permute,
+    &yki_cpu_randn_like,
     &yki_cpu_softmax,
     &yki_cpu_softmax_backward,
     &yki_cpu_layer_norm,
