@@ -1,15 +1,21 @@
-/* Sums over many numbers on the cpu device: the same bits with any number of threads. */
+/*
+ * Operators of the cpu device that are computed in parts, such as sums over many numbers: the same
+ * bits with any number of threads.
+ */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
+#include "graph/randn.h"
 #include "harness.h"
 
 enum { MOST_THREADS = 5 };
 
 static const yki_operand none = {.ndim = -1};
+
+static const yki_scalars scalars = {.seed = 11, .step = 12};
 
 static void *allocate(size_t bytes)
 {
@@ -54,8 +60,8 @@ static char *run(const yki_kernel_desc *desc, int threads, size_t *bytes)
         at += yki_operand_bytes(device, &desc->out[i]);
     }
     void *scratch = aligned_alloc(YKI_ALIGNMENT, yki_align(kernel->scratch + 1, YKI_ALIGNMENT));
-    assert_ok(
-        kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .scratch = scratch}));
+    assert_ok(kernel->impl->run(
+        kernel, &(yki_kernel_args){.in = in, .out = out, .scratch = scratch, .scalars = &scalars}));
     free(scratch);
     for (int i = 0; i < desc->in_count; i++)
         free(in[i]);
@@ -194,4 +200,119 @@ YK_TEST(losses_of_pairs)
                                      .out_count = 1,
                                      .in = {images, images, none},
                                      .out = {scalar}});
+}
+
+YK_TEST(sums_over_a_dimension)
+{
+    const yki_operand x = IMAGES(4, 48, 33, 40),
+                      sums[] = {{.dtype = YK_F32, .ndim = 4, .dims = {4, 1, 33, 40}},
+                                IMAGES(4, 48, 1, 40),
+                                IMAGES(4, 48, 33, 1)};
+    for (int dim = 1; dim < 4; dim++)
+        same_bits(&(yki_kernel_desc){.op = &yki_op_sum,
+                                     .attrs = &(yki_attrs){.dim = dim},
+                                     .in_count = 1,
+                                     .out_count = 1,
+                                     .in = {x},
+                                     .out = {sums[dim - 1]}});
+}
+
+YK_TEST(averages_of_windows)
+{
+    static const yki_attrs attrs = {.kernel = 3, .stride = 2, .padding = 1};
+    const yki_operand x = IMAGES(5, 44, 33, 41), y = IMAGES(5, 44, 17, 21);
+    yki_kernel_desc desc = {.op = &yki_op_avg_pool2d,
+                            .attrs = &attrs,
+                            .in_count = 1,
+                            .out_count = 1,
+                            .in = {x},
+                            .out = {y}};
+    same_bits(&desc);
+    desc.op = &yki_op_avg_pool2d_backward;
+    desc.in[0] = y;
+    desc.out[0] = x;
+    same_bits(&desc);
+}
+
+/* In rows, and in channels of blocks beside each other. */
+YK_TEST(softmax_of_rows)
+{
+    const yki_operand shapes[] = {IMAGES(3, 44, 33, 41),
+                                  {.dtype = YK_F32, .ndim = 2, .dims = {3000, 10}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        yki_kernel_desc desc = {.op = &yki_op_softmax,
+                                .in_count = 1,
+                                .out_count = 1,
+                                .in = {shapes[i]},
+                                .out = {shapes[i]}};
+        same_bits(&desc);
+        desc.op = &yki_op_softmax_backward;
+        desc.in_count = 2;
+        desc.in[1] = shapes[i];
+        same_bits(&desc);
+    }
+}
+
+YK_TEST(products_with_a_repeated_side)
+{
+    const yki_operand x = IMAGES(4, 44, 33, 40),
+                      sides[] = {IMAGES(4, 44, 1, 1),
+                                 {.dtype = YK_F32, .ndim = 4, .dims = {4, 1, 33, 40}},
+                                 {.dtype = YK_F32, .ndim = 3, .dims = {44, 1, 1}}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        same_bits(&(yki_kernel_desc){.op = &yki_op_multiply,
+                                     .in_count = 2,
+                                     .out_count = 1,
+                                     .in = {x, sides[i]},
+                                     .out = {x}});
+}
+
+YK_TEST(permutations)
+{
+    static const int64_t orders[][YK_MAX_DIMS] = {{0, 2, 1, 3}, {0, 2, 3, 1}, {3, 1, 2, 0}};
+    const int64_t sizes[] = {3, 44, 33, 41};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        yki_attrs attrs = {0};
+        yki_operand y = IMAGES(0, 0, 0, 0);
+        for (int d = 0; d < YK_MAX_DIMS; d++) {
+            attrs.dims[d] = orders[i][d];
+            y.dims[d] = sizes[orders[i][d]];
+        }
+        same_bits(&(yki_kernel_desc){.op = &yki_op_permute,
+                                     .attrs = &attrs,
+                                     .in_count = 1,
+                                     .out_count = 1,
+                                     .in = {IMAGES(3, 44, 33, 41)},
+                                     .out = {y}});
+    }
+}
+
+YK_TEST(copies)
+{
+    const yki_operand x = {.dtype = YK_F32, .ndim = 3, .dims = {7, 50, 301}};
+    const yki_operand y = {.dtype = YK_F32, .ndim = 2, .dims = {7, 50 * 301}};
+    same_bits(&(yki_kernel_desc){
+        .op = &yki_op_flatten, .in_count = 1, .out_count = 1, .in = {x}, .out = {y}});
+}
+
+/* In vectors, with the bits of the C library's logarithm and cosine. */
+YK_TEST(normal_numbers_are_those_of_other_devices)
+{
+    static const yki_attrs attrs = {.salt = 5};
+    const yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {1000, 3001}};
+    const yki_kernel_desc desc = {.op = &yki_op_randn_like,
+                                  .attrs = &attrs,
+                                  .in_count = 1,
+                                  .out_count = 1,
+                                  .in = {x},
+                                  .out = {x}};
+    const yki_randn draw = yki_randn_of(scalars.seed, scalars.step, attrs.salt);
+    size_t bytes;
+    same_bits(&desc);
+    float *numbers = (float *)(void *)run(&desc, 3, &bytes);
+    for (size_t i = 0; i < bytes / sizeof *numbers; i++)
+        if (numbers[i] != (float)yki_randn_at(&draw, i))
+            fail_msg("number %zu is %.9g, expected %.9g", i, (double)numbers[i],
+                     yki_randn_at(&draw, i));
+    free(numbers);
 }
