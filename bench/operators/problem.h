@@ -23,8 +23,8 @@ typedef struct problem {
 /* Reads "NAME f32|bf16 forward|backward SHAPE OTHER"; false if the line says something else. */
 bool read_problem(const char *line, problem *p);
 
-/* Appends the operator to the graph, with inputs and parameters of its own; NULL if it has no such
- * name. */
+/* Appends the operator to the graph with its own inputs and parameters. NULL if there is no
+ * operator of that name. */
 yk_value *build(yk_graph *graph, const problem *p);
 
 #endif

@@ -18,9 +18,9 @@ const char *yki_endpoint_text(char text[YKI_ENDPOINT_TEXT], const char *host, in
  */
 yk_status yki_listen(int *fd, const char *host, int *port);
 /*
- * One attempt. It takes at most 2 s for the name and 2 s for each of its addresses; where nobody
- * answers, the system itself would try for minutes. YK_ERROR_NOT_FOUND when the host's name is not
- * known, else YK_ERROR_NETWORK with errno's words; *again tells that this may change.
+ * Makes one attempt, which takes at most 2 s to look the name up and 2 s for each of its addresses.
+ * The system alone would try for minutes where nobody answers. YK_ERROR_NOT_FOUND when the host's
+ * name is not known, else YK_ERROR_NETWORK with errno's words; *again tells that this may change.
  */
 yk_status yki_connect(int *fd, const char *host, int port, bool *again);
 

@@ -39,8 +39,7 @@ static yki_window_range holders_of(const yki_attrs *a, int64_t i, int64_t window
 }
 
 /* What output i of adaptive pooling has; and, with numbers exchanged, the outputs that have input
- * i.
- */
+ * i. */
 static yki_window_range part_of(int64_t i, int64_t outputs, int64_t inputs)
 {
     return (yki_window_range){i * inputs / outputs, ((i + 1) * inputs + outputs - 1) / outputs};
@@ -142,25 +141,13 @@ static yk_status prepare_adaptive(yki_device *device, const yki_kernel_desc *des
 {
     average *k;
     tables t;
-    const yki_geometry y = yki_geometry_of(device, &desc->out[0]);
+    const bool is_gradient = desc->op == &yki_op_adaptive_avg_pool2d_backward;
+    const yki_geometry y = yki_geometry_of(device, is_gradient ? &desc->in[0] : &desc->out[0]);
     YK_TRY(create(device, desc, y.pixels, &k, &t));
     find_parts(k, &t);
-    weigh_parts(&k->from, &k->to, t.weights);
+    weigh_parts(is_gradient ? &k->to : &k->from, &y, t.weights);
     k->windows.one_weight = false;
-    *kernel = &k->base;
-    return YK_OK;
-}
-
-static yk_status prepare_adaptive_backward(yki_device *device, const yki_kernel_desc *desc,
-                                           yki_kernel **kernel)
-{
-    average *k;
-    tables t;
-    const yki_geometry y = yki_geometry_of(device, &desc->in[0]);
-    YK_TRY(create(device, desc, y.pixels, &k, &t));
-    find_parts(k, &t);
-    weigh_parts(&k->to, &k->from, t.weights);
-    k->weighs_pixels = true;
+    k->weighs_pixels = is_gradient;
     *kernel = &k->base;
     return YK_OK;
 }
@@ -244,4 +231,4 @@ IMPL(avg_pool2d_backward, prepare_avg);
 IMPL(global_avg_pool2d, prepare_global);
 IMPL(global_avg_pool2d_backward, prepare_global_backward);
 IMPL(adaptive_avg_pool2d, prepare_adaptive);
-IMPL(adaptive_avg_pool2d_backward, prepare_adaptive_backward);
+IMPL(adaptive_avg_pool2d_backward, prepare_adaptive);
