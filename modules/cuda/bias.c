@@ -27,7 +27,8 @@ yk_status yki_cuda_bias_add(const yki_cuda_kernel *kernel, int stage, const yki_
 
 static yki_cuda_grid divide(const yki_operand *dy, yki_cuda_columns *at)
 {
-    return yki_cuda_grid_of_columns(yki_cuda_rows(dy), yki_cuda_columns_of(dy), width_of(dy), at);
+    return yki_cuda_grid_of_columns(1, yki_cuda_rows(dy), yki_cuda_columns_of(dy), width_of(dy),
+                                    at);
 }
 
 yk_status yki_cuda_bias_gradient_find(yki_cuda_kernel *kernel, int stage, const yki_operand *dy)

@@ -167,8 +167,9 @@ int64_t yki_cuda_blocks(int64_t items, int64_t items_of_block);
 unsigned yki_cuda_blocks_in_loops(int64_t blocks);
 /* One thread for each item. */
 yki_cuda_grid yki_cuda_grid_of(int64_t items);
-/* How columns are divided for vectors of this width; as many slices as grid.y. */
-yki_cuda_grid yki_cuda_grid_of_columns(int64_t rows, int64_t columns, int width,
+/* How columns are divided for vectors of this width; as many slices as grid.y. The kernel takes so
+ * many matrices of this size at once, whose slices fill the GPU together. */
+yki_cuda_grid yki_cuda_grid_of_columns(int64_t matrices, int64_t rows, int64_t columns, int width,
                                        yki_cuda_columns *at);
 yki_cuda_grid yki_cuda_grid_of_transpose(const yki_cuda_transpose_args *args);
 /* Of sums_merge and its like. */

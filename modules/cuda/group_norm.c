@@ -18,14 +18,6 @@ static bool has_rows(const yki_operand *x)
     return x->ndim == 3;
 }
 
-/* A sample as a matrix of pixels and channels. */
-static yki_operand sample_of(const yki_operand *x)
-{
-    yki_operand sample = *x;
-    sample.dims[0] = 1;
-    return sample;
-}
-
 static yki_cuda_grid divide(const yki_cuda_kernel *k, yki_cuda_group_norm_args *args)
 {
     const yki_operand *x = &k->desc.in[0];
@@ -40,8 +32,9 @@ static yki_cuda_grid divide(const yki_cuda_kernel *k, yki_cuda_group_norm_args *
             .rows = x->dims[2], .slice = x->dims[2], .columns = (int32_t)channels};
         return yki_cuda_grid_of(args->samples * channels * 32);
     }
-    const yki_operand sample = sample_of(x);
-    yki_cuda_grid grid = yki_cuda_norm_divide(&sample, &args->at);
+    const int64_t pixels = args->samples > 0 ? yki_cuda_rows(x) / args->samples : 0;
+    yki_cuda_grid grid = yki_cuda_grid_of_columns(args->samples, pixels, channels,
+                                                  yki_cuda_norm_width(x), &args->at);
     args->across = (int32_t)grid.x;
     args->slices = (int32_t)grid.y;
     grid.x *= (unsigned)args->samples;

@@ -216,7 +216,7 @@ static yki_cuda_grid divide(const yki_kernel_desc *desc, yki_cuda_columns *at)
 {
     int32_t columns = columns_of(desc);
     int width = yki_cuda_width_for(desc->in[0].dtype, columns);
-    return yki_cuda_grid_of_columns(rows_of(desc), columns, width, at);
+    return yki_cuda_grid_of_columns(1, rows_of(desc), columns, width, at);
 }
 
 static size_t moment_bytes(const yki_kernel_desc *desc)

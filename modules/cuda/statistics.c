@@ -10,7 +10,7 @@ int yki_cuda_norm_width(const yki_operand *x)
 
 yki_cuda_grid yki_cuda_norm_divide(const yki_operand *x, yki_cuda_columns *at)
 {
-    return yki_cuda_grid_of_columns(yki_cuda_rows(x), yki_cuda_columns_of(x),
+    return yki_cuda_grid_of_columns(1, yki_cuda_rows(x), yki_cuda_columns_of(x),
                                     yki_cuda_norm_width(x), at);
 }
 
