@@ -240,12 +240,15 @@ static void draw_norm_of_rows(drawing *d, conformance_case *c)
     c->floor = 1;
 }
 
+/* Of at least two values a group: that of one value has no variance, and dx is only rounding. */
 static void draw_group_norm(drawing *d, conformance_case *c)
 {
     draw_any_shape(d, c);
     if (!c->x[1])
-        c->x[1] = draw(d, 1, 40);
-    c->groups = draw(d, 1, c->x[1]);
+        c->x[1] = draw(d, 2, 40);
+    const bool one_pixel = c->x[2] <= 1 && c->x[3] <= 1;
+    c->x[1] += one_pixel && c->x[1] == 1;
+    c->groups = draw(d, 1, one_pixel ? c->x[1] / 2 : c->x[1]);
     while (c->x[1] % c->groups)
         c->groups--;
     c->plain = draw(d, 0, 3) == 0;
@@ -292,11 +295,13 @@ static void draw_pool(drawing *d, conformance_case *c)
             c->x[i] = c->kernel[0];
 }
 
+/* An image that has the size already is left as it is, without an operator. */
 static void draw_adaptive(drawing *d, conformance_case *c)
 {
     draw_image(d, c);
     c->kernel[0] = draw(d, 1, 9);
     c->kernel[1] = draw(d, 1, 9);
+    c->x[2] += c->kernel[0] == c->x[2] && c->kernel[1] == c->x[3];
 }
 
 /* Of at least two values a channel; the floor is as above. */
@@ -347,7 +352,23 @@ static void draw_part(drawing *d, conformance_case *c)
     c->other[1] = draw(d, 1, c->x[c->dim] - c->other[0]);
 }
 
-static void draw_loss(drawing *d, conformance_case *c)
+static int64_t count_of(const conformance_case *c)
+{
+    int64_t count = 1;
+    for (int i = 0; i < conformance_rank(c->x); i++)
+        count *= c->x[i];
+    return count;
+}
+
+/* Labels that are numbers and weights of classes have any sign here. The losses, which have so many
+ * terms each, may therefore all but cancel in their sum, whose error grows with their number. */
+static void expect_cancellation(conformance_case *c, int64_t classes, int64_t terms)
+{
+    const double losses = (double)count_of(c) / (double)classes;
+    c->floor = (c->sum ? losses : 1) * (2 + (double)terms / 8);
+}
+
+static int64_t draw_any_loss(drawing *d, conformance_case *c)
 {
     if (draw(d, 0, 1))
         draw_rows(d, c);
@@ -363,6 +384,22 @@ static void draw_loss(drawing *d, conformance_case *c)
     c->smoothing = draw(d, 0, 1) ? 0 : (double)draw(d, 1, 10) / 10;
     c->weighted = draw(d, 0, 1);
     c->sum = draw(d, 0, 1);
+    return *classes;
+}
+
+/* A mean divides by the sum of the weights, which would be arbitrarily small. */
+static void draw_loss(drawing *d, conformance_case *c)
+{
+    const int64_t classes = draw_any_loss(d, c);
+    c->sum |= c->weighted;
+    if (c->weighted)
+        expect_cancellation(c, classes, 1);
+}
+
+static void draw_soft_loss(drawing *d, conformance_case *c)
+{
+    const int64_t classes = draw_any_loss(d, c);
+    expect_cancellation(c, classes, classes);
 }
 
 static void draw_attention(drawing *d, conformance_case *c)
@@ -437,7 +474,7 @@ static const operators all_operators[] = {
     {&family_slice, draw_part, false},
     {&family_pad, draw_part, false},
     {&family_cross_entropy, draw_loss, true},
-    {&family_soft_cross_entropy, draw_loss, true},
+    {&family_soft_cross_entropy, draw_soft_loss, true},
     {&family_mse_loss, draw_any_shape, true},
     {&family_reduce_loss, draw_any_shape, true},
     {&family_smooth_l1_loss, draw_any_shape, true},
