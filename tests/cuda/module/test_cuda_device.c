@@ -48,7 +48,8 @@ static const operators_case losses = {
 static const operators_case convolutions = {
     ALL, {&family_conv2d, &family_conv2d_sums, &family_conv_transpose2d}};
 static const operators_case matrices = {ALL, {&family_linear, &family_matmul}};
-static const operators_case attention = {ALL, {&family_attention, &family_flash_attention}};
+static const operators_case attention = {ALL, {&family_attention}};
+static const operators_case flash_attention = {ALL, {&family_flash_attention}};
 
 static void run_setting(const operators_case *c, int setting)
 {
@@ -120,10 +121,16 @@ YK_TEST(operators_attention)
     run_case(&attention);
 }
 
+YK_TEST(operators_flash_attention)
+{
+    run_case(&flash_attention);
+}
+
 YK_TEST(every_operator_is_in_a_case)
 {
     static const operators_case *const all[] = {
-        &broadcasts, &norms, &pools, &moves, &rows, &losses, &convolutions, &matrices, &attention};
+        &broadcasts, &norms,        &pools,    &moves,     &rows,
+        &losses,     &convolutions, &matrices, &attention, &flash_attention};
     bool seen[YKI_OPERATORS] = {false};
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
         conformance_mark(&families_elementwise[i], seen);
