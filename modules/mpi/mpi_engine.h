@@ -1,7 +1,7 @@
 /*
- * The mpi backend in three parts: mpi.c opens and closes it, calls.c moves the data, finalise.c
- * ends MPI. All are compiled once for each MPI, because the libraries of Open MPI and MPICH do not
- * mix.
+ * The mpi backend: mpi.c opens and closes it, collectives.c has the collectives and messages.c
+ * messages between two ranks, and finalise.c ends MPI. All are compiled once for each MPI, because
+ * the libraries of Open MPI and MPICH do not mix.
  */
 #ifndef MPI_ENGINE_H
 #define MPI_ENGINE_H
@@ -21,6 +21,10 @@
 #endif
 
 enum { LARGEST_COUNT = 1 << 30 }; /* elements in one call of MPI, whose counts are ints */
+
+/* Tags: of an exchange; and of messages, the descriptor of a send, that of a receive, and the data.
+ */
+enum { TAG_MESSAGE = 1, TAG_SENT, TAG_WANTED, TAG_DATA };
 
 /* A part of a call that MPI's counts can express. */
 typedef struct mpi_span {
@@ -67,6 +71,27 @@ typedef struct mpi_engine {
 } mpi_engine;
 
 extern const engine_calls mpi_engine_calls;
+yk_status mpi_engine_messages(engine_base *engine, yk_backend_call *call);
+
+/* An error where the engine has failed. It then begins no more calls: MPI may still use the memory
+ * of the last one. */
+yk_status mpi_engine_check_usable(const mpi_engine *engine);
+
+MPI_Datatype mpi_type_of(yk_dtype dtype);
+
+/* The next part, of at most `most` elements of this width; false at the end. */
+bool mpi_next_span(mpi_span *at, size_t *left, size_t most, size_t width);
+
+/* Between tests of requests: spins and then yields or, in the background, takes naps. */
+typedef struct mpi_pauses {
+    bool background;
+    int tests;
+    long nap;
+} mpi_pauses;
+
+void mpi_pause(mpi_pauses *p);
+
+double mpi_now(void); /* in seconds */
 
 /* Once for the process, after MPI: the operations on bf16 and f16. Returns a code of MPI. */
 int mpi_engine_create_operations(void);

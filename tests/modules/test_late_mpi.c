@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { OF_EXCHANGE = 1, OF_DATA = 4, LARGE = 100000 }; /* tags of modules/mpi/calls.c */
+enum { OF_EXCHANGE = 1, OF_DATA = 4, LARGE = 100000 }; /* tags of modules/mpi/mpi_engine.h */
 
 static void *unruly;
 

@@ -1,6 +1,6 @@
 /*
- * What the ranks send each other with MPI: the exchange of messages with which a call begins, the
- * collectives, and messages between two ranks. ../common/engine.h says how a call proceeds.
+ * The exchange of messages with which a call begins, and the collectives. ../common/engine.h says
+ * how a call proceeds.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -12,20 +12,12 @@
 #include "mpi_engine.h"
 
 enum {
-    TAG_MESSAGE = 1, /* of an exchange */
-    TAG_SENT,        /* of messages: the descriptor of a send, that of a receive, and the data */
-    TAG_WANTED,
-    TAG_DATA,
     PART_OF_PIECE = 1 << 20, /* bytes for each rank in a piece of an all-reduce or a reduce */
     LOOSE_TESTS = 2000,      /* how often a call tests before it yields its core each time */
     TESTS_OF_CLOCK = 16,     /* how often a caller tests before it reads the clock */
-    MOST_AHEAD = 16,         /* messages from or to a rank that are under way at once */
     SHORTEST_NAP_NS = 2000,
     LONGEST_NAP_NS = 200000
 };
-
-/* How long a receive that was taken back may take to end. */
-#define WITHDRAWAL_S 0.5
 
 /* ---- types and operations -------------------------------------------------------------------- */
 
@@ -62,7 +54,7 @@ int mpi_engine_create_operations(void)
     return MPI_SUCCESS;
 }
 
-static MPI_Datatype type_of(yk_dtype dtype)
+MPI_Datatype mpi_type_of(yk_dtype dtype)
 {
     switch (dtype) {
     case YK_F32:
@@ -98,8 +90,7 @@ static MPI_Request *next_request(mpi_engine *engine)
     return &engine->requests[engine->pending++];
 }
 
-/* An engine that has failed begins no more calls: MPI may still use the memory of the last one. */
-static yk_status check_usable(const mpi_engine *engine)
+yk_status mpi_engine_check_usable(const mpi_engine *engine)
 {
     if (engine->pending == 0)
         return YK_OK;
@@ -116,14 +107,7 @@ static yk_status test_requests(mpi_engine *engine)
     return YK_OK;
 }
 
-/* Between tests of requests: spins and then yields or, in the background, takes naps. */
-typedef struct pauses {
-    bool background;
-    int tests;
-    long nap;
-} pauses;
-
-static void pause_after_test(pauses *p)
+void mpi_pause(mpi_pauses *p)
 {
     bool naps = p->background && p->tests > LOOSE_TESTS / 10;
     if (naps) {
@@ -136,14 +120,14 @@ static void pause_after_test(pauses *p)
 
 static yk_status await(mpi_engine *engine, bool background)
 {
-    for (pauses waits = {.background = background};; pause_after_test(&waits)) {
+    for (mpi_pauses waits = {.background = background};; mpi_pause(&waits)) {
         TRY(test_requests(engine));
         if (engine->pending == 0)
             return YK_OK;
     }
 }
 
-static double now(void)
+double mpi_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -161,8 +145,8 @@ static yk_status test_exchange(engine_base *common, double wait_s, bool *done)
             return YK_OK;
         bool yields = tests > LOOSE_TESTS; /* which takes long where ranks share a core */
         if (yields || tests % TESTS_OF_CLOCK == 0) {
-            until = until > 0 ? until : now() + wait_s;
-            if (now() >= until)
+            until = until > 0 ? until : mpi_now() + wait_s;
+            if (mpi_now() >= until)
                 break;
         }
         if (yields)
@@ -191,7 +175,7 @@ static yk_status begin_pairs(mpi_engine *engine, size_t bytes)
 static yk_status begin_exchange(engine_base *common, size_t bytes)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    TRY(check_usable(engine));
+    TRY(mpi_engine_check_usable(engine));
     if (common->small > 0)
         return begin_pairs(engine, bytes);
     TRY_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, engine_message(common, 0), (int)bytes,
@@ -208,8 +192,7 @@ static yk_status exchange(engine_base *common, yk_backend_call *call, size_t byt
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* The next one, of at most `most` elements. */
-static bool next_span(mpi_span *at, size_t *left, size_t most, size_t width)
+bool mpi_next_span(mpi_span *at, size_t *left, size_t most, size_t width)
 {
     at->start += (size_t)at->count * width;
     at->count = (int)(*left < most ? *left : most);
@@ -236,9 +219,9 @@ static yk_status all_reduce(engine_base *common, yk_backend_call *call)
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
     size_t width = yk_dtype_size(dtype), left = call->what.count;
-    for (mpi_span at = {0}; next_span(&at, &left, most_of_piece(engine, width), width);)
-        TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count, type_of(dtype),
-                              operation_of(dtype, op), engine->comm));
+    for (mpi_span at = {0}; mpi_next_span(&at, &left, most_of_piece(engine, width), width);)
+        TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)call->out + at.start, at.count,
+                              mpi_type_of(dtype), operation_of(dtype, op), engine->comm));
     return YK_OK;
 }
 
@@ -256,9 +239,9 @@ static yk_status reduce(engine_base *common, yk_backend_call *call)
     if (on_root && !piece)
         return yk_set_error(YK_ERROR_NETWORK, "no memory for %zu bytes", bytes);
     int code = MPI_SUCCESS;
-    for (mpi_span at = {0}; code == MPI_SUCCESS && next_span(&at, &left, most, width);) {
+    for (mpi_span at = {0}; code == MPI_SUCCESS && mpi_next_span(&at, &left, most, width);) {
         char *data = (char *)call->out + at.start;
-        code = MPI_Reduce(data, piece, at.count, type_of(dtype), operation_of(dtype, op),
+        code = MPI_Reduce(data, piece, at.count, mpi_type_of(dtype), operation_of(dtype, op),
                           call->what.root, engine->comm);
         if (on_root && code == MPI_SUCCESS)
             memcpy(data, piece, (size_t)at.count * width);
@@ -273,8 +256,9 @@ static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call 
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     size_t left = call->what.count;
-    for (mpi_span at = {0}; next_span(&at, &left, engine->largest, yk_dtype_size(dtype));)
-        TRY_MPI(MPI_Bcast((char *)data + at.start, at.count, type_of(dtype), root, engine->comm));
+    for (mpi_span at = {0}; mpi_next_span(&at, &left, engine->largest, yk_dtype_size(dtype));)
+        TRY_MPI(
+            MPI_Bcast((char *)data + at.start, at.count, mpi_type_of(dtype), root, engine->comm));
     return YK_OK;
 }
 
@@ -288,7 +272,7 @@ static yk_status broadcast(engine_base *common, yk_backend_call *call)
 static yk_status all_gather(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     char *out = call->out, *own = out + (size_t)engine->common.rank * bytes;
     bool in_place = call->in == own;
@@ -318,12 +302,12 @@ static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_r
         char *part = rank == root ? all + (size_t)r * bytes : NULL;
         if (r == root && rank == root)
             memcpy(to_root ? part : mine, to_root ? mine : part, bytes);
-        for (mpi_span at = {0}; r != root && next_span(&at, &left, engine->largest, width);) {
+        for (mpi_span at = {0}; r != root && mpi_next_span(&at, &left, engine->largest, width);) {
             if (rank == (to_root ? r : root))
-                TRY_MPI(MPI_Send((to_root ? mine : part) + at.start, at.count, type_of(dtype),
+                TRY_MPI(MPI_Send((to_root ? mine : part) + at.start, at.count, mpi_type_of(dtype),
                                  to_root ? root : r, TAG_DATA, engine->comm));
             if (rank == (to_root ? root : r))
-                TRY_MPI(MPI_Recv((to_root ? part : mine) + at.start, at.count, type_of(dtype),
+                TRY_MPI(MPI_Recv((to_root ? part : mine) + at.start, at.count, mpi_type_of(dtype),
                                  to_root ? r : root, TAG_DATA, engine->comm, MPI_STATUS_IGNORE));
         }
     }
@@ -333,7 +317,7 @@ static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_r
 static yk_status gather(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
     int count = (int)call->what.count;
     if (call->what.count > engine->largest)
         return move_parts(engine, call, true);
@@ -345,7 +329,7 @@ static yk_status gather(engine_base *common, yk_backend_call *call)
 static yk_status scatter(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
     int count = (int)call->what.count;
     if (call->what.count > engine->largest)
         return move_parts(engine, call, false);
@@ -366,10 +350,11 @@ static yk_status trade_parts(mpi_engine *engine, yk_backend_call *call)
     for (int step = 1; step < ranks; step++) {
         int to = (rank + step) % ranks, from = (rank + ranks - step) % ranks;
         size_t left = call->what.count;
-        for (mpi_span at = {0}; next_span(&at, &left, engine->largest, width);)
-            TRY_MPI(MPI_Sendrecv(in + (size_t)to * bytes + at.start, at.count, type_of(dtype), to,
-                                 TAG_DATA, out + (size_t)from * bytes + at.start, at.count,
-                                 type_of(dtype), from, TAG_DATA, engine->comm, MPI_STATUS_IGNORE));
+        for (mpi_span at = {0}; mpi_next_span(&at, &left, engine->largest, width);)
+            TRY_MPI(MPI_Sendrecv(in + (size_t)to * bytes + at.start, at.count, mpi_type_of(dtype),
+                                 to, TAG_DATA, out + (size_t)from * bytes + at.start, at.count,
+                                 mpi_type_of(dtype), from, TAG_DATA, engine->comm,
+                                 MPI_STATUS_IGNORE));
     }
     return YK_OK;
 }
@@ -377,7 +362,7 @@ static yk_status trade_parts(mpi_engine *engine, yk_backend_call *call)
 static yk_status all_to_all(engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
-    MPI_Datatype type = type_of((yk_dtype)call->what.dtype);
+    MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
     int count = (int)call->what.count;
     if (call->what.count > engine->largest)
         return trade_parts(engine, call);
@@ -404,15 +389,16 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
     }
     int code = MPI_SUCCESS;
     if (call->what.count <= engine->largest)
-        code = MPI_Reduce_scatter_block(in, call->out, (int)call->what.count, type_of(dtype),
+        code = MPI_Reduce_scatter_block(in, call->out, (int)call->what.count, mpi_type_of(dtype),
                                         operation_of(dtype, op), engine->comm);
     for (int r = 0; r < ranks && call->what.count > engine->largest; r++) {
         size_t left = call->what.count;
         for (mpi_span at = {0};
-             code == MPI_SUCCESS && next_span(&at, &left, engine->largest, width);)
-            code = MPI_Reduce(in + (size_t)r * bytes + at.start,
-                              r == engine->common.rank ? (char *)call->out + at.start : NULL,
-                              at.count, type_of(dtype), operation_of(dtype, op), r, engine->comm);
+             code == MPI_SUCCESS && mpi_next_span(&at, &left, engine->largest, width);)
+            code =
+                MPI_Reduce(in + (size_t)r * bytes + at.start,
+                           r == engine->common.rank ? (char *)call->out + at.start : NULL, at.count,
+                           mpi_type_of(dtype), operation_of(dtype, op), r, engine->comm);
     }
     if (code != MPI_SUCCESS) /* MPI may still read the copy, which stays */
         return mpi_engine_failed("reduce_scatter", code);
@@ -420,201 +406,6 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
     if (engine_divides_after(dtype, op))
         engine_divide(call->out, call->what.count, dtype, ranks);
     return YK_OK;
-}
-
-/* ---- messages -------------------------------------------------------------------------------- */
-
-static bool is_sent(const yk_backend_message *message)
-{
-    return message->what.operation == YK_OPERATION_SEND;
-}
-
-/* The callers get their buffers back: takes back the receives into them. One whose data is already
- * coming cannot be taken back and ends with it. */
-static void withdraw(mpi_engine *engine, const yk_backend_call *call)
-{
-    const double until = now() + WITHDRAWAL_S;
-    for (size_t i = 0; i < call->message_count; i++) {
-        MPI_Request *request = &engine->transfers[i].moved;
-        int done = 0;
-        if (is_sent(&call->messages[i]) || *request == MPI_REQUEST_NULL ||
-            MPI_Cancel(request) != MPI_SUCCESS)
-            continue;
-        while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && now() < until)
-            sched_yield();
-    }
-}
-
-/* Tells the other rank what this one calls, unless both know it. */
-static yk_status announce(mpi_engine *engine, const yk_backend_call *call, mpi_transfer *t)
-{
-    bool sends = is_sent(t->message);
-    int other = t->message->what.root, size = sizeof(yk_descriptor);
-    if (call->matched)
-        return YK_OK;
-    TRY_MPI(MPI_Irecv(&t->theirs, size, MPI_BYTE, other, sends ? TAG_WANTED : TAG_SENT,
-                      engine->comm, &t->heard));
-    TRY_MPI(MPI_Isend(&t->mine, size, MPI_BYTE, other, sends ? TAG_SENT : TAG_WANTED, engine->comm,
-                      &t->told));
-    return YK_OK;
-}
-
-/* One that does not match moves no data. */
-static yk_status compare(mpi_engine *engine, yk_backend_call *call, mpi_transfer *t)
-{
-    int told, heard = 0, me = engine->common.rank, other = t->message->what.root;
-    TRY_MPI(MPI_Test(&t->told, &told, MPI_STATUS_IGNORE));
-    if (told)
-        TRY_MPI(MPI_Test(&t->heard, &heard, MPI_STATUS_IGNORE));
-    if (!heard)
-        return YK_OK;
-    yk_status status = is_sent(t->message)
-                           ? yk_backend_compare_messages(call, me, &t->mine, other, &t->theirs)
-                           : yk_backend_compare_messages(call, other, &t->theirs, me, &t->mine);
-    t->compared = true;
-    t->left = status == YK_OK ? t->left : 0;
-    return YK_OK;
-}
-
-/* Begins to move the data, part by part. *begun tells whether the last part is under way. */
-static yk_status move(mpi_engine *engine, mpi_transfer *t, bool *begun)
-{
-    const yk_descriptor *what = &t->message->what;
-    yk_dtype dtype = (yk_dtype)what->dtype;
-    int moved = 1;
-    while (t->left > 0) {
-        TRY_MPI(MPI_Test(&t->moved, &moved, MPI_STATUS_IGNORE));
-        if (!moved)
-            break;
-        next_span(&t->part, &t->left, engine->largest, yk_dtype_size(dtype));
-        char *data = (char *)t->message->data + t->part.start;
-        if (is_sent(t->message))
-            TRY_MPI(MPI_Isend(data, t->part.count, type_of(dtype), what->root, TAG_DATA,
-                              engine->comm, &t->moved));
-        else
-            TRY_MPI(MPI_Irecv(data, t->part.count, type_of(dtype), what->root, TAG_DATA,
-                              engine->comm, &t->moved));
-    }
-    *begun = t->left == 0;
-    return YK_OK;
-}
-
-/* ---- all messages of a call ------------------------------------------------------------------ */
-
-/* Each channel's messages, in their order. All channels were empty before. */
-static void line_up(mpi_engine *engine, const yk_backend_call *call)
-{
-    engine->busy = NULL;
-    for (size_t i = 0; i < call->message_count; i++) {
-        const yk_backend_message *message = &call->messages[i];
-        mpi_transfer *t = &engine->transfers[i];
-        mpi_channel *channel = &engine->channels[2 * message->what.root + is_sent(message)];
-        *t = (mpi_transfer){.message = message,
-                            .mine = message->what,
-                            .told = MPI_REQUEST_NULL,
-                            .heard = MPI_REQUEST_NULL,
-                            .moved = MPI_REQUEST_NULL,
-                            .compared = call->matched,
-                            .left = message->what.count};
-        if (channel->first) {
-            channel->last->next = t;
-        } else {
-            *channel = (mpi_channel){.next = engine->busy, .first = t, .idle = t, .unannounced = t};
-            engine->busy = channel;
-        }
-        channel->last = t;
-    }
-}
-
-/*
- * The data of a channel's messages is under way in their order, so that MPI sees it in the same
- * order on both ranks. Only a few messages are announced before their turn, because MPI looks
- * through what it has been given.
- */
-static yk_status advance_channel(mpi_engine *engine, yk_backend_call *call, mpi_channel *channel,
-                                 bool *moved)
-{
-    for (; channel->unannounced && channel->ahead < MOST_AHEAD; channel->ahead++) {
-        TRY(announce(engine, call, channel->unannounced));
-        channel->unannounced = channel->unannounced->next;
-    }
-    for (mpi_transfer *t; (t = channel->idle) != channel->unannounced; channel->idle = t->next) {
-        bool begun = false;
-        if (!t->compared)
-            TRY(compare(engine, call, t));
-        if (t->compared)
-            TRY(move(engine, t, &begun));
-        if (!begun)
-            break;
-        *moved = true;
-    }
-    for (mpi_transfer *t; (t = channel->first) != channel->idle; channel->first = t->next) {
-        int over;
-        TRY_MPI(MPI_Test(&t->moved, &over, MPI_STATUS_IGNORE));
-        if (!over)
-            break;
-        channel->ahead--;
-        *moved = true;
-    }
-    return YK_OK;
-}
-
-/* Keeps the channels in which not all messages are over. */
-static yk_status advance_all(mpi_engine *engine, yk_backend_call *call, bool *moved)
-{
-    *moved = false;
-    for (mpi_channel **at = &engine->busy; *at;) {
-        TRY(advance_channel(engine, call, *at, moved));
-        if ((*at)->first)
-            at = &(*at)->next;
-        else
-            *at = (*at)->next;
-    }
-    return YK_OK;
-}
-
-static yk_status finish_messages(mpi_engine *engine, yk_backend_call *call)
-{
-    pauses waits = {.background = call->background};
-    for (bool moved;;) {
-        TRY(advance_all(engine, call, &moved));
-        if (!engine->busy)
-            return YK_OK;
-        if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed))
-            return yk_set_error(YK_ERROR_NETWORK, "the call was cancelled");
-        if (moved)
-            waits = (pauses){.background = call->background};
-        pause_after_test(&waits);
-    }
-}
-
-static yk_status make_room(mpi_engine *engine, size_t count)
-{
-    if (count <= engine->transfer_room)
-        return YK_OK;
-    free(engine->transfers);
-    engine->transfers = calloc(count, sizeof *engine->transfers);
-    engine->transfer_room = engine->transfers ? count : 0;
-    return engine->transfers ? YK_OK
-                             : yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for messages");
-}
-
-/* All are under way at once. */
-static yk_status run_messages(engine_base *common, yk_backend_call *call)
-{
-    mpi_engine *engine = (mpi_engine *)common;
-    TRY(check_usable(engine));
-    TRY(make_room(engine, call->message_count));
-    engine->pending = 1;
-    line_up(engine, call);
-    yk_status status = finish_messages(engine, call);
-    if (status != YK_OK) {
-        withdraw(engine, call);
-        return status;
-    }
-    engine->pending = 0;
-    bool matched = call->mismatch.rank_a == call->mismatch.rank_b;
-    return matched ? YK_OK : YK_ERROR_MISMATCH;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -630,4 +421,4 @@ const engine_calls mpi_engine_calls = {.exchange = exchange,
                                        .gather = gather,
                                        .scatter = scatter,
                                        .all_to_all = all_to_all,
-                                       .messages = run_messages};
+                                       .messages = mpi_engine_messages};
