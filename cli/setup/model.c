@@ -38,18 +38,16 @@ const char *cli_amp_name(yk_amp amp)
     return (const char *[]){"off", "bf16", "fp16"}[amp];
 }
 
-/* Patterns are applied in turn; "!PATTERN" thaws. */
-static bool freeze(yk_graph *graph, const char *patterns)
+yk_status cli_freeze(yk_graph *graph, const char *patterns)
 {
     char *copy = strdup(patterns ? patterns : ""), *rest = copy, *pattern;
-    bool fine = copy != NULL;
-    while (fine && patterns && (pattern = strsep(&rest, ","))) {
+    yk_status status = copy ? YK_OK : yk_set_error(YK_ERROR_OUT_OF_MEMORY, "out of memory");
+    while (status == YK_OK && rest && *rest && (pattern = strsep(&rest, ","))) {
         bool trainable = *pattern == '!';
-        fine = yk_graph_set_trainable(graph, pattern + trainable, trainable, NULL) == YK_OK ||
-               cli_complain("--freeze %s: %s", patterns, cli_reason());
+        status = yk_graph_set_trainable(graph, pattern + trainable, trainable, NULL);
     }
     free(copy);
-    return fine;
+    return status;
 }
 
 static yk_value *add_loss(yk_graph *graph, yk_value *logits, const cli_model_setup *setup)
@@ -69,6 +67,16 @@ static yk_value *add_network(yk_graph *graph, const cli_model_setup *setup, cons
     memcpy(dims + 1, field->dims, sizeof field->dims);
     yk_value *images = yk_input(graph, "images", YK_F32, field->ndim + 1, dims);
     return yk_arch_find(setup->arch)(images, setup->classes);
+}
+
+yk_graph *cli_network_of(const char *arch)
+{
+    const cli_model_setup setup = {.arch = arch, .classes = 10};
+    const yk_field images = {.ndim = 3, .dims = {3, 224, 224}};
+    yk_graph *graph = yk_graph_create();
+    if (graph)
+        add_network(graph, &setup, &images);
+    return graph;
 }
 
 static bool fits(const cli_model_setup *setup, const yk_field *field)
@@ -143,7 +151,8 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
     bool fitting = yk_value_shape(options.logits, dims) > 0;
     if (!fitting && yk_model_create(model, loss, &options) != YK_OK)
         complain_of_images(setup);
-    else if (freeze(graph, setup->freeze) && cli_ok(yk_model_create(model, loss, &options)))
+    else if (cli_ok(cli_freeze(graph, setup->freeze)) &&
+             cli_ok(yk_model_create(model, loss, &options)))
         return true;
     yk_graph_destroy(graph);
     return false;

@@ -125,6 +125,12 @@ bool cli_check_model_options(const char *name, const yk_model_options *options);
 /* Whether the tensors of a file are those of this network, before it takes memory. YK_OK also for
  * an unknown network and for images that it does not take: cli_build_model complains of these. */
 yk_status cli_check_weights(yk_tensor_file *file, const cli_model_setup *setup);
+/* A network with this name, for any images: its parameters have the names that they have for all.
+ * NULL: out of memory. */
+yk_graph *cli_network_of(const char *arch);
+/* Freezes what "PATTERN,..." matches; "!PATTERN" thaws. Patterns are applied in turn; NULL: none.
+ */
+yk_status cli_freeze(yk_graph *graph, const char *patterns);
 /* A classifier of setup->images, with its cross-entropy loss unless it is for inference alone. */
 bool cli_build_model(yk_model **model, const cli_model_setup *setup);
 /* Describes the model for its files: the network and its images, the data's classes, and what is

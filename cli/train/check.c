@@ -294,6 +294,23 @@ static bool check_recipe(const cli_train_options *o)
                          : cli_reason());
 }
 
+/* ---- names of parameters ----------------------------------------------------------------------
+ */
+
+/* Said here, once, and not by each rank. */
+static bool check_patterns(const cli_train_options *o)
+{
+    yk_graph *graph = o->freeze || o->lr_groups ? cli_network_of(o->arch) : NULL;
+    bool frozen = !graph || cli_freeze(graph, o->freeze) == YK_OK;
+    bool found = !graph || (frozen && cli_lr_groups_find(o->lr_groups, graph) == YK_OK);
+    if (!frozen)
+        cli_usage_error(o->name, "--freeze %s: %s", o->freeze, cli_reason());
+    else if (!found)
+        cli_usage_error(o->name, "--lr-group %s: %s", o->lr_groups, cli_reason());
+    yk_graph_destroy(graph);
+    return found;
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* "A:B", both from 1 on. */
@@ -395,8 +412,9 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
     return check_trace(o) && check_reports(o) && check_virtual_ranks(o) && check_local_sgd(o) &&
            accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
            (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
-           cli_check_backends(o->name, o->group.backend) && check_data(o, checkpoint_known) &&
-           check_resume(o) && cli_check_augment(o->name, &o->augment) &&
+           (!known || check_patterns(o)) && cli_check_backends(o->name, o->group.backend) &&
+           check_data(o, checkpoint_known) && check_resume(o) &&
+           cli_check_augment(o->name, &o->augment) &&
            cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&
            cli_check_folder(o->name, "--output", o->output) &&
            cli_check_model_options(o->name, &o->model);

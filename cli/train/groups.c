@@ -72,6 +72,15 @@ bool cli_lr_groups_are_valid(const char *text)
     return true;
 }
 
+yk_status cli_lr_groups_find(const char *text, yk_graph *graph)
+{
+    rule r;
+    yk_status status = YK_OK;
+    while (status == YK_OK && text && next_rule(&text, &r))
+        status = yk_graph_set_trainable(graph, r.pattern, true, NULL);
+    return status;
+}
+
 bool cli_lr_groups_are_alike(const char *a, const char *b)
 {
     rule one, other;
@@ -95,52 +104,19 @@ static bool find_rule(const cli_training *t, const yk_parameter_view *parameter,
     return false;
 }
 
-/* How much of a pattern some parameter's name starts with, up to a dot and before any wildcard. */
-static size_t shared_prefix(const cli_training *t, const char *pattern)
-{
-    for (size_t length = strcspn(pattern, "*?[\\"); length > 0; length--)
-        for (size_t i = 0; pattern[length - 1] == '.' && i < yk_model_parameter_count(t->model);
-             i++)
-            if (strncmp(yk_model_parameter(t->model, i).name, pattern, length) == 0)
-                return length;
-    return 0;
-}
-
-/* Writes the names and the parts of the network that are nearest to a pattern: "fc1.*, fc2.*". */
-static void list_near(const cli_training *t, const char *pattern, char *text, size_t size)
-{
-    size_t prefix = shared_prefix(t, pattern), used = 0;
-    const char *last = NULL;
-    size_t last_length = 0;
-    for (size_t i = 0; i < yk_model_parameter_count(t->model) && used < size; i++) {
-        const char *name = yk_model_parameter(t->model, i).name;
-        size_t length = prefix + strcspn(name + (strlen(name) < prefix ? 0 : prefix), ".");
-        if (strncmp(name, pattern, prefix) != 0 ||
-            (last && length == last_length && strncmp(name, last, length) == 0))
-            continue;
-        last = name;
-        last_length = length;
-        used += (size_t)snprintf(text + used, size - used, "%s%.*s%s", used ? ", " : "",
-                                 (int)length, name, name[length] ? ".*" : "");
-    }
-    if (used >= size)
-        memcpy(text + size - sizeof "...", "...", sizeof "...");
-}
-
 /* What belongs to one rule of --lr-group. */
 typedef struct matches {
-    size_t all, trained, own; /* own: those that no rule before it matches */
+    size_t trained, own; /* own: those that no rule before it matches */
 } matches;
 
 static matches count_matches(const cli_training *t, const rule *wanted)
 {
-    matches found = {0, 0, 0};
+    matches found = {0, 0};
     for (size_t i = 0; i < yk_model_parameter_count(t->model); i++) {
         rule first;
         yk_parameter_view view = yk_model_parameter(t->model, i);
         if (!yk_filter_name(&view, wanted->pattern))
             continue;
-        found.all++;
         found.trained += view.trainable;
         found.own += yk_optimizer_group_of(t->optimizer, i) == 0 && find_rule(t, &view, &first) &&
                      first.at == wanted->at;
@@ -164,13 +140,7 @@ bool cli_training_check_groups(const cli_training *t)
     rule r;
     const char *at = t->options.lr_groups ? t->options.lr_groups : "";
     while (next_rule(&at, &r)) {
-        char near[256] = "";
         matches found = count_matches(t, &r);
-        if (found.all == 0) {
-            list_near(t, r.pattern, near, sizeof near);
-            return cli_complain("--lr-group %s: no parameter has such a name; near it are %s",
-                                r.pattern, near);
-        }
         if (found.trained == 0)
             return cli_complain("--lr-group %s: all that it matches is frozen, and no rate trains "
                                 "it; leave it out",

@@ -240,9 +240,12 @@ yk_muon_options cli_train_muon(const cli_training *t);
 size_t cli_train_muon_group(const cli_train_options *options);
 /* Whether a text has the form PATTERN=RATE[:EPOCHS],... */
 bool cli_lr_groups_are_valid(const char *text);
+/* An error if a pattern of it matches no parameter of the graph; text may be NULL. */
+yk_status cli_lr_groups_find(const char *text, yk_graph *graph);
 /* Whether two such texts have the same patterns. */
 bool cli_lr_groups_are_alike(const char *a, const char *b);
-/* Whether each pattern of --lr-group has parameters, and some are left; if not, says which. */
+/* Whether each pattern of --lr-group has parameters of its own that are trained, and some are left;
+ * if not, says which. */
 bool cli_training_check_groups(const cli_training *t);
 /* Makes the parameter groups of --lr-group and --no-decay-norms where they are not there yet, and
  * sets their rates, times factor, and weight decay. */

@@ -6,16 +6,35 @@
 
 #include "graph/graph.h"
 
-/* The network's parts: "conv1.*, bn1.*, layer1.*". */
-static void list_parts(const yk_graph *graph, char *text, size_t size)
+static const char *parameter_name(const yk_graph *graph, size_t i)
 {
+    return graph->values[i]->kind == YKI_PARAMETER ? graph->values[i]->name : NULL;
+}
+
+/* How much of a pattern some parameter's name starts with, up to a dot and before any wildcard. */
+static size_t shared_prefix(const yk_graph *graph, const char *pattern)
+{
+    for (size_t length = strcspn(pattern, "*?[\\"); length > 0; length--)
+        for (size_t i = 0; pattern[length - 1] == '.' && i < graph->value_count; i++) {
+            const char *name = parameter_name(graph, i);
+            if (name && strncmp(name, pattern, length) == 0)
+                return length;
+        }
+    return 0;
+}
+
+/* The names and the parts of the network that are nearest to a pattern: "layer1.*, layer2.*", or
+ * "fc.weight, fc.bias" for "fc.weights". */
+static void list_near(const yk_graph *graph, const char *pattern, char *text, size_t size)
+{
+    const size_t prefix = shared_prefix(graph, pattern);
     const char *last = "";
     size_t used = 0, last_length = 0;
     for (size_t i = 0; i < graph->value_count && used < size; i++) {
-        const char *name = graph->values[i]->name;
-        if (graph->values[i]->kind != YKI_PARAMETER || !name)
+        const char *name = parameter_name(graph, i);
+        if (!name || strncmp(name, pattern, prefix) != 0)
             continue;
-        size_t length = strcspn(name, ".");
+        size_t length = prefix + strcspn(name + prefix, ".");
         if (length == last_length && strncmp(name, last, length) == 0)
             continue;
         last = name;
@@ -29,10 +48,10 @@ static void list_parts(const yk_graph *graph, char *text, size_t size)
 
 yk_status yki_graph_no_parameter(const yk_graph *graph, const char *pattern)
 {
-    char parts[256] = "none";
-    list_parts(graph, parts, sizeof parts);
+    char near[256] = "none";
+    list_near(graph, pattern, near, sizeof near);
     return yki_error(YK_ERROR_NOT_FOUND, "no parameter has a name like \"%s\"; there are %s",
-                     pattern, parts);
+                     pattern, near);
 }
 
 yk_status yk_graph_set_trainable(yk_graph *graph, const char *pattern, bool trainable,

@@ -77,11 +77,25 @@ YK_TEST(frozen_layers_stay_as_they_are)
 
 YK_TEST(patterns_must_match_and_leave_something)
 {
-    assert_int_equal(train("a", "--max-steps 1 --freeze 'head.*'"), 1);
-    assert_contains(job.output,
-                    "--freeze head.*: no parameter has a name like \"head.*\"; there are fc1.*");
+    assert_int_equal(train("a", "--max-steps 1 --nproc 2 --freeze 'head.*'"), 2);
+    assert_contains(unwrapped(), "yoke train: --freeze head.*: no parameter has a name like "
+                                 "\"head.*\"; there are fc1.*, fc2.*");
+    assert_null(strstr(job.output, "rank"));
     assert_int_equal(train("b", "--max-steps 1 --freeze '*'"), 1);
     assert_contains(unwrapped(), "--freeze * leaves no parameter to train");
+}
+
+/* Whatever the images, which are not known yet when patterns are looked at. */
+YK_TEST(names_of_all_networks_are_known)
+{
+    const char *name;
+    for (size_t i = 0; (name = yk_arch_name(i)); i++) {
+        char options[256];
+        snprintf(options, sizeof options, "--arch %s --max-steps 1 --freeze 'none.*'", name);
+        assert_int_equal(train(name, options), 2);
+        assert_contains(unwrapped(), "no parameter has a name like \"none.*\"; there are ");
+        assert_null(strstr(job.output, "there are none"));
+    }
 }
 
 YK_TEST(groups_have_their_own_rates)
@@ -100,11 +114,11 @@ YK_TEST(groups_are_checked)
     assert_int_equal(train("a", "--lr-group fc1"), 2);
     assert_contains(job.output, "--lr-group: expected PATTERN=RATE[:EPOCHS],...");
     assert_int_equal(train("a", "--lr-group 'fc1.*=fast'"), 2);
-    assert_int_equal(train("a", "--max-steps 1 --lr-group 'head.*=0.1'"), 1);
-    assert_contains(unwrapped(), "--lr-group head.*: no parameter has such a name; near it are "
-                                 "fc1.*, fc2.*");
-    assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.weights=0.1'"), 1);
-    assert_contains(unwrapped(), "near it are fc2.weight, fc2.bias");
+    assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc1.*=1,head.*=0.1'"), 2);
+    assert_contains(unwrapped(), "--lr-group fc1.*=1,head.*=0.1: no parameter has a name like "
+                                 "\"head.*\"; there are fc1.*, fc2.*");
+    assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.weights=0.1'"), 2);
+    assert_contains(unwrapped(), "there are fc2.weight, fc2.bias");
     assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.*=0.1,fc2.bias=0.2'"), 1);
     assert_contains(unwrapped(), "--lr-group fc2.bias: the patterns before it");
     assert_int_equal(train("a", "--max-steps 1 --lr-group 'fc2.*=0.1,fc2.*=0.2'"), 1);
