@@ -18,13 +18,17 @@
 #if YKI_WIDTH == 16
 typedef __m512 yki_apart;
 typedef __m512d yki_apart_pairs;
-#define YKI_APART(call)           _mm512_##call
-#define YKI_APART_PIECE(x, piece) _mm512_extractf32x4_ps(x, piece)
+#define YKI_APART(call)                  _mm512_##call
+#define YKI_APART_PIECE(x, piece)        _mm512_extractf32x4_ps(x, piece)
+#define YKI_APART_WIDEN(piece)           _mm512_castps128_ps512(piece)
+#define YKI_APART_INSERT(x, four, piece) _mm512_insertf32x4(x, four, piece)
 #else
 typedef __m256 yki_apart;
 typedef __m256d yki_apart_pairs;
-#define YKI_APART(call)           _mm256_##call
-#define YKI_APART_PIECE(x, piece) _mm256_extractf128_ps(x, piece)
+#define YKI_APART(call)                  _mm256_##call
+#define YKI_APART_PIECE(x, piece)        _mm256_extractf128_ps(x, piece)
+#define YKI_APART_WIDEN(piece)           _mm256_castps128_ps256(piece)
+#define YKI_APART_INSERT(x, four, piece) _mm256_insertf128_ps(x, four, piece)
 #endif
 
 /* Four numbers of every fourth lane. */
@@ -55,6 +59,21 @@ YKI_FORCE_INLINE void yki_apart_turn(const yki_apart from[4], yki_apart to[4])
     to[1] = YKI_APART(castpd_ps)(YKI_APART(unpackhi_pd)(low[0], low[1]));
     to[2] = YKI_APART(castpd_ps)(YKI_APART(unpacklo_pd)(high[0], high[1]));
     to[3] = YKI_APART(castpd_ps)(YKI_APART(unpackhi_pd)(high[0], high[1]));
+}
+
+/* Lane l of four[n] is rows[l][at + n]. */
+YKI_FORCE_INLINE void yki_apart_load_rows(const float *const *rows, int64_t at, yki_apart four[4])
+{
+    yki_apart pieces[4];
+    for (int i = 0; i < 4; i++) {
+        pieces[i] = YKI_APART_WIDEN(_mm_loadu_ps(rows[i] + at));
+        pieces[i] = YKI_APART_INSERT(pieces[i], _mm_loadu_ps(rows[i + 4] + at), 1);
+#if YKI_WIDTH == 16
+        pieces[i] = YKI_APART_INSERT(pieces[i], _mm_loadu_ps(rows[i + 8] + at), 2);
+        pieces[i] = YKI_APART_INSERT(pieces[i], _mm_loadu_ps(rows[i + 12] + at), 3);
+#endif
+    }
+    yki_apart_turn(pieces, four);
 }
 
 /* Lane l of four[n] is first[l * lane + n]. */
@@ -92,6 +111,16 @@ YKI_FORCE_INLINE void yki_apart_load(const float *first, int64_t lane, yki_apart
         yki_apart lanes = {0};
         for (int l = 0; l < YKI_WIDTH; l++)
             lanes[l] = first[l * lane + n];
+        four[n] = lanes;
+    }
+}
+
+YKI_FORCE_INLINE void yki_apart_load_rows(const float *const *rows, int64_t at, yki_apart four[4])
+{
+    for (int n = 0; n < 4; n++) {
+        yki_apart lanes = {0};
+        for (int l = 0; l < YKI_WIDTH; l++)
+            lanes[l] = rows[l][at + n];
         four[n] = lanes;
     }
 }

@@ -218,10 +218,13 @@ typedef struct yki_small_product {
     bool add;
 } yki_small_product;
 
+enum { YKI_TURN_COUNT = 16 /* contiguous numbers of x that a tile has at most */ };
+
 /* Tiles of two dimensions: contiguous numbers of x, of which there are x_count, are y_step apart in
  * y, and contiguous ones of y are x_step apart in x. */
 typedef struct yki_turn {
     int64_t x_count, y_count, x_step, y_step;
+    int64_t x_room;                /* so many of x may be read, at least x_count */
     int64_t y_room;                /* numbers after y_count, up to so many, become 0 */
     int64_t tiles, x_tile, y_tile; /* how many there are, and from one to the next */
 } yki_turn;
@@ -333,6 +336,7 @@ typedef struct yki_cpu_loops {
     void (*take_rows)(const yki_head_rows *head);
     void (*give_rows)(const yki_head_rows *head);
     void (*turn)(const yki_turn *turn, const float *x, float *y);
+    void (*turn_halves)(const yki_turn *turn, const uint16_t *x, uint16_t *y);
     /* `count` rows, whose pitch is a multiple of 4, to as many rows as there are columns; zeros
      * follow. */
     void (*turn_rows)(const float *rows, int64_t count, int64_t columns, int64_t pitch,

@@ -11,10 +11,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
 
-enum {
-    TILE_X = 16,
-    TILE_Y = 64 /* places of a plain tensor, which stay in the first-level cache */
-};
+enum { TILE_Y = 64 /* places of a plain tensor, which stay in the first-level cache */ };
 
 /* Elements from one place to the next of each dimension of y, in one of the tensors. Along channels
  * in blocks, from the first of a block to the first of the next one, divided by b. */
@@ -82,7 +79,7 @@ static void divide(permute *k)
     const bool blocked = k->x.blocked || k->y.blocked;
     for (int d = 0; d < YK_MAX_DIMS; d++)
         k->tile[d] = 1;
-    k->tile[p] = k->x.blocked ? k->device->block : p == q ? k->sizes[p] : TILE_X;
+    k->tile[p] = k->x.blocked ? k->device->block : p == q ? k->sizes[p] : YKI_TURN_COUNT;
     if (p != q || k->y.blocked)
         k->tile[q] = k->y.blocked ? k->device->block : p == q ? k->tile[p] : TILE_Y;
     k->inner = -1;
@@ -119,18 +116,6 @@ static yk_status permute_prepare(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-YKI_VECTOR_CLONES
-static void turn_halves(const yki_turn *t, const uint16_t *restrict x, uint16_t *restrict y)
-{
-    for (int64_t s = 0; s < t->tiles; s++, x += t->x_tile, y += t->y_tile)
-        for (int64_t p = 0; p < t->x_count; p++) {
-            for (int64_t q = 0; q < t->y_count; q++)
-                y[p * t->y_step + q] = x[q * t->x_step + p];
-            for (int64_t q = t->y_count; q < t->y_room; q++)
-                y[p * t->y_step + q] = 0;
-        }
-}
-
 /* Constant sizes are copied by a few instructions. */
 static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
 {
@@ -163,6 +148,7 @@ static void permute_tile(const permute *k, const char *x, char *y, int64_t numbe
                      .y_count = counts[q],
                      .x_step = k->x.of[q],
                      .y_step = k->y.of[p],
+                     .x_room = k->x.blocked ? k->device->block : counts[p],
                      .y_room = k->y.blocked ? k->device->block : counts[q],
                      .tiles = 1};
     if (k->inner >= 0) {
@@ -177,7 +163,7 @@ static void permute_tile(const permute *k, const char *x, char *y, int64_t numbe
     else if (k->size == sizeof(float))
         k->loops->turn(&turn, (const float *)(const void *)x, (float *)(void *)y);
     else
-        turn_halves(&turn, (const uint16_t *)(const void *)x, (uint16_t *)(void *)y);
+        k->loops->turn_halves(&turn, (const uint16_t *)(const void *)x, (uint16_t *)(void *)y);
 }
 
 static yk_status permute_run(const yki_kernel *kernel, const yki_kernel_args *run)
