@@ -285,12 +285,13 @@ typedef struct yki_cpu_loops {
     void (*softmax_lanes)(const float *x, float *y, int64_t count, int64_t used);
     void (*softmax_lane_slopes)(const float *y, const float *dy, float *dx, int64_t count,
                                 int64_t used);
-    /* layer_norm of a row; and the gradient of some rows, which adds to the sums over rows. */
-    void (*normalise_row)(const float *x, const float *weight, const float *bias, float *y,
-                          int64_t count, double eps);
+    /* layer_norm of some rows; and the gradient, which adds to the sums over rows. */
+    void (*normalise_rows)(const float *x, const float *weight, const float *bias, float *y,
+                           int64_t rows, int64_t count, double eps);
     yki_row_slopes *row_slopes;
     /* Likewise of rms_norm; the gradient adds to the sums of products alone. */
-    void (*scale_row)(const float *x, const float *weight, float *y, int64_t count, double eps);
+    void (*scale_rows)(const float *x, const float *weight, float *y, int64_t rows, int64_t count,
+                       double eps);
     yki_row_slopes *scaled_row_slopes;
     /* The sums of target (logit - largest) and of targets; and of all classes
      * (total probability - target) factor, where dlogits may be the probabilities. */

@@ -163,57 +163,150 @@ static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int6
 
 /* ---- layer_norm, rms_norm -------------------------------------------------------------------- */
 
+/*
+ * Some rows are taken at a time, so that their sums, each of which waits for the number before it,
+ * are made beside each other, and weights are loaded once. How many, a constant in every call, as
+ * is whether they are centred about their means, in layer_norm, changes no row's bits. The rest of
+ * a row that fills no vector is a call of its own, so that all else needs no test.
+ */
+enum { ROWS = 4 };
+
 typedef struct row_moments {
     float mean, invstd;
 } row_moments;
 
-/* The mean as it is rounded, and the variance about the mean. */
-YKI_FORCE_INLINE row_moments row_moments_of(const float *x, int64_t count, double eps)
+/* Some rows of x and of dy, and what is made of them; `count` numbers each. */
+typedef struct some_rows {
+    const float *x, *dy, *weight;
+    int64_t count;
+    row_moments m[ROWS];
+} some_rows;
+
+YKI_FORCE_INLINE void add_vectors(const some_rows *of, int64_t i, int64_t left, int rows,
+                                  yki_lanes near[ROWS])
 {
-    wide_sum totals = {{{0}}}, distances = {{{0}}}, squares = {{{0}}};
-    for (int64_t i = 0; i < count; i += YKI_WIDTH)
-        add_lanes(&totals, load_lanes_up_to(x + i, count - i, 0));
-    const float mean = (float)(sum_of_lanes(&totals) / (double)count);
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        yki_lanes distance = load_lanes_up_to(x + i, count - i, mean) - mean;
-        add_lanes(&distances, distance);
-        add_lanes(&squares, distance * distance);
-    }
-    const double offset = sum_of_lanes(&distances) / (double)count;
-    const double variance = sum_of_lanes(&squares) / (double)count - offset * offset;
-    return (row_moments){mean, (float)(1 / sqrt((variance < 0 ? 0 : variance) + eps))};
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        near[r] += load_lanes_up_to(of->x + r * of->count + i, left, 0);
 }
 
-/* As it has no mean, so that h is x invstd. */
-YKI_FORCE_INLINE row_moments scale_of_row(const float *x, int64_t count, double eps)
+/* The means as they are rounded. */
+YKI_FORCE_INLINE void find_means(some_rows *of, int rows)
 {
-    wide_sum squares = {{{0}}};
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        const yki_lanes v = load_lanes_up_to(x + i, count - i, 0);
-        add_lanes(&squares, v * v);
+    wide_sum totals[ROWS] = {{{{0}}}};
+    for (int64_t begin = 0; begin < of->count; begin += NEAR) {
+        const int64_t end = near_end(begin, of->count);
+        int64_t i = begin;
+        yki_lanes near[ROWS] = {{0}};
+        for (; i + YKI_WIDTH <= end; i += YKI_WIDTH)
+            add_vectors(of, i, YKI_WIDTH, rows, near);
+        if (i < end)
+            add_vectors(of, i, end - i, rows, near);
+        for (int r = 0; r < rows; r++)
+            add_lanes(&totals[r], near[r]);
     }
-    return (row_moments){0, (float)(1 / sqrt(sum_of_lanes(&squares) / (double)count + eps))};
+    for (int r = 0; r < rows; r++)
+        of->m[r].mean = (float)(sum_of_lanes(&totals[r]) / (double)of->count);
 }
 
-static void scale_row(const float *x, const float *weight, float *y, int64_t count, double eps)
+YKI_FORCE_INLINE void add_squares(const some_rows *of, int64_t i, int64_t left, int rows,
+                                  bool centred, yki_lanes near[ROWS], yki_lanes squares[ROWS])
 {
-    const float invstd = scale_of_row(x, count, eps).invstd;
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        const yki_lanes h = load_lanes_up_to(x + i, count - i, 0) * invstd;
-        store_lanes_up_to(y + i, count - i, h * load_lanes_up_to(weight + i, count - i, 0));
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        const float mean = of->m[r].mean;
+        yki_lanes v = load_lanes_up_to(of->x + r * of->count + i, left, mean);
+        if (centred) {
+            v -= mean;
+            near[r] += v;
+        }
+        squares[r] += v * v;
     }
 }
 
-static void normalise_row(const float *x, const float *weight, const float *bias, float *y,
-                          int64_t count, double eps)
+/* The variances about the means; of rows that are not centred, the means of squares. */
+YKI_FORCE_INLINE void find_deviations(some_rows *of, double eps, int rows, bool centred)
 {
-    const row_moments m = row_moments_of(x, count, eps);
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        yki_lanes h = (load_lanes_up_to(x + i, count - i, 0) - m.mean) * m.invstd;
-        h = h * load_lanes_up_to(weight + i, count - i, 0) +
-            load_lanes_up_to(bias + i, count - i, 0);
-        store_lanes_up_to(y + i, count - i, h);
+    wide_sum totals[ROWS] = {{{{0}}}}, squares[ROWS] = {{{{0}}}};
+    for (int64_t begin = 0; begin < of->count; begin += NEAR) {
+        const int64_t end = near_end(begin, of->count);
+        int64_t i = begin;
+        yki_lanes near[ROWS] = {{0}}, near_squares[ROWS] = {{0}};
+        for (; i + YKI_WIDTH <= end; i += YKI_WIDTH)
+            add_squares(of, i, YKI_WIDTH, rows, centred, near, near_squares);
+        if (i < end)
+            add_squares(of, i, end - i, rows, centred, near, near_squares);
+        for (int r = 0; r < rows; r++) {
+            add_lanes(&totals[r], near[r]);
+            add_lanes(&squares[r], near_squares[r]);
+        }
     }
+    for (int r = 0; r < rows; r++) {
+        const double offset = sum_of_lanes(&totals[r]) / (double)of->count;
+        const double variance = sum_of_lanes(&squares[r]) / (double)of->count - offset * offset;
+        of->m[r].invstd = (float)(1 / sqrt((variance < 0 ? 0 : variance) + eps));
+    }
+}
+
+YKI_FORCE_INLINE void find_moments(some_rows *of, double eps, int rows, bool centred)
+{
+    for (int r = 0; r < rows; r++)
+        of->m[r].mean = 0;
+    if (centred)
+        find_means(of, rows);
+    find_deviations(of, eps, rows, centred);
+}
+
+/* Of each row, h = (x - mean) invstd. */
+YKI_FORCE_INLINE yki_lanes normal_at(const some_rows *of, int r, int64_t i, int64_t left)
+{
+    const float mean = of->m[r].mean;
+    return (load_lanes_up_to(of->x + r * of->count + i, left, mean) - mean) * of->m[r].invstd;
+}
+
+YKI_FORCE_INLINE void write_vectors(const some_rows *of, const float *bias, float *y, int64_t i,
+                                    int64_t left, int rows)
+{
+    const yki_lanes weight = load_lanes_up_to(of->weight + i, left, 0);
+    const yki_lanes shift = bias ? load_lanes_up_to(bias + i, left, 0) : yki_splat(0);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        const yki_lanes h = normal_at(of, r, i, left) * weight;
+        store_lanes_up_to(y + r * of->count + i, left, bias ? h + shift : h);
+    }
+}
+
+/* Without bias, they are not centred. */
+YKI_FORCE_INLINE void write_rows(const float *x, const float *weight, const float *bias, float *y,
+                                 int64_t count, double eps, int rows)
+{
+    some_rows of = {.x = x, .weight = weight, .count = count};
+    find_moments(&of, eps, rows, bias);
+    int64_t i = 0;
+    for (; i + YKI_WIDTH <= count; i += YKI_WIDTH)
+        write_vectors(&of, bias, y, i, YKI_WIDTH, rows);
+    if (i < count)
+        write_vectors(&of, bias, y, i, count - i, rows);
+}
+
+static void scale_rows(const float *x, const float *weight, float *y, int64_t rows, int64_t count,
+                       double eps)
+{
+    int64_t r = 0;
+    for (; r + ROWS <= rows; r += ROWS)
+        write_rows(x + r * count, weight, NULL, y + r * count, count, eps, ROWS);
+    for (; r < rows; r++)
+        write_rows(x + r * count, weight, NULL, y + r * count, count, eps, 1);
+}
+
+static void normalise_rows(const float *x, const float *weight, const float *bias, float *y,
+                           int64_t rows, int64_t count, double eps)
+{
+    int64_t r = 0;
+    for (; r + ROWS <= rows; r += ROWS)
+        write_rows(x + r * count, weight, bias, y + r * count, count, eps, ROWS);
+    for (; r < rows; r++)
+        write_rows(x + r * count, weight, bias, y + r * count, count, eps, 1);
 }
 
 YKI_FORCE_INLINE void add_up_to(double *totals, int64_t count, yki_lanes x)
@@ -225,54 +318,86 @@ YKI_FORCE_INLINE void add_up_to(double *totals, int64_t count, yki_lanes x)
             totals[lane] += x[lane];
 }
 
-enum { SLOPE_ROWS = 4 };
+/* Adds g and g h to each row's sums, and dy and dy h of all rows to those in memory. */
+YKI_FORCE_INLINE void add_slopes(const some_rows *of, yki_row_sums columns, int64_t i, int64_t left,
+                                 int rows, bool centred, yki_lanes near[ROWS],
+                                 yki_lanes products[ROWS])
+{
+    const yki_lanes weight = load_lanes_up_to(of->weight + i, left, 0);
+    yki_lanes sum = {0}, product = {0};
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        const yki_lanes h = normal_at(of, r, i, left);
+        const yki_lanes d = load_lanes_up_to(of->dy + r * of->count + i, left, 0), g = d * weight;
+        if (centred)
+            near[r] += g;
+        products[r] += g * h;
+        sum += d;
+        product += d * h;
+    }
+    if (centred)
+        add_up_to(columns.sums + i, left, sum);
+    add_up_to(columns.products + i, left, product);
+}
 
-/*
- * Of so many rows, a constant, as is whether they are centred about their means, in layer_norm.
- * With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)), without mean(g) in rms_norm. Their
- * sums over rows are added to those in memory at once.
- */
+/* mean(g) and mean(g h) of each row. */
+typedef struct row_slopes_means {
+    float g[ROWS], gh[ROWS];
+} row_slopes_means;
+
+YKI_FORCE_INLINE row_slopes_means find_slopes(const some_rows *of, yki_row_sums columns, int rows,
+                                              bool centred)
+{
+    wide_sum totals[ROWS] = {{{{0}}}}, products[ROWS] = {{{{0}}}};
+    row_slopes_means means;
+    for (int64_t begin = 0; begin < of->count; begin += NEAR) {
+        const int64_t end = near_end(begin, of->count);
+        int64_t i = begin;
+        yki_lanes near[ROWS] = {{0}}, near_products[ROWS] = {{0}};
+        for (; i + YKI_WIDTH <= end; i += YKI_WIDTH)
+            add_slopes(of, columns, i, YKI_WIDTH, rows, centred, near, near_products);
+        if (i < end)
+            add_slopes(of, columns, i, end - i, rows, centred, near, near_products);
+        for (int r = 0; r < rows; r++) {
+            add_lanes(&totals[r], near[r]);
+            add_lanes(&products[r], near_products[r]);
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        means.g[r] = (float)(sum_of_lanes(&totals[r]) / (double)of->count);
+        means.gh[r] = (float)(sum_of_lanes(&products[r]) / (double)of->count);
+    }
+    return means;
+}
+
+YKI_FORCE_INLINE void write_slopes(const some_rows *of, const row_slopes_means *means, float *dx,
+                                   int64_t i, int64_t left, int rows)
+{
+    const yki_lanes weight = load_lanes_up_to(of->weight + i, left, 0);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        const int64_t at = r * of->count + i;
+        const yki_lanes h = normal_at(of, r, i, left);
+        yki_lanes g = load_lanes_up_to(of->dy + at, left, 0) * weight;
+        YKI_KEEP_IN_REGISTER(g); /* rounded, as in the mean, which it may all but equal */
+        store_lanes_up_to(dx + at, left, of->m[r].invstd * (g - means->g[r] - h * means->gh[r]));
+    }
+}
+
+/* With g = dy weight: dx = invstd (g - mean(g) - h mean(g h)), without mean(g) in rms_norm. Their
+ * sums over rows are added to those in memory at once. */
 YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const float *weight,
                                      float *dx, yki_row_sums columns, int64_t count, double eps,
                                      int rows, bool centred)
 {
-    row_moments m[SLOPE_ROWS];
-    wide_sum totals[SLOPE_ROWS] = {{{{0}}}}, products[SLOPE_ROWS] = {{{{0}}}};
-    for (int r = 0; r < rows; r++)
-        m[r] = centred ? row_moments_of(x + r * count, count, eps)
-                       : scale_of_row(x + r * count, count, eps);
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        const int64_t left = count - i;
-        const yki_lanes w = load_lanes_up_to(weight + i, left, 0);
-        yki_lanes sum = {0}, product = {0};
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            const int64_t at = r * count + i;
-            const yki_lanes h =
-                (load_lanes_up_to(x + at, left, m[r].mean) - m[r].mean) * m[r].invstd;
-            const yki_lanes d = load_lanes_up_to(dy + at, left, 0), g = d * w;
-            if (centred)
-                add_lanes(&totals[r], g);
-            add_lanes(&products[r], g * h);
-            sum += d;
-            product += d * h;
-        }
-        if (centred)
-            add_up_to(columns.sums + i, left, sum);
-        add_up_to(columns.products + i, left, product);
-    }
-    for (int r = 0; r < rows; r++) {
-        const float mean = (float)(sum_of_lanes(&totals[r]) / (double)count);
-        const float slope = (float)(sum_of_lanes(&products[r]) / (double)count);
-        for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-            const int64_t at = r * count + i, left = count - i;
-            const yki_lanes h = (load_lanes_up_to(x + at, left, 0) - m[r].mean) * m[r].invstd;
-            yki_lanes g = load_lanes_up_to(dy + at, left, 0);
-            g = g * load_lanes_up_to(weight + i, left, 0);
-            YKI_KEEP_IN_REGISTER(g); /* rounded, as in the mean, which it may all but equal */
-            store_lanes_up_to(dx + at, left, m[r].invstd * (g - mean - h * slope));
-        }
-    }
+    some_rows of = {.x = x, .dy = dy, .weight = weight, .count = count};
+    find_moments(&of, eps, rows, centred);
+    const row_slopes_means means = find_slopes(&of, columns, rows, centred);
+    int64_t i = 0;
+    for (; i + YKI_WIDTH <= count; i += YKI_WIDTH)
+        write_slopes(&of, &means, dx, i, YKI_WIDTH, rows);
+    if (i < count)
+        write_slopes(&of, &means, dx, i, count - i, rows);
 }
 
 YKI_FORCE_INLINE void slopes_of_all_rows(const float *x, const float *dy, const float *weight,
@@ -280,9 +405,9 @@ YKI_FORCE_INLINE void slopes_of_all_rows(const float *x, const float *dy, const 
                                          int64_t count, double eps, bool centred)
 {
     int64_t r = 0;
-    for (; r + SLOPE_ROWS <= rows; r += SLOPE_ROWS)
+    for (; r + ROWS <= rows; r += ROWS)
         slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
-                       SLOPE_ROWS, centred);
+                       ROWS, centred);
     for (; r < rows; r++)
         slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
                        1, centred);

@@ -15,6 +15,8 @@
  * to the rows. */
 enum { LEAST_PARTS = 4, MOST_PARTS = 64, PART_ROWS = 16 };
 
+enum { FORWARD_ROWS = 4 /* of a norm, in a call of the loops, which take as many at a time */ };
+
 typedef struct rows {
     yki_kernel base;
     const yki_cpu_loops *loops;
@@ -139,6 +141,11 @@ static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_arg
     return YK_OK;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd; rms_norm: mean and bias are 0 --- */
 
 static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -148,9 +155,9 @@ static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run
                 *bias = run->in[YKI_LAYER_NORM_BIAS];
     float *y = run->out[YKI_LAYER_NORM_Y];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++)
-        k->loops->normalise_row(x + r * k->length, weight, bias, y + r * k->length, k->length,
-                                k->eps);
+    for (int64_t r = 0; r < k->count; r += FORWARD_ROWS)
+        k->loops->normalise_rows(x + r * k->length, weight, bias, y + r * k->length,
+                                 least(k->count - r, FORWARD_ROWS), k->length, k->eps);
     return YK_OK;
 }
 
@@ -160,14 +167,10 @@ static yk_status rms_norm(const yki_kernel *kernel, const yki_kernel_args *run)
     const float *x = run->in[YKI_RMS_NORM_X], *weight = run->in[YKI_RMS_NORM_WEIGHT];
     float *y = run->out[YKI_RMS_NORM_Y];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r++)
-        k->loops->scale_row(x + r * k->length, weight, y + r * k->length, k->length, k->eps);
+    for (int64_t r = 0; r < k->count; r += FORWARD_ROWS)
+        k->loops->scale_rows(x + r * k->length, weight, y + r * k->length,
+                             least(k->count - r, FORWARD_ROWS), k->length, k->eps);
     return YK_OK;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static yk_status norm_prepare_backward(yki_device *device, const yki_kernel_desc *desc,
