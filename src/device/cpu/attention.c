@@ -243,29 +243,20 @@ static bool all_hidden(const float *row, int64_t keys)
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-/* Which of the keys dropout leaves to a query: 1, else 0. */
-static float *draw_kept(const head *h, int64_t query, int64_t keys)
+/* Which of the keys dropout leaves to a query. */
+static uint16_t *draw_kept(const head *h, int64_t query, int64_t keys)
 {
-    enum { DRAWS = 1024 /* at a time */ };
     const yki_attention *a = &h->k->a;
     const yki_dropout_draw draw = yki_attention_draw(a, h->run->scalars);
-    const uint64_t first = yki_attention_share(a, h->sample, h->head, query);
-    float *kept = h->own + h->k->own - h->k->s;
-    for (int64_t key = 0; key < keys; key += DRAWS) {
-        uint8_t keeps[DRAWS];
-        const int64_t count = keys - key < DRAWS ? keys - key : DRAWS;
-        yki_cpu_draw(&draw, first + (uint64_t)key, count, keeps);
-        for (int64_t i = 0; i < count; i++)
-            kept[key + i] = keeps[i];
-    }
+    uint16_t *kept = (uint16_t *)(h->own + h->k->own - h->k->s);
+    h->k->loops->draw(&draw, yki_attention_share(a, h->sample, h->head, query), keys, kept);
     return kept;
 }
 
 /* Dropout of the keys' numbers in a row. */
-static void drop(const attention *k, const float *kept, int64_t keys, float *row)
+static void drop(const attention *k, const uint16_t *kept, int64_t keys, float *row)
 {
-    k->loops->map(YKI_MAP_DROPOUT, YK_F32, row, kept, row, (float)(1 / (1 - k->a.dropout)), 0,
-                  keys);
+    k->loops->drop(YK_F32, row, kept, row, (float)(1 / (1 - k->a.dropout)), keys);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -407,7 +398,7 @@ static void share_slopes(const head *h, int64_t query, int64_t columns, float lo
 {
     const attention *k = h->k;
     const int64_t keys = yki_attention_keys(&k->a, query);
-    const float *kept = k->a.dropout > 0 ? draw_kept(h, query, keys) : NULL;
+    const uint16_t *kept = k->a.dropout > 0 ? draw_kept(h, query, keys) : NULL;
     if (k->a.mask.keys)
         mask_scores(h, query, keys, row);
     if (kept)

@@ -16,7 +16,6 @@
 
 #include "base/clones.h"
 #include "device/device.h"
-#include "graph/dropout.h"
 
 /* The kernels of each file, listed in device.c. */
 extern const yki_kernel_impl yki_cpu_conv2d, yki_cpu_conv2d_backward_data,
@@ -83,9 +82,6 @@ extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backwa
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
 extern const yki_kernel_impl yki_cpu_smooth_l1_loss, yki_cpu_smooth_l1_loss_backward,
     yki_cpu_binary_cross_entropy_with_logits, yki_cpu_binary_cross_entropy_with_logits_backward;
-
-/* Whether dropout keeps each of `count` elements, from `first` on: 1, else 0. */
-void yki_cpu_draw(const yki_dropout_draw *draw, uint64_t first, int64_t count, uint8_t *keeps);
 
 yk_status yki_cpu_sweep(yki_device *device, const yki_sweep_args *args);
 extern const yki_muon_ops yki_cpu_muon;

@@ -11,7 +11,6 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops.h"
-#include "device/cpu/scalar.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of a call of the loops */
 
@@ -175,63 +174,31 @@ static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-enum { DRAWS = 1024 /* elements whose mask is drawn at a time; a multiple of every b */ };
-
-YKI_VECTOR_CLONES
-static void draw(const yki_dropout_draw *shared, uint64_t first, int64_t count, uint8_t *keeps)
-{
-    yki_dropout_draw own = *shared;
-    for (int64_t i = 0; i < count; i++)
-        keeps[i] = yki_dropout_keeps(&own, first + (uint64_t)i);
-}
-
-/* Clones would be visible outside the library. */
-void yki_cpu_draw(const yki_dropout_draw *shared, uint64_t first, int64_t count, uint8_t *keeps)
-{
-    draw(shared, first, count, keeps);
-}
-
-/* 0 and 1 as numbers of the dtype. */
-typedef union mask {
-    float wide[DRAWS];
-    uint16_t narrow[DRAWS];
-} mask;
-
-/* The mask of channel c of blocks of b. */
-static void put_mask(const uint8_t *keeps, int64_t count, int64_t c, int64_t b, yk_dtype dtype,
-                     mask *to)
-{
-    if (dtype == YK_F32) {
-        for (int64_t i = 0; i < count; i++)
-            to->wide[i * b + c] = keeps[i];
-        return;
-    }
-    const uint16_t one = dtype == YK_BF16 ? 0x3f80 : 0x3c00;
-    for (int64_t i = 0; i < count; i++)
-        to->narrow[i * b + c] = keeps[i] ? one : 0;
-}
+enum {
+    DRAWS = 1024,   /* elements whose mask is drawn at a time; a multiple of every pack */
+    LEAST_WIDTH = 4 /* of a vector */
+};
 
 /* Some pixels of one block: b channels, each of which has its pixels together in the plain order.
  * Padding channels are zero, with any mask. */
-static void drop_pixels(const eltwise *k, const yki_kernel_args *run, int64_t block, int64_t pixel,
-                        int64_t count)
+static void drop_pixels(const eltwise *k, const yki_kernel_args *run,
+                        const yki_dropout_draw *shared, int64_t block, int64_t pixel, int64_t count)
 {
     const yki_geometry *g = &k->shape;
-    const yki_dropout_draw shared =
-        yki_dropout_draw_of(run->scalars->seed, run->scalars->step, k->attrs.salt, k->attrs.p);
     int64_t image = block / g->blocks, channel = block % g->blocks * g->b;
     int64_t channels = g->channels - channel < g->b ? g->channels - channel : g->b;
-    uint8_t keeps[DRAWS];
-    mask kept = {{0}};
+    uint16_t kept[DRAWS / LEAST_WIDTH] = {0};
     for (int64_t c = 0; c < channels; c++) {
         int64_t first = (image * g->channels + channel + c) * g->pixels + pixel;
-        draw(&shared, (uint64_t)first, count, keeps);
-        put_mask(keeps, count, c, g->b, k->dtype, &kept);
+        if (g->b == 1)
+            k->loops->draw(shared, (uint64_t)first, count, kept);
+        else
+            k->loops->draw_lane(shared, (uint64_t)first, count, (int)c, kept);
     }
     size_t offset = (size_t)((block * g->pixels + pixel) * g->b) * yk_dtype_size(k->dtype);
-    k->loops->map(YKI_MAP_DROPOUT, k->dtype, (const char *)run->in[YKI_DROPOUT_X] + offset, &kept,
-                  (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)), 0,
-                  count * g->b);
+    k->loops->drop(k->dtype, (const char *)run->in[YKI_DROPOUT_X] + offset, kept,
+                   (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)),
+                   count * g->b);
 }
 
 static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -245,10 +212,12 @@ static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)
         return YK_OK;
     }
     const int64_t pixels = DRAWS / g->b; /* of a block, at a time */
+    const yki_dropout_draw shared =
+        yki_dropout_draw_of(run->scalars->seed, run->scalars->step, k->attrs.salt, k->attrs.p);
 #pragma omp parallel for collapse(2) num_threads(k->team) if (k->team > 1)
     for (int64_t block = 0; block < g->images * g->blocks; block++)
         for (int64_t pixel = 0; pixel < g->pixels; pixel += pixels)
-            drop_pixels(k, run, block, pixel,
+            drop_pixels(k, run, &shared, block, pixel,
                         g->pixels - pixel < pixels ? g->pixels - pixel : pixels);
     return YK_OK;
 }

@@ -13,6 +13,7 @@
 #define YKI_CPU_LOOPS_H
 
 #include "device/device.h"
+#include "graph/dropout.h"
 
 enum { YKI_PERIOD = 32 /* elements; a multiple of every b and of every pack */ };
 
@@ -267,6 +268,15 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
                 float beta, int64_t count);
+    /* Dropout's mask is a number for each vector of elements (pack / 2), whose bit l is whether the
+     * vector's element l is kept. draw makes the mask of `count` elements, from `first` on;
+     * draw_lane adds one lane of `count` vectors, that of element first + i in vector i, and writes
+     * a whole number of vectors of numbers. drop makes y, which may be x: x times factor, or 0. */
+    void (*draw)(const yki_dropout_draw *draw, uint64_t first, int64_t count, uint16_t *kept);
+    void (*draw_lane)(const yki_dropout_draw *draw, uint64_t first, int64_t count, int lane,
+                      uint16_t *kept);
+    void (*drop)(yk_dtype dtype, const void *x, const uint16_t *kept, void *y, float factor,
+                 int64_t count);
     /* The sum of elements; and rows of `count` elements, `stride` apart, added to as many sums. */
     double (*sum)(yk_dtype dtype, const void *x, int64_t count);
     void (*sum_rows)(yk_dtype dtype, const void *x, int64_t rows, int64_t stride, int64_t count,

@@ -7,6 +7,7 @@
 #include "device/cpu/loops_attention.h"
 #include "device/cpu/loops_avg_pool.h"
 #include "device/cpu/loops_blocks.h"
+#include "device/cpu/loops_dropout.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_loss.h"
 #include "device/cpu/loops_map.h"
@@ -31,6 +32,9 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .small_gradient_sums = small_gradient_sums,
                                  .small_gradient = small_gradient,
                                  .map = map,
+                                 .draw = draw,
+                                 .draw_lane = draw_lane,
+                                 .drop = drop,
                                  .sum = sum,
                                  .sum_rows = sum_rows,
                                  .loss_sum = loss_sum,
