@@ -33,9 +33,10 @@ typedef struct attention {
     yki_attention a;
     const yki_cpu_loops *loops;
     yk_dtype dtype;
-    int64_t d, v, s; /* the widths of heads, and the keys, padded */
-    int64_t each;    /* heads that a thread takes at a time: one, or all of a group */
-    int64_t own;     /* floats of a thread */
+    int64_t d, v; /* the widths of heads, padded */
+    int64_t s;    /* the pitch of rows of all keys */
+    int64_t each; /* heads that a thread takes at a time: one, or all of a group */
+    int64_t own;  /* floats of a thread */
     int team;
     bool out[YKI_MAX_OUT];
 } attention;
@@ -43,6 +44,14 @@ typedef struct attention {
 static int64_t padded(int64_t count)
 {
     return (count + COLUMNS - 1) / COLUMNS * COLUMNS;
+}
+
+/* From one row of all keys to the next: an odd number of cache lines. Rows that are a power of two
+ * apart would share a few sets of a cache, which a column of them does not fit. */
+static int64_t keys_pitch(int64_t keys)
+{
+    const int64_t columns = padded(keys);
+    return columns / COLUMNS % 2 ? columns : columns + COLUMNS;
 }
 
 static bool is_plain_like(const yki_operand *operand, yk_dtype dtype)
@@ -76,7 +85,7 @@ static attention *create(yki_device *device, const yki_kernel_desc *desc, bool w
     k->dtype = desc->in[YKI_ATTENTION_Q].dtype;
     k->d = padded(k->a.q.width);
     k->v = padded(k->a.v.width);
-    k->s = padded(k->a.k.rows);
+    k->s = keys_pitch(k->a.k.rows);
     int64_t heads = k->a.batch * k->a.heads;
     k->team = yki_team(device, heads * k->a.q.rows * k->a.k.rows);
     k->each = whole || k->a.batch * k->a.kv_heads >= k->team ? k->a.group : 1;
