@@ -145,8 +145,10 @@ YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const ui
                                  int64_t stride, yk_dtype dtype)
 {
     const int64_t padding = p->padding, columns = p->columns, windows = p->y_columns;
-    int64_t down = row + padding;
+    int64_t down = row + padding, passed = begin + padding - kernel; /* a window that ends before */
     pool_windows w = {0, 0}, h = next_windows(w, down, p->y_rows, kernel, stride);
+    if (passed >= 0)
+        w.first = w.end = passed / stride + 1 < windows ? passed / stride + 1 : windows;
     for (int64_t column = begin; column < end; column++) {
         int64_t right = column + padding;
         yki_lanes sum = {0};
@@ -160,6 +162,69 @@ YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const ui
             }
         yki_store_lanes(dx, (row * columns + column) * YKI_WIDTH, sum, dtype);
     }
+}
+
+/* What a window of three columns gives to the pixels of a row, of which it has row `tap`. */
+typedef struct pool_row {
+    const void *dy;
+    const uint8_t *index;
+    int64_t first, tap; /* the windows of a row from `first` on */
+} pool_row;
+
+/*
+ * Pixels of a row in windows of 3x3 with stride 2, two at a time: pixel 2 j after the first tap of
+ * window 0 is in windows j - 1 and j, the next one in j alone. Rows of windows, 1 or 2 of them, are
+ * a constant. Each window is loaded once for each row of pixels, and nothing is decided for a
+ * pixel.
+ */
+YKI_FORCE_INLINE void gather_pairs(const pool_row rows[2], int count, void *dx, int64_t pixel,
+                                   int64_t begin, int64_t end, yk_dtype dtype)
+{
+    yki_lanes before[2];
+    yki_bits winner_before[2];
+    for (int r = 0; r < count; r++) {
+        before[r] = yki_load_pixel(rows[r].dy, rows[r].first + begin - 1, dtype);
+        winner_before[r] = load_places(rows[r].index, rows[r].first + begin - 1);
+    }
+    for (int64_t j = begin; j < end; j++) {
+        yki_lanes even = {0}, odd = {0};
+        for (int r = 0; r < count; r++) {
+            const yki_lanes gradient = yki_load_pixel(rows[r].dy, rows[r].first + j, dtype);
+            const yki_bits winner = load_places(rows[r].index, rows[r].first + j);
+            even += won(before[r], winner_before[r], rows[r].tap * 3 + 2);
+            even += won(gradient, winner, rows[r].tap * 3);
+            odd += won(gradient, winner, rows[r].tap * 3 + 1);
+            before[r] = gradient;
+            winner_before[r] = winner;
+        }
+        yki_store_lanes(dx, (pixel + 2 * j) * YKI_WIDTH, even, dtype);
+        yki_store_lanes(dx, (pixel + 2 * j + 1) * YKI_WIDTH, odd, dtype);
+    }
+}
+
+/* All pixels of a row, of windows of 3x3 with stride 2. */
+YKI_FORCE_INLINE void gather_row_of_threes(const yki_max_pool *p, const void *dy,
+                                           const uint8_t *index, void *dx, int64_t row,
+                                           yk_dtype dtype)
+{
+    const int64_t down = row + p->padding, right = p->columns + p->padding;
+    const pool_windows h = next_windows((pool_windows){0, 0}, down, p->y_rows, 3, 2);
+    const int64_t begin = p->padding > 1 ? (p->padding + 1) / 2 : 1;
+    const int64_t end = right / 2 < p->y_columns ? right / 2 : p->y_columns;
+    if (h.end == h.first || begin >= end) {
+        gather_row(p, dy, index, dx, row, 0, p->columns, 3, 2, dtype);
+        return;
+    }
+    pool_row rows[2];
+    for (int64_t i = h.first; i < h.end; i++)
+        rows[i - h.first] = (pool_row){dy, index, i * p->y_columns, down - 2 * i};
+    const int64_t pixel = row * p->columns - p->padding;
+    gather_row(p, dy, index, dx, row, 0, 2 * begin - p->padding, 3, 2, dtype);
+    if (h.end - h.first == 2)
+        gather_pairs(rows, 2, dx, pixel, begin, end, dtype);
+    else
+        gather_pairs(rows, 1, dx, pixel, begin, end, dtype);
+    gather_row(p, dy, index, dx, row, 2 * end - p->padding, p->columns, 3, 2, dtype);
 }
 
 /* The pixels of the windows inside the map, whose stride is their size: each has one window. */
@@ -215,7 +280,8 @@ YKI_FORCE_INLINE void max_pool_backward_as(const yki_max_pool *p, const void *dy
     else if (apart && p->kernel == 3)
         scatter_as(p, dy, index, dx, 3, dtype);
     else if (p->kernel == 3 && p->stride == 2)
-        gather_as(p, dy, index, dx, 3, 2, dtype);
+        for (int64_t row = 0; row < p->rows; row++)
+            gather_row_of_threes(p, dy, index, dx, row, dtype);
     else
         gather_as(p, dy, index, dx, p->kernel, p->stride, dtype);
 }
