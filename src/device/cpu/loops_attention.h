@@ -122,6 +122,11 @@ YKI_FORCE_INLINE float sum_of_floats(yki_lanes x)
 {
 #if YKI_WIDTH == 16
     return _mm512_reduce_add_ps((__m512)x);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    __m128 part =
+        _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    part = _mm_add_ps(part, _mm_movehl_ps(part, part));
+    return _mm_cvtss_f32(_mm_add_ss(part, _mm_movehdup_ps(part)));
 #else
     float part[YKI_WIDTH];
     *(yki_lanes_at *)part = x;
@@ -136,6 +141,11 @@ YKI_FORCE_INLINE float largest_lane(yki_lanes x)
 {
 #if YKI_WIDTH == 16
     return _mm512_reduce_max_ps((__m512)x);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    __m128 part =
+        _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    part = _mm_max_ps(part, _mm_movehl_ps(part, part));
+    return _mm_cvtss_f32(_mm_max_ss(part, _mm_movehdup_ps(part)));
 #else
     float part[YKI_WIDTH];
     *(yki_lanes_at *)part = x;

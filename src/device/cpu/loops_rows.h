@@ -64,12 +64,7 @@ YKI_FORCE_INLINE float largest_of(const float *x, int64_t count)
         yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
         largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
     }
-    float part[YKI_WIDTH];
-    *(yki_lanes_at *)part = largest;
-    for (int half = YKI_WIDTH / 2; half > 0; half /= 2)
-        for (int lane = 0; lane < half; lane++)
-            part[lane] = part[lane + half] > part[lane] ? part[lane + half] : part[lane];
-    return part[0];
+    return largest_lane(largest);
 }
 
 /* e^x, and 0 where that is no normal number; of a NaN, NaN. */
@@ -83,12 +78,16 @@ static yki_row_softmax softmax(const float *x, float *y, int64_t count)
 {
     const float largest = largest_of(x, count);
     wide_sum totals = {{{0}}};
-    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
-        v = exp_or_zero(v - largest);
-        add_lanes(&totals, v);
-        if (y)
-            store_lanes_up_to(y + i, count - i, v);
+    for (int64_t begin = 0; begin < count; begin += NEAR) {
+        yki_lanes near = {0};
+        for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH) {
+            yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
+            v = exp_or_zero(v - largest);
+            near += v;
+            if (y)
+                store_lanes_up_to(y + i, count - i, v);
+        }
+        add_lanes(&totals, near);
     }
     const double sum = sum_of_lanes(&totals);
     const float factor = (float)(1 / sum);
@@ -100,9 +99,12 @@ static yki_row_softmax softmax(const float *x, float *y, int64_t count)
 static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
 {
     wide_sum totals = {{{0}}};
-    for (int64_t i = 0; i < count; i += YKI_WIDTH)
-        add_lanes(&totals,
-                  load_lanes_up_to(y + i, count - i, 0) * load_lanes_up_to(dy + i, count - i, 0));
+    for (int64_t begin = 0; begin < count; begin += NEAR) {
+        yki_lanes near = {0};
+        for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH)
+            near += load_lanes_up_to(y + i, count - i, 0) * load_lanes_up_to(dy + i, count - i, 0);
+        add_lanes(&totals, near);
+    }
     const float sum = (float)sum_of_lanes(&totals);
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
         yki_lanes slope = load_lanes_up_to(dy + i, count - i, 0) - sum;
@@ -111,6 +113,8 @@ static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t c
 }
 
 /* ---- softmax of as many rows as a vector has lanes ------------------------------------------- */
+
+enum { NEAR_PIXELS = NEAR / YKI_WIDTH };
 
 /* The lanes of the first `used` rows, the others being 0. */
 YKI_FORCE_INLINE yki_bits used_rows(int64_t used)
@@ -131,10 +135,15 @@ static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
         const yki_lanes v = yki_load_pixel(x, i, YK_F32);
         largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
     }
-    for (int64_t i = 0; i < count; i++) {
-        const yki_lanes v = exp_or_zero(yki_load_pixel(x, i, YK_F32) - largest);
-        add_lanes(&totals, v);
-        yki_store_lanes(y, i * YKI_WIDTH, v, YK_F32);
+    for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
+        const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
+        yki_lanes near = {0};
+        for (int64_t i = begin; i < end; i++) {
+            const yki_lanes v = exp_or_zero(yki_load_pixel(x, i, YK_F32) - largest);
+            near += v;
+            yki_store_lanes(y, i * YKI_WIDTH, v, YK_F32);
+        }
+        add_lanes(&totals, near);
     }
     for (int lane = 0; lane < YKI_WIDTH; lane++)
         factor[lane] = (float)(1 / totals.v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)]);
@@ -150,8 +159,13 @@ static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int6
     const yki_lanes zero = {0};
     yki_lanes sum;
     wide_sum totals = {{{0}}};
-    for (int64_t i = 0; i < count; i++)
-        add_lanes(&totals, yki_load_pixel(y, i, YK_F32) * yki_load_pixel(dy, i, YK_F32));
+    for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
+        const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
+        yki_lanes near = {0};
+        for (int64_t i = begin; i < end; i++)
+            near += yki_load_pixel(y, i, YK_F32) * yki_load_pixel(dy, i, YK_F32);
+        add_lanes(&totals, near);
+    }
     for (int lane = 0; lane < YKI_WIDTH; lane++)
         sum[lane] = (float)totals.v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)];
     for (int64_t i = 0; i < count; i++) {
