@@ -54,6 +54,7 @@ typedef struct broadcast {
     yki_map_op op;
     bool whole[2]; /* sides that are not repeated */
     int piece_axis;
+    int again_axis; /* of the axes before it, which pieces walk first, or -1: see find_again */
     int64_t inside, steps, pieces, grain;
     /* reduce: a unit is some sums next to each other, in parts along an axis. */
     int part_axis;
@@ -201,6 +202,18 @@ static yki_map_op map_of(const yki_op *op)
                                     : YKI_MAP_SCALE; /* expand */
 }
 
+/* The last axis along which a side is the same for the next piece, so that what has been written
+ * out for one serves all of them; not that of blocks whose last one has fewer channels. */
+static int find_again(const broadcast *k)
+{
+    int found = -1;
+    for (int d = 0; d < k->piece_axis; d++)
+        for (operand side = A; side <= B; side++)
+            if (!k->whole[side] && k->axis[d].stride[side] == 0 && d != k->block_axis)
+                found = d;
+    return found;
+}
+
 static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
@@ -219,6 +232,7 @@ static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc
     k->pieces = (size + k->steps - 1) / k->steps;
     for (int d = 0; d < k->piece_axis; d++)
         k->pieces *= k->axis[d].size;
+    k->again_axis = find_again(k);
     k->grain = yki_grain(k->pieces, k->steps * k->inside, k->team);
     *kernel = &k->base;
     return YK_OK;
@@ -311,9 +325,15 @@ typedef struct piece {
 static piece piece_at(const broadcast *k, int64_t number)
 {
     piece p = {.steps = k->steps};
+    int64_t again = 0;
+    if (k->again_axis >= 0) {
+        again = number % k->axis[k->again_axis].size;
+        number /= k->axis[k->again_axis].size;
+    }
     for (int d = k->piece_axis; d >= 0; d--) {
         int64_t size = k->axis[d].size, unit = d == k->piece_axis ? k->steps : 1;
-        int64_t places = (size + unit - 1) / unit, i = number % places * unit;
+        int64_t places = d == k->again_axis ? 1 : (size + unit - 1) / unit,
+                i = d == k->again_axis ? again : number % places * unit;
         number /= places;
         if (d == k->piece_axis && size - i < p.steps)
             p.steps = size - i;
