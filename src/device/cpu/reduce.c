@@ -1,0 +1,225 @@
+/*
+ * reduce, which sums a gradient over what was broadcast, sum, and reduce_loss, along the axes of
+ * broadcast_axes.h. Sums are made in double, of parts that depend on shapes alone and in their
+ * order.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cpu/broadcast_axes.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
+#include "device/cpu/scalar.h"
+
+enum {
+    CHUNK = 1024,        /* sums that are made at a time */
+    WIDE = 64,           /* sums that are made beside each other where there are few */
+    MOST_BESIDE = 16,    /* and those of a result */
+    UNITS = 64,          /* of sums, to be shared by threads */
+    PART_ELEMENTS = 4096 /* of a part at least */
+};
+
+typedef struct reduction {
+    yki_kernel base;
+    const yki_device *device;
+    const yki_cpu_loops *loops;
+    yki_operand out;
+    yk_dtype dtype;
+    size_t size; /* of an element */
+    int team;
+    yki_axes axes;
+    double factor; /* 1, or for a mean 1 / the number of terms */
+    /* A unit is some sums next to each other, in parts along an axis. */
+    int part_axis;
+    int64_t length, chunks, units, parts;
+    int64_t beside; /* sums of a result, such as those of the lanes of its pixel; else 1 */
+} reduction;
+
+static bool supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    (void)device;
+    return yki_axes_known(desc, &desc->in[0]);
+}
+
+static double factor_of(const yki_kernel_desc *desc)
+{
+    if (desc->op != &yki_op_reduce_loss || desc->attrs->reduction != YK_LOSS_MEAN)
+        return 1;
+    return (double)yki_operand_count(&desc->out[0]) / (double)yki_operand_count(&desc->in[0]);
+}
+
+static bool is_summed(const yki_axis *x)
+{
+    return x->stride[YKI_SIDE_Y] == 0 && x->size > 1;
+}
+
+/* Parts where there are few units: along the first axis that is summed and long enough, or else the
+ * longest one. */
+static void divide_sums(reduction *k, int64_t elements)
+{
+    int64_t longest = 1, most = elements / k->units / PART_ELEMENTS;
+    int64_t wanted = (UNITS + k->units - 1) / k->units;
+    k->part_axis = -1;
+    for (int d = 0; d < k->axes.count && longest < wanted; d++)
+        if (is_summed(&k->axes.axis[d]) && k->axes.axis[d].size > longest) {
+            longest = k->axes.axis[d].size;
+            k->part_axis = d;
+        }
+    k->parts = wanted < longest ? wanted : longest;
+    k->parts = k->parts < most ? k->parts : most < 1 ? 1 : most;
+}
+
+/* Sums over channels, but not over pixels: the lanes of a pixel are summed like those of all
+ * pixels, and their sums are added in the end. Lanes without a channel may hold anything. */
+static void keep_lanes_apart(reduction *k)
+{
+    yki_axis *last = &k->axes.axis[k->axes.count - 1], *pixels = last - 1;
+    k->beside = 1;
+    if (k->axes.count < 2 || k->axes.block_axis >= 0 || !is_summed(last) || is_summed(pixels) ||
+        pixels->stride[YKI_SIDE_A] != last->size || CHUNK % last->size != 0 ||
+        last->size > MOST_BESIDE)
+        return;
+    k->beside = last->size;
+    pixels->size *= last->size;
+    pixels->stride[YKI_SIDE_A] = 1;
+    k->axes.count--;
+}
+
+static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    reduction *k = yki_calloc(1, sizeof *k);
+    if (!k)
+        return yki_error_memory(sizeof *k, "a summing kernel");
+    const yki_operand *large = &desc->in[0];
+    k->device = device;
+    k->loops = yki_cpu_loops_of(device);
+    k->out = desc->out[0];
+    k->dtype = large->dtype;
+    k->size = yk_dtype_size(large->dtype);
+    k->team = yki_team(device, yki_operand_elements(device, large));
+    k->axes = yki_axes_of(device, desc, large);
+    k->factor = factor_of(desc);
+    keep_lanes_apart(k);
+    const yki_axis *last = &k->axes.axis[k->axes.count - 1];
+    int64_t size = is_summed(last) ? 1 : last->size;
+    k->length = size < CHUNK ? size : CHUNK;
+    k->chunks = k->units = (size + CHUNK - 1) / CHUNK;
+    for (int d = 0; d < k->axes.count - 1; d++)
+        k->units *= is_summed(&k->axes.axis[d]) ? 1 : k->axes.axis[d].size;
+    divide_sums(k, yki_operand_elements(device, &desc->in[0]));
+    if (k->parts > 1)
+        k->base.scratch = (size_t)(k->units * k->parts * k->length) * sizeof(double);
+    *kernel = &k->base;
+    return YK_OK;
+}
+
+/* Sums next to each other, and where they begin. */
+typedef struct unit {
+    int64_t from, to, count;
+    int64_t begin, end; /* of the axis of parts */
+} unit;
+
+static unit unit_at(const reduction *k, int64_t number, int64_t part)
+{
+    const yki_axis *last = &k->axes.axis[k->axes.count - 1];
+    int64_t chunk = number % k->chunks * CHUNK, place = number / k->chunks, block = 0;
+    unit u = {chunk * last->stride[YKI_SIDE_A], chunk / k->beside * last->stride[YKI_SIDE_Y], 1, 0,
+              1};
+    for (int d = k->axes.count - 2; d >= 0; d--) {
+        int64_t size = is_summed(&k->axes.axis[d]) ? 1 : k->axes.axis[d].size, i = place % size;
+        place /= size;
+        u.from += i * k->axes.axis[d].stride[YKI_SIDE_A];
+        u.to += i * k->axes.axis[d].stride[YKI_SIDE_Y];
+        block = d == k->axes.block_axis ? i : block;
+    }
+    if (!is_summed(last)) {
+        int64_t left = yki_axes_lanes(&k->axes, block) - chunk;
+        u.count = left < CHUNK ? left : CHUNK;
+    }
+    if (k->part_axis >= 0) {
+        u.begin = k->axes.axis[k->part_axis].size * part / k->parts;
+        u.end = k->axes.axis[k->part_axis].size * (part + 1) / k->parts;
+    }
+    return u;
+}
+
+/* Rows that are short and next to each other are added as long ones, to several sums for each. */
+static void sum_rows(const reduction *k, const char *dy, int64_t rows, int64_t stride,
+                     int64_t count, double *sums)
+{
+    int64_t beside = stride == count ? WIDE / count : 0, rest = beside > 1 ? rows % beside : rows;
+    if (beside > 1 && rows > beside) {
+        double wide[WIDE] = {0};
+        k->loops->sum_rows(k->dtype, dy, rows / beside, beside * count, beside * count, wide);
+        for (int64_t b = 0; b < beside; b++)
+            for (int64_t i = 0; i < count; i++)
+                sums[i] += wide[b * count + i];
+        dy += (rows - rest) * stride * (int64_t)k->size;
+    } else
+        rest = rows;
+    k->loops->sum_rows(k->dtype, dy, rest, stride, count, sums);
+}
+
+/* Adds all that is summed along axis d and those after it, from element `at` on. */
+static void sum_axes(const reduction *k, const unit *u, const char *dy, int d, int64_t at,
+                     double *sums)
+{
+    const yki_axis *x = &k->axes.axis[d], *last = &k->axes.axis[k->axes.count - 1];
+    int64_t begin = d == k->part_axis ? u->begin : 0;
+    int64_t end = d == k->part_axis ? u->end : is_summed(x) ? x->size : 1;
+    const char *from = dy + (at + begin * x->stride[YKI_SIDE_A]) * (int64_t)k->size;
+    if (x == last && is_summed(x))
+        *sums += k->loops->sum(k->dtype, from, end - begin);
+    else if (x == last || (x + 1 == last && !is_summed(last)))
+        sum_rows(k, from, end - begin, x->stride[YKI_SIDE_A], u->count, sums);
+    else
+        for (int64_t i = begin; i < end; i++)
+            sum_axes(k, u, dy, d + 1, at + i * x->stride[YKI_SIDE_A], sums);
+}
+
+static void put_sums(const reduction *k, const unit *u, const double *sums, void *dx)
+{
+    for (int64_t i = 0; i < u->count / k->beside; i++) {
+        double sum = sums[i * k->beside];
+        for (int64_t j = 1; j < k->beside; j++)
+            sum += sums[i * k->beside + j];
+        yki_put(dx, u->to + i * k->axes.axis[k->axes.count - 1].stride[YKI_SIDE_Y],
+                (float)(sum * k->factor), k->dtype);
+    }
+}
+
+static void add_parts(const reduction *k, int64_t number, double *partial, void *dx)
+{
+    unit u = unit_at(k, number, 0);
+    double *sums = partial + number * k->parts * k->length;
+    for (int64_t part = 1; part < k->parts; part++)
+        for (int64_t i = 0; i < u.count; i++)
+            sums[i] += sums[part * k->length + i];
+    put_sums(k, &u, sums, dx);
+}
+
+static yk_status run_reduction(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    const reduction *k = (const reduction *)kernel;
+    double *partial = run->scratch;
+#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
+    for (int64_t i = 0; i < k->units * k->parts; i++) {
+        double own[CHUNK], *sums = k->parts > 1 ? partial + i * k->length : own;
+        unit u = unit_at(k, i / k->parts, i % k->parts);
+        memset(sums, 0, (size_t)u.count * sizeof *sums);
+        sum_axes(k, &u, run->in[0], 0, u.from, sums);
+        if (k->parts == 1)
+            put_sums(k, &u, sums, run->out[0]);
+    }
+    for (int64_t i = 0; i < k->units && k->parts > 1; i++)
+        add_parts(k, i, partial, run->out[0]);
+    yki_operand_clear_padding(k->device, &k->out, run->out[0]);
+    return YK_OK;
+}
+
+#define IMPL(name)                                                                                 \
+    const yki_kernel_impl yki_cpu_##name = {                                                       \
+        .op = &yki_op_##name, .supports = supports, .prepare = prepare, .run = run_reduction}
+IMPL(reduce);
+IMPL(sum);
+IMPL(reduce_loss);
