@@ -1,4 +1,5 @@
 /* The synthetic data set: balanced, reproducible, and to be learnt. */
+#define _GNU_SOURCE
 #include "harness.h"
 #include "images.h"
 
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { BYTES = 3072 };
 
@@ -63,6 +66,32 @@ YK_TEST(several_threads_may_be_the_first_to_read)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     yk_dataset_destroy(shared);
+}
+
+/* A loader's workers are painting when the process forks, and do not exist in the child. */
+YK_TEST(a_forked_child_reads_what_the_parent_is_painting)
+{
+    yk_dataset *dataset = draw_images(5000);
+    yk_loader *loader;
+    assert_ok(yk_loader_create(
+        &loader, dataset,
+        YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 5000, o.workers = 4)));
+    usleep(20000); /* of the half second that they take */
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(30);
+        yk_reader *reader;
+        const yk_tensor *fields;
+        yk_status status = yk_reader_create(&reader, dataset);
+        for (int64_t i = 0; i < 5000 && status == YK_OK; i++)
+            status = yk_reader_read(reader, i, &fields);
+        _exit(status == YK_OK ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
 }
 
 YK_TEST(depends_on_seed_and_index_alone)

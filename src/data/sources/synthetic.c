@@ -5,7 +5,6 @@
  * does not depend on how many are made. It is painted when it is first read, and then kept.
  */
 #include <math.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -183,28 +182,42 @@ typedef struct synthetic {
     atomic_uchar *states; /* (count) NOT_PAINTED, BEING_PAINTED or PAINTED */
 } synthetic;
 
-/* The first thread to read an image paints it; others wait for the microseconds that takes. */
-static const uint8_t *find_painting(synthetic *set, int64_t index)
+static void paint_image(const synthetic *set, int64_t index, uint8_t *pixels)
+{
+    dice draws = {.key = yki_hash3(set->seed, (uint64_t)set->split, (uint64_t)index)};
+    scene drawn = draw_scene(&draws, &yki_shapes[index % CLASSES]);
+    paint(&drawn, &draws, pixels);
+}
+
+/* The image as it is kept, which the first thread to read it paints; NULL while that does. */
+static const uint8_t *find_painting(const synthetic *set, int64_t index)
 {
     uint8_t *pixels = set->pixels + index * IMAGE_BYTES;
     atomic_uchar *state = &set->states[index];
     unsigned char before = NOT_PAINTED;
     if (atomic_compare_exchange_strong(state, &before, BEING_PAINTED)) {
-        dice draws = {.key = yki_hash3(set->seed, (uint64_t)set->split, (uint64_t)index)};
-        scene drawn = draw_scene(&draws, &yki_shapes[index % CLASSES]);
-        paint(&drawn, &draws, pixels);
+        paint_image(set, index, pixels);
         atomic_store(state, PAINTED);
+        return pixels;
     }
-    while (atomic_load(state) != PAINTED)
-        sched_yield();
-    return pixels;
+    return before == PAINTED ? pixels : NULL;
 }
 
+/* Nobody waits for another thread to paint: in a forked child that thread does not exist. */
 static yk_status read_painting(void *data, void *worker, int64_t index, yk_field_buffer *buffers)
 {
+    const synthetic *set = data;
+    const uint8_t *kept = find_painting(set, index);
     (void)worker;
-    yk_field_buffer_lend(&buffers[0], find_painting(data, index), IMAGE_BYTES);
     *(int32_t *)buffers[1].data = (int32_t)(index % CLASSES);
+    if (kept) {
+        yk_field_buffer_lend(&buffers[0], kept, IMAGE_BYTES);
+        return YK_OK;
+    }
+    uint8_t *own = yk_field_buffer_reserve(&buffers[0], IMAGE_BYTES);
+    if (!own)
+        return YK_ERROR_OUT_OF_MEMORY;
+    paint_image(set, index, own);
     return YK_OK;
 }
 
