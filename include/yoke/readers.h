@@ -51,7 +51,9 @@ yk_status yk_cifar100_open(yk_dataset **dataset, const char *path, yk_split spli
  * and test_labels.npy (or val_images.npy, x_train.npy, y_train.npy, ...). uint8 arrays (N, H, W),
  * (N, C, H, W) and (N, H, W, C) of up to 1024 channels are pictures. The axis of size 1 or 3 holds
  * the channels, or else the shorter one of the two. Arrays of other types and shapes are tensors.
- * Labels are integers; without such a file the data has no labels.
+ * Labels are integers, in the file that is named as that of the images (test_labels.npy or
+ * y_test.npy for test_images.npy); without such a file the data has no labels. Of the test split's
+ * names (test, val, valid) the first one with labels counts, or else the first.
  */
 yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split);
 

@@ -163,6 +163,24 @@ YK_TEST(numpy_pictures_have_any_number_of_channels)
     assert_channels("(2, 2, 42, 2)", 2, 42, 2);
 }
 
+/* A contest's images for testing come without labels, beside those for validation. */
+YK_TEST(numpy_labels_are_those_of_the_same_name)
+{
+    static const uint8_t pixels[2 * 2 * 3];
+    const int64_t labels[2] = {4, 1};
+    yk_dataset *dataset;
+    write_npy("test_images.npy", "|u1", "False", "(2, 2, 3)", pixels, sizeof pixels);
+    write_npy("y_val.npy", "<i8", "False", "(2,)", labels, sizeof labels);
+    assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TEST));
+    assert_null(yk_dataset_find_field(dataset, "labels"));
+    yk_dataset_destroy(dataset);
+    write_npy("val_images.npy", "|u1", "False", "(2, 3, 2)", pixels, sizeof pixels);
+    assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TEST));
+    assert_int_equal(yk_dataset_find_field(dataset, "images")->dims[1], 3);
+    assert_int_equal(yk_dataset_classes(dataset), 5);
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(other_numpy_arrays_are_tensors)
 {
     const float values[2][3] = {{1, 2, 3}, {4, 5, 6}};

@@ -147,20 +147,42 @@ static yk_status open_npy(npy *self, const char *path)
 
 /* ---- finding the files ----------------------------------------------------------------------- */
 
-/* The file of the images or labels of a split; false if there is none. */
-static bool find_file(char path[PATH_MAX], const char *folder, yk_split split, bool labels)
+/* The words that files of a split begin or end with, the preferred one first. */
+static const char *const split_words[2][3] = {{"train"}, {"test", "val", "valid"}};
+
+enum { WORDS = sizeof split_words[0] / sizeof *split_words[0] };
+
+/* The images or labels of this word, by either way of naming them; false if there are none. */
+static bool find_named(char path[PATH_MAX], const char *folder, const char *word, bool labels)
 {
-    static const char *const names[2][3] = {{"train", "train", "train"}, {"test", "val", "valid"}};
-    for (int i = 0; i < 6; i++) {
-        const char *name = names[split == YK_SPLIT_TEST][i / 2];
-        int length =
-            i % 2 ? snprintf(path, PATH_MAX, "%s/%c_%s.npy", folder, labels ? 'y' : 'x', name)
-                  : snprintf(path, PATH_MAX, "%s/%s_%s.npy", folder, name,
-                             labels ? "labels" : "images");
+    for (int i = 0; i < 2; i++) {
+        int length = i ? snprintf(path, PATH_MAX, "%s/%c_%s.npy", folder, labels ? 'y' : 'x', word)
+                       : snprintf(path, PATH_MAX, "%s/%s_%s.npy", folder, word,
+                                  labels ? "labels" : "images");
         if (length < PATH_MAX && access(path, F_OK) == 0)
             return true;
     }
     return false;
+}
+
+/* The file of the images of a split, and the word that its labels share: the first one that has
+ * labels, or else the first. NULL if there are no images. */
+static const char *find_images(char path[PATH_MAX], const char *folder, yk_split split)
+{
+    const char *const *words = split_words[split == YK_SPLIT_TEST];
+    for (int labelled = 1; labelled >= 0; labelled--)
+        for (int i = 0; i < WORDS && words[i]; i++)
+            if ((!labelled || find_named(path, folder, words[i], true)) &&
+                find_named(path, folder, words[i], false))
+                return words[i];
+    return NULL;
+}
+
+/* The file of the labels of those images; false if there is none. */
+static bool find_labels(char path[PATH_MAX], const char *folder, yk_split split)
+{
+    const char *word = find_images(path, folder, split);
+    return word && find_named(path, folder, word, true);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -215,7 +237,7 @@ static yk_status load_labels(yki_arrays *arrays, const char *folder, yk_split wa
     for (int split = YK_SPLIT_TRAIN; split <= YK_SPLIT_TEST; split++) {
         npy array;
         int32_t *labels = NULL;
-        if (!find_file(path, folder, (yk_split)split, true))
+        if (!find_labels(path, folder, (yk_split)split))
             continue;
         YK_TRY(open_npy(&array, path));
         yk_status status = read_labels(&array, &labels, &most);
@@ -294,7 +316,7 @@ yk_status yk_npy_open(yk_dataset **dataset, const char *path, yk_split split)
     YKI_NOT_NULL(dataset);
     *dataset = NULL;
     YKI_NOT_NULL(path);
-    if (!find_file(file, path, split, false))
+    if (!find_images(file, path, split))
         return yki_error(YK_ERROR_NOT_FOUND,
                          "%s: no NumPy arrays of this split: expected train_images.npy and "
                          "train_labels.npy, test_images.npy and test_labels.npy",
