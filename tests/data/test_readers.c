@@ -163,6 +163,24 @@ YK_TEST(numpy_pictures_have_any_number_of_channels)
     assert_channels("(2, 2, 42, 2)", 2, 42, 2);
 }
 
+/* Such as cnpy's: there is no order that it could be. */
+YK_TEST(numpy_bytes_may_claim_an_order)
+{
+    const uint8_t rows[2][3] = {{1, 2, 3}, {4, 5, 6}}, labels[2] = {4, 1};
+    yk_dataset *dataset;
+    yk_reader *reader;
+    const yk_tensor *fields;
+    write_npy("train_images.npy", "<u1", "False", "(2, 3)", rows, sizeof rows);
+    write_npy("train_labels.npy", ">u1", "False", "(2,)", labels, sizeof labels);
+    assert_ok(yk_npy_open(&dataset, yk_test_directory(), YK_SPLIT_TRAIN));
+    assert_ok(yk_reader_create(&reader, dataset));
+    assert_ok(yk_reader_read(reader, 1, &fields));
+    assert_memory_equal(fields[0].data, rows[1], sizeof rows[1]);
+    assert_int_equal(*(const int32_t *)fields[1].data, 1);
+    yk_reader_destroy(reader);
+    yk_dataset_destroy(dataset);
+}
+
 /* A contest's images for testing come without labels, beside those for validation. */
 YK_TEST(numpy_labels_are_those_of_the_same_name)
 {

@@ -92,6 +92,8 @@ static yk_status parse_header(npy *self, const char *text)
     self->element = (size_t)strtoul(self->type + 2, NULL, 10);
     if (!strchr("biufc", self->type[1]) || self->element < 1 || self->element > 8)
         return refuse_type(self, self->type, strlen(self->type));
+    if (self->element == 1)
+        self->type[0] = '|'; /* bytes have no order, but some programs (cnpy) give them one */
     return YK_OK;
 }
 
