@@ -250,14 +250,17 @@ static yk_status build(yki_pickle *pickle)
     return YK_OK;
 }
 
-/* Puts the popped values into the container on top: items of a list or set, or pairs of a dict. */
+/* Puts the popped values into the container on top: items of a list or set, or pairs of a dict. The
+ * items of an object that is like a list, such as a deque, are not kept: nobody asks for them. */
 static yk_status fill(yki_pickle *pickle, yki_pickle_type type, yki_pickle_value **values,
                       uint32_t count)
 {
     yki_pickle_value *container = NULL;
     YK_TRY(yki_pickle_top(pickle, &container));
-    bool is_dict = type == YKI_PICKLE_DICT;
-    if (container->type != type && !(is_dict && container->type == YKI_PICKLE_CALL))
+    bool is_dict = type == YKI_PICKLE_DICT, is_call = container->type == YKI_PICKLE_CALL;
+    if (is_call && type == YKI_PICKLE_LIST)
+        return YK_OK;
+    if (container->type != type && !(is_dict && is_call))
         return yki_pickle_refuse(pickle, "expected a %s to put values into, found a %s",
                                  yki_pickle_type_name(type), yki_pickle_type_name(container->type));
     if (is_dict && count % 2)

@@ -36,7 +36,8 @@ typedef enum yki_pickle_type {
     YKI_PICKLE_DICT,       /* items: key, value, key, value...; count is twice the pairs */
     YKI_PICKLE_SET,        /* items, count of them; also a frozenset */
     YKI_PICKLE_GLOBAL,     /* text is "MODULE\nNAME", count its length */
-    YKI_PICKLE_CALL,       /* items: callable, arguments, state or NULL, then key, value... set */
+    YKI_PICKLE_CALL,       /* items: callable, arguments, state or NULL, then key, value... set;
+                              not what was appended to it, as to a deque */
     YKI_PICKLE_PERSISTENT, /* items[0]: the persistent id */
     YKI_PICKLE_TYPES
 } yki_pickle_type;

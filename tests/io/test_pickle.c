@@ -154,6 +154,26 @@ YK_TEST(reads_calls_persistent_ids_and_state)
     yki_pickle_destroy(pickle);
 }
 
+/* deque([1, 2]) and deque([1]), as Python writes them. */
+YK_TEST(items_of_objects_like_lists_are_left_out)
+{
+    yki_pickle *pickle = read_pickle(PICKLE("\x80\x02(ccollections\ndeque\nq\x00)Rq\x01(K\x01K\x02"
+                                            "eh\x00)RK\x01"
+                                            "aK\x07t."));
+    const yki_pickle_value *root = yki_pickle_root(pickle);
+    assert_int_equal(root->count, 3);
+    for (size_t i = 0; i < 2; i++) {
+        const yki_pickle_value *deque = yki_pickle_item(root, i);
+        assert_true(yki_pickle_is_call(deque, "collections", "deque"));
+        assert_int_equal(yki_pickle_pairs(deque), 0);
+    }
+    assert_int_equal(yki_pickle_item(root, 2)->integer, 7);
+    yki_pickle_destroy(pickle);
+    refused(PICKLE("\x80\x02}(K\x01"
+                   "e."),
+            "expected a list to put values into, found a dict");
+}
+
 YK_TEST(text_is_a_view_and_the_last_equal_key_counts)
 {
     static const char bytes[] = "\x80\x02}(U\x01"
