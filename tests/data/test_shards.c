@@ -166,6 +166,21 @@ YK_TEST(a_file_that_a_sample_has_twice_is_refused)
                    "y.tar: a.cls: its sample has this file twice");
 }
 
+/* Extended attributes, which are longer than all else that a header says. */
+YK_TEST(long_headers_of_pax_are_read)
+{
+    yk_dataset *dataset;
+    shell("cp $SEEDS/jpeg/rgb_420 0.jpg; echo 3 >0.cls; value=$(printf %070000d 0);"
+          "tar --format=pax --pax-option=VENDOR.a:=$value -cf x.tar 0.jpg 0.cls;"
+          "for key in a b c d e f g h i j k l m n o; do set -- $@ --pax-option=VENDOR.$key:=$value;"
+          "done; tar --format=pax $@ -cf y.tar 0.jpg 0.cls");
+    assert_ok(yk_shards_open(&dataset, yk_test_path("x.tar"), YK_SPLIT_TRAIN));
+    assert_int_equal(yk_dataset_size(dataset), 1);
+    assert_int_equal(yk_dataset_classes(dataset), 4);
+    yk_dataset_destroy(dataset);
+    assert_refused(yk_shards_open, "y.tar", YK_SPLIT_TRAIN, "an extended header is too large");
+}
+
 YK_TEST(labels_of_shards_are_read_to_their_end)
 {
     yk_dataset *dataset;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512, MAX_EXTENDED = 1 << 16 };
+/* An extended attribute of the file may alone have 64 KiB; libarchive has the same limit. */
+enum { BLOCK = 512, MAX_EXTENDED = 1 << 20 };
 
 /* A header, all of it text but for large numbers. */
 typedef struct header {
