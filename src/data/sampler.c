@@ -142,18 +142,21 @@ bool yki_sampler_draws(const yk_sampler_options *options)
     return options->shuffle || options->weights;
 }
 
-void yki_sampler_fill(const yk_sampler_options *options, int64_t epoch, int64_t *permutation,
-                      int64_t *indices)
+void yki_sampler_draw(const yk_sampler_options *options, int64_t epoch, int64_t *drawn)
 {
-    int64_t count = yki_sampler_count(options);
     uint32_t seed = (uint32_t)(options->seed + (uint64_t)epoch);
     if (options->weights)
-        draw_by_weight(seed, options->weights, options->samples, permutation);
+        draw_by_weight(seed, options->weights, options->samples, drawn);
     else if (options->shuffle)
-        randperm(seed, options->samples, permutation);
+        randperm(seed, options->samples, drawn);
+}
+
+void yki_sampler_take(const yk_sampler_options *options, const int64_t *drawn, int64_t *indices)
+{
+    int64_t count = yki_sampler_count(options);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = (options->rank + i * options->world_size) % options->samples;
-        indices[i] = yki_sampler_draws(options) ? permutation[at] : at;
+        indices[i] = yki_sampler_draws(options) ? drawn[at] : at;
     }
 }
 
@@ -164,19 +167,21 @@ yk_status yk_sampler_indices(const yk_sampler_options *given, int64_t epoch, int
     YK_TRY(read_options(&o, given));
     size_t samples = yki_sampler_draws(&o) ? (size_t)o.samples : 0;
     size_t weights = o.weights ? samples : 0;
-    int64_t *permutation = yki_calloc(samples, sizeof *permutation);
+    int64_t *drawn = yki_calloc(samples, sizeof *drawn);
     double *cumulative = yki_calloc(weights, sizeof *cumulative);
-    bool done = permutation && cumulative;
+    bool done = drawn && cumulative;
     if (done && o.weights) {
         memcpy(cumulative, o.weights, weights * sizeof *cumulative);
         yki_sampler_cumulate(cumulative, o.samples);
         o.weights = cumulative;
     }
-    if (done)
-        yki_sampler_fill(&o, epoch, permutation, indices);
-    free(permutation);
+    if (done) {
+        yki_sampler_draw(&o, epoch, drawn);
+        yki_sampler_take(&o, drawn, indices);
+    }
+    free(drawn);
     free(cumulative);
     return done ? YK_OK
-                : yki_error_memory(samples * sizeof *permutation + weights * sizeof *cumulative,
+                : yki_error_memory(samples * sizeof *drawn + weights * sizeof *cumulative,
                                    "the indices of an epoch");
 }

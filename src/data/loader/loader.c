@@ -141,7 +141,7 @@ static void free_loader(yk_loader *loader)
     free(loader->workers);
     free(loader->reported);
     free(loader->weights);
-    free(loader->permutation);
+    free(loader->drawn);
     free(loader->indices);
     free(loader->starts);
     yk_dataset_destroy((yk_dataset *)(uintptr_t)loader->dataset);

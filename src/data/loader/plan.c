@@ -243,13 +243,13 @@ static yk_status allocate(yk_loader *loader)
     size_t size = yki_sampler_draws(&loader->sampler) ? (size_t)loader->sampler.samples : 0;
     YK_TRY(plan_virtual_ranks(loader));
     YK_TRY(copy_weights(loader));
-    loader->permutation = yki_calloc(size, sizeof *loader->permutation);
+    loader->drawn = yki_calloc(size, sizeof *loader->drawn);
     loader->indices = yki_calloc((size_t)loader->count, sizeof *loader->indices);
     loader->workers = yki_calloc((size_t)loader->options.workers, sizeof *loader->workers);
     loader->reported =
         yki_calloc(loader->options.skip_damaged ? (size_t)loader->sampler.samples : 0,
                    sizeof *loader->reported);
-    if (!loader->permutation || !loader->indices || !loader->workers || !loader->reported)
+    if (!loader->drawn || !loader->indices || !loader->workers || !loader->reported)
         return yki_error_memory((size_t)loader->count * sizeof *loader->indices,
                                 "the loader's indices");
     YK_TRY(create_crossings(loader));

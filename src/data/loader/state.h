@@ -82,9 +82,9 @@ struct yk_loader {
     yk_model **sharers;   /* (device_count) which keep them open */
     int device_count;     /* 0: the workers make them */
     size_t memory_bytes;
-    double *weights;      /* (size) the sampler's, cumulated; NULL without weights */
-    int64_t *permutation; /* scratch (size) */
-    int64_t *indices;     /* (count) of the epoch that is being claimed */
+    double *weights;  /* (size) the sampler's, cumulated; NULL without weights */
+    int64_t *drawn;   /* (size) the order of the epoch that is being claimed */
+    int64_t *indices; /* (count) of the epoch that is being claimed */
     int64_t indices_epoch;
     uint8_t *reported; /* (size) with skip_damaged: samples that were found damaged */
 

@@ -18,9 +18,9 @@ enum { MAX_DAMAGED = 1000 /* samples in a row: more are not damage, but data of 
 static void fill_indices(yk_loader *loader)
 {
     yk_sampler_options sampler = loader->sampler;
+    yki_sampler_draw(&sampler, loader->claim_epoch, loader->drawn);
     for (int v = 0; v < loader->virtual_ranks; v++, sampler.rank++)
-        yki_sampler_fill(&sampler, loader->claim_epoch, loader->permutation,
-                         loader->indices + loader->starts[v]);
+        yki_sampler_take(&sampler, loader->drawn, loader->indices + loader->starts[v]);
 }
 
 /* Gives the next batch to a worker; the mutex is held. */
