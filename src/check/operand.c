@@ -31,7 +31,8 @@ yk_status yki_conformance_padding(const yki_device *device, const yki_operand *o
     if (operand->ndim < 0 || operand->layout != YKI_BLOCKED || !yki_dtype_is_float(operand->dtype))
         return YK_OK;
     int64_t pixels = operand->dims[2] * operand->dims[3], block = device->block;
-    for (int64_t i = 0; i < yki_operand_elements(device, operand); i++) {
+    int64_t elements = yki_operand_elements(device, operand);
+    for (int64_t i = 0; i < elements; i++) {
         int64_t c = i / block / pixels % blocks_of(device, operand) * block + i % block;
         double number = yki_element_get(operand->dtype, memory, i);
         if (c >= operand->dims[1] && number != 0)
@@ -56,7 +57,8 @@ void *yki_operand_encode(const yki_device *device, const yki_operand *operand,
                          const double *numbers)
 {
     void *memory = yki_operand_allocate(yki_operand_bytes(device, operand), 0);
-    for (int64_t i = 0; memory && i < yki_operand_count(operand); i++)
+    int64_t count = yki_operand_count(operand);
+    for (int64_t i = 0; memory && i < count; i++)
         yki_element_set(operand->dtype, memory, yki_conformance_place(device, operand, i),
                         numbers[i]);
     return memory;
@@ -65,7 +67,8 @@ void *yki_operand_encode(const yki_device *device, const yki_operand *operand,
 void yki_operand_decode(const yki_device *device, const yki_operand *operand, const void *memory,
                         double *numbers)
 {
-    for (int64_t i = 0; i < yki_operand_count(operand); i++)
+    int64_t count = yki_operand_count(operand);
+    for (int64_t i = 0; i < count; i++)
         numbers[i] =
             yki_element_get(operand->dtype, memory, yki_conformance_place(device, operand, i));
 }

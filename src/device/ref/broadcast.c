@@ -3,20 +3,38 @@
 #include "device/broadcast.h"
 #include "device/ref/ref.h"
 
-/* The place of element i of `of` in the smaller tensor that is broadcast to it. */
-static int64_t place(const yk_tensor *small, const yk_tensor *of, int64_t i)
+/* Walks through a smaller tensor as the elements of the larger one, to which it is broadcast, come
+ * in their order. */
+typedef struct walk {
+    int64_t dims[YK_MAX_DIMS], index[YK_MAX_DIMS]; /* of the larger one */
+    int64_t step[YK_MAX_DIMS];                     /* 0 where the smaller one is repeated */
+    int64_t at;
+} walk;
+
+static walk walk_through(const yk_tensor *small, const yk_tensor *of)
 {
-    int64_t from[YK_MAX_DIMS], to[YK_MAX_DIMS], at = 0, stride = 1;
+    walk w = {.at = 0};
+    int64_t from[YK_MAX_DIMS], stride = 1;
     yki_broadcast_dims(small->ndim, small->dims, from);
-    yki_broadcast_dims(of->ndim, of->dims, to);
+    yki_broadcast_dims(of->ndim, of->dims, w.dims);
     for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
-        if (to[d] == 1) /* most are: no division */
-            continue;
-        at += from[d] == 1 ? 0 : i % to[d] * stride;
-        i /= to[d];
+        w.step[d] = from[d] == 1 ? 0 : stride;
         stride *= from[d];
     }
-    return at;
+    return w;
+}
+
+static int64_t next_place(walk *w)
+{
+    int64_t place = w->at;
+    for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        w->at += w->step[d];
+        if (++w->index[d] < w->dims[d])
+            break;
+        w->at -= w->step[d] * w->dims[d];
+        w->index[d] = 0;
+    }
+    return place;
 }
 
 static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*f)(double, double))
@@ -25,9 +43,11 @@ static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*
     yk_tensor y = yki_ref_out(kernel, run, 0);
     if (!a.data || !b.data || !y.data) /* there are no elements */
         return;
+    walk of_a = walk_through(&a, &y), of_b = walk_through(&b, &y);
     int64_t count = yk_tensor_count(&y);
     for (int64_t i = 0; i < count; i++)
-        yki_ref_set(&y, i, f(yki_ref_get(&a, place(&a, &y, i)), yki_ref_get(&b, place(&b, &y, i))));
+        yki_ref_set(&y, i,
+                    f(yki_ref_get(&a, next_place(&of_a)), yki_ref_get(&b, next_place(&of_b))));
 }
 
 #define MAP2(name, function)                                                                       \
@@ -102,10 +122,11 @@ static yk_status ref_expand(const yki_kernel *kernel, const yki_kernel_args *run
     yk_tensor dy = yki_ref_in(kernel, run, YKI_EXPAND_DY);
     yk_tensor dx = yki_ref_out(kernel, run, YKI_EXPAND_DX);
     bool mean = yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN;
+    walk of_dy = walk_through(&dy, &dx);
     int64_t count = yk_tensor_count(&dx);
     double terms = mean ? (double)count / (double)yk_tensor_count(&dy) : 1;
     for (int64_t i = 0; i < count; i++)
-        yki_ref_set(&dx, i, yki_ref_get(&dy, place(&dy, &dx, i)) / terms);
+        yki_ref_set(&dx, i, yki_ref_get(&dy, next_place(&of_dy)) / terms);
     return YK_OK;
 }
 
