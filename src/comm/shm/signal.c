@@ -1,12 +1,18 @@
 /*
  * Counters that only grow, published by one rank and awaited by the others.
  *
- * A wait has three phases: polling, if every rank has its own core; yielding the core for a while;
- * and sleeping on a futex in slices of 20 ms, between which the group is asked whether to keep
- * waiting (a peer may have died, or the timeout expired). A publisher pays for a wake-up only if a
- * rank sleeps: the exchange in yki_shm_publish and the increment in sleep_on are both sequentially
- * consistent, so either the publisher sees the sleeper or the sleeper sees the value. So is the
- * increment of a bell, on which a rank waits for any of several messages.
+ * A wait has four phases. If every rank has its own core, it polls for about as long as it takes to
+ * fall asleep and be woken, and then polls in turns with sched_yield(). Otherwise it only yields.
+ * At last it sleeps on a futex in slices of 20 ms, between which the group is asked whether to keep
+ * waiting (a peer may have died, or the timeout expired). The number of cores does not tell who
+ * else runs on them: other programs, other groups, threads of the peers. sched_yield() gives the
+ * core to whoever waits for it, and takes less than a microsecond where nobody does. So a rank
+ * polls for long only where the core would be idle otherwise.
+ *
+ * A publisher pays for a wake-up only if a rank sleeps: the exchange in yki_shm_publish and the
+ * increment in sleep_on are both sequentially consistent, so either the publisher sees the sleeper
+ * or the sleeper sees the value. So is the increment of a bell, on which a rank waits for any of
+ * several messages.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -23,10 +29,12 @@
 #define LONGEST_YIELDS_S 5e-3
 
 enum {
-    POLLS = 300,          /* without a pause: the peer is expected soon */
-    PAUSES = 20000,       /* about 0.5 to 1 ms, when spinning is allowed */
-    PATIENT_PAUSES = 100, /* on the communication thread, which shares a core with computation */
+    POLLS = 300,   /* without a pause: the peer is expected soon */
+    PAUSES = 4000, /* about 0.1 to 0.2 ms */
+    TURNS = 300,   /* of pauses and a yield: together 0.7 to 1 ms, if nobody takes the core */
+    PAUSES_OF_A_TURN = 64,
     YIELDS = 200,
+    PATIENT_PAUSES = 100, /* on the communication thread, which shares a core with computation */
     PATIENT_YIELDS = 2,
     SLICE_NS = 20 * 1000 * 1000
 };
@@ -78,26 +86,44 @@ static bool missing(const void *argument, int rank)
     return !yki_shm_reached(wait->counter(wait, rank), wait->target);
 }
 
-static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
+static bool pause_for(const shm_wait *wait, shm_counter *counter, int pauses)
 {
-    const shm_backend *shm = wait->shm;
-    if (shm->spin) {
-        for (int i = 0; i < POLLS; i++)
-            if (yki_shm_reached(counter, wait->target))
-                return true;
-        for (int i = shm->background ? PATIENT_PAUSES : PAUSES; i > 0; i--) {
-            pause_briefly();
-            if (yki_shm_reached(counter, wait->target))
-                return true;
-        }
-    }
-    double until = yki_now() + LONGEST_YIELDS_S; /* on a crowded machine each takes long */
-    for (int i = shm->background ? PATIENT_YIELDS : YIELDS; i > 0 && yki_now() < until; i--) {
-        sched_yield();
+    for (; pauses > 0; pauses--) {
+        pause_briefly();
         if (yki_shm_reached(counter, wait->target))
             return true;
     }
     return false;
+}
+
+static bool poll_for(const shm_wait *wait, shm_counter *counter, int pauses)
+{
+    for (int i = 0; i < POLLS; i++)
+        if (yki_shm_reached(counter, wait->target))
+            return true;
+    return pause_for(wait, counter, pauses);
+}
+
+static bool yield_for(const shm_wait *wait, shm_counter *counter, int yields, int pauses)
+{
+    double until = yki_now() + LONGEST_YIELDS_S; /* on a crowded machine each takes long */
+    for (; yields > 0 && yki_now() < until; yields--) {
+        sched_yield();
+        if (yki_shm_reached(counter, wait->target) || pause_for(wait, counter, pauses))
+            return true;
+    }
+    return false;
+}
+
+static bool poll_briefly(const shm_wait *wait, shm_counter *counter)
+{
+    const bool spin = wait->shm->spin;
+    if (wait->shm->background)
+        return (spin && poll_for(wait, counter, PATIENT_PAUSES)) ||
+               yield_for(wait, counter, PATIENT_YIELDS, 0);
+    if (spin)
+        return poll_for(wait, counter, PAUSES) || yield_for(wait, counter, TURNS, PAUSES_OF_A_TURN);
+    return yield_for(wait, counter, YIELDS, 0);
 }
 
 /* Tells the ranks that arrive later. Only the first reason counts. */
