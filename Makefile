@@ -26,9 +26,9 @@ define cmake_build
 endef
 
 # $(call run_tests,PRESET,OPTIONS): as many tests as keep JOBS cores busy, and two that only wait
-# beside them (tests/CMakeLists.txt). Those that compute do so for about half of their time, except
+# beside them (tests/CMakeLists.txt). Those that compute do so for less than half of their time, except
 # under the sanitizers, where waiting takes time, too.
-computing_release = $$(($(JOBS) * 3 / 2))
+computing_release = $$(($(JOBS) * 2))
 define run_tests
 @printf '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "all", "slots": %d}]}]}\n' \
     $(or $(computing_$(1)),$(JOBS)) >$(build_folder_$(1))/cores.json
