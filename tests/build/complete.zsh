@@ -1,6 +1,6 @@
 # Prints what zsh offers at the end of a line: zsh -f complete.zsh FOLDER LINE, where FOLDER has the
 # completions. A second zsh runs this file again at a terminal of its own, and gets the line and a
-# tab there.
+# tab there. The folder above HOME keeps what compinit has found: it reads a thousand files.
 if [[ -z $OFFERED ]]; then
     zmodload zsh/zpty || exit
     offered=$(mktemp) || exit
@@ -17,7 +17,7 @@ fi
 PROMPT=
 fpath=($1 $fpath)
 autoload -Uz compinit
-compinit -D -u
+compinit -u -d ${HOME:h}/zcompdump
 bindkey '^I' complete-word
 zstyle ':completion:*' insert-tab false
 comppostfuncs=(exit)
