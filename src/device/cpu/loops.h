@@ -168,8 +168,7 @@ typedef enum yki_map_op {
     YKI_MAP_ADD,                 /* a + b */
     YKI_MAP_SUBTRACT,            /* a - b */
     YKI_MAP_MULTIPLY,            /* a b */
-    YKI_MAP_DIVIDE,              /* a / b */
-    YKI_MAP_DROPOUT              /* alpha a where b > 0, 0 a elsewhere */
+    YKI_MAP_DIVIDE               /* a / b */
 } yki_map_op;
 
 /* A loss of pairs of elements, see device/loss_rules.h. */

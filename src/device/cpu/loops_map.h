@@ -203,8 +203,6 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
         return a * b;
     case YKI_MAP_DIVIDE:
         return a / b;
-    case YKI_MAP_DROPOUT:
-        return a * yki_select((yki_bits)(b > (yki_lanes){0}), yki_splat(alpha), (yki_lanes){0});
     case YKI_MAP_SCALE:
         return a * alpha;
     case YKI_MAP_ADD_SCALAR:
@@ -285,7 +283,6 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_SUBTRACT);
         CASE(YKI_MAP_MULTIPLY);
         CASE(YKI_MAP_DIVIDE);
-        CASE(YKI_MAP_DROPOUT);
     }
 #undef CASE
 }
