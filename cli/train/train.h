@@ -244,8 +244,8 @@ bool cli_lr_groups_are_valid(const char *text);
 yk_status cli_lr_groups_find(const char *text, yk_graph *graph);
 /* Whether two such texts have the same patterns. */
 bool cli_lr_groups_are_alike(const char *a, const char *b);
-/* Whether each pattern of --lr-group has parameters of its own that are trained, and some are left;
- * if not, says which. */
+/* Whether each pattern of --lr-group has trained parameters of its own, and leaves some to --lr. If
+ * not, says what is wrong. */
 bool cli_training_check_groups(const cli_training *t);
 /* Makes the parameter groups of --lr-group and --no-decay-norms where they are not there yet, and
  * sets their rates, times factor, and weight decay. */

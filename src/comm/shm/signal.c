@@ -4,10 +4,10 @@
  * A wait has four phases. If every rank has its own core, it polls for about as long as it takes to
  * fall asleep and be woken, and then polls in turns with sched_yield(). Otherwise it only yields.
  * At last it sleeps on a futex in slices of 20 ms, between which the group is asked whether to keep
- * waiting (a peer may have died, or the timeout expired). The number of cores does not tell who
- * else runs on them: other programs, other groups, threads of the peers. sched_yield() gives the
- * core to whoever waits for it, and takes less than a microsecond where nobody does. So a rank
- * polls for long only where the core would be idle otherwise.
+ * waiting (a peer may have died, or the timeout expired). The number of cores does not tell
+ * what else runs on them: other programs, other groups, threads of the peers. sched_yield() gives
+ * the core to anything else that can run, and takes less than a microsecond if nothing can. A rank
+ * therefore polls for long only on a core that would otherwise be idle.
  *
  * A publisher pays for a wake-up only if a rank sleeps: the exchange in yki_shm_publish and the
  * increment in sleep_on are both sequentially consistent, so either the publisher sees the sleeper

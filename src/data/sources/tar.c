@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An extended attribute of the file may alone have 64 KiB; libarchive has the same limit. */
+/* One extended attribute of a file may take 64 KiB; libarchive has the same limit. */
 enum { BLOCK = 512, MAX_EXTENDED = 1 << 20 };
 
 /* A header, all of it text but for large numbers. */
