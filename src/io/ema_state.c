@@ -55,9 +55,7 @@ yk_status yki_ema_state_read(yki_ema_state *state, yk_tensor_file *file, const c
                              const yk_model *model)
 {
     *state = (yki_ema_state){.updates = 0};
-    if (!yki_tensor_file_choose(file, key))
-        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no averaged weights, \"%s\"",
-                         yki_tensor_file_path(file), key);
+    YK_TRY(yki_tensor_file_choose(file, key));
     YK_TRY(read_updates(state, file, key));
     return yki_state_dict_read(&state->weights, file, model);
 }

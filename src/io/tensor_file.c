@@ -24,6 +24,7 @@ struct yk_tensor_file {
     size_t wrapper;               /* bytes of all names that are not the model's */
     yki_pth *pth;                 /* or NULL */
     const yki_pickle_value *dict; /* of the .pth file: the state_dict, or NULL */
+    size_t *pairs, count;         /* those of its pairs that are tensors', and their number */
     yki_safetensors *safetensors; /* or NULL */
     yk_model_info *info;          /* once it has been asked for; NULL where the file has none */
 };
@@ -34,7 +35,17 @@ size_t yk_tensor_file_count(const yk_tensor_file *file)
 {
     if (!file)
         return 0;
-    return file->pth ? yki_pickle_pairs(file->dict) : yki_safetensors_count(file->safetensors);
+    return file->pth ? file->count : yki_safetensors_count(file->safetensors);
+}
+
+static const yki_pickle_value *key_of(const yk_tensor_file *file, size_t index)
+{
+    return yki_pickle_key(file->dict, file->pairs[index]);
+}
+
+static const yki_pickle_value *value_of(const yk_tensor_file *file, size_t index)
+{
+    return yki_pickle_pair_value(file->dict, file->pairs[index]);
 }
 
 const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_t *length)
@@ -44,7 +55,7 @@ const char *yki_tensor_file_name(const yk_tensor_file *file, size_t index, size_
         *length = strlen(name);
         return name;
     }
-    const yki_pickle_value *key = yki_pickle_key(file->dict, index);
+    const yki_pickle_value *key = key_of(file, index);
     *length = yki_pickle_is(key, YKI_PICKLE_STRING) ? key->count : 0;
     return yki_pickle_is(key, YKI_PICKLE_STRING) ? key->text : NULL;
 }
@@ -63,7 +74,7 @@ const char *yki_tensor_file_label(const yk_tensor_file *file, size_t index,
 {
     size_t length;
     const char *name = yki_tensor_file_name(file, index, &length);
-    const yki_pickle_value *key = name ? NULL : yki_pickle_key(file->dict, index);
+    const yki_pickle_value *key = name ? NULL : key_of(file, index);
     size_t shown = name ? cut_name(name, length) : 0;
     if (name && yki_utf8_is_valid(name, shown) && !memchr(name, '\0', shown))
         snprintf(label, YKI_TENSOR_LABEL, "%.*s%s", (int)shown, name, shown < length ? "..." : "");
@@ -96,7 +107,7 @@ static size_t find_wrapper(const yk_tensor_file *file)
 /* The word for a tensor that yoke does not read whatever it holds; NULL for others. */
 static const char *unsupported_kind(const yk_tensor_file *file, size_t index)
 {
-    return file->pth ? yki_pth_unsupported_kind(yki_pickle_pair_value(file->dict, index))
+    return file->pth ? yki_pth_unsupported_kind(value_of(file, index))
                      : yki_safetensors_unsupported_kind(file->safetensors, index);
 }
 
@@ -162,11 +173,23 @@ static yk_status refuse_file_kind(const char *path, file_kind found)
     }
 }
 
+/* Whether this is what a module of its own kind keeps beside its tensors (get_extra_state), which
+ * may be anything. */
+static bool is_extra_state(const yki_pickle_value *key)
+{
+    static const char end[] = "_extra_state";
+    size_t size = sizeof end - 1;
+    return yki_pickle_is(key, YKI_PICKLE_STRING) && key->count >= size &&
+           memcmp(key->text + key->count - size, end, size) == 0;
+}
+
 static bool holds_tensors(const yki_pickle_value *dict)
 {
-    const yki_pickle_value *first = yki_pickle_pair_value(dict, 0);
-    return yki_pickle_pairs(dict) > 0 &&
-           (yki_pth_is_tensor(first) || yki_pth_unsupported_kind(first));
+    size_t first = 0, pairs = yki_pickle_pairs(dict);
+    while (first < pairs && is_extra_state(yki_pickle_key(dict, first)))
+        first++;
+    const yki_pickle_value *value = yki_pickle_pair_value(dict, first);
+    return first < pairs && (yki_pth_is_tensor(value) || yki_pth_unsupported_kind(value));
 }
 
 /* The names that people use for a model in a checkpoint. */
@@ -183,6 +206,23 @@ static const yki_pickle_value *find_state_dict(const yki_pth *pth)
             return value;
     }
     return holds_tensors(root) ? root : NULL;
+}
+
+/* Makes the state_dict's tensors those of the file; dict may be NULL. */
+static yk_status take_dict(yk_tensor_file *file, const yki_pickle_value *dict)
+{
+    size_t count = 0, pairs = yki_pickle_pairs(dict);
+    size_t *taken = yki_calloc(pairs + 1, sizeof *taken);
+    if (!taken)
+        return yki_error_memory((pairs + 1) * sizeof *taken, "a list of tensors");
+    for (size_t i = 0; i < pairs; i++)
+        if (!is_extra_state(yki_pickle_key(dict, i)))
+            taken[count++] = i;
+    free(file->pairs);
+    file->dict = dict;
+    file->pairs = taken;
+    file->count = count;
+    return YK_OK;
 }
 
 /* An nn.Module itself, which only the code of its class could bring back. */
@@ -216,7 +256,7 @@ static yk_status check_whole(const yk_tensor_file *file)
         size_t length, size = sizeof flat - 1;
         const char *name = yki_tensor_file_name(file, i, &length);
         bool flattened = name && length >= size && memcmp(name + length - size, flat, size) == 0;
-        const yki_pickle_value *value = yki_pickle_pair_value(file->dict, i);
+        const yki_pickle_value *value = value_of(file, i);
         if (flattened || yki_pth_is_sharded(value))
             return yki_error(YK_ERROR_UNSUPPORTED,
                              "%s: holds one rank's part of a model that FSDP has sharded%s: save "
@@ -255,14 +295,15 @@ yk_status yki_tensor_file_check(const yk_tensor_file *file)
                      file->path);
 }
 
-bool yki_tensor_file_choose(yk_tensor_file *file, const char *key)
+yk_status yki_tensor_file_choose(yk_tensor_file *file, const char *key)
 {
     const yki_pickle_value *dict = file->pth ? yki_pickle_get(yki_pth_root(file->pth), key) : NULL;
     if (!holds_tensors(dict))
-        return false;
-    file->dict = dict;
+        return yki_error(YK_ERROR_NOT_FOUND, "%s: has no averaged weights, \"%s\"", file->path,
+                         key);
+    YK_TRY(take_dict(file, dict));
     file->wrapper = find_wrapper(file);
-    return true;
+    return YK_OK;
 }
 
 static yk_status open_tensor_file(yk_tensor_file *file, const char *path)
@@ -279,7 +320,7 @@ static yk_status open_tensor_file(yk_tensor_file *file, const char *path)
         YK_TRY(yki_safetensors_open(&file->safetensors, path));
     } else if (found == ARCHIVE) {
         YK_TRY(yki_pth_open(&file->pth, path));
-        file->dict = find_state_dict(file->pth);
+        YK_TRY(take_dict(file, find_state_dict(file->pth)));
     } else {
         return refuse_file_kind(path, found);
     }
@@ -310,6 +351,7 @@ void yk_tensor_file_close(yk_tensor_file *file)
     yki_model_info_destroy(file->info);
     yki_safetensors_close(file->safetensors);
     yki_pth_close(file->pth);
+    free(file->pairs);
     free(file->path);
     free(file);
 }
@@ -401,7 +443,7 @@ yk_status yki_tensor_file_stored(const yk_tensor_file *file, size_t index, yki_f
         *stored = *yki_safetensors_stored(file->safetensors, index);
         return YK_OK;
     }
-    const yki_pickle_value *value = yki_pickle_pair_value(file->dict, index);
+    const yki_pickle_value *value = value_of(file, index);
     snprintf(offset, sizeof offset, "data.pkl: offset %u: ", value->offset);
     if (kind)
         return refuse_kind(file, index, offset, kind);

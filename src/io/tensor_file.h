@@ -21,9 +21,9 @@ yki_pth *yki_tensor_file_pth(const yk_tensor_file *file);
 /* YK_ERROR_FORMAT where it holds no tensors of a model, with a line that says what it holds
  * instead. */
 yk_status yki_tensor_file_check(const yk_tensor_file *file);
-/* Looks from here on at the state_dict under this key, e.g. "model_ema", and no longer at the
- * model's; false, changing nothing, where the file has none. */
-bool yki_tensor_file_choose(yk_tensor_file *file, const char *key);
+/* Looks from here on at the averaged weights under this key, e.g. "model_ema", and no longer at the
+ * model's. YK_ERROR_NOT_FOUND, changing nothing, where the file has none. */
+yk_status yki_tensor_file_choose(yk_tensor_file *file, const char *key);
 /* Whether the name is "n_averaged", AveragedModel's own beside the wrapped names of the model. */
 bool yki_is_n_averaged(const char *name, size_t length);
 /* Its state_dict, or NULL. */

@@ -118,6 +118,33 @@ YK_TEST(a_tensor_of_nine_dimensions_is_refused)
     yk_tensor_file_close(opened);
 }
 
+/* What a module's get_extra_state returned, which may be anything, before and between tensors. */
+YK_TEST(extra_state_of_modules_is_left_out)
+{
+    const char *path = yk_test_path("extra.pth");
+    yk_tensor_file *opened;
+    yk_tensor_entry entry;
+    pth_file file = begin_pth(path, yki_pickle_ordered_dict);
+    yki_pickle_text(file.pickle, "_extra_state");
+    yki_pickle_none(file.pickle);
+    yki_pickle_text(file.pickle, "a");
+    assert_ok(yki_pth_scalar(file.writer, 3));
+    yki_pickle_text(file.pickle, "layer._extra_state");
+    yki_pickle_bool(file.pickle, true);
+    yki_pickle_text(file.pickle, "b");
+    assert_ok(yki_pth_scalar(file.writer, 4));
+    end_pth(&file);
+    assert_ok(yk_tensor_file_open(&opened, path));
+    assert_int_equal(yk_tensor_file_count(opened), 2);
+    assert_ok(yk_tensor_file_entry(opened, 0, &entry));
+    assert_string_equal(entry.name, "a");
+    assert_ok(yk_tensor_file_entry(opened, 1, &entry));
+    assert_string_equal(entry.name, "b");
+    assert_int_equal(yki_tensor_file_find(opened, "b"), 1);
+    yk_tensor_file_close(opened);
+    assert_ok(yk_tensor_file_convert(path, yk_test_path("b.safetensors"), NULL));
+}
+
 /* A view with stride 0 makes much of little: nothing may make all of it. */
 YK_TEST(promise_31_an_expanded_tensor_is_refused)
 {
