@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <yoke/readers.h>
 
@@ -18,7 +19,6 @@
 #include "data/sources/names.h"
 #include "io/input_file.h"
 
-/* Deeper folders are taken for a loop of symbolic links. */
 enum { MAX_DEPTH = 32, MAX_FILE_BYTES = 1 << 30 };
 
 typedef struct folder {
@@ -71,23 +71,45 @@ static bool is_picture(const char *name)
     return false;
 }
 
+/* A folder and those that it is in, up to the class's. */
+typedef struct place {
+    const struct place *above; /* NULL: this is the class's */
+    struct stat id;
+    int depth;
+} place;
+
+/* Finds out which folder a path leads to: a symbolic link may lead back to one above it. */
+static yk_status enter_folder(place *here, const place *above, const char *path)
+{
+    *here = (place){.above = above, .depth = above ? above->depth + 1 : 0};
+    if (stat(path, &here->id) != 0)
+        return yki_error(YK_ERROR_IO, "%s: %s", path, strerror(errno));
+    for (; above; above = above->above)
+        if (above->id.st_dev == here->id.st_dev && above->id.st_ino == here->id.st_ino)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "%s: a symbolic link in this path leads back to a folder above it",
+                             path);
+    if (here->depth > MAX_DEPTH)
+        return yki_error(YK_ERROR_UNSUPPORTED, "%s: more than %d folders deep", path, MAX_DEPTH);
+    return YK_OK;
+}
+
 /* The paths, below root, of a class's folder and of all folders in it. */
-static yk_status add_folders(const folder *set, yki_names *all, const char *inner, int depth)
+static yk_status add_folders(const folder *set, yki_names *all, const char *inner,
+                             const place *above)
 {
     char path[PATH_MAX], below[PATH_MAX];
     yki_names folders = {0}, files = {0};
+    place here;
     YK_TRY(yki_join_path(path, set->root, inner));
-    if (depth > MAX_DEPTH)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s: more than %d folders deep: is a symbolic link part of a loop?", path,
-                         MAX_DEPTH);
+    YK_TRY(enter_folder(&here, above, path));
     yk_status status = yki_names_add(all, inner);
     if (status == YK_OK)
         status = list_folder(path, &folders, &files);
     for (int64_t i = 0; i < folders.count && status == YK_OK; i++) {
         status = yki_join_path(below, inner, yki_names_get(&folders, i));
         if (status == YK_OK)
-            status = add_folders(set, all, below, depth + 1);
+            status = add_folders(set, all, below, &here);
     }
     yki_names_free(&folders);
     yki_names_free(&files);
@@ -118,7 +140,7 @@ static yk_status add_class(folder *set, const char *name)
 {
     yki_names folders = {0};
     int64_t before = set->files.count;
-    yk_status status = add_folders(set, &folders, name, 0);
+    yk_status status = add_folders(set, &folders, name, NULL);
     yki_names_sort(&folders);
     for (int64_t i = 0; i < folders.count && status == YK_OK; i++)
         status = add_pictures(set, yki_names_get(&folders, i));
