@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "comm/group_internal.h"
 #include "io/checkpoint_dir.h"
+#include "io/input_file.h"
 #include "train/sums.h"
 
 enum { CHUNK = 4 << 20 };
@@ -105,34 +106,24 @@ yk_status yki_folder_look(yki_folder_view *view, const char *folder, yk_group *g
 /* What a copy is made of; from the root to all ranks, chunk by chunk. */
 typedef struct copy {
     yki_manifest_entry entry;
-    int root, from; /* from: the file, on the root, or -1 */
+    int root;
+    yki_input_file from; /* open on the root alone */
     bool receives;
     yki_atomic_file file; /* of a rank that receives */
     char *chunk;          /* [CHUNK] */
 } copy;
 
-static yk_status read_chunk(const copy *c, size_t size)
-{
-    for (size_t at = 0; at < size;) {
-        ssize_t got = read(c->from, c->chunk + at, size - at);
-        if (got <= 0)
-            return yki_error(YK_ERROR_IO, "%s: cannot be read for the copies", c->entry.file);
-        at += (size_t)got;
-    }
-    return YK_OK;
-}
-
 static yk_status move_chunks(const copy *c, yk_group *group)
 {
     bool reads = yk_group_rank(group) == c->root;
-    for (int64_t left = c->entry.bytes; left > 0;) {
-        size_t size = left < CHUNK ? (size_t)left : CHUNK;
+    size_t bytes = (size_t)c->entry.bytes;
+    for (size_t at = 0, size; at < bytes; at += size) {
+        size = bytes - at < CHUNK ? bytes - at : CHUNK;
         if (reads)
-            YK_TRY(read_chunk(c, size));
+            YK_TRY(yki_input_file_read(&c->from, at, c->chunk, size));
         YK_TRY(yk_broadcast(group, c->chunk, size, YK_U8, c->root, NULL));
         if (c->receives)
             YK_TRY(yki_write_all(c->file.fd, c->file.path, c->chunk, size));
-        left -= (int64_t)size;
     }
     return YK_OK;
 }
@@ -169,15 +160,15 @@ static yk_status copy_checkpoint(copy *c, const char *path, const char *folder, 
                                  yk_group *group)
 {
     YK_TRY(yk_broadcast(group, &c->entry, sizeof c->entry, YK_U8, c->root, NULL));
-    c->from = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (path)
+        YK_TRY(yki_input_file_open(&c->from, path));
     c->chunk = malloc(CHUNK);
     c->file.fd = -1;
     yk_status status = c->chunk ? transfer(c, folder, keep, group)
                                 : yki_error_memory(CHUNK, "a copy of a checkpoint");
     yki_atomic_abandon(&c->file);
     free(c->chunk);
-    if (c->from >= 0)
-        close(c->from);
+    yki_input_file_close(&c->from);
     return status;
 }
 
