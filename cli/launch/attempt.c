@@ -155,6 +155,7 @@ static int start_rank(cli_job *job, int local_rank)
     set_prefix(job, local_rank);
     member->out.sink = sink_for_out(job);
     member->err.status = speaks ? &job->status : NULL;
+    member->err.echoes = launch->rank0_speaks ? &job->echoes : NULL;
     if (!cli_logs_add_rank(&job->logs, launch, job->round.attempt, local_rank))
         return CLI_EXIT_FAILED;
     member->pid = member->was = cli_rank_start(&setting, &member->out.fd, &member->err.fd);
@@ -260,6 +261,7 @@ void cli_job_finish_attempt(cli_job *job)
         cli_stream_free(&job->members[i].out);
         cli_stream_free(&job->members[i].err);
     }
+    cli_echoes_free(&job->echoes);
     job->started = job->running = 0;
 }
 

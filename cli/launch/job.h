@@ -107,6 +107,7 @@ struct cli_job {
     long oom_kills; /* cli_oom_kills() when the attempt began */
     cli_sink out, err;
     cli_bytes status;        /* rank 0's progress line */
+    cli_echoes echoes;       /* what ranks have said on stderr, of an attempt */
     cli_store_thread *store; /* of the attempt: how ranks have ended, and why */
 };
 

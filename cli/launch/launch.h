@@ -59,7 +59,8 @@ typedef struct cli_launch {
     int max_restarts;
     double grace_s;    /* between SIGTERM and SIGKILL when the job is asked to stop */
     sigset_t stop_on;  /* the signals that ask the launcher to stop the job */
-    bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line */
+    bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line, and an
+                          error that several ranks report only once */
     bool no_pin;       /* leave every rank on all cores */
     const cli_binding *bindings; /* [ranks] of --numa-binding; NULL: equal ranges of cores */
     bool virtual_local_rank;     /* every rank sees one device, and is the first rank there */

@@ -232,7 +232,8 @@ static void finish_line(cli_stream *stream, const char *text, size_t size)
         begin_line(stream->sink);
         stream->status->size = 0;
     }
-    if (stream->hidden)
+    if (stream->hidden ||
+        (stream->echoes && cli_echoes_hide(stream->echoes, stream->rank, text, size)))
         return;
     put_line(stream->sink, stream->speaks ? -1 : stream->rank, stream->prefix, text, size);
     filter_line(stream, text, size);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "launch/echoes.h"
 #include "launch/filter.h"
 
 enum {
@@ -42,6 +43,7 @@ typedef struct cli_stream {
     bool log_torn;       /* what came last did not fit into it */
     bool log_lost;       /* something did not */
     cli_filter *filter;  /* gets a copy of some printed lines, or NULL */
+    cli_echoes *echoes;  /* what other ranks have said need not be printed again; or NULL */
     const char *program; /* who complains if a file cannot be written: "yoke run" */
     cli_bytes *status;   /* where its unfinished line is shown, or NULL */
     cli_bytes line;      /* the unfinished line */

@@ -18,6 +18,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/plural.h"
 #include "launch/end.h"
 #include "launch/oom.h"
 
@@ -166,4 +167,7 @@ void cli_job_print_cause(cli_job *job, const char *words, int rank, const char *
         cli_sink_say(&job->err, "%s: its last lines on stderr:", job->launch->name);
         cli_sink_repeat(&job->err, rank, tail);
     }
+    if (job->echoes.hidden > 0)
+        cli_sink_say(&job->err, "%s: %d %s of other ranks said the same", job->launch->name,
+                     job->echoes.hidden, cli_plural(job->echoes.hidden, "line", "lines"));
 }

@@ -296,6 +296,21 @@ YK_TEST(the_progress_line_is_redrawn_on_a_terminal)
     assert_null(strstr(text, "[rank 0]"));
 }
 
+/* Each of three ranks finds it. Of which rank the line is, and which of them is the first to end,
+ * is chance. */
+YK_TEST(a_mistake_of_all_ranks_is_printed_once)
+{
+    static const char mistake[] = "whitening: the model has no parameter \"none\"";
+    assert_int_equal(train("a", "--nproc 3 --batch-size 30 --whiten none"), 1);
+    const char *end = strstr(job.output, "yoke train: its last lines on stderr:");
+    assert_non_null(end);
+    const char *at = strstr(job.output, mistake);
+    assert_true(at && at < end);
+    at = strstr(at + 1, mistake); /* repeated for the rank that ended first */
+    assert_true(at && at > end);
+    assert_null(strstr(at + 1, mistake));
+}
+
 /* All ranks stop together, before the weights are lost; the last checkpoint is still there. */
 YK_TEST(a_loss_that_is_no_number_stops_the_run)
 {
