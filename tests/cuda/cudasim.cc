@@ -236,7 +236,8 @@ static void fail(const fiber *f, const char *what)
 
 static bool same_place(const fiber *a, const fiber *b)
 {
-    return a->at.line == b->at.line && strcmp(a->at.file, b->at.file) == 0;
+    return a->at.line == b->at.line &&
+           (a->at.file == b->at.file || strcmp(a->at.file, b->at.file) == 0);
 }
 
 void sim::check(place at, bool holds, const char *mistake)
@@ -276,6 +277,11 @@ static void release_all()
         release(s.fibers + warp * WARP, WARP, IN_WARP);
 }
 
+static bool can_run(const fiber *f)
+{
+    return f->state == NEW || f->state == READY;
+}
+
 static void run_one(int number)
 {
     fiber *f = &s.fibers[number];
@@ -295,27 +301,20 @@ static void run_one(int number)
     }
 }
 
-static bool can_run(const fiber *f)
-{
-    return f->state == NEW || f->state == READY;
-}
-
 /* Each thread that can run runs once, in a random order. But those of some warps do not, so that
  * other warps overtake them. */
 static void run_some()
 {
-    int order[YKI_CUDA_THREADS];
+    int order[YKI_CUDA_THREADS], count = 0;
     const unsigned late = draw(1u << WARPS) & draw(1u << WARPS);
     for (int i = 0; i < YKI_CUDA_THREADS; i++)
-        order[i] = i;
-    for (int i = YKI_CUDA_THREADS - 1; i > 0; i--) {
-        int other = (int)draw((unsigned)i + 1), kept = order[i];
-        order[i] = order[other];
-        order[other] = kept;
+        if (can_run(&s.fibers[i]) && !(late >> i / WARP & 1))
+            order[count++] = i;
+    for (; count > 0; count--) {
+        int at = (int)draw((unsigned)count), number = order[at];
+        order[at] = order[count - 1];
+        run_one(number);
     }
-    for (int number : order)
-        if (can_run(&s.fibers[number]) && !(late >> number / WARP & 1))
-            run_one(number);
 }
 
 /* Whether any thread is left; fails if none of them can ever run. */
