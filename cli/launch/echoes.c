@@ -9,9 +9,12 @@
 /* A copy without "rank 3: ", where 3 is the rank's own number; NULL without memory. */
 static char *without_rank(int rank, const char *text, size_t size)
 {
-    char own[32], *copy = strndup(text, size);
+    char own[32], *copy = calloc(size + 1, 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, size);
     snprintf(own, sizeof own, "rank %d: ", rank);
-    char *found = copy ? strstr(copy, own) : NULL;
+    char *found = strstr(copy, own);
     if (found)
         memmove(found, found + strlen(own), strlen(found + strlen(own)) + 1);
     return copy;
