@@ -23,7 +23,7 @@ YKI_CUDA_CALLS(CALL)
 
 static yki_cu_result result_of(yk_status status)
 {
-    fake_memory_close();
+    fake_memory_open(FAKE_NO_GPU);
     return status == YK_OK ? fake_failure() : CU_CAPTURE_INVALID;
 }
 
@@ -202,7 +202,7 @@ static yki_cu_result StreamCreate(yki_cu_stream *stream, unsigned flags)
 static yki_cu_result StreamDestroy(yki_cu_stream stream)
 {
     yki_sim_destroy_stream(stream->of);
-    fake_memory_close();
+    fake_memory_open(FAKE_NO_GPU);
     free(stream);
     return fake_failure();
 }
@@ -224,7 +224,8 @@ static yki_cu_result EventCreate(yki_cu_event *event, unsigned flags)
     CHECK();
     *event = calloc(1, sizeof **event);
     if (*event)
-        (*event)->is_timed = !(flags & YKI_CU_EVENT_DISABLE_TIMING);
+        **event = (struct CUevent_st){.gpu = fake_current(),
+                                      .is_timed = !(flags & YKI_CU_EVENT_DISABLE_TIMING)};
     return *event ? result_of(yki_sim_create_event(&fake_sim()->base, false, &(*event)->of))
                   : YKI_CU_OUT_OF_MEMORY;
 }
@@ -239,6 +240,8 @@ static yki_cu_result EventDestroy(yki_cu_event event)
 static yki_cu_result EventRecord(yki_cu_event event, yki_cu_stream stream)
 {
     CHECK();
+    if (event->gpu != stream->gpu)
+        return CU_INVALID_HANDLE;
     return result_of(yki_sim_mark(event->of, stream->of));
 }
 
@@ -259,7 +262,8 @@ static yki_cu_result EventSynchronize(yki_cu_event event)
 /* A microsecond for each operation. Both events must have been reached. */
 static yki_cu_result EventElapsedTime(float *milliseconds, yki_cu_event begin, yki_cu_event end)
 {
-    if (!begin->is_timed || !end->is_timed || !begin->of->stream || !end->of->stream)
+    if (begin->gpu != end->gpu || !begin->is_timed || !end->is_timed || !begin->of->stream ||
+        !end->of->stream)
         return CU_INVALID_HANDLE;
     if (EventQuery(begin) != YKI_CU_SUCCESS || EventQuery(end) != YKI_CU_SUCCESS)
         return YKI_CU_NOT_READY;

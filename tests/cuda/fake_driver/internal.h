@@ -30,6 +30,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     yki_event *of;
+    int gpu;
     bool is_timed;
 };
 
@@ -55,13 +56,13 @@ void fake_fail(int result, const char *text);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
-/* Opens the device's memory to this thread, if it is not open yet, and closes it again: before
- * work is run, and at the end of every call that may have run some. */
-void fake_memory_open(void);
-void fake_memory_close(void);
-/* Whether all of it is the device's. */
-bool fake_memory_has(uint64_t address, size_t bytes);
-/* Whether any of it is. */
+/* Opens the memory of these GPUs, by their bits, to this thread, and that of no other: before work
+ * is run, and of none at the end of every call that may have run some. */
+void fake_memory_open(unsigned gpus);
+enum { FAKE_NO_GPU = 0, FAKE_ALL_GPUS = (1 << FAKE_GPUS) - 1 };
+/* The GPU whose memory all of it is, or -1. */
+int fake_memory_gpu(uint64_t address, size_t bytes);
+/* Whether any of it is a GPU's. */
 bool fake_memory_meets(const void *host, size_t bytes);
 int fake_memory_alloc(yki_cu_address *address, size_t bytes);
 int fake_memory_free(yki_cu_address address);

@@ -2,7 +2,8 @@
  * The fake driver's memory. Each block has pages of its own, between two that are not mapped, and
  * ends where they do, as far as alignment permits; what is left over is checked when the block is
  * freed. The host has no access: a thread gets it while it waits for the device, and runs its work,
- * by protection keys; without them, all blocks are opened and closed by mprotect.
+ * by protection keys; without them, blocks are opened and closed by mprotect. Work in a stream of
+ * one GPU has no access to the memory of another: yoke does not ask for peer access.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -30,7 +31,7 @@ typedef struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
 static size_t used[FAKE_GPUS];
-static int key = -1;
+static int keys[FAKE_GPUS];
 
 static size_t page(void)
 {
@@ -44,53 +45,54 @@ static size_t total(void)
 
 /* ---- access --------------------------------------------------------------------------------- */
 
-static void make_key(void)
+static bool all_have_keys;
+
+static void make_keys(void)
 {
-    key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    all_have_keys = true;
+    for (int gpu = 0; gpu < fake_gpu_count(); gpu++) {
+        keys[gpu] = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+        all_have_keys = all_have_keys && keys[gpu] >= 0;
+    }
 }
 
-static bool has_key(void)
+static bool has_keys(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_key);
-    return key >= 0;
+    pthread_once(&once, make_keys);
+    return all_have_keys;
 }
 
-/* Whether this thread has access, and how many have. */
-static _Thread_local bool is_open;
-static int open_count;
+/* The GPUs to whose memory this thread has access, by their bits, and how many threads have. */
+static _Thread_local unsigned opened;
+static int open_count[FAKE_GPUS];
 
-static void protect_all(int protection)
+static void protect_blocks(int gpu, int protection)
 {
-    if (!has_key())
-        for (block *b = blocks; b; b = b->next)
+    for (block *b = blocks; b; b = b->next)
+        if (b->gpu == gpu)
             mprotect(b->pages, b->span, protection);
 }
 
-void fake_memory_open(void)
+static void set_access(int gpu, bool access)
 {
-    if (is_open)
-        return;
-    is_open = true;
     pthread_mutex_lock(&lock);
-    if (open_count++ == 0)
-        protect_all(PROT_READ | PROT_WRITE);
+    bool changes = access ? open_count[gpu]++ == 0 : --open_count[gpu] == 0;
+    if (changes && !has_keys())
+        protect_blocks(gpu, access ? PROT_READ | PROT_WRITE : PROT_NONE);
     pthread_mutex_unlock(&lock);
-    if (has_key())
-        pkey_set(key, 0);
+    if (has_keys())
+        pkey_set(keys[gpu], access ? 0 : PKEY_DISABLE_ACCESS);
 }
 
-void fake_memory_close(void)
+void fake_memory_open(unsigned gpus)
 {
-    if (!is_open)
-        return;
-    is_open = false;
-    pthread_mutex_lock(&lock);
-    if (--open_count == 0)
-        protect_all(PROT_NONE);
-    pthread_mutex_unlock(&lock);
-    if (has_key())
-        pkey_set(key, PKEY_DISABLE_ACCESS);
+    for (int gpu = 0; gpu < fake_gpu_count(); gpu++) {
+        bool has = opened >> gpu & 1, wanted = gpus >> gpu & 1;
+        if (has != wanted)
+            set_access(gpu, wanted);
+    }
+    opened = gpus;
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -105,9 +107,9 @@ static bool map_pages(block *b)
     b->pages = reserved + page();
     mprotect(b->pages, b->span, PROT_READ | PROT_WRITE);
     memset(b->pages, POISON, b->span);
-    if (has_key())
-        pkey_mprotect(b->pages, b->span, PROT_READ | PROT_WRITE, key);
-    else if (open_count == 0)
+    if (has_keys())
+        pkey_mprotect(b->pages, b->span, PROT_READ | PROT_WRITE, keys[b->gpu]);
+    else if (open_count[b->gpu] == 0)
         mprotect(b->pages, b->span, PROT_NONE);
     return true;
 }
@@ -146,7 +148,7 @@ static _Noreturn void give_up(const char *what, uint64_t address)
 static void check_rest(const block *b)
 {
     mprotect(b->pages, b->span, PROT_READ | PROT_WRITE);
-    if (has_key())
+    if (has_keys())
         pkey_mprotect(b->pages, b->span, PROT_READ | PROT_WRITE, 0);
     for (const char *at = b->pages; at < b->pages + b->span; at++)
         if ((at < b->address || at >= b->address + b->bytes) && (unsigned char)*at != POISON)
@@ -248,14 +250,15 @@ static const block *first_that_meets(const char *begin, const char *end)
     return b;
 }
 
-bool fake_memory_has(uint64_t address, size_t bytes)
+int fake_memory_gpu(uint64_t address, size_t bytes)
 {
     const char *begin = (const char *)(uintptr_t)address;
     pthread_mutex_lock(&lock);
     const block *b = first_that_meets(begin, begin + bytes);
     bool inside = b && begin >= b->address && begin + bytes <= b->address + b->bytes;
+    int gpu = inside ? b->gpu : -1;
     pthread_mutex_unlock(&lock);
-    return inside;
+    return gpu;
 }
 
 bool fake_memory_meets(const void *host, size_t bytes)

@@ -14,6 +14,7 @@ static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct work {
     const char *(*run)(void *data);
+    int gpu;
     size_t bytes;
     max_align_t data[YK_FAKE_MOST_WORK / sizeof(max_align_t)];
 } work;
@@ -23,7 +24,7 @@ static yk_status run_work(yki_sim *sim, void *given)
     (void)sim;
     work *w = given;
     pthread_mutex_lock(&running);
-    fake_memory_open();
+    fake_memory_open(1u << w->gpu);
     const char *error = fake_failure() ? NULL : w->run(w->data);
     if (error)
         fake_fail(CU_ILLEGAL_ADDRESS, error);
@@ -36,7 +37,7 @@ static const yki_sim_work work_kind = {.run = run_work, .bytes = sizeof(work)};
 int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), const void *data,
                   size_t bytes)
 {
-    work w = {.run = run, .bytes = bytes};
+    work w = {.run = run, .gpu = fake_current(), .bytes = bytes};
     if (fake_failure())
         return fake_failure();
     if (fake_current() < 0)
@@ -46,7 +47,7 @@ int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), co
     memcpy(w.data, data, bytes);
     yk_status status =
         yki_sim_enter(fake_sim(), stream->of, &work_kind, &w); /* waits if it is full */
-    fake_memory_close();
+    fake_memory_open(FAKE_NO_GPU);
     return status == YK_OK ? YKI_CU_SUCCESS : CU_CAPTURE_INVALID;
 }
 
@@ -62,15 +63,16 @@ typedef struct copy {
 static bool is_right(const copy *c)
 {
     bool to = c->direction != YKI_TO_HOST, from = c->direction != YKI_TO_DEVICE;
-    return (to ? fake_memory_has((uint64_t)(uintptr_t)c->to, c->bytes)
+    return (to ? fake_memory_gpu((uint64_t)(uintptr_t)c->to, c->bytes) >= 0
                : !fake_memory_meets(c->to, c->bytes)) &&
-           (from ? fake_memory_has((uint64_t)(uintptr_t)c->from, c->bytes)
+           (from ? fake_memory_gpu((uint64_t)(uintptr_t)c->from, c->bytes) >= 0
                  : !fake_memory_meets(c->from, c->bytes));
 }
 
 static const char *run_copy(void *data)
 {
     const copy *c = data;
+    fake_memory_open(FAKE_ALL_GPUS); /* it may be between two of them */
     if (!is_right(c))
         return "a copy from or to memory that has been freed since it was entered";
     memmove(c->to, c->from, c->bytes);
@@ -98,7 +100,7 @@ typedef struct fill {
 static const char *run_fill(void *data)
 {
     const fill *f = data;
-    if (!fake_memory_has(f->to, f->bytes))
+    if (fake_memory_gpu(f->to, f->bytes) < 0)
         return "a fill of memory that has been freed since it was entered";
     memset((void *)(uintptr_t)f->to, f->byte, f->bytes);
     return NULL;
@@ -107,8 +109,8 @@ static const char *run_fill(void *data)
 int fake_fill(yki_cu_address to, unsigned char byte, size_t bytes, yki_cu_stream stream)
 {
     const fill f = {to, bytes, byte};
-    return fake_memory_has(to, bytes) ? yk_fake_enter(stream, run_fill, &f, sizeof f)
-                                      : CU_INVALID_VALUE;
+    return fake_memory_gpu(to, bytes) == stream->gpu ? yk_fake_enter(stream, run_fill, &f, sizeof f)
+                                                     : CU_INVALID_VALUE;
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */
@@ -178,8 +180,8 @@ yki_sim_operation *fake_new_launch(const void *kernel, const unsigned grid[3], u
                                    const void *args)
 {
     launch l;
-    work w = {.run = run_launch, .bytes = sizeof l};
-    if (!make_launch(&l, kernel, grid, threads, args))
+    work w = {.run = run_launch, .gpu = fake_current(), .bytes = sizeof l};
+    if (w.gpu < 0 || !make_launch(&l, kernel, grid, threads, args))
         return NULL;
     memcpy(w.data, &l, sizeof l);
     return yki_sim_new_operation(&work_kind, &w);
@@ -198,6 +200,6 @@ int fake_synchronize(yki_cu_stream stream)
     pthread_mutex_lock(&sim->lock);
     (void)yki_sim_reach(sim, stream->of, stream->of->entered);
     pthread_mutex_unlock(&sim->lock);
-    fake_memory_close();
+    fake_memory_open(FAKE_NO_GPU);
     return fake_failure();
 }
