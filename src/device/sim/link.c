@@ -360,6 +360,8 @@ static bool answer_once(yki_sim_link *link)
     }
     pthread_cond_broadcast(&sim->progress); /* threads that wait for other ranks look again */
     pthread_mutex_unlock(&sim->lock);
+    if (sim->foreign)
+        sim->foreign->leave();
     return ran;
 }
 

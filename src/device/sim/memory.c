@@ -216,6 +216,8 @@ static yk_status check_range(const yki_sim_block *block, const void *address, si
 yk_status yki_sim_find(yki_sim *sim, const void *address, size_t bytes, void **host)
 {
     *host = NULL;
+    if (sim->foreign)
+        return sim->foreign->find(address, bytes, host);
     yki_sim_memory *memory = &sim->memory;
     pthread_mutex_lock(&memory->lock);
     size_t at = blocks_before(memory, address);

@@ -31,11 +31,19 @@ typedef struct yki_sim_memory {
     size_t freed; /* how many of them are */
 } yki_sim_memory;
 
+/* Memory of a stand-in for a driver, which has the streams of a simulated device, and tests. */
+typedef struct yki_sim_foreign {
+    /* As yki_sim_find; this thread has access until it leaves. */
+    yk_status (*find)(const void *address, size_t bytes, void **host);
+    void (*leave)(void);
+} yki_sim_foreign;
+
 typedef struct yki_sim {
     yki_device base;
     yki_reference references; /* its creator's, and that of each link which it has used */
     yki_sim_memory memory;
-    pthread_mutex_t lock; /* of everything below, and of all streams and events */
+    const yki_sim_foreign *foreign; /* instead of memory; or NULL */
+    pthread_mutex_t lock;           /* of everything below, and of all streams and events */
     pthread_cond_t progress;
     yki_stream *streams;   /* all that there ever were; destroyed ones are used again */
     yki_stream *exclusive; /* where the last operation of an exclusive kind is, or NULL */

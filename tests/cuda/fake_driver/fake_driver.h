@@ -35,6 +35,9 @@ YK_FAKE_EXPORT int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(
                                  const void *work, size_t bytes);
 /* The GPU of this thread's context; -1 without one. NVIDIA's libraries would take the first GPU. */
 YK_FAKE_EXPORT int yk_fake_current(void);
+/* The stream of the simulated device behind one. */
+struct yki_stream;
+YK_FAKE_EXPORT struct yki_stream *yk_fake_stream(struct CUstream_st *stream);
 /* For tests: how many fills in graphs have become kernels by now. */
 YK_FAKE_EXPORT int yk_fake_replaced_fills(void);
 

@@ -72,6 +72,9 @@ void fake_pinned_free(void *memory);
 /* Whether all of it is pinned memory of the host. */
 bool fake_pinned_has(const void *host, size_t bytes);
 
+/* For what uses the simulated device itself, as collectives do. */
+extern const yki_sim_foreign fake_memory;
+
 /* ---- stream.c ------------------------------------------------------------------------------- */
 
 int fake_copy(void *to, const void *from, size_t bytes, yki_direction direction,

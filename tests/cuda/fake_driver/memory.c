@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "fake_driver.h"
 #include "internal.h"
@@ -268,3 +269,23 @@ bool fake_memory_meets(const void *host, size_t bytes)
     pthread_mutex_unlock(&lock);
     return meets;
 }
+
+/* ---- for collectives in the streams ---------------------------------------------------------- */
+
+static yk_status find(const void *address, size_t bytes, void **host)
+{
+    int gpu = fake_memory_gpu((uint64_t)(uintptr_t)address, bytes);
+    *host = (void *)(uintptr_t)address;
+    if (gpu < 0)
+        return yki_error(YK_ERROR_INTERNAL, "fake CUDA driver: %zu bytes at %p are not a GPU's",
+                         bytes, address);
+    fake_memory_open(1u << gpu);
+    return YK_OK;
+}
+
+static void leave(void)
+{
+    fake_memory_open(FAKE_NO_GPU);
+}
+
+const yki_sim_foreign fake_memory = {.find = find, .leave = leave};

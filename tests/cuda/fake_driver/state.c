@@ -33,8 +33,10 @@ bool fake_start(void)
     static const yki_device_options options = {.threads = 1};
     yki_device *made = NULL;
     pthread_mutex_lock(&lock);
-    if (!sim && yki_device_sim.create(&made, &options) == YK_OK)
+    if (!sim && yki_device_sim.create(&made, &options) == YK_OK) {
         sim = (yki_sim *)made;
+        sim->foreign = &fake_memory;
+    }
     pthread_mutex_unlock(&lock);
     return sim;
 }

@@ -51,6 +51,11 @@ int yk_fake_enter(struct CUstream_st *stream, const char *(*run)(void *data), co
     return status == YK_OK ? YKI_CU_SUCCESS : CU_CAPTURE_INVALID;
 }
 
+struct yki_stream *yk_fake_stream(struct CUstream_st *stream)
+{
+    return stream->of;
+}
+
 /* ---- copies and fills ----------------------------------------------------------------------- */
 
 typedef struct copy {

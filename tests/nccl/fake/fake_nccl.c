@@ -1,14 +1,15 @@
 /*
  * A libnccl for tests: communicators between the processes of one machine, whose collectives are
- * entered in the streams of simulated devices (device/sim_link.h). Like NCCL's they wait in a
- * stream for the other ranks' streams, so that a wrong order of collectives never ends; and like a
- * non-blocking communicator's, every call is first in progress: what it does happens when the
- * caller asks for the second time.
+ * entered in the streams of simulated devices (device/sim_link.h), or of the fake CUDA driver. Like
+ * NCCL's they wait in a stream for the other ranks' streams, so that a wrong order of collectives
+ * never ends; and like a non-blocking communicator's, every call is first in progress: what it does
+ * happens when the caller asks for the second time.
  *
  * YOKE_FAKE_NCCL tells what goes wrong: "duplicate" refuses ranks that share a device, "fail:R:N"
  * fails the N-th collective of rank R asynchronously.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -73,6 +74,28 @@ static bool fails_now(const nccl_comm *comm)
     int rank, call;
     return sscanf(fault(), "fail:%d:%d", &rank, &call) == 2 && comm->rank == rank &&
            comm->calls == call;
+}
+
+/* ---- the fake CUDA driver (tests/cuda/fake_driver), where it is loaded --------------------------
+ */
+
+static void *driver_function(const char *name)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return driver ? dlsym(driver, name) : NULL;
+}
+
+/* As NCCL needs it: its GPU is that of the context. */
+static bool has_context(void)
+{
+    int (*current)(void) = (int (*)(void))driver_function("yk_fake_current");
+    return !current || current() >= 0;
+}
+
+static yki_stream *stream_of(void *given)
+{
+    yki_stream *(*behind)(void *) = (yki_stream * (*)(void *)) driver_function("yk_fake_stream");
+    return behind ? behind(given) : given;
 }
 
 /* ---- meeting --------------------------------------------------------------------------------- */
@@ -193,7 +216,7 @@ nccl_result ncclCommInitRankConfig(nccl_comm **comm, int ranks, nccl_id id, int 
         return NCCL_INVALID_USAGE;
     }
     nccl_comm *made = calloc(1, sizeof *made);
-    if (!made || !is_right(config) || ranks > RANKS)
+    if (!made || !is_right(config) || ranks > RANKS || !has_context())
         return NCCL_INVALID_USAGE;
     made->rank = rank;
     made->ranks = ranks;
@@ -215,8 +238,9 @@ static nccl_result begin_call(nccl_comm *comm)
             return NCCL_SYSTEM_ERROR;
         link = comm->hung;
     }
-    return yki_sim_link_enter(link, &comm->call, comm->call.stream) == YK_OK ? NCCL_SUCCESS
-                                                                             : NCCL_SYSTEM_ERROR;
+    yki_stream *stream = stream_of(comm->call.stream);
+    return yki_sim_link_enter(link, &comm->call, stream) == YK_OK ? NCCL_SUCCESS
+                                                                  : NCCL_SYSTEM_ERROR;
 }
 
 nccl_result ncclCommGetAsyncError(nccl_comm *comm, nccl_result *error)
