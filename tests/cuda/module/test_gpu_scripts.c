@@ -84,6 +84,23 @@ YK_TEST(verify_runs_what_no_gpu_has_run)
     assert_contains(output, "== 6 sections passed, 0 failed: none");
 }
 
+/* Two GPUs, with NCCL's calls on the fake driver. */
+YK_TEST(verify_runs_on_several_gpus)
+{
+    need_python();
+    setenv("YK_FAKE_GPUS", "2", 1);
+    char library[4096];
+    snprintf(library, sizeof library, "%s/tests/modules/libyoke_fake_nccl.so",
+             getenv("YOKE_BUILD"));
+    setenv("YOKE_TEST_NCCL", library, 1);
+    succeed("$YOKE_SOURCE/tests/gpu/verify $YOKE_BUILD --small --output out --only several");
+    assert_contains(output, "sgd: losses of 2 GPUs, ranks, differ from one GPU's by ");
+    assert_contains(output, "sgd: losses of 2 GPUs, DataParallel, differ from one GPU's by ");
+    assert_contains(output, " s after rank 1 was killed: rank 1 (pid ");
+    assert_contains(output, "nccl, in the device's streams");
+    assert_contains(output, "== 1 sections passed, 0 failed: none");
+}
+
 /* Python, to which the folder of the source is the first argument. */
 #define LOAD_VERIFY                                                                                \
     "import os, sys, time\n"                                                                       \
