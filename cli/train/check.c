@@ -297,16 +297,24 @@ static bool check_recipe(const cli_train_options *o)
 /* ---- names of parameters ----------------------------------------------------------------------
  */
 
-/* Said here, once, and not by each rank. */
-static bool check_patterns(const cli_train_options *o)
+static bool find_parameters(const cli_train_options *o, yk_graph *graph)
 {
-    yk_graph *graph = o->freeze || o->lr_groups ? cli_network_of(o->arch) : NULL;
-    bool frozen = !graph || cli_freeze(graph, o->freeze) == YK_OK;
-    bool found = !graph || (frozen && cli_lr_groups_find(o->lr_groups, graph) == YK_OK);
-    if (!frozen)
+    if (cli_freeze(graph, o->freeze) != YK_OK)
         cli_usage_error(o->name, "--freeze %s: %s", o->freeze, cli_reason());
-    else if (!found)
+    else if (cli_lr_groups_find(o->lr_groups, graph) != YK_OK)
         cli_usage_error(o->name, "--lr-group %s: %s", o->lr_groups, cli_reason());
+    else if (o->whiten && yk_graph_set_trainable(graph, o->whiten, true, NULL) != YK_OK)
+        cli_usage_error(o->name, "--whiten %s: %s", o->whiten, cli_reason());
+    else
+        return true;
+    return false;
+}
+
+/* Said here, once, and not by each rank. */
+static bool check_parameters(const cli_train_options *o)
+{
+    yk_graph *graph = o->freeze || o->lr_groups || o->whiten ? cli_network_of(o->arch) : NULL;
+    bool found = !graph || find_parameters(o, graph);
     yk_graph_destroy(graph);
     return found;
 }
@@ -412,7 +420,7 @@ bool cli_train_options_check(cli_train_options *o, bool checkpoint_known)
     return check_trace(o) && check_reports(o) && check_virtual_ranks(o) && check_local_sgd(o) &&
            accept(o, beginning_trouble(o)) && (!known || check_others(o)) && check_parallel(o) &&
            (!batch_known || cli_train_options_check_batch(o)) && (!known || check_recipe(o)) &&
-           (!known || check_patterns(o)) && cli_check_backends(o->name, o->group.backend) &&
+           (!known || check_parameters(o)) && cli_check_backends(o->name, o->group.backend) &&
            check_data(o, checkpoint_known) && check_resume(o) &&
            cli_check_augment(o->name, &o->augment) &&
            cli_check_readable(o->name, "--checkpoint", o->checkpoint) &&

@@ -300,8 +300,8 @@ YK_TEST(the_progress_line_is_redrawn_on_a_terminal)
  * is chance. */
 YK_TEST(a_mistake_of_all_ranks_is_printed_once)
 {
-    static const char mistake[] = "whitening: the model has no parameter \"none\"";
-    assert_int_equal(train("a", "--nproc 3 --batch-size 30 --whiten none"), 1);
+    static const char mistake[] = "--classes 5: synthetic has 10 classes";
+    assert_int_equal(train("a", "--nproc 3 --batch-size 30 --classes 5"), 1);
     const char *end = strstr(job.output, "yoke train: its last lines on stderr:");
     assert_non_null(end);
     const char *at = strstr(job.output, mistake);

@@ -198,6 +198,9 @@ YK_TEST(a_recipe_is_printed_and_can_be_overridden)
                                 "--lr-group fc1.bias=0.001 --whiten fc1.weight"),
                      1);
     assert_contains(job.output, "whitening: fc1.weight must be the weight of a convolution");
+    assert_int_equal(train("a", "--arch airbench94 --whiten whiten.weights"), 2);
+    assert_contains(unwrapped(), "--whiten whiten.weights: no parameter has a name like "
+                                 "\"whiten.weights\"; there are whiten.weight, whiten.bias");
     assert_int_equal(train("b", "--recipe airbench94 --arch airbench94 --batch-size 20 "
                                 "--epochs 0.01 --lr 0.001 --tta none --val-split 0.01"),
                      0);
