@@ -208,12 +208,9 @@ yki_manifest_entry *yki_manifest_find(const yki_manifest *manifest, const char *
 
 yk_status yki_manifest_append(yki_manifest *manifest, const yki_manifest_entry *entry)
 {
-    size_t bytes = (manifest->count + 1) * sizeof *entry;
-    yki_manifest_entry *larger = realloc(manifest->entries, bytes);
-    if (!larger)
-        return yki_error_memory(bytes, "a manifest");
-    manifest->entries = larger;
-    larger[manifest->count++] = *entry;
+    if (!yki_grow(&manifest->entries, manifest->count, &manifest->room, sizeof *entry))
+        return yki_error_memory((manifest->count + 1) * sizeof *entry, "a manifest");
+    manifest->entries[manifest->count++] = *entry;
     return YK_OK;
 }
 

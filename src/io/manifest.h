@@ -29,7 +29,7 @@ typedef struct yki_manifest_entry {
 
 typedef struct yki_manifest {
     yki_manifest_entry *entries;
-    size_t count;
+    size_t count, room;
     yki_manifest_entry saving; /* without a name: none */
 } yki_manifest;
 
