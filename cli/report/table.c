@@ -8,10 +8,10 @@
 
 #include "common/terminal.h"
 
-enum { MAX_COLUMNS = 68, GAP = 2 };
+enum { GAP = 2 };
 
 typedef struct row {
-    char *cells[MAX_COLUMNS];
+    char **cells;
     int count;
     bool ruled; /* a line follows it */
 } row;
@@ -19,6 +19,7 @@ typedef struct row {
 struct cli_table {
     row *rows;
     size_t count;
+    int columns; /* of the longest row */
     bool failed;
 };
 
@@ -45,14 +46,20 @@ void cli_table_cell(cli_table *table, const char *format, ...)
     if (!table || table->failed)
         return;
     row *last = &table->rows[table->count - 1];
-    if (last->count == MAX_COLUMNS)
+    char **cells = realloc(last->cells, ((size_t)last->count + 1) * sizeof *cells);
+    if (!cells) {
+        table->failed = true;
         return;
+    }
+    last->cells = cells;
     va_start(arguments, format);
-    if (vasprintf(&last->cells[last->count], format, arguments) < 0)
+    if (vasprintf(&cells[last->count], format, arguments) < 0)
         table->failed = true;
     else
-        cli_make_printable(last->cells[last->count++]);
+        cli_make_printable(cells[last->count++]);
     va_end(arguments);
+    if (last->count > table->columns)
+        table->columns = last->count;
 }
 
 void cli_table_rule(cli_table *table)
@@ -63,16 +70,21 @@ void cli_table_rule(cli_table *table)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void measure(const cli_table *table, int widths[MAX_COLUMNS])
+/* The width of each column; NULL without memory. */
+static int *measure(const cli_table *table)
 {
+    int *widths = calloc((size_t)table->columns + 1, sizeof *widths);
+    if (!widths)
+        return NULL;
     for (size_t i = 0; i < table->count; i++)
         for (int column = 0; column < table->rows[i].count; column++) {
             int width = cli_text_width(table->rows[i].cells[column]);
             widths[column] = width > widths[column] ? width : widths[column];
         }
+    return widths;
 }
 
-static void print_row(const row *r, const int widths[MAX_COLUMNS], FILE *file)
+static void print_row(const row *r, const int *widths, FILE *file)
 {
     for (int column = 0; column < r->count; column++) {
         int padding = widths[column] - cli_text_width(r->cells[column]);
@@ -85,11 +97,10 @@ static void print_row(const row *r, const int widths[MAX_COLUMNS], FILE *file)
 
 bool cli_table_print(const cli_table *table, FILE *file)
 {
-    int widths[MAX_COLUMNS] = {0}, all = 0;
-    if (!table || table->failed)
+    int *widths = table && !table->failed ? measure(table) : NULL, all = 0;
+    if (!widths)
         return false;
-    measure(table, widths);
-    for (int column = 0; column < MAX_COLUMNS; column++)
+    for (int column = 0; column < table->columns; column++)
         all += widths[column] ? widths[column] + (column ? GAP : 0) : 0;
     for (size_t i = 0; i < table->count; i++) {
         print_row(&table->rows[i], widths, file);
@@ -98,6 +109,7 @@ bool cli_table_print(const cli_table *table, FILE *file)
         if (table->rows[i].ruled)
             fputc('\n', file);
     }
+    free(widths);
     return true;
 }
 
@@ -105,9 +117,11 @@ void cli_table_destroy(cli_table *table)
 {
     if (!table)
         return;
-    for (size_t i = 0; i < table->count; i++)
+    for (size_t i = 0; i < table->count; i++) {
         for (int column = 0; column < table->rows[i].count; column++)
             free(table->rows[i].cells[column]);
+        free(table->rows[i].cells);
+    }
     free(table->rows);
     free(table);
 }

@@ -35,6 +35,23 @@ YK_TEST(compare_shows_what_differs)
     assert_contains(output, "\nepochs  ");
 }
 
+/* As many as a sweep may have are compared, and none is left out. */
+YK_TEST(compare_shows_every_run)
+{
+    enum { RUNS = 120 };
+    char name[16];
+    for (int i = 0; i < RUNS; i++) {
+        snprintf(name, sizeof name, "run%03d", i);
+        write_run(name, "lr=0.1\n", 1, 0.5);
+    }
+    assert_int_equal(yoke("compare run*"), 0);
+    for (int i = 0; i < RUNS; i++) {
+        snprintf(name, sizeof name, "  run%03d", i);
+        assert_contains(output, name);
+    }
+    assert_contains(output, "  run119\n---");
+}
+
 /* The names of folders and the values of options are the user's: a row stays a row. */
 YK_TEST(compare_prints_no_control_characters)
 {
