@@ -10,6 +10,9 @@
 
 #include "common/clock.h"
 
+/* Within this time, signals belong to one request: see ask_to_stop. */
+static const double request_s = 0.5;
+
 typedef struct slot {
     pid_t pid;
     double start_s;
@@ -68,6 +71,18 @@ static void signal_all(const slot *slots, int started, int number)
             kill(number == SIGKILL ? -slots[job].pid : slots[job].pid, number);
 }
 
+/* One request may be several signals: timeout(1) signals its child and then its process group, and
+ * schedulers signal every process. Only a later signal is a second request. */
+static void ask_to_stop(cli_jobs *jobs, const slot *slots, int started, int number)
+{
+    double now = cli_clock_s();
+    if (jobs->stop_signal && now - jobs->asked_s < request_s)
+        return;
+    signal_all(slots, started, jobs->stop_signal ? SIGKILL : SIGTERM);
+    jobs->stop_signal = number;
+    jobs->asked_s = now;
+}
+
 void cli_jobs_run(cli_jobs *jobs)
 {
     sigset_t waited, before;
@@ -88,10 +103,8 @@ void cli_jobs_run(cli_jobs *jobs)
             started++;
         }
         int number = running > 0 ? sigwaitinfo(&waited, NULL) : 0;
-        if (number == SIGINT || number == SIGTERM) {
-            signal_all(slots, started, jobs->stop_signal ? SIGKILL : SIGTERM);
-            jobs->stop_signal = number;
-        }
+        if (number == SIGINT || number == SIGTERM)
+            ask_to_stop(jobs, slots, started, number);
         running -= collect(jobs, slots, started);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -1,6 +1,6 @@
 /*
  * Running many programs, a few at a time. A first SIGINT or SIGTERM asks those that run to stop, a
- * second one kills them; none of them outlives this process.
+ * second one, half a second later or more, kills them; none of them outlives this process.
  */
 #ifndef YOKE_CLI_SWEEP_JOBS_H
 #define YOKE_CLI_SWEEP_JOBS_H
@@ -19,6 +19,7 @@ typedef struct cli_jobs {
     void *context;
     int *codes;      /* (count), filled by the run */
     int stop_signal; /* the last one that has asked for the end, or 0; known when a job ends */
+    double asked_s;  /* when it has */
 } cli_jobs;
 
 /* Runs all jobs, whatever becomes of single ones. */

@@ -191,3 +191,19 @@ YK_TEST(sweep_ends_with_all_its_runs)
     assert_contains(output, "not started\n");
     assert_contains(output, "stopped\n");
 }
+
+/* As from timeout(1), which signals its child and then its process group. */
+YK_TEST(sweep_takes_signals_that_come_together_for_one_request)
+{
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s; %s sweep --data synthetic --arch mlp --epochs 1000 --lr 0.01,0.02 -o s -j 2 & "
+        "for run in 0.01 0.02; do "
+        "until grep -q '\"type\": \"epoch\"' s/lr-$run/metrics.jsonl 2>/dev/null; do "
+        "sleep 0.1; done; done; kill -TERM $!; sleep 0.02; kill -TERM $!; wait $!",
+        yk_test_directory(), getenv("YOKE_PROGRAM"));
+    assert_int_equal(code, 128 + SIGTERM);
+    assert_contains(output, "lr-0.01: stopped after ");
+    assert_contains(output, "lr-0.02: stopped after ");
+    assert_null(strstr(output, "(exit code 137)"));
+}
