@@ -3,10 +3,13 @@
  * and then sets the key of that number. A writer that dies between the two leaves a hole, which the
  * reader closes after a while with an empty message. A writer that was only slow finds its number
  * closed and takes another one, so no message is lost.
+ *
+ * A job may be restarted for days, and with each attempt every host reports the last lines of a
+ * rank. The only reader of a stream therefore empties the messages that it has read. Their keys
+ * stay, so that nobody writes to an old number.
  */
 #include "launch/bus.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,5 +81,7 @@ yk_status cli_bus_next(cli_bus_reader *reader, yk_store *store, char *text, doub
     text[size] = '\0';
     reader->next++;
     reader->hole_s = 0;
-    return size ? YK_OK : YK_ERROR_TIMEOUT;
+    if (size == 0)
+        return YK_ERROR_TIMEOUT;
+    return reader->forgets ? yk_store_set(store, key, "", 0) : YK_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef YOKE_CLI_LAUNCH_BUS_H
 #define YOKE_CLI_LAUNCH_BUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <yoke/store.h>
@@ -19,6 +20,7 @@ typedef struct cli_bus_reader {
     const char *stream;
     int64_t next;  /* the number of the next message */
     double hole_s; /* since when a number has been taken without its message; 0: it is not */
+    bool forgets;  /* as the stream's only reader, it leaves nothing of a message in the store */
 } cli_bus_reader;
 
 /* Exists in a rendezvous store that has a coordinator. */

@@ -686,7 +686,7 @@ cli_coordinator *cli_coordinator_start(const cli_coordinator_options *options)
     if (yk_store_connect(&c->store, here, options->port, options->secret, 10) != YK_OK) {
         fprintf(stderr, "%s\n", yk_last_error());
     } else {
-        c->reader = (cli_bus_reader){.stream = CLI_BUS_REPORTS};
+        c->reader = (cli_bus_reader){.stream = CLI_BUS_REPORTS, .forgets = true};
         if (options->lost_host)
             c->ended = cli_net_ask(options->lost_host, options->lost_port);
         if (pthread_create(&c->thread, NULL, run, c) == 0)

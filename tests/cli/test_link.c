@@ -101,6 +101,36 @@ static void expect_message(cli_bus_reader *reader, yk_store *store, const char *
     assert_string_equal(text, message);
 }
 
+/* A job that is restarted for days must not fill its store. What was read is not read again, and
+ * its number is not free again. */
+YK_TEST(the_only_reader_empties_what_it_has_read)
+{
+    int port = YK_PORT_ANY;
+    bool set;
+    char rest[32];
+    size_t size;
+    yk_store_server *server;
+    yk_store *store;
+    cli_bus_reader reader = {.stream = CLI_BUS_REPORTS, .forgets = true};
+    cli_bus_reader other = {.stream = CLI_BUS_ORDERS};
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, SECRET));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(cli_bus_post(store, CLI_BUS_REPORTS, "a report"));
+        assert_ok(cli_bus_post(store, CLI_BUS_ORDERS, "an order"));
+        expect_message(&reader, store, "a report");
+        expect_message(&other, store, "an order");
+    }
+    assert_ok(yk_store_get(store, "reports/1", rest, sizeof rest, &size, 0));
+    assert_int_equal(size, 0);
+    assert_ok(yk_store_get(store, "orders/1", rest, sizeof rest, &size, 0));
+    assert_int_equal(size, strlen("an order"));
+    assert_ok(yk_store_compare_set(store, "reports/0", NULL, 0, "late", 4, &set));
+    assert_false(set);
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
 /* Of the writers, one dies between taking its number and writing; another is slow there, and finds
  * its number closed by the reader. */
 YK_TEST(messages_arrive_although_a_writer_dies_or_is_slow)
