@@ -18,7 +18,7 @@ static const char summary[] =
     "safetensors file. The format of IN is detected from its content. IN may be a state_dict or\n"
     "a whole checkpoint, of which only the weights are converted, or the output folder of a run,\n"
     "of which the newest checkpoint is read. An existing OUT is replaced atomically; if it is a\n"
-    "symbolic link, the link itself is replaced, not its target.\n\n"
+    "symbolic link, the file that it leads to is replaced.\n\n"
     "The prefixes \"module.\" (DataParallel, DDP) and \"_orig_mod.\" (torch.compile) are removed\n"
     "from the names; use --prefix module. to add one.";
 

@@ -48,6 +48,8 @@ YK_TEST(results_are_written_through_links)
             "test $(stat -c %s target/old) -gt 1000 && "
             "test \"$(ls -A target | xargs)\" = 'new old' && rm -r target first link* new*");
     }
+    yoke_ends(0, "convert --help");
+    assert_contains(output, "symbolic link, the file that it leads to");
 }
 
 YK_TEST(pictures_are_written_through_links)
