@@ -115,13 +115,14 @@ static const char *advise(const cli_link *link)
 /* why may be empty. */
 static void notice_waiting(cli_link *link, double *notice_at, const char *why)
 {
-    char text[900];
+    char text[900], at[CLI_NET_ENDPOINT];
+    const cli_link_options *o = &link->options;
     double now = cli_clock_s();
     if (now < *notice_at)
         return;
     *notice_at = now + notice_s;
-    snprintf(text, sizeof text, "say waiting for the rendezvous at %.255s:%d%s%.255s%s",
-             link->options.host, link->options.port, *why ? ": " : "", why, advise(link));
+    snprintf(text, sizeof text, "say waiting for the rendezvous at %s%s%.255s%s",
+             cli_net_endpoint(at, o->host, o->port), *why ? ": " : "", why, advise(link));
     enqueue(link, text);
 }
 

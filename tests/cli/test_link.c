@@ -29,17 +29,32 @@ static int shut_down(int port, int first)
     return found;
 }
 
-static cli_link *join(int port)
+static cli_link *open_link(const char *host, int port)
 {
     static char word[] = "program", *program[] = {word, NULL};
     static const cli_launch launch = {
         .name = "yoke run", .ranks = 1, .program = program, .run_id = "job"};
     cli_link *link = cli_link_open(&(cli_link_options){
-        .launch = &launch, .host = "127.0.0.1", .port = port, .secret = SECRET, .join_s = 10});
+        .launch = &launch, .host = host, .port = port, .secret = SECRET, .join_s = 10});
     assert_non_null(link);
+    return link;
+}
+
+static cli_link *join(int port)
+{
+    cli_link *link = open_link("127.0.0.1", port);
     while (cli_link_id(link) < 0)
         usleep(1000);
     return link;
+}
+
+/* The next order; to be freed. */
+static char *await_order(cli_link *link)
+{
+    assert_int_equal(poll(&(struct pollfd){.fd = cli_link_fd(link), .events = POLLIN}, 1, -1), 1);
+    char *order = cli_link_next(link);
+    assert_non_null(order);
+    return order;
 }
 
 /* Reads reports until this one arrives. */
@@ -81,10 +96,22 @@ YK_TEST(a_report_that_cannot_arrive_means_that_the_rendezvous_is_lost)
     cli_link *link = join(port);
     yk_store_server_destroy(server);
     cli_link_report(link, "ended 0 0 o 0 -1 0");
-    assert_int_equal(poll(&(struct pollfd){.fd = cli_link_fd(link), .events = POLLIN}, 1, -1), 1);
-    char *order = cli_link_next(link);
-    assert_non_null(order);
+    char *order = await_order(link);
     assert_int_equal(strncmp(order, "lost ", 5), 0);
+    free(order);
+    cli_link_close(link);
+}
+
+/* With the brackets without which --rdzv-endpoint would take the port for a part of the address. */
+YK_TEST(the_notice_of_waiting_names_an_endpoint_as_the_option_takes_it)
+{
+    char begin[80];
+    int port = yk_test_free_port();
+    cli_link *link = open_link("::1", port);
+    char *order = await_order(link);
+    snprintf(begin, sizeof begin, "say waiting for the rendezvous at [::1]:%d", port);
+    if (strncmp(order, begin, strlen(begin)) != 0)
+        fail_msg("%s", order);
     free(order);
     cli_link_close(link);
 }
