@@ -44,6 +44,19 @@ YK_TEST_RANKS(ranks_publish_the_address_of_their_connection, 2)
     leave(&job);
 }
 
+/* The system lets a host have any name. */
+YK_TEST_RANKS(names_of_hosts_with_spaces_do_not_shift_what_is_published, 2)
+{
+    setenv("YOKE_TEST_HOST", "my host|your\nhost", 1);
+    yki_job job;
+    join(&job, "env://");
+    assert_string_equal(job.peers[0].host, "my?host");
+    assert_string_equal(job.peers[1].host, "your?host");
+    for (int r = 0; r < world; r++)
+        assert_string_equal(job.peers[r].address, "127.0.0.1");
+    leave(&job);
+}
+
 /* Rank 0 reaches its own store through the loopback interface. */
 static void corrected_body(int rank, int world)
 {

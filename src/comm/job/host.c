@@ -40,6 +40,15 @@ static void describe_machine(char machine[80])
     snprintf(machine, 80, "%.40s:%lu", boot, (unsigned long)info.st_ino);
 }
 
+/* Makes one printable word of a name, which the system lets be anything: words make up the entries
+ * in the store (meeting.c). */
+static void make_word(char *name)
+{
+    for (; *name; name++)
+        if ((unsigned char)*name <= ' ' || *name == 127)
+            *name = '?';
+}
+
 /*
  * For tests of several hosts on one machine, YOKE_TEST_HOST=a makes a process believe that it is on
  * another machine, of this name; a|b divides the ranks between two of them, a|b|c among three.
@@ -53,6 +62,7 @@ static void pretend_host(const yki_job *job, yki_peer *me, const char *names)
     for (int skip = (int)((long)job->rank * count / job->world); skip > 0; skip--)
         names = strchr(names, '|') + 1;
     snprintf(me->host, sizeof me->host, "%.*s", (int)strcspn(names, "|"), names);
+    make_word(me->host);
     size_t used = strlen(me->machine);
     snprintf(me->machine + used, sizeof me->machine - used, ":%.16s", me->host);
 }
@@ -63,6 +73,7 @@ void yki_host_describe(const yki_job *job, yki_peer *me)
     describe_machine(me->machine);
     if (gethostname(me->host, sizeof me->host - 1) || !me->host[0])
         snprintf(me->host, sizeof me->host, "unknown");
+    make_word(me->host);
     if (pretended)
         pretend_host(job, me, pretended);
 }
