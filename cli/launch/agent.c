@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "common/clock.h"
@@ -20,6 +19,7 @@
 #include "launch/agent.h"
 #include "launch/attempt.h"
 #include "launch/end.h"
+#include "launch/net.h"
 #include "launch/verdict.h"
 #include "launch/wait.h"
 
@@ -266,8 +266,8 @@ static bool report_signal(cli_job *job, int number)
 
 static void report_start_failure(cli_job *job, int code)
 {
-    char host[256] = "?";
-    gethostname(host, sizeof host - 1);
+    char host[256];
+    cli_net_own_name(host, sizeof host);
     report(job->agent, "ended %d %d f %d %d 0\nhost %s could not start its ranks\n",
            cli_link_id(job->agent->link), job->round.attempt, code, job->round.first_rank, host);
 }

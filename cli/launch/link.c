@@ -283,12 +283,12 @@ static uint64_t describe_program(char *const *program, char *line, size_t size)
 static yk_status join(cli_link *link)
 {
     const cli_launch *launch = link->options.launch;
-    char host[256] = "?", program[200], key[64], text[2048];
+    char host[256], program[200], key[64], text[2048];
     int64_t id;
     yk_status status = yk_store_add(link->orders, "agents", 1, &id);
     if (status != YK_OK)
         return status;
-    gethostname(host, sizeof host - 1);
+    cli_net_own_name(host, sizeof host);
     snprintf(key, sizeof key, "gone/%d", (int)id);
     if ((status = yk_store_set_will(link->orders, key, "1", 1)) != YK_OK ||
         (status = cli_bus_open(&link->reader, link->orders, CLI_BUS_ORDERS)) != YK_OK)

@@ -20,6 +20,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/terminal.h"
+
 yk_host_name cli_net_look_up(const char *host)
 {
     yk_host_name name;
@@ -30,6 +32,14 @@ yk_host_name cli_net_look_up(const char *host)
 bool cli_net_is_this_host(const char *host)
 {
     return cli_net_look_up(host).own;
+}
+
+void cli_net_own_name(char *name, size_t size)
+{
+    memset(name, 0, size);
+    if (gethostname(name, size - 1) || !*name)
+        snprintf(name, size, "?");
+    cli_make_printable(name);
 }
 
 bool cli_net_own_address(char *address, size_t size)

@@ -11,6 +11,9 @@
 yk_host_name cli_net_look_up(const char *host);
 /* Whether it belongs to this host. */
 bool cli_net_is_this_host(const char *host);
+/* The name of this host as one line of printable characters, though the system lets it be anything;
+ * "?" where it has none. */
+void cli_net_own_name(char *name, size_t size);
 /* An address of this host by which other hosts can reach it; false if there is none. */
 bool cli_net_own_address(char *address, size_t size);
 /* Whether something on the host accepts connections at the port, at each of its addresses. */

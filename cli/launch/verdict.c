@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "common/clock.h"
 #include "common/plural.h"
 #include "launch/end.h"
+#include "launch/net.h"
 #include "launch/oom.h"
 
 static const double answer_s = 2.5; /* how long the store may take to tell the cause */
@@ -138,8 +138,9 @@ int cli_job_cause(const cli_job *job, bool *named)
 void cli_job_describe_failure(const cli_job *job, char *words, size_t size)
 {
     const cli_member *failed = &job->members[job->first_failed];
-    char status[128], host[256] = "", place[300] = "";
-    if (job->peers && gethostname(host, sizeof host - 1) == 0)
+    char status[128], host[256], place[300] = "";
+    cli_net_own_name(host, sizeof host);
+    if (job->peers)
         snprintf(place, sizeof place, "host %s, ", host);
     snprintf(words, size, "%srank %d (%spid %d) %s after %.1f s, the first to fail",
              job->stop_failed ? "unclean stop: " : "", failed->rank, place, (int)failed->was,

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -114,6 +115,28 @@ YK_TEST(the_notice_of_waiting_names_an_endpoint_as_the_option_takes_it)
         fail_msg("%s", order);
     free(order);
     cli_link_close(link);
+}
+
+/* The system lets a host have any name. */
+YK_TEST(the_name_of_a_host_is_one_line_of_what_it_reports)
+{
+    static const char name[] = "my\nhost";
+    char report[512];
+    size_t size;
+    int port = YK_PORT_ANY;
+    yk_store_server *server;
+    yk_store *store;
+    if (unshare(CLONE_NEWUTS) || sethostname(name, sizeof name - 1))
+        skip_because("this process may not name a host");
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, SECRET));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5));
+    cli_link *link = join(port);
+    assert_ok(yk_store_get(store, "reports/0", report, sizeof report - 1, &size, 5));
+    report[size] = '\0';
+    assert_contains(report, "\nmy?host\n127.0.0.1\njob\nprogram\n");
+    cli_link_close(link);
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
 }
 
 /* ---- messages (cli/launch/bus.h) ------------------------------------------------------------ */
