@@ -98,7 +98,10 @@ static yk_status agree_on_world(yki_job *job)
     if (set)
         return YK_OK;
     YK_TRY(get_text(job->store, key, first, sizeof first, 1));
-    if (sscanf(first, "%d %d", &world, &rank) == 2 && world == job->world)
+    if (sscanf(first, "%d %d", &world, &rank) != 2)
+        return yki_error(YK_ERROR_FORMAT, "the store's entry for the job's size is malformed: %s",
+                         first);
+    if (world == job->world)
         return YK_OK;
     snprintf(text, sizeof text, "rank %d has world size %d, rank %d has %d", job->rank, job->world,
              rank, world);
