@@ -188,20 +188,17 @@ static double joint_samples(const yk_ddp *ddp, double counts, bool with_kept)
 }
 
 /*
- * The mean over the joint batch: means over samples weigh n / sum(n), sums as much as any rank's. A
- * gradient that an earlier synced backward left is the same on all ranks already, so the sum over
- * the ranks is to leave it.
+ * The mean over the joint batch: means over samples weigh n / sum(n), sums as much as any rank's.
+ * Unsynced, means do so, too. A gradient that an earlier synced backward left is the same on all
+ * ranks already, so the sum over the ranks is to leave it.
  */
 static void weigh_sum(const yk_ddp *ddp, yki_backward *backward)
 {
-    double equal = 1.0 / yk_group_size(ddp->group);
-    backward->mean_weight = backward->sum_weight = equal;
-    if (ddp->exchanging) {
-        double factor = yki_join_factor(ddp);
+    double factor = yki_join_factor(ddp);
+    backward->mean_weight = backward->sum_weight = factor * (1.0 / yki_join_active(ddp));
+    if (ddp->exchanging)
         backward->mean_weight = factor * (ddp->samples.samples / joint_samples(ddp, 1, false));
-        backward->sum_weight = factor * (1.0 / yki_join_active(ddp));
-    }
-    backward->kept_weight = ddp->reduced ? equal : 1;
+    backward->kept_weight = ddp->reduced ? 1.0 / yk_group_size(ddp->group) : 1;
 }
 
 /* The mean over all samples of all ranks since the last optimizer step. Unsynced, the gradients are

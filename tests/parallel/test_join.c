@@ -234,10 +234,11 @@ YK_TEST_RANKS(promise_22_with_batch_norm_all_end_alike, 3)
 /* Ranks have 4, 3 and 2 batches, and steps have two micro-batches each. */
 static const int accumulated[MAX_RANKS] = {4, 3, 2};
 
-static void accumulate_to_the_end(side *s, int rank, bool divide_by_effective_world_size)
+static void accumulate_to_the_end(side *s, int rank, yk_accumulation accumulation,
+                                  bool divide_by_effective_world_size)
 {
-    yk_model_set_accumulation(s->model, YK_ACCUMULATION_MEAN);
-    yk_model_set_accumulation(s->alone, YK_ACCUMULATION_MEAN);
+    yk_model_set_accumulation(s->model, accumulation);
+    yk_model_set_accumulation(s->alone, accumulation);
     assert_ok(yk_ddp_join_begin(
         s->ddp, YK_WITH(yk_join_options, YK_JOIN_OPTIONS_INIT,
                         o.divide_by_effective_world_size = divide_by_effective_world_size,
@@ -252,11 +253,11 @@ static void accumulate_to_the_end(side *s, int rank, bool divide_by_effective_wo
 }
 
 /* Two micro-batches a step; a rank runs out between them, and its first one still counts. */
-YK_TEST_RANKS(promise_22_with_accumulation, 3)
+static void accumulate_on_three_ranks(int rank, yk_accumulation accumulation)
 {
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
-    accumulate_to_the_end(&s, rank, true);
+    accumulate_to_the_end(&s, rank, accumulation, true);
     for (int i = 0; i < 4; i++) {
         joint_batch(&s, accumulated, i);
         step(s.alone, &s.joint.batch);
@@ -268,12 +269,22 @@ YK_TEST_RANKS(promise_22_with_accumulation, 3)
     end(&s);
 }
 
+YK_TEST_RANKS(promise_22_with_accumulation, 3)
+{
+    accumulate_on_three_ranks(rank, YK_ACCUMULATION_MEAN);
+}
+
+YK_TEST_RANKS(promise_22_with_accumulated_sums, 3)
+{
+    accumulate_on_three_ranks(rank, YK_ACCUMULATION_SUM);
+}
+
 /* The same divided by all ranks: what is missing counts like samples without a gradient. */
 YK_TEST_RANKS(promise_22_with_accumulation_divided_by_all, 3)
 {
     side s;
     begin(&s, &ref_plain, &plain_sgd, false);
-    accumulate_to_the_end(&s, rank, false);
+    accumulate_to_the_end(&s, rank, YK_ACCUMULATION_MEAN, false);
     for (int i = 0, active = 0; i < 4; i++) {
         active = (i % 2 ? active : 0) + joint_batch(&s, accumulated, i);
         step(s.alone, &s.joint.batch);
