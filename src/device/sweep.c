@@ -68,8 +68,9 @@ static yk_status build_sweep(yki_sweep *sweep, const yki_span *spans, size_t cou
                                    .chunks = (void *)(sweep->memory + span_bytes),
                                    .chunk_count = chunks,
                                    .partial = sweep->memory + span_bytes + chunk_bytes};
-    sweep->spans = memory;
-    if (!yki_device_is_host(device)) {
+    if (yki_device_is_host(device)) {
+        sweep->spans = memory;
+    } else {
         void *pinned;
         YK_TRY(yki_device_alloc_pinned(device, count * sizeof *spans, &pinned));
         sweep->spans = pinned;

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device/sweep.h"
+
 /* Whether the process that does this dies of this signal. */
 static void assert_dies(void (*body)(yki_device *device), int signal_number)
 {
@@ -102,6 +104,33 @@ YK_TEST(addresses_are_checked_where_they_are_given)
     assert_status(YK_ERROR_INTERNAL, yki_device_fill(device, x, 0, BYTES, stream));
     assert_contains(yk_last_error(), "has been freed");
     yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+}
+
+static yk_status no_pinned(yki_device *device, size_t bytes, void **memory)
+{
+    (void)device, (void)memory;
+    return yki_error_memory(bytes, "pinned memory");
+}
+
+/* The device ends the process where memory is freed that it has not given out like this. */
+YK_TEST(a_sweep_without_pinned_memory_is_given_up)
+{
+    yki_device *device = open_sim(1);
+    const yki_device_type *type = device->type;
+    yki_memory_ops memory = *type->memory;
+    yki_device_type without = *type;
+    const yki_span span = {.at = {new_tensor(device)}, .dtype = YK_F32, .count = COUNT};
+    yki_sweep *sweep;
+    memory.alloc_pinned = no_pinned;
+    without.memory = &memory;
+    device->type = &without;
+    assert_status(YK_ERROR_OUT_OF_MEMORY, yki_sweep_create(&sweep, device, &span, 1));
+    assert_null(sweep);
+    device->type = type;
+    assert_ok(yki_sweep_create(&sweep, device, &span, 1));
+    yki_sweep_destroy(sweep);
+    yki_device_free(device, span.at[0], BYTES);
     yki_device_destroy(device);
 }
 
