@@ -101,6 +101,8 @@ static yk_status differentiate_node(backward *b, const yki_node *node)
     yk_status status = node->op->gradient(graph, node, dout, wanted, din);
     graph->scope[0] = '\0';
     YK_TRY(status);
+    if (graph->status != YK_OK) /* out of memory: a gradient may be missing for that reason */
+        return yki_error(graph->status, "%s", graph->error);
     for (int i = 0; i < node->in_count; i++) {
         if (wanted[i] && !din[i])
             return yki_error(YK_ERROR_UNSUPPORTED, "%s%s: no gradient for the %s", node->scope,

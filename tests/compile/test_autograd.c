@@ -2,7 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "compile/rewrite.h"
 #include "harness.h"
 #include "model/model.h"
 #include "nets.h"
@@ -275,4 +277,60 @@ YK_TEST(cpu_agrees_with_ref_in_blocked_layouts)
         check_device(&nets[i], 7, true);
         check_device(&nets[i], 7, false);
     }
+}
+
+/* ---- out of memory ----------------------------------------------------------------------------*/
+
+/* Leaves the process so many bytes of memory, and no more from the system. */
+static void leave_memory(size_t bytes)
+{
+    static void *volatile taken;
+    struct rlimit limit;
+    void *volatile left = malloc(bytes);
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    for (size_t size = 1 << 20; size > 0; size /= 2)
+        while ((taken = malloc(size)))
+            ;
+    free(left);
+}
+
+static void give_memory_again(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_AS, &limit);
+}
+
+static yk_value *small_loss(yk_graph *graph)
+{
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 2});
+    for (int i = 0; i < 4; i++)
+        x = yk_scale(yk_flatten(yk_relu(yk_nn_linear(x, (char[]){(char)('a' + i), '\0'}, 2))), 2);
+    return yk_reduce_loss(x, YK_LOSS_MEAN);
+}
+
+YK_TEST(too_little_memory_is_what_the_error_says)
+{
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    skip_because("sanitizers need memory of their own");
+#endif
+    int failures = 0;
+    for (size_t bytes = 1 << 10; bytes < 40 << 10; bytes += 256) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *loss = small_loss(graph), *terms[YKI_LOSS_KINDS];
+        yki_gradients gradients = {.of = NULL};
+        assert_ok(yki_graph_split_loss(graph, loss, terms));
+        leave_memory(bytes);
+        yk_status status = yki_graph_differentiate(graph, terms, &gradients);
+        give_memory_again();
+        if (status != YK_OK)
+            assert_status(YK_ERROR_OUT_OF_MEMORY, status);
+        failures += status != YK_OK;
+        free(gradients.of);
+        yk_graph_destroy(graph);
+    }
+    assert_in_range(failures, 10, 150);
 }
