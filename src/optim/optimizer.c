@@ -91,19 +91,21 @@ static yk_status make_groups(yk_optimizer *optimizer, const double *hyperparamet
 static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyperparameters)
 {
     optimizer->views = yki_calloc(optimizer->parameters, sizeof *optimizer->views);
+    optimizer->own = yki_calloc(optimizer->parameters, sizeof *optimizer->own);
     optimizer->updated = yki_calloc(optimizer->parameters, sizeof *optimizer->updated);
     optimizer->part_of = yki_calloc(optimizer->parameters, sizeof *optimizer->part_of);
     optimizer->state_steps = yki_calloc(optimizer->parameters, sizeof *optimizer->state_steps);
     optimizer->counted = yki_calloc(optimizer->parameters, sizeof *optimizer->counted);
     optimizer->set_of = yki_calloc(optimizer->parameters, sizeof *optimizer->set_of);
     optimizer->sets = yki_calloc(optimizer->parameters, sizeof *optimizer->sets);
-    if (!optimizer->views || !optimizer->updated || !optimizer->part_of ||
+    if (!optimizer->views || !optimizer->own || !optimizer->updated || !optimizer->part_of ||
         !optimizer->state_steps || !optimizer->counted || !optimizer->set_of || !optimizer->sets)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
     yki_optimizer_refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
     YK_TRY(make_state(optimizer));
-    YK_TRY(yki_optimizer_choose(optimizer, yki_model_used(optimizer->model)));
+    memset(optimizer->own, true, optimizer->parameters * sizeof *optimizer->own);
+    YK_TRY(yki_optimizer_choose(optimizer, optimizer->own));
     YK_TRY(yki_gradients_create(&optimizer->gradients, optimizer->model));
     YK_TRY(yki_late_create(&optimizer->squares, optimizer->device, sizeof(double)));
     return yki_block_create(&optimizer->clipping, optimizer->device,
@@ -167,6 +169,7 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     free(optimizer->groups);
     free(optimizer->group_of);
     free(optimizer->views);
+    free(optimizer->own);
     free(optimizer->updated);
     free(optimizer->part_of);
     free(optimizer->state_steps);

@@ -87,7 +87,8 @@ struct yk_optimizer {
     size_t part_count;
     yki_step_stage stage;
     yki_tape update_tape;
-    bool *updated;          /* (parameters) whether this rank updates it */
+    bool *own;              /* (parameters) whether this rank updates it, if it is used */
+    bool *updated;          /* (parameters) whether it belongs to a part */
     struct yki_muon *muon;  /* of Muon; NULL for other rules */
     yki_block coefficients; /* (sets, YKI_SWEEP_COEFFICIENTS) */
     bool left_skip;         /* the last step has copied its skip among them */
@@ -147,8 +148,8 @@ void yki_optimizer_refresh_views(yk_optimizer *optimizer);
 /* Finds out whether the last step was taken. What fails here is reported by the next call that
  * waits for the device, too. */
 yk_status yki_optimizer_settle(const yk_optimizer *optimizer);
-/* Prepares the updates of the parameters that are chosen. */
-yk_status yki_optimizer_choose(yk_optimizer *optimizer, const bool *chosen);
+/* Prepares the updates of the rank's own parameters that the loss of any rank depends on. */
+yk_status yki_optimizer_choose(yk_optimizer *optimizer, const bool *own);
 void yki_optimizer_destroy_parts(yk_optimizer *optimizer);
 /* Makes room for so many sets of coefficients. */
 yk_status yki_optimizer_fit_coefficients(yk_optimizer *optimizer, size_t count);

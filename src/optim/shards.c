@@ -1,10 +1,6 @@
 /* See shards.h. */
 #include "optim/shards.h"
 
-#include <stdlib.h>
-
-#include "base/memory.h"
-#include "model/model_hooks.h"
 #include "optim/optimizer.h"
 
 yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_model *model)
@@ -22,26 +18,12 @@ yk_status yki_optimizer_check_shardable(const yk_optimizer *optimizer, const yk_
     return YK_OK;
 }
 
-/* Prepares the updates of this rank's own parameters that the loss depends on. */
-static yk_status update_own(yk_optimizer *optimizer, const bool *own)
-{
-    const bool *used = yki_model_used(optimizer->model);
-    bool *keep = yki_calloc(optimizer->parameters, sizeof *keep);
-    if (!keep)
-        return yki_error_memory(optimizer->parameters, "shards");
-    for (size_t i = 0; i < optimizer->parameters; i++)
-        keep[i] = used[i] && own[i];
-    yk_status status = yki_optimizer_choose(optimizer, keep);
-    free(keep);
-    return status;
-}
-
 yk_status yki_optimizer_shard(yk_optimizer *optimizer, const yki_shard *shard)
 {
     size_t memory_bytes = (size_t)optimizer->slots * shard->bytes;
     void *memory;
     YK_TRY(yki_device_alloc(optimizer->device, memory_bytes, &memory));
-    yk_status status = update_own(optimizer, shard->own);
+    yk_status status = yki_optimizer_choose(optimizer, shard->own);
     if (status != YK_OK) {
         yki_device_free(optimizer->device, memory, memory_bytes);
         return status;

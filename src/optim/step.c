@@ -88,10 +88,30 @@ static yk_status make_parts(yk_optimizer *optimizer, size_t count, const size_t 
     return YK_OK;
 }
 
-yk_status yki_optimizer_choose(yk_optimizer *optimizer, const bool *chosen)
+yk_status yki_optimizer_choose(yk_optimizer *optimizer, const bool *own)
 {
-    YK_TRY(make_parts(optimizer, optimizer->part_count, optimizer->part_of, chosen));
-    memcpy(optimizer->updated, chosen, optimizer->parameters * sizeof *chosen);
+    const bool *used = yki_model_used(optimizer->model);
+    bool *chosen = yki_calloc(optimizer->parameters, sizeof *chosen);
+    if (!chosen)
+        return yki_error_memory(optimizer->parameters * sizeof *chosen, "the optimizer");
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        chosen[i] = used[i] && own[i];
+    yk_status status = make_parts(optimizer, optimizer->part_count, optimizer->part_of, chosen);
+    if (status == YK_OK) {
+        memmove(optimizer->own, own, optimizer->parameters * sizeof *own);
+        memcpy(optimizer->updated, chosen, optimizer->parameters * sizeof *chosen);
+    }
+    free(chosen);
+    return status;
+}
+
+/* DDP may have found that other ranks use more parameters than this one. */
+static yk_status choose_newly_used(yk_optimizer *optimizer)
+{
+    const bool *used = yki_model_used(optimizer->model);
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        if (used[i] && optimizer->own[i] && !optimizer->updated[i])
+            return yki_optimizer_choose(optimizer, optimizer->own);
     return YK_OK;
 }
 
@@ -214,6 +234,7 @@ static yk_status begin_step(yk_optimizer *optimizer, const double *skip)
     if (optimizer->hooks.before)
         YK_TRY(optimizer->hooks.before(optimizer->hooks.context));
     yki_optimizer_refresh_views(optimizer);
+    YK_TRY(choose_newly_used(optimizer));
     YK_TRY(choose_coefficients(optimizer));
     for (size_t p = 0; p < optimizer->part_count; p++)
         place_part(optimizer, &optimizer->parts[p]);

@@ -110,6 +110,32 @@ YK_TEST_RANKS(what_no_rank_uses_is_left_alone, 2)
     yk_group_destroy(group);
 }
 
+/* An optimizer that is older than the DDP, as in PyTorch, updates what only other ranks use, too.
+ */
+YK_TEST_RANKS(an_older_optimizer_updates_what_other_ranks_use, 2)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    yk_optimizer *sgd;
+    assert_ok(yk_group_init(&group, NULL));
+    yk_model *model = branch_model(true, rank == 0, true);
+    assert_ok(yk_sgd_create(
+        &sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9)));
+    assert_ok(yk_ddp_create(&ddp, model, group, &allowed));
+    yk_tensor b = find(model, "b.weight").value;
+    const double before = largest(&b);
+    for (int i = 0; i < 3; i++) {
+        branch_step(model, rank);
+        assert_ok(yk_optimizer_step(sgd));
+        assert_ok(yk_ddp_check_divergence(ddp));
+    }
+    assert_true(largest(&b) != before);
+    yk_optimizer_destroy(sgd);
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
 /* Rank 0 trains branch a, rank 1 branch b: each gets half the gradient of its only user. */
 YK_TEST_RANKS(to_what_some_ranks_use_the_others_add_zeros, 2)
 {
