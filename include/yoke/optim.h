@@ -103,8 +103,9 @@ typedef struct yk_muon_options {
     double weight_decay; /**< of the filters: a step shrinks them by lr times it; at least 0 [0] */
     bool nesterov;       /**< of the filters [true] */
     int ns_steps;        /**< Newton-Schulz steps towards an orthogonal update, 1 to 99 [5] */
-    bool normalize;      /**< give the filters of a convolution the joint norm sqrt(their number)
-                              before each step, in place of weight decay [false] */
+    bool normalize;      /**< give the filters of a convolution, unless they are all 0, the joint
+                              norm sqrt(their number) before each step, in place of weight decay
+                              [false] */
     yk_sgd_options sgd;  /**< of all other parameters; with a momentum above 0, without dampening
                               [lr 1e-3, momentum 0.9, nesterov] */
 } yk_muon_options;

@@ -27,8 +27,9 @@ static void apply(const yki_muon_args *args, const float *x, bool tall)
     int64_t rows = args->rows, columns = args->columns;
     const double *c = args->coefficients;
     double keep = 1 - c[YKI_MUON_LR] * args->weight_decay;
-    if (args->normalize)
-        keep *= sqrt((double)rows) / norm_of(args->value, rows * columns);
+    double norm = args->normalize ? norm_of(args->value, rows * columns) : 0;
+    if (norm > 0)
+        keep *= sqrt((double)rows) / norm;
     float kept = (float)keep, lr = (float)c[YKI_MUON_LR];
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {

@@ -7,11 +7,11 @@
  *     value = (1 - lr weight_decay) value - lr X                 or, normalised,
  *     value = (1 - lr weight_decay) value sqrt(rows) / |value| - lr X
  *
- * These are steps of Newton and Schulz towards the orthogonal matrix that is nearest to U. All
- * numbers are f32, and norms are summed in double. Ranks that have the same gradients must keep the
- * same weights. On host devices every sum is therefore one of fused multiply-adds in the order of
- * its terms: the bits are the same on every processor and for every number of threads. GPUs of one
- * model with one version of cuBLASLt have the same bits.
+ * These are steps of Newton and Schulz towards the orthogonal matrix that is nearest to U. A value
+ * of zeros is not normalised. All numbers are f32, and norms are summed in double. Ranks that have
+ * the same gradients must keep the same weights. On host devices every sum is therefore one of
+ * fused multiply-adds in the order of its terms: the bits are the same on every processor and for
+ * every number of threads. GPUs of one model with one version of cuBLASLt have the same bits.
  */
 #ifndef YKI_MUON_H
 #define YKI_MUON_H

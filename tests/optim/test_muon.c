@@ -117,6 +117,21 @@ YK_TEST(filters_are_normalised_and_take_orthogonal_steps)
     yk_model_destroy(model);
 }
 
+/* Zeros, such as those of a branch that is to begin as nothing, have no norm to be given. */
+YK_TEST(filters_of_zeros_take_a_step)
+{
+    yk_model *model = make_model();
+    yk_optimizer *optimizer = make_muon(model);
+    yk_tensor filters = yk_model_parameter(model, 3).value;
+    assert_ok(yk_nn_init_constant(model, "conv2.weight", 0));
+    assert_true(norm(filters) == 0);
+    backward(model, 0);
+    assert_ok(yk_optimizer_step(optimizer));
+    assert_true(norm(filters) > 0.1 * 0.5 && norm(filters) < 0.1 * sqrt(5) * 1.3);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
 YK_TEST(promise_15_a_checkpoint_of_muon_continues_to_the_same_bits)
 {
     char path[256];

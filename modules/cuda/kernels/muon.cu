@@ -45,7 +45,7 @@ DEVICE void do_apply(const yki_cuda_muon_args &args)
     double norm = args.normalize ? norm_of(args) : 0;
     if (threadIdx.x == 0) {
         double keep = 1 - c[YKI_MUON_LR] * args.weight_decay;
-        *kept = (float)(args.normalize ? keep * sqrt((double)args.rows) / norm : keep);
+        *kept = (float)(norm > 0 ? keep * sqrt((double)args.rows) / norm : keep);
     }
     __syncthreads();
     if (c[YKI_SWEEP_SKIP] != 0)
