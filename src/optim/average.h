@@ -37,8 +37,8 @@ yk_status yki_ema_end_update(yk_ema *ema, bool taken);
  * a grad scaler skips some. */
 yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step, const double *skip);
 yk_status yki_lookahead_end_update(yk_lookahead *lookahead, bool taken);
-/* The next update may be for any step, also that of the last one. */
-void yki_lookahead_restart(yk_lookahead *lookahead);
+/* The optimizer's steps have been set to this number: the next update is for another. */
+void yki_lookahead_restart(yk_lookahead *lookahead, int64_t steps);
 
 /* The slow weights of the optimizer's Lookahead, or NULL. */
 yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer);

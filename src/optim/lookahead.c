@@ -16,7 +16,7 @@ struct yk_lookahead {
     yk_optimizer *optimizer; /* kept alive by slow */
     yk_lookahead_options options;
     yk_ema *slow;
-    int64_t last; /* the step of the last update, or -1 */
+    int64_t last; /* the optimizer's steps at the last update or, after that, as they were set */
 };
 
 static yk_status check_lookahead(const yk_lookahead_options *o)
@@ -52,7 +52,7 @@ yk_status yk_lookahead_create(yk_lookahead **lookahead, yk_optimizer *optimizer,
     yki_reference_init(&made->reference);
     made->optimizer = optimizer;
     made->options = chosen;
-    made->last = -1;
+    made->last = yk_optimizer_steps(optimizer);
     average.use_buffers = true;
     yk_status status = yki_average_create(&made->slow, optimizer, &average);
     if (status == YK_OK)
@@ -80,22 +80,30 @@ void yk_lookahead_destroy(yk_lookahead *lookahead)
     free(lookahead);
 }
 
+static yk_status check_not_averaged(const yk_lookahead *lookahead)
+{
+    if (!lookahead->optimizer->averaged)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "cannot look ahead on averaged weights: call yk_ema_swap first");
+}
+
 yk_status yk_lookahead_update(yk_lookahead *lookahead)
 {
     YKI_NOT_NULL(lookahead);
-    return yki_lookahead_update_at(lookahead, yk_optimizer_steps(lookahead->optimizer), NULL);
+    int64_t step = yk_optimizer_steps(lookahead->optimizer);
+    YK_TRY(check_not_averaged(lookahead));
+    if (step == lookahead->last)
+        return YK_OK; /* a grad scaler has skipped the step since then */
+    lookahead->last = step;
+    return yki_lookahead_update_at(lookahead, step, NULL);
 }
 
 yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step, const double *skip)
 {
     const yk_lookahead_options *o = &lookahead->options;
     bool due = step % o->interval == 0, over = step == o->total_steps;
-    if (lookahead->optimizer->averaged)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "cannot look ahead on averaged weights: call yk_ema_swap first");
-    if (step == lookahead->last)
-        return YK_OK; /* a grad scaler has skipped the step since then */
-    lookahead->last = step;
+    YK_TRY(check_not_averaged(lookahead));
     if (due) {
         double share = fmin(1, (double)step / (double)o->total_steps);
         double decay = o->power > 0 ? o->decay * pow(share, o->power) : o->decay;
@@ -106,14 +114,12 @@ yk_status yki_lookahead_update_at(yk_lookahead *lookahead, int64_t step, const d
 
 yk_status yki_lookahead_end_update(yk_lookahead *lookahead, bool taken)
 {
-    if (!taken)
-        yki_lookahead_restart(lookahead);
     return yki_average_end(lookahead->slow, taken);
 }
 
-void yki_lookahead_restart(yk_lookahead *lookahead)
+void yki_lookahead_restart(yk_lookahead *lookahead, int64_t steps)
 {
-    lookahead->last = -1;
+    lookahead->last = steps;
 }
 
 yk_ema *yki_optimizer_slow_weights(const yk_optimizer *optimizer)

@@ -254,7 +254,7 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
         if (used[i])
             optimizer->state_steps[i] = steps;
     if (optimizer->lookahead)
-        yki_lookahead_restart(optimizer->lookahead);
+        yki_lookahead_restart(optimizer->lookahead, steps);
     if (optimizer->hooks.restart)
         optimizer->hooks.restart(optimizer->hooks.context);
     optimizer->stage = YKI_STEP_NONE; /* the weights have been set, too */
