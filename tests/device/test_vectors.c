@@ -33,7 +33,7 @@ YK_TEST(floats_are_narrowed_to_the_bits_of_single_ones)
             yki_lanes x;
             uint16_t to[YKI_WIDTH];
             for (uint32_t lane = 0; lane < YKI_WIDTH; lane++) /* of either sign */
-                x[lane] = yki_float_of_bits((uint32_t)bits + lane / 2 * step ^ lane % 2 << 31);
+                x[lane] = yki_float_of_bits(((uint32_t)bits + lane / 2 * step) ^ lane % 2 << 31);
             yki_narrow_f16(to, x);
             for (int lane = 0; lane < YKI_WIDTH; lane++)
                 assert_int_equal(to[lane], yki_f16_from_float(x[lane]));

@@ -17,7 +17,7 @@ YK_TEST(eigenvectors_of_random_matrices)
 {
     enum { MOST = 27 };
     for (int64_t n = 1; n <= MOST; n += 2) {
-        double a[MOST * MOST], work[MOST * MOST], values[MOST], vectors[MOST * MOST];
+        double a[MOST * MOST] = {0}, work[MOST * MOST], values[MOST], vectors[MOST * MOST];
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++)
                 a[i * n + j] = a[j * n + i] = draw(100 * n + i * MOST + j);
