@@ -110,9 +110,19 @@ static void add_item(yk_local_sgd *l, yk_dtype dtype, item new)
     l->items[l->count++] = new;
 }
 
-static void add_items(yk_local_sgd *l, yk_dtype dtype)
+/* Collective: which parameters the loss of any rank depends on. Those that it does not depend on
+ * here are averaged as they are. */
+static yk_status find_used(const yk_local_sgd *l, int32_t *used)
 {
-    const bool *used = yki_model_used(l->model);
+    const bool *here = yki_model_used(l->model);
+    size_t parameters = yk_model_parameter_count(l->model);
+    for (size_t i = 0; i < parameters; i++)
+        used[i] = here[i];
+    return yk_all_reduce(l->group, used, parameters, YK_I32, YK_REDUCE_MAX, NULL);
+}
+
+static void add_items(yk_local_sgd *l, yk_dtype dtype, const int32_t *used)
+{
     int slots = l->options.average_state ? yki_optimizer_slot_count(l->optimizer) : 0;
     for (size_t i = 0; i < yk_model_parameter_count(l->model); i++) {
         if (!used[i])
@@ -125,19 +135,21 @@ static void add_items(yk_local_sgd *l, yk_dtype dtype)
         add_item(l, dtype, (item){.kind = BUFFER, .index = i});
 }
 
-/* Lists the items; ends[d] is the end of those of dtypes[d] in the block. */
+/* Collective. Lists the items; ends[d] is the end of those of dtypes[d] in the block. */
 static yk_status list_items(yk_local_sgd *l, size_t *ends)
 {
-    size_t most =
-        yk_model_parameter_count(l->model) * (1 + YKI_MAX_SLOTS) + yk_model_buffer_count(l->model);
+    size_t parameters = yk_model_parameter_count(l->model);
+    size_t most = parameters * (1 + YKI_MAX_SLOTS) + yk_model_buffer_count(l->model);
+    int32_t *used = yki_calloc(parameters, sizeof *used);
     l->items = yki_calloc(most, sizeof *l->items);
-    if (!l->items)
-        return yki_error_memory(most * sizeof *l->items, "local SGD");
-    for (int d = 0; d < DTYPES; d++) {
-        add_items(l, dtypes[d]);
+    yk_status status = used && l->items ? find_used(l, used)
+                                        : yki_error_memory(most * sizeof *l->items, "local SGD");
+    for (int d = 0; d < DTYPES && status == YK_OK; d++) {
+        add_items(l, dtypes[d], used);
         ends[d] = l->block.bytes;
     }
-    return YK_OK;
+    free(used);
+    return status;
 }
 
 /* Collective. The block, and a part of it for each dtype. */

@@ -256,6 +256,57 @@ YK_TEST_RANKS(an_outer_optimizer_has_momentum_or_none, 3)
     yk_group_destroy(group);
 }
 
+/* A network of two branches of one size, of which each of two ranks uses another. */
+static yk_model *make_branch(int rank)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F64, 2, (int64_t[]){YK_BATCH, 2});
+    yk_value *a = yk_nn_linear(x, "a", 1), *b = yk_nn_linear(x, "b", 1);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_reduce_loss(rank == 0 ? a : b, YK_LOSS_SUM),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = yk_test_device("ref"), o.seed = 2)));
+    return model;
+}
+
+/* The first element of a parameter. */
+static double first_of(const yk_model *model, size_t index)
+{
+    double elements[2];
+    yk_tensor value = yk_model_parameter(model, index).value;
+    assert_int_equal(yk_tensor_bytes(&value), sizeof elements);
+    assert_ok(yk_tensor_read(&value, elements));
+    return elements[0];
+}
+
+/* What only another rank uses is averaged with its own, and with nothing else. */
+YK_TEST_RANKS(branches_that_other_ranks_use_are_averaged, 2)
+{
+    enum { A_WEIGHT = 0, B_WEIGHT = 2 };
+    static const char *const names[] = {"x"};
+    double x[] = {1 + rank, 3, 2, 5};
+    yk_tensor tensor = {.data = x, .dtype = YK_F64, .ndim = 2, .dims = {2, 2}};
+    yk_batch batch = {.size = 2, .count = 1, .names = names, .tensors = &tensor};
+    yk_local_sgd_options options = every(1);
+    yk_group *group;
+    yk_local_sgd *local;
+    yk_optimizer *sgd;
+    yk_model *model = make_branch(rank);
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_sgd_create(&sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 1)));
+    assert_ok(yk_local_sgd_create(&local, sgd, group, &options));
+    double a = first_of(model, A_WEIGHT), b = first_of(model, B_WEIGHT);
+    step(model, &batch);
+    assert_ok(yk_optimizer_step(sgd));
+    /* Gradients are 1 + 2 on rank 0 and 2 + 2 on rank 1, of which half remains. */
+    assert_true(fabs(first_of(model, A_WEIGHT) - (a - 1.5)) < 1e-12);
+    assert_true(fabs(first_of(model, B_WEIGHT) - (b - 2)) < 1e-12);
+    yk_local_sgd_destroy(local);
+    yk_optimizer_destroy(sgd);
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
+
 /* Momentum that stays each rank's own differs between ranks, and weights do not. */
 YK_TEST_RANKS(state_may_stay_each_ranks_own, 2)
 {
