@@ -5,8 +5,8 @@
  * closed and takes another one, so no message is lost.
  *
  * A job may be restarted for days, and with each attempt every host reports the last lines of a
- * rank. The only reader of a stream therefore empties the messages that it has read. Their keys
- * stay, so that nobody writes to an old number.
+ * rank. The only reader of a stream therefore empties the messages that it has read. It leaves
+ * their keys, so that their numbers remain taken.
  */
 #include "launch/bus.h"
 

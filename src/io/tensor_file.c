@@ -173,8 +173,8 @@ static yk_status refuse_file_kind(const char *path, file_kind found)
     }
 }
 
-/* Whether this is what a module of its own kind keeps beside its tensors (get_extra_state), which
- * may be anything. */
+/* Whether this is the extra state of a module, as its get_extra_state() returned it: a value of any
+ * type. */
 static bool is_extra_state(const yki_pickle_value *key)
 {
     static const char end[] = "_extra_state";

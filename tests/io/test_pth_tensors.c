@@ -118,7 +118,7 @@ YK_TEST(a_tensor_of_nine_dimensions_is_refused)
     yk_tensor_file_close(opened);
 }
 
-/* What a module's get_extra_state returned, which may be anything, before and between tensors. */
+/* It may be of any type, and come before the first tensor or between two. */
 YK_TEST(extra_state_of_modules_is_left_out)
 {
     const char *path = yk_test_path("extra.pth");

@@ -81,7 +81,7 @@ YK_TEST(a_gpu_cannot_touch_the_memory_of_another)
     close_two(&pair);
 }
 
-/* An event marks streams of its own GPU, and streams of all wait for it. */
+/* An event is recorded only in a stream of its own GPU. Streams of every GPU can wait for it. */
 YK_TEST(an_event_belongs_to_a_gpu)
 {
     yki_event *event;
