@@ -168,8 +168,10 @@ yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options)
 {
     yk_attention_options o;
-    if (YKI_READ_OPTIONS(&o, options, yk_attention_options, YK_ATTENTION_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(q, "scaled_dot_product_attention");
+    yk_status status =
+        YKI_READ_OPTIONS(&o, options, yk_attention_options, YK_ATTENTION_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(q, "scaled_dot_product_attention", status);
     const int64_t kv_heads = o.num_kv_heads ? o.num_kv_heads : o.num_heads;
     yki_attrs attrs = {.heads = o.num_heads,
                        .kv_heads = kv_heads,

@@ -59,8 +59,9 @@ static yk_value *refuse_null(yk_value *const *values, int count, int index)
     yk_value *other = NULL;
     for (int i = 0; !other && i < count; i++)
         other = values[i];
-    yki_error(YK_ERROR_INVALID_ARGUMENT, "value %d of %d is NULL", index + 1, count);
-    return yki_emit_error(other, "concat");
+    yk_status status =
+        yki_error(YK_ERROR_INVALID_ARGUMENT, "value %d of %d is NULL", index + 1, count);
+    return yki_emit_error(other, "concat", status);
 }
 
 /* Joins groups of as many neighbours as one node takes, and then what they have become. */
@@ -109,14 +110,16 @@ yk_value *yk_concat(yk_value *const *values, int count, int64_t dim)
         if (!values[i])
             return refuse_null(values, count, i);
     const int64_t at = yki_from_front(dim, values[0]->ndim);
-    if (count == 1) /* of which no node is made */
-        return !values[0]->valid || yki_expect_dim(values[0], "input", at) == YK_OK
-                   ? values[0]
-                   : yki_emit_error(values[0], "concat");
+    yk_status status = YK_OK;
+    if (count == 1) { /* of which no node is made */
+        if (values[0]->valid)
+            status = yki_expect_dim(values[0], "input", at);
+        return status == YK_OK ? values[0] : yki_emit_error(values[0], "concat", status);
+    }
     yk_value **rest = yki_calloc((size_t)count, sizeof *rest);
     if (!rest) {
-        yki_error_memory((size_t)count * sizeof *rest, "concat");
-        return yki_emit_error(values[0], "concat");
+        status = yki_error_memory((size_t)count * sizeof *rest, "concat");
+        return yki_emit_error(values[0], "concat", status);
     }
     memcpy(rest, values, (size_t)count * sizeof *rest);
     yk_value *joined = join(rest, count, &(yki_attrs){.dim = at}, emit);
@@ -186,10 +189,10 @@ yk_value *yk_pad(yk_value *x, int64_t dim, int64_t before, int64_t after)
 {
     const int64_t most = INT32_MAX;
     if (before < 0 || after < 0 || before > most || after > most) {
-        yki_error(YK_ERROR_INVALID_ARGUMENT,
-                  "%lld before and %lld after the input: expected 0 to %lld", (long long)before,
-                  (long long)after, (long long)most);
-        return yki_emit_error(x, "pad");
+        yk_status status = yki_error(YK_ERROR_INVALID_ARGUMENT,
+                                     "%lld before and %lld after the input: expected 0 to %lld",
+                                     (long long)before, (long long)after, (long long)most);
+        return yki_emit_error(x, "pad", status);
     }
     int64_t dims[YK_MAX_DIMS], at = x ? yki_from_front(dim, x->ndim) : dim;
     bool exists = at >= 0 && at < yk_value_shape(x, dims);

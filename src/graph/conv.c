@@ -63,8 +63,9 @@ yk_status yki_gradient_conv2d(yk_graph *graph, const yki_node *node, yk_value *c
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv2d_options *options)
 {
     yk_conv2d_options o;
-    if (YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(x, "conv2d");
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(x, "conv2d", status);
     yki_attrs attrs = {
         .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
@@ -145,9 +146,10 @@ yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
                               const yk_conv_transpose2d_options *options)
 {
     yk_conv_transpose2d_options o;
-    if (YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
-                         YK_CONV_TRANSPOSE2D_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(x, "conv_transpose2d");
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
+                                        YK_CONV_TRANSPOSE2D_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(x, "conv_transpose2d", status);
     yki_attrs attrs = {.stride = o.stride,
                        .padding = o.padding,
                        .output_padding = o.output_padding,

@@ -301,10 +301,10 @@ static yk_value *first_input(const yk_operator *op, yk_value *const *inputs)
 }
 
 /* An invalid value for each output, for the reason in this thread's error line. */
-static yk_value *refuse(yk_value *x, const yk_operator *table, yk_value **outputs)
+static yk_value *refuse(yk_value *x, const yk_operator *table, yk_status status, yk_value **outputs)
 {
-    yk_value *invalid =
-        yki_emit_error(x, table && is_name(table->name) ? table->name : "yk_operator_apply");
+    const char *name = table && is_name(table->name) ? table->name : "yk_operator_apply";
+    yk_value *invalid = yki_emit_error(x, name, status);
     for (int i = 0; outputs && i < table->output_count && i < YK_OPERATOR_OUTPUTS; i++)
         outputs[i] = invalid;
     return invalid;
@@ -317,15 +317,17 @@ yk_value *yk_operator_apply(const yk_operator *op, const void *attributes, yk_va
         return yki_no_operand("yk_operator_apply");
     yk_value *x = first_input(op, inputs);
     if (!x || !x->graph || !x->valid || x->graph->state == YKI_GRAPH_OWNED)
-        return refuse(x, op, outputs);
+        return refuse(x, op, YK_ERROR_INVALID_ARGUMENT, outputs);
     const yki_op *made = NULL;
-    if (find_or_make(x->graph, op, &made) != YK_OK)
-        return refuse(x, op, outputs);
+    yk_status status = find_or_make(x->graph, op, &made);
+    if (status != YK_OK)
+        return refuse(x, op, status, outputs);
     size_t bytes = made->custom->declared.attributes;
     if ((bytes > 0) != (attributes != NULL)) {
-        yki_error(YK_ERROR_INVALID_ARGUMENT,
-                  bytes ? "the attributes are NULL" : "it has no attributes, but was given some");
-        return refuse(x, op, outputs);
+        status = yki_error(YK_ERROR_INVALID_ARGUMENT,
+                           bytes ? "the attributes are NULL"
+                                 : "it has no attributes, but was given some");
+        return refuse(x, op, status, outputs);
     }
     yk_value *y = yki_emit(made, &(yki_attrs){.custom = attributes}, inputs);
     for (int i = 0; outputs && i < made->out_count; i++)

@@ -247,12 +247,11 @@ static bool is_countable(const yki_shape *shape)
     return true;
 }
 
-yk_value *yki_emit_error(yk_value *x, const char *who)
+yk_value *yki_emit_error(yk_value *x, const char *who, yk_status status)
 {
     if (!x || !x->graph)
         return x ? x : yki_no_operand(who);
-    return fail(x->graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %s", x->graph->scope, who,
-                yki_error_text());
+    return fail(x->graph, status, "%s%s: %s", x->graph->scope, who, yki_error_text());
 }
 
 static yk_graph *graph_of(int in_count, yk_value *const *in)

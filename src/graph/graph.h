@@ -177,8 +177,8 @@ yk_value *yki_no_operand(const char *who);
  */
 yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in);
 /* An invalid value: `who`, an operator or a layer, cannot be applied to x, for the reason in this
- * thread's error line. */
-yk_value *yki_emit_error(yk_value *x, const char *who);
+ * thread's error line, with its status. */
+yk_value *yki_emit_error(yk_value *x, const char *who, yk_status status);
 /*
  * Appends a node with given output shapes (ndim < 0: output not wanted): what gradient rules use.
  * NULL when memory is out (sticky).

@@ -130,13 +130,14 @@ yk_value *yk_cross_entropy(yk_value *logits, yk_value *labels,
                            const yk_cross_entropy_options *options)
 {
     yk_cross_entropy_options o;
-    if (YKI_READ_OPTIONS(&o, options, yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT) !=
-        YK_OK)
-        return yki_emit_error(logits, "cross_entropy");
+    yk_status status =
+        YKI_READ_OPTIONS(&o, options, yk_cross_entropy_options, YK_CROSS_ENTROPY_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(logits, "cross_entropy", status);
     if (o.class_dim != 1 && o.class_dim != -1) {
-        yki_error(YK_ERROR_INVALID_ARGUMENT, "class_dim is %lld, expected 1 or -1",
-                  (long long)o.class_dim);
-        return yki_emit_error(logits, "cross_entropy");
+        status = yki_error(YK_ERROR_INVALID_ARGUMENT, "class_dim is %lld, expected 1 or -1",
+                           (long long)o.class_dim);
+        return yki_emit_error(logits, "cross_entropy", status);
     }
     yki_attrs attrs = {.label_smoothing = o.label_smoothing,
                        .reduction = o.reduction,
@@ -227,8 +228,8 @@ yk_value *yk_huber_loss(yk_value *x, yk_value *target, double delta, yk_loss_red
 {
     if (delta > 0)
         return yk_scale(yk_smooth_l1_loss(x, target, delta, reduction), delta);
-    yki_error(YK_ERROR_INVALID_ARGUMENT, "delta is %g, expected above 0", delta);
-    return yki_emit_error(x, "huber_loss");
+    yk_status status = yki_error(YK_ERROR_INVALID_ARGUMENT, "delta is %g, expected above 0", delta);
+    return yki_emit_error(x, "huber_loss", status);
 }
 
 /* ---- binary_cross_entropy_with_logits -------------------------------------------------------- */
@@ -271,9 +272,10 @@ yk_value *yk_binary_cross_entropy_with_logits(yk_value *logits, yk_value *target
 {
     yk_binary_cross_entropy_options o;
     const yki_op *op = &yki_op_binary_cross_entropy_with_logits;
-    if (YKI_READ_OPTIONS(&o, options, yk_binary_cross_entropy_options,
-                         YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(logits, op->name);
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_binary_cross_entropy_options,
+                                        YK_BINARY_CROSS_ENTROPY_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(logits, op->name, status);
     yki_attrs attrs = {.reduction = o.reduction};
     return yki_emit(op, &attrs, (yk_value *[]){logits, target, o.pos_weight});
 }

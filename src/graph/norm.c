@@ -89,8 +89,10 @@ yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value 
                         yk_value *running_var, const yk_batch_norm_options *options)
 {
     yk_batch_norm_options o;
-    if (YKI_READ_OPTIONS(&o, options, yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(x, "batch_norm");
+    yk_status status =
+        YKI_READ_OPTIONS(&o, options, yk_batch_norm_options, YK_BATCH_NORM_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(x, "batch_norm", status);
     yki_attrs attrs = {
         .eps = o.eps, .momentum = o.momentum, .batch_statistics = o.batch_statistics};
     yk_value *in[YKI_BATCH_NORM_INPUTS] = {[YKI_BATCH_NORM_X] = x,

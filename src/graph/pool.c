@@ -167,8 +167,9 @@ yk_value *yk_mean(yk_value *x, int64_t dim)
     if (yki_reduces_first(x, dim))
         return yki_reduce_first(x, YK_LOSS_MEAN);
     int64_t over = yki_from_front(dim, ndim);
-    if (yki_expect_dim(x, "input", over) != YK_OK)
-        return yki_emit_error(x, "mean");
+    yk_status status = yki_expect_dim(x, "input", over);
+    if (status != YK_OK)
+        return yki_emit_error(x, "mean", status);
     for (int d = 0; d < ndim; d++) {
         if (d == over)
             continue;

@@ -81,9 +81,10 @@ static int64_t rotary_dim_of(const yk_value *x, const yk_rotary_embedding_option
 yk_value *yk_rotary_embedding(yk_value *x, const yk_rotary_embedding_options *options)
 {
     yk_rotary_embedding_options o;
-    if (YKI_READ_OPTIONS(&o, options, yk_rotary_embedding_options,
-                         YK_ROTARY_EMBEDDING_OPTIONS_INIT) != YK_OK)
-        return yki_emit_error(x, "rotary_embedding");
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_rotary_embedding_options,
+                                        YK_ROTARY_EMBEDDING_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(x, "rotary_embedding", status);
     return yki_emit_one(x, &yki_op_rotary_embedding,
                         &(yki_attrs){.heads = o.num_heads,
                                      .alpha = o.base,

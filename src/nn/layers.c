@@ -207,9 +207,10 @@ yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
     int ndim = yk_value_shape(x, dims);
     if (ndim < 0)
         return x ? x : yki_no_operand(name ? name : "a layer");
-    if (YKI_READ_OPTIONS(&o, options, yk_nn_batch_norm_options, YK_NN_BATCH_NORM_OPTIONS_INIT) !=
-        YK_OK)
-        return yki_emit_error(x, "batch_norm");
+    yk_status status =
+        YKI_READ_OPTIONS(&o, options, yk_nn_batch_norm_options, YK_NN_BATCH_NORM_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(x, "batch_norm", status);
     int64_t channels = ndim >= 2 ? dims[1] : 1;
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);

@@ -196,7 +196,7 @@ static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind
         status = status == YK_OK ? allocate(&s, dims[1]) : status;
         for (int64_t i = 0; status == YK_OK && i < s.options.num_layers; i++)
             x = run_layer(&s, x, i);
-        x = status == YK_OK ? x : yki_emit_error(x, kind->name);
+        x = status == YK_OK ? x : yki_emit_error(x, kind->name, status);
     }
     give_states(&s, x);
     yk_scope_pop(graph);

@@ -100,10 +100,11 @@ static yk_value *vision_transformer(yk_value *images, int64_t classes, const vit
     int64_t dims[YK_MAX_DIMS];
     char text[96];
     if (yk_value_shape(images, dims) == 4 && (dims[2] % config->patch || dims[3] % config->patch)) {
-        yki_error(YK_ERROR_INVALID_SHAPE,
-                  "images have shape %s, whose sides are not multiples of the patches' %lld",
-                  yki_shape_text(images, text, sizeof text), (long long)config->patch);
-        return yki_emit_error(images, "vision transformer");
+        yk_status status =
+            yki_error(YK_ERROR_INVALID_SHAPE,
+                      "images have shape %s, whose sides are not multiples of the patches' %lld",
+                      yki_shape_text(images, text, sizeof text), (long long)config->patch);
+        return yki_emit_error(images, "vision transformer", status);
     }
     yk_graph *graph = yk_value_graph(images);
     yk_value *class_token = yk_parameter(graph, "class_token", yk_value_dtype(images), 3,

@@ -233,7 +233,8 @@ static void assert_dropout_refused(double dropout)
     yk_graph_destroy(graph);
 }
 
-static void assert_refused(int ndim, int64_t size, int64_t layers, const char *text)
+static void assert_refused(int ndim, int64_t size, int64_t layers, yk_status status,
+                           const char *text)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "x", YK_F32, ndim, (int64_t[]){YK_BATCH, STEPS, INPUTS});
@@ -241,13 +242,14 @@ static void assert_refused(int ndim, int64_t size, int64_t layers, const char *t
         x, "rnn", size,
         YK_WITH(yk_nn_recurrent_options, YK_NN_RECURRENT_OPTIONS_INIT, o.num_layers = layers));
     yk_model *model;
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, y, NULL));
+    assert_status(status, yk_model_create(&model, y, NULL));
     assert_contains(yk_last_error(), text);
     yk_graph_destroy(graph);
 }
 
 /* An h0 of so many states and, if asked for, a c0 of another size. */
-static void assert_state_refused(layer_fn layer, int64_t states, bool cell, const char *text)
+static void assert_state_refused(layer_fn layer, int64_t states, bool cell, yk_status status,
+                                 const char *text)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS}), *h_n;
@@ -259,7 +261,7 @@ static void assert_state_refused(layer_fn layer, int64_t states, bool cell, cons
     yk_model *model;
     yk_value *y = layer(x, "rnn", SIZE, &options);
     assert_int_equal(yk_value_shape(h_n, NULL), -1);
-    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_model_create(&model, y, NULL));
+    assert_status(status, yk_model_create(&model, y, NULL));
     assert_contains(yk_last_error(), text);
     yk_graph_destroy(graph);
 }
@@ -269,14 +271,18 @@ YK_TEST(mistakes_in_recurrent_layers_are_reported)
     assert_dropout_refused(1);
     assert_dropout_refused(-0.1);
     assert_dropout_refused(NAN);
-    assert_refused(2, SIZE, 1, "yoke: rnn.gru: input has shape (N, 3), expected (N, T, I)");
-    assert_refused(3, 0, 1, "gru: hidden_size 0, num_layers 1: expected 1 or more");
-    assert_refused(3, INT64_MAX, 1, "hidden_size");
-    assert_refused(3, SIZE, 0, "num_layers 0");
-    assert_state_refused(yk_nn_lstm, 2, false,
+    assert_refused(2, SIZE, 1, YK_ERROR_INVALID_SHAPE,
+                   "yoke: rnn.gru: input has shape (N, 3), expected (N, T, I)");
+    assert_refused(3, 0, 1, YK_ERROR_INVALID_ARGUMENT,
+                   "gru: hidden_size 0, num_layers 1: expected 1 or more");
+    assert_refused(3, INT64_MAX, 1, YK_ERROR_INVALID_ARGUMENT, "hidden_size");
+    assert_refused(3, SIZE, 0, YK_ERROR_INVALID_ARGUMENT, "num_layers 0");
+    assert_state_refused(yk_nn_lstm, 2, false, YK_ERROR_INVALID_SHAPE,
                          "rnn.lstm: h0 has shape (N, 2, 4), expected (N, 1, 4)");
-    assert_state_refused(yk_nn_lstm, 1, true, "lstm: c0 has shape (N, 1, 3), expected (N, 1, 4)");
-    assert_state_refused(yk_nn_gru, 1, true, "rnn.gru: c0 and c_n are options of an lstm");
+    assert_state_refused(yk_nn_lstm, 1, true, YK_ERROR_INVALID_SHAPE,
+                         "lstm: c0 has shape (N, 1, 3), expected (N, 1, 4)");
+    assert_state_refused(yk_nn_gru, 1, true, YK_ERROR_INVALID_ARGUMENT,
+                         "rnn.gru: c0 and c_n are options of an lstm");
     assert_int_equal(yk_value_shape(yk_nn_lstm(NULL, "rnn", SIZE, NULL), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
 }

@@ -110,6 +110,7 @@ YK_TEST(sides_are_multiples_of_the_patch)
     yk_graph *graph = yk_graph_create();
     yk_value *images = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 30});
     assert_int_equal(yk_value_shape(yk_vit_tiny_patch4_32(images, 10), NULL), -1);
+    assert_int_equal(graph->status, YK_ERROR_INVALID_SHAPE);
     assert_contains(graph->error, "(N, 3, 32, 30), whose sides are not multiples of the patches' "
                                   "4");
     yk_graph_destroy(graph);
