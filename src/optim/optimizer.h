@@ -130,6 +130,8 @@ const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
 yk_status yki_optimizer_step_unless(yk_optimizer *optimizer, const double *skip,
                                     yk_status (*settle)(void *context), void *context);
 void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken);
+/* Whether a step may be taken now; one that is left out for its gradients is refused likewise. */
+yk_status yki_optimizer_check_step(const yk_optimizer *optimizer);
 
 /* The joint norm of the gradients at the last yk_clip_grad_norm, for which it waits. */
 yk_status yki_clip_norm(yk_optimizer *optimizer, double *norm);

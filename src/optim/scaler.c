@@ -249,6 +249,7 @@ static yk_status step_unless_found(yk_grad_scaler *scaler, yk_optimizer *optimiz
     }
     if (!scaler->found_inf)
         return yk_optimizer_step(optimizer);
+    YK_TRY(yki_optimizer_check_step(optimizer));
     yk_model_zero_grad(scaler->model);
     return YK_OK;
 }

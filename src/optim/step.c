@@ -210,7 +210,7 @@ static yk_status send_coefficients(yk_optimizer *optimizer, const double *skip, 
     return YK_OK;
 }
 
-static yk_status check_can_step(const yk_optimizer *optimizer)
+yk_status yki_optimizer_check_step(const yk_optimizer *optimizer)
 {
     if (optimizer->averaged)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -229,7 +229,7 @@ static yk_status check_can_step(const yk_optimizer *optimizer)
 
 static yk_status begin_step(yk_optimizer *optimizer, const double *skip)
 {
-    YK_TRY(check_can_step(optimizer));
+    YK_TRY(yki_optimizer_check_step(optimizer));
     YK_TRY(yki_optimizer_settle(optimizer));
     if (optimizer->hooks.before)
         YK_TRY(optimizer->hooks.before(optimizer->hooks.context));

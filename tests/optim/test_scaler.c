@@ -215,6 +215,13 @@ YK_TEST(a_step_that_was_refused_can_be_taken)
     assert_ok(yk_grad_scaler_step(scaler, optimizer));
     assert_ok(yk_grad_scaler_update(scaler));
     assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    backward(model);
+    plant(yk_model_parameter(model, 0).grad, 5, INFINITY);
+    assert_ok(yk_ema_swap(ema));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_ok(yk_ema_swap(ema));
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
     yk_ema_destroy(ema);
     yk_optimizer_destroy(optimizer);
     yk_grad_scaler_destroy(scaler);
