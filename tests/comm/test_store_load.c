@@ -61,6 +61,28 @@ YK_TEST(a_thousand_clients_are_served)
     stop(server);
 }
 
+/* Only those that have not proved themselves are limited in number. */
+YK_TEST(more_clients_are_served_than_strangers_may_wait)
+{
+    enum { CLIENTS = YKI_STORE_MAX_STRANGERS + 100 };
+    static int clients[CLIENTS];
+    pid_t server;
+    if (!may_open(CLIENTS + 64))
+        skip_because("fewer than %d open files are allowed", CLIENTS + 64);
+    int port = serve_apart(&server, CLIENTS + 64);
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = admitted_connection(port, "s");
+    yk_store *late = connect_to(port);
+    assert_ok(yk_store_set(late, "late", "1", 1));
+    yk_store_destroy(late);
+    for (int i = 0; i < CLIENTS; i++)
+        close(clients[i]);
+    late = connect_to(port);
+    assert_ok(yk_store_set(late, "later", "1", 1));
+    yk_store_destroy(late);
+    stop(server);
+}
+
 enum { MANY = 256 };
 
 typedef struct participant {
@@ -137,7 +159,7 @@ YK_TEST(promise_32_a_stranger_cannot_dawdle)
 /* All places taken by strangers are given back when clients come. */
 YK_TEST(promise_32_strangers_do_not_take_all_places)
 {
-    enum { STRANGERS = YKI_STORE_MAX_CLIENTS + 100 };
+    enum { STRANGERS = YKI_STORE_MAX_STRANGERS + 100 };
     static int strangers[STRANGERS];
     pid_t server;
     if (!may_open(STRANGERS + 64))

@@ -74,13 +74,15 @@ void yki_store_peer_reply(yki_store_server *server, yki_store_peer *peer, yk_sta
     peer->output_sent = 0;
     peer->parked = false;
     peer->input_used = 0;
+    if (!yki_store_peer_admitted(peer))
+        server->strangers--;
     peer->expects = STORE_INPUT_HEADER;
     yki_store_peer_flush(server, peer);
 }
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
-/* There is no room for another client: drops the oldest one that has not proved itself yet. */
+/* There is no room for another stranger: drops the oldest one that has not proved itself yet. */
 static void drop_oldest_stranger(yki_store_server *server)
 {
     yki_store_peer *oldest = NULL;
@@ -119,7 +121,7 @@ static yki_store_peer *create_peer(void)
 
 void yki_store_peer_accept(yki_store_server *server)
 {
-    if (server->peer_count >= YKI_STORE_MAX_CLIENTS) {
+    if (server->strangers >= YKI_STORE_MAX_STRANGERS) {
         drop_oldest_stranger(server);
         return;
     }
@@ -141,7 +143,7 @@ void yki_store_peer_accept(yki_store_server *server)
     if (peer->next)
         peer->next->link = &peer->next;
     server->peers = peer;
-    server->peer_count++;
+    server->strangers++;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
     epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event);
     yki_store_pack_hello((unsigned char *)peer->output, peer->nonce);
@@ -154,7 +156,8 @@ void yki_store_peer_drop(yki_store_server *server, yki_store_peer *peer)
     *peer->link = peer->next;
     if (peer->next)
         peer->next->link = peer->link;
-    server->peer_count--;
+    if (!yki_store_peer_admitted(peer))
+        server->strangers--;
     /* A process that was forked at this moment and has not called exec yet has the connection, too:
      * it would stay in the epoll set, and its events would carry a pointer to freed memory. */
     epoll_ctl(server->poller, EPOLL_CTL_DEL, peer->fd, NULL);

@@ -40,7 +40,7 @@ struct yk_store_server {
     char *secret;
     double quiet_until; /* no further warning about wrong secrets until then */
     yki_store_peer *peers;
-    int peer_count;
+    int strangers; /* of these, without proof */
     yki_store_table table;
 };
 typedef struct yk_store_server yki_store_server;

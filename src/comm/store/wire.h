@@ -30,7 +30,7 @@ enum {
     YKI_STORE_MAX_VALUE = 1 << 20,
     YKI_STORE_MAX_WILL = 1 << 12,
     YKI_STORE_MAX_TOTAL = 256 << 20, /* of all keys and values of a server */
-    YKI_STORE_MAX_CLIENTS = 4096
+    YKI_STORE_MAX_STRANGERS = 4096,  /* connections that have not proved themselves */
 };
 
 typedef enum yki_store_operation {
