@@ -153,8 +153,10 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
+/* The folder of a rank is within that of its parent, which is still there if the rank is killed. */
 pid_t yk_test_fork_rank(const yk_test_place *place)
 {
+    const char *parent = yk_test_directory();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)
@@ -167,6 +169,7 @@ pid_t yk_test_fork_rank(const yk_test_place *place)
     set_number("LOCAL_WORLD_SIZE", place->local_world);
     set_number("GROUP_RANK", place->host);
     set_number("MASTER_PORT", place->port);
+    setenv("TMPDIR", parent, 1);
     setenv("MASTER_ADDR", place->master, 1);
     setenv("OMP_NUM_THREADS", "1", 1);
     return 0;
