@@ -160,9 +160,6 @@ YK_TEST(threads_that_ask_for_the_same_name_share_the_answer)
 YK_TEST(a_fork_asks_for_the_name_itself)
 {
     int status;
-#if defined __SANITIZE_THREAD__
-    skip_because("ThreadSanitizer cannot start threads in a fork of a process with threads");
-#endif
     assert_int_equal(sem_init(&answers, 1, 0), 0);
     expect_silence(0.05);
     pid_t child = fork();
