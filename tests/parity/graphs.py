@@ -16,7 +16,9 @@ except ImportError as error:
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
-ATTRIBUTES = "evaluates kernel stride padding dilation groups rows columns dim first count alpha beta eps".split()
+ATTRIBUTES = """evaluates kernel stride padding dilation groups rows columns dim first count
+output_padding heads kv_heads rotary causal transpose_a transpose_b interleaved
+alpha beta eps ndim""".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
@@ -45,6 +47,54 @@ class Graph:
         return values[i]
 
 
+def matmul(a, *sides):
+    """Of matrices that lie below each other, those of heads."""
+    left, right = (x.unflatten(-2, (a["heads"], -1)) for x in sides)
+    left = left.transpose(-1, -2) if a["transpose_a"] else left
+    right = right.transpose(-1, -2) if a["transpose_b"] else right
+    return (left @ right).flatten(-3, -2)
+
+
+def attention(a, q, k, v):
+    heads, kv_heads = a["heads"], a["kv_heads"]
+    if k is None:
+        size = q.shape[-1] // (heads + 2 * kv_heads)
+        q, k, v = q.split([heads * size, kv_heads * size, kv_heads * size], -1)
+    q = q.unflatten(-1, (heads, -1)).transpose(1, 2)
+    k, v = (x.unflatten(-1, (kv_heads, -1)).transpose(1, 2).repeat_interleave(heads // kv_heads, 1)
+            for x in (k, v))
+    scores = q @ k.transpose(-1, -2) * a["alpha"]
+    if a["causal"]:
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=bool).tril(), -torch.inf)
+    return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+def rotary_embedding(a, x):
+    heads = x.unflatten(-1, (a["heads"], -1))
+    part, rest = heads[..., : a["rotary"]], heads[..., a["rotary"] :]
+    half = a["rotary"] // 2
+    exponent = torch.arange(half, dtype=torch.float32) / half  # as Hugging Face's Llama rounds them
+    position = a["first"] + torch.arange(x.shape[1], dtype=torch.float32)
+    angles = torch.outer(position, 1 / a["alpha"] ** exponent).unsqueeze(1).double()
+    pairs = part.unflatten(-1, (half, 2)) if a["interleaved"] else \
+        part.unflatten(-1, (2, half)).transpose(-1, -2)
+    one, other = pairs.unbind(-1)
+    pairs = torch.stack([one * angles.cos() - other * angles.sin(),
+                         one * angles.sin() + other * angles.cos()], -1)
+    part = (pairs if a["interleaved"] else pairs.transpose(-1, -2)).flatten(-2)
+    return torch.cat([part, rest], -1).flatten(2)
+
+
+def pad(a, x):
+    sizes = [0] * (2 * (x.ndim - a["dim"]))
+    sizes[-2:] = a["first"], a["count"] - x.shape[a["dim"]] - a["first"]
+    return F.pad(x, sizes)
+
+
+def cross_entropy(x, labels):
+    return F.cross_entropy(x.flatten(0, -2), labels.long().flatten())
+
+
 def run(operator, a, t, training):
     training = training and not a["evaluates"]
     window = (a["kernel"], a["stride"], a["padding"])
@@ -53,7 +103,17 @@ def run(operator, a, t, training):
     return {
         "conv2d": lambda: F.conv2d(*t, a["stride"], a["padding"], a["dilation"], a["groups"]),
         "batch_norm": lambda: F.batch_norm(t[0], t[3], t[4], t[1], t[2], training, eps=a["eps"]),
-        "cross_entropy": lambda: F.cross_entropy(t[0], t[1].long()),
+        "conv_transpose2d": lambda: F.conv_transpose2d(*t, a["stride"], a["padding"],
+                                                       a["output_padding"], a["groups"], a["dilation"]),
+        "cross_entropy": lambda: cross_entropy(t[0], t[1]),
+        "matmul": lambda: matmul(a, *t),
+        "scaled_dot_product_attention": lambda: attention(a, *t[:3]),
+        "rotary_embedding": lambda: rotary_embedding(a, t[0]),
+        "permute": lambda: t[0].permute(a["dims"]),
+        "reshape": lambda: t[0].reshape(len(t[0]), *a["dims"][1:]),
+        "pad": lambda: pad(a, t[0]),
+        "sum": lambda: t[0].sum(a["dim"]),
+        "embedding": lambda: F.embedding(t[0].long(), t[1]),
         "concat": lambda: torch.cat([x for x in t if x is not None], a["dim"]),
         "slice": lambda: t[0].narrow(a["dim"], a["first"], a["count"]),
         "softmax": lambda: F.softmax(t[0], -1),
@@ -84,7 +144,9 @@ def read_graphs(path):
         elif word == "node":
             attributes = {n: float(x) if n in ("alpha", "beta", "eps") else int(x)
                           for n, x in zip(ATTRIBUTES, rest[2:])}
-            inputs = [int(i) for i in rest[2 + len(ATTRIBUTES):]]
+            dims_and_inputs = [int(i) for i in rest[2 + len(ATTRIBUTES):]]
+            ndim = attributes["ndim"]
+            attributes["dims"], inputs = dims_and_inputs[:ndim], dims_and_inputs[ndim:]
             graphs[-1].nodes[int(rest[0])] = (rest[1], attributes, inputs)
         elif word == "loss":
             graphs[-1].loss = int(rest[0])

@@ -1,0 +1,19 @@
+/* Graphs that are drawn at random, for test_pytorch_graphs.c and, described, for graphs.py. */
+#ifndef YK_DRAWN_GRAPH_H
+#define YK_DRAWN_GRAPH_H
+
+#include <stdio.h>
+
+#include <yoke/graph.h>
+
+enum {
+    DRAWN_CLASSES = 4, /* inputs of int32 are below it */
+    DRAWN_INPUTS = 6   /* at most */
+};
+
+/* The loss of the graph that follows from the seed, of at least one input (N, C, H, W). */
+yk_value *drawn_graph(uint64_t seed, yk_dtype dtype);
+/* Writes lines of the loss's graph, before a model rewrites it. */
+void drawn_graph_describe(FILE *file, const yk_value *loss);
+
+#endif
