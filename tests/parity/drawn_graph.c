@@ -402,7 +402,7 @@ static yk_value *draw_loss(drawing *d, yk_value *x)
     return yk_cross_entropy(logits, input(d, YK_I32, 1, &batch), NULL);
 }
 
-yk_value *drawn_graph(uint64_t seed, yk_dtype dtype)
+yk_value *drawn_graph(uint64_t seed, yk_dtype dtype, yk_value **last)
 {
     drawing drawn = {.seed = seed, .dtype = dtype}, *d = &drawn;
     const int64_t dims[] = {YK_BATCH, between(d, 1, 20), between(d, 3, 9), between(d, 3, 9)};
@@ -413,6 +413,8 @@ yk_value *drawn_graph(uint64_t seed, yk_dtype dtype)
         yk_value *y = draw_operator(d, any_value(d));
         d->values[d->count++] = y;
     }
+    if (last)
+        *last = d->values[d->count - 1];
     yk_value *loss = draw_loss(d, d->values[d->count - 1]);
     return once_in(d, 2) ? yk_add(loss, yk_scale(draw_loss(d, any_value(d)), 0.5)) : loss;
 }

@@ -1,4 +1,4 @@
-/* Graphs that are drawn at random, for test_pytorch_graphs.c and, described, for graphs.py. */
+/* Graphs that are drawn at random, for PyTorch and ONNX Runtime to compute as well. */
 #ifndef YK_DRAWN_GRAPH_H
 #define YK_DRAWN_GRAPH_H
 
@@ -11,8 +11,9 @@ enum {
     DRAWN_INPUTS = 6   /* at most */
 };
 
-/* The loss of the graph that follows from the seed, of at least one input (N, C, H, W). */
-yk_value *drawn_graph(uint64_t seed, yk_dtype dtype);
+/* The loss of the graph that follows from the seed, of at least one input (N, C, H, W); *last, if
+ * not NULL, is the last activation before the loss. */
+yk_value *drawn_graph(uint64_t seed, yk_dtype dtype, yk_value **last);
 /* Writes lines of the loss's graph, before a model rewrites it. */
 void drawn_graph_describe(FILE *file, const yk_value *loss);
 

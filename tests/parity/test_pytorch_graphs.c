@@ -161,7 +161,7 @@ static outcome run_graph(uint64_t seed, const setup *with, FILE *description)
     outcome found = {.count = 0};
     inputs in;
     yk_model *model;
-    yk_value *loss = drawn_graph(seed, with->dtype);
+    yk_value *loss = drawn_graph(seed, with->dtype, NULL);
     find_inputs(&in, loss->graph);
     if (description)
         describe(description, seed, loss);
