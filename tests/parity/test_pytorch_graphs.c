@@ -5,7 +5,9 @@
  * gradients and running statistics are within 1e-9 of PyTorch's, graphs.py says; on cpu, or on
  * YK_TEST_DEVICE, they are near these in f32 and with autocast to bf16.
  *
- * YOKE_TEST_DRAWS=N draws N graphs instead of 40, YOKE_TEST_SEED=N others.
+ * YOKE_TEST_DRAWS=N draws N graphs instead of 40, YOKE_TEST_SEED=N others. Of 3200 graphs in bf16
+ * on cuda, 5 are farther from f64 than permitted: a relu that rounding switches had most of the
+ * gradient.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -153,6 +155,7 @@ typedef struct setup {
     yk_dtype dtype;
     yk_amp amp;
     bool recompute;
+    bool winograd;
 } setup;
 
 /* The last of the steps is in evaluation. */
@@ -165,10 +168,10 @@ static outcome run_graph(uint64_t seed, const setup *with, FILE *description)
     find_inputs(&in, loss->graph);
     if (description)
         describe(description, seed, loss);
-    assert_ok(
-        yk_model_create(&model, loss,
-                        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = with->device,
-                                o.amp = with->amp, o.threads = 2, o.recompute = with->recompute)));
+    assert_ok(yk_model_create(&model, loss,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT,
+                                      o.device = with->device, o.amp = with->amp, o.threads = 2,
+                                      o.recompute = with->recompute, o.winograd = with->winograd)));
     set_parameters(model, seed, &found);
     for (int step = 0; step < STEPS; step++) {
         if (step == STEPS - 1)
@@ -240,18 +243,22 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 YK_TEST(random_graphs_are_pytorchs)
 {
     const char *device = yk_test_device("cpu");
+    bool winograd = strcmp(device, "cuda") != 0; /* the fake cuDNN's errors would be seen */
     uint64_t first = 1000 * number_from("YOKE_TEST_SEED", 1);
     uint64_t end = first + number_from("YOKE_TEST_DRAWS", 40);
     FILE *graphs = fopen(file_of("graphs.txt"), "we"), *numbers = fopen(file_of("numbers"), "we");
     assert_true(graphs && numbers);
     for (uint64_t seed = first; seed < end; seed++) {
-        bool recompute = seed % 2;
-        outcome ref = run_graph(seed, &(setup){"ref", YK_F64, YK_AMP_OFF, false}, graphs);
-        outcome sim = run_graph(seed, &(setup){"sim", YK_F64, YK_AMP_OFF, true}, NULL);
+        setup rounded = {
+            .device = device, .dtype = YK_F32, .recompute = seed % 2, .winograd = winograd};
+        outcome ref = run_graph(seed, &(setup){.device = "ref", .dtype = YK_F64}, graphs);
+        outcome sim =
+            run_graph(seed, &(setup){.device = "sim", .dtype = YK_F64, .recompute = true}, NULL);
         assert_int_equal(fwrite(ref.numbers, sizeof *ref.numbers, ref.count, numbers), ref.count);
         expect_same(&sim, &ref);
-        expect_near(seed, &(setup){device, YK_F32, YK_AMP_OFF, recompute}, &ref, 1e-2);
-        expect_near(seed, &(setup){device, YK_F32, YK_AMP_BF16, recompute}, &ref, 0.1);
+        expect_near(seed, &rounded, &ref, 1e-2);
+        rounded.amp = YK_AMP_BF16;
+        expect_near(seed, &rounded, &ref, 0.1);
         free(ref.numbers);
         free(sim.numbers);
     }
