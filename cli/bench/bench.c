@@ -21,8 +21,10 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
 {
     const cli_option options[] = {
         CLI_GROUP("Options for all-reduce and step"),
-        CLI_INT('n', "nproc", "N", "number of local ranks [all-reduce 2, step 1]", &o->step.nproc,
-                NULL, 1, 1024),
+        CLI_RANKS("nproc",
+                  "number of local ranks; auto or cpu starts one per\ncore, gpu one per GPU "
+                  "[all-reduce 2, step 1]",
+                  &o->step.nproc, NULL, 1024),
         CLI_TEXT(0, "backend", "NAME[,NAME...]",
                  "what moves data: shm, gloo, mpi, ...; all-reduce measures\nseveral in turns "
                  "[by where the ranks are]",
@@ -127,8 +129,8 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
         return code;
     if (!cli_check_backends(name, o.step.backend))
         return CLI_EXIT_USAGE;
-    if (!step && o.step.nproc == 0 && !cli_is_rank())
-        o.step.nproc = 2;
+    if (!step && o.step.nproc.count == 0 && !cli_is_rank())
+        o.step.nproc.count = 2;
     code = cli_launch_self(name, o.step.nproc, 5, argc, argv);
     if (code >= 0)
         return code;

@@ -6,6 +6,8 @@
 
 #include <yoke/yoke.h>
 
+#include "options/ranks.h"
+
 enum { CLI_STEP_REPEATS = 1000 /* at most */ };
 
 typedef struct cli_step_options {
@@ -13,7 +15,8 @@ typedef struct cli_step_options {
     const char *backend;    /* what moves data */
     yk_model_options model; /* device, mixed precision, threads, Winograd */
     int64_t batch_size;     /* over all ranks */
-    int64_t image_size, nproc, steps;
+    cli_ranks nproc;
+    int64_t image_size, steps;
     bool profile;
     const char *json; /* the file to write, or NULL */
 } cli_step_options;

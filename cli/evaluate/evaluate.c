@@ -60,8 +60,10 @@ static int parse_evaluate_options(cli_evaluate_options *o, const char *name, int
                 &o->batch_size, NULL, 1, 1e7),
         CLI_AMP("mixed precision [off]", &o->model.amp, NULL),
         CLI_DEVICE(&o->model.device, NULL),
-        CLI_INT('n', "nproc", "N", "number of local ranks [1, in this process]", &o->nproc, NULL, 1,
-                1024),
+        CLI_RANKS("nproc",
+                  "number of local ranks; auto or cpu starts one per\ncore, gpu one per GPU [1, in "
+                  "this process]",
+                  &o->nproc, NULL, 1024),
         CLI_INT(0, "threads", "T", "kernel threads per rank [cores / local ranks]",
                 &o->model.threads, NULL, 1, CLI_MAX_THREADS),
         CLI_INT(0, "workers", "N", "data loader threads per rank [1]", &o->workers, NULL, 1, 256),

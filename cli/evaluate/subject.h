@@ -8,7 +8,8 @@ typedef struct cli_evaluate_options {
     const char *data, *arch;
     yk_group_options group; /* the timeout */
     yk_model_options model; /* device, mixed precision and threads */
-    int64_t image_size, batch_size, nproc;
+    cli_ranks nproc;
+    int64_t image_size, batch_size;
     int workers;
     bool arch_given, data_given, ema, skip_damaged, per_class, confusion;
     yk_tta tta;

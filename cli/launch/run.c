@@ -20,7 +20,7 @@ static const char examples[] = "  yoke run --nproc-per-node 4 ./my_program --its
                                "  yoke run --hosts head:4,node1:4 -- ./my_program\n"
                                "  yoke run --nnodes 2 -n 4 --rdzv-endpoint head:29400 ./my_program";
 
-static cli_run_options given = {.nproc = "1",
+static cli_run_options given = {.nproc = {1, false},
                                 .nnodes = "1",
                                 .backend = "static",
                                 .conf = "",
@@ -33,9 +33,9 @@ static cli_run_options given = {.nproc = "1",
 
 static const cli_option options[] = {
     CLI_GROUP("Ranks"),
-    CLI_TEXT('n', "nproc-per-node", "N",
-             "number of ranks; auto or cpu starts one per core, gpu\none per GPU [1]", &given.nproc,
-             NULL),
+    CLI_RANKS("nproc-per-node",
+              "number of ranks; auto or cpu starts one per core, gpu\none per GPU [1]",
+              &given.nproc, NULL, CLI_RUN_RANKS_MAX),
     CLI_TEXT(0, "nnodes", "N",
              "number of hosts; run the same command on each of\n"
              "them. MIN:MAX continues with fewer after a failure\n"

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "launch/launch.h"
+#include "options/ranks.h"
 
 enum {
     CLI_RUN_RANKS_MAX = 1024,
@@ -16,7 +17,8 @@ enum {
 };
 
 typedef struct cli_run_options {
-    const char *nproc, *nnodes, *master_address, *role, *run_id;
+    cli_ranks nproc;
+    const char *nnodes, *master_address, *role, *run_id;
     const char *backend, *endpoint, *conf, *local_address;
     const char *log_dir, *redirects, *tee, *shown, *signals, *prefix_template;
     const char *stdout_filters, *stderr_filters;

@@ -18,19 +18,6 @@
 #include "launch/net.h"
 #include "options/options.h"
 
-/* Returns the number of ranks, or 0 if the text is not a valid number of ranks. */
-static int rank_count(const char *text)
-{
-    int gpus = 0;
-    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
-        return yk_threads_default(1);
-    if (strcmp(text, "gpu") == 0)
-        return yk_device_count("cuda", &gpus) == YK_OK && gpus <= CLI_RUN_RANKS_MAX ? gpus : 0;
-    char *end;
-    long count = strtol(text, &end, 10);
-    return end == text || *end || count < 1 || count > CLI_RUN_RANKS_MAX ? 0 : (int)count;
-}
-
 /* Reads "SIGTERM, SIGUSR1"; false if one of them is unknown or cannot be handled. */
 static bool parse_signals(const char *text, sigset_t *signals)
 {
@@ -88,17 +75,11 @@ static int check_run_options(const char *name, const cli_run_options *o, int wor
     int code = refuse_options(name, o);
     if (code >= 0)
         return code;
-    if (!rank_count(o->nproc) && strcmp(o->nproc, "gpu") == 0)
-        return cli_usage_error(name, "--nproc-per-node gpu: %s", cli_reason());
     if (o->hosts && o->hostfile)
         return cli_usage_error(name, "--hosts and --hostfile exclude each other");
     if (o->standalone && (o->hosts || o->hostfile))
         return cli_usage_error(name, "--standalone starts a job on this host alone: leave out --%s",
                                o->hosts ? "hosts" : "hostfile");
-    if (!rank_count(o->nproc))
-        return cli_usage_error(
-            name, "--nproc-per-node %s: expected a number from 1 to %d, auto, cpu or gpu", o->nproc,
-            CLI_RUN_RANKS_MAX);
     return words > 0 ? -1 : cli_usage_error(name, "missing PROGRAM; put it after the options");
 }
 
@@ -375,7 +356,7 @@ int cli_run_read_launch(const char *name, const cli_run_options *o, cli_run_list
         return code;
     *launch = cli_launch_defaults();
     launch->name = name;
-    launch->ranks = rank_count(o->nproc);
+    launch->ranks = o->nproc.count;
     launch->program = lists->program;
     launch->master_address = bare_address(o->master_address, lists->host);
     launch->master_port = (int)o->master_port;

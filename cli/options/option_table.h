@@ -7,11 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "options/ranks.h"
+
 typedef enum cli_option_type {
     CLI_OPTION_GROUP, /* a heading on the help page: name alone */
     CLI_OPTION_SWITCH,
     CLI_OPTION_INT,
     CLI_OPTION_REAL,
+    CLI_OPTION_RANKS, /* see ranks.h */
     CLI_OPTION_TEXT,
     CLI_OPTION_CHOICE, /* one of several words, as text */
     CLI_OPTION_ENUM    /* one of several words, as its number */
@@ -85,6 +88,13 @@ typedef struct cli_option {
     {                                                                                              \
         .type = CLI_OPTION_REAL, .letter = (letter_), .name = (name_), .argument = (argument_),    \
         .help = (help_), .value = (double *){variable}, .given = (given_), .minimum = (minimum_),  \
+        .maximum = (maximum_)                                                                      \
+    }
+/* A number of ranks, or a word for one (ranks.h). */
+#define CLI_RANKS(name_, help_, variable, given_, maximum_)                                        \
+    {                                                                                              \
+        .type = CLI_OPTION_RANKS, .letter = 'n', .name = (name_), .argument = "N",                 \
+        .help = (help_), .value = (cli_ranks *){variable}, .given = (given_),                      \
         .maximum = (maximum_)                                                                      \
     }
 #define CLI_TEXT(letter_, name_, argument_, help_, variable, given_)                               \

@@ -13,9 +13,11 @@
 #include <strings.h>
 
 #include "cli.h"
+#include "common/errors.h"
 #include "common/spelling.h"
 #include "common/terminal.h"
 #include "options/help.h"
+#include "options/ranks.h"
 
 int cli_usage_error(const char *command_name, const char *format, ...)
 {
@@ -157,6 +159,20 @@ static int set_real(const cli_command *command, const cli_option *option, const 
     return -1;
 }
 
+static int set_ranks(const cli_command *command, const cli_option *option, const char *label,
+                     const char *text)
+{
+    cli_ranks ranks = cli_ranks_read(text, (int)option->maximum);
+    if (ranks.count == 0 && ranks.counted)
+        return cli_usage_error(command->name, "%s %s: %s", label, text, cli_reason());
+    if (ranks.count == 0)
+        return cli_usage_error(command->name,
+                               "%s %s: expected a number from 1 to %.0f, auto, cpu or gpu", label,
+                               text, option->maximum);
+    *(cli_ranks *)option->value = ranks;
+    return -1;
+}
+
 /* "did you mean NAME? " for a choice that is misspelt, or "". */
 static const char *suggest_choice(const char *choices, const char *text)
 {
@@ -190,17 +206,19 @@ static int set_value(const cli_command *command, const cli_option *option, const
 {
     if (option->given)
         *option->given = true;
+    if (!*text)
+        return cli_usage_error(command->name, "%s: its value is empty", label);
     switch (option->type) {
     case CLI_OPTION_INT:
         return set_int(command, option, label, text);
     case CLI_OPTION_REAL:
         return set_real(command, option, label, text);
+    case CLI_OPTION_RANKS:
+        return set_ranks(command, option, label, text);
     case CLI_OPTION_CHOICE:
     case CLI_OPTION_ENUM:
         return set_choice(command, option, label, text);
     case CLI_OPTION_TEXT:
-        if (!*text)
-            return cli_usage_error(command->name, "%s: its value is empty", label);
         *(const char **)option->value = text;
         return -1;
     case CLI_OPTION_SWITCH:
@@ -218,6 +236,7 @@ bool cli_option_accepts(const char *command_name, const cli_option *option, cons
         int64_t integer;
         double real;
         const char *text;
+        cli_ranks ranks;
         bool on;
     } ignored;
     const cli_command command = {.name = command_name};

@@ -25,12 +25,12 @@ bool cli_is_rank(void)
     return yk_group_place(&place) != YK_OK || place.source;
 }
 
-int64_t cli_ranks_expected(int64_t nproc)
+int64_t cli_ranks_expected(cli_ranks nproc)
 {
     yk_place place;
     if (yk_group_place(&place) == YK_OK && place.source)
         return place.world_size;
-    return nproc > 0 ? nproc : 1;
+    return nproc.count > 0 ? nproc.count : 1;
 }
 
 bool cli_check_backends(const char *name, const char *backends)
@@ -45,15 +45,15 @@ bool cli_check_backends(const char *name, const char *backends)
     return true;
 }
 
-int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv)
+int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, int argc, char **argv)
 {
     yk_place place;
     if (!cli_ok(yk_group_place(&place)))
         return CLI_EXIT_FAILED;
-    if (place.source && nproc > 0 && nproc != place.world_size)
-        return cli_usage_error(name, "--nproc %d, but %s says that there are %d ranks", (int)nproc,
+    if (place.source && nproc.count > 0 && !nproc.counted && nproc.count != place.world_size)
+        return cli_usage_error(name, "--nproc %d, but %s says that there are %d ranks", nproc.count,
                                place.source, place.world_size);
-    if (place.source || nproc <= 1)
+    if (place.source || nproc.count <= 1)
         return -1;
 
     char self[4096];
@@ -69,7 +69,7 @@ int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, c
     memcpy(program + 1, argv, (size_t)argc * sizeof *program); /* argv[0] names the command */
     cli_launch launch = cli_launch_defaults();
     launch.name = name;
-    launch.ranks = (int)nproc;
+    launch.ranks = nproc.count;
     launch.program = program;
     launch.grace_s = grace_s;
     launch.rank0_speaks = true;

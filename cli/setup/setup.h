@@ -8,6 +8,7 @@
 #include <yoke/yoke.h>
 
 #include "common/errors.h"
+#include "options/ranks.h"
 #include "setup/data_kinds.h"
 
 /* ---- ranks (ranks.c) ------------------------------------------------------------------------- */
@@ -17,7 +18,7 @@
  * exit code; -1 if this process is to do the work, alone or as a rank that someone has started.
  * argv is the command's own, from its word on.
  */
-int cli_launch_self(const char *name, int64_t nproc, double grace_s, int argc, char **argv);
+int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, int argc, char **argv);
 
 /* Whether this process is a rank that a launcher, mpirun or srun has started. */
 bool cli_is_rank(void);
@@ -27,7 +28,7 @@ bool cli_is_rank(void);
 bool cli_check_backends(const char *name, const char *backends);
 
 /* Ranks that the command will run on: as many as were started, or else nproc. */
-int64_t cli_ranks_expected(int64_t nproc);
+int64_t cli_ranks_expected(cli_ranks nproc);
 
 enum { CLI_MAX_THREADS = 1024 }; /* of a model, as the library has it */
 /* Kernel threads of a rank: wanted, else OMP_NUM_THREADS, else this rank's share of the cores.

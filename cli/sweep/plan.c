@@ -32,7 +32,8 @@ static cli_option_word find_option(const char *word)
 static bool takes_list(const cli_option *option)
 {
     return option->type == CLI_OPTION_INT || option->type == CLI_OPTION_REAL ||
-           option->type == CLI_OPTION_CHOICE || option->type == CLI_OPTION_ENUM;
+           option->type == CLI_OPTION_CHOICE || option->type == CLI_OPTION_ENUM ||
+           option->type == CLI_OPTION_RANKS;
 }
 
 /* Options that name one file, which every run would write. */

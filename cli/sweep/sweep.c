@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "common/files.h"
 #include "options/options.h"
 #include "options/paths.h"
+#include "options/ranks.h"
 #include "report/run.h"
 #include "report/table.h"
 #include "setup/setup.h"
@@ -69,15 +71,22 @@ static const char *verdict(char text[VERDICT], const sweep *s, int code)
 
 /* ---- cores ----------------------------------------------------------------------------------- */
 
+static int64_t number_of(const char *name, const char *value)
+{
+    return strcmp(name, "nproc") == 0 ? cli_ranks_read(value, INT_MAX).count : atoll(value);
+}
+
 /* The most that a run is given for an option; 1 where none is. */
 static int64_t most_of(const sweep *s, const char *name)
 {
     const char *shared = cli_sweep_shared(&s->plan, name);
-    int64_t most = shared ? atoll(shared) : 1;
+    int64_t most = shared ? number_of(name, shared) : 1;
     for (int i = 0; i < s->plan.axis_count; i++) {
         const cli_sweep_axis *axis = &s->plan.axes[i];
-        for (int j = 0; strcmp(axis->name, name) == 0 && j < axis->count; j++)
-            most = atoll(axis->values[j]) > most ? atoll(axis->values[j]) : most;
+        for (int j = 0; strcmp(axis->name, name) == 0 && j < axis->count; j++) {
+            int64_t number = number_of(name, axis->values[j]);
+            most = number > most ? number : most;
+        }
     }
     return most > 0 ? most : 1;
 }

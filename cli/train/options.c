@@ -303,9 +303,11 @@ static const cli_option table[] = {
                      "0: never [0]",
                      &parsed.trainer.check_divergence, 1e12),
     CLI_GROUP("Processes and memory"),
-    CLI_INT('n', "nproc", "N",
-            "number of local ranks [1, in this process; when\nresuming, as many as before]",
-            &parsed.nproc, &parsed.given.nproc, 1, CLI_MAX_RANKS),
+    CLI_RANKS(
+        "nproc",
+        "number of local ranks; auto or cpu starts one per\ncore, gpu one per GPU [1, in this "
+        "process; when\nresuming, as many as before]",
+        &parsed.nproc, &parsed.given.nproc, CLI_MAX_RANKS),
     CLI_TEXT(0, "backend", "NAME",
              "what moves data between ranks: shm, gloo, mpi, nccl, ...\n[by where the ranks are, "
              "and their devices]",

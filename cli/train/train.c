@@ -103,7 +103,7 @@ static void adopt_ranks(cli_train_options *o)
                               : yk_checkpoint_read_state(o->resume, &saved);
     if (status == YK_OK && saved.world_size >= 1 && saved.world_size <= CLI_MAX_RANKS &&
         o->parallel != CLI_PARALLEL_DP)
-        o->nproc = saved.world_size;
+        o->nproc.count = saved.world_size;
 }
 
 int cli_cmd_train(const char *name, int argc, char **argv)

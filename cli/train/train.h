@@ -88,7 +88,8 @@ typedef struct cli_train_options {
     cli_parallel parallel;
     cli_comm_hook comm_hook;
     int64_t classes; /* of the network; 0: those of the data */
-    int64_t batch_size, nproc, log_every, warmup_epochs, warmup_steps;
+    cli_ranks nproc;
+    int64_t batch_size, log_every, warmup_epochs, warmup_steps;
     bool decay_norms, independent_decay, memory_plan, sync_bn, zero, requeue;
     bool tensorboard, histograms;
     bool quiet, json; /* nothing on stdout, or the records of metrics.jsonl */

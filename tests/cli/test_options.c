@@ -226,6 +226,9 @@ YK_TEST(run_checks_its_options)
     refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, auto, "
                                "cpu or");
     refused("run -n 99999999999999999999 true", "expected a number from 1 to 1024");
+    refused("run -n gpu true", "--nproc-per-node gpu: device cuda: ");
+    refused("train --nproc gpu", "--nproc gpu: device cuda: ");
+    refused("train --nproc 0", "--nproc 0: expected a number from 1 to 1024, auto, cpu or gpu");
     refused("run --nproc-per-node= true", "its value is empty");
     refused("run --master-port 65536 true", "expected a whole number from 0 to 65535");
     refused("run --grace -1 true", "--grace -1: expected a number from 0");

@@ -30,6 +30,18 @@ YK_TEST(ranks_that_were_given_different_options_are_refused)
 /* ---- accumulation --------------------------------------------------------------------------- */
 
 /* 5,000 images in steps of 240: the last step has 200 of them, in short micro-batches. */
+/* The ranks are told their number, and do not count their own cores. */
+YK_TEST(there_is_a_rank_for_each_core_where_that_is_wanted)
+{
+    char options[64], ranks[32];
+    int cores = yk_threads_default(1);
+    snprintf(options, sizeof options, "--nproc auto --batch-size %d --max-steps 1", 8 * cores);
+    snprintf(ranks, sizeof ranks, "%d ranks x 8", cores);
+    assert_int_equal(train("auto", options), 0);
+    if (cores > 1)
+        assert_contains(job.output, ranks);
+}
+
 YK_TEST(accumulation_trains_as_the_whole_batch_does)
 {
     assert_int_equal(train("whole", "--epochs 1 --batch-size 240"), 0);

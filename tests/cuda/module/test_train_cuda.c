@@ -40,6 +40,16 @@ YK_TEST(two_ranks_train_as_on_ref_and_resume)
     assert_same_file("parts", "cuda", "model.pth");
 }
 
+YK_TEST(there_is_a_rank_for_each_gpu_where_that_is_wanted)
+{
+    setenv("YK_FAKE_GPUS", "2", 1);
+    train_well("given", SETTINGS " --device cuda");
+    train_well("counted", "--max-steps 5 --batch-size 16 --clip-grad-norm 1 --ema 0.9 "
+                          "--device cuda --nproc gpu");
+    assert_contains(job.output, "2 ranks x 8");
+    assert_same_file("counted", "given", "model.pth");
+}
+
 YK_TEST(without_graphs_the_bits_are_the_same)
 {
     train_well("graphs", "--max-steps 4 --batch-size 16 --device cuda");
