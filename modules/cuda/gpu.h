@@ -30,14 +30,15 @@ typedef struct yki_cuda_gpu {
     yki_cu_stream setup; /* in which memory is zeroed when it is allocated */
 } yki_cuda_gpu;
 
-struct yki_stream {
-    yki_cuda_gpu *gpu;
-    yki_cu_stream handle;
-};
-
 struct yki_event {
     yki_cuda_gpu *gpu;
     yki_cu_event handle;
+};
+
+struct yki_stream {
+    yki_cuda_gpu *gpu;
+    yki_cu_stream handle;
+    yki_event end; /* see yki_stream_ops */
 };
 
 /* ---- device.c -------------------------------------------------------------------------------- */

@@ -18,12 +18,17 @@ static yk_status create_stream(yki_device *device, yki_stream **stream)
     yki_stream *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "a stream of the cuda device");
-    made->gpu = gpu;
-    yk_status status = yki_cuda_call(StreamCreate, &made->handle, YKI_CU_STREAM_NON_BLOCKING);
+    made->gpu = made->end.gpu = gpu;
+    yk_status status = yki_cuda_call(EventCreate, &made->end.handle, YKI_CU_EVENT_DISABLE_TIMING);
     if (status == YK_OK)
+        status = yki_cuda_call(StreamCreate, &made->handle, YKI_CU_STREAM_NON_BLOCKING);
+    if (status == YK_OK) {
         *stream = made;
-    else
-        free(made);
+        return YK_OK;
+    }
+    if (made->end.handle)
+        (void)yki_cu.EventDestroy(made->end.handle);
+    free(made);
     return status;
 }
 
@@ -32,8 +37,14 @@ static void destroy_stream(yki_stream *stream)
     if (yki_cuda_gpu_enter(stream->gpu) == YK_OK) {
         (void)yki_cu.StreamSynchronize(stream->handle);
         (void)yki_cu.StreamDestroy(stream->handle);
+        (void)yki_cu.EventDestroy(stream->end.handle);
     }
     free(stream);
+}
+
+static yki_event *end_of_stream(yki_stream *stream)
+{
+    return &stream->end;
 }
 
 static void *native(yki_stream *stream)
@@ -152,6 +163,7 @@ static void destroy_recording(yki_recording *recording)
 
 const yki_stream_ops yki_cuda_stream_ops = {.create = create_stream,
                                             .destroy = destroy_stream,
+                                            .end = end_of_stream,
                                             .create_event = create_event,
                                             .destroy_event = destroy_event,
                                             .mark = mark,

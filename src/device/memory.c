@@ -134,15 +134,11 @@ void yki_stream_destroy(yki_device *device, yki_stream *stream)
 
 yk_status yki_stream_wait(yki_device *device, yki_stream *stream)
 {
-    yki_event *event;
     if (yki_device_is_host(device))
         return YK_OK;
-    YK_TRY(yki_event_create(device, &event));
-    yk_status status = yki_event_mark(device, event, stream);
-    if (status == YK_OK)
-        status = yki_event_wait(device, event);
-    yki_event_destroy(device, event);
-    return status;
+    yki_event *end = device->type->streams->end(stream);
+    YK_TRY(yki_event_mark(device, end, stream));
+    return yki_event_wait(device, end);
 }
 
 static yk_status create_event(yki_device *device, bool timed, yki_event **event)

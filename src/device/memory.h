@@ -85,6 +85,9 @@ typedef struct yki_memory_ops {
 typedef struct yki_stream_ops {
     yk_status (*create)(yki_device *device, yki_stream **stream);
     void (*destroy)(yki_stream *stream); /* after all that is in it is done */
+    /* An event of the stream's own, by which the host waits for all that is in it. What follows a
+     * wait is often freed, so a wait must not fail because memory is short. */
+    yki_event *(*end)(yki_stream *stream);
     yk_status (*create_event)(yki_device *device, bool timed, yki_event **event);
     void (*destroy_event)(yki_event *event);
     yk_status (*mark)(yki_event *event, yki_stream *stream);

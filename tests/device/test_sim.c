@@ -36,6 +36,32 @@ YK_TEST(a_malformed_seed_is_an_error)
     assert_contains(yk_last_error(), "YOKE_SIM_SEED=x");
 }
 
+static yk_status no_event(yki_device *device, bool timed, yki_event **event)
+{
+    (void)device, (void)timed, (void)event;
+    return yki_error_memory(1, "an event");
+}
+
+/* What follows a wait is often freed, after a failure too. */
+YK_TEST(a_wait_for_a_stream_needs_no_memory)
+{
+    yki_device *device = open_sim(1);
+    yki_stream *stream = yki_device_stream(device);
+    yki_stream_ops streams = *device->type->streams;
+    yki_device_type type = *device->type;
+    const yki_device_type *kept = device->type;
+    streams.create_event = no_event;
+    type.streams = &streams;
+    device->type = &type;
+    char bytes[BYTES] = "", *x = (char *)new_tensor(device);
+    assert_ok(yki_device_fill(device, x, 7, BYTES, stream));
+    assert_ok(yki_device_copy(device, bytes, x, BYTES, YKI_TO_HOST, stream));
+    assert_ok(yki_stream_wait(device, stream));
+    assert_int_equal(bytes[BYTES - 1], 7);
+    device->type = kept;
+    yki_device_destroy(device);
+}
+
 /* ---- what belongs to the caller -------------------------------------------------------------- */
 
 enum { CHANNELS = 8, ROWS = COUNT / CHANNELS, VECTOR_BYTES = (2 * CHANNELS + 1) * sizeof(double) };

@@ -70,6 +70,7 @@ static bool beside(yki_device *device, const yki_kernel *first, const yki_kernel
 
 static const yki_stream_ops streams = {.create = yki_sim_create_stream,
                                        .destroy = yki_sim_destroy_stream,
+                                       .end = yki_sim_end_of_stream,
                                        .create_event = yki_sim_create_event,
                                        .destroy_event = yki_sim_destroy_event,
                                        .mark = yki_sim_mark,

@@ -322,7 +322,7 @@ yk_status yki_sim_create_stream(yki_device *device, yki_stream **stream)
     } else {
         made = yki_calloc(1, sizeof *made);
         if (made) {
-            made->sim = sim;
+            made->sim = made->end.sim = sim;
             made->next = sim->streams;
             sim->streams = made;
         }
@@ -341,6 +341,11 @@ void yki_sim_destroy_stream(yki_stream *stream)
     stream->failure.status = YK_OK;
     stream->destroyed = true;
     pthread_mutex_unlock(&sim->lock);
+}
+
+yki_event *yki_sim_end_of_stream(yki_stream *stream)
+{
+    return &stream->end;
 }
 
 void yki_sim_streams_close(yki_sim *sim)

@@ -23,6 +23,16 @@ typedef struct yki_sim_failure {
     char line[YKI_ERROR_LINE];
 } yki_sim_failure;
 
+struct yki_event {
+    yki_sim *sim;
+    yki_stream *stream; /* NULL before the first mark */
+    uint64_t number;
+    uint64_t recording; /* the number of the recording in which it was marked, or 0 */
+    int lane;           /* of it */
+    bool timed;
+    double time; /* of the last mark that was reached, if timed */
+};
+
 struct yki_stream {
     yki_sim *sim;
     yki_stream *next;
@@ -34,16 +44,7 @@ struct yki_stream {
     yki_sim_failure failure;
     yki_recording *recording; /* what is entered goes there, if not NULL */
     int lane;                 /* of the recording */
-};
-
-struct yki_event {
-    yki_sim *sim;
-    yki_stream *stream; /* NULL before the first mark */
-    uint64_t number;
-    uint64_t recording; /* the number of the recording in which it was marked, or 0 */
-    int lane;           /* of it */
-    bool timed;
-    double time; /* of the last mark that was reached, if timed */
+    yki_event end;            /* see yki_stream_ops */
 };
 
 /* A copy of work with an operation around it, or NULL. kind may be NULL. */
@@ -71,6 +72,7 @@ yk_status yki_sim_check_outside(void);
 
 yk_status yki_sim_create_stream(yki_device *device, yki_stream **stream);
 void yki_sim_destroy_stream(yki_stream *stream);
+yki_event *yki_sim_end_of_stream(yki_stream *stream);
 
 /* ---- event.c --------------------------------------------------------------------------------- */
 

@@ -65,6 +65,29 @@ static int byte_of_y(const fixture *f, yki_stream *stream)
     return bytes[0];
 }
 
+static yk_status no_event(yki_device *device, bool timed, yki_event **event)
+{
+    (void)device, (void)timed, (void)event;
+    return yki_error_memory(1, "an event");
+}
+
+/* What follows a wait is often freed, after a failure too. */
+YK_TEST(a_wait_for_a_stream_needs_no_memory)
+{
+    fixture f;
+    begin(&f);
+    yki_stream_ops streams = *f.device->type->streams;
+    yki_device_type type = *f.device->type;
+    const yki_device_type *kept = f.device->type;
+    streams.create_event = no_event;
+    type.streams = &streams;
+    f.device->type = &type;
+    fill(&f, f.y, 7, f.other);
+    assert_int_equal(byte_of_y(&f, f.other), 7);
+    f.device->type = kept;
+    end(&f);
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 YK_TEST(streams_wait_for_events_and_for_nothing_else)
