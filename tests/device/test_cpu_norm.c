@@ -152,6 +152,32 @@ YK_TEST(an_infinity_behind_a_closed_relu_leaves_no_gradient)
     check_everywhere(infinite);
 }
 
+/* relu lets an infinity through, and so its gradient. */
+static void infinite_and_open(check_case start)
+{
+    enum { PLACE = 3 };
+    for (int variant = B_RELU | B_EVALUATION; variant < B_VARIANTS; variant++) {
+        if ((variant & B_RELU) == 0)
+            continue;
+        check_case c = backward_case(start, shapes[1].dims, variant);
+        c.in[YKI_BATCH_NORM_BACKWARD_X].values[PLACE] = INFINITY;
+        c.in[YKI_BATCH_NORM_BACKWARD_DY].values[PLACE] = 2;
+        if (variant & B_Y)
+            c.in[YKI_BATCH_NORM_BACKWARD_Y].values[PLACE] = INFINITY;
+        check_memory cpu;
+        check_run(&c, false, &cpu);
+        int64_t at = check_place(&c.out[0].operand, c.block, PLACE);
+        assert_true(check_get(cpu.out[YKI_BATCH_NORM_BACKWARD_DX], at, c.dtype) > 0);
+        check_free(&cpu);
+        check_end(&c);
+    }
+}
+
+YK_TEST(an_infinity_behind_an_open_relu_has_a_gradient)
+{
+    check_everywhere(infinite_and_open);
+}
+
 /* Results of more than 16 MiB are written past the caches where their runs are aligned: those of
  * the second shape are not. Three threads share the four blocks of the first in slices. */
 YK_TEST(large_batch_norm_backward_equals_ref)

@@ -259,7 +259,8 @@ static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_a
                                   .y = in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
                                   .dx = out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
                                   .dresidual = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
-                                  .passing = nextafterf(k->ceiling, 0),
+                                  .passing =
+                                      isinf(k->ceiling) ? k->ceiling : nextafterf(k->ceiling, 0),
                                   .constant = !k->training};
     choose_streams(k, &operands);
     if (k->relu)
