@@ -545,6 +545,51 @@ YK_TEST(classes_may_be_ruled_out)
     device->type->destroy(device);
 }
 
+/* Forward alone, of one head of 32 columns that attends to itself. */
+static void attend(yki_device *device, const yki_attrs *attrs, int64_t tokens, uint16_t *q,
+                   uint16_t *y, float *log_sums)
+{
+    const yki_operand absent = {.ndim = -1}, sums = {.ndim = 3, .dims = {1, 1, tokens}};
+    const yki_operand rows = {.dtype = YK_BF16, .ndim = 3, .dims = {1, tokens, 32}};
+    yki_kernel_desc desc = {.op = &yki_op_scaled_dot_product_attention,
+                            .attrs = attrs,
+                            .training = true,
+                            .in_count = 4,
+                            .out_count = 2,
+                            .in = {rows, rows, rows, absent},
+                            .out = {rows, sums}};
+    const yki_scalars scalars = {.seed = 5, .step = 6};
+    yki_kernel *kernel;
+    assert_ok(yki_kernel_create(device, &desc, &kernel));
+    void *in[] = {q, q, q, NULL}, *out[] = {y, log_sums};
+    assert_ok(
+        kernel->impl->run(kernel, &(yki_kernel_args){.in = in, .out = out, .scalars = &scalars}));
+    yki_kernel_destroy(kernel);
+}
+
+/* Whatever dropout drops: a query whose scores are no numbers has no shares. */
+YK_TEST(flash_attention_of_nan_is_nan)
+{
+    enum { TOKENS = 40, WIDTH = 32, QUERY = 17 };
+    yki_device *device = open_device();
+    const yki_attrs attrs = {.heads = 1, .kv_heads = 1, .alpha = 1, .p = 0.95};
+    uint16_t q[TOKENS * WIDTH], y[TOKENS * WIDTH];
+    float log_sums[TOKENS];
+    for (int i = 0; i < TOKENS * WIDTH; i++)
+        q[i] = yki_bf16_from_float((float)(i % 7) / 8);
+    attend(device, &attrs, TOKENS, q, y, log_sums);
+    assert_false(isnan(log_sums[QUERY]));
+    for (int i = 0; i < WIDTH; i++)
+        q[QUERY * WIDTH + i] = yki_bf16_from_float(NAN);
+    attend(device, &attrs, TOKENS, q, y, log_sums);
+    for (int row = 0; row < TOKENS; row++) {
+        assert_true(isnan(log_sums[row])); /* the NaN is a key of every query */
+        for (int i = 0; i < WIDTH; i++)
+            assert_true(isnan(yki_bf16_to_float(y[row * WIDTH + i])));
+    }
+    device->type->destroy(device);
+}
+
 /* Its row is NaN, and the first of the samples is reported. */
 YK_TEST(indices_that_are_no_row_are_reported)
 {

@@ -393,10 +393,10 @@ DEVICE void flash_forward(const yki_cuda_flash_args &args)
     for (int half = 0; half < 2; half++) {
         const float sum = sum_of_row(r.sum[half]);
         const int query = first + row_of(2 * half);
-        factors[half] = sum > 0 ? h.factor / sum : 0;
+        factors[half] = sum == 0 ? 0 : h.factor / sum; /* NaN stays */
         if (args.log_sums && query < h.queries && lane_number() % 4 == 0)
             args.log_sums[(int64_t)h.number * h.queries + query] =
-                sum > 0 ? (r.largest[half] + log2f(sum)) * LN_2 : 0;
+                sum == 0 ? 0 : (r.largest[half] + log2f(sum)) * LN_2;
     }
     give_rows<T, D>(h.y, first, r.y, factors);
 }
