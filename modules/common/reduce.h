@@ -1,7 +1,7 @@
 /*
  * What a reduction does to elements, for engines that take it as a function. bf16 and f16 are added
  * in f32 and rounded to nearest even after each addition; integer sums and products wrap around;
- * min and max return the second operand where one is NaN.
+ * min and max are NaN where either operand is.
  */
 #ifndef ENGINE_REDUCE_H
 #define ENGINE_REDUCE_H

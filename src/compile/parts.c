@@ -69,6 +69,8 @@ yk_value *yki_parts_join(yki_parts *parts, yk_graph *graph, const yk_value *whol
     const int64_t dim = parts->dim;
     yk_value *joined = NULL, **filled = yki_calloc(parts->count, sizeof *filled);
     bool good = filled != NULL;
+    if (!filled)
+        yki_error_memory(parts->count * sizeof *filled, "the gradient of slices");
     for (size_t i = 0; good && i < parts->count; i++) {
         int64_t begin = i == 0 ? 0 : parts->list[i].first;
         int64_t end = i + 1 < parts->count ? parts->list[i + 1].first : whole->dims[dim];
