@@ -169,9 +169,9 @@ yk_status yki_device_create(yki_device **device, const char *name,
 void yki_device_destroy(yki_device *device);
 
 /* Prepares a kernel for desc: the device's own or, on a host device, ref's, with copies where an
- * operand is not in YKI_PLAIN (see plain.c). Those of ref that are entered by the host run on every
- * device. Empty batches never reach a device (see empty.c), except that batch_norm kernels, and
- * those that gather batches, are called with them. */
+ * operand is not in YKI_PLAIN; other devices make copies where one is (see plain.c). Those of ref
+ * that are entered by the host run on every device. Empty batches never reach a device (see
+ * empty.c), except that batch_norm kernels, and those that gather batches, are called with them. */
 yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 /* Whether two kernels that pack the same parameter read the same packed bytes. */
@@ -195,6 +195,8 @@ extern const yki_device_type yki_device_sim;
 extern const yki_kernel_impl yki_kernel_empty;
 /* The second for a program's operator on a device that is not the host's. */
 extern const yki_kernel_impl yki_kernel_plain, yki_kernel_plain_on_host;
+/* On a device that is not the host's, for operands that are not in the device's own layout. */
+extern const yki_kernel_impl yki_kernel_relaid;
 /* For a program's operator: one of those below, or NULL where it has no kernel (see custom.c). */
 const yki_kernel_impl *yki_custom_kernel(const yki_device *device, const yki_kernel_desc *desc);
 extern const yki_kernel_impl yki_kernel_custom, yki_kernel_custom_in_place,

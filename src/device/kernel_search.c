@@ -28,6 +28,8 @@ static const yki_kernel_impl *choose(const yki_device *device, const yki_kernel_
         impl = find_ref(device, desc);
     if (!impl && yki_kernel_plain.supports(device, desc))
         impl = yki_device_is_host(device) ? &yki_kernel_plain : &yki_kernel_plain_on_host;
+    if (!impl && yki_kernel_relaid.supports(device, desc))
+        impl = &yki_kernel_relaid;
     return impl;
 }
 

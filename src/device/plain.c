@@ -2,6 +2,10 @@
  * Kernels for operands in a device's own layout, made of kernels that only know row-major ones. It
  * is how host devices run whatever they have no kernel of their own for, and other devices the
  * operators of programs.
+ *
+ * And the other way round: other devices have kernels for images in their own layout alone, but
+ * parameters of four dimensions are row-major, and so is what is computed of them, such as a
+ * penalty on the weights of a convolution.
  */
 #include "device/copied.h"
 
@@ -42,3 +46,44 @@ const yki_kernel_impl yki_kernel_plain_on_host = {.prepare = plain_prepare,
                                                   .run = yki_copied_run,
                                                   .destroy = yki_copied_destroy,
                                                   .on_host = true};
+
+/* ---- parameters as images -------------------------------------------------------------------- */
+
+/* Whether the device keeps images of this shape in another layout, which the operand then has. */
+static bool relay(const yki_device *device, yki_operand *operand)
+{
+    if (operand->ndim < 0 || operand->layout != YKI_PLAIN)
+        return false;
+    operand->layout = device->type->layout(device, operand);
+    return operand->layout != YKI_PLAIN;
+}
+
+static bool relay_all(const yki_device *device, yki_kernel_desc *desc)
+{
+    bool any = false;
+    for (int i = 0; i < desc->in_count; i++)
+        any |= relay(device, &desc->in[i]);
+    for (int i = 0; i < desc->out_count; i++)
+        any |= relay(device, &desc->out[i]);
+    return any;
+}
+
+static bool relaid_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    yki_kernel_desc inner = *desc;
+    return !yki_device_is_host(device) && !desc->op->custom && desc->op != &yki_op_reorder &&
+           relay_all(device, &inner);
+}
+
+static yk_status relaid_prepare(yki_device *device, const yki_kernel_desc *desc,
+                                yki_kernel **kernel)
+{
+    yki_kernel_desc inner = *desc;
+    relay_all(device, &inner);
+    return yki_copied_prepare(device, desc, &inner, kernel);
+}
+
+const yki_kernel_impl yki_kernel_relaid = {.supports = relaid_supports,
+                                           .prepare = relaid_prepare,
+                                           .run = yki_copied_run,
+                                           .destroy = yki_copied_destroy};

@@ -95,6 +95,85 @@ YK_TEST(a_plan_of_memory_leaves_the_last_forward_alone)
     yk_model_destroy(model);
 }
 
+/* ---- what is computed of a convolution's weights --------------------------------------------- */
+
+enum { WEIGHTS = 4 * 6 * 3 * 5 };
+
+static yk_value *squared(yk_value *w)
+{
+    return yk_multiply(w, w);
+}
+
+static yk_value *permuted(yk_value *w)
+{
+    return yk_exp(yk_permute(w, 4, (int64_t[]){2, 0, 3, 1}));
+}
+
+static yk_value *shares(yk_value *w)
+{
+    return squared(yk_softmax(w));
+}
+
+static yk_value *flattened(yk_value *w)
+{
+    return yk_tanh(yk_flatten(w));
+}
+
+static yk_value *means(yk_value *w)
+{
+    return yk_exp(yk_mean(w, 1));
+}
+
+static yk_value *pooled(yk_value *w)
+{
+    return squared(yk_avg_pool2d(w, 2, 1, 0));
+}
+
+static yk_value *dropped(yk_value *w)
+{
+    return squared(yk_dropout(w, 0.3));
+}
+
+/* The loss, and the gradient of the weights. */
+static double penalise(const char *device, yk_value *(*penalty)(yk_value *w), float *gradient)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 2});
+    yk_value *w = yk_parameter(graph, "w", YK_F32, 4, (int64_t[]){4, 6, 3, 5}, YK_INIT_NORMAL, 0);
+    yk_value *loss =
+        yk_add(yk_reduce_loss(penalty(w), YK_LOSS_MEAN), yk_reduce_loss(x, YK_LOSS_MEAN));
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    yk_model *model;
+    options.device = device;
+    assert_ok(yk_model_create(&model, loss, &options));
+    float values[] = {1, 2, 3, 4};
+    const char *const names[] = {"x"};
+    yk_tensor tensor = {.data = values, .dtype = YK_F32, .ndim = 2, .dims = {2, 2}};
+    assert_ok(yk_model_forward(
+        model, &(yk_batch){.size = 2, .count = 1, .names = names, .tensors = &tensor}));
+    assert_ok(yk_model_backward(model));
+    double result = yk_model_loss(model);
+    yk_parameter_view view = yk_model_parameter(model, 0);
+    assert_int_equal(yk_tensor_count(&view.grad), WEIGHTS);
+    assert_ok(yk_tensor_read(&view.grad, gradient));
+    yk_model_destroy(model);
+    return result;
+}
+
+/* Parameters are row-major, while images have their channels last. */
+YK_TEST(four_dimensions_need_not_be_an_images)
+{
+    yk_value *(*const penalties[])(yk_value * w) = {squared, permuted, shares, flattened,
+                                                    means,   pooled,   dropped};
+    for (size_t p = 0; p < sizeof penalties / sizeof *penalties; p++) {
+        float gradient[WEIGHTS], expected[WEIGHTS];
+        double loss = penalise("cuda", penalties[p], gradient);
+        assert_true(fabs(loss - penalise("ref", penalties[p], expected)) < 1e-5);
+        for (int i = 0; i < WEIGHTS; i++)
+            assert_true(fabsf(gradient[i] - expected[i]) < 1e-6f);
+    }
+}
+
 YK_TEST(tensors_with_too_many_elements_are_refused_by_name)
 {
     const long long batch = (1LL << 31) / (16 * SIDE * SIDE);
