@@ -47,7 +47,8 @@ struct yk_trace {
     double step_begin; /* 0 if none is recorded */
     double flushed_s;
     bool recording, finished;
-    yk_status status; /* the first failure to write */
+    yk_status status;           /* the first failure to write ... */
+    char error[YKI_ERROR_LINE]; /* ... and its line */
     size_t used;
     char text[TEXT]; /* events to append, each ",\n{...}" */
 };
@@ -57,8 +58,10 @@ struct yk_trace {
 static yk_status trace_error(yk_trace *trace, const char *what)
 {
     yk_status status = yki_error(YK_ERROR_IO, "%s: %s: %s", trace->path, what, strerror(errno));
-    if (trace->status == YK_OK)
+    if (trace->status == YK_OK) {
         trace->status = status;
+        yki_error_copy(trace->error, sizeof trace->error);
+    }
     return status;
 }
 
@@ -359,9 +362,11 @@ yk_status yk_trace_close(yk_trace *trace)
     if (!trace)
         return YK_OK;
     finish_trace(trace);
+    if (trace->fd >= 0 && close(trace->fd))
+        trace_error(trace, "cannot close");
     yk_status status = trace->status;
-    if (trace->fd >= 0 && close(trace->fd) && status == YK_OK)
-        status = trace_error(trace, "cannot close");
+    if (status != YK_OK)
+        yki_error_set_line(status, trace->error);
     free(trace->path);
     free(trace);
     atomic_store(&is_open, false);
