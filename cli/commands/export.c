@@ -31,7 +31,7 @@ typedef struct export_options {
 
 static bool export_checkpoint(const export_options *o, const char *checkpoint, const char *to)
 {
-    cli_trained trained;
+    cli_trained trained = {.file = NULL}; /* closed in any case */
     yk_model_options options = YK_MODEL_OPTIONS_INIT;
     struct stat written;
     char size[CLI_SIZE_TEXT], target[PATH_MAX];

@@ -65,9 +65,12 @@ YK_TEST(links_that_lead_nowhere_are_an_error)
 {
     char target[PATH_MAX];
     train();
-    run("ln -s round loop && ln -s loop round && ln -s missing/file far");
+    run("ln -s round loop && ln -s loop round && ln -s missing/file far && "
+        "ln -s loop.onnx loop.onnx");
     yoke_ends(1, "report r -o loop");
     assert_contains(output, "yoke: loop: Too many levels of symbolic links\n");
+    yoke_ends(1, "export r loop.onnx");
+    assert_contains(output, "yoke: loop.onnx: Too many levels of symbolic links\n");
     yoke_ends(1, "report r -o far");
     assert_contains(output, "yoke: far: cannot create: No such file or directory\n");
     yoke_ends(1, "convert r /dev/stdout --to pth"); /* a pipe here */
