@@ -16,6 +16,7 @@
 #include "setup/setup.h"
 
 enum { MAX_CLASSES = 1000, FONT_ZOOM = 2, SMALL_CELL = 64, LARGE_CELL = 128, GAP = 6, MARGIN = 14 };
+enum { MAX_HEIGHT = 65500 };                     /* of a PNG: see yk_png_encode */
 static const size_t MAX_BYTES = (size_t)1 << 30; /* of the sheet */
 static const uint8_t background[3] = {24, 26, 30}, ink[3] = {214, 218, 224};
 
@@ -264,12 +265,17 @@ static bool draw_images(contact_sheet *sheet, source *from, int64_t images, int6
     return fine;
 }
 
-/* Small images of one size fill their cells exactly. */
-static int choose_cell(const yk_field *images)
+/* Cells are small enough for the rows to fit into a PNG. Small images of one size fill theirs
+ * exactly. */
+static int choose_cell(const yk_field *images, int64_t rows)
 {
     int64_t longer = images->dims[1] > images->dims[2] ? images->dims[1] : images->dims[2];
     bool any = images->dims[1] == YK_ANY_SIZE || images->dims[2] == YK_ANY_SIZE;
-    return any || longer > SMALL_CELL ? LARGE_CELL : (int)(SMALL_CELL / longer * longer);
+    bool large = any || longer > SMALL_CELL;
+    int64_t most = (MAX_HEIGHT - 2 * MARGIN + GAP) / rows - GAP;
+    int64_t cell = large ? LARGE_CELL : SMALL_CELL;
+    cell = cell < most ? cell : most;
+    return (int)(large || longer > cell ? cell : cell / longer * longer);
 }
 
 static bool check_images(const yk_dataset *dataset)
@@ -287,7 +293,7 @@ static bool write_sheet(source *from, const yk_dataset *dataset, const char *pat
 {
     int64_t rows = yk_dataset_classes(dataset) > 0 ? yk_dataset_classes(dataset) : 1;
     contact_sheet sheet = {.first_x = MARGIN + names_width(dataset) + GAP, .columns = columns};
-    sheet.cell = choose_cell(&from->shown);
+    sheet.cell = choose_cell(&from->shown, rows);
     sheet.width = sheet.first_x + columns * (sheet.cell + GAP) - GAP + MARGIN;
     sheet.height = row_y(&sheet, rows) - GAP + MARGIN;
     size_t pixels = (size_t)sheet.width * (size_t)sheet.height;

@@ -35,8 +35,8 @@ YK_TEST(preview_is_a_png)
     yk_dataset_destroy(dataset);
 }
 
-/* The height of the sheet of `columns` images of any size. */
-static int sheet_height(int64_t height, int64_t width)
+/* The height of the sheet of so many classes of images of this size. */
+static int sheet_height(int64_t classes, int64_t height, int64_t width)
 {
     char path[256];
     unsigned char head[24];
@@ -45,7 +45,7 @@ static int sheet_height(int64_t height, int64_t width)
     assert_ok(yk_random_create(&dataset, YK_SPLIT_TEST,
                                YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = 9,
                                        o.channels = 1, o.height = height, o.width = width,
-                                       o.classes = 2)));
+                                       o.classes = classes)));
     assert_true(cli_preview_write(dataset, path, 3, NULL, false));
     yk_dataset_destroy(dataset);
     FILE *file = fopen(path, "rb");
@@ -58,9 +58,18 @@ static int sheet_height(int64_t height, int64_t width)
 YK_TEST(preview_shows_images_of_any_size)
 {
     yk_dataset_destroy(drawn_images()); /* skips where pictures cannot be written */
-    assert_int_equal(sheet_height(28, 20), 2 * (56 + 6) - 6 + 2 * 14); /* twice their size */
-    assert_int_equal(sheet_height(1, 1), 2 * (64 + 6) - 6 + 2 * 14);
-    assert_int_equal(sheet_height(300, 700), 2 * (128 + 6) - 6 + 2 * 14); /* smaller */
+    assert_int_equal(sheet_height(2, 28, 20), 2 * (56 + 6) - 6 + 2 * 14); /* twice their size */
+    assert_int_equal(sheet_height(2, 1, 1), 2 * (64 + 6) - 6 + 2 * 14);
+    assert_int_equal(sheet_height(2, 300, 700), 2 * (128 + 6) - 6 + 2 * 14); /* smaller */
+}
+
+/* As many as ImageNet has: a PNG has at most 65500 rows. */
+YK_TEST(preview_shows_a_thousand_classes)
+{
+    yk_dataset_destroy(drawn_images());
+    assert_int_equal(sheet_height(1000, 300, 700), 1000 * (59 + 6) - 6 + 2 * 14);
+    assert_int_equal(sheet_height(1000, 20, 32), 1000 * (32 + 6) - 6 + 2 * 14);
+    assert_int_equal(sheet_height(1000, 60, 64), 1000 * (59 + 6) - 6 + 2 * 14);
 }
 
 /* Whether a list of transforms makes the same sheet as none. */
