@@ -131,7 +131,7 @@ int cli_cmd_bench(const char *name, int argc, char **argv)
         return CLI_EXIT_USAGE;
     if (!step && o.step.nproc.count == 0 && !cli_is_rank())
         o.step.nproc.count = 2;
-    code = cli_launch_self(name, o.step.nproc, 5, argc, argv);
+    code = cli_launch_self(name, o.step.nproc, 5, true, argc, argv);
     if (code >= 0)
         return code;
     cli_all_reduce_options all_reduce = {o.step.backend, o.is_private, o.step.json};

@@ -291,7 +291,7 @@ int cli_cmd_evaluate(const char *name, int argc, char **argv)
     code = check_evaluate_options(name, &o, checkpoint, operands);
     if (code >= 0)
         return code;
-    code = cli_launch_self(name, o.nproc, 5, argc, argv);
+    code = cli_launch_self(name, o.nproc, 5, true, argc, argv);
     if (code >= 0)
         return code;
     if (!cli_ok(yk_group_init(&world, &o.group)))

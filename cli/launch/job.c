@@ -136,6 +136,8 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
         code = launch->nodes_max > 1 ? cli_agent_run(&job) : run_alone(&job);
     if (!cli_job_flush(&job))
         code = 128 + SIGKILL;
+    if (code == CLI_EXIT_OK && launch->prints_result && cli_sink_has_lost(&job.out))
+        code = CLI_EXIT_FAILED;
     finish_job(&job);
     return code;
 }

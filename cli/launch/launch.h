@@ -61,7 +61,9 @@ typedef struct cli_launch {
     sigset_t stop_on;  /* the signals that ask the launcher to stop the job */
     bool rank0_speaks; /* print rank 0's lines without a prefix and redraw its progress line, and an
                           error that several ranks report only once */
-    bool no_pin;       /* leave every rank on all cores */
+    bool prints_result; /* what the ranks print is what the job is for: it fails if that is lost,
+                           unless its reader has left */
+    bool no_pin;        /* leave every rank on all cores */
     const cli_binding *bindings; /* [ranks] of --numa-binding; NULL: equal ranges of cores */
     bool virtual_local_rank;     /* every rank sees one device, and is the first rank there */
     const char *log_dir;         /* parent of the log folders, or NULL */

@@ -128,6 +128,11 @@ void cli_sink_flush(cli_sink *sink)
     }
 }
 
+bool cli_sink_has_lost(const cli_sink *sink)
+{
+    return sink->error && sink->error != EPIPE;
+}
+
 static void begin_line(cli_sink *sink)
 {
     if (sink->terminal && sink->status->size)

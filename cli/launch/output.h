@@ -59,6 +59,8 @@ void cli_sinks_join(cli_sink *a, cli_sink *b);
 void cli_sink_free(cli_sink *sink);
 /* Writes as much as possible without blocking; call it after POLLOUT. */
 void cli_sink_flush(cli_sink *sink);
+/* Whether output was lost that somebody wanted: a reader that is gone wants no more. */
+bool cli_sink_has_lost(const cli_sink *sink);
 
 /* Reads once and passes whole lines to the sink. Closes the stream at its end. */
 void cli_stream_read(cli_stream *stream);

@@ -73,13 +73,12 @@ static int milliseconds_left(const cli_job *job)
     return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
-/* A reader that is gone wants no more. */
 static void flush_sinks(cli_job *job)
 {
-    int error = job->out.error;
+    bool had_lost = cli_sink_has_lost(&job->out);
     if (job->polled[SINK_OUT].revents)
         cli_sink_flush(&job->out);
-    if (job->out.error && !error && job->out.error != EPIPE)
+    if (cli_sink_has_lost(&job->out) && !had_lost)
         cli_sink_say(&job->err,
                      "%s: cannot write to stdout: %s; the job continues, and lines are "
                      "lost",

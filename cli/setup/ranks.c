@@ -45,7 +45,8 @@ bool cli_check_backends(const char *name, const char *backends)
     return true;
 }
 
-int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, int argc, char **argv)
+int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, bool prints_result, int argc,
+                    char **argv)
 {
     yk_place place;
     if (!cli_ok(yk_group_place(&place)))
@@ -73,6 +74,7 @@ int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, int argc,
     launch.program = program;
     launch.grace_s = grace_s;
     launch.rank0_speaks = true;
+    launch.prints_result = prints_result;
     int code = cli_launch_run(&launch);
     free(program);
     return code;

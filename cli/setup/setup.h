@@ -16,9 +16,10 @@
 /*
  * For commands with --nproc: starts this command again as that many ranks and returns the job's
  * exit code; -1 if this process is to do the work, alone or as a rank that someone has started.
- * argv is the command's own, from its word on.
+ * argv is the command's own, from its word on. prints_result: see cli_launch.
  */
-int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, int argc, char **argv);
+int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, bool prints_result, int argc,
+                    char **argv);
 
 /* Whether this process is a rank that a launcher, mpirun or srun has started. */
 bool cli_is_rank(void);

@@ -113,7 +113,7 @@ int cli_cmd_train(const char *name, int argc, char **argv)
     if (code >= 0)
         return code;
     adopt_ranks(&options);
-    code = cli_launch_self(name, options.nproc, options.grace_s, argc, argv);
+    code = cli_launch_self(name, options.nproc, options.grace_s, false, argc, argv);
     if (code >= 0)
         return code;
     if (!cli_ok(yk_stop_prepare()))

@@ -46,6 +46,9 @@ YK_TEST(output_that_cannot_be_written_is_an_error)
     assert_int_equal(yoke("info >/dev/full"), 1);
     assert_int_equal(yoke("--help=man >/dev/full"), 1);
     assert_int_equal(yoke("info >&-"), 0); /* nobody wants to hear it */
+    assert_int_equal(yoke("evaluate run --nproc 2 >/dev/full"), 1);
+    assert_contains(output, "yoke evaluate: cannot write to stdout: No space left on device");
+    assert_int_equal(yoke("evaluate run --nproc 2 | true"), 0);
 }
 
 YK_TEST(converted_files_evaluate_alike)
