@@ -41,6 +41,7 @@ bool cli_complain(const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     cli_make_printable(line);
+    yk_set_error(YK_ERROR_INVALID_ARGUMENT, "%s", line); /* who asks for the reason gets this one */
     fprintf(stderr, "yoke: %s\n", line);
     return false;
 }

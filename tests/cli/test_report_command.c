@@ -232,6 +232,18 @@ YK_TEST(report_is_written_into_the_folder_of_its_run)
     assert_contains(output, "\"mistakes_note\":\"No pictures: the run has no checkpoint.\"");
 }
 
+/* Not what the library said while it found out what the folder holds. */
+YK_TEST(report_says_why_there_are_no_pictures)
+{
+    if (!yk_image_formats())
+        skip_because("there is no libyoke-image.so");
+    yoke_ends(0, "data pack synthetic --split test -o train.pack && mkdir d && mv train.pack d");
+    yoke_ends(0, "train --data d --val-split 0.5 --arch mlp --max-steps 1 --output r && "
+                 "sed -i s/val-split=0.5/val-split=1e-5/ r/metrics.jsonl");
+    yoke_ends(0, "report r && grep -o 'No pictures: [^\"]*' r/report.html");
+    assert_contains(output, "No pictures: --val-split 1e-05: of 1000 images in ");
+}
+
 YK_TEST(report_shows_misclassified_pictures)
 {
     assert_int_equal(yoke("train --data synthetic --arch mlp --lr 0.01 --max-steps 2 --output a"),
