@@ -223,8 +223,10 @@ void cli_mistakes_find(cli_mistakes *mistakes, const cli_run *run, int most)
         trouble = "its data is not here";
     else if (!open_evaluation(&e, run) || !evaluate(mistakes, most, &e))
         trouble = *yk_last_error() ? cli_reason() : "its network cannot be evaluated";
-    if (trouble)
+    if (trouble) {
         snprintf(mistakes->note, sizeof mistakes->note, "No pictures: %s.", trouble);
+        cli_mistakes_release(mistakes); /* those before the trouble */
+    }
     close_evaluation(&e);
 }
 

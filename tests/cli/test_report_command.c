@@ -244,6 +244,21 @@ YK_TEST(report_says_why_there_are_no_pictures)
     assert_contains(output, "No pictures: --val-split 1e-05: of 1000 images in ");
 }
 
+/* A damaged image, after batches whose mistakes have been found. */
+YK_TEST(report_without_pictures_shows_none)
+{
+    if (!yk_image_formats())
+        skip_because("there is no libyoke-image.so");
+    yoke_ends(0, "data pack synthetic --split test --format jpeg -o val.pack && mkdir d && "
+                 "cp val.pack d/train.pack && mv val.pack d");
+    yoke_ends(0, "train --data d --image-size 8 --arch mlp --max-steps 1 --output r && "
+                 "dd if=/dev/zero of=d/val.pack bs=1 count=3000 conv=notrunc "
+                 "seek=$(($(stat -c %s d/val.pack) * 3 / 4))");
+    yoke_ends(0, "report r && ! grep -q '\"png\":\"' r/report.html && "
+                 "grep -o 'No pictures: [^\"]*' r/report.html");
+    assert_contains(output, ": damaged JPEG: ");
+}
+
 YK_TEST(report_shows_misclassified_pictures)
 {
     assert_int_equal(yoke("train --data synthetic --arch mlp --lr 0.01 --max-steps 2 --output a"),
