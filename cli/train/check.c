@@ -2,6 +2,7 @@
  * Whether the options of `yoke train` fit together, before any work starts. A check that fails
  * prints one line on what is wrong, as a usage error, and returns false.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -285,8 +286,9 @@ static bool check_recipe(const cli_train_options *o)
     yk_schedule schedule;
     if (!accept(o, optimizer_trouble(o)) || !check_owners(o) || !accept(o, schedule_trouble(o)))
         return false;
-    /* How many steps an epoch has is not known yet: more than one warm-up needs. */
-    if (cli_train_schedule(&schedule, o, o->warmup_steps + 1) == YK_OK)
+    /* How many steps an epoch has is not known yet: so many that some follow the warm-up. */
+    double steps_per_epoch = ceil((double)(o->warmup_steps + 1) / o->epochs);
+    if (cli_train_schedule(&schedule, o, (int64_t)steps_per_epoch) == YK_OK)
         return true;
     return accept(o, o->schedule.kind == YK_SCHEDULE_MULTISTEP
                          ? "--milestones: expected up to 32 increasing numbers from 1, such as "

@@ -44,6 +44,11 @@ yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t
     s->total_steps = cli_train_units(o->epochs, unit);
     s->t_max = s->total_steps - s->warmup;
     s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
+    if (s->kind == YK_SCHEDULE_COSINE && s->t_max < 1)
+        return yk_set_error(YK_ERROR_INVALID_ARGUMENT,
+                            "--warmup-steps %lld: training takes %lld steps, and --schedule cosine "
+                            "needs some after the warm-up",
+                            (long long)s->warmup, (long long)s->total_steps);
     if (parse_milestones(s, o->milestones) != YK_OK)
         return YK_ERROR_INVALID_ARGUMENT;
     return yk_schedule_check(s);

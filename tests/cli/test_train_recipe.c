@@ -122,6 +122,20 @@ YK_TEST(zero_is_a_value_of_adams_options)
     yk_model_destroy(model);
 }
 
+/* Of half an epoch of 40 steps. Whether it fits is known only when the data is. */
+YK_TEST(a_cosine_follows_a_warm_up_that_is_shorter_than_the_training)
+{
+    assert_int_equal(train("a", "--epochs 0.5 --schedule cosine --schedule-unit step "
+                                "--warmup-steps 15"),
+                     0);
+    assert_contains(job.output, "cosine over 5 steps to 0, after a warm-up of 15 steps");
+    assert_int_equal(train("b", "--epochs 0.5 --schedule cosine --schedule-unit step "
+                                "--warmup-steps 20"),
+                     1);
+    assert_contains(job.output, "--warmup-steps 20: training takes 20 steps, and --schedule cosine "
+                                "needs some after the warm-up");
+}
+
 /* No option of the recipe is repeated; everything of it has its place in the checkpoint. */
 YK_TEST(promise_15_a_resumed_recipe_is_the_uninterrupted_one)
 {
