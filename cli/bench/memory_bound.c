@@ -59,7 +59,7 @@ static int64_t inode_of(const char *path)
 bool cli_memory_bound_exists(yk_group *world, bool is_private)
 {
     int64_t mine = is_private ? inode_of("/proc/self/ns/pid") : 0, least = mine, most = mine;
-    return yk_group_local_size(world) == yk_group_size(world) &&
+    return yk_group_size(world) > 1 && yk_group_local_size(world) == yk_group_size(world) &&
            cli_ok(yk_all_reduce(world, &least, 1, YK_I64, YK_REDUCE_MIN, NULL)) &&
            cli_ok(yk_all_reduce(world, &most, 1, YK_I64, YK_REDUCE_MAX, NULL)) && least == most;
 }

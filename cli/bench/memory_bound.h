@@ -15,8 +15,8 @@ typedef struct cli_memory_bound {
     float **staging; /* (world): memory of each rank that all ranks map; NULL unless private */
 } cli_memory_bound;
 
-/* Whether there is one: the ranks are on one machine, and can map each other's memory if the
- * buffers are private. All ranks call this at the same time. */
+/* Whether there is one: there are several ranks, on one machine, and they can map each other's
+ * memory if the buffers are private. All ranks call this at the same time. */
 bool cli_memory_bound_exists(yk_group *world, bool is_private);
 
 /* All ranks call this at the same time. Returns false after an error

@@ -35,6 +35,15 @@ YK_TEST(private_buffers_as_json)
     assert_contains(text, "{\"bytes\": 67108864, \"microseconds\": [");
 }
 
+/* Which moves nothing: it would reach thousands of per cent of any bound. */
+YK_TEST(one_rank_has_no_bound)
+{
+    test_job_start(&job, "bench all-reduce --nproc 1");
+    assert_int_equal(test_job_wait(&job, 100), 0);
+    assert_contains(job.output, "1 rank, backend self");
+    assert_null(strstr(job.output, "%"));
+}
+
 YK_TEST(a_full_disk_is_named)
 {
     test_job_start(&job, "bench all-reduce --nproc 1 --json /dev/full");
