@@ -12,9 +12,12 @@
 
 static int64_t usual_side(const char *arch)
 {
-    bool small = strcmp(arch, "mlp") == 0 || strcmp(arch, "resnet9") == 0 ||
-                 strstr(arch, "cifar") || strncmp(arch, "airbench", 8) == 0;
-    return small ? 32 : 224;
+    static const char *const for_small_images[] = {
+        "resnet9", "resnet18-cifar", "airbench94", "airbench96", "mlp", "vit-tiny-patch4-32"};
+    for (size_t i = 0; i < sizeof for_small_images / sizeof *for_small_images; i++)
+        if (yk_arch_find(arch) == yk_arch_find(for_small_images[i]))
+            return 32;
+    return 224;
 }
 
 /* The size of the network's pictures: as asked for, or as trained, or as is usual. */

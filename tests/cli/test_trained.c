@@ -30,11 +30,14 @@ YK_TEST(a_named_network_needs_no_description)
     assert_contains(output, "its tensors fit none: name it with --arch");
 }
 
-YK_TEST(airbench_takes_small_pictures)
+YK_TEST(networks_for_small_images_get_small_pictures)
 {
     save(yk_test_path("a.pth"), "airbench94", 32, NULL);
-    assert_int_equal(yoke("export a.pth a.onnx"), 0);
+    yoke_ends(0, "export a.pth a.onnx");
     assert_contains(output, "a.onnx: airbench94 for 3x32x32 pictures and 10 classes");
+    save(yk_test_path("v.pth"), "vit-tiny-patch4-32", 32, NULL);
+    yoke_ends(0, "export v.pth v.onnx");
+    assert_contains(output, "v.onnx: vit-tiny-patch4-32 for 3x32x32 pictures and 10 classes");
 }
 
 /* A network of these sizes would take up to a terabyte. */
