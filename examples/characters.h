@@ -73,7 +73,7 @@ static inline void copy_text(FILE *to, const char *path)
     FILE *from = fopen(path, "rb");
     for (int c; from && (c = getc(from)) != EOF;)
         putc(c, to);
-    if (!from || fclose(from)) {
+    if (!from || ferror(from) || fclose(from)) {
         perror(path);
         exit(1);
     }

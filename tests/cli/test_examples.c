@@ -246,6 +246,8 @@ YK_TEST(gpt_reads_a_text)
     assert_contains(output, "\na"); /* what it writes begins as the text does */
     run(1, "$E/gpt --text nowhere");
     assert_contains(output, "nowhere: No such file or directory");
+    run(1, "$E/gpt --text .");
+    assert_contains(output, ".: Is a directory");
     run(2, "printf 'ab c' > text; $E/gpt --text text --block-size 4");
     assert_contains(output, "the text has 4 characters, expected more than --block-size");
 }
