@@ -90,7 +90,7 @@ static const cli_data_kind kinds[] = {
     {.name = "shards",
      .form = "shards:PATTERN",
      .help = "WebDataset shards, as in t-{0..9}.tar::v.tar",
-     .detail = CLI_DATA_DETAIL_PATH,
+     .detail = CLI_DATA_DETAIL_PATTERNS,
      .needs_detail = true,
      .open = yk_shards_open},
     {.name = "pack",
@@ -232,8 +232,9 @@ bool cli_data_absolute(const char *text, char absolute[CLI_DATA_PATH])
     char path[PATH_MAX];
     const char *detail;
     const cli_data_kind *kind = cli_data_kind_of(text, &detail);
-    bool is_path = !kind || (kind->detail == CLI_DATA_DETAIL_PATH && *detail);
-    if (is_path && !absolute_paths(detail, path))
+    bool patterns = kind && kind->detail == CLI_DATA_DETAIL_PATTERNS;
+    bool is_path = !kind || ((patterns || kind->detail == CLI_DATA_DETAIL_PATH) && *detail);
+    if (is_path && !(patterns ? absolute_paths : absolute_path)(detail, path))
         return false;
     const char *found = is_path ? path : detail;
     bool colon = kind && *detail;
@@ -252,6 +253,13 @@ static const char *suggest_kind(const char *text)
     snprintf(words, sizeof words, near.best && near.distance ? ": did you mean %s?" : ";",
              near.best);
     return words;
+}
+
+/* Whether the detail names one file or folder, and not what only the data set's reader knows. */
+static bool is_one_path(const cli_data_kind *kind, const char *detail)
+{
+    return kind->detail == CLI_DATA_DETAIL_PATH || (kind->detail == CLI_DATA_DETAIL_PATTERNS &&
+                                                    !strchr(detail, '{') && !strstr(detail, "::"));
 }
 
 bool cli_check_data(const char *name, const char *option, const char *text)
@@ -275,8 +283,7 @@ bool cli_check_data(const char *name, const char *option, const char *text)
         cli_usage_error(name, "%s%s%s: expected %s alone", option, space, text, kind->name);
     else if (!*detail && (kind->needs_detail || text[strlen(kind->name)]))
         cli_usage_error(name, "%s%s%s: expected %s", option, space, text, kind->form);
-    else if (*detail && kind->detail == CLI_DATA_DETAIL_PATH && !strchr(detail, '{') &&
-             !strstr(detail, "::") && access(detail, F_OK) != 0)
+    else if (*detail && is_one_path(kind, detail) && access(detail, F_OK) != 0)
         cli_usage_error(name, "%s%s%s: there is no %s%s", option, space, text, detail,
                         *detail == '~' ? " (shells know ~ only where a word begins: write $HOME)"
                                        : "");

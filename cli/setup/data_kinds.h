@@ -12,9 +12,10 @@ enum { CLI_DATA_PATH = 4096 };
 
 /* What follows the colon. */
 typedef enum cli_data_detail {
-    CLI_DATA_DETAIL_NONE, /* nothing can */
-    CLI_DATA_DETAIL_PATH, /* a folder, a file or a pattern of files */
-    CLI_DATA_DETAIL_WORDS /* a description that is not a path */
+    CLI_DATA_DETAIL_NONE,     /* nothing can */
+    CLI_DATA_DETAIL_PATH,     /* a folder or a file */
+    CLI_DATA_DETAIL_PATTERNS, /* a pattern of files, or two: "TRAIN::VAL" */
+    CLI_DATA_DETAIL_WORDS     /* a description that is not a path */
 } cli_data_detail;
 
 typedef struct cli_data_kind {

@@ -20,6 +20,17 @@ YK_TEST(both_patterns_of_shards_become_absolute)
     free(folder);
 }
 
+/* Elsewhere, two colons are a part of a name. */
+YK_TEST(a_folder_may_have_colons_in_its_name)
+{
+    char absolute[CLI_DATA_PATH];
+    assert_true(cli_data_absolute("folder:/a::/b/c", absolute));
+    assert_string_equal(absolute, "folder:/a::/b/c");
+    assert_true(cli_data_absolute("/a::b", absolute));
+    assert_string_equal(absolute, "/a::b");
+    assert_false(cli_check_data("train", "--data", "folder:/no::such"));
+}
+
 YK_TEST(patterns_are_not_looked_for_as_files)
 {
     assert_true(cli_check_data("train", "--data", "shards:no-such.tar::neither.tar"));
