@@ -42,10 +42,7 @@ static void repair_process_state(const cli_command_entry *command)
 /* What could not be written, for example to a full disk, is a failure: it is what was asked for. */
 static int check_output(const char *name, int code)
 {
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != CLI_EXIT_OK)
-        return code;
-    fprintf(stderr, "%s: cannot write to standard output: the output is incomplete\n", name);
-    return CLI_EXIT_FAILED;
+    return code != CLI_EXIT_OK || cli_output_is_whole(name) ? code : CLI_EXIT_FAILED;
 }
 
 /* The results of training are files. */

@@ -45,3 +45,12 @@ bool cli_complain(const char *format, ...)
     fprintf(stderr, "yoke: %s\n", line);
     return false;
 }
+
+bool cli_output_is_whole(const char *command_name)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    fprintf(stderr, "%s: cannot write to standard output: the output is incomplete\n",
+            command_name);
+    return false;
+}

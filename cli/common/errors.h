@@ -10,6 +10,9 @@ bool cli_ok(yk_status status);
  * which what a terminal would act on becomes "?". */
 bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Whether all that was printed has been written; prints an error of the command if not. */
+bool cli_output_is_whole(const char *command_name);
+
 /* The library's line without "yoke: ", which it begins with, as a part of other messages. */
 const char *cli_reason(void);
 

@@ -110,6 +110,8 @@ int cli_cmd_train(const char *name, int argc, char **argv)
 {
     cli_train_options options;
     int code = cli_train_options_parse(&options, name, argc, argv);
+    if (code == CLI_EXIT_OK && !cli_output_is_whole(name)) /* of a page of help, or recipes */
+        return CLI_EXIT_FAILED;
     if (code >= 0)
         return code;
     adopt_ranks(&options);

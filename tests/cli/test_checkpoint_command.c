@@ -45,6 +45,7 @@ YK_TEST(output_that_cannot_be_written_is_an_error)
                                 "incomplete\n");
     assert_int_equal(yoke("info >/dev/full"), 1);
     assert_int_equal(yoke("--help=man >/dev/full"), 1);
+    assert_int_equal(yoke("train --help >/dev/full"), 1);
     assert_int_equal(yoke("info >&-"), 0); /* nobody wants to hear it */
     assert_int_equal(yoke("evaluate run --nproc 2 >/dev/full"), 1);
     assert_contains(output, "yoke evaluate: cannot write to stdout: No space left on device");
