@@ -12,15 +12,15 @@
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-/* Those that every run has, then the options as given, which take precedence. */
+/* Those that every run has, then the options as given, which take precedence and name the data. */
 static bool write_hyperparameters(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
     char lines[sizeof o->kept + 512];
     snprintf(lines, sizeof lines,
-             "arch=%s\ndata=%s\noptimizer=%s\nlr=%.9g\nbatch-size=%lld\nseed=%llu\n"
+             "arch=%s\noptimizer=%s\nlr=%.9g\nbatch-size=%lld\nseed=%llu\n"
              "amp=%s\nranks=%d\nthreads=%d\n%s",
-             o->arch, o->data, cli_choice_name(CLI_OPTIMIZERS, (int)o->optimizer), t->lr,
+             o->arch, cli_choice_name(CLI_OPTIMIZERS, (int)o->optimizer), t->lr,
              (long long)o->batch_size, (unsigned long long)o->model.seed,
              cli_amp_name(o->model.amp), yk_group_size(t->world), t->threads, o->kept);
     return cli_ok(yk_tensorboard_hyperparameters(t->board, lines));

@@ -85,6 +85,17 @@ YK_TEST(links_that_lead_nowhere_are_an_error)
     fclose(gone);
 }
 
+/* A path of 2600 bytes. */
+YK_TEST(tensorboard_has_the_whole_path_of_the_data)
+{
+    yoke_ends(0, "data pack synthetic --split test -o train.pack");
+    run("long=$(printf '%0200d/' 1 2 3 4 5 6 7 8 9 10 11 12 13) && mkdir -p $long && "
+        "mv train.pack $long && "
+        "$YOKE_PROGRAM train --data $long --val-split 0.5 --arch mlp --max-steps 1 --tensorboard "
+        "--output r --quiet && "
+        "test $(grep -aoh \"$PWD/[0-9/]*\" r/events* | tail -n 1) = \"$PWD/${long%/}\"");
+}
+
 /* Names of 255 bytes, the most that there can be. */
 YK_TEST(results_may_have_the_longest_names)
 {
