@@ -85,7 +85,7 @@ static const cli_option table[] = {
              &parsed.augment.evaluation, NULL),
     CLI_REAL(0, "color-jitter", "X",
              "vary brightness, contrast and saturation by up to X;\n0: off [0]",
-             &parsed.augment.color_jitter, NULL, 0, 100),
+             &parsed.augment.color_jitter, NULL, 0, 99),
     CLI_REAL(0, "random-erasing", "P", "erase a box of an image with probability P [0]",
              &parsed.augment.random_erasing, NULL, 0, 1),
     CLI_REAL(0, "mixup", "ALPHA",

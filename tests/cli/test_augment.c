@@ -58,6 +58,8 @@ YK_TEST(mistakes_in_augmentation_are_usage_errors)
     assert_contains(output, "yoke train: --augment: transforms: there is no \"cfar\"");
     yoke_ends(2, "train --augment \"CenterCrop(32)\" --color-jitter 1");
     assert_contains(output, "--color-jitter applies to the presets");
+    yoke_ends(2, "train --data synthetic --color-jitter 100"); /* factors are at most 1 + 99 */
+    assert_contains(output, "--color-jitter 100: expected a number from 0 to 99");
     yoke_ends(2, "train --eval-transforms \"Resize\"");
     assert_contains(output, "Resize needs its size");
 }
