@@ -1,9 +1,10 @@
 /*
  * Shapes drawn at random, small images and odd sizes above all, on the cpu device against ref: the
- * tables of test_conformance.c hold the shapes that somebody thought of. Every operator, and of
- * convolutions every kernel that can run them: those that rules prefer, and those that measuring
- * may choose instead. Libraries choose among many kernels by shape and dtype, and some read memory
- * that they never wrote; the machine poisons scratch memory, so a kernel that does is found here.
+ * tables of test_conformance.c hold the shapes that somebody thought of. Every operator, also on
+ * YK_TEST_DEVICE, and of convolutions every kernel that can run them: those that rules prefer, and
+ * those that measuring may choose instead. Libraries choose among many kernels by shape and dtype,
+ * and some read memory that they never wrote; the machine poisons scratch memory, so a kernel that
+ * does is found here.
  *
  * YOKE_TEST_DRAWS=N draws N cases of each test instead of 30, YOKE_TEST_SEED=N others.
  */
@@ -495,7 +496,7 @@ static conformance_setting draw_setting(drawing *d, bool is_full)
                                                      {.dtype = YK_BF16, .tolerance = 1e-2},
                                                      {.dtype = YK_F16, .tolerance = 2e-3}};
     conformance_setting setting = precisions[is_full ? 0 : draw(d, 0, 2)];
-    setting.device = "cpu";
+    setting.device = yk_test_device("cpu");
     setting.threads = (int)draw(d, 1, MOST_THREADS);
     return setting;
 }
