@@ -19,6 +19,8 @@ struct yki_sweep {
     bool moved;      /* they differ from the device's */
     uint64_t moves;
     yki_event *copied;
+    yk_status status; /* for the next run to report, with its line */
+    char error[YKI_ERROR_LINE];
 };
 
 static size_t chunks_of(const yki_span *spans, size_t count)
@@ -114,13 +116,16 @@ void yki_sweep_destroy(yki_sweep *sweep)
     free(sweep);
 }
 
-/* The device may still be copying the spans. */
+/* The device may still be copying the spans. What the wait learns of, such as a mistake that only
+ * the device could find, is reported by the next run. */
 static void change_spans(yki_sweep *sweep)
 {
     sweep->moves++;
     if (!sweep->copied || sweep->moved)
         return;
-    yki_event_wait(sweep->device, sweep->copied);
+    sweep->status = yki_event_wait(sweep->device, sweep->copied);
+    if (sweep->status != YK_OK)
+        yki_error_copy(sweep->error, sizeof sweep->error);
     sweep->moved = true;
 }
 
@@ -157,6 +162,11 @@ static yk_status upload_spans(yki_sweep *sweep, yki_stream *stream)
 yk_status yki_sweep_run(yki_sweep *sweep, yki_sweep_op op, const double *coefficients, void *result,
                         yki_stream *stream)
 {
+    if (sweep->status != YK_OK) {
+        yk_status status = sweep->status;
+        sweep->status = YK_OK;
+        return yki_error_set_line(status, sweep->error);
+    }
     if (sweep->moved)
         YK_TRY(upload_spans(sweep, stream));
     yki_sweep_args args = sweep->args;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
+#include "device/sweep.h"
 #include "device/times.h"
 #include "harness.h"
 
@@ -336,6 +337,36 @@ static void assert_reported(const fixture *f, const yki_op *op, void *at, const 
     yki_device_free(f->device, out, BYTES);
     yki_device_free(f->device, scratch, kernel->scratch + 1);
     yki_kernel_destroy(kernel);
+}
+
+/* Moving a tensor of a sweep waits for the device, and cannot fail itself. */
+YK_TEST(a_sweep_reports_what_a_move_has_learnt)
+{
+    fixture f;
+    begin(&f);
+    yki_sweep *sweep;
+    const yki_span span = {.at = {f.x, f.y}, .count = 4, .dtype = YK_F32};
+    const int32_t wrong[4] = {0, 3, 4, 1};
+    yki_kernel *kernel = kernel_of(&f, &yki_op_cross_entropy);
+    void *out, *scratch;
+    assert_ok(yki_device_alloc(f.device, BYTES, &out));
+    assert_ok(yki_device_alloc(f.device, kernel->scratch + 1, &scratch));
+    assert_ok(yki_sweep_create(&sweep, f.device, &span, 1));
+    memcpy(f.pinned, wrong, sizeof wrong);
+    assert_ok(yki_device_copy(f.device, f.y, f.pinned, sizeof wrong, YKI_TO_DEVICE, f.stream));
+    assert_ok(run(&f, kernel, out, scratch));
+    assert_ok(yki_sweep_run(sweep, YKI_SWEEP_COPY, NULL, NULL, f.stream));
+    yki_sweep_move(sweep, 0, 0, out);
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yki_sweep_run(sweep, YKI_SWEEP_COPY, NULL, NULL, f.stream));
+    assert_contains(yk_last_error(), "the label of sample 2 is none of the classes");
+    assert_ok(yki_sweep_run(sweep, YKI_SWEEP_COPY, NULL, NULL, f.stream));
+    assert_ok(yki_stream_wait(f.device, f.stream));
+    yki_sweep_destroy(sweep);
+    yki_device_free(f.device, out, BYTES);
+    yki_device_free(f.device, scratch, kernel->scratch + 1);
+    yki_kernel_destroy(kernel);
+    end(&f);
 }
 
 /* The device remains usable after such a mistake. */
