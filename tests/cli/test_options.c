@@ -1,5 +1,7 @@
 /* The messages of the program: help pages, and one line for every mistake. */
 #define _GNU_SOURCE
+#include <stdlib.h>
+
 #include "yoke_line.h"
 
 /* Exit code 2, one line, and these words in it. */
@@ -221,6 +223,7 @@ YK_TEST(files_that_are_not_there_get_one_line)
 
 YK_TEST(run_checks_its_options)
 {
+    setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
     refused("run --bogus true", "unknown option '--bogus'");
     refused("run -n", "--nproc-per-node needs a value");
     refused("run -n two true", "--nproc-per-node two: expected a number from 1 to 1024, auto, "
