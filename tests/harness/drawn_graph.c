@@ -270,7 +270,7 @@ static yk_value *rotated(drawing *d, yk_value *x, int64_t heads)
     return yk_rotary_embedding(x, &options);
 }
 
-/* Of x, and of another value with as many columns in each token or of x again. */
+/* Queries of x, and keys and values of another sequence or of x itself. */
 static yk_value *attention(drawing *d, yk_value *x)
 {
     yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
