@@ -495,7 +495,7 @@ YK_TEST(trace_stays_complete_on_a_full_disk)
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)before.st_size + 50, limit.rlim_max});
     run_steps(trace, 6, 9);
     usleep(1010000);
-    run_steps(trace, 10, 10); /* fails; what fails afterwards has a line of its own */
+    run_steps(trace, 10, 10); /* this fails, and then another call */
     assert_status(YK_ERROR_IO, yk_metrics_open(&(yk_metrics *){NULL}, "/dev/null/metrics.jsonl"));
     assert_status(YK_ERROR_IO, yk_trace_close(trace));
     setrlimit(RLIMIT_FSIZE, &limit);
