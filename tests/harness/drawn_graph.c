@@ -1,8 +1,11 @@
 /* See drawn_graph.h. */
 #include "drawn_graph.h"
 
+#include <stdlib.h>
+
 #include "base/random.h"
 #include "graph/operators.h"
+#include "tensor/element.h"
 
 enum { MOST_VALUES = 40, MOST_EMBEDDED = 3, OPERATORS = 12 };
 
@@ -477,4 +480,28 @@ void drawn_graph_describe(FILE *file, const yk_value *loss)
     for (size_t n = 0; n < graph->node_count; n++)
         describe_node(file, graph->nodes[n]);
     fprintf(file, "loss %d\n", loss->id);
+}
+
+/* ---- numbers and seeds ----------------------------------------------------------------------- */
+
+void drawn_numbers(uint64_t key, yk_dtype dtype, int64_t count, void *memory)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = yki_hash3(key, 1, (uint64_t)i);
+        double number = (double)(bits >> 41) * 0x1p-22 - 1;
+        yki_element_set(dtype, memory, i,
+                        dtype == YK_I32 ? (double)(bits % DRAWN_CLASSES) : number);
+    }
+}
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+void drawn_seeds(uint64_t count, uint64_t *first, uint64_t *end)
+{
+    *first = 1000 * number_from("YOKE_TEST_SEED", 1);
+    *end = *first + number_from("YOKE_TEST_DRAWS", count);
 }

@@ -17,4 +17,10 @@ yk_value *drawn_graph(uint64_t seed, yk_dtype dtype, yk_value **last);
 /* Writes lines of the loss's graph, before a model rewrites it. */
 void drawn_graph_describe(FILE *file, const yk_value *loss);
 
+/* Numbers that f32 holds exactly, or classes, which follow from the key. */
+void drawn_numbers(uint64_t key, yk_dtype dtype, int64_t count, void *memory);
+/* The seeds of a test, from *first to before *end: `count` of them, or YOKE_TEST_DRAWS; others with
+ * another YOKE_TEST_SEED than 1. */
+void drawn_seeds(uint64_t count, uint64_t *first, uint64_t *end);
+
 #endif

@@ -16,23 +16,7 @@
 
 enum { STEPS = 2, MOST = 4 /* samples of a rank */ };
 
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 /* ---- inputs ---------------------------------------------------------------------------------- */
-
-static void draw_numbers(void *memory, yk_dtype dtype, int64_t count, uint64_t key)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = yki_hash3(key, 1, (uint64_t)i);
-        double number = (double)(bits >> 41) * 0x1p-22 - 1;
-        yki_element_set(dtype, memory, i,
-                        dtype == YK_I32 ? (double)(bits % DRAWN_CLASSES) : number);
-    }
-}
 
 /* The samples of all ranks, and of them those of one. */
 typedef struct inputs {
@@ -64,8 +48,8 @@ static void make_inputs(inputs *in, const yk_graph *graph, int rank, int world)
 static void draw_inputs(inputs *in, uint64_t seed, int step)
 {
     for (int i = 0; i < in->count; i++)
-        draw_numbers(in->joint[i].data, in->joint[i].dtype, yk_tensor_count(&in->joint[i]),
-                     yki_hash3(seed, (uint64_t)i, (uint64_t)step));
+        drawn_numbers(yki_hash3(seed, (uint64_t)i, (uint64_t)step), in->joint[i].dtype,
+                      yk_tensor_count(&in->joint[i]), in->joint[i].data);
 }
 
 /* ---- models ---------------------------------------------------------------------------------- */
@@ -80,7 +64,7 @@ static yk_model *make_model(uint64_t seed, yk_value *loss)
         yk_tensor value = yk_model_parameter(model, i).value;
         void *numbers = malloc(yk_tensor_bytes(&value));
         assert_non_null(numbers);
-        draw_numbers(numbers, value.dtype, yk_tensor_count(&value), yki_hash3(seed, 100, i));
+        drawn_numbers(yki_hash3(seed, 100, i), value.dtype, yk_tensor_count(&value), numbers);
         assert_ok(yk_tensor_write(&value, numbers));
         free(numbers);
     }
@@ -174,8 +158,8 @@ static void train(yk_group *group, uint64_t seed, int rank, int world)
 YK_TEST_RANKS(two_ranks_compute_what_one_process_computes, 2)
 {
     yk_group *group;
-    uint64_t first = 1000 * number_from("YOKE_TEST_SEED", 1);
-    uint64_t end = first + number_from("YOKE_TEST_DRAWS", 20);
+    uint64_t first, end;
+    drawn_seeds(20, &first, &end);
     assert_ok(yk_group_init(&group, NULL));
     for (uint64_t seed = first; seed < end; seed++)
         train(group, seed, rank, world);

@@ -20,12 +20,7 @@ static void draw_numbers(yk_tensor *tensor, uint64_t key)
 {
     tensor->data = malloc(yk_tensor_bytes(tensor));
     assert_non_null(tensor->data);
-    for (int64_t i = 0; i < yk_tensor_count(tensor); i++) {
-        uint64_t bits = yki_hash3(key, 1, (uint64_t)i);
-        double number = (double)(bits >> 41) * 0x1p-22 - 1;
-        yki_element_set(tensor->dtype, tensor->data, i,
-                        tensor->dtype == YK_I32 ? (double)(bits % DRAWN_CLASSES) : number);
-    }
+    drawn_numbers(key, tensor->dtype, yk_tensor_count(tensor), tensor->data);
 }
 
 /* As after some training: variances stay above 0. */
@@ -98,17 +93,11 @@ static void export_graph(uint64_t seed)
         free(tensors[i].data);
 }
 
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 YK_TEST(random_graphs_are_the_same_in_onnx_runtime)
 {
     static char said[16384];
-    uint64_t first = 1000 * number_from("YOKE_TEST_SEED", 1);
-    uint64_t end = first + number_from("YOKE_TEST_DRAWS", 40);
+    uint64_t first, end;
+    drawn_seeds(40, &first, &end);
     for (uint64_t seed = first; seed < end; seed++)
         export_graph(seed);
     int code = yk_test_command(said, sizeof said,

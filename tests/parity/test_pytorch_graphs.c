@@ -73,12 +73,7 @@ static void *make_numbers(uint64_t key, yk_dtype dtype, int64_t count)
 {
     void *memory = malloc((size_t)count * yk_dtype_size(dtype));
     assert_non_null(memory);
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = yki_hash3(key, 1, (uint64_t)i);
-        double number = (double)(bits >> 41) * 0x1p-22 - 1;
-        yki_element_set(dtype, memory, i,
-                        dtype == YK_I32 ? (double)(bits % DRAWN_CLASSES) : number);
-    }
+    drawn_numbers(key, dtype, count, memory);
     return memory;
 }
 
@@ -234,18 +229,12 @@ static void expect_same(const outcome *got, const outcome *expected)
     assert_memory_equal(got->numbers, expected->numbers, expected->count * sizeof(double));
 }
 
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 YK_TEST(random_graphs_are_pytorchs)
 {
     const char *device = yk_test_device("cpu");
     bool winograd = strcmp(device, "cuda") != 0; /* the fake cuDNN's errors would be seen */
-    uint64_t first = 1000 * number_from("YOKE_TEST_SEED", 1);
-    uint64_t end = first + number_from("YOKE_TEST_DRAWS", 40);
+    uint64_t first, end;
+    drawn_seeds(40, &first, &end);
     FILE *graphs = fopen(file_of("graphs.txt"), "we"), *numbers = fopen(file_of("numbers"), "we");
     assert_true(graphs && numbers);
     for (uint64_t seed = first; seed < end; seed++) {
