@@ -90,7 +90,7 @@ static bool supports_reorder(const yki_device *device, const yki_kernel_desc *de
 {
     (void)device;
     return desc->in[0].layout != YKI_BLOCKED && desc->out[0].layout != YKI_BLOCKED &&
-           desc->in[0].dtype != YK_U8 && yki_operand_count(&desc->in[0]) <= INT32_MAX;
+           yki_operand_count(&desc->in[0]) <= INT32_MAX;
 }
 IMPLEMENTATION(flatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
 IMPLEMENTATION(reshape, yki_cuda_supports, prepare_reorder, run_reorder, 0);

@@ -49,23 +49,40 @@ const yki_kernel_impl yki_kernel_plain_on_host = {.prepare = plain_prepare,
 
 /* ---- parameters as images -------------------------------------------------------------------- */
 
-/* Whether the device keeps images of this shape in another layout, which the operand then has. */
-static bool relay(const yki_device *device, yki_operand *operand)
+/* The operand that is the weight of a convolution, or its gradient: row-major, as kernels want it.
+ * NULL where there is none. */
+static const yki_operand *filters_of(const yki_kernel_desc *desc)
 {
-    if (operand->ndim < 0 || operand->layout != YKI_PLAIN)
-        return false;
-    operand->layout = device->type->layout(device, operand);
-    return operand->layout != YKI_PLAIN;
+    if (desc->op == &yki_op_conv2d)
+        return &desc->in[YKI_CONV2D_WEIGHT];
+    if (desc->op == &yki_op_conv2d_backward_data)
+        return &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT];
+    if (desc->op == &yki_op_conv2d_backward_weight)
+        return &desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT];
+    if (desc->op == &yki_op_conv_transpose2d)
+        return &desc->in[YKI_CONV_TRANSPOSE2D_WEIGHT];
+    return NULL;
+}
+
+/* Gives operands the layout in which the device keeps images. Whether that changed one of them. */
+static bool relay(const yki_device *device, yki_operand *operands, int count,
+                  const yki_operand *filters)
+{
+    bool any = false;
+    for (yki_operand *o = operands; o < operands + count; o++) {
+        if (o == filters || o->ndim < 0 || o->layout != YKI_PLAIN)
+            continue;
+        o->layout = device->type->layout(device, o);
+        any |= o->layout != YKI_PLAIN;
+    }
+    return any;
 }
 
 static bool relay_all(const yki_device *device, yki_kernel_desc *desc)
 {
-    bool any = false;
-    for (int i = 0; i < desc->in_count; i++)
-        any |= relay(device, &desc->in[i]);
-    for (int i = 0; i < desc->out_count; i++)
-        any |= relay(device, &desc->out[i]);
-    return any;
+    bool in = relay(device, desc->in, desc->in_count, filters_of(desc));
+    bool out = relay(device, desc->out, desc->out_count, filters_of(desc));
+    return in || out;
 }
 
 static bool relaid_supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -86,4 +103,6 @@ static yk_status relaid_prepare(yki_device *device, const yki_kernel_desc *desc,
 const yki_kernel_impl yki_kernel_relaid = {.supports = relaid_supports,
                                            .prepare = relaid_prepare,
                                            .run = yki_copied_run,
-                                           .destroy = yki_copied_destroy};
+                                           .destroy = yki_copied_destroy,
+                                           .pack = yki_copied_pack,
+                                           .same_pack = yki_copied_same_pack};

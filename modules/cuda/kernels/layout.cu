@@ -6,6 +6,11 @@
 
 #define TILE 32
 
+DEVICE uint8_t convert(uint8_t x, uint8_t)
+{
+    return x;
+}
+
 DEVICE uint16_t convert(uint16_t x, uint16_t)
 {
     return x;
@@ -155,6 +160,8 @@ template <typename T, typename U> DEVICE void transpose(const yki_cuda_transpose
              row += (int64_t)gridDim.y * TILE)
             transpose_tile<T, U>(args, tile, image, (int)row);
 }
+/* Bytes are the places of max_pool2d's maxima. */
+KERNEL(transpose_1, yki_cuda_transpose_args, transpose<uint8_t, uint8_t>)
 KERNEL(transpose_2, yki_cuda_transpose_args, transpose<uint16_t, uint16_t>)
 KERNEL(transpose_4, yki_cuda_transpose_args, transpose<uint32_t, uint32_t>)
 KERNEL(transpose_8, yki_cuda_transpose_args, transpose<uint64_t, uint64_t>)
@@ -175,9 +182,11 @@ template <typename T, int W> DEVICE void copy(const yki_cuda_copy_args &args)
     load_raw((const T *)args.in + row * args.in_pitch + column, value);
     store_raw((T *)args.out + row * args.out_pitch + column, value);
 }
+KERNEL(copy_1, yki_cuda_copy_args, copy<uint8_t, 16>)
 KERNEL(copy_2, yki_cuda_copy_args, copy<uint16_t, 8>)
 KERNEL(copy_4, yki_cuda_copy_args, copy<uint32_t, 4>)
 KERNEL(copy_8, yki_cuda_copy_args, copy<uint64_t, 2>)
+KERNEL(copy_1_1, yki_cuda_copy_args, copy<uint8_t, 1>)
 KERNEL(copy_2_1, yki_cuda_copy_args, copy<uint16_t, 1>)
 KERNEL(copy_4_1, yki_cuda_copy_args, copy<uint32_t, 1>)
 KERNEL(copy_8_1, yki_cuda_copy_args, copy<uint64_t, 1>)

@@ -134,6 +134,32 @@ static yk_value *dropped(yk_value *w)
     return squared(yk_dropout(w, 0.3));
 }
 
+/* An image that is trained, as for adversarial examples, goes through filters that are, too. */
+static yk_value *filtered(yk_value *w)
+{
+    yk_value *filters = yk_add_scalar(w, 0.1);
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.padding = 2;
+    return squared(yk_conv2d(w, filters, NULL, &options));
+}
+
+static yk_value *spread(yk_value *w)
+{
+    yk_value *filters = yk_permute(w, 4, (int64_t[]){1, 0, 2, 3});
+    return squared(yk_conv_transpose2d(w, filters, NULL, NULL));
+}
+
+static yk_value *largest(yk_value *w)
+{
+    return squared(yk_max_pool2d(w, 2, 1, 0));
+}
+
+/* Of windows whose places do not fit into a byte. */
+static yk_value *largest_of_all(yk_value *w)
+{
+    return squared(yk_max_pool2d(w, 17, 1, 8));
+}
+
 /* The loss, and the gradient of the weights. */
 static double penalise(const char *device, yk_value *(*penalty)(yk_value *w), float *gradient)
 {
@@ -163,8 +189,9 @@ static double penalise(const char *device, yk_value *(*penalty)(yk_value *w), fl
 /* Parameters are row-major, while images have their channels last. */
 YK_TEST(four_dimensions_need_not_be_an_images)
 {
-    yk_value *(*const penalties[])(yk_value * w) = {squared, permuted, shares, flattened,
-                                                    means,   pooled,   dropped};
+    yk_value *(*const penalties[])(yk_value * w) = {squared, permuted, shares,        flattened,
+                                                    means,   pooled,   dropped,       filtered,
+                                                    spread,  largest,  largest_of_all};
     for (size_t p = 0; p < sizeof penalties / sizeof *penalties; p++) {
         float gradient[WEIGHTS], expected[WEIGHTS];
         double loss = penalise("cuda", penalties[p], gradient);
