@@ -46,7 +46,7 @@ YK_TEST(promise_15_killed_virtual_ranks_go_on_to_the_bit)
 /* Nothing of a later step may be in a file that was written while training went on. */
 YK_TEST(promise_14_ranks_killed_while_they_save_in_the_background_go_on_to_the_bit)
 {
-    kill_and_go_on("--nproc 2 --save-async --save-every 2", 2);
+    kill_and_go_on("--nproc 2 --save-async --save-every 4", 2);
 }
 
 /* ---- promise 13 ------------------------------------------------------------------------------ */
