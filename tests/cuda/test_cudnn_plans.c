@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "compile/rewrite.h"
 #include "conv_candidates.h"
 #include "cudnn_conv.h"
+#include "drawn_graph.h"
 #include "harness.h"
 #include "implementations.h"
 #include "libraries.h"
@@ -168,20 +170,14 @@ static yk_arch_fn find_network(const char *name)
     return strcmp(name, "autoencoder") == 0 ? autoencoder : yk_arch_find(name);
 }
 
-static yk_graph *training_graph(const network *net, yk_dtype dtype)
+/* Forward and backward, up to what a model makes kernels of. */
+static void make_training(yk_graph *graph, yk_value *logits, yk_value *loss, yk_dtype dtype)
 {
-    yk_graph *graph = yk_graph_create();
     yki_gradients gradients = {0};
     yk_value *terms[YKI_LOSS_KINDS] = {NULL};
     bool low = yk_dtype_size(dtype) == 2;
-    const int64_t dims[] = {YK_BATCH, 3, net->pixels, net->pixels}, rows[] = {YK_BATCH};
-    assert_non_null(graph);
-    yk_value *images = yk_input(graph, "images", low ? YK_F32 : dtype, 4, dims);
-    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, rows);
-    yk_value *logits = find_network(net->arch)(images, 1000);
     yki_output output = {.made = logits, .read = logits};
     const yki_outputs outputs = {&output, 1};
-    yk_value *loss = yk_cross_entropy(logits, labels, NULL);
     assert_non_null(loss);
     assert_ok(yki_graph_prune(graph, loss, &outputs));
     if (low)
@@ -190,6 +186,18 @@ static yk_graph *training_graph(const network *net, yk_dtype dtype)
     assert_ok(yki_graph_differentiate(graph, terms, &gradients));
     assert_ok(yki_graph_fuse_sums(graph, gradients.first_node));
     free(gradients.of);
+}
+
+static yk_graph *training_graph(const network *net, yk_dtype dtype)
+{
+    yk_graph *graph = yk_graph_create();
+    bool low = yk_dtype_size(dtype) == 2;
+    const int64_t dims[] = {YK_BATCH, 3, net->pixels, net->pixels}, rows[] = {YK_BATCH};
+    assert_non_null(graph);
+    yk_value *images = yk_input(graph, "images", low ? YK_F32 : dtype, 4, dims);
+    yk_value *labels = yk_input(graph, "labels", YK_I32, 1, rows);
+    yk_value *logits = find_network(net->arch)(images, 1000);
+    make_training(graph, logits, yk_cross_entropy(logits, labels, NULL), dtype);
     return graph;
 }
 
@@ -274,6 +282,10 @@ static yki_cuda_device *describe_device(const char *gpu)
     yki_cuda_device *device = (yki_cuda_device *)base;
     assert_ok(yki_cudnn_open_described(&device->cudnn, json));
     real = device->cudnn->calls;
+    device->cudnn->calls.set_attribute = set_attribute;
+    device->cudnn->calls.finalize = finalize;
+    device->cudnn->calls.get_attribute = get_attribute;
+    device->fuses = true;
     return device;
 }
 
@@ -282,10 +294,6 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
     int missing = 0, wanted = 0, sums = 0;
     yki_cuda_device *device = describe_device(gpu);
     yki_device *base = &device->base;
-    device->cudnn->calls.set_attribute = set_attribute;
-    device->cudnn->calls.finalize = finalize;
-    device->cudnn->calls.get_attribute = get_attribute;
-    device->fuses = true;
     made = proposed = 0;
     yk_graph *graph = training_graph(net, dtype);
     for (size_t i = 0; i < graph->node_count; i++)
@@ -323,6 +331,113 @@ YK_TEST(every_convolution_has_a_plan)
         for (size_t g = 0; g < (level() ? 4 : 2); g++)
             for (size_t d = 0; d < (level() ? 4 : 2) && !is_left_out(gpus[g]); d++)
                 check(gpus[g], &networks[n], dtypes[d]);
+}
+
+/* ---- drawn convolutions ---------------------------------------------------------------------- */
+
+/* One of the numbers, drawn from a seed and the place of the draw. */
+static int64_t one_of(const int64_t *numbers, size_t count, uint64_t seed, uint64_t place)
+{
+    return numbers[yki_hash3(seed, place, 0) % count];
+}
+#define ONE_OF(seed, place, ...)                                                                   \
+    one_of((const int64_t[]){__VA_ARGS__},                                                         \
+           sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), seed, place)
+
+#define DRAWN_CHANNELS 1, 3, 4, 12, 16, 24, 30, 64, 96, 100, 256, 512
+
+typedef struct drawn {
+    int64_t batch, in, out, groups, image[2], filter[2];
+    bool transposed, biased;
+    yk_conv2d_options conv;
+} drawn;
+
+static drawn draw(uint64_t seed)
+{
+    int64_t width = ONE_OF(seed, 6, 0, 0, 1, 9, 17), other = ONE_OF(seed, 8, 0, 0, 0, 1, 3);
+    drawn d = {.transposed = ONE_OF(seed, 0, 0, 0, 1),
+               .batch = ONE_OF(seed, 1, 1, 2, 7, 32, 128, 256),
+               .in = ONE_OF(seed, 2, DRAWN_CHANNELS),
+               .out = ONE_OF(seed, 3, DRAWN_CHANNELS),
+               .groups = ONE_OF(seed, 4, 1, 1, 1, 2, 4, 32, 0),
+               .image = {ONE_OF(seed, 5, 1, 4, 7, 8, 14, 32, 56, 63)},
+               .filter = {ONE_OF(seed, 7, 1, 1, 2, 3, 3, 3, 4, 5, 7, 11)},
+               .biased = ONE_OF(seed, 9, 0, 1),
+               .conv = YK_CONV2D_OPTIONS_INIT};
+    if (d.groups == 0) /* depthwise */
+        d.groups = d.out = d.in;
+    d.image[1] = width ? width : d.image[0];
+    d.filter[1] = other ? other : d.filter[0];
+    d.conv.stride = ONE_OF(seed, 10, 1, 1, 2, 3, 4);
+    d.conv.padding = ONE_OF(seed, 11, 0, 1, 2, 3);
+    d.conv.dilation = ONE_OF(seed, 12, 1, 1, 1, 2, 3);
+    d.conv.groups = d.groups;
+    return d;
+}
+
+static yk_value *convolve(const drawn *d, yk_value *x, yk_value *bias)
+{
+    const int64_t plain[] = {d->out, d->in / d->groups, d->filter[0], d->filter[1]};
+    const int64_t turned[] = {d->in, d->out / d->groups, d->filter[0], d->filter[1]};
+    yk_value *weight = yk_parameter(x->graph, "weight", x->dtype, 4, d->transposed ? turned : plain,
+                                    YK_INIT_NORMAL, 0);
+    if (!d->transposed)
+        return yk_conv2d(x, weight, bias, &d->conv);
+    yk_conv_transpose2d_options options = YK_CONV_TRANSPOSE2D_OPTIONS_INIT;
+    options.stride = d->conv.stride;
+    options.padding = d->conv.padding;
+    options.dilation = d->conv.dilation;
+    options.groups = d->groups;
+    return yk_conv_transpose2d(x, weight, bias, &options);
+}
+
+/* NULL where the drawn sizes do not go together. */
+static yk_graph *convolution_graph(const drawn *d, yk_dtype dtype)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_dtype full = yk_dtype_size(dtype) == 2 ? YK_F32 : dtype;
+    const int64_t dims[] = {YK_BATCH, d->in, d->image[0], d->image[1]};
+    yk_value *x = yk_input(graph, "x", full, 4, dims);
+    x = yk_multiply(x, yk_parameter(graph, "scale", full, 0, NULL, YK_INIT_ONES, 0));
+    yk_value *bias = yk_parameter(graph, "bias", full, 1, &d->out, YK_INIT_ZEROS, 0);
+    yk_value *y = convolve(d, x, d->biased ? bias : NULL);
+    if (y->valid) {
+        make_training(graph, y, yk_reduce_loss(yk_multiply(y, y), YK_LOSS_MEAN), dtype);
+        return graph;
+    }
+    yk_graph_destroy(graph);
+    return NULL;
+}
+
+static void check_drawn(const char *gpu, uint64_t seed, yk_dtype dtype, int *plans)
+{
+    const drawn d = draw(seed);
+    yk_graph *graph = convolution_graph(&d, dtype);
+    if (!graph)
+        return;
+    yki_cuda_device *device = describe_device(gpu);
+    for (size_t i = 0; i < graph->node_count; i++) {
+        int sums = 0;
+        if (is_convolution(graph->nodes[i]) && !has_plan(device, graph->nodes[i], d.batch, &sums))
+            fail_msg("%s has no plan for a convolution in %s of seed %llu", gpu,
+                     yk_dtype_name(dtype), (unsigned long long)seed);
+        *plans += is_convolution(graph->nodes[i]);
+    }
+    yk_graph_destroy(graph);
+    device->base.type->destroy(&device->base);
+}
+
+YK_TEST(drawn_convolutions_have_plans)
+{
+    uint64_t seed, end;
+    int plans = 0;
+    need_cudnn();
+    for (drawn_seeds(6, &seed, &end); seed < end; seed++)
+        for (size_t g = 0; g < sizeof gpus / sizeof *gpus; g++)
+            for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && !is_left_out(gpus[g]); d++)
+                check_drawn(gpus[g], seed, dtypes[d], &plans);
+    print_message("%d plans\n", plans);
+    assert_true(plans > 0);
 }
 
 /* ---- plans that are made at once ------------------------------------------------------------- */
