@@ -198,6 +198,63 @@ YK_TEST(nan_passes_through_activations_and_dropout)
     check_everywhere(activations_of_nan);
 }
 
+/* Whether both are infinite with the same sign, or NaN, or neither. */
+static bool same_class(double a, double b)
+{
+    return isfinite(a) ? isfinite(b) : isnan(a) ? isnan(b) : a == b;
+}
+
+/* dy, which is finite, comes first in backward. */
+static void infinity_through(check_case start, const yki_op *op, bool backward)
+{
+    static const double specials[] = {INFINITY, -INFINITY, NAN};
+    check_case c = start;
+    check_memory cpu, ref;
+    c.op = op;
+    c.attrs = (yki_attrs){.alpha = 0.25, .beta = 1.25};
+    if (backward)
+        check_in(&c, c.dtype, 4, maps[1], 1, 0);
+    double *values = check_in(&c, c.dtype, 4, maps[1], 1, 0);
+    for (int i = 0; i < 3; i++)
+        values[100 * i] = values[100 * i + 51] = specials[i];
+    check_out(&c, c.dtype, 4, maps[1]);
+    check_run(&c, false, &cpu);
+    check_run(&c, true, &ref);
+    for (int64_t i = 0; i < yki_operand_count(&c.out[0].operand); i++) {
+        int64_t at = check_place(&c.out[0].operand, c.block, i);
+        double got = check_get(cpu.out[0], at, c.dtype);
+        double expected = check_get(ref.out[0], i, YK_F32);
+        if (!same_class(got, expected))
+            fail_msg("%s of %g is %g, expected %g", op->name, values[i], got, expected);
+    }
+    check_free(&cpu);
+    check_free(&ref);
+    check_end(&c);
+}
+
+static void activations_of_infinity(check_case start)
+{
+    static const yki_op *const ops[] = {
+        &yki_op_relu, &yki_op_relu6,     &yki_op_gelu,       &yki_op_sigmoid, &yki_op_silu,
+        &yki_op_tanh, &yki_op_hardswish, &yki_op_leaky_relu, &yki_op_exp,     &yki_op_log,
+        &yki_op_abs,  &yki_op_pow,       &yki_op_clamp};
+    static const yki_op *const slopes[] = {
+        &yki_op_relu_backward,      &yki_op_relu6_backward,      &yki_op_gelu_backward,
+        &yki_op_sigmoid_backward,   &yki_op_silu_backward,       &yki_op_tanh_backward,
+        &yki_op_hardswish_backward, &yki_op_leaky_relu_backward, &yki_op_abs_backward,
+        &yki_op_pow_backward,       &yki_op_clamp_backward};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        infinity_through(start, ops[i], false);
+    for (size_t i = 0; i < sizeof slopes / sizeof *slopes; i++)
+        infinity_through(start, slopes[i], true);
+}
+
+/* Such as silu of minus infinity, which is NaN, as in PyTorch. */
+YK_TEST(infinity_and_nan_become_what_they_become_on_ref)
+{
+    check_everywhere(activations_of_infinity);
+}
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 typedef struct window_case {

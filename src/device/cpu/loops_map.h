@@ -30,21 +30,20 @@ YKI_FORCE_INLINE normal_tail tail_of(yki_lanes x)
     return (normal_tail){z, yki_exp2(z * z, -0.72134752f), q * t}; /* -1 / (2 ln 2) */
 }
 
-/* x Phi(x) = max(x, 0) - z tail(z). */
+/* x Phi(x) = max(x, 0) - z tail(z). Zero is 0 x, which is NaN where Phi(x) is 0 and x infinite. */
 YKI_FORCE_INLINE yki_lanes gelu(yki_lanes x)
 {
-    yki_lanes zero = {0};
     normal_tail n = tail_of(x);
-    return yki_select((yki_bits)(x > zero), x, zero) - n.z * n.bell * n.ratio;
+    return yki_select_by_sign(x, x * 0.0f, x) - n.z * n.bell * n.ratio;
 }
 
-/* Phi(x) + x density(x): tail(z) - z density(z) on the left, and 1 minus that on the right. */
+/* Phi(x) + x density(x): tail(z) - z density(z) on the left, and 1 minus that on the right. What is
+ * added is 0, or NaN where x is infinite. */
 YKI_FORCE_INLINE yki_lanes gelu_slope(yki_lanes x)
 {
-    yki_lanes zero = {0};
     normal_tail n = tail_of(x);
-    yki_lanes left = n.bell * (n.ratio - 0.39894228f * n.z); /* 1 / sqrt(2 pi) */
-    return yki_select((yki_bits)(x > zero), 1.0f - left, left);
+    yki_lanes left = n.bell * (n.ratio - 0.39894228f * n.z) + x * 0.0f; /* 1 / sqrt(2 pi) */
+    return yki_select_by_sign(x, left, 1.0f - left);
 }
 
 /* min(max(x, least), most); NaN passes. */
