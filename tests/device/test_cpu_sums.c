@@ -3,6 +3,7 @@
  * bits with any number of threads.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,42 @@ YK_TEST(sums_over_rows_of_norms)
                                      .in = {rows, rows, columns},
                                      .out = {rows, columns}});
     }
+}
+
+/* db of linear, after dW, which oneDNN computes with other bits for other numbers of threads. As a
+ * sum in f32 it would have errors of 1e-3. */
+YK_TEST(sums_of_a_bias)
+{
+    enum { SAMPLES = 100000, INPUTS = 2, OUTPUTS = 35 };
+    const yki_operand x = {.dtype = YK_F32, .ndim = 2, .dims = {SAMPLES, INPUTS}},
+                      dy = {.dtype = YK_F32, .ndim = 2, .dims = {SAMPLES, OUTPUTS}},
+                      weight = {.dtype = YK_F32, .ndim = 2, .dims = {OUTPUTS, INPUTS}},
+                      bias = {.dtype = YK_F32, .ndim = 1, .dims = {OUTPUTS}};
+    const yki_kernel_desc desc = {.op = &yki_op_linear_backward_weight,
+                                  .in_count = 2,
+                                  .out_count = 2,
+                                  .in = {x, dy},
+                                  .out = {weight, bias}};
+    float *slopes = numbers(NULL, &dy), *first = NULL;
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+        size_t bytes;
+        float *written = (float *)(void *)run(&desc, threads, &bytes);
+        float *db = written + OUTPUTS * INPUTS;
+        for (int o = 0; o < OUTPUTS; o++) {
+            double sum = 0;
+            for (int n = 0; n < SAMPLES; n++)
+                sum += slopes[n * OUTPUTS + o];
+            assert_true(fabs(db[o] - sum) <= 1e-7 * fabs(sum));
+        }
+        if (first)
+            assert_memory_equal(first + OUTPUTS * INPUTS, db, OUTPUTS * sizeof *db);
+        if (first)
+            free(written);
+        else
+            first = written;
+    }
+    free(first);
+    free(slopes);
 }
 
 /* Many groups for few threads, and few for many, in slices. */

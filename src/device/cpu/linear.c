@@ -1,21 +1,30 @@
 /*
  * linear with oneDNN's matrix product: y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy.
  * Transposes are expressed as strides. In bf16 the weights are converted (packed) once per step.
+ * The sums of db are made in double, of parts of the samples that depend on the shape alone and in
+ * their order, so that their bits do not depend on the number of threads.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "device/cpu/geometry.h"
+#include "device/cpu/loops.h"
 #include "device/cpu/onednn.h"
-#include "tensor/bf16.h"
+
+enum { MOST_PARTS = 64, PART_SAMPLES = 64 /* of db, at least */ };
 
 typedef struct linear_kernel {
     yki_kernel base;
     dnnl_stream_t stream;
     yki_dnn_primitive product;
     yki_dnn_primitive convert; /* f32 weights to bf16; empty in f32 */
-    int64_t batch, outputs;    /* of dy, for db */
     yk_dtype dtype;
     bool bias;
+    /* For db: */
+    const yki_cpu_loops *loops;
+    int64_t batch, outputs, parts; /* of dy */
+    int team;
 } linear_kernel;
 
 /* (rows, columns); transposed if the memory holds (columns, rows). */
@@ -204,6 +213,19 @@ const yki_kernel_impl yki_cpu_linear_backward_data = {.op = &yki_op_linear_backw
 
 /* ---- gradient of the weights: x (N, I), dy (N, O) -> dweight (O, I), [dbias (O)] ------------- */
 
+static void prepare_bias(linear_kernel *k, const yki_device *device, const yki_operand *dy)
+{
+    k->bias = true;
+    k->loops = yki_cpu_loops_of(device);
+    k->batch = dy->dims[0];
+    k->outputs = dy->dims[1];
+    k->parts = k->batch / PART_SAMPLES;
+    k->parts = k->parts < 1 ? 1 : k->parts < MOST_PARTS ? k->parts : MOST_PARTS;
+    k->team = yki_team(device, k->batch * k->outputs);
+    const size_t sums = (size_t)(k->parts * k->outputs) * sizeof(double);
+    k->base.scratch = sums > k->base.scratch ? sums : k->base.scratch;
+}
+
 static yk_status linear_create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
                                                yki_kernel **kernel)
 {
@@ -213,30 +235,43 @@ static yk_status linear_create_backward_weight(yki_device *device, const yki_ker
     matrix b = {x->dims[0], x->dims[1], x->dtype, false};
     matrix c = {dy->dims[1], x->dims[1], YK_F32, false};
     YK_TRY(linear_create(device, &a, &b, &c, false, NULL, kernel));
-    linear_kernel *k = (linear_kernel *)*kernel;
-    k->batch = dy->dims[0];
-    k->outputs = dy->dims[1];
-    k->bias = desc->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS].ndim >= 0;
+    if (desc->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS].ndim >= 0)
+        prepare_bias((linear_kernel *)*kernel, device, dy);
     return YK_OK;
 }
 
-static void sum_rows(const linear_kernel *k, const void *dy, float *sum)
+static void sum_part(const linear_kernel *k, const char *dy, int64_t part, double *sums)
 {
-    for (int64_t o = 0; o < k->outputs; o++)
-        sum[o] = 0;
-    for (int64_t n = 0; n < k->batch; n++)
-        for (int64_t o = 0; o < k->outputs; o++)
-            sum[o] += k->dtype == YK_F32
-                          ? ((const float *)dy)[n * k->outputs + o]
-                          : yki_bf16_to_float(((const uint16_t *)dy)[n * k->outputs + o]);
+    const int64_t begin = k->batch * part / k->parts, end = k->batch * (part + 1) / k->parts;
+    const size_t before = (size_t)(begin * k->outputs) * yk_dtype_size(k->dtype);
+    memset(sums, 0, (size_t)k->outputs * sizeof *sums);
+    k->loops->sum_rows(k->dtype, dy + before, end - begin, k->outputs, k->outputs, sums);
+}
+
+/* sums: (parts, outputs) */
+static void sum_samples(const linear_kernel *k, const void *dy, double *sums, float *db)
+{
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        int64_t begin, end;
+#pragma omp for schedule(dynamic)
+        for (int64_t part = 0; part < k->parts; part++)
+            sum_part(k, dy, part, sums + part * k->outputs);
+        yki_share(k->outputs, &begin, &end);
+        for (int64_t part = 1; part < k->parts; part++)
+            for (int64_t o = begin; o < end; o++)
+                sums[o] += sums[part * k->outputs + o];
+        for (int64_t o = begin; o < end; o++)
+            db[o] = (float)sums[o];
+    }
 }
 
 static yk_status linear_run_backward_weight(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const linear_kernel *k = (const linear_kernel *)kernel;
     if (k->bias)
-        sum_rows(k, run->in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
-                 run->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS]);
+        sum_samples(k, run->in[YKI_LINEAR_BACKWARD_WEIGHT_DY], run->scratch,
+                    run->out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS]);
     return yki_dnn_run(&k->product, k->stream,
                        (void *[]){run->in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
                                   run->in[YKI_LINEAR_BACKWARD_WEIGHT_X],
