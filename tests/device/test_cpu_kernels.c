@@ -255,6 +255,37 @@ YK_TEST(infinity_and_nan_become_what_they_become_on_ref)
     check_everywhere(activations_of_infinity);
 }
 
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* A key that the mask hides has no share, not even of the largest number. */
+static void attention_of_hidden_keys(check_case start)
+{
+    enum { QUERIES = 5, KEYS = 19, WIDTH = 8 };
+    static const int64_t queries[] = {1, QUERIES, WIDTH}, keys[] = {1, KEYS, WIDTH},
+                         scores[] = {1, 1, QUERIES, KEYS}, sums[] = {1, 1, QUERIES};
+    check_case c = start;
+    if (c.blocked)
+        return;
+    c.op = &yki_op_scaled_dot_product_attention;
+    c.attrs = (yki_attrs){.heads = 1, .kv_heads = 1, .alpha = 0.5};
+    check_in(&c, c.dtype, 3, queries, 1, 0);
+    check_in(&c, c.dtype, 3, keys, 1, 0);
+    double *v = check_in(&c, c.dtype, 3, keys, 1, 0);
+    double *mask = check_in(&c, YK_F32, 4, scores, 1, 0);
+    for (int i = 0; i < WIDTH; i++)
+        v[3 * WIDTH + i] = c.dtype == YK_F16 ? 65504 : 0x1p127;
+    for (int i = 0; i < QUERIES; i++)
+        mask[i * KEYS + 3] = -1e30;
+    check_out(&c, c.dtype, 3, queries);
+    check_out(&c, YK_F32, 3, sums);
+    check(&c);
+}
+
+YK_TEST(hidden_keys_have_no_share)
+{
+    check_everywhere(attention_of_hidden_keys);
+}
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 typedef struct window_case {

@@ -178,7 +178,7 @@ static float masked_softmax(float *x, int64_t count, int64_t columns)
     }
     const float largest = largest_lane(most);
     for (int64_t i = 0; i < used; i += YKI_WIDTH) {
-        yki_lanes value = yki_exp(yki_load_lanes(x, i, YK_F32) - largest);
+        yki_lanes value = yki_exp_or_zero(yki_load_lanes(x, i, YK_F32) - largest);
         yki_store_lanes(x, i, value, YK_F32);
         sum += value;
     }
@@ -198,7 +198,7 @@ static void masked_softmax_slopes(float *x, float *slopes, int64_t count, int64_
     yki_lanes total = {0}, sum = {0};
     fill_from(x, count, used, -INFINITY);
     for (int64_t i = 0; i < used; i += YKI_WIDTH) {
-        const yki_lanes share = yki_exp(yki_load_lanes(x, i, YK_F32) - log_sum);
+        const yki_lanes share = yki_exp_or_zero(yki_load_lanes(x, i, YK_F32) - log_sum);
         yki_store_lanes(x, i, share, YK_F32);
         total += share;
         sum += share * yki_load_lanes(slopes, i, YK_F32);

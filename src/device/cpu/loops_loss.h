@@ -161,7 +161,7 @@ YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logit
                 distance.v[j] += target * yki_select((yki_bits)(target == zero), zero, x.v[j]);
             } else
                 distance.v[j] += weight * x.v[j];
-            x.v[j] = yki_exp(x.v[j]);
+            x.v[j] = yki_exp_or_zero(x.v[j]);
             sum.v[j] += x.v[j];
         }
         if (probabilities)

@@ -67,13 +67,6 @@ YKI_FORCE_INLINE float largest_of(const float *x, int64_t count)
     return largest_lane(largest);
 }
 
-/* e^x, and 0 where that is no normal number; of a NaN, NaN. */
-YKI_FORCE_INLINE yki_lanes exp_or_zero(yki_lanes x)
-{
-    yki_lanes zero = {0};
-    return yki_select((yki_bits)(x < -87.3f), zero, yki_exp(x));
-}
-
 static yki_row_softmax softmax(const float *x, float *y, int64_t count)
 {
     const float largest = largest_of(x, count);
@@ -82,7 +75,7 @@ static yki_row_softmax softmax(const float *x, float *y, int64_t count)
         yki_lanes near = {0};
         for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH) {
             yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
-            v = exp_or_zero(v - largest);
+            v = yki_exp_or_zero(v - largest);
             near += v;
             if (y)
                 store_lanes_up_to(y + i, count - i, v);
@@ -139,7 +132,7 @@ static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
         const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
         yki_lanes near = {0};
         for (int64_t i = begin; i < end; i++) {
-            const yki_lanes v = exp_or_zero(yki_load_pixel(x, i, YK_F32) - largest);
+            const yki_lanes v = yki_exp_or_zero(yki_load_pixel(x, i, YK_F32) - largest);
             near += v;
             yki_store_lanes(y, i * YKI_WIDTH, v, YK_F32);
         }

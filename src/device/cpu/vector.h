@@ -126,6 +126,14 @@ YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
     return rest * yki_power_of_two(shifted);
 }
 
+/* The same, but 0 where e^x is no normal number: nothing is left of what is far below the others.
+ */
+YKI_FORCE_INLINE yki_lanes yki_exp_or_zero(yki_lanes x)
+{
+    const yki_lanes zero = {0};
+    return yki_select((yki_bits)(x < -87.3f), zero, yki_exp(x));
+}
+
 /* log(x) of positive normal numbers, to about 2 units in the last place: the exponent, and
  * 2 atanh(s) with s = (m - 1) / (m + 1) for the rest m, from sqrt(1/2) to sqrt(2). NaN passes. */
 YKI_FORCE_INLINE yki_lanes yki_log(yki_lanes x)
