@@ -335,13 +335,15 @@ typedef struct yk_attention_options {
  * num_kv_heads, the result (N, T, num_heads F / num_kv_heads), and a q that has all three
  * (N, T, (num_heads + 2 num_kv_heads) D).
  *
- * The causal mask is that of PyTorch:
- * query t sees the keys 0 to t. attn_mask hides a key from a query where it is -INFINITY. Its sizes
- * are matched from the last, so that a mask of padding is (N, 1, 1, S), which yk_reshape() makes of
- * (N, S). A query from which all keys are hidden gets zeros, and has no gradient. With is_causal, a
- * query sees the keys that neither hides. In training mode, each weight that softmax gives is
- * dropped with probability dropout_p, as by yk_dropout(). Scores are not kept from forward to
- * backward. NULL options mean the defaults.
+ * The causal mask is that of PyTorch: query t sees the keys 0 to t. attn_mask hides a key from a
+ * query where it is -INFINITY. Its sizes are matched from the last, so that a mask of padding is
+ * (N, 1, 1, S), which yk_reshape() makes of (N, S). A query from which all keys are hidden gets
+ * zeros, and has no gradient. With is_causal, a query sees the keys that neither hides. A NaN or an
+ * infinity in a key or its value reaches every query that sees it; it may reach others, too, since
+ * a weight of zero times NaN is NaN. Which ones depends on the device. In PyTorch it reaches all.
+ *
+ * In training mode, each weight that softmax gives is dropped with probability dropout_p, as by
+ * yk_dropout(). Scores are not kept from forward to backward. NULL options mean the defaults.
  */
 yk_value *yk_scaled_dot_product_attention(yk_value *q, yk_value *k, yk_value *v,
                                           const yk_attention_options *options);
