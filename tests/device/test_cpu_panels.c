@@ -328,6 +328,44 @@ YK_TEST(deeper_minimal_backward_weight_has_the_same_bits_with_any_threads)
     same_minimal_bits(&yki_op_conv2d_backward_weight, 2, 16, 256, 576);
 }
 
+static size_t scratch_with(const yki_kernel_desc *desc, const yki_kernel_impl *impl, int threads)
+{
+    yki_device *device;
+    yki_kernel *kernel;
+    assert_ok(yki_device_create(&device, "cpu",
+                                &(yki_device_options){.threads = threads, .winograd = true}));
+    assert_ok(yki_kernel_create(device, desc, &kernel));
+    assert_ptr_equal(kernel->impl, impl);
+    const size_t bytes = kernel->scratch;
+    yki_kernel_destroy(kernel);
+    yki_device_destroy(device);
+    return bytes;
+}
+
+/* Of two blocks, or two groups of output channels, two threads are enough. */
+YK_TEST(minimal_has_memory_for_threads_with_work)
+{
+    yki_operand image = x, taps = weight;
+    memcpy(image.dims, (int64_t[]){2, 72, 8, 8}, 4 * sizeof *image.dims);
+    taps.dims[0] = taps.dims[1] = 72;
+    const yki_kernel_desc forward = {.op = &yki_op_conv2d,
+                                     .attrs = &attrs,
+                                     .in_count = 3,
+                                     .in = {image, taps, none},
+                                     .out_count = 1,
+                                     .out = {image}},
+                          gradient = {.op = &yki_op_conv2d_backward_weight,
+                                      .attrs = &attrs,
+                                      .in_count = 2,
+                                      .in = {image, image},
+                                      .out_count = 2,
+                                      .out = {taps, none}};
+    assert_int_equal(scratch_with(&forward, &yki_cpu_conv2d_minimal, 64),
+                     scratch_with(&forward, &yki_cpu_conv2d_minimal, 2));
+    assert_int_equal(scratch_with(&gradient, &yki_cpu_conv2d_backward_weight_minimal, 64),
+                     scratch_with(&gradient, &yki_cpu_conv2d_backward_weight_minimal, 2));
+}
+
 /* Few and small images, for which oneDNN has only reference loops. */
 YK_TEST(minimal_backward_weight_of_small_images_has_the_same_bits_on_avx2)
 {

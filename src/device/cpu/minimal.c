@@ -175,8 +175,9 @@ static void convolve_by_blocks(const yki_minimal_kernel *k, const yki_kernel_arg
                               weights + i / k->x.groups * k->x.groups * WEIGHTS);
 #pragma omp for schedule(dynamic) nowait
         for (int64_t block = 0; block < k->blocks; block++)
-            minimal_convolve_block(k, run->in[0], weights, block,
-                                   threads + omp_get_thread_num() * (k->x.groups + 1) * k->slab, y);
+            minimal_convolve_block(
+                k, run->in[0], weights, block,
+                threads + yki_minimal_place(k, k->blocks, block) * (k->x.groups + 1) * k->slab, y);
     }
 }
 
@@ -379,7 +380,7 @@ static int64_t plan_blocks(yki_minimal_kernel *k)
     int64_t sixes = (k->tiles + ROWS - 1) / ROWS, wanted = (int64_t)THREAD_BLOCKS * k->team;
     if (k->team > 1 && k->blocks < wanted)
         k->blocks = sixes < wanted ? sixes : wanted;
-    return k->team * (k->x.groups + 1) * k->slab;
+    return yki_minimal_places(k, k->blocks) * (k->x.groups + 1) * k->slab;
 }
 
 /* How the work is divided does not change bits: all blocks and groups are computed alike. */

@@ -11,6 +11,8 @@
 #ifndef YKI_MINIMAL_KERNEL_H
 #define YKI_MINIMAL_KERNEL_H
 
+#include <omp.h>
+
 #include "device/cpu/cpu.h"
 #include "device/cpu/minimal.h"
 
@@ -59,6 +61,21 @@ bool yki_minimal_supports(const yki_device *device, const yki_attrs *attrs,
 bool yki_minimal_gains(const yki_attrs *attrs, const yki_operand *large, const yki_operand *small);
 /* Whether groups are as full as they have to be, which is one condition of yki_minimal_gains. */
 bool yki_minimal_fills_groups(const yki_operand *a, int64_t stride);
+
+/* ---- memory of threads ----------------------------------------------------------------------- */
+
+/* How many units of work are computed at a time, each in memory of its own: one for each thread, or
+ * for each unit where these are fewer. */
+static inline int64_t yki_minimal_places(const yki_minimal_kernel *k, int64_t units)
+{
+    return units < k->team ? units : k->team;
+}
+
+/* The place in memory of a unit, called by the thread that computes it. */
+static inline int64_t yki_minimal_place(const yki_minimal_kernel *k, int64_t units, int64_t unit)
+{
+    return units < k->team ? unit : omp_get_thread_num();
+}
 
 /* ---- blocks and groups ----------------------------------------------------------------------- */
 

@@ -119,16 +119,23 @@ static void finish_columns(const yki_minimal_kernel *k, float *sums, int64_t i, 
     write_columns(k, total, i / PIECES, column, weight);
 }
 
+/* Into which the output groups of a part are divided. */
+static int64_t pieces_of(const yki_minimal_kernel *k)
+{
+    return k->split_outputs ? k->y.groups : 1;
+}
+
 static void sum_by_parts(const yki_minimal_kernel *k, const yki_kernel_args *run)
 {
     const int64_t pairs = k->x.groups * k->y.groups;
-    const int64_t pieces = k->split_outputs ? k->y.groups : 1;
+    const int64_t pieces = pieces_of(k), units = k->parts * pieces;
     float *sums = run->scratch, *threads = sums + k->parts * pairs * WEIGHTS;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
-        float *own = threads + omp_get_thread_num() * (k->x.groups + k->y.groups) * k->slab;
 #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < k->parts * pieces; i++) {
+        for (int64_t i = 0; i < units; i++) {
+            float *own =
+                threads + yki_minimal_place(k, units, i) * (k->x.groups + k->y.groups) * k->slab;
             yki_minimal_range outputs = {i % pieces,
                                          k->split_outputs ? i % pieces + 1 : k->y.groups};
             sum_part(k, run, i / pieces, outputs, sums + i / pieces * pairs * WEIGHTS, own);
@@ -274,7 +281,8 @@ static int64_t plan_parts(yki_minimal_kernel *k)
         k->parts = k->blocks < LEAST_PARTS ? k->blocks : LEAST_PARTS;
     k->split_outputs = k->parts < 2 * (int64_t)k->team;
     int64_t sums = k->team == 1 ? 2 : k->parts; /* at a time */
-    return sums * pairs * WEIGHTS + k->team * (k->x.groups + k->y.groups) * k->slab;
+    int64_t places = yki_minimal_places(k, k->parts * pieces_of(k));
+    return sums * pairs * WEIGHTS + places * (k->x.groups + k->y.groups) * k->slab;
 }
 
 static int64_t plan_pairs(yki_minimal_kernel *k)
