@@ -187,18 +187,27 @@ yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_wor
     return YK_OK;
 }
 
-/* After the exchange: what is small is finished here, and the thread moves what is large. */
+/* The thread moves what is large, after the exchange. */
+static yk_status post_rest(engine_base *engine, bool *done)
+{
+    engine->exchanged = true; /* which the thread may read as soon as it has the call */
+    yk_status status = yk_backend_thread_post(engine->thread, engine->direct, &engine->rest);
+    *done = status != YK_OK;
+    if (status != YK_OK) {
+        engine->exchanged = false;
+        engine->exchanges++;
+    }
+    return status;
+}
+
+/* After the exchange: what is small is finished here, and the rest by the thread. */
 static yk_status finish_direct(engine_base *engine, bool *done)
 {
     yk_backend_call *call = engine->direct;
     yk_status status = compare(engine, call);
     bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
-    engine->exchanged = moves && !engine_is_small(engine, &call->what);
-    if (engine->exchanged) {
-        status = yk_backend_thread_post(engine->thread, call, &engine->rest);
-        *done = status != YK_OK;
-        return status;
-    }
+    if (moves && !engine_is_small(engine, &call->what))
+        return post_rest(engine, done);
     if (moves)
         engine_finish_small(engine, call);
     engine->exchanges++;

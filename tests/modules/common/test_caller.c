@@ -419,6 +419,30 @@ YK_TEST(an_exchange_that_fails_is_an_error_of_its_call)
     close_script(&s);
 }
 
+/* The exchange of the call is over then, and the next call begins with its own. */
+YK_TEST(a_call_that_the_thread_does_not_take_is_an_error)
+{
+    script s;
+    static float data[LARGEST];
+    bool done = false;
+    yk_backend_work *work;
+    open_script(&s);
+    yk_backend_call call = reduce_call(data, LARGEST, YK_F32, YK_REDUCE_SUM);
+    yk_backend_thread *thread = s.common.thread;
+    assert_ok(engine_post(&s.common.base, &call, &work));
+    s.common.thread = NULL; /* which nothing can be posted to */
+    assert_status(YK_ERROR_INVALID_ARGUMENT, engine_test(&s.common.base, work, 0.02, &done));
+    assert_true(done);
+    s.common.thread = thread;
+    assert_int_equal(s.common.exchanges, 1);
+    fill(data, YK_F32, RANK, LARGEST);
+    call.background = true; /* the thread exchanges */
+    assert_ok(run(&s, &call));
+    check_reduced(data, LARGEST, YK_F32, YK_REDUCE_SUM);
+    assert_int_equal(s.by_thread, 1);
+    close_script(&s);
+}
+
 /* A rank is late in the exchange: there is no thread to wait for. */
 YK_TEST(a_call_is_given_up_during_its_exchange)
 {
