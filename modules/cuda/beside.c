@@ -105,9 +105,10 @@ static yk_status run_beside(const void *context)
     const pair *p = context;
     yki_fan fan = p->fan;
     YK_TRY(yki_fan_open(&fan));
-    YK_TRY(run_one(p, 0, yki_fan_stream(&fan)));
-    YK_TRY(run_one(p, 1, yki_fan_stream(&fan)));
-    return yki_fan_close(&fan);
+    yk_status status = run_one(p, 0, yki_fan_stream(&fan));
+    if (status == YK_OK)
+        status = run_one(p, 1, yki_fan_stream(&fan));
+    return yki_fan_close(&fan, status);
 }
 
 static double measure(const pair *p, yk_status (*run)(const void *context))

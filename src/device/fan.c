@@ -49,11 +49,23 @@ yki_stream *yki_fan_stream(yki_fan *fan)
     return fan->streams[fan->next++ % fan->count];
 }
 
-yk_status yki_fan_close(yki_fan *fan)
+static yk_status join(yki_fan *fan, int i)
 {
+    YK_TRY(yki_event_mark(fan->device, fan->done[i], fan->streams[i]));
+    return yki_event_follow(fan->device, fan->done[i], fan->streams[0]);
+}
+
+yk_status yki_fan_close(yki_fan *fan, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    if (status != YK_OK)
+        yki_error_copy(line, sizeof line);
     for (int i = 1; i < fan->count; i++) {
-        YK_TRY(yki_event_mark(fan->device, fan->done[i], fan->streams[i]));
-        YK_TRY(yki_event_follow(fan->device, fan->done[i], fan->streams[0]));
+        yk_status joined = join(fan, i);
+        if (status != YK_OK || joined == YK_OK)
+            continue;
+        status = joined;
+        yki_error_copy(line, sizeof line);
     }
-    return YK_OK;
+    return status == YK_OK ? YK_OK : yki_error_set_line(status, line);
 }

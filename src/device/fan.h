@@ -4,7 +4,7 @@
  *
  *     yki_fan_open(&fan);
  *     enter(..., yki_fan_stream(&fan));    for each part
- *     yki_fan_close(&fan);
+ *     yki_fan_close(&fan, status);
  *
  * It comes after what was entered in the device's stream before, and before what comes next. On a
  * host device, all of it is done at once.
@@ -33,7 +33,12 @@ void yki_fan_destroy(yki_fan *fan);
 
 yk_status yki_fan_open(yki_fan *fan);
 yki_stream *yki_fan_stream(yki_fan *fan);
-yk_status yki_fan_close(yki_fan *fan);
+/*
+ * Joins the streams also where a part could not be entered, with whose status it is called then:
+ * the other parts may still run, and what waits for the device's stream waits for them, too.
+ * Returns the first failure.
+ */
+yk_status yki_fan_close(yki_fan *fan, yk_status status);
 
 #pragma GCC visibility pop
 

@@ -123,9 +123,10 @@ static yk_status enter_pair(yk_model *model, const yki_step *step)
 {
     yki_fan *pair = &model->executor.pair;
     YK_TRY(yki_fan_open(pair));
-    YK_TRY(run_step(model, step, yki_fan_stream(pair)));
-    YK_TRY(run_step(model, step + 1, yki_fan_stream(pair)));
-    return yki_fan_close(pair);
+    yk_status status = run_step(model, step, yki_fan_stream(pair));
+    if (status == YK_OK)
+        status = run_step(model, step + 1, yki_fan_stream(pair));
+    return yki_fan_close(pair, status);
 }
 
 yk_status yki_steps_enter(yk_model *model, size_t *index)
@@ -147,12 +148,13 @@ yk_status yki_steps_pack(void *context)
     const yki_plan *plan = model->executor.running->plan;
     yki_fan *fan = &model->executor.plans.packs.fan;
     YK_TRY(yki_fan_open(fan));
-    for (size_t i = 0; i < plan->step_count; i++) {
+    yk_status status = YK_OK;
+    for (size_t i = 0; status == YK_OK && i < plan->step_count; i++) {
         const yki_step *step = &plan->steps[i];
         if (step->pack < 0 || step->in[step->kernel->pack_input].kind != YKI_PLACE_PARAMETER)
             continue;
         void *weight = yki_step_address(model, plan, &step->in[step->kernel->pack_input]);
-        YK_TRY(refresh_pack(model, step, yki_fan_stream(fan), &weight));
+        status = refresh_pack(model, step, yki_fan_stream(fan), &weight);
     }
-    return yki_fan_close(fan);
+    return yki_fan_close(fan, status);
 }
