@@ -43,7 +43,8 @@ enum {
 /* Of the process. */
 static pthread_mutex_t mpi_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool several_threads, broken;
-static int open_engines, created;
+static int open_engines;
+static unsigned created;
 
 /* MPI_Init, in its thread. */
 typedef enum phase { UNUSED, STARTING, STARTED } phase;
@@ -196,15 +197,30 @@ static bool always_missing(const void *wait, int rank)
     return true;
 }
 
+/*
+ * The tag of the creation of a communicator tells apart those that are created at the same time.
+ * Each rank of MPI_COMM_WORLD has a range of tags for the groups that it leads, so that those of
+ * different leaders never have the same one. A leader uses a tag again after all others.
+ */
+static yk_status choose_tag(int *tag, int world_rank)
+{
+    int world, found, *largest;
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world));
+    TRY_MPI(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found));
+    unsigned range = (unsigned)(*largest > world ? *largest / world : 1);
+    pthread_mutex_lock(&mpi_lock);
+    *tag = (int)((unsigned)world_rank * range + created++ % range);
+    pthread_mutex_unlock(&mpi_lock);
+    return YK_OK;
+}
+
 /* The ranks tell each other who they are in MPI_COMM_WORLD, and rank 0 a tag for this group. */
 static yk_status meet(mpi_engine *engine, const yk_backend_site *site)
 {
     char key[32];
     int card[2];
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &card[0]));
-    pthread_mutex_lock(&mpi_lock);
-    card[1] = (card[0] * 97 + created++) & 0x7fff;
-    pthread_mutex_unlock(&mpi_lock);
+    TRY(choose_tag(&card[1], card[0]));
     snprintf(key, sizeof key, "mpi/%d", site->rank);
     TRY(site->set(site->context, key, card, sizeof card));
     for (int r = site->ranks - 1; r >= 0; r--) {

@@ -95,6 +95,50 @@ YK_TEST(three_ranks_of_mpich_run_every_call)
     expect_success(&mpich, 3, every_call);
 }
 
+/* ---- groups that are created at the same time ------------------------------------------------ */
+
+static void *duplicate_often(void *group)
+{
+    for (int i = 0; i < 20; i++) {
+        yk_group *copy;
+        float x = 1;
+        assert_ok(yk_group_duplicate(&copy, group));
+        assert_ok(yk_all_reduce(copy, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+        assert_true(x == (float)yk_group_size(group));
+        yk_group_destroy(copy);
+    }
+    return NULL;
+}
+
+/* By two threads of each rank; another rank is the first of each group, and all three are in both.
+ * Meanwhile the ranks create groups in pairs, so that they have not created equally many. */
+static void create_at_the_same_time(void)
+{
+    yk_group *group = open_mpi(60), *turned, *part;
+    int rank = yk_group_rank(group);
+    pthread_t thread;
+    assert_ok(yk_group_split(&turned, group, 0, (rank + 2) % 3));
+    for (int i = 0; i < 97; i++) {
+        assert_ok(yk_group_split(&part, group, rank == 1 ? YK_COLOR_NONE : 0, 0));
+        yk_group_destroy(part);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, duplicate_often, turned), 0);
+    duplicate_often(group);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    yk_group_destroy(turned);
+    yk_group_destroy(group);
+}
+
+YK_TEST(groups_of_openmpi_are_created_at_the_same_time)
+{
+    expect_success(&openmpi, 3, create_at_the_same_time);
+}
+
+YK_TEST(groups_of_mpich_are_created_at_the_same_time)
+{
+    expect_success(&mpich, 3, create_at_the_same_time);
+}
+
 /* Among so many ranks, the exchange does not carry the sizes of the parts, which are gathered in
  * the place of the result. */
 static void trade_parts(void)

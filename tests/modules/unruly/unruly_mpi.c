@@ -8,7 +8,7 @@
 
 #include "unruly_mpi.h"
 
-static int failing, withheld_tag = -1;
+static int failing, withheld_tag = -1, creation_tag = -1;
 static int under_way, most;
 
 /* The message that is withheld. */
@@ -39,6 +39,17 @@ void unruly_mpi_progress(void)
 {
     int found;
     PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+}
+
+int unruly_mpi_creation(void)
+{
+    return creation_tag;
+}
+
+int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
+{
+    creation_tag = tag;
+    return PMPI_Comm_create_group(comm, group, tag, made);
 }
 
 void unruly_mpi_count(void)

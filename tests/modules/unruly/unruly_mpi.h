@@ -10,6 +10,8 @@ void unruly_mpi_withhold(int tag);
 int unruly_mpi_deliver(void);
 /* Lets MPI work. */
 void unruly_mpi_progress(void);
+/* The tag with which the last communicator was created. */
+int unruly_mpi_creation(void);
 /* Counts the sends and receives that are under way at once, from now on, when there are none; the
  * most that there have been. */
 void unruly_mpi_count(void);
