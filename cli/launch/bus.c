@@ -5,8 +5,9 @@
  * closed and takes another one, so no message is lost.
  *
  * A job may be restarted for days, and with each attempt every host reports the last lines of a
- * rank. The only reader of a stream therefore empties the messages that it has read. It leaves
- * their keys, so that their numbers remain taken.
+ * rank. The only reader of a stream therefore empties the messages that it has read. Where there
+ * are several, the writer empties the long ones that all of them must have read. The keys stay, so
+ * that their numbers remain taken.
  */
 #include "launch/bus.h"
 
@@ -41,6 +42,22 @@ yk_status cli_bus_post(yk_store *store, const char *stream, const char *text)
         status = yk_store_add(store, stream, 1, &count);
         if (status == YK_OK)
             status = set_message(store, stream, count - 1, text, &posted);
+    }
+    return status;
+}
+
+yk_status cli_bus_empty_long(yk_store *store, const char *stream, int64_t *first, int64_t end)
+{
+    yk_status status = YK_OK;
+    for (; status == YK_OK && *first < end; ++*first) {
+        char key[64], text[CLI_MESSAGE_SHORT];
+        size_t size;
+        message_key(key, stream, *first);
+        status = yk_store_get(store, key, text, sizeof text, &size, 0);
+        if (status == YK_ERROR_INVALID_ARGUMENT)
+            status = yk_store_set(store, key, "", 0);
+        else if (status == YK_ERROR_TIMEOUT)
+            status = YK_OK; /* a hole */
     }
     return status;
 }

@@ -14,7 +14,7 @@
 #include "launch/hosts.h"
 
 /* Room for the longest of them, the order "round ..." with a line for each host. */
-enum { CLI_MESSAGE_SIZE = 400 * (CLI_HOSTS_MAX + 1) };
+enum { CLI_MESSAGE_SIZE = 400 * (CLI_HOSTS_MAX + 1), CLI_MESSAGE_SHORT = 256 };
 
 typedef struct cli_bus_reader {
     const char *stream;
@@ -30,6 +30,11 @@ typedef struct cli_bus_reader {
 #define CLI_BUS_ORDERS  "orders"
 
 yk_status cli_bus_post(yk_store *store, const char *stream, const char *text);
+/*
+ * Empties the messages from number *first to before `end` that are longer than CLI_MESSAGE_SHORT
+ * bytes, and sets *first to `end`. For messages that no reader needs any more.
+ */
+yk_status cli_bus_empty_long(yk_store *store, const char *stream, int64_t *first, int64_t end);
 /* Starts reading a stream after the messages that it already holds. */
 yk_status cli_bus_open(cli_bus_reader *reader, yk_store *store, const char *stream);
 /*

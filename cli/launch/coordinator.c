@@ -64,6 +64,7 @@ struct cli_coordinator {
     yk_store *store;
     yk_store_server *ranks; /* the store of the attempt's ranks */
     cli_bus_reader reader;
+    int64_t kept, last_round; /* numbers of orders: see forget_orders */
     cli_agents agents;
     cli_net_question *ended; /* in a takeover: whether the lost launcher has ended, or NULL */
     phase phase;
@@ -416,6 +417,18 @@ static void publish_store(cli_coordinator *c, int port, const char *secret)
     yk_store_set(c->store, "attempt", text, (size_t)size);
 }
 
+/*
+ * Whoever takes part in the next attempt has read what came before the last order "round". Short
+ * orders stay: a launcher that was suspended for long must still learn that its ranks are to stop.
+ */
+static void forget_orders(cli_coordinator *c)
+{
+    int64_t next;
+    cli_bus_empty_long(c->store, CLI_BUS_ORDERS, &c->kept, c->last_round);
+    if (yk_store_add(c->store, CLI_BUS_ORDERS, 0, &next) == YK_OK)
+        c->last_round = next;
+}
+
 static void start_round(cli_coordinator *c)
 {
     char secret[YK_STORE_SECRET_SIZE];
@@ -430,6 +443,7 @@ static void start_round(cli_coordinator *c)
     c->nodes = nodes;
     publish_store(c, port, secret);
     cli_agents_print_round(&c->agents, c->order + at, sizeof c->order - (size_t)at);
+    forget_orders(c);
     cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
     c->failing = c->regrouping = false;
     c->first_failed = c->lost = NULL;

@@ -181,6 +181,41 @@ YK_TEST(the_only_reader_empties_what_it_has_read)
     yk_store_server_destroy(server);
 }
 
+/* What all readers have read is emptied by the writer, unless it is short. */
+YK_TEST(long_messages_before_a_number_are_emptied)
+{
+    enum { MESSAGES = 6, END = 4 };
+    int port = YK_PORT_ANY;
+    int64_t first = 0, count;
+    char text[2 * CLI_MESSAGE_SHORT + 1];
+    yk_store_server *server;
+    yk_store *store;
+    assert_ok(yk_store_serve(&server, "127.0.0.1", &port, SECRET));
+    assert_ok(yk_store_connect(&store, "127.0.0.1", port, SECRET, 5));
+    for (int i = 0; i < MESSAGES; i++) {
+        memset(text, 'a' + i, sizeof text - 1);
+        text[i % 2 ? CLI_MESSAGE_SHORT : 2 * CLI_MESSAGE_SHORT] = '\0';
+        if (i == 2) /* whose writer has died */
+            assert_ok(yk_store_add(store, CLI_BUS_ORDERS, 1, &count));
+        else
+            assert_ok(cli_bus_post(store, CLI_BUS_ORDERS, text));
+    }
+    for (int i = 0; i < 2; i++)
+        assert_ok(cli_bus_empty_long(store, CLI_BUS_ORDERS, &first, END));
+    assert_int_equal(first, END);
+    for (int i = 0; i < MESSAGES; i++) {
+        char key[32];
+        size_t size, whole = i % 2 ? CLI_MESSAGE_SHORT : 2 * CLI_MESSAGE_SHORT;
+        snprintf(key, sizeof key, "orders/%d", i);
+        yk_status status = yk_store_get(store, key, text, sizeof text, &size, 0);
+        assert_status(i == 2 ? YK_ERROR_TIMEOUT : YK_OK, status);
+        if (i != 2)
+            assert_int_equal(size, i < END && i % 2 == 0 ? 0 : whole);
+    }
+    yk_store_destroy(store);
+    yk_store_server_destroy(server);
+}
+
 /* Of the writers, one dies between taking its number and writing; another is slow there, and finds
  * its number closed by the reader. */
 YK_TEST(messages_arrive_although_a_writer_dies_or_is_slow)

@@ -252,6 +252,38 @@ YK_TEST(a_launcher_that_waits_for_others_can_be_stopped)
     assert_job_ends(&agents[1], 20, 128 + SIGTERM);
 }
 
+/* ---- restarts ------------------------------------------------------------------------------- */
+
+/* Each attempt leaves the last lines of its rank in an order, which all hosts have read when the
+ * next attempt but one begins. */
+YK_TEST(orders_of_earlier_attempts_do_not_stay_in_the_store)
+{
+    yk_store *store;
+    int64_t orders;
+    int stay = 0;
+    static const char *const arguments =
+        "--max-restarts 5 sh -c 'test $TORCHELASTIC_RESTART_COUNT = 5 && echo the last && exec "
+        "sleep 60; printf \"%0900d\\n\" 1 2 3 >&2; exit 7'";
+    start_agent(0, "2", arguments);
+    start_agent(1, "2", arguments);
+    test_job_await(&agents[0], "the last");
+    assert_ok(yk_store_connect(&store, "localhost", rendezvous_port, "", 20));
+    assert_ok(yk_store_add(store, "orders", 0, &orders));
+    for (int i = 0; i < (int)orders; i++) {
+        static char text[1 << 20];
+        char key[64];
+        size_t size;
+        snprintf(key, sizeof key, "orders/%d", i);
+        assert_ok(yk_store_get(store, key, text, sizeof text, &size, 20));
+        stay += size > 500;
+    }
+    assert_int_equal(stay, 1);
+    yk_store_destroy(store);
+    kill(agents[0].pid, SIGTERM);
+    test_job_wait(&agents[0], 30);
+    test_job_wait(&agents[1], 30);
+}
+
 /* ---- many hosts ----------------------------------------------------------------------------- */
 
 enum { MOST_HOSTS = 1024 };
