@@ -88,7 +88,8 @@ static void check_mpirun(const char *launcher, const char *options)
     int code = yk_test_command(
         output, sizeof output,
         "%s timeout -k 5 100 %s %s "
-        "env YK_TEST_RANK=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=\"$ASAN_OPTIONS\" YOKE_BUILD='%s' "
+        "env YK_TEST_RANK=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=\"$ASAN_OPTIONS\" "
+        "TSAN_OPTIONS=\"$TSAN_OPTIONS\" YOKE_BUILD='%s' "
         "'%s' %s </dev/null",
         yk_test_on(1), launcher, whole, getenv("YOKE_BUILD"), program, yk_test_running_case());
     if (code)
