@@ -179,6 +179,35 @@ YK_TEST_RANKS(a_batch_meets_single_messages, 2)
     yk_group_destroy(group);
 }
 
+/* More messages from one rank to another than any backend has under way at once; of some, the ranks
+ * differ. All others arrive. */
+YK_TEST_RANKS(long_batches, 2)
+{
+    enum { MANY = 300, MOST = 40 };
+    static int32_t out[MANY][MOST], in[MANY][MOST];
+    static yk_message messages[2 * MANY];
+    yk_group *group = join();
+    for (int wrong = -1; wrong < MANY; wrong += MANY / 2) { /* none, one of the first half, ... */
+        for (int i = 0; i < MANY; i++) {
+            size_t size = (size_t)i % MOST;
+            memset(in[i], 0xff, sizeof in[i]);
+            for (int k = 0; k < MOST; k++)
+                out[i][k] = 100 * i + 10000000 * rank + k;
+            messages[2 * i] = send_to(1 - rank, out[i], size, YK_I32);
+            messages[2 * i + 1] = receive_from(1 - rank, in[i], size + (i == wrong), YK_I32);
+        }
+        yk_status status = yk_batch_send_recv(group, messages, 2 * MANY, NULL);
+        assert_status(wrong < 0 ? YK_OK : YK_ERROR_MISMATCH, status);
+        for (int i = 0; i < MANY; i++)
+            for (int k = 0; k < MOST; k++)
+                assert_int_equal(in[i][k], k < i % MOST && i != wrong
+                                               ? 100 * i + 10000000 * (1 - rank) + k
+                                               : -1);
+    }
+    assert_ok(yk_barrier(group));
+    yk_group_destroy(group);
+}
+
 /* Works among collectives. */
 YK_TEST_RANKS(many_batches_in_flight, 3)
 {
