@@ -21,6 +21,11 @@ extern "C" {
  * before. Every rank must then run the same forwards and backwards. A rank without samples runs a
  * batch of size 0 (tensors without elements) and still takes part.
  *
+ * A joint batch with fewer than two values of a channel has no variance. It is known only when the
+ * ranks have exchanged their counts: all of them then refuse it with YK_ERROR_INVALID_SHAPE, before
+ * the running statistics change. An asynchronous device does so in a later call, when the host
+ * waits for it.
+ *
  * Collective; before or after yk_ddp_create, which is still needed because gradients remain each
  * rank's own. A model without batch_norm, or a group of one rank, is left as it is; a model under
  * yk_data_parallel is refused. The model keeps the group alive.

@@ -123,6 +123,7 @@ static yk_status make_statistics(const yki_cuda_kernel *k, const yki_kernel_args
         .batches = yki_cuda_in(k, run, YKI_BATCH_NORM_NUM_BATCHES_TRACKED),
         .mean = p.mean,
         .invstd = p.invstd,
+        .mistakes = k->device->mistakes,
     };
     if (!k->desc.training)
         return finish(k, run, &args);

@@ -18,11 +18,11 @@ enum {
     PARTS_FOR_SCORES = 64 /* of the GPU's memory, one of which may hold scores of attention */
 };
 
-/* Whether kernels have reported a sample; it is forgotten. */
-static bool take_mistake(volatile int32_t *mistake, int *sample)
+/* Whether kernels have reported a number, of a sample or of values; it is forgotten. */
+static bool take_mistake(volatile int32_t *mistake, int *number)
 {
     const int32_t value = *mistake;
-    *sample = INT32_MAX - value;
+    *number = INT32_MAX - value;
     if (value == 0)
         return false;
     *mistake = 0;
@@ -31,13 +31,18 @@ static bool take_mistake(volatile int32_t *mistake, int *sample)
 
 yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
 {
-    int sample;
+    int sample, count;
     if (take_mistake(&gpu->cuda.mistakes->index, &sample))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "embedding: an index of sample %d is no row of the weight", sample);
     if (take_mistake(&gpu->cuda.mistakes->label, &sample))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cross_entropy: the label of sample %d is none of the classes", sample);
+    if (take_mistake(&gpu->cuda.mistakes->few, &count))
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "batch_norm: a channel of %d %s has no variance to train with; use a "
+                         "larger batch",
+                         count, yki_plural(count, "value", "values"));
     return YK_OK;
 }
 

@@ -34,10 +34,11 @@ enum {
 };
 
 /* What kernels tell the host, in memory that both use: INT32_MAX minus the first sample that is
- * wrong, or 0. */
+ * wrong, or minus another number; or 0. */
 typedef struct yki_cuda_mistakes {
     int32_t label; /* of cross_entropy: it is no class */
     int32_t index; /* of embedding: it is no row of the weight */
+    int32_t few;   /* of batch_norm: a channel has only so many values, on all ranks together */
 } yki_cuda_mistakes;
 
 /* ---- elementwise.cu -------------------------------------------------------------------------- */
@@ -146,6 +147,7 @@ typedef struct yki_cuda_norm_finish_args {
     void *running_mean, *running_var;
     int64_t *batches;
     void *mean, *invstd;
+    yki_cuda_mistakes *mistakes;
 } yki_cuda_norm_finish_args;
 
 /* y = act((x - mean) weight invstd + bias + residual) */

@@ -115,11 +115,16 @@ template <typename R> DEVICE void norm_finish(const yki_cuda_norm_finish_args &a
     if (column >= args.columns)
         return;
     yki_moments all = {0, 0, 0};
-    if (args.world > 0)
+    bool trains = args.world > 0;
+    if (trains)
         all = args.sums ? moments_of_sums(args.sums, args.rows, args.columns, column)
                         : moments_of_all(args.vectors, args.world, args.columns, (int)column);
+    if (trains && all.count < 2) { /* only this kernel knows it, where ranks share statistics */
+        report(&args.mistakes->few, (int64_t)all.count);
+        trains = false;
+    }
     settle<R>(args, column, ((const R *)args.running_mean)[column],
-              ((const R *)args.running_var)[column], args.world > 0 ? &all : nullptr);
+              ((const R *)args.running_var)[column], trains ? &all : nullptr);
 }
 KERNEL(norm_finish_f32, yki_cuda_norm_finish_args, norm_finish<float>)
 KERNEL(norm_finish_f64, yki_cuda_norm_finish_args, norm_finish<double>)
