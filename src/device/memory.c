@@ -233,16 +233,27 @@ static yk_status poll_event(yki_device *device, yki_event *event, double seconds
     }
 }
 
+/*
+ * What a watcher says only once is a report of the device that it got in place of the caller: the
+ * wait goes on, since the caller may free what the work before the event uses. A failure lasts.
+ */
 static yk_status wait_watched(yki_device *device, yki_event *event)
 {
     const yki_stream_ops *streams = device->type->streams;
+    yk_status reported = YK_OK;
+    char line[YKI_ERROR_LINE] = "";
     for (bool reached;;) {
         if (streams->wait_for)
             YK_TRY(streams->wait_for(event, LOOK_S, &reached));
         else
             YK_TRY(poll_event(device, event, LOOK_S, &reached));
         if (reached)
-            return YK_OK;
+            return reported == YK_OK ? YK_OK : yki_error_set_line(reported, line);
+        yk_status status = ask_watchers(device);
+        if (status == YK_OK)
+            continue;
+        yki_error_copy(line, sizeof line);
+        reported = status;
         YK_TRY(ask_watchers(device));
     }
 }
