@@ -126,8 +126,7 @@ YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
     return rest * yki_power_of_two(shifted);
 }
 
-/* The same, but 0 where e^x is no normal number: nothing is left of what is far below the others.
- */
+/* The same, but 0 where e^x is no normal number: what is far below the others leaves nothing. */
 YKI_FORCE_INLINE yki_lanes yki_exp_or_zero(yki_lanes x)
 {
     const yki_lanes zero = {0};
