@@ -234,8 +234,9 @@ static yk_status poll_event(yki_device *device, yki_event *event, double seconds
 }
 
 /*
- * What a watcher says only once is a report of the device that it got in place of the caller: the
- * wait goes on, since the caller may free what the work before the event uses. A failure lasts.
+ * The device reports a mistake only once, to whoever asks first, and that may be a watcher. The
+ * wait then goes on to its end, because the caller may free memory that the device still uses.
+ * Where the watcher says it again, something has failed for good, and the wait is over.
  */
 static yk_status wait_watched(yki_device *device, yki_event *event)
 {

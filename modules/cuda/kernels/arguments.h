@@ -33,8 +33,8 @@ enum {
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
 
-/* What kernels tell the host, in memory that both use: INT32_MAX minus the first sample that is
- * wrong, or minus another number; or 0. */
+/* What kernels tell the host, in memory that both use. Each is 0, or INT32_MAX minus a number: that
+ * of the first wrong sample, or how many values there are. */
 typedef struct yki_cuda_mistakes {
     int32_t label; /* of cross_entropy: it is no class */
     int32_t index; /* of embedding: it is no row of the weight */

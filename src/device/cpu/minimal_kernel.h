@@ -64,8 +64,8 @@ bool yki_minimal_fills_groups(const yki_operand *a, int64_t stride);
 
 /* ---- memory of threads ----------------------------------------------------------------------- */
 
-/* How many units of work are computed at a time, each in memory of its own: one for each thread, or
- * for each unit where these are fewer. */
+/* For how many units of work there must be memory at a time: one for each thread, or all of them if
+ * there are fewer units than threads. */
 static inline int64_t yki_minimal_places(const yki_minimal_kernel *k, int64_t units)
 {
     return units < k->team ? units : k->team;
