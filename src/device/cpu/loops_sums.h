@@ -58,9 +58,14 @@ YKI_FORCE_INLINE void add_lanes_at(double *totals, yki_lanes x)
 YKI_FORCE_INLINE double sum_of_lanes(const wide_sum *sum)
 {
     const wide_lanes both = sum->v[0] + sum->v[1];
-#if defined(__AVX__) && YKI_WIDTH == 8 /* in the same order as below */
-    const __m128d half =
-        _mm_add_pd(_mm256_castpd256_pd128((__m256d)both), _mm256_extractf128_pd((__m256d)both, 1));
+#if defined(__AVX__) && YKI_WIDTH >= 8 /* in the same order as below */
+#if YKI_WIDTH == 16
+    const __m256d four = _mm256_add_pd(_mm512_castpd512_pd256((__m512d)both),
+                                       _mm512_extractf64x4_pd((__m512d)both, 1));
+#else
+    const __m256d four = (__m256d)both;
+#endif
+    const __m128d half = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 #else
     double part[YKI_WIDTH / 2];
