@@ -424,6 +424,34 @@ YK_TEST(global_pooling_equals_ref)
     check_everywhere(global);
 }
 
+/* Sums of all pixels in f32 would have errors of 1e-4 and more: those of large numbers add up. */
+static void large_means(check_case start)
+{
+    static const int64_t shape[] = {1, 16, 300, 500}, pooled[] = {1, 16, 1, 1};
+    if (start.dtype != YK_F32)
+        return;
+    check_case c = start;
+    c.op = &yki_op_global_avg_pool2d;
+    check_in(&c, c.dtype, 4, shape, 1, 1000);
+    check_out(&c, c.dtype, 4, pooled);
+    check_memory cpu, ref;
+    check_run(&c, false, &cpu);
+    check_run(&c, true, &ref);
+    for (int64_t i = 0; i < pooled[1]; i++) {
+        double y = check_get(cpu.out[0], check_place(&c.out[0].operand, c.block, i), c.dtype);
+        double expected = check_get(ref.out[0], i, c.dtype);
+        assert_true(fabs(y - expected) <= 3e-7 * fabs(expected));
+    }
+    check_free(&cpu);
+    check_free(&ref);
+    check_end(&c);
+}
+
+YK_TEST(means_of_large_images_are_precise)
+{
+    check_everywhere(large_means);
+}
+
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 static void flattened(check_case start)

@@ -189,7 +189,7 @@ static void average_plane(const average *k, const void *x, void *y)
     for (int64_t p = 0; p < w->rows; p++)
         for (int64_t q = 0; q < w->columns; q++) {
             const int64_t at = p * w->columns + q;
-            float total = 0;
+            double total = 0;
             for (int64_t r = w->of_rows[p].begin; r < w->of_rows[p].end; r++)
                 for (int64_t s = w->of_columns[q].begin; s < w->of_columns[q].end; s++) {
                     const int64_t from = r * w->pitch + s;
@@ -198,7 +198,7 @@ static void average_plane(const average *k, const void *x, void *y)
                 }
             if (!k->weighs_pixels)
                 total *= w->weights[w->one_weight ? 0 : at];
-            yki_put(y, at, total, w->dtype);
+            yki_put(y, at, (float)total, w->dtype);
         }
 }
 

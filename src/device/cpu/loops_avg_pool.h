@@ -1,8 +1,10 @@
 /*
  * Averages over windows of one channel block that is as wide as a vector: included by loops_table.h
  * alone. A window is a rectangle of pixels; those of 2x2 and 3x3 have their sizes as constants.
- * Sums are f32, and their order depends on the window's size alone.
+ * Sums of up to PIECE_PIXELS pixels are f32, and those of more pixels are double, made of such
+ * sums. Their order depends on the window's size alone.
  */
+enum { PIECE_PIXELS = 256 };
 
 /* In one order, for small windows. */
 YKI_FORCE_INLINE yki_lanes sum_window(const void *x, int64_t pixel, int64_t pitch, int64_t rows,
@@ -34,6 +36,21 @@ YKI_FORCE_INLINE yki_lanes sum_large_window(const void *x, int64_t pixel, int64_
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+/* In pieces, so that errors do not grow with the window. */
+YKI_FORCE_INLINE yki_lanes sum_huge_window(const void *x, int64_t pixel, int64_t pitch,
+                                           int64_t rows, int64_t columns, yk_dtype dtype)
+{
+    const int64_t high = columns < PIECE_PIXELS ? PIECE_PIXELS / columns : 1;
+    wide_sum total = {{{0}}};
+    for (int64_t r = 0; r < rows; r += high)
+        for (int64_t s = 0; s < columns; s += PIECE_PIXELS)
+            add_lanes(
+                &total,
+                sum_large_window(x, pixel + r * pitch + s, pitch, rows - r < high ? rows - r : high,
+                                 columns - s < PIECE_PIXELS ? columns - s : PIECE_PIXELS, dtype));
+    return narrow(&total);
+}
+
 YKI_FORCE_INLINE yki_lanes sum_any_window(const void *x, int64_t pixel, int64_t pitch, int64_t rows,
                                           int64_t columns, yk_dtype dtype)
 {
@@ -43,7 +60,9 @@ YKI_FORCE_INLINE yki_lanes sum_any_window(const void *x, int64_t pixel, int64_t 
         return sum_window(x, pixel, pitch, 2, 2, dtype);
     if (rows == 3 && columns == 3)
         return sum_window(x, pixel, pitch, 3, 3, dtype);
-    return sum_large_window(x, pixel, pitch, rows, columns, dtype);
+    if (rows * columns <= PIECE_PIXELS)
+        return sum_large_window(x, pixel, pitch, rows, columns, dtype);
+    return sum_huge_window(x, pixel, pitch, rows, columns, dtype);
 }
 
 YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, yk_dtype dtype)

@@ -27,6 +27,14 @@ YKI_FORCE_INLINE wide_sum widen(yki_lanes x)
 #endif
 }
 
+YKI_FORCE_INLINE yki_lanes narrow(const wide_sum *wide)
+{
+    yki_lanes x;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        x[lane] = (float)wide->v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)];
+    return x;
+}
+
 YKI_FORCE_INLINE void add_lanes(wide_sum *sum, yki_lanes x)
 {
     const wide_sum wide = widen(x);
