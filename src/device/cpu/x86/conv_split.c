@@ -9,7 +9,8 @@
  *
  * Each thread takes whole groups and has a kernel of its own, made for one thread, so that its
  * copies stay in its cache and threads wait for each other only at the end. If that would leave
- * threads idle, all of them work on one group at a time. Both ways give the same bits.
+ * threads idle, all of them work on one group at a time. Both ways give the same bits, unless the
+ * groups' kernel is oneDNN's, whose bits may depend on the number of threads.
  */
 #include <stdlib.h>
 
