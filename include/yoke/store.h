@@ -97,6 +97,13 @@ void yk_store_destroy(yk_store *store);
 const char *yk_store_local_address(const yk_store *store);
 
 /**
+ * Sets how many seconds late a reply may be, 30 by default, until the connection counts as lost:
+ * the process that serves the store may be stopped. INFINITY waits for as long as its host is
+ * there.
+ */
+yk_status yk_store_set_patience(yk_store *store, double seconds);
+
+/**
  * Puts a prefix before every key that this connection names from now on, so that several jobs, or
  * the attempts of one, can share a store. yk_store_list returns keys without it. At most 512 bytes;
  * "" for none. The keys below are those after the prefix.

@@ -149,24 +149,30 @@ static yk_status fail_without_store(yk_group *group, int server)
 {
     const yki_job *job = &group->job;
     char name[YKI_RANK_NAME], text[YKI_RANK_NAME + 128];
-    bool closed = yki_watch_was_closed(job->watch);
+    bool closed = yki_watch_was_closed(job->watch), silent = yki_watch_was_silent(job->watch);
     if (server >= 0)
         yki_rank_name(job, server, name);
     if (server < 0)
-        snprintf(text, sizeof text,
-                 "the store of the job, which %s serves, is gone: its process or host has ended, "
-                 "or the network is down",
-                 job->launcher ? "the launcher" : "rank 0");
+        snprintf(text, sizeof text, "the store of the job, which %s serves, %s",
+                 job->launcher ? "the launcher" : "rank 0",
+                 silent ? "does not answer: its process is stopped"
+                        : "is gone: its process or host has ended, or the network is down");
     else if (closed)
         snprintf(text, sizeof text,
                  "%s is dead, or has left the job: pid %d, which served its store, has closed it",
                  name, job->peers[server].pid);
     else
-        snprintf(text, sizeof text,
-                 "%s, which serves the store of the job, does not answer: its host or the network "
-                 "is down",
-                 name);
+        snprintf(text, sizeof text, "%s, which serves the store of the job, does not answer: %s",
+                 name, silent ? "its process is stopped" : "its host or the network is down");
     return fail(group, server, false, YK_ERROR_PEER_FAILED, text);
+}
+
+/* The rank that serves the store is stopped, and has not answered for longer than the timeout. */
+static yk_status fail_silent(yk_group *group, int server)
+{
+    for (int r = 0; r < group->job.world; r++)
+        group->late[r] = r == server;
+    return fail_late(group, group->late, true);
 }
 
 /*
@@ -180,6 +186,8 @@ static yk_status check_store(yk_group *group, const bool *late)
     if (!(lost > 0) || yki_now() - lost < STORE_GRACE_S)
         return YK_OK;
     int server = serving_rank(job);
+    if (server >= 0 && late[server] && yki_watch_was_silent(job->watch))
+        return fail_silent(group, server);
     if (server >= 0 && late[server] && !job->peers[server].remote)
         return fail_left(group, server);
     for (int r = 0; r < job->world; r++)

@@ -3,6 +3,7 @@
 #include "store_fixture.h"
 
 #include <arpa/inet.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 
@@ -232,4 +233,28 @@ YK_TEST(a_connection_may_be_interrupted_while_it_is_lost)
         assert_true(yki_store_was_closed(f.store));
         end(&f);
     }
+}
+
+/* A process that is stopped keeps its connections. */
+YK_TEST(a_server_that_is_stopped_is_waited_for_as_long_as_one_likes)
+{
+    yk_store *patient, *other;
+    pid_t server;
+    int status, port = serve_apart(&server, 64);
+    assert_ok(yk_store_connect(&patient, "127.0.0.1", port, "s", 5));
+    assert_ok(yk_store_connect(&other, "127.0.0.1", port, "s", 5));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_store_set_patience(other, NAN));
+    assert_ok(yk_store_set_patience(other, 0.2));
+    assert_ok(yk_store_set_patience(patient, INFINITY));
+    kill(server, SIGSTOP);
+    assert_int_equal(waitpid(server, &status, WUNTRACED), server);
+    assert_status(YK_ERROR_NETWORK, yk_store_set(other, "a", "", 0));
+    assert_contains(yk_last_error(), "no answer");
+    assert_true(yki_store_was_silent(other));
+    assert_false(yki_store_was_closed(other));
+    kill(server, SIGCONT);
+    assert_ok(yk_store_set(patient, "a", "", 0));
+    yk_store_destroy(other);
+    yk_store_destroy(patient);
+    stop(server);
 }

@@ -8,6 +8,8 @@
 #include "comm/group_state.h"
 #include "rank_lines.h"
 
+#include <yoke/store.h>
+
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -426,6 +428,83 @@ YK_TEST(ranks_leave_a_group_whose_store_does_not_answer)
     yk_test_ranks_status(3, leave_all_body, statuses, stop_rank_0_until_the_others_have_left);
     for (int r = 0; r < 3; r++)
         assert_int_equal(statuses[r], 0);
+}
+
+/* Rank 0, which serves the store, is stopped, and has neither left nor lost its network. */
+static void meet_a_stopped_store(yk_status (*call)(yk_group *group, void *data), int rank,
+                                 int world)
+{
+    float x[4] = {0};
+    yk_group *group = join(60);
+    assert_ok(yk_store_set_patience(group->job.store, 1)); /* it is the timeout and more */
+    leave_text("running", rank, "yes");
+    await_texts("running", world);
+    if (rank == 0)
+        raise(SIGSTOP);
+    else
+        await_text("stopped", 0);
+    yk_status status = call(group, x);
+    leave_line(rank);
+    for (int r = 1; r < world; r++) /* none sees another one's end before it knows the cause */
+        await_text("line", r);
+    yk_group_destroy(group);
+    exit(status == YK_ERROR_TIMEOUT ? 3 : 4);
+}
+
+static void continue_rank_0(const pid_t *pids, int world)
+{
+    siginfo_t info;
+    await_texts("running", world);
+    waitid(P_PID, (id_t)pids[0], &info, WSTOPPED | WNOWAIT);
+    leave_text("stopped", 0, "yes");
+    for (int r = 1; r < world; r++)
+        await_text("line", r);
+    kill(pids[0], SIGCONT);
+}
+
+static void check_stopped_store(void (*body)(int rank, int world))
+{
+    int statuses[3];
+    open_lines();
+    yk_test_ranks_status(3, body, statuses, continue_rank_0);
+    for (int r = 1; r < 3; r++) {
+        assert_contains(line_of(r), "timed out after 60 s: rank 0 did not take part");
+        assert_int_equal(WEXITSTATUS(statuses[r]), 3);
+    }
+}
+
+static yk_status call_all_reduce(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 1, YK_F32, YK_REDUCE_SUM, NULL);
+}
+
+static void reduce_without_answers(int rank, int world)
+{
+    meet_a_stopped_store(call_all_reduce, rank, world);
+}
+
+YK_TEST(a_store_that_is_stopped_for_too_long_is_a_rank_that_is_late)
+{
+    check_stopped_store(reduce_without_answers);
+}
+
+static yk_status call_duplicate(yk_group *group, void *data)
+{
+    (void)data;
+    yk_group *copy;
+    yk_status status = yk_group_duplicate(&copy, group);
+    yk_group_destroy(copy);
+    return status;
+}
+
+static void duplicate_without_answers(int rank, int world)
+{
+    meet_a_stopped_store(call_duplicate, rank, world);
+}
+
+YK_TEST(no_group_is_made_of_one_whose_store_is_stopped)
+{
+    check_stopped_store(duplicate_without_answers);
 }
 
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */

@@ -21,6 +21,9 @@
 #include "comm/job/signpost.h"
 #include "comm/job/watch.h"
 
+/* How much longer than for a rank the store is waited for, whose process may be stopped. */
+#define SILENCE_S 30.0
+
 enum { LINGER_NS = 300000000, LOOKUP_NS = 500000000 };
 
 /* ---- connecting to the store ----------------------------------------------------------------- */
@@ -167,6 +170,7 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     count_local_ranks(job);
     yki_set_local_rank(job->local_rank);
     yki_job_open_peers(job);
+    yk_store_set_patience(job->store, job->timeout_s + SILENCE_S);
     status = yki_watch_create(&job->watch, job);
     if (status != YK_OK)
         yki_job_leave(job);

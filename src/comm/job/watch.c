@@ -51,9 +51,9 @@ struct yki_watch {
     yki_failure cause;   /* and this, if it has a status */
     atomic_bool *gone;   /* [world of the job] */
     atomic_bool is_lost;
-    double lost;     /* valid once is_lost is set, */
-    bool was_closed; /* and so is this */
-    char *keys;      /* scratch for lists: as the store returns them, */
+    double lost;                 /* valid once is_lost is set, */
+    bool was_closed, was_silent; /* and so are these */
+    char *keys;                  /* scratch for lists: as the store returns them, */
     size_t keys_size;
     bool *listed; /* [world of the job] and which ranks are in them */
 };
@@ -67,6 +67,7 @@ static void note_loss(yki_watch *watch, yk_status status)
     watch->lost = yki_now();
     pthread_mutex_lock(watch->job->lock);
     watch->was_closed = yki_store_was_closed(watch->job->store);
+    watch->was_silent = yki_store_was_silent(watch->job->store);
     pthread_mutex_unlock(watch->job->lock);
     atomic_store(&watch->is_lost, true);
 }
@@ -509,6 +510,11 @@ void yki_watch_report_cause(yki_watch *watch, const yki_failure *cause)
 bool yki_watch_was_closed(const yki_watch *watch)
 {
     return atomic_load(&watch->is_lost) && watch->was_closed;
+}
+
+bool yki_watch_was_silent(const yki_watch *watch)
+{
+    return atomic_load(&watch->is_lost) && watch->was_silent;
 }
 
 /* ---- for a group ----------------------------------------------------------------------------- */

@@ -89,5 +89,7 @@ bool yki_watch_gone(const yki_job *job, int rank);
 double yki_watch_lost(const yki_watch *watch);
 /* Whether its process has closed the connection, because it has ended or left. */
 bool yki_watch_was_closed(const yki_watch *watch);
+/* Whether its process has not answered for longer than the ranks wait for each other. */
+bool yki_watch_was_silent(const yki_watch *watch);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * A connection to the store: the handshake, and requests, each of which blocks until its reply
  * arrives. The server holds a request for a missing key until its timeout, so there is always a
- * reply. If none arrives within GRACE_S after that timeout, the connection is reported as lost and
- * not used again. A host that is gone is noticed earlier, by the keepalive packets of address.c.
+ * reply. If none arrives within the patience of the connection after that timeout, because the
+ * server is stopped, the connection is reported as lost and not used again. A host that is gone is
+ * noticed earlier, by the keepalive packets of address.c.
  */
 #define _GNU_SOURCE
 #include "comm/store/client.h"
@@ -22,7 +23,7 @@
 #include "base/memory.h"
 #include "comm/store/address.h"
 
-#define GRACE_S     30.0
+#define PATIENCE_S  30.0
 #define HANDSHAKE_S 3.0
 #define SLICE_S     1.0
 
@@ -30,6 +31,8 @@ struct yk_store {
     int fd;      /* open until the end, because yk_store_interrupt uses it on another thread */
     bool lost;   /* the connection is not used again */
     bool closed; /* by the server */
+    bool silent; /* the server has not answered in time */
+    double patience_s;
     char where[YKI_ENDPOINT_TEXT], address[YKI_ADDRESS_TEXT];
     char *prefix;
     size_t prefix_size;
@@ -69,8 +72,10 @@ static yk_status receive_all(yk_store *store, void *bytes, size_t size, double *
 {
     unsigned char *at = bytes;
     while (size > 0) {
-        if (!await_input(store->fd, patience_s))
+        if (!await_input(store->fd, patience_s)) {
+            store->silent = true;
             return lose_connection(store, "no answer");
+        }
         ssize_t more = recv(store->fd, at, size, 0);
         if (more < 0 && errno == EINTR)
             continue;
@@ -201,7 +206,8 @@ yk_status yki_store_run(yk_store *store, yki_store_request *request)
     if (store->lost)
         return lose_connection(store, "it failed before");
     YK_TRY(send_request(store, request));
-    YK_TRY(receive_reply(store, request, (request->wait_s > 0 ? request->wait_s : 0) + GRACE_S));
+    double wait_s = request->wait_s > 0 ? request->wait_s : 0;
+    YK_TRY(receive_reply(store, request, wait_s + store->patience_s));
     return reply_status(request);
 }
 
@@ -291,6 +297,7 @@ yk_status yki_store_attempt(yk_store **out, const char *host, int port, const ch
     if (!store)
         return yki_error_memory(sizeof *store, "a store connection");
     store->fd = -1;
+    store->patience_s = PATIENCE_S;
     yki_endpoint_text(store->where, host, port);
     yk_status status = connect_and_shake_hands(store, host, port, secret, again);
     if (status == YK_OK)
@@ -352,9 +359,24 @@ bool yki_store_was_closed(const yk_store *store)
     return store->closed;
 }
 
+bool yki_store_was_silent(const yk_store *store)
+{
+    return store->silent;
+}
+
 const char *yk_store_local_address(const yk_store *store)
 {
     return store ? store->address : "";
+}
+
+yk_status yk_store_set_patience(yk_store *store, double seconds)
+{
+    YKI_NOT_NULL(store);
+    if (!(seconds >= 0))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "store: a patience of %g s, expected 0 or more",
+                         seconds);
+    store->patience_s = seconds;
+    return YK_OK;
 }
 
 yk_status yk_store_set_prefix(yk_store *store, const char *prefix)

@@ -27,6 +27,9 @@ yk_status yki_store_run(yk_store *store, yki_store_request *request);
 /* Whether the connection was lost because the other end has closed it: its process has ended or
  * left, while a host that is down or cut off does not answer. */
 bool yki_store_was_closed(const yk_store *store);
+/* Whether it was lost because no reply has come, although the host is there: the process that
+ * serves the store is stopped. */
+bool yki_store_was_silent(const yk_store *store);
 /* The bytes of the prefix of all keys of this connection. */
 size_t yki_store_prefix_size(const yk_store *store);
 
