@@ -4,6 +4,7 @@
 #include "launch/link.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -307,7 +308,8 @@ static void follow_orders(cli_link *link)
     if (!connect_to_store(link))
         return;
     yk_status status = join(link);
-    bool ended = false; /* "end" is the last order, or "moved" */
+    yk_store_set_patience(link->orders, INFINITY); /* the coordinator may be stopped */
+    bool ended = false;                            /* "end" is the last order, or "moved" */
     while ((status == YK_OK || status == YK_ERROR_TIMEOUT) && !ended &&
            !atomic_load(&link->closing)) {
         status = cli_bus_next(&link->reader, link->orders, link->text, order_wait_s);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "launch/store_thread.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,8 @@ static void open_store(cli_store_thread *thread, double seconds)
     yk_store_destroy(lost);
     if (!stopping)
         yk_store_connect(&store, thread->host, o->port, thread->secret, seconds);
+    if (store)
+        yk_store_set_patience(store, INFINITY); /* whoever serves it may be stopped */
     pthread_mutex_lock(&thread->lock);
     thread->store = store;
     thread->lost = !store;

@@ -119,6 +119,17 @@ YK_TEST(a_second_signal_kills_the_ranks_of_a_host_while_the_rendezvous_is_stoppe
     resume_rendezvous(122);
 }
 
+/* For longer than a store may be silent otherwise, which is 30 s. */
+YK_TEST(a_job_waits_for_the_launcher_of_its_rendezvous_however_long_it_is_stopped)
+{
+    test_job *other = suspend_rendezvous("-n 1 sh -c 'trap \"exit 143\" TERM; "
+                                         "echo ready $RANK $$.; while :; do sleep 0.2; done'");
+    sleep(32);
+    assert_null(strstr(test_job_output(other), "lost"));
+    kill(other->pid, SIGTERM);
+    resume_rendezvous(128 + SIGTERM);
+}
+
 /* ---- a host that does not answer ------------------------------------------------------------- */
 
 /* Only the launcher is stopped, not the ranks, which end well everywhere. */
