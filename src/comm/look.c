@@ -115,11 +115,24 @@ static void leave_out_waiting(const yk_group *group, bool *late)
         late[r] = late[r] && !atomic_load(&group->watched->waits[r]);
 }
 
+/* While a group is made, a rank that is missing may wait for another one, which is then meant. */
+static void name_those_awaited(const yk_group *group, bool *late)
+{
+    const yki_job *job = &group->job;
+    int waiting = 0;
+    for (int r = 0; r < job->world; r++)
+        waiting += r != job->rank && atomic_load(&group->watched->waits[r]);
+    for (int r = 0; r < job->world && waiting > 0 && waiting < job->world - 1; r++)
+        late[r] = r != job->rank && !atomic_load(&group->watched->waits[r]);
+}
+
 /* known: all of these ranks are missing; otherwise some of them may be. */
 static yk_status fail_late(yk_group *group, bool *late, bool known)
 {
     const yki_job *job = &group->job;
-    if (!known)
+    if (!group->running)
+        name_those_awaited(group, late);
+    else if (!known)
         leave_out_waiting(group, late);
     char list[128], text[320];
     yki_rank_list(job, list, sizeof list, late);
@@ -167,14 +180,6 @@ static yk_status fail_without_store(yk_group *group, int server)
     return fail(group, server, false, YK_ERROR_PEER_FAILED, text);
 }
 
-/* The rank that serves the store is stopped, and has not answered for longer than the timeout. */
-static yk_status fail_silent(yk_group *group, int server)
-{
-    for (int r = 0; r < group->job.world; r++)
-        group->late[r] = r == server;
-    return fail_late(group, group->late, true);
-}
-
 /*
  * Without the store nothing is known about ranks on other machines. The kernel still tells of those
  * on this one, except that the rank that served the store may have left in order.
@@ -186,8 +191,6 @@ static yk_status check_store(yk_group *group, const bool *late)
     if (!(lost > 0) || yki_now() - lost < STORE_GRACE_S)
         return YK_OK;
     int server = serving_rank(job);
-    if (server >= 0 && late[server] && yki_watch_was_silent(job->watch))
-        return fail_silent(group, server);
     if (server >= 0 && late[server] && !job->peers[server].remote)
         return fail_left(group, server);
     for (int r = 0; r < job->world; r++)
@@ -290,6 +293,21 @@ static void note_partners(const yk_group *group, const yk_backend_call *call)
         atomic_store(&partners[call->messages[i].what.root], true);
 }
 
+/* Whether the rank that serves the store is stopped, and has not answered for longer than the
+ * timeout; those that have ended by now may have done so because of that. */
+static yk_status check_silence(yk_group *group, bool (*missing)(const void *wait, int rank),
+                               const void *wait)
+{
+    const yki_job *job = &group->job;
+    int server = serving_rank(job);
+    if (server < 0 || !job->watch || !yki_watch_was_silent(job->watch) ||
+        yki_watch_gone(job, server) || !missing(wait, server))
+        return YK_OK;
+    for (int r = 0; r < job->world; r++)
+        group->late[r] = r == server;
+    return fail_late(group, group->late, true);
+}
+
 /* A peer may have arrived just before it ended, so missing() is called again last. */
 yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int rank),
                          const void *wait)
@@ -305,6 +323,7 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
     if (group->whole)
         YK_TRY(look_at_whole(group));
     bool any = false, *late = group->late;
+    YK_TRY(check_silence(group, missing, wait));
     for (int r = 0; r < job->world; r++) {
         late[r] = r != job->rank && missing(wait, r);
         if (late[r] && yki_watch_gone(job, r) && (late[r] = missing(wait, r)))

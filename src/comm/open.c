@@ -30,8 +30,7 @@ static yk_status await_all(yk_group *group)
         return status;
     if (count == group->job.world)
         return group->site.set(group, YKI_ALL_OPEN, "", 0);
-    /* Looking at the others ends this earlier, with what it has found. */
-    return group->site.get(group, YKI_ALL_OPEN, text, sizeof text, &used, 2 * group->job.timeout_s);
+    return group->site.get(group, YKI_ALL_OPEN, text, sizeof text, &used, group->job.timeout_s);
 }
 
 /*

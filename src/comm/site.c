@@ -11,11 +11,15 @@
 #define SLICE_S 0.05 /* how long one request waits for a key */
 #define LOSS_S  3.0  /* how long it may take to find out who has gone with the store */
 
+static bool is_opening(const yk_group *group)
+{
+    return !group->backend && pthread_equal(group->opener, pthread_self());
+}
+
 /* Only the thread that opens the backend may look. */
 static yk_status look_while_opening(yk_group *group)
 {
-    bool opening = !group->backend && pthread_equal(group->opener, pthread_self());
-    return opening ? yki_group_look_opening(group) : yki_group_known_failure(group);
+    return is_opening(group) ? yki_group_look_opening(group) : yki_group_known_failure(group);
 }
 
 /* The connection to the store is lost. Who served it, and so which rank is gone, is known soon. */
@@ -41,13 +45,18 @@ static yk_status site_set(void *context, const char *name, const void *value, si
     return status == YK_ERROR_NETWORK ? find_loss(group, status) : status;
 }
 
-/* Waits in slices, between which other threads may use the store. */
+/*
+ * Waits in slices, between which other threads may use the store. Looking at the others ends a wait
+ * for as long as the ranks wait for each other, and names who is late.
+ */
 static yk_status site_get(void *context, const char *name, void *value, size_t size, size_t *used,
                           double timeout_s)
 {
     yk_group *group = context;
     char key[YKI_JOB_KEY];
     yki_job_key(&group->job, key, sizeof key, name, -1);
+    if (is_opening(group) && timeout_s >= group->job.timeout_s)
+        timeout_s *= 2;
     for (double deadline = yki_now() + timeout_s;;) {
         double left = deadline - yki_now();
         double wait_s = left < SLICE_S ? (left > 0 ? left : 0) : SLICE_S;

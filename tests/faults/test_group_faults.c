@@ -507,6 +507,29 @@ YK_TEST(no_group_is_made_of_one_whose_store_is_stopped)
     check_stopped_store(duplicate_without_answers);
 }
 
+/* Rank 2 does not come to a group that the others make, and wait for in different ways. */
+static void make_without_rank_2(int rank, int world)
+{
+    yk_group *group = join(60), *copy;
+    bool has_parts = strchr(yk_group_backend(group), '+'); /* the others may make different ones */
+    set_timeout(group, 3);
+    if (rank < world - 1) {
+        assert_status(YK_ERROR_TIMEOUT, yk_group_duplicate(&copy, group));
+        leave_line(rank);
+        assert_contains(yk_last_error(), "creating the group: timed out after 3 s: rank ");
+        assert_contains(yk_last_error(), has_parts ? " 2 did not take part" : "rank 2 did not");
+    }
+    for (int r = 0; r < world - 1; r++)
+        await_text("line", r);
+    yk_group_destroy(group);
+}
+
+YK_TEST(a_rank_that_does_not_come_to_a_new_group_is_named)
+{
+    open_lines();
+    yk_test_ranks(3, make_without_rank_2);
+}
+
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
 
 typedef yk_status (*call_fn)(yk_group *group, void *data);
