@@ -1,7 +1,9 @@
 /* Creating groups: a group joins its job, chooses a backend, and opens it on all ranks. */
 #include <yoke/group.h>
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -13,6 +15,31 @@ static const char *backend_from_environment(void)
 {
     const char *name = getenv("YOKE_BACKEND");
     return name && *name ? name : NULL;
+}
+
+/* Ranks with different backends would wait for each other until their time is up. */
+static yk_status compare_backends(const yki_job *job, const char *name)
+{
+    enum { ROOM = 96 };
+    char key[YKI_JOB_KEY], mine[ROOM], first[ROOM] = "0 ";
+    bool set;
+    size_t used;
+    if (job->world == 1)
+        return YK_OK;
+    yki_job_key(job, key, sizeof key, "backend", -1);
+    int size = snprintf(mine, sizeof mine, "%d %.64s", job->rank, name);
+    YK_TRY(yk_store_compare_set(job->store, key, NULL, 0, mine, (size_t)size, &set));
+    if (!set)
+        YK_TRY(yk_store_get(job->store, key, first, sizeof first - 1, &used, 0));
+    const char *theirs = strchr(first, ' ') + 1;
+    if (set || strcmp(theirs, strchr(mine, ' ') + 1) == 0)
+        return YK_OK;
+    yki_failure failure = {.status = YK_ERROR_MISMATCH, .culprit = -1};
+    snprintf(failure.text, sizeof failure.text,
+             "ranks disagree in the backend: rank %d has %s, rank %d has %.64s", atoi(first),
+             theirs, job->rank, name);
+    yki_failure_record(job, &failure);
+    return yki_error(failure.status, "creating the group: %s", failure.text);
 }
 
 yk_status yk_group_init(yk_group **out, const yk_group_options *given)
@@ -38,6 +65,8 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     if (!options.backend && group->job.world == 1) /* the environment's is for several ranks */
         name = NULL;
     status = yki_backend_choose(&ops, &group->job, name, group->why, sizeof group->why);
+    if (status == YK_OK)
+        status = compare_backends(&group->job, ops->name);
     if (status == YK_OK)
         status = yki_group_open(group, ops);
     if (status != YK_OK)

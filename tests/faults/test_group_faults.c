@@ -532,6 +532,27 @@ YK_TEST(a_rank_that_does_not_come_to_a_new_group_is_named)
 
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
 
+/* As with YOKE_BACKEND on one host alone. */
+static void other_backend_body(int rank, int world)
+{
+    yk_group *group;
+    assert_int_equal(world, 3);
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                                o.backend = rank == 1 ? "shm" : NULL)));
+    assert_contains(yk_last_error(), "creating the group: ranks disagree in the backend: rank ");
+    assert_contains(yk_last_error(), "rank 1 has shm");
+    assert_contains(yk_last_error(), getenv("YOKE_BACKEND"));
+}
+
+YK_TEST(promise_06_ranks_with_different_backends_do_not_wait_for_each_other)
+{
+    const char *backend = getenv("YOKE_BACKEND");
+    if (!backend || strchr(backend, '+'))
+        skip(); /* all have shm, or not all may have it */
+    yk_test_ranks(3, other_backend_body);
+}
+
 typedef yk_status (*call_fn)(yk_group *group, void *data);
 
 static yk_status call_reduce(yk_group *group, void *data)
