@@ -77,9 +77,9 @@ static bool find_entry(yk_store *store, const char *keys, size_t size, const cha
 static void print_rank(int rank, const char *entry, const char *step, const char *waiting)
 {
     int pid = 0, at = 0;
-    char host[64] = "?";
+    char host[65] = "?";
     long long sequence, since;
-    sscanf(entry, "%d %*s %63s", &pid, host);
+    sscanf(entry, "%d %*s %64s", &pid, host);
     printf("%5d  %-16s %8d  %8s  ", rank, host, pid, step ? step : "-");
     if (waiting && sscanf(waiting, "%lld %lld %*d %*d %n", &sequence, &since, &at) == 2 && at > 0)
         printf("%8lld  %6lld s  %s\n", sequence, (long long)time(NULL) - since, waiting + at);

@@ -3,6 +3,8 @@
 #include "harness.h"
 #include "outer_address.h"
 
+#include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +56,24 @@ YK_TEST_RANKS(names_of_hosts_with_spaces_do_not_shift_what_is_published, 2)
     assert_string_equal(job.peers[1].host, "your?host");
     for (int r = 0; r < world; r++)
         assert_string_equal(job.peers[r].address, "127.0.0.1");
+    leave(&job);
+}
+
+/* As pods may have. Where this process may not name a host, the own name must do. */
+YK_TEST_RANKS(the_longest_names_of_hosts_are_known, 2)
+{
+    char host[HOST_NAME_MAX + 1];
+    memset(host, 'a' + rank, HOST_NAME_MAX);
+    if (unshare(CLONE_NEWUTS) || sethostname(host, HOST_NAME_MAX))
+        gethostname(host, sizeof host);
+    host[HOST_NAME_MAX] = '\0';
+    yki_job job;
+    join(&job, "env://");
+    assert_string_equal(job.peers[rank].host, host);
+    for (int r = 0; r < world; r++) {
+        assert_int_equal(strlen(job.peers[r].host), strlen(host));
+        assert_string_equal(job.peers[r].address, "127.0.0.1");
+    }
     leave(&job);
 }
 

@@ -71,7 +71,7 @@ void yki_host_describe(const yki_job *job, yki_peer *me)
 {
     const char *pretended = text_of("YOKE_TEST_HOST");
     describe_machine(me->machine);
-    if (gethostname(me->host, sizeof me->host - 1) || !me->host[0])
+    if (gethostname(me->host, sizeof me->host) || !me->host[0])
         snprintf(me->host, sizeof me->host, "unknown");
     make_word(me->host);
     if (pretended)

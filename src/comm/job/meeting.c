@@ -297,7 +297,7 @@ static yk_status read_entries(yki_job *job, const char *text)
     for (int r = 0; r < job->world; r++) {
         yki_peer *peer = &job->peers[r];
         const char *end = strchr(text, '\n');
-        if (!end || sscanf(text, "%d %79s %63s %63s", &peer->pid, peer->machine, peer->host,
+        if (!end || sscanf(text, "%d %79s %64s %63s", &peer->pid, peer->machine, peer->host,
                            peer->address) != 4)
             return yki_error(YK_ERROR_FORMAT, "the store's entry for rank %d is malformed: %.80s",
                              r, text);

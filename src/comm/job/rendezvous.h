@@ -25,7 +25,7 @@ typedef struct yki_peer {
     int job_rank;     /* its rank in the whole job */
     bool remote;      /* on another machine than this process */
     char machine[80]; /* equal where processes share kernel and pid namespace */
-    char host[64];    /* the name of its host */
+    char host[65];    /* the name of its host, which has at most 64 bytes */
     char address[64]; /* an IP address at which the other ranks reach its host */
 } yki_peer;
 
