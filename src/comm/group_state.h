@@ -58,8 +58,8 @@ struct yk_group {
     bool is_part;               /* made of another group, whose store and processes job refers to */
     yk_group *parent;           /* that group; NULL in its channel, which it owns */
     int parts;                  /* how many groups have been made of this one */
-    yk_group *whole;            /* not NULL: what waits here is a step of a call of this group, on
-                                   the same thread; its ranks are looked at, too */
+    yk_group *whole;            /* not NULL: what waits here is a step of a call or of the opening
+                                   of this group, on the same thread; it looks at its ranks, too */
 };
 
 /* ---- open.c ---------------------------------------------------------------------------------- */

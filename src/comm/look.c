@@ -251,9 +251,12 @@ static void note_gone(const yk_group *group, double now)
 /* The failure of the whole, if there is one, is also that of its part. */
 static yk_status look_at_whole(yk_group *part)
 {
-    if (yki_group_look_at_all(part->whole) == YK_OK)
+    yk_group *whole = part->whole;
+    yk_status status =
+        whole->running ? yki_group_look_at_all(whole) : yki_group_look_opening(whole);
+    if (status == YK_OK)
         return YK_OK;
-    yki_watch_fail_here(part->watched, &part->whole->watched->failure);
+    yki_watch_fail_here(part->watched, &whole->watched->failure);
     return yki_group_known_failure(part);
 }
 

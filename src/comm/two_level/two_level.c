@@ -68,8 +68,10 @@ static yk_status open_part(two_level *tl, yk_group **part, int number, int host,
     yk_status status = yki_part_create(part, tl->group, ranks, count, number);
     free(ranks);
     YK_TRY(status);
-    YK_TRY(yki_part_open(part, count == 1 ? &yki_backend_self : ops));
     (*part)->patience_s = PATIENCE;
+    (*part)->whole = tl->group; /* whose other ranks may be the cause of a wait */
+    YK_TRY(yki_part_open(part, count == 1 ? &yki_backend_self : ops));
+    (*part)->whole = NULL;
     return YK_OK;
 }
 
@@ -310,9 +312,15 @@ static void two_level_cancel(yk_backend *backend, yk_backend_work *work)
 static yk_status two_level_alloc(yk_backend *backend, yk_backend_call *call, void **memory)
 {
     two_level *tl = (two_level *)backend;
-    YK_TRY(yki_two_level_check(tl, call));
-    yk_status status = yk_group_alloc(tl->reducing, call->what.count, memory);
-    return status == YK_OK ? YK_OK : yki_two_level_adopt_failure(tl, tl->reducing, status);
+    look_at_all(tl, true);
+    yk_status status = yki_two_level_check(tl, call);
+    if (status == YK_OK) {
+        status = yk_group_alloc(tl->reducing, call->what.count, memory);
+        if (status != YK_OK)
+            yki_two_level_adopt_failure(tl, tl->reducing, status);
+    }
+    look_at_all(tl, false);
+    return status;
 }
 
 static yk_status two_level_free(yk_backend *backend, void *memory)
