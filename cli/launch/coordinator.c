@@ -1,5 +1,5 @@
 /*
- * Agents report to the coordinator, and it answers all of them with orders (bus.h). Reports:
+ * Agents report to the coordinator, and it answers all of them with orders (orders.h). Reports:
  *
  *     join ID NODE_RANK RANKS PID MIN MAX STANDBY_PORT HASH \n HOST \n ADDRESS \n RUN_ID \n PROGRAM
  *     failed ID ATTEMPT                a rank of this host has failed
@@ -9,29 +9,14 @@
  *     leave ID                         the agent gives up
  *     bye ID                           the agent has read the last order
  *
- * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Orders:
- *
- *     say TEXT, refuse ID TEXT
- *     hold ID TEXT                     the agent has no place yet, and waits for one
- *     moved PORT ADDRESS               the job has another rendezvous (herald.h)
- *     round ATTEMPT RESTARTS WORLD NODES PORT MASTER_PORT SECRET \n
- *           ID FIRST_RANK RANKS PORT ADDRESS HOST \n ...          the ranks of each host
- *     fail                             stop the ranks: one has failed elsewhere
- *     regroup                          stop the ranks cleanly: hosts are waiting to take part
- *     stop SIGNAL, kill, forward SIGNAL
- *     again CODE RANK \n WORDS \n TAIL    the attempt has failed; another "round" will follow
- *     end CODE RANK \n WORDS \n TAIL      the job has ended
- *
- * SECRET is "-" for that of the rendezvous. WORDS is the cause of a failure, or empty; RANK and
- * TAIL are the rank that caused it and the last lines of its stderr. Each attempt has a store of
- * its own for its ranks, on a free port. MASTER_PORT is for programs that serve a store themselves.
+ * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Each
+ * attempt has a store of its own for its ranks, on a free port.
  */
 #define _GNU_SOURCE
 #include "launch/coordinator.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,11 +24,12 @@
 
 #include "cli.h"
 #include "common/clock.h"
-#include "common/plural.h"
+#include "launch/admission.h"
 #include "launch/agents.h"
 #include "launch/bus.h"
 #include "launch/herald.h"
 #include "launch/net.h"
+#include "launch/orders.h"
 
 static const double wait_s = 0.1, notice_s = 5, linger_s = 3;
 /* Hosts that still run this long after another has ended well are named. */
@@ -64,8 +50,9 @@ struct cli_coordinator {
     yk_store *store;
     yk_store_server *ranks; /* the store of the attempt's ranks */
     cli_bus_reader reader;
-    int64_t kept, last_round; /* numbers of orders: see forget_orders */
+    cli_orders orders;
     cli_agents agents;
+    cli_admission admission;
     cli_net_question *ended; /* in a takeover: whether the lost launcher has ended, or NULL */
     phase phase;
     int attempt, restarts, world, nodes; /* world and nodes: of the last attempt */
@@ -81,18 +68,8 @@ struct cli_coordinator {
     bool failing, regrouping;
     cli_agent_record *first_failed; /* by the order of reports, or NULL */
     cli_agent_record *lost;         /* the first agent lost in this attempt, or NULL */
-    char text[CLI_MESSAGE_SIZE], order[CLI_MESSAGE_SIZE];
+    char text[CLI_MESSAGE_SIZE];
 };
-
-__attribute__((format(printf, 2, 3))) static void give_order(cli_coordinator *c, const char *format,
-                                                             ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(c->order, sizeof c->order, format, arguments);
-    va_end(arguments);
-    cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
-}
 
 static void enter(cli_coordinator *c, phase next)
 {
@@ -103,7 +80,7 @@ static void enter(cli_coordinator *c, phase next)
 }
 
 /* Tells that the coordinator ends by itself, when all agents have read its last order. That of its
- * own host may have read it before give_order has returned, and must not close it then. */
+ * own host may have read it before the order has been given, and must not close it then. */
 static void begin_to_finish(cli_coordinator *c)
 {
     atomic_store(&c->finished, true);
@@ -114,7 +91,7 @@ static void finish(cli_coordinator *c, int code, int rank, const char *words, co
 {
     c->code = code;
     begin_to_finish(c);
-    give_order(c, "end %d %d\n%s\n%s", code, rank, words, tail);
+    cli_orders_give(&c->orders, "end %d %d\n%s\n%s", code, rank, words, tail);
 }
 
 /* All ranks are being stopped; an agent that does not report their end in time counts as lost. */
@@ -127,119 +104,20 @@ static void expect_end(cli_coordinator *c, double seconds)
 
 /* ---- joining -------------------------------------------------------------------------------- */
 
-/* As --nnodes has it. */
-static const char *print_nodes(char text[32], int least, int most)
-{
-    snprintf(text, 32, least == most ? "%d" : "%d:%d", least, most);
-    return text;
-}
-
-/* Why an agent cannot take part, in `why`; empty if it can. */
-static void check_agent(cli_coordinator *c, const cli_agent_record *agent, char *why, size_t size)
-{
-    const cli_launch *launch = c->options.launch;
-    const cli_agent_record *first = cli_agents_first_present(&c->agents);
-    char ours[32], theirs[32];
-    why[0] = '\0';
-    if (strcmp(agent->run_id, launch->run_id) != 0)
-        snprintf(why, size, "this rendezvous belongs to the job \"%.100s\", not to \"%.100s\"",
-                 launch->run_id, agent->run_id);
-    else if (agent->nodes_min != launch->nodes_min || agent->nodes_max != launch->nodes_max)
-        snprintf(why, size, "--nnodes differs: %s on host %.200s, %s on the host of the rendezvous",
-                 print_nodes(theirs, agent->nodes_min, agent->nodes_max), agent->host,
-                 print_nodes(ours, launch->nodes_min, launch->nodes_max));
-    else if (first && first != agent && first->program_hash != agent->program_hash)
-        snprintf(why, size,
-                 "the programs differ: \"%.150s\" on host %.100s, \"%.150s\" on host "
-                 "%.100s",
-                 first->program, first->host, agent->program, agent->host);
-    else if (agent->node_rank >= launch->nodes_max)
-        snprintf(why, size, "--node-rank %d of host %.150s: --nnodes is %d", agent->node_rank,
-                 agent->host, launch->nodes_max);
-}
-
-static void refuse(cli_coordinator *c, cli_agent_record *agent, const char *why)
-{
-    agent->state = CLI_AGENT_GONE;
-    agent->bye = true;
-    give_order(c, "refuse %d %s", agent->id, why);
-}
-
-/* Why there is no place for an agent, in `why`: too many have come, or one with its number. */
-static bool lacks_place(const cli_coordinator *c, const cli_agent_record *agent, char *why,
-                        size_t size)
-{
-    int places = c->options.launch->nodes_max, present = cli_agents_present(&c->agents);
-    const cli_agent_record *other = NULL;
-    if (agent->node_rank >= 0)
-        other = cli_agents_with_rank(&c->agents, agent->node_rank, agent);
-    if (present >= places)
-        snprintf(why, size, "expected %d %s, but %d came: host %.200s (pid %d) is one too many",
-                 places, cli_plural(places, "host", "hosts"), present + 1, agent->host, agent->pid);
-    else if (other)
-        snprintf(why, size,
-                 "--node-rank %d was claimed twice, by host %.150s (pid %d) and by host %.150s "
-                 "(pid %d)",
-                 agent->node_rank, other->host, other->pid, agent->host, agent->pid);
-    return present >= places || other;
-}
-
-/* How long a host that returns may come before its loss is noticed. */
-static double return_s(const cli_launch *launch)
-{
-    const char *heartbeat = getenv("YOKE_HEARTBEAT_TIMEOUT");
-    if (launch->nodes_min == launch->nodes_max && launch->max_restarts == 0)
-        return 0; /* there is no use in returning */
-    return (heartbeat && *heartbeat ? strtod(heartbeat, NULL) : 5) + 5;
-}
-
-/* Gives an agent a place, lets it wait for one, or refuses it. */
-static void settle(cli_coordinator *c, cli_agent_record *agent)
-{
-    char why[768];
-    if (!lacks_place(c, agent, why, sizeof why))
-        agent->state = CLI_AGENT_WAITING;
-    else if (cli_clock_s() - agent->joined_s >= return_s(c->options.launch))
-        refuse(c, agent, why);
-}
-
-static void settle_held(cli_coordinator *c)
-{
-    for (int i = 0; i < c->agents.count; i++)
-        if (c->agents.list[i]->state == CLI_AGENT_HELD)
-            settle(c, c->agents.list[i]);
-}
-
-static void tell_held(cli_coordinator *c, const cli_agent_record *agent)
-{
-    char why[768];
-    if (lacks_place(c, agent, why, sizeof why))
-        give_order(c, "hold %d waiting up to %g s for a place: %s", agent->id,
-                   return_s(c->options.launch), why);
-}
-
 /* An agent that comes when the job has ended has as much time to read so as the others had. */
 static void end_late(cli_coordinator *c)
 {
     c->phase_s = cli_clock_s();
-    give_order(c, "end %d -1\n\n", c->code);
+    cli_orders_give(&c->orders, "end %d -1\n\n", c->code);
 }
 
 static void handle_join(cli_coordinator *c, char *text)
 {
-    char why[768];
     cli_agent_record *agent = cli_agents_add(&c->agents, text);
-    if (!agent)
-        return;
-    check_agent(c, agent, why, sizeof why);
-    if (c->phase == FINISHED)
+    if (agent && c->phase == FINISHED)
         end_late(c);
-    else if (why[0])
-        refuse(c, agent, why);
-    else
-        settle(c, agent);
-    if (agent->state == CLI_AGENT_HELD && c->phase != FINISHED)
-        tell_held(c, agent);
+    else if (agent)
+        cli_admission_ask(&c->admission, agent);
 }
 
 /* ---- reports -------------------------------------------------------------------------------- */
@@ -248,7 +126,7 @@ static void handle_join(cli_coordinator *c, char *text)
 static void end_others(cli_coordinator *c)
 {
     if (!c->failing && !c->stop_signal) {
-        give_order(c, "fail");
+        cli_orders_give(&c->orders, "fail");
         expect_end(c, 0);
     }
     c->failing = true;
@@ -276,12 +154,13 @@ static void handle_ended(cli_coordinator *c, cli_agent_record *agent, char *repo
 static void handle_stop(cli_coordinator *c, cli_agent_record *agent, int number)
 {
     if (agent->state == CLI_AGENT_HELD)
-        refuse(c, agent, "stopped while it waited for a place; the job continues");
+        cli_admission_refuse(&c->admission, agent,
+                             "stopped while it waited for a place; the job continues");
     if (!cli_agent_is_present(agent) || c->stop_signal || c->phase == FINISHED)
         return;
     c->stop_signal = number;
     if (c->phase == RUNNING) {
-        give_order(c, "stop %d", number);
+        cli_orders_give(&c->orders, "stop %d", number);
         expect_end(c, 2 * c->options.launch->grace_s); /* see end.c: a save may take a second one */
     } else {
         finish(c, 128 + number, -1, "", "");
@@ -319,9 +198,9 @@ static void handle_report(cli_coordinator *c)
     else if (strcmp(kind, "stop") == 0)
         handle_stop(c, agent, number);
     else if (strcmp(kind, "kill") == 0 && cli_agent_is_present(agent))
-        give_order(c, "kill");
+        cli_orders_give(&c->orders, "kill");
     else if (strcmp(kind, "forward") == 0 && cli_agent_is_present(agent))
-        give_order(c, "forward %d", number);
+        cli_orders_give(&c->orders, "forward %d", number);
     else if (strcmp(kind, "bye") == 0)
         agent->bye = true;
     else if (strcmp(kind, "leave") == 0) {
@@ -357,7 +236,7 @@ static void look_for_herald(cli_coordinator *c)
         yk_store_get(c->store, CLI_MOVED_KEY, place, sizeof place - 1, &used, 0) != YK_OK)
         return;
     begin_to_finish(c);
-    give_order(c, "moved %.*s", (int)used, place);
+    cli_orders_give(&c->orders, "moved %.*s", (int)used, place);
 }
 
 /* Time during which this process was suspended, as by a scheduler that suspends whole jobs, does
@@ -382,7 +261,7 @@ static void look_around(cli_coordinator *c)
         discount_suspension(c, now - c->looked_s);
     c->looked_s = now;
     look_at_wills(c);
-    settle_held(c);
+    cli_admission_settle_held(&c->admission);
     look_for_herald(c);
 }
 
@@ -417,18 +296,6 @@ static void publish_store(cli_coordinator *c, int port, const char *secret)
     yk_store_set(c->store, "attempt", text, (size_t)size);
 }
 
-/*
- * Whoever takes part in the next attempt has read what came before the last order "round". Short
- * orders stay: a launcher that was suspended for long must still learn that its ranks are to stop.
- */
-static void forget_orders(cli_coordinator *c)
-{
-    int64_t next;
-    cli_bus_empty_long(c->store, CLI_BUS_ORDERS, &c->kept, c->last_round);
-    if (yk_store_add(c->store, CLI_BUS_ORDERS, 0, &next) == YK_OK)
-        c->last_round = next;
-}
-
 static void start_round(cli_coordinator *c)
 {
     char secret[YK_STORE_SECRET_SIZE];
@@ -437,14 +304,16 @@ static void start_round(cli_coordinator *c)
         return;
     if (!c->master_port)
         c->master_port = cli_net_claim_port(CLI_NET_PORT, CLI_NET_PORTS);
-    int nodes = cli_agents_number(&c->agents, &c->world);
-    int at = snprintf(c->order, sizeof c->order, "round %d %d %d %d %d %d %s\n", c->attempt,
-                      c->restarts, c->world, nodes, port, c->master_port, secret);
-    c->nodes = nodes;
+    c->nodes = cli_agents_number(&c->agents, &c->world);
     publish_store(c, port, secret);
-    cli_agents_print_round(&c->agents, c->order + at, sizeof c->order - (size_t)at);
-    forget_orders(c);
-    cli_bus_post(c->store, CLI_BUS_ORDERS, c->order);
+    cli_orders_start(&c->orders, &c->agents,
+                     &(cli_next_round){.attempt = c->attempt,
+                                       .restarts = c->restarts,
+                                       .world = c->world,
+                                       .nodes = c->nodes,
+                                       .port = port,
+                                       .master_port = c->master_port,
+                                       .secret = secret});
     c->failing = c->regrouping = false;
     c->first_failed = c->lost = NULL;
     enter(c, RUNNING);
@@ -478,11 +347,13 @@ static void notice_missing(cli_coordinator *c, int present, double now)
     cli_agents_list_hosts(&c->agents, hosts, sizeof hosts);
     advise(c, advice, sizeof advice);
     if (launch->nodes_min == launch->nodes_max)
-        give_order(c, "say waiting %.0f s more for hosts: %d of %d have joined (%s)%s", left_s,
-                   present, launch->nodes_min, hosts, advice);
+        cli_orders_give(&c->orders,
+                        "say waiting %.0f s more for hosts: %d of %d have joined (%s)%s", left_s,
+                        present, launch->nodes_min, hosts, advice);
     else
-        give_order(c, "say waiting for hosts: %d have joined (%s), expected %d to %d%s", present,
-                   hosts, launch->nodes_min, launch->nodes_max, advice);
+        cli_orders_give(&c->orders,
+                        "say waiting for hosts: %d have joined (%s), expected %d to %d%s", present,
+                        hosts, launch->nodes_min, launch->nodes_max, advice);
 }
 
 /* How many of the old hosts must come after a takeover; see rendezvous.c. */
@@ -589,7 +460,7 @@ static void conclude_failure(cli_coordinator *c)
         cli_agent_describe_loss(c->lost, words, sizeof words);
     }
     if (may_restart(c, host_lost)) {
-        give_order(c, "again %d %d\n%s\n%s", code, rank, words, tail);
+        cli_orders_give(&c->orders, "again %d %d\n%s\n%s", code, rank, words, tail);
         next_attempt(c);
     } else {
         finish(c, c->stop_signal ? CLI_EXIT_STOP_FAILED : code, rank, words, tail);
@@ -606,7 +477,7 @@ static void conclude(cli_coordinator *c)
     }
     int code = cli_agents_code(&c->agents);
     if (code != CLI_EXIT_OK && c->regrouping && !c->stop_signal) {
-        give_order(c, "again 0 -1\n\n");
+        cli_orders_give(&c->orders, "again 0 -1\n\n");
         next_attempt(c);
     } else {
         finish(c, code, -1, "", "");
@@ -622,11 +493,11 @@ static void notice_running(cli_coordinator *c, double now)
         return;
     c->told_running = true;
     cli_agents_list_running(&c->agents, hosts, sizeof hosts);
-    give_order(c,
-               "say waiting for host%s %s, which ha%s not reported the end of %s ranks; the others "
-               "have ended well",
-               running == 1 ? "" : "s", hosts, running == 1 ? "s" : "ve",
-               running == 1 ? "its" : "their");
+    cli_orders_give(
+        &c->orders,
+        "say waiting for host%s %s, which ha%s not reported the end of %s ranks; the others "
+        "have ended well",
+        running == 1 ? "" : "s", hosts, running == 1 ? "s" : "ve", running == 1 ? "its" : "their");
 }
 
 static void watch_round(cli_coordinator *c)
@@ -640,7 +511,7 @@ static void watch_round(cli_coordinator *c)
     } else if (!c->failing && !c->stop_signal && !c->regrouping &&
                cli_agents_waiting(&c->agents) > 0) {
         c->regrouping = true;
-        give_order(c, "regroup");
+        cli_orders_give(&c->orders, "regroup");
         expect_end(c, 2 * c->options.launch->grace_s); /* see end.c: a save may take a second one */
     } else if (c->deadline_s == 0) {
         notice_running(c, now);
@@ -700,6 +571,8 @@ cli_coordinator *cli_coordinator_start(const cli_coordinator_options *options)
     if (yk_store_connect(&c->store, here, options->port, options->secret, 10) != YK_OK) {
         fprintf(stderr, "%s\n", yk_last_error());
     } else {
+        c->orders.store = c->store;
+        c->admission = (cli_admission){options->launch, &c->agents, &c->orders};
         c->reader = (cli_bus_reader){.stream = CLI_BUS_REPORTS, .forgets = true};
         if (options->lost_host)
             c->ended = cli_net_ask(options->lost_host, options->lost_port);

@@ -313,7 +313,7 @@ static void join_as_others(yk_store *store)
     }
 }
 
-/* The order "round" of the first attempt; see cli/launch/coordinator.c. */
+/* The order "round" of the first attempt; see cli/launch/orders.h. */
 static char *await_round(yk_store *store)
 {
     static char text[1 << 20];

@@ -1,5 +1,5 @@
 /* A launcher whose ranks' store, or rendezvous, does not answer. The test is the coordinator; the
- * keys are those of cli/launch/bus.h, the texts those of coordinator.c. */
+ * keys are those of cli/launch/bus.h, the texts those of coordinator.c and orders.h. */
 #define _GNU_SOURCE
 #include "job.h"
 
