@@ -122,7 +122,7 @@ static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
 {
     const yki_bits rows = used_rows(used);
     const yki_lanes zero = {0};
-    yki_lanes largest = yki_splat(-INFINITY), factor;
+    yki_lanes largest = yki_splat(-INFINITY);
     wide_sum totals = {{{0}}};
     for (int64_t i = 0; i < count; i++) {
         const yki_lanes v = yki_load_pixel(x, i, YK_F32);
@@ -138,8 +138,9 @@ static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
         }
         add_lanes(&totals, near);
     }
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        factor[lane] = (float)(1 / totals.v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)]);
+    for (int j = 0; j < 2; j++)
+        totals.v[j] = 1 / totals.v[j];
+    const yki_lanes factor = narrow(&totals);
     for (int64_t i = 0; i < count; i++)
         yki_store_lanes(y, i * YKI_WIDTH,
                         yki_select(rows, yki_load_pixel(y, i, YK_F32) * factor, zero), YK_F32);
@@ -150,7 +151,6 @@ static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int6
 {
     const yki_bits rows = used_rows(used);
     const yki_lanes zero = {0};
-    yki_lanes sum;
     wide_sum totals = {{{0}}};
     for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
         const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
@@ -159,8 +159,7 @@ static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int6
             near += yki_load_pixel(y, i, YK_F32) * yki_load_pixel(dy, i, YK_F32);
         add_lanes(&totals, near);
     }
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        sum[lane] = (float)totals.v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)];
+    const yki_lanes sum = narrow(&totals);
     for (int64_t i = 0; i < count; i++) {
         const yki_lanes slope = yki_load_pixel(dy, i, YK_F32) - sum;
         yki_store_lanes(dx, i * YKI_WIDTH,

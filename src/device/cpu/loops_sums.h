@@ -27,12 +27,21 @@ YKI_FORCE_INLINE wide_sum widen(yki_lanes x)
 #endif
 }
 
+/* The sums as they are rounded. */
 YKI_FORCE_INLINE yki_lanes narrow(const wide_sum *wide)
 {
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    const __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)wide->v[0]));
+    return (yki_lanes)_mm512_insertf32x8(low, _mm512_cvtpd_ps((__m512d)wide->v[1]), 1);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    const __m256 low = _mm256_castps128_ps256(_mm256_cvtpd_ps((__m256d)wide->v[0]));
+    return (yki_lanes)_mm256_insertf128_ps(low, _mm256_cvtpd_ps((__m256d)wide->v[1]), 1);
+#else
     yki_lanes x;
     for (int lane = 0; lane < YKI_WIDTH; lane++)
         x[lane] = (float)wide->v[lane / (YKI_WIDTH / 2)][lane % (YKI_WIDTH / 2)];
     return x;
+#endif
 }
 
 YKI_FORCE_INLINE void add_lanes(wide_sum *sum, yki_lanes x)
