@@ -99,7 +99,7 @@ const char *yk_store_local_address(const yk_store *store);
 /**
  * Sets how many seconds late a reply may be, 30 by default, until the connection counts as lost:
  * the process that serves the store may be stopped. INFINITY waits for as long as its host is
- * there.
+ * there. Fails for a negative number.
  */
 yk_status yk_store_set_patience(yk_store *store, double seconds);
 
