@@ -83,9 +83,10 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
         int64_t begin, end;
+        yki_share(k->rows * k->columns, &begin, &end);
+        memset(dweight + begin, 0, (size_t)(end - begin) * sizeof *dweight);
+#pragma omp barrier
         yki_share(k->columns, &begin, &end);
-        for (int64_t row = 0; row < k->rows; row++)
-            memset(dweight + row * k->columns + begin, 0, (size_t)(end - begin) * sizeof *dweight);
         for (int64_t i = 0; i < k->count; i++)
             add_row(dweight + indices[i] * k->columns + begin, dy + i * k->columns + begin,
                     end - begin);
