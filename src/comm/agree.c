@@ -50,8 +50,8 @@ yk_status yki_group_agree(yk_group *group, const char *subject, char *text, size
         return YK_OK;
     snprintf(name, sizeof name, "agreed/%016" PRIx64, hash_of(subject));
     yki_job_key(job, key, sizeof key, name, -1);
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = propose(job, key, text, size);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     return status == YK_OK ? status : find_cause(group, status);
 }

@@ -3,7 +3,6 @@
  * loss of the store. Each becomes the group's one failure, which all ranks report from then on.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -349,9 +348,9 @@ static bool all_are_open(const yk_group *group)
     char key[YKI_JOB_KEY];
     bool found = false;
     yki_job_key(&group->job, key, sizeof key, YKI_ALL_OPEN, -1);
-    pthread_mutex_lock(group->job.lock);
+    yki_fair_lock_take(group->job.lock);
     yk_store_check(group->job.store, key, &found);
-    pthread_mutex_unlock(group->job.lock);
+    yki_fair_lock_release(group->job.lock);
     return found;
 }
 

@@ -3,7 +3,6 @@
  * descriptors of the job that it descends from, with keys of its own below those of its parent.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +22,9 @@ static yk_status await_all(yk_group *group)
     int64_t count = 0;
     size_t used;
     yki_job_key(&group->job, key, sizeof key, "open", -1);
-    pthread_mutex_lock(group->job.lock);
+    yki_fair_lock_take(group->job.lock);
     yk_status status = yk_store_add(group->job.store, key, 1, &count);
-    pthread_mutex_unlock(group->job.lock);
+    yki_fair_lock_release(group->job.lock);
     if (status != YK_OK)
         return status;
     if (count == group->job.world)

@@ -39,9 +39,9 @@ static yk_status site_set(void *context, const char *name, const void *value, si
     yk_group *group = context;
     char key[YKI_JOB_KEY];
     yki_job_key(&group->job, key, sizeof key, name, -1);
-    pthread_mutex_lock(group->job.lock);
+    yki_fair_lock_take(group->job.lock);
     yk_status status = yk_store_set(group->job.store, key, value, size);
-    pthread_mutex_unlock(group->job.lock);
+    yki_fair_lock_release(group->job.lock);
     return status == YK_ERROR_NETWORK ? find_loss(group, status) : status;
 }
 
@@ -60,9 +60,9 @@ static yk_status site_get(void *context, const char *name, void *value, size_t s
     for (double deadline = yki_now() + timeout_s;;) {
         double left = deadline - yki_now();
         double wait_s = left < SLICE_S ? (left > 0 ? left : 0) : SLICE_S;
-        pthread_mutex_lock(group->job.lock);
+        yki_fair_lock_take(group->job.lock);
         yk_status status = yk_store_get(group->job.store, key, value, size, used, wait_s);
-        pthread_mutex_unlock(group->job.lock);
+        yki_fair_lock_release(group->job.lock);
         if (status == YK_ERROR_NETWORK)
             return find_loss(group, status);
         if (status != YK_ERROR_TIMEOUT || left <= SLICE_S)

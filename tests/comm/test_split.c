@@ -137,9 +137,9 @@ static int count_keys(const yk_group *group)
     static char keys[1 << 16];
     size_t used;
     int count = 0;
-    pthread_mutex_lock(group->job.lock);
+    yki_fair_lock_take(group->job.lock);
     assert_ok(yk_store_list(group->job.store, "group/0/", keys, sizeof keys, &used));
-    pthread_mutex_unlock(group->job.lock);
+    yki_fair_lock_release(group->job.lock);
     for (const char *key = keys; key < keys + used; key += strlen(key) + 1)
         count += !strstr(key, "/waiting/");
     return count;

@@ -29,27 +29,27 @@ static yk_status get_text(const yki_job *job, const char *key, char *text, size_
                           double wait_s)
 {
     size_t used;
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_get(job->store, key, text, size - 1, &used, wait_s);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     text[status == YK_OK ? used : 0] = '\0';
     return status;
 }
 
 static void set_text(const yki_job *job, const char *key, const char *text)
 {
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_store_set(job->store, key, text, strlen(text));
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
 }
 
 /* True for the first caller only, among all processes. */
 static bool claim(const yki_job *job, const char *key)
 {
     int64_t claims = 0;
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_add(job->store, key, 1, &claims);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     return status == YK_OK && claims == 1;
 }
 

@@ -152,12 +152,12 @@ yk_status yki_job_join(yki_job *job, const yk_group_options *options)
     job->peers = yki_calloc((size_t)job->world, sizeof *job->peers);
     for (int r = 0; job->peers && r < job->world; r++)
         job->peers[r] = (yki_peer){.pidfd = -1, .job_rank = r};
-    job->lock = yki_calloc(1, sizeof(pthread_mutex_t));
+    job->lock = yki_calloc(1, sizeof *job->lock);
     if (!job->peers || !job->lock) {
         yki_job_leave(job);
         return yki_error_memory((size_t)job->world * sizeof *job->peers, "the ranks of a job");
     }
-    pthread_mutex_init(job->lock, NULL);
+    yki_fair_lock_init(job->lock);
     job->hosts = 1;
     if (job->world == 1)
         return YK_OK;
@@ -187,7 +187,7 @@ void yki_job_leave(yki_job *job)
     free(job->peers);
     job->peers = NULL;
     if (job->lock)
-        pthread_mutex_destroy(job->lock);
+        yki_fair_lock_destroy(job->lock);
     free(job->lock);
     job->lock = NULL;
     yk_store_destroy(job->store);

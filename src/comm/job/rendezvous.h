@@ -5,13 +5,13 @@
 #ifndef YKI_RENDEZVOUS_H
 #define YKI_RENDEZVOUS_H
 
-#include <pthread.h>
 #include <sys/types.h>
 
 #include <yoke/group.h>
 #include <yoke/store.h>
 
 #include "base/error.h"
+#include "base/fair_lock.h"
 
 enum {
     YKI_JOB_PREFIX = 96,
@@ -35,7 +35,7 @@ typedef struct yki_job {
     double timeout_s;
     bool launcher;               /* the launcher serves the store and knows how ranks ended */
     yk_store *store;             /* NULL in a job of one */
-    pthread_mutex_t *lock;       /* of the store, which the job's groups share */
+    yki_fair_lock *lock;         /* of the store, which the groups of the job share */
     yk_store_server *server;     /* on rank 0 without a launcher */
     int signpost;                /* without a launcher: see signpost.h; else -1 */
     char prefix[YKI_JOB_PREFIX]; /* of this group's keys in the store */

@@ -37,9 +37,9 @@ static yk_status set_key(const yki_job *job, const char *name, const void *value
 {
     char key[YKI_JOB_KEY];
     yki_job_key(job, key, sizeof key, name, job->rank);
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_set(job->store, key, value, size);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     return status;
 }
 
@@ -65,9 +65,9 @@ yk_status yki_messages_read(const yki_job *job, int other, uint64_t *sent, uint6
     if (!theirs)
         return yki_error_memory(2 * world * sizeof *theirs, "the numbers of messages");
     yki_job_key(job, key, sizeof key, "messages", other);
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_get(job->store, key, theirs, 2 * world * sizeof *theirs, &used, 0);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     *sent = theirs[job->rank];
     *received = theirs[world + (size_t)job->rank];
     free(theirs);
@@ -96,9 +96,9 @@ void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki
         publish(job, now, since);
     else {
         yki_job_key(job, key, sizeof key, "waiting", job->rank);
-        pthread_mutex_lock(job->lock);
+        yki_fair_lock_take(job->lock);
         yk_store_delete(job->store, key, NULL);
-        pthread_mutex_unlock(job->lock);
+        yki_fair_lock_release(job->lock);
     }
     *published = *now;
     state->since = since;
@@ -110,9 +110,9 @@ static bool read_entry(const yki_job *job, int rank, entry *found)
     size_t used;
     int at = 0;
     yki_job_key(job, key, sizeof key, "waiting", rank);
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_get(job->store, key, text, sizeof text - 1, &used, 0);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     if (status != YK_OK)
         return false;
     text[used] = '\0';

@@ -65,10 +65,10 @@ static void note_loss(yki_watch *watch, yk_status status)
     if (status != YK_ERROR_NETWORK || atomic_load(&watch->is_lost))
         return;
     watch->lost = yki_now();
-    pthread_mutex_lock(watch->job->lock);
+    yki_fair_lock_take(watch->job->lock);
     watch->was_closed = yki_store_was_closed(watch->job->store);
     watch->was_silent = yki_store_was_silent(watch->job->store);
-    pthread_mutex_unlock(watch->job->lock);
+    yki_fair_lock_release(watch->job->lock);
     atomic_store(&watch->is_lost, true);
 }
 
@@ -76,10 +76,10 @@ static void note_loss(yki_watch *watch, yk_status status)
 static bool list_ranks(yki_watch *watch, const char *prefix, int world)
 {
     size_t used;
-    pthread_mutex_lock(watch->job->lock);
+    yki_fair_lock_take(watch->job->lock);
     yk_status status =
         yk_store_list(watch->job->store, prefix, watch->keys, watch->keys_size, &used);
-    pthread_mutex_unlock(watch->job->lock);
+    yki_fair_lock_release(watch->job->lock);
     note_loss(watch, status);
     if (status != YK_OK)
         return false;
@@ -204,12 +204,12 @@ static void say_goodbye(yki_watch *watch, const yki_watched *watched)
     yki_job_key(job, key, sizeof key, "left", job->rank);
     yki_job_key(job, count_key, sizeof count_key, "departures", -1);
     note_loss(watch, yki_messages_publish(job, watched->messages));
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_set(job->store, key, "", 0);
     if (!watched->is_whole && status == YK_OK &&
         yk_store_add(job->store, count_key, 1, &count) == YK_OK && count == job->world)
         delete_keys(job);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     note_loss(watch, status);
 }
 
@@ -338,9 +338,9 @@ static void publish_step(yki_watch *watch, double now)
     yki_job_key(job, key, sizeof key, "step", job->rank);
     int size = snprintf(text, sizeof text, "%lld", step);
     begin_request(watch);
-    pthread_mutex_lock(job->lock);
+    yki_fair_lock_take(job->lock);
     yk_status status = yk_store_set(job->store, key, text, (size_t)size);
-    pthread_mutex_unlock(job->lock);
+    yki_fair_lock_release(job->lock);
     note_loss(watch, status);
     end_request(watch);
 }
@@ -359,9 +359,9 @@ static void tell_launcher(yki_watch *watch)
     watch->cause.status = YK_OK;
     begin_request(watch);
     if (saves && !atomic_load(&watch->is_lost)) {
-        pthread_mutex_lock(job->lock);
+        yki_fair_lock_take(job->lock);
         yk_status status = yk_store_set(job->store, "saving", "", 0);
-        pthread_mutex_unlock(job->lock);
+        yki_fair_lock_release(job->lock);
         note_loss(watch, status);
     }
     if (cause.status != YK_OK && !atomic_load(&watch->is_lost))
