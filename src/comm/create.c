@@ -28,9 +28,12 @@ static yk_status compare_backends(const yki_job *job, const char *name)
         return YK_OK;
     yki_job_key(job, key, sizeof key, "backend", -1);
     int size = snprintf(mine, sizeof mine, "%d %.64s", job->rank, name);
-    YK_TRY(yk_store_compare_set(job->store, key, NULL, 0, mine, (size_t)size, &set));
-    if (!set)
-        YK_TRY(yk_store_get(job->store, key, first, sizeof first - 1, &used, 0));
+    yki_fair_lock_take(job->lock);
+    yk_status status = yk_store_compare_set(job->store, key, NULL, 0, mine, (size_t)size, &set);
+    if (status == YK_OK && !set)
+        status = yk_store_get(job->store, key, first, sizeof first - 1, &used, 0);
+    yki_fair_lock_release(job->lock);
+    YK_TRY(status);
     const char *theirs = strchr(first, ' ') + 1;
     if (set || strcmp(theirs, strchr(mine, ' ') + 1) == 0)
         return YK_OK;
