@@ -430,9 +430,16 @@ YK_TEST(ranks_leave_a_group_whose_store_does_not_answer)
         assert_int_equal(statuses[r], 0);
 }
 
+/* data: of 4 numbers */
+typedef yk_status (*call_fn)(yk_group *group, void *data);
+
+static yk_status call_reduce(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, NULL);
+}
+
 /* Rank 0, which serves the store, is stopped, and has neither left nor lost its network. */
-static void meet_a_stopped_store(yk_status (*call)(yk_group *group, void *data), int rank,
-                                 int world)
+static void meet_a_stopped_store(call_fn call, int rank, int world)
 {
     float x[4] = {0};
     yk_group *group = join(60);
@@ -473,14 +480,9 @@ static void check_stopped_store(void (*body)(int rank, int world))
     }
 }
 
-static yk_status call_all_reduce(yk_group *group, void *data)
-{
-    return yk_all_reduce(group, data, 1, YK_F32, YK_REDUCE_SUM, NULL);
-}
-
 static void reduce_without_answers(int rank, int world)
 {
-    meet_a_stopped_store(call_all_reduce, rank, world);
+    meet_a_stopped_store(call_reduce, rank, world);
 }
 
 YK_TEST(a_store_that_is_stopped_for_too_long_is_a_rank_that_is_late)
@@ -507,47 +509,53 @@ YK_TEST(no_group_is_made_of_one_whose_store_is_stopped)
     check_stopped_store(duplicate_without_answers);
 }
 
-/* Rank 2 does not come to a group that the others make, and wait for in different ways. */
-static void make_without_rank_2(int rank, int world)
+/* All ranks but the last make a call, in which they wait for it in different ways. */
+static void call_without_the_last(call_fn call, const char *doing, int rank, int world)
 {
-    yk_group *group = join(60), *copy;
+    char expected[128];
+    float x[4] = {0};
+    yk_group *group = join(60);
     set_timeout(group, 3);
+    snprintf(expected, sizeof expected, "%stimed out after 3 s: rank %d did not take part", doing,
+             world - 1);
     if (rank < world - 1) {
-        assert_status(YK_ERROR_TIMEOUT, yk_group_duplicate(&copy, group));
+        assert_status(YK_ERROR_TIMEOUT, call(group, x));
         leave_line(rank);
-        assert_contains(yk_last_error(), "creating the group: timed out after 3 s: rank 2 did not");
+        assert_contains(yk_last_error(), expected);
     }
     for (int r = 0; r < world - 1; r++)
         await_text("line", r);
     yk_group_destroy(group);
+}
+
+static void duplicate_without_the_last(int rank, int world)
+{
+    call_without_the_last(call_duplicate, "creating the group: ", rank, world);
 }
 
 YK_TEST(a_rank_that_does_not_come_to_a_new_group_is_named)
 {
     open_lines();
-    yk_test_ranks(3, make_without_rank_2);
+    yk_test_ranks(3, duplicate_without_the_last);
+}
+
+static yk_status call_alloc(yk_group *group, void *data)
+{
+    (void)data;
+    void *memory;
+    return yk_group_alloc(group, 4096, &memory);
 }
 
 /* On two hosts, ranks 1 and 2 wait for others which wait for rank 3. */
-static void allocate_without_rank_3(int rank, int world)
+static void allocate_without_the_last(int rank, int world)
 {
-    void *memory;
-    yk_group *group = join(60);
-    set_timeout(group, 3);
-    if (rank < world - 1) {
-        assert_status(YK_ERROR_TIMEOUT, yk_group_alloc(group, 4096, &memory));
-        leave_line(rank);
-        assert_contains(yk_last_error(), "timed out after 3 s: rank 3 did not take part");
-    }
-    for (int r = 0; r < world - 1; r++)
-        await_text("line", r);
-    yk_group_destroy(group);
+    call_without_the_last(call_alloc, "", rank, world);
 }
 
 YK_TEST(a_rank_that_does_not_allocate_is_named)
 {
     open_lines();
-    yk_test_ranks(4, allocate_without_rank_3);
+    yk_test_ranks(4, allocate_without_the_last);
 }
 
 /* ---- 5 and 6: mismatches --------------------------------------------------------------------- */
@@ -571,13 +579,6 @@ YK_TEST(promise_06_ranks_with_different_backends_do_not_wait_for_each_other)
     if (!backend || strchr(backend, '+'))
         skip(); /* all have shm, or not all may have it */
     yk_test_ranks(3, other_backend_body);
-}
-
-typedef yk_status (*call_fn)(yk_group *group, void *data);
-
-static yk_status call_reduce(yk_group *group, void *data)
-{
-    return yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, NULL);
 }
 
 static yk_status call_barrier(yk_group *group, void *data)
