@@ -9,8 +9,8 @@
  *     leave ID                         the agent gives up
  *     bye ID                           the agent has read the last order
  *
- * The store itself reports lost agents: it sets the key gone/ID when a connection ends. Each
- * attempt has a store of its own for its ranks, on a free port.
+ * The store itself reports lost agents: it sets the key gone/ID when a connection ends. The ranks
+ * of each attempt get another store, which the coordinator opens on a free port.
  */
 #define _GNU_SOURCE
 #include "launch/coordinator.h"

@@ -46,8 +46,9 @@ static yk_status site_set(void *context, const char *name, const void *value, si
 }
 
 /*
- * Waits in slices, between which other threads may use the store. Looking at the others ends a wait
- * for as long as the ranks wait for each other, and names who is late.
+ * Waits in slices, between which other threads may use the store. While a group is opened, the look
+ * at the other ranks reports a timeout, with the ranks that are late. A wait for the job's whole
+ * timeout is therefore made longer here, so that it does not end first, without their names.
  */
 static yk_status site_get(void *context, const char *name, void *value, size_t size, size_t *used,
                           double timeout_s)

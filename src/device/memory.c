@@ -235,8 +235,8 @@ static yk_status poll_event(yki_device *device, yki_event *event, double seconds
 
 /*
  * The device reports a mistake only once, to whoever asks first, and that may be a watcher. The
- * wait then goes on to its end, because the caller may free memory that the device still uses.
- * Where the watcher says it again, something has failed for good, and the wait is over.
+ * event is still waited for then, because the caller may free memory that the device uses until it.
+ * If the watcher reports a failure again, the device has failed for good, and the wait ends.
  */
 static yk_status wait_watched(yki_device *device, yki_event *event)
 {
