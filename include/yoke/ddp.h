@@ -121,9 +121,9 @@ typedef struct yk_join_options {
      * What the loop does after a synced backward: clip, step, schedule [NULL]. yk_ddp_join_end
      * calls it for the steps of the other ranks, which keeps parameters, optimizer state and
      * learning rates the same on all ranks. Without it, a rank without data ends with the final
-     * parameters but with its own older momentum. With a grad scaler or ZeRO it is required:
-     * yk_grad_scaler_unscale, and yk_optimizer_step of ZeRO, are collective. Where only the ranks
-     * with data call them, they and yk_ddp_join_end return YK_ERROR_MISMATCH.
+     * parameters but with its own older momentum. With a grad scaler or ZeRO it is required, as
+     * unscaling and the step of ZeRO are collective: without it they return
+     * YK_ERROR_INVALID_ARGUMENT.
      */
     yk_status (*step)(void *context);
     void *context; /**< given to step */

@@ -40,6 +40,12 @@ void yki_model_hooks_changed(yk_model *model)
     model->distribution.changes++;
 }
 
+yk_status yki_model_check_shared_step(const yk_model *model, const char *who)
+{
+    const yki_model_hooks *hooks = &model->distribution.hooks;
+    return hooks->check_shared_step ? hooks->check_shared_step(hooks->context, who) : YK_OK;
+}
+
 bool yki_model_is_replicated(const yk_model *model)
 {
     return model->distribution.hooks.run_forward != NULL;

@@ -63,6 +63,9 @@ typedef struct yki_model_hooks {
     yk_status (*is_same)(void *context, uint64_t number, bool *same);
     /* Makes kernel the same on all ranks: yki_choices.agree. */
     yk_status (*agree)(void *context, const char *problem, char *kernel);
+    /* Before ranks do together what follows a backward: an error, in the name of who, if ranks
+     * without data would not take part. NULL: all ranks always do. */
+    yk_status (*check_shared_step)(const void *context, const char *who);
     /* Makes *value the largest of all ranks'. Collective. */
     yk_status (*reduce_maximum)(void *context, double *value);
     /* The same with a value in the device's memory, as it is at this point of the device's stream,
@@ -98,6 +101,8 @@ yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const 
 void yki_model_detach(yk_model *model);
 /* What the hooks enter in streams is another from now on. */
 void yki_model_hooks_changed(yk_model *model);
+/* The hooks' check_shared_step. */
+yk_status yki_model_check_shared_step(const yk_model *model, const char *who);
 /* Whether the hooks run the model. */
 bool yki_model_is_replicated(const yk_model *model);
 /* The models that have a part of each batch, of which the first is the model itself. */

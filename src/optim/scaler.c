@@ -225,6 +225,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
     if (scaler->stage != READY)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "grad scaler: gradients are unscaled already since the last update");
+    YK_TRY(yki_model_check_shared_step(scaler->model, "grad scaler"));
     double begin = yki_trace_begin();
     bool agreed;
     YK_TRY(settle(scaler));

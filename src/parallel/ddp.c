@@ -44,6 +44,7 @@ static const yki_model_hooks bucket_hooks = {.forward_begin = yki_forward_sync_f
                                              .is_same = yki_reducer_is_same,
                                              .backward_end = yki_reducer_backward_end,
                                              .agree = agree,
+                                             .check_shared_step = yki_join_check_shared_step,
                                              .reduce_maximum = reduce_maximum,
                                              .reduce_maximum_in_stream = reduce_maximum_in_stream};
 

@@ -242,6 +242,8 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state);
 double yki_join_factor(const yk_ddp *ddp);
 /* Ranks that have data; without Join all of them. */
 int yki_join_active(const yk_ddp *ddp);
+/* yki_model_hooks.check_shared_step: under Join, options.step is needed. */
+yk_status yki_join_check_shared_step(const void *context, const char *who);
 
 /* ---- forward_sync.c -------------------------------------------------------------------------- */
 

@@ -101,6 +101,17 @@ yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
     return YK_OK;
 }
 
+yk_status yki_join_check_shared_step(const void *context, const char *who)
+{
+    const yki_join *join = &((const yk_ddp *)context)->join;
+    if (join->on && !join->options.step)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: Join needs yk_join_options.step here, so that ranks without data "
+                         "take part",
+                         who);
+    return YK_OK;
+}
+
 /* Shadows one step of the others. */
 static yk_status shadow_step(yk_ddp *ddp)
 {

@@ -180,6 +180,11 @@ yk_status yk_zero_consolidate(yk_zero *zero)
     return YK_OK;
 }
 
+static yk_status check_step(void *context)
+{
+    return yki_model_check_shared_step(((yk_zero *)context)->model, "ZeRO");
+}
+
 static yk_status shard_state(yk_zero *zero)
 {
     int rank = yk_group_rank(zero->group);
@@ -192,9 +197,10 @@ static yk_status shard_state(yk_zero *zero)
         zero->optimizer,
         &(yki_shard){.own = own, .offset = zero->offset, .bytes = zero->shard_bytes});
     if (status == YK_OK)
-        yki_optimizer_attach(
-            zero->optimizer,
-            &(yki_step_hooks){.owner = "ZeRO", .after = gather_updates, .context = zero});
+        yki_optimizer_attach(zero->optimizer, &(yki_step_hooks){.owner = "ZeRO",
+                                                                .before = check_step,
+                                                                .after = gather_updates,
+                                                                .context = zero});
     free(own);
     return status;
 }
