@@ -90,4 +90,12 @@ static inline void set_timeout(yk_group *group, double timeout_s)
     group->job.timeout_s = timeout_s;
 }
 
+/* A call that only some of the ranks make; data has room for 4 numbers. */
+typedef yk_status (*call_fn)(yk_group *group, void *data);
+
+static inline yk_status call_reduce(yk_group *group, void *data)
+{
+    return yk_all_reduce(group, data, 4, YK_F32, YK_REDUCE_SUM, NULL);
+}
+
 #endif
