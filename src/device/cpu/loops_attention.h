@@ -174,7 +174,7 @@ static float masked_softmax(float *x, int64_t count, int64_t columns)
     yki_lanes most = yki_splat(-INFINITY), sum = {0};
     for (int64_t i = 0; i < used; i += YKI_WIDTH) {
         yki_lanes value = yki_load_lanes(x, i, YK_F32);
-        most = yki_select((yki_bits)(value > most), value, most);
+        most = yki_larger(value, most);
     }
     const float largest = largest_lane(most);
     for (int64_t i = 0; i < used; i += YKI_WIDTH) {

@@ -145,7 +145,7 @@ YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logit
     for (int64_t c = 1; c < k->classes; c++) {
         yki_pack x = load_up_to(logits, c * k->pixels, count);
         for (int j = 0; j < 2; j++)
-            largest.v[j] = yki_select((yki_bits)(x.v[j] > largest.v[j]), x.v[j], largest.v[j]);
+            largest.v[j] = yki_larger(x.v[j], largest.v[j]);
     }
     for (int64_t c = 0; c < k->classes; c++) {
         yki_pack x = load_up_to(logits, c * k->pixels, count), label = x;
@@ -189,6 +189,7 @@ YKI_FORCE_INLINE void add_losses(const yki_pixel_loss *k, const float *logits,
                                  yki_pixel_sums *sums)
 {
     const float share = k->smoothing / (float)k->classes;
+    yki_pixel_sums total = *sums; /* in registers */
     for (int64_t i = 0; i < count; i++) {
         if (labels[i] == k->ignored)
             continue;
@@ -197,9 +198,10 @@ YKI_FORCE_INLINE void add_losses(const yki_pixel_loss *k, const float *logits,
         float loss = weight * (1 - k->smoothing) * (n->log_sum[i] - below);
         if (share != 0) /* distance may be infinite */
             loss += share * (k->weight_sum * n->log_sum[i] - n->distance[i]);
-        sums->losses += loss;
-        sums->weights += weight;
+        total.losses += loss;
+        total.weights += weight;
     }
+    *sums = total;
 }
 
 YKI_FORCE_INLINE void add_soft_losses(const pack_numbers *n, int64_t count, yki_pixel_sums *sums)

@@ -17,7 +17,7 @@ typedef struct normal_tail {
 
 YKI_FORCE_INLINE normal_tail tail_of(yki_lanes x)
 {
-    yki_lanes z = yki_at_most(yki_abs(x), 12.8f);
+    yki_lanes z = yki_smaller(yki_splat(12.8f), yki_abs(x));
     yki_lanes t = 1.0f / (1.0f + 0.305f * z);
     yki_lanes q = yki_splat(0.036699038f);
     q = q * t - 0.152987584f;
@@ -49,8 +49,7 @@ YKI_FORCE_INLINE yki_lanes gelu_slope(yki_lanes x)
 /* min(max(x, least), most); NaN passes. */
 YKI_FORCE_INLINE yki_lanes clamp(yki_lanes x, float least, float most)
 {
-    x = yki_select((yki_bits)(x < least), yki_splat(least), x);
-    return yki_select((yki_bits)(x > most), yki_splat(most), x);
+    return yki_smaller(yki_splat(most), yki_larger(yki_splat(least), x));
 }
 
 YKI_FORCE_INLINE yki_lanes relu6(yki_lanes x)
@@ -145,7 +144,7 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
     yki_lanes zero = {0}, six = yki_splat(6);
     switch (op) {
     case YKI_MAP_RELU:
-        return yki_select((yki_bits)(a < zero), zero, a); /* NaN passes */
+        return yki_larger(zero, a); /* NaN passes */
     case YKI_MAP_RELU_BACKWARD:
         return yki_select((yki_bits)(b <= zero), zero, a);
     case YKI_MAP_RELU6:

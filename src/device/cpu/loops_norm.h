@@ -121,8 +121,7 @@ YKI_FORCE_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, con
         yki_lanes y = normalised(x.v[j], c, j);
         if (residual)
             y += residual->v[j];
-        y = yki_select((yki_bits)(y < floor), floor, y); /* NaN passes */
-        x.v[j] = yki_select((yki_bits)(y > ceiling), ceiling, y);
+        x.v[j] = yki_smaller(ceiling, yki_larger(floor, y)); /* NaN passes */
     }
     return x;
 }

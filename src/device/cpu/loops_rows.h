@@ -62,7 +62,7 @@ YKI_FORCE_INLINE float largest_of(const float *x, int64_t count)
     yki_lanes largest = yki_splat(-INFINITY);
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
         yki_lanes v = load_lanes_up_to(x + i, count - i, -INFINITY);
-        largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
+        largest = yki_larger(v, largest); /* ignores NaN */
     }
     return largest_lane(largest);
 }
@@ -126,7 +126,7 @@ static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
     wide_sum totals = {{{0}}};
     for (int64_t i = 0; i < count; i++) {
         const yki_lanes v = yki_load_pixel(x, i, YK_F32);
-        largest = yki_select((yki_bits)(v > largest), v, largest); /* ignores NaN */
+        largest = yki_larger(v, largest); /* ignores NaN */
     }
     for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
         const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;

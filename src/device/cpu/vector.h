@@ -74,6 +74,42 @@ YKI_FORCE_INLINE yki_lanes yki_splat(float value)
     return value - (yki_lanes){0};
 }
 
+/* x > y ? x : y, so y where either is a NaN; it takes less time than yki_select. */
+YKI_FORCE_INLINE yki_lanes yki_larger(yki_lanes x, yki_lanes y)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_max_ps((__m512)x, (__m512)y);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    return (yki_lanes)_mm256_max_ps((__m256)x, (__m256)y);
+#else
+    return yki_select((yki_bits)(x > y), x, y);
+#endif
+}
+
+/* x < y ? x : y, likewise. */
+YKI_FORCE_INLINE yki_lanes yki_smaller(yki_lanes x, yki_lanes y)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_min_ps((__m512)x, (__m512)y);
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    return (yki_lanes)_mm256_min_ps((__m256)x, (__m256)y);
+#else
+    return yki_select((yki_bits)(x < y), x, y);
+#endif
+}
+
+/* x < limit ? 0 : y. */
+YKI_FORCE_INLINE yki_lanes yki_zero_below(yki_lanes x, float limit, yki_lanes y)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    const __m512 least = (__m512)yki_splat(limit);
+    return (yki_lanes)_mm512_maskz_mov_ps(_mm512_cmp_ps_mask((__m512)x, least, _CMP_NLT_UQ),
+                                          (__m512)y);
+#else
+    return (yki_lanes)((yki_bits)y & ~(yki_bits)(x < limit));
+#endif
+}
+
 /* By the sign of x, that of a zero or a NaN, too; it takes less time than a comparison. */
 YKI_FORCE_INLINE yki_lanes yki_select_by_sign(yki_lanes x, yki_lanes negative, yki_lanes positive)
 {
@@ -120,17 +156,14 @@ YKI_FORCE_INLINE yki_lanes yki_power_of_two(yki_lanes shifted)
 YKI_FORCE_INLINE yki_lanes yki_exp(yki_lanes x)
 {
     yki_lanes least = yki_splat(-87.3f), most = yki_splat(88.5f), shifted;
-    x = yki_select((yki_bits)(x < least), least, x);
-    x = yki_select((yki_bits)(x > most), most, x);
-    yki_lanes rest = yki_exp_rest(x, &shifted);
+    yki_lanes rest = yki_exp_rest(yki_smaller(most, yki_larger(least, x)), &shifted);
     return rest * yki_power_of_two(shifted);
 }
 
 /* The same, but 0 where e^x is no normal number: what is far below the others leaves nothing. */
 YKI_FORCE_INLINE yki_lanes yki_exp_or_zero(yki_lanes x)
 {
-    const yki_lanes zero = {0};
-    return yki_select((yki_bits)(x < -87.3f), zero, yki_exp(x));
+    return yki_zero_below(x, -87.3f, yki_exp(x));
 }
 
 /* log(x) of positive normal numbers, to about 2 units in the last place: the exponent, and
@@ -163,19 +196,6 @@ YKI_FORCE_INLINE yki_lanes yki_sqrt(yki_lanes x)
     for (int lane = 0; lane < YKI_WIDTH; lane++)
         x[lane] = sqrtf(x[lane]);
     return x;
-#endif
-}
-
-/* The smaller of x and the limit; NaN passes. */
-YKI_FORCE_INLINE yki_lanes yki_at_most(yki_lanes x, float limit)
-{
-    yki_lanes most = yki_splat(limit);
-#if defined(__AVX512F__) && YKI_WIDTH == 16
-    return (yki_lanes)_mm512_min_ps((__m512)most, (__m512)x);
-#elif defined(__AVX__) && YKI_WIDTH == 8
-    return (yki_lanes)_mm256_min_ps((__m256)most, (__m256)x);
-#else
-    return yki_select((yki_bits)(x > most), most, x);
 #endif
 }
 
