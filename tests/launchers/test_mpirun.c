@@ -15,15 +15,20 @@ static void make_hosts(const char *mpirun, const char *package)
     yk_test_hosts(2);
 }
 
-/* mpirun of Open MPI from n1, with the slots of each of two hosts. */
+/* mpirun of Open MPI from n1, with the slots of each of two hosts. It passes on those variables
+ * only that it is told of, and complains of those that are not set. */
 static int open_mpi(const char *options, const char *program)
 {
+    const char *sanitizers = getenv("ASAN_OPTIONS")   ? "-x ASAN_OPTIONS -x UBSAN_OPTIONS "
+                                                        "-x LSAN_OPTIONS"
+                             : getenv("TSAN_OPTIONS") ? "-x TSAN_OPTIONS"
+                                                      : "";
     yk_test_openmpi();
     return yk_test_command(output, sizeof output,
                            "%s timeout 60 mpirun.openmpi --mca plm_rsh_agent %s "
                            "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 "
-                           "-np 4 --host n1:2,n2:2 --oversubscribe -x YOKE_MODULES %s %s",
-                           yk_test_on(1), yk_test_ssh(), options, program);
+                           "-np 4 --host n1:2,n2:2 --oversubscribe -x YOKE_MODULES %s %s %s",
+                           yk_test_on(1), yk_test_ssh(), sanitizers, options, program);
 }
 
 static int mpich(const char *options, const char *program)
