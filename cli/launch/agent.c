@@ -369,10 +369,12 @@ static int run_rounds(cli_job *job)
     while (cli_job_await(job, round_or_end)) {
         if (agent->over)
             break;
-        if (agent->has_round && !run_round(job))
-            break;
-        if (agent->over || agent->again)
-            continue;
+        if (agent->has_round) {
+            if (!run_round(job))
+                break;
+            if (agent->over || agent->again)
+                continue;
+        }
         if (agent->elected && cli_agent_open_again(job->launch, agent))
             continue;
         if (agent->moved) {

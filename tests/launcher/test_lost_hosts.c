@@ -225,6 +225,26 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
     assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
 }
 
+/* The job waits for another host meanwhile, and no attempt runs. */
+YK_TEST(the_loss_of_the_rendezvous_ends_a_job_that_waits_for_a_lost_host)
+{
+    static const char *const options =
+        "--max-restarts 3 sh -c 'trap \"exit 143\" TERM; echo node $GROUP_RANK; "
+        "while :; do sleep 0.05; done'";
+    int order[3];
+    for (int i = 0; i < 3; i++)
+        start_agent(i, "3", options);
+    for (int i = 0; i < 3; i++)
+        order[test_job_number(&agents[i], "node ")] = i;
+    kill(-agents[order[2]].pid, SIGKILL);
+    test_job_await(&agents[order[1]], "starting all ranks again");
+    kill(-agents[order[0]].pid, SIGKILL);
+    assert_job_ends(&agents[order[1]], 20, 1);
+    assert_contains(agents[order[1]].output, "the launcher on host localhost, which serves the ");
+    test_job_wait(&agents[order[0]], 10);
+    test_job_wait(&agents[order[2]], 10);
+}
+
 /* The third host comes late, when the job has been stopped already. */
 static void stop_during_takeover(useconds_t late_us)
 {
