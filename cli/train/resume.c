@@ -17,13 +17,17 @@
 
 /* ---- where to resume, and where to write ----------------------------------------------------- */
 
+/* How long a restarted run waits for the writer of the attempt before. A host that is cut off from
+ * the others ends its ranks after seconds, but NFS keeps the locks of a lost host for 90 s. */
+enum { PATIENCE_S = 100 };
+
 /* Opens the metrics, which creates the output folder; so a folder that cannot be written ends the
  * run before any work starts. */
 static bool open_metrics(cli_training *t)
 {
     char path[CLI_PATH + 16];
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
-    return cli_ok(yk_metrics_open(&t->metrics, path));
+    return cli_ok(yk_metrics_open_within(&t->metrics, path, t->options.restarted ? PATIENCE_S : 0));
 }
 
 /* Without --output each run gets its own folder, even if another starts in the same second. It has
@@ -129,11 +133,13 @@ static bool choose_paths(cli_training *t)
         return make_own_folder(t);
     }
     snprintf(t->output, sizeof t->output, "%s", o->output);
+    if (o->restarted && !open_metrics(t)) /* before a checkpoint is chosen that is not the last */
+        return false;
     if (!choose_checkpoint(t))
         return false;
     if (o->resume && !t->resumed[0])
         say_nothing_found(t);
-    return open_metrics(t);
+    return t->metrics || open_metrics(t);
 }
 
 /* Only rank 0 tries, so that an error is printed once; the other ranks learn the outcome. They wait

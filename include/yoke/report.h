@@ -84,6 +84,13 @@ typedef struct yk_metrics yk_metrics;
  * has a warning. Only if that fails does the call return YK_ERROR_IO.
  */
 yk_status yk_metrics_open(yk_metrics **metrics, const char *path);
+/**
+ * The same for a run that has been started again: while another process has the file open, it waits
+ * for up to patience_s seconds, and the log says so. The process may be one of the attempt before,
+ * on a host that has lost the others and does not know it yet. Look for checkpoints afterwards:
+ * that process may still have written one.
+ */
+yk_status yk_metrics_open_within(yk_metrics **metrics, const char *path, double patience_s);
 /** When a run resumes from a checkpoint: removes the records that were written after this step, and
  * the step's evaluation unless the checkpoint was saved after it (evaluated). */
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/c_locale.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/lock.h"
@@ -73,16 +74,29 @@ static yk_status cut_metrics(const yk_metrics *metrics, off_t end)
     return ftruncate(metrics->fd, end) == 0 ? YK_OK : metrics_error(metrics, "cannot truncate");
 }
 
+static yk_status lock_within(const yk_metrics *metrics, double patience_s)
+{
+    const double end = yki_now() + patience_s;
+    for (bool told = false; !yki_lock(metrics->fd); told = true) {
+        if (yki_now() >= end)
+            return yki_error(YK_ERROR_IO, "%s: another process is writing it", metrics->path);
+        if (!told)
+            YKI_WARN("%s: another process is writing it; waiting up to %g s for its end",
+                     metrics->path, patience_s);
+        usleep(50000);
+    }
+    return YK_OK;
+}
+
 /* Opens and locks the file, creates its folders, and removes an incomplete last line. */
-static yk_status open_metrics_file(yk_metrics *metrics)
+static yk_status open_metrics_file(yk_metrics *metrics, double patience_s)
 {
     struct stat info;
     YK_TRY(yki_make_folders_above(metrics->path));
     metrics->fd = open(metrics->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (metrics->fd < 0)
         return metrics_error(metrics, "cannot open");
-    if (!yki_lock(metrics->fd))
-        return yki_error(YK_ERROR_IO, "%s: another process is writing it", metrics->path);
+    YK_TRY(lock_within(metrics, patience_s));
     if (fstat(metrics->fd, &info) != 0)
         return metrics_error(metrics, "cannot look at it");
     off_t end = info.st_size;
@@ -97,7 +111,7 @@ static void close_file(yk_metrics *metrics)
     metrics->fd = -1;
 }
 
-yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
+yk_status yk_metrics_open_within(yk_metrics **metrics, const char *path, double patience_s)
 {
     YKI_NOT_NULL(metrics);
     *metrics = NULL;
@@ -110,13 +124,18 @@ yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
         return yki_error_memory(sizeof *made, "metrics");
     }
     *made = (yk_metrics){.fd = -1, .echo_fd = -1, .path = copy};
-    yk_status status = open_metrics_file(made);
+    yk_status status = open_metrics_file(made, patience_s);
     if (status != YK_OK) {
         yk_metrics_close(made);
         return status;
     }
     *metrics = made;
     return YK_OK;
+}
+
+yk_status yk_metrics_open(yk_metrics **metrics, const char *path)
+{
+    return yk_metrics_open_within(metrics, path, 0);
 }
 
 void yk_metrics_close(yk_metrics *metrics)
@@ -212,7 +231,7 @@ static yk_status begin_again(yk_metrics *metrics)
              "records from here on",
              metrics->path);
     close_file(metrics);
-    YK_TRY(open_metrics_file(metrics));
+    YK_TRY(open_metrics_file(metrics, 0));
     return metrics->header ? append_line(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
 }
 

@@ -3,6 +3,8 @@
 #include "fake_scontrol.h"
 #include "going_on.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <time.h>
 
 #define OPTIONS                                                                                    \
@@ -100,6 +102,27 @@ YK_TEST(a_restart_resumes_by_itself)
     unsetenv("TORCHELASTIC_RESTART_COUNT");
     assert_int_equal(train_in_job("--max-steps 6", 0, 0), 1);
     assert_contains(job.output, "already contains the checkpoint");
+}
+
+/* As where the attempt before runs on, on a host that is cut off from the others. */
+YK_TEST(a_restart_waits_for_the_attempt_before_and_takes_its_last_checkpoint)
+{
+    char command[1024], newer[256];
+    assert_int_equal(train_in_job("--max-steps 3", 0, 0), 0);
+    assert_int_equal(train("other", OPTIONS " --max-steps 5"), 0);
+    int writer = open(path_of("parts", "metrics.jsonl"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
+    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+    snprintf(command, sizeof command, "train --output %s/parts " OPTIONS " --max-steps 6",
+             yk_test_directory());
+    test_job_start(&job, command);
+    test_job_await(&job, "metrics.jsonl: another process is writing it; waiting up to 100 s");
+    snprintf(newer, sizeof newer, "%s", path_of("other", "checkpoint-step-5.pth"));
+    assert_int_equal(rename(newer, path_of("parts", "checkpoint-step-5.pth")), 0);
+    close(writer);
+    assert_int_equal(test_job_wait(&job, 60), 0);
+    assert_contains(job.output, "after step 5");
+    assert_contains(job.output, "Done after step 6");
 }
 
 /* A run that began with weights or with the checkpoint of another run. */

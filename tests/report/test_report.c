@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/json.h"
@@ -351,4 +352,32 @@ YK_TEST(report_metrics_have_one_writer)
     yk_metrics_close(metrics);
     assert_ok(yk_metrics_open(&second, metrics_path()));
     yk_metrics_close(second);
+}
+
+/* The attempt before may still be writing; its end is waited for, but not for ever. */
+YK_TEST(report_metrics_can_wait_for_their_writer)
+{
+    yk_metrics *metrics;
+    const char *path = metrics_path(); /* another in another process */
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t writer = fork();
+    if (writer == 0) {
+        yk_status status = yk_metrics_open(&metrics, path);
+        if (write(ready[1], "", 1) == 1)
+            usleep(300000);
+        _exit(status != YK_OK);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_status(YK_ERROR_IO, yk_metrics_open_within(&metrics, path, 0.01));
+    assert_null(metrics);
+    assert_ok(yk_metrics_open_within(&metrics, path, 60));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1}));
+    yk_metrics_close(metrics);
+    int status;
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
 }
