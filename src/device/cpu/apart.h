@@ -101,9 +101,49 @@ YKI_FORCE_INLINE void yki_apart_store(const yki_apart four[4], float *first, int
     }
 }
 
+/* A square of as many vectors as they have lanes: lane l of vector v becomes lane v of vector l. */
+YKI_FORCE_INLINE void yki_apart_turn_all(yki_apart square[YKI_WIDTH])
+{
+    yki_apart turned[YKI_WIDTH];
+    yki_apart_turn(square, turned);
+    yki_apart_turn(square + 4, turned + 4);
+#if YKI_WIDTH == 16
+    yki_apart_turn(square + 8, turned + 8);
+    yki_apart_turn(square + 12, turned + 12);
+#endif
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; n++) {
+#if YKI_WIDTH == 16
+        const __m512 a = turned[n], b = turned[4 + n], c = turned[8 + n], d = turned[12 + n];
+        const __m512 low[] = {_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(c, d, 0x44)};
+        const __m512 high[] = {_mm512_shuffle_f32x4(a, b, 0xee), _mm512_shuffle_f32x4(c, d, 0xee)};
+        square[n] = _mm512_shuffle_f32x4(low[0], low[1], 0x88);
+        square[4 + n] = _mm512_shuffle_f32x4(low[0], low[1], 0xdd);
+        square[8 + n] = _mm512_shuffle_f32x4(high[0], high[1], 0x88);
+        square[12 + n] = _mm512_shuffle_f32x4(high[0], high[1], 0xdd);
+#else
+        square[n] = _mm256_permute2f128_ps(turned[n], turned[4 + n], 0x20);
+        square[4 + n] = _mm256_permute2f128_ps(turned[n], turned[4 + n], 0x31);
+#endif
+    }
+}
+
 #else
 
 typedef float yki_apart __attribute__((vector_size(4 * YKI_WIDTH)));
+
+YKI_FORCE_INLINE void yki_apart_turn_all(yki_apart square[YKI_WIDTH])
+{
+    yki_apart low[2], high[2];
+    for (int i = 0; i < 2; i++) {
+        low[i] = __builtin_shufflevector(square[2 * i], square[2 * i + 1], 0, 4, 1, 5);
+        high[i] = __builtin_shufflevector(square[2 * i], square[2 * i + 1], 2, 6, 3, 7);
+    }
+    square[0] = __builtin_shufflevector(low[0], low[1], 0, 1, 4, 5);
+    square[1] = __builtin_shufflevector(low[0], low[1], 2, 3, 6, 7);
+    square[2] = __builtin_shufflevector(high[0], high[1], 0, 1, 4, 5);
+    square[3] = __builtin_shufflevector(high[0], high[1], 2, 3, 6, 7);
+}
 
 YKI_FORCE_INLINE void yki_apart_load(const float *first, int64_t lane, yki_apart four[4])
 {

@@ -4,66 +4,77 @@
 
 enum { TURNED = 4 /* channels at a time */ };
 
-/* The next `used` channels, which are a constant where they are TURNED: then all are in registers.
- */
-YKI_FORCE_INLINE void unblock_few(const float *from, int64_t used, int64_t count, float *rows,
+/* Squares of pixels and channels, of which the one after the next is prefetched. */
+enum { SQUARES_AHEAD = 2 * YKI_WIDTH * YKI_WIDTH /* floats */ };
+
+/* A block, of which the first `used` channels are wanted. */
+YKI_FORCE_INLINE void unblock_one(const float *from, int64_t used, int64_t count, float *rows,
                                   int64_t stride)
 {
     int64_t p = 0;
     for (; p + YKI_WIDTH <= count; p += YKI_WIDTH) {
-        yki_apart turned[TURNED];
-        yki_apart_load(from + p * YKI_WIDTH, YKI_WIDTH, turned);
-#pragma GCC unroll 4
-        for (int n = 0; n < used; n++)
-            *(yki_lanes_at *)(rows + n * stride + p) = (yki_lanes)turned[n];
+        yki_apart square[YKI_WIDTH];
+#pragma GCC unroll 16
+        for (int i = 0; i < YKI_WIDTH; i++) {
+            const float *pixel = from + (p + i) * YKI_WIDTH;
+            __builtin_prefetch(pixel + SQUARES_AHEAD);
+            square[i] = (yki_apart) * (const yki_lanes_at *)pixel;
+        }
+        yki_apart_turn_all(square);
+#pragma GCC unroll 16
+        for (int c = 0; c < YKI_WIDTH; c++)
+            if (c < used)
+                *(yki_lanes_at *)(rows + c * stride + p) = (yki_lanes)square[c];
     }
     for (; p < count; p++)
-        for (int n = 0; n < used; n++)
-            rows[n * stride + p] = from[p * YKI_WIDTH + n];
+        for (int c = 0; c < used; c++)
+            rows[c * stride + p] = from[p * YKI_WIDTH + c];
 }
 
 static void unblock(const float *x, int64_t channels, int64_t pixels, int64_t count, float *rows,
                     int64_t stride)
 {
-    for (int64_t c = 0; c < channels; c += TURNED, rows += TURNED * stride) {
-        const float *from = x + c / YKI_WIDTH * pixels * YKI_WIDTH + c % YKI_WIDTH;
-        if (c + TURNED <= channels)
-            unblock_few(from, TURNED, count, rows, stride);
-        else
-            unblock_few(from, channels - c, count, rows, stride);
+    for (; channels >= YKI_WIDTH; channels -= YKI_WIDTH, x += pixels * YKI_WIDTH) {
+        unblock_one(x, YKI_WIDTH, count, rows, stride);
+        rows += YKI_WIDTH * stride;
     }
+    if (channels > 0)
+        unblock_one(x, channels, count, rows, stride);
 }
 
-/* The next `used` channels, and zeros for the others. */
-YKI_FORCE_INLINE void block_few(const float *rows, int64_t stride, int64_t used, int64_t count,
+/* A block, of which the first `used` channels are read and the others become 0. */
+YKI_FORCE_INLINE void block_one(const float *rows, int64_t stride, int64_t used, int64_t count,
                                 float *to)
 {
     int64_t p = 0;
     for (; p + YKI_WIDTH <= count; p += YKI_WIDTH) {
-        yki_apart turned[TURNED] = {{0}};
-#pragma GCC unroll 4
-        for (int n = 0; n < used; n++)
-            turned[n] = (yki_apart) * (const yki_lanes_at *)(rows + n * stride + p);
-        yki_apart_store(turned, to + p * YKI_WIDTH, YKI_WIDTH);
+        yki_apart square[YKI_WIDTH] = {{0}};
+#pragma GCC unroll 16
+        for (int c = 0; c < YKI_WIDTH; c++)
+            if (c < used)
+                square[c] = (yki_apart) * (const yki_lanes_at *)(rows + c * stride + p);
+        yki_apart_turn_all(square);
+#pragma GCC unroll 16
+        for (int i = 0; i < YKI_WIDTH; i++) {
+            float *pixel = to + (p + i) * YKI_WIDTH;
+            __builtin_prefetch(pixel + SQUARES_AHEAD, 1);
+            *(yki_lanes_at *)pixel = (yki_lanes)square[i];
+        }
     }
     for (; p < count; p++)
-        for (int n = 0; n < TURNED; n++)
-            to[p * YKI_WIDTH + n] = n < used ? rows[n * stride + p] : 0;
+        for (int c = 0; c < YKI_WIDTH; c++)
+            to[p * YKI_WIDTH + c] = c < used ? rows[c * stride + p] : 0;
 }
 
 static void block(const float *rows, int64_t stride, int64_t channels, int64_t pixels,
                   int64_t count, float *x)
 {
-    const int64_t padded = (channels + YKI_WIDTH - 1) / YKI_WIDTH * YKI_WIDTH;
-    for (int64_t c = 0; c < padded; c += TURNED, rows += TURNED * stride) {
-        float *to = x + c / YKI_WIDTH * pixels * YKI_WIDTH + c % YKI_WIDTH;
-        if (c + TURNED <= channels)
-            block_few(rows, stride, TURNED, count, to);
-        else if (c >= channels)
-            block_few(rows, stride, 0, count, to);
-        else
-            block_few(rows, stride, channels - c, count, to);
+    for (; channels >= YKI_WIDTH; channels -= YKI_WIDTH, x += pixels * YKI_WIDTH) {
+        block_one(rows, stride, YKI_WIDTH, count, x);
+        rows += YKI_WIDTH * stride;
     }
+    if (channels > 0)
+        block_one(rows, stride, channels, count, x);
 }
 
 /* As many rows as a vector has lanes, of which the first `used` are read and the others are 0, of
