@@ -145,7 +145,10 @@ void yk_optimizer_destroy(yk_optimizer *optimizer);
 
 /**
  * Updates the parameters from the gradients of the last backward. Blocks until done. With ZeRO
- * (zero.h) it is collective. YK_ERROR_INVALID_ARGUMENT while averaged weights are swapped in.
+ * (zero.h) it is collective. YK_ERROR_INVALID_ARGUMENT while averaged weights are swapped in, and
+ * for gradients that a grad scaler has scaled: yk_grad_scaler_step is their step. Before the first
+ * backward gradients are zeros. A step then still decays weights and is counted, where PyTorch's
+ * does nothing.
  */
 yk_status yk_optimizer_step(yk_optimizer *optimizer);
 
@@ -227,9 +230,9 @@ yk_status yk_optimizer_set_group_hyperparameter(yk_optimizer *optimizer, size_t 
  * Clips gradients as torch.nn.utils.clip_grad_norm_ does: *total_norm (may be NULL) becomes the
  * 2-norm of all gradients taken as one vector, and if it exceeds max_norm, all gradients are
  * multiplied by max_norm / (*total_norm + 1e-6). Call it between backward and step, with a grad
- * scaler after yk_grad_scaler_unscale. If a gradient is NaN, so is the norm, and the gradients are
- * multiplied by it, as in PyTorch. Under DDP all ranks have the same gradients and get the same
- * bits, so nothing is communicated.
+ * scaler after yk_grad_scaler_unscale: scaled gradients are YK_ERROR_INVALID_ARGUMENT. If a
+ * gradient is NaN, so is the norm, and the gradients are multiplied by it, as in PyTorch. Under DDP
+ * all ranks have the same gradients and get the same bits, so nothing is communicated.
  */
 yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *total_norm);
 /**

@@ -61,7 +61,9 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler);
 /**
  * Unscales the gradients, unless that has been done, and calls yk_optimizer_step. If a gradient is
  * not finite it skips the step: parameters and optimizer stay as they are, and the gradients are
- * spent. A step that the optimizer refuses can be taken later.
+ * spent. A step that the optimizer refuses can be taken later. YK_ERROR_INVALID_ARGUMENT for a
+ * second step since the last update, and after a backward that has followed
+ * yk_grad_scaler_unscale: then zero the gradients and update, and run the step again.
  */
 yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer);
 /** Adapts the scale to what unscaling has found. Call it once after each step. */

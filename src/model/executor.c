@@ -293,6 +293,7 @@ static yk_status run_backward_steps(yk_model *model, const yki_backward *backwar
     yki_program *program = executor->current;
     YK_TRY(yki_accumulation_begin(&model->accumulation, &model->variables, backward));
     YK_TRY(yki_model_settle_loss_scale(model));
+    model->loss_scale.in_gradients = model->loss_scale.taken || yki_model_is_scaled(model);
     start_gradient(model, YKI_LOSS_MEANS, backward->mean_weight);
     start_gradient(model, YKI_LOSS_SUMS, backward->sum_weight);
     executor->values.kept_weight[0] = backward->kept_weight;

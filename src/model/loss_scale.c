@@ -27,6 +27,16 @@ void yki_model_set_loss_scale(yk_model *model, double scale)
     model->loss_scale.factor = scale;
 }
 
+void yki_model_note_unscaled(yk_model *model)
+{
+    model->loss_scale.in_gradients = false;
+}
+
+bool yki_model_is_scaled(const yk_model *model)
+{
+    return model->loss_scale.in_gradients && !model->accumulation.spent;
+}
+
 yk_status yki_model_settle_loss_scale(const yk_model *model)
 {
     const yki_loss_scale *scale = &model->loss_scale;

@@ -9,6 +9,7 @@ typedef struct yki_loss_scale {
     double factor;                      /* of the grad scaler */
     double weight;                      /* yk_model_set_loss_weight */
     bool taken;                         /* by a grad scaler */
+    bool in_gradients;                  /* what backward has scaled has not been unscaled */
     yk_status (*settle)(void *context); /* of the scaler: sets the factor, if it has not yet */
     void *context;
 } yki_loss_scale;
@@ -21,6 +22,10 @@ yk_status yki_model_take_loss_scale(yk_model *model, yk_status (*settle)(void *c
 void yki_model_release_loss_scale(yk_model *model);
 /* From the next backward on. */
 void yki_model_set_loss_scale(yk_model *model, double scale);
+/* The gradients have been divided by the scale. */
+void yki_model_note_unscaled(yk_model *model);
+/* Whether a grad scaler's scale is in gradients that no step has used. */
+bool yki_model_is_scaled(const yk_model *model);
 /* yk_model_set_loss_weight's. */
 double yki_model_loss_weight(const yk_model *model);
 /* Before the factor is read. */

@@ -13,8 +13,19 @@
 #include <string.h>
 
 #include "base/trace.h"
+#include "model/loss_scale.h"
 #include "optim/gradients.h"
 #include "optim/optimizer.h"
+
+static yk_status check_unscaled(const yk_optimizer *optimizer, const char *call)
+{
+    if (yki_model_is_scaled(optimizer->model))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: a grad scaler has scaled the gradients: call yk_grad_scaler_unscale "
+                         "first",
+                         call);
+    return YK_OK;
+}
 
 static yk_status send_max_norm(yk_optimizer *optimizer, double max_norm, yki_stream *stream)
 {
@@ -41,6 +52,7 @@ yk_status yk_clip_grad_norm(yk_optimizer *optimizer, double max_norm, double *to
     if (!(max_norm > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "clip_grad_norm: max_norm must be above 0, not %g", max_norm);
+    YK_TRY(check_unscaled(optimizer, "clip_grad_norm"));
     double begin = yki_trace_begin();
     yki_stream *stream = yki_device_stream(optimizer->device);
     double *coefficients = optimizer->clipping.memory;
@@ -71,6 +83,7 @@ yk_status yk_clip_grad_value(yk_optimizer *optimizer, double max_value)
     if (!(max_value >= 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "clip_grad_value: max_value must be at least 0, not %g", max_value);
+    YK_TRY(check_unscaled(optimizer, "clip_grad_value"));
     double begin = yki_trace_begin();
     yki_stream *stream = yki_device_stream(optimizer->device);
     void *values;

@@ -230,6 +230,7 @@ yk_status yk_grad_scaler_unscale(yk_grad_scaler *scaler)
     bool agreed;
     YK_TRY(settle(scaler));
     YK_TRY(unscale(scaler, &agreed));
+    yki_model_note_unscaled(scaler->model);
     scaler->stage = UNSCALED;
     scaler->undecided = true;
     if (yki_device_is_host(scaler->unscaling.device) ||
@@ -271,6 +272,10 @@ yk_status yk_grad_scaler_step(yk_grad_scaler *scaler, yk_optimizer *optimizer)
                          "grad scaler: a second step since the last update");
     if (scaler->stage == READY)
         YK_TRY(yk_grad_scaler_unscale(scaler));
+    else if (yki_model_is_scaled(scaler->model))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "grad scaler: a backward since the gradients were unscaled: call "
+                         "yk_grad_scaler_unscale after the last backward of a step");
     YK_TRY(step_unless_found(scaler, optimizer));
     scaler->stage = STEPPED;
     return YK_OK;

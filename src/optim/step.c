@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/trace.h"
+#include "model/loss_scale.h"
 #include "model/model_hooks.h"
 #include "optim/optimizer.h"
 
@@ -220,6 +221,10 @@ yk_status yki_optimizer_check_step(const yk_optimizer *optimizer)
             YK_ERROR_INVALID_ARGUMENT,
             "cannot step an optimizer whose sharding has ended: call yk_zero_destroy after the "
             "last step");
+    if (yki_model_is_scaled(optimizer->model))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "cannot step with gradients that a grad scaler has scaled: call "
+                         "yk_grad_scaler_step instead");
     if (optimizer->stage == YKI_STEP_BROKEN)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cannot step: the last step failed after it had updated some of the "

@@ -197,6 +197,84 @@ YK_TEST(calls_out_of_order_are_refused)
     yk_model_destroy(model);
 }
 
+/* Every call that would take scaled gradients for those of the loss. */
+YK_TEST(scaled_gradients_are_neither_clipped_nor_stepped_with)
+{
+    yk_model *model = make_model(YK_F32), *plain = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    backward(model);
+    backward(plain);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_clip_grad_norm(optimizer, 1, NULL));
+    assert_contains(yk_last_error(), "clip_grad_norm: a grad scaler has scaled the gradients: call "
+                                     "yk_grad_scaler_unscale first");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_clip_grad_value(optimizer, 1));
+    assert_contains(yk_last_error(), "clip_grad_value: a grad scaler has scaled");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
+    assert_contains(yk_last_error(), "call yk_grad_scaler_step instead");
+    assert_gradients(model, plain, 65536); /* as they were */
+    assert_ok(yk_grad_scaler_unscale(scaler));
+    assert_gradients(model, plain, 1);
+    assert_ok(yk_clip_grad_norm(optimizer, 1, NULL));
+    assert_ok(yk_clip_grad_value(optimizer, 1));
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_ok(yk_grad_scaler_update(scaler));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(plain);
+    yk_model_destroy(model);
+}
+
+/* What counts is what the gradients hold, not whether there is a scaler. */
+YK_TEST(a_scaler_that_comes_or_goes_between_backward_and_step_is_not_overlooked)
+{
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    backward(model);
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(yk_optimizer_step(optimizer));
+    backward(model);
+    yk_grad_scaler_destroy(scaler);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
+    backward(model); /* adds to them */
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(optimizer));
+    yk_model_zero_grad(model);
+    backward(model);
+    assert_ok(yk_optimizer_step(optimizer));
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_backward_after_unscaling_is_refused_by_the_step)
+{
+    yk_model *model = make_model(YK_F32);
+    yk_grad_scaler *scaler;
+    yk_optimizer *optimizer;
+    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    backward(model);
+    assert_ok(yk_grad_scaler_unscale(scaler));
+    backward(model); /* adds scaled gradients to those that are not */
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
+    assert_contains(yk_last_error(), "call yk_grad_scaler_unscale after the last backward");
+    yk_model_zero_grad(model);
+    assert_ok(yk_grad_scaler_update(scaler));
+    backward(model);
+    assert_ok(yk_grad_scaler_step(scaler, optimizer));
+    assert_int_equal(yk_optimizer_steps(optimizer), 1);
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
 YK_TEST(a_step_that_was_refused_can_be_taken)
 {
     yk_model *model = make_model(YK_F32);
