@@ -157,13 +157,14 @@ typedef struct yk_operator_check_options {
 
 /**
  * Tests an operator on drawn numbers, as yoke tests its own. The gradient is compared with finite
- * differences in float64 on ref. Then the operator and every operator of its gradient run on every
- * device in float32, float64 and 16 bit, and are compared with ref in float64. They must write
- * every element of their outputs and none of their inputs, give the same bits in place where they
- * may run so, and do without the outputs that nothing reads. Last, the shape rule and the gradient
- * must accept YK_BATCH, and without samples the gradients of parameters must be zero, since a rank
- * of a distributed training may run out of samples before others do. Returns the first failure as
- * an error whose line says what differs. NULL options mean the defaults.
+ * differences in float64 on ref, for each input to which its rule gives one. Then the operator and
+ * every operator of its gradient run on every device in float32, float64 and 16 bit, and are
+ * compared with ref in float64. They must write every element of their outputs and none of their
+ * inputs, give the same bits in place where they may run so, and do without the outputs that
+ * nothing reads. Last, the shape rule and the gradient must accept YK_BATCH, and without samples
+ * the gradients of parameters must be zero, since a rank of a distributed training may run out of
+ * samples before others do. Returns the first failure as an error whose line says what differs.
+ * NULL options mean the defaults.
  */
 yk_status yk_operator_check(yk_operator_build build, const yk_operator_check_options *options);
 

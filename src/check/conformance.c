@@ -247,11 +247,22 @@ static yk_status check_differences(yki_trial *trial, const yki_runner *ref, int 
         trial->graph->nodes[0]->op->name, input, sqrt(error), sqrt(norm));
 }
 
+static bool has_gradients(const yki_trial *trial)
+{
+    for (int in = 0; in < trial->graph->nodes[0]->in_count; in++)
+        if (trial->din[in])
+            return true;
+    return false;
+}
+
 static yk_status check_gradients(yki_trial *trial, const yki_runner *ref)
 {
     const yki_node *node = trial->graph->nodes[0];
     if (!node->op->gradient)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s has no gradient", node->op->name);
+    if (!has_gradients(trial))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the gradient function of %s gives no input a gradient", node->op->name);
     for (size_t n = 0; n < trial->graph->node_count; n++)
         YK_TRY(run_and_keep(trial, ref, trial->graph->nodes[n]));
     for (int in = 0; in < node->in_count; in++)

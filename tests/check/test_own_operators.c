@@ -195,11 +195,20 @@ YK_TEST(a_function_that_fails_without_a_reason_is_named)
                  "operator cube: the program's run() failed without yk_set_error: not supported");
 }
 
+static yk_status no_gradient(const yk_operator_node *node, yk_value *const *dy, const bool *needs,
+                             yk_value **dx)
+{
+    (void)node, (void)dy, (void)needs, (void)dx;
+    return YK_OK;
+}
+
 YK_TEST(a_wrong_operator_is_found)
 {
     yk_operator op = cube;
     op.gradient = wrong_gradient;
     finds(&op, "the gradient of cube's input 0 differs by");
+    op.gradient = no_gradient;
+    finds(&op, "the gradient function of cube gives no input a gradient");
     op.gradient = NULL;
     finds(&op, "cube has no gradient");
     finds_kernel(leaves_one, "cube, output 0 differs by");
