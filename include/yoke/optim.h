@@ -181,7 +181,8 @@ bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, co
                                  double *value);
 /**
  * Sets a hyperparameter in every group. Changes nothing and fails with YK_ERROR_INVALID_ARGUMENT
- * for an unknown name, or a value with which the optimizer could not have been created.
+ * for an unknown name, a value with which the optimizer could not have been created, or a momentum
+ * where it was created without one.
  */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 

@@ -114,8 +114,9 @@ static yk_status check_group(const yk_optimizer *optimizer, const size_t *group_
     YK_TRY(rule->check(values));
     if (rule->slots(values) > optimizer->slots)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s: these settings need %d state tensors a parameter, and there are %d",
-                         rule->name, rule->slots(values), optimizer->slots);
+                         "%s: it was created without a momentum and has no memory for one: create "
+                         "it with a momentum above 0",
+                         rule->name);
     return yki_muon_check_group(optimizer, group_of, group, values);
 }
 

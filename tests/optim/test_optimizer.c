@@ -242,6 +242,8 @@ YK_TEST(state_and_hyperparameters_have_torchs_names)
     assert_false(yk_optimizer_state(optimizer, 0, 0, &name, &tensor));
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_optimizer_set_hyperparameter(optimizer, "momentum", 0.5));
+    assert_string_equal(yk_last_error(), "yoke: sgd: it was created without a momentum and has no "
+                                         "memory for one: create it with a momentum above 0");
     yk_optimizer_destroy(optimizer);
 
     assert_ok(yk_adam_create(&optimizer, model,
