@@ -334,7 +334,12 @@ YK_TEST(refuses_options_that_make_no_sense)
         YK_ERROR_INVALID_ARGUMENT,
         yk_loader_create(&loader, dataset,
                          YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 0)));
-    assert_contains(yk_last_error(), "batch size 0");
+    assert_contains(yk_last_error(), "batch size 0: expected 1 to 2147483647");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_loader_create(&loader, dataset,
+                                   YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                           o.batch_size = (int64_t)INT32_MAX + 1)));
+    assert_contains(yk_last_error(), "batch size 2147483648: expected 1 to 2147483647");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_loader_create(&loader, dataset,
                                    YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,

@@ -14,8 +14,8 @@ enum { MAX_VIRTUAL_RANKS = 65535 }; /* as many as yk_ddp takes */
 yk_status yki_loader_check_options(const yk_loader_options *options)
 {
     if (options->batch_size < 1 || options->batch_size > INT32_MAX)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: batch size %lld: expected at least 1",
-                         (long long)options->batch_size);
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "loader: batch size %lld: expected 1 to %d",
+                         (long long)options->batch_size, INT32_MAX);
     int ranks = options->group ? yk_group_size(options->group) : 1;
     if (options->virtual_ranks < 0 || options->virtual_ranks > MAX_VIRTUAL_RANKS ||
         options->virtual_ranks % ranks)
