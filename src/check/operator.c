@@ -15,9 +15,8 @@ static const yki_conformance_setting settings[] = {
     {.device = "cpu", .dtype = YK_F16, .threads = 1, .tolerance = 2e-3},
 };
 
-static yk_status check_options(yk_operator_build build, const yk_operator_check_options *options)
+static yk_status check_options(const yk_operator_check_options *options)
 {
-    YKI_NOT_NULL(build);
     if (!(options->range > 0) || options->classes < 1 || options->threads < 1 ||
         !(options->tolerance > 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -60,10 +59,11 @@ static yk_status check(const yki_conformance_case *row, const yk_operator_check_
 
 yk_status yk_operator_check(yk_operator_build build, const yk_operator_check_options *options)
 {
+    YKI_NOT_NULL(build);
     yk_operator_check_options chosen;
     YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_operator_check_options,
                             YK_OPERATOR_CHECK_OPTIONS_INIT));
-    YK_TRY(check_options(build, &chosen));
+    YK_TRY(check_options(&chosen));
     yki_conformance_case row = {.build = build,
                                 .data = chosen.data,
                                 .classes = chosen.classes,

@@ -276,6 +276,12 @@ YK_TEST(a_gradient_without_samples_that_is_not_zero_is_found)
     assert_contains(yk_last_error(), "; expected zeros");
 }
 
+YK_TEST(a_check_without_a_case_is_refused)
+{
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_operator_check(NULL, NULL));
+    assert_string_equal(yk_last_error(), "yoke: yk_operator_check: build is NULL");
+}
+
 static yk_value *build_without_size(yk_graph *graph, yk_dtype dtype, const void *data)
 {
     return apply_cube(data, yk_input(graph, "x", dtype, 2, (int64_t[]){YK_BATCH, 3}));
