@@ -40,8 +40,9 @@ typedef struct yk_value yk_value;
 /** A new, empty graph; NULL when there is no memory, which building functions accept. */
 yk_graph *yk_graph_create(void);
 /**
- * Frees the graph and its values; accepts NULL. Does nothing to a graph of a living model: it
- * belongs to the model, takes no further operators, and is freed with it.
+ * Frees the graph and its values; accepts NULL. Only for a graph of which no model has been made: a
+ * model takes its graph over and frees it. As long as the model lives, this does nothing to its
+ * graph; after yk_model_destroy the pointer must not be used.
  */
 void yk_graph_destroy(yk_graph *graph);
 
