@@ -241,6 +241,11 @@ static yk_status check_differences(yki_trial *trial, const yki_runner *ref, int 
     }
     if (sqrt(error) <= 1e-6 * sqrt(norm) + 1e-9)
         return YK_OK;
+    if (isnan(error))
+        return yki_error(YK_ERROR_INTERNAL,
+                         "%s, or the gradient of its input %d, has elements that are NaN or that "
+                         "its kernel has not written",
+                         trial->graph->nodes[0]->op->name, input);
     return yki_error(
         YK_ERROR_INTERNAL,
         "the gradient of %s's input %d differs by %g from central differences, norm %g",

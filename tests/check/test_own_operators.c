@@ -202,6 +202,22 @@ static yk_status no_gradient(const yk_operator_node *node, yk_value *const *dy, 
     return YK_OK;
 }
 
+static yk_status leaves_last(const yk_operator_run *run)
+{
+    for (int64_t i = 0; i + 1 < yk_tensor_count(&run->inputs[0]); i++)
+        yk_tensor_set(&run->outputs[0], i, alpha_of(run) * pow(yk_tensor_get(run->inputs, i), 3));
+    return YK_OK;
+}
+
+YK_TEST(a_reference_that_leaves_an_element_is_found)
+{
+    yk_operator_kernel kernel = {.size = sizeof kernel, .run = leaves_last};
+    yk_operator op = cube;
+    op.ref = &kernel;
+    finds(&op, "cube, or the gradient of its input 0, has elements that are NaN or that its kernel "
+               "has not written");
+}
+
 YK_TEST(a_wrong_operator_is_found)
 {
     yk_operator op = cube;
