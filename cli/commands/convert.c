@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <yoke/tensor_file.h>
@@ -17,8 +18,8 @@ static const char summary[] =
     "Converts the weights in IN and writes them to OUT, a .pth file for torch.load or a\n"
     "safetensors file. The format of IN is detected from its content. IN may be a state_dict or\n"
     "a whole checkpoint, of which only the weights are converted, or the output folder of a run,\n"
-    "of which the newest checkpoint is read. An existing OUT is replaced atomically; if it is a\n"
-    "symbolic link, the file that it leads to is replaced.\n\n"
+    "of which the newest checkpoint is read. An existing OUT is replaced atomically, unless it\n"
+    "is a whole checkpoint; if it is a symbolic link, the file that it leads to is replaced.\n\n"
     "The prefixes \"module.\" (DataParallel, DDP) and \"_orig_mod.\" (torch.compile) are removed\n"
     "from the names; use --prefix module. to add one.";
 
@@ -65,6 +66,26 @@ static const char *format_by_name(const char *path)
                                                            : NULL;
 }
 
+static void count_item(void *context, const char *name, const char *value)
+{
+    (void)name, (void)value;
+    ++*(int *)context;
+}
+
+/* Such as a checkpoint, from which a run is resumed. */
+static bool holds_more_than_weights(const char *path)
+{
+    yk_tensor_file *file;
+    struct stat found;
+    int items = 0;
+    if (stat(path, &found) || !S_ISREG(found.st_mode) || yk_tensor_file_open(&file, path) != YK_OK)
+        return false;
+    if (strcmp(yk_tensor_file_format(file), "pth") == 0)
+        yk_tensor_file_items(file, count_item, &items);
+    yk_tensor_file_close(file);
+    return items > 0;
+}
+
 static int check_convert_options(const char *name, const convert_options *o, char **operands,
                                  int count)
 {
@@ -77,8 +98,12 @@ static int check_convert_options(const char *name, const convert_options *o, cha
     if (o->format && ending && strcmp(o->format, ending) != 0)
         return cli_usage_error(name, "--to %s contradicts the name %s, which means %s", o->format,
                                out, ending);
-    bool fine = cli_check_readable(name, "", operands[0]) && cli_check_writable(name, "", out);
-    return fine ? -1 : CLI_EXIT_USAGE;
+    if (!cli_check_readable(name, "", operands[0]) || !cli_check_writable(name, "", out))
+        return CLI_EXIT_USAGE;
+    if (holds_more_than_weights(out))
+        return cli_usage_error(
+            name, "%s: holds more than weights, which would be lost: choose another name", out);
+    return -1;
 }
 
 /* Reads the new file again, so that what is printed is what it holds. */

@@ -72,6 +72,16 @@ YK_TEST(converted_files_evaluate_alike)
                      0);
 }
 
+YK_TEST(convert_does_not_replace_a_checkpoint_by_its_weights)
+{
+    make_run();
+    const char *rest = "run/checkpoint-step-2.pth: holds more than weights, which would be lost";
+    assert_usage_error("convert run run/checkpoint-step-2.pth", rest);
+    assert_usage_error("convert --dtype bf16 run/model.pth run/checkpoint-step-2.pth", rest);
+    assert_int_equal(yoke("convert --dtype bf16 run/model.pth run/model.pth"), 0);
+    assert_int_equal(yoke("train --output run --resume auto --max-steps 3"), 0);
+}
+
 /* The files of a run say what they hold, in both formats and after a conversion. */
 YK_TEST(evaluate_needs_no_options_for_files_of_a_run)
 {
