@@ -89,7 +89,7 @@ static int check_step_options(const char *name, const bench_options *o)
     if (o->step.batch_size % ranks)
         return cli_usage_error(name, "--batch-size %lld cannot be shared equally by %lld ranks",
                                (long long)o->step.batch_size, (long long)ranks);
-    return cli_check_writable(name, "--json", o->step.json) &&
+    return cli_check_writable_result(name, "--json", o->step.json) &&
                    cli_check_model_options(name, &o->step.model)
                ? -1
                : CLI_EXIT_USAGE;
@@ -101,7 +101,7 @@ static int check_all_reduce_options(const char *name, const bench_options *o)
         return cli_usage_error(name,
                                "all-reduce takes only --nproc, --backend, --private and --json; "
                                "the other options apply to step");
-    return cli_check_writable(name, "--json", o->step.json) ? -1 : CLI_EXIT_USAGE;
+    return cli_check_writable_result(name, "--json", o->step.json) ? -1 : CLI_EXIT_USAGE;
 }
 
 int cli_cmd_bench(const char *name, int argc, char **argv)

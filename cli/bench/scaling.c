@@ -179,8 +179,9 @@ static int check_scaling_options(const char *name, cli_scaling_options *o)
     model.device = o->device;
     model.amp = o->amp;
     bool fine = cli_check_data(name, "--data", o->data) &&
-                cli_check_writable(name, "--json", o->json) &&
-                cli_check_writable(name, "--svg", o->svg) && cli_check_model_options(name, &model);
+                cli_check_writable_result(name, "--json", o->json) &&
+                cli_check_writable_result(name, "--svg", o->svg) &&
+                cli_check_model_options(name, &model);
     return fine ? -1 : CLI_EXIT_USAGE;
 }
 

@@ -278,7 +278,7 @@ static int check_data_options(const char *name, const data_options *o, char **op
     if (downloading && data && !can_download(data))
         return cli_usage_error(name, "%s cannot be downloaded; expected %s", data, downloads());
     if ((data && !cli_check_data(name, "", data)) ||
-        ((previews || packs) && !cli_check_writable(name, "--output", o->output)))
+        ((previews || packs) && !cli_check_writable_result(name, "--output", o->output)))
         return CLI_EXIT_USAGE;
     return -1;
 }

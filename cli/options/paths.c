@@ -3,6 +3,7 @@
 #include "options/paths.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,32 @@ bool cli_check_writable(const char *name, const char *option, const char *path)
     cli_usage_error(name, "%s%s%s: cannot be written: %s", option, *option ? " " : "", path,
                     strerror(errno));
     return false;
+}
+
+/* Weights, and the files that keep a run. */
+static bool is_training_file(const char *path)
+{
+    static const char *const names[] = {"*.pth", "*.pt", "*.safetensors", "metrics.jsonl",
+                                        "manifest.json"};
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (fnmatch(names[i], slash ? slash + 1 : path, 0) == 0)
+            return true;
+    return false;
+}
+
+bool cli_check_result(const char *name, const char *option, const char *path)
+{
+    if (!path || !is_training_file(path))
+        return true;
+    cli_usage_error(name, "%s %s: only weights and records of training have such a name", option,
+                    path);
+    return false;
+}
+
+bool cli_check_writable_result(const char *name, const char *option, const char *path)
+{
+    return cli_check_result(name, option, path) && cli_check_writable(name, option, path);
 }
 
 bool cli_check_folder(const char *name, const char *option, const char *path)

@@ -9,6 +9,11 @@
 bool cli_check_readable(const char *name, const char *option, const char *path);
 /* Whether the file, or the folder that will contain it, can be written; true for NULL. */
 bool cli_check_writable(const char *name, const char *option, const char *path);
+/* Whether the name is not that of weights or of a run's records, which a result must not replace;
+ * true for NULL. */
+bool cli_check_result(const char *name, const char *option, const char *path);
+/* Both: for a file that is neither. */
+bool cli_check_writable_result(const char *name, const char *option, const char *path);
 /* Whether files can be created in the folder, if it exists; true for NULL. */
 bool cli_check_folder(const char *name, const char *option, const char *path);
 

@@ -84,7 +84,8 @@ int cli_cmd_report(const char *name, int argc, char **argv)
         return code;
     if (count == 0)
         return cli_usage_error(name, "missing RUN, the output folder of a run");
-    if (o.output && strcmp(o.output, "-") != 0 && !cli_check_writable(name, "--output", o.output))
+    if (o.output && strcmp(o.output, "-") != 0 &&
+        !cli_check_writable_result(name, "--output", o.output))
         return CLI_EXIT_USAGE;
     if (!o.output && count > 1)
         o.output = "report.html";

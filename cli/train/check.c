@@ -347,7 +347,8 @@ static bool is_inside(const char *path, const char *folder)
 static bool check_report_file(const cli_train_options *o, const char *option, const char *path)
 {
     bool in_output = path && o->output && is_inside(path, o->output);
-    return in_output || cli_check_writable(o->name, option, path);
+    return cli_check_result(o->name, option, path) &&
+           (in_output || cli_check_writable(o->name, option, path));
 }
 
 static bool check_trace(cli_train_options *o)
@@ -368,7 +369,9 @@ static bool check_trace(cli_train_options *o)
 
 static bool check_reports(const cli_train_options *o)
 {
+    bool same = o->trace && o->metrics_file && strcmp(o->trace, o->metrics_file) == 0;
     return check_report_file(o, "--metrics-file", o->metrics_file) &&
+           accept(o, same ? "--trace and --metrics-file name the same file" : NULL) &&
            accept(o, o->histograms && !o->tensorboard ? "--histograms requires --tensorboard"
                                                       : NULL) &&
            accept(o, o->quiet && o->json ? "--quiet and --json exclude each other" : NULL);

@@ -221,6 +221,20 @@ YK_TEST(files_that_are_not_there_get_one_line)
             "--data nowhere: no such folder; expected cifar10[:DIR], cifar100[:DIR]");
 }
 
+YK_TEST(a_result_does_not_take_the_name_of_weights_or_records)
+{
+    const char *rest = ": only weights and records of training have such a name";
+    refused("report / -o a/metrics.jsonl", "--output a/metrics.jsonl");
+    refused("report / -o model.pth", rest);
+    refused("data pack synthetic -o manifest.json", rest);
+    refused("bench step --json a.safetensors", rest);
+    refused("bench scaling --svg a.pt", rest);
+    refused("train --data synthetic --output a --metrics-file a/metrics.jsonl", rest);
+    refused("train --data synthetic --output a --trace a/checkpoint-1.pth", rest);
+    refused("train --data synthetic --trace t --metrics-file t",
+            "--trace and --metrics-file name the same file");
+}
+
 YK_TEST(run_checks_its_options)
 {
     setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
