@@ -3,12 +3,27 @@
  * asked to stop from saving its checkpoint. What they do not take by then is left out.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "train/train.h"
 
 static int standard_output = STDOUT_FILENO, standard_error = STDERR_FILENO;
+
+/* Once, and not where nobody wants to read: lines are missing in what the user keeps. */
+static void say_lost(int fd, int cause)
+{
+    static bool said;
+    if (said || fd != STDOUT_FILENO || cause == EPIPE || cause == EBADF)
+        return;
+    said = true;
+    fprintf(stderr,
+            "yoke train: cannot write to stdout: %s; the run continues, and lines are lost\n",
+            strerror(cause));
+}
 
 /* A pipe that has room takes pieces of this size whole. */
 static ssize_t write_patiently(void *fd, const char *text, size_t size)
@@ -17,8 +32,10 @@ static ssize_t write_patiently(void *fd, const char *text, size_t size)
     while (done < size && yk_stop_may_write(*(const int *)fd)) {
         size_t piece = size - done < PIPE_BUF ? size - done : PIPE_BUF;
         ssize_t written = write(*(const int *)fd, text + done, piece);
-        if (written < 0)
+        if (written < 0) {
+            say_lost(*(const int *)fd, errno);
             return (ssize_t)done;
+        }
         done += (size_t)written;
     }
     return (ssize_t)size;

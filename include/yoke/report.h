@@ -95,8 +95,8 @@ yk_status yk_metrics_open_within(yk_metrics **metrics, const char *path, double 
  * the step's evaluation unless the checkpoint was saved after it (evaluated). */
 yk_status yk_metrics_rewind(yk_metrics *metrics, int64_t step, bool evaluated);
 /** From now on every record is also written to this file descriptor, such as a program's standard
- * output; that it cannot be written there is no failure. A negative one ends that. NULL is ignored.
- */
+ * output. That it cannot be written there is no failure; the log says so once, unless the reader
+ * has left. A negative one ends that. NULL is ignored. */
 void yk_metrics_echo(yk_metrics *metrics, int fd);
 /** Writes the header, with its "type" and the time like every record: after yk_metrics_rewind and
  *  before any step. YK_ERROR_IO names the file. */

@@ -34,6 +34,7 @@ enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or
 struct yk_metrics {
     int fd;
     int echo_fd; /* see yk_metrics_echo; -1: none */
+    bool echo_failed;
     char *path;
     char *header; /* its line, in case a new file must be started; NULL before it is written */
 };
@@ -235,11 +236,21 @@ static yk_status begin_again(yk_metrics *metrics)
     return metrics->header ? append_line(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
 }
 
-static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_t length)
+/* Its failure is said once, and not where nobody wants to read. */
+static void echo_line(yk_metrics *metrics, const char *line, size_t length)
 {
     bool echoes = metrics->echo_fd >= 0 && yk_stop_may_write(metrics->echo_fd);
-    if (echoes && write(metrics->echo_fd, line, length) < 0)
-        YKI_DEBUG("a record cannot be echoed: %s", strerror(errno));
+    if (!echoes || write(metrics->echo_fd, line, length) >= 0 || metrics->echo_failed ||
+        errno == EPIPE || errno == EBADF)
+        return;
+    metrics->echo_failed = true;
+    YKI_WARN("records cannot be printed: %s; the run continues, and lines are lost",
+             strerror(errno));
+}
+
+static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_t length)
+{
+    echo_line(metrics, line, length);
     if (!yki_is_at(metrics->fd, metrics->path))
         YK_TRY(begin_again(metrics));
     return append_line(metrics, line, length);

@@ -96,3 +96,17 @@ YK_TEST(tools_count_steps_not_records)
     assert_int_equal(test_job_wait(&job, 60), 0);
     assert_contains(unwrapped(), "steps 20 20 ");
 }
+
+/* What is lost is missing in what the user keeps; who has left does not want to read it. */
+YK_TEST(output_that_is_lost_is_said_once)
+{
+    const char *words = "cannot write to stdout: No space left on device; the run continues";
+    assert_int_equal(train("text", "--max-steps 3 2>&1 >/dev/full"), 0);
+    assert_contains(job.output, words);
+    assert_null(strstr(strstr(job.output, words) + 1, words));
+    assert_int_equal(train("json", "--max-steps 3 --json 2>&1 >/dev/full"), 0);
+    assert_string_equal(job.output, "yoke: records cannot be printed: No space left on device; "
+                                    "the run continues, and lines are lost\n");
+    assert_int_equal(train("left", "--max-steps 3 --json 2>&1 >&-"), 0);
+    assert_string_equal(job.output, "");
+}
