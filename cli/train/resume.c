@@ -133,7 +133,7 @@ static bool choose_paths(cli_training *t)
         return make_own_folder(t);
     }
     snprintf(t->output, sizeof t->output, "%s", o->output);
-    if (o->restarted && !open_metrics(t)) /* before a checkpoint is chosen that is not the last */
+    if (o->restarted && !open_metrics(t)) /* whose writer may still save a checkpoint */
         return false;
     if (!choose_checkpoint(t))
         return false;

@@ -2,8 +2,6 @@
  * alone. */
 #include "device/cpu/apart.h"
 
-enum { TURNED = 4 /* channels at a time */ };
-
 /* Squares of pixels and channels, of which the one after the next is prefetched. */
 enum { SQUARES_AHEAD = 2 * YKI_WIDTH * YKI_WIDTH /* floats */ };
 
@@ -76,6 +74,8 @@ static void block(const float *rows, int64_t stride, int64_t channels, int64_t p
     if (channels > 0)
         block_one(rows, stride, channels, count, x);
 }
+
+enum { TURNED = 4 /* numbers of each row at a time */ };
 
 /* As many rows as a vector has lanes, of which the first `used` are read and the others are 0, of
  * all tiles. */
