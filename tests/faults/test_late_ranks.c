@@ -119,8 +119,8 @@ YK_TEST(a_rank_that_waits_is_known_to_wait_all_the_time)
     yk_test_ranks(3, waiting_body);
 }
 
-/* Nobody is late while all are stopped, however long; rank 1, the last to go on, is then waited for
- * as if nothing had been. */
+/* No rank is late while all of them are stopped. Rank 1 continues last, and rank 0 waits for it as
+ * usual. */
 static void paused_body(int rank, int world)
 {
     (void)world;
@@ -136,11 +136,17 @@ static void paused_body(int rank, int world)
     yk_group_destroy(group);
 }
 
-static void pause_all(const pid_t *pids, int world)
+/* All ranks run, and this one is then stopped. */
+static void await_stop(pid_t pid, int world)
 {
     siginfo_t info;
     await_texts("running", world);
-    waitid(P_PID, (id_t)pids[1], &info, WSTOPPED | WNOWAIT);
+    waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT);
+}
+
+static void pause_all(const pid_t *pids, int world)
+{
+    await_stop(pids[1], world);
     usleep(200000);
     kill(pids[0], SIGSTOP);
     usleep(3200000);
@@ -189,9 +195,7 @@ static void leave_a_part_body(int rank, int world)
 
 static void stop_rank_0_for_a_while(const pid_t *pids, int world)
 {
-    siginfo_t info;
-    await_texts("running", world);
-    waitid(P_PID, (id_t)pids[0], &info, WSTOPPED | WNOWAIT);
+    await_stop(pids[0], world);
     leave_text("stopped", 0, "yes");
     usleep(1500000);
     kill(pids[0], SIGCONT);
@@ -219,9 +223,7 @@ static void leave_all_body(int rank, int world)
 
 static void stop_rank_0_until_the_others_have_left(const pid_t *pids, int world)
 {
-    siginfo_t info;
-    await_texts("running", world);
-    waitid(P_PID, (id_t)pids[0], &info, WSTOPPED | WNOWAIT);
+    await_stop(pids[0], world);
     leave_text("stopped", 0, "yes");
     for (int r = 1; r < world; r++) {
         await_text("left", r);
@@ -262,9 +264,7 @@ static void meet_a_stopped_store(call_fn call, int rank, int world)
 
 static void continue_rank_0(const pid_t *pids, int world)
 {
-    siginfo_t info;
-    await_texts("running", world);
-    waitid(P_PID, (id_t)pids[0], &info, WSTOPPED | WNOWAIT);
+    await_stop(pids[0], world);
     leave_text("stopped", 0, "yes");
     for (int r = 1; r < world; r++)
         await_text("line", r);

@@ -177,14 +177,28 @@ YK_TEST(the_scale_backs_off_and_grows)
     yk_model_destroy(model);
 }
 
-YK_TEST(calls_out_of_order_are_refused)
+/* With a grad scaler and an SGD of rate 0.1. */
+static yk_model *make_scaled(yk_grad_scaler **scaler, yk_optimizer **optimizer)
 {
     yk_model *model = make_model(YK_F32);
+    assert_ok(yk_grad_scaler_create(scaler, model, NULL));
+    assert_ok(
+        yk_sgd_create(optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    return model;
+}
+
+static void end_scaled(yk_model *model, yk_grad_scaler *scaler, yk_optimizer *optimizer)
+{
+    yk_optimizer_destroy(optimizer);
+    yk_grad_scaler_destroy(scaler);
+    yk_model_destroy(model);
+}
+
+YK_TEST(calls_out_of_order_are_refused)
+{
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
-    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(
-        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    yk_model *model = make_scaled(&scaler, &optimizer);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_update(scaler));
     backward(model);
     assert_ok(yk_grad_scaler_unscale(scaler));
@@ -192,20 +206,16 @@ YK_TEST(calls_out_of_order_are_refused)
     assert_ok(yk_grad_scaler_step(scaler, optimizer));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_step(scaler, optimizer));
     assert_ok(yk_grad_scaler_update(scaler));
-    yk_optimizer_destroy(optimizer);
-    yk_grad_scaler_destroy(scaler);
-    yk_model_destroy(model);
+    end_scaled(model, scaler, optimizer);
 }
 
 /* Every call that would take scaled gradients for those of the loss. */
 YK_TEST(scaled_gradients_are_neither_clipped_nor_stepped_with)
 {
-    yk_model *model = make_model(YK_F32), *plain = make_model(YK_F32);
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
-    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(
-        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    yk_model *model = make_scaled(&scaler, &optimizer);
+    yk_model *plain = make_model(YK_F32);
     backward(model);
     backward(plain);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_clip_grad_norm(optimizer, 1, NULL));
@@ -223,10 +233,8 @@ YK_TEST(scaled_gradients_are_neither_clipped_nor_stepped_with)
     assert_ok(yk_grad_scaler_step(scaler, optimizer));
     assert_ok(yk_grad_scaler_update(scaler));
     assert_int_equal(yk_optimizer_steps(optimizer), 1);
-    yk_optimizer_destroy(optimizer);
-    yk_grad_scaler_destroy(scaler);
     yk_model_destroy(plain);
-    yk_model_destroy(model);
+    end_scaled(model, scaler, optimizer);
 }
 
 /* What counts is what the gradients hold, not whether there is a scaler. */
@@ -254,12 +262,9 @@ YK_TEST(a_scaler_that_comes_or_goes_between_backward_and_step_is_not_overlooked)
 
 YK_TEST(a_backward_after_unscaling_is_refused_by_the_step)
 {
-    yk_model *model = make_model(YK_F32);
     yk_grad_scaler *scaler;
     yk_optimizer *optimizer;
-    assert_ok(yk_grad_scaler_create(&scaler, model, NULL));
-    assert_ok(
-        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    yk_model *model = make_scaled(&scaler, &optimizer);
     backward(model);
     assert_ok(yk_grad_scaler_unscale(scaler));
     backward(model); /* adds scaled gradients to those that are not */
@@ -270,9 +275,7 @@ YK_TEST(a_backward_after_unscaling_is_refused_by_the_step)
     backward(model);
     assert_ok(yk_grad_scaler_step(scaler, optimizer));
     assert_int_equal(yk_optimizer_steps(optimizer), 1);
-    yk_optimizer_destroy(optimizer);
-    yk_grad_scaler_destroy(scaler);
-    yk_model_destroy(model);
+    end_scaled(model, scaler, optimizer);
 }
 
 YK_TEST(a_step_that_was_refused_can_be_taken)
