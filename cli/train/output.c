@@ -13,7 +13,7 @@
 
 static int standard_output = STDOUT_FILENO, standard_error = STDERR_FILENO;
 
-/* Once, and not where nobody wants to read: lines are missing in what the user keeps. */
+/* Warns once that output is incomplete, unless the reader has gone or stdout is closed. */
 static void say_lost(int fd, int cause)
 {
     static bool said;

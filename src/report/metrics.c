@@ -236,7 +236,7 @@ static yk_status begin_again(yk_metrics *metrics)
     return metrics->header ? append_line(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
 }
 
-/* Its failure is said once, and not where nobody wants to read. */
+/* Warns once if that fails, unless the reader has gone or the file is closed. */
 static void echo_line(yk_metrics *metrics, const char *line, size_t length)
 {
     bool echoes = metrics->echo_fd >= 0 && yk_stop_may_write(metrics->echo_fd);

@@ -97,7 +97,7 @@ YK_TEST(tools_count_steps_not_records)
     assert_contains(unwrapped(), "steps 20 20 ");
 }
 
-/* What is lost is missing in what the user keeps; who has left does not want to read it. */
+/* Lost lines are reported once, but not to a user who has closed stdout. */
 YK_TEST(output_that_is_lost_is_said_once)
 {
     const char *words = "cannot write to stdout: No space left on device; the run continues";
