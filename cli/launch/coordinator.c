@@ -459,7 +459,8 @@ static void conclude_failure(cli_coordinator *c)
     } else {
         cli_agent_describe_loss(c->lost, words, sizeof words);
     }
-    if (may_restart(c, host_lost)) {
+    bool final = cause && cli_failure_is_final(c->attempt, code);
+    if (!final && may_restart(c, host_lost)) {
         cli_orders_give(&c->orders, "again %d %d\n%s\n%s", code, rank, words, tail);
         next_attempt(c);
     } else {

@@ -31,11 +31,13 @@ static void report_failure(cli_job *job)
     cli_job_print_cause(job, words, failed->rank, tail);
 }
 
-/* Ranks are restarted after a failure, but not once the job has been asked to stop. */
+/* Ranks are restarted after a failure, unless it would come again, and not once the job has been
+ * asked to stop. */
 static bool may_restart(const cli_job *job)
 {
     return job->first_failed >= 0 && !job->stop_signal &&
-           job->round.attempt < job->launch->max_restarts;
+           job->round.attempt < job->launch->max_restarts &&
+           !cli_failure_is_final(job->round.attempt, cli_job_exit_code(job));
 }
 
 /*

@@ -129,5 +129,11 @@ bool cli_tree_kill(double seconds);
 const char *cli_describe_status(int status, char *text, int size);
 /* A shell's exit code for waitpid's status: 128 + n when signal n ended it. */
 int cli_exit_code(int status);
+/*
+ * Whether ranks that ended so in this attempt would do so again: their options are wrong, which
+ * programs tell by exit code 2. In later attempts it is taken for another failure: Python has the
+ * same code for a script that it cannot open, say because a file system is out of reach.
+ */
+bool cli_failure_is_final(int attempt, int code);
 
 #endif

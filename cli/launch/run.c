@@ -108,7 +108,9 @@ static const cli_option options[] = {
     CLI_GROUP("Failing and stopping"),
     CLI_INT(0, "max-restarts", "N",
             "restart all ranks after a failure, at most N\n"
-            "times; TORCHELASTIC_RESTART_COUNT counts them [0]",
+            "times; TORCHELASTIC_RESTART_COUNT counts them. Not\n"
+            "after exit code 2 in the first attempt, which means\n"
+            "wrong options [0]",
             &given.max_restarts, NULL, 0, 1e6),
     CLI_REAL(0, "grace", "SECONDS",
              "how long ranks may take to stop after ^C or\n"

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "common/clock.h"
 
 enum { LONGEST_PAUSE_NS = 32000000 };
@@ -75,6 +76,11 @@ bool cli_tree_kill(double seconds)
 int cli_exit_code(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+bool cli_failure_is_final(int attempt, int code)
+{
+    return attempt == 0 && code == CLI_EXIT_USAGE;
 }
 
 const char *cli_describe_status(int status, char *text, int size)

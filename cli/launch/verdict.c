@@ -145,6 +145,10 @@ void cli_job_describe_failure(const cli_job *job, char *words, size_t size)
     snprintf(words, size, "%srank %d (%spid %d) %s after %.1f s, the first to fail",
              job->stop_failed ? "unclean stop: " : "", failed->rank, place, (int)failed->was,
              cli_member_describe(failed, status, sizeof status), job->failed_s - job->start_s);
+    if (job->launch->max_restarts > 0 &&
+        cli_failure_is_final(job->round.attempt, cli_job_exit_code(job)))
+        snprintf(words + strlen(words), size - strlen(words),
+                 "; not restarted, because exit code %d means wrong options", CLI_EXIT_USAGE);
 }
 
 int cli_job_exit_code(const cli_job *job)

@@ -14,7 +14,8 @@ void cli_rank_ended(cli_job *job, int rank);
 int cli_job_cause(const cli_job *job, bool *named);
 /* "killed by signal 9 (SIGKILL)", and why, if that is known */
 const char *cli_member_describe(const cli_member *member, char *text, int size);
-/* "rank 3 (host n2, pid 4242) killed by signal 9 (SIGKILL) after 1.2 s, the first to fail" */
+/* "rank 3 (host n2, pid 4242) killed by signal 9 (SIGKILL) after 1.2 s, the first to fail", and why
+ * there is no restart, if the failure is final */
 void cli_job_describe_failure(const cli_job *job, char *words, size_t size);
 int cli_job_exit_code(const cli_job *job);
 /* Prints why a job or an attempt failed, and the last lines on stderr of the rank at fault. */

@@ -96,7 +96,8 @@ static bool choose_checkpoint(cli_training *t)
     t->resumed[0] = '\0';
     if ((restarted || !goes_back) && !find_newest(t))
         return false;
-    if (t->resumed[0] && !restarted && (file || !t->options.resume))
+    t->output_is_taken = t->resumed[0] && !restarted && (file || !t->options.resume);
+    if (t->output_is_taken)
         return cli_complain(
             "%s already contains the checkpoint %s; continue that run with --resume auto, or "
             "choose another --output",

@@ -125,8 +125,10 @@ int cli_cmd_train(const char *name, int argc, char **argv)
     cli_training training;
     if (cli_training_create(&training, &options))
         code = run(&training);
+    else if (training.stop_signal)
+        code = 128 + training.stop_signal;
     else
-        code = training.stop_signal ? 128 + training.stop_signal : CLI_EXIT_FAILED;
+        code = training.output_is_taken ? CLI_EXIT_USAGE : CLI_EXIT_FAILED;
     cli_training_destroy(&training);
     return code;
 }

@@ -182,6 +182,7 @@ typedef struct cli_training {
     int64_t steps_per_epoch;
     double lr;       /* that training starts with, scaled by the number of ranks where asked for */
     int stop_signal; /* that has ended the search for data on all ranks, or 0 */
+    bool output_is_taken; /* by another run: a mistake in the options */
     int threads;
     const char *threads_source;
     char output[CLI_PATH], resumed[CLI_PATH]; /* resumed: the checkpoint, "" in a new run */

@@ -100,8 +100,23 @@ YK_TEST(a_restart_resumes_by_itself)
     assert_contains(job.output, "after step 3");
     assert_contains(job.output, "Done after step 5");
     unsetenv("TORCHELASTIC_RESTART_COUNT");
-    assert_int_equal(train_in_job("--max-steps 6", 0, 0), 1);
+    assert_int_equal(train_in_job("--max-steps 6", 0, 0), 2);
     assert_contains(job.output, "already contains the checkpoint");
+}
+
+/* The second attempt would take the checkpoints of the other run for its own. */
+YK_TEST(a_refused_output_folder_is_not_used_by_a_restart)
+{
+    char command[1024];
+    assert_int_equal(train_in_job("--max-steps 3", 0, 0), 0);
+    snprintf(command, sizeof command,
+             "run -n 2 --max-restarts 2 %s train --output %s/parts " OPTIONS " --max-steps 5",
+             getenv("YOKE_PROGRAM"), yk_test_directory());
+    test_job_start(&job, command);
+    assert_int_equal(test_job_wait(&job, 60), 2);
+    assert_contains(job.output, "already contains the checkpoint");
+    assert_null(strstr(job.output, "Training"));
+    test_job_gone(&job, 5);
 }
 
 /* As where the attempt before runs on, on a host that is cut off from the others. */

@@ -174,6 +174,17 @@ YK_TEST(all_hosts_restart_after_a_failure)
     assert_int_equal(count(both_outputs(), "rank 1 (host "), 2);
 }
 
+YK_TEST(no_host_tries_wrong_options_again)
+{
+    assert_job_code(&agents[0],
+                    run_two("--max-restarts 2 sh -c 'echo attempt $TORCHELASTIC_RESTART_COUNT; "
+                            "exit 2'"),
+                    2);
+    assert_contains(both_outputs(), "attempt 0\n");
+    assert_null(strstr(both_outputs(), "attempt 1\n"));
+    assert_int_equal(count(both_outputs(), "; not restarted, because exit code 2 means"), 2);
+}
+
 YK_TEST(a_job_continues_with_the_remaining_hosts_and_lets_a_host_in_again)
 {
     static const char *const options =

@@ -427,14 +427,22 @@ YK_TEST(failed_ranks_are_restarted)
     assert_job_code(&job,
                     run("run -n 2 --max-restarts 3 --log-dir %s/logs -t 1 -- sh -c 'echo attempt "
                         "$TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; test $RANK = "
-                        "0 || exit $((2 - $TORCHELASTIC_RESTART_COUNT))'",
+                        "0 || exit $((4 - 2 * $TORCHELASTIC_RESTART_COUNT))'",
                         yk_test_directory()),
                     0);
-    assert_contains(job.output, "exited with code 2");
+    assert_contains(job.output, "exited with code 4");
+    assert_contains(job.output, "exited with code 2"); /* in the second attempt */
     assert_contains(job.output, "restarting all ranks (restart 1 of 3)");
     assert_contains(job.output, "restarting all ranks (restart 2 of 3)");
     assert_int_equal(count(job.output, "[rank 1] attempt"), 3);
     assert_string_equal(shell("cat logs/*/attempt_2/1/stdout.log"), "attempt 2 of 3\n");
+}
+
+YK_TEST(wrong_options_are_not_tried_again)
+{
+    assert_job_code(&job, run("run -n 2 --max-restarts 3 sh -c 'echo attempt; exit 2'"), 2);
+    assert_int_equal(count(job.output, "] attempt"), 2);
+    assert_contains(job.output, "; not restarted, because exit code 2 means wrong options\n");
 }
 
 YK_TEST(the_last_restart_gives_the_exit_code)
