@@ -127,19 +127,32 @@ static void measure_small(const work *w, const piece *p)
     keep_sums(w, p, sums, squares);
 }
 
+/* In four parts, since each addition waits for the one before it. */
+static double sum_channels(const double *sums, const float *weight, int64_t channels)
+{
+    double part[4] = {0};
+    int64_t c = 0;
+    for (; c + 4 <= channels; c += 4)
+        for (int i = 0; i < 4; i++)
+            part[i] += weight ? weight[c + i] * sums[c + i] : sums[c + i];
+    for (; c < channels; c++)
+        part[0] += weight ? weight[c] * sums[c] : sums[c];
+    return part[0] + part[1] + (part[2] + part[3]);
+}
+
 /* The sums of a group's channels, weighted or not, over all slices in their order. */
 static void sum_group(const work *w, int64_t sample, int64_t group, const float *weight,
                       double *first, double *second)
 {
     const group_norm *k = w->k;
-    const int64_t begin = group * k->group_channels, channels = k->shape.channels;
+    const int64_t begin = group * k->group_channels;
+    const float *factors = weight ? weight + begin : NULL;
     *first = *second = 0;
-    for (int64_t slice = 0; slice < k->slices; slice++)
-        for (int64_t c = begin; c < begin + k->group_channels; c++) {
-            const double *sums = sums_at(w, sample, slice, c), factor = weight ? weight[c] : 1;
-            *first += factor * sums[0];
-            *second += factor * sums[channels];
-        }
+    for (int64_t slice = 0; slice < k->slices; slice++) {
+        const double *sums = sums_at(w, sample, slice, begin);
+        *first += sum_channels(sums, factors, k->group_channels);
+        *second += sum_channels(sums + k->shape.channels, factors, k->group_channels);
+    }
 }
 
 static double group_count(const group_norm *k)
@@ -288,9 +301,9 @@ static void settle_slopes(const work *w, int64_t sample, int64_t group)
     const int64_t at = sample * k->groups + group;
     const double invstd = w->invstds[at], count = group_count(k);
     double sum, product;
-    scale_products(w, sample, group, invstd);
     sum_group(w, sample, group, w->weight, &sum, &product);
-    w->slopes[2 * at] = (float)(-invstd * invstd * product / count);
+    scale_products(w, sample, group, invstd);
+    w->slopes[2 * at] = (float)(-invstd * invstd * invstd * product / count);
     w->slopes[2 * at + 1] = (float)(-invstd * sum / count);
 }
 

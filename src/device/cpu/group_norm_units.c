@@ -166,8 +166,10 @@ static void sweep_cluster(const yki_group_norm_work *w, int64_t unit,
 static void sweep_clusters(const yki_group_norm_work *w, const yki_group_norm_sweeps *s)
 {
     const yki_group_norm *k = w->k;
+    const int64_t count = k->shape.images * clusters_of(k);
     yki_units units;
-    yki_units_divide(&units, k->shape.images * clusters_of(k), 1, k->team);
+    yki_units_divide(&units, count,
+                     yki_grain(count, k->cluster * k->shape.b * k->shape.pixels, k->team), k->team);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     for (int64_t unit = -1; (unit = yki_units_next(&units, unit)) >= 0;)
         sweep_cluster(w, unit, s);
