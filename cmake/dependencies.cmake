@@ -39,7 +39,7 @@ yoke_pkg(ZLIB zlib zlib1g-dev)
 
 # Optional parts. AUTO builds a part when its libraries are found, ON insists on them, OFF leaves it
 # out; `yoke info` says which parts a program has.
-set(YOKE_DOWNLOAD AUTO CACHE STRING "Downloading data sets (libcurl, libarchive): AUTO, ON or OFF")
+set(YOKE_DOWNLOAD AUTO CACHE STRING "Downloading data sets, reports to Kubeflow (libcurl, libarchive): AUTO, ON or OFF")
 set(YOKE_IMAGE AUTO CACHE STRING "Pictures: JPEG, PNG and WebP (libjpeg, libpng, libwebp): AUTO, ON or OFF")
 
 # yoke_optional(IMAGE LIBPNG libpng libpng-dev) sets YOKE_HAS_IMAGE, and unsets it again where one

@@ -1,6 +1,7 @@
 /*
  * What rank 0 reports of a run: metrics.jsonl, from which the other tools read; the progress on the
- * terminal; TensorBoard's event file (board.c); and the file for Prometheus.
+ * terminal; TensorBoard's event file (board.c); the file for Prometheus; and the progress that
+ * Kubeflow shows.
  */
 #define _GNU_SOURCE
 #include <unistd.h>
@@ -8,6 +9,14 @@
 #include "common/errors.h"
 #include "common/files.h"
 #include "train/train.h"
+
+/* Steps of the whole training. */
+static int64_t all_steps(const cli_training *t)
+{
+    int64_t most = t->options.trainer.max_steps, steps;
+    bool many = __builtin_mul_overflow(t->options.trainer.epochs, t->steps_per_epoch, &steps);
+    return many || most < steps ? most : steps;
+}
 
 /* Epochs that the run will begin. */
 static int64_t epochs_begun(const cli_training *t)
@@ -41,6 +50,7 @@ static bool open_files(cli_training *t, const yk_header_record *header)
     return cli_ok(yk_metrics_rewind(t->metrics, state->step, state->val_accuracy >= 0)) &&
            cli_ok(yk_metrics_header(t->metrics, header)) &&
            (!t->options.metrics_file || open_prometheus(t, header)) &&
+           cli_ok(yk_kubeflow_open(&t->kubeflow, all_steps(t))) &&
            (!t->options.tensorboard || cli_board_open(t));
 }
 
@@ -87,6 +97,7 @@ yk_status cli_reports_step(cli_training *t, const yk_step_record *record, int64_
     if (record->step == t->saved.step + 1)
         cli_keep_device(t);
     cli_progress_step(t->progress, record, step_in_epoch);
+    yk_kubeflow_step(t->kubeflow, record);
     if (t->prometheus && status == YK_OK)
         status = yk_prometheus_step(t->prometheus, record);
     return status;
@@ -98,6 +109,7 @@ yk_status cli_reports_epoch(cli_training *t, const yk_epoch_record *record)
     if (status == YK_OK)
         status = yk_metrics_epoch(t->metrics, record);
     cli_progress_epoch(t->progress, record);
+    yk_kubeflow_epoch(t->kubeflow, record);
     if (t->board && status == YK_OK)
         status = cli_board_epoch(t, record);
     if (t->prometheus && status == YK_OK)
@@ -110,6 +122,8 @@ void cli_reports_end(cli_training *t, bool succeeded)
     cli_progress_destroy(t->progress);
     t->progress = NULL;
     cli_ok(record_steps(t));
+    if (succeeded && !yk_trainer_stopped(t->trainer))
+        yk_kubeflow_finish(t->kubeflow);
     if (t->board)
         cli_ok(yk_tensorboard_finish(t->board, succeeded));
 }
@@ -120,5 +134,6 @@ void cli_reports_close(cli_training *t)
     cli_progress_destroy(t->progress);
     yk_tensorboard_close(t->board);
     yk_prometheus_close(t->prometheus);
+    yk_kubeflow_close(t->kubeflow);
     yk_metrics_close(t->metrics);
 }

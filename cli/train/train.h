@@ -170,11 +170,12 @@ typedef struct cli_training {
     yk_ema *ema;             /* NULL without --ema */
     yk_grad_scaler *scaler;  /* NULL without --amp fp16 */
     yk_trainer *trainer;
-    yk_metrics *metrics;   /* on rank 0, as the next four */
+    yk_metrics *metrics;   /* on rank 0, as the next five */
     cli_step_log step_log; /* steps that metrics and board have not been told of */
     cli_progress *progress;
     yk_tensorboard *board;     /* NULL without --tensorboard */
     yk_prometheus *prometheus; /* NULL without --metrics-file */
+    yk_kubeflow *kubeflow;     /* NULL outside a TrainJob */
     cli_startup *startup;      /* NULL once the first step is done */
     yk_trace *trace;           /* NULL without --trace */
     int64_t ranks;       /* or virtual ranks: what does not depend on where the run takes place */

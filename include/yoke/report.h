@@ -1,7 +1,8 @@
 /**
  * @file
- * What a run records: metrics.jsonl and TensorBoard's event file, which rank 0 writes, and the
- * timeline, which all ranks write together.
+ * What a run records: metrics.jsonl, TensorBoard's event file and the file for Prometheus, which
+ * rank 0 writes; the timeline, which all ranks write together; and the progress that Kubeflow
+ * shows.
  */
 #ifndef YOKE_REPORT_H
 #define YOKE_REPORT_H
@@ -145,6 +146,33 @@ yk_status yk_prometheus_step(yk_prometheus *prometheus, const yk_step_record *re
 yk_status yk_prometheus_epoch(yk_prometheus *prometheus, const yk_epoch_record *record);
 /** Writes the file a last time and leaves it. Accepts NULL. */
 void yk_prometheus_close(yk_prometheus *prometheus);
+
+/* ---- Kubeflow Trainer ----------------------------------------------------------------------- */
+
+/**
+ * The progress of a TrainJob of Kubeflow Trainer 2, whose controller shows it in the job's status.
+ * It is sent from a thread of its own, every 5 s at most, so that training never waits for it. If
+ * it cannot be sent, the log has one warning and the run continues. Functions accept NULL and then
+ * do nothing, so that a program can call them wherever it runs.
+ */
+typedef struct yk_kubeflow yk_kubeflow;
+
+/**
+ * Begins to report, in a TrainJob whose controller has set KUBEFLOW_TRAINER_SERVER_URL,
+ * KUBEFLOW_TRAINER_SERVER_TOKEN and KUBEFLOW_TRAINER_SERVER_CA_CERT (the feature gate
+ * TrainJobRuntimeStatus). Elsewhere *kubeflow is NULL, as on failure. One rank calls it, rank 0.
+ * steps: of the whole training, at least 1, those before a checkpoint included.
+ */
+yk_status yk_kubeflow_open(yk_kubeflow **kubeflow, int64_t steps);
+/** Takes over the values of a step: the share of the steps that are done, the time that the others
+ * will take at the pace so far, loss, learning rate and throughput. Never blocks. */
+void yk_kubeflow_step(yk_kubeflow *kubeflow, const yk_step_record *record);
+/** Takes over the losses and the accuracy of an epoch. Never blocks. */
+void yk_kubeflow_epoch(yk_kubeflow *kubeflow, const yk_epoch_record *record);
+/** Training has come to its end, not only to that of this run: progress is 100 %. Never blocks. */
+void yk_kubeflow_finish(yk_kubeflow *kubeflow);
+/** Sends what has not been sent yet, which takes 10 s at most, and ends. */
+void yk_kubeflow_close(yk_kubeflow *kubeflow);
 
 /* ---- TensorBoard ---------------------------------------------------------------------------- */
 

@@ -100,8 +100,9 @@ YK_TEST(layers_refuse_vendor_headers_elsewhere)
     refused("src/base/a.c", "<sqlite3.h>", "nobody's");
     refused("cli/a.c", "<png.h>", "belongs to modules/image");
     accepted("src/device/cpu/a.c", "<oneapi/dnnl/dnnl.h>");
-    refused("src/data/loader/a.c", "<curl/curl.h>", "belongs to src/data/download");
-    accepted("src/data/download/a.c", "<curl/curl.h>");
+    refused("src/report/a.c", "<curl/curl.h>", "belongs to src/base");
+    refused("src/data/loader/a.c", "<archive.h>", "belongs to src/data/download");
+    accepted("src/data/download/a.c", "<archive.h>");
     accepted("src/comm/a.c", "<openssl/evp.h>");
     accepted("src/comm/shm/a.c", "<sys/mman.h>");
 }

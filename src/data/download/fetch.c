@@ -1,20 +1,17 @@
 /*
  * Fetches one file over the network with libcurl. An interrupted transfer is resumed; one that does
- * not connect within 10 s, or receives nothing for 30 s, is given up. The only file that includes
- * curl.
+ * not connect within 10 s, or receives nothing for 30 s, is given up.
  */
 #define _GNU_SOURCE
 #include "data/download/download.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/transfer.h"
 #include "io/atomic_file.h"
 
 enum { CONNECT_S = 10, STALL_S = 30, MAX_BYTES = 1 << 30 };
@@ -54,35 +51,13 @@ static size_t on_data(char *data, size_t one, size_t count, void *user)
     return count;
 }
 
-/* libcurl's own sockets would be inherited by programs that we start. */
-static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    (void)user, (void)purpose;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void initialise_curl(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 static CURL *new_transfer(const char *url, int *fd, progress *meter, char *reason)
 {
-    pthread_once(&curl_once, initialise_curl);
-    CURL *curl = curl_easy_init();
+    CURL *curl = yki_transfer_create(url, CONNECT_S, reason);
     if (!curl)
         return NULL;
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-    curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "yoke");
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
     curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
     curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)MAX_BYTES);
