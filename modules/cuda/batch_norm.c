@@ -3,6 +3,7 @@
  * merged are this one alone. Where the convolution that makes x gives its sums, there is no pass
  * that measures x.
  */
+#include "device/norm_rules.h"
 #include "implementations.h"
 #include "statistics.h"
 
@@ -177,8 +178,7 @@ static yk_status run_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
     if (rows == 0 && alone)
         return skip_empty(k, run);
     if (rows == 1 && alone)
-        return yki_error(YK_ERROR_INVALID_SHAPE, "batch_norm: a channel of 1 value has no variance "
-                                                 "to train with; use a larger batch");
+        return yki_too_few_values(rows);
     YK_TRY(make_statistics(k, run, p));
     return rows > 0 ? apply(k, run, p) : YK_OK;
 }

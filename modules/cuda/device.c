@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "beside.h"
 #include "device/module.h"
+#include "device/norm_rules.h"
 #include "gpu.h"
 #include "muon.h"
 
@@ -39,10 +40,7 @@ yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cross_entropy: the label of sample %d is none of the classes", sample);
     if (take_mistake(&gpu->cuda.mistakes->few, &count))
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "batch_norm: a channel of %d %s has no variance to train with; use a "
-                         "larger batch",
-                         count, yki_plural(count, "value", "values"));
+        return yki_too_few_values(count);
     return YK_OK;
 }
 

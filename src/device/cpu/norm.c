@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#include "device/norm_rules.h"
+
 enum { SHIFT_PIXELS = 16 /* whose mean is near enough to the channel's */ };
 
 /* ---- operands and constants ----------------------------------------------------------------- */
@@ -198,15 +200,15 @@ static yk_status skip_empty(const yki_norm *k, const yki_kernel_args *run)
 static yk_status batch_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_norm *k = (const yki_norm *)kernel;
+    const int64_t values = k->shape.images * k->shape.pixels;
     if (k->training && k->shape.images == 0 && !run->sync)
         return skip_empty(k, run);
-    if (run->sync) {
+    if (k->training && values < 2 && !run->sync)
+        return yki_too_few_values(values);
+    if (run->sync)
         YK_TRY(yki_norm_sweep_synced(k, run, norm_measure, found_moments, norm_normalise));
-    } else {
-        if (k->training)
-            YK_TRY(yki_norm_enough((double)(k->shape.images * k->shape.pixels)));
+    else
         yki_norm_sweep(k, run, norm_measure, norm_normalise);
-    }
     int64_t *batches = in(k, run, YKI_BATCH_NORM_NUM_BATCHES_TRACKED);
     if (k->training && batches)
         ++*batches;

@@ -48,9 +48,6 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
 /* The number of pixels in a range of runs. */
 int64_t yki_norm_pixels(const yki_runs *runs, yki_run_range range);
 
-/* The status and line of a channel with too few values for a variance. */
-yk_status yki_norm_enough(double count);
-
 typedef void (*yki_norm_unit_fn)(const yki_norm *k, const yki_kernel_args *run,
                                  const yki_norm_unit *u);
 

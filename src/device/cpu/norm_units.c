@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/text.h"
 #include "device/cpu/units.h"
+#include "device/norm_rules.h"
 
 enum {
     RUN = 4096, /* the most elements of a run: 16 KiB, a part of the first-level cache */
@@ -155,16 +155,6 @@ void yki_norm_sweep(const yki_norm *k, const yki_kernel_args *run, yki_norm_unit
         sweep_slices(k, run, first, second);
 }
 
-yk_status yki_norm_enough(double count)
-{
-    if (count >= 2)
-        return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE,
-                     "batch_norm: a channel of %g %s has no variance to "
-                     "train with; use a larger batch",
-                     count, yki_plural((int64_t)count, "value", "values"));
-}
-
 yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
                                 yki_norm_unit_fn first, yki_norm_found_fn found,
                                 yki_norm_unit_fn second)
@@ -182,7 +172,9 @@ yk_status yki_norm_sweep_synced(const yki_norm *k, const yki_kernel_args *run,
         }
     }
     YK_TRY(sync->gather(sync, channels, NULL));
-    YK_TRY(yki_norm_enough(yki_sync_count(sync, channels))); /* all ranks come to the same answer */
+    const double count = yki_sync_count(sync, channels);
+    if (count < 2) /* all ranks come to the same answer */
+        return yki_too_few_values((int64_t)count);
     yki_norm_sweep_once(k, run, second);
     return YK_OK;
 }

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "base/text.h"
+#include "device/norm_rules.h"
 
 /* The location of a channel's values: value i of `count` is at index(). */
 typedef struct span {
@@ -147,10 +147,7 @@ static yk_status ref_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
     if (training && x.dims[0] == 0 && !run->sync)
         return skip_empty(kernel, run);
     if (training && count < 2)
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "batch_norm: a channel of %g %s has no variance "
-                         "to train with; use a larger batch",
-                         count, yki_plural((int64_t)count, "value", "values"));
+        return yki_too_few_values((int64_t)count);
     yk_tensor weight = yki_ref_in(kernel, run, YKI_BATCH_NORM_WEIGHT),
               bias = yki_ref_in(kernel, run, YKI_BATCH_NORM_BIAS);
     normal n = {.x = x,
