@@ -16,6 +16,7 @@ static const struct {
     [YKI_SWEEP_UNSCALE] = {"sweep_unscale", "sweep_any"},
     [YKI_SWEEP_SGD] = {"sweep_sgd", NULL},
     [YKI_SWEEP_ADAM] = {"sweep_adam", NULL},
+    [YKI_SWEEP_RMSPROP] = {"sweep_rmsprop", NULL},
     [YKI_SWEEP_NORMS] = {"sweep_norms", "sweep_norms_merge"},
     [YKI_SWEEP_LARS] = {"sweep_lars", NULL},
     [YKI_SWEEP_MOMENTS] = {"sweep_moments", "sweep_norms_merge"},

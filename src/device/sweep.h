@@ -36,6 +36,8 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_UNSCALE,  /* a = c[0] a; result: a double, 1 if some a was not finite, else 0 */
     YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
     YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares; see yki_adam_coefficient */
+    YKI_SWEEP_RMSPROP,  /* value, gradient, mean of squares, momentum or NULL, mean or NULL; see
+                           yki_rmsprop_coefficient */
     YKI_SWEEP_NORMS,    /* result: for each span two doubles, the sums of all a^2 and of all b^2 */
     YKI_SWEEP_LARS,     /* as SGD, with the trust ratios of LARS; result: what NORMS has left */
     YKI_SWEEP_MOMENTS,  /* updates the means as ADAM does, and leaves in the result for each span
@@ -45,9 +47,9 @@ typedef enum yki_sweep_op {
                            else is the same with a probability of 2^-64; any dtype */
 } yki_sweep_op;
 
-enum { YKI_SWEEP_TENSORS = 4, YKI_SWEEP_COEFFICIENTS = 8 };
+enum { YKI_SWEEP_TENSORS = 5, YKI_SWEEP_COEFFICIENTS = 8 };
 
-/* Of SGD, ADAM, LARS, MOMENTS, LAMB and APPROACH, and of COPY and SWAP where they have
+/* Of SGD, ADAM, RMSPROP, LARS, MOMENTS, LAMB and APPROACH, and of COPY and SWAP where they have
  * coefficients: not 0 where nothing is to be updated, which the device itself may have found. */
 enum { YKI_SWEEP_SKIP = YKI_SWEEP_COEFFICIENTS - 1 };
 
@@ -76,6 +78,17 @@ typedef enum yki_adam_coefficient {
     YKI_ADAM_DECAY,
     YKI_ADAM_SHRINK
 } yki_adam_coefficient;
+
+/* With g = gradient + decay value in both means, u = g / (sqrt(square) + eps), or
+ * g / (sqrt(square - mean^2) + eps) where there is a mean; value -= lr u, or, where there is a
+ * momentum, momentum = factor momentum + u and value -= lr momentum. */
+typedef enum yki_rmsprop_coefficient {
+    YKI_RMSPROP_LR,
+    YKI_RMSPROP_ALPHA, /* what remains of the means */
+    YKI_RMSPROP_EPS,
+    YKI_RMSPROP_DECAY,
+    YKI_RMSPROP_MOMENTUM /* the factor */
+} yki_rmsprop_coefficient;
 
 /* LAMB's update is step mean / (sqrt(square) / root + eps) + decay value, with Adam's names. */
 enum { YKI_LAMB_LR = YKI_ADAM_SHRINK };

@@ -37,6 +37,60 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_adam)(YKI_SWEEP_REAL *restrict value,
         value[i] = YKI_SWEEP_NAME(adam_step)(&k, value[i], grad[i], &mean[i], &square[i]);
 }
 
+YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop)(YKI_SWEEP_REAL *restrict value,
+                                                  const YKI_SWEEP_REAL *restrict grad,
+                                                  YKI_SWEEP_REAL *restrict square, int64_t count,
+                                                  const double *c)
+{
+    const YKI_SWEEP_NAME(rmsprop) k = YKI_SWEEP_NAME(read_rmsprop)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] -= k.lr * YKI_SWEEP_NAME(rmsprop_scaled)(&k, value[i], grad[i], &square[i]);
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop_momentum)(YKI_SWEEP_REAL *restrict value,
+                                                           const YKI_SWEEP_REAL *restrict grad,
+                                                           YKI_SWEEP_REAL *restrict square,
+                                                           YKI_SWEEP_REAL *restrict buffer,
+                                                           int64_t count, const double *c)
+{
+    const YKI_SWEEP_NAME(rmsprop) k = YKI_SWEEP_NAME(read_rmsprop)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        YKI_SWEEP_REAL g = YKI_SWEEP_NAME(rmsprop_scaled)(&k, value[i], grad[i], &square[i]);
+        value[i] -= k.lr * YKI_SWEEP_NAME(rmsprop_momentum)(&k, g, &buffer[i]);
+    }
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop_centered)(YKI_SWEEP_REAL *restrict value,
+                                                           const YKI_SWEEP_REAL *restrict grad,
+                                                           YKI_SWEEP_REAL *restrict square,
+                                                           YKI_SWEEP_REAL *restrict mean,
+                                                           int64_t count, const double *c)
+{
+    const YKI_SWEEP_NAME(rmsprop) k = YKI_SWEEP_NAME(read_rmsprop)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] -=
+            k.lr * YKI_SWEEP_NAME(rmsprop_centered)(&k, value[i], grad[i], &square[i], &mean[i]);
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop_both)(YKI_SWEEP_REAL *restrict value,
+                                                       const YKI_SWEEP_REAL *restrict grad,
+                                                       YKI_SWEEP_REAL *restrict square,
+                                                       YKI_SWEEP_REAL *restrict buffer,
+                                                       YKI_SWEEP_REAL *restrict mean, int64_t count,
+                                                       const double *c)
+{
+    const YKI_SWEEP_NAME(rmsprop) k = YKI_SWEEP_NAME(read_rmsprop)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        YKI_SWEEP_REAL g =
+            YKI_SWEEP_NAME(rmsprop_centered)(&k, value[i], grad[i], &square[i], &mean[i]);
+        value[i] -= k.lr * YKI_SWEEP_NAME(rmsprop_momentum)(&k, g, &buffer[i]);
+    }
+}
+
 YKI_LOOP static void YKI_SWEEP_NAME(loop_lars_plain)(YKI_SWEEP_REAL *restrict value,
                                                      const YKI_SWEEP_REAL *restrict grad,
                                                      int64_t count, const double *c, double ratio)
@@ -187,6 +241,18 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_limit)(YKI_SWEEP_REAL *values, int64_t 
 
 /* ---- one chunk ------------------------------------------------------------------------------- */
 
+static void YKI_SWEEP_NAME(sweep_rmsprop)(YKI_SWEEP_REAL *const *at, int64_t count, const double *c)
+{
+    if (at[3] && at[4])
+        YKI_SWEEP_NAME(loop_rmsprop_both)(at[0], at[1], at[2], at[3], at[4], count, c);
+    else if (at[3])
+        YKI_SWEEP_NAME(loop_rmsprop_momentum)(at[0], at[1], at[2], at[3], count, c);
+    else if (at[4])
+        YKI_SWEEP_NAME(loop_rmsprop_centered)(at[0], at[1], at[2], at[4], count, c);
+    else
+        YKI_SWEEP_NAME(loop_rmsprop)(at[0], at[1], at[2], count, c);
+}
+
 /* Updates of optimizers. norms: what was found of the span; partial: what this chunk finds. */
 static void YKI_SWEEP_NAME(sweep_update)(yki_sweep_op op, YKI_SWEEP_REAL *const *at, int64_t count,
                                          const double *c, const double *norms, double *partial)
@@ -197,6 +263,8 @@ static void YKI_SWEEP_NAME(sweep_update)(yki_sweep_op op, YKI_SWEEP_REAL *const 
         YKI_SWEEP_NAME(loop_sgd_plain)(at[0], at[1], count, c);
     } else if (op == YKI_SWEEP_ADAM) {
         YKI_SWEEP_NAME(loop_adam)(at[0], at[1], at[2], at[3], count, c);
+    } else if (op == YKI_SWEEP_RMSPROP) {
+        YKI_SWEEP_NAME(sweep_rmsprop)(at, count, c);
     } else if (op == YKI_SWEEP_LARS && at[2]) {
         double ratio = yki_lars_ratio(c, norms);
         YKI_SWEEP_NAME(loop_lars_momentum)(at[0], at[1], at[2], count, c, ratio);
@@ -254,6 +322,7 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
     case YKI_SWEEP_APPROACH:
     case YKI_SWEEP_SGD:
     case YKI_SWEEP_ADAM:
+    case YKI_SWEEP_RMSPROP:
     case YKI_SWEEP_LARS:
     case YKI_SWEEP_MOMENTS:
     case YKI_SWEEP_LAMB:

@@ -77,6 +77,61 @@ YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(ad
     return k->shrink * value - k->step * m / (YKI_SWEEP_SQRT(v) / k->root + k->eps);
 }
 
+/* ---- RMSprop --------------------------------------------------------------------------------- */
+
+typedef struct YKI_SWEEP_NAME(rmsprop) {
+    YKI_SWEEP_REAL lr, alpha, take, eps, decay, momentum;
+} YKI_SWEEP_NAME(rmsprop);
+
+YKI_HOST_DEVICE YKI_SWEEP_NAME(rmsprop) YKI_SWEEP_NAME(read_rmsprop)(const double *c)
+{
+    YKI_SWEEP_NAME(rmsprop) k;
+    k.lr = (YKI_SWEEP_REAL)c[YKI_RMSPROP_LR];
+    k.alpha = (YKI_SWEEP_REAL)c[YKI_RMSPROP_ALPHA];
+    k.take = (YKI_SWEEP_REAL)(1 - c[YKI_RMSPROP_ALPHA]);
+    k.eps = (YKI_SWEEP_REAL)c[YKI_RMSPROP_EPS];
+    k.decay = (YKI_SWEEP_REAL)c[YKI_RMSPROP_DECAY];
+    k.momentum = (YKI_SWEEP_REAL)c[YKI_RMSPROP_MOMENTUM];
+    return k;
+}
+
+/* The gradient over the root of its running mean of squares. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(rmsprop_scaled)(const YKI_SWEEP_NAME(rmsprop) * k,
+                                                              YKI_SWEEP_REAL value,
+                                                              YKI_SWEEP_REAL grad,
+                                                              YKI_SWEEP_REAL *square)
+{
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_REAL s = k->alpha * *square + k->take * (g * g);
+    *square = s;
+    return g / (YKI_SWEEP_SQRT(s) + k->eps);
+}
+
+/* The gradient over its running standard deviation. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(rmsprop_centered)(const YKI_SWEEP_NAME(rmsprop) * k,
+                                                                YKI_SWEEP_REAL value,
+                                                                YKI_SWEEP_REAL grad,
+                                                                YKI_SWEEP_REAL *square,
+                                                                YKI_SWEEP_REAL *mean)
+{
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_REAL s = k->alpha * *square + k->take * (g * g);
+    YKI_SWEEP_REAL m = *mean + k->take * (g - *mean);
+    *square = s;
+    *mean = m;
+    return g / (YKI_SWEEP_SQRT(s - m * m) + k->eps);
+}
+
+/* What is subtracted of a value, times the rate: the momentum of these gradients. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(rmsprop_momentum)(const YKI_SWEEP_NAME(rmsprop) * k,
+                                                                YKI_SWEEP_REAL scaled,
+                                                                YKI_SWEEP_REAL *buffer)
+{
+    YKI_SWEEP_REAL b = k->momentum * *buffer + scaled;
+    *buffer = b;
+    return b;
+}
+
 /* ---- LARS and LAMB --------------------------------------------------------------------------- */
 
 /* The gradient that SGD, without a weight decay of its own, then takes. */

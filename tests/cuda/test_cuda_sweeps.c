@@ -48,6 +48,17 @@ static void fill(machine *m, int span, int tensor)
     m->spans[span].at[tensor] = memory + offset;
 }
 
+/* Makes tensor 2 at least the squares of tensor 4. */
+static void set_squares(machine *m, int span)
+{
+    void *squares = m->spans[span].at[2];
+    for (int64_t i = 0; i < shapes[span].count; i++)
+        if (shapes[span].dtype == YK_F64)
+            ((double *)squares)[i] = fabs(((double *)squares)[i]) + 1.5;
+        else
+            ((float *)squares)[i] = fabsf(((float *)squares)[i]) + 1.5F;
+}
+
 static void start(machine *m, const yki_device_type *type)
 {
     static const yki_device_options options = {.threads = 1};
@@ -111,7 +122,7 @@ YK_TEST(element_by_element)
 YK_TEST(updates_are_left_out_by_groups)
 {
     static const yki_sweep_op ops[] = {YKI_SWEEP_COPY, YKI_SWEEP_SWAP, YKI_SWEEP_APPROACH,
-                                       YKI_SWEEP_SGD, YKI_SWEEP_ADAM};
+                                       YKI_SWEEP_SGD,  YKI_SWEEP_ADAM, YKI_SWEEP_RMSPROP};
     double given[2][YKI_SWEEP_COEFFICIENTS];
     memcpy(given, coefficients, sizeof given);
     given[0][YKI_SWEEP_SKIP] = 1;
@@ -140,6 +151,28 @@ YK_TEST(sgd_without_momentum)
     run(&cuda, YKI_SWEEP_SGD, coefficients, NULL);
     run(&ref, YKI_SWEEP_SGD, coefficients, NULL);
     compare_and_stop(&cuda, &ref);
+}
+
+/* Squares are at least those of the mean, as those of gradients are. */
+YK_TEST(rmsprop_with_and_without_momentum_and_mean)
+{
+    const double given[2][YKI_SWEEP_COEFFICIENTS] = {{0.1, 0.97, 1e-3, 0.02, 0.8},
+                                                     {0.3, 0.9, 1e-2, 0, 0.5}};
+    for (int form = 0; form < 4; form++) {
+        machine cuda, ref;
+        start_both(&cuda, &ref);
+        for (size_t i = 0; i < SPANS; i++)
+            for (int m = 0; m < 2; m++) {
+                machine *of = m ? &ref : &cuda;
+                set_squares(of, (int)i);
+                for (int t = 0; t < 2; t++)
+                    if (!(form >> t & 1))
+                        yki_sweep_move(of->sweep, i, 3 + t, NULL);
+            }
+        run(&cuda, YKI_SWEEP_RMSPROP, given, NULL);
+        run(&ref, YKI_SWEEP_RMSPROP, given, NULL);
+        compare_and_stop(&cuda, &ref);
+    }
 }
 
 YK_TEST(squares_and_clip)

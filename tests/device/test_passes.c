@@ -228,6 +228,51 @@ static void adam(const fixture *f, double *t, const double *c, double step)
     t[0] = rounded(f, shrunk - rounded(f, rounded(f, rounded(f, step) * m) / below));
 }
 
+/* What RMSprop divides the gradient to; centered: by the deviation from the mean, tensor 4. */
+static double rmsprop_scaled(const fixture *f, double *t, const double *c, bool centered)
+{
+    double g = rounded(f, t[1] + rounded(f, rounded(f, c[YKI_RMSPROP_DECAY]) * t[0]));
+    double alpha = rounded(f, c[YKI_RMSPROP_ALPHA]), take = rounded(f, 1 - c[YKI_RMSPROP_ALPHA]);
+    double under = t[2] =
+        rounded(f, rounded(f, alpha * t[2]) + rounded(f, take * rounded(f, g * g)));
+    if (centered) {
+        t[4] = rounded(f, t[4] + rounded(f, take * rounded(f, g - t[4])));
+        under = rounded(f, under - rounded(f, t[4] * t[4]));
+    }
+    return rounded(f, g / rounded(f, rounded(f, sqrt(under)) + rounded(f, c[YKI_RMSPROP_EPS])));
+}
+
+static void descend(const fixture *f, double *t, double lr, double by)
+{
+    t[0] = rounded(f, t[0] - rounded(f, rounded(f, lr) * by));
+}
+
+static double with_momentum(const fixture *f, double *t, const double *c, double scaled)
+{
+    t[3] = rounded(f, rounded(f, rounded(f, c[YKI_RMSPROP_MOMENTUM]) * t[3]) + scaled);
+    return t[3];
+}
+
+static void rmsprop(const fixture *f, double *t, const double *c, double lr)
+{
+    descend(f, t, lr, rmsprop_scaled(f, t, c, false));
+}
+
+static void rmsprop_momentum(const fixture *f, double *t, const double *c, double lr)
+{
+    descend(f, t, lr, with_momentum(f, t, c, rmsprop_scaled(f, t, c, false)));
+}
+
+static void rmsprop_centered(const fixture *f, double *t, const double *c, double lr)
+{
+    descend(f, t, lr, rmsprop_scaled(f, t, c, true));
+}
+
+static void rmsprop_both(const fixture *f, double *t, const double *c, double lr)
+{
+    descend(f, t, lr, with_momentum(f, t, c, rmsprop_scaled(f, t, c, true)));
+}
+
 static void unchanged(const fixture *f, double *t, const double *c, double first)
 {
     (void)f, (void)t, (void)c, (void)first;
@@ -248,8 +293,8 @@ static void check_formulas(const char *device, yk_dtype dtype)
     expect_formula(&f, YKI_SWEEP_SGD, nesterov, sgd);
     expect_formula(&f, YKI_SWEEP_ADAM, rates, adam);
     expect_formula(&f, YKI_SWEEP_COPY, (double[8]){0}, copied);
-    static const yki_sweep_op updates[] = {YKI_SWEEP_SGD, YKI_SWEEP_ADAM, YKI_SWEEP_APPROACH,
-                                           YKI_SWEEP_SWAP, YKI_SWEEP_COPY};
+    static const yki_sweep_op updates[] = {YKI_SWEEP_SGD,      YKI_SWEEP_ADAM, YKI_SWEEP_RMSPROP,
+                                           YKI_SWEEP_APPROACH, YKI_SWEEP_SWAP, YKI_SWEEP_COPY};
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
         expect_formula(&f, updates[i], (double[8]){0.2, [YKI_SWEEP_SKIP] = 1}, unchanged);
     end(&f);
@@ -260,6 +305,48 @@ YK_TEST(each_element_follows_its_formula)
     for (int i = 0; i < DEVICES; i++) {
         check_formulas(devices[i], YK_F32);
         check_formulas(devices[i], YK_F64);
+    }
+}
+
+/* Squares that are at least those of the mean, as those of gradients are. */
+static void set_squares(fixture *f)
+{
+    for (int span = 0; span < SPANS; span++) {
+        for (int64_t i = 0; i < counts[span]; i++)
+            f->host[span][2][i] = rounded(f, fabs(f->host[span][2][i]) + 0.3);
+        set_tensor(f, span, 2);
+    }
+}
+
+static void check_rmsprop(const char *device, yk_dtype dtype)
+{
+    static const struct {
+        formula expected;
+        bool has[2]; /* momentum and mean */
+    } forms[] = {{rmsprop, {false, false}},
+                 {rmsprop_momentum, {true, false}},
+                 {rmsprop_centered, {false, true}},
+                 {rmsprop_both, {true, true}}};
+    const double c[8] = {0.1, 0.97, 1e-3, 0.02, 0.8};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        fixture f;
+        begin(&f, device, dtype);
+        set_squares(&f);
+        for (size_t span = 0; span < SPANS; span++)
+            for (int t = 0; t < 2; t++)
+                yki_sweep_move(f.sweep, span, 3 + t,
+                               forms[i].has[t] ? f.spans[span].at[3 + t] : NULL);
+        expect_formula(&f, YKI_SWEEP_RMSPROP, c, forms[i].expected);
+        expect_formula(&f, YKI_SWEEP_RMSPROP, c, forms[i].expected);
+        end(&f);
+    }
+}
+
+YK_TEST(rmsprop_follows_its_formula_with_and_without_momentum_and_mean)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        check_rmsprop(devices[i], YK_F32);
+        check_rmsprop(devices[i], YK_F64);
     }
 }
 

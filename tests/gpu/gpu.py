@@ -198,7 +198,7 @@ APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "relu r
 BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "relu relu6"), ("P", "partial vectors"),
                   ("i", "world none"), ("P", "dx dresidual"))
 POOL = struct(("P", "input out index"), ("i", "batch h w p q columns kernel stride padding down across"))
-SPAN = struct(("P", "value gradient momentum other"), ("l", "count"), ("i", "dtype group"))
+SPAN = struct(("P", "value gradient momentum fourth fifth"), ("l", "count"), ("i", "dtype group"))
 DROPOUT = struct(("P", "x y"), ("l", "rows image"), ("i", "columns"), ("d", "p"), ("l", "salt"), ("P", "seed step"))
 CHUNK = struct(("l", "begin"), ("i", "count span"))
 SWEEP = struct(("P", "spans chunks"), ("l", "span_count chunk_count"), ("P", "coefficients partial result"))

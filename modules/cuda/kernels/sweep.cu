@@ -22,11 +22,16 @@ template <typename R> struct rules;
 template <> struct rules<float> {
     typedef sgd_f32 sgd;
     typedef adam_f32 adam;
+    typedef rmsprop_f32 rmsprop;
     static constexpr auto read_sgd = read_sgd_f32;
     static constexpr auto read_adam = read_adam_f32;
+    static constexpr auto read_rmsprop = read_rmsprop_f32;
     static constexpr auto sgd_plain = sgd_plain_f32;
     static constexpr auto sgd_momentum = sgd_momentum_f32;
     static constexpr auto adam_step = adam_step_f32;
+    static constexpr auto rmsprop_scaled = rmsprop_scaled_f32;
+    static constexpr auto rmsprop_centered = rmsprop_centered_f32;
+    static constexpr auto rmsprop_momentum = rmsprop_momentum_f32;
     static constexpr auto lars_gradient = lars_gradient_f32;
     static constexpr auto lamb_moments = lamb_moments_f32;
     static constexpr auto lamb_update = lamb_update_f32;
@@ -36,11 +41,16 @@ template <> struct rules<float> {
 template <> struct rules<double> {
     typedef sgd_f64 sgd;
     typedef adam_f64 adam;
+    typedef rmsprop_f64 rmsprop;
     static constexpr auto read_sgd = read_sgd_f64;
     static constexpr auto read_adam = read_adam_f64;
+    static constexpr auto read_rmsprop = read_rmsprop_f64;
     static constexpr auto sgd_plain = sgd_plain_f64;
     static constexpr auto sgd_momentum = sgd_momentum_f64;
     static constexpr auto adam_step = adam_step_f64;
+    static constexpr auto rmsprop_scaled = rmsprop_scaled_f64;
+    static constexpr auto rmsprop_centered = rmsprop_centered_f64;
+    static constexpr auto rmsprop_momentum = rmsprop_momentum_f64;
     static constexpr auto lars_gradient = lars_gradient_f64;
     static constexpr auto lamb_moments = lamb_moments_f64;
     static constexpr auto lamb_update = lamb_update_f64;
@@ -65,7 +75,7 @@ DEVICE part_of_sweep part_of_block(const yki_cuda_sweep_args &args)
     return p;
 }
 
-/* Calls f with references to the elements of at[0] ... at[3] that are in the set USED, and stores
+/* Calls f with references to the elements of at[0] ... at[4] that are in the set USED, and stores
  * those in WRITTEN. Vectors where all tensors allow it, and single elements for the rest. */
 template <typename R, int USED, int WRITTEN, typename F>
 DEVICE void each(const part_of_sweep &p, F f)
@@ -87,7 +97,7 @@ DEVICE void each(const part_of_sweep &p, F f)
                 load(at[t] + i, v[t]);
 #pragma unroll
         for (int j = 0; j < W; j++)
-            f(v[0][j], v[1][j], v[2][j], v[3][j]);
+            f(v[0][j], v[1][j], v[2][j], v[3][j], v[4][j]);
 #pragma unroll
         for (int t = 0; t < YKI_SWEEP_TENSORS; t++)
             if (WRITTEN >> t & 1)
@@ -98,7 +108,7 @@ DEVICE void each(const part_of_sweep &p, F f)
         for (int t = 0; t < YKI_SWEEP_TENSORS; t++)
             if (USED >> t & 1)
                 v[t] = at[t][i];
-        f(v[0], v[1], v[2], v[3]);
+        f(v[0], v[1], v[2], v[3], v[4]);
         for (int t = 0; t < YKI_SWEEP_TENSORS; t++)
             if (WRITTEN >> t & 1)
                 at[t][i] = v[t];
@@ -122,14 +132,14 @@ DEVICE void each(const part_of_sweep &p, F f)
 template <typename R> DEVICE void add(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const R scale = (R)p.c[0];
-    each<R, 3, 1>(p, [=](R &a, R b, R, R) { a = scale * a + b; });
+    each<R, 3, 1>(p, [=](R &a, R b, auto...) { a = scale * a + b; });
 }
 SWEEP(add)
 
 template <typename R> DEVICE void scale(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const R factor = (R)p.c[0];
-    each<R, 1, 1>(p, [=](R &a, R, R, R) { a *= factor; });
+    each<R, 1, 1>(p, [=](R &a, auto...) { a *= factor; });
 }
 SWEEP(scale)
 
@@ -138,7 +148,7 @@ template <typename R> DEVICE void approach(const yki_cuda_sweep_args &, const pa
     const R share = (R)p.c[0];
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
-    each<R, 3, 1>(p, [=](R &a, R b, R, R) { a = rules<R>::approach(a, share, b); });
+    each<R, 3, 1>(p, [=](R &a, R b, auto...) { a = rules<R>::approach(a, share, b); });
 }
 SWEEP(approach)
 
@@ -148,14 +158,14 @@ template <typename R> DEVICE void clip(const yki_cuda_sweep_args &args, const pa
     const double exact = yki_clip_factor(args.coefficients);
     const R factor = (R)exact;
     if (!(exact >= 1))
-        each<R, 1, 1>(p, [=](R &a, R, R, R) { a *= factor; });
+        each<R, 1, 1>(p, [=](R &a, auto...) { a *= factor; });
 }
 SWEEP(clip)
 
 template <typename R> DEVICE void limit(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
     const R most = (R)p.c[0];
-    each<R, 1, 1>(p, [=](R &a, R, R, R) {
+    each<R, 1, 1>(p, [=](R &a, auto...) {
         a = a > most ? most : a;
         a = a < -most ? -most : a;
     });
@@ -168,12 +178,12 @@ template <typename R> DEVICE void sgd(const yki_cuda_sweep_args &, const part_of
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
     if (p.span->at[2])
-        each<R, 7, 5>(p, [&](R &value, R grad, R &buffer, R) {
+        each<R, 7, 5>(p, [&](R &value, R grad, R &buffer, auto...) {
             value = rules<R>::sgd_momentum(&k, value, grad, &buffer);
         });
     else
         each<R, 3, 1>(
-            p, [&](R &value, R grad, R, R) { value = rules<R>::sgd_plain(&k, value, grad); });
+            p, [&](R &value, R grad, auto...) { value = rules<R>::sgd_plain(&k, value, grad); });
 }
 SWEEP(sgd)
 
@@ -182,11 +192,37 @@ template <typename R> DEVICE void adam(const yki_cuda_sweep_args &, const part_o
     const typename rules<R>::adam k = rules<R>::read_adam(p.c);
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
-    each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &square) {
+    each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &square, auto...) {
         value = rules<R>::adam_step(&k, value, grad, &mean, &square);
     });
 }
 SWEEP(adam)
+
+template <typename R> DEVICE void rmsprop(const yki_cuda_sweep_args &, const part_of_sweep &p)
+{
+    const typename rules<R>::rmsprop k = rules<R>::read_rmsprop(p.c);
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    if (p.span->at[3] && p.span->at[4])
+        each<R, 31, 29>(p, [&](R &value, R grad, R &square, R &buffer, R &mean) {
+            R g = rules<R>::rmsprop_centered(&k, value, grad, &square, &mean);
+            value -= k.lr * rules<R>::rmsprop_momentum(&k, g, &buffer);
+        });
+    else if (p.span->at[3])
+        each<R, 15, 13>(p, [&](R &value, R grad, R &square, R &buffer, R) {
+            R g = rules<R>::rmsprop_scaled(&k, value, grad, &square);
+            value -= k.lr * rules<R>::rmsprop_momentum(&k, g, &buffer);
+        });
+    else if (p.span->at[4])
+        each<R, 23, 21>(p, [&](R &value, R grad, R &square, R, R &mean) {
+            value -= k.lr * rules<R>::rmsprop_centered(&k, value, grad, &square, &mean);
+        });
+    else
+        each<R, 7, 5>(p, [&](R &value, R grad, R &square, auto...) {
+            value -= k.lr * rules<R>::rmsprop_scaled(&k, value, grad, &square);
+        });
+}
+SWEEP(rmsprop)
 
 /* What was found of the span of a block. */
 DEVICE const double *norms_of(const yki_cuda_sweep_args &args, const part_of_sweep &p)
@@ -202,12 +238,12 @@ template <typename R> DEVICE void lars(const yki_cuda_sweep_args &args, const pa
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
     if (p.span->at[2])
-        each<R, 7, 5>(p, [&](R &value, R grad, R &buffer, R) {
+        each<R, 7, 5>(p, [&](R &value, R grad, R &buffer, auto...) {
             R g = rules<R>::lars_gradient(ratio, decay, value, grad);
             value = rules<R>::sgd_momentum(&k, value, g, &buffer);
         });
     else
-        each<R, 3, 1>(p, [&](R &value, R grad, R, R) {
+        each<R, 3, 1>(p, [&](R &value, R grad, auto...) {
             R g = rules<R>::lars_gradient(ratio, decay, value, grad);
             value = rules<R>::sgd_plain(&k, value, g);
         });
@@ -220,7 +256,7 @@ template <typename R> DEVICE void lamb(const yki_cuda_sweep_args &args, const pa
     const R rate = (R)(p.c[YKI_LAMB_LR] * yki_lamb_ratio(p.c, norms_of(args, p)));
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
-    each<R, 13, 1>(p, [&](R &value, R, R mean, R square) {
+    each<R, 13, 1>(p, [&](R &value, R, R mean, R square, auto...) {
         value -= rate * rules<R>::lamb_update(&k, value, mean, square);
     });
 }
@@ -230,7 +266,7 @@ SWEEP(lamb)
 
 template <typename R> DEVICE void squares(const part_of_sweep &p, double *sum)
 {
-    each<R, 1, 0>(p, [=](R a, R, R, R) { *sum += (double)a * (double)a; });
+    each<R, 1, 0>(p, [=](R a, auto...) { *sum += (double)a * (double)a; });
 }
 
 DEVICE void do_squares(const yki_cuda_sweep_args &args)
@@ -262,7 +298,7 @@ DEVICE void leave_norms(const yki_cuda_sweep_args &args, double first, double se
 template <typename R> DEVICE void norms(const yki_cuda_sweep_args &args, const part_of_sweep &p)
 {
     double first = 0, second = 0;
-    each<R, 3, 0>(p, [&](R a, R b, R, R) {
+    each<R, 3, 0>(p, [&](R a, R b, auto...) {
         first += (double)a * (double)a;
         second += (double)b * (double)b;
     });
@@ -276,7 +312,7 @@ template <typename R> DEVICE void moments(const yki_cuda_sweep_args &args, const
     double first = 0, second = 0;
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
-    each<R, 15, 12>(p, [&](R value, R grad, R &mean, R &square) {
+    each<R, 15, 12>(p, [&](R value, R grad, R &mean, R &square, auto...) {
         rules<R>::lamb_moments(&k, grad, &mean, &square);
         double update = rules<R>::lamb_update(&k, value, mean, square);
         first += (double)value * (double)value;
@@ -290,7 +326,7 @@ SWEEP(moments)
 template <typename R> DEVICE void unscale(const part_of_sweep &p, double *found)
 {
     const R factor = (R)p.c[0];
-    each<R, 1, 1>(p, [=](R &a, R, R, R) {
+    each<R, 1, 1>(p, [=](R &a, auto...) {
         if (a - a != 0)
             *found += 1;
         a *= factor;
