@@ -15,11 +15,12 @@
 #include "base/options.h"
 
 enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, HYPERPARAMETERS };
+enum { EXP_AVG, EXP_AVG_SQ };
 
-static int adam_slots(const double *h)
+static unsigned adam_slots(const double *h)
 {
     (void)h;
-    return 2;
+    return 1U << EXP_AVG | 1U << EXP_AVG_SQ;
 }
 
 static yk_status check_as(const char *name, const double *h)
@@ -67,7 +68,7 @@ static const yki_optimizer_rule adam = {
     .name = "adam",
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
-    .slot_names = {"exp_avg", "exp_avg_sq"},
+    .slot_names = {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq"},
     .slots = adam_slots,
     .check = check_adam,
     .prepare = prepare_adam,
@@ -78,7 +79,7 @@ static const yki_optimizer_rule adamw = {
     .name = "adamw",
     .hyperparameters = HYPERPARAMETERS,
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
-    .slot_names = {"exp_avg", "exp_avg_sq"},
+    .slot_names = {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq"},
     .slots = adam_slots,
     .check = check_adamw,
     .prepare = prepare_adamw,

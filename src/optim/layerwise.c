@@ -22,7 +22,7 @@
 
 enum { MOMENTUM = YKI_LR + 1, DECAY, NESTEROV, TRUST, LARS_HYPERPARAMETERS };
 
-static int lars_slots(const double *h)
+static unsigned lars_slots(const double *h)
 {
     return h[MOMENTUM] != 0;
 }
@@ -80,10 +80,10 @@ yk_status yk_lars_create(yk_optimizer **optimizer, yk_model *model, const yk_lar
 
 enum { BETA1 = YKI_LR + 1, BETA2, EPS, LAMB_DECAY, LAMB_HYPERPARAMETERS };
 
-static int lamb_slots(const double *h)
+static unsigned lamb_slots(const double *h)
 {
     (void)h;
-    return 2;
+    return 3; /* both */
 }
 
 static yk_status check_lamb(const double *h)

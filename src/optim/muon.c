@@ -28,7 +28,7 @@ typedef struct yki_muon {
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
-static int muon_slots(const double *h)
+static unsigned muon_slots(const double *h)
 {
     return h[MOMENTUM] != 0;
 }

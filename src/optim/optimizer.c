@@ -112,6 +112,13 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
                             YKI_SWEEP_COEFFICIENTS * sizeof(double));
 }
 
+static void choose_slots(yk_optimizer *optimizer, unsigned wanted)
+{
+    for (int slot = 0; slot < YKI_MAX_SLOTS; slot++)
+        if (wanted >> slot & 1)
+            optimizer->slot_of_rule[optimizer->slots++] = slot;
+}
+
 yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
                                const yki_optimizer_rule *rule, const double *hyperparameters)
 {
@@ -127,7 +134,7 @@ yk_status yki_optimizer_create(yk_optimizer **optimizer, yk_model *model,
     new->model = model;
     new->device = yki_model_device(model);
     yki_model_retain(model);
-    new->slots = rule->slots(hyperparameters);
+    choose_slots(new, rule->slots(hyperparameters));
     new->parameters = yk_model_parameter_count(model);
     new->part_count = 1;
     yk_status status = make_optimizer_parts(new, hyperparameters);
@@ -261,6 +268,20 @@ void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
     yki_model_set_torn(optimizer->model, false);
 }
 
+bool yki_optimizer_uses_slot(const yk_optimizer *optimizer, size_t parameter, int slot)
+{
+    const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
+    return optimizer->rule->slots(group->hyperparameters) >> optimizer->slot_of_rule[slot] & 1;
+}
+
+unsigned yki_optimizer_lacking(const yk_optimizer *optimizer, const double *hyperparameters)
+{
+    unsigned lacking = optimizer->rule->slots(hyperparameters);
+    for (int slot = 0; slot < optimizer->slots; slot++)
+        lacking &= ~(1U << optimizer->slot_of_rule[slot]);
+    return lacking;
+}
+
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot)
 {
     yk_tensor tensor = optimizer->views[parameter].value;
@@ -273,14 +294,15 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
 {
     if (!optimizer || parameter >= optimizer->parameters || !name || !tensor)
         return false;
-    const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
-    if (slot >= (size_t)optimizer->rule->slots(group->hyperparameters))
-        return false;
-    if (!optimizer->state[slot][parameter])
-        return false;
-    *name = optimizer->rule->slot_names[slot];
-    *tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
-    return true;
+    for (int i = 0; i < optimizer->slots; i++)
+        if (yki_optimizer_uses_slot(optimizer, parameter, i) && slot-- == 0) {
+            if (!optimizer->state[i][parameter])
+                return false;
+            *name = yki_optimizer_slot_name(optimizer, i);
+            *tensor = yki_optimizer_slot(optimizer, parameter, i);
+            return true;
+        }
+    return false;
 }
 
 yk_status yki_check_option(const char *rule, const char *option, double value, double minimum,
@@ -336,5 +358,5 @@ int yki_optimizer_slot_count(const yk_optimizer *optimizer)
 
 const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot)
 {
-    return optimizer->rule->slot_names[slot];
+    return optimizer->rule->slot_names[optimizer->slot_of_rule[slot]];
 }

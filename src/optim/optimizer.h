@@ -30,7 +30,8 @@ typedef struct yki_optimizer_rule {
     int hyperparameters; /* names and values; YKI_LR is the first */
     const char *hyperparameter_names[YKI_MAX_HYPERPARAMETERS];
     const char *slot_names[YKI_MAX_SLOTS];
-    int (*slots)(const double *hyperparameters); /* how many of them this setting needs */
+    /* Which of them this setting needs, as a set: slot s if bit s is set. */
+    unsigned (*slots)(const double *hyperparameters);
     yk_status (*check)(const double *hyperparameters);
     /* Writes the coefficients of a step, which counts from 1; 0: there is no state. */
     void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
@@ -66,7 +67,8 @@ struct yk_optimizer {
     yk_model *model;
     yki_device *device; /* the model's */
     int64_t steps;
-    int slots; /* that there is memory for; a group may need fewer */
+    int slots;                       /* that there is memory for; a group may need fewer */
+    int slot_of_rule[YKI_MAX_SLOTS]; /* (slots) which of the rule's each of them is */
     size_t parameters;
     yk_parameter_view *views; /* (parameters), refreshed at each step */
     yki_param_group *groups;
@@ -122,6 +124,10 @@ double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group);
 /* State tensors that each parameter has memory for, and their names in torch.optim. */
 int yki_optimizer_slot_count(const yk_optimizer *optimizer);
 const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
+/* Whether the group of the parameter needs it. */
+bool yki_optimizer_uses_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
+/* Which of the rule's slots these hyperparameters need and there is no memory for, as a set. */
+unsigned yki_optimizer_lacking(const yk_optimizer *optimizer, const double *hyperparameters);
 
 /*
  * A step that the device leaves out if *skip, in its memory, is not 0 by then. settle(context) is

@@ -112,7 +112,7 @@ static yk_status check_group(const yk_optimizer *optimizer, const size_t *group_
 {
     const yki_optimizer_rule *rule = optimizer->rule;
     YK_TRY(rule->check(values));
-    if (rule->slots(values) > optimizer->slots)
+    if (yki_optimizer_lacking(optimizer, values))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: it was created without a momentum and has no memory for one: create "
                          "it with a momentum above 0",

@@ -264,6 +264,16 @@ static int momentum_index(const yki_optimizer_rule *rule)
     return i;
 }
 
+static bool has_momentum(const yk_optimizer *optimizer, int index)
+{
+    double some[YKI_MAX_HYPERPARAMETERS];
+    if (index == optimizer->rule->hyperparameters)
+        return false;
+    memcpy(some, optimizer->groups[0].hyperparameters, sizeof some);
+    some[index] = 0.5;
+    return yki_optimizer_lacking(optimizer, some) == 0;
+}
+
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t)
 {
     YK_TRY(check_at(schedule, t));
@@ -271,7 +281,7 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
     double momentum;
     bool cycles = momentum_at(schedule, t, &momentum);
     int index = momentum_index(optimizer->rule);
-    if (cycles && (index == optimizer->rule->hyperparameters || optimizer->slots == 0))
+    if (cycles && !has_momentum(optimizer, index))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "schedule %s cycles the momentum, and this %s has none",
                          yk_schedule_name(schedule->kind), optimizer->rule->name);

@@ -15,7 +15,7 @@
 
 enum { MOMENTUM = YKI_LR + 1, DAMPENING, WEIGHT_DECAY, NESTEROV, HYPERPARAMETERS };
 
-static int sgd_slots(const double *h)
+static unsigned sgd_slots(const double *h)
 {
     return h[MOMENTUM] != 0;
 }

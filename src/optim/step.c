@@ -166,7 +166,7 @@ static void count_step(yk_optimizer *optimizer)
     const bool *used = yki_model_used(optimizer->model);
     optimizer->steps++;
     for (size_t i = 0; i < optimizer->parameters; i++) {
-        bool has_state = optimizer->rule->slots(hyperparameters_of(optimizer, i)) > 0;
+        bool has_state = optimizer->rule->slots(hyperparameters_of(optimizer, i)) != 0;
         optimizer->counted[i] = used[i] && has_state;
         optimizer->state_steps[i] += optimizer->counted[i];
     }
@@ -179,14 +179,14 @@ static void place_part(yk_optimizer *optimizer, yki_update_part *part)
     part->done = false;
     for (size_t n = 0; n < part->count; n++) {
         size_t i = part->parameters[n];
-        int slots = optimizer->rule->slots(hyperparameters_of(optimizer, i));
         void *update = yki_muon_update(optimizer, i);
         yki_sweep_regroup(part->update, n, (int)optimizer->set_of[i]);
         yki_sweep_move(part->update, n, AT_VALUE, update ? update : optimizer->views[i].value.data);
         yki_sweep_move(part->update, n, AT_GRADIENT, optimizer->views[i].grad.data);
         for (int slot = 0; slot < optimizer->slots; slot++)
-            yki_sweep_move(part->update, n, AT_STATE + slot,
-                           slot < slots ? optimizer->state[slot][i] : NULL);
+            yki_sweep_move(part->update, n, AT_STATE + optimizer->slot_of_rule[slot],
+                           yki_optimizer_uses_slot(optimizer, i, slot) ? optimizer->state[slot][i]
+                                                                       : NULL);
     }
 }
 
