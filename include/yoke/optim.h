@@ -54,6 +54,24 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
     }
 
+/** Hyperparameters of torch.optim.RMSprop (Hinton 2012). */
+typedef struct yk_rmsprop_options {
+    size_t size;         /**< set by YK_RMSPROP_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [0.01] */
+    double alpha;        /**< decay of the squared gradient's mean, 0 <= alpha < 1 [0.99] */
+    double eps;          /**< added to the denominator, at least 0 [1e-8] */
+    double weight_decay; /**< at least 0 [0] */
+    double momentum;     /**< at least 0; 0 keeps no momentum buffer [0] */
+    bool centered;       /**< divide by the gradient's deviation from its running mean, which is
+                              kept, too [false] */
+} yk_rmsprop_options;
+
+/** The defaults of yk_rmsprop_options, which are those of torch.optim.RMSprop. */
+#define YK_RMSPROP_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(yk_rmsprop_options), 1e-2, 0.99, 1e-8, 0, 0, false                                  \
+    }
+
 /**
  * Hyperparameters of LARS (You, Gitman, Ginsburg 2017): SGD for large batches. The gradient of each
  * tensor, with its weight decay, is scaled to trust_coefficient times the norm of its values. As in
@@ -128,6 +146,9 @@ typedef struct yk_muon_options {
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
 /** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
+/** Likewise, for RMSprop. */
+yk_status yk_rmsprop_create(yk_optimizer **optimizer, yk_model *model,
+                            const yk_rmsprop_options *options);
 /** Likewise, for LARS. */
 yk_status yk_lars_create(yk_optimizer **optimizer, yk_model *model, const yk_lars_options *options);
 /** Likewise, for LAMB. */
@@ -158,7 +179,7 @@ double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from; a negative one, or one
  * that is not finite, is refused as on creation. */
 yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/** "sgd", "adam", "adamw", "lars", "lamb" or "muon". */
+/** "sgd", "adam", "adamw", "rmsprop", "lars", "lamb" or "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
@@ -166,8 +187,9 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
- * "exp_avg_sq"); slot counts from 0. The tensor is a view of the live memory, as in
- * yk_parameter_view. False without such a slot, when another rank keeps it (zero.h), and for NULL.
+ * "exp_avg_sq", "square_avg", "grad_avg"); slot counts from 0. The tensor is a view of the live
+ * memory, as in yk_parameter_view. False without such a slot, when another rank keeps it (zero.h),
+ * and for NULL.
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
@@ -175,14 +197,15 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer);
 /**
  * The index-th hyperparameter of the first group: "lr", then the names of torch.optim ("betas" are
- * "beta1" and "beta2"; "nesterov" is 0 or 1). False past the last one, and for NULL.
+ * "beta1" and "beta2"; "nesterov" and "centered" are 0 or 1). False past the last one, and for
+ * NULL.
  */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);
 /**
  * Sets a hyperparameter in every group. Changes nothing and fails with YK_ERROR_INVALID_ARGUMENT
  * for an unknown name, a value with which the optimizer could not have been created, or a momentum
- * where it was created without one.
+ * or centered where it was created without.
  */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 

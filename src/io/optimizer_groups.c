@@ -1,7 +1,8 @@
 /*
  * torch.optim's param_groups: a list of dicts, each with hyperparameters and the numbers of its
  * parameters under "params". Our hyperparameters have torch.optim's names, except that Adam's
- * "betas" is a pair there and "nesterov" a bool. "param_names" is PyTorch's own key from 2.6 on.
+ * "betas" is a pair there, and "nesterov" and "centered" are bools. "param_names" is PyTorch's own
+ * key from 2.6 on.
  */
 #include "io/optimizer_groups.h"
 
@@ -10,13 +11,6 @@
 
 #include "base/memory.h"
 #include "io/wrappers.h"
-
-bool yki_optimizer_has_moments(const yk_optimizer *optimizer)
-{
-    const char *name;
-    double value;
-    return yk_optimizer_hyperparameter(optimizer, 1, &name, &value) && strcmp(name, "beta1") == 0;
-}
 
 /* Adam or AdamW, which are torch.optim's own. */
 static bool is_adam(const yk_optimizer *optimizer)
@@ -47,7 +41,7 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
         return;
     }
     yki_pickle_text(pickle, name);
-    if (strcmp(name, "nesterov") == 0)
+    if (strcmp(name, "nesterov") == 0 || strcmp(name, "centered") == 0)
         yki_pickle_bool(pickle, value != 0);
     else
         yki_pickle_float(pickle, value);
@@ -56,8 +50,9 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
 /* Keys that torch.optim expects in a group and that yoke has no use for. */
 static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
 {
-    static const char *const off[] = {"maximize", "differentiable", "amsgrad", "capturable"};
-    size_t count = is_adam(optimizer) ? 4 : 2;
+    static const char *const off[] = {"maximize", "differentiable", "capturable", "amsgrad"};
+    bool is_rmsprop = strcmp(yk_optimizer_name(optimizer), "rmsprop") == 0;
+    size_t count = is_adam(optimizer) ? 4 : is_rmsprop ? 3 : 2;
     for (size_t i = 0; i < count; i++) {
         yki_pickle_text(pickle, off[i]);
         yki_pickle_bool(pickle, false);

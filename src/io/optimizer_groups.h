@@ -5,8 +5,6 @@
 #include "io/pth.h"
 #include "optim/optimizer.h"
 
-/* Whether it has Adam's means, whose step is part of the state: Adam, AdamW or LAMB. */
-bool yki_optimizer_has_moments(const yk_optimizer *optimizer);
 /* A number of torch.optim's: a float, an int, a bool, or a tensor of one element, as Adam's step
  * is, and a rate that compiled code reads. what names it in the error line. */
 yk_status yki_optimizer_number(yki_pth *pth, const yki_pickle_value *value, const char *what,

@@ -4,8 +4,8 @@
  *     {"state": {0: {"momentum_buffer": tensor}, 1: ...},
  *      "param_groups": [{"lr": 0.1, ..., "params": [0, 1, ...]}]}
  *
- * The groups are optimizer_groups.c's. Adam also keeps its step in each parameter's state, as a
- * float32 tensor.
+ * The groups are optimizer_groups.c's. Adam and RMSprop also keep their step in each parameter's
+ * state, as a float32 tensor.
  */
 #include "io/optimizer_state.h"
 
@@ -24,7 +24,7 @@ static yk_status write_parameter(yki_pth_writer *writer, const yk_optimizer *opt
     yki_pickle_int(pickle, number);
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
-    if (yki_optimizer_has_moments(optimizer)) {
+    if (yki_optimizer_saves_step(optimizer)) {
         yki_pickle_text(pickle, "step");
         YK_TRY(yki_pth_scalar(writer, (float)yki_optimizer_state_steps(optimizer, parameter)));
     }
@@ -46,8 +46,8 @@ static bool has_state(const yk_optimizer *optimizer, size_t parameter)
            yk_optimizer_state(optimizer, parameter, 0, &name, &tensor);
 }
 
-/* Before the first step there is no state. Without momentum there never is, nor is there of a
- * parameter that has always been frozen. */
+/* Before the first step there is no state. Of SGD without momentum there never is, nor is there of
+ * a parameter that has always been frozen. */
 static yk_status write_state(yki_pth_writer *writer, const yk_optimizer *optimizer,
                              size_t parameters)
 {
@@ -113,7 +113,7 @@ static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_p
     return yki_pth_fetch(pth, view);
 }
 
-/* Adam's step, a tensor in newer files and a number in older ones. */
+/* The step, a tensor in newer files and a number in older ones. */
 static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *value,
                            size_t parameter)
 {

@@ -70,6 +70,7 @@ static const yki_optimizer_rule adam = {
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
     .slot_names = {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq"},
     .slots = adam_slots,
+    .saves_step = true,
     .check = check_adam,
     .prepare = prepare_adam,
 };
@@ -81,6 +82,7 @@ static const yki_optimizer_rule adamw = {
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
     .slot_names = {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq"},
     .slots = adam_slots,
+    .saves_step = true,
     .check = check_adamw,
     .prepare = prepare_adamw,
 };

@@ -115,6 +115,7 @@ static const yki_optimizer_rule lamb = {
     .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
     .slot_names = {"exp_avg", "exp_avg_sq"},
     .slots = lamb_slots,
+    .saves_step = true,
     .check = check_lamb,
     .prepare = prepare_lamb,
 };

@@ -360,3 +360,8 @@ const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot)
 {
     return optimizer->rule->slot_names[optimizer->slot_of_rule[slot]];
 }
+
+bool yki_optimizer_saves_step(const yk_optimizer *optimizer)
+{
+    return optimizer->rule->saves_step;
+}

@@ -1,7 +1,7 @@
 /*
  * The contract between optimizer.c, which owns memory and bookkeeping, step.c, which makes steps,
- * and the rules (sgd.c, adam.c, layerwise.c, muon.c), which turn hyperparameters into the
- * coefficients of a sweep (device/sweep.h); and the optimizer's inside, which these files share
+ * and the rules (sgd.c, adam.c, rmsprop.c, layerwise.c, muon.c), which turn hyperparameters into
+ * the coefficients of a sweep (device/sweep.h); and the optimizer's inside, which these files share
  * with param_groups.c, shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
@@ -19,7 +19,7 @@
 #include "optim/shards.h"
 #include "optim/step_hooks.h"
 
-enum { YKI_MAX_SLOTS = 2, YKI_MAX_HYPERPARAMETERS = 6, YKI_LR = 0 };
+enum { YKI_MAX_SLOTS = 3, YKI_MAX_HYPERPARAMETERS = 6, YKI_LR = 0 };
 
 typedef struct yki_optimizer_rule {
     yki_sweep_op update;
@@ -32,6 +32,8 @@ typedef struct yki_optimizer_rule {
     const char *slot_names[YKI_MAX_SLOTS];
     /* Which of them this setting needs, as a set: slot s if bit s is set. */
     unsigned (*slots)(const double *hyperparameters);
+    /* torch.optim has the step in the state of each parameter. */
+    bool saves_step;
     yk_status (*check)(const double *hyperparameters);
     /* Writes the coefficients of a step, which counts from 1; 0: there is no state. */
     void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
@@ -124,7 +126,9 @@ double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group);
 /* State tensors that each parameter has memory for, and their names in torch.optim. */
 int yki_optimizer_slot_count(const yk_optimizer *optimizer);
 const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
-/* Whether the group of the parameter needs it. */
+/* Whether the step of a parameter's state is saved with it. */
+bool yki_optimizer_saves_step(const yk_optimizer *optimizer);
+/* Whether the group of the parameter needs the slot. */
 bool yki_optimizer_uses_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
 /* Which of the rule's slots these hyperparameters need and there is no memory for, as a set. */
 unsigned yki_optimizer_lacking(const yk_optimizer *optimizer, const double *hyperparameters);

@@ -107,16 +107,29 @@ size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
+/* Only a momentum and a centred mean are kept in some settings and not in others. */
+static yk_status refuse_slot(const yki_optimizer_rule *rule, int slot)
+{
+    if (strcmp(rule->slot_names[slot], "momentum_buffer") == 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: it was created without a momentum and has no memory for one: create "
+                         "it with a momentum above 0",
+                         rule->name);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "%s: it was created without centered and has no memory for %s: create it with "
+                     "centered",
+                     rule->name, rule->slot_names[slot]);
+}
+
 static yk_status check_group(const yk_optimizer *optimizer, const size_t *group_of, size_t group,
                              const double *values)
 {
     const yki_optimizer_rule *rule = optimizer->rule;
     YK_TRY(rule->check(values));
-    if (yki_optimizer_lacking(optimizer, values))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "%s: it was created without a momentum and has no memory for one: create "
-                         "it with a momentum above 0",
-                         rule->name);
+    unsigned lacking = yki_optimizer_lacking(optimizer, values);
+    for (int slot = 0; slot < YKI_MAX_SLOTS; slot++)
+        if (lacking >> slot & 1)
+            return refuse_slot(rule, slot);
     return yki_muon_check_group(optimizer, group_of, group, values);
 }
 

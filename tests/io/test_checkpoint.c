@@ -188,6 +188,37 @@ YK_TEST(adamw_there_and_back)
     yk_model_destroy(other);
 }
 
+/* A group without momentum has none in the file; the others keep theirs. */
+YK_TEST(promise_15_rmsprop_goes_on_to_the_same_bits)
+{
+    for (int form = 0; form < 4; form++) {
+        yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+        yk_optimizer *optimizer, *fresh;
+        yk_rmsprop_options options = YK_RMSPROP_OPTIONS_INIT;
+        options.momentum = form & 1 ? 0.9 : 0;
+        options.centered = form & 2;
+        assert_ok(yk_rmsprop_create(&fresh, other, &options));
+        options.lr = 0.001;
+        options.alpha = 0.9;
+        options.weight_decay = 0.1;
+        assert_ok(yk_rmsprop_create(&optimizer, model, &options));
+        assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
+        assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "momentum", 0));
+        train(model, optimizer, 3);
+        assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
+        assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
+        assert_same_optimizer(optimizer, fresh);
+        train(model, optimizer, 2);
+        train(other, fresh, 2);
+        assert_same_values(model, other);
+        assert_same_optimizer(optimizer, fresh);
+        yk_optimizer_destroy(optimizer);
+        yk_optimizer_destroy(fresh);
+        yk_model_destroy(model);
+        yk_model_destroy(other);
+    }
+}
+
 /* Files have the steps of Adam as float32, as PyTorch's do, which does not hold all of them. */
 YK_TEST(adam_counts_on_after_millions_of_steps)
 {
@@ -211,11 +242,17 @@ YK_TEST(adam_counts_on_after_millions_of_steps)
 
 /* ---- thawed parameters ----------------------------------------------------------------------- */
 
-static yk_optimizer *make_optimizer(yk_model *model, bool adam)
+typedef enum rule { SGD, ADAM, RMSPROP } rule;
+
+static yk_optimizer *make_optimizer(yk_model *model, rule with)
 {
     yk_optimizer *optimizer;
-    if (adam)
+    if (with == ADAM)
         assert_ok(yk_adam_create(&optimizer, model, NULL));
+    else if (with == RMSPROP)
+        assert_ok(yk_rmsprop_create(
+            &optimizer, model,
+            YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.001, o.momentum = 0.9)));
     else
         assert_ok(yk_sgd_create(&optimizer, model,
                                 YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1,
@@ -234,13 +271,13 @@ static void assert_thawed(yk_model *thawed, yk_model *frozen, yk_model *fresh)
     }
 }
 
-static void check_thawed(bool adam)
+static void check_thawed(rule with)
 {
     const char *path = yk_test_path("frozen.pth"), *again = yk_test_path("thawed.pth");
     yk_model *frozen = make_model_with(1, 10, "conv1*"), *thawed = make_model(2, 10),
              *fresh = make_model(3, 10), *other = make_model(4, 10);
-    yk_optimizer *optimizers[] = {make_optimizer(frozen, adam), make_optimizer(thawed, adam),
-                                  make_optimizer(fresh, adam), make_optimizer(other, adam)};
+    yk_optimizer *optimizers[] = {make_optimizer(frozen, with), make_optimizer(thawed, with),
+                                  make_optimizer(fresh, with), make_optimizer(other, with)};
     train(frozen, optimizers[0], 300);
     assert_ok(yk_checkpoint_save(path, frozen, optimizers[0], &sample));
     assert_ok(yk_checkpoint_load(path, thawed, optimizers[1], NULL));
@@ -263,8 +300,9 @@ static void check_thawed(bool adam)
 /* As in PyTorch, whose optimizers have no state of parameters without gradients. */
 YK_TEST(thawed_parameters_begin_with_their_first_step)
 {
-    check_thawed(true);
-    check_thawed(false);
+    check_thawed(SGD);
+    check_thawed(ADAM);
+    check_thawed(RMSPROP);
 }
 
 YK_TEST(before_the_first_step)
@@ -331,7 +369,7 @@ YK_TEST(missing_and_unexpected_names_are_listed)
 YK_TEST(another_optimizer_is_refused_and_nothing_changes)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 10), *copy = make_model(2, 10);
-    yk_optimizer *optimizer = make_sgd(model), *adam;
+    yk_optimizer *optimizer = make_sgd(model), *adam, *rmsprop;
     train(model, optimizer, 1);
     assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
     assert_ok(yk_adam_create(&adam, other, NULL));
@@ -341,10 +379,15 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     assert_ok(yk_checkpoint_save(yk_test_path("b.pth"), model, optimizer, NULL));
     assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(yk_test_path("b.pth"), other, adam, NULL));
     assert_contains(yk_last_error(), "its optimizer is not adam, whose ");
+    assert_ok(yk_rmsprop_create(&rmsprop, other, NULL));
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_checkpoint_load(yk_test_path("b.pth"), other, rmsprop, NULL));
+    assert_contains(yk_last_error(), "its optimizer is not rmsprop, whose \"alpha\"");
     assert_same_values(other, copy);
     assert_int_equal(yk_optimizer_steps(adam), 0);
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(adam);
+    yk_optimizer_destroy(rmsprop);
     yk_model_destroy(model);
     yk_model_destroy(other);
     yk_model_destroy(copy);

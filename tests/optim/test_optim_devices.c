@@ -11,7 +11,7 @@ enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 8 };
 
 static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
 
-typedef enum kind { SGD, ADAM, LARS, LAMB } kind;
+typedef enum kind { SGD, ADAM, LARS, LAMB, RMSPROP } kind;
 
 typedef struct run {
     yk_model *model;
@@ -51,7 +51,7 @@ static void set_gradients(const run *r, int step)
 
 static bool has_momentum(kind of)
 {
-    return of == SGD || of == LARS;
+    return of == SGD || of == LARS || of == RMSPROP;
 }
 
 static yk_status create(kind of, yk_optimizer **optimizer, yk_model *model)
@@ -62,6 +62,10 @@ static yk_status create(kind of, yk_optimizer **optimizer, yk_model *model)
         return yk_lars_create(optimizer, model, NULL);
     if (of == LAMB)
         return yk_lamb_create(optimizer, model, NULL);
+    if (of == RMSPROP)
+        return yk_rmsprop_create(optimizer, model,
+                                 YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
+                                         o.momentum = 0.9, o.centered = true));
     return yk_sgd_create(optimizer, model,
                          YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
                                  o.weight_decay = 0.01));
@@ -144,7 +148,7 @@ static void check(kind of, bool asks)
     assert_non_null(yk_model_parameter(sim.model, 0).value.device);
     assert_int_equal(sim.optimizer->update_tape.state, YKI_TAPE_RECORDED);
     assert_int_equal(sim.optimizer->clip_tape.state, YKI_TAPE_RECORDED);
-    compare(&ref, &sim, has_momentum(of) ? 1 : 2);
+    compare(&ref, &sim, of == RMSPROP ? 3 : has_momentum(of) ? 1 : 2);
     end(&ref);
     end(&sim);
 }
@@ -159,6 +163,12 @@ YK_TEST(adam_has_the_same_bits_on_a_device_of_its_own_memory)
 {
     check(ADAM, true);
     check(ADAM, false);
+}
+
+YK_TEST(rmsprop_has_the_same_bits_on_a_device_of_its_own_memory)
+{
+    check(RMSPROP, true);
+    check(RMSPROP, false);
 }
 
 YK_TEST(lars_and_lamb_have_the_same_bits_on_a_device_of_its_own_memory)

@@ -10,13 +10,13 @@
 #include "linear_model.h"
 
 /* The rule to follow, one number at a time: state holds what the optimizer keeps. */
-typedef double (*scalar_rule)(double value, double grad, double state[2], int step);
+typedef double (*scalar_rule)(double value, double grad, double state[3], int step);
 
 /* 20 steps on parameters of 3 x 2 and 2 elements, gradients that change sign and size. */
 static void assert_follows(yk_dtype dtype, yk_model *model, yk_optimizer *optimizer,
                            scalar_rule rule)
 {
-    double value[2][6], state[2][6][2] = {0};
+    double value[2][6], state[2][6][3] = {0};
     const int64_t counts[2] = {6, 2};
     for (size_t p = 0; p < 2; p++)
         for (int64_t i = 0; i < counts[p]; i++) {
@@ -69,7 +69,7 @@ static void check_adam(const yk_adam_options *options, scalar_rule rule)
     }
 }
 
-static double plain(double value, double grad, double state[2], int step)
+static double plain(double value, double grad, double state[3], int step)
 {
     (void)state, (void)step;
     return value - 0.1 * (grad + 0.01 * value);
@@ -81,7 +81,7 @@ YK_TEST(sgd_plain)
               plain);
 }
 
-static double with_momentum(double value, double grad, double state[2], int step)
+static double with_momentum(double value, double grad, double state[3], int step)
 {
     (void)step;
     state[0] = 0.9 * state[0] + grad + 5e-4 * value;
@@ -95,7 +95,7 @@ YK_TEST(sgd_momentum_and_weight_decay)
               with_momentum);
 }
 
-static double with_dampening(double value, double grad, double state[2], int step)
+static double with_dampening(double value, double grad, double state[3], int step)
 {
     state[0] = step == 1 ? grad : 0.8 * state[0] + 0.5 * grad;
     return value - 0.05 * state[0];
@@ -108,7 +108,7 @@ YK_TEST(sgd_first_step_is_not_dampened)
               with_dampening);
 }
 
-static double with_nesterov(double value, double grad, double state[2], int step)
+static double with_nesterov(double value, double grad, double state[3], int step)
 {
     (void)step;
     double g = grad + 0.01 * value;
@@ -123,7 +123,7 @@ YK_TEST(sgd_nesterov)
               with_nesterov);
 }
 
-static double adam_step(double value, double grad, double state[2], int step, double lr)
+static double adam_step(double value, double grad, double state[3], int step, double lr)
 {
     state[0] = 0.9 * state[0] + 0.1 * grad;
     state[1] = 0.999 * state[1] + 0.001 * grad * grad;
@@ -131,12 +131,12 @@ static double adam_step(double value, double grad, double state[2], int step, do
     return value - lr / (1 - pow(0.9, step)) * state[0] / root;
 }
 
-static double with_adam(double value, double grad, double state[2], int step)
+static double with_adam(double value, double grad, double state[3], int step)
 {
     return adam_step(value, grad + 0.02 * value, state, step, 1e-3);
 }
 
-static double with_adamw(double value, double grad, double state[2], int step)
+static double with_adamw(double value, double grad, double state[3], int step)
 {
     return adam_step(value * (1 - 0.003 * 0.01), grad, state, step, 0.003);
 }
@@ -154,7 +154,7 @@ YK_TEST(adamw_shrinks_the_weights)
 }
 
 /* beta1 = beta2 = eps = 0: the gradient over its own magnitude. */
-static double with_zeros(double value, double grad, double state[2], int step)
+static double with_zeros(double value, double grad, double state[3], int step)
 {
     (void)step;
     state[0] = grad;
@@ -182,6 +182,132 @@ YK_TEST(zeros_are_values_not_defaults)
     yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
 }
+
+/* ---- RMSprop --------------------------------------------------------------------------------- */
+
+static void check_rmsprop(const yk_rmsprop_options *options, scalar_rule rule)
+{
+    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
+        yk_model *model = make_linear_model(dtype, 3, 2);
+        yk_optimizer *optimizer;
+        assert_ok(yk_rmsprop_create(&optimizer, model, options));
+        assert_follows(dtype, model, optimizer, rule);
+        yk_optimizer_destroy(optimizer);
+        yk_model_destroy(model);
+    }
+}
+
+/* With the default alpha and eps; state: the mean of squares, the momentum, the mean. */
+static double rmsprop(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    state[0] = 0.99 * state[0] + 0.01 * grad * grad;
+    return value - 0.01 * grad / (sqrt(state[0]) + 1e-8);
+}
+
+static double rmsprop_decaying(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    double g = grad + 0.02 * value;
+    state[0] = 0.9 * state[0] + 0.1 * g * g;
+    return value - 0.003 * g / (sqrt(state[0]) + 0.0316);
+}
+
+static double rmsprop_with_momentum(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    state[0] = 0.99 * state[0] + 0.01 * grad * grad;
+    state[1] = 0.9 * state[1] + grad / (sqrt(state[0]) + 1e-8);
+    return value - 0.01 * state[1];
+}
+
+static double centered(double grad, double state[3], double alpha, double eps)
+{
+    state[0] = alpha * state[0] + (1 - alpha) * grad * grad;
+    state[2] = alpha * state[2] + (1 - alpha) * grad;
+    return grad / (sqrt(state[0] - state[2] * state[2]) + eps);
+}
+
+static double rmsprop_centered(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    return value - 0.01 * centered(grad, state, 0.99, 1e-8);
+}
+
+static double rmsprop_with_both(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    state[1] = 0.8 * state[1] + centered(grad + 0.01 * value, state, 0.9, 1e-3);
+    return value - 0.001 * state[1];
+}
+
+YK_TEST(rmsprop_divides_by_the_root_of_the_mean_square)
+{
+    check_rmsprop(NULL, rmsprop);
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.003, o.alpha = 0.9,
+                          o.eps = 0.0316, o.weight_decay = 0.02),
+                  rmsprop_decaying);
+}
+
+YK_TEST(rmsprop_with_momentum_and_centered)
+{
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.momentum = 0.9),
+                  rmsprop_with_momentum);
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.centered = true),
+                  rmsprop_centered);
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.001, o.alpha = 0.9,
+                          o.eps = 1e-3, o.weight_decay = 0.01, o.momentum = 0.8, o.centered = true),
+                  rmsprop_with_both);
+}
+
+static void expect_slots(const yk_optimizer *optimizer, size_t parameter, const char *names)
+{
+    char found[64] = "";
+    const char *name;
+    yk_tensor tensor;
+    for (size_t slot = 0; yk_optimizer_state(optimizer, parameter, slot, &name, &tensor); slot++) {
+        strcat(found, slot ? " " : "");
+        strcat(found, name);
+    }
+    assert_string_equal(found, names);
+}
+
+/* Each optimizer has memory for what it was created with, and a group for less, if it needs less.
+ */
+YK_TEST(rmsprop_keeps_what_its_settings_need)
+{
+    static const char *const names[2][2] = {
+        {"square_avg", "square_avg momentum_buffer"},
+        {"square_avg grad_avg", "square_avg momentum_buffer grad_avg"}};
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    yk_optimizer *optimizer;
+    for (int center = 0; center < 2; center++)
+        for (int momentum = 0; momentum < 2; momentum++) {
+            assert_ok(yk_rmsprop_create(&optimizer, model,
+                                        YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
+                                                o.momentum = momentum, o.centered = center)));
+            assert_string_equal(yk_optimizer_name(optimizer), "rmsprop");
+            expect_slots(optimizer, 0, names[center][momentum]);
+            assert_status(momentum ? YK_OK : YK_ERROR_INVALID_ARGUMENT,
+                          yk_optimizer_set_hyperparameter(optimizer, "momentum", 0.5));
+            assert_status(center ? YK_OK : YK_ERROR_INVALID_ARGUMENT,
+                          yk_optimizer_set_hyperparameter(optimizer, "centered", 1));
+            if (!center)
+                assert_string_equal(yk_last_error(),
+                                    "yoke: rmsprop: it was created without centered and has no "
+                                    "memory for grad_avg: create it with centered");
+            assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "*.bias", NULL));
+            assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "momentum", 0));
+            expect_slots(optimizer, 0, names[center][momentum]);
+            expect_slots(optimizer, 1, names[center][0]);
+            assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 0, "centered", 0));
+            expect_slots(optimizer, 0, names[0][momentum]);
+            yk_optimizer_destroy(optimizer);
+        }
+    yk_model_destroy(model);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* More elements than a chunk, and a number that no vector width divides. */
 YK_TEST(every_element_is_updated_once)
@@ -287,6 +413,11 @@ YK_TEST(wrong_options_are_named)
                            o.dampening = 0.1, o.nesterov = true),
                    "dampening");
     yk_optimizer *optimizer;
+    assert_status(
+        YK_ERROR_INVALID_ARGUMENT,
+        yk_rmsprop_create(&optimizer, model,
+                          YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.alpha = 1)));
+    assert_contains(yk_last_error(), "rmsprop: alpha must be at least 0 and below 1, not 1");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_adam_create(&optimizer, model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 1)));

@@ -121,6 +121,16 @@ YK_TEST(every_group_goes_from_its_own_rate)
     assert_true(fabs(hyperparameter(optimizer, 0, 0) - 1e-3 / 25) < 1e-16);
     assert_true(hyperparameter(optimizer, 0, 1) == 0.95); /* beta1 */
     yk_optimizer_destroy(optimizer);
+
+    assert_ok(yk_rmsprop_create(&optimizer, model, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
+    assert_contains(yk_last_error(), "cycles the momentum, and this rmsprop has none");
+    yk_optimizer_destroy(optimizer);
+    assert_ok(yk_rmsprop_create(
+        &optimizer, model, YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.momentum = 0.9)));
+    assert_ok(yk_schedule_apply(&schedule, optimizer, 0));
+    assert_true(hyperparameter(optimizer, 0, 1) == 0.95);
+    yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
 }
 

@@ -8,7 +8,7 @@
 
 #include "parallel/bucket_updates.h"
 
-typedef enum rule { SGD, ADAM, LARS, LAMB, MUON } rule;
+typedef enum rule { SGD, ADAM, RMSPROP, LARS, LAMB, MUON } rule;
 
 static const network net = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 3};
 
@@ -22,6 +22,10 @@ static yk_optimizer *make_optimizer(yk_model *model, rule with)
     }
     if (with == ADAM)
         assert_ok(yk_adam_create(&optimizer, model, NULL));
+    else if (with == RMSPROP)
+        assert_ok(yk_rmsprop_create(&optimizer, model,
+                                    YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
+                                            o.momentum = 0.9, o.centered = true)));
     else if (with == LARS)
         assert_ok(yk_lars_create(&optimizer, model, NULL));
     else if (with == LAMB)
@@ -129,6 +133,12 @@ YK_TEST_RANKS(sgd_updates_buckets_to_the_same_bits, 2)
 YK_TEST_RANKS(adam_updates_buckets_to_the_same_bits, 3)
 {
     check_bits(ADAM, false);
+}
+
+YK_TEST_RANKS(rmsprop_updates_buckets_to_the_same_bits, 2)
+{
+    check_bits(RMSPROP, false);
+    check_bits(RMSPROP, true);
 }
 
 YK_TEST_RANKS(muon_updates_buckets_to_the_same_bits, 4)

@@ -12,12 +12,18 @@
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
 
-static void begin(trained_side *s, yk_group *group, bool adam, bool sharded)
+typedef enum rule { SGD, ADAM, RMSPROP } rule;
+
+static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
 {
     trained_side_begin(s, group, &net, NULL);
-    if (adam)
+    if (with == ADAM)
         assert_ok(yk_adam_create(&s->optimizer, s->model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01)));
+    else if (with == RMSPROP)
+        assert_ok(yk_rmsprop_create(
+            &s->optimizer, s->model,
+            YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.001, o.centered = true)));
     else
         assert_ok(yk_sgd_create(
             &s->optimizer, s->model,
@@ -38,13 +44,13 @@ static void train(trained_side *s, int first, int steps)
 
 /* ---- the same bits, less memory -------------------------------------------------------------- */
 
-static void check_bits(int rank, int world, bool adam)
+static void check_bits(int rank, int world, rule with)
 {
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     trained_side plain, sharded;
-    begin(&plain, group, adam, false);
-    begin(&sharded, group, adam, true);
+    begin(&plain, group, with, false);
+    begin(&sharded, group, with, true);
     train(&plain, 0, 5);
     train(&sharded, 0, 5);
     assert_same_parameters(sharded.model, plain.model, 0);
@@ -69,12 +75,17 @@ static void check_bits(int rank, int world, bool adam)
 
 static void sgd_bits(int rank, int world)
 {
-    check_bits(rank, world, false);
+    check_bits(rank, world, SGD);
 }
 
 static void adam_bits(int rank, int world)
 {
-    check_bits(rank, world, true);
+    check_bits(rank, world, ADAM);
+}
+
+static void rmsprop_bits(int rank, int world)
+{
+    check_bits(rank, world, RMSPROP);
 }
 
 YK_TEST(sharded_sgd_gives_the_same_bits)
@@ -87,6 +98,11 @@ YK_TEST(sharded_adam_gives_the_same_bits)
     yk_test_ranks(3, adam_bits);
 }
 
+YK_TEST(sharded_rmsprop_gives_the_same_bits)
+{
+    yk_test_ranks(2, rmsprop_bits);
+}
+
 /* ---- owners ---------------------------------------------------------------------------------- */
 
 /* conv1 108 + 4, bn1 4 + 4, conv2 144 + 4, bn2 4 + 4, fc 20 + 5: by falling size, to the least. */
@@ -95,7 +111,7 @@ YK_TEST_RANKS(parameters_go_by_falling_size_to_the_rank_with_the_least, 2)
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     trained_side s;
-    begin(&s, group, false, true);
+    begin(&s, group, SGD, true);
     int64_t sizes[2] = {0};
     for (size_t p = 0; p < yk_model_parameter_count(s.model); p++) {
         yk_parameter_view view = yk_model_parameter(s.model, p);
@@ -149,14 +165,11 @@ static const char *path_of(yk_group *group, const char *file)
     return path;
 }
 
-static void checkpoints(int rank, int world)
+static void check_checkpoints(int rank, yk_group *group, rule with)
 {
-    (void)world;
-    yk_group *group;
-    assert_ok(yk_group_init(&group, NULL));
     trained_side whole[2], parts;
     for (int sharded = 0; sharded < 2; sharded++) {
-        begin(&whole[sharded], group, true, sharded);
+        begin(&whole[sharded], group, with, sharded);
         train(&whole[sharded], 0, 3);
         save(&whole[sharded], path_of(group, sharded ? "sharded.pth" : "plain.pth"));
     }
@@ -171,7 +184,7 @@ static void checkpoints(int rank, int world)
         free(data[1]);
     }
     for (int sharded = 0; sharded < 2; sharded++) { /* each resumes from the other's checkpoint */
-        begin(&parts, group, true, sharded);
+        begin(&parts, group, with, sharded);
         const char *from = path_of(group, sharded ? "plain.pth" : "sharded.pth");
         assert_ok(yk_checkpoint_load(from, parts.model, parts.optimizer, NULL));
         train(&parts, 3, 2);
@@ -185,6 +198,15 @@ static void checkpoints(int rank, int world)
     }
     trained_side_end(&whole[0]);
     trained_side_end(&whole[1]);
+}
+
+static void checkpoints(int rank, int world)
+{
+    (void)world;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    check_checkpoints(rank, group, ADAM);
+    check_checkpoints(rank, group, RMSPROP);
     yk_group_destroy(group);
 }
 
@@ -215,7 +237,7 @@ static void die_before_gather(int rank, int world)
     yk_group *group;
     trained_side s;
     assert_ok(yk_group_init(&group, NULL));
-    begin(&s, group, true, true);
+    begin(&s, group, ADAM, true);
     train(&s, 0, 1);
     save(&s, path_of(group, "before.pth"));
     step(s.model, take_samples(&s.own, net.dtype, 3 * rank, 3));
@@ -255,7 +277,7 @@ static void misuse(int rank, int world)
     assert_ok(yk_group_init(&group, NULL));
     trained_side s;
     yk_zero *zero;
-    begin(&s, group, true, true);
+    begin(&s, group, ADAM, true);
     train(&s, 0, 1);
     if (rank == 0) {
         assert_status(YK_ERROR_INVALID_ARGUMENT,
@@ -264,7 +286,7 @@ static void misuse(int rank, int world)
     } else
         path_of(group, "a.pth");
     trained_side_end(&s);
-    begin(&s, group, true, true);
+    begin(&s, group, ADAM, true);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
     assert_contains(yk_last_error(), "sharded already");
     yk_zero_destroy(s.zero);
@@ -273,7 +295,7 @@ static void misuse(int rank, int world)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_optimizer_step(s.optimizer));
     assert_contains(yk_last_error(), "yk_zero_destroy");
     trained_side_end(&s);
-    begin(&s, group, true, false);
+    begin(&s, group, ADAM, false);
     train(&s, 0, 1);
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_zero_create(&zero, s.optimizer, s.model, group));
     assert_contains(yk_last_error(), "has taken 1 steps");
@@ -291,8 +313,8 @@ YK_TEST_RANKS(parameters_are_the_models_own_again, 2)
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     trained_side s, other;
-    begin(&s, group, false, true);
-    begin(&other, group, false, false);
+    begin(&s, group, SGD, true);
+    begin(&other, group, SGD, false);
     train(&s, 0, 2);
     train(&other, 0, 2);
     yk_zero_destroy(s.zero);
@@ -314,7 +336,7 @@ YK_TEST_RANKS(averages_follow_the_parameters, 2)
     yk_ema *average[ORDERS];
     yk_lookahead *lookahead[ORDERS];
     for (int i = PLAIN; i < ORDERS; i++) {
-        begin(&s[i], group, false, i == AVERAGED_LATER);
+        begin(&s[i], group, SGD, i == AVERAGED_LATER);
         assert_ok(yk_ema_create(&average[i], s[i].optimizer, NULL));
         assert_ok(yk_lookahead_create(&lookahead[i], s[i].optimizer, NULL));
         if (i == AVERAGED_FIRST)
@@ -372,8 +394,8 @@ YK_TEST(one_rank_keeps_all)
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     trained_side plain, sharded;
-    begin(&plain, group, true, false);
-    begin(&sharded, group, true, true);
+    begin(&plain, group, ADAM, false);
+    begin(&sharded, group, ADAM, true);
     train(&plain, 0, 3);
     train(&sharded, 0, 3);
     assert_same_parameters(sharded.model, plain.model, 0);

@@ -55,6 +55,7 @@ def everything(model):
 
 
 SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+RMSprop = torch.optim.RMSprop
 
 
 def warm(optimizer, steps, schedule):
@@ -73,6 +74,13 @@ CASES = {
     "adam": (everything, Adam, {"lr": 0.002, "betas": (0.85, 0.99), "eps": 1e-6,
                                 "weight_decay": 1e-3}),
     "adamw": (everything, AdamW, {"lr": 0.002, "weight_decay": 0.05}),
+    "rmsprop": (everything, RMSprop, {"lr": 5e-4, "eps": 1e-4}),
+    "rmsprop_decay": (norms_apart, RMSprop, {"lr": 0.002, "alpha": 0.9, "eps": 0.0316,
+                                             "weight_decay": 1e-2, "momentum": 0.9}),
+    "rmsprop_centered": (last_layer_slow, RMSprop, {"lr": 0.002, "alpha": 0.95, "eps": 1e-4,
+                                                    "centered": True}),
+    "rmsprop_both": (everything, RMSprop, {"lr": 5e-4, "alpha": 0.95, "eps": 1e-3,
+                                           "weight_decay": 1e-3, "momentum": 0.8, "centered": True}),
     "norms_apart": (norms_apart, SGD, {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}),
     "last_slow": (last_layer_slow, SGD, {"lr": 0.02, "momentum": 0.9}),
     "step": (everything, SGD, {"lr": 0.05}, lambda o: schedules.StepLR(o, 40, 0.5)),
@@ -89,6 +97,8 @@ CASES = {
     "onecycle_adam": (everything, Adam, {"lr": 0.004},
                       lambda o: schedules.OneCycleLR(o, 0.004, total_steps=STEPS, pct_start=0.4,
                                                      three_phase=True, anneal_strategy="linear")),
+    "onecycle_rmsprop": (everything, RMSprop, {"lr": 0.002, "eps": 1e-3, "momentum": 0.9},
+                         lambda o: schedules.OneCycleLR(o, 0.002, total_steps=STEPS)),
     "clip": (everything, SGD, {"lr": 0.05, "momentum": 0.9}, None, 0.3),
     "ema": (everything, SGD, {"lr": 0.05}, None, None, 0.95),
 }

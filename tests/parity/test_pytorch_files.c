@@ -162,6 +162,18 @@ static void check_adam(const yk_adam_options *options)
     check_optimizer(options->decoupled ? "adamw" : "adam", model, optimizer, other, fresh);
 }
 
+static void check_rmsprop(const yk_rmsprop_options *options)
+{
+    yk_model *model = make_small(), *other = make_small();
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_rmsprop_create(&optimizer, model, options));
+    assert_ok(
+        yk_rmsprop_create(&fresh, other,
+                          YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
+                                  o.momentum = options->momentum, o.centered = options->centered)));
+    check_optimizer("rmsprop", model, optimizer, other, fresh);
+}
+
 YK_TEST(pytorch_goes_on_with_sgd)
 {
     check_sgd(YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1, o.momentum = 0.9,
@@ -195,6 +207,22 @@ YK_TEST(pytorch_goes_on_with_adamw)
 {
     check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.002, o.weight_decay = 0.05,
                        o.decoupled = true));
+}
+
+YK_TEST(pytorch_goes_on_with_rmsprop)
+{
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.002, o.alpha = 0.9,
+                          o.weight_decay = 0.01));
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.002, o.eps = 1e-3,
+                          o.momentum = 0.9));
+}
+
+YK_TEST(pytorch_goes_on_with_centered_rmsprop)
+{
+    check_rmsprop(
+        YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.002, o.centered = true));
+    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.002,
+                          o.momentum = 0.9, o.centered = true));
 }
 
 /* ---- PyTorch's files ------------------------------------------------------------------------ */

@@ -18,22 +18,28 @@ enum { STEPS = 200, BATCH = 32, FEATURES = 8, CLASSES = 5 };
 
 typedef struct optim_case {
     const char *name;
-    bool adam; /* else sgd */
+    enum { SGD, ADAM, RMSPROP } rule;
     yk_sgd_options sgd;
-    yk_adam_options adam_options;
+    yk_adam_options adam;
+    yk_rmsprop_options rmsprop;
     bool norms_apart; /* without weight decay */
     bool last_slow;   /* fc2 at a rate of 0.005 */
     yk_schedule schedule;
     double clip, ema;
 } optim_case;
 
-#define SGD(...)                                                                                   \
+#define OF_SGD(...)                                                                                \
     {                                                                                              \
         sizeof(yk_sgd_options), __VA_ARGS__                                                        \
     }
-#define ADAM(...)                                                                                  \
+#define OF_ADAM(...)                                                                               \
     {                                                                                              \
         sizeof(yk_adam_options), __VA_ARGS__                                                       \
+    }
+
+#define OF_RMSPROP(...)                                                                            \
+    {                                                                                              \
+        sizeof(yk_rmsprop_options), __VA_ARGS__                                                    \
     }
 
 /* The other fields at their defaults. */
@@ -45,40 +51,50 @@ typedef struct optim_case {
     }
 
 static const optim_case cases[] = {
-    {"sgd", .sgd = SGD(.lr = 0.05)},
-    {"momentum", .sgd = SGD(.lr = 0.02, .momentum = 0.9)},
-    {"decay", .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-3)},
-    {"dampening", .sgd = SGD(.lr = 0.05, .momentum = 0.9, .dampening = 0.5)},
-    {"nesterov", .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true)},
-    {"adam", .adam = true, .adam_options = ADAM(0.002, 0.85, 0.99, 1e-6, 1e-3, false)},
-    {"adamw", .adam = true, .adam_options = ADAM(0.002, 0.9, 0.999, 1e-8, 0.05, true)},
+    {"sgd", .sgd = OF_SGD(.lr = 0.05)},
+    {"momentum", .sgd = OF_SGD(.lr = 0.02, .momentum = 0.9)},
+    {"decay", .sgd = OF_SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-3)},
+    {"dampening", .sgd = OF_SGD(.lr = 0.05, .momentum = 0.9, .dampening = 0.5)},
+    {"nesterov",
+     .sgd = OF_SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true)},
+    {"adam", .rule = ADAM, .adam = OF_ADAM(0.002, 0.85, 0.99, 1e-6, 1e-3, false)},
+    {"adamw", .rule = ADAM, .adam = OF_ADAM(0.002, 0.9, 0.999, 1e-8, 0.05, true)},
+    {"rmsprop", .rule = RMSPROP, .rmsprop = OF_RMSPROP(5e-4, 0.99, 1e-4, 0, 0, false)},
+    {"rmsprop_decay", .norms_apart = true, .rule = RMSPROP,
+     .rmsprop = OF_RMSPROP(0.002, 0.9, 0.0316, 1e-2, 0.9, false)},
+    {"rmsprop_centered", .last_slow = true, .rule = RMSPROP,
+     .rmsprop = OF_RMSPROP(0.002, 0.95, 1e-4, 0, 0, true)},
+    {"rmsprop_both", .rule = RMSPROP, .rmsprop = OF_RMSPROP(5e-4, 0.95, 1e-3, 1e-3, 0.8, true)},
     {"norms_apart", .norms_apart = true,
-     .sgd = SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 0.01)},
-    {"last_slow", .last_slow = true, .sgd = SGD(.lr = 0.02, .momentum = 0.9)},
-    {"step", .sgd = SGD(.lr = 0.05),
+     .sgd = OF_SGD(.lr = 0.02, .momentum = 0.9, .weight_decay = 0.01)},
+    {"last_slow", .last_slow = true, .sgd = OF_SGD(.lr = 0.02, .momentum = 0.9)},
+    {"step", .sgd = OF_SGD(.lr = 0.05),
      .schedule =
          SCHEDULE(.kind = YK_SCHEDULE_STEP, .gamma = 0.5, .pct_start = 0.3, .step_size = 40)},
-    {"multistep", .last_slow = true, .sgd = SGD(.lr = 0.05),
+    {"multistep", .last_slow = true, .sgd = OF_SGD(.lr = 0.05),
      .schedule = SCHEDULE(.kind = YK_SCHEDULE_MULTISTEP, .gamma = 0.1, .pct_start = 0.3,
                           .milestones = {50, 120}, .milestone_count = 2)},
-    {"cosine", .sgd = SGD(.lr = 0.05),
+    {"cosine", .sgd = OF_SGD(.lr = 0.05),
      .schedule = SCHEDULE(.kind = YK_SCHEDULE_COSINE, .gamma = 0.1, .pct_start = 0.3, .t_max = 160,
                           .eta_min = 0.001)},
-    {"warm_cosine", .norms_apart = true, .adam = true,
-     .adam_options = ADAM(0.004, 0.9, 0.999, 1e-8, 0.05, true),
+    {"warm_cosine", .norms_apart = true, .rule = ADAM,
+     .adam = OF_ADAM(0.004, 0.9, 0.999, 1e-8, 0.05, true),
      .schedule = SCHEDULE(.kind = YK_SCHEDULE_COSINE, .gamma = 0.1, .pct_start = 0.3, .t_max = 180,
                           .warmup = 20)},
-    {"warm_step", .sgd = SGD(.lr = 0.05),
+    {"warm_step", .sgd = OF_SGD(.lr = 0.05),
      .schedule = SCHEDULE(.kind = YK_SCHEDULE_STEP, .gamma = 0.1, .pct_start = 0.3, .step_size = 60,
                           .warmup = 30)},
-    {"onecycle", .sgd = SGD(.lr = 0.05, .momentum = 0.9),
+    {"onecycle", .sgd = OF_SGD(.lr = 0.05, .momentum = 0.9),
      .schedule = SCHEDULE(.kind = YK_SCHEDULE_ONE_CYCLE, .gamma = 0.1, .pct_start = 0.3,
                           .total_steps = STEPS)},
-    {"onecycle_adam", .adam = true, .adam_options = ADAM(0.004, 0.9, 0.999, 1e-8, 0, false),
+    {"onecycle_adam", .rule = ADAM, .adam = OF_ADAM(0.004, 0.9, 0.999, 1e-8, 0, false),
      .schedule = SCHEDULE(.kind = YK_SCHEDULE_ONE_CYCLE, .gamma = 0.1, .pct_start = 0.4,
                           .total_steps = STEPS, .three_phase = true, .linear_anneal = true)},
-    {"clip", .sgd = SGD(.lr = 0.05, .momentum = 0.9), .clip = 0.3},
-    {"ema", .sgd = SGD(.lr = 0.05), .ema = 0.95},
+    {"onecycle_rmsprop", .rule = RMSPROP, .rmsprop = OF_RMSPROP(0.002, 0.99, 1e-3, 0, 0.9, false),
+     .schedule = SCHEDULE(.kind = YK_SCHEDULE_ONE_CYCLE, .gamma = 0.1, .pct_start = 0.3,
+                          .total_steps = STEPS)},
+    {"clip", .sgd = OF_SGD(.lr = 0.05, .momentum = 0.9), .clip = 0.3},
+    {"ema", .sgd = OF_SGD(.lr = 0.05), .ema = 0.95},
 };
 
 static const char *path_of(const char *name, const char *ending)
@@ -104,8 +120,10 @@ static yk_model *make_model(void)
 static yk_optimizer *make_optimizer(yk_model *model, const optim_case *c)
 {
     yk_optimizer *optimizer;
-    if (c->adam)
-        assert_ok(yk_adam_create(&optimizer, model, &c->adam_options));
+    if (c->rule == ADAM)
+        assert_ok(yk_adam_create(&optimizer, model, &c->adam));
+    else if (c->rule == RMSPROP)
+        assert_ok(yk_rmsprop_create(&optimizer, model, &c->rmsprop));
     else
         assert_ok(yk_sgd_create(&optimizer, model, &c->sgd));
     if (c->norms_apart) {
