@@ -168,7 +168,7 @@ static bool check_owned(const cli_train_options *o, const owned_option *owned, s
 static bool check_owners(const cli_train_options *o)
 {
     const owned_option of_optimizers[] = {
-        {"momentum", o->given.momentum, "sgd|lars|muon"},
+        {"momentum", o->given.momentum, "sgd|rmsprop|lars|muon"},
         {"dampening", o->given.dampening, "sgd"},
         {"trust-coefficient", o->given.trust_coefficient, "lars"},
         {"muon-lr", o->given.muon_lr, "muon"},
@@ -177,7 +177,9 @@ static bool check_owners(const cli_train_options *o)
         {"muon-normalize", o->given.muon_normalize, "muon"},
         {"beta1", o->given.beta1, "adam|adamw|lamb"},
         {"beta2", o->given.beta2, "adam|adamw|lamb"},
-        {"eps", o->given.eps, "adam|adamw|lamb"},
+        {"alpha", o->given.alpha, "rmsprop"},
+        {"centered", o->given.centered, "rmsprop"},
+        {"eps", o->given.eps, "adam|adamw|rmsprop|lamb"},
     };
     const owned_option of_schedules[] = {
         {"step-size", o->given.step_size, "step"},
@@ -228,8 +230,8 @@ static const char *optimizer_trouble(const cli_train_options *o)
 {
     if (!(o->lr > 0))
         return "--lr must be more than 0";
-    bool muon = o->optimizer == CLI_OPTIMIZER_MUON;
-    if (o->sgd.nesterov && cli_train_has_betas(o->optimizer))
+    bool muon = o->optimizer == CLI_OPTIMIZER_MUON, rmsprop = o->optimizer == CLI_OPTIMIZER_RMSPROP;
+    if (o->sgd.nesterov && (rmsprop || cli_train_has_betas(o->optimizer)))
         return "--nesterov requires --optimizer sgd, lars or muon";
     if (muon && o->sgd.momentum == 0)
         return "--optimizer muon requires a --momentum above 0";

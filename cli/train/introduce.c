@@ -73,6 +73,9 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", %s%s of the schedule", nesterov, beta2 > 0 ? "beta1" : "momentum");
     else if (hyperparameter(t, "momentum") > 0)
         fprintf(page, ", %smomentum %g", nesterov, hyperparameter(t, "momentum"));
+    if (t->options.optimizer == CLI_OPTIMIZER_RMSPROP)
+        fprintf(page, ", alpha %g%s", hyperparameter(t, "alpha"),
+                hyperparameter(t, "centered") > 0 ? ", centered" : "");
     if (t->options.optimizer == CLI_OPTIMIZER_LARS)
         fprintf(page, ", trust coefficient %g", hyperparameter(t, "trust_coefficient"));
     if (hyperparameter(t, "dampening") > 0)

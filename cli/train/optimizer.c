@@ -24,6 +24,17 @@ static yk_status create_muon(cli_training *t, const yk_sgd_options *rest)
     return yk_muon_create(&t->optimizer, t->model, &muon);
 }
 
+static yk_status create_rmsprop(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_rmsprop_options rmsprop = o->rmsprop;
+    rmsprop.lr = t->lr;
+    rmsprop.eps = o->adam.eps;
+    rmsprop.momentum = o->sgd.momentum;
+    rmsprop.weight_decay = cli_train_decay(o, t->lr);
+    return yk_rmsprop_create(&t->optimizer, t->model, &rmsprop);
+}
+
 static yk_status create_lars(cli_training *t, const yk_sgd_options *o)
 {
     yk_lars_options lars = YK_LARS_OPTIONS_INIT;
@@ -55,6 +66,8 @@ static yk_status create_optimizer(cli_training *t)
     switch (t->options.optimizer) {
     case CLI_OPTIMIZER_SGD:
         return yk_sgd_create(&t->optimizer, t->model, &sgd);
+    case CLI_OPTIMIZER_RMSPROP:
+        return create_rmsprop(t);
     case CLI_OPTIMIZER_LARS:
         return create_lars(t, &sgd);
     case CLI_OPTIMIZER_LAMB:
@@ -137,6 +150,7 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
                {"nesterov", o->given.nesterov && nesterov, 1},
                {"beta1", momentum && betas, o->adam.beta1},
                {"beta2", o->given.beta2, o->adam.beta2},
+               {"alpha", o->given.alpha, o->rmsprop.alpha},
                {"eps", o->given.eps, o->adam.eps},
                {"trust_coefficient", o->given.trust_coefficient, o->trust_coefficient},
                {"weight_decay", overrides_decay(o), cli_train_decay(o, t->lr)}};

@@ -32,6 +32,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .schedule = YK_SCHEDULE_INIT,
                                            .sgd = YK_SGD_OPTIONS_INIT,
                                            .adam = YK_ADAM_OPTIONS_INIT,
+                                           .rmsprop = YK_RMSPROP_OPTIONS_INIT,
                                            .muon = YK_MUON_OPTIONS_INIT,
                                            .trust_coefficient = 0.001,
                                            .lr = NAN,
@@ -150,13 +151,14 @@ static const cli_option table[] = {
              "proportion to the norm of each\ntensor that decays, so add --no-decay-norms; "
              "muon\nupdates the filters of convolutions, and sgd the rest\n[sgd]",
              &parsed.optimizer, NULL),
-    CLI_REAL(0, "lr", "RATE", "learning rate [sgd and muon 0.1, lars 1, others 0.001]", &parsed.lr,
+    CLI_REAL(0, "lr", "RATE",
+             "learning rate [sgd and muon 0.1, rmsprop 0.01, lars 1,\nothers 0.001]", &parsed.lr,
              &parsed.given.lr, 0, 1e6),
     CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
              "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
              NULL),
-    CLI_REAL(0, "momentum", "M", "momentum of sgd, lars and muon [0.9]", &parsed.sgd.momentum,
-             &parsed.given.momentum, 0, 1),
+    CLI_REAL(0, "momentum", "M", "momentum of sgd, lars and muon [0.9], and of rmsprop [0]",
+             &parsed.sgd.momentum, &parsed.given.momentum, 0, 1),
     CLI_REAL(0, "dampening", "D", "dampening of SGD momentum [0]", &parsed.sgd.dampening,
              &parsed.given.dampening, 0, 1),
     {.type = CLI_OPTION_SWITCH,
@@ -182,11 +184,19 @@ static const cli_option table[] = {
              &parsed.given.beta1, 0, 0.9999999),
     CLI_REAL(0, "beta2", "B", "beta2, likewise [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
              0.9999999),
-    CLI_REAL(0, "eps", "E", "epsilon, likewise [adam and adamw 1e-8, lamb 1e-6]", &parsed.adam.eps,
-             &parsed.given.eps, 0, 1),
-    CLI_REAL(0, "weight-decay", "W",
-             "weight decay [sgd and muon 0.0005, lars 0.0001, adam 0,\nadamw and lamb 0.01]",
-             &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
+    CLI_REAL(0, "alpha", "A", "rmsprop: decay of the squared gradients' mean [0.99]",
+             &parsed.rmsprop.alpha, &parsed.given.alpha, 0, 0.9999999),
+    {.type = CLI_OPTION_SWITCH,
+     .name = "centered",
+     .help = "rmsprop: divide by the deviation of gradients from\ntheir mean",
+     .value = &parsed.rmsprop.centered,
+     .given = &parsed.given.centered},
+    CLI_REAL(0, "eps", "E", "epsilon of adam, adamw and rmsprop [1e-8], and of lamb\n[1e-6]",
+             &parsed.adam.eps, &parsed.given.eps, 0, 1),
+    CLI_REAL(
+        0, "weight-decay", "W",
+        "weight decay [sgd and muon 0.0005, lars 0.0001, adam and\nrmsprop 0, adamw and lamb 0.01]",
+        &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
     {.type = CLI_OPTION_SWITCH,
      .name = "independent-decay",
      .help = "--weight-decay is the fraction of a weight that a step\nat the peak of the schedule "
@@ -410,7 +420,7 @@ static int parse_words(int argc, char **argv, bool only_kept)
 static void set_defaults(const char *name, int argc, char **argv)
 {
     parsed = defaults;
-    parsed.sgd.momentum = 0.9;
+    parsed.sgd.momentum = NAN;
     parsed.adam.eps = NAN;
     parsed.lookahead.decay = 0;
     parsed.local_sgd.sync_every = 0;
@@ -448,15 +458,28 @@ static void resume_when_restarted(void)
 
 /* The defaults of each optimizer, in the order of CLI_OPTIMIZERS. */
 static const struct {
-    double lr, weight_decay, eps;
-} of_optimizers[] = {{0.1, 5e-4, 0}, {1e-3, 0, 1e-8},    {1e-3, 0.01, 1e-8},
-                     {1.0, 1e-4, 0}, {1e-3, 0.01, 1e-6}, {0.1, 5e-4, 0}};
+    double lr, momentum, weight_decay, eps;
+} of_optimizers[] = {{0.1, 0.9, 5e-4, 0}, {1e-3, 0, 0, 1e-8},  {1e-3, 0, 0.01, 1e-8},
+                     {1e-2, 0, 0, 1e-8},  {1.0, 0.9, 1e-4, 0}, {1e-3, 0, 0.01, 1e-6},
+                     {0.1, 0.9, 5e-4, 0}};
+
+/* The momentum that is given, or the default of the optimizer. A momentum that is to cycle is there
+ * in any case. */
+static double momentum_of(const cli_train_options *o)
+{
+    bool cycles = o->schedule.kind == YK_SCHEDULE_ONE_CYCLE && o->schedule.cycle_momentum;
+    if (!isnan(o->sgd.momentum))
+        return o->sgd.momentum;
+    return o->optimizer == CLI_OPTIMIZER_RMSPROP && cycles ? 0.9
+                                                           : of_optimizers[o->optimizer].momentum;
+}
 
 /* What depends on other options. */
 static void derive(void)
 {
     if (isnan(parsed.lr))
         parsed.lr = of_optimizers[parsed.optimizer].lr;
+    parsed.sgd.momentum = momentum_of(&parsed);
     if (isnan(parsed.weight_decay))
         parsed.weight_decay = of_optimizers[parsed.optimizer].weight_decay;
     if (isnan(parsed.adam.eps))
@@ -528,7 +551,8 @@ bool cli_train_options_resume(cli_train_options *options, const yk_training_stat
     set_defaults(options->name, options->argc, options->argv);
     if (parse_words(count, words, true) >= 0)
         return false;
-    parsed.saved_momentum = cli_train_has_betas(parsed.optimizer) ? 0 : parsed.sgd.momentum;
+    parsed.saved_momentum = parsed.sgd.momentum = momentum_of(&parsed);
+    parsed.saved_centered = parsed.rmsprop.centered;
     parsed.saved_decay_norms = parsed.decay_norms;
     parsed.saved_lr_groups = parsed.lr_groups ? parsed.lr_groups : "";
     memset(&parsed.given, 0, sizeof parsed.given); /* those were the checkpoint's */

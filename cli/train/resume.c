@@ -184,6 +184,11 @@ static bool check_optimizer(const cli_training *t)
         return cli_complain("--momentum %g: %s was trained without momentum, which a resumed run "
                             "cannot switch on",
                             momentum, t->resumed);
+    if (o->rmsprop.centered != o->saved_centered)
+        return cli_complain(
+            "--%scentered: %s was trained %s --centered, which a resumed run cannot "
+            "change",
+            o->rmsprop.centered ? "" : "no-", t->resumed, o->saved_centered ? "with" : "without");
     if (!o->decay_norms && o->saved_decay_norms)
         return cli_complain("--no-decay-norms: %s was trained with all parameters in one group; "
                             "a resumed run cannot give norms and biases another",

@@ -122,13 +122,19 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
             "--trust-coefficient applies to --optimizer lars, not lamb");
     refused("train --optimizer lamb --nesterov",
             "--nesterov requires --optimizer sgd, lars or muon");
+    refused("train --optimizer rmsprop --nesterov",
+            "--nesterov requires --optimizer sgd, lars or muon");
+    refused("train --optimizer rmsprop --beta2 0.9", "--beta2 applies to --optimizer adam|adamw");
+    refused("train --optimizer adam --alpha 0.9", "--alpha applies to --optimizer rmsprop, not");
+    refused("train --centered", "--centered applies to --optimizer rmsprop, not sgd");
+    refused("train --schedule onecycle --optimizer rmsprop --momentum 0", "set --momentum or");
     refused("train --optimizer lars --beta1 0.9", "--beta1 applies to --optimizer adam|adamw|lamb");
     refused("train --tta-confidence 0.9", "--tta-confidence requires --tta");
     refused("train --tta rotate", "expected one of none|mirror|translate");
     refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
-    refused("train --optimizer rmsprop", "expected one of sgd|adam|adamw|lars|lamb|muon");
+    refused("train --optimizer adagrad", "expected one of sgd|adam|adamw|rmsprop|lars|lamb|muon");
     refused("train --arch vgg", "vgg: expected one of resnet9");
     refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected one of resnet9");
     refused("train --arch resnet-18", "did you mean resnet18? expected one of resnet9");

@@ -12,9 +12,9 @@ enum { RUNS = 4, CHOICES = 6 };
 static const char *const options[][CHOICES] = {
     {"--arch mlp", "--arch mlp", "--arch resnet9", "--arch resnet9", "--arch airbench94",
      "--arch mlp --device sim"},
-    {"--optimizer sgd --nesterov", "--optimizer adam", "--optimizer adamw --no-decay-norms",
-     "--optimizer lars --no-decay-norms", "--optimizer lamb --no-decay-norms",
-     "--optimizer sgd --independent-decay"},
+    {"--optimizer sgd --nesterov", "--optimizer rmsprop --centered",
+     "--optimizer adamw --no-decay-norms", "--optimizer lars --no-decay-norms",
+     "--optimizer lamb --no-decay-norms", "--optimizer sgd --independent-decay"},
     {"--amp off", "--amp off", "--amp off", "--amp bf16", "--amp bf16",
      "--amp fp16 --init-scale 1024"},
     {"--schedule constant --warmup-epochs 1", "--schedule step --step-size 1",

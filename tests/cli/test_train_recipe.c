@@ -262,7 +262,7 @@ YK_TEST(promise_15_muon_resumes_to_the_same_bits_with_zero_too)
     assert_contains(job.output, "--optimizer muon requires a --momentum above 0");
 }
 
-static void check_layerwise(const char *name, const char *options, const char *words)
+static void check_resumed(const char *name, const char *options, const char *words)
 {
     char command[400], whole[40], parts[40], sharded[40];
     snprintf(whole, sizeof whole, "%s-whole", name);
@@ -281,13 +281,33 @@ static void check_layerwise(const char *name, const char *options, const char *w
     assert_same_file(whole, sharded, "model.pth");
 }
 
+YK_TEST(promise_15_a_cycled_rmsprop_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("cycled",
+                  "--optimizer rmsprop --lr 0.001 --weight-decay 0.01 --schedule onecycle",
+                  "rmsprop, learning rate 0.001 (--lr, not scaled), momentum of the schedule, "
+                  "alpha 0.99, weight decay 0.01, not on norms and biases");
+}
+
+YK_TEST(promise_15_rmsprop_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("rmsprop", "--optimizer rmsprop --lr 0.001 --weight-decay 0.01 --centered",
+                  "rmsprop, learning rate 0.001 (--lr, not scaled), alpha 0.99, centered, weight "
+                  "decay 0.01, not on norms and biases");
+    assert_int_equal(go_on("rmsprop-parts", "--max-steps 11 --epochs 2 --alpha 0.9 --eps 1e-3"), 0);
+    assert_int_not_equal(go_on("rmsprop-parts", "--max-steps 12 --epochs 2 --no-centered"), 0);
+    assert_contains(unwrapped(), "was trained with --centered, which a resumed run cannot change");
+    assert_int_not_equal(go_on("rmsprop-parts", "--max-steps 12 --epochs 2 --momentum 0.9"), 0);
+    assert_contains(unwrapped(), "was trained without momentum");
+}
+
 YK_TEST(promise_15_lars_and_lamb_resume_to_the_same_bits_with_zero_too)
 {
-    check_layerwise(
+    check_resumed(
         "lars", "--optimizer lars --trust-coefficient 0.01 --lr 2 --nesterov",
         "lars, learning rate 2 (--lr, not scaled), Nesterov momentum 0.9, trust coefficient 0.01, "
         "weight decay 0.0001, not on norms and biases");
-    check_layerwise(
+    check_resumed(
         "lamb", "--optimizer lamb --amp bf16 --lr 0.01",
         "lamb, learning rate 0.01 (--lr, not scaled), betas 0.9 0.999, weight decay 0.01, not on "
         "norms and biases");
