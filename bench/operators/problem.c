@@ -239,6 +239,7 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("global_avg_pool2d", yk_global_avg_pool2d(x));
     OPERATOR("adaptive_avg_pool2d", yk_adaptive_avg_pool2d(x, o[0], o[1]));
     OPERATOR("softmax", yk_softmax(x));
+    OPERATOR("log_softmax", yk_log_softmax(x));
     OPERATOR("layer_norm", layer_norm(x, p));
     OPERATOR("rms_norm", rms_norm(x, p));
     OPERATOR("rotary", rotary(x, p));

@@ -282,6 +282,9 @@ yk_value *yk_pad(yk_value *x, int64_t dim, int64_t before, int64_t after);
 /** exp(x) / sum(exp(x)) over the last dimension of x, which is not the batch; float32 under
  *  autocast. */
 yk_value *yk_softmax(yk_value *x);
+/** x - log(sum(exp(x))) over the last dimension of x, which is not the batch: the logarithm of
+ *  yk_softmax(), also where that is 0; float32 under autocast. */
+yk_value *yk_log_softmax(yk_value *x);
 /** Layer normalisation (Ba, Kiros, Hinton 2016) over the last dimensions of x, those that weight
  * and bias have, such as (D) or (C, H, W); the batch is none of them. eps, above 0, is added to the
  * biased variance (PyTorch's default is 1e-5). It runs in float32 under autocast. */

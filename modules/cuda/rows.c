@@ -1,7 +1,8 @@
 /*
- * softmax, layer_norm and rms_norm: see kernels/rows.cu. Rows are those of plain tensors: images,
- * which have their channels last, are brought into that order first, and the result back into
- * theirs. What the norms share reads operands by layer_norm's numbers, which are those of rms_norm.
+ * softmax, log_softmax, layer_norm and rms_norm: see kernels/rows.cu. Rows are those of plain
+ * tensors: images, which have their channels last, are brought into that order first, and the
+ * result back into theirs. What the norms share reads operands by layer_norm's numbers, which are
+ * those of rms_norm.
  */
 #include "cuda.h"
 #include "implementations.h"
@@ -143,12 +144,13 @@ static yk_status launch_rows(const yki_cuda_kernel *k, const yki_kernel_args *ru
     return give(k, run);
 }
 
-/* ---- softmax -------------------------------------------------------------------------------- */
+/* ---- softmax, log_softmax, whose operands have the same numbers ----------------------------- */
 
+/* Kernels have the names of operators. */
 static yk_status prepare_softmax(yki_device *device, const yki_kernel_desc *desc,
                                  yki_kernel **kernel)
 {
-    return prepare(device, desc, "softmax", kernel);
+    return prepare(device, desc, desc->op->name, kernel);
 }
 
 static yk_status run_softmax(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -157,12 +159,6 @@ static yk_status run_softmax(const yki_kernel *kernel, const yki_kernel_args *ru
     yki_cuda_rows_args args = args_of(k, run);
     YK_TRY(take(k, run, YKI_SOFTMAX_X, 0, &args.x));
     return launch_rows(k, run, &args);
-}
-
-static yk_status prepare_softmax_backward(yki_device *device, const yki_kernel_desc *desc,
-                                          yki_kernel **kernel)
-{
-    return prepare(device, desc, "softmax_backward", kernel);
 }
 
 static yk_status run_softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -174,8 +170,9 @@ static yk_status run_softmax_backward(const yki_kernel *kernel, const yki_kernel
     return launch_rows(k, run, &args);
 }
 IMPLEMENTATION(softmax, yki_cuda_supports, prepare_softmax, run_softmax, 1);
-IMPLEMENTATION(softmax_backward, yki_cuda_supports, prepare_softmax_backward, run_softmax_backward,
-               1);
+IMPLEMENTATION(softmax_backward, yki_cuda_supports, prepare_softmax, run_softmax_backward, 1);
+IMPLEMENTATION(log_softmax, yki_cuda_supports, prepare_softmax, run_softmax, 1);
+IMPLEMENTATION(log_softmax_backward, yki_cuda_supports, prepare_softmax, run_softmax_backward, 1);
 
 /* ---- layer_norm, rms_norm ------------------------------------------------------------------- */
 

@@ -71,6 +71,8 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_group_norm_backward,
     &yki_cuda_softmax,
     &yki_cuda_softmax_backward,
+    &yki_cuda_log_softmax,
+    &yki_cuda_log_softmax_backward,
     &yki_cuda_layer_norm,
     &yki_cuda_layer_norm_backward,
     &yki_cuda_rms_norm,

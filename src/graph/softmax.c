@@ -1,5 +1,5 @@
-/* softmax, layer_norm and rms_norm: operators over rows, which are the last dimension or dimensions
- * of x. */
+/* softmax, log_softmax, layer_norm and rms_norm: operators over rows, which are the last dimension
+ * or dimensions of x. */
 #include "graph/operators.h"
 
 #include <math.h>
@@ -19,7 +19,15 @@ static yk_status expect_rows(const yki_node *node, int count)
         yki_shape_text(x, text, sizeof text), count, yki_plural(count, "dimension", "dimensions"));
 }
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* ---- softmax, log_softmax -------------------------------------------------------------------- */
+
+/* Operands and outputs of both, and of their gradients, have the same numbers. */
+_Static_assert((int)YKI_SOFTMAX_X == (int)YKI_LOG_SOFTMAX_X &&
+                   (int)YKI_SOFTMAX_Y == (int)YKI_LOG_SOFTMAX_Y &&
+                   (int)YKI_SOFTMAX_BACKWARD_DY == (int)YKI_LOG_SOFTMAX_BACKWARD_DY &&
+                   (int)YKI_SOFTMAX_BACKWARD_Y == (int)YKI_LOG_SOFTMAX_BACKWARD_Y &&
+                   (int)YKI_SOFTMAX_BACKWARD_DX == (int)YKI_LOG_SOFTMAX_BACKWARD_DX,
+               "the operands of log_softmax");
 
 yk_status yki_infer_softmax(const yki_node *node, yki_shape *out)
 {
@@ -27,19 +35,42 @@ yk_status yki_infer_softmax(const yki_node *node, yki_shape *out)
     return yki_infer_same(node, out);
 }
 
-yk_status yki_gradient_softmax(yk_graph *graph, const yki_node *node, yk_value *const *dout,
-                               const bool *needs, yk_value **din)
+yk_status yki_infer_log_softmax(const yki_node *node, yki_shape *out)
+{
+    return yki_infer_softmax(node, out);
+}
+
+/* Both are computed from y. */
+static yk_status append_softmax_backward(yk_graph *graph, const yki_op *backward,
+                                         const yki_node *node, yk_value *const *dout,
+                                         const bool *needs, yk_value **din)
 {
     yk_value *in[] = {dout[YKI_SOFTMAX_Y], node->out[YKI_SOFTMAX_Y]};
     if (needs[YKI_SOFTMAX_X])
-        din[YKI_SOFTMAX_X] =
-            yki_append_like(graph, &yki_op_softmax_backward, NULL, in, node->in[YKI_SOFTMAX_X]);
+        din[YKI_SOFTMAX_X] = yki_append_like(graph, backward, NULL, in, node->in[YKI_SOFTMAX_X]);
     return YK_OK;
+}
+
+yk_status yki_gradient_softmax(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                               const bool *needs, yk_value **din)
+{
+    return append_softmax_backward(graph, &yki_op_softmax_backward, node, dout, needs, din);
+}
+
+yk_status yki_gradient_log_softmax(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                                   const bool *needs, yk_value **din)
+{
+    return append_softmax_backward(graph, &yki_op_log_softmax_backward, node, dout, needs, din);
 }
 
 yk_value *yk_softmax(yk_value *x)
 {
     return yki_emit_one(x, &yki_op_softmax, NULL);
+}
+
+yk_value *yk_log_softmax(yk_value *x)
+{
+    return yki_emit_one(x, &yki_op_log_softmax, NULL);
 }
 
 /* ---- layer_norm (Ba, Kiros and Hinton 2016), rms_norm (Zhang and Sennrich 2019) -------------- */

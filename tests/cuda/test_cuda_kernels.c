@@ -102,6 +102,7 @@ YK_TEST(flatten)
 YK_TEST(rows)
 {
     on_cuda(&family_softmax, ALL);
+    on_cuda(&family_log_softmax, ALL);
     on_cuda(&family_layer_norm, ALL);
     on_cuda(&family_layer_norm_wide, ALL);
     on_cuda(&family_rms_norm, ALL);

@@ -27,8 +27,8 @@ extern const conformance_family family_max_pool2d, family_avg_pool2d, family_glo
 extern const conformance_family family_smooth_l1_loss, family_bce;
 extern const conformance_family family_cross_entropy, family_soft_cross_entropy, family_mse_loss;
 extern const conformance_family family_reduce_loss, family_sum, family_randn_like;
-extern const conformance_family family_softmax, family_layer_norm, family_layer_norm_wide,
-    family_rms_norm, family_rms_norm_wide;
+extern const conformance_family family_softmax, family_log_softmax, family_layer_norm,
+    family_layer_norm_wide, family_rms_norm, family_rms_norm_wide;
 extern const conformance_family family_attention, family_flash_attention, family_rotary,
     family_embedding;
 extern const conformance_family family_broadcast_add, family_broadcast_subtract,

@@ -1,4 +1,4 @@
-/* See families.h: losses, softmax, norms of rows, attention, embeddings. */
+/* See families.h: losses, softmax, log_softmax, norms of rows, attention, embeddings. */
 #include "families.h"
 
 #include <math.h>
@@ -80,13 +80,13 @@ static yk_value *build_soft_cross_entropy(yk_graph *graph, const conformance_cas
 FAMILY(cross_entropy, build_cross_entropy);
 FAMILY(soft_cross_entropy, build_soft_cross_entropy);
 
-/* ---- softmax, layer_norm, rms_norm: never in 16 bit ------------------------------------------ */
+/* ---- softmax, log_softmax, layer_norm, rms_norm: never in 16 bit ----------------------------- */
 
 static const conformance_case row_cases[] = {
-    {.x = {1, 2}},       {.x = {3, 17}, .spread = 8}, {.x = {5, 64}},
-    {.x = {2, 7, 33}},   {.x = {40, 9, 100}},         {.x = {6}},
+    {.x = {1, 2}},       {.x = {3, 17}, .spread = 8},  {.x = {5, 64}},
+    {.x = {2, 7, 33}},   {.x = {40, 9, 100}},          {.x = {6}},
     {.x = {2, 3, 5, 4}}, {.x = {2, 20, 5, 7}}, /* the latter is blocked on cpu */
-    {.x = {200, 48}},
+    {.x = {200, 48}},    {.x = {4, 9}, .spread = 300},
 };
 
 /* Norms over several dimensions. */
@@ -100,6 +100,11 @@ static const conformance_case wide_row_cases[] = {
 static yk_value *build_softmax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     return yk_softmax(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_log_softmax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_log_softmax(conformance_x(graph, c, dtype));
 }
 
 static yk_value *build_layer_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -121,6 +126,8 @@ static yk_value *build_rms_norm(yk_graph *graph, const conformance_case *c, yk_d
 
 const conformance_family family_softmax = {build_softmax, row_cases,
                                            sizeof row_cases / sizeof *row_cases};
+const conformance_family family_log_softmax = {build_log_softmax, row_cases,
+                                               sizeof row_cases / sizeof *row_cases};
 const conformance_family family_layer_norm = {build_layer_norm, row_cases,
                                               sizeof row_cases / sizeof *row_cases};
 

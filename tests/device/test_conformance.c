@@ -389,11 +389,12 @@ YK_TEST(cpu_cross_entropy)
     on_cpu(&family_soft_cross_entropy);
 }
 
-/* ---- softmax, layer_norm, rms_norm: never in 16 bit ------------------------------------------ */
+/* ---- softmax, log_softmax, layer_norm, rms_norm: never in 16 bit ----------------------------- */
 
 YK_TEST(ref_rows)
 {
     on_ref(&family_softmax);
+    on_ref(&family_log_softmax);
     on_ref(&family_layer_norm);
     on_ref(&family_layer_norm_wide);
     on_ref(&family_rms_norm);
@@ -403,6 +404,7 @@ YK_TEST(ref_rows)
 YK_TEST(cpu_rows)
 {
     on_cpu(&family_softmax);
+    on_cpu(&family_log_softmax);
     on_cpu(&family_layer_norm);
     on_cpu(&family_layer_norm_wide);
     on_cpu(&family_rms_norm);
@@ -566,6 +568,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_sum,
                                                      &family_randn_like,
                                                      &family_softmax,
+                                                     &family_log_softmax,
                                                      &family_layer_norm,
                                                      &family_adaptive,
                                                      &family_broadcast_add,

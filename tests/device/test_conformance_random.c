@@ -487,6 +487,7 @@ static const operators all_operators[] = {
     {&family_group_norm, draw_group_norm, false},
     {&family_matmul, draw_matmul, false},
     {&family_softmax, draw_any_shape, true},
+    {&family_log_softmax, draw_any_shape, true},
     {&family_layer_norm, draw_norm_of_rows, true},
     {&family_rms_norm, draw_norm_of_rows, true}};
 

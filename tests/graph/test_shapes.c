@@ -312,6 +312,8 @@ static const shape_case cases[] = {
     {"softmax", {B, 5, 7, 7}, .expected = "(N, 5, 7, 7)"},
     {"softmax", {7}, .expected = "(7)"},
     {"softmax", {B}, .expected = "expected at least 1 dimension besides the batch"},
+    {"log_softmax", {B, 5, 7}, .expected = "(N, 5, 7)"},
+    {"log_softmax", {B}, .expected = "expected at least 1 dimension besides the batch"},
     {"layer_norm", {B, 5, 7}, {5, 7}, .number = 1e-5, .expected = "(N, 5, 7)"},
     {"layer_norm", {B, 5, 7, 3}, {7, 3}, .number = 1e-5, .expected = "(N, 5, 7, 3)"},
     {"layer_norm",
@@ -672,11 +674,13 @@ static yk_value *build_two(yk_graph *graph, const shape_case *c, yk_value *x)
 static const struct {
     const char *name;
     yk_value *(*apply)(yk_value *x);
-} functions[] = {
-    {"relu", yk_relu}, {"relu6", yk_relu6},           {"gelu", yk_gelu}, {"sigmoid", yk_sigmoid},
-    {"silu", yk_silu}, {"hardswish", yk_hardswish},   {"tanh", yk_tanh}, {"softmax", yk_softmax},
-    {"abs", yk_abs},   {"randn_like", yk_randn_like}, {"exp", yk_exp},   {"log", yk_log},
-    {"sqrt", yk_sqrt}};
+} functions[] = {{"relu", yk_relu}, {"relu6", yk_relu6},
+                 {"gelu", yk_gelu}, {"sigmoid", yk_sigmoid},
+                 {"silu", yk_silu}, {"hardswish", yk_hardswish},
+                 {"tanh", yk_tanh}, {"softmax", yk_softmax},
+                 {"abs", yk_abs},   {"randn_like", yk_randn_like},
+                 {"exp", yk_exp},   {"log", yk_log},
+                 {"sqrt", yk_sqrt}, {"log_softmax", yk_log_softmax}};
 
 static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
 {

@@ -200,7 +200,7 @@ static yk_value *normalised_rows(drawing *d, yk_value *x)
     if (once_in(d, 3))
         return normalised_groups(d, x);
     if (once_in(d, 2))
-        return yk_softmax(x);
+        return once_in(d, 2) ? yk_softmax(x) : yk_log_softmax(x);
     yk_value *weight = parameter(d, 1, last);
     if (once_in(d, 2))
         return yk_rms_norm(x, weight, 1e-2);

@@ -64,6 +64,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_pad(NULL, 1, -1, 0),
         yk_hardswish(NULL),
         yk_softmax(NULL),
+        yk_log_softmax(NULL),
         yk_concat(NULL, 2, 1),
         yk_subtract(NULL, NULL),
         yk_multiply(NULL, NULL),

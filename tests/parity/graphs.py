@@ -117,6 +117,7 @@ def run(operator, a, t, training):
         "concat": lambda: torch.cat([x for x in t if x is not None], a["dim"]),
         "slice": lambda: t[0].narrow(a["dim"], a["first"], a["count"]),
         "softmax": lambda: F.softmax(t[0], -1),
+        "log_softmax": lambda: F.log_softmax(t[0], -1),
         "layer_norm": lambda: F.layer_norm(t[0], t[1].shape, t[1], t[2], a["eps"]),
         "rms_norm": lambda: t[0] * torch.rsqrt(t[0].square().mean(-1, keepdim=True) + a["eps"]) * t[1],
         "group_norm": lambda: torch.group_norm(t[0], a["groups"], t[1], t[2], a["eps"]),

@@ -153,6 +153,7 @@ def compute(operator, t, attrs, training, out):
         "scaled_dot_product_attention": lambda: attention(t, attrs, training),
         "embedding": lambda: F.embedding(t["x"].long(), t["weight"]),
         "softmax": lambda: F.softmax(t["x"], -1),
+        "log_softmax": lambda: F.log_softmax(t["x"], -1),
         "layer_norm": lambda: F.layer_norm(t["x"], t["weight"].shape, t["weight"], t["bias"], attrs["eps"]),
         "rotary_embedding": lambda: rotary(t["x"], attrs),
         "rms_norm": lambda: rms_norm(t["x"], t["weight"], attrs["eps"]),

@@ -228,7 +228,7 @@ static yk_value *products_of(yk_value *x)
     yk_value *gram = yk_matmul(yk_permute(x, 4, (int64_t[]){0, 1, 3, 2}), x);
     yk_value *rows = yk_reshape(x, 3, (int64_t[]){YK_BATCH, -1, 2});
     yk_value *scores = yk_matmul(rows, yk_permute(rows, 3, (int64_t[]){0, 2, 1}));
-    rows = yk_matmul(yk_softmax(scores), rows);
+    rows = yk_matmul(yk_add(yk_softmax(scores), yk_scale(yk_log_softmax(scores), 0.01)), rows);
     x = yk_add(yk_matmul(x, gram), yk_reshape(rows, 4, (int64_t[]){YK_BATCH, 28, 13, 2}));
     return yk_scale(x, 0.1);
 }

@@ -45,6 +45,16 @@ YK_TEST(softmax_is_pytorchs)
     operator_compare("softmax", 22, build_softmax);
 }
 
+static yk_value *build_log_softmax(operator_case *c)
+{
+    return yk_log_softmax(rows_of(c));
+}
+
+YK_TEST(log_softmax_is_pytorchs)
+{
+    operator_compare("log_softmax", 52, build_log_softmax);
+}
+
 static yk_value *build_layer_norm(operator_case *c)
 {
     yk_value *x = rows_of(c);

@@ -1,5 +1,5 @@
-/* softmax, layer_norm and rms_norm over the rows of a matrix, with a warp for each row: its lanes
- * take vectors of W columns in turn. Rows are read again from the caches. */
+/* softmax, log_softmax, layer_norm and rms_norm over the rows of a matrix, with a warp for each
+ * row: its lanes take vectors of W columns in turn. Rows are read again from the caches. */
 #include "sums.cuh"
 
 /* Calls take(i) for the first of each W columns that are this lane's. */
@@ -10,9 +10,9 @@ template <int W, typename F> DEVICE void for_columns(int columns, F take)
         take(i);
 }
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* ---- softmax, log_softmax -------------------------------------------------------------------- */
 
-template <typename T, int W> DEVICE void softmax(const yki_cuda_rows_args &args)
+template <bool LOGARITHM, typename T, int W> DEVICE void softmax_row(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -37,19 +37,31 @@ template <typename T, int W> DEVICE void softmax(const yki_cuda_rows_args &args)
             sum += exp(v[j] - largest);
     });
     sum = warp_sum(sum);
+    const real log_sum = LOGARITHM ? log(sum) : 0;
     for_columns<W>(args.columns, [&](int i) {
         real v[W];
         load(x + i, v);
 #pragma unroll
         for (int j = 0; j < W; j++)
-            v[j] = exp(v[j] - largest) / sum;
+            v[j] = LOGARITHM ? v[j] - largest - log_sum : exp(v[j] - largest) / sum;
         store(out + i, v);
     });
 }
+template <typename T, int W> DEVICE void softmax(const yki_cuda_rows_args &args)
+{
+    softmax_row<false, T, W>(args);
+}
 KERNELS(softmax, yki_cuda_rows_args, softmax)
 
-/* dx = y (dy - sum(dy y)) */
-template <typename T, int W> DEVICE void softmax_backward(const yki_cuda_rows_args &args)
+template <typename T, int W> DEVICE void log_softmax(const yki_cuda_rows_args &args)
+{
+    softmax_row<true, T, W>(args);
+}
+KERNELS(log_softmax, yki_cuda_rows_args, log_softmax)
+
+/* dx = y (dy - sum(dy y)), and of log_softmax dy - exp(y) sum(dy) */
+template <bool LOGARITHM, typename T, int W>
+DEVICE void softmax_row_backward(const yki_cuda_rows_args &args)
 {
     typedef real_of<T> real;
     int64_t row = row_of_warp();
@@ -60,12 +72,13 @@ template <typename T, int W> DEVICE void softmax_backward(const yki_cuda_rows_ar
     T *out = (T *)args.out + row * args.columns;
     real sum = 0;
     for_columns<W>(args.columns, [&](int i) {
-        real of_y[W], of_dy[W];
-        load(y + i, of_y);
+        real of_y[W] = {}, of_dy[W];
+        if (!LOGARITHM)
+            load(y + i, of_y);
         load(dy + i, of_dy);
 #pragma unroll
         for (int j = 0; j < W; j++)
-            sum += of_dy[j] * of_y[j];
+            sum += LOGARITHM ? of_dy[j] : of_dy[j] * of_y[j];
     });
     sum = warp_sum(sum);
     for_columns<W>(args.columns, [&](int i) {
@@ -74,11 +87,21 @@ template <typename T, int W> DEVICE void softmax_backward(const yki_cuda_rows_ar
         load(dy + i, of_dy);
 #pragma unroll
         for (int j = 0; j < W; j++)
-            of_dy[j] = of_y[j] * (of_dy[j] - sum);
+            of_dy[j] = LOGARITHM ? of_dy[j] - exp(of_y[j]) * sum : of_y[j] * (of_dy[j] - sum);
         store(out + i, of_dy);
     });
 }
+template <typename T, int W> DEVICE void softmax_backward(const yki_cuda_rows_args &args)
+{
+    softmax_row_backward<false, T, W>(args);
+}
 KERNELS(softmax_backward, yki_cuda_rows_args, softmax_backward)
+
+template <typename T, int W> DEVICE void log_softmax_backward(const yki_cuda_rows_args &args)
+{
+    softmax_row_backward<true, T, W>(args);
+}
+KERNELS(log_softmax_backward, yki_cuda_rows_args, log_softmax_backward)
 
 /* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd; rms_norm: mean and bias are 0 --- */
 

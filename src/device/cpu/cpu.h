@@ -73,7 +73,8 @@ extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_subtract_broadcast,
 extern const yki_kernel_impl yki_cpu_matmul, yki_cpu_matmul_staged;
 extern const yki_kernel_impl yki_cpu_group_norm, yki_cpu_group_norm_backward;
 extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_backward,
-    yki_cpu_layer_norm, yki_cpu_layer_norm_backward, yki_cpu_rms_norm, yki_cpu_rms_norm_backward;
+    yki_cpu_log_softmax, yki_cpu_log_softmax_backward, yki_cpu_layer_norm,
+    yki_cpu_layer_norm_backward, yki_cpu_rms_norm, yki_cpu_rms_norm_backward;
 extern const yki_kernel_impl yki_cpu_scaled_dot_product_attention,
     yki_cpu_scaled_dot_product_attention_backward;
 extern const yki_kernel_impl yki_cpu_rotary_embedding;

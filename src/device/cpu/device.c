@@ -142,6 +142,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_randn_like,
     &yki_cpu_softmax,
     &yki_cpu_softmax_backward,
+    &yki_cpu_log_softmax,
+    &yki_cpu_log_softmax_backward,
     &yki_cpu_layer_norm,
     &yki_cpu_layer_norm_backward,
     &yki_cpu_rms_norm,

@@ -180,6 +180,17 @@ typedef struct yki_row_softmax {
     double sum;
 } yki_row_softmax;
 
+/* Those of softmax and of log_softmax. */
+typedef struct yki_softmax_loops {
+    /* y = f(x), which may be x, or NULL; and its gradient, in which dx may be dy. */
+    yki_row_softmax (*row)(const float *x, float *y, int64_t count);
+    void (*slopes)(const float *y, const float *dy, float *dx, int64_t count);
+    /* The same of as many rows as a vector has lanes, which are next to each other: (count, lanes).
+     * Only the first `used` rows are there, and zeros are written for the others. */
+    void (*lanes)(const float *x, float *y, int64_t count, int64_t used);
+    void (*lane_slopes)(const float *y, const float *dy, float *dx, int64_t count, int64_t used);
+} yki_softmax_loops;
+
 /* Sums over rows: of dy, and of dy h. */
 typedef struct yki_row_sums {
     double *sums, *products;
@@ -286,14 +297,7 @@ typedef struct yki_cpu_loops {
                        float beta, int64_t count);
     void (*loss_slopes)(yki_loss_op op, const float *x, const float *target, const float *weights,
                         float *dx, float beta, float factor, int64_t count);
-    /* y = softmax(x), which may be x, or NULL; and its gradient, in which dx may be dy. */
-    yki_row_softmax (*softmax)(const float *x, float *y, int64_t count);
-    void (*softmax_slopes)(const float *y, const float *dy, float *dx, int64_t count);
-    /* The same of as many rows as a vector has lanes, which are next to each other: (count, lanes).
-     * Only the first `used` rows are there, and zeros are written for the others. */
-    void (*softmax_lanes)(const float *x, float *y, int64_t count, int64_t used);
-    void (*softmax_lane_slopes)(const float *y, const float *dy, float *dx, int64_t count,
-                                int64_t used);
+    yki_softmax_loops softmax, log_softmax;
     /* layer_norm of some rows; and the gradient, which adds to the sums over rows. */
     void (*normalise_rows)(const float *x, const float *weight, const float *bias, float *y,
                            int64_t rows, int64_t count, double eps);

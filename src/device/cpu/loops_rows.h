@@ -1,5 +1,5 @@
-/* Rows of numbers: softmax, layer_norm, rms_norm, cross_entropy of samples. Included by
- * loops_table.h alone, after loops_sums.h. */
+/* Rows of numbers: softmax, log_softmax, layer_norm, rms_norm, cross_entropy of samples. Included
+ * by loops_table.h alone, after loops_sums.h. */
 #include <math.h>
 
 #if defined(__AVX__) && YKI_WIDTH == 8
@@ -67,7 +67,8 @@ YKI_FORCE_INLINE float largest_of(const float *x, int64_t count)
     return largest_lane(largest);
 }
 
-static yki_row_softmax softmax(const float *x, float *y, int64_t count)
+/* What it returns; y is exp(x - largest), unless it is NULL. */
+YKI_FORCE_INLINE yki_row_softmax sum_exps(const float *x, float *y, int64_t count)
 {
     const float largest = largest_of(x, count);
     wide_sum totals = {{{0}}};
@@ -82,11 +83,27 @@ static yki_row_softmax softmax(const float *x, float *y, int64_t count)
         }
         add_lanes(&totals, near);
     }
-    const double sum = sum_of_lanes(&totals);
-    const float factor = (float)(1 / sum);
+    return (yki_row_softmax){largest, sum_of_lanes(&totals)};
+}
+
+static yki_row_softmax softmax(const float *x, float *y, int64_t count)
+{
+    const yki_row_softmax s = sum_exps(x, y, count);
+    const float factor = (float)(1 / s.sum);
     for (int64_t i = 0; y && i < count; i += YKI_WIDTH)
         store_lanes_up_to(y + i, count - i, load_lanes_up_to(y + i, count - i, 0) * factor);
-    return (yki_row_softmax){largest, sum};
+    return s;
+}
+
+static yki_row_softmax log_softmax(const float *x, float *y, int64_t count)
+{
+    const yki_row_softmax s = sum_exps(x, NULL, count);
+    const yki_lanes log_sum = yki_log(yki_splat((float)s.sum));
+    for (int64_t i = 0; y && i < count; i += YKI_WIDTH) {
+        const yki_lanes below = load_lanes_up_to(x + i, count - i, 0) - s.largest;
+        store_lanes_up_to(y + i, count - i, below - log_sum);
+    }
+    return s;
 }
 
 static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
@@ -105,6 +122,22 @@ static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t c
     }
 }
 
+static void log_softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
+{
+    wide_sum totals = {{{0}}};
+    for (int64_t begin = 0; begin < count; begin += NEAR) {
+        yki_lanes near = {0};
+        for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH)
+            near += load_lanes_up_to(dy + i, count - i, 0);
+        add_lanes(&totals, near);
+    }
+    const float sum = (float)sum_of_lanes(&totals);
+    for (int64_t i = 0; i < count; i += YKI_WIDTH) {
+        const yki_lanes share = yki_exp_or_zero(load_lanes_up_to(y + i, count - i, 0));
+        store_lanes_up_to(dx + i, count - i, load_lanes_up_to(dy + i, count - i, 0) - share * sum);
+    }
+}
+
 /* ---- softmax of as many rows as a vector has lanes ------------------------------------------- */
 
 enum { NEAR_PIXELS = NEAR / YKI_WIDTH };
@@ -118,32 +151,55 @@ YKI_FORCE_INLINE yki_bits used_rows(int64_t used)
     return mask;
 }
 
-static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
+/* The sums of exp(x - largest), which y is, unless it is NULL. */
+YKI_FORCE_INLINE wide_sum sum_lane_exps(const float *x, float *y, int64_t count, yki_lanes *largest)
 {
-    const yki_bits rows = used_rows(used);
-    const yki_lanes zero = {0};
-    yki_lanes largest = yki_splat(-INFINITY);
+    yki_lanes most = yki_splat(-INFINITY);
     wide_sum totals = {{{0}}};
     for (int64_t i = 0; i < count; i++) {
         const yki_lanes v = yki_load_pixel(x, i, YK_F32);
-        largest = yki_larger(v, largest); /* ignores NaN */
+        most = yki_larger(v, most); /* ignores NaN */
     }
     for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
         const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
         yki_lanes near = {0};
         for (int64_t i = begin; i < end; i++) {
-            const yki_lanes v = yki_exp_or_zero(yki_load_pixel(x, i, YK_F32) - largest);
+            const yki_lanes v = yki_exp_or_zero(yki_load_pixel(x, i, YK_F32) - most);
             near += v;
-            yki_store_lanes(y, i * YKI_WIDTH, v, YK_F32);
+            if (y)
+                yki_store_lanes(y, i * YKI_WIDTH, v, YK_F32);
         }
         add_lanes(&totals, near);
     }
+    *largest = most;
+    return totals;
+}
+
+static void softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
+{
+    const yki_bits rows = used_rows(used);
+    const yki_lanes zero = {0};
+    yki_lanes largest;
+    wide_sum totals = sum_lane_exps(x, y, count, &largest);
     for (int j = 0; j < 2; j++)
         totals.v[j] = 1 / totals.v[j];
     const yki_lanes factor = narrow(&totals);
     for (int64_t i = 0; i < count; i++)
         yki_store_lanes(y, i * YKI_WIDTH,
                         yki_select(rows, yki_load_pixel(y, i, YK_F32) * factor, zero), YK_F32);
+}
+
+static void log_softmax_lanes(const float *x, float *y, int64_t count, int64_t used)
+{
+    const yki_bits rows = used_rows(used);
+    const yki_lanes zero = {0};
+    yki_lanes largest;
+    const wide_sum totals = sum_lane_exps(x, NULL, count, &largest);
+    const yki_lanes log_sum = yki_log(narrow(&totals));
+    for (int64_t i = 0; i < count; i++) {
+        const yki_lanes below = yki_load_pixel(x, i, YK_F32) - largest;
+        yki_store_lanes(y, i * YKI_WIDTH, yki_select(rows, below - log_sum, zero), YK_F32);
+    }
 }
 
 static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int64_t count,
@@ -164,6 +220,27 @@ static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int6
         const yki_lanes slope = yki_load_pixel(dy, i, YK_F32) - sum;
         yki_store_lanes(dx, i * YKI_WIDTH,
                         yki_select(rows, yki_load_pixel(y, i, YK_F32) * slope, zero), YK_F32);
+    }
+}
+
+static void log_softmax_lane_slopes(const float *y, const float *dy, float *dx, int64_t count,
+                                    int64_t used)
+{
+    const yki_bits rows = used_rows(used);
+    const yki_lanes zero = {0};
+    wide_sum totals = {{{0}}};
+    for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
+        const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
+        yki_lanes near = {0};
+        for (int64_t i = begin; i < end; i++)
+            near += yki_load_pixel(dy, i, YK_F32);
+        add_lanes(&totals, near);
+    }
+    const yki_lanes sum = narrow(&totals);
+    for (int64_t i = 0; i < count; i++) {
+        const yki_lanes share = yki_exp_or_zero(yki_load_pixel(y, i, YK_F32));
+        const yki_lanes slope = yki_load_pixel(dy, i, YK_F32) - share * sum;
+        yki_store_lanes(dx, i * YKI_WIDTH, yki_select(rows, slope, zero), YK_F32);
     }
 }
 

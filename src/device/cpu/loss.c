@@ -170,7 +170,7 @@ static float label_share(const loss *k, const operands *o, int32_t label)
 static double sample_loss(const loss *k, const operands *o, const float *logits, int64_t n,
                           float *probabilities)
 {
-    const yki_row_softmax s = k->loops->softmax(logits, probabilities, k->classes);
+    const yki_row_softmax s = k->loops->softmax.row(logits, probabilities, k->classes);
     const yki_row_targets targets = targets_of(k, o, n);
     double taken = 0, total = 0; /* of log(sum), and of the targets */
     if (!is_counted(k, o, n))

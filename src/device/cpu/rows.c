@@ -1,9 +1,9 @@
 /*
- * softmax, layer_norm and rms_norm of plain f32 rows: the last dimension of x, or those that weight
- * has. softmax takes blocked rows, too: the channels of a block are rows beside each other. Rows
- * are divided among the threads. The norms' sums over rows are made of parts that depend on the
- * shape alone and in their order, so results do not depend on the number of threads. What the norms
- * share reads operands by layer_norm's numbers, which are those of rms_norm too.
+ * softmax, log_softmax, layer_norm and rms_norm of plain f32 rows: the last dimension of x, or
+ * those that weight has. The former take blocked rows, too: the channels of a block are rows beside
+ * each other. Rows are divided among the threads. The norms' sums over rows are made of parts that
+ * depend on the shape alone and in their order, so results do not depend on the number of threads.
+ * What the norms share reads operands by layer_norm's numbers, which are those of rms_norm too.
  */
 #include <string.h>
 
@@ -20,9 +20,10 @@ enum { FORWARD_ROWS = 4 /* of a norm, in a call of the loops, which take as many
 typedef struct rows {
     yki_kernel base;
     const yki_cpu_loops *loops;
-    yki_row_slopes *slopes; /* of a norm */
-    int64_t count, length;  /* of rows, and of a row */
-    yki_geometry shape;     /* of softmax, if it is blocked; count is then that of rows of blocks */
+    const yki_softmax_loops *softmax; /* or those of log_softmax */
+    yki_row_slopes *slopes;           /* of a norm */
+    int64_t count, length;            /* of rows, and of a row */
+    yki_geometry shape; /* of these, if it is blocked; count is then that of rows of blocks */
     int64_t parts;
     int team;
     double eps;
@@ -72,7 +73,7 @@ static yk_status rows_prepare(yki_device *device, const yki_kernel_desc *desc, y
     return YK_OK;
 }
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* ---- softmax, log_softmax, whose operands have the same numbers ------------------------------ */
 
 /* All in one layout. */
 static bool softmax_supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -89,6 +90,8 @@ static yk_status softmax_prepare(yki_device *device, const yki_kernel_desc *desc
 {
     YK_TRY(rows_prepare(device, desc, kernel));
     rows *k = (rows *)*kernel;
+    const bool is_softmax = desc->op == &yki_op_softmax || desc->op == &yki_op_softmax_backward;
+    k->softmax = is_softmax ? &k->loops->softmax : &k->loops->log_softmax;
     if (desc->out[0].layout == YKI_BLOCKED) {
         k->shape = yki_geometry_of(device, &desc->out[0]);
         k->count = k->shape.images * k->shape.blocks * k->shape.rows;
@@ -117,14 +120,14 @@ static yk_status softmax(const yki_kernel *kernel, const yki_kernel_args *run)
     for (int64_t r = 0; r < k->count; r++) {
         int64_t channels, at = rows_at(k, r, &channels);
         if (channels > 0)
-            k->loops->softmax_lanes(x + at, y + at, k->length, channels);
+            k->softmax->lanes(x + at, y + at, k->length, channels);
         else
-            k->loops->softmax(x + at, y + at, k->length);
+            k->softmax->row(x + at, y + at, k->length);
     }
     return YK_OK;
 }
 
-/* dx = y (dy - sum(dy y)). */
+/* dx = y (dy - sum(dy y)), and of log_softmax dy - exp(y) sum(dy). */
 static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const rows *k = (const rows *)kernel;
@@ -134,9 +137,9 @@ static yk_status softmax_backward(const yki_kernel *kernel, const yki_kernel_arg
     for (int64_t r = 0; r < k->count; r++) {
         int64_t channels, at = rows_at(k, r, &channels);
         if (channels > 0)
-            k->loops->softmax_lane_slopes(y + at, dy + at, dx + at, k->length, channels);
+            k->softmax->lane_slopes(y + at, dy + at, dx + at, k->length, channels);
         else
-            k->loops->softmax_slopes(y + at, dy + at, dx + at, k->length);
+            k->softmax->slopes(y + at, dy + at, dx + at, k->length);
     }
     return YK_OK;
 }
@@ -249,6 +252,8 @@ static yk_status norm_backward(const yki_kernel *kernel, const yki_kernel_args *
         .op = &yki_op_##name, .inplace = place, .supports = check, .prepare = make, .run = run_it}
 IMPL(softmax, 1, softmax_supports, softmax_prepare, softmax);
 IMPL(softmax_backward, 1, softmax_supports, softmax_prepare, softmax_backward);
+IMPL(log_softmax, 1, softmax_supports, softmax_prepare, softmax);
+IMPL(log_softmax_backward, 1, softmax_supports, softmax_prepare, softmax_backward);
 IMPL(layer_norm, 0, rows_supports, rows_prepare, layer_norm);
 IMPL(layer_norm_backward, 0, rows_supports, norm_prepare_backward, norm_backward);
 IMPL(rms_norm, 0, rows_supports, rows_prepare, rms_norm);

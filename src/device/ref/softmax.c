@@ -1,6 +1,6 @@
 /*
- * softmax, layer_norm and rms_norm over the rows of x. A row has D elements: the last dimension for
- * softmax, for the norms the last dimensions of x, which are those of weight.
+ * softmax, log_softmax, layer_norm and rms_norm over the rows of x. A row has D elements: the last
+ * dimension for the former, for the norms the last dimensions of x, which are those of weight.
  */
 #include "device/ref/ref.h"
 
@@ -11,43 +11,78 @@ static int64_t row_length(const yk_tensor *x)
     return x->dims[x->ndim - 1];
 }
 
-/* ---- softmax: y = exp(x) / sum(exp(x)), and dx = y (dy - sum(dy y)) -------------------------- */
+/*
+ * ---- softmax: y = exp(x) / sum(exp(x)), and dx = y (dy - sum(dy y)) -----------------------------
+ *
+ * log_softmax: y = x - log(sum(exp(x))), and dx = dy - exp(y) sum(dy).
+ */
 
-static void softmax_row(const yk_tensor *x, const yk_tensor *y, int64_t at, int64_t length)
+static void softmax_row(const yk_tensor *x, const yk_tensor *y, int64_t at, int64_t length,
+                        bool logarithm)
 {
     double largest = -INFINITY, sum = 0;
     for (int64_t i = at; i < at + length; i++)
         largest = fmax(largest, yki_ref_get(x, i));
     for (int64_t i = at; i < at + length; i++)
         sum += exp(yki_ref_get(x, i) - largest);
-    for (int64_t i = at; i < at + length; i++)
-        yki_ref_set(y, i, exp(yki_ref_get(x, i) - largest) / sum);
+    for (int64_t i = at; i < at + length; i++) {
+        double below = yki_ref_get(x, i) - largest;
+        yki_ref_set(y, i, logarithm ? below - log(sum) : exp(below) / sum);
+    }
 }
 
-static yk_status ref_softmax(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status softmax_rows(const yki_kernel *kernel, const yki_kernel_args *run, bool logarithm)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_SOFTMAX_X);
     yk_tensor y = yki_ref_out(kernel, run, YKI_SOFTMAX_Y);
     int64_t count = yk_tensor_count(&x), length = row_length(&x);
     for (int64_t at = 0; at < count; at += length)
-        softmax_row(&x, &y, at, length);
+        softmax_row(&x, &y, at, length, logarithm);
     return YK_OK;
 }
 
-static yk_status ref_softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+static yk_status ref_softmax(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return softmax_rows(kernel, run, false);
+}
+
+static yk_status ref_log_softmax(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return softmax_rows(kernel, run, true);
+}
+
+static void softmax_row_backward(const yk_tensor *dy, const yk_tensor *y, const yk_tensor *dx,
+                                 int64_t at, int64_t length, bool logarithm)
+{
+    double sum = 0;
+    for (int64_t i = at; i < at + length; i++)
+        sum += yki_ref_get(dy, i) * (logarithm ? 1 : yki_ref_get(y, i));
+    for (int64_t i = at; i < at + length; i++) {
+        double slope = yki_ref_get(dy, i), result = yki_ref_get(y, i);
+        yki_ref_set(dx, i, logarithm ? slope - exp(result) * sum : result * (slope - sum));
+    }
+}
+
+static yk_status softmax_rows_backward(const yki_kernel *kernel, const yki_kernel_args *run,
+                                       bool logarithm)
 {
     yk_tensor dy = yki_ref_in(kernel, run, YKI_SOFTMAX_BACKWARD_DY);
     yk_tensor y = yki_ref_in(kernel, run, YKI_SOFTMAX_BACKWARD_Y);
     yk_tensor dx = yki_ref_out(kernel, run, YKI_SOFTMAX_BACKWARD_DX);
     int64_t count = yk_tensor_count(&y), length = row_length(&y);
-    for (int64_t at = 0; at < count; at += length) {
-        double sum = 0;
-        for (int64_t i = at; i < at + length; i++)
-            sum += yki_ref_get(&dy, i) * yki_ref_get(&y, i);
-        for (int64_t i = at; i < at + length; i++)
-            yki_ref_set(&dx, i, yki_ref_get(&y, i) * (yki_ref_get(&dy, i) - sum));
-    }
+    for (int64_t at = 0; at < count; at += length)
+        softmax_row_backward(&dy, &y, &dx, at, length, logarithm);
     return YK_OK;
+}
+
+static yk_status ref_softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return softmax_rows_backward(kernel, run, false);
+}
+
+static yk_status ref_log_softmax_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return softmax_rows_backward(kernel, run, true);
 }
 
 /*
@@ -183,6 +218,8 @@ static yk_status ref_rms_norm_backward(const yki_kernel *kernel, const yki_kerne
 
 YKI_REF_IMPL(softmax, 1);
 YKI_REF_IMPL(softmax_backward, 1);
+YKI_REF_IMPL(log_softmax, 1);
+YKI_REF_IMPL(log_softmax_backward, 1);
 YKI_REF_IMPL(layer_norm, 0);
 YKI_REF_IMPL(layer_norm_backward, 0);
 YKI_REF_IMPL(rms_norm, 0);

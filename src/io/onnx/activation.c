@@ -81,6 +81,7 @@ void yki_onnx_write_with_alpha(yki_onnx_graph *g, const yki_node *node, const ch
     yki_onnx_end_node(g, made);
 }
 
+/* log_softmax, too */
 void yki_onnx_write_softmax(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = yki_onnx_begin_node(g, type, node->out[0], "");

@@ -76,6 +76,7 @@ static const translation translations[] = {
     {&yki_op_flatten, "Flatten", yki_onnx_write_flatten},
     {&yki_op_reshape, "Reshape", yki_onnx_write_reshape},
     {&yki_op_softmax, "Softmax", yki_onnx_write_softmax},
+    {&yki_op_log_softmax, "LogSoftmax", yki_onnx_write_softmax},
     {&yki_op_layer_norm, "LayerNormalization", yki_onnx_write_layer_norm},
     {&yki_op_rms_norm, "ReduceMean", yki_onnx_write_rms_norm},
     {&yki_op_matmul, "MatMul", yki_onnx_write_matmul},

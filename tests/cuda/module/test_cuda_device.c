@@ -39,8 +39,9 @@ static const operators_case pools = {
 static const operators_case moves = {
     ALL, {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad}};
 static const operators_case rows = {ALL,
-                                    {&family_softmax, &family_layer_norm, &family_layer_norm_wide,
-                                     &family_rms_norm, &family_rms_norm_wide, &family_rotary}};
+                                    {&family_softmax, &family_log_softmax, &family_layer_norm,
+                                     &family_layer_norm_wide, &family_rms_norm,
+                                     &family_rms_norm_wide, &family_rotary}};
 static const operators_case losses = {
     FULL,
     {&family_cross_entropy, &family_soft_cross_entropy, &family_mse_loss, &family_smooth_l1_loss,
