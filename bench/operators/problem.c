@@ -227,6 +227,7 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("pad", yk_pad(x, o[0], o[1], o[2]));
     OPERATOR("permute", yk_permute(x, p->other.ndim, o));
     OPERATOR("sum", yki_emit(&yki_op_sum, &(yki_attrs){.dim = o[0]}, &x));
+    OPERATOR("amax", yki_emit(&yki_op_amax, &(yki_attrs){.dim = o[0]}, &x));
     OPERATOR("mean_all", yk_reduce_loss(x, YK_LOSS_MEAN));
     OPERATOR("embedding", yk_embedding(x, parameter(graph, "weight", &p->other)));
     OPERATOR("linear", linear(x, p));

@@ -114,6 +114,8 @@ def forward_of(name, form, dtype, shape, other):
     if name == "pad":
         dim, before, after = other
         return [x], lambda x: F.pad(x, [0, 0] * (x.dim() - 1 - dim) + [before, after])
+    if name == "amax":
+        return [x], lambda x: x.amax(other[0], keepdim=True)
     if name == "sum":
         return [x], lambda x: x.sum(other[0], keepdim=True)
     if name == "matmul":

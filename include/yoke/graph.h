@@ -405,6 +405,11 @@ yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
 yk_value *yk_mean(yk_value *x, int64_t dim);
 /** The sum over one dimension of x, likewise; float32 under autocast. */
 yk_value *yk_sum(yk_value *x, int64_t dim);
+/** The largest over one dimension of x, likewise, as torch.amax, and a NaN where one of the
+ * elements is a NaN. Its gradient is divided evenly among the elements that are the largest. */
+yk_value *yk_amax(yk_value *x, int64_t dim);
+/** The smallest over one dimension of x, likewise. */
+yk_value *yk_amin(yk_value *x, int64_t dim);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
 /** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->

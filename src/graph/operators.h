@@ -73,8 +73,8 @@ static inline int64_t yki_from_front(int64_t dim, int ndim)
 }
 /* The dimension, counted from the front, is one of x's, and not the batch; errors call x `name`. */
 yk_status yki_expect_dim(const yk_value *x, const char *name, int64_t dim);
-/* Whether a sum or mean over this dimension is over the first one of a value without a batch, ...
- */
+/* Whether a sum, mean or maximum over this dimension is over the first one of a value without a
+ * batch, ... */
 bool yki_reduces_first(const yk_value *x, int64_t dim);
 /* ... and that sum or mean: over the last one, as which the first is brought there. */
 yk_value *yki_reduce_first(yk_value *x, yk_loss_reduction reduction);

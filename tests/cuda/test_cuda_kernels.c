@@ -109,6 +109,12 @@ YK_TEST(rows)
     on_cuda(&family_rms_norm_wide, ALL);
 }
 
+YK_TEST(maxima)
+{
+    on_cuda(&family_amax, ALL);
+    on_cuda(&family_amin, ALL);
+}
+
 YK_TEST(losses)
 {
     on_cuda(&family_cross_entropy, FULL);
@@ -617,6 +623,49 @@ YK_TEST(indices_that_are_no_row_are_reported)
     device->type->destroy(device);
     free(x);
     free(rows);
+}
+
+/* ---- amax ------------------------------------------------------------------------------------ */
+
+/* Of (outer, size, inner): the NaN is in the second of the results. */
+static void check_nan(const yki_op *op, int64_t outer, int64_t size, int64_t inner)
+{
+    const int64_t count = outer * size * inner, nan = 1 % inner + (size - 1) * inner;
+    const yki_operand like_x = {.dtype = YK_F32, .ndim = 3, .dims = {outer, size, inner}};
+    const yki_operand like_y = {.dtype = YK_F32, .ndim = 3, .dims = {outer, 1, inner}};
+    const yki_attrs attrs = {.dim = 1};
+    yki_device *device = open_device();
+    yki_kernel *forward = make(device, op, &attrs, &like_x, 1, &like_y, 1);
+    yki_kernel *backward = make(device, &yki_op_amax_backward, &attrs,
+                                (yki_operand[]){like_y, like_x, like_y}, 3, &like_x, 1);
+    float *x = floats(count), *y = floats(outer * inner), *dy = floats(outer * inner);
+    float *dx = floats(count);
+    x[nan] = NAN;
+    const yki_kernel_args run = {.in = (void *[]){x}, .out = (void *[]){y}};
+    const yki_kernel_args back = {.in = (void *[]){dy, x, y}, .out = (void *[]){dx}};
+    assert_ok(forward->impl->run(forward, &run));
+    assert_ok(backward->impl->run(backward, &back));
+    for (int64_t i = 0; i < outer * inner; i++)
+        assert_int_equal(isnan(y[i]) != 0, i == nan % inner);
+    for (int64_t i = 0; i < count; i++)
+        assert_int_equal(isnan(dx[i]) != 0, i < size * inner && i % inner == nan % inner);
+    yki_kernel_destroy(forward);
+    yki_kernel_destroy(backward);
+    device->type->destroy(device);
+    free(x);
+    free(y);
+    free(dy);
+    free(dx);
+}
+
+/* Where a warp has a result, and where threads have columns. */
+YK_TEST(a_nan_is_the_largest_and_the_smallest)
+{
+    static const int64_t shapes[][3] = {{3, 70, 1}, {2, 40, 5}, {64, 3, 67}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_nan(&yki_op_amax, shapes[i][0], shapes[i][1], shapes[i][2]);
+        check_nan(&yki_op_amin, shapes[i][0], shapes[i][1], shapes[i][2]);
+    }
 }
 
 /* ---- batch_norm ------------------------------------------------------------------------------ */

@@ -29,6 +29,7 @@ extern const conformance_family family_cross_entropy, family_soft_cross_entropy,
 extern const conformance_family family_reduce_loss, family_sum, family_randn_like;
 extern const conformance_family family_softmax, family_log_softmax, family_layer_norm,
     family_layer_norm_wide, family_rms_norm, family_rms_norm_wide;
+extern const conformance_family family_amax, family_amin;
 extern const conformance_family family_attention, family_flash_attention, family_rotary,
     family_embedding;
 extern const conformance_family family_broadcast_add, family_broadcast_subtract,

@@ -1,4 +1,4 @@
-/* See families.h: losses, softmax, log_softmax, norms of rows, attention, embeddings. */
+/* See families.h: losses, softmax, log_softmax, maxima, norms of rows, attention, embeddings. */
 #include "families.h"
 
 #include <math.h>
@@ -182,7 +182,46 @@ static yk_value *build_sum(yk_graph *graph, const conformance_case *c, yk_dtype 
 
 FAMILY(sum, build_sum);
 
-/* ---- smooth_l1_loss, binary_cross_entropy_with_logits: likewise ------------------------------ */
+/* ---- amax, amin ------------------------------------------------------------------------------ */
+
+/* The node that yk_amax appends first. The dimension is not 0, but of a value without a batch. */
+static const conformance_case amax_cases[] = {
+    {.x = {1, 1}, .dim = 1},
+    {.x = {3, 17}, .dim = 1},
+    {.x = {7, 200}, .dim = 1, .ties = true},
+    {.x = {6}, .dim = 0},
+    {.x = {5, 9}, .dim = 0},
+    {.x = {3, 70, 45}, .dim = 1},
+    {.x = {2, 13, 200}, .dim = 1, .ties = true},
+    {.x = {2, 5, 3}, .dim = 1},
+    {.x = {2, 24, 33}, .dim = 2},
+    {.x = {2, 3, 5, 4}, .dim = 1},
+    {.x = {2, 3, 5, 4}, .dim = 2},
+    {.x = {2, 3, 5, 4}, .dim = 3},
+    {.x = {2, 40, 5, 7}, .dim = 1},
+    {.x = {2, 40, 5, 7}, .dim = 1, .ties = true}, /* padded channels are none of them */
+    {.x = {2, 40, 5, 7}, .dim = 2},
+    {.x = {2, 40, 5, 7}, .dim = 3, .ties = true},
+    {.x = {1, 64, 20, 17}, .dim = 1},
+    {.x = {64, 2, 520}, .dim = 1, .ties = true}, /* enough for columns on cuda */
+    {.x = {64, 3, 67}, .dim = 1},
+};
+
+static yk_value *build_amax(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yki_emit_one(conformance_x(graph, c, dtype), &yki_op_amax, &(yki_attrs){.dim = c->dim});
+}
+
+static yk_value *build_amin(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yki_emit_one(conformance_x(graph, c, dtype), &yki_op_amin, &(yki_attrs){.dim = c->dim});
+}
+
+FAMILY(amax, build_amax);
+const conformance_family family_amin = {build_amin, amax_cases,
+                                        sizeof amax_cases / sizeof *amax_cases};
+
+/* ---- smooth_l1_loss, binary_cross_entropy_with_logits: never in 16 bit ----------------------- */
 
 /* alpha: beta. Differences are up to 2 spreads; 0.3 spreads lie between. */
 static const conformance_case smooth_l1_loss_cases[] = {

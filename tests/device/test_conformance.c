@@ -443,6 +443,39 @@ YK_TEST(cpu_attention_sse2)
     on_cpu_in_all_dtypes(&family_attention);
 }
 
+/* ---- amax, amin ------------------------------------------------------------------------------ */
+
+YK_TEST(ref_amax)
+{
+    on_ref(&family_amax);
+    on_ref(&family_amin);
+    on_ref_in_16_bit(&family_amax);
+    on_ref_in_16_bit(&family_amin);
+}
+
+static void cpu_amax_in_all_dtypes(void)
+{
+    on_cpu_in_all_dtypes(&family_amax);
+    on_cpu_in_all_dtypes(&family_amin);
+}
+
+YK_TEST(cpu_amax)
+{
+    cpu_amax_in_all_dtypes();
+}
+
+YK_TEST(cpu_amax_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    cpu_amax_in_all_dtypes();
+}
+
+YK_TEST(cpu_amax_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    cpu_amax_in_all_dtypes();
+}
+
 /* ---- rotary_embedding ------------------------------------------------------------------------ */
 
 YK_TEST(rotary_embedding)
@@ -569,6 +602,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_randn_like,
                                                      &family_softmax,
                                                      &family_log_softmax,
+                                                     &family_amax,
+                                                     &family_amin,
                                                      &family_layer_norm,
                                                      &family_adaptive,
                                                      &family_broadcast_add,

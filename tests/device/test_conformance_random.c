@@ -346,6 +346,12 @@ static void draw_concat(drawing *d, conformance_case *c)
     c->values = (int)draw(d, 2, 8);
 }
 
+static void draw_amax(drawing *d, conformance_case *c)
+{
+    draw_dim(d, c);
+    c->ties = draw(d, 0, 1);
+}
+
 /* A part of one dimension, as slice and pad have them. */
 static void draw_part(drawing *d, conformance_case *c)
 {
@@ -488,6 +494,8 @@ static const operators all_operators[] = {
     {&family_matmul, draw_matmul, false},
     {&family_softmax, draw_any_shape, true},
     {&family_log_softmax, draw_any_shape, true},
+    {&family_amax, draw_amax, false},
+    {&family_amin, draw_amax, false},
     {&family_layer_norm, draw_norm_of_rows, true},
     {&family_rms_norm, draw_norm_of_rows, true}};
 

@@ -255,6 +255,92 @@ YK_TEST(infinity_and_nan_become_what_they_become_on_ref)
     check_everywhere(activations_of_infinity);
 }
 
+/* ---- amax, amin ------------------------------------------------------------------------------ */
+
+/* The operands that have the reduced dimension no more are in rows where channels were reduced. */
+static void reduced(const check_case *c, check_tensor *t)
+{
+    if (c->attrs.dim == 1)
+        t->operand.layout = YKI_PLAIN;
+}
+
+/* Few different values, and here and there none. */
+static double *values_with_ties(check_case *c, const int64_t *dims)
+{
+    static const double specials[] = {INFINITY, -INFINITY, NAN};
+    double *values = check_in(c, c->dtype, 4, dims, 1, 0);
+    for (int64_t i = 0; i < yki_operand_count(&c->in[c->in_count - 1].operand); i++)
+        values[i] = i % 23 == 0 ? specials[i / 23 % 3] : floor(3 * values[i]);
+    return values;
+}
+
+/* With infinities and NaN. */
+static void compare_all(const check_case *c)
+{
+    check_memory cpu, ref;
+    check_run(c, false, &cpu);
+    check_run(c, true, &ref);
+    for (int64_t i = 0; i < yki_operand_count(&c->out[0].operand); i++) {
+        int64_t at = check_place(&c->out[0].operand, c->block, i);
+        double got = check_get(cpu.out[0], at, c->dtype);
+        double expected = check_get(ref.out[0], i, YK_F32);
+        double tolerance = check_is_low(c->dtype) ? c->tolerance_low : 0;
+        bool good = same_class(got, expected);
+        if (isfinite(expected))
+            good = good && fabs(got - expected) <= tolerance * fabs(expected);
+        if (!good)
+            fail_msg("%s over %d: element %d is %g, expected %g", c->op->name, (int)c->attrs.dim,
+                     (int)i, got, expected);
+    }
+    check_free(&cpu);
+    check_free(&ref);
+}
+
+static void maxima(check_case start)
+{
+    const yki_op *ops[] = {&yki_op_amax, &yki_op_amin};
+    for (int m = 0; m < MAPS; m++)
+        for (int dim = 0; dim < 4; dim++)
+            for (int way = 0; way < 2; way++) {
+                check_case c = start;
+                int64_t y[4];
+                check_memory ref;
+                memcpy(y, maps[m], sizeof y);
+                y[dim] = 1;
+                c.op = ops[way];
+                c.attrs.dim = dim;
+                double *values = values_with_ties(&c, maps[m]);
+                check_out(&c, c.dtype, 4, y);
+                reduced(&c, &c.out[0]);
+                compare_all(&c);
+                check_run(&c, true, &ref);
+
+                check_case slopes = start;
+                slopes.op = &yki_op_amax_backward;
+                slopes.attrs.dim = dim;
+                double *dy = check_in(&slopes, c.dtype, 4, y, 1, 0);
+                memcpy(check_in(&slopes, c.dtype, 4, maps[m], 1, 0), values,
+                       (size_t)yki_operand_count(&c.in[0].operand) * sizeof *values);
+                double *best = check_in(&slopes, c.dtype, 4, y, 1, 0);
+                reduced(&slopes, &slopes.in[0]);
+                reduced(&slopes, &slopes.in[2]);
+                for (int64_t i = 0; i < yki_operand_count(&c.out[0].operand); i++) {
+                    dy[i] = floor(8 * dy[i]);
+                    best[i] = check_get(ref.out[0], i, YK_F32);
+                }
+                check_out(&slopes, c.dtype, 4, maps[m]);
+                compare_all(&slopes);
+                check_free(&ref);
+                check_end(&slopes);
+                check_end(&c);
+            }
+}
+
+YK_TEST(maxima_are_those_of_ref)
+{
+    check_everywhere(maxima);
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* A key that the mask hides has no share, not even of the largest number. */

@@ -344,3 +344,32 @@ YK_TEST(ref_refuses_what_it_cannot_read)
     assert_string_equal(device->description, "ref: plain C, 1 thread");
     yki_device_destroy(device);
 }
+
+/* ---- amax, amin ------------------------------------------------------------------------------ */
+
+static void extremes_of(const yki_op *op, const double *y, const double *dx)
+{
+    enum { ROWS = 3, COLUMNS = 4, COUNT = ROWS * COLUMNS };
+    double x[COUNT] = {2, 5, 5, 1, 1, NAN, 3, 0, -1, -1, -1, -1}, dy[ROWS] = {6, 1, 8};
+    double best[ROWS], slopes[COUNT];
+    const yki_attrs attrs = {.dim = 1};
+    const yki_operand like_x = OPERAND(YK_F64, ROWS, COLUMNS), like_y = OPERAND(YK_F64, ROWS, 1);
+    assert_ok(run_op(op, &attrs, true, 1, &like_x, (void *[]){x}, 1, &like_y, (void *[]){best}));
+    assert_ok(run_op(&yki_op_amax_backward, &attrs, true, 3,
+                     (yki_operand[]){like_y, like_x, like_y}, (void *[]){dy, x, best}, 1, &like_x,
+                     (void *[]){slopes}));
+    for (int i = 0; i < ROWS; i++)
+        assert_true(isnan(y[i]) ? isnan(best[i]) : best[i] == y[i]);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(isnan(dx[i]) ? isnan(slopes[i]) : slopes[i] == dx[i]);
+}
+
+/* As torch.amax and torch.amin have it: equal elements share the gradient, and a NaN is the largest
+ * and the smallest, whose gradients are NaN. */
+YK_TEST(equal_maxima_share_the_gradient)
+{
+    extremes_of(&yki_op_amax, (double[]){5, NAN, -1},
+                (double[]){0, 3, 3, 0, NAN, NAN, NAN, NAN, 2, 2, 2, 2});
+    extremes_of(&yki_op_amin, (double[]){1, NAN, -1},
+                (double[]){0, 0, 0, 6, NAN, NAN, NAN, NAN, 2, 2, 2, 2});
+}

@@ -500,6 +500,13 @@ static const shape_case cases[] = {
     {"sum", {8, 5, 7, 3}, .number = 0, .expected = "(5, 7, 3)"},
     {"sum", {8, 5}, .number = -2, .expected = "(5)"},
     {"sum", {8}, .number = 0, .expected = "()"},
+    {"amax", {B, 64, 5, 7}, .number = 1, .expected = "(N, 5, 7)"},
+    {"amax", {B, 64}, .number = -1, .expected = "(N)"},
+    {"amax", {8, 5, 7}, .number = 0, .expected = "(5, 7)"},
+    {"amax", {8}, .number = 0, .expected = "()"},
+    {"amax", {B, 64, 5}, .number = 0, .expected = "(N, 64, 5), of which dimension 0 is the batch"},
+    {"amin", {B, 64, 5}, .number = -1, .expected = "(N, 64)"},
+    {"amin", {8, 5}, .number = -3, .expected = "(8, 5), which has no dimension -3"},
     {"sum", {B, 64, 5}, .number = 0, .expected = "(N, 64, 5), of which dimension 0 is the batch"},
     {"sum", {B, 64, 5}, .number = -3, .expected = "dimension 0 is the batch"},
     {"sum", {B, 64, 5}, .number = 3, .expected = "(N, 64, 5), which has no dimension 3"},
@@ -758,6 +765,10 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
         return yk_mean(x, (int64_t)c->number);
     if (strcmp(c->call, "sum") == 0)
         return yk_sum(x, (int64_t)c->number);
+    if (strcmp(c->call, "amax") == 0)
+        return yk_amax(x, (int64_t)c->number);
+    if (strcmp(c->call, "amin") == 0)
+        return yk_amin(x, (int64_t)c->number);
     if (strcmp(c->call, "reduce_loss") == 0)
         return yk_reduce_loss(x, YK_LOSS_MEAN);
     return build_two(graph, c, x);

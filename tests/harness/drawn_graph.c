@@ -313,6 +313,8 @@ static yk_value *product(drawing *d, yk_value *x)
 static yk_value *reduced(drawing *d, yk_value *x)
 {
     int64_t dim = between(d, 1, x->ndim - 1);
+    if (once_in(d, 2))
+        return once_in(d, 2) ? yk_amax(x, dim) : yk_amin(x, dim);
     return once_in(d, 2) ? yk_mean(x, dim) : yk_sum(x, dim);
 }
 

@@ -96,6 +96,8 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_mean(NULL, 0),
         yk_randn_like(NULL),
         yk_sum(NULL, 1),
+        yk_amax(NULL, 1),
+        yk_amin(NULL, 0),
         yk_sum(NULL, 0),
         yk_reduce_loss(NULL, YK_LOSS_MEAN),
         yk_batch_norm(NULL, NULL, NULL, NULL, NULL, NULL),

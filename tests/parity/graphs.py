@@ -113,6 +113,8 @@ def run(operator, a, t, training):
         "reshape": lambda: t[0].reshape(len(t[0]), *a["dims"][1:]),
         "pad": lambda: pad(a, t[0]),
         "sum": lambda: t[0].sum(a["dim"]),
+        "amax": lambda: t[0].amax(a["dim"]),
+        "amin": lambda: t[0].amin(a["dim"]),
         "embedding": lambda: F.embedding(t[0].long(), t[1]),
         "concat": lambda: torch.cat([x for x in t if x is not None], a["dim"]),
         "slice": lambda: t[0].narrow(a["dim"], a["first"], a["count"]),

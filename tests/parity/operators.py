@@ -164,6 +164,8 @@ def compute(operator, t, attrs, training, out):
         "tanh": lambda: torch.tanh(t["x"]),
         "leaky_relu": lambda: F.leaky_relu(t["x"], attrs["alpha"]),
         "sum": lambda: t["x"].sum(attrs["dim"], keepdim=True),
+        "amax": lambda: t["x"].amax(attrs["dim"], keepdim=True),
+        "amin": lambda: t["x"].amin(attrs["dim"], keepdim=True),
         "reduce_loss": lambda: getattr(t["above"], reduction(attrs))(),
         "exp": lambda: torch.exp(t["x"]),
         "log": lambda: torch.log(*t.values()),

@@ -256,6 +256,8 @@ static yk_value *all_operators(yk_value *x)
     y = yk_reshape(yk_gelu(y), 4, (int64_t[]){YK_BATCH, 13, 1, -1});
     z = yk_reshape(yk_sum(y, 1), 4, (int64_t[]){YK_BATCH, 1, 1, -1});
     y = yk_add(y, yk_scale(z, 0.1));
+    z = yk_subtract(yk_amax(y, 1), yk_amin(y, 1));
+    y = yk_add(y, yk_scale(yk_reshape(z, 4, (int64_t[]){YK_BATCH, 1, 1, -1}), 0.1));
     y = yk_permute(yk_pad(yk_slice(y, 1, 2, 9), 1, 1, 3), 4, (int64_t[]){0, 3, 1, 2});
     y = yk_concat((yk_value *[]){y, yk_pad(yk_slice(y, -2, 4, 8), 2, 2, 3)}, 2, -1);
     y = yk_add(y, products_of(y));

@@ -14,6 +14,30 @@ YK_TEST(sum_is_pytorchs)
     operator_compare("sum", 45, build_sum);
 }
 
+static yk_value *build_amax(operator_case *c)
+{
+    yk_value *x = operator_image_or_features(c);
+    int64_t dim = operator_between(&c->dice, 1, x->ndim - 1);
+    return yki_emit_one(x, &yki_op_amax, &(yki_attrs){.dim = dim});
+}
+
+YK_TEST(amax_is_pytorchs)
+{
+    operator_compare("amax", 53, build_amax);
+}
+
+static yk_value *build_amin(operator_case *c)
+{
+    yk_value *x = operator_image_or_features(c);
+    int64_t dim = operator_between(&c->dice, 1, x->ndim - 1);
+    return yki_emit_one(x, &yki_op_amin, &(yki_attrs){.dim = dim});
+}
+
+YK_TEST(amin_is_pytorchs)
+{
+    operator_compare("amin", 54, build_amin);
+}
+
 /* Most often channels. */
 static int64_t any_dim(operator_case *c, const yk_value *x)
 {

@@ -88,6 +88,14 @@ typedef struct yki_cuda_reduce_rows_args {
     int32_t rows, columns, tile;
 } yki_cuda_reduce_rows_args;
 
+/* x is (outer, size, inner); `count` results, (outer, inner), are `to` in forward and y in
+ * backward, where `to` is like x. */
+typedef struct yki_cuda_amax_args {
+    const void *x, *y, *dy;
+    void *to;
+    int64_t count, size, inner;
+} yki_cuda_amax_args;
+
 /* dropout, randn_like, which has neither x nor p. A plain tensor has one image. */
 typedef struct yki_cuda_draw_args {
     const void *x;

@@ -72,6 +72,7 @@ extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_subtract_broadcast,
     yki_cpu_sum, yki_cpu_reduce_loss;
 extern const yki_kernel_impl yki_cpu_matmul, yki_cpu_matmul_staged;
 extern const yki_kernel_impl yki_cpu_group_norm, yki_cpu_group_norm_backward;
+extern const yki_kernel_impl yki_cpu_amax, yki_cpu_amin, yki_cpu_amax_backward;
 extern const yki_kernel_impl yki_cpu_multiply, yki_cpu_softmax, yki_cpu_softmax_backward,
     yki_cpu_log_softmax, yki_cpu_log_softmax_backward, yki_cpu_layer_norm,
     yki_cpu_layer_norm_backward, yki_cpu_rms_norm, yki_cpu_rms_norm_backward;

@@ -180,6 +180,13 @@ typedef struct yki_row_softmax {
     double sum;
 } yki_row_softmax;
 
+/* The channels of some pixels, which lie in blocks. */
+typedef struct yki_pixel_channels {
+    int64_t blocks, pixels; /* pixels: from one block of a pixel to the next */
+    int64_t used;           /* channels of the last block */
+    int64_t count;          /* of pixels */
+} yki_pixel_channels;
+
 /* Those of softmax and of log_softmax. */
 typedef struct yki_softmax_loops {
     /* y = f(x), which may be x, or NULL; and its gradient, in which dx may be dy. */
@@ -298,6 +305,22 @@ typedef struct yki_cpu_loops {
     void (*loss_slopes)(yki_loss_op op, const float *x, const float *target, const float *weights,
                         float *dx, float beta, float factor, int64_t count);
     yki_softmax_loops softmax, log_softmax;
+    /* The largest or, with `least`, the smallest of each row; of each column of rows that are
+     * `stride` apart; and of the channels of each pixel. */
+    void (*extreme_rows)(yk_dtype dtype, bool least, const void *x, int64_t rows, int64_t count,
+                         void *y);
+    void (*extreme_columns)(yk_dtype dtype, bool least, const void *x, int64_t rows, int64_t stride,
+                            int64_t count, void *y);
+    void (*extreme_channels)(yk_dtype dtype, bool least, const void *x, const yki_pixel_channels *k,
+                             void *y);
+    /* And their gradients. own: memory for 2 count numbers. */
+    void (*extreme_row_slopes)(yk_dtype dtype, const void *x, const void *y, const void *dy,
+                               void *dx, int64_t rows, int64_t count);
+    void (*extreme_column_slopes)(yk_dtype dtype, const void *x, int64_t rows, int64_t stride,
+                                  int64_t count, const void *y, const void *dy, void *dx,
+                                  float *own);
+    void (*extreme_channel_slopes)(yk_dtype dtype, const void *x, const yki_pixel_channels *k,
+                                   const void *y, const void *dy, void *dx);
     /* layer_norm of some rows; and the gradient, which adds to the sums over rows. */
     void (*normalise_rows)(const float *x, const float *weight, const float *bias, float *y,
                            int64_t rows, int64_t count, double eps);

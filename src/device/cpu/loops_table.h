@@ -15,6 +15,9 @@
 #include "device/cpu/loops_pool.h"
 #include "device/cpu/loops_rows.h"
 #include "device/cpu/loops_small_norm.h"
+
+#include "device/cpu/loops_amax.h"
+
 /* Of gradients of weights: results whose products are summed before the sum is added to the total,
  * at least, so that rounding errors stay small. */
 enum { SUM_PIXELS = 512 };
@@ -47,6 +50,12 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .log_softmax.slopes = log_softmax_slopes,
                                  .log_softmax.lanes = log_softmax_lanes,
                                  .log_softmax.lane_slopes = log_softmax_lane_slopes,
+                                 .extreme_rows = extreme_rows,
+                                 .extreme_columns = extreme_columns,
+                                 .extreme_channels = extreme_channels,
+                                 .extreme_row_slopes = extreme_row_slopes,
+                                 .extreme_column_slopes = extreme_column_slopes,
+                                 .extreme_channel_slopes = extreme_channel_slopes,
                                  .normalise_rows = normalise_rows,
                                  .row_slopes = row_slopes,
                                  .scale_rows = scale_rows,

@@ -73,6 +73,8 @@ static const translation translations[] = {
     {&yki_op_adaptive_avg_pool2d, "MatMul", yki_onnx_write_adaptive_pool},
     {&yki_op_global_avg_pool2d, "GlobalAveragePool", write_plain},
     {&yki_op_sum, "ReduceSum", yki_onnx_write_sum},
+    {&yki_op_amax, "ReduceMax", yki_onnx_write_extreme},
+    {&yki_op_amin, "ReduceMin", yki_onnx_write_extreme},
     {&yki_op_flatten, "Flatten", yki_onnx_write_flatten},
     {&yki_op_reshape, "Reshape", yki_onnx_write_reshape},
     {&yki_op_softmax, "Softmax", yki_onnx_write_softmax},

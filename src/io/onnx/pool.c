@@ -57,3 +57,12 @@ void yki_onnx_write_sum(yki_onnx_graph *g, const yki_node *node, const char *typ
     yki_onnx_add_part(g, out, ".axes");
     yki_onnx_end_node(g, made);
 }
+
+/* amax, amin, whose dimensions are an attribute until opset 18. */
+void yki_onnx_write_extreme(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    size_t made = yki_onnx_begin_node(g, type, node->out[0], "");
+    yki_onnx_add_operand(g, node->in[0]);
+    yki_onnx_add_list(g, "axes", &node->attrs.dim, 1);
+    yki_onnx_end_node(g, made);
+}

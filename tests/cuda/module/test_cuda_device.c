@@ -42,6 +42,7 @@ static const operators_case rows = {ALL,
                                     {&family_softmax, &family_log_softmax, &family_layer_norm,
                                      &family_layer_norm_wide, &family_rms_norm,
                                      &family_rms_norm_wide, &family_rotary}};
+static const operators_case maxima = {ALL, {&family_amax, &family_amin}};
 static const operators_case losses = {
     FULL,
     {&family_cross_entropy, &family_soft_cross_entropy, &family_mse_loss, &family_smooth_l1_loss,
@@ -92,6 +93,11 @@ YK_TEST(operators_rows)
     run_case(&rows);
 }
 
+YK_TEST(operators_maxima)
+{
+    run_case(&maxima);
+}
+
 YK_TEST(operators_losses)
 {
     run_case(&losses);
@@ -130,7 +136,7 @@ YK_TEST(operators_flash_attention)
 YK_TEST(every_operator_is_in_a_case)
 {
     static const operators_case *const all[] = {
-        &broadcasts, &norms,        &pools,    &moves,     &rows,
+        &broadcasts, &norms,        &pools,    &moves,     &rows,           &maxima,
         &losses,     &convolutions, &matrices, &attention, &flash_attention};
     bool seen[YKI_OPERATORS] = {false};
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
