@@ -48,21 +48,19 @@ struct yk_kubeflow {
 
 /* ---- the status ------------------------------------------------------------------------------ */
 
-/* Text that is built up in parts; what does not fit is left out. */
+/* JSON that is built up in parts; what does not fit is left out. */
 typedef struct text {
-    char *at;
-    size_t left;
+    char bytes[MAX_STATUS];
+    size_t length;
 } text;
 
 __attribute__((format(printf, 2, 3))) static void add(text *t, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(t->at, t->left, format, arguments);
+    vsnprintf(t->bytes + t->length, sizeof t->bytes - t->length, format, arguments);
     va_end(arguments);
-    size_t taken = length < 0 ? 0 : (size_t)length < t->left ? (size_t)length : t->left - 1;
-    t->at += taken;
-    t->left -= taken;
+    t->length += strlen(t->bytes + t->length);
 }
 
 /* Metrics are texts, which may say NaN. */
@@ -102,21 +100,20 @@ static void add_remaining(text *t, const yk_kubeflow *k, const news *n)
             (yki_now() - k->first_s) / (double)done * (double)(k->steps - n->step.step));
 }
 
-static void write_status(char json[MAX_STATUS], const yk_kubeflow *k, const news *n)
+static void write_status(text *t, const yk_kubeflow *k, const news *n)
 {
     char now[32];
     struct tm date;
     time_t clock = time(NULL);
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&clock, &date));
     void *before = yki_c_locale_begin();
-    text t = {json, MAX_STATUS};
-    add(&t, "{\"trainerStatus\":{\"progressPercentage\":%d,", percentage(k, n));
-    add_remaining(&t, k, n);
-    add(&t, "\"metrics\":[");
-    add_metrics(&t, n);
-    if (t.at[-1] == ',')
-        t.at--, t.left++;
-    add(&t, "],\"lastUpdatedTime\":\"%s\"}}", now);
+    t->length = 0;
+    add(t, "{\"trainerStatus\":{\"progressPercentage\":%d,", percentage(k, n));
+    add_remaining(t, k, n);
+    add(t, "\"metrics\":[");
+    add_metrics(t, n);
+    t->length -= t->bytes[t->length - 1] == ',';
+    add(t, "],\"lastUpdatedTime\":\"%s\"}}", now);
     yki_c_locale_end(before);
 }
 
@@ -146,14 +143,14 @@ static bool await_news(yk_kubeflow *k, double since_s)
 static void *report(void *argument)
 {
     yk_kubeflow *k = argument;
-    char json[MAX_STATUS];
+    text status;
     double sent_s = yki_now() - INTERVAL_S;
     pthread_mutex_lock(&k->lock);
     while (await_news(k, sent_s)) {
-        write_status(json, k, &k->news);
+        write_status(&status, k, &k->news);
         k->has_news = false;
         pthread_mutex_unlock(&k->lock);
-        send(k, json);
+        send(k, status.bytes);
         sent_s = yki_now();
         pthread_mutex_lock(&k->lock);
     }

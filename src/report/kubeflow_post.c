@@ -25,7 +25,7 @@ static yk_status read_token(char header[MAX_TOKEN], const char *path)
 }
 
 /* The answer repeats what was sent. */
-static size_t on_answer(char *data, size_t one, size_t count, void *user)
+static size_t on_answer(const char *data, size_t one, size_t count, void *user)
 {
     (void)data, (void)user;
     return one * count;
