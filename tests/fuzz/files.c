@@ -11,7 +11,7 @@
 
 typedef struct target {
     yk_model *model;
-    yk_optimizer *sgd, *adam;
+    yk_optimizer *sgd, *adam, *rmsprop;
     yk_ddp *ddp; /* over a model of its own, with PowerSGD, which has a state to load */
 } target;
 
@@ -53,6 +53,9 @@ static const target *the_target(void)
     sgd.momentum = 0.9;
     YK_CHECK(yk_sgd_create(&made.sgd, made.model, &sgd));
     YK_CHECK(yk_adam_create(&made.adam, made.model, NULL));
+    yk_rmsprop_options rmsprop = YK_RMSPROP_OPTIONS_INIT;
+    rmsprop.centered = true; /* the first and the third of its slots */
+    YK_CHECK(yk_rmsprop_create(&made.rmsprop, made.model, &rmsprop));
     made.ddp = make_ddp();
     return &made;
 }
@@ -95,6 +98,7 @@ void fuzz_tensor_file(const char *path, size_t size)
     look(path);
     fuzz_check(yk_checkpoint_load(path, into->model, into->sgd, &state));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adam, NULL));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->rmsprop, NULL));
     fuzz_check(yk_checkpoint_read_state(path, &state));
     fuzz_check(yk_checkpoint_load_comm_hook(path, into->ddp));
     yk_convert_options options = YK_CONVERT_OPTIONS_INIT;
