@@ -184,8 +184,11 @@ static bool check_owners(const cli_train_options *o)
     const owned_option of_schedules[] = {
         {"step-size", o->given.step_size, "step"},
         {"milestones", o->given.milestones, "multistep"},
-        {"gamma", o->given.gamma, "step|multistep"},
-        {"eta-min", o->given.eta_min, "cosine"},
+        {"gamma", o->given.gamma, "step|multistep|exponential"},
+        {"eta-min", o->given.eta_min, "cosine|warmrestarts"},
+        {"t-0", o->given.t_0, "warmrestarts"},
+        {"t-mult", o->given.t_mult, "warmrestarts"},
+        {"power", o->given.power, "polynomial"},
         {"max-lr", o->given.max_lr, "onecycle"},
         {"pct-start", o->given.pct_start, "onecycle|triangle"},
         {"start-factor", o->given.start_factor, "triangle"},
@@ -268,6 +271,10 @@ static const char *schedule_trouble(const cli_train_options *o)
         return "--schedule step needs a --step-size";
     if (s->kind == YK_SCHEDULE_MULTISTEP && !o->milestones)
         return "--schedule multistep needs --milestones, such as 30,60";
+    if (s->kind == YK_SCHEDULE_WARM_RESTARTS && s->t_0 == 0)
+        return "--schedule warmrestarts needs a --t-0";
+    if (s->kind == YK_SCHEDULE_EXPONENTIAL && isnan(s->gamma))
+        return "--schedule exponential needs a --gamma, such as 0.97";
     if (!s->cycle_momentum)
         return "--no-cycle-momentum requires --schedule onecycle";
     if (s->kind == YK_SCHEDULE_TRIANGLE && (o->warmup_epochs || o->warmup_steps))
@@ -278,8 +285,8 @@ static const char *schedule_trouble(const cli_train_options *o)
         return "--warmup-steps requires --schedule-unit step";
     if (o->given.warmup_factor && !o->warmup_epochs && !o->warmup_steps)
         return "--warmup-factor requires --warmup-epochs or --warmup-steps";
-    if (s->kind == YK_SCHEDULE_COSINE && (double)o->warmup_epochs >= o->epochs)
-        return "--warmup-epochs must be less than --epochs with --schedule cosine";
+    if (cli_train_falls_to_the_end(o) && (double)o->warmup_epochs >= o->epochs)
+        return "--warmup-epochs must be less than --epochs with --schedule cosine and polynomial";
     return NULL;
 }
 

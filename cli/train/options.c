@@ -235,9 +235,16 @@ static const cli_option table[] = {
              "loss is the mean either way [mean]",
              &parsed.trainer.loss_reduction, NULL),
     CLI_GROUP_KEPT("Learning-rate schedule (in epochs, or in steps with --schedule-unit step)"),
-    CLI_ENUM(0, "schedule", CLI_SCHEDULES,
-             "schedule; cosine, onecycle and triangle end with the\nlast epoch [constant]",
-             &parsed.schedule.kind, NULL),
+    {.type = CLI_OPTION_ENUM,
+     .name = "schedule",
+     .argument = "NAME",
+     .help =
+         "constant, step, multistep, cosine, warmrestarts,\npolynomial, exponential, onecycle or "
+         "triangle; cosine,\npolynomial, onecycle and triangle end with the last\nepoch "
+         "[constant]",
+     .value = &parsed.schedule.kind,
+     .width = sizeof parsed.schedule.kind,
+     .choices = CLI_SCHEDULES},
     CLI_ENUM(0, "schedule-unit", CLI_UNITS,
              "how often the rate changes [epoch; onecycle and\ntriangle: step]",
              &parsed.schedule_unit, NULL),
@@ -245,10 +252,17 @@ static const cli_option table[] = {
             &parsed.given.step_size, 1, 1e12),
     CLI_TEXT(0, "milestones", "N,N,...", "multistep: when to decay", &parsed.milestones,
              &parsed.given.milestones),
-    CLI_REAL(0, "gamma", "G", "step and multistep: factor of each decay [0.1]",
+    CLI_REAL(0, "gamma", "G",
+             "step and multistep: factor of each decay [0.1];\nexponential: of each epoch, or step",
              &parsed.schedule.gamma, &parsed.given.gamma, 1e-12, 1e6),
-    CLI_REAL(0, "eta-min", "RATE", "cosine: final learning rate [0]", &parsed.schedule.eta_min,
-             &parsed.given.eta_min, 0, 1e6),
+    CLI_REAL(0, "eta-min", "RATE", "cosine and warmrestarts: final learning rate [0]",
+             &parsed.schedule.eta_min, &parsed.given.eta_min, 0, 1e6),
+    CLI_INT(0, "t-0", "N", "warmrestarts: length of the first cycle", &parsed.schedule.t_0,
+            &parsed.given.t_0, 1, 1e12),
+    CLI_INT(0, "t-mult", "N", "warmrestarts: length of a cycle / that of the one before\n[1]",
+            &parsed.schedule.t_mult, &parsed.given.t_mult, 1, 1e6),
+    CLI_REAL(0, "power", "P", "polynomial: power of the remaining share [1]",
+             &parsed.schedule.power, &parsed.given.power, 0, 100),
     CLI_REAL(0, "max-lr", "RATE", "onecycle: peak learning rate [--lr]", &parsed.schedule.max_lr,
              &parsed.given.max_lr, 1e-12, 1e6),
     CLI_REAL(0, "pct-start", "FRACTION", "onecycle and triangle: fraction spent warming up [0.3]",
@@ -421,6 +435,7 @@ static void set_defaults(const char *name, int argc, char **argv)
 {
     parsed = defaults;
     parsed.sgd.momentum = NAN;
+    parsed.schedule.gamma = NAN;
     parsed.adam.eps = NAN;
     parsed.lookahead.decay = 0;
     parsed.local_sgd.sync_every = 0;
@@ -484,6 +499,8 @@ static void derive(void)
         parsed.weight_decay = of_optimizers[parsed.optimizer].weight_decay;
     if (isnan(parsed.adam.eps))
         parsed.adam.eps = of_optimizers[parsed.optimizer].eps;
+    if (isnan(parsed.schedule.gamma) && parsed.schedule.kind != YK_SCHEDULE_EXPONENTIAL)
+        parsed.schedule.gamma = defaults.schedule.gamma;
     parsed.adam.decoupled = parsed.optimizer == CLI_OPTIMIZER_ADAMW;
     parsed.trainer.epochs = (int64_t)ceil(parsed.epochs);
     parsed.schedule.per_step = parsed.schedule_unit == CLI_UNIT_AUTO

@@ -36,19 +36,25 @@ int64_t cli_train_steps(const cli_train_options *o, int64_t steps_per_epoch)
     return cli_train_units(o->epochs, steps_per_epoch);
 }
 
+bool cli_train_falls_to_the_end(const cli_train_options *o)
+{
+    return o->schedule.kind == YK_SCHEDULE_COSINE || o->schedule.kind == YK_SCHEDULE_POLYNOMIAL;
+}
+
 yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t steps_per_epoch)
 {
     int64_t unit = o->schedule.per_step ? steps_per_epoch : 1;
     *s = o->schedule;
     s->warmup = o->warmup_steps ? o->warmup_steps : o->warmup_epochs * unit;
-    s->total_steps = cli_train_units(o->epochs, unit);
-    s->t_max = s->total_steps - s->warmup;
+    int64_t whole = cli_train_units(o->epochs, unit);
+    s->t_max = whole - s->warmup;
+    s->total_steps = cli_train_falls_to_the_end(o) ? s->t_max : whole;
     s->max_lr = YK_LR_INITIAL; /* each group's own: see cli_train_first_lr */
-    if (s->kind == YK_SCHEDULE_COSINE && s->t_max < 1)
+    if (cli_train_falls_to_the_end(o) && s->t_max < 1)
         return yk_set_error(YK_ERROR_INVALID_ARGUMENT,
-                            "--warmup-steps %lld: training takes %lld steps, and --schedule cosine "
+                            "--warmup-steps %lld: training takes %lld steps, and --schedule %s "
                             "needs some after the warm-up",
-                            (long long)s->warmup, (long long)s->total_steps);
+                            (long long)s->warmup, (long long)whole, yk_schedule_name(s->kind));
     if (parse_milestones(s, o->milestones) != YK_OK)
         return YK_ERROR_INVALID_ARGUMENT;
     return yk_schedule_check(s);

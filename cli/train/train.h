@@ -30,8 +30,10 @@ typedef enum cli_lr_scale {
     CLI_LR_SCALE_SQRT
 } cli_lr_scale;
 #define CLI_LOSS_REDUCTIONS "mean|sum" /* yk_loss_reduction */
-#define CLI_SCHEDULES       "constant|step|multistep|cosine|onecycle|triangle" /* yk_schedule_kind */
-#define CLI_UNITS           "epoch|step"
+/* yk_schedule_kind */
+#define CLI_SCHEDULES                                                                              \
+    "constant|step|multistep|cosine|onecycle|triangle|warmrestarts|polynomial|exponential"
+#define CLI_UNITS "epoch|step"
 typedef enum cli_unit {
     CLI_UNIT_EPOCH,
     CLI_UNIT_STEP,
@@ -103,7 +105,7 @@ typedef struct cli_train_options {
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
-        bool trust_coefficient, alpha, centered;
+        bool trust_coefficient, alpha, centered, t_0, t_mult, power;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
@@ -141,6 +143,8 @@ double cli_train_decay(const cli_train_options *options, double rate);
 /* The schedule over epochs of so many steps. */
 yk_status cli_train_schedule(yk_schedule *schedule, const cli_train_options *options,
                              int64_t steps_per_epoch);
+/* Whether the schedule is a fall after the warm-up that ends with the training. */
+bool cli_train_falls_to_the_end(const cli_train_options *options);
 /* What --lr-scale multiplies rates by, with so many ranks. */
 double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
 /* Whether the optimizer has beta1 and beta2, and no momentum. */

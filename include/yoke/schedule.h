@@ -27,9 +27,15 @@ typedef enum yk_schedule_kind {
     YK_SCHEDULE_ONE_CYCLE, /**< OneCycleLR (Smith, Topin 2017): rises to max_lr, then falls to
                                 nearly 0, over total_steps; momentum (Adam: beta1) goes the other
                                 way */
-    YK_SCHEDULE_TRIANGLE   /**< rises linearly from start_factor times the rate to the whole rate
+    YK_SCHEDULE_TRIANGLE,  /**< rises linearly from start_factor times the rate to the whole rate
                                 over the first pct_start of total_steps, then falls linearly to
                                 end_factor times the rate */
+    YK_SCHEDULE_WARM_RESTARTS, /**< CosineAnnealingWarmRestarts (Loshchilov, Hutter 2016): falls to
+                                    eta_min over t_0, then over t_mult times as long, and so on,
+                                    each time from the whole rate */
+    YK_SCHEDULE_POLYNOMIAL,    /**< PolynomialLR: falls to 0 over total_steps, as the remaining
+                                    share of them to the power of power */
+    YK_SCHEDULE_EXPONENTIAL    /**< ExponentialLR: multiplied by gamma at every t */
 } yk_schedule_kind;
 
 /** Room for milestones in a yk_schedule. */
@@ -52,20 +58,21 @@ typedef struct yk_schedule {
                                by themselves and take none [0] */
     double warmup_factor; /**< of the rate at t = 0, from 0 to 1 [1/3] */
 
-    double gamma;                          /**< factor of STEP and MULTISTEP [0.1] */
+    double gamma;                          /**< factor of STEP, MULTISTEP and EXPONENTIAL [0.1] */
     int64_t step_size;                     /**< of STEP, at least 1 [0] */
     int64_t milestones[YK_MAX_MILESTONES]; /**< of MULTISTEP, in rising order [0] */
     int64_t milestone_count;               /**< how many there are [0] */
 
     int64_t t_max;  /**< of COSINE, at least 1 [0] */
-    double eta_min; /**< of COSINE: the rate at t_max [0] */
+    double eta_min; /**< of COSINE, the rate at t_max, and of WARM_RESTARTS, the one that
+                         each cycle falls to [0] */
 
-    int64_t total_steps;     /**< of ONE_CYCLE and TRIANGLE, at least 1; after them the
-                                  last rate stays [0] */
-    double max_lr;           /**< of ONE_CYCLE: its peak for every group, or YK_LR_INITIAL
-                                  [YK_LR_INITIAL] */
-    double pct_start;        /**< of both: fraction of the steps in which the rate rises, at least
-                                  0 and below 1 [0.3] */
+    int64_t total_steps; /**< of ONE_CYCLE, TRIANGLE and POLYNOMIAL (its total_iters), at
+                              least 1; after them the last rate stays [0] */
+    double max_lr;       /**< of ONE_CYCLE: its peak for every group, or YK_LR_INITIAL
+                              [YK_LR_INITIAL] */
+    double pct_start; /**< of ONE_CYCLE and TRIANGLE: fraction of the steps in which the rate rises,
+                         at least 0 and below 1 [0.3] */
     double div_factor;       /**< max_lr / first rate, above 0 [25] */
     double final_div_factor; /**< first rate / last rate, above 0 [1e4] */
     bool linear_anneal;      /**< straight lines instead of half cosines [false] */
@@ -77,13 +84,18 @@ typedef struct yk_schedule {
 
     double start_factor; /**< of TRIANGLE: first rate / peak rate, from 0 to 1 [0.2] */
     double end_factor;   /**< of TRIANGLE: last rate / peak rate, from 0 to 1 [0] */
+
+    int64_t t_0;    /**< of WARM_RESTARTS: length of the first cycle, at least 1 [0] */
+    int64_t t_mult; /**< of WARM_RESTARTS: length of a cycle / that of the one before, at least 1
+                         [1] */
+    double power;   /**< of POLYNOMIAL, at least 0 [1] */
 } yk_schedule;
 
 /** A constant rate, with PyTorch's defaults for the other kinds. */
 #define YK_SCHEDULE_INIT                                                                           \
     {                                                                                              \
         YK_SCHEDULE_CONSTANT, false, 0, 1.0 / 3, 0.1, 0, {0}, 0, 0, 0, 0, YK_LR_INITIAL, 0.3, 25,  \
-            1e4, false, false, true, 0.85, 0.95, 0.2, 0                                            \
+            1e4, false, false, true, 0.85, 0.95, 0.2, 0, 0, 1, 1                                   \
     }
 
 /**
@@ -108,7 +120,8 @@ bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *moment
  */
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t);
 
-/** "constant", "step", "multistep", "cosine", "onecycle", "triangle"; NULL past the last. */
+/** "constant", "step", "multistep", "cosine", "onecycle", "triangle", "warmrestarts", "polynomial",
+ *  "exponential"; NULL past the last. */
 const char *yk_schedule_name(yk_schedule_kind kind);
 
 /** Room for every text of yk_schedule_describe. */

@@ -24,7 +24,8 @@ static const schedule_field schedule_fields[] = {
     FIELD(REAL, pct_start),     FIELD(REAL, div_factor),   FIELD(REAL, final_div_factor),
     FIELD(BOOL, linear_anneal), FIELD(BOOL, three_phase),  FIELD(BOOL, cycle_momentum),
     FIELD(REAL, base_momentum), FIELD(REAL, max_momentum), FIELD(REAL, start_factor),
-    FIELD(REAL, end_factor),
+    FIELD(REAL, end_factor),    FIELD(INT, t_0),           FIELD(INT, t_mult),
+    FIELD(REAL, power),
 };
 
 enum { SCHEDULE_FIELDS = sizeof schedule_fields / sizeof *schedule_fields };

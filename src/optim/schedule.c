@@ -1,10 +1,11 @@
 /*
- * The closed forms of torch.optim.lr_scheduler. PyTorch steps cosine and warm-up by recurrence,
- * which rounds a little differently: the two agree to about 1e-14 of the starting rate.
+ * The closed forms of torch.optim.lr_scheduler. PyTorch steps cosine, polynomial, exponential and
+ * warm-up by recurrence, which rounds a little differently: the two agree to about 1e-14 of the
+ * starting rate.
  *
- * Sources: Loshchilov and Hutter, "SGDR" (2017), for cosine; Smith and Topin, "Super-Convergence"
- * (2017), for one-cycle, in PyTorch's two-phase form; Page, "How to Train Your ResNet" (2018), for
- * the triangle.
+ * Sources: Loshchilov and Hutter, "SGDR" (2017), for cosine and its restarts; Smith and Topin,
+ * "Super-Convergence" (2017), for one-cycle, in PyTorch's two-phase form; Page, "How to Train Your
+ * ResNet" (2018), for the triangle.
  */
 #include <yoke/schedule.h>
 
@@ -15,8 +16,9 @@
 
 static const double pi = 3.14159265358979323846;
 
-static const char *const names[] = {"constant", "step",     "multistep",
-                                    "cosine",   "onecycle", "triangle"};
+static const char *const names[] = {"constant",     "step",       "multistep",
+                                    "cosine",       "onecycle",   "triangle",
+                                    "warmrestarts", "polynomial", "exponential"};
 
 const char *yk_schedule_name(yk_schedule_kind kind)
 {
@@ -83,6 +85,13 @@ static yk_status check_triangle(const yk_schedule *s)
     return check_no_warmup(s);
 }
 
+static yk_status check_warm_restarts(const yk_schedule *s)
+{
+    YK_TRY(check_count(s, "t_0", s->t_0));
+    YK_TRY(check_count(s, "t_mult", s->t_mult));
+    return yki_check_option("schedule warmrestarts", "eta_min", s->eta_min, 0, 0);
+}
+
 static yk_status check_one_cycle(const yk_schedule *s)
 {
     YK_TRY(check_count(s, "total_steps", s->total_steps));
@@ -120,6 +129,12 @@ yk_status yk_schedule_check(const yk_schedule *s)
         return check_one_cycle(s);
     case YK_SCHEDULE_TRIANGLE:
         return check_triangle(s);
+    case YK_SCHEDULE_WARM_RESTARTS:
+        return check_warm_restarts(s);
+    case YK_SCHEDULE_POLYNOMIAL:
+        YK_TRY(yki_check_option("schedule polynomial", "power", s->power, 0, 0));
+        return check_count(s, "total_steps", s->total_steps);
+    case YK_SCHEDULE_EXPONENTIAL:
     case YK_SCHEDULE_CONSTANT:
         break;
     }
@@ -208,6 +223,31 @@ static double decay(const yk_schedule *s, int64_t t, double lr)
     return lr;
 }
 
+/* From the whole rate at t = 0 to eta_min at t = length. */
+static double half_cosine(const yk_schedule *s, int64_t t, int64_t length, double initial_lr)
+{
+    return s->eta_min + (initial_lr - s->eta_min) * (1 + cos(pi * (double)t / (double)length)) / 2;
+}
+
+static double warm_restarts_lr(const yk_schedule *s, int64_t t, double initial_lr)
+{
+    int64_t length = s->t_0;
+    if (s->t_mult == 1)
+        return half_cosine(s, t % length, length, initial_lr);
+    while (t >= length) {
+        t -= length;
+        if (__builtin_mul_overflow(length, s->t_mult, &length))
+            length = INT64_MAX;
+    }
+    return half_cosine(s, t, length, initial_lr);
+}
+
+static double polynomial_factor(const yk_schedule *s, int64_t t)
+{
+    double last = (double)s->total_steps;
+    return pow(1 - fmin((double)t, last) / last, s->power);
+}
+
 /* Up from start_factor to 1 over the first pct_start of the steps, then down to end_factor. */
 static double triangle_factor(const yk_schedule *s, int64_t t)
 {
@@ -230,12 +270,17 @@ static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
     case YK_SCHEDULE_MULTISTEP:
         return decay(s, t, initial_lr);
     case YK_SCHEDULE_COSINE:
-        return s->eta_min +
-               (initial_lr - s->eta_min) * (1 + cos(pi * (double)t / (double)s->t_max)) / 2;
+        return half_cosine(s, t, s->t_max, initial_lr);
     case YK_SCHEDULE_ONE_CYCLE:
         return one_cycle_lr(s, t, initial_lr);
     case YK_SCHEDULE_TRIANGLE:
         return initial_lr * triangle_factor(s, t);
+    case YK_SCHEDULE_WARM_RESTARTS:
+        return warm_restarts_lr(s, t, initial_lr);
+    case YK_SCHEDULE_POLYNOMIAL:
+        return initial_lr * polynomial_factor(s, t);
+    case YK_SCHEDULE_EXPONENTIAL:
+        return initial_lr * pow(s->gamma, (double)t);
     case YK_SCHEDULE_CONSTANT:
         break;
     }

@@ -58,6 +58,19 @@ static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
         add(w, ", from %g to 1 at %g of them, then to %g", s->start_factor, s->pct_start,
             s->end_factor);
         break;
+    case YK_SCHEDULE_WARM_RESTARTS:
+        add_length(w, s, s->t_mult > 1 ? " after " : " every ", s->t_0);
+        if (s->t_mult > 1)
+            add(w, ", then each time after %lld times as many", (long long)s->t_mult);
+        add(w, ", falling to %g", s->eta_min);
+        break;
+    case YK_SCHEDULE_POLYNOMIAL:
+        add_length(w, s, " over ", s->total_steps);
+        add(w, " to 0, power %g", s->power);
+        break;
+    case YK_SCHEDULE_EXPONENTIAL:
+        add(w, ", every %s x %g", s->per_step ? "step" : "epoch", s->gamma);
+        break;
     }
 }
 

@@ -35,6 +35,12 @@ static bool same_decay(const yk_schedule *a, const yk_schedule *b)
         return same_one_cycle(a, b);
     case YK_SCHEDULE_TRIANGLE:
         return same_triangle(a, b);
+    case YK_SCHEDULE_WARM_RESTARTS:
+        return a->t_0 == b->t_0 && a->t_mult == b->t_mult && a->eta_min == b->eta_min;
+    case YK_SCHEDULE_POLYNOMIAL:
+        return a->total_steps == b->total_steps && a->power == b->power;
+    case YK_SCHEDULE_EXPONENTIAL:
+        return a->gamma == b->gamma;
     }
     return false;
 }

@@ -387,11 +387,19 @@ YK_TEST(recipes_that_contradict_get_one_line)
     refused("train --schedule multistep --milestones 5,3", "increasing numbers");
     refused("train --schedule multistep --milestones 5,", "increasing numbers");
     refused("train --schedule multistep --milestones 5x6", "increasing numbers");
-    refused("train --gamma 0.5", "--gamma applies to --schedule step|multistep, not constant");
+    refused("train --gamma 0.5",
+            "--gamma applies to --schedule step|multistep|exponential, not constant");
     refused("train --schedule cosine --end-factor 1", "applies to --schedule triangle");
     refused("train --schedule triangle --warmup-epochs 1", "has its own warm-up");
     refused("train --schedule cosine --max-lr 1", "--max-lr applies to --schedule onecycle");
     refused("train --schedule cosine --warmup-epochs 10", "must be less than --epochs");
+    refused("train --schedule polynomial --warmup-epochs 10", "must be less than --epochs");
+    refused("train --schedule warmrestarts", "needs a --t-0");
+    refused("train --schedule exponential", "needs a --gamma, such as 0.97");
+    refused("train --schedule cosine --t-0 5", "--t-0 applies to --schedule warmrestarts, not");
+    refused("train --schedule cosine --power 2", "--power applies to --schedule polynomial, not");
+    refused("train --schedule polynomial --eta-min 1",
+            "--eta-min applies to --schedule cosine|warmrestarts, not polynomial");
     refused("train --schedule onecycle --schedule-unit epoch", "at every step");
     refused("train --schedule onecycle --warmup-epochs 1", "has its own warm-up");
     refused("train --schedule onecycle --momentum 0", "--no-cycle-momentum");

@@ -54,6 +54,36 @@ YK_TEST(rates_change_by_the_epoch_or_by_the_step)
     assert_true(fabs(rates[9] - 0.02 / 25e4) < 1e-9);
 }
 
+/* Each run of two epochs is stopped in the first and goes on, with the schedule of its options. */
+YK_TEST(restarts_polynomials_and_exponentials_go_on)
+{
+    const struct {
+        const char *options, *words;
+        double first, last; /* rates of the last step of each epoch */
+    } runs[] = {
+        {"--schedule warmrestarts --t-0 4 --t-mult 2 --eta-min 0.01 --schedule-unit step",
+         "warmrestarts after 4 steps, then each time after 2 times as many, falling to 0.01",
+         0.01 + 0.005 * (1 + cos(M_PI * 5 / 8)), 0.01 + 0.005 * (1 + cos(M_PI * 7 / 16))},
+        {"--schedule polynomial --power 2 --warmup-steps 5 --schedule-unit step",
+         "polynomial over 15 steps to 0, power 2, after a warm-up of 5 steps",
+         0.02 * pow(11.0 / 15, 2), 0.02 * pow(1.0 / 15, 2)},
+        {"--schedule exponential --gamma 0.5", "exponential, every epoch x 0.5", 0.02, 0.01}};
+    char command[256], name[2] = "a";
+    double rates[100];
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++, name[0]++) {
+        snprintf(command, sizeof command, "--batch-size 500 --epochs 2 --max-steps 7 %s",
+                 runs[i].options);
+        assert_int_equal(train(name, command), 0);
+        assert_contains(unwrapped(), runs[i].words);
+        assert_int_equal(go_on(name, "--max-steps 100"), 0);
+        assert_contains(unwrapped(), runs[i].words);
+        assert_null(strstr(unwrapped(), "was saved with the learning-rate schedule"));
+        assert_int_equal(read_rates(name, rates, 100), 20);
+        assert_true(fabs(rates[9] - runs[i].first) < 1e-9);
+        assert_true(fabs(rates[19] - runs[i].last) < 1e-9);
+    }
+}
+
 /* What a checkpoint of the mlp holds. */
 typedef struct loaded {
     yk_model *model;

@@ -1,4 +1,4 @@
-/* Schedules: values that PyTorch 1.13 gave, what they do to an optimizer, what is refused. */
+/* Schedules: values that PyTorch gave, what they do to an optimizer, what is refused. */
 #include "harness.h"
 
 #include <math.h>
@@ -63,6 +63,40 @@ YK_TEST(one_cycle_is_torchs)
     assert_false(yk_schedule_momentum(&schedule, 0, &(double){0}));
     schedule.max_lr = YK_LR_INITIAL; /* the group's own rate is the peak */
     assert_true(yk_schedule_lr(&schedule, 2, 0.7) == 0.7);
+}
+
+YK_TEST(restarts_are_torchs)
+{
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                          o.t_0 = 3, o.eta_min = 0.01)),
+                 0.1, 0.0775, 0.0325, 0.1, 0.0775, 0.0325, 0.1, 0.0775);
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                          o.t_0 = 2, o.t_mult = 3)),
+                 0.1, 0.05, 0.1, 0.09330127018922195, 0.075, 0.05, 0.025, 0.006698729810778065, 0.1,
+                 0.09924038765061041, 0.09698463103929543, 0.09330127018922195);
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                          o.t_0 = 3, o.warmup = 2)),
+                 0.03333333333333333, 0.06666666666666667, 0.1, 0.075, 0.025, 0.1, 0.075, 0.025,
+                 0.1);
+    /* Cycles whose lengths grow past all numbers. */
+    assert_true(
+        yk_schedule_lr(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                               o.t_0 = INT64_MAX / 2, o.t_mult = INT64_MAX),
+                       INT64_MAX, 0.1) < 0.1);
+}
+
+YK_TEST(polynomial_and_exponential_rates_are_torchs)
+{
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_POLYNOMIAL,
+                          o.total_steps = 5, o.power = 0.9)),
+                 0.1, 0.08180521460508584, 0.06314458674893553, 0.043838329055408694,
+                 0.023492378861760376, 0, 0, 0);
+    ASSERT_RATES((YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_POLYNOMIAL,
+                          o.total_steps = 4)),
+                 0.1, 0.075, 0.05, 0.025, 0, 0);
+    ASSERT_RATES(
+        (YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_EXPONENTIAL, o.gamma = 0.5)),
+        0.1, 0.05, 0.025, 0.0125, 0.00625);
 }
 
 /* numpy.interp(range(11), [0, 4, 10], [0.2, 1, 0.1]) / 10, of which 4 is int(0.46 * 10). */
@@ -165,6 +199,22 @@ YK_TEST(wrong_schedules_are_refused)
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
                             o.total_steps = 5, o.warmup = 2),
                    "warmup must be 0, not 2");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS),
+                   "schedule warmrestarts: t_0 must be at least 1, not 0");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                            o.t_0 = 2, o.t_mult = 0),
+                   "t_mult must be at least 1, not 0");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                            o.t_0 = 2, o.eta_min = NAN),
+                   "eta_min");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_POLYNOMIAL),
+                   "total_steps");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_POLYNOMIAL,
+                            o.total_steps = 5, o.power = -1),
+                   "schedule polynomial: power must be at least 0, not -1");
+    assert_refused(
+        *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_EXPONENTIAL, o.gamma = -1),
+        "gamma");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = -1), "warmup");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = 1, o.warmup_factor = 2),
                    "warmup_factor");
@@ -217,6 +267,20 @@ YK_TEST(schedules_are_described_in_words)
     assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_ONE_CYCLE,
                              o.total_steps = 9, o.max_lr = 0, o.cycle_momentum = false),
                      "onecycle over 9 epochs with its peak at 0");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                             o.t_0 = 10, o.warmup = 5),
+                     "warmrestarts every 10 epochs, falling to 0, after a warm-up of 5 epochs from "
+                     "0.0333");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_WARM_RESTARTS,
+                             o.t_0 = 10, o.t_mult = 2, o.eta_min = 0.001, o.per_step = true),
+                     "warmrestarts after 10 steps, then each time after 2 times as many, falling "
+                     "to 0.001");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_POLYNOMIAL,
+                             o.total_steps = 30, o.power = 0.9),
+                     "polynomial over 30 epochs to 0, power 0.9");
+    assert_described(
+        YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_EXPONENTIAL, o.gamma = 0.97),
+        "exponential, every epoch x 0.97");
     assert_described(NULL, "unknown");
     assert_string_equal(yk_schedule_describe(&multistep, 0.1, text, sizeof text), "multist");
     assert_null(yk_schedule_describe(&multistep, 0.1, NULL, 0));
