@@ -255,7 +255,7 @@ static const cli_option table[] = {
     CLI_REAL(0, "gamma", "G",
              "step and multistep: factor of each decay [0.1];\nexponential: of each epoch, or step",
              &parsed.schedule.gamma, &parsed.given.gamma, 1e-12, 1e6),
-    CLI_REAL(0, "eta-min", "RATE", "cosine and warmrestarts: final learning rate [0]",
+    CLI_REAL(0, "eta-min", "RATE", "cosine and warmrestarts: lowest learning rate [0]",
              &parsed.schedule.eta_min, &parsed.given.eta_min, 0, 1e6),
     CLI_INT(0, "t-0", "N", "warmrestarts: length of the first cycle", &parsed.schedule.t_0,
             &parsed.given.t_0, 1, 1e12),
