@@ -160,8 +160,9 @@ typedef struct yk_kubeflow yk_kubeflow;
 /**
  * Begins to report, in a TrainJob whose controller has set KUBEFLOW_TRAINER_SERVER_URL,
  * KUBEFLOW_TRAINER_SERVER_TOKEN and KUBEFLOW_TRAINER_SERVER_CA_CERT (the feature gate
- * TrainJobRuntimeStatus). Elsewhere *kubeflow is NULL, as on failure. One rank calls it, rank 0.
- * steps: of the whole training, at least 1, those before a checkpoint included.
+ * TrainJobRuntimeStatus). Elsewhere, and with an empty URL, *kubeflow is NULL, as on failure. One
+ * rank calls it, rank 0. steps: of the whole training, at least 1, those before a checkpoint
+ * included.
  */
 yk_status yk_kubeflow_open(yk_kubeflow **kubeflow, int64_t steps);
 /** Takes over the values of a step: the share of the steps that are done, the time that the others

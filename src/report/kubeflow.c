@@ -180,7 +180,7 @@ yk_status yk_kubeflow_open(yk_kubeflow **kubeflow, int64_t steps)
     const char *url = getenv("KUBEFLOW_TRAINER_SERVER_URL"),
                *token = getenv("KUBEFLOW_TRAINER_SERVER_TOKEN"),
                *ca = getenv("KUBEFLOW_TRAINER_SERVER_CA_CERT");
-    if (!url || !token || !ca)
+    if (!url || !*url || !token || !ca)
         return YK_OK;
     yk_kubeflow *k = yki_calloc(1, sizeof *k);
     if (!k)

@@ -114,6 +114,12 @@ YK_TEST(outside_of_a_train_job_nothing_is_reported)
     unsetenv("KUBEFLOW_TRAINER_SERVER_URL");
     assert_ok(yk_kubeflow_open(&kubeflow, 10));
     assert_null(kubeflow);
+    setenv("KUBEFLOW_TRAINER_SERVER_URL", "", 1);
+    setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", "token", 1);
+    setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", "ca", 1);
+    kubeflow = (yk_kubeflow *)&server;
+    assert_ok(yk_kubeflow_open(&kubeflow, 10));
+    assert_null(kubeflow);
     yk_step_record record = step_at(1);
     yk_kubeflow_step(kubeflow, &record);
     yk_kubeflow_epoch(kubeflow, &(yk_epoch_record){.epoch = 1});
