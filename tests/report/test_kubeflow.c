@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 enum { MOST = 16, ROOM = 4096 };
 
 /* Answers each request, and keeps it. */
@@ -129,11 +131,13 @@ YK_TEST(outside_of_a_train_job_nothing_is_reported)
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_kubeflow_open(NULL, 1));
 }
 
-/* One request at once, and the last one when it closes: what comes between waits for 5 s. */
+/* One request at once, and the last one when it closes: what comes between waits for 5 s, which
+ * this takes on a very busy machine alone. */
 YK_TEST(a_train_job_learns_how_far_training_is)
 {
     yk_kubeflow *kubeflow;
     skip_without_libcurl();
+    const double begin = yk_test_now();
     start_server("200 OK");
     assert_ok(yk_kubeflow_open(&kubeflow, 8));
     assert_non_null(kubeflow);
@@ -156,8 +160,8 @@ YK_TEST(a_train_job_learns_how_far_training_is)
     yk_kubeflow_epoch(kubeflow, &(yk_epoch_record){.epoch = 1, .val_loss = NAN, .val_accuracy = 1});
     yk_kubeflow_close(kubeflow);
     stop_server();
-    assert_int_equal(server.count, 2);
-    const char *last = request_at(1);
+    assert_in_range(server.count, 2, 2 + (int)((yk_test_now() - begin) / 5));
+    const char *last = request_at(server.count - 1);
     assert_contains(last, "\r\nAuthorization: Bearer second\r\n");
     assert_contains(last, "\"progressPercentage\":99,\"estimatedRemainingSeconds\":0,");
     assert_contains(last, "{\"name\":\"validation_loss\",\"value\":\"nan\"},"
@@ -211,5 +215,5 @@ YK_TEST(training_continues_when_reports_are_refused)
     assert_non_null(warning);
     assert_contains(warning, "/trainjobs/a/status: The requested URL returned error: 403\n");
     assert_null(strstr(warning + 1, "Kubeflow does not"));
-    assert_true(server.count > 1);
+    assert_true(server.count > 0);
 }
