@@ -151,8 +151,8 @@ void yk_prometheus_close(yk_prometheus *prometheus);
 
 /**
  * The progress of a TrainJob of Kubeflow Trainer 2, whose controller shows it in the job's status.
- * It is sent from a thread of its own, every 5 s at most, so that training never waits for it. If
- * it cannot be sent, the log has one warning and the run continues. Functions accept NULL and then
+ * A thread of its own sends it, at most once every 5 s, so that training never waits for it. If it
+ * cannot be sent, the log has one warning and the run continues. Functions accept NULL and then
  * do nothing, so that a program can call them wherever it runs.
  */
 typedef struct yk_kubeflow yk_kubeflow;

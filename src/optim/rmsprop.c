@@ -9,8 +9,8 @@
  *     value -= lr * scaled    or, with a momentum, buffer = momentum * buffer + scaled
  *                                                  value -= lr * buffer
  *
- * With centered, square_avg - grad_avg^2 may round to less than 0 where a gradient has been the
- * same for about a thousand steps. The value is then NaN, as it is in PyTorch.
+ * With centered, square_avg - grad_avg^2 may round to less than 0 once a gradient has stayed the
+ * same for about a thousand steps. The value then becomes NaN, as in PyTorch.
  */
 #include "base/options.h"
 #include "optim/optimizer.h"
