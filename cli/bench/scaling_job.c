@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,6 +22,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/parent.h"
 #include "common/step_seconds.h"
 #include "setup/setup.h"
 
@@ -169,12 +169,12 @@ static sigset_t hold_signals(void)
     return before;
 }
 
-static void become_job(const command_line *line, const char *log, char **environment,
+static void become_job(const command_line *line, const char *log, char **environment, pid_t parent,
                        const sigset_t *mask)
 {
     handle_signals(SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* if this process is killed, the job stops cleanly */
+    cli_end_with_parent(parent, SIGTERM); /* the job stops cleanly */
     int fd = open(log, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
@@ -188,9 +188,9 @@ static int run_job(const command_line *line, const char *log, char **environment
 {
     handle_signals(pass_on);
     sigset_t mask = hold_signals();
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become_job(line, log, environment, &mask);
+        become_job(line, log, environment, parent, &mask);
     int status = -1;
     running_job = pid > 0 ? pid : 0;
     if (interrupted && pid > 0) /* before */

@@ -10,8 +10,9 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <unistd.h>
+
+#include "common/parent.h"
 
 /* Both ends of the pipes. error carries errno to the launcher if exec fails. */
 typedef struct channels {
@@ -42,9 +43,7 @@ static int take(int *end)
 static _Noreturn void become(const cli_process *process, const channels *pipes, bool takes_input,
                              pid_t launcher)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher)
-        _exit(1); /* the launcher died before prctl took effect */
+    cli_end_with_parent(launcher, SIGKILL);
     setpgid(0, 0);
     if (process->cores)
         sched_setaffinity(0, sizeof *process->cores, process->cores);

@@ -4,11 +4,11 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/parent.h"
 
 /* Within this time, signals belong to one request: see ask_to_stop. */
 static const double request_s = 0.5;
@@ -23,9 +23,7 @@ typedef struct slot {
 static void become_job(const cli_jobs *jobs, int job, pid_t parent, const sigset_t *mask)
 {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(1);
+    cli_end_with_parent(parent, SIGTERM);
     sigprocmask(SIG_SETMASK, mask, NULL);
     jobs->execute(jobs->context, job);
     _exit(127);

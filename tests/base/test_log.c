@@ -14,7 +14,7 @@ static void log_with(const char *level, char *text, size_t size)
 {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         setenv("YOKE_LOG", level, 1);
         dup2(ends[1], STDERR_FILENO);

@@ -37,8 +37,7 @@ YK_TEST(a_pause_does_not_count)
     yk_test_now(); /* the child does not inherit this process's thread */
     assert_int_equal(pipe(ready), 0);
     assert_int_equal(pipe(go_on), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = yk_test_fork();
     if (child == 0)
         wait_for_pause(ready[1], go_on[0]);
     assert_int_equal(read(ready[0], &byte, 1), 1);

@@ -36,8 +36,7 @@ static int call_with_zeros(void *library, const char *name)
 {
     typedef long (*any_function)(long, long, long, long, long, long, long, long, double, double);
     int status = -1;
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = yk_test_fork();
     if (child == 0) {
         any_function function;
         *(void **)&function = dlsym(library, name);

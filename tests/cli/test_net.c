@@ -40,7 +40,7 @@ YK_TEST(a_port_that_is_in_use_is_not_claimed)
 YK_TEST(a_claim_ends_with_its_process)
 {
     int port = yk_test_free_port(), status;
-    pid_t child = fork();
+    pid_t child = yk_test_fork();
     if (child == 0)
         _exit(cli_net_claim_port(port, 1) == port ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);

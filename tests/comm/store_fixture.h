@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -54,11 +53,9 @@ static inline int serve_with(pid_t *server, struct rlimit files)
 {
     int ends[2], port = 0;
     assert_int_equal(pipe(ends), 0);
-    *server = fork();
-    assert_true(*server >= 0);
+    *server = yk_test_fork();
     if (*server == 0) {
         yk_store_server *store;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (setrlimit(RLIMIT_NOFILE, &files) ||
             yk_store_serve(&store, "127.0.0.1", &port, "s") != YK_OK ||
             write(ends[1], &port, sizeof port) != (ssize_t)sizeof port)

@@ -11,11 +11,9 @@
 
 static pid_t start_sleeper(const char *name)
 {
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = yk_test_fork();
     if (pid > 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, name);
     raise(SIGSTOP);
     for (;;)
@@ -60,13 +58,14 @@ YK_TEST(a_stopped_process_is_known_whatever_its_name)
  * a disk. */
 static pid_t start_in_disk_wait(void)
 {
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = yk_test_fork();
     if (pid > 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t parent = getpid();
     if (vfork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
         for (;;)
             pause();
     }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 
 /* ---- serving -------------------------------------------------------------------------------- */
 
@@ -49,7 +50,7 @@ YK_TEST(a_connection_can_be_made_while_the_process_ends)
     yk_store_server *server;
     yk_store *store;
     int status;
-    pid_t child = fork();
+    pid_t child = yk_test_fork();
     if (child == 0) {
         served_port = YK_PORT_ANY;
         atexit(connect_at_exit);

@@ -162,7 +162,7 @@ YK_TEST(a_fork_asks_for_the_name_itself)
     int status;
     assert_int_equal(sem_init(&answers, 1, 0), 0);
     expect_silence(0.05);
-    pid_t child = fork();
+    pid_t child = yk_test_fork();
     if (child == 0) {
         sem_post(&answers);
         expect_answer();

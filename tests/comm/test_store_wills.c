@@ -8,11 +8,9 @@ static pid_t start_testator(int port)
     int ends[2];
     char ready;
     assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = yk_test_fork();
     if (child == 0) {
         yk_store *store;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (yk_store_connect(&store, "127.0.0.1", port, "s", 5) != YK_OK ||
             yk_store_set_will(store, "gone/2", "first", 5) != YK_OK ||
             yk_store_set_will(store, "gone/1", "killed", 6) != YK_OK || write(ends[1], "", 1) != 1)

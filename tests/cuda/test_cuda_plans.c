@@ -248,7 +248,7 @@ YK_TEST(a_plan_that_another_rank_is_choosing_is_awaited)
     int lock = yki_plan_cache_lock(folder, 1);
     assert_true(lock >= 0);
     measured = 0;
-    pid_t rank = fork();
+    pid_t rank = yk_test_fork();
     if (rank == 0) {
         choose(second_is_fastest, &problem);
         _exit(measured ? 1 : 0);
@@ -365,7 +365,7 @@ YK_TEST(ranks_wait_for_what_another_has_foreseen)
     use_new_cache();
     yki_cuda_device *device = open_device(second_is_fastest);
     foresee(device, 1);
-    pid_t rank = fork();
+    pid_t rank = yk_test_fork();
     if (rank == 0) {
         choose(second_is_fastest, &problem);
         _exit(measured ? 1 : 0);

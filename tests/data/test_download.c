@@ -209,7 +209,7 @@ YK_TEST(promise_31_hostile_archives_are_refused)
 
 static pid_t start_server(const char *folder, int port)
 {
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         char number[16];
         snprintf(number, sizeof number, "%d", port);

@@ -383,7 +383,7 @@ YK_TEST(a_loader_tells_a_forked_child_and_far_epochs_apart)
     assert_ok(yk_loader_create(&loader, dataset, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_loader_seek(loader, INT64_MAX, 0));
     assert_contains(yk_last_error(), "there are at most");
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         bool told = !yk_loader_next(loader) && yk_loader_status(loader) == YK_ERROR_UNSUPPORTED &&
                     yk_loader_seek(loader, 0, 0) == YK_ERROR_UNSUPPORTED;

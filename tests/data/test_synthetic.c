@@ -77,7 +77,7 @@ YK_TEST(a_forked_child_reads_what_the_parent_is_painting)
         &loader, dataset,
         YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 5000, o.workers = 4)));
     usleep(20000); /* of the half second that they take */
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         alarm(30);
         yk_reader *reader;

@@ -13,7 +13,7 @@
 static void wait_in_a_process(const char *folder, double seconds, bool expected)
 {
     int status;
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         setenv("YOKE_LOG", "info", 1);
         int said = open(yk_test_path("said"), O_WRONLY | O_CREAT | O_TRUNC, 0600);

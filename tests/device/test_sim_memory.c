@@ -12,7 +12,7 @@
 static void assert_dies(void (*body)(yki_device *device), int signal_number)
 {
     fflush(NULL);
-    pid_t child = fork();
+    pid_t child = yk_test_fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
         signal(SIGABRT, SIG_DFL);

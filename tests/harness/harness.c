@@ -160,15 +160,26 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-/* The folder of a rank is within that of its parent, which is still there if the rank is killed. */
-pid_t yk_test_fork_rank(const yk_test_place *place)
+/* The parent may have died before the kernel knows about the child's wish. */
+pid_t yk_test_fork(void)
 {
-    const char *parent = yk_test_directory();
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    return 0;
+}
+
+/* The folder of a rank is within that of its parent, which is still there if the rank is killed. */
+pid_t yk_test_fork_rank(const yk_test_place *place)
+{
+    const char *parent = yk_test_directory();
+    pid_t pid = yk_test_fork();
+    if (pid > 0)
+        return pid;
     set_number("YK_TEST_RANK", place->rank);
     set_number("RANK", place->rank);
     set_number("LOCAL_RANK", place->local_rank);

@@ -88,6 +88,11 @@ typedef struct yk_test_place {
     int port;
 } yk_test_place;
 
+/* fork(), which has succeeded. The child is killed when this process ends: a test that fails leaves
+ * nothing behind. A process that is left would keep the test's output open, for which ctest waits.
+ */
+pid_t yk_test_fork(void);
+
 /* What these are made of, for ranks that are started in other ways (hosts.h). The first forks, and
  * returns 0 in a process whose variables name the place, and which ends with this one. In a process
  * that is a rank, the second runs body and exits. The third waits for the ranks and kills those

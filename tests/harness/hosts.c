@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,10 +68,8 @@ void yk_test_hosts(int count)
         atexit(remove_hosts);
     snprintf(folder, sizeof folder, "%s/hosts-%d", yk_test_directory(), made++);
     snprintf(number, sizeof number, "%d", count);
-    maker = fork();
-    assert_true(maker >= 0);
+    maker = yk_test_fork();
     if (maker == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl(script, "hosts", "make", folder, number, (char *)NULL);
         _exit(127);
     }

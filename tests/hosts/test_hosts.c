@@ -155,7 +155,7 @@ YK_TEST(nothing_is_left_of_hosts_whose_test_is_killed)
     const char *folder = yk_test_directory();
     int ready[2];
     assert_int_equal(pipe(ready), 0);
-    pid_t test = fork();
+    pid_t test = yk_test_fork();
     if (test == 0) {
         yk_test_hosts(2);
         assert_int_equal(write(ready[1], "", 1), 1);

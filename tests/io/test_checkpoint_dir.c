@@ -378,8 +378,7 @@ YK_TEST(the_newest_is_found_while_a_run_goes_on)
     assert_ok(save(dir, model, 1, YK_KEEP_ALL));
     assert_ok(save(dir, model, 2, YK_KEEP_ALL));
     assert_int_equal(truncate(in(dir, "checkpoint-2.pth"), (off_t)1 << 30), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         usleep(50000);
         unlink(in(dir, "checkpoint-1.pth"));
@@ -400,8 +399,7 @@ static void die_saving(const char *dir, yk_model *model, int64_t epoch)
     char name[512];
     int status;
     snprintf(name, sizeof name, "%s/checkpoint-%d.pth", dir, (int)epoch);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         yk_test_last_name = name;
         save(dir, model, epoch, 2);
@@ -477,8 +475,7 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_save)
     *completed = 1;
     int64_t newest = 1;
     for (int try = 0; try < tries; try++) {
-        pid_t pid = fork();
-        assert_true(pid >= 0);
+        pid_t pid = yk_test_fork();
         if (pid == 0)
             save_for_ever(dir, model, newest + 1, completed);
         yk_test_kill_after(pid, (int64_t)(yki_hash3(14, 0, (uint64_t)try) % steps));

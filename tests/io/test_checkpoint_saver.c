@@ -224,8 +224,7 @@ YK_TEST(promise_14_kill_9_at_random_moments_of_a_background_save)
     uint64_t steps = 4 * (uint64_t)yk_test_steps(); /* a few saves */
     int64_t newest = *completed = 1;
     for (int try = 0; try < tries; try++) {
-        pid_t pid = fork();
-        assert_true(pid >= 0);
+        pid_t pid = yk_test_fork();
         if (pid == 0)
             save_for_ever(dir, &t, newest + 1, completed);
         yk_test_kill_after(pid, (int64_t)(yki_hash3(41, 0, (uint64_t)try) % steps));

@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,15 +49,13 @@ static inline void test_job_start_command(test_job *job, const char *words)
     snprintf(job->output_path, sizeof job->output_path, "%s/out.%d", yk_test_directory(), number);
     char command[8192];
     snprintf(command, sizeof command, "exec %s", words);
-    job->pid = fork();
-    assert_true(job->pid >= 0);
+    job->pid = yk_test_fork();
     if (job->pid == 0) {
         int fd = open(job->output_path, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
         dup2(fd, STDOUT_FILENO);
         dup2(fd, STDERR_FILENO);
         close(fd);
-        setpgid(0, 0);                    /* as a shell with job control does */
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
+        setpgid(0, 0); /* as a shell with job control does */
         putenv(job->mark);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -271,10 +272,8 @@ YK_TEST(a_second_hangup_does_not_kill_the_job)
 /* As some daemons leave it to their children; a shell would mend it. */
 YK_TEST(a_parent_that_ignores_sigchld_does_not_hang_the_job)
 {
-    job.pid = fork();
-    assert_true(job.pid >= 0);
+    job.pid = yk_test_fork();
     if (job.pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGCHLD, SIG_IGN);
         execl(test_program(), "yoke", "run", "sh", "-c", "exit 3", (char *)NULL);
         _exit(127);

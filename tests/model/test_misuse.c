@@ -282,7 +282,7 @@ YK_TEST(models_that_are_null_hold_nothing)
 /* The exit code of a child that runs the model: the status of its forward. */
 static int forward_in_child(yk_model *model)
 {
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0)
         _exit((int)yk_model_forward(model, &batch));
     int status;

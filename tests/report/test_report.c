@@ -362,7 +362,7 @@ YK_TEST(report_metrics_can_wait_for_their_writer)
     int ready[2];
     char byte;
     assert_int_equal(pipe(ready), 0);
-    pid_t writer = fork();
+    pid_t writer = yk_test_fork();
     if (writer == 0) {
         yk_status status = yk_metrics_open(&metrics, path);
         if (write(ready[1], "", 1) == 1)

@@ -521,7 +521,7 @@ YK_TEST(trace_waits_through_a_signal)
     run_steps(trace, 1, 1);
     int fd = open(trace_path(), O_RDWR | O_CLOEXEC), gate[2];
     assert_int_equal(pipe(gate), 0);
-    pid_t pid = fork();
+    pid_t pid = yk_test_fork();
     if (pid == 0) {
         int failed = flock(fd, LOCK_EX); /* goes with the last of its descriptors: the child's */
         char byte = 0;

@@ -159,8 +159,7 @@ YK_TEST(signals_that_come_together_are_one_request)
 YK_TEST(a_later_signal_ends_the_process)
 {
     int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = yk_test_fork();
     if (child == 0) {
         yk_stop_prepare();
         yk_stop_on_signals();

@@ -54,7 +54,7 @@ static void read_by_kernel(const pair_of_gpus *pair, int from)
 static int signal_of_reading(int from)
 {
     fflush(NULL);
-    pid_t child = fork();
+    pid_t child = yk_test_fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
         pair_of_gpus pair = open_two();
