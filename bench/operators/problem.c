@@ -85,6 +85,14 @@ static yk_value *rotary(yk_value *x, const problem *p)
     return yk_rotary_embedding(x, &options);
 }
 
+/* size: rows and columns of the result. */
+static yk_value *interpolate(yk_value *x, const int64_t *size, yk_interpolate_mode mode)
+{
+    yk_interpolate_options options = YK_INTERPOLATE_OPTIONS_INIT;
+    options.mode = mode;
+    return yk_interpolate(x, size[0], size[1], &options);
+}
+
 /* Of queries, keys and values in x; other: the heads, and those of keys and values if there are
  * fewer. */
 static yk_value *attention(yk_value *x, const problem *p, bool is_causal, double dropout_p)
@@ -239,6 +247,8 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("avg_pool2d", yk_avg_pool2d(x, o[0], o[1], o[2]));
     OPERATOR("global_avg_pool2d", yk_global_avg_pool2d(x));
     OPERATOR("adaptive_avg_pool2d", yk_adaptive_avg_pool2d(x, o[0], o[1]));
+    OPERATOR("interpolate_nearest", interpolate(x, o, YK_INTERPOLATE_NEAREST));
+    OPERATOR("interpolate_bilinear", interpolate(x, o, YK_INTERPOLATE_BILINEAR));
     OPERATOR("softmax", yk_softmax(x));
     OPERATOR("log_softmax", yk_log_softmax(x));
     OPERATOR("layer_norm", layer_norm(x, p));

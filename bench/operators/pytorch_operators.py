@@ -101,6 +101,8 @@ def forward_of(name, form, dtype, shape, other):
         return convolution_of(name, x, other, dtype)
     if "pool2d" in name:
         return [x], pool_of(name, other)
+    if name.startswith("interpolate"):
+        return [x], lambda x: F.interpolate(x, other, mode=name.split("_")[1])
     if name == "linear":
         weight, bias = draw([other[0], shape[-1]], form, dtype), torch.zeros(other[0], dtype=dtype)
         return [x, weight, bias], F.linear

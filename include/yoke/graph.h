@@ -399,6 +399,36 @@ yk_value *yk_global_avg_pool2d(yk_value *x);
  *  (N, C, H, W) -> (N, C, rows, columns). Row p of the result is made of rows floor(p H / rows) to
  *  ceil((p + 1) H / rows) - 1 of x, so that windows overlap where the sizes do not divide. */
 yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns);
+
+/** What yk_interpolate() makes a pixel of. */
+typedef enum yk_interpolate_mode {
+    YK_INTERPOLATE_NEAREST,  /**< one pixel */
+    YK_INTERPOLATE_BILINEAR, /**< the four around it, weighed by how near they are */
+} yk_interpolate_mode;
+
+/** How images get another size. */
+typedef struct yk_interpolate_options {
+    size_t size;              /**< set by YK_INTERPOLATE_OPTIONS_INIT */
+    yk_interpolate_mode mode; /**< [YK_INTERPOLATE_NEAREST] */
+    bool align_corners;       /**< bilinear: the centres of the corners' pixels keep their places,
+                                   instead of the image's edges [false] */
+} yk_interpolate_options;
+
+/** The defaults of yk_interpolate_options. */
+#define YK_INTERPOLATE_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(yk_interpolate_options), YK_INTERPOLATE_NEAREST, false                              \
+    }
+
+/**
+ * Images of another size, larger or smaller, as torch.nn.functional.interpolate(size=(rows,
+ * columns)): (N, C, H, W) -> (N, C, rows, columns). Nothing is smoothed (antialias=False).
+ * Row p of the result is, with the nearest pixels, row floor(p H / rows) of x, and bilinear at
+ * (p + 1/2) H / rows - 1/2, or at p (H - 1) / (rows - 1) with align_corners. NULL options mean the
+ * defaults.
+ */
+yk_value *yk_interpolate(yk_value *x, int64_t rows, int64_t columns,
+                         const yk_interpolate_options *options);
 /** The mean over one dimension of x, which is not the batch, as Tensor.mean(dim): (N, T, C) ->
  *  (N, C) with dim 1. A negative dim counts from the end: -1 is the last one. Of a value without a
  *  batch, such as a parameter or what yk_all_gather_batch() gives, dim 0 is one like the others. */

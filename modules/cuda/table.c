@@ -60,6 +60,8 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_global_avg_pool2d_backward,
     &yki_cuda_adaptive_avg_pool2d,
     &yki_cuda_adaptive_avg_pool2d_backward,
+    &yki_cuda_interpolate,
+    &yki_cuda_interpolate_backward,
     &yki_cuda_flatten,
     &yki_cuda_reshape,
     &yki_cuda_reorder,

@@ -53,7 +53,9 @@ static inline void yki_value_fix(yk_value *parameter)
 typedef struct yki_attrs {
     int64_t kernel, stride, padding, dilation, groups;
     int64_t output_padding;    /* conv_transpose2d */
-    int64_t rows, columns;     /* adaptive_avg_pool2d: of the result */
+    int64_t rows, columns;     /* adaptive_avg_pool2d, interpolate: of the result */
+    bool bilinear;             /* interpolate: not the nearest pixel; and ... */
+    bool align_corners;        /* ... corners keep their places, instead of edges */
     int ndim;                  /* reshape: of the result, whose first size is the input's; */
     int64_t dims[YK_MAX_DIMS]; /* permute: the dimensions of the input in their new order */
     int64_t dim;               /* concat, slice, pad, sum: the dimension that changes its size */

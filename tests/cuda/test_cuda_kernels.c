@@ -88,6 +88,7 @@ YK_TEST(pool)
     on_cuda(&family_avg_pool2d, ALL);
     on_cuda(&family_global, ALL);
     on_cuda(&family_adaptive, ALL);
+    on_cuda(&family_interpolate, ALL);
 }
 
 YK_TEST(flatten)

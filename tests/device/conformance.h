@@ -22,6 +22,8 @@ typedef struct conformance_case {
     bool transposed[2];        /* matmul */
     bool causal;               /* attention */
     bool interleaved;          /* rotary_embedding */
+    bool bilinear;             /* interpolate */
+    bool align_corners;        /* likewise */
     int64_t mask[YK_MAX_DIMS]; /* attention: dims of attn_mask, 0-terminated */
     bool bias;
     bool plain; /* group_norm: without weight and bias */

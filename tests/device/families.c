@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "harness.h"
+
 /* ---- linear, flatten ------------------------------------------------------------------------- */
 
 static const conformance_case linear_cases[] = {
@@ -217,6 +219,38 @@ static yk_value *build_adaptive(yk_graph *graph, const conformance_case *c, yk_d
 }
 
 FAMILY(adaptive, build_adaptive);
+
+/* `kernel` likewise; bilinear, with corners that keep their places in some. */
+static const conformance_case interpolate_cases[] = {
+    {.x = {2, 3, 6, 5}, .kernel = {12, 10}},
+    {.x = {2, 16, 7, 9}, .kernel = {21, 4}},
+    {.x = {1, 17, 10, 8}, .kernel = {4, 3}},
+    {.x = {2, 40, 3, 5}, .kernel = {7, 7}},
+    {.x = {3, 32, 1, 1}, .kernel = {2, 3}},
+    {.x = {1, 1, 5, 40}, .kernel = {1, 70}},
+    {.x = {2, 3, 6, 5}, .kernel = {12, 10}, .bilinear = true},
+    {.x = {2, 16, 7, 9}, .kernel = {21, 4}, .bilinear = true},
+    {.x = {1, 17, 10, 8}, .kernel = {4, 3}, .bilinear = true},
+    {.x = {2, 40, 3, 5}, .kernel = {7, 7}, .bilinear = true},
+    {.x = {3, 32, 1, 1}, .kernel = {2, 3}, .bilinear = true},
+    {.x = {1, 1, 5, 40}, .kernel = {1, 70}, .bilinear = true},
+    {.x = {2, 3, 6, 5}, .kernel = {12, 10}, .bilinear = true, .align_corners = true},
+    {.x = {2, 16, 7, 9}, .kernel = {21, 4}, .bilinear = true, .align_corners = true},
+    {.x = {1, 17, 10, 8}, .kernel = {4, 3}, .bilinear = true, .align_corners = true},
+    {.x = {3, 32, 1, 1}, .kernel = {2, 3}, .bilinear = true, .align_corners = true},
+    {.x = {1, 8, 5, 4}, .kernel = {1, 4}, .bilinear = true, .align_corners = true},
+};
+
+static yk_value *build_interpolate(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_interpolate(
+        conformance_x(graph, c, dtype), c->kernel[0], c->kernel[1],
+        YK_WITH(yk_interpolate_options, YK_INTERPOLATE_OPTIONS_INIT,
+                o.mode = c->bilinear ? YK_INTERPOLATE_BILINEAR : YK_INTERPOLATE_NEAREST,
+                o.align_corners = c->align_corners));
+}
+
+FAMILY(interpolate, build_interpolate);
 
 /* ---- element by element ---------------------------------------------------------------------- */
 

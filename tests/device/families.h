@@ -23,7 +23,7 @@ extern const conformance_family family_linear, family_flatten, family_reshape, f
 extern const conformance_family family_batch_norm, family_batch_norm_apply;
 extern const conformance_family family_group_norm, family_matmul;
 extern const conformance_family family_max_pool2d, family_avg_pool2d, family_global,
-    family_adaptive;
+    family_adaptive, family_interpolate;
 extern const conformance_family family_smooth_l1_loss, family_bce;
 extern const conformance_family family_cross_entropy, family_soft_cross_entropy, family_mse_loss;
 extern const conformance_family family_reduce_loss, family_sum, family_randn_like;

@@ -443,6 +443,31 @@ YK_TEST(cpu_attention_sse2)
     on_cpu_in_all_dtypes(&family_attention);
 }
 
+/* ---- interpolate ----------------------------------------------------------------------------- */
+
+YK_TEST(ref_interpolate)
+{
+    on_ref(&family_interpolate);
+    on_ref_in_16_bit(&family_interpolate);
+}
+
+YK_TEST(cpu_interpolate)
+{
+    on_cpu_in_all_dtypes(&family_interpolate);
+}
+
+YK_TEST(cpu_interpolate_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    on_cpu_in_all_dtypes(&family_interpolate);
+}
+
+YK_TEST(cpu_interpolate_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    on_cpu_in_all_dtypes(&family_interpolate);
+}
+
 /* ---- amax, amin ------------------------------------------------------------------------------ */
 
 YK_TEST(ref_amax)
@@ -606,6 +631,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_amin,
                                                      &family_layer_norm,
                                                      &family_adaptive,
+                                                     &family_interpolate,
                                                      &family_broadcast_add,
                                                      &family_broadcast_subtract,
                                                      &family_broadcast_multiply,

@@ -305,6 +305,15 @@ static void draw_adaptive(drawing *d, conformance_case *c)
     c->x[2] += c->kernel[0] == c->x[2] && c->kernel[1] == c->x[3];
 }
 
+static void draw_interpolate(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    c->kernel[0] = draw(d, 1, 30);
+    c->kernel[1] = draw(d, 1, 30);
+    c->bilinear = draw(d, 0, 2);
+    c->align_corners = c->bilinear && draw(d, 0, 1);
+}
+
 /* Of at least four values a channel: the dx of two is only rounding, times an invstd that may be
  * large. The floor is as above. */
 static void draw_norm(drawing *d, conformance_case *c)
@@ -474,6 +483,7 @@ static const operators all_operators[] = {
     {&family_avg_pool2d, draw_pool, false},
     {&family_global, draw_image, false},
     {&family_adaptive, draw_adaptive, false},
+    {&family_interpolate, draw_interpolate, false},
     {&family_broadcast_add, draw_broadcast, false},
     {&family_broadcast_subtract, draw_broadcast, false},
     {&family_broadcast_multiply, draw_broadcast, false},

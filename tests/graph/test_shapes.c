@@ -478,6 +478,39 @@ static const shape_case cases[] = {
      .expected = "padding 9223"},
     {"avg_pool2d", {B, 64, 5, 7}, .kernel = 2, .stride = 3, .expected = "(N, 64, 2, 2)"},
     {"avg_pool2d", {B, 64, 5, 7}, .kernel = 2, .expected = "stride 0"},
+    {"interpolate", {B, 64, 5, 7}, .kernel = 10, .stride = 2, .expected = "(N, 64, 10, 2)"},
+    {"interpolate",
+     {B, 64, 5},
+     .kernel = 10,
+     .stride = 2,
+     .expected = "input has shape (N, 64, 5), expected 4 dimensions"},
+    {"interpolate",
+     {B, 64, 5, 7},
+     .kernel = 10,
+     .stride = -2,
+     .expected = "the result has 10 x -2 elements, expected 1 x 1 or more"},
+    {"interpolate",
+     {B, 64, 5, 7},
+     .kernel = INT64_MAX,
+     .stride = 1,
+     .expected = "9223372036854775807 x 1 elements"},
+    {"interpolate",
+     {B, 64, 5, 7},
+     .kernel = 1 << 30,
+     .stride = 1 << 30,
+     .expected = "result is too large"},
+    {"interpolate",
+     {B, 64, 5, 7},
+     .kernel = 10,
+     .stride = 2,
+     .dilation = 1,
+     .expected = "align_corners has a meaning for YK_INTERPOLATE_BILINEAR only"},
+    {"interpolate",
+     {B, 64, 5, 7},
+     .kernel = 10,
+     .stride = 2,
+     .padding = 2,
+     .expected = "mode is 2, expected 0 or 1"},
     {"global_avg_pool2d", {B, 64, 5, 7}, .expected = "(N, 64, 1, 1)"},
     {"global_avg_pool2d", {B, 64}, .expected = "expected 4 dimensions"},
     {"mean", {B, 64, 5, 7}, .number = 1, .expected = "(N, 5, 7)"},
@@ -706,6 +739,15 @@ static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
                 o.scale = c->number != 0 ? c->number : NAN));
 }
 
+/* (kernel, stride): the result's size; `padding`: the mode; `dilation`: align_corners. */
+static yk_value *interpolate(yk_value *x, const shape_case *c)
+{
+    return yk_interpolate(x, c->kernel, c->stride,
+                          YK_WITH(yk_interpolate_options, YK_INTERPOLATE_OPTIONS_INIT,
+                                  o.mode = (yk_interpolate_mode)c->padding,
+                                  o.align_corners = c->dilation));
+}
+
 /* `stride`: rotary_dim; `padding`: first_position. */
 static yk_value *rotary(yk_value *x, const shape_case *c)
 {
@@ -724,6 +766,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
     yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
     if (strcmp(c->call, "rotary_embedding") == 0)
         return rotary(x, c);
+    if (strcmp(c->call, "interpolate") == 0)
+        return interpolate(x, c);
     if (strcmp(c->call, "attention") == 0)
         return attention(graph, x, c);
     if (strcmp(c->call, "flatten") == 0)

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "graph/operators.h"
+#include "harness.h"
 #include "tensor/element.h"
 
 enum { MOST_VALUES = 40, MOST_EMBEDDED = 3, OPERATORS = 12 };
@@ -180,6 +181,16 @@ static yk_value *pool(drawing *d, yk_value *x)
         return yk_adaptive_avg_pool2d(x, between(d, 2, 5), between(d, 2, 5));
     return once_in(d, 2) ? yk_max_pool2d(x, kernel, stride, padding)
                          : yk_avg_pool2d(x, kernel, stride, padding);
+}
+
+static yk_value *interpolated(drawing *d, yk_value *x)
+{
+    const bool bilinear = once_in(d, 2), align_corners = bilinear && once_in(d, 2);
+    return yk_interpolate(
+        x, between(d, 1, 9), between(d, 1, 9),
+        YK_WITH(yk_interpolate_options, YK_INTERPOLATE_OPTIONS_INIT,
+                o.mode = bilinear ? YK_INTERPOLATE_BILINEAR : YK_INTERPOLATE_NEAREST,
+                o.align_corners = align_corners));
 }
 
 static yk_value *normalised_groups(drawing *d, yk_value *x)
@@ -366,7 +377,10 @@ static yk_value *draw_operator(drawing *d, yk_value *x)
     case 5:
         return is_image ? convolution(d, x) : linear(d, x);
     case 6:
-        return !is_image ? linear(d, x) : once_in(d, 4) ? transposed_convolution(d, x) : pool(d, x);
+        return !is_image       ? linear(d, x)
+               : once_in(d, 4) ? transposed_convolution(d, x)
+               : once_in(d, 3) ? interpolated(d, x)
+                               : pool(d, x);
     case 7:
         return combination(d, x);
     case 8:
@@ -460,6 +474,8 @@ static void describe_node(FILE *file, const yki_node *node)
                                  a->transpose_a,
                                  a->transpose_b,
                                  a->interleaved,
+                                 a->bilinear,
+                                 a->align_corners,
                                  a->alpha,
                                  a->beta,
                                  a->eps,

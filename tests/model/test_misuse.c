@@ -97,6 +97,7 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_randn_like(NULL),
         yk_sum(NULL, 1),
         yk_amax(NULL, 1),
+        yk_interpolate(NULL, 2, 2, NULL),
         yk_amin(NULL, 0),
         yk_sum(NULL, 0),
         yk_reduce_loss(NULL, YK_LOSS_MEAN),

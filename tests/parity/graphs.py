@@ -18,7 +18,7 @@ torch.set_default_dtype(torch.float64)
 
 ATTRIBUTES = """evaluates kernel stride padding dilation groups rows columns dim first count
 output_padding heads kv_heads rotary causal transpose_a transpose_b interleaved
-alpha beta eps ndim""".split()
+bilinear align_corners alpha beta eps ndim""".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
@@ -91,6 +91,13 @@ def pad(a, x):
     return F.pad(x, sizes)
 
 
+def interpolate(a, x):
+    size = a["rows"], a["columns"]
+    if not a["bilinear"]:
+        return F.interpolate(x, size)
+    return F.interpolate(x, size, mode="bilinear", align_corners=bool(a["align_corners"]))
+
+
 def cross_entropy(x, labels):
     return F.cross_entropy(x.flatten(0, -2), labels.long().flatten())
 
@@ -134,6 +141,7 @@ def run(operator, a, t, training):
         "max_pool2d": lambda: F.max_pool2d(t[0], *window),
         "avg_pool2d": lambda: F.avg_pool2d(t[0], *window),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t[0], 1),
+        "interpolate": lambda: interpolate(a, t[0]),
         "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t[0], (a["rows"], a["columns"])),
     }[operator]()
 

@@ -316,6 +316,10 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_number(pickle, "causal", attrs->causal);
     write_number(pickle, "rotary", (double)attrs->rotary);
     write_number(pickle, "interleaved", attrs->interleaved);
+    write_number(pickle, "rows", (double)attrs->rows);
+    write_number(pickle, "columns", (double)attrs->columns);
+    write_number(pickle, "bilinear", attrs->bilinear);
+    write_number(pickle, "align_corners", attrs->align_corners);
     write_number(pickle, "eps", attrs->eps);
     write_number(pickle, "momentum", attrs->momentum);
     write_number(pickle, "p", attrs->p);

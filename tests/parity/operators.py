@@ -104,6 +104,13 @@ def rotary(x, attrs):
     return torch.cat([turned, rest], -1).transpose(1, 2).flatten(2)
 
 
+def interpolate(x, attrs):
+    size = int(attrs["rows"]), int(attrs["columns"])
+    if not attrs["bilinear"]:
+        return F.interpolate(x, size)
+    return F.interpolate(x, size, mode="bilinear", align_corners=bool(attrs["align_corners"]))
+
+
 def matmul(a, b, attrs):
     """The matrices of all heads are rows of their sample."""
     a, b = (x.unflatten(1, (int(attrs["heads"]), -1)) for x in (a, b))
@@ -184,6 +191,7 @@ def compute(operator, t, attrs, training, out):
         "flatten": lambda: torch.flatten(t["x"], 1),
         "max_pool2d": lambda: F.max_pool2d(t["x"], *window),
         "avg_pool2d": lambda: F.avg_pool2d(t["x"], *window),
+        "interpolate": lambda: interpolate(t["x"], attrs),
         "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], out.shape[2:]),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t["x"], 1),
     }[operator]()

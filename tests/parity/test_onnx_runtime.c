@@ -369,6 +369,20 @@ YK_TEST(rotary_embeddings_are_translated)
     judge(make_model(yk_nn_linear(yk_flatten(x), "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* Larger, smaller, and both. */
+YK_TEST(images_of_another_size_are_translated)
+{
+    yk_value *x = yk_nn_conv2d(images_of(16), "conv", 8, 3, NULL);
+    x = yk_interpolate(x, 28, 7, NULL);
+    x = yk_interpolate(x, 9, 20,
+                       YK_WITH(yk_interpolate_options, YK_INTERPOLATE_OPTIONS_INIT,
+                               o.mode = YK_INTERPOLATE_BILINEAR));
+    x = yk_interpolate(x, 5, 30,
+                       YK_WITH(yk_interpolate_options, YK_INTERPOLATE_OPTIONS_INIT,
+                               o.mode = YK_INTERPOLATE_BILINEAR, o.align_corners = true));
+    judge(make_model(yk_nn_linear(yk_flatten(x), "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 YK_TEST(masks_of_attention_are_translated)
 {
     yk_graph *graph = yk_graph_create();

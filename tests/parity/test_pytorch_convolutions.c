@@ -173,3 +173,21 @@ YK_TEST(adaptive_avg_pool2d_is_pytorchs)
 {
     operator_compare("adaptive_avg_pool2d", 25, build_adaptive_avg_pool2d);
 }
+
+static yk_value *build_interpolate(operator_case *c)
+{
+    yk_value *x = operator_image(c, 1);
+    int64_t rows = operator_between(&c->dice, 1, 24), columns = operator_between(&c->dice, 1, 24);
+    bool bilinear = !operator_once_in(&c->dice, 3);
+    bool align_corners = bilinear && operator_once_in(&c->dice, 2);
+    return yk_interpolate(
+        x, rows, columns,
+        YK_WITH(yk_interpolate_options, YK_INTERPOLATE_OPTIONS_INIT,
+                o.mode = bilinear ? YK_INTERPOLATE_BILINEAR : YK_INTERPOLATE_NEAREST,
+                o.align_corners = align_corners));
+}
+
+YK_TEST(interpolate_is_pytorchs)
+{
+    operator_compare("interpolate", 55, build_interpolate);
+}

@@ -16,6 +16,7 @@
 #include "device/low_rank.h"
 #include "device/pictures.h"
 #include "device/sweep.h"
+#include "graph/interpolate.h"
 
 enum {
     YKI_CUDA_THREADS = 256, /* of every block */
@@ -220,6 +221,14 @@ typedef struct yki_cuda_pool_args {
     int32_t kernel, stride, padding;
     int32_t down, across;
 } yki_cuda_pool_args;
+
+/* ---- interpolate.cu -------------------------------------------------------------------------- */
+
+/* No windows. The axes are those of rows and of columns. */
+typedef struct yki_cuda_interpolate_args {
+    yki_cuda_pool_args images;
+    yki_axis down, across;
+} yki_cuda_interpolate_args;
 
 /* ---- layout.cu ------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* Pooling: maxima, averages with zeros counted, and the average of a whole image. */
+#include "pixel.cuh"
 #include "sums.cuh"
 
 /* Two values of 16 bits at a time, of which each takes one instruction. */
@@ -15,34 +16,6 @@ template <int W> DEVICE void widen(const bf16 (&raw)[W], float (&to)[W])
     }
     if (W % 2)
         to[W - 1] = widen(raw[W - 1]);
-}
-
-/* A vector of channels at one of the places that threads take; the place may not exist. */
-struct pixel {
-    int column, w, h;
-    int64_t image, offset; /* offset: of its first element in a tensor of these places */
-    bool exists;
-};
-
-template <int W> DEVICE pixel pixel_of(const yki_cuda_pool_args &args)
-{
-    const uint32_t vectors = (uint32_t)(args.columns / W);
-    const uint32_t w = (uint32_t)args.across, h = (uint32_t)args.down;
-    const uint32_t item = (uint32_t)thread_number(), place = item / vectors, line = place / w;
-    pixel at;
-    at.column = (int)(item % vectors) * W;
-    at.exists = place < (uint32_t)args.batch * h * w;
-    at.w = (int)(place % w);
-    at.h = (int)(line % h);
-    at.image = line / h;
-    at.offset = (int64_t)place * args.columns + at.column;
-    return at;
-}
-
-DEVICE int64_t place_of(const yki_cuda_pool_args &args, const pixel &at, int height, int width,
-                        int h, int w)
-{
-    return ((at.image * height + h) * width + w) * args.columns + at.column;
 }
 
 /* ---- maxima: the first of equal ones wins; NaN is larger than any ---------------------------- */

@@ -64,6 +64,7 @@ extern const yki_kernel_impl yki_cpu_exp, yki_cpu_log, yki_cpu_abs, yki_cpu_abs_
 extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yki_cpu_avg_pool2d,
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_adaptive_avg_pool2d, yki_cpu_adaptive_avg_pool2d_backward;
+extern const yki_kernel_impl yki_cpu_interpolate, yki_cpu_interpolate_backward;
 extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_reshape, yki_cpu_reorder;
 extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_pad, yki_cpu_permute,
     yki_cpu_randn_like;

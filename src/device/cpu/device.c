@@ -121,6 +121,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_global_avg_pool2d_backward,
     &yki_cpu_adaptive_avg_pool2d,
     &yki_cpu_adaptive_avg_pool2d_backward,
+    &yki_cpu_interpolate,
+    &yki_cpu_interpolate_backward,
     &yki_cpu_flatten,
     &yki_cpu_reshape,
     &yki_cpu_reorder,

@@ -137,6 +137,19 @@ typedef struct yki_windows {
     bool one_weight;      /* weights has one, for all results */
 } yki_windows;
 
+/* A result is the sum of so many inputs along one axis, each of which has a weight. */
+typedef struct yki_mix {
+    int64_t first, count;
+    const float *weights;
+} yki_mix;
+
+/* Images of another size. */
+typedef struct yki_mixing {
+    yk_dtype dtype;                      /* f32, bf16 or f16 */
+    int64_t pitch, columns;              /* pixels in a row of the input, and of the result */
+    const yki_mix *of_rows, *of_columns; /* what each row or column of the result is made of */
+} yki_mixing;
+
 /* First those of one operand. */
 typedef enum yki_map_op {
     YKI_MAP_RELU,                /* max(a, 0) */
@@ -368,6 +381,10 @@ typedef struct yki_cpu_loops {
      * weight, or the sum of pixels of which each has its weight. */
     void (*average)(const yki_windows *windows, const void *x, void *y);
     void (*sum_weighted)(const yki_windows *windows, const void *x, void *y);
+    /* A row of the result, of one channel block, as wide as a vector, or of one channel. own:
+     * memory for a row of x in f32. */
+    void (*mix_pixels)(const yki_mixing *mixing, int64_t row, const void *x, void *y, float *own);
+    void (*mix_numbers)(const yki_mixing *mixing, int64_t row, const void *x, void *y, float *own);
     void (*multiply)(const yki_small_product *product);
     /* To the copy, in which zeros follow, and from the copy to the tensor, times the factor. */
     void (*take_rows)(const yki_head_rows *head);

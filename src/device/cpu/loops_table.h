@@ -8,6 +8,7 @@
 #include "device/cpu/loops_avg_pool.h"
 #include "device/cpu/loops_blocks.h"
 #include "device/cpu/loops_dropout.h"
+#include "device/cpu/loops_interpolate.h"
 #include "device/cpu/loops_limits.h"
 #include "device/cpu/loops_loss.h"
 #include "device/cpu/loops_map.h"
@@ -75,6 +76,8 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .max_pool_backward = max_pool_backward,
                                  .average = average,
                                  .sum_weighted = sum_weighted,
+                                 .mix_pixels = mix_pixels,
+                                 .mix_numbers = mix_numbers,
                                  .multiply = multiply,
                                  .take_rows = take_rows,
                                  .give_rows = give_rows,

@@ -71,6 +71,7 @@ static const translation translations[] = {
     {&yki_op_max_pool2d, "MaxPool", yki_onnx_write_pool},
     {&yki_op_avg_pool2d, "AveragePool", yki_onnx_write_pool},
     {&yki_op_adaptive_avg_pool2d, "MatMul", yki_onnx_write_adaptive_pool},
+    {&yki_op_interpolate, "Resize", yki_onnx_write_interpolate},
     {&yki_op_global_avg_pool2d, "GlobalAveragePool", write_plain},
     {&yki_op_sum, "ReduceSum", yki_onnx_write_sum},
     {&yki_op_amax, "ReduceMax", yki_onnx_write_extreme},

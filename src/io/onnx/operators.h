@@ -20,9 +20,9 @@ extern yki_onnx_translator yki_onnx_write_batch_norm, yki_onnx_write_layer_norm,
 extern yki_onnx_translator yki_onnx_write_relu6, yki_onnx_write_clamp, yki_onnx_write_gelu,
     yki_onnx_write_silu, yki_onnx_write_leaky_relu, yki_onnx_write_with_alpha,
     yki_onnx_write_softmax;
-/* pool.c, sums and extremes too */
-extern yki_onnx_translator yki_onnx_write_pool, yki_onnx_write_adaptive_pool, yki_onnx_write_sum,
-    yki_onnx_write_extreme;
+/* pool.c, images of another size, sums and extremes too */
+extern yki_onnx_translator yki_onnx_write_pool, yki_onnx_write_adaptive_pool,
+    yki_onnx_write_interpolate, yki_onnx_write_sum, yki_onnx_write_extreme;
 /* attention.c */
 extern yki_onnx_translator yki_onnx_write_attention, yki_onnx_write_rotary;
 /* shape.c, and rows that indices choose */

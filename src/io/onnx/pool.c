@@ -1,4 +1,4 @@
-/* Pooling and sums over dimensions as nodes of ONNX. */
+/* Pooling, images of another size, and sums over dimensions as nodes of ONNX. */
 #include "io/onnx/operators.h"
 
 #include <stdlib.h>
@@ -46,6 +46,35 @@ void yki_onnx_write_adaptive_pool(yki_onnx_graph *g, const yki_node *node, const
     yki_onnx_add_operand(g, in);
     yki_onnx_end_node(g, made);
     yki_onnx_add_step(g, type, out, "", ".pooled", ".columns");
+}
+
+/* ONNX wants all four sizes, of which the batch's is known when it runs. */
+void yki_onnx_write_interpolate(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0];
+    const yki_attrs *a = &node->attrs;
+    yki_onnx_add_sizes(g, out, ".size", 2, &out->dims[2]);
+    size_t shape = yki_onnx_begin_node(g, "Shape", out, ".images");
+    yki_onnx_add_operand(g, node->in[0]);
+    yki_onnx_add_int(g, "end", 2);
+    yki_onnx_end_node(g, shape);
+    size_t sizes = yki_onnx_begin_node(g, "Concat", out, ".sizes");
+    yki_onnx_add_part(g, out, ".images");
+    yki_onnx_add_part(g, out, ".size");
+    yki_onnx_add_int(g, "axis", 0);
+    yki_onnx_end_node(g, sizes);
+    size_t made = yki_onnx_begin_node(g, type, out, "");
+    yki_onnx_add_operand(g, node->in[0]);
+    yki_onnx_skip_operand(g); /* the region of interest */
+    yki_onnx_skip_operand(g); /* scales */
+    yki_onnx_add_part(g, out, ".sizes");
+    yki_onnx_add_text(g, "mode", a->bilinear ? "linear" : "nearest");
+    yki_onnx_add_text(g, "nearest_mode", "floor");
+    yki_onnx_add_text(g, "coordinate_transformation_mode",
+                      a->align_corners ? "align_corners"
+                      : a->bilinear    ? "half_pixel"
+                                       : "asymmetric");
+    yki_onnx_end_node(g, made);
 }
 
 void yki_onnx_write_sum(yki_onnx_graph *g, const yki_node *node, const char *type)

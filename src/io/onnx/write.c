@@ -20,6 +20,7 @@ typedef enum field {
     ATTRIBUTE_NAME = 1,
     ATTRIBUTE_F = 2,
     ATTRIBUTE_I = 3,
+    ATTRIBUTE_S = 4,
     ATTRIBUTE_INTS = 8,
     ATTRIBUTE_TYPE = 20,
     TENSOR_DIMS = 1,
@@ -27,7 +28,12 @@ typedef enum field {
     TENSOR_NAME = 8
 } field;
 
-typedef enum attribute_type { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 } attribute_type;
+typedef enum attribute_type {
+    TYPE_FLOAT = 1,
+    TYPE_INT = 2,
+    TYPE_STRING = 3,
+    TYPE_INTS = 7
+} attribute_type;
 
 int yki_onnx_dtype(yk_dtype dtype)
 {
@@ -131,6 +137,11 @@ void yki_onnx_add_operand(yki_onnx_graph *g, const yk_value *value)
     yki_protobuf_text(&g->message, NODE_INPUT, name_of(g, value, "", name));
 }
 
+void yki_onnx_skip_operand(yki_onnx_graph *g)
+{
+    yki_protobuf_text(&g->message, NODE_INPUT, "");
+}
+
 void yki_onnx_add_part(yki_onnx_graph *g, const yk_value *value, const char *suffix)
 {
     char name[YKI_ONNX_NAME];
@@ -175,6 +186,13 @@ void yki_onnx_add_int(yki_onnx_graph *g, const char *name, int64_t value)
 {
     size_t attribute = begin_attribute(g, name, TYPE_INT);
     yki_protobuf_int(&g->message, ATTRIBUTE_I, value);
+    yki_protobuf_end(&g->message, attribute);
+}
+
+void yki_onnx_add_text(yki_onnx_graph *g, const char *name, const char *text)
+{
+    size_t attribute = begin_attribute(g, name, TYPE_STRING);
+    yki_protobuf_text(&g->message, ATTRIBUTE_S, text);
     yki_protobuf_end(&g->message, attribute);
 }
 

@@ -47,6 +47,8 @@ void yki_onnx_add_output(yki_onnx_graph *g, const yk_value *value, const char *s
 void yki_onnx_end_node(yki_onnx_graph *g, size_t node);
 /* Something that the node begun reads; an optional one that is absent is left out. */
 void yki_onnx_add_operand(yki_onnx_graph *g, const yk_value *value);
+/* An optional one that is absent, where others follow. */
+void yki_onnx_skip_operand(yki_onnx_graph *g);
 /* What was made on the way to value, or a constant that belongs to it. */
 void yki_onnx_add_part(yki_onnx_graph *g, const yk_value *value, const char *suffix);
 /* A whole node, of one or two parts of value. */
@@ -59,6 +61,7 @@ void yki_onnx_add_alias(yki_onnx_graph *g, const yk_value *value, const char *na
 
 void yki_onnx_add_float(yki_onnx_graph *g, const char *name, double value);
 void yki_onnx_add_int(yki_onnx_graph *g, const char *name, int64_t value);
+void yki_onnx_add_text(yki_onnx_graph *g, const char *name, const char *text);
 void yki_onnx_add_list(yki_onnx_graph *g, const char *name, const int64_t *values, int count);
 /* The same number for each of `count` entries, at most 4. */
 void yki_onnx_add_ints(yki_onnx_graph *g, const char *name, int64_t value, int count);

@@ -34,8 +34,9 @@ static const operators_case broadcasts = {ALL,
                                            &family_broadcast_multiply, &family_broadcast_divide}};
 static const operators_case norms = {
     ALL, {&family_batch_norm, &family_batch_norm_apply, &family_group_norm}};
-static const operators_case pools = {
-    ALL, {&family_max_pool2d, &family_avg_pool2d, &family_global, &family_adaptive}};
+static const operators_case pools = {ALL,
+                                     {&family_max_pool2d, &family_avg_pool2d, &family_global,
+                                      &family_adaptive, &family_interpolate}};
 static const operators_case moves = {
     ALL, {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad}};
 static const operators_case rows = {ALL,
