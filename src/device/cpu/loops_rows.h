@@ -106,16 +106,24 @@ static yki_row_softmax log_softmax(const float *x, float *y, int64_t count)
     return s;
 }
 
-static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
+/* The sum of the slopes, times y unless it is NULL. */
+YKI_FORCE_INLINE float sum_slopes(const float *y, const float *dy, int64_t count)
 {
     wide_sum totals = {{{0}}};
     for (int64_t begin = 0; begin < count; begin += NEAR) {
         yki_lanes near = {0};
-        for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH)
-            near += load_lanes_up_to(y + i, count - i, 0) * load_lanes_up_to(dy + i, count - i, 0);
+        for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH) {
+            const yki_lanes slope = load_lanes_up_to(dy + i, count - i, 0);
+            near += y ? load_lanes_up_to(y + i, count - i, 0) * slope : slope;
+        }
         add_lanes(&totals, near);
     }
-    const float sum = (float)sum_of_lanes(&totals);
+    return (float)sum_of_lanes(&totals);
+}
+
+static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
+{
+    const float sum = sum_slopes(y, dy, count);
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
         yki_lanes slope = load_lanes_up_to(dy + i, count - i, 0) - sum;
         store_lanes_up_to(dx + i, count - i, load_lanes_up_to(y + i, count - i, 0) * slope);
@@ -124,14 +132,7 @@ static void softmax_slopes(const float *y, const float *dy, float *dx, int64_t c
 
 static void log_softmax_slopes(const float *y, const float *dy, float *dx, int64_t count)
 {
-    wide_sum totals = {{{0}}};
-    for (int64_t begin = 0; begin < count; begin += NEAR) {
-        yki_lanes near = {0};
-        for (int64_t i = begin; i < near_end(begin, count); i += YKI_WIDTH)
-            near += load_lanes_up_to(dy + i, count - i, 0);
-        add_lanes(&totals, near);
-    }
-    const float sum = (float)sum_of_lanes(&totals);
+    const float sum = sum_slopes(NULL, dy, count);
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
         const yki_lanes share = yki_exp_or_zero(load_lanes_up_to(y + i, count - i, 0));
         store_lanes_up_to(dx + i, count - i, load_lanes_up_to(dy + i, count - i, 0) - share * sum);
@@ -202,20 +203,27 @@ static void log_softmax_lanes(const float *x, float *y, int64_t count, int64_t u
     }
 }
 
-static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int64_t count,
-                                int64_t used)
+/* The sums of the slopes, times y unless it is NULL. */
+YKI_FORCE_INLINE yki_lanes sum_lane_slopes(const float *y, const float *dy, int64_t count)
 {
-    const yki_bits rows = used_rows(used);
-    const yki_lanes zero = {0};
     wide_sum totals = {{{0}}};
     for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
         const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
         yki_lanes near = {0};
-        for (int64_t i = begin; i < end; i++)
-            near += yki_load_pixel(y, i, YK_F32) * yki_load_pixel(dy, i, YK_F32);
+        for (int64_t i = begin; i < end; i++) {
+            const yki_lanes slope = yki_load_pixel(dy, i, YK_F32);
+            near += y ? yki_load_pixel(y, i, YK_F32) * slope : slope;
+        }
         add_lanes(&totals, near);
     }
-    const yki_lanes sum = narrow(&totals);
+    return narrow(&totals);
+}
+
+static void softmax_lane_slopes(const float *y, const float *dy, float *dx, int64_t count,
+                                int64_t used)
+{
+    const yki_bits rows = used_rows(used);
+    const yki_lanes zero = {0}, sum = sum_lane_slopes(y, dy, count);
     for (int64_t i = 0; i < count; i++) {
         const yki_lanes slope = yki_load_pixel(dy, i, YK_F32) - sum;
         yki_store_lanes(dx, i * YKI_WIDTH,
@@ -227,16 +235,7 @@ static void log_softmax_lane_slopes(const float *y, const float *dy, float *dx, 
                                     int64_t used)
 {
     const yki_bits rows = used_rows(used);
-    const yki_lanes zero = {0};
-    wide_sum totals = {{{0}}};
-    for (int64_t begin = 0; begin < count; begin += NEAR_PIXELS) {
-        const int64_t end = count - begin < NEAR_PIXELS ? count : begin + NEAR_PIXELS;
-        yki_lanes near = {0};
-        for (int64_t i = begin; i < end; i++)
-            near += yki_load_pixel(dy, i, YK_F32);
-        add_lanes(&totals, near);
-    }
-    const yki_lanes sum = narrow(&totals);
+    const yki_lanes zero = {0}, sum = sum_lane_slopes(NULL, dy, count);
     for (int64_t i = 0; i < count; i++) {
         const yki_lanes share = yki_exp_or_zero(yki_load_pixel(y, i, YK_F32));
         const yki_lanes slope = yki_load_pixel(dy, i, YK_F32) - share * sum;
