@@ -96,7 +96,12 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->loops = yki_cpu_loops_of(device);
     k->from = from;
     k->to = to;
-    k->mixing = (yki_mixing){desc->in[0].dtype, from.columns, to.columns, of_rows, of_columns};
+    k->mixing = (yki_mixing){.dtype = desc->in[0].dtype,
+                             .pitch = from.columns,
+                             .columns = to.columns,
+                             .of_rows = of_rows,
+                             .of_columns = of_columns,
+                             .ahead = from.pixels > to.pixels};
     k->from_image = (size_t)(from.pixels * from.b) * yk_dtype_size(desc->in[0].dtype);
     k->to_image = (size_t)(to.pixels * to.b) * yk_dtype_size(desc->in[0].dtype);
     k->team = team;
