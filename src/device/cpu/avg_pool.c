@@ -115,7 +115,9 @@ static yk_status create(yki_device *device, const yki_kernel_desc *desc, int64_t
                                .of_rows = t->rows,
                                .of_columns = t->columns,
                                .weights = t->weights,
-                               .one_weight = true};
+                               .one_weight = true,
+                               .ahead = k->from.pixels > k->to.pixels &&
+                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0])};
     const size_t size = yk_dtype_size(desc->in[0].dtype);
     k->from_image = (size_t)(k->from.pixels * k->from.b) * size;
     k->to_image = (size_t)(k->to.pixels * k->to.b) * size;

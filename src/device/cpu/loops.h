@@ -125,6 +125,7 @@ typedef struct yki_max_pool {
     int64_t rows, columns, y_rows, y_columns; /* of an image */
     int64_t kernel, stride, padding;
     yki_window_range inside_rows, inside_columns; /* of y: windows that lie inside x */
+    bool ahead;                                   /* x is fetched in advance: it is in no cache */
 } yki_max_pool;
 
 /* Sums over rectangles of pixels of a map, which make a map of results. */
@@ -135,6 +136,7 @@ typedef struct yki_windows {
     const yki_window_range *of_rows, *of_columns; /* what each row or column of results sums */
     const float *weights; /* of each result, or of each pixel that is summed */
     bool one_weight;      /* weights has one, for all results */
+    bool ahead;           /* the map that is summed is fetched in advance: it is in no cache */
 } yki_windows;
 
 /* A result is the sum of so many inputs along one axis, each of which has a weight. */

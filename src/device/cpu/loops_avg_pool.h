@@ -65,13 +65,18 @@ YKI_FORCE_INLINE yki_lanes sum_any_window(const void *x, int64_t pixel, int64_t 
     return sum_huge_window(x, pixel, pitch, rows, columns, dtype);
 }
 
-YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, yk_dtype dtype)
+YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, bool ahead,
+                                 yk_dtype dtype)
 {
     for (int64_t p = 0; p < w->rows; p++) {
         const yki_window_range h = w->of_rows[p];
         for (int64_t q = 0; q < w->columns; q++) {
             const yki_window_range v = w->of_columns[q];
             const int64_t at = p * w->columns + q;
+            if (ahead && p + 1 < w->rows) /* for the next row of windows */
+                yki_prefetch_pixels(
+                    x, h.end * w->pitch + v.begin, w->pitch, w->of_rows[p + 1].end - h.end,
+                    (q + 1 < w->columns ? w->of_columns[q + 1].begin : v.end) - v.begin, dtype);
             const yki_lanes total = sum_any_window(x, h.begin * w->pitch + v.begin, w->pitch,
                                                    h.end - h.begin, v.end - v.begin, dtype);
             yki_store_lanes(y, at * YKI_WIDTH, total * w->weights[w->one_weight ? 0 : at], dtype);
@@ -81,7 +86,10 @@ YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, y
 
 static void average(const yki_windows *w, const void *x, void *y)
 {
-    FOR_EACH_DTYPE(average_as, w->dtype, w, x, y);
+    if (w->ahead)
+        FOR_EACH_DTYPE(average_as, w->dtype, w, x, y, true);
+    else
+        FOR_EACH_DTYPE(average_as, w->dtype, w, x, y, false);
 }
 
 YKI_FORCE_INLINE void sum_weighted_as(const yki_windows *w, const void *x, void *y, yk_dtype dtype)

@@ -55,6 +55,9 @@ YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, 
                                  yk_dtype dtype)
 {
     int64_t corner = h.corner * p->columns + w.corner;
+    if (p->ahead) /* for the next row of windows */
+        yki_prefetch_pixels(x, corner + kernel * p->columns, p->columns, p->stride, p->stride,
+                            dtype);
     yki_lanes best = yki_load_pixel(x, corner + h.from * p->columns + w.from, dtype);
     yki_bits winner = (uint32_t)(h.from * kernel + w.from) + (yki_bits){0};
     for (int64_t r = h.from; r < h.to; r++)

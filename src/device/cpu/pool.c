@@ -119,6 +119,7 @@ static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, yk
     YK_TRY(pool_prepare(device, desc, kernel));
     pool *k = (pool *)*kernel;
     shape_loops(k, yki_cpu_loops_of(device), k->keep_index);
+    k->shape.ahead = yki_exceed_caches(device, &desc->in[0], &desc->out[0]);
     return YK_OK;
 }
 

@@ -405,17 +405,34 @@ YKI_FORCE_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dty
     return ((uintptr_t)memory + (size_t)element * yki_size_of(dtype)) % sizeof(yki_lanes) == 0;
 }
 
-/*
- * Prefetches the cache lines of a pack into the second-level cache: the runs of one channel block
- * are short and far apart, and the processor's own prefetching does not follow them. Several
- * operands, each a run ahead, would not fit the first-level cache.
- */
-YKI_FORCE_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
+/* Prefetches the cache line of an element into the second-level cache: what several runs will need
+ * would not fit the first-level one. */
+YKI_FORCE_INLINE void yki_prefetch_line(const void *memory, int64_t element, yk_dtype dtype)
 {
     enum { FOR_READING, SECOND_LEVEL = 2 };
     const char *at = (const char *)memory + (size_t)element * yki_size_of(dtype);
-    for (size_t line = 0; line < YKI_PACK * yki_size_of(dtype); line += 64)
-        __builtin_prefetch(at + line, FOR_READING, SECOND_LEVEL);
+    __builtin_prefetch(at, FOR_READING, SECOND_LEVEL);
+}
+
+/* The lines of a pack: the runs of one channel block are short and far apart, and the processor's
+ * own prefetching does not follow them. */
+YKI_FORCE_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype dtype)
+{
+    for (size_t i = 0; i < YKI_PACK; i += 64 / yki_size_of(dtype))
+        yki_prefetch_line(memory, element + (int64_t)i, dtype);
+}
+
+/*
+ * Pixels [0, rows) x [0, columns) from this one on, of a block as wide as a vector: those of a
+ * window's row that it shares with none above it. Processors do not follow several rows of pixels
+ * at a time; of a map that is in a cache, this would only be in the way.
+ */
+YKI_FORCE_INLINE void yki_prefetch_pixels(const void *x, int64_t pixel, int64_t pitch, int64_t rows,
+                                          int64_t columns, yk_dtype dtype)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t s = 0; s < columns; s++)
+            yki_prefetch_line(x, (pixel + r * pitch + s) * YKI_WIDTH, dtype);
 }
 
 /* The first `count` elements of a pack, the others zero; and the reverse. */
