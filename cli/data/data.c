@@ -162,13 +162,36 @@ static int list_downloads(void)
     return CLI_EXIT_OK;
 }
 
+static bool reads_split(const char *data, yk_split split, const char *file)
+{
+    yk_dataset *dataset;
+    if (open_data(&dataset, data, split) != YK_OK)
+        return false;
+    bool reads = yk_dataset_reads_file(dataset, file);
+    yk_dataset_destroy(dataset);
+    return reads;
+}
+
+/* Whether the output would take the place of a file of the data, of either split. */
+static bool replaces_input(const yk_dataset *dataset, const char *data, const data_options *options)
+{
+    yk_split other = split_of(options->split) == YK_SPLIT_TEST ? YK_SPLIT_TRAIN : YK_SPLIT_TEST;
+    if (access(options->output, F_OK) != 0 || (!yk_dataset_reads_file(dataset, options->output) &&
+                                               !reads_split(data, other, options->output)))
+        return false;
+    cli_complain("%s: is a file of the data, which are read from it: choose another --output",
+                 options->output);
+    return true;
+}
+
 static int use_data(const char *action, const char *data, const data_options *options)
 {
     yk_dataset *dataset;
     if (open_data(&dataset, data, split_of(options->split)) != YK_OK)
         return print_failure();
-    int code = strcmp(action, "info") == 0
-                   ? cli_data_info(dataset, options->split, options->skip_damaged)
+    bool writes = strcmp(action, "info") != 0;
+    int code = writes && replaces_input(dataset, data, options) ? CLI_EXIT_FAILED
+               : !writes ? cli_data_info(dataset, options->split, options->skip_damaged)
                : strcmp(action, "pack") == 0 ? pack_data(dataset, options)
                                              : draw_preview(dataset, options);
     yk_dataset_destroy(dataset);

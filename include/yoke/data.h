@@ -90,12 +90,15 @@ typedef struct yk_dataset_ops {
     /** Writes what the user calls a sample, such as the name of its file; may be NULL. */
     void (*sample_name)(void *data, int64_t index, char *name, size_t size);
     void (*close)(void *data); /**< releases data, once nothing uses the data set; may be NULL */
+    /** Writes the path of file `index`, from 0 on, of those that samples are read from; false past
+     * the last. NULL if they are read from none. */
+    bool (*file_path)(void *data, int64_t index, char *path, size_t size);
 } yk_dataset_ops;
 
 /** The defaults of yk_dataset_ops. */
 #define YK_DATASET_OPS_INIT                                                                        \
     {                                                                                              \
-        sizeof(yk_dataset_ops), "data", 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL          \
+        sizeof(yk_dataset_ops), "data", 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL    \
     }
 
 /**
@@ -123,6 +126,10 @@ int64_t yk_dataset_classes(const yk_dataset *dataset);
 const char *yk_dataset_class_name(const yk_dataset *dataset, int64_t label);
 /** Writes the name of a sample, such as "cat/0001.jpg", or "" where it has none. */
 void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name, size_t size);
+/** Whether samples are read from the file at the path, whatever name it has there: that of a link,
+ *  too. A result in its place would destroy the data. False where there is no such file. Looks at
+ *  every file of the data set, which may be as many as there are samples. */
+bool yk_dataset_reads_file(const yk_dataset *dataset, const char *path);
 
 /**
  * Whether this status of a read means that one sample is damaged while others can be read:

@@ -1,9 +1,13 @@
 /* Data sets: checking and copying what describes them, and their ownership. */
+#define _GNU_SOURCE
 #include "data/dataset.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/folder.h"
 #include "base/memory.h"
 #include "base/options.h"
 
@@ -216,4 +220,21 @@ void yk_dataset_sample_name(const yk_dataset *dataset, int64_t index, char *name
         dataset->ops.sample_name(dataset->data, index, name, size);
     yki_error_set_line(YK_OK, line);
     name[size - 1] = '\0';
+}
+
+bool yk_dataset_reads_file(const yk_dataset *dataset, const char *path)
+{
+    char file[PATH_MAX];
+    bool found = false;
+    if (!dataset || !path || !dataset->ops.file_path)
+        return false;
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    for (int64_t i = 0; fd >= 0 && !found; i++) {
+        if (!dataset->ops.file_path(dataset->data, i, file, sizeof file))
+            break;
+        found = yki_is_at(fd, file);
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
 }

@@ -36,6 +36,12 @@ static void name_subset_sample(void *data, int64_t index, char *name, size_t siz
     yk_dataset_sample_name(part->whole, part->indices[index], name, size);
 }
 
+static bool name_subset_file(void *data, int64_t index, char *path, size_t size)
+{
+    const subset *part = data;
+    return part->whole->ops.file_path(part->whole->data, index, path, size);
+}
+
 static void close_subset(void *data)
 {
     subset *part = data;
@@ -64,6 +70,7 @@ static yk_dataset_ops subset_ops(const yk_dataset *whole, int64_t count)
     ops.close_worker = whole->ops.close_worker ? close_subset_worker : NULL;
     ops.sample_name = name_subset_sample;
     ops.close = close_subset;
+    ops.file_path = whole->ops.file_path ? name_subset_file : NULL;
     return ops;
 }
 

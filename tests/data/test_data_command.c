@@ -13,6 +13,12 @@ static const char *program(void)
     return path;
 }
 
+static void skip_without_pictures(void)
+{
+    if (!yk_image_formats())
+        skip_because("there is no libyoke-image.so");
+}
+
 YK_TEST(info_counts_the_images_of_each_class)
 {
     char output[4096];
@@ -34,14 +40,53 @@ YK_TEST(preview_writes_a_picture)
     char output[4096], path[512];
     const char *folder = fresh_folder();
     snprintf(path, sizeof path, "%s/a.png", folder);
-    int code =
-        yk_test_command(output, sizeof output, "%s data preview synthetic --split test -c 3 -o %s",
-                        program(), path);
-    if (strstr(output, "pictures are neither read nor written"))
-        skip_because("there is no libyoke-image.so");
-    assert_int_equal(code, 0);
+    skip_without_pictures();
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "%s data preview synthetic --split test -c 3 -o %s", program(),
+                                     path),
+                     0);
     assert_contains(output, path);
     assert_int_equal(access(path, R_OK), 0);
+}
+
+/* `yoke data ARGUMENTS` is refused in one line, because it would write to a file of the data. */
+static void assert_keeps_data(const char *arguments)
+{
+    char output[4096];
+    assert_int_equal(yk_test_command(output, sizeof output, "cd %s && %s data %s",
+                                     yk_test_directory(), program(), arguments),
+                     1);
+    assert_contains(output, ": is a file of the data, which are read from it");
+    assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
+}
+
+YK_TEST(results_do_not_replace_the_data)
+{
+    char output[4096];
+    skip_without_pictures();
+    int code = yk_test_command(
+        output, sizeof output,
+        "cd %s && mkdir -p set/a && %s data preview synthetic -c 1 -o set/a/1.png && cp "
+        "set/a/1.png 1.png && ln -s set/a/1.png link.png && ln set/a/1.png hard.png",
+        yk_test_directory(), program());
+    assert_int_equal(code, 0);
+    assert_keeps_data("preview set -o set/a/1.png");
+    assert_keeps_data("preview set -o set/../set/a/1.png");
+    assert_keeps_data("pack set -o link.png");
+    assert_keeps_data("pack set -o hard.png");
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "cd %s && cmp 1.png set/a/1.png && ls set/a | wc -l && "
+                                     "%s data pack set -o set/a.pack",
+                                     yk_test_directory(), program()),
+                     0);
+    assert_contains(output, "1\nset/a.pack: 1 image\n");
+    code = yk_test_command(output, sizeof output,
+                           "cd %s && mkdir both && cp -r set both/train && cp -r set both/val",
+                           yk_test_directory());
+    assert_int_equal(code, 0);
+    assert_keeps_data("preview folder:both -o both/val/a/1.png");
+    assert_keeps_data("pack folder:both --split val -o both/train/a/1.png");
+    assert_keeps_data("pack pack:set/a.pack -o set/a.pack");
 }
 
 YK_TEST(wrong_calls_get_one_line_and_code_2)

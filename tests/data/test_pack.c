@@ -71,6 +71,25 @@ YK_TEST(a_packed_file_has_the_same_samples)
     yk_dataset_destroy(pictures);
 }
 
+YK_TEST(a_file_that_is_read_is_not_replaced)
+{
+    static const int64_t first[] = {0};
+    yk_dataset *packed, *part;
+    yk_dataset *pictures = open_pictures();
+    assert_ok(yk_pack_write(yk_test_path("x.pack"), pictures, NULL));
+    assert_false(yk_dataset_reads_file(pictures, yk_test_path("x.pack")));
+    assert_ok(yk_pack_open(&packed, yk_test_path("x.pack"), YK_SPLIT_TRAIN));
+    assert_ok(yk_subset_create(&part, packed, first, 1));
+    assert_true(yk_dataset_reads_file(part, yk_test_path("x.pack")));
+    assert_false(yk_dataset_reads_file(part, yk_test_path("y.pack")));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_pack_write(yk_test_path("x.pack"), part, NULL));
+    assert_contains(yk_last_error(), "x.pack: is a file of the data that it would hold");
+    assert_ok(yk_pack_write(yk_test_path("y.pack"), part, NULL));
+    yk_dataset_destroy(part);
+    yk_dataset_destroy(packed);
+    yk_dataset_destroy(pictures);
+}
+
 YK_TEST(pictures_of_one_size_are_packed_as_such)
 {
     yk_dataset *synthetic, *packed;

@@ -15,6 +15,15 @@ void yki_arrays_free(yki_arrays *arrays)
     *arrays = (yki_arrays){0};
 }
 
+static bool name_file(void *data, int64_t index, char *path, size_t size)
+{
+    const yki_arrays *arrays = data;
+    if (index > 0 || !arrays->file.path)
+        return false;
+    snprintf(path, size, "%s", arrays->file.path);
+    return true;
+}
+
 static void close_arrays(void *data)
 {
     yki_arrays_free(data);
@@ -93,6 +102,7 @@ yk_status yki_arrays_create(yk_dataset **dataset, yki_arrays *arrays)
     ops.class_names = own->class_names;
     ops.read = read_sample;
     ops.close = close_arrays;
+    ops.file_path = name_file;
     yk_status status = yk_dataset_create(dataset, &ops, own);
     if (status != YK_OK)
         close_arrays(own);

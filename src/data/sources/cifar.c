@@ -363,6 +363,15 @@ static yk_status read_image(void *data, void *worker, int64_t index, yk_field_bu
     return YK_OK;
 }
 
+static bool name_batch(void *data, int64_t index, char *path, size_t size)
+{
+    const cifar *set = data;
+    if (index >= set->file_count)
+        return false;
+    snprintf(path, size, "%s", set->files[index].path);
+    return true;
+}
+
 static void close_cifar(void *data)
 {
     cifar *set = data;
@@ -389,6 +398,7 @@ static yk_status create_cifar(yk_dataset **dataset, cifar *set)
     ops.class_names = set->family->class_names;
     ops.read = read_image;
     ops.close = close_cifar;
+    ops.file_path = name_batch;
     return yk_dataset_create(dataset, &ops, set);
 }
 

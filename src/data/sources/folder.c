@@ -269,6 +269,15 @@ static void name_sample(void *data, int64_t index, char *name, size_t size)
     snprintf(name, size, "%s", yki_names_get(&set->files, index));
 }
 
+static bool name_file(void *data, int64_t index, char *path, size_t size)
+{
+    const folder *set = data;
+    if (index >= set->files.count)
+        return false;
+    snprintf(path, size, "%s/%s", set->root, yki_names_get(&set->files, index));
+    return true;
+}
+
 static void close_folder(void *data)
 {
     folder *set = data;
@@ -300,6 +309,7 @@ static yk_status create_dataset(yk_dataset **dataset, folder *set)
     ops.read = read_sample;
     ops.sample_name = name_sample;
     ops.close = close_folder;
+    ops.file_path = name_file;
     yk_status status = yk_dataset_create(dataset, &ops, set);
     free(names);
     return status;

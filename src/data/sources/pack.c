@@ -146,6 +146,13 @@ static void name_sample(void *data, int64_t index, char *name, size_t size)
     name[read ? length : 0] = '\0';
 }
 
+static bool name_file(void *data, int64_t index, char *path, size_t size)
+{
+    const pack *set = data;
+    snprintf(path, size, "%s", set->file.path);
+    return index == 0;
+}
+
 static void close_pack(void *data)
 {
     pack *set = data;
@@ -176,6 +183,7 @@ static yk_status create_dataset(yk_dataset **dataset, pack *set)
     ops.read = read_sample;
     ops.sample_name = name_sample;
     ops.close = close_pack;
+    ops.file_path = name_file;
     return yk_dataset_create(dataset, &ops, set);
 }
 

@@ -364,6 +364,9 @@ yk_status yk_pack_write(const char *path, const yk_dataset *dataset, const yk_pa
     YKI_NOT_NULL(dataset);
     YK_TRY(YKI_READ_OPTIONS(&w.options, given, yk_pack_options, YK_PACK_OPTIONS_INIT));
     YK_TRY(check(dataset, &w.options));
+    if (yk_dataset_reads_file(dataset, path))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: is a file of the data that it would hold",
+                         path);
     w.dataset = dataset;
     w.header = (yki_pack_header){.version = YKI_PACK_VERSION,
                                  .kind = w.options.format == YK_PACK_PIXELS ? YKI_PACK_PIXELS

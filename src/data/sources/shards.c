@@ -285,6 +285,15 @@ static void name_sample(void *data, int64_t index, char *name, size_t size)
     snprintf(name, size, "%s in %s", member, file->path);
 }
 
+static bool name_file(void *data, int64_t index, char *path, size_t size)
+{
+    const shards *set = data;
+    if (index >= set->file_count)
+        return false;
+    snprintf(path, size, "%s", set->files[index].path);
+    return true;
+}
+
 static void close_shards(void *data)
 {
     shards *set = data;
@@ -311,6 +320,7 @@ static yk_status create_dataset(yk_dataset **dataset, shards *set)
     ops.read = read_sample;
     ops.sample_name = name_sample;
     ops.close = close_shards;
+    ops.file_path = name_file;
     return yk_dataset_create(dataset, &ops, set);
 }
 
