@@ -472,10 +472,10 @@ yk_value *yk_detach(yk_value *x);
  * pairs, (N, ranks samples). The gradient of x is the sum of those that all ranks have for it.
  *
  * Each rank's batch must have `samples` samples: yk_model_forward fails for a batch of another
- * size. `ranks` is the size of the group that yk_ddp_create is given later, or 1, which gathers the
- * batch of this rank alone and needs no yk_ddp. With more, every forward and backward is
- * collective, those in evaluation mode too, and virtual ranks, Join and yk_data_parallel cannot be
- * used.
+ * size, on all ranks, which may go on with the next batch. `ranks` is the size of the group that
+ * yk_ddp_create is given later, or 1, which gathers the batch of this rank alone and needs no
+ * yk_ddp. With more, every forward and backward is collective, those in evaluation mode too, and
+ * virtual ranks, Join and yk_data_parallel cannot be used.
  */
 yk_value *yk_all_gather_batch(yk_value *x, int ranks, int64_t samples);
 

@@ -19,6 +19,13 @@ typedef struct yki_exchange {
                             size_t count, yk_dtype dtype, yki_stream *stream);
     yk_status (*reduce_scatter)(const struct yki_exchange *exchange, void *out, const void *in,
                                 size_t count, yk_dtype dtype, yki_stream *stream);
+    /*
+     * Instead of all_gather, on a rank that cannot take part, for this thread's last error, of this
+     * status: the other ranks get an error, too, instead of waiting. Returns the status, or that of
+     * a failure of another rank.
+     */
+    yk_status (*refuse)(const struct yki_exchange *exchange, size_t count, yk_dtype dtype,
+                        yk_status status);
     void (*destroy)(struct yki_exchange *exchange);
 } yki_exchange;
 

@@ -72,6 +72,18 @@ static yk_status reduce_scatter(const yki_exchange *exchange, void *out, const v
     return run(exchange, &what, out, in, stream);
 }
 
+static yk_status refuse(const yki_exchange *exchange, size_t count, yk_dtype dtype,
+                        yk_status status)
+{
+    const rank_exchange *e = (const rank_exchange *)exchange;
+    const yk_descriptor what = {
+        .operation = YK_OPERATION_ALL_GATHER, .dtype = (uint8_t)dtype, .count = count};
+    yk_group *compares = e->plane ? e->group : e->channel;
+    yki_call call = {.base = {.what = what, .compare_only = e->plane != NULL}};
+    yk_status told = yki_group_submit(compares, &call, status, NULL);
+    return told == YK_ERROR_INVALID_ARGUMENT ? status : told;
+}
+
 static void destroy(yki_exchange *exchange)
 {
     rank_exchange *e = (rank_exchange *)exchange;
@@ -118,8 +130,10 @@ yk_status yki_exchange_create(yk_ddp *ddp)
     rank_exchange *e = yki_calloc(1, sizeof *e);
     if (!e)
         return yki_error_memory(sizeof *e, "ddp");
-    e->base = (yki_exchange){
-        .all_gather = all_gather, .reduce_scatter = reduce_scatter, .destroy = destroy};
+    e->base = (yki_exchange){.all_gather = all_gather,
+                             .reduce_scatter = reduce_scatter,
+                             .refuse = refuse,
+                             .destroy = destroy};
     e->group = ddp->group;
     yki_group_retain(e->group);
     e->device = yki_model_device(ddp->model);

@@ -285,6 +285,41 @@ YK_TEST_RANKS(a_batch_of_another_size_is_refused, 2)
     end(&s);
 }
 
+/* The last rank's program goes on after its batch was refused, and so do the others. */
+static void one_batch_is_short(const network *net)
+{
+    static contrast_side s;
+    begin(&s, net);
+    both_step(&s, 0);
+    for (int64_t count = 0; count < SAMPLES; count += 2) {
+        bool is_short = s.rank == s.world - 1;
+        const yk_batch *batch = is_short
+                                    ? take_views(&s.own, net->dtype, 1, 0, count, s.world * SAMPLES)
+                                    : take_own(&s, 1);
+        assert_status(is_short ? YK_ERROR_INVALID_SHAPE : YK_ERROR_MISMATCH,
+                      yk_model_forward(s.model, batch));
+        assert_contains(yk_last_error(), is_short ? "samples, expected 3, as on every rank"
+                                                  : "all_gather_batch: all_gather(");
+        if (!is_short)
+            assert_contains(yk_last_error(), ") with invalid arguments");
+    }
+    yk_model_zero_grad(s.model);
+    yk_model_zero_grad(s.alone);
+    both_step(&s, 2);
+    assert_same_gradients(s.model, s.alone, f32_tolerance);
+    end(&s);
+}
+
+YK_TEST_RANKS(a_batch_that_is_short_on_one_rank_is_refused_on_all, 3)
+{
+    one_batch_is_short(&cpu_f32);
+}
+
+YK_TEST_RANKS(so_is_it_on_another_device, 2)
+{
+    one_batch_is_short(&sim_f32);
+}
+
 static void assert_refused(yk_model *model, yk_group *group, const yk_ddp_options *options,
                            const char *why)
 {

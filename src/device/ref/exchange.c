@@ -12,6 +12,7 @@ typedef struct exchange_kernel {
     yk_dtype dtype;
     size_t count; /* elements of a rank */
     int ranks;
+    int64_t samples, expected; /* of the batch */
 } exchange_kernel;
 
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
@@ -19,10 +20,6 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     bool gathers = desc->op == &yki_op_all_gather_batch;
     const yki_operand *own =
         gathers ? &desc->in[YKI_ALL_GATHER_BATCH_X] : &desc->out[YKI_REDUCE_SCATTER_BATCH_DX];
-    if (own->dims[0] != desc->attrs->samples)
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "the batch has %lld samples, expected %lld, as on every rank",
-                         (long long)own->dims[0], (long long)desc->attrs->samples);
     exchange_kernel *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "a kernel");
@@ -30,8 +27,20 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->dtype = own->dtype;
     k->count = (size_t)yki_operand_count(own);
     k->ranks = desc->attrs->ranks;
+    k->samples = own->dims[0];
+    k->expected = desc->attrs->samples;
     *kernel = &k->base;
     return YK_OK;
+}
+
+/* Not before it runs: the other ranks wait for this one there. */
+static yk_status check_samples(const exchange_kernel *k)
+{
+    if (k->samples == k->expected)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE,
+                     "the batch has %lld samples, expected %lld, as on every rank",
+                     (long long)k->samples, (long long)k->expected);
 }
 
 /* Among no other ranks: what is there is the result. */
@@ -53,6 +62,10 @@ static yk_status expect_exchange(const exchange_kernel *k, const yki_kernel_args
 static yk_status run_gather(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const exchange_kernel *k = (const exchange_kernel *)kernel;
+    yk_status status = check_samples(k);
+    if (status != YK_OK && run->exchange)
+        return run->exchange->refuse(run->exchange, k->count, k->dtype, status);
+    YK_TRY(status);
     if (k->ranks == 1)
         return copy_own(k, run);
     YK_TRY(expect_exchange(k, run));
@@ -63,6 +76,7 @@ static yk_status run_gather(const yki_kernel *kernel, const yki_kernel_args *run
 static yk_status run_scatter(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const exchange_kernel *k = (const exchange_kernel *)kernel;
+    YK_TRY(check_samples(k));
     if (k->ranks == 1)
         return copy_own(k, run);
     YK_TRY(expect_exchange(k, run));
