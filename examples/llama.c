@@ -53,8 +53,8 @@ static void write_config(FILE *file, const llama_config *config, int64_t positio
             config->tie_word_embeddings ? "true" : "false");
 }
 
-static void save(const char *directory, yk_model *model, const llama_config *config,
-                 int64_t positions)
+/* Before training, which would be lost if nothing could be written. */
+static void save_config(const char *directory, const llama_config *config, int64_t positions)
 {
     char path[4096];
     mkdir(directory, 0777); /* it may be there already */
@@ -69,6 +69,11 @@ static void save(const char *directory, yk_model *model, const llama_config *con
         perror(path);
         exit(1);
     }
+}
+
+static void save_weights(const char *directory, const yk_model *model)
+{
+    char path[4096];
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     YK_CHECK(yk_model_save(model, path));
 }
@@ -125,9 +130,12 @@ int main(int argc, char **argv)
     yk_group *world;
     YK_CHECK(yk_group_init(&world, NULL)); /* alone, a group of one */
     yk_model *model = create_model(&config, &writing);
+    bool saves = directory && yk_group_rank(world) == 0;
+    if (saves)
+        save_config(directory, &config, writing.block_size);
     learn_to_write(&writing, model, world);
-    if (directory && yk_group_rank(world) == 0)
-        save(directory, model, &config, writing.block_size);
+    if (saves)
+        save_weights(directory, model);
     yk_model_destroy(model);
     yk_group_destroy(world);
     return 0;

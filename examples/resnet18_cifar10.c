@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <yoke/yoke.h>
 
@@ -318,13 +319,20 @@ static void validate(yk_model *model, data_loader *loader, yk_group *world, int6
                sums[0] / sums[2], sums[1] / sums[2]);
 }
 
-static void save(const yk_model *model, const char *output_dir, int64_t epoch)
+/* Before training, which would be lost if nothing could be written. */
+static void make_output_dir(const char *output_dir)
 {
-    char path[4096];
-    if (mkdir(output_dir, 0777) && errno != EEXIST) {
+    char inside[4096];
+    snprintf(inside, sizeof inside, "%s/.", output_dir);
+    if ((mkdir(output_dir, 0777) && errno != EEXIST) || access(inside, W_OK)) {
         perror(output_dir);
         exit(1);
     }
+}
+
+static void save(const yk_model *model, const char *output_dir, int64_t epoch)
+{
+    char path[4096];
     snprintf(path, sizeof path, "%s/epoch_%lld.pth", output_dir, (long long)epoch);
     YK_CHECK(yk_model_save(model, path));
 }
@@ -483,6 +491,8 @@ int main(int argc, char **argv)
     adam.lr = lr;
     YK_CHECK(yk_adam_create(&optimizer, model, &adam));
 
+    if (args.rank == 0)
+        make_output_dir(args.output_dir);
     for (int64_t epoch = 1; epoch <= args.epochs; epoch++) {
         train(model, optimizer, &tr_loader, &args, epoch);
         validate(model, &val_loader, world, epoch);

@@ -277,7 +277,9 @@ YK_TEST(llama_ties_its_head)
     refused("$E/llama --kv-heads 3", "--kv-heads 3: expected a divisor of the 4 heads");
     refused("$E/llama --tied maybe", "--tied maybe: expected yes or no");
     run(1, "$E/llama --width 16 --max-steps 1 --length 1 --save nowhere/saved");
-    assert_contains(output, "nowhere/saved/config.json: No such file or directory");
+    assert_string_equal(output, "nowhere/saved/config.json: No such file or directory\n");
+    run(1, "$E/llama --width 16 --max-steps 1 --length 1 --save /dev/null");
+    assert_string_equal(output, "/dev/null/config.json: Not a directory\n");
 }
 
 YK_TEST(own_operator_passes_its_check_and_is_learnt_with)
@@ -393,4 +395,7 @@ YK_TEST(resnet18_cifar10_checks_its_flags)
     refused("$E/resnet18_cifar10 --rank 2 --world_size 2", "expected a rank below --world_size 2");
     refused("$E/resnet18_cifar10 --epochs", "--epochs: expected a value");
     refused("$E/resnet18_cifar10 --unknown --epochs many", "--epochs many: expected");
+    run(1, "$E/resnet18_cifar10 --custom_data true --width 1 --samples 140 --output_dir /dev/null");
+    assert_contains(output, "\n/dev/null: Not a directory\n");
+    assert_null(strstr(output, "train | epoch"));
 }
