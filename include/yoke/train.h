@@ -351,7 +351,8 @@ typedef struct yk_trainer_options {
     double stop_margin_s;     /**< how long before that end, in seconds; the duration of the last
                                  save is added */
     /** Folder for checkpoints, written after each epoch and at the end (yk_checkpoint_dir_save);
-     * copied. With NULL none are written. */
+     * copied. With NULL none are written. yk_trainer_fit creates it, and begins with YK_ERROR_IO
+     * where rank 0 cannot create files there. */
     const char *output;
     int64_t save_every; /**< also save every so many steps */
     bool save_async;    /**< copy what is to be saved, and write it while the next steps run; takes

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "train/folders.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +31,16 @@ static yk_status name_token(char path[PATH_MAX], const char *folder, uint64_t no
     return yki_join_path(path, folder, name);
 }
 
-static bool create_token(const char *folder, uint64_t nonce, int rank)
+static yk_status create_token(const char *folder, uint64_t nonce, int rank)
 {
     char path[PATH_MAX];
-    int fd = name_token(path, folder, nonce, rank) == YK_OK && yki_make_folders(folder) == YK_OK
-                 ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666)
-                 : -1;
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    YK_TRY(name_token(path, folder, nonce, rank));
+    YK_TRY(yki_make_folders(folder));
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return yki_error(YK_ERROR_IO, "%s: cannot create files there: %s", folder, strerror(errno));
+    close(fd);
+    return YK_OK;
 }
 
 /* Opening asks the server of a network file system; access() may ask a cache. */
@@ -63,7 +65,7 @@ static yk_status choose_keepers(yki_folder_view *view, const char *folder, uint6
                                 bool sees_rank0, yk_group *group)
 {
     int rank = yk_group_rank(group), lowest = 1;
-    if (!sees_rank0 && !create_token(folder, nonce, rank))
+    if (!sees_rank0 && create_token(folder, nonce, rank) != YK_OK)
         return yki_error(YK_ERROR_IO,
                          "%s: is not shared with rank 0, and cannot be written to here", folder);
     YK_TRY(yk_barrier(group));
@@ -78,27 +80,45 @@ static yk_status choose_keepers(yki_folder_view *view, const char *folder, uint6
     return YK_OK;
 }
 
+/* Rank 0 creates its token, and tells the others its number and whether it could: *denied. */
+static yk_status tell_token(yk_status *denied, const char *folder, uint64_t *nonce, yk_group *group)
+{
+    char line[YKI_ERROR_LINE];
+    bool creates = yk_group_rank(group) == 0;
+    yk_status created = creates ? create_token(folder, *nonce, 0) : YK_OK;
+    uint64_t told[2] = {*nonce, (uint64_t)created};
+    yki_error_copy(line, sizeof line);
+    YK_TRY(yk_broadcast(group, told, sizeof told, YK_U8, 0, NULL));
+    *nonce = told[0];
+    *denied = (yk_status)told[1];
+    if (*denied != YK_OK && creates)
+        yki_error_set_line(*denied, line);
+    else if (*denied != YK_OK)
+        yki_error(*denied, "%s: rank 0 cannot create files there", folder);
+    return YK_OK;
+}
+
 yk_status yki_folder_look(yki_folder_view *view, const char *folder, yk_group *group)
 {
-    *view = (yki_folder_view){.keepers = 0};
-    if (!group || yk_group_size(group) == 1)
-        return YK_OK;
-    int rank = yk_group_rank(group);
     struct timespec now;
+    *view = (yki_folder_view){.keepers = 0};
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t told[2] = {
-        (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid(), 0};
-    if (rank == 0)
-        told[1] = create_token(folder, told[0], 0);
-    YK_TRY(yk_broadcast(group, told, sizeof told, YK_U8, 0, NULL));
-    if (!told[1])
+    uint64_t nonce = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid();
+    if (!group || yk_group_size(group) == 1) {
+        view->denied = create_token(folder, nonce, 0);
+        if (view->denied == YK_OK)
+            remove_token(folder, nonce, 0);
         return YK_OK;
-    bool sees = sees_token(folder, told[0], 0);
+    }
+    YK_TRY(tell_token(&view->denied, folder, &nonce, group));
+    if (view->denied != YK_OK)
+        return YK_OK;
+    bool sees = sees_token(folder, nonce, 0);
     int32_t unseen = !sees;
     YK_TRY(yki_max_over_ranks_i32(group, &unseen));
-    if (rank == 0)
-        remove_token(folder, told[0], 0);
-    return unseen ? choose_keepers(view, folder, told[0], sees, group) : YK_OK;
+    if (yk_group_rank(group) == 0)
+        remove_token(folder, nonce, 0);
+    return unseen ? choose_keepers(view, folder, nonce, sees, group) : YK_OK;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -223,6 +243,8 @@ yk_status yk_checkpoint_dir_share(const char *dir, yk_group *group)
     yki_folder_view view;
     copy own = {.root = 0};
     YKI_NOT_NULL(dir);
+    if (!group || yk_group_size(group) == 1)
+        return YK_OK;
     YK_TRY(yki_folder_look(&view, dir, group));
     if (view.keepers == 0)
         return YK_OK;

@@ -10,13 +10,14 @@
 #include "base/error.h"
 
 typedef struct yki_folder_view {
-    int keepers; /* ranks that keep copies; 0: the folder is shared */
-    bool keeps;  /* this rank is one of them */
+    int keepers;      /* ranks that keep copies; 0: the folder is shared */
+    bool keeps;       /* this rank is one of them */
+    yk_status denied; /* not YK_OK: rank 0 cannot create files there, for the last error */
 } yki_folder_view;
 
 /*
- * Collective: finds out who sees which folder, by files that exist for a moment. A folder that rank
- * 0 cannot write to counts as shared: what is to be written there later fails with a better error.
+ * Collective: finds out who sees which folder, by files that exist for a moment. group is NULL for
+ * one process. A folder that rank 0 cannot write to counts as shared.
  */
 yk_status yki_folder_look(yki_folder_view *view, const char *folder, yk_group *group);
 

@@ -45,6 +45,7 @@ yk_status yki_trainer_look(yk_trainer *t)
     if (t->has_looked || !t->options.output)
         return YK_OK;
     YK_TRY(yki_folder_look(&t->view, t->options.output, t->options.group));
+    YK_TRY(t->view.denied);
     t->has_looked = true;
     if (t->view.keepers > 0 && t->rank == 0)
         YKI_WARN("%s is not shared by all hosts: %d other %s, one for each folder of that "

@@ -178,3 +178,36 @@ YK_TEST(folders_without_checkpoints_have_nothing_to_share)
 {
     on_ranks(2, find_nothing);
 }
+
+/* ---- folders that cannot be written to ------------------------------------------------------- */
+
+static void refuse_a_folder(yk_group *group, const char *expected)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.group = group;
+    options.output = "/dev/null/run";
+    parts p = create_parts(&options, 200);
+    assert_status(YK_ERROR_IO, yk_trainer_fit(p.trainer));
+    assert_contains(yk_last_error(), expected);
+    assert_int_equal(yk_trainer_state(p.trainer)->step, 0);
+    destroy_parts(p);
+}
+
+YK_TEST(a_folder_that_cannot_be_made_is_refused_before_the_first_step)
+{
+    refuse_a_folder(NULL, "/dev/null/run: cannot create the folder: Not a directory");
+}
+
+static void refuse_on_ranks(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join_group();
+    refuse_a_folder(group, rank == 0 ? "/dev/null/run: cannot create the folder: Not a directory"
+                                     : "/dev/null/run: rank 0 cannot create files there");
+    yk_group_destroy(group);
+}
+
+YK_TEST(so_is_it_on_all_ranks)
+{
+    on_ranks(2, refuse_on_ranks);
+}
