@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "options/options.h"
 
 bool cli_check_readable(const char *name, const char *option, const char *path)
@@ -35,12 +36,17 @@ static int access_folder_of(const char *path)
 
 bool cli_check_writable(const char *name, const char *option, const char *path)
 {
+    char target[PATH_MAX];
     struct stat info;
     if (!path)
         return true;
-    if (stat(path, &info))
-        errno = access_folder_of(path) ? errno : 0;
-    else
+    bool exists = stat(path, &info) == 0;
+    if (!exists && errno == ENOENT) {
+        if (!cli_follow_links(target, path))
+            return false;
+        errno = access_folder_of(target) ? errno : 0;
+    }
+    if (exists)
         errno = S_ISDIR(info.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
     if (errno == 0)
         return true;

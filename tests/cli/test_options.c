@@ -176,6 +176,18 @@ YK_TEST(long_paths_get_their_reason)
     snprintf(words, sizeof words, "report %s", path);
     assert_int_equal(yoke(words), 1);
     assert_contains(output, "0003: no such folder\n");
+    snprintf(words, sizeof words, "bench step --json %0300d", 0);
+    refused(words, "0: cannot be written: File name too long (see");
+}
+
+/* A result would replace what a link points to, and its folder must be there. */
+YK_TEST(links_to_missing_folders_are_refused)
+{
+    char link[256], words[300];
+    snprintf(link, sizeof link, "%s/link", yk_test_directory());
+    assert_int_equal(symlink("missing/file", link), 0);
+    snprintf(words, sizeof words, "bench step --json %s", link);
+    refused(words, "/link: cannot be written: No such file or directory (see");
 }
 
 /* A path that is too long, or leaves no room for names of files, is refused and not cut. */

@@ -67,12 +67,12 @@ YK_TEST(links_that_lead_nowhere_are_an_error)
     train();
     run("ln -s round loop && ln -s loop round && ln -s missing/file far && "
         "ln -s loop.onnx loop.onnx");
-    yoke_ends(1, "report r -o loop");
-    assert_contains(output, "yoke: loop: Too many levels of symbolic links\n");
-    yoke_ends(1, "export r loop.onnx");
-    assert_contains(output, "yoke: loop.onnx: Too many levels of symbolic links\n");
-    yoke_ends(1, "report r -o far");
-    assert_contains(output, "yoke: far: cannot create: No such file or directory\n");
+    yoke_ends(2, "report r -o loop");
+    assert_contains(output, "--output loop: cannot be written: Too many levels of symbolic links");
+    yoke_ends(2, "export r loop.onnx");
+    assert_contains(output, "loop.onnx: cannot be written: Too many levels of symbolic links");
+    yoke_ends(2, "report r -o far");
+    assert_contains(output, "--output far: cannot be written: No such file or directory");
     yoke_ends(1, "convert r /dev/stdout --to pth"); /* a pipe here */
     assert_contains(output, "yoke: /dev/stdout: is not a file\n");
     /* The kernel names a file that is gone by what its name was. */
