@@ -8,11 +8,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/folder.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/text.h"
 
 static yk_status system_error(const char *path, const char *doing)
@@ -159,14 +161,52 @@ static yk_status sync_folder_of(const char *path)
     return status;
 }
 
+/* The contents and times of one file to another, which is new. */
+static bool copy_file(int from, int to)
+{
+    struct stat info;
+    bool fine = fstat(from, &info) == 0;
+    for (off_t at = 0; fine && at < info.st_size;) {
+        ssize_t sent = sendfile(to, from, &at, (size_t)(info.st_size - at));
+        fine = sent > 0 || (sent < 0 && errno == EINTR);
+    }
+    return fine && futimens(to, (struct timespec[2]){info.st_atim, info.st_mtim}) == 0;
+}
+
+/* Somebody has removed the temporary file, perhaps with its folder. */
+static yk_status write_again(yki_atomic_file *file)
+{
+    int fd;
+    YK_TRY(yki_make_folders_above(file->temporary));
+    YK_TRY(create_locked(file->temporary, &fd));
+    yk_status status = YK_OK;
+    if (!copy_file(file->fd, fd) || !yki_sync_file(fd))
+        status = system_error(file->temporary, "write it again");
+    close(file->fd);
+    file->fd = fd;
+    YKI_WARN("%s: was removed while it was being written, and is written again", file->temporary);
+    return status;
+}
+
+/* Gives the temporary file its name. */
+static yk_status put_in_place(yki_atomic_file *file)
+{
+    int renamed = rename(file->temporary, file->path);
+    if (renamed != 0 && errno == ENOENT && !names_same_file(file->temporary, file->fd)) {
+        YK_TRY(write_again(file));
+        renamed = rename(file->temporary, file->path);
+    }
+    return renamed == 0 ? YK_OK : system_error(file->path, "replace it");
+}
+
 yk_status yki_atomic_commit(yki_atomic_file *file)
 {
     yk_status status = YK_OK;
     if (!yki_sync_file(file->fd))
         status = system_error(file->temporary, "sync it");
-    else if (rename(file->temporary, file->path) != 0)
-        status = system_error(file->path, "replace it");
     else
+        status = put_in_place(file);
+    if (status == YK_OK)
         status = sync_folder_of(file->path);
     if (status == YK_OK)
         reset_atomic_file(file);

@@ -32,8 +32,10 @@ yk_status yki_check_replaceable(const char *path);
 /* Creates and locks PATH.tmp; refuses a symbolic link, device, pipe or folder of that name. Call
  * commit or abandon afterwards; both close the file. */
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path);
-/* On failure the temporary file is deleted and the old file still there, with one exception: if the
- * folder could not be synced, the new file is in place, but a power failure may undo that. */
+/* Where somebody has removed the temporary file, or its folder, both are made again, with a
+ * warning: what has been written is still there. On failure the temporary file is deleted and the
+ * old file still there, with one exception: if the folder could not be synced, the new file is in
+ * place, but a power failure may undo that. */
 yk_status yki_atomic_commit(yki_atomic_file *file);
 void yki_atomic_abandon(yki_atomic_file *file);
 

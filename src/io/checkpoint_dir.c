@@ -122,6 +122,7 @@ static yk_status put_in_place(yki_manifest *manifest, const char *dir,
                               const yki_manifest_entry *entry, yki_atomic_file *file)
 {
     YK_TRY(list_unfinished(manifest, dir));
+    YK_TRY(yki_make_folders(dir)); /* somebody may have removed it while the file was written */
     yki_manifest_remove(manifest, entry->file);
     manifest->saving = *entry;
     manifest->saving.saved_at = time_of_saving(manifest, entry, file->fd);

@@ -42,6 +42,28 @@ YK_TEST(an_interrupted_sync_is_made_again)
     assert_holds(yk_test_path("out"), "weights");
 }
 
+/* A user removes the folder that a training saves in. */
+YK_TEST(a_file_that_is_removed_meanwhile_is_written_again)
+{
+    yki_atomic_file file;
+    char path[256];
+    snprintf(path, sizeof path, "%s/run/inner/out", yk_test_directory());
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mkdir(yk_test_path("run"), 0777), 0);
+        assert_int_equal(mkdir(yk_test_path("run/inner"), 0777), 0);
+        assert_ok(yki_atomic_open(&file, path));
+        assert_ok(yki_write_all(file.fd, path, "weights", i ? 7 : 0));
+        assert_int_equal(unlink(file.temporary), 0);
+        assert_int_equal(rmdir(yk_test_path("run/inner")), 0);
+        assert_int_equal(rmdir(yk_test_path("run")), 0);
+        assert_ok(yki_atomic_commit(&file));
+        assert_holds(path, i ? "weights" : "");
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(rmdir(yk_test_path("run/inner")), 0);
+        assert_int_equal(rmdir(yk_test_path("run")), 0);
+    }
+}
+
 YK_TEST(a_symbolic_link_at_the_temporary_name_is_not_followed)
 {
     write_text(yk_test_path("precious"), "precious");

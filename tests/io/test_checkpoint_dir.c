@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "io/checkpoint_dir.h"
 #include "io/manifest.h"
 #include "kill.h"
 
@@ -171,6 +172,26 @@ YK_TEST(keeps_the_newest_and_makes_its_folder)
     fill(model, -1);
     assert_ok(yk_model_load(model, in(dir, "model.pth")));
     assert_filled(model, 5);
+    yk_model_destroy(model);
+}
+
+/* The checkpoint that is being written may then be all that is left of the run. */
+YK_TEST(a_folder_that_is_removed_during_a_save_is_made_again)
+{
+    yki_dir_save saving;
+    char output[256];
+    yk_model *model = make_model();
+    const char *dir = folder("run");
+    hush();
+    assert_ok(save(dir, model, 1, 2));
+    fill(model, 2);
+    assert_ok(yki_dir_save_prepare(&saving, dir, model, NULL, &(yk_training_state){.epoch = 2}, 2));
+    assert_int_equal(yk_test_command(output, sizeof output, "rm -r %s", dir), 0);
+    assert_ok(yki_dir_save_write(&saving));
+    assert_latest(dir, model, 2);
+    assert_ok(yk_model_load(model, in(dir, "model.pth")));
+    assert_ok(save(dir, model, 3, 2));
+    assert_latest(dir, model, 3);
     yk_model_destroy(model);
 }
 
