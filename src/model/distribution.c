@@ -128,6 +128,22 @@ static bool moves_statistics(const yki_node *node)
     return node->op == &yki_op_batch_norm && !node->attrs.evaluates;
 }
 
+const yki_node *yki_model_flat_norm(const yk_model *model)
+{
+    for (size_t n = 0; n < model->graph->node_count; n++) {
+        const yki_node *node = model->graph->nodes[n];
+        if (!moves_statistics(node))
+            continue;
+        const yk_value *x = node->in[YKI_BATCH_NORM_X];
+        int64_t values = 1;
+        for (int d = 2; d < x->ndim; d++)
+            values *= x->dims[d];
+        if (values == 1)
+            return node;
+    }
+    return NULL;
+}
+
 double yki_model_running_share(const yk_model *model, size_t buffer)
 {
     const yk_value *value = model->variables.buffers[buffer].value;

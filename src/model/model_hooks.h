@@ -11,6 +11,7 @@
 #include "device/exchange.h"
 #include "device/memory.h"
 #include "device/sync.h"
+#include "graph/graph.h"
 
 /* How a backward weighs what it adds up; the model fills it in before backward_begin. */
 typedef struct yki_backward {
@@ -179,6 +180,9 @@ bool yki_model_counts_batches(const yk_model *model, size_t buffer);
  */
 void yki_model_set_sync(yk_model *model, yki_sync *sync);
 bool yki_model_is_synced(const yk_model *model);
+/* The first batch_norm to which a sample gives one value a channel, so that one sample has no
+ * variance to train with; NULL: there is none. */
+const yki_node *yki_model_flat_norm(const yk_model *model);
 
 /* What a model's all_gather_batch gather at most; 0 ranks: it has none. */
 typedef struct yki_gathering {

@@ -112,6 +112,7 @@ struct yk_ddp {
 
     yki_rank_samples samples, *all_samples; /* this rank's and all ranks', of this forward */
     yk_work *samples_work;
+    bool samples_known; /* the exchange has been waited for before backward */
     double kept; /* samples in this rank's gradients; its share of them once they are reduced */
     yki_staging flat;         /* all buffers, packed for one broadcast; 0 bytes: there are none */
     yki_sweep *pack, *unpack; /* from the buffers, and back */

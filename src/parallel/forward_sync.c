@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "comm/group_internal.h"
 #include "comm/queue.h"
+#include "device/norm_rules.h"
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 
@@ -128,15 +129,42 @@ yk_status yki_forward_sync_check(const yk_ddp *ddp)
     return YK_OK;
 }
 
+/*
+ * SyncBatchNorm needs two values of each channel on all ranks. Where this rank has none or one, it
+ * waits for the sizes of the others' batches. If that is all there is, all ranks do, and come to
+ * the same answer; kernels of a device with streams would tell it late, and could not name their
+ * layer.
+ */
+static yk_status check_variance(yk_ddp *ddp, int64_t samples)
+{
+    double all = 0;
+    if (samples > 1 || !yki_model_is_synced(ddp->model))
+        return YK_OK;
+    const yki_node *norm = yki_model_flat_norm(ddp->model);
+    if (!norm)
+        return YK_OK;
+    YK_TRY(yki_samples_finish(ddp));
+    ddp->samples_known = true;
+    for (int rank = 0; rank < yk_group_size(ddp->group); rank++)
+        all += ddp->all_samples[rank].samples;
+    if (all >= 2)
+        return YK_OK;
+    return yki_error_context(yki_too_few_values((int64_t)all), "%s%s", norm->scope, norm->op->name);
+}
+
 yk_status yki_forward_sync_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
     YK_TRY(yki_forward_sync_check(ddp));
     YK_TRY(yki_samples_finish(ddp)); /* of a forward whose backward never came */
+    ddp->samples_known = false;
     if (ddp->join.on && !ddp->join.shadowing)
         YK_TRY(yki_join_meet(ddp, ddp->no_sync ? YKI_UNSYNCED : YKI_SYNCED));
     if (!ddp->no_sync)
         YK_TRY(yki_buffers_follow(ddp));
     ddp->buffers_moved = true;
-    return ddp->no_sync ? YK_OK : yki_samples_start(ddp, samples);
+    if (ddp->no_sync)
+        return YK_OK;
+    YK_TRY(yki_samples_start(ddp, samples));
+    return check_variance(ddp, samples);
 }

@@ -251,12 +251,14 @@ yk_status yki_reducer_backward_begin(void *context, yki_backward *backward)
         ddp->buckets[b].pending = ddp->buckets[b].plan.count;
     if (!backward->adds)
         ddp->kept = 0;
-    if (!backward->training) /* the exchange in flight belongs to a training forward that had no
-                                backward */
+    if (!backward->training) { /* the exchange belongs to a training forward that had no backward */
         YK_TRY(yki_samples_finish(ddp));
-    if (!ddp->samples_work && ddp->exchanging)
+        ddp->samples_known = false;
+    }
+    if (!ddp->samples_work && !ddp->samples_known && ddp->exchanging)
         YK_TRY(yki_samples_start(ddp, backward->samples));
     YK_TRY(yki_samples_finish(ddp));
+    ddp->samples_known = false;
     if (ddp->exchanging && joint_samples(ddp, 1, backward->adds) == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "the batches of all %d ranks are empty",
                          yk_group_size(ddp->group));

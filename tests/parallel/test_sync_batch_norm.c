@@ -346,6 +346,41 @@ YK_TEST_RANKS(a_joint_batch_without_variance_is_refused_on_all_ranks, 2)
     yk_group_destroy(group);
 }
 
+/* Under DDP, on every device before a kernel runs, and with the name of the layer. */
+static void refuse_under_ddp(yk_group *group, const char *device)
+{
+    static const char *const names[] = {"x"};
+    float data[6] = {1, 2, 4, 3, 2, 1};
+    yk_ddp *ddp;
+    yk_tensor x = {.data = data, .dtype = YK_F32, .ndim = 2, .dims = {1, 3}};
+    yk_batch batch = {.size = 1, .count = 1, .names = names, .tensors = &x};
+    yk_model *model = make_flat_model(device);
+    assert_ok(yk_sync_batch_norm_convert(model, group));
+    assert_ok(yk_ddp_create(&ddp, model, group, NULL));
+    batch.size = x.dims[0] = yk_group_rank(group) == 0;
+    assert_status(YK_ERROR_INVALID_SHAPE, yk_model_forward(model, &batch));
+    assert_contains(yk_last_error(), ": bn.batch_norm: batch_norm: a channel of 1 value has");
+    batch.size = x.dims[0] = yk_group_rank(group) == 0 ? 2 : 0;
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    batch.size = x.dims[0] = 1;
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_backward(model));
+    yk_ddp_destroy(ddp);
+    yk_model_destroy(model);
+}
+
+YK_TEST_RANKS(under_ddp_the_layer_without_variance_is_named, 2)
+{
+    yk_group *group;
+    (void)rank, (void)world;
+    assert_ok(yk_group_init(&group, NULL));
+    refuse_under_ddp(group, "ref");
+    refuse_under_ddp(group, "cpu");
+    refuse_under_ddp(group, "sim");
+    yk_group_destroy(group);
+}
+
 static void one_dies(int rank, int world)
 {
     (void)world;
