@@ -35,6 +35,7 @@ void passes_init(passes *s, yki_device *device, const problem *p)
         spans[i] = (yki_span){.count = count / TENSORS, .dtype = YK_F32};
         for (int t = 0; t < YKI_SWEEP_TENSORS; t++)
             spans[i].at[t] = (float *)s->memory[t] + i * (count / TENSORS);
+        spans[i].at[4] = NULL; /* Adam without amsgrad */
     }
     memset(s->memory[3], 0, s->bytes); /* means of squares */
     check(yki_sweep_create(&s->sweep, device, spans, TENSORS));

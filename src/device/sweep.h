@@ -35,7 +35,8 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_LIMIT,    /* a is brought into the range from -c[0] to c[0]; NaN stays */
     YKI_SWEEP_UNSCALE,  /* a = c[0] a; result: a double, 1 if some a was not finite, else 0 */
     YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
-    YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares; see yki_adam_coefficient */
+    YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares, the largest of these or NULL; see
+                           yki_adam_coefficient */
     YKI_SWEEP_RMSPROP,  /* value, gradient, mean of squares, momentum or NULL, mean or NULL; see
                            yki_rmsprop_coefficient */
     YKI_SWEEP_NORMS,    /* result: for each span two doubles, the sums of all a^2 and of all b^2 */
@@ -68,7 +69,7 @@ typedef enum yki_sgd_coefficient {
 } yki_sgd_coefficient;
 
 /* value = shrink value - step mean / (sqrt(square) / root + eps), with g + decay value in the
- * means. */
+ * means. Where the largest squares are kept, as AMSGrad does, they take the place of square. */
 typedef enum yki_adam_coefficient {
     YKI_ADAM_STEP,
     YKI_ADAM_BETA1,

@@ -37,6 +37,18 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_adam)(YKI_SWEEP_REAL *restrict value,
         value[i] = YKI_SWEEP_NAME(adam_step)(&k, value[i], grad[i], &mean[i], &square[i]);
 }
 
+YKI_LOOP static void
+YKI_SWEEP_NAME(loop_amsgrad)(YKI_SWEEP_REAL *restrict value, const YKI_SWEEP_REAL *restrict grad,
+                             YKI_SWEEP_REAL *restrict mean, YKI_SWEEP_REAL *restrict square,
+                             YKI_SWEEP_REAL *restrict largest, int64_t count, const double *c)
+{
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] =
+            YKI_SWEEP_NAME(amsgrad_step)(&k, value[i], grad[i], &mean[i], &square[i], &largest[i]);
+}
+
 YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop)(YKI_SWEEP_REAL *restrict value,
                                                   const YKI_SWEEP_REAL *restrict grad,
                                                   YKI_SWEEP_REAL *restrict square, int64_t count,
@@ -129,7 +141,7 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_moments)(const YKI_SWEEP_REAL *restrict
     const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        YKI_SWEEP_NAME(lamb_moments)(&k, grad[i], &mean[i], &square[i]);
+        YKI_SWEEP_NAME(adam_moments)(&k, grad[i], &mean[i], &square[i]);
 }
 
 YKI_LOOP static void YKI_SWEEP_NAME(loop_lamb)(YKI_SWEEP_REAL *restrict value,
@@ -261,6 +273,8 @@ static void YKI_SWEEP_NAME(sweep_update)(yki_sweep_op op, YKI_SWEEP_REAL *const 
         YKI_SWEEP_NAME(loop_sgd_momentum)(at[0], at[1], at[2], count, c);
     } else if (op == YKI_SWEEP_SGD) {
         YKI_SWEEP_NAME(loop_sgd_plain)(at[0], at[1], count, c);
+    } else if (op == YKI_SWEEP_ADAM && at[4]) {
+        YKI_SWEEP_NAME(loop_amsgrad)(at[0], at[1], at[2], at[3], at[4], count, c);
     } else if (op == YKI_SWEEP_ADAM) {
         YKI_SWEEP_NAME(loop_adam)(at[0], at[1], at[2], at[3], count, c);
     } else if (op == YKI_SWEEP_RMSPROP) {

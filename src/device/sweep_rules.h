@@ -64,17 +64,38 @@ YKI_HOST_DEVICE YKI_SWEEP_NAME(adam) YKI_SWEEP_NAME(read_adam)(const double *c)
     return k;
 }
 
+YKI_HOST_DEVICE void YKI_SWEEP_NAME(adam_moments)(const YKI_SWEEP_NAME(adam) * k,
+                                                  YKI_SWEEP_REAL grad, YKI_SWEEP_REAL *mean,
+                                                  YKI_SWEEP_REAL *square)
+{
+    *mean = k->beta1 * *mean + k->take1 * grad;
+    *square = k->beta2 * *square + k->take2 * (grad * grad);
+}
+
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_value)(const YKI_SWEEP_NAME(adam) * k,
+                                                          YKI_SWEEP_REAL value, YKI_SWEEP_REAL mean,
+                                                          YKI_SWEEP_REAL square)
+{
+    return k->shrink * value - k->step * mean / (YKI_SWEEP_SQRT(square) / k->root + k->eps);
+}
+
 YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adam_step)(const YKI_SWEEP_NAME(adam) * k,
                                                          YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
                                                          YKI_SWEEP_REAL *mean,
                                                          YKI_SWEEP_REAL *square)
 {
-    YKI_SWEEP_REAL g = grad + k->decay * value;
-    YKI_SWEEP_REAL m = k->beta1 * *mean + k->take1 * g;
-    YKI_SWEEP_REAL v = k->beta2 * *square + k->take2 * (g * g);
-    *mean = m;
-    *square = v;
-    return k->shrink * value - k->step * m / (YKI_SWEEP_SQRT(v) / k->root + k->eps);
+    YKI_SWEEP_NAME(adam_moments)(k, grad + k->decay * value, mean, square);
+    return YKI_SWEEP_NAME(adam_value)(k, value, *mean, *square);
+}
+
+/* AMSGrad: by the largest mean of squares so far. NaN replaces it, as in torch.maximum. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(amsgrad_step)(
+    const YKI_SWEEP_NAME(adam) * k, YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad, YKI_SWEEP_REAL *mean,
+    YKI_SWEEP_REAL *square, YKI_SWEEP_REAL *largest)
+{
+    YKI_SWEEP_NAME(adam_moments)(k, grad + k->decay * value, mean, square);
+    *largest = *largest > *square ? *largest : *square;
+    return YKI_SWEEP_NAME(adam_value)(k, value, *mean, *largest);
 }
 
 /* ---- RMSprop --------------------------------------------------------------------------------- */
@@ -141,14 +162,6 @@ YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(lars_gradient)(YKI_SWEEP_REAL rati
                                                              YKI_SWEEP_REAL grad)
 {
     return ratio * (grad + decay * value);
-}
-
-YKI_HOST_DEVICE void YKI_SWEEP_NAME(lamb_moments)(const YKI_SWEEP_NAME(adam) * k,
-                                                  YKI_SWEEP_REAL grad, YKI_SWEEP_REAL *mean,
-                                                  YKI_SWEEP_REAL *square)
-{
-    *mean = k->beta1 * *mean + k->take1 * grad;
-    *square = k->beta2 * *square + k->take2 * (grad * grad);
 }
 
 YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(lamb_update)(const YKI_SWEEP_NAME(adam) * k,

@@ -153,6 +153,19 @@ YK_TEST(sgd_without_momentum)
     compare_and_stop(&cuda, &ref);
 }
 
+YK_TEST(adam_without_the_largest_squares)
+{
+    machine cuda, ref;
+    start_both(&cuda, &ref);
+    for (size_t i = 0; i < SPANS; i++) {
+        yki_sweep_move(cuda.sweep, i, 4, NULL);
+        yki_sweep_move(ref.sweep, i, 4, NULL);
+    }
+    run(&cuda, YKI_SWEEP_ADAM, coefficients, NULL);
+    run(&ref, YKI_SWEEP_ADAM, coefficients, NULL);
+    compare_and_stop(&cuda, &ref);
+}
+
 /* Squares are at least those of the mean, as those of gradients are. */
 YK_TEST(rmsprop_with_and_without_momentum_and_mean)
 {

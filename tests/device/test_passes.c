@@ -211,7 +211,8 @@ static void sgd(const fixture *f, double *t, const double *c, double lr)
     t[0] = rounded(f, t[0] - rounded(f, rounded(f, lr) * (c[YKI_SGD_NESTEROV] != 0 ? ahead : b)));
 }
 
-static void adam(const fixture *f, double *t, const double *c, double step)
+/* largest: by the largest mean of squares so far, tensor 4. */
+static void adam_step(const fixture *f, double *t, const double *c, double step, bool largest)
 {
     double g = rounded(f, t[1] + rounded(f, rounded(f, c[YKI_ADAM_DECAY]) * t[0]));
     double beta1 = c[YKI_ADAM_BETA1], beta2 = c[YKI_ADAM_BETA2];
@@ -219,13 +220,24 @@ static void adam(const fixture *f, double *t, const double *c, double step)
         rounded(f, rounded(f, rounded(f, beta1) * t[2]) + rounded(f, rounded(f, 1 - beta1) * g));
     double v = rounded(f, rounded(f, rounded(f, beta2) * t[3]) +
                               rounded(f, rounded(f, 1 - beta2) * rounded(f, g * g)));
-    double root = rounded(f, sqrt(v));
+    t[4] = largest ? fmax(t[4], v) : t[4];
+    double root = rounded(f, sqrt(largest ? t[4] : v));
     double below =
         rounded(f, rounded(f, root / rounded(f, c[YKI_ADAM_ROOT])) + rounded(f, c[YKI_ADAM_EPS]));
     double shrunk = rounded(f, rounded(f, c[YKI_ADAM_SHRINK]) * t[0]);
     t[2] = m;
     t[3] = v;
     t[0] = rounded(f, shrunk - rounded(f, rounded(f, rounded(f, step) * m) / below));
+}
+
+static void adam(const fixture *f, double *t, const double *c, double step)
+{
+    adam_step(f, t, c, step, false);
+}
+
+static void amsgrad(const fixture *f, double *t, const double *c, double step)
+{
+    adam_step(f, t, c, step, true);
 }
 
 /* What RMSprop divides the gradient to; centered: by the deviation from the mean, tensor 4. */
@@ -283,7 +295,6 @@ static void check_formulas(const char *device, yk_dtype dtype)
     fixture f;
     const double momentum[] = {0.1, 0.9, 0.8, 0.7, 0.01, 0, 0, 0};
     const double nesterov[] = {0.1, 0.9, 0.9, 1, 0.01, 1, 0, 0};
-    const double rates[] = {0.01, 0.9, 0.999, 0.3, 1e-8, 0.02, 0.99, 0};
     begin(&f, device, dtype);
     expect_formula(&f, YKI_SWEEP_ADD, (double[8]){0.3}, added);
     expect_formula(&f, YKI_SWEEP_SCALE, (double[8]){0.7}, scaled);
@@ -291,7 +302,6 @@ static void check_formulas(const char *device, yk_dtype dtype)
     expect_formula(&f, YKI_SWEEP_SWAP, (double[8]){0}, swapped);
     expect_formula(&f, YKI_SWEEP_SGD, momentum, sgd);
     expect_formula(&f, YKI_SWEEP_SGD, nesterov, sgd);
-    expect_formula(&f, YKI_SWEEP_ADAM, rates, adam);
     expect_formula(&f, YKI_SWEEP_COPY, (double[8]){0}, copied);
     static const yki_sweep_op updates[] = {YKI_SWEEP_SGD,      YKI_SWEEP_ADAM, YKI_SWEEP_RMSPROP,
                                            YKI_SWEEP_APPROACH, YKI_SWEEP_SWAP, YKI_SWEEP_COPY};
@@ -305,6 +315,52 @@ YK_TEST(each_element_follows_its_formula)
     for (int i = 0; i < DEVICES; i++) {
         check_formulas(devices[i], YK_F32);
         check_formulas(devices[i], YK_F64);
+    }
+}
+
+static void check_adam(const char *device, yk_dtype dtype, formula expected, bool largest)
+{
+    fixture f;
+    const double rates[] = {0.01, 0.9, 0.75, 0.3, 1e-8, 0.02, 0.99, 0};
+    begin(&f, device, dtype);
+    for (size_t span = 0; span < SPANS; span++)
+        yki_sweep_move(f.sweep, span, 4, largest ? f.spans[span].at[4] : NULL);
+    expect_formula(&f, YKI_SWEEP_ADAM, rates, expected);
+    expect_formula(&f, YKI_SWEEP_ADAM, rates, expected);
+    end(&f);
+}
+
+YK_TEST(adam_follows_its_formula_with_and_without_the_largest_squares)
+{
+    for (int i = 0; i < DEVICES; i++)
+        for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
+            check_adam(devices[i], dtype, adam, false);
+            check_adam(devices[i], dtype, amsgrad, true);
+        }
+}
+
+/* What torch.maximum does. */
+YK_TEST(nan_replaces_the_largest_squares_and_stays)
+{
+    const double rates[] = {0.01, 0.9, 0.75, 0.3, 1e-8, 0, 1, 0};
+    for (int i = 0; i < DEVICES; i++) {
+        fixture f;
+        begin(&f, devices[i], YK_F32);
+        for (int64_t j = 0; j < counts[1]; j++) {
+            f.host[1][1][j] = j % 2 ? NAN : f.host[1][1][j];
+            f.host[1][4][j] = 1;
+        }
+        set_tensor(&f, 1, 1);
+        set_tensor(&f, 1, 4);
+        run(&f, YKI_SWEEP_ADAM, rates);
+        for (int64_t j = 0; j < counts[1]; j++) {
+            f.host[1][1][j] = j % 2 ? 0 : f.host[1][1][j];
+            f.host[1][4][j] = j % 2 ? NAN : 1;
+        }
+        set_tensor(&f, 1, 1);
+        run(&f, YKI_SWEEP_ADAM, rates);
+        expect_tensor(&f, 1, 4);
+        end(&f);
     }
 }
 

@@ -28,12 +28,13 @@ template <> struct rules<float> {
     static constexpr auto read_rmsprop = read_rmsprop_f32;
     static constexpr auto sgd_plain = sgd_plain_f32;
     static constexpr auto sgd_momentum = sgd_momentum_f32;
+    static constexpr auto adam_moments = adam_moments_f32;
     static constexpr auto adam_step = adam_step_f32;
+    static constexpr auto amsgrad_step = amsgrad_step_f32;
     static constexpr auto rmsprop_scaled = rmsprop_scaled_f32;
     static constexpr auto rmsprop_centered = rmsprop_centered_f32;
     static constexpr auto rmsprop_momentum = rmsprop_momentum_f32;
     static constexpr auto lars_gradient = lars_gradient_f32;
-    static constexpr auto lamb_moments = lamb_moments_f32;
     static constexpr auto lamb_update = lamb_update_f32;
     static constexpr auto approach = approach_f32;
 };
@@ -47,12 +48,13 @@ template <> struct rules<double> {
     static constexpr auto read_rmsprop = read_rmsprop_f64;
     static constexpr auto sgd_plain = sgd_plain_f64;
     static constexpr auto sgd_momentum = sgd_momentum_f64;
+    static constexpr auto adam_moments = adam_moments_f64;
     static constexpr auto adam_step = adam_step_f64;
+    static constexpr auto amsgrad_step = amsgrad_step_f64;
     static constexpr auto rmsprop_scaled = rmsprop_scaled_f64;
     static constexpr auto rmsprop_centered = rmsprop_centered_f64;
     static constexpr auto rmsprop_momentum = rmsprop_momentum_f64;
     static constexpr auto lars_gradient = lars_gradient_f64;
-    static constexpr auto lamb_moments = lamb_moments_f64;
     static constexpr auto lamb_update = lamb_update_f64;
     static constexpr auto approach = approach_f64;
 };
@@ -192,9 +194,14 @@ template <typename R> DEVICE void adam(const yki_cuda_sweep_args &, const part_o
     const typename rules<R>::adam k = rules<R>::read_adam(p.c);
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
-    each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &square, auto...) {
-        value = rules<R>::adam_step(&k, value, grad, &mean, &square);
-    });
+    if (p.span->at[4])
+        each<R, 31, 29>(p, [&](R &value, R grad, R &mean, R &square, R &largest) {
+            value = rules<R>::amsgrad_step(&k, value, grad, &mean, &square, &largest);
+        });
+    else
+        each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &square, auto...) {
+            value = rules<R>::adam_step(&k, value, grad, &mean, &square);
+        });
 }
 SWEEP(adam)
 
@@ -313,7 +320,7 @@ template <typename R> DEVICE void moments(const yki_cuda_sweep_args &args, const
     if (p.c[YKI_SWEEP_SKIP] != 0)
         return;
     each<R, 15, 12>(p, [&](R value, R grad, R &mean, R &square, auto...) {
-        rules<R>::lamb_moments(&k, grad, &mean, &square);
+        rules<R>::adam_moments(&k, grad, &mean, &square);
         double update = rules<R>::lamb_update(&k, value, mean, square);
         first += (double)value * (double)value;
         second += update * update;
