@@ -37,7 +37,8 @@ typedef struct yk_sgd_options {
         sizeof(yk_sgd_options), 1e-3, 0, 0, 0, false                                               \
     }
 
-/** Hyperparameters of torch.optim.Adam (Kingma, Ba 2014) and AdamW (Loshchilov, Hutter 2017). */
+/** Hyperparameters of torch.optim.Adam (Kingma, Ba 2014) and AdamW (Loshchilov, Hutter 2017), both
+ * also as AMSGrad (Reddi, Kale, Kumar 2018). */
 typedef struct yk_adam_options {
     size_t size;         /**< set by YK_ADAM_OPTIONS_INIT */
     double lr;           /**< learning rate, at least 0 [1e-3] */
@@ -46,12 +47,14 @@ typedef struct yk_adam_options {
     double eps;          /**< added to the denominator, at least 0 [1e-8] */
     double weight_decay; /**< at least 0 [0] */
     bool decoupled;      /**< AdamW: decay the weights instead of adding to gradients [false] */
+    bool amsgrad;        /**< divide by the largest mean of squares so far, which is kept, too
+                              [false] */
 } yk_adam_options;
 
 /** The defaults of yk_adam_options, which are those of torch.optim.Adam. */
 #define YK_ADAM_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                  \
+        sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false, false                           \
     }
 
 /** Hyperparameters of torch.optim.RMSprop (Hinton 2012). */
@@ -187,9 +190,9 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
- * "exp_avg_sq", "square_avg", "grad_avg"); slot counts from 0. The tensor is a view of the live
- * memory, as in yk_parameter_view. False without such a slot, when another rank keeps it (zero.h),
- * and for NULL.
+ * "exp_avg_sq", "max_exp_avg_sq", "square_avg", "grad_avg"); slot counts from 0. The tensor is a
+ * view of the live memory, as in yk_parameter_view. False without such a slot, when another rank
+ * keeps it (zero.h), and for NULL.
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
@@ -197,15 +200,15 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer);
 /**
  * The index-th hyperparameter of the first group: "lr", then the names of torch.optim ("betas" are
- * "beta1" and "beta2"; "nesterov" and "centered" are 0 or 1). False past the last one, and for
- * NULL.
+ * "beta1" and "beta2"; "nesterov", "centered" and "amsgrad" are 0 or 1). False past the last one,
+ * and for NULL.
  */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);
 /**
  * Sets a hyperparameter in every group. Changes nothing and fails with YK_ERROR_INVALID_ARGUMENT
  * for an unknown name, a value with which the optimizer could not have been created, or a momentum
- * or centered where it was created without.
+ * or centered or amsgrad where it was created without.
  */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 

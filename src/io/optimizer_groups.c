@@ -1,8 +1,8 @@
 /*
  * torch.optim's param_groups: a list of dicts, each with hyperparameters and the numbers of its
  * parameters under "params". Our hyperparameters have torch.optim's names, except that Adam's
- * "betas" is a pair there, and "nesterov" and "centered" are bools. "param_names" is PyTorch's own
- * key from 2.6 on.
+ * "betas" is a pair there, and "nesterov", "centered" and "amsgrad" are bools. "param_names" is
+ * PyTorch's own key from 2.6 on.
  */
 #include "io/optimizer_groups.h"
 
@@ -27,6 +27,12 @@ static bool is_decoupled(const yk_optimizer *optimizer)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static bool is_switch(const char *name)
+{
+    return strcmp(name, "nesterov") == 0 || strcmp(name, "centered") == 0 ||
+           strcmp(name, "amsgrad") == 0;
+}
+
 static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
                                  size_t group, size_t *index, const char *name, double value)
 {
@@ -41,7 +47,7 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
         return;
     }
     yki_pickle_text(pickle, name);
-    if (strcmp(name, "nesterov") == 0 || strcmp(name, "centered") == 0)
+    if (is_switch(name))
         yki_pickle_bool(pickle, value != 0);
     else
         yki_pickle_float(pickle, value);
@@ -50,9 +56,9 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
 /* Keys that torch.optim expects in a group and that yoke has no use for. */
 static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
 {
-    static const char *const off[] = {"maximize", "differentiable", "capturable", "amsgrad"};
+    static const char *const off[] = {"maximize", "differentiable", "capturable"};
     bool is_rmsprop = strcmp(yk_optimizer_name(optimizer), "rmsprop") == 0;
-    size_t count = is_adam(optimizer) ? 4 : is_rmsprop ? 3 : 2;
+    size_t count = is_adam(optimizer) || is_rmsprop ? 3 : 2;
     for (size_t i = 0; i < count; i++) {
         yki_pickle_text(pickle, off[i]);
         yki_pickle_bool(pickle, false);
@@ -158,16 +164,13 @@ static const yki_pickle_value *find_hyperparameter(const yki_pickle_value *group
 }
 
 /* What torch.optim can be told and yoke cannot: going on without it would be another training. */
-static yk_status check_variants(const yki_pth *pth, const yki_pickle_value *dict)
+static yk_status check_variant(const yki_pth *pth, const yki_pickle_value *dict)
 {
-    static const char *const names[] = {"amsgrad", "maximize"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const yki_pickle_value *value = yki_pickle_get(dict, names[i]);
-        if (yki_pickle_is(value, YKI_PICKLE_BOOL) && value->integer)
-            return yki_error(YK_ERROR_UNSUPPORTED,
-                             "%s: its optimizer uses %s, which yoke does not support",
-                             yki_pth_path(pth), names[i]);
-    }
+    const yki_pickle_value *value = yki_pickle_get(dict, "maximize");
+    if (yki_pickle_is(value, YKI_PICKLE_BOOL) && value->integer)
+        return yki_error(YK_ERROR_UNSUPPORTED,
+                         "%s: its optimizer uses maximize, which yoke does not support",
+                         yki_pth_path(pth));
     return YK_OK;
 }
 
@@ -179,13 +182,10 @@ static yk_status another_optimizer(const yki_pth *pth, const yk_optimizer *optim
                      yki_pth_path(pth), yk_optimizer_name(optimizer), lacking);
 }
 
-/* Adam's relatives (NAdam, RAdam, Adamax) have its hyperparameters, but not "amsgrad". Whether it
- * is Adam or AdamW is said since PyTorch 2.7. */
+/* Whether it is Adam or AdamW is said since PyTorch 2.7. */
 static yk_status check_adam(const yki_pth *pth, const yki_pickle_value *dict,
                             const yk_optimizer *optimizer)
 {
-    if (!yki_pickle_get(dict, "amsgrad"))
-        return another_optimizer(pth, optimizer, "amsgrad");
     const yki_pickle_value *decoupled = yki_pickle_get(dict, decoupled_key);
     bool here = is_decoupled(optimizer);
     if (!yki_pickle_is(decoupled, YKI_PICKLE_BOOL) || (decoupled->integer != 0) == here)
@@ -202,7 +202,7 @@ static yk_status read_hyperparameters(yki_param_group *group, yki_pth *pth,
     double value;
     for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
         const yki_pickle_value *found = find_hyperparameter(dict, name);
-        if (!found)
+        if (!found) /* Adam's relatives (NAdam, RAdam, Adamax) have all of its but "amsgrad" */
             return another_optimizer(pth, optimizer, name);
         snprintf(what, sizeof what, "%s's \"%s\" in \"param_groups\"", yk_optimizer_name(optimizer),
                  name);
@@ -322,7 +322,7 @@ static yk_status read_all_groups(yki_optimizer_groups *groups, yki_pth *pth,
     YK_TRY(make_room_for_groups(groups, parameters));
     for (size_t g = 0; g < groups->count; g++) {
         const yki_pickle_value *dict = yki_pickle_item(value, g);
-        YK_TRY(check_variants(pth, dict));
+        YK_TRY(check_variant(pth, dict));
         YK_TRY(read_hyperparameters(&groups->groups[g], pth, dict, optimizer));
         YK_TRY(read_group_members(groups, pth, dict, optimizer, g));
     }

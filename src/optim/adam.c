@@ -6,7 +6,8 @@
  *     value -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
  *
  * Adam adds weight_decay times the value to the gradient; AdamW instead shrinks the value by
- * lr * weight_decay before that.
+ * lr * weight_decay before that. With amsgrad (Reddi, Kale and Kumar, "On the Convergence of Adam
+ * and Beyond", 2018), the largest v of all steps so far is divided by instead of the present one.
  */
 #include "optim/optimizer.h"
 
@@ -14,13 +15,12 @@
 
 #include "base/options.h"
 
-enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, HYPERPARAMETERS };
-enum { EXP_AVG, EXP_AVG_SQ };
+enum { BETA1 = YKI_LR + 1, BETA2, EPS, WEIGHT_DECAY, AMSGRAD, HYPERPARAMETERS };
+enum { EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };
 
 static unsigned adam_slots(const double *h)
 {
-    (void)h;
-    return 1U << EXP_AVG | 1U << EXP_AVG_SQ;
+    return 1U << EXP_AVG | 1U << EXP_AVG_SQ | (h[AMSGRAD] != 0 ? 1U << MAX_EXP_AVG_SQ : 0);
 }
 
 static yk_status check_as(const char *name, const double *h)
@@ -29,7 +29,8 @@ static yk_status check_as(const char *name, const double *h)
     YK_TRY(yki_check_option(name, "beta1", h[BETA1], 0, 1));
     YK_TRY(yki_check_option(name, "beta2", h[BETA2], 0, 1));
     YK_TRY(yki_check_option(name, "eps", h[EPS], 0, 0));
-    return yki_check_option(name, "weight_decay", h[WEIGHT_DECAY], 0, 0);
+    YK_TRY(yki_check_option(name, "weight_decay", h[WEIGHT_DECAY], 0, 0));
+    return yki_check_switch(name, "amsgrad", h[AMSGRAD]);
 }
 
 static yk_status check_adam(const double *h)
@@ -67,8 +68,10 @@ static const yki_optimizer_rule adam = {
     .update = YKI_SWEEP_ADAM,
     .name = "adam",
     .hyperparameters = HYPERPARAMETERS,
-    .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
-    .slot_names = {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq"},
+    .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay", "amsgrad"},
+    .slot_names =
+        {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq", [MAX_EXP_AVG_SQ] = "max_exp_avg_sq"},
+    .slot_switches = {[MAX_EXP_AVG_SQ] = "amsgrad"},
     .slots = adam_slots,
     .saves_step = true,
     .check = check_adam,
@@ -79,8 +82,10 @@ static const yki_optimizer_rule adamw = {
     .update = YKI_SWEEP_ADAM,
     .name = "adamw",
     .hyperparameters = HYPERPARAMETERS,
-    .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay"},
-    .slot_names = {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq"},
+    .hyperparameter_names = {"lr", "beta1", "beta2", "eps", "weight_decay", "amsgrad"},
+    .slot_names =
+        {[EXP_AVG] = "exp_avg", [EXP_AVG_SQ] = "exp_avg_sq", [MAX_EXP_AVG_SQ] = "max_exp_avg_sq"},
+    .slot_switches = {[MAX_EXP_AVG_SQ] = "amsgrad"},
     .slots = adam_slots,
     .saves_step = true,
     .check = check_adamw,
@@ -94,6 +99,6 @@ yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_ada
     YKI_NOT_NULL(model);
     yk_adam_options o;
     YK_TRY(YKI_READ_OPTIONS(&o, options, yk_adam_options, YK_ADAM_OPTIONS_INIT));
-    double hyperparameters[] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay};
+    double hyperparameters[] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.amsgrad};
     return yki_optimizer_create(optimizer, model, o.decoupled ? &adamw : &adam, hyperparameters);
 }

@@ -33,9 +33,7 @@ static yk_status check_lars(const double *h)
     YK_TRY(yki_check_option("lars", "momentum", h[MOMENTUM], 0, 0));
     YK_TRY(yki_check_option("lars", "weight_decay", h[DECAY], 0, 0));
     YK_TRY(yki_check_option("lars", "trust_coefficient", h[TRUST], 0, 0));
-    if (h[NESTEROV] != 0 && h[NESTEROV] != 1)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "lars: nesterov must be 0 or 1, not %g",
-                         h[NESTEROV]);
+    YK_TRY(yki_check_switch("lars", "nesterov", h[NESTEROV]));
     if (h[NESTEROV] != 0 && h[MOMENTUM] == 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "lars: nesterov needs a momentum above 0");
     return YK_OK;

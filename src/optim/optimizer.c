@@ -318,6 +318,14 @@ yk_status yki_check_option(const char *rule, const char *option, double value, d
                      minimum, value);
 }
 
+yk_status yki_check_switch(const char *rule, const char *option, double value)
+{
+    if (value == 0 || value == 1)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s must be 0 or 1, not %g", rule, option,
+                     value);
+}
+
 int64_t yki_optimizer_state_steps(const yk_optimizer *optimizer, size_t parameter)
 {
     yki_optimizer_settle(optimizer);

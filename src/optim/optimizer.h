@@ -30,6 +30,8 @@ typedef struct yki_optimizer_rule {
     int hyperparameters; /* names and values; YKI_LR is the first */
     const char *hyperparameter_names[YKI_MAX_HYPERPARAMETERS];
     const char *slot_names[YKI_MAX_SLOTS];
+    /* The switch that a slot is there for, or NULL: it is there always, or for a momentum. */
+    const char *slot_switches[YKI_MAX_SLOTS];
     /* Which of them this setting needs, as a set: slot s if bit s is set. */
     unsigned (*slots)(const double *hyperparameters);
     /* torch.optim has the step in the state of each parameter. */
@@ -188,5 +190,7 @@ yk_status yki_optimizer_set_groups(yk_optimizer *optimizer, const yki_param_grou
 /* YK_OK if minimum <= value (< below, where below > 0); the error names rule, option and value. */
 yk_status yki_check_option(const char *rule, const char *option, double value, double minimum,
                            double below);
+/* Likewise, if value is 0 or 1. */
+yk_status yki_check_switch(const char *rule, const char *option, double value);
 
 #endif

@@ -107,18 +107,18 @@ size_t yk_optimizer_group_of(const yk_optimizer *optimizer, size_t parameter)
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-/* Only a momentum and a centred mean are kept in some settings and not in others. */
+/* What is kept in some settings and not in others belongs to a switch or is a momentum. */
 static yk_status refuse_slot(const yki_optimizer_rule *rule, int slot)
 {
-    if (strcmp(rule->slot_names[slot], "momentum_buffer") == 0)
+    const char *option = rule->slot_switches[slot];
+    if (!option)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: it was created without a momentum and has no memory for one: create "
                          "it with a momentum above 0",
                          rule->name);
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "%s: it was created without centered and has no memory for %s: create it with "
-                     "centered",
-                     rule->name, rule->slot_names[slot]);
+                     "%s: it was created without %s and has no memory for %s: create it with %s",
+                     rule->name, option, rule->slot_names[slot], option);
 }
 
 static yk_status check_group(const yk_optimizer *optimizer, const size_t *group_of, size_t group,

@@ -31,10 +31,7 @@ static yk_status check_rmsprop(const double *h)
     YK_TRY(yki_check_option("rmsprop", "alpha", h[ALPHA], 0, 1));
     YK_TRY(yki_check_option("rmsprop", "eps", h[EPS], 0, 0));
     YK_TRY(yki_check_option("rmsprop", "weight_decay", h[WEIGHT_DECAY], 0, 0));
-    if (h[CENTERED] != 0 && h[CENTERED] != 1)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "rmsprop: centered must be 0 or 1, not %g",
-                         h[CENTERED]);
-    return YK_OK;
+    return yki_check_switch("rmsprop", "centered", h[CENTERED]);
 }
 
 static void prepare_rmsprop(double *c, const double *h, int64_t step)
@@ -55,6 +52,7 @@ static const yki_optimizer_rule rmsprop = {
     .slot_names = {[SQUARE_AVG] = "square_avg",
                    [MOMENTUM_BUFFER] = "momentum_buffer",
                    [GRAD_AVG] = "grad_avg"},
+    .slot_switches = {[GRAD_AVG] = "centered"},
     .slots = rmsprop_slots,
     .saves_step = true,
     .check = check_rmsprop,

@@ -28,9 +28,7 @@ static yk_status check_sgd(const double *h)
     if (!isfinite(h[DAMPENING]))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "sgd: dampening must be a number, not %g",
                          h[DAMPENING]);
-    if (h[NESTEROV] != 0 && h[NESTEROV] != 1)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "sgd: nesterov must be 0 or 1, not %g",
-                         h[NESTEROV]);
+    YK_TRY(yki_check_switch("sgd", "nesterov", h[NESTEROV]));
     if (h[NESTEROV] != 0 && (h[MOMENTUM] == 0 || h[DAMPENING] != 0))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "sgd: nesterov needs a momentum above 0 and no"

@@ -52,7 +52,9 @@ static const target *the_target(void)
     yk_sgd_options sgd = YK_SGD_OPTIONS_INIT;
     sgd.momentum = 0.9;
     YK_CHECK(yk_sgd_create(&made.sgd, made.model, &sgd));
-    YK_CHECK(yk_adam_create(&made.adam, made.model, NULL));
+    yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
+    adam.amsgrad = true; /* files may be without */
+    YK_CHECK(yk_adam_create(&made.adam, made.model, &adam));
     yk_rmsprop_options rmsprop = YK_RMSPROP_OPTIONS_INIT;
     rmsprop.centered = true; /* the first and the third of its slots */
     YK_CHECK(yk_rmsprop_create(&made.rmsprop, made.model, &rmsprop));

@@ -165,6 +165,24 @@ YK_TEST(sgd_there_and_back)
     yk_model_destroy(other);
 }
 
+/* Whether fresh goes on as optimizer does from its checkpoint. Destroys all. */
+static void check_going_on(yk_model *model, yk_optimizer *optimizer, yk_model *other,
+                           yk_optimizer *fresh)
+{
+    train(model, optimizer, 3);
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
+    assert_same_optimizer(optimizer, fresh);
+    train(model, optimizer, 2);
+    train(other, fresh, 2);
+    assert_same_values(model, other);
+    assert_same_optimizer(optimizer, fresh);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(fresh);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
 YK_TEST(adamw_there_and_back)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 10);
@@ -188,6 +206,47 @@ YK_TEST(adamw_there_and_back)
     yk_model_destroy(other);
 }
 
+/* A group without amsgrad has no largest squares in the file. */
+YK_TEST(promise_15_amsgrad_goes_on_to_the_same_bits)
+{
+    for (int decoupled = 0; decoupled < 2; decoupled++) {
+        yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+        yk_optimizer *optimizer, *fresh;
+        yk_adam_options options = YK_ADAM_OPTIONS_INIT;
+        options.amsgrad = true;
+        options.decoupled = decoupled;
+        assert_ok(yk_adam_create(&fresh, other, &options));
+        options.lr = 0.01;
+        options.beta2 = 0.5;
+        assert_ok(yk_adam_create(&optimizer, model, &options));
+        assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
+        assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "amsgrad", 0));
+        check_going_on(model, optimizer, other, fresh);
+    }
+}
+
+/* Its state is another one. */
+YK_TEST(amsgrad_is_not_loaded_without_memory_for_it)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10), *copy = make_model(2, 10);
+    yk_optimizer *optimizer, *plain;
+    assert_ok(yk_adam_create(&optimizer, model,
+                             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.amsgrad = true)));
+    assert_ok(yk_adam_create(&plain, other, NULL));
+    train(model, optimizer, 1);
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_checkpoint_load(yk_test_path("a.pth"), other, plain, NULL));
+    assert_contains(yk_last_error(), "created without amsgrad");
+    assert_same_values(other, copy);
+    assert_int_equal(yk_optimizer_steps(plain), 0);
+    yk_optimizer_destroy(optimizer);
+    yk_optimizer_destroy(plain);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+    yk_model_destroy(copy);
+}
+
 /* A group without momentum has none in the file; the others keep theirs. */
 YK_TEST(promise_15_rmsprop_goes_on_to_the_same_bits)
 {
@@ -204,18 +263,7 @@ YK_TEST(promise_15_rmsprop_goes_on_to_the_same_bits)
         assert_ok(yk_rmsprop_create(&optimizer, model, &options));
         assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
         assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "momentum", 0));
-        train(model, optimizer, 3);
-        assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
-        assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
-        assert_same_optimizer(optimizer, fresh);
-        train(model, optimizer, 2);
-        train(other, fresh, 2);
-        assert_same_values(model, other);
-        assert_same_optimizer(optimizer, fresh);
-        yk_optimizer_destroy(optimizer);
-        yk_optimizer_destroy(fresh);
-        yk_model_destroy(model);
-        yk_model_destroy(other);
+        check_going_on(model, optimizer, other, fresh);
     }
 }
 

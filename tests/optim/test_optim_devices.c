@@ -11,7 +11,7 @@ enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 8 };
 
 static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
 
-typedef enum kind { SGD, ADAM, LARS, LAMB, RMSPROP } kind;
+typedef enum kind { SGD, ADAM, AMSGRAD, LARS, LAMB, RMSPROP } kind;
 
 typedef struct run {
     yk_model *model;
@@ -58,6 +58,10 @@ static yk_status create(kind of, yk_optimizer **optimizer, yk_model *model)
 {
     if (of == ADAM)
         return yk_adam_create(optimizer, model, NULL);
+    if (of == AMSGRAD)
+        return yk_adam_create(
+            optimizer, model,
+            YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 0.5, o.amsgrad = true));
     if (of == LARS)
         return yk_lars_create(optimizer, model, NULL);
     if (of == LAMB)
@@ -148,7 +152,7 @@ static void check(kind of, bool asks)
     assert_non_null(yk_model_parameter(sim.model, 0).value.device);
     assert_int_equal(sim.optimizer->update_tape.state, YKI_TAPE_RECORDED);
     assert_int_equal(sim.optimizer->clip_tape.state, YKI_TAPE_RECORDED);
-    compare(&ref, &sim, of == RMSPROP ? 3 : has_momentum(of) ? 1 : 2);
+    compare(&ref, &sim, of == RMSPROP || of == AMSGRAD ? 3 : has_momentum(of) ? 1 : 2);
     end(&ref);
     end(&sim);
 }
@@ -163,6 +167,12 @@ YK_TEST(adam_has_the_same_bits_on_a_device_of_its_own_memory)
 {
     check(ADAM, true);
     check(ADAM, false);
+}
+
+YK_TEST(amsgrad_has_the_same_bits_on_a_device_of_its_own_memory)
+{
+    check(AMSGRAD, true);
+    check(AMSGRAD, false);
 }
 
 YK_TEST(rmsprop_has_the_same_bits_on_a_device_of_its_own_memory)

@@ -153,6 +153,38 @@ YK_TEST(adamw_shrinks_the_weights)
                with_adamw);
 }
 
+/* state[2] is the largest mean of squares; with a beta2 for which it is often not the last. */
+static double amsgrad_step(double value, double grad, double state[3], int step)
+{
+    state[0] = 0.9 * state[0] + 0.1 * grad;
+    state[1] = 0.6 * state[1] + 0.4 * grad * grad;
+    state[2] = fmax(state[2], state[1]);
+    double root = sqrt(state[2]) / sqrt(1 - pow(0.6, step)) + 1e-8;
+    return value - 0.003 / (1 - pow(0.9, step)) * state[0] / root;
+}
+
+static double with_amsgrad(double value, double grad, double state[3], int step)
+{
+    return amsgrad_step(value, grad + 0.02 * value, state, step);
+}
+
+static double with_amsgrad_and_shrinking(double value, double grad, double state[3], int step)
+{
+    return amsgrad_step(value * (1 - 0.003 * 0.02), grad, state, step);
+}
+
+YK_TEST(amsgrad_divides_by_the_largest_mean_of_squares)
+{
+    yk_adam_options options = YK_ADAM_OPTIONS_INIT;
+    options.lr = 0.003;
+    options.beta2 = 0.6;
+    options.weight_decay = 0.02;
+    options.amsgrad = true;
+    check_adam(&options, with_amsgrad);
+    options.decoupled = true;
+    check_adam(&options, with_amsgrad_and_shrinking);
+}
+
 /* beta1 = beta2 = eps = 0: the gradient over its own magnitude. */
 static double with_zeros(double value, double grad, double state[3], int step)
 {
@@ -304,6 +336,32 @@ YK_TEST(rmsprop_keeps_what_its_settings_need)
             expect_slots(optimizer, 0, names[0][momentum]);
             yk_optimizer_destroy(optimizer);
         }
+    yk_model_destroy(model);
+}
+
+YK_TEST(adam_keeps_the_largest_squares_if_it_is_created_with_amsgrad)
+{
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    yk_optimizer *optimizer;
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    expect_slots(optimizer, 0, "exp_avg exp_avg_sq");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_optimizer_set_hyperparameter(optimizer, "amsgrad", 1));
+    assert_string_equal(yk_last_error(),
+                        "yoke: adam: it was created without amsgrad and has no memory for "
+                        "max_exp_avg_sq: create it with amsgrad");
+    yk_optimizer_destroy(optimizer);
+    assert_ok(yk_adam_create(
+        &optimizer, model,
+        YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.decoupled = true, o.amsgrad = true)));
+    assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_name, "*.bias", NULL));
+    assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "amsgrad", 0));
+    expect_slots(optimizer, 0, "exp_avg exp_avg_sq max_exp_avg_sq");
+    expect_slots(optimizer, 1, "exp_avg exp_avg_sq");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_optimizer_set_hyperparameter(optimizer, "amsgrad", 0.5));
+    assert_string_equal(yk_last_error(), "yoke: adamw: amsgrad must be 0 or 1, not 0.5");
+    yk_optimizer_destroy(optimizer);
     yk_model_destroy(model);
 }
 

@@ -8,7 +8,7 @@
 
 #include "parallel/bucket_updates.h"
 
-typedef enum rule { SGD, ADAM, RMSPROP, LARS, LAMB, MUON } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, RMSPROP, LARS, LAMB, MUON } rule;
 
 static const network net = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 3};
 
@@ -22,6 +22,10 @@ static yk_optimizer *make_optimizer(yk_model *model, rule with)
     }
     if (with == ADAM)
         assert_ok(yk_adam_create(&optimizer, model, NULL));
+    else if (with == AMSGRAD)
+        assert_ok(yk_adam_create(
+            &optimizer, model,
+            YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 0.5, o.amsgrad = true)));
     else if (with == RMSPROP)
         assert_ok(yk_rmsprop_create(&optimizer, model,
                                     YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
@@ -133,6 +137,12 @@ YK_TEST_RANKS(sgd_updates_buckets_to_the_same_bits, 2)
 YK_TEST_RANKS(adam_updates_buckets_to_the_same_bits, 3)
 {
     check_bits(ADAM, false);
+}
+
+YK_TEST_RANKS(amsgrad_updates_buckets_to_the_same_bits, 2)
+{
+    check_bits(AMSGRAD, false);
+    check_bits(AMSGRAD, true);
 }
 
 YK_TEST_RANKS(rmsprop_updates_buckets_to_the_same_bits, 2)

@@ -12,7 +12,7 @@
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
 
-typedef enum rule { SGD, ADAM, RMSPROP } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, RMSPROP } rule;
 
 static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
 {
@@ -20,6 +20,10 @@ static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
     if (with == ADAM)
         assert_ok(yk_adam_create(&s->optimizer, s->model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01)));
+    else if (with == AMSGRAD)
+        assert_ok(yk_adam_create(&s->optimizer, s->model,
+                                 YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01,
+                                         o.beta2 = 0.5, o.amsgrad = true)));
     else if (with == RMSPROP)
         assert_ok(yk_rmsprop_create(
             &s->optimizer, s->model,
@@ -83,6 +87,11 @@ static void adam_bits(int rank, int world)
     check_bits(rank, world, ADAM);
 }
 
+static void amsgrad_bits(int rank, int world)
+{
+    check_bits(rank, world, AMSGRAD);
+}
+
 static void rmsprop_bits(int rank, int world)
 {
     check_bits(rank, world, RMSPROP);
@@ -96,6 +105,11 @@ YK_TEST(sharded_sgd_gives_the_same_bits)
 YK_TEST(sharded_adam_gives_the_same_bits)
 {
     yk_test_ranks(3, adam_bits);
+}
+
+YK_TEST(sharded_amsgrad_gives_the_same_bits)
+{
+    yk_test_ranks(2, amsgrad_bits);
 }
 
 YK_TEST(sharded_rmsprop_gives_the_same_bits)
@@ -206,6 +220,7 @@ static void checkpoints(int rank, int world)
     yk_group *group;
     assert_ok(yk_group_init(&group, NULL));
     check_checkpoints(rank, group, ADAM);
+    check_checkpoints(rank, group, AMSGRAD);
     check_checkpoints(rank, group, RMSPROP);
     yk_group_destroy(group);
 }

@@ -154,9 +154,10 @@ static void check_adam(const yk_adam_options *options)
     yk_model *model = make_small(), *other = make_small();
     yk_optimizer *optimizer, *fresh;
     assert_ok(yk_adam_create(&optimizer, model, options));
-    assert_ok(yk_adam_create(
-        &fresh, other,
-        YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.decoupled = options->decoupled)));
+    assert_ok(
+        yk_adam_create(&fresh, other,
+                       YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT,
+                               o.decoupled = options->decoupled, o.amsgrad = options->amsgrad)));
     int64_t before = yk_optimizer_steps(fresh);
     assert_int_equal(before, 0);
     check_optimizer(options->decoupled ? "adamw" : "adam", model, optimizer, other, fresh);
@@ -207,6 +208,14 @@ YK_TEST(pytorch_goes_on_with_adamw)
 {
     check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.002, o.weight_decay = 0.05,
                        o.decoupled = true));
+}
+
+YK_TEST(pytorch_goes_on_with_amsgrad)
+{
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01, o.beta2 = 0.8,
+                       o.weight_decay = 0.01, o.amsgrad = true));
+    check_adam(YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01, o.beta2 = 0.8,
+                       o.weight_decay = 0.1, o.decoupled = true, o.amsgrad = true));
 }
 
 YK_TEST(pytorch_goes_on_with_rmsprop)
@@ -352,13 +361,10 @@ YK_TEST(whatever_lies_beside_a_model_does_no_harm)
     assert_int_equal(yk_optimizer_steps(optimizer), 1);
     assert_ok(yk_checkpoint_load(file_path("tensor_lr", ".pth"), model, optimizer, NULL));
     assert_true(yk_optimizer_lr(optimizer) == 0.25);
-    static const char *const variants[] = {"amsgrad", "maximize"};
-    for (int i = 0; i < 2; i++) {
-        assert_status(YK_ERROR_UNSUPPORTED,
-                      yk_checkpoint_load(file_path(variants[i], ".pth"), model, optimizer, NULL));
-        assert_contains(yk_last_error(), variants[i]);
-        assert_ok(yk_model_load(model, file_path(variants[i], ".pth")));
-    }
+    assert_status(YK_ERROR_UNSUPPORTED,
+                  yk_checkpoint_load(file_path("maximize", ".pth"), model, optimizer, NULL));
+    assert_contains(yk_last_error(), "its optimizer uses maximize");
+    assert_ok(yk_model_load(model, file_path("maximize", ".pth")));
     static const char *const relatives[] = {"nadam", "radam", "adamax"};
     for (int i = 0; i < 3; i++) {
         assert_status(YK_ERROR_MISMATCH,
