@@ -179,6 +179,7 @@ static bool check_owners(const cli_train_options *o)
         {"beta2", o->given.beta2, "adam|adamw|lamb"},
         {"alpha", o->given.alpha, "rmsprop"},
         {"centered", o->given.centered, "rmsprop"},
+        {"amsgrad", o->given.amsgrad, "adam|adamw"},
         {"eps", o->given.eps, "adam|adamw|rmsprop|lamb"},
     };
     const owned_option of_schedules[] = {

@@ -84,6 +84,8 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", beta2 %g", beta2);
     else if (beta2 > 0)
         fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), beta2);
+    if (hyperparameter(t, "amsgrad") > 0)
+        fprintf(page, ", amsgrad");
     print_decay(page, t);
     yk_muon_options muon = cli_train_muon(t);
     if (t->options.optimizer == CLI_OPTIMIZER_MUON)

@@ -184,6 +184,12 @@ static const cli_option table[] = {
              &parsed.given.beta1, 0, 0.9999999),
     CLI_REAL(0, "beta2", "B", "beta2, likewise [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
              0.9999999),
+    {.type = CLI_OPTION_SWITCH,
+     .name = "amsgrad",
+     .help =
+         "adam and adamw: divide by the largest mean of squares so\nfar instead of the present one",
+     .value = &parsed.adam.amsgrad,
+     .given = &parsed.given.amsgrad},
     CLI_REAL(0, "alpha", "A", "rmsprop: decay of the squared gradients' mean [0.99]",
              &parsed.rmsprop.alpha, &parsed.given.alpha, 0, 0.9999999),
     {.type = CLI_OPTION_SWITCH,
@@ -570,6 +576,7 @@ bool cli_train_options_resume(cli_train_options *options, const yk_training_stat
         return false;
     parsed.saved_momentum = parsed.sgd.momentum = momentum_of(&parsed);
     parsed.saved_centered = parsed.rmsprop.centered;
+    parsed.saved_amsgrad = parsed.adam.amsgrad;
     parsed.saved_decay_norms = parsed.decay_norms;
     parsed.saved_lr_groups = parsed.lr_groups ? parsed.lr_groups : "";
     memset(&parsed.given, 0, sizeof parsed.given); /* those were the checkpoint's */

@@ -171,6 +171,14 @@ static bool agree_on_paths(cli_training *t)
 
 /* ---- what the checkpoint says ---------------------------------------------------------------- */
 
+/* A switch that an optimizer's state depends on. */
+static bool check_switch(const cli_training *t, const char *name, bool now, bool saved)
+{
+    return now == saved ||
+           cli_complain("--%s%s: %s was trained %s --%s, which a resumed run cannot change",
+                        now ? "" : "no-", name, t->resumed, saved ? "with" : "without", name);
+}
+
 /* An optimizer's state and groups are those that it was created with. */
 static bool check_optimizer(const cli_training *t)
 {
@@ -184,11 +192,9 @@ static bool check_optimizer(const cli_training *t)
         return cli_complain("--momentum %g: %s was trained without momentum, which a resumed run "
                             "cannot switch on",
                             momentum, t->resumed);
-    if (o->rmsprop.centered != o->saved_centered)
-        return cli_complain(
-            "--%scentered: %s was trained %s --centered, which a resumed run cannot "
-            "change",
-            o->rmsprop.centered ? "" : "no-", t->resumed, o->saved_centered ? "with" : "without");
+    if (!check_switch(t, "centered", o->rmsprop.centered, o->saved_centered) ||
+        !check_switch(t, "amsgrad", o->adam.amsgrad, o->saved_amsgrad))
+        return false;
     if (!o->decay_norms && o->saved_decay_norms)
         return cli_complain("--no-decay-norms: %s was trained with all parameters in one group; "
                             "a resumed run cannot give norms and biases another",

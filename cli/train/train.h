@@ -105,11 +105,11 @@ typedef struct cli_train_options {
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
-        bool trust_coefficient, alpha, centered, t_0, t_mult, power;
+        bool trust_coefficient, alpha, centered, amsgrad, t_0, t_mult, power;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum;
-    bool saved_centered, saved_decay_norms;
+    bool saved_centered, saved_amsgrad, saved_decay_norms;
     const char *saved_lr_groups; /* "": none */
     /* What a checkpoint stores of them: lines NAME=VALUE. */
     char kept[sizeof((yk_training_state *)0)->program];

@@ -127,6 +127,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --optimizer rmsprop --beta2 0.9", "--beta2 applies to --optimizer adam|adamw");
     refused("train --optimizer adam --alpha 0.9", "--alpha applies to --optimizer rmsprop, not");
     refused("train --centered", "--centered applies to --optimizer rmsprop, not sgd");
+    refused("train --amsgrad --optimizer lamb", "--amsgrad applies to --optimizer adam|adamw, not");
     refused("train --schedule onecycle --optimizer rmsprop --momentum 0", "set --momentum or");
     refused("train --optimizer lars --beta1 0.9", "--beta1 applies to --optimizer adam|adamw|lamb");
     refused("train --tta-confidence 0.9", "--tta-confidence requires --tta");

@@ -13,7 +13,7 @@ static const char *const options[][CHOICES] = {
     {"--arch mlp", "--arch mlp", "--arch resnet9", "--arch resnet9", "--arch airbench94",
      "--arch mlp --device sim"},
     {"--optimizer sgd --nesterov", "--optimizer rmsprop --centered",
-     "--optimizer adamw --no-decay-norms", "--optimizer lars --no-decay-norms",
+     "--optimizer adamw --amsgrad --no-decay-norms", "--optimizer lars --no-decay-norms",
      "--optimizer lamb --no-decay-norms", "--optimizer sgd --independent-decay"},
     {"--amp off", "--amp off", "--amp off", "--amp bf16", "--amp bf16",
      "--amp fp16 --init-scale 1024"},

@@ -331,6 +331,16 @@ YK_TEST(promise_15_rmsprop_resumes_to_the_same_bits_with_zero_too)
     assert_contains(unwrapped(), "was trained without momentum");
 }
 
+YK_TEST(promise_15_amsgrad_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("amsgrad", "--optimizer adamw --lr 0.001 --beta2 0.5 --amsgrad",
+                  "adamw, learning rate 0.001 (--lr, not scaled), betas 0.9 0.5, amsgrad, weight "
+                  "decay 0.01, not on norms and biases");
+    assert_int_equal(go_on("amsgrad-parts", "--max-steps 11 --epochs 2 --beta2 0.9"), 0);
+    assert_int_not_equal(go_on("amsgrad-parts", "--max-steps 12 --epochs 2 --no-amsgrad"), 0);
+    assert_contains(unwrapped(), "was trained with --amsgrad, which a resumed run cannot change");
+}
+
 YK_TEST(promise_15_lars_and_lamb_resume_to_the_same_bits_with_zero_too)
 {
     check_resumed(
