@@ -80,15 +80,17 @@ typedef enum yki_adam_coefficient {
     YKI_ADAM_SHRINK
 } yki_adam_coefficient;
 
-/* With g = gradient + decay value in both means, u = g / (sqrt(square) + eps), or
- * g / (sqrt(square - mean^2) + eps) where there is a mean; value -= lr u, or, where there is a
- * momentum, momentum = factor momentum + u and value -= lr momentum. */
+/* With g = gradient + decay value, square = alpha square + take g^2 and mean += take (g - mean),
+ * u = g / (sqrt(square) + eps), or g / (sqrt(square - mean^2) + eps) where there is a mean;
+ * value -= lr u, or, where there is a momentum, momentum = factor momentum + u and
+ * value -= lr momentum. */
 typedef enum yki_rmsprop_coefficient {
     YKI_RMSPROP_LR,
-    YKI_RMSPROP_ALPHA, /* what remains of the means */
+    YKI_RMSPROP_ALPHA,
     YKI_RMSPROP_EPS,
     YKI_RMSPROP_DECAY,
-    YKI_RMSPROP_MOMENTUM /* the factor */
+    YKI_RMSPROP_MOMENTUM, /* the factor */
+    YKI_RMSPROP_TAKE      /* 1 - alpha; 1 for a sum instead of a mean, as Adagrad has it */
 } yki_rmsprop_coefficient;
 
 /* LAMB's update is step mean / (sqrt(square) / root + eps) + decay value, with Adam's names. */

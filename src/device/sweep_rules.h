@@ -109,7 +109,7 @@ YKI_HOST_DEVICE YKI_SWEEP_NAME(rmsprop) YKI_SWEEP_NAME(read_rmsprop)(const doubl
     YKI_SWEEP_NAME(rmsprop) k;
     k.lr = (YKI_SWEEP_REAL)c[YKI_RMSPROP_LR];
     k.alpha = (YKI_SWEEP_REAL)c[YKI_RMSPROP_ALPHA];
-    k.take = (YKI_SWEEP_REAL)(1 - c[YKI_RMSPROP_ALPHA]);
+    k.take = (YKI_SWEEP_REAL)c[YKI_RMSPROP_TAKE];
     k.eps = (YKI_SWEEP_REAL)c[YKI_RMSPROP_EPS];
     k.decay = (YKI_SWEEP_REAL)c[YKI_RMSPROP_DECAY];
     k.momentum = (YKI_SWEEP_REAL)c[YKI_RMSPROP_MOMENTUM];

@@ -39,6 +39,7 @@ static void prepare_rmsprop(double *c, const double *h, int64_t step)
     (void)step;
     c[YKI_RMSPROP_LR] = h[YKI_LR];
     c[YKI_RMSPROP_ALPHA] = h[ALPHA];
+    c[YKI_RMSPROP_TAKE] = 1 - h[ALPHA];
     c[YKI_RMSPROP_EPS] = h[EPS];
     c[YKI_RMSPROP_DECAY] = h[WEIGHT_DECAY];
     c[YKI_RMSPROP_MOMENTUM] = h[MOMENTUM];

@@ -169,8 +169,8 @@ YK_TEST(adam_without_the_largest_squares)
 /* Squares are at least those of the mean, as those of gradients are. */
 YK_TEST(rmsprop_with_and_without_momentum_and_mean)
 {
-    const double given[2][YKI_SWEEP_COEFFICIENTS] = {{0.1, 0.97, 1e-3, 0.02, 0.8},
-                                                     {0.3, 0.9, 1e-2, 0, 0.5}};
+    const double given[2][YKI_SWEEP_COEFFICIENTS] = {{0.1, 0.97, 1e-3, 0.02, 0.8, 0.03},
+                                                     {0.3, 1, 1e-2, 0, 0.5, 1}};
     for (int form = 0; form < 4; form++) {
         machine cuda, ref;
         start_both(&cuda, &ref);

@@ -244,7 +244,7 @@ static void amsgrad(const fixture *f, double *t, const double *c, double step)
 static double rmsprop_scaled(const fixture *f, double *t, const double *c, bool centered)
 {
     double g = rounded(f, t[1] + rounded(f, rounded(f, c[YKI_RMSPROP_DECAY]) * t[0]));
-    double alpha = rounded(f, c[YKI_RMSPROP_ALPHA]), take = rounded(f, 1 - c[YKI_RMSPROP_ALPHA]);
+    double alpha = rounded(f, c[YKI_RMSPROP_ALPHA]), take = rounded(f, c[YKI_RMSPROP_TAKE]);
     double under = t[2] =
         rounded(f, rounded(f, alpha * t[2]) + rounded(f, take * rounded(f, g * g)));
     if (centered) {
@@ -383,7 +383,7 @@ static void check_rmsprop(const char *device, yk_dtype dtype)
                  {rmsprop_momentum, {true, false}},
                  {rmsprop_centered, {false, true}},
                  {rmsprop_both, {true, true}}};
-    const double c[8] = {0.1, 0.97, 1e-3, 0.02, 0.8};
+    const double c[8] = {0.1, 0.97, 1e-3, 0.02, 0.8, 0.05};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         fixture f;
         begin(&f, device, dtype);
