@@ -57,6 +57,23 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false, false                           \
     }
 
+/** Hyperparameters of torch.optim.Adagrad (Duchi, Hazan, Singer 2011). */
+typedef struct yk_adagrad_options {
+    size_t size;         /**< set by YK_ADAGRAD_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [0.01] */
+    double lr_decay;     /**< the rate of step t, from 1, is lr / (1 + (t - 1) lr_decay); at least 0
+                              [0] */
+    double weight_decay; /**< at least 0 [0] */
+    double initial_accumulator_value; /**< what the sums of squares start from, at least 0 [0] */
+    double eps;                       /**< added to the denominator, at least 0 [1e-10] */
+} yk_adagrad_options;
+
+/** The defaults of yk_adagrad_options, which are those of torch.optim.Adagrad. */
+#define YK_ADAGRAD_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(yk_adagrad_options), 1e-2, 0, 0, 0, 1e-10                                           \
+    }
+
 /** Hyperparameters of torch.optim.RMSprop (Hinton 2012). */
 typedef struct yk_rmsprop_options {
     size_t size;         /**< set by YK_RMSPROP_OPTIONS_INIT */
@@ -149,6 +166,9 @@ typedef struct yk_muon_options {
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
 /** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
+/** Likewise, for Adagrad. */
+yk_status yk_adagrad_create(yk_optimizer **optimizer, yk_model *model,
+                            const yk_adagrad_options *options);
 /** Likewise, for RMSprop. */
 yk_status yk_rmsprop_create(yk_optimizer **optimizer, yk_model *model,
                             const yk_rmsprop_options *options);
@@ -182,7 +202,7 @@ double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from; a negative one, or one
  * that is not finite, is refused as on creation. */
 yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/** "sgd", "adam", "adamw", "rmsprop", "lars", "lamb" or "muon". */
+/** "sgd", "adam", "adamw", "adagrad", "rmsprop", "lars", "lamb" or "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
@@ -190,9 +210,9 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
- * "exp_avg_sq", "max_exp_avg_sq", "square_avg", "grad_avg"); slot counts from 0. The tensor is a
- * view of the live memory, as in yk_parameter_view. False without such a slot, when another rank
- * keeps it (zero.h), and for NULL.
+ * "exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg", "grad_avg"); slot counts from 0. The tensor
+ * is a view of the live memory, as in yk_parameter_view. False without such a slot, when another
+ * rank keeps it (zero.h), and for NULL.
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
@@ -207,8 +227,8 @@ bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, co
                                  double *value);
 /**
  * Sets a hyperparameter in every group. Changes nothing and fails with YK_ERROR_INVALID_ARGUMENT
- * for an unknown name, a value with which the optimizer could not have been created, or a momentum
- * or centered or amsgrad where it was created without.
+ * for an unknown name, a value with which the optimizer could not have been created, or a momentum,
+ * centered or amsgrad where it was created without. initial_accumulator_value has been used then.
  */
 yk_status yk_optimizer_set_hyperparameter(yk_optimizer *optimizer, const char *name, double value);
 

@@ -4,8 +4,8 @@
  *     {"state": {0: {"momentum_buffer": tensor}, 1: ...},
  *      "param_groups": [{"lr": 0.1, ..., "params": [0, 1, ...]}]}
  *
- * The groups are optimizer_groups.c's. Adam and RMSprop also keep their step in each parameter's
- * state, as a float32 tensor.
+ * The groups are optimizer_groups.c's. Adam, Adagrad and RMSprop also keep their step in each
+ * parameter's state, as a float32 tensor.
  */
 #include "io/optimizer_state.h"
 
@@ -191,14 +191,6 @@ yk_status yki_optimizer_state_read(yki_optimizer_state *state, yki_pth *pth,
     return status;
 }
 
-static yk_status clear_slot(const yk_tensor *tensor)
-{
-    yki_host_view view;
-    YK_TRY(yki_host_view_open(&view, tensor, YKI_WRITE));
-    memset(view.data, 0, yk_tensor_bytes(tensor));
-    return yki_host_view_close(&view);
-}
-
 yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_pth *pth,
                                     yk_optimizer *optimizer)
 {
@@ -207,11 +199,13 @@ yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_
     if (status != YK_OK)
         return yki_error_context(status, "%s", yki_pth_path(pth));
     for (size_t i = 0; i < state->parameters * state->slots; i++) {
-        yk_tensor tensor = yki_optimizer_slot(optimizer, i / state->slots, (int)(i % state->slots));
+        size_t parameter = i / state->slots;
+        int slot = (int)(i % state->slots);
+        yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, slot);
         if (!tensor.data)
             continue; /* another rank's */
         YK_TRY(state->present[i] ? yki_pth_copy(pth, &state->views[i], &tensor)
-                                 : clear_slot(&tensor));
+                                 : yki_optimizer_start_slot(optimizer, parameter, slot));
     }
     yk_optimizer_set_steps(optimizer, state->steps);
     for (size_t i = 0; i < state->parameters; i++)

@@ -29,6 +29,36 @@ static yk_status check_dtypes(const yk_model *model)
     return YK_OK;
 }
 
+static double start_of_slot(const yk_optimizer *optimizer, size_t parameter, int slot)
+{
+    const yki_param_group *group = &optimizer->groups[optimizer->group_of[parameter]];
+    int index = optimizer->rule->slot_starts[optimizer->slot_of_rule[slot]];
+    return index ? group->hyperparameters[index] : 0;
+}
+
+yk_status yki_optimizer_start_slot(const yk_optimizer *optimizer, size_t parameter, int slot)
+{
+    yki_host_view view;
+    yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, slot);
+    double start = start_of_slot(optimizer, parameter, slot);
+    YK_TRY(yki_host_view_open(&view, &tensor, YKI_WRITE));
+    for (int64_t i = 0; i < yk_tensor_count(&tensor); i++)
+        if (tensor.dtype == YK_F64)
+            ((double *)view.data)[i] = start;
+        else
+            ((float *)view.data)[i] = (float)start;
+    return yki_host_view_close(&view);
+}
+
+yk_status yki_optimizer_start_state(const yk_optimizer *optimizer)
+{
+    for (int slot = 0; slot < optimizer->slots; slot++)
+        for (size_t i = 0; i < optimizer->parameters; i++)
+            if (optimizer->state[slot][i] && start_of_slot(optimizer, i, slot) != 0)
+                YK_TRY(yki_optimizer_start_slot(optimizer, i, slot));
+    return YK_OK;
+}
+
 static yk_status make_state(yk_optimizer *optimizer)
 {
     size_t slot_bytes = 0;
@@ -48,7 +78,7 @@ static yk_status make_state(yk_optimizer *optimizer)
             at += yki_tensor_padded_bytes(&optimizer->views[i].value);
         }
     }
-    return YK_OK;
+    return yki_optimizer_start_state(optimizer);
 }
 
 void yki_optimizer_refresh_views(yk_optimizer *optimizer)

@@ -1,8 +1,8 @@
 /*
  * The contract between optimizer.c, which owns memory and bookkeeping, step.c, which makes steps,
- * and the rules (sgd.c, adam.c, rmsprop.c, layerwise.c, muon.c), which turn hyperparameters into
- * the coefficients of a sweep (device/sweep.h); and the optimizer's inside, which these files share
- * with param_groups.c, shards.c, clip.c and ema.c.
+ * and the rules (sgd.c, adam.c, adagrad.c, rmsprop.c, layerwise.c, muon.c), which turn
+ * hyperparameters into the coefficients of a sweep (device/sweep.h); and the optimizer's inside,
+ * which these files share with param_groups.c, shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H
@@ -32,6 +32,8 @@ typedef struct yki_optimizer_rule {
     const char *slot_names[YKI_MAX_SLOTS];
     /* The switch that a slot is there for, or NULL: it is there always, or for a momentum. */
     const char *slot_switches[YKI_MAX_SLOTS];
+    /* The hyperparameter whose value a slot starts from; 0: it starts from zeros. */
+    int slot_starts[YKI_MAX_SLOTS];
     /* Which of them this setting needs, as a set: slot s if bit s is set. */
     unsigned (*slots)(const double *hyperparameters);
     /* torch.optim has the step in the state of each parameter. */
@@ -179,6 +181,10 @@ void yki_optimizer_set_state_steps(yk_optimizer *optimizer, size_t parameter, in
 /* The memory of a state tensor, also where the parameter's group has no need of it; its data is
  * NULL where it is another rank's. */
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
+/* Writes there what it is before the first step. */
+yk_status yki_optimizer_start_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
+/* Of all state tensors that this rank keeps, in memory that is all zeros. */
+yk_status yki_optimizer_start_state(const yk_optimizer *optimizer);
 
 /*
  * All groups at once, for a checkpoint: count of them with their hyperparameters and initial_lr,

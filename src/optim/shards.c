@@ -36,7 +36,7 @@ yk_status yki_optimizer_shard(yk_optimizer *optimizer, const yki_shard *shard)
         for (size_t i = 0; i < optimizer->parameters; i++)
             optimizer->state[slot][i] = shard->own[i] ? at + shard->offset[i] : NULL;
     optimizer->sharded = true;
-    return YK_OK;
+    return yki_optimizer_start_state(optimizer);
 }
 
 int yki_optimizer_slots(const yk_optimizer *optimizer)

@@ -11,7 +11,7 @@
 
 typedef struct target {
     yk_model *model;
-    yk_optimizer *sgd, *adam, *rmsprop;
+    yk_optimizer *sgd, *adam, *adagrad, *rmsprop;
     yk_ddp *ddp; /* over a model of its own, with PowerSGD, which has a state to load */
 } target;
 
@@ -55,6 +55,9 @@ static const target *the_target(void)
     yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
     adam.amsgrad = true; /* files may be without */
     YK_CHECK(yk_adam_create(&made.adam, made.model, &adam));
+    yk_adagrad_options adagrad = YK_ADAGRAD_OPTIONS_INIT;
+    adagrad.initial_accumulator_value = 0.1;
+    YK_CHECK(yk_adagrad_create(&made.adagrad, made.model, &adagrad));
     yk_rmsprop_options rmsprop = YK_RMSPROP_OPTIONS_INIT;
     rmsprop.centered = true; /* the first and the third of its slots */
     YK_CHECK(yk_rmsprop_create(&made.rmsprop, made.model, &rmsprop));
@@ -100,6 +103,7 @@ void fuzz_tensor_file(const char *path, size_t size)
     look(path);
     fuzz_check(yk_checkpoint_load(path, into->model, into->sgd, &state));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adam, NULL));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->adagrad, NULL));
     fuzz_check(yk_checkpoint_load(path, into->model, into->rmsprop, NULL));
     fuzz_check(yk_checkpoint_read_state(path, &state));
     fuzz_check(yk_checkpoint_load_comm_hook(path, into->ddp));

@@ -136,6 +136,8 @@ ADAM = optimizer(["exp_avg", "exp_avg_sq"], {
     "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "amsgrad": False}, True)
 AMSGRAD = optimizer(["exp_avg", "exp_avg_sq", "max_exp_avg_sq"], {
     "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "amsgrad": True}, True)
+ADAGRAD = optimizer(["sum"], {
+    "lr": 0.1, "lr_decay": 0, "eps": 1e-10, "weight_decay": 0, "initial_accumulator_value": 0.5}, True)
 RMSPROP = optimizer(["square_avg", "grad_avg"], {
     "lr": 0.1, "momentum": 0, "alpha": 0.99, "eps": 1e-8, "centered": True, "weight_decay": 0}, True)
 YOKE = {"version": 1, "arch": "mlp", "epoch": 1, "step": 7, "epoch_batch": 2, "batch_size": 128,
@@ -151,6 +153,7 @@ PICKLES = {
     "sgd": {"model": state_dict(), "optimizer": SGD, "yoke": YOKE},
     "adam": {"epoch": 3, "state_dict": state_dict(), "optimizer": ADAM, "args": ["x", {"y": 1.5}]},
     "amsgrad": {"model": state_dict(), "optimizer": AMSGRAD},
+    "adagrad": {"model": state_dict(), "optimizer": ADAGRAD},
     "rmsprop": {"model": state_dict(), "optimizer": RMSPROP},
     "powersgd": {"model": state_dict(), "comm_hook": POWERSGD},
     "unsigned": OrderedDict(state_dict(), **{"fc.bias": Unsigned((2,), (1,), 3)}),

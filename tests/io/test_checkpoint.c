@@ -165,11 +165,11 @@ YK_TEST(sgd_there_and_back)
     yk_model_destroy(other);
 }
 
-/* Whether fresh goes on as optimizer does from its checkpoint. Destroys all. */
+/* Whether fresh goes on as optimizer does from its checkpoint after some steps. Destroys all. */
 static void check_going_on(yk_model *model, yk_optimizer *optimizer, yk_model *other,
-                           yk_optimizer *fresh)
+                           yk_optimizer *fresh, int steps)
 {
-    train(model, optimizer, 3);
+    train(model, optimizer, steps);
     assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
     assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
     assert_same_optimizer(optimizer, fresh);
@@ -221,7 +221,7 @@ YK_TEST(promise_15_amsgrad_goes_on_to_the_same_bits)
         assert_ok(yk_adam_create(&optimizer, model, &options));
         assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
         assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "amsgrad", 0));
-        check_going_on(model, optimizer, other, fresh);
+        check_going_on(model, optimizer, other, fresh, 3);
     }
 }
 
@@ -263,7 +263,24 @@ YK_TEST(promise_15_rmsprop_goes_on_to_the_same_bits)
         assert_ok(yk_rmsprop_create(&optimizer, model, &options));
         assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
         assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "momentum", 0));
-        check_going_on(model, optimizer, other, fresh);
+        check_going_on(model, optimizer, other, fresh, 3);
+    }
+}
+
+/* Also where the state in the file has not begun. */
+YK_TEST(promise_15_adagrad_goes_on_to_the_same_bits)
+{
+    for (int steps = 0; steps <= 3; steps += 3) {
+        yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+        yk_optimizer *optimizer, *fresh;
+        yk_adagrad_options options = YK_ADAGRAD_OPTIONS_INIT;
+        assert_ok(yk_adagrad_create(&fresh, other, &options));
+        train(other, fresh, 2); /* which loading undoes */
+        options.lr_decay = 0.1;
+        options.weight_decay = 0.1;
+        options.initial_accumulator_value = 0.5;
+        assert_ok(yk_adagrad_create(&optimizer, model, &options));
+        check_going_on(model, optimizer, other, fresh, steps);
     }
 }
 
@@ -290,13 +307,17 @@ YK_TEST(adam_counts_on_after_millions_of_steps)
 
 /* ---- thawed parameters ----------------------------------------------------------------------- */
 
-typedef enum rule { SGD, ADAM, RMSPROP } rule;
+typedef enum rule { SGD, ADAM, ADAGRAD, RMSPROP } rule;
 
 static yk_optimizer *make_optimizer(yk_model *model, rule with)
 {
     yk_optimizer *optimizer;
     if (with == ADAM)
         assert_ok(yk_adam_create(&optimizer, model, NULL));
+    else if (with == ADAGRAD)
+        assert_ok(yk_adagrad_create(&optimizer, model,
+                                    YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
+                                            o.initial_accumulator_value = 0.1)));
     else if (with == RMSPROP)
         assert_ok(yk_rmsprop_create(
             &optimizer, model,
@@ -350,6 +371,7 @@ YK_TEST(thawed_parameters_begin_with_their_first_step)
 {
     check_thawed(SGD);
     check_thawed(ADAM);
+    check_thawed(ADAGRAD);
     check_thawed(RMSPROP);
 }
 
@@ -417,7 +439,7 @@ YK_TEST(missing_and_unexpected_names_are_listed)
 YK_TEST(another_optimizer_is_refused_and_nothing_changes)
 {
     yk_model *model = make_model(1, 10), *other = make_model(2, 10), *copy = make_model(2, 10);
-    yk_optimizer *optimizer = make_sgd(model), *adam, *rmsprop;
+    yk_optimizer *optimizer = make_sgd(model), *adam, *adagrad, *rmsprop;
     train(model, optimizer, 1);
     assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, &sample));
     assert_ok(yk_adam_create(&adam, other, NULL));
@@ -431,10 +453,15 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     assert_status(YK_ERROR_MISMATCH,
                   yk_checkpoint_load(yk_test_path("b.pth"), other, rmsprop, NULL));
     assert_contains(yk_last_error(), "its optimizer is not rmsprop, whose \"alpha\"");
+    assert_ok(yk_adagrad_create(&adagrad, other, NULL));
+    assert_status(YK_ERROR_MISMATCH,
+                  yk_checkpoint_load(yk_test_path("b.pth"), other, adagrad, NULL));
+    assert_contains(yk_last_error(), "its optimizer is not adagrad, whose \"lr_decay\"");
     assert_same_values(other, copy);
     assert_int_equal(yk_optimizer_steps(adam), 0);
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(adam);
+    yk_optimizer_destroy(adagrad);
     yk_optimizer_destroy(rmsprop);
     yk_model_destroy(model);
     yk_model_destroy(other);

@@ -11,7 +11,7 @@ enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 8 };
 
 static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
 
-typedef enum kind { SGD, ADAM, AMSGRAD, LARS, LAMB, RMSPROP } kind;
+typedef enum kind { SGD, ADAM, AMSGRAD, LARS, LAMB, ADAGRAD, RMSPROP } kind;
 
 typedef struct run {
     yk_model *model;
@@ -66,6 +66,10 @@ static yk_status create(kind of, yk_optimizer **optimizer, yk_model *model)
         return yk_lars_create(optimizer, model, NULL);
     if (of == LAMB)
         return yk_lamb_create(optimizer, model, NULL);
+    if (of == ADAGRAD)
+        return yk_adagrad_create(optimizer, model,
+                                 YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
+                                         o.lr_decay = 0.1, o.initial_accumulator_value = 0.1));
     if (of == RMSPROP)
         return yk_rmsprop_create(optimizer, model,
                                  YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
@@ -152,7 +156,8 @@ static void check(kind of, bool asks)
     assert_non_null(yk_model_parameter(sim.model, 0).value.device);
     assert_int_equal(sim.optimizer->update_tape.state, YKI_TAPE_RECORDED);
     assert_int_equal(sim.optimizer->clip_tape.state, YKI_TAPE_RECORDED);
-    compare(&ref, &sim, of == RMSPROP || of == AMSGRAD ? 3 : has_momentum(of) ? 1 : 2);
+    bool has_three = of == RMSPROP || of == AMSGRAD, has_one = has_momentum(of) || of == ADAGRAD;
+    compare(&ref, &sim, has_three ? 3 : has_one ? 1 : 2);
     end(&ref);
     end(&sim);
 }
@@ -173,6 +178,12 @@ YK_TEST(amsgrad_has_the_same_bits_on_a_device_of_its_own_memory)
 {
     check(AMSGRAD, true);
     check(AMSGRAD, false);
+}
+
+YK_TEST(adagrad_has_the_same_bits_on_a_device_of_its_own_memory)
+{
+    check(ADAGRAD, true);
+    check(ADAGRAD, false);
 }
 
 YK_TEST(rmsprop_has_the_same_bits_on_a_device_of_its_own_memory)

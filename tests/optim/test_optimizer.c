@@ -215,6 +215,64 @@ YK_TEST(zeros_are_values_not_defaults)
     yk_model_destroy(model);
 }
 
+/* ---- Adagrad --------------------------------------------------------------------------------- */
+
+static void check_adagrad(const yk_adagrad_options *options, scalar_rule rule)
+{
+    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
+        yk_model *model = make_linear_model(dtype, 3, 2);
+        yk_optimizer *optimizer;
+        assert_ok(yk_adagrad_create(&optimizer, model, options));
+        assert_string_equal(yk_optimizer_name(optimizer), "adagrad");
+        assert_follows(dtype, model, optimizer, rule);
+        yk_optimizer_destroy(optimizer);
+        yk_model_destroy(model);
+    }
+}
+
+static double with_adagrad(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    state[0] += grad * grad;
+    return value - 0.01 * grad / (sqrt(state[0]) + 1e-10);
+}
+
+static double adagrad_with_all(double value, double grad, double state[3], int step)
+{
+    double g = grad + 0.02 * value;
+    state[0] += g * g + (step == 1 ? 0.3 : 0);
+    return value - 0.05 / (1 + (step - 1) * 0.1) * g / (sqrt(state[0]) + 1e-3);
+}
+
+YK_TEST(adagrad_divides_by_the_root_of_the_sum_of_squares)
+{
+    check_adagrad(NULL, with_adagrad);
+    check_adagrad(YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT, o.lr = 0.05,
+                          o.lr_decay = 0.1, o.weight_decay = 0.02,
+                          o.initial_accumulator_value = 0.3, o.eps = 1e-3),
+                  adagrad_with_all);
+}
+
+YK_TEST(sums_of_adagrad_start_from_a_value)
+{
+    yk_model *model = make_linear_model(YK_F32, 3, 2);
+    yk_optimizer *optimizer;
+    const char *name;
+    yk_tensor sum;
+    assert_ok(yk_adagrad_create(
+        &optimizer, model,
+        YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT, o.initial_accumulator_value = 0.25)));
+    for (size_t p = 0; p < 2; p++) {
+        assert_true(yk_optimizer_state(optimizer, p, 0, &name, &sum));
+        assert_string_equal(name, "sum");
+        for (int64_t i = 0; i < yk_tensor_count(&sum); i++)
+            assert_true(get(sum, i) == 0.25);
+        assert_false(yk_optimizer_state(optimizer, p, 1, &name, &sum));
+    }
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+}
+
 /* ---- RMSprop --------------------------------------------------------------------------------- */
 
 static void check_rmsprop(const yk_rmsprop_options *options, scalar_rule rule)
@@ -476,6 +534,11 @@ YK_TEST(wrong_options_are_named)
         yk_rmsprop_create(&optimizer, model,
                           YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.alpha = 1)));
     assert_contains(yk_last_error(), "rmsprop: alpha must be at least 0 and below 1, not 1");
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_adagrad_create(&optimizer, model,
+                                    YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
+                                            o.initial_accumulator_value = -1)));
+    assert_contains(yk_last_error(), "initial_accumulator_value must be at least 0, not -1");
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_adam_create(&optimizer, model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 1)));

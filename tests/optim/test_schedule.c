@@ -156,6 +156,10 @@ YK_TEST(every_group_goes_from_its_own_rate)
     assert_true(hyperparameter(optimizer, 0, 1) == 0.95); /* beta1 */
     yk_optimizer_destroy(optimizer);
 
+    assert_ok(yk_adagrad_create(&optimizer, model, NULL));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
+    assert_contains(yk_last_error(), "cycles the momentum, and this adagrad has none");
+    yk_optimizer_destroy(optimizer);
     assert_ok(yk_rmsprop_create(&optimizer, model, NULL));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
     assert_contains(yk_last_error(), "cycles the momentum, and this rmsprop has none");

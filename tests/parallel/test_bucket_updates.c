@@ -8,7 +8,7 @@
 
 #include "parallel/bucket_updates.h"
 
-typedef enum rule { SGD, ADAM, AMSGRAD, RMSPROP, LARS, LAMB, MUON } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, ADAGRAD, RMSPROP, LARS, LAMB, MUON } rule;
 
 static const network net = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 3};
 
@@ -26,6 +26,10 @@ static yk_optimizer *make_optimizer(yk_model *model, rule with)
         assert_ok(yk_adam_create(
             &optimizer, model,
             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 0.5, o.amsgrad = true)));
+    else if (with == ADAGRAD)
+        assert_ok(yk_adagrad_create(&optimizer, model,
+                                    YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
+                                            o.lr_decay = 0.1, o.initial_accumulator_value = 0.1)));
     else if (with == RMSPROP)
         assert_ok(yk_rmsprop_create(&optimizer, model,
                                     YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
@@ -143,6 +147,12 @@ YK_TEST_RANKS(amsgrad_updates_buckets_to_the_same_bits, 2)
 {
     check_bits(AMSGRAD, false);
     check_bits(AMSGRAD, true);
+}
+
+YK_TEST_RANKS(adagrad_updates_buckets_to_the_same_bits, 2)
+{
+    check_bits(ADAGRAD, false);
+    check_bits(ADAGRAD, true);
 }
 
 YK_TEST_RANKS(rmsprop_updates_buckets_to_the_same_bits, 2)

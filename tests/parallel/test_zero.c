@@ -12,7 +12,7 @@
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
 
-typedef enum rule { SGD, ADAM, AMSGRAD, RMSPROP } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, ADAGRAD, RMSPROP } rule;
 
 static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
 {
@@ -24,6 +24,10 @@ static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
         assert_ok(yk_adam_create(&s->optimizer, s->model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01,
                                          o.beta2 = 0.5, o.amsgrad = true)));
+    else if (with == ADAGRAD)
+        assert_ok(yk_adagrad_create(&s->optimizer, s->model,
+                                    YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
+                                            o.lr_decay = 0.1, o.initial_accumulator_value = 0.1)));
     else if (with == RMSPROP)
         assert_ok(yk_rmsprop_create(
             &s->optimizer, s->model,
@@ -92,6 +96,11 @@ static void amsgrad_bits(int rank, int world)
     check_bits(rank, world, AMSGRAD);
 }
 
+static void adagrad_bits(int rank, int world)
+{
+    check_bits(rank, world, ADAGRAD);
+}
+
 static void rmsprop_bits(int rank, int world)
 {
     check_bits(rank, world, RMSPROP);
@@ -110,6 +119,11 @@ YK_TEST(sharded_adam_gives_the_same_bits)
 YK_TEST(sharded_amsgrad_gives_the_same_bits)
 {
     yk_test_ranks(2, amsgrad_bits);
+}
+
+YK_TEST(sharded_adagrad_gives_the_same_bits)
+{
+    yk_test_ranks(2, adagrad_bits);
 }
 
 YK_TEST(sharded_rmsprop_gives_the_same_bits)
@@ -221,6 +235,7 @@ static void checkpoints(int rank, int world)
     assert_ok(yk_group_init(&group, NULL));
     check_checkpoints(rank, group, ADAM);
     check_checkpoints(rank, group, AMSGRAD);
+    check_checkpoints(rank, group, ADAGRAD);
     check_checkpoints(rank, group, RMSPROP);
     yk_group_destroy(group);
 }

@@ -55,7 +55,7 @@ def everything(model):
 
 
 SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
-RMSprop = torch.optim.RMSprop
+Adagrad, RMSprop = torch.optim.Adagrad, torch.optim.RMSprop
 
 
 def warm(optimizer, steps, schedule):
@@ -78,6 +78,9 @@ CASES = {
                                    "weight_decay": 1e-3, "amsgrad": True}),
     "amsgrad_adamw": (norms_apart, AdamW, {"lr": 0.002, "betas": (0.9, 0.95), "weight_decay": 0.05,
                                            "amsgrad": True}),
+    "adagrad": (everything, Adagrad, {"lr": 0.02}),
+    "adagrad_from": (norms_apart, Adagrad, {"lr": 0.02, "lr_decay": 0.01, "eps": 1e-6, "weight_decay": 1e-2,
+                                            "initial_accumulator_value": 0.1}),
     "rmsprop": (everything, RMSprop, {"lr": 5e-4, "eps": 1e-4}),
     "rmsprop_decay": (norms_apart, RMSprop, {"lr": 0.002, "alpha": 0.9, "eps": 0.0316,
                                              "weight_decay": 1e-2, "momentum": 0.9}),
@@ -127,8 +130,8 @@ def train(name, groups, kind, settings, schedule=None, clip=None, decay=None):
         model, avg_fn=lambda mean, value, n: mean + (1 - decay) * (value - mean))
     for step in range(STEPS):
         for number, group in enumerate(optimizer.param_groups):
-            momentum = group["momentum"] if "momentum" in group else group["betas"][0]
-            rates.write(f"{name} {step} {number} {group['lr'].hex()} {float(momentum).hex()}\n")
+            second = group["betas"][0] if "betas" in group else group.get("momentum", group.get("lr_decay"))
+            rates.write(f"{name} {step} {number} {group['lr'].hex()} {float(second).hex()}\n")
         x, labels = batch(step)
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), labels).backward()

@@ -82,6 +82,7 @@ def train_on(folder, name):
         "sgd": torch.optim.SGD,
         "adam": torch.optim.Adam,
         "adamw": torch.optim.AdamW,
+        "adagrad": torch.optim.Adagrad,
         "rmsprop": torch.optim.RMSprop,
     }[checkpoint["yoke"]["optimizer"]](model.parameters(), lr=1e9)
     optimizer.load_state_dict(checkpoint["optimizer"])

@@ -218,6 +218,18 @@ YK_TEST(pytorch_goes_on_with_amsgrad)
                        o.weight_decay = 0.1, o.decoupled = true, o.amsgrad = true));
 }
 
+YK_TEST(pytorch_goes_on_with_adagrad)
+{
+    yk_model *model = make_small(), *other = make_small();
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_adagrad_create(&optimizer, model,
+                                YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT, o.lr = 0.05,
+                                        o.lr_decay = 0.1, o.weight_decay = 0.01, o.eps = 1e-6,
+                                        o.initial_accumulator_value = 0.2)));
+    assert_ok(yk_adagrad_create(&fresh, other, NULL));
+    check_optimizer("adagrad", model, optimizer, other, fresh);
+}
+
 YK_TEST(pytorch_goes_on_with_rmsprop)
 {
     check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.002, o.alpha = 0.9,

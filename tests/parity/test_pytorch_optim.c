@@ -18,9 +18,10 @@ enum { STEPS = 200, BATCH = 32, FEATURES = 8, CLASSES = 5 };
 
 typedef struct optim_case {
     const char *name;
-    enum { SGD, ADAM, RMSPROP } rule;
+    enum { SGD, ADAM, ADAGRAD, RMSPROP } rule;
     yk_sgd_options sgd;
     yk_adam_options adam;
+    yk_adagrad_options adagrad;
     yk_rmsprop_options rmsprop;
     bool norms_apart; /* without weight decay */
     bool last_slow;   /* fc2 at a rate of 0.005 */
@@ -35,6 +36,11 @@ typedef struct optim_case {
 #define OF_ADAM(...)                                                                               \
     {                                                                                              \
         sizeof(yk_adam_options), __VA_ARGS__                                                       \
+    }
+
+#define OF_ADAGRAD(...)                                                                            \
+    {                                                                                              \
+        sizeof(yk_adagrad_options), __VA_ARGS__                                                    \
     }
 
 #define OF_RMSPROP(...)                                                                            \
@@ -62,6 +68,9 @@ static const optim_case cases[] = {
     {"amsgrad", .rule = ADAM, .adam = OF_ADAM(0.002, 0.85, 0.9, 1e-6, 1e-3, false, true)},
     {"amsgrad_adamw", .norms_apart = true, .rule = ADAM,
      .adam = OF_ADAM(0.002, 0.9, 0.95, 1e-8, 0.05, true, true)},
+    {"adagrad", .rule = ADAGRAD, .adagrad = OF_ADAGRAD(0.02, 0, 0, 0, 1e-10)},
+    {"adagrad_from", .norms_apart = true, .rule = ADAGRAD,
+     .adagrad = OF_ADAGRAD(0.02, 0.01, 1e-2, 0.1, 1e-6)},
     {"rmsprop", .rule = RMSPROP, .rmsprop = OF_RMSPROP(5e-4, 0.99, 1e-4, 0, 0, false)},
     {"rmsprop_decay", .norms_apart = true, .rule = RMSPROP,
      .rmsprop = OF_RMSPROP(0.002, 0.9, 0.0316, 1e-2, 0.9, false)},
@@ -139,6 +148,8 @@ static yk_optimizer *make_optimizer(yk_model *model, const optim_case *c)
     yk_optimizer *optimizer;
     if (c->rule == ADAM)
         assert_ok(yk_adam_create(&optimizer, model, &c->adam));
+    else if (c->rule == ADAGRAD)
+        assert_ok(yk_adagrad_create(&optimizer, model, &c->adagrad));
     else if (c->rule == RMSPROP)
         assert_ok(yk_rmsprop_create(&optimizer, model, &c->rmsprop));
     else
@@ -185,7 +196,7 @@ static double compare_rates(FILE *rates, const optim_case *c, const yk_optimizer
         assert_true(at == step && group == (int)g);
         const double expected[] = {strtod(lr, NULL), strtod(momentum, NULL)};
         const char *ignored;
-        for (size_t i = 0; i < 2; i++) { /* lr; momentum or beta1 */
+        for (size_t i = 0; i < 2; i++) { /* lr; momentum, beta1 or lr_decay */
             double value;
             assert_true(yk_optimizer_group_hyperparameter(optimizer, g, i, &ignored, &value));
             largest = fmax(largest, fabs(value - expected[i]) / (fabs(expected[i]) + 1e-30));
