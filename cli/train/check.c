@@ -177,10 +177,12 @@ static bool check_owners(const cli_train_options *o)
         {"muon-normalize", o->given.muon_normalize, "muon"},
         {"beta1", o->given.beta1, "adam|adamw|lamb"},
         {"beta2", o->given.beta2, "adam|adamw|lamb"},
+        {"lr-decay", o->given.lr_decay, "adagrad"},
+        {"initial-accumulator-value", o->given.initial_accumulator_value, "adagrad"},
         {"alpha", o->given.alpha, "rmsprop"},
         {"centered", o->given.centered, "rmsprop"},
         {"amsgrad", o->given.amsgrad, "adam|adamw"},
-        {"eps", o->given.eps, "adam|adamw|rmsprop|lamb"},
+        {"eps", o->given.eps, "adam|adamw|adagrad|rmsprop|lamb"},
     };
     const owned_option of_schedules[] = {
         {"step-size", o->given.step_size, "step"},
@@ -234,8 +236,9 @@ static const char *optimizer_trouble(const cli_train_options *o)
 {
     if (!(o->lr > 0))
         return "--lr must be more than 0";
-    bool muon = o->optimizer == CLI_OPTIMIZER_MUON, rmsprop = o->optimizer == CLI_OPTIMIZER_RMSPROP;
-    if (o->sgd.nesterov && (rmsprop || cli_train_has_betas(o->optimizer)))
+    bool muon = o->optimizer == CLI_OPTIMIZER_MUON;
+    bool sgd = o->optimizer == CLI_OPTIMIZER_SGD || o->optimizer == CLI_OPTIMIZER_LARS;
+    if (o->sgd.nesterov && !sgd && !muon)
         return "--nesterov requires --optimizer sgd, lars or muon";
     if (muon && o->sgd.momentum == 0)
         return "--optimizer muon requires a --momentum above 0";

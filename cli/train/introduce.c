@@ -73,6 +73,10 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", %s%s of the schedule", nesterov, beta2 > 0 ? "beta1" : "momentum");
     else if (hyperparameter(t, "momentum") > 0)
         fprintf(page, ", %smomentum %g", nesterov, hyperparameter(t, "momentum"));
+    if (hyperparameter(t, "lr_decay") > 0)
+        fprintf(page, ", rate decay %g", hyperparameter(t, "lr_decay"));
+    if (hyperparameter(t, "initial_accumulator_value") > 0)
+        fprintf(page, ", sums from %g", hyperparameter(t, "initial_accumulator_value"));
     if (t->options.optimizer == CLI_OPTIMIZER_RMSPROP)
         fprintf(page, ", alpha %g%s", hyperparameter(t, "alpha"),
                 hyperparameter(t, "centered") > 0 ? ", centered" : "");

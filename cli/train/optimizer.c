@@ -24,6 +24,16 @@ static yk_status create_muon(cli_training *t, const yk_sgd_options *rest)
     return yk_muon_create(&t->optimizer, t->model, &muon);
 }
 
+static yk_status create_adagrad(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_adagrad_options adagrad = o->adagrad;
+    adagrad.lr = t->lr;
+    adagrad.eps = o->adam.eps;
+    adagrad.weight_decay = cli_train_decay(o, t->lr);
+    return yk_adagrad_create(&t->optimizer, t->model, &adagrad);
+}
+
 static yk_status create_rmsprop(cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -66,6 +76,8 @@ static yk_status create_optimizer(cli_training *t)
     switch (t->options.optimizer) {
     case CLI_OPTIMIZER_SGD:
         return yk_sgd_create(&t->optimizer, t->model, &sgd);
+    case CLI_OPTIMIZER_ADAGRAD:
+        return create_adagrad(t);
     case CLI_OPTIMIZER_RMSPROP:
         return create_rmsprop(t);
     case CLI_OPTIMIZER_LARS:
@@ -138,6 +150,7 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     const bool betas = cli_train_has_betas(o->optimizer);
+    const bool adagrad = o->optimizer == CLI_OPTIMIZER_ADAGRAD; /* has no momentum */
     const bool momentum = overrides_momentum(o), nesterov = o->sgd.nesterov;
     const struct {
         const char *name;
@@ -145,11 +158,12 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         double value;
     } all[] = {{"lr", true, t->lr},
                {"nesterov", o->given.nesterov && !nesterov, 0},
-               {"momentum", momentum && !betas, o->sgd.momentum},
+               {"momentum", momentum && !betas && !adagrad, o->sgd.momentum},
                {"dampening", o->given.dampening, o->sgd.dampening},
                {"nesterov", o->given.nesterov && nesterov, 1},
                {"beta1", momentum && betas, o->adam.beta1},
                {"beta2", o->given.beta2, o->adam.beta2},
+               {"lr_decay", o->given.lr_decay, o->adagrad.lr_decay},
                {"alpha", o->given.alpha, o->rmsprop.alpha},
                {"eps", o->given.eps, o->adam.eps},
                {"trust_coefficient", o->given.trust_coefficient, o->trust_coefficient},

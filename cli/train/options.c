@@ -32,6 +32,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .schedule = YK_SCHEDULE_INIT,
                                            .sgd = YK_SGD_OPTIONS_INIT,
                                            .adam = YK_ADAM_OPTIONS_INIT,
+                                           .adagrad = YK_ADAGRAD_OPTIONS_INIT,
                                            .rmsprop = YK_RMSPROP_OPTIONS_INIT,
                                            .muon = YK_MUON_OPTIONS_INIT,
                                            .trust_coefficient = 0.001,
@@ -152,8 +153,8 @@ static const cli_option table[] = {
              "muon\nupdates the filters of convolutions, and sgd the rest\n[sgd]",
              &parsed.optimizer, NULL),
     CLI_REAL(0, "lr", "RATE",
-             "learning rate [sgd and muon 0.1, rmsprop 0.01, lars 1,\nothers 0.001]", &parsed.lr,
-             &parsed.given.lr, 0, 1e6),
+             "learning rate [sgd and muon 0.1, adagrad and rmsprop 0.01,\nlars 1, others 0.001]",
+             &parsed.lr, &parsed.given.lr, 0, 1e6),
     CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
              "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
              NULL),
@@ -190,6 +191,12 @@ static const cli_option table[] = {
          "adam and adamw: divide by the largest mean of squares so\nfar instead of the present one",
      .value = &parsed.adam.amsgrad,
      .given = &parsed.given.amsgrad},
+    CLI_REAL(0, "lr-decay", "D", "adagrad: step t is at --lr / (1 + (t - 1) D) [0]",
+             &parsed.adagrad.lr_decay, &parsed.given.lr_decay, 0, 1e6),
+    CLI_REAL(0, "initial-accumulator-value", "V",
+             "adagrad: what the sums of squared gradients start from\n[0]",
+             &parsed.adagrad.initial_accumulator_value, &parsed.given.initial_accumulator_value, 0,
+             1e6),
     CLI_REAL(0, "alpha", "A", "rmsprop: decay of the squared gradients' mean [0.99]",
              &parsed.rmsprop.alpha, &parsed.given.alpha, 0, 0.9999999),
     {.type = CLI_OPTION_SWITCH,
@@ -197,12 +204,13 @@ static const cli_option table[] = {
      .help = "rmsprop: divide by the deviation of gradients from\ntheir mean",
      .value = &parsed.rmsprop.centered,
      .given = &parsed.given.centered},
-    CLI_REAL(0, "eps", "E", "epsilon of adam, adamw and rmsprop [1e-8], and of lamb\n[1e-6]",
+    CLI_REAL(0, "eps", "E",
+             "epsilon of adam, adamw and rmsprop [1e-8], of adagrad\n[1e-10], and of lamb [1e-6]",
              &parsed.adam.eps, &parsed.given.eps, 0, 1),
-    CLI_REAL(
-        0, "weight-decay", "W",
-        "weight decay [sgd and muon 0.0005, lars 0.0001, adam and\nrmsprop 0, adamw and lamb 0.01]",
-        &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
+    CLI_REAL(0, "weight-decay", "W",
+             "weight decay [sgd and muon 0.0005, lars 0.0001, adam,\nadagrad and rmsprop 0, adamw "
+             "and lamb 0.01]",
+             &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
     {.type = CLI_OPTION_SWITCH,
      .name = "independent-decay",
      .help = "--weight-decay is the fraction of a weight that a step\nat the peak of the schedule "
@@ -480,9 +488,9 @@ static void resume_when_restarted(void)
 /* The defaults of each optimizer, in the order of CLI_OPTIMIZERS. */
 static const struct {
     double lr, momentum, weight_decay, eps;
-} of_optimizers[] = {{0.1, 0.9, 5e-4, 0}, {1e-3, 0, 0, 1e-8},  {1e-3, 0, 0.01, 1e-8},
-                     {1e-2, 0, 0, 1e-8},  {1.0, 0.9, 1e-4, 0}, {1e-3, 0, 0.01, 1e-6},
-                     {0.1, 0.9, 5e-4, 0}};
+} of_optimizers[] = {{0.1, 0.9, 5e-4, 0},   {1e-3, 0, 0, 1e-8}, {1e-3, 0, 0.01, 1e-8},
+                     {1e-2, 0, 0, 1e-10},   {1e-2, 0, 0, 1e-8}, {1.0, 0.9, 1e-4, 0},
+                     {1e-3, 0, 0.01, 1e-6}, {0.1, 0.9, 5e-4, 0}};
 
 /* The momentum that is given, or the default of the optimizer. A momentum that is to cycle is there
  * in any case. */
@@ -576,6 +584,7 @@ bool cli_train_options_resume(cli_train_options *options, const yk_training_stat
         return false;
     parsed.saved_momentum = parsed.sgd.momentum = momentum_of(&parsed);
     parsed.saved_centered = parsed.rmsprop.centered;
+    parsed.saved_accumulator = parsed.adagrad.initial_accumulator_value;
     parsed.saved_amsgrad = parsed.adam.amsgrad;
     parsed.saved_decay_norms = parsed.decay_norms;
     parsed.saved_lr_groups = parsed.lr_groups ? parsed.lr_groups : "";

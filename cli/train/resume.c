@@ -195,6 +195,10 @@ static bool check_optimizer(const cli_training *t)
     if (!check_switch(t, "centered", o->rmsprop.centered, o->saved_centered) ||
         !check_switch(t, "amsgrad", o->adam.amsgrad, o->saved_amsgrad))
         return false;
+    if (o->adagrad.initial_accumulator_value != o->saved_accumulator)
+        return cli_complain("--initial-accumulator-value %g: %s was trained with %g, which a "
+                            "resumed run cannot change",
+                            o->adagrad.initial_accumulator_value, t->resumed, o->saved_accumulator);
     if (!o->decay_norms && o->saved_decay_norms)
         return cli_complain("--no-decay-norms: %s was trained with all parameters in one group; "
                             "a resumed run cannot give norms and biases another",

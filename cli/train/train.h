@@ -13,11 +13,12 @@
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 
 /* The choices of options, in the order of their words. */
-#define CLI_OPTIMIZERS "sgd|adam|adamw|rmsprop|lars|lamb|muon"
+#define CLI_OPTIMIZERS "sgd|adam|adamw|adagrad|rmsprop|lars|lamb|muon"
 typedef enum cli_optimizer {
     CLI_OPTIMIZER_SGD,
     CLI_OPTIMIZER_ADAM,
     CLI_OPTIMIZER_ADAMW,
+    CLI_OPTIMIZER_ADAGRAD,
     CLI_OPTIMIZER_RMSPROP,
     CLI_OPTIMIZER_LARS,
     CLI_OPTIMIZER_LAMB,
@@ -71,7 +72,8 @@ typedef struct cli_train_options {
     yk_muon_options muon;           /* of the filters; the rest is sgd's */
     yk_sgd_options sgd;             /* lr and weight_decay: see below */
     yk_adam_options adam;           /* likewise */
-    yk_rmsprop_options rmsprop;     /* momentum is sgd's, and eps adam's */
+    yk_adagrad_options adagrad;     /* likewise, and eps is adam's */
+    yk_rmsprop_options rmsprop;     /* likewise, and momentum is sgd's */
     double lr, weight_decay;        /* NaN: the optimizer's default */
     double epochs;                  /* trainer.epochs, which is rounded up */
     yk_lookahead_options lookahead; /* decay 0: none */
@@ -105,10 +107,11 @@ typedef struct cli_train_options {
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
-        bool trust_coefficient, alpha, centered, amsgrad, t_0, t_mult, power;
+        bool trust_coefficient, alpha, centered, amsgrad, lr_decay, initial_accumulator_value;
+        bool t_0, t_mult, power;
     } given;
     /* What the optimizer of a resumed run was created with. */
-    double saved_momentum;
+    double saved_momentum, saved_accumulator;
     bool saved_centered, saved_amsgrad, saved_decay_norms;
     const char *saved_lr_groups; /* "": none */
     /* What a checkpoint stores of them: lines NAME=VALUE. */

@@ -126,6 +126,13 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
             "--nesterov requires --optimizer sgd, lars or muon");
     refused("train --optimizer rmsprop --beta2 0.9", "--beta2 applies to --optimizer adam|adamw");
     refused("train --optimizer adam --alpha 0.9", "--alpha applies to --optimizer rmsprop, not");
+    refused("train --lr-decay 0.1", "--lr-decay applies to --optimizer adagrad, not sgd");
+    refused("train --optimizer rmsprop --initial-accumulator-value 1",
+            "--initial-accumulator-value applies to --optimizer adagrad, not rmsprop");
+    refused("train --optimizer adagrad --momentum 0.9", "--momentum applies to --optimizer sgd|");
+    refused("train --optimizer adagrad --nesterov",
+            "--nesterov requires --optimizer sgd, lars or muon");
+    refused("train --schedule onecycle --optimizer adagrad", "--no-cycle-momentum");
     refused("train --centered", "--centered applies to --optimizer rmsprop, not sgd");
     refused("train --amsgrad --optimizer lamb", "--amsgrad applies to --optimizer adam|adamw, not");
     refused("train --schedule onecycle --optimizer rmsprop --momentum 0", "set --momentum or");
@@ -135,7 +142,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
-    refused("train --optimizer adagrad", "expected one of sgd|adam|adamw|rmsprop|lars|lamb|muon");
+    refused("train --optimizer adadelta",
+            "expected one of sgd|adam|adamw|adagrad|rmsprop|lars|lamb");
     refused("train --arch vgg", "vgg: expected one of resnet9");
     refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected one of resnet9");
     refused("train --arch resnet-18", "did you mean resnet18? expected one of resnet9");

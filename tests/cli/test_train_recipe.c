@@ -341,6 +341,20 @@ YK_TEST(promise_15_amsgrad_resumes_to_the_same_bits_with_zero_too)
     assert_contains(unwrapped(), "was trained with --amsgrad, which a resumed run cannot change");
 }
 
+YK_TEST(promise_15_adagrad_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("adagrad",
+                  "--optimizer adagrad --lr 0.01 --weight-decay 0.01 --lr-decay 0.1 "
+                  "--initial-accumulator-value 0.2",
+                  "adagrad, learning rate 0.01 (--lr, not scaled), rate decay 0.1, sums from 0.2, "
+                  "weight decay 0.01, not on norms and biases");
+    assert_int_equal(go_on("adagrad-parts", "--max-steps 11 --epochs 2 --lr-decay 0.2"), 0);
+    assert_contains(unwrapped(), "rate decay 0.2, sums from 0.2");
+    assert_int_not_equal(
+        go_on("adagrad-parts", "--max-steps 12 --epochs 2 --initial-accumulator-value 0"), 0);
+    assert_contains(unwrapped(), "was trained with 0.2, which a resumed run cannot change");
+}
+
 YK_TEST(promise_15_lars_and_lamb_resume_to_the_same_bits_with_zero_too)
 {
     check_resumed(
