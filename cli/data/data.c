@@ -179,7 +179,7 @@ static bool replaces_input(const yk_dataset *dataset, const char *data, const da
     if (access(options->output, F_OK) != 0 || (!yk_dataset_reads_file(dataset, options->output) &&
                                                !reads_split(data, other, options->output)))
         return false;
-    cli_complain("%s: is a file of the data, which are read from it: choose another --output",
+    cli_complain("%s: is one of the files that the data are read from: choose another --output",
                  options->output);
     return true;
 }

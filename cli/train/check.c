@@ -257,6 +257,9 @@ static const char *one_cycle_trouble(const cli_train_options *o)
                "--schedule-unit epoch";
     if (o->warmup_epochs || o->warmup_steps)
         return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
+    if (o->optimizer == CLI_OPTIMIZER_ADAGRAD && s->cycle_momentum)
+        return "--schedule onecycle cycles the momentum, which adagrad does not have: add "
+               "--no-cycle-momentum";
     if (!cli_train_has_betas(o->optimizer) && o->sgd.momentum == 0 && s->cycle_momentum)
         return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
     if (s->cycle_momentum && (o->given.momentum || o->given.muon_momentum || o->given.beta1))

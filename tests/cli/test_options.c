@@ -132,7 +132,7 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --optimizer adagrad --momentum 0.9", "--momentum applies to --optimizer sgd|");
     refused("train --optimizer adagrad --nesterov",
             "--nesterov requires --optimizer sgd, lars or muon");
-    refused("train --schedule onecycle --optimizer adagrad", "--no-cycle-momentum");
+    refused("train --schedule onecycle --optimizer adagrad", "which adagrad does not have");
     refused("train --centered", "--centered applies to --optimizer rmsprop, not sgd");
     refused("train --amsgrad --optimizer lamb", "--amsgrad applies to --optimizer adam|adamw, not");
     refused("train --schedule onecycle --optimizer rmsprop --momentum 0", "set --momentum or");

@@ -56,7 +56,7 @@ static void assert_keeps_data(const char *arguments)
     assert_int_equal(yk_test_command(output, sizeof output, "cd %s && %s data %s",
                                      yk_test_directory(), program(), arguments),
                      1);
-    assert_contains(output, ": is a file of the data, which are read from it");
+    assert_contains(output, ": is one of the files that the data are read from");
     assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
 }
 
