@@ -1,4 +1,4 @@
-/* Pooling: see kernels/pool.cu. */
+/* Pooling, and images of another size: see kernels/pool.cu and kernels/interpolate.cu. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -120,6 +120,34 @@ static yk_status run_global(const yki_kernel *kernel, const yki_kernel_args *run
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
 
+/* ---- images of another size: a thread for each vector of channels of each result ------------- */
+
+static yk_status run_resized(const yki_cuda_kernel *k, const yki_kernel_args *run, bool backward)
+{
+    const yki_attrs *a = &k->attrs;
+    const yki_operand *out = &k->desc.out[0];
+    yki_cuda_pool_args images = args_of(k, run, backward);
+    images.down = (int32_t)out->dims[2];
+    images.across = (int32_t)out->dims[3];
+    const yki_cuda_interpolate_args args = {
+        .images = images,
+        .down = yki_axis_of(a->bilinear, a->align_corners, images.h, images.p),
+        .across = yki_axis_of(a->bilinear, a->align_corners, images.w, images.q)};
+    const int64_t vectors = out->dims[1] / yki_cuda_width_for(out->dtype, out->dims[1]);
+    yki_cuda_grid grid = yki_cuda_grid_of(out->dims[0] * out->dims[2] * out->dims[3] * vectors);
+    return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
+}
+
+static yk_status run_interpolate(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return run_resized((const yki_cuda_kernel *)kernel, run, false);
+}
+
+static yk_status run_interpolate_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return run_resized((const yki_cuda_kernel *)kernel, run, true);
+}
+
 /* ---- the operators --------------------------------------------------------------------------- */
 
 #define POOL(name, prepare_, kernel_name, run_)                                                    \
@@ -138,3 +166,5 @@ POOL(global_avg_pool2d, prepare, "global_pool", run_global);
 POOL(global_avg_pool2d_backward, prepare, "global_pool_backward", run_backward);
 POOL(adaptive_avg_pool2d, prepare, "adaptive_pool", run_forward);
 POOL(adaptive_avg_pool2d_backward, prepare, "adaptive_pool_backward", run_backward);
+POOL(interpolate, prepare, "interpolate", run_interpolate);
+POOL(interpolate_backward, prepare, "interpolate_backward", run_interpolate_backward);

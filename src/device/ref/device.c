@@ -150,3 +150,13 @@ void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_
     for (int64_t i = 0; i < count; i++)
         yki_ref_set(&y, i, f(yki_ref_get(&a, i), yki_ref_get(&b, i), yki_ref_attrs(kernel)));
 }
+
+void yki_ref_each_pixel(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_pixel_fn body)
+{
+    yk_tensor out = yki_ref_out(kernel, run, 0);
+    for (int64_t n = 0; n < out.dims[0]; n++)
+        for (int64_t c = 0; c < out.dims[1]; c++)
+            for (int64_t h = 0; h < out.dims[2]; h++)
+                for (int64_t w = 0; w < out.dims[3]; w++)
+                    body(kernel, run, n, c, h, w);
+}

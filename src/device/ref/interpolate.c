@@ -22,54 +22,46 @@ static double between(const yki_axis *across, yki_taps taps, const yk_tensor *x,
     return taps.part ? (1 - part) * first + part * yki_ref_get(x, row + taps.first + 1) : first;
 }
 
-static double pixel_of(const axes *a, const yk_tensor *x, int64_t n, int64_t c, int64_t p,
-                       int64_t q)
-{
-    const yki_taps rows = yki_taps_of(&a->down, p), columns = yki_taps_of(&a->across, q);
-    const int64_t row = yki_ref_at(x, n, c, rows.first, 0);
-    const double part = (double)rows.part / (double)a->down.divisor;
-    const double first = between(&a->across, columns, x, row);
-    if (!rows.part)
-        return first;
-    return (1 - part) * first + part * between(&a->across, columns, x, row + x->dims[3]);
-}
-
-static yk_status ref_interpolate(const yki_kernel *kernel, const yki_kernel_args *run)
+static void interpolate_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                              int64_t c, int64_t p, int64_t q)
 {
     yk_tensor x = yki_ref_in(kernel, run, YKI_INTERPOLATE_X);
     yk_tensor y = yki_ref_out(kernel, run, YKI_INTERPOLATE_Y);
     const axes a = axes_of(kernel, &x, &y);
-    for (int64_t n = 0; n < y.dims[0]; n++)
-        for (int64_t c = 0; c < y.dims[1]; c++)
-            for (int64_t p = 0; p < y.dims[2]; p++)
-                for (int64_t q = 0; q < y.dims[3]; q++)
-                    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), pixel_of(&a, &x, n, c, p, q));
+    const yki_taps rows = yki_taps_of(&a.down, p), columns = yki_taps_of(&a.across, q);
+    const int64_t row = yki_ref_at(&x, n, c, rows.first, 0);
+    const double part = (double)rows.part / (double)a.down.divisor;
+    double value = between(&a.across, columns, &x, row);
+    if (rows.part)
+        value = (1 - part) * value + part * between(&a.across, columns, &x, row + x.dims[3]);
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), value);
+}
+
+static yk_status ref_interpolate(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yki_ref_each_pixel(kernel, run, interpolate_pixel);
     return YK_OK;
 }
 
-/* Over all outputs that have pixel (h, w). */
-static double slope_of(const axes *a, const yk_tensor *dy, int64_t n, int64_t c, int64_t h,
-                       int64_t w)
-{
-    const double whole = (double)a->down.divisor * (double)a->across.divisor;
-    double sum = 0;
-    for (int64_t p = yki_first_output(&a->down, h); p < yki_end_output(&a->down, h); p++)
-        for (int64_t q = yki_first_output(&a->across, w); q < yki_end_output(&a->across, w); q++)
-            sum += (double)yki_part_of(&a->down, p, h) * (double)yki_part_of(&a->across, q, w) /
-                   whole * yki_ref_get(dy, yki_ref_at(dy, n, c, p, q));
-    return sum;
-}
-
-static yk_status ref_interpolate_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+/* Over all outputs that have something of pixel (h, w). */
+static void interpolate_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run,
+                                       int64_t n, int64_t c, int64_t h, int64_t w)
 {
     yk_tensor dy = yki_ref_in(kernel, run, YKI_INTERPOLATE_BACKWARD_DY);
     yk_tensor dx = yki_ref_out(kernel, run, YKI_INTERPOLATE_BACKWARD_DX);
     const axes a = axes_of(kernel, &dx, &dy);
-    for (int64_t n = 0; n < dx.dims[0]; n++)
-        for (int64_t c = 0; c < dx.dims[1]; c++)
-            for (int64_t h = 0; h < dx.dims[2]; h++)
-                for (int64_t w = 0; w < dx.dims[3]; w++)
-                    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), slope_of(&a, &dy, n, c, h, w));
+    const double whole = (double)a.down.divisor * (double)a.across.divisor;
+    double sum = 0;
+    for (int64_t p = yki_first_output(&a.down, h); p < yki_end_output(&a.down, h); p++)
+        for (int64_t q = yki_first_output(&a.across, w); q < yki_end_output(&a.across, w); q++)
+            sum += (double)yki_part_of(&a.down, p, h) * (double)yki_part_of(&a.across, q, w) /
+                   whole * yki_ref_get(&dy, yki_ref_at(&dy, n, c, p, q));
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum);
+}
+
+static yk_status ref_interpolate_backward(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    yki_ref_each_pixel(kernel, run, interpolate_backward_pixel);
     return YK_OK;
 }
 

@@ -6,20 +6,6 @@
 
 #include <math.h>
 
-/* Computes one pixel of output 0; each_pixel() calls it for all pixels. */
-typedef void (*pixel_fn)(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n, int64_t c,
-                         int64_t h, int64_t w);
-
-static void each_pixel(const yki_kernel *kernel, const yki_kernel_args *run, pixel_fn body)
-{
-    yk_tensor out = yki_ref_out(kernel, run, 0);
-    for (int64_t n = 0; n < out.dims[0]; n++)
-        for (int64_t c = 0; c < out.dims[1]; c++)
-            for (int64_t h = 0; h < out.dims[2]; h++)
-                for (int64_t w = 0; w < out.dims[3]; w++)
-                    body(kernel, run, n, c, h, w);
-}
-
 static bool inside(const yk_tensor *x, int64_t h, int64_t w)
 {
     return h >= 0 && h < x->dims[2] && w >= 0 && w < x->dims[3];
@@ -54,7 +40,7 @@ static void ref_max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, 
 
 static yk_status ref_max_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, ref_max_pixel);
+    yki_ref_each_pixel(kernel, run, ref_max_pixel);
     return YK_OK;
 }
 
@@ -96,7 +82,7 @@ static void max_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
 
 static yk_status ref_max_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, max_backward_pixel);
+    yki_ref_each_pixel(kernel, run, max_backward_pixel);
     return YK_OK;
 }
 
@@ -120,7 +106,7 @@ static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
 
 static yk_status ref_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, avg_pixel);
+    yki_ref_each_pixel(kernel, run, avg_pixel);
     return YK_OK;
 }
 
@@ -136,7 +122,7 @@ static void avg_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
 
 static yk_status ref_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, avg_backward_pixel);
+    yki_ref_each_pixel(kernel, run, avg_backward_pixel);
     return YK_OK;
 }
 
@@ -154,7 +140,7 @@ static void global_pixel(const yki_kernel *kernel, const yki_kernel_args *run, i
 
 static yk_status ref_global_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, global_pixel);
+    yki_ref_each_pixel(kernel, run, global_pixel);
     return YK_OK;
 }
 
@@ -171,7 +157,7 @@ static void global_backward_pixel(const yki_kernel *kernel, const yki_kernel_arg
 static yk_status ref_global_avg_pool2d_backward(const yki_kernel *kernel,
                                                 const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, global_backward_pixel);
+    yki_ref_each_pixel(kernel, run, global_backward_pixel);
     return YK_OK;
 }
 
@@ -203,7 +189,7 @@ static void adaptive_pixel(const yki_kernel *kernel, const yki_kernel_args *run,
 
 static yk_status ref_adaptive_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, adaptive_pixel);
+    yki_ref_each_pixel(kernel, run, adaptive_pixel);
     return YK_OK;
 }
 
@@ -227,7 +213,7 @@ static void adaptive_backward_pixel(const yki_kernel *kernel, const yki_kernel_a
 static yk_status ref_adaptive_avg_pool2d_backward(const yki_kernel *kernel,
                                                   const yki_kernel_args *run)
 {
-    each_pixel(kernel, run, adaptive_backward_pixel);
+    yki_ref_each_pixel(kernel, run, adaptive_backward_pixel);
     return YK_OK;
 }
 

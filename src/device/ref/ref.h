@@ -40,6 +40,12 @@ typedef double (*yki_ref_binary_fn)(double a, double b, const yki_attrs *attrs);
 void yki_ref_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_unary_fn f);
 void yki_ref_map2(const yki_kernel *kernel, const yki_kernel_args *run, yki_ref_binary_fn f);
 
+/* Computes one pixel of output 0, an image; the second does so for all of its pixels. */
+typedef void (*yki_ref_pixel_fn)(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
+                                 int64_t c, int64_t h, int64_t w);
+void yki_ref_each_pixel(const yki_kernel *kernel, const yki_kernel_args *run,
+                        yki_ref_pixel_fn body);
+
 /* One kernel for every operator of the list: yki_ref_conv2d, ... */
 #define EACH(number, name) extern const yki_kernel_impl yki_ref_##name;
 #include "graph/operators.def"
