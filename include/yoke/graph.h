@@ -422,10 +422,10 @@ typedef struct yk_interpolate_options {
 
 /**
  * Images of another size, larger or smaller, as torch.nn.functional.interpolate(size=(rows,
- * columns)): (N, C, H, W) -> (N, C, rows, columns). Nothing is smoothed (antialias=False).
- * Row p of the result is, with the nearest pixels, row floor(p H / rows) of x, and bilinear at
- * (p + 1/2) H / rows - 1/2, or at p (H - 1) / (rows - 1) with align_corners. NULL options mean the
- * defaults.
+ * columns)): (N, C, H, W) -> (N, C, rows, columns). Nothing is smoothed (antialias=False). The
+ * nearest pixels of row p of the result are those of row floor(p H / rows) of x. Bilinear ones lie
+ * at (p + 1/2) H / rows - 1/2, or, with align_corners, at p (H - 1) / (rows - 1). NULL options mean
+ * the defaults.
  */
 yk_value *yk_interpolate(yk_value *x, int64_t rows, int64_t columns,
                          const yk_interpolate_options *options);
