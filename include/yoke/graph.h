@@ -471,8 +471,8 @@ yk_value *yk_detach(yk_value *x);
  * and CLIP's do: yk_linear(x, yk_all_gather_batch(x, ranks, samples), NULL) has the products of all
  * pairs, (N, ranks samples). The gradient of x is the sum of those that all ranks have for it.
  *
- * Each rank's batch must have `samples` samples: yk_model_forward fails for a batch of another
- * size, on all ranks, which may go on with the next batch. `ranks` is the size of the group that
+ * Each rank's batch must have `samples` samples. If one has another size, yk_model_forward fails on
+ * all ranks; they may continue with the next batch. `ranks` is the size of the group that
  * yk_ddp_create is given later, or 1, which gathers the batch of this rank alone and needs no
  * yk_ddp. With more, every forward and backward is collective, those in evaluation mode too, and
  * virtual ranks, Join and yk_data_parallel cannot be used.

@@ -151,9 +151,9 @@ void yk_prometheus_close(yk_prometheus *prometheus);
 
 /**
  * The progress of a TrainJob of Kubeflow Trainer 2, whose controller shows it in the job's status.
- * A thread of its own sends it, at most once every 5 s, so that training never waits for it. If it
- * cannot be sent, the log has one warning and the run continues. Functions accept NULL and then
- * do nothing, so that a program can call them wherever it runs.
+ * A separate thread sends it, at most once every 5 s, so training never waits. If it cannot be
+ * sent, the log has one warning and the run continues. Functions accept NULL and then do nothing,
+ * so that a program can call them wherever it runs.
  */
 typedef struct yk_kubeflow yk_kubeflow;
 

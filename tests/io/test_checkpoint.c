@@ -165,7 +165,8 @@ YK_TEST(sgd_there_and_back)
     yk_model_destroy(other);
 }
 
-/* Whether fresh goes on as optimizer does from its checkpoint after some steps. Destroys all. */
+/* Takes some steps and saves a checkpoint, from which `fresh` must continue as `optimizer` does.
+ * Destroys all four. */
 static void check_going_on(yk_model *model, yk_optimizer *optimizer, yk_model *other,
                            yk_optimizer *fresh, int steps)
 {
@@ -181,6 +182,13 @@ static void check_going_on(yk_model *model, yk_optimizer *optimizer, yk_model *o
     yk_optimizer_destroy(fresh);
     yk_model_destroy(model);
     yk_model_destroy(other);
+}
+
+/* Norms and biases become a group of their own, in which this is 0. */
+static void switch_off_for_norms(yk_optimizer *optimizer, const char *name)
+{
+    assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
+    assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, name, 0));
 }
 
 YK_TEST(adamw_there_and_back)
@@ -219,8 +227,7 @@ YK_TEST(promise_15_amsgrad_goes_on_to_the_same_bits)
         options.lr = 0.01;
         options.beta2 = 0.5;
         assert_ok(yk_adam_create(&optimizer, model, &options));
-        assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
-        assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "amsgrad", 0));
+        switch_off_for_norms(optimizer, "amsgrad");
         check_going_on(model, optimizer, other, fresh, 3);
     }
 }
@@ -261,8 +268,7 @@ YK_TEST(promise_15_rmsprop_goes_on_to_the_same_bits)
         options.alpha = 0.9;
         options.weight_decay = 0.1;
         assert_ok(yk_rmsprop_create(&optimizer, model, &options));
-        assert_ok(yk_optimizer_add_param_group(optimizer, yk_filter_norms_and_biases, NULL, NULL));
-        assert_ok(yk_optimizer_set_group_hyperparameter(optimizer, 1, "momentum", 0));
+        switch_off_for_norms(optimizer, "momentum");
         check_going_on(model, optimizer, other, fresh, 3);
     }
 }

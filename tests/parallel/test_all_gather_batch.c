@@ -285,7 +285,7 @@ YK_TEST_RANKS(a_batch_of_another_size_is_refused, 2)
     end(&s);
 }
 
-/* The last rank's program goes on after its batch was refused, and so do the others. */
+/* The last rank's batch is refused on all ranks, which then continue with the next one. */
 static void one_batch_is_short(const network *net)
 {
     static contrast_side s;
