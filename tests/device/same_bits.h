@@ -58,8 +58,10 @@ static inline void *run_at(yki_kernel_desc desc, const yki_kernel_impl *expected
     yki_kernel *kernel;
     assert_ok(yki_kernel_create(device, &desc, &kernel));
     assert_ptr_equal(kernel->impl, expected);
-    void *in[3] = {random_numbers(device, &desc.in[0]), random_numbers(device, &desc.in[1])};
-    void *given[3] = {in[0], in[1]}, *packed = NULL;
+    void *in[3] = {NULL}, *given[3] = {NULL}, *packed = NULL;
+    for (int i = 0; i < desc.in_count; i++)
+        if (desc.in[i].ndim >= 0)
+            in[i] = given[i] = random_numbers(device, &desc.in[i]);
     if (kernel->pack_bytes) {
         given[kernel->pack_input] = packed = allocate(kernel->pack_bytes);
         assert_ok(kernel->impl->pack(kernel, in[kernel->pack_input], packed, NULL));
@@ -69,8 +71,9 @@ static inline void *run_at(yki_kernel_desc desc, const yki_kernel_impl *expected
     void *out[2] = {memory + shift}, *scratch = allocate(kernel->scratch);
     assert_ok(
         kernel->impl->run(kernel, &(yki_kernel_args){.in = given, .out = out, .scratch = scratch}));
-    for (int i = 0; i < 2; i++)
-        yki_unmap(in[i], yki_operand_bytes(device, &desc.in[i]));
+    for (int i = 0; i < desc.in_count; i++)
+        if (in[i])
+            yki_unmap(in[i], yki_operand_bytes(device, &desc.in[i]));
     yki_unmap(scratch, kernel->scratch);
     if (packed)
         yki_unmap(packed, kernel->pack_bytes);

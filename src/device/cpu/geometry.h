@@ -57,7 +57,7 @@ static inline int yki_team(const yki_device *device, int64_t elements)
 }
 
 /*
- * Whether a convolution writes this result past the caches: it is too large to stay there until it
+ * Whether a kernel writes this result past the caches: it is too large to stay there until it
  * is read, and its lines need not be read before they are written. A vector must fill a line.
  */
 static inline bool yki_streams(const yki_device *device, const yki_operand *result)

@@ -221,7 +221,8 @@ typedef struct yki_row_sums {
 
 /* dx of some rows of a norm, whose sums are added. */
 typedef void yki_row_slopes(const float *x, const float *dy, const float *weight, float *dx,
-                            yki_row_sums columns, int64_t rows, int64_t count, double eps);
+                            yki_row_sums columns, int64_t rows, int64_t count, double eps,
+                            bool far);
 
 /* The targets of the classes of a sample, (rest + given labels) weights. */
 typedef struct yki_row_targets {
@@ -337,13 +338,15 @@ typedef struct yki_cpu_loops {
                                   float *own);
     void (*extreme_channel_slopes)(yk_dtype dtype, const void *x, const yki_pixel_channels *k,
                                    const void *y, const void *dy, void *dx);
-    /* layer_norm of some rows; and the gradient, which adds to the sums over rows. */
+    /* layer_norm of some rows; and the gradient, which adds to the sums over rows. far: they come
+     * from memory rather than from a cache, and results bypass the caches, so each row must begin
+     * where a vector does, and yki_stream_settle() follow the last call. */
     void (*normalise_rows)(const float *x, const float *weight, const float *bias, float *y,
-                           int64_t rows, int64_t count, double eps);
+                           int64_t rows, int64_t count, double eps, bool far);
     yki_row_slopes *row_slopes;
     /* Likewise of rms_norm; the gradient adds to the sums of products alone. */
     void (*scale_rows)(const float *x, const float *weight, float *y, int64_t rows, int64_t count,
-                       double eps);
+                       double eps, bool far);
     yki_row_slopes *scaled_row_slopes;
     /* The sums of target (logit - largest) and of targets; and of all classes
      * (total probability - target) factor, where dlogits may be the probabilities. */

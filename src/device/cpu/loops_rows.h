@@ -250,6 +250,10 @@ static void log_softmax_lane_slopes(const float *y, const float *dy, float *dx, 
  * are made beside each other, and weights are loaded once. How many, a constant in every call, as
  * is whether they are centred about their means, in layer_norm, changes no row's bits. The rest of
  * a row that fills no vector is a call of its own, so that all else needs no test.
+ *
+ * Rows that are far, a constant as well, come from memory. What is read next is prefetched while
+ * sums are made, because processors hardly follow several rows at a time, and results bypass the
+ * caches.
  */
 enum { ROWS = 4 };
 
@@ -261,8 +265,15 @@ typedef struct row_moments {
 typedef struct some_rows {
     const float *x, *dy, *weight;
     int64_t count;
+    bool far;
     row_moments m[ROWS];
 } some_rows;
+
+/* Of as many rows, one after the other in memory, the lines whose turn is at row r's vector i. */
+YKI_FORCE_INLINE void prefetch_rows(const float *of, int rows, int r, int64_t i)
+{
+    yki_prefetch_line(of, rows * i + r * YKI_WIDTH, YK_F32);
+}
 
 YKI_FORCE_INLINE void add_vectors(const some_rows *of, int64_t i, int64_t left, int rows,
                                   yki_lanes near[ROWS])
@@ -297,6 +308,8 @@ YKI_FORCE_INLINE void add_squares(const some_rows *of, int64_t i, int64_t left, 
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
         const float mean = of->m[r].mean;
+        if (of->far)
+            prefetch_rows(of->dy ? of->dy : of->x + rows * of->count, rows, r, i);
         yki_lanes v = load_lanes_up_to(of->x + r * of->count + i, left, mean);
         if (centred) {
             v -= mean;
@@ -346,6 +359,14 @@ YKI_FORCE_INLINE yki_lanes normal_at(const some_rows *of, int r, int64_t i, int6
     return (load_lanes_up_to(of->x + r * of->count + i, left, mean) - mean) * of->m[r].invstd;
 }
 
+YKI_FORCE_INLINE void put_vector(float *to, int64_t left, yki_lanes x, bool far)
+{
+    if (far)
+        yki_stream_lanes(to, x);
+    else
+        store_lanes_up_to(to, left, x);
+}
+
 YKI_FORCE_INLINE void write_vectors(const some_rows *of, const float *bias, float *y, int64_t i,
                                     int64_t left, int rows)
 {
@@ -354,15 +375,15 @@ YKI_FORCE_INLINE void write_vectors(const some_rows *of, const float *bias, floa
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
         const yki_lanes h = normal_at(of, r, i, left) * weight;
-        store_lanes_up_to(y + r * of->count + i, left, bias ? h + shift : h);
+        put_vector(y + r * of->count + i, left, bias ? h + shift : h, of->far);
     }
 }
 
 /* Without bias, they are not centred. */
 YKI_FORCE_INLINE void write_rows(const float *x, const float *weight, const float *bias, float *y,
-                                 int64_t count, double eps, int rows)
+                                 int64_t count, double eps, bool far, int rows)
 {
-    some_rows of = {.x = x, .weight = weight, .count = count};
+    some_rows of = {.x = x, .weight = weight, .count = count, .far = far};
     find_moments(&of, eps, rows, bias);
     int64_t i = 0;
     for (; i + YKI_WIDTH <= count; i += YKI_WIDTH)
@@ -371,24 +392,32 @@ YKI_FORCE_INLINE void write_rows(const float *x, const float *weight, const floa
         write_vectors(&of, bias, y, i, count - i, rows);
 }
 
-static void scale_rows(const float *x, const float *weight, float *y, int64_t rows, int64_t count,
-                       double eps)
+YKI_FORCE_INLINE void write_all_rows(const float *x, const float *weight, const float *bias,
+                                     float *y, int64_t rows, int64_t count, double eps, bool far)
 {
     int64_t r = 0;
     for (; r + ROWS <= rows; r += ROWS)
-        write_rows(x + r * count, weight, NULL, y + r * count, count, eps, ROWS);
+        write_rows(x + r * count, weight, bias, y + r * count, count, eps, far, ROWS);
     for (; r < rows; r++)
-        write_rows(x + r * count, weight, NULL, y + r * count, count, eps, 1);
+        write_rows(x + r * count, weight, bias, y + r * count, count, eps, far, 1);
+}
+
+static void scale_rows(const float *x, const float *weight, float *y, int64_t rows, int64_t count,
+                       double eps, bool far)
+{
+    if (far)
+        write_all_rows(x, weight, NULL, y, rows, count, eps, true);
+    else
+        write_all_rows(x, weight, NULL, y, rows, count, eps, false);
 }
 
 static void normalise_rows(const float *x, const float *weight, const float *bias, float *y,
-                           int64_t rows, int64_t count, double eps)
+                           int64_t rows, int64_t count, double eps, bool far)
 {
-    int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS)
-        write_rows(x + r * count, weight, bias, y + r * count, count, eps, ROWS);
-    for (; r < rows; r++)
-        write_rows(x + r * count, weight, bias, y + r * count, count, eps, 1);
+    if (far)
+        write_all_rows(x, weight, bias, y, rows, count, eps, true);
+    else
+        write_all_rows(x, weight, bias, y, rows, count, eps, false);
 }
 
 YKI_FORCE_INLINE void add_up_to(double *totals, int64_t count, yki_lanes x)
@@ -411,6 +440,8 @@ YKI_FORCE_INLINE void add_slopes(const some_rows *of, yki_row_sums columns, int6
     for (int r = 0; r < rows; r++) {
         const yki_lanes h = normal_at(of, r, i, left);
         const yki_lanes d = load_lanes_up_to(of->dy + r * of->count + i, left, 0), g = d * weight;
+        if (of->far)
+            prefetch_rows(of->x + rows * of->count, rows, r, i);
         if (centred)
             near[r] += g;
         products[r] += g * h;
@@ -462,7 +493,7 @@ YKI_FORCE_INLINE void write_slopes(const some_rows *of, const row_slopes_means *
         const yki_lanes h = normal_at(of, r, i, left);
         yki_lanes g = load_lanes_up_to(of->dy + at, left, 0) * weight;
         YKI_KEEP_IN_REGISTER(g); /* rounded, as in the mean, which it may all but equal */
-        store_lanes_up_to(dx + at, left, of->m[r].invstd * (g - means->g[r] - h * means->gh[r]));
+        put_vector(dx + at, left, of->m[r].invstd * (g - means->g[r] - h * means->gh[r]), of->far);
     }
 }
 
@@ -470,9 +501,9 @@ YKI_FORCE_INLINE void write_slopes(const some_rows *of, const row_slopes_means *
  * sums over rows are added to those in memory at once. */
 YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const float *weight,
                                      float *dx, yki_row_sums columns, int64_t count, double eps,
-                                     int rows, bool centred)
+                                     bool far, int rows, bool centred)
 {
-    some_rows of = {.x = x, .dy = dy, .weight = weight, .count = count};
+    some_rows of = {.x = x, .dy = dy, .weight = weight, .count = count, .far = far};
     find_moments(&of, eps, rows, centred);
     const row_slopes_means means = find_slopes(&of, columns, rows, centred);
     int64_t i = 0;
@@ -484,27 +515,34 @@ YKI_FORCE_INLINE void slopes_of_rows(const float *x, const float *dy, const floa
 
 YKI_FORCE_INLINE void slopes_of_all_rows(const float *x, const float *dy, const float *weight,
                                          float *dx, yki_row_sums columns, int64_t rows,
-                                         int64_t count, double eps, bool centred)
+                                         int64_t count, double eps, bool far, bool centred)
 {
     int64_t r = 0;
     for (; r + ROWS <= rows; r += ROWS)
         slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
-                       ROWS, centred);
+                       far, ROWS, centred);
     for (; r < rows; r++)
         slopes_of_rows(x + r * count, dy + r * count, weight, dx + r * count, columns, count, eps,
-                       1, centred);
+                       far, 1, centred);
 }
 
 static void row_slopes(const float *x, const float *dy, const float *weight, float *dx,
-                       yki_row_sums columns, int64_t rows, int64_t count, double eps)
+                       yki_row_sums columns, int64_t rows, int64_t count, double eps, bool far)
 {
-    slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, true);
+    if (far)
+        slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, true, true);
+    else
+        slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, false, true);
 }
 
 static void scaled_row_slopes(const float *x, const float *dy, const float *weight, float *dx,
-                              yki_row_sums columns, int64_t rows, int64_t count, double eps)
+                              yki_row_sums columns, int64_t rows, int64_t count, double eps,
+                              bool far)
 {
-    slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, false);
+    if (far)
+        slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, true, false);
+    else
+        slopes_of_all_rows(x, dy, weight, dx, columns, rows, count, eps, false, false);
 }
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */

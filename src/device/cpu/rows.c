@@ -26,6 +26,7 @@ typedef struct rows {
     yki_geometry shape; /* of these, if it is blocked; count is then that of rows of blocks */
     int64_t parts;
     int team;
+    bool far; /* see yki_cpu_loops.normalise_rows */
     double eps;
     bool out[YKI_MAX_OUT];
 } rows;
@@ -149,7 +150,27 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Whether vectors are lines of a cache, and rows made of them. */
+static bool fills_lines(const yki_device *device, const rows *k)
+{
+    return device->block == 16 && k->length % device->block == 0;
+}
+
 /* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd; rms_norm: mean and bias are 0 --- */
+
+static yk_status norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
+{
+    YK_TRY(rows_prepare(device, desc, kernel));
+    rows *k = (rows *)*kernel;
+    k->far = fills_lines(device, k) && yki_exceed_caches(device, &desc->in[0], &desc->out[0]);
+    return YK_OK;
+}
+
+/* Whether rows are taken as far ones, which are written by vectors at their places. */
+static bool is_far(const rows *k, const void *result)
+{
+    return k->far && (uintptr_t)result % YKI_ALIGNMENT == 0;
+}
 
 static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run)
 {
@@ -157,10 +178,16 @@ static yk_status layer_norm(const yki_kernel *kernel, const yki_kernel_args *run
     const float *x = run->in[YKI_LAYER_NORM_X], *weight = run->in[YKI_LAYER_NORM_WEIGHT],
                 *bias = run->in[YKI_LAYER_NORM_BIAS];
     float *y = run->out[YKI_LAYER_NORM_Y];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r += FORWARD_ROWS)
-        k->loops->normalise_rows(x + r * k->length, weight, bias, y + r * k->length,
-                                 least(k->count - r, FORWARD_ROWS), k->length, k->eps);
+    const bool far = is_far(k, y);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+#pragma omp for
+        for (int64_t r = 0; r < k->count; r += FORWARD_ROWS)
+            k->loops->normalise_rows(x + r * k->length, weight, bias, y + r * k->length,
+                                     least(k->count - r, FORWARD_ROWS), k->length, k->eps, far);
+        if (far)
+            yki_stream_settle();
+    }
     return YK_OK;
 }
 
@@ -169,10 +196,16 @@ static yk_status rms_norm(const yki_kernel *kernel, const yki_kernel_args *run)
     const rows *k = (const rows *)kernel;
     const float *x = run->in[YKI_RMS_NORM_X], *weight = run->in[YKI_RMS_NORM_WEIGHT];
     float *y = run->out[YKI_RMS_NORM_Y];
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t r = 0; r < k->count; r += FORWARD_ROWS)
-        k->loops->scale_rows(x + r * k->length, weight, y + r * k->length,
-                             least(k->count - r, FORWARD_ROWS), k->length, k->eps);
+    const bool far = is_far(k, y);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+#pragma omp for
+        for (int64_t r = 0; r < k->count; r += FORWARD_ROWS)
+            k->loops->scale_rows(x + r * k->length, weight, y + r * k->length,
+                                 least(k->count - r, FORWARD_ROWS), k->length, k->eps, far);
+        if (far)
+            yki_stream_settle();
+    }
     return YK_OK;
 }
 
@@ -183,6 +216,7 @@ static yk_status norm_prepare_backward(yki_device *device, const yki_kernel_desc
     rows *k = (rows *)*kernel;
     k->slopes =
         desc->op == &yki_op_rms_norm_backward ? k->loops->scaled_row_slopes : k->loops->row_slopes;
+    k->far = fills_lines(device, k) && yki_streams(device, &desc->out[YKI_LAYER_NORM_BACKWARD_DX]);
     k->parts = least(k->count / PART_ROWS, MOST_PARTS);
     k->parts = k->parts > LEAST_PARTS ? k->parts : least(k->count, LEAST_PARTS);
     k->base.scratch = 2 * (size_t)(k->parts * k->length) * sizeof(double);
@@ -205,7 +239,7 @@ static void part_slopes(const rows *k, const yki_kernel_args *run, int64_t part)
     const int64_t first = k->count * part / k->parts, end = k->count * (part + 1) / k->parts;
     const int64_t at = first * k->length;
     k->slopes(x + at, dy + at, run->in[YKI_LAYER_NORM_BACKWARD_WEIGHT], dx + at, sums, end - first,
-              k->length, k->eps);
+              k->length, k->eps, is_far(k, dx));
 }
 
 /* An output, if it is wanted; rms_norm's never has the last. */
@@ -242,6 +276,8 @@ static yk_status norm_backward(const yki_kernel *kernel, const yki_kernel_args *
 #pragma omp for
         for (int64_t part = 0; part < k->parts; part++)
             part_slopes(k, run, part);
+        if (k->far)
+            yki_stream_settle();
         add_parts(k, run);
     }
     return YK_OK;
@@ -254,7 +290,7 @@ IMPL(softmax, 1, softmax_supports, softmax_prepare, softmax);
 IMPL(softmax_backward, 1, softmax_supports, softmax_prepare, softmax_backward);
 IMPL(log_softmax, 1, softmax_supports, softmax_prepare, softmax);
 IMPL(log_softmax_backward, 1, softmax_supports, softmax_prepare, softmax_backward);
-IMPL(layer_norm, 0, rows_supports, rows_prepare, layer_norm);
+IMPL(layer_norm, 0, rows_supports, norm_prepare, layer_norm);
 IMPL(layer_norm_backward, 0, rows_supports, norm_prepare_backward, norm_backward);
-IMPL(rms_norm, 0, rows_supports, rows_prepare, rms_norm);
+IMPL(rms_norm, 0, rows_supports, norm_prepare, rms_norm);
 IMPL(rms_norm_backward, 0, rows_supports, norm_prepare_backward, norm_backward);
