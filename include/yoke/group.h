@@ -8,11 +8,12 @@
  * returns at once: the group's own thread runs it, in order, and the buffer belongs to the group
  * until yk_work_wait. A group may be used by one thread at a time.
  *
- * A call waits for the other ranks at most for the group's timeout. YK_ERROR_PEER_FAILED means that
- * a rank has died, has left the job or cannot take part, YK_ERROR_TIMEOUT that one is late; both
- * name it, on all ranks. The group has failed then: buffers of calls in flight are undefined, and
- * every later call returns the same failure. YK_ERROR_INVALID_ARGUMENT and, as a rule,
- * YK_ERROR_MISMATCH leave the group usable and the buffers as they were.
+ * A call waits for the other ranks at most for the group's timeout. YK_ERROR_PEER_FAILED means
+ * that a rank has died, has left the job or cannot take part, YK_ERROR_TIMEOUT that one is late;
+ * both name it, on all ranks. The group has failed then: buffers of calls in flight are undefined,
+ * and every later call returns the same failure. YK_ERROR_INVALID_ARGUMENT and, as a rule,
+ * YK_ERROR_MISMATCH leave the group usable and the buffers as they were. If one rank's arguments
+ * are invalid, the other ranks get YK_ERROR_MISMATCH in their call, with that rank and its reason.
  */
 #ifndef YOKE_GROUP_H
 #define YOKE_GROUP_H

@@ -30,6 +30,27 @@ yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dt
                                 void *context, yk_work **work);
 
 /*
+ * What all ranks of a group do together, such as making a yk_ddp, and one of them may be unable to
+ * do by itself. Between begin and end, this rank makes collectives as long as nothing fails; end
+ * takes the status. It waits for all ranks:
+ *
+ *     yki_joint joint = yki_joint_begin(group);
+ *     return yki_joint_end(&joint, make_together(...));
+ *
+ * If a rank has failed, all ranks fail at once, with YK_ERROR_MISMATCH where the failure is another
+ * rank's, which the error line names, with the reason. The group remains usable. The others learn
+ * of it in the collective that they make next, or in end. What is wrong on all ranks alike may fail
+ * between the two on all of them, too.
+ */
+typedef struct yki_joint {
+    yk_group *group;
+    uint64_t collectives; /* of the group, before */
+} yki_joint;
+
+yki_joint yki_joint_begin(yk_group *group);
+yk_status yki_joint_end(const yki_joint *joint, yk_status status);
+
+/*
  * A group's channel: a duplicate for small exchanges on the thread that computes. On the group
  * itself they would wait for the buckets that its own thread is reducing (a blocking call runs
  * after everything submitted before it), which would undo the overlap of communication and

@@ -7,6 +7,8 @@
  *   group.c       what a group knows about itself, and its end
  *   memory.c      memory of yk_group_alloc
  *   run.c         running calls: submitting, posting, waiting
+ *   refusal.c     why a rank cannot take part in a call
+ *   joint.c       what all ranks do together, and one of them may be unable to do
  *   look.c        looking at the other ranks while a call waits; failures
  *   site.c        what a backend sees of the group
  */
@@ -38,6 +40,8 @@ struct yk_group {
     yki_flight_ring flight;     /* its last calls */
     uint64_t collectives;       /* the number of the last one */
     uint64_t batches;           /* how many calls had several messages */
+    uint64_t refusals;          /* how many calls this rank has refused */
+    yk_status last;             /* of the last collective, the same for all ranks or for none */
     yki_call *running;          /* the call that waits; NULL while the group is being created */
     pthread_t opener;           /* the thread that creates the group */
     yki_call opening;           /* stands for a call while the group is being created */
@@ -107,6 +111,13 @@ yk_status yki_group_look(void *context, bool (*missing)(const void *wait, int ra
 yk_status yki_group_look_at_all(yk_group *group);
 /* After YK_ERROR_NETWORK from the backend: the cause, which becomes the group's failure. */
 yk_status yki_group_find_cause(yk_group *group, yk_status status);
+
+/* ---- refusal.c ------------------------------------------------------------------------------- */
+
+/* The other ranks may read why this one refuses the call of that number, which it posts next. */
+void yki_refusal_tell(yk_group *group, uint64_t sequence, const char *line);
+/* Why a rank has refused the call; false if it cannot be found out. */
+bool yki_refusal_read(yk_group *group, int rank, uint64_t sequence, char *text, size_t size);
 
 /* ---- site.c ---------------------------------------------------------------------------------- */
 

@@ -8,16 +8,22 @@
 #include "base/memory.h"
 #include "comm/group_state.h"
 
+/* The other ranks have theirs. */
+static yk_status fail_to_allocate(yk_group *group, size_t bytes)
+{
+    return yki_group_fail_alone(group, yki_error_memory(bytes, "group memory"));
+}
+
 yk_status yki_group_allocate_block(yk_group *group, size_t bytes, void **memory)
 {
     yki_block *made = yki_calloc(1, sizeof *made);
     if (!made)
-        return yki_error_memory(sizeof *made, "group memory");
+        return fail_to_allocate(group, sizeof *made);
     made->bytes = bytes;
     made->memory = yki_map(bytes);
     if (!made->memory) {
         free(made);
-        return yki_error_memory(bytes, "group memory");
+        return fail_to_allocate(group, bytes);
     }
     made->next = group->blocks;
     group->blocks = made;

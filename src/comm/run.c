@@ -24,8 +24,30 @@
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-static yk_status mismatch(yk_group *group, const yk_mismatch *m)
+static yk_status report_mismatch(yk_group *group, const yk_mismatch *m, const char *text)
 {
+    return m->out_of_step ? yki_group_fail(group, -1, YK_ERROR_MISMATCH, text)
+                          : yki_group_error(group, YK_ERROR_MISMATCH, text);
+}
+
+/* One rank's arguments were refused, or what it does together with the others (joint.c). */
+static yk_status refused(yk_group *group, const yki_call *call)
+{
+    const yk_mismatch *m = &call->base.mismatch;
+    bool first = m->what_a.invalid;
+    int rank = first ? m->rank_a : m->rank_b;
+    char words[YKI_WORDS], why[256], text[384];
+    if (!yki_refusal_read(group, rank, call->base.sequence, why, sizeof why)) {
+        yki_describe(words, &group->job, first ? &m->what_a : &m->what_b);
+        snprintf(why, sizeof why, "it called %s with invalid arguments", words);
+    }
+    snprintf(text, sizeof text, "rank %d cannot take part: %s", group->members[rank].job_rank, why);
+    return report_mismatch(group, m, text);
+}
+
+static yk_status mismatch(yk_group *group, const yki_call *call)
+{
+    const yk_mismatch *m = &call->base.mismatch;
     char a[YKI_WORDS], b[YKI_WORDS], text[384];
     if (m->memory_freed) {
         snprintf(text, sizeof text,
@@ -34,14 +56,14 @@ static yk_status mismatch(yk_group *group, const yk_mismatch *m)
                  group->members[m->rank_a].job_rank, group->members[m->rank_b].job_rank);
         return yki_group_fail(group, -1, YK_ERROR_MISMATCH, text);
     }
+    if (m->what_a.invalid || m->what_b.invalid)
+        return refused(group, call);
     yki_describe(a, &group->job, &m->what_a);
     yki_describe(b, &group->job, &m->what_b);
-    snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s%s, rank %d called %s%s",
+    snprintf(text, sizeof text, "ranks disagree in %s: rank %d called %s, rank %d called %s",
              yki_difference(&m->what_a, &m->what_b), group->members[m->rank_a].job_rank, a,
-             m->what_a.invalid ? " with invalid arguments" : "", group->members[m->rank_b].job_rank,
-             b, m->what_b.invalid ? " with invalid arguments" : "");
-    return m->out_of_step ? yki_group_fail(group, -1, YK_ERROR_MISMATCH, text)
-                          : yki_group_error(group, YK_ERROR_MISMATCH, text);
+             group->members[m->rank_b].job_rank, b);
+    return report_mismatch(group, m, text);
 }
 
 yk_status yki_call_make_messages(yki_call *call, size_t count, yk_backend_message **messages)
@@ -82,8 +104,9 @@ static void number_call(yk_group *group, yki_call *call)
         call->base.sequence = call->base.messages[0].sequence;
 }
 
-/* Starts a call. Afterwards call->work is NULL if it is over, with this status. */
-static yk_status post_call(yk_group *group, yki_call *call)
+/* Starts a call; refusal as for yki_queue_submit. Afterwards call->work is NULL if it is over, with
+ * this status. */
+static yk_status post_call(yk_group *group, yki_call *call, const char *refusal)
 {
     yk_backend *backend = group->backend;
     group->running = call;
@@ -91,6 +114,8 @@ static yk_status post_call(yk_group *group, yki_call *call)
     number_call(group, call);
     yki_flight_begin(&group->flight, call);
     YK_TRY(yki_group_known_failure(group));
+    if (refusal)
+        yki_refusal_tell(group, call->base.sequence, refusal);
     if (call->base.what.operation == YK_OPERATION_BATCH && call->base.message_count == 0)
         return YK_OK;
     bool registered = backend->ops->capabilities & YK_BACKEND_REGISTERED_MEMORY;
@@ -145,7 +170,7 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
         return yki_group_known_failure(group);
     }
     if (status == YK_ERROR_MISMATCH && !refusal && (m->rank_a != m->rank_b))
-        return mismatch(group, m);
+        return mismatch(group, call);
     if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
         return yki_error_set_line(YK_ERROR_INVALID_ARGUMENT, refusal);
     if (status == YK_OK && call->base.what.operation == YK_OPERATION_ALLOC && !*call->memory)
@@ -157,6 +182,8 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
 static yk_status conclude(yk_group *group, yki_call *call, const char *refusal, yk_status status)
 {
     status = judge(group, call, refusal, status);
+    if (yki_flight_is_collective(&call->base.what))
+        group->last = status;
     group->running = NULL;
     call->posted = false;
     yki_watch_rest(group->watched);
@@ -197,7 +224,7 @@ static void trace_call(const yk_group *group, const yki_call *call)
 static yk_status run_blocking(yk_group *group, yki_call *call, const char *refusal)
 {
     call->begun = yki_trace_begin();
-    yk_status status = post_call(group, call);
+    yk_status status = post_call(group, call, refusal);
     for (bool done = false; call->work && !done;)
         status = test_call(group, call, WAIT_S, &done);
     status = conclude(group, call, refusal, status);
@@ -239,11 +266,11 @@ bool yki_group_start(void *context, yk_work *work)
         return finish_work(group, work, call->task(call->task_context));
     if (call->before)
         call->before(call->task_context);
-    yk_status status = post_call(group, call);
+    const char *refusal = work->refused ? work->line : NULL;
+    yk_status status = post_call(group, call, refusal);
     if (call->work)
         return false;
-    return finish_work(group, work,
-                       conclude(group, call, work->refused ? work->line : NULL, status));
+    return finish_work(group, work, conclude(group, call, refusal, status));
 }
 
 bool yki_group_advance(void *context, yk_work *work, double wait_s)

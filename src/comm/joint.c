@@ -1,0 +1,31 @@
+/*
+ * What ranks do together: see group_internal.h. The end is a barrier, in which a rank that has
+ * failed refuses to take part. It meets there whatever collective the others have come to, which
+ * fails on all ranks; so a rank whose last collective has failed has nothing left to tell.
+ */
+#include "comm/group_state.h"
+
+yki_joint yki_joint_begin(yk_group *group)
+{
+    if (!yki_queue_is_current(&group->queue))
+        yki_queue_drain(&group->queue); /* its thread numbers the calls */
+    return (yki_joint){.group = group, .collectives = group->collectives};
+}
+
+static bool is_told(const yki_joint *joint)
+{
+    const yk_group *group = joint->group;
+    return group->collectives > joint->collectives && group->last != YK_OK;
+}
+
+yk_status yki_joint_end(const yki_joint *joint, yk_status status)
+{
+    char line[YKI_ERROR_LINE];
+    yki_call call = {.base.what.operation = YK_OPERATION_BARRIER};
+    if (yk_group_size(joint->group) == 1 || (status != YK_OK && is_told(joint)))
+        return status;
+    if (status != YK_OK)
+        yki_error_copy(line, sizeof line);
+    yk_status met = yki_group_submit(joint->group, &call, status, NULL);
+    return status == YK_OK ? met : yki_error_set_line(status, line);
+}
