@@ -39,12 +39,14 @@ typedef struct yk_grad_bucket {
 typedef yk_status (*yk_comm_hook)(void *state, yk_group *group, const yk_grad_bucket *bucket);
 
 /**
- * Registers a hook: once for each yk_ddp, before the first backward, on every rank. state remains
- * the caller's and must outlive the yk_ddp.
+ * Registers a hook: once for each yk_ddp, before the first backward. Collective, as the functions
+ * below: if a rank is refused, or registers a hook of another kind, no rank has one afterwards, and
+ * all get an error that names it, as in yk_ddp_create. state remains the caller's and must outlive
+ * the yk_ddp.
  */
 yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state);
 
-/* ---- built-in hooks: registered with the same options on every rank ------------------------- */
+/* ---- built-in hooks: with the same options on every rank, or YK_ERROR_MISMATCH --------------- */
 
 /** Gradients travel in bfloat16. They are added in f32 and rounded once. Collective. */
 yk_status yk_ddp_register_bf16_compress_hook(yk_ddp *ddp);

@@ -26,9 +26,10 @@ extern "C" {
  * the running statistics change. An asynchronous device does so in a later call, when the host
  * waits for it.
  *
- * Collective; before or after yk_ddp_create, which is still needed because gradients remain each
- * rank's own. A model without batch_norm, or a group of one rank, is left as it is; a model under
- * yk_data_parallel is refused. The model keeps the group alive.
+ * Collective, and if a rank is refused, all are, as in yk_ddp_create; before or after that, which
+ * is still needed because gradients remain each rank's own. A model without batch_norm, or a group
+ * of one rank, is left as it is; a model under yk_data_parallel is refused. The model keeps the
+ * group alive.
  */
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group);
 
@@ -78,15 +79,19 @@ typedef struct yk_ddp_options {
     }
 
 /**
- * Puts the model under DDP. Collective. Checks that names, shapes and dtypes of parameters and
- * buffers agree on all ranks: a difference is YK_ERROR_MISMATCH on every rank, with the name, both
- * sides and both ranks. Then every rank gets rank 0's parameters and buffers, and gradients move
- * into memory that the peers can read: views of gradients taken earlier are stale, and what has
- * been accumulated is given up, as by yk_model_zero_grad. Create it before the optimizer.
+ * Puts the model under DDP. Collective. Checks that the options, and names, shapes and dtypes of
+ * parameters and buffers agree on all ranks: a difference is YK_ERROR_MISMATCH on every rank, with
+ * the name, both sides and both ranks. Then every rank gets rank 0's parameters and buffers, and
+ * gradients move into memory that the peers can read: views of gradients taken earlier are stale,
+ * and what has been accumulated is given up, as by yk_model_zero_grad. Create it before the
+ * optimizer.
  *
  * What is averaged: terms of the loss that are means over samples become the mean over the samples
  * of all ranks, also where their batches differ in size; terms that are sums over samples
  * (YK_LOSS_SUM) become the mean of the ranks' sums. A loss may have both.
+ *
+ * If a rank is refused, because of its options, a NULL or memory that it lacks, all are: the others
+ * get YK_ERROR_MISMATCH at once, with that rank and its reason. The group remains usable.
  *
  * A model is under one yk_ddp or one yk_data_parallel at a time. The yk_ddp keeps the model and the
  * group alive. On failure *ddp is NULL.
@@ -144,6 +149,9 @@ typedef struct yk_join_options {
  * of the ranks that trained longest. Works with accumulation (the same on all ranks), comm hooks
  * and SyncBatchNorm. Without Join, a rank that ends its loop early gives the others an error that
  * names it.
+ *
+ * begin is collective. The flags are the same on all ranks, which have a step or none; if a rank is
+ * refused, all are, as in yk_ddp_create.
  */
 yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options);
 /** Ends Join; see yk_ddp_join_begin. Blocks until no rank has data. */

@@ -52,11 +52,12 @@ typedef struct yk_local_sgd_options {
  * if asked for, the optimizer's state. All ranks must make the same steps; where they have not,
  * the average is YK_ERROR_MISMATCH on every rank and names one that differs.
  *
- * Collective. The models must agree in names, shapes and dtypes, as for yk_ddp_create, and every
- * rank gets rank 0's weights. The model needs no yk_ddp. It may have one for a part of the group,
- * such as the ranks of a host (yk_group_split_by_host), which then average gradients in every step.
- * After a start under a yk_ddp of all ranks, which is destroyed before, this is post-local SGD (Lin
- * et al. 2020). An optimizer under ZeRO is refused.
+ * Collective. The options must agree, and the models in names, shapes and dtypes; if a rank is
+ * refused, all are, as in yk_ddp_create. Every rank gets rank 0's weights. The model needs no
+ * yk_ddp. It may have one for a part of the group, such as the ranks of a host
+ * (yk_group_split_by_host), which then average gradients in every step. After a start under a
+ * yk_ddp of all ranks, which is destroyed before, this is post-local SGD (Lin et al. 2020). An
+ * optimizer under ZeRO is refused.
  *
  * Between averages, ranks have different weights: yk_checkpoint_save is an error then, and an
  * evaluation is one of this rank's weights; yk_local_sgd_sync comes before both. Averaged weights

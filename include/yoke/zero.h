@@ -27,6 +27,10 @@ typedef struct yk_zero yk_zero;
  * ranks exchange what they have updated, some weights are old and others new: saving them and
  * making further steps are errors until a checkpoint is loaded.
  *
+ * The models must agree in names, shapes and dtypes, and the optimizers in how many tensors of
+ * state they keep for a parameter. If a rank is refused, all are, as in yk_ddp_create; where a
+ * rank lacked memory, the optimizers of the others may refuse further steps.
+ *
  * The yk_zero keeps optimizer, model and group alive. On failure *zero is NULL.
  */
 yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group);

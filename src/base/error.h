@@ -18,12 +18,12 @@
             return yk_try_status_;                                                                 \
     } while (0)
 
-/* Returns YK_ERROR_INVALID_ARGUMENT from a public function that was given NULL, naming both. */
-#define YKI_NOT_NULL(argument)                                                                     \
-    do {                                                                                           \
-        if (!(argument))                                                                           \
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument);    \
-    } while (0)
+/* YK_ERROR_INVALID_ARGUMENT in a public function that was given NULL, naming both; or YK_OK. */
+#define YKI_CHECK_NOT_NULL(argument)                                                               \
+    ((argument) ? YK_OK                                                                            \
+                : yki_error(YK_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument))
+/* Returns it. */
+#define YKI_NOT_NULL(argument) YK_TRY(YKI_CHECK_NOT_NULL(argument))
 
 /* Sets this thread's error line ("yoke: rank 2: ..." once a rank is known) and returns status. */
 yk_status yki_error(yk_status status, const char *format, ...) YKI_PRINTF(2, 3);

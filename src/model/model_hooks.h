@@ -59,8 +59,9 @@ typedef struct yki_model_hooks {
     yk_status (*backward_end)(void *context);
     /* yk_model_zero_grad has been called: what has been computed of a step is given up. */
     void (*zero_grad)(void *context);
-    /* Whether all ranks have the same number. Collective; only for a backward in streams: NCCL asks
-     * that what one rank has recorded is recorded by all of them, and at the same time. */
+    /* Whether all ranks have the same number, below 2^63. Collective; only for a backward in
+     * streams: NCCL asks that what one rank has recorded is recorded by all of them, and at the
+     * same time. */
     yk_status (*is_same)(void *context, uint64_t number, bool *same);
     /* Makes kernel the same on all ranks: yki_choices.agree. */
     yk_status (*agree)(void *context, const char *problem, char *kernel);

@@ -232,7 +232,7 @@ static yk_status prepare_host(compressor *c, const yk_ddp *ddp)
 
 static yk_status register_compressor(yk_ddp *ddp, yk_dtype dtype)
 {
-    YKI_NOT_NULL(ddp);
+    YK_TRY(yki_hook_compare(ddp, dtype == YK_BF16 ? "bf16_compress\n" : "fp16_compress\n"));
     compressor *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "a comm hook");
@@ -255,12 +255,20 @@ static yk_status register_compressor(yk_ddp *ddp, yk_dtype dtype)
     return yki_hook_register(ddp, &hook);
 }
 
+static yk_status register_together(yk_ddp *ddp, yk_dtype dtype)
+{
+    yki_joint joint = yki_joint_begin(ddp->group);
+    return yki_hook_end(&joint, ddp, register_compressor(ddp, dtype));
+}
+
 yk_status yk_ddp_register_bf16_compress_hook(yk_ddp *ddp)
 {
-    return register_compressor(ddp, YK_BF16);
+    YKI_NOT_NULL(ddp);
+    return register_together(ddp, YK_BF16);
 }
 
 yk_status yk_ddp_register_fp16_compress_hook(yk_ddp *ddp)
 {
-    return register_compressor(ddp, YK_F16);
+    YKI_NOT_NULL(ddp);
+    return register_together(ddp, YK_F16);
 }

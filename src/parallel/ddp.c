@@ -2,6 +2,7 @@
  * Creates and destroys a yk_ddp: the ranks verify that their models are equal, gradients move into
  * buckets, and the model's hooks are set to reducer.c and forward_sync.c, or to virtual_ranks.c.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -10,6 +11,7 @@
 #include "device/choice.h"
 #include "parallel/ddp.h"
 #include "parallel/references.h"
+#include "parallel/same_text.h"
 #include "parallel/verify_model.h"
 
 static yk_status reduce_maximum(void *context, double *value)
@@ -76,9 +78,22 @@ static yk_status check_ddp_options(const yk_ddp_options *options)
     return YK_OK;
 }
 
+static yk_status compare_options(const yk_ddp *ddp)
+{
+    char text[320];
+    const yk_ddp_options *o = &ddp->options;
+    snprintf(text, sizeof text,
+             "bucket_cap_mb %.17g\nfirst_bucket_mb %.17g\nlast_bucket_mb %.17g\n"
+             "broadcast_buffers %d\nfind_unused_parameters %d\nvirtual_ranks %d\n",
+             o->bucket_cap_mb, o->first_bucket_mb, o->last_bucket_mb, o->broadcast_buffers,
+             o->find_unused_parameters, o->virtual_ranks);
+    return yki_compare_texts(ddp->group, "ddp: options", text);
+}
+
 static yk_status build_ddp(yk_ddp *ddp)
 {
     int ranks = yk_group_size(ddp->group);
+    YK_TRY(compare_options(ddp));
     YK_TRY(yki_virtual_ranks_check(ddp->options.virtual_ranks, ranks));
     YK_TRY(yki_ddp_verify_model(ddp->model, ddp->group));
     YK_TRY(yki_ddp_broadcast_model(ddp->model, ddp->group, 0));
@@ -91,13 +106,11 @@ static yk_status build_ddp(yk_ddp *ddp)
     return yki_join_create(ddp);
 }
 
-yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk_ddp_options *given)
+/* On failure *ddp may be there, to be destroyed. */
+static yk_status make_ddp(yk_ddp **ddp, yk_model *model, yk_group *group,
+                          const yk_ddp_options *given)
 {
     yk_ddp_options options;
-    YKI_NOT_NULL(ddp);
-    *ddp = NULL;
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(group);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_ddp_options, YK_DDP_OPTIONS_INIT));
     YK_TRY(check_ddp_options(&options));
     yk_ddp *made = yki_calloc(1, sizeof *made);
@@ -114,13 +127,29 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group, const yk
     }
     yki_model_retain(model);
     yki_group_retain(group);
-    status = build_ddp(made);
-    if (status != YK_OK) {
-        yk_ddp_destroy(made);
-        return status;
-    }
     *ddp = made;
-    return YK_OK;
+    return build_ddp(made);
+}
+
+yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
+                        const yk_ddp_options *options)
+{
+    yk_ddp *made = NULL;
+    if (ddp)
+        *ddp = NULL;
+    YKI_NOT_NULL(group);
+    yki_joint joint = yki_joint_begin(group);
+    yk_status status = YKI_CHECK_NOT_NULL(ddp);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(model);
+    if (status == YK_OK)
+        status = make_ddp(&made, model, group, options);
+    status = yki_joint_end(&joint, status);
+    if (status == YK_OK)
+        *ddp = made;
+    else
+        yk_ddp_destroy(made);
+    return status;
 }
 
 void yki_ddp_retain(yk_ddp *ddp)

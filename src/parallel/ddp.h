@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/reference.h"
+#include "comm/group_internal.h"
 #include "device/sweep.h"
 #include "device/times.h"
 #include "model/model_hooks.h"
@@ -193,8 +194,12 @@ void yki_bucket_updates_end(const yk_ddp *ddp, bool failed);
 
 /* ---- hooks.c --------------------------------------------------------------------------------- */
 
+/* Collective: whether all ranks register the same hook, which a text of lines describes. */
+yk_status yki_hook_compare(const yk_ddp *ddp, const char *description);
 /* Takes ownership of the hook's state, and destroys it on failure. */
 yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook);
+/* yki_joint_end, after which no rank has the hook that it has registered if one of them has not. */
+yk_status yki_hook_end(const yki_joint *joint, yk_ddp *ddp, yk_status registered);
 void yki_hook_destroy(yk_ddp *ddp);
 /* Runs the hook instead of the bucket's all-reduce. */
 yk_status yki_hook_launch(yki_reduced_bucket *bucket);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
+#include "parallel/same_text.h"
 
 /* ---- any hook -------------------------------------------------------------------------------- */
 
@@ -63,11 +64,35 @@ yk_status yki_hook_register(yk_ddp *ddp, const yki_hook *hook)
     return YK_OK;
 }
 
+yk_status yki_hook_compare(const yk_ddp *ddp, const char *description)
+{
+    return yki_compare_texts(ddp->group, "comm hooks", description);
+}
+
+yk_status yki_hook_end(const yki_joint *joint, yk_ddp *ddp, yk_status registered)
+{
+    yk_status status = yki_joint_end(joint, registered);
+    if (status != YK_OK && registered == YK_OK) {
+        yki_hook_destroy(ddp);
+        yki_model_hooks_changed(ddp->model);
+    }
+    return status;
+}
+
+static yk_status register_hook(yk_ddp *ddp, yk_comm_hook hook, void *state)
+{
+    YK_TRY(yki_hook_compare(ddp, "one of the program\n"));
+    return yki_hook_register(ddp, &(yki_hook){.run = hook, .state = state});
+}
+
 yk_status yk_ddp_register_comm_hook(yk_ddp *ddp, yk_comm_hook hook, void *state)
 {
     YKI_NOT_NULL(ddp);
-    YKI_NOT_NULL(hook);
-    return yki_hook_register(ddp, &(yki_hook){.run = hook, .state = state});
+    yki_joint joint = yki_joint_begin(ddp->group);
+    yk_status status = YKI_CHECK_NOT_NULL(hook);
+    if (status == YK_OK)
+        status = register_hook(ddp, hook, state);
+    return yki_hook_end(&joint, ddp, status);
 }
 
 void yki_hook_destroy(yk_ddp *ddp)
@@ -77,6 +102,8 @@ void yki_hook_destroy(yk_ddp *ddp)
         ddp->hook.destroy(ddp->hook.state);
     if (ddp->hook.run && !ddp->hook.enter && ddp->bucket_count)
         yki_free_const(ddp->buckets[0].hook_view.parameters);
+    ddp->hook_state = NULL;
+    ddp->hook = (yki_hook){0};
 }
 
 /* After a failure, which may have come before a collective that other ranks have called, further

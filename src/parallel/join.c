@@ -7,10 +7,13 @@
  * SyncBatchNorm), and its gradients are zeros. PyTorch has no empty batches, so each of its modules
  * must shadow its own collectives.
  */
+#include <stdio.h>
+
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/group_internal.h"
 #include "parallel/ddp.h"
+#include "parallel/same_text.h"
 #include "parallel/verify_model.h"
 
 yk_status yki_join_create(yk_ddp *ddp)
@@ -80,10 +83,19 @@ yk_status yki_join_meet(yk_ddp *ddp, yki_join_state state)
     return YK_OK;
 }
 
-yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
+static yk_status compare_options(const yk_ddp *ddp, const yk_join_options *o)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "divide_by_effective_world_size %d\nthrow_on_early_termination %d\n%s step\n",
+             o->divide_by_effective_world_size, o->throw_on_early_termination,
+             o->step ? "a" : "no");
+    return yki_compare_texts(ddp->group, "join: options", text);
+}
+
+static yk_status begin_join(yk_ddp *ddp, const yk_join_options *given)
 {
     yk_join_options options;
-    YKI_NOT_NULL(ddp);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_join_options, YK_JOIN_OPTIONS_INIT));
     if (ddp->join.on)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -95,7 +107,16 @@ yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *given)
     if (yki_model_gathering(ddp->model).ranks > 0)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "join: the model has an all_gather_batch, which needs equal batches");
+    YK_TRY(compare_options(ddp, &options));
     ddp->join.options = options;
+    return YK_OK;
+}
+
+yk_status yk_ddp_join_begin(yk_ddp *ddp, const yk_join_options *options)
+{
+    YKI_NOT_NULL(ddp);
+    yki_joint joint = yki_joint_begin(ddp->group);
+    YK_TRY(yki_joint_end(&joint, begin_join(ddp, options)));
     ddp->join.on = true;
     ddp->join.active = yk_group_size(ddp->group); /* until the first forward in training mode */
     return YK_OK;

@@ -12,6 +12,7 @@
  */
 #include <yoke/local_sgd.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@
 #include "optim/average.h"
 #include "optim/optimizer.h"
 #include "parallel/references.h"
+#include "parallel/same_text.h"
 #include "parallel/staging.h"
 #include "parallel/verify_model.h"
 #include "tensor/tensor.h"
@@ -401,9 +403,22 @@ static yk_status check_options(const yk_local_sgd_options *o)
     return YK_OK;
 }
 
+static yk_status compare_options(const yk_local_sgd *l)
+{
+    char text[256];
+    const yk_local_sgd_options *o = &l->options;
+    snprintf(text, sizeof text,
+             "sync_every %lld\nouter_lr %.17g\nouter_momentum %.17g\nouter_nesterov %d\n"
+             "average_state %d\n%d tensors of state for each parameter\n",
+             (long long)o->sync_every, o->outer_lr, o->outer_momentum, o->outer_nesterov,
+             o->average_state, yki_optimizer_slot_count(l->optimizer));
+    return yki_compare_texts(l->group, "local SGD: options", text);
+}
+
 static yk_status build_local_sgd(yk_local_sgd *l)
 {
     size_t ranks = (size_t)yk_group_size(l->group), ends[DTYPES];
+    YK_TRY(compare_options(l));
     YK_TRY(yki_ddp_verify_model(l->model, l->group));
     YK_TRY(yki_ddp_broadcast_model(l->model, l->group, 0));
     l->ranks_steps = yki_calloc(ranks, sizeof *l->ranks_steps);
@@ -416,16 +431,13 @@ static yk_status build_local_sgd(yk_local_sgd *l)
     return make_outer(l);
 }
 
-yk_status yk_local_sgd_create(yk_local_sgd **local, yk_optimizer *optimizer, yk_group *group,
-                              const yk_local_sgd_options *options)
+/* On failure *local may be there, to be destroyed. */
+static yk_status make_local_sgd(yk_local_sgd **local, yk_optimizer *optimizer, yk_group *group,
+                                const yk_local_sgd_options *given)
 {
-    yk_local_sgd_options chosen;
-    YKI_NOT_NULL(local);
-    *local = NULL;
-    YKI_NOT_NULL(optimizer);
-    YKI_NOT_NULL(group);
-    YK_TRY(YKI_READ_OPTIONS(&chosen, options, yk_local_sgd_options, YK_LOCAL_SGD_OPTIONS_INIT));
-    YK_TRY(check_options(&chosen));
+    yk_local_sgd_options options;
+    YK_TRY(YKI_READ_OPTIONS(&options, given, yk_local_sgd_options, YK_LOCAL_SGD_OPTIONS_INIT));
+    YK_TRY(check_options(&options));
     YK_TRY(yki_optimizer_check_free(optimizer, "local SGD"));
     yk_local_sgd *made = yki_calloc(1, sizeof *made);
     if (!made)
@@ -437,8 +449,25 @@ yk_status yk_local_sgd_create(yk_local_sgd **local, yk_optimizer *optimizer, yk_
     made->model = optimizer->model;
     made->device = optimizer->device;
     made->group = group;
-    made->options = chosen;
-    yk_status status = build_local_sgd(made);
+    made->options = options;
+    *local = made;
+    return build_local_sgd(made);
+}
+
+yk_status yk_local_sgd_create(yk_local_sgd **local, yk_optimizer *optimizer, yk_group *group,
+                              const yk_local_sgd_options *options)
+{
+    yk_local_sgd *made = NULL;
+    if (local)
+        *local = NULL;
+    YKI_NOT_NULL(group);
+    yki_joint joint = yki_joint_begin(group);
+    yk_status status = YKI_CHECK_NOT_NULL(local);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(optimizer);
+    if (status == YK_OK)
+        status = make_local_sgd(&made, optimizer, group, options);
+    status = yki_joint_end(&joint, status);
     if (status != YK_OK) {
         yk_local_sgd_destroy(made);
         return status;

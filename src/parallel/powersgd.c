@@ -515,12 +515,26 @@ static yk_status check_powersgd(const yk_powersgd_options *o)
     return YK_OK;
 }
 
-yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *given)
+/* Without random_seed, of which rank 0's is used. */
+static yk_status compare_options(const yk_ddp *ddp, const yk_powersgd_options *o)
+{
+    char text[384];
+    snprintf(text, sizeof text,
+             "powersgd\nmatrix_approximation_rank %lld\nstart_iter %lld\n"
+             "min_compression_rate %.17g\nerror_feedback %d\nwarm_start %d\n"
+             "orthogonalization_epsilon %.17g\niter %lld\n",
+             (long long)o->matrix_approximation_rank, (long long)o->start_iter,
+             o->min_compression_rate, o->error_feedback, o->warm_start,
+             o->orthogonalization_epsilon, (long long)o->iter);
+    return yki_hook_compare(ddp, text);
+}
+
+static yk_status register_powersgd(yk_ddp *ddp, const yk_powersgd_options *given)
 {
     yk_powersgd_options options;
-    YKI_NOT_NULL(ddp);
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_powersgd_options, YK_POWERSGD_OPTIONS_INIT));
     YK_TRY(check_powersgd(&options));
+    YK_TRY(compare_options(ddp, &options));
     powersgd *state = yki_calloc(1, sizeof *state);
     if (!state)
         return yki_error_memory(sizeof *state, "PowerSGD");
@@ -547,6 +561,13 @@ yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *
         hook.dtype = YK_F32;
     }
     return yki_hook_register(ddp, &hook);
+}
+
+yk_status yk_ddp_register_powersgd_hook(yk_ddp *ddp, const yk_powersgd_options *options)
+{
+    YKI_NOT_NULL(ddp);
+    yki_joint joint = yki_joint_begin(ddp->group);
+    return yki_hook_end(&joint, ddp, register_powersgd(ddp, options));
 }
 
 /* How often each bucket has been compressed, where that is counted. */

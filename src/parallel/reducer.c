@@ -19,7 +19,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "base/trace.h"
 #include "comm/queue.h"
 #include "parallel/ddp.h"
@@ -125,41 +124,13 @@ static yk_status place_gradients(yk_ddp *ddp)
     return status;
 }
 
-/* Whether all ranks have the same number, below 2^63. */
-static yk_status is_same(const yk_ddp *ddp, uint64_t number, bool *same)
-{
-    int64_t most[2] = {(int64_t)number, -(int64_t)number};
-    YK_TRY(yk_all_reduce(ddp->group, most, 2, YK_I64, YK_REDUCE_MAX, NULL));
-    *same = most[0] == -most[1];
-    return YK_OK;
-}
-
-/* The ranks compare the buckets once, where they do not compare each all-reduce. */
-static yk_status check_equal(const yk_ddp *ddp)
-{
-    if (!ddp->gradients.plane)
-        return YK_OK;
-    uint64_t hash = ddp->bucket_count;
-    bool same;
-    for (size_t b = 0; b < ddp->bucket_count; b++)
-        hash = yki_mix64(hash ^ (ddp->buckets[b].part.elements << 8 | ddp->buckets[b].plan.dtype));
-    YK_TRY(is_same(ddp, hash >> 1, &same));
-    if (same)
-        return YK_OK;
-    return yki_error(YK_ERROR_MISMATCH,
-                     "ddp: the ranks divide their gradients into different buckets: use the "
-                     "same bucket sizes on all ranks");
-}
-
 yk_status yki_reducer_create(yk_ddp *ddp)
 {
     YK_TRY(yki_ddp_find_used(ddp));
     YK_TRY(plan_buckets(ddp));
     YK_TRY(find_completing(ddp));
     YK_TRY(place_gradients(ddp));
-    if (ddp->gradients.plane)
-        YK_TRY(yki_stream_times_create(ddp));
-    return check_equal(ddp);
+    return ddp->gradients.plane ? yki_stream_times_create(ddp) : YK_OK;
 }
 
 void yki_reducer_destroy(yk_ddp *ddp)
@@ -323,7 +294,11 @@ static void launch(yk_ddp *ddp, yki_reduced_bucket *bucket)
 
 yk_status yki_reducer_is_same(void *context, uint64_t number, bool *same)
 {
-    return is_same(context, number, same);
+    const yk_ddp *ddp = context;
+    int64_t most[2] = {(int64_t)number, -(int64_t)number};
+    YK_TRY(yk_all_reduce(ddp->group, most, 2, YK_I64, YK_REDUCE_MAX, NULL));
+    *same = most[0] == -most[1];
+    return YK_OK;
 }
 
 void yki_reducer_grad_ready(void *context, size_t parameter)

@@ -14,12 +14,14 @@
  */
 #include <yoke/ddp.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "comm/group_internal.h"
 #include "comm/plane.h"
 #include "model/model_hooks.h"
+#include "parallel/same_text.h"
 
 typedef struct rank_sync {
     yki_sync base;
@@ -113,36 +115,54 @@ static yk_status create_host_side(rank_sync *s)
     return s->gathered ? YK_OK : yki_error_memory(all_bytes(s), "SyncBatchNorm");
 }
 
-yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
+/* A model without batch_norm needs no communication, and has to be one on all ranks. */
+static yk_status compare_norms(yk_group *group, int64_t channels)
 {
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(group);
+    char text[64];
+    snprintf(text, sizeof text, "batch_norm of up to %lld channels\n", (long long)channels);
+    return yki_compare_texts(group, "SyncBatchNorm: models", text);
+}
+
+/* On failure *sync may be there, to be destroyed. It remains NULL where there is no batch_norm. */
+static yk_status make_sync(rank_sync **sync, const yk_model *model, yk_group *group)
+{
     if (yki_model_is_replicated(model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "SyncBatchNorm: cannot be combined with data parallel, whose replicas "
                          "normalise their batches separately");
     int world = yk_group_size(group);
     int64_t channels = yki_model_norm_channels(model);
+    YK_TRY(compare_norms(group, channels));
     if (world == 1 || channels == 0)
         return YK_OK;
-    rank_sync *sync = yki_calloc(1, sizeof *sync);
-    if (!sync)
-        return yki_error_memory(sizeof *sync, "SyncBatchNorm");
-    sync->base =
+    rank_sync *made = yki_calloc(1, sizeof *made);
+    if (!made)
+        return yki_error_memory(sizeof *made, "SyncBatchNorm");
+    made->base =
         (yki_sync){.world = world, .gather = gather_statistics, .destroy = rank_sync_destroy};
-    sync->group = group;
+    made->group = group;
     yki_group_retain(group);
-    sync->device = yki_model_device(model);
-    sync->bytes = (size_t)yki_sync_length(channels) * sizeof(double);
-    yk_status status = yki_plane_open(&sync->plane, group, sync->device);
-    if (status == YK_OK && !sync->plane)
-        status = create_host_side(sync);
+    made->device = yki_model_device(model);
+    made->bytes = (size_t)yki_sync_length(channels) * sizeof(double);
+    *sync = made;
+    YK_TRY(yki_plane_open(&made->plane, group, made->device));
+    if (!made->plane)
+        YK_TRY(create_host_side(made));
+    return create_device_side(made);
+}
+
+yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group)
+{
+    rank_sync *made = NULL;
+    YKI_NOT_NULL(group);
+    yki_joint joint = yki_joint_begin(group);
+    yk_status status = YKI_CHECK_NOT_NULL(model);
     if (status == YK_OK)
-        status = create_device_side(sync);
-    if (status != YK_OK) {
-        rank_sync_destroy(&sync->base);
-        return status;
-    }
-    yki_model_set_sync(model, &sync->base);
-    return YK_OK;
+        status = make_sync(&made, model, group);
+    status = yki_joint_end(&joint, status);
+    if (status == YK_OK && made)
+        yki_model_set_sync(model, &made->base);
+    else if (made)
+        rank_sync_destroy(&made->base);
+    return status;
 }

@@ -6,6 +6,7 @@
  */
 #include <yoke/zero.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -16,7 +17,9 @@
 #include "optim/shards.h"
 #include "optim/step_hooks.h"
 #include "parallel/references.h"
+#include "parallel/same_text.h"
 #include "parallel/staging.h"
+#include "parallel/verify_model.h"
 
 struct yk_zero {
     yki_reference reference;
@@ -207,6 +210,14 @@ static yk_status shard_state(yk_zero *zero)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+static yk_status compare_optimizers(const yk_zero *zero)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%d tensors of state for each parameter\n",
+             yki_optimizer_slots(zero->optimizer));
+    return yki_compare_texts(zero->group, "ZeRO: optimizers", text);
+}
+
 static yk_status build_zero(yk_zero *zero)
 {
     YK_TRY(yki_optimizer_check_shardable(zero->optimizer, zero->model));
@@ -215,18 +226,17 @@ static yk_status build_zero(yk_zero *zero)
             YK_ERROR_INVALID_ARGUMENT,
             "ZeRO: the model is under data parallel, whose replicas are copied from its "
             "own memory");
+    YK_TRY(yki_ddp_verify_model(zero->model, zero->group));
+    YK_TRY(compare_optimizers(zero));
     YK_TRY(deal(zero));
     YK_TRY(place_shards(zero));
     return shard_state(zero);
 }
 
-yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group)
+/* On failure *zero may be there, to be destroyed. */
+static yk_status make_zero(yk_zero **zero, yk_optimizer *optimizer, yk_model *model,
+                           yk_group *group)
 {
-    YKI_NOT_NULL(zero);
-    *zero = NULL;
-    YKI_NOT_NULL(optimizer);
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(group);
     yk_zero *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "ZeRO");
@@ -238,13 +248,30 @@ yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *mode
     yki_optimizer_retain(optimizer);
     yki_model_retain(model);
     yki_group_retain(group);
-    yk_status status = build_zero(made);
-    if (status != YK_OK) {
-        yk_zero_destroy(made);
-        return status;
-    }
     *zero = made;
-    return YK_OK;
+    return build_zero(made);
+}
+
+yk_status yk_zero_create(yk_zero **zero, yk_optimizer *optimizer, yk_model *model, yk_group *group)
+{
+    yk_zero *made = NULL;
+    if (zero)
+        *zero = NULL;
+    YKI_NOT_NULL(group);
+    yki_joint joint = yki_joint_begin(group);
+    yk_status status = YKI_CHECK_NOT_NULL(zero);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(optimizer);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(model);
+    if (status == YK_OK)
+        status = make_zero(&made, optimizer, model, group);
+    status = yki_joint_end(&joint, status);
+    if (status == YK_OK)
+        *zero = made;
+    else
+        yk_zero_destroy(made);
+    return status;
 }
 
 void yki_zero_retain(yk_zero *zero)
