@@ -8,6 +8,9 @@
  *     yoke run -n 2 -- ./own_network --data cifar10:DIR    two processes, CIFAR-10 in DIR
  */
 #define _POSIX_C_SOURCE 200809L
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "common.h"
 
 typedef struct run {
@@ -90,6 +93,25 @@ static yk_loader *open_loader(const yk_dataset *dataset, yk_split split, yk_grou
 }
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
+
+/* Before training, which would be lost if nothing could be written. */
+static void make_output(const run *r)
+{
+    char path[4096];
+    if (yk_group_rank(r->world) != 0)
+        return;
+    snprintf(path, sizeof path, "%s/.", r->output);
+    int error = 0;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        error = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+        *slash = '/';
+    }
+    if (access(path, W_OK) == 0)
+        return;
+    fprintf(stderr, "%s: %s\n", r->output, strerror(error ? error : errno));
+    exit(1);
+}
 
 static void save(run *r)
 {
@@ -194,6 +216,7 @@ int main(int argc, char **argv)
     YK_CHECK(yk_stop_prepare());
     YK_CHECK(yk_group_init(&r.world, NULL)); /* alone, a group of one */
     YK_CHECK(yk_stop_on_signals());
+    make_output(&r);
 
     yk_dataset *training = open_data(data, YK_SPLIT_TRAIN);
     yk_dataset *validation = open_data(data, YK_SPLIT_TEST);

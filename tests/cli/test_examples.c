@@ -294,6 +294,11 @@ YK_TEST(own_network_checks_its_flags)
     refused("$E/own_network --max-steps 0", "--max-steps 0: expected a whole number from 1");
     refused("$E/own_network --epochs ten", "--epochs ten: expected a whole number from 1");
     refused("$E/own_network run", "unexpected argument run");
+    run(1, "$E/own_network --epochs 1 --output /dev/null"); /* before the first step */
+    assert_string_equal(output, "/dev/null: Not a directory\n");
+    run(1, "$E/own_network --epochs 1 --output /proc/nowhere/run");
+    assert_string_equal(output, "/proc/nowhere/run: No such file or directory\n");
+    run(0, "$E/own_network --max-steps 1 --output new/folders/ && ls new/folders/model.pth");
     refused("$E/trainer --epochs 0", "--epochs 0: expected a whole number from 1");
 }
 
