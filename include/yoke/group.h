@@ -124,7 +124,7 @@ void yk_group_destroy(yk_group *group);
  *
  * A new group has its own calls, works and failures, and may be used by another thread than the
  * group it was made of, which it keeps alive. Messages name ranks by their numbers in the whole
- * job. On failure *part is NULL.
+ * job. If a rank is refused, all are. On failure *part is NULL.
  */
 yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key);
 

@@ -155,7 +155,8 @@ typedef struct yk_evaluate_options {
  * moved to the beginning of one. Classifiers keep their logits, and have labels as yk_count_correct
  * describes them; of a model whose loss reads other things, only the loss is measured. The loss of
  * a batch weighs as many as it has samples that count. Buffers are made rank 0's first. The model
- * evaluates in evaluation mode and is left in training mode.
+ * evaluates in evaluation mode and is left in training mode. If one of the group's ranks is refused
+ * or fails, all do, with its reason.
  */
 yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
                       const yk_evaluate_options *options);

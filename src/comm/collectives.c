@@ -160,9 +160,11 @@ yk_status yk_barrier(yk_group *group)
 
 yk_status yk_group_alloc(yk_group *group, size_t bytes, void **memory)
 {
-    YKI_NOT_NULL(memory);
-    *memory = NULL;
+    if (memory)
+        *memory = NULL;
     YK_TRY(yki_check_group(group, "alloc", NULL));
+    if (!memory)
+        return yki_group_refuse(group, YKI_CHECK_NOT_NULL(memory));
     yki_call call = make_collective(YK_OPERATION_ALLOC, 0, 0, 0, bytes);
     call.memory = memory;
     return yki_group_submit(group, &call, YK_OK, NULL);

@@ -40,7 +40,7 @@ yk_status yki_group_sum_between(yk_group *group, void *data, size_t count, yk_dt
  * If a rank has failed, all ranks fail at once, with YK_ERROR_MISMATCH where the failure is another
  * rank's, which the error line names, with the reason. The group remains usable. The others learn
  * of it in the collective that they make next, or in end. What is wrong on all ranks alike may fail
- * between the two on all of them, too.
+ * between the two on all of them, too. A group of one rank, or NULL, changes nothing.
  */
 typedef struct yki_joint {
     yk_group *group;
@@ -49,6 +49,10 @@ typedef struct yki_joint {
 
 yki_joint yki_joint_begin(yk_group *group);
 yk_status yki_joint_end(const yki_joint *joint, yk_status status);
+
+/* Tells the other ranks, in the collective that they make next, that this one cannot take part.
+ * Returns status, which is that of this thread's last error. */
+yk_status yki_group_refuse(yk_group *group, yk_status status);
 
 /*
  * A group's channel: a duplicate for small exchanges on the thread that computes. On the group

@@ -7,6 +7,8 @@
 
 yki_joint yki_joint_begin(yk_group *group)
 {
+    if (!group)
+        return (yki_joint){.group = NULL};
     if (!yki_queue_is_current(&group->queue))
         yki_queue_drain(&group->queue); /* its thread numbers the calls */
     return (yki_joint){.group = group, .collectives = group->collectives};
@@ -18,14 +20,21 @@ static bool is_told(const yki_joint *joint)
     return group->collectives > joint->collectives && group->last != YK_OK;
 }
 
-yk_status yki_joint_end(const yki_joint *joint, yk_status status)
+yk_status yki_group_refuse(yk_group *group, yk_status status)
 {
     char line[YKI_ERROR_LINE];
     yki_call call = {.base.what.operation = YK_OPERATION_BARRIER};
-    if (yk_group_size(joint->group) == 1 || (status != YK_OK && is_told(joint)))
+    yki_error_copy(line, sizeof line);
+    if (yk_group_size(group) > 1)
+        yki_group_submit(group, &call, status, NULL);
+    return yki_error_set_line(status, line);
+}
+
+yk_status yki_joint_end(const yki_joint *joint, yk_status status)
+{
+    if (yk_group_size(joint->group) <= 1)
         return status;
-    if (status != YK_OK)
-        yki_error_copy(line, sizeof line);
-    yk_status met = yki_group_submit(joint->group, &call, status, NULL);
-    return status == YK_OK ? met : yki_error_set_line(status, line);
+    if (status == YK_OK)
+        return yk_barrier(joint->group);
+    return is_told(joint) ? status : yki_group_refuse(joint->group, status);
 }

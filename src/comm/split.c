@@ -33,9 +33,11 @@ static yk_status duplicate(yk_group **out, yk_group *group)
 
 yk_status yk_group_duplicate(yk_group **copy, yk_group *group)
 {
-    YKI_NOT_NULL(copy);
-    *copy = NULL;
+    if (copy)
+        *copy = NULL;
     YKI_NOT_NULL(group);
+    yki_joint joint = yki_joint_begin(group); /* until here: the ranks meet outside the group */
+    YK_TRY(yki_joint_end(&joint, YKI_CHECK_NOT_NULL(copy)));
     YK_TRY(duplicate(copy, group));
     keep_alive(*copy, group);
     return YK_OK;
@@ -127,9 +129,11 @@ static yk_status make_part(yk_group **part, yk_group *group, const int *ranks, i
 
 yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key)
 {
-    YKI_NOT_NULL(part);
-    *part = NULL;
+    if (part)
+        *part = NULL;
     YKI_NOT_NULL(group);
+    if (!part)
+        return yki_group_refuse(group, YKI_CHECK_NOT_NULL(part));
     int world = yk_group_size(group);
     choice *all = yki_calloc((size_t)world, sizeof *all);
     int *ranks = yki_calloc((size_t)world, sizeof *ranks);
@@ -157,8 +161,8 @@ out:
 
 yk_status yk_group_split_by_host(yk_group **part, yk_group *group)
 {
-    YKI_NOT_NULL(part);
-    *part = NULL;
+    if (part)
+        *part = NULL;
     YKI_NOT_NULL(group);
     int first = 0; /* the first rank of this machine, which is the color of all of its ranks */
     while (group->job.peers[first].remote)

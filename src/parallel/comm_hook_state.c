@@ -54,17 +54,25 @@ static yk_status gather_errors(yk_ddp *ddp)
                                        view.data, memory->error_elements, YK_F32, 0, NULL));
 }
 
-yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **state)
+static yk_status consolidate(yk_ddp *ddp)
 {
-    YKI_NOT_NULL(state);
-    *state = NULL;
-    YKI_NOT_NULL(ddp);
     const yki_hook_memory *memory = &ddp->hook.memory;
     if (!memory->name || memory->factor_elements == 0)
         return YK_OK;
     YK_TRY(allocate_hook_state(ddp));
-    if (memory->error_elements)
-        YK_TRY(gather_errors(ddp));
+    return memory->error_elements ? gather_errors(ddp) : YK_OK;
+}
+
+yk_status yk_ddp_consolidate_comm_hook(yk_ddp *ddp, const yk_comm_hook_state **state)
+{
+    if (state)
+        *state = NULL;
+    YKI_NOT_NULL(ddp);
+    yki_joint joint = yki_joint_begin(ddp->group);
+    yk_status status = YKI_CHECK_NOT_NULL(state);
+    if (status == YK_OK)
+        status = consolidate(ddp);
+    YK_TRY(yki_joint_end(&joint, status));
     *state = ddp->hook_state;
     return YK_OK;
 }

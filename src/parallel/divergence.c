@@ -110,9 +110,8 @@ static yk_status hash_tensors(yk_ddp *ddp, uint64_t *mine)
     return yki_stream_wait(device, stream);
 }
 
-yk_status yk_ddp_check_divergence(yk_ddp *ddp)
+static yk_status check_divergence(yk_ddp *ddp)
 {
-    YKI_NOT_NULL(ddp);
     size_t count = tensor_count(ddp), ranks = (size_t)yk_group_size(ddp->group);
     if (!ddp->hash)
         YK_TRY(prepare_hashes(ddp));
@@ -121,4 +120,11 @@ yk_status yk_ddp_check_divergence(yk_ddp *ddp)
     YK_TRY(hash_tensors(ddp, mine));
     YK_TRY(yk_all_gather(ddp->group, ddp->hashes, mine, count, YK_I64, NULL));
     return compare_hashes(ddp, ddp->hashes, count);
+}
+
+yk_status yk_ddp_check_divergence(yk_ddp *ddp)
+{
+    YKI_NOT_NULL(ddp);
+    yki_joint joint = yki_joint_begin(ddp->group);
+    return yki_joint_end(&joint, check_divergence(ddp));
 }

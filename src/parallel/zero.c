@@ -166,9 +166,8 @@ static yk_status gather_slot(const yk_zero *zero, int slot, void *whole)
     return status;
 }
 
-yk_status yk_zero_consolidate(yk_zero *zero)
+static yk_status consolidate(yk_zero *zero)
 {
-    YKI_NOT_NULL(zero);
     int slots = yki_optimizer_slots(zero->optimizer);
     forget_whole(zero);
     if (yk_group_rank(zero->group) == 0)
@@ -181,6 +180,13 @@ yk_status yk_zero_consolidate(yk_zero *zero)
             show_others(zero, slot, whole);
     }
     return YK_OK;
+}
+
+yk_status yk_zero_consolidate(yk_zero *zero)
+{
+    YKI_NOT_NULL(zero);
+    yki_joint joint = yki_joint_begin(zero->group);
+    return yki_joint_end(&joint, consolidate(zero));
 }
 
 static yk_status check_step(void *context)

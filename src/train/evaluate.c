@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "comm/group_internal.h"
 #include "device/memory.h"
 #include "model/model_hooks.h"
 #include "model/outcome.h"
@@ -217,16 +218,13 @@ static yk_status check_classifier(const evaluation_run *run)
     return YK_OK;
 }
 
-yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
-                      const yk_evaluate_options *options)
+static yk_status evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
+                          const yk_evaluate_options *options)
 {
-    YKI_NOT_NULL(result);
-    *result = (yk_evaluation){0};
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(loader);
-    evaluation_run run = {
-        .model = model, .loader = loader, .virtual_ranks = yk_loader_virtual_ranks(loader)};
-    YK_TRY(YKI_READ_OPTIONS(&run.options, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
+    evaluation_run run = {.model = model,
+                          .loader = loader,
+                          .options = *options,
+                          .virtual_ranks = yk_loader_virtual_ranks(loader)};
     YK_TRY(yki_tta_check("yk_evaluate", run.options.tta, run.options.tta_confidence));
     run.classifies = yki_model_classifies(model);
     run.rules = yki_model_label_rules(model);
@@ -246,4 +244,22 @@ yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
     free_kept(&run);
     free(run.sums);
     return status;
+}
+
+yk_status yk_evaluate(yk_evaluation *result, yk_model *model, yk_loader *loader,
+                      const yk_evaluate_options *options)
+{
+    yk_evaluate_options read;
+    if (result)
+        *result = (yk_evaluation){0};
+    YK_TRY(YKI_READ_OPTIONS(&read, options, yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT));
+    yki_joint joint = yki_joint_begin(read.group);
+    yk_status status = YKI_CHECK_NOT_NULL(result);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(model);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(loader);
+    if (status == YK_OK)
+        status = evaluate(result, model, loader, &read);
+    return yki_joint_end(&joint, status);
 }

@@ -181,6 +181,34 @@ YK_TEST_RANKS(a_wrong_color_is_refused_on_all_ranks, 2)
     yk_group_destroy(all);
 }
 
+/* Where a rank has no room for its result, or calls something else, none waits for the others. */
+YK_TEST_RANKS(a_rank_that_gets_no_group_is_named_on_all, 2)
+{
+    (void)world;
+    yk_group *all = join(60), *part = all;
+    yk_group **out = rank == 1 ? NULL : &part;
+    const char *line = rank == 1 ? "is NULL" : "rank 1 cannot take part: yk_group_";
+    yk_status expected = rank == 1 ? YK_ERROR_INVALID_ARGUMENT : YK_ERROR_MISMATCH;
+    assert_status(expected, yk_group_split(out, all, 0, 0));
+    assert_contains(yk_last_error(), line);
+    assert_status(expected, yk_group_split_by_host(out, all));
+    assert_contains(yk_last_error(), line);
+    assert_status(expected, yk_group_duplicate(out, all));
+    assert_contains(yk_last_error(), line);
+    void *memory;
+    assert_status(expected, yk_group_alloc(all, 100, rank == 1 ? NULL : &memory));
+    assert_contains(yk_last_error(), line);
+    assert_true(rank == 1 || (!part && !memory));
+    int64_t one = 1;
+    assert_status(YK_ERROR_MISMATCH,
+                  rank == 0 ? yk_group_duplicate(&part, all)
+                            : yk_all_reduce(all, &one, 1, YK_I64, YK_REDUCE_SUM, NULL));
+    assert_ok(yk_group_duplicate(&part, all));
+    assert_int_equal(sum_of(part, 1), 2);
+    yk_group_destroy(part);
+    yk_group_destroy(all);
+}
+
 YK_TEST(nothing_is_split_without_a_group)
 {
     yk_group *part;

@@ -330,15 +330,23 @@ static void call_without_the_last(call_fn call, const char *doing, int rank, int
     yk_group_destroy(group);
 }
 
-static void duplicate_without_the_last(int rank, int world)
+/* Unlike those of yk_group_duplicate, the ranks do not meet in the group before. */
+static yk_status call_channel(yk_group *group, void *data)
 {
-    call_without_the_last(call_duplicate, "creating the group: ", rank, world);
+    (void)data;
+    yk_group *channel;
+    return yki_group_channel(&channel, group);
+}
+
+static void make_channel_without_the_last(int rank, int world)
+{
+    call_without_the_last(call_channel, "creating the group: ", rank, world);
 }
 
 YK_TEST(a_rank_that_does_not_come_to_a_new_group_is_named)
 {
     open_lines();
-    yk_test_ranks(3, duplicate_without_the_last);
+    yk_test_ranks(3, make_channel_without_the_last);
 }
 
 static yk_status call_alloc(yk_group *group, void *data)

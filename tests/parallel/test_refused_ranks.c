@@ -261,3 +261,22 @@ YK_TEST_RANKS(promise_07_one_of_three_is_refused_join, 3)
     (void)rank, (void)world;
     check(&join);
 }
+
+/* What a hook carries is gathered by all ranks, or by none. */
+YK_TEST_RANKS(one_of_three_cannot_consolidate, 3)
+{
+    refused_side s;
+    const yk_comm_hook_state *state;
+    static samples own;
+    begin(&s, true);
+    assert_ok(register_powersgd(&s, RIGHT));
+    step(s.model, take_samples(&own, net.dtype, 3 * rank, 3));
+    bool refuses = rank == world - 1;
+    assert_status(refuses ? YK_ERROR_INVALID_ARGUMENT : YK_ERROR_MISMATCH,
+                  yk_ddp_consolidate_comm_hook(s.ddp, refuses ? NULL : &state));
+    assert_contains(yk_last_error(), refuses ? "state is NULL" : "rank 2 cannot take part: yk_ddp");
+    assert_true(refuses || !state);
+    assert_ok(yk_ddp_consolidate_comm_hook(s.ddp, &state));
+    assert_true((state != NULL) == (rank == 0));
+    end(&s);
+}

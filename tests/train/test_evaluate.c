@@ -527,3 +527,28 @@ YK_TEST_RANKS(ranks_evaluate_as_one, 3)
     yk_dataset_destroy(dataset);
     yk_group_destroy(group);
 }
+
+/* One rank that cannot evaluate is named to all, which then can. */
+YK_TEST_RANKS(a_rank_that_is_refused_is_named_on_all, 2)
+{
+    (void)world;
+    yk_dataset *dataset;
+    yk_evaluation result;
+    yk_group *group;
+    assert_ok(yk_group_init(&group, NULL));
+    assert_ok(yk_synthetic_create(&dataset, YK_SPLIT_TEST, NULL));
+    yk_model *model = create_model();
+    yk_loader *loader = create_loader(dataset, group);
+    yk_evaluate_options options = YK_EVALUATE_OPTIONS_INIT;
+    options.group = group;
+    assert_status(rank ? YK_ERROR_INVALID_ARGUMENT : YK_ERROR_MISMATCH,
+                  yk_evaluate(&result, model, rank ? NULL : loader, &options));
+    assert_contains(yk_last_error(), rank ? "yk_evaluate: loader is NULL"
+                                          : "rank 1 cannot take part: yk_evaluate: loader is NULL");
+    assert_ok(yk_evaluate(&result, model, loader, &options));
+    assert_int_equal(result.count, 1000);
+    yk_loader_destroy(loader);
+    yk_model_destroy(model);
+    yk_dataset_destroy(dataset);
+    yk_group_destroy(group);
+}
