@@ -48,7 +48,15 @@ typedef struct yki_joint {
 } yki_joint;
 
 yki_joint yki_joint_begin(yk_group *group);
-yk_status yki_joint_end(const yki_joint *joint, yk_status status);
+/* What end does; its status counts where this rank's is YK_OK. */
+yk_status yki_joint_meet(const yki_joint *joint, yk_status status);
+
+/* Inline, so that static analysis sees that a failure remains one. */
+static inline yk_status yki_joint_end(const yki_joint *joint, yk_status status)
+{
+    yk_status met = yki_joint_meet(joint, status);
+    return status == YK_OK ? met : status;
+}
 
 /* Tells the other ranks, in the collective that they make next, that this one cannot take part.
  * Returns status, which is that of this thread's last error. */

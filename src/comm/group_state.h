@@ -40,7 +40,8 @@ struct yk_group {
     yki_flight_ring flight;     /* its last calls */
     uint64_t collectives;       /* the number of the last one */
     uint64_t batches;           /* how many calls had several messages */
-    uint64_t refusals;          /* how many calls this rank has refused */
+    uint64_t refusals;          /* how many calls this rank has refused, and how often */
+    int64_t reads;              /* the others had read why, before the last of them */
     yk_status last;             /* of the last collective, the same for all ranks or for none */
     yki_call *running;          /* the call that waits; NULL while the group is being created */
     pthread_t opener;           /* the thread that creates the group */
@@ -116,6 +117,9 @@ yk_status yki_group_find_cause(yk_group *group, yk_status status);
 
 /* The other ranks may read why this one refuses the call of that number, which it posts next. */
 void yki_refusal_tell(yk_group *group, uint64_t sequence, const char *line);
+/* Where this rank serves the store: gives the others a moment to read that, once the call has
+ * ended. The process may end next. */
+void yki_refusal_linger(const yk_group *group);
 /* Why a rank has refused the call; false if it cannot be found out. */
 bool yki_refusal_read(yk_group *group, int rank, uint64_t sequence, char *text, size_t size);
 

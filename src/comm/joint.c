@@ -30,7 +30,7 @@ yk_status yki_group_refuse(yk_group *group, yk_status status)
     return yki_error_set_line(status, line);
 }
 
-yk_status yki_joint_end(const yki_joint *joint, yk_status status)
+yk_status yki_joint_meet(const yki_joint *joint, yk_status status)
 {
     if (yk_group_size(joint->group) <= 1)
         return status;

@@ -39,7 +39,7 @@ static yk_status refused(yk_group *group, const yki_call *call)
     char words[YKI_WORDS], why[256], text[384];
     if (!yki_refusal_read(group, rank, call->base.sequence, why, sizeof why)) {
         yki_describe(words, &group->job, first ? &m->what_a : &m->what_b);
-        snprintf(why, sizeof why, "it called %s with invalid arguments", words);
+        snprintf(why, sizeof why, "see the error of that rank, which called %s", words);
     }
     snprintf(text, sizeof text, "rank %d cannot take part: %s", group->members[rank].job_rank, why);
     return report_mismatch(group, m, text);
@@ -171,6 +171,8 @@ static yk_status judge(yk_group *group, yki_call *call, const char *refusal, yk_
     }
     if (status == YK_ERROR_MISMATCH && !refusal && (m->rank_a != m->rank_b))
         return mismatch(group, call);
+    if (refusal && status == YK_ERROR_MISMATCH && m->rank_a != m->rank_b)
+        yki_refusal_linger(group);
     if (refusal && (status == YK_OK || status == YK_ERROR_MISMATCH))
         return yki_error_set_line(YK_ERROR_INVALID_ARGUMENT, refusal);
     if (status == YK_OK && call->base.what.operation == YK_OPERATION_ALLOC && !*call->memory)

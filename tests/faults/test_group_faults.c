@@ -353,6 +353,25 @@ YK_TEST(promise_06_refused_arguments_of_one_rank)
     yk_test_ranks(3, refused_body);
 }
 
+/* The rank that serves the store ends right after its error, as programs do. */
+static void refused_and_gone_body(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join(60);
+    float x = 1;
+    yk_status status = yk_broadcast(group, &x, 1, YK_F32, rank == 0 ? 7 : 0, NULL);
+    if (rank == 0)
+        _exit(status == YK_ERROR_INVALID_ARGUMENT ? 0 : 1);
+    assert_int_equal(status, YK_ERROR_MISMATCH);
+    assert_contains(yk_last_error(), "rank 0 cannot take part: broadcast: root is 7");
+    yk_group_destroy(group);
+}
+
+YK_TEST(promise_06_a_reason_outlives_its_rank)
+{
+    yk_test_ranks(3, refused_and_gone_body);
+}
+
 static void transfer_mismatch_body(int rank, int world)
 {
     (void)world;
