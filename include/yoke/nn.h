@@ -75,6 +75,27 @@ typedef struct yk_nn_batch_norm_options {
 yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
                                 const yk_nn_batch_norm_options *options);
 
+/** The functions of squeeze and excitation. */
+typedef struct yk_nn_squeeze_excitation_options {
+    size_t size;                                /**< set by YK_NN_SQUEEZE_EXCITATION_OPTIONS_INIT */
+    yk_value *(*activation)(yk_value *x);       /**< of the squeezed channels [yk_relu] */
+    yk_value *(*scale_activation)(yk_value *x); /**< which makes the factors [yk_sigmoid] */
+} yk_nn_squeeze_excitation_options;
+
+/** The defaults of yk_nn_squeeze_excitation_options. */
+#define YK_NN_SQUEEZE_EXCITATION_OPTIONS_INIT                                                      \
+    {                                                                                              \
+        sizeof(yk_nn_squeeze_excitation_options), yk_relu, yk_sigmoid                              \
+    }
+
+/** Squeeze and excitation (Hu et al. 2017), as torchvision.ops.SqueezeExcitation: each channel of x
+ *  (N, C, H, W) is multiplied by a factor that two layers compute from the means of all channels.
+ *  The result has the shape of x. Declares the parameters NAME.fc1.weight (squeeze_channels, C, 1,
+ *  1) and NAME.fc1.bias, and NAME.fc2.weight (C, squeeze_channels, 1, 1) and NAME.fc2.bias, which
+ *  start as those of PyTorch's nn.Conv2d. NULL options mean the defaults. */
+yk_value *yk_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,
+                                   const yk_nn_squeeze_excitation_options *options);
+
 /**
  * How recurrent layers are stacked, and their states. Those of L layers are (N, L, hidden_size), or
  * (N, 2 L, hidden_size) with two directions, in PyTorch's order (a layer's forward direction, then
@@ -153,6 +174,10 @@ yk_value *yk_vgg19(yk_value *images, int64_t classes);
 yk_value *yk_vgg19_bn(yk_value *images, int64_t classes);
 /** torchvision's mobilenet_v2 (Sandler et al. 2018). */
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
+/** torchvision's mobilenet_v3_large (Howard et al. 2019). */
+yk_value *yk_mobilenet_v3_large(yk_value *images, int64_t classes);
+/** torchvision's mobilenet_v3_small. */
+yk_value *yk_mobilenet_v3_small(yk_value *images, int64_t classes);
 
 /** torchvision's vit_b_16, a vision transformer (Dosovitskiy et al. 2020): 12 layers of width 768
  *  with 12 heads, on patches of 16x16: images (N, 3, H, W) -> logits (N, classes). H and W are

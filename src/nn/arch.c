@@ -30,6 +30,8 @@ static const arch archs[] = {
     {"vgg19", yk_vgg19},
     {"vgg19-bn", yk_vgg19_bn},
     {"mobilenet-v2", yk_mobilenet_v2},
+    {"mobilenet-v3-large", yk_mobilenet_v3_large},
+    {"mobilenet-v3-small", yk_mobilenet_v3_small},
     {"vit-b-16", yk_vit_b_16},
     {"vit-b-32", yk_vit_b_32},
     {"vit-l-16", yk_vit_l_16},

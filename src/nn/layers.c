@@ -8,6 +8,8 @@
  */
 #include "nn/layers.h"
 
+#include <stdio.h>
+
 #include "base/options.h"
 #include "graph/operators.h"
 
@@ -16,6 +18,19 @@
 static bool has_shape(const yk_value *x, int ndim, int64_t dims[YK_MAX_DIMS])
 {
     return yk_value_shape(x, dims) == ndim;
+}
+
+int64_t yki_channels_of(const yk_value *x)
+{
+    int64_t dims[YK_MAX_DIMS];
+    return has_shape(x, 4, dims) ? dims[1] : 1;
+}
+
+void yki_scope_push_number(yk_graph *graph, int number)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%d", number);
+    yk_scope_push(graph, name);
 }
 
 static const yki_layer_init normal = {.weight = YK_INIT_KAIMING_NORMAL_FAN_OUT};
@@ -70,6 +85,35 @@ yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels,
                             const yk_conv2d_options *options)
 {
     return yki_nn_conv2d(x, name, out_channels, kernel, options, uniform_with_bias);
+}
+
+yk_value *yki_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,
+                                    const yk_nn_squeeze_excitation_options *options,
+                                    yki_layer_init init)
+{
+    yk_nn_squeeze_excitation_options o;
+    if (yk_value_shape(x, NULL) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_nn_squeeze_excitation_options,
+                                        YK_NN_SQUEEZE_EXCITATION_OPTIONS_INIT);
+    if (status == YK_OK && (!o.activation || !o.scale_activation))
+        status = yki_error(YK_ERROR_INVALID_ARGUMENT, "a function of the options is NULL");
+    if (status != YK_OK)
+        return yki_emit_error(x, "squeeze_excitation", status);
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_value *y = yk_global_avg_pool2d(x);
+    y = o.activation(yki_nn_conv2d(y, "fc1", squeeze_channels, 1, NULL, init));
+    y = o.scale_activation(yki_nn_conv2d(y, "fc2", yki_channels_of(x), 1, NULL, init));
+    y = yk_multiply(x, y);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,
+                                   const yk_nn_squeeze_excitation_options *options)
+{
+    return yki_nn_squeeze_excitation(x, name, squeeze_channels, options, uniform_with_bias);
 }
 
 static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_channels,

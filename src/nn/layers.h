@@ -10,9 +10,17 @@ typedef struct yki_layer_init {
     yk_init bias;
 } yki_layer_init;
 
+/* The channels of x (N, C, H, W); 1 of any other value, which an operator then refuses. */
+int64_t yki_channels_of(const yk_value *x);
+/* A scope of that number, as of a layer of nn.Sequential. */
+void yki_scope_push_number(yk_graph *graph, int number);
 /* As yk_nn_conv2d. (N, C, H, W) -> (N, out_channels, ...) */
 yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                         const yk_conv2d_options *options, yki_layer_init init);
+/* As yk_nn_squeeze_excitation. (N, C, H, W) -> (N, C, H, W) */
+yk_value *yki_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,
+                                    const yk_nn_squeeze_excitation_options *options,
+                                    yki_layer_init init);
 /* As yk_nn_linear. (N, C) -> (N, out_features) */
 yk_value *yki_nn_linear(yk_value *x, const char *name, int64_t out_features, yki_layer_init init);
 

@@ -3,9 +3,10 @@
  * torchvision's form. A block widens its input by a 1x1 convolution, filters each channel alone
  * (depthwise), and narrows it again by a 1x1 convolution without activation.
  */
-#include "nn/layers.h"
-
 #include <stdio.h>
+
+#include "nn/inverted_residual.h"
+#include "nn/layers.h"
 
 enum { STEM_WIDTH = 32, LAST_WIDTH = 1280 };
 
@@ -19,34 +20,18 @@ typedef struct stage {
 static const stage stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 
-static int64_t channels_of(const yk_value *x)
-{
-    int64_t dims[YK_MAX_DIMS];
-    return yk_value_shape(x, dims) == 4 ? dims[1] : 1;
-}
-
 /* A scope of "0", a convolution, and "1", its norm. */
 static yk_value *conv_norm_relu6(yk_value *x, int index, int64_t channels, int64_t kernel,
                                  int64_t stride, int64_t groups)
 {
-    char name[16];
-    yk_graph *graph = yk_value_graph(x);
-    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
-    options.stride = stride;
-    options.padding = kernel / 2;
-    options.groups = groups;
-    snprintf(name, sizeof name, "%d", index);
-    yk_scope_push(graph, name);
-    x = yk_nn_conv2d(x, "0", channels, kernel, &options);
-    x = yk_relu6(yk_nn_batch_norm(x, "1"));
-    yk_scope_pop(graph);
-    return x;
+    const yki_conv_norm layer = {channels, kernel, stride, groups, NULL, yk_relu6};
+    return yki_nn_conv_norm(x, index, &layer);
 }
 
 /* (N, C, H, W) -> (N, channels, H / stride, W / stride) */
 static yk_value *inverted_residual(yk_value *x, int64_t expansion, int64_t channels, int64_t stride)
 {
-    int64_t inputs = channels_of(x), hidden = inputs * expansion;
+    int64_t inputs = yki_channels_of(x), hidden = inputs * expansion;
     char conv[16], norm[16];
     yk_graph *graph = yk_value_graph(x);
     yk_value *y = x;
@@ -71,9 +56,7 @@ static yk_value *features(yk_value *x)
     x = conv_norm_relu6(x, index++, STEM_WIDTH, 3, 2, 1);
     for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
         for (int i = 0; i < stages[s].blocks; i++) {
-            char name[16];
-            snprintf(name, sizeof name, "%d", index++);
-            yk_scope_push(graph, name);
+            yki_scope_push_number(graph, index++);
             x = inverted_residual(x, stages[s].expansion, stages[s].channels,
                                   i == 0 ? stages[s].stride : 1);
             yk_scope_pop(graph);

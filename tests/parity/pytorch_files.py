@@ -58,12 +58,12 @@ def state_dict(folder, name):
     assert list(loaded) == list(expected), "names or their order differ"
     for key, value in expected.items():
         assert loaded[key].shape == value.shape and loaded[key].dtype == value.dtype, key
-        if value.ndim == 4 or (name.startswith("vit-") and value.max() > value.min()):
+        if value.numel() < 100 and value.max() > value.min():  # too few for a deviation
+            assert loaded[key].max() > loaded[key].min(), key
+        elif value.max() > value.min():
             ratio = (loaded[key].std() / value.std()).item()
             assert abs(ratio - 1) < 0.1 + 2 / value.numel() ** 0.5, f"{key}: its deviation is {ratio} times torchvision's"
-        elif key.startswith("classifier") and value.ndim == 2:
-            assert abs(loaded[key].std().item() / 0.01 - 1) < 0.1, key
-        elif key != "fc.weight" and key != "fc.bias":
+        else:
             assert torch.equal(loaded[key], value), key
     model.load_state_dict(loaded, strict=True)
 

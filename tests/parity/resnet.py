@@ -151,6 +151,8 @@ def network(name, classes=10, side=32):
         return airbench.Airbench(classes, *airbench.NETWORKS[name])
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
+    if name in mobilenet.NETWORKS:
+        return mobilenet.MobileNetV3(classes, *mobilenet.NETWORKS[name])
     if name == "vgg16-bn":
         return vgg.VGG16(classes)
     block, blocks = {

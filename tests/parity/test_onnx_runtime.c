@@ -164,6 +164,8 @@ YK_TEST(torchvisions_networks_have_the_same_logits)
     judge_arch("resnet50", 96);
     judge_arch("resnext50-32x4d", 64);
     judge_arch("mobilenet-v2", 64);
+    judge_arch("mobilenet-v3-large", 64);
+    judge_arch("mobilenet-v3-small", 64);
 }
 
 YK_TEST(vision_transformers_have_the_same_logits)

@@ -73,6 +73,12 @@ YK_TEST(torchvision_loads_mobilenet_v2)
     check_network("mobilenet-v2", 224);
 }
 
+YK_TEST(torchvision_loads_mobilenet_v3)
+{
+    check_network("mobilenet-v3-large", 224);
+    check_network("mobilenet-v3-small", 224);
+}
+
 YK_TEST(torchvision_loads_vit_b_16)
 {
     check_network("vit-b-16", 224);
@@ -500,6 +506,12 @@ YK_TEST(the_same_logits_of_resnext50)
 YK_TEST(the_same_logits_of_mobilenet_v2)
 {
     check_logits("mobilenet-v2", 64);
+}
+
+YK_TEST(the_same_logits_of_mobilenet_v3)
+{
+    check_logits("mobilenet-v3-large", 64);
+    check_logits("mobilenet-v3-small", 64);
 }
 
 YK_TEST(the_same_logits_of_vit_tiny)

@@ -97,6 +97,12 @@ YK_TEST(resnet50_starts_where_torchvision_does)
     check("resnet50", 1);
 }
 
+YK_TEST(mobilenet_v3_starts_where_torchvision_does)
+{
+    check("mobilenet-v3-large", 0);
+    check("mobilenet-v3-small", 1);
+}
+
 YK_TEST(airbench94_starts_where_pytorch_does)
 {
     check("airbench94", 0);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "graph/operators.h"
 
 enum { MAX_STEPS = 10, CLASSES = 10 };
 
@@ -24,7 +25,7 @@ typedef struct training {
     int64_t batch, side;
     double lr;
     int steps;
-    bool evaluation; /* mode: without dropout, whose draws are not PyTorch's */
+    bool evaluation; /* mode: norms have fixed statistics */
     float residual;  /* what the last norm of each block scales by; 0: 1, as at first */
     yk_model *model;
     yk_optimizer *optimizer;
@@ -76,6 +77,14 @@ static void draw_batch(training *t, int step)
 
 /* ---- training ------------------------------------------------------------------------------- */
 
+/* Draws are not PyTorch's: neither side drops anything. */
+static void drop_nothing(const yk_graph *graph)
+{
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == &yki_op_dropout)
+            graph->nodes[i]->attrs.p = 0;
+}
+
 static void create(training *t)
 {
     yk_graph *graph = yk_graph_create();
@@ -83,6 +92,7 @@ static void create(training *t)
     yk_value *images = yk_input(graph, "images", t->dtype, 4, dims);
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, dims);
     yk_value *loss = yk_cross_entropy(yk_arch_find(t->arch)(images, CLASSES), labels, NULL);
+    drop_nothing(graph);
     assert_ok(yk_model_create(&t->model, loss,
                               YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = t->device,
                                       o.seed = 1, o.threads = 1, o.winograd = false)));
@@ -320,6 +330,16 @@ YK_TEST(mobilenet_is_pytorchs)
     compare_first_step("mobilenet-v2", 4, 64, true, 0);
 }
 
+YK_TEST(mobilenet_v3_large_is_pytorchs)
+{
+    compare_first_step("mobilenet-v3-large", 4, 64, false, 0);
+}
+
+YK_TEST(mobilenet_v3_small_is_pytorchs)
+{
+    compare_f32("mobilenet-v3-small", 8, 64, 0);
+}
+
 YK_TEST(vit_tiny_is_pytorchs)
 {
     compare_f32("vit-tiny-patch4-32", 8, 32, 0);
@@ -344,7 +364,7 @@ static void compare_f64(const char *arch, int64_t side, int steps, double lr)
                        .steps = steps});
 }
 
-/* One step in evaluation mode: without dropout, and batch norm has fixed statistics. */
+/* One step in evaluation mode: batch norm has fixed statistics. */
 static void compare_f64_evaluation(const char *arch, int64_t side)
 {
     compare((training){.arch = arch,
@@ -385,6 +405,18 @@ YK_TEST(resnext50_in_f64_is_pytorchs)
 YK_TEST(mobilenet_in_f64_is_pytorchs)
 {
     compare_f64_evaluation("mobilenet-v2", 32);
+}
+
+YK_TEST(mobilenet_v3_large_in_f64_is_pytorchs)
+{
+    compare_f64("mobilenet-v3-large", 32, 1, 1e-3);
+    compare_f64_evaluation("mobilenet-v3-large", 32);
+}
+
+YK_TEST(mobilenet_v3_small_in_f64_is_pytorchs)
+{
+    compare_f64("mobilenet-v3-small", 32, 2, 1e-6);
+    compare_f64_evaluation("mobilenet-v3-small", 32);
 }
 
 YK_TEST(vit_tiny_in_f64_is_pytorchs)

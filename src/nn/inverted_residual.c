@@ -1,0 +1,54 @@
+/* See inverted_residual.h. */
+#include "nn/inverted_residual.h"
+
+#include <stdio.h>
+
+#include "nn/layers.h"
+
+yk_value *yki_nn_conv_norm(yk_value *x, int number, const yki_conv_norm *layer)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.stride = layer->stride;
+    options.padding = layer->kernel / 2;
+    options.groups = layer->groups;
+    yki_scope_push_number(graph, number);
+    x = yk_nn_conv2d(x, "0", layer->channels, layer->kernel, &options);
+    x = yk_nn_batch_norm_with(x, "1", layer->norm);
+    yk_scope_pop(graph);
+    return layer->activation ? layer->activation(x) : x;
+}
+
+static yk_value *excite(yk_value *x, int number, const yki_inverted_residual *block)
+{
+    static const yki_layer_init init = {YK_INIT_KAIMING_NORMAL_FAN_OUT, true,
+                                        YK_INIT_ZEROS_AFTER_DRAW};
+    char name[16];
+    snprintf(name, sizeof name, "%d", number);
+    return yki_nn_squeeze_excitation(x, name, block->squeezed, block->excitation, init);
+}
+
+yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_residual *block)
+{
+    const int64_t inputs = yki_channels_of(x);
+    const yki_conv_norm widen = {block->expanded, 1, 1, 1, block->norm, block->activation};
+    const yki_conv_norm filter = {block->expanded, block->kernel, block->stride,
+                                  block->expanded, block->norm,   block->activation};
+    const yki_conv_norm narrow = {block->channels, 1, 1, 1, block->norm, NULL};
+    yk_graph *graph = yk_value_graph(x);
+    yk_value *y = x;
+    int index = 0;
+    yki_scope_push_number(graph, number);
+    yk_scope_push(graph, "block");
+    if (block->expanded != inputs)
+        y = yki_nn_conv_norm(y, index++, &widen);
+    y = yki_nn_conv_norm(y, index++, &filter);
+    if (block->squeezed > 0)
+        y = excite(y, index++, block);
+    y = yki_nn_conv_norm(y, index, &narrow);
+    yk_scope_pop(graph);
+    if (block->stride == 1 && block->channels == inputs)
+        y = yk_add(x, y);
+    yk_scope_pop(graph);
+    return y;
+}
