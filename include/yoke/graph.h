@@ -73,8 +73,8 @@ void yk_eval_pop(yk_graph *graph);
  * Initial values of a parameter. yk_model_create draws them from one MT19937 generator in the order
  * in which torchvision does after torch.manual_seed(seed), so that its convolutional networks start
  * with the same bits: first what the constructors of modules draw, in order of declaration, then
- * all normal numbers. The last four, for transformers, are drawn with the constructors, and have
- * PyTorch's distributions, but not its bits. <yoke/nn_init.h> has the functions of torch.nn.init,
+ * all normal numbers. Those for transformers are drawn with the constructors, and have PyTorch's
+ * distributions, but not its bits. <yoke/nn_init.h> has the functions of torch.nn.init,
  * which choose others for the parameters of a model.
  */
 typedef enum yk_init {
@@ -90,11 +90,14 @@ typedef enum yk_init {
     YK_INIT_ZEROS_AFTER_DRAW,       /**< 0, as ZEROS; but nn's constructor has drawn a number for
                                          each element, as for the biases of those networks */
     YK_INIT_STANDARD_NORMAL,        /**< normal(0, 1): nn.Embedding's weight */
-    YK_INIT_XAVIER_UNIFORM,         /**< uniform(+-sqrt(6 / (fan_in + fan_out))): the weights of
-                                         nn.MultiheadAttention and of transformers' layers */
-    YK_INIT_NORMAL_FAN_IN,          /**< normal(0, 1 / sqrt(fan_in)): embeddings of patches */
-    YK_INIT_NORMAL_0_02,            /**< normal(0, 0.02): embeddings of positions */
-    YK_INIT_NORMAL_1E_6             /**< normal(0, 1e-6): biases of vision transformers */
+    YK_INIT_XAVIER_UNIFORM,         /**< for transformers: uniform(+-sqrt(6 / (fan_in + fan_out))),
+                                         the weights of nn.MultiheadAttention and of layers */
+    YK_INIT_NORMAL_FAN_IN,          /**< for transformers: normal(0, 1 / sqrt(fan_in)), embeddings
+                                         of patches */
+    YK_INIT_NORMAL_0_02,            /**< for transformers: normal(0, 0.02), embeddings of
+                                         positions */
+    YK_INIT_NORMAL_1E_6,            /**< for transformers: normal(0, 1e-6), biases */
+    YK_INIT_UNIFORM_FAN_OUT         /**< uniform(+-1 / sqrt(fan_out)): EfficientNet's last layer */
 } yk_init;
 
 /**

@@ -75,6 +75,15 @@ typedef struct yk_nn_batch_norm_options {
 yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
                                 const yk_nn_batch_norm_options *options);
 
+/**
+ * Stochastic depth (Huang et al. 2016) of x (N, ...), what a branch of the network adds to the
+ * rest, as torchvision.ops.StochasticDepth in mode "row", also called drop path. In training mode,
+ * all of a sample's elements are 0 with probability p (0 to below 1), and otherwise multiplied by
+ * 1 / (1 - p); in evaluation mode, it is the identity. Samples are drawn as elements are by
+ * yk_dropout(). It declares nothing.
+ */
+yk_value *yk_nn_stochastic_depth(yk_value *x, double p);
+
 /** The functions of squeeze and excitation. */
 typedef struct yk_nn_squeeze_excitation_options {
     size_t size;                                /**< set by YK_NN_SQUEEZE_EXCITATION_OPTIONS_INIT */
@@ -178,6 +187,8 @@ yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
 yk_value *yk_mobilenet_v3_large(yk_value *images, int64_t classes);
 /** torchvision's mobilenet_v3_small. */
 yk_value *yk_mobilenet_v3_small(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b0 (Tan, Le 2019). */
+yk_value *yk_efficientnet_b0(yk_value *images, int64_t classes);
 
 /** torchvision's vit_b_16, a vision transformer (Dosovitskiy et al. 2020): 12 layers of width 768
  *  with 12 heads, on patches of 16x16: images (N, 3, H, W) -> logits (N, classes). H and W are

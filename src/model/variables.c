@@ -123,13 +123,13 @@ static yk_status draw(yki_variables *variables, const yki_variable *variable,
 static bool is_drawn_again(yk_init init)
 {
     return init == YK_INIT_KAIMING_NORMAL_FAN_OUT || init == YK_INIT_NORMAL ||
-           init == YK_INIT_ZEROS_AFTER_DRAW;
+           init == YK_INIT_UNIFORM_FAN_OUT || init == YK_INIT_ZEROS_AFTER_DRAW;
 }
 
 /*
  * One generator for the whole model, like torch.manual_seed, read in the order in which
  * torchvision's networks draw: first every module's constructor, in order of declaration; then
- * kaiming_normal_ and normal_ for the layers that have their own initialisation.
+ * kaiming_normal_ and the like for the layers that have their own initialisation.
  */
 yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
 {

@@ -32,6 +32,7 @@ static const arch archs[] = {
     {"mobilenet-v2", yk_mobilenet_v2},
     {"mobilenet-v3-large", yk_mobilenet_v3_large},
     {"mobilenet-v3-small", yk_mobilenet_v3_small},
+    {"efficientnet-b0", yk_efficientnet_b0},
     {"vit-b-16", yk_vit_b_16},
     {"vit-b-32", yk_vit_b_32},
     {"vit-l-16", yk_vit_l_16},

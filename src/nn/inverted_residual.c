@@ -48,7 +48,7 @@ yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_r
     y = yki_nn_conv_norm(y, index, &narrow);
     yk_scope_pop(graph);
     if (block->stride == 1 && block->channels == inputs)
-        y = yk_add(x, y);
+        y = yk_add(x, block->drop > 0 ? yk_nn_stochastic_depth(y, block->drop) : y);
     yk_scope_pop(graph);
     return y;
 }

@@ -32,6 +32,7 @@ typedef struct yki_inverted_residual {
     yki_activation *activation;
     const yk_nn_squeeze_excitation_options *excitation;
     const yk_nn_batch_norm_options *norm;
+    double drop; /* the probability of stochastic depth; 0: there is none */
 } yki_inverted_residual;
 
 /* A scope of that number with "block". (N, C, H, W) -> (N, channels, H / stride, W / stride) */

@@ -87,6 +87,21 @@ yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels,
     return yki_nn_conv2d(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
+/* One for each sample of x, with as many dimensions: (N, 1, ...). What x is does not matter, except
+ * that NaN stays NaN. */
+static yk_value *ones_of_samples(yk_value *x)
+{
+    x = yk_detach(x);
+    for (int d = yk_value_shape(x, NULL) - 1; d > 0; d--)
+        x = yk_slice(x, d, 0, 1);
+    return yk_clamp(x, 1, 1);
+}
+
+yk_value *yk_nn_stochastic_depth(yk_value *x, double p)
+{
+    return yk_multiply(x, yk_dropout(ones_of_samples(x), p));
+}
+
 yk_value *yki_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,
                                     const yk_nn_squeeze_excitation_options *options,
                                     yki_layer_init init)

@@ -55,6 +55,20 @@ YK_TEST(vision_transformers_train_with_all_that_other_networks_do)
     assert_contains(output, "encoder.pos_embedding: (1, 17, 192)");
 }
 
+#define EFFICIENTNET                                                                               \
+    "train --arch efficientnet-b0 --lr 1e-3 --data random:3x32x32,3 --threads 1 --max-steps 2 "    \
+    "--batch-size 8 "
+
+/* Batch norm, dropout and stochastic depth in one network. */
+YK_TEST(efficientnet_trains_with_all_that_other_networks_do)
+{
+    yoke_ends(0, EFFICIENTNET "--nproc 2 --sync-bn --amp bf16 --recompute --output run");
+    yoke_ends(0, "evaluate run");
+    assert_contains(output, "efficientnet-b0 on random: loss ");
+    yoke_ends(0, "export run model.onnx");
+    yoke_ends(0, EFFICIENTNET "--checkpoint run --freeze '*,!classifier.*' --output b");
+}
+
 YK_TEST(networks_of_numbers_are_not_taken_for_those_of_pictures)
 {
     char folder[256];

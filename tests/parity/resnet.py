@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import airbench
+import efficientnet
 import mobilenet
 import vgg
 import vision_transformer
@@ -151,6 +152,8 @@ def network(name, classes=10, side=32):
         return airbench.Airbench(classes, *airbench.NETWORKS[name])
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
+    if name == "efficientnet-b0":
+        return efficientnet.EfficientNetB0(classes)
     if name in mobilenet.NETWORKS:
         return mobilenet.MobileNetV3(classes, *mobilenet.NETWORKS[name])
     if name == "vgg16-bn":

@@ -73,12 +73,12 @@ static float spread_of(yk_model *model, const yk_batch *batch)
 }
 
 /* Initial weights of convolutions preserve the size of gradients (PyTorch's mode="fan_out"). These
- * preserve the size of values, so that images reach the last layer. */
-static void let_images_through(yk_model *model)
+ * preserve the size of values, times `gain`, so that images reach the last layer. */
+static void let_images_through(yk_model *model, float gain)
 {
     for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
         yk_tensor value = yk_model_parameter(model, i).value;
-        float scale = sqrtf((float)value.dims[0] / (float)value.dims[1]);
+        float scale = gain * sqrtf((float)value.dims[0] / (float)value.dims[1]);
         for (int64_t j = 0; value.ndim == 4 && j < yk_tensor_count(&value); j++)
             ((float *)value.data)[j] *= scale;
     }
@@ -139,12 +139,18 @@ static yk_value *images_of(int64_t side)
     return yk_input(yk_graph_create(), "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
 }
 
+/* SiLU halves small values, and new layers of squeeze and excitation halve all. */
+static float gain_of(const char *arch)
+{
+    return strncmp(arch, "efficientnet", 12) == 0 ? 1.7F : 1;
+}
+
 static void judge_arch(const char *arch, int64_t side)
 {
     printf("%s\n", arch);
     yk_model *model = make_model(yk_arch_find(arch)(images_of(side), CLASSES), YK_AMP_OFF);
     draw_head(model);
-    let_images_through(model);
+    let_images_through(model, gain_of(arch));
     tell_images_apart(model, batch_of(side));
     judge(model, side);
 }
@@ -166,6 +172,7 @@ YK_TEST(torchvisions_networks_have_the_same_logits)
     judge_arch("mobilenet-v2", 64);
     judge_arch("mobilenet-v3-large", 64);
     judge_arch("mobilenet-v3-small", 64);
+    judge_arch("efficientnet-b0", 64);
 }
 
 YK_TEST(vision_transformers_have_the_same_logits)

@@ -79,6 +79,11 @@ YK_TEST(torchvision_loads_mobilenet_v3)
     check_network("mobilenet-v3-small", 224);
 }
 
+YK_TEST(torchvision_loads_efficientnet)
+{
+    check_network("efficientnet-b0", 224);
+}
+
 YK_TEST(torchvision_loads_vit_b_16)
 {
     check_network("vit-b-16", 224);
@@ -512,6 +517,11 @@ YK_TEST(the_same_logits_of_mobilenet_v3)
 {
     check_logits("mobilenet-v3-large", 64);
     check_logits("mobilenet-v3-small", 64);
+}
+
+YK_TEST(the_same_logits_of_efficientnet)
+{
+    check_logits("efficientnet-b0", 128);
 }
 
 YK_TEST(the_same_logits_of_vit_tiny)

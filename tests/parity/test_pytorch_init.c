@@ -103,6 +103,12 @@ YK_TEST(mobilenet_v3_starts_where_torchvision_does)
     check("mobilenet-v3-small", 1);
 }
 
+YK_TEST(efficientnet_starts_where_torchvision_does)
+{
+    check("efficientnet-b0", 0);
+    check("efficientnet-b0", 1);
+}
+
 YK_TEST(airbench94_starts_where_pytorch_does)
 {
     check("airbench94", 0);

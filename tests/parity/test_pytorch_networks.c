@@ -340,6 +340,11 @@ YK_TEST(mobilenet_v3_small_is_pytorchs)
     compare_f32("mobilenet-v3-small", 8, 64, 0);
 }
 
+YK_TEST(efficientnet_is_pytorchs)
+{
+    compare_first_step("efficientnet-b0", 4, 64, false, 0);
+}
+
 YK_TEST(vit_tiny_is_pytorchs)
 {
     compare_f32("vit-tiny-patch4-32", 8, 32, 0);
@@ -417,6 +422,12 @@ YK_TEST(mobilenet_v3_small_in_f64_is_pytorchs)
 {
     compare_f64("mobilenet-v3-small", 32, 2, 1e-6);
     compare_f64_evaluation("mobilenet-v3-small", 32);
+}
+
+YK_TEST(efficientnet_in_f64_is_pytorchs)
+{
+    compare_f64("efficientnet-b0", 32, 1, 1e-3);
+    compare_f64_evaluation("efficientnet-b0", 32);
 }
 
 YK_TEST(vit_tiny_in_f64_is_pytorchs)
