@@ -95,9 +95,10 @@ typedef enum yk_init {
     YK_INIT_NORMAL_FAN_IN,          /**< for transformers: normal(0, 1 / sqrt(fan_in)), embeddings
                                          of patches */
     YK_INIT_NORMAL_0_02,            /**< for transformers: normal(0, 0.02), embeddings of
-                                         positions */
+                                         positions, and all weights of ConvNeXt */
     YK_INIT_NORMAL_1E_6,            /**< for transformers: normal(0, 1e-6), biases */
-    YK_INIT_UNIFORM_FAN_OUT         /**< uniform(+-1 / sqrt(fan_out)): EfficientNet's last layer */
+    YK_INIT_UNIFORM_FAN_OUT,        /**< uniform(+-1 / sqrt(fan_out)): EfficientNet's last layer */
+    YK_INIT_LAYER_SCALE             /**< 1e-6: what ConvNeXt multiplies its branches by */
 } yk_init;
 
 /**

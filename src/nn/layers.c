@@ -97,9 +97,14 @@ static yk_value *ones_of_samples(yk_value *x)
     return yk_clamp(x, 1, 1);
 }
 
+yk_value *yki_nn_sample_factors(yk_value *x, double p)
+{
+    return yk_dropout(ones_of_samples(x), p);
+}
+
 yk_value *yk_nn_stochastic_depth(yk_value *x, double p)
 {
-    return yk_multiply(x, yk_dropout(ones_of_samples(x), p));
+    return yk_multiply(x, yki_nn_sample_factors(x, p));
 }
 
 yk_value *yki_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,

@@ -14,6 +14,8 @@ typedef struct yki_layer_init {
 int64_t yki_channels_of(const yk_value *x);
 /* A scope of that number, as of a layer of nn.Sequential. */
 void yki_scope_push_number(yk_graph *graph, int number);
+/* What yk_nn_stochastic_depth multiplies each sample of x by: (N, ...) -> (N, 1, ...). */
+yk_value *yki_nn_sample_factors(yk_value *x, double p);
 /* As yk_nn_conv2d. (N, C, H, W) -> (N, out_channels, ...) */
 yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                         const yk_conv2d_options *options, yki_layer_init init);

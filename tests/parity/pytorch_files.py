@@ -281,12 +281,17 @@ def compare(what, ours, theirs):
     assert difference < 1e-4, what
 
 
-def tell_images_apart(model):
-    """A vision transformer starts with a head of zeros, and looks at all patches alike."""
-    torch.nn.init.normal_(model.heads.head.weight, std=0.02)
+def tell_images_apart(name, model):
+    """A vision transformer starts with a head of zeros, and looks at all patches alike; the blocks
+    of a ConvNeXt start with next to nothing."""
     with torch.no_grad():
-        for layer in model.encoder.layers:
-            layer.self_attention.in_proj_weight *= 4
+        if name.startswith("vit-"):
+            torch.nn.init.normal_(model.heads.head.weight, std=0.02)
+            for layer in model.encoder.layers:
+                layer.self_attention.in_proj_weight *= 4
+        if name.startswith("convnext-"):
+            for key, value in model.named_parameters():
+                value *= 1e6 if key.endswith("layer_scale") else 5 if value.ndim > 1 else 1
 
 
 def logits(folder, name, side):
@@ -300,8 +305,7 @@ def logits(folder, name, side):
 
     torch.manual_seed(5)
     model = network(name, side)
-    if name.startswith("vit-"):
-        tell_images_apart(model)
+    tell_images_apart(name, model)
     for norm in model.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
             norm.momentum = 1  # those of these images, so that they reach the logits

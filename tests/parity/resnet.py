@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import airbench
+import convnext
 import efficientnet
 import mobilenet
 import vgg
@@ -152,6 +153,8 @@ def network(name, classes=10, side=32):
         return airbench.Airbench(classes, *airbench.NETWORKS[name])
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
+    if name == "convnext-tiny":
+        return convnext.ConvNeXtTiny(classes)
     if name == "efficientnet-b0":
         return efficientnet.EfficientNetB0(classes)
     if name in mobilenet.NETWORKS:

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "head.h"
+#include "hidden_layers.h"
 #include "tensor_files.h"
 
 enum { SAMPLES = 3, CLASSES = 7, FEATURES = 5, WORDS = 9 };
@@ -149,7 +149,7 @@ static void judge_arch(const char *arch, int64_t side)
 {
     printf("%s\n", arch);
     yk_model *model = make_model(yk_arch_find(arch)(images_of(side), CLASSES), YK_AMP_OFF);
-    draw_head(model);
+    show_hidden_layers(model);
     let_images_through(model, gain_of(arch));
     tell_images_apart(model, batch_of(side));
     judge(model, side);
@@ -173,6 +173,7 @@ YK_TEST(torchvisions_networks_have_the_same_logits)
     judge_arch("mobilenet-v3-large", 64);
     judge_arch("mobilenet-v3-small", 64);
     judge_arch("efficientnet-b0", 64);
+    judge_arch("convnext-tiny", 64);
 }
 
 YK_TEST(vision_transformers_have_the_same_logits)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "head.h"
+#include "hidden_layers.h"
 #include "pytorch.h"
 
 static void python(const char *command, const char *argument)
@@ -82,6 +82,11 @@ YK_TEST(torchvision_loads_mobilenet_v3)
 YK_TEST(torchvision_loads_efficientnet)
 {
     check_network("efficientnet-b0", 224);
+}
+
+YK_TEST(torchvision_loads_convnext)
+{
+    check_network("convnext-tiny", 224);
 }
 
 YK_TEST(torchvision_loads_vit_b_16)
@@ -475,7 +480,7 @@ static void check_logits(const char *name, int64_t side)
 {
     char argument[64];
     network net = make_network(name, side);
-    draw_head(net.model);
+    show_hidden_layers(net.model);
     const float *logits = run_network(&net);
     assert_ok(yk_model_save(net.model, file_path(name, ".pth")));
     assert_ok(yk_model_save(net.model, file_path(name, ".safetensors")));
@@ -522,6 +527,11 @@ YK_TEST(the_same_logits_of_mobilenet_v3)
 YK_TEST(the_same_logits_of_efficientnet)
 {
     check_logits("efficientnet-b0", 128);
+}
+
+YK_TEST(the_same_logits_of_convnext)
+{
+    check_logits("convnext-tiny", 32);
 }
 
 YK_TEST(the_same_logits_of_vit_tiny)

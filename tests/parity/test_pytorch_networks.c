@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "harness.h"
-#include "head.h"
+#include "hidden_layers.h"
 #include "io/pth.h"
 #include "pytorch.h"
 
@@ -220,7 +220,7 @@ static void compare(training t)
     create(&t);
     if (t.residual > 0)
         scale_residuals(&t);
-    draw_head(t.model);
+    show_hidden_layers(t.model);
     assert_ok(yk_model_save(t.model, weights));
     for (int step = 0; step < t.steps; step++) {
         draw_batch(&t, step);
@@ -345,6 +345,11 @@ YK_TEST(efficientnet_is_pytorchs)
     compare_first_step("efficientnet-b0", 4, 64, false, 0);
 }
 
+YK_TEST(convnext_is_pytorchs)
+{
+    compare_first_step("convnext-tiny", 4, 64, false, 0);
+}
+
 YK_TEST(vit_tiny_is_pytorchs)
 {
     compare_f32("vit-tiny-patch4-32", 8, 32, 0);
@@ -428,6 +433,11 @@ YK_TEST(efficientnet_in_f64_is_pytorchs)
 {
     compare_f64("efficientnet-b0", 32, 1, 1e-3);
     compare_f64_evaluation("efficientnet-b0", 32);
+}
+
+YK_TEST(convnext_in_f64_is_pytorchs)
+{
+    compare_f64("convnext-tiny", 32, 1, 1e-3);
 }
 
 YK_TEST(vit_tiny_in_f64_is_pytorchs)
