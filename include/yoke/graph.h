@@ -98,7 +98,8 @@ typedef enum yk_init {
                                          positions, and all weights of ConvNeXt */
     YK_INIT_NORMAL_1E_6,            /**< for transformers: normal(0, 1e-6), biases */
     YK_INIT_UNIFORM_FAN_OUT,        /**< uniform(+-1 / sqrt(fan_out)): EfficientNet's last layer */
-    YK_INIT_LAYER_SCALE             /**< 1e-6: what ConvNeXt multiplies its branches by */
+    YK_INIT_LAYER_SCALE,            /**< 1e-6: what ConvNeXt multiplies its branches by */
+    YK_INIT_KAIMING_NORMAL_FAN_IN   /**< normal(0, sqrt(2 / fan_in)): DenseNet's convolutions */
 } yk_init;
 
 /**

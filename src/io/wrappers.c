@@ -27,8 +27,21 @@ static size_t wrappers_at(const char *name, size_t length)
     return all;
 }
 
+/* The dot in "denselayer1.norm.1", which is "denselayer1.norm1" today. `known` is at the number, of
+ * a text that begins at `first`. */
+static bool is_dot_of_densenet(const char *name, const char *end, const char *first,
+                               const char *known)
+{
+    if (end - name < 2 || name[0] != '.' || name[1] != *known || (*known != '1' && *known != '2'))
+        return false;
+    const char *layer = strstr(first, "denselayer");
+    return layer && known - layer > 4 &&
+           (memcmp(known - 4, "norm", 4) == 0 || memcmp(known - 4, "conv", 4) == 0);
+}
+
 bool yki_same_unwrapped(const char *name, size_t length, const char *known)
 {
+    const char *first = known;
     size_t limit =
         strlen(known) + YK_FILE_NAME; /* of wrappers, which would take long to pass over */
     const char *end = name + length;
@@ -40,6 +53,8 @@ bool yki_same_unwrapped(const char *name, size_t length, const char *known)
             name += wrappers_at(name, (size_t)(end - name));
             known += wrappers_at(known, strlen(known));
         }
+        if (is_dot_of_densenet(name, end, first, known))
+            name++;
         if (name == end || *known == '\0' || *known != *name)
             return name == end && *known == '\0';
         begins = *name == '.';

@@ -13,7 +13,9 @@
 /* The length of the wrapper that the name begins with; 0: none that comes off anywhere. */
 size_t yki_wrapper_at(const char *name, size_t length);
 /* Whether both names are the same once the wrappers are off both: a network's own names may be
- * those of wrappers. */
+ * those of wrappers. The first, of a file, may be that which a layer of torchvision's DenseNet had
+ * when its published weights were saved: with a dot before the last number, "denselayer1.norm.1".
+ */
 bool yki_same_unwrapped(const char *name, size_t length, const char *known);
 /* Takes the wrappers out of a name, in place. */
 void yki_unwrap_name(char *name);

@@ -33,6 +33,7 @@ static const arch archs[] = {
     {"mobilenet-v3-large", yk_mobilenet_v3_large},
     {"mobilenet-v3-small", yk_mobilenet_v3_small},
     {"efficientnet-b0", yk_efficientnet_b0},
+    {"densenet121", yk_densenet121},
     {"convnext-tiny", yk_convnext_tiny},
     {"vit-b-16", yk_vit_b_16},
     {"vit-b-32", yk_vit_b_32},

@@ -151,6 +151,64 @@ static void assert_same_weights(const yk_model *a, const yk_model *b)
     }
 }
 
+static yk_model *make_dense(const char *layer, uint64_t seed)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 4, 2, 2});
+    yk_scope_push(graph, layer);
+    x = yk_nn_conv2d(yk_relu(yk_nn_batch_norm(x, "norm1")), "conv1", 4, 1, NULL);
+    x = yk_nn_conv2d(yk_relu(yk_nn_batch_norm(x, "norm2")), "conv2", 4, 1, NULL);
+    yk_scope_pop(graph);
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, NULL,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = x, o.seed = seed)));
+    return model;
+}
+
+/* With a dot before the number of a norm or convolution. */
+static void save_with_dots(const yk_model *model)
+{
+    enum { TENSORS = 12, NAME = 64 };
+    yki_tensor_source sources[TENSORS];
+    char names[TENSORS][NAME];
+    size_t parameters = yk_model_parameter_count(model), count = 0;
+    for (size_t i = 0; i < parameters + yk_model_buffer_count(model); i++) {
+        yk_parameter_view view =
+            i < parameters ? yk_model_parameter(model, i) : yk_model_buffer(model, i - parameters);
+        const char *last = strrchr(view.name, '.');
+        if (view.value.ndim == 0)
+            continue;
+        snprintf(names[count], NAME, "%.*s.%s", (int)(last - 1 - view.name), view.name, last - 1);
+        sources[count] = (yki_tensor_source){.name = names[count],
+                                             .stored = yki_file_tensor_from(&view.value),
+                                             .data = view.value.data};
+        count++;
+    }
+    for (int i = 0; i < 2; i++)
+        assert_ok(yki_tensor_file_write(yk_test_path(formats[i]), yki_tensor_format_of(formats[i]),
+                                        sources, count, NULL));
+}
+
+/* densenet121-a639ec97.pth and its like, which have no numbers of batches either. */
+YK_TEST(layers_of_densenets_had_other_names)
+{
+    yk_model *from = make_dense("denseblock1.denselayer1", 1);
+    save_with_dots(from);
+    for (int i = 0; i < 2; i++) {
+        yk_model *to = make_dense("denseblock1.denselayer1", 2);
+        assert_ok(yk_model_load(to, yk_test_path(formats[i])));
+        assert_same_weights(from, to);
+        yk_model_destroy(to);
+    }
+    yk_model_destroy(from);
+    from = make_dense("layer1", 1);
+    save_with_dots(from);
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(from, yk_test_path(formats[0])));
+    assert_contains(yk_last_error(), "missing");
+    yk_model_destroy(from);
+}
+
 YK_TEST(a_network_whose_own_names_are_a_wrappers_is_loaded)
 {
     static const char *const scopes[] = {"module", "_orig_mod", "module.net", "net._orig_mod"};

@@ -83,6 +83,7 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("mobilenet-v3-small", 224, 142, 1528106);
     assert_size("efficientnet-b0", 224, 213, 4020358);
     assert_size("convnext-tiny", 224, 182, 27827818);
+    assert_size("densenet121", 224, 364, 6964106);
     assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
 }
 
@@ -196,6 +197,7 @@ YK_TEST(names_in_sequentials_are_torchvisions)
     assert_first_and_last("mobilenet-v3-large", "features.0.1.weight", "classifier.3.bias");
     assert_first_and_last("efficientnet-b0", "features.0.1.weight", "classifier.1.bias");
     assert_first_and_last("convnext-tiny", "features.0.0.bias", "classifier.2.bias");
+    assert_first_and_last("densenet121", "features.norm0.weight", "classifier.bias");
     yk_value *logits;
     yk_graph *graph = build("vgg16-bn", 224, &logits);
     assert_string_equal(nth(graph, YKI_PARAMETER, 48)->name, "features.40.weight");

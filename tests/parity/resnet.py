@@ -9,6 +9,7 @@ from torch import nn
 
 import airbench
 import convnext
+import densenet
 import efficientnet
 import mobilenet
 import vgg
@@ -153,6 +154,8 @@ def network(name, classes=10, side=32):
         return airbench.Airbench(classes, *airbench.NETWORKS[name])
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
+    if name == "densenet121":
+        return densenet.DenseNet121(classes)
     if name == "convnext-tiny":
         return convnext.ConvNeXtTiny(classes)
     if name == "efficientnet-b0":

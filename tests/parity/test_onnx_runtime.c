@@ -174,6 +174,7 @@ YK_TEST(torchvisions_networks_have_the_same_logits)
     judge_arch("mobilenet-v3-small", 64);
     judge_arch("efficientnet-b0", 64);
     judge_arch("convnext-tiny", 64);
+    judge_arch("densenet121", 64);
 }
 
 YK_TEST(vision_transformers_have_the_same_logits)

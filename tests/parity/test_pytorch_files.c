@@ -84,6 +84,11 @@ YK_TEST(torchvision_loads_efficientnet)
     check_network("efficientnet-b0", 224);
 }
 
+YK_TEST(torchvision_loads_densenet)
+{
+    check_network("densenet121", 224);
+}
+
 YK_TEST(torchvision_loads_convnext)
 {
     check_network("convnext-tiny", 224);
@@ -527,6 +532,11 @@ YK_TEST(the_same_logits_of_mobilenet_v3)
 YK_TEST(the_same_logits_of_efficientnet)
 {
     check_logits("efficientnet-b0", 128);
+}
+
+YK_TEST(the_same_logits_of_densenet)
+{
+    check_logits("densenet121", 64);
 }
 
 YK_TEST(the_same_logits_of_convnext)

@@ -109,6 +109,12 @@ YK_TEST(efficientnet_starts_where_torchvision_does)
     check("efficientnet-b0", 1);
 }
 
+YK_TEST(densenet_starts_where_torchvision_does)
+{
+    check("densenet121", 0);
+    check("densenet121", 1);
+}
+
 YK_TEST(airbench94_starts_where_pytorch_does)
 {
     check("airbench94", 0);

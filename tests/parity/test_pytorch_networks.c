@@ -345,6 +345,11 @@ YK_TEST(efficientnet_is_pytorchs)
     compare_first_step("efficientnet-b0", 4, 64, false, 0);
 }
 
+YK_TEST(densenet_is_pytorchs)
+{
+    compare_first_step("densenet121", 4, 64, false, 0);
+}
+
 YK_TEST(convnext_is_pytorchs)
 {
     compare_first_step("convnext-tiny", 4, 64, false, 0);
@@ -433,6 +438,12 @@ YK_TEST(efficientnet_in_f64_is_pytorchs)
 {
     compare_f64("efficientnet-b0", 32, 1, 1e-3);
     compare_f64_evaluation("efficientnet-b0", 32);
+}
+
+YK_TEST(densenet_in_f64_is_pytorchs)
+{
+    compare_f64("densenet121", 32, 1, 1e-3);
+    compare_f64_evaluation("densenet121", 32);
 }
 
 YK_TEST(convnext_in_f64_is_pytorchs)
