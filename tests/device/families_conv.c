@@ -69,7 +69,7 @@ static const conformance_case conv2d_cases[] = {
     /* of other sizes, as in EfficientNet and ConvNeXt, and dilated ones */
     {.x = {3, 24, 9, 7}, .filters = 24, .kernel = {5}, .padding = 2, .groups = 24, .bias = true},
     {.x = {2, 40, 11, 9}, .filters = 40, .kernel = {5}, .stride = 2, .padding = 2, .groups = 40},
-    {.x = {2, 16, 6, 9}, .filters = 16, .kernel = {7}, .padding = 3, .groups = 16},
+    {.x = {2, 16, 6, 9}, .filters = 16, .kernel = {7}, .padding = 3, .groups = 16, .bias = true},
     {.x = {2, 24, 5, 13}, .filters = 24, .kernel = {2, 9}, .padding = 1, .groups = 24},
     {.x = {2, 24, 9, 8}, .filters = 24, .kernel = {3}, .padding = 3, .dilation = 3, .groups = 24},
     /* Few channels, or groups of a few, next to many. */

@@ -1,8 +1,8 @@
 /*
- * The weight gradient of depthwise convolutions, on blocked activations in f32, bf16 or f16.
- * oneDNN has only its reference loops for filters that are not 3x3, for dilated ones, and for
- * images of one or two columns, which MobileNetV2 reaches: there they take most of a training step.
- * Some of its kernels are faster on larger images.
+ * The gradients of weight and bias of depthwise convolutions, on blocked activations in f32, bf16
+ * or f16. oneDNN has only its reference loops for filters that are not 3x3, for dilated ones, and
+ * for images of one or two columns, which MobileNetV2 reaches: there they take most of a training
+ * step. Some of its kernels are faster on larger images.
  *
  * A unit of work is one channel block of one part of the images. Parts depend on the shape alone
  * and their sums are added in order, so the result has the same bits with any number of threads.
@@ -22,7 +22,8 @@ enum {
     NARROW_COLUMNS = 12,
     X = YKI_CONV2D_BACKWARD_WEIGHT_X,
     DY = YKI_CONV2D_BACKWARD_WEIGHT_DY,
-    DWEIGHT = YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT
+    DWEIGHT = YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT,
+    DBIAS = YKI_CONV2D_BACKWARD_WEIGHT_DBIAS
 };
 
 typedef struct depthwise {
@@ -30,6 +31,7 @@ typedef struct depthwise {
     const yki_cpu_loops *loops;
     yki_depthwise shape;
     int64_t b, images, channels, blocks, parts, taps;
+    int64_t sums;              /* of a channel: its taps, and its bias if that is wanted */
     int64_t x_block, dy_block; /* elements of one block of an image */
     int64_t own;               /* floats of a thread */
     int team;
@@ -70,6 +72,7 @@ static yki_depthwise shape_of(const yki_device *device, const yki_kernel_desc *d
     int64_t padded = d.padding + d.columns;
     d.span = reach > padded ? reach : padded;
     d.three = kernel[2] == SIDE && kernel[3] == SIDE && d.dilation == 1;
+    d.bias = yki_has_out(desc, DBIAS);
     find_inner_columns(&d);
     return d;
 }
@@ -84,8 +87,8 @@ static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *
 {
     const yki_operand *x = &desc->in[X], *dy = &desc->in[DY], *weight = &desc->out[DWEIGHT];
     if (device->block == 0 || x->layout != YKI_BLOCKED || !yki_alike(x, dy) ||
-        yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS) || desc->attrs->groups != x->dims[1] ||
-        dy->dims[1] != x->dims[1] || weight->dims[2] * weight->dims[3] > YKI_DEPTHWISE_TAPS ||
+        desc->attrs->groups != x->dims[1] || dy->dims[1] != x->dims[1] ||
+        weight->dims[2] * weight->dims[3] > YKI_DEPTHWISE_TAPS ||
         yki_cpu_loops_of(device)->pack != 2 * device->block)
         return false;
     yki_depthwise d = shape_of(device, desc);
@@ -131,16 +134,17 @@ static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *de
     k->channels = x.channels;
     k->blocks = x.blocks;
     k->taps = k->shape.kernel_rows * k->shape.kernel_columns;
+    k->sums = k->taps + k->shape.bias;
     k->own = own_floats(&k->shape, x.b);
     k->team = yki_team(device, x.images * k->shape.image);
     k->parts = yki_sum_parts(k->images, k->blocks, dy.pixels);
-    int64_t floats = k->parts * k->blocks * k->taps * k->b + k->team * k->own;
+    int64_t floats = k->parts * k->blocks * k->sums * k->b + k->team * k->own;
     k->base.scratch = (size_t)floats * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
 }
 
-/* The sums of one block over one part of the images: (taps, b). */
+/* The sums of one block over one part of the images: (sums, b). */
 static void sum_unit(const depthwise *k, const yki_kernel_args *run, int64_t unit, float *own)
 {
     int64_t part = unit / k->blocks, block = unit % k->blocks;
@@ -148,35 +152,35 @@ static void sum_unit(const depthwise *k, const yki_kernel_args *run, int64_t uni
     size_t size = yk_dtype_size(k->shape.dtype);
     int64_t x = begin * k->shape.image + block * k->x_block;
     int64_t dy = begin * k->shape.dy_image + block * k->dy_block;
-    float *sums = (float *)run->scratch + unit * k->taps * k->b;
-    memset(sums, 0, (size_t)(k->taps * k->b) * sizeof *sums);
+    float *sums = (float *)run->scratch + unit * k->sums * k->b;
+    memset(sums, 0, (size_t)(k->sums * k->b) * sizeof *sums);
     k->loops->depthwise_gradient(&k->shape, (const char *)run->in[X] + (size_t)x * size,
                                  (const char *)run->in[DY] + (size_t)dy * size, end - begin, sums,
                                  own);
 }
 
-static void add_parts(const depthwise *k, const float *sums, float *weight)
+static void add_parts(const depthwise *k, const float *sums, float *weight, float *bias)
 {
     for (int64_t channel = 0; channel < k->channels; channel++)
-        for (int64_t t = 0; t < k->taps; t++) {
-            int64_t at = (channel / k->b * k->taps + t) * k->b + channel % k->b;
+        for (int64_t t = 0; t < k->sums; t++) {
+            int64_t at = (channel / k->b * k->sums + t) * k->b + channel % k->b;
             float sum = sums[at];
             for (int64_t part = 1; part < k->parts; part++)
-                sum += sums[part * k->blocks * k->taps * k->b + at];
-            weight[channel * k->taps + t] = sum;
+                sum += sums[part * k->blocks * k->sums * k->b + at];
+            *(t < k->taps ? &weight[channel * k->taps + t] : &bias[channel]) = sum;
         }
 }
 
 static yk_status depthwise_run(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const depthwise *k = (const depthwise *)kernel;
-    float *threads = (float *)run->scratch + k->parts * k->blocks * k->taps * k->b;
+    float *threads = (float *)run->scratch + k->parts * k->blocks * k->sums * k->b;
     yki_units units;
     yki_units_divide(&units, k->parts * k->blocks, 1, k->team);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     for (int64_t unit = -1; (unit = yki_units_next(&units, unit)) >= 0;)
         sum_unit(k, run, unit, threads + omp_get_thread_num() * k->own);
-    add_parts(k, run->scratch, run->out[DWEIGHT]);
+    add_parts(k, run->scratch, run->out[DWEIGHT], run->out[DBIAS]);
     return YK_OK;
 }
 

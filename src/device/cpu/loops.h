@@ -93,6 +93,7 @@ typedef struct yki_depthwise {
     int64_t image, dy_image;        /* elements from one image to the next */
     bool stream;                    /* y or the gradient of x is written past the caches */
     bool three;                     /* 3x3 without dilation, which needs no ring */
+    bool bias;                      /* its gradient is wanted, too: the last of the sums */
     int64_t inner_begin, inner_end; /* columns of dy whose taps all lie inside x */
 } yki_depthwise;
 
@@ -366,7 +367,8 @@ typedef struct yki_cpu_loops {
                     int64_t stride);
     void (*block)(const float *rows, int64_t stride, int64_t channels, int64_t pixels,
                   int64_t count, float *x);
-    /* Adds the weight gradient, (taps, b), over so many images; own: the ring and a row of dy. */
+    /* Adds the gradients of the weight, (taps, b), and of the bias if it is wanted, (b), over so
+     * many images; own: the ring and a row of dy. */
     void (*depthwise_gradient)(const yki_depthwise *shape, const void *x, const void *dy,
                                int64_t images, float *sums, float *own);
     /* Forward and the gradient of x in one image, of 3x3 filters and stride 2; y has dy's shape.

@@ -194,12 +194,26 @@ YKI_FORCE_INLINE void three_add_image(const yki_depthwise *d, const void *x, con
 
 /* ---- all filters ----------------------------------------------------------------------------- */
 
+/* Adds an image of dy: the gradient of a bias. */
+YKI_FORCE_INLINE void add_pixels(const void *dy, int64_t pixels, yki_lanes *sum, yk_dtype dtype)
+{
+    enum { BESIDE = 4 }; /* sums, or each would wait for its last addition */
+    yki_lanes s[BESIDE] = {{0}};
+    int64_t i = 0;
+    for (; i + BESIDE <= pixels; i += BESIDE)
+        for (int j = 0; j < BESIDE; j++)
+            s[j] += yki_load_pixel(dy, i + j, dtype);
+    for (; i < pixels; i++)
+        s[0] += yki_load_pixel(dy, i, dtype);
+    *sum += (s[0] + s[1]) + (s[2] + s[3]);
+}
+
 static void depthwise_gradient(const yki_depthwise *d, const void *x, const void *dy,
                                int64_t images, float *total, float *own)
 {
-    int64_t taps = d->kernel_rows * d->kernel_columns;
+    int64_t taps = d->kernel_rows * d->kernel_columns, pixels = d->dy_rows * d->dy_columns;
     size_t size = yk_dtype_size(d->dtype);
-    yki_lanes partial[YKI_DEPTHWISE_TAPS] = {{0}};
+    yki_lanes partial[YKI_DEPTHWISE_TAPS + 1] = {{0}};
     int64_t held = 0;
     if (!d->three)
         depth_clear(d, own);
@@ -210,11 +224,13 @@ static void depthwise_gradient(const yki_depthwise *d, const void *x, const void
             FOR_EACH_DTYPE(three_add_image, d->dtype, d, of_x, of_dy, partial);
         else
             depth_add_image(d, of_x, of_dy, partial, own);
-        held += d->dy_rows * d->dy_columns;
+        if (d->bias)
+            FOR_EACH_DTYPE(add_pixels, d->dtype, of_dy, pixels, &partial[taps]);
+        held += pixels;
         if (held < SUM_PIXELS && image + 1 < images)
             continue;
         held = 0;
-        for (int64_t t = 0; t < taps; t++) {
+        for (int64_t t = 0; t < taps + d->bias; t++) {
             *(yki_lanes_at *)(total + t * YKI_WIDTH) += partial[t];
             partial[t] = (yki_lanes){0};
         }
