@@ -269,10 +269,11 @@ typedef struct some_rows {
     row_moments m[ROWS];
 } some_rows;
 
-/* Of as many rows, one after the other in memory, the lines whose turn is at row r's vector i. */
-YKI_FORCE_INLINE void prefetch_rows(const float *of, int rows, int r, int64_t i)
+/* Prefetches a line of as many rows, which lie one after the other in memory: another line for each
+ * row r and vector i. */
+YKI_FORCE_INLINE void prefetch_rows(const float *next, int rows, int r, int64_t i)
 {
-    yki_prefetch_line(of, rows * i + r * YKI_WIDTH, YK_F32);
+    yki_prefetch_line(next, rows * i + r * YKI_WIDTH, YK_F32);
 }
 
 YKI_FORCE_INLINE void add_vectors(const some_rows *of, int64_t i, int64_t left, int rows,
@@ -359,6 +360,7 @@ YKI_FORCE_INLINE yki_lanes normal_at(const some_rows *of, int r, int64_t i, int6
     return (load_lanes_up_to(of->x + r * of->count + i, left, mean) - mean) * of->m[r].invstd;
 }
 
+/* A vector of far rows is whole and aligned. */
 YKI_FORCE_INLINE void put_vector(float *to, int64_t left, yki_lanes x, bool far)
 {
     if (far)

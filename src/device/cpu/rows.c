@@ -150,7 +150,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Whether vectors are lines of a cache, and rows made of them. */
+/* Whether vectors are lines of a cache, and rows are made of whole vectors. */
 static bool fills_lines(const yki_device *device, const rows *k)
 {
     return device->block == 16 && k->length % device->block == 0;
@@ -166,7 +166,7 @@ static yk_status norm_prepare(yki_device *device, const yki_kernel_desc *desc, y
     return YK_OK;
 }
 
-/* Whether rows are taken as far ones, which are written by vectors at their places. */
+/* Whether rows are taken as far ones, whose vectors must be aligned. */
 static bool is_far(const rows *k, const void *result)
 {
     return k->far && (uintptr_t)result % YKI_ALIGNMENT == 0;
