@@ -26,10 +26,10 @@ extern "C" {
  * the running statistics change. An asynchronous device does so in a later call, when the host
  * waits for it.
  *
- * Collective, and if a rank is refused, all are, as in yk_ddp_create; before or after that, which
- * is still needed because gradients remain each rank's own. A model without batch_norm, or a group
- * of one rank, is left as it is; a model under yk_data_parallel is refused. The model keeps the
- * group alive.
+ * Collective. If a rank is refused, all are, as in yk_ddp_create. That function may be called
+ * before or afterwards; it is still needed, because gradients remain each rank's own. Nothing
+ * changes if the model has no batch_norm or the group has one rank. A model under yk_data_parallel
+ * is refused. The model keeps the group alive.
  */
 yk_status yk_sync_batch_norm_convert(yk_model *model, yk_group *group);
 

@@ -52,3 +52,14 @@ yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_r
     yk_scope_pop(graph);
     return y;
 }
+
+yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, yk_init weight)
+{
+    const yki_layer_init init = {weight, true, YK_INIT_ZEROS_AFTER_DRAW};
+    yk_value *x = yk_dropout(yk_flatten(yk_global_avg_pool2d(features)), 0.2);
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, "classifier");
+    x = yki_nn_linear(x, "1", classes, init);
+    yk_scope_pop(graph);
+    return x;
+}

@@ -1,6 +1,6 @@
 /*
  * The layers and blocks of networks for small devices, in torchvision's form and with its names:
- * MobileNetV2 is made of these layers, MobileNetV3 and EfficientNet of these blocks.
+ * MobileNetV2 is made of these layers, and MobileNetV3 and EfficientNet of these blocks.
  */
 #ifndef YKI_INVERTED_RESIDUAL_H
 #define YKI_INVERTED_RESIDUAL_H
@@ -37,5 +37,9 @@ typedef struct yki_inverted_residual {
 
 /* A scope of that number with "block". (N, C, H, W) -> (N, channels, H / stride, W / stride) */
 yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_residual *block);
+
+/* What MobileNetV2 and EfficientNet end with: the means of all channels, dropout and the layer
+ * "classifier.1", whose weight starts like this. (N, C, H, W) -> (N, classes) */
+yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, yk_init weight);
 
 #endif

@@ -68,11 +68,5 @@ static yk_value *features(yk_value *x)
 
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes)
 {
-    static const yki_layer_init init = {YK_INIT_NORMAL, true, YK_INIT_ZEROS_AFTER_DRAW};
-    yk_value *x = yk_dropout(yk_flatten(yk_global_avg_pool2d(features(images))), 0.2);
-    yk_graph *graph = yk_value_graph(x);
-    yk_scope_push(graph, "classifier");
-    x = yki_nn_linear(x, "1", classes, init);
-    yk_scope_pop(graph);
-    return x;
+    return yki_nn_dropout_classifier(features(images), classes, YK_INIT_NORMAL);
 }

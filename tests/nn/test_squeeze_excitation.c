@@ -27,6 +27,18 @@ static double element(const yk_model *model, size_t parameter, int64_t index)
     return yk_tensor_get(&value, index);
 }
 
+/* Of one image. */
+static yk_tensor output_for(yk_model *model, float x[CHANNELS * PIXELS])
+{
+    const char *name = "x";
+    const yk_tensor tensor = {.data = x, .dtype = YK_F32, .ndim = 4, .dims = {1, CHANNELS, 2, 2}};
+    const yk_batch batch = {.size = 1, .count = 1, .names = &name, .tensors = &tensor};
+    yk_tensor y;
+    assert_ok(yk_model_forward(model, &batch));
+    assert_ok(yk_model_output(model, &y));
+    return y;
+}
+
 /* What all pixels of a channel are multiplied by, where the mean of channel c is c. */
 static double factor_of(const yk_model *model, int channel)
 {
@@ -54,12 +66,7 @@ YK_TEST(channels_are_multiplied_by_what_their_means_give)
     for (int c = 0; c < CHANNELS; c++)
         for (int i = 0; i < PIXELS; i++)
             x[c * PIXELS + i] = (float)c + spread[i];
-    const char *name = "x";
-    const yk_tensor tensor = {.data = x, .dtype = YK_F32, .ndim = 4, .dims = {1, CHANNELS, 2, 2}};
-    const yk_batch batch = {.size = 1, .count = 1, .names = &name, .tensors = &tensor};
-    yk_tensor y;
-    assert_ok(yk_model_forward(model, &batch));
-    assert_ok(yk_model_output(model, &y));
+    const yk_tensor y = output_for(model, x);
     for (int i = 0; i < CHANNELS * PIXELS; i++)
         assert_float_equal(yk_tensor_get(&y, i), factor_of(model, i / PIXELS) * (double)x[i], 1e-6);
     yk_model_destroy(model);
@@ -89,12 +96,7 @@ YK_TEST(functions_of_squeeze_and_excitation_are_options)
     yk_graph *graph = yk_graph_create();
     options.scale_activation = zero;
     yk_model *model = make(yk_nn_squeeze_excitation(images_of(graph), "se", SQUEEZED, &options));
-    const char *name = "x";
-    const yk_tensor tensor = {.data = x, .dtype = YK_F32, .ndim = 4, .dims = {1, CHANNELS, 2, 2}};
-    const yk_batch batch = {.size = 1, .count = 1, .names = &name, .tensors = &tensor};
-    yk_tensor y;
-    assert_ok(yk_model_forward(model, &batch));
-    assert_ok(yk_model_output(model, &y));
+    const yk_tensor y = output_for(model, x);
     for (int i = 0; i < CHANNELS * PIXELS; i++)
         assert_true(yk_tensor_get(&y, i) == 0);
     yk_model_destroy(model);
