@@ -50,13 +50,22 @@ static void append_gradient(yk_graph *graph, const yki_node *node)
         check(node->op->gradient(graph, node, dout, needs, din));
 }
 
-static yki_operand operand_of(const yki_device *device, const yk_value *value)
+/* As a planner would find (compile/images.c): softmax has scores of attention, and permute has
+ * heads or makes tokens of the pixels of an image. */
+static bool is_image(const problem *p, const yk_value *value)
+{
+    if (strcmp(p->name, "permute") == 0)
+        return p->other.dims[3] == 1 && value->dims[1] == p->x.dims[1];
+    return strcmp(p->name, "softmax") != 0 && strcmp(p->name, "log_softmax") != 0;
+}
+
+static yki_operand operand_of(const yki_device *device, const yk_value *value, const problem *p)
 {
     if (!value)
         return none;
     yki_operand operand = {.dtype = value->dtype, .ndim = value->ndim};
     memcpy(operand.dims, value->dims, sizeof operand.dims);
-    if (value->kind != YKI_PARAMETER && value->kind != YKI_BUFFER)
+    if (value->kind != YKI_PARAMETER && value->kind != YKI_BUFFER && is_image(p, value))
         operand.layout = device->type->layout(device, &operand);
     return operand;
 }
@@ -70,9 +79,9 @@ static void describe(prepared *to, const yki_device *device, const yki_node *nod
                                  .in_count = node->in_count,
                                  .out_count = node->out_count};
     for (int i = 0; i < node->in_count; i++)
-        to->desc.in[i] = operand_of(device, node->in[i]);
+        to->desc.in[i] = operand_of(device, node->in[i], p);
     for (int i = 0; i < node->out_count; i++)
-        to->desc.out[i] = operand_of(device, node->out[i]);
+        to->desc.out[i] = operand_of(device, node->out[i], p);
     if (strcmp(p->name, "to_plain") == 0)
         to->desc.out[0].layout = YKI_PLAIN;
     if (strcmp(p->name, "to_blocked") == 0)

@@ -392,4 +392,4 @@ static yk_status run_permute(const yki_kernel *kernel, const yki_kernel_args *ru
         return launch_transpose(k, &args, run);
     return yki_cuda_launch(k, 0, yki_cuda_grid_of(args.count), &args, sizeof args, run);
 }
-IMPLEMENTATION(permute, yki_cuda_supports, prepare_permute, run_permute, 0);
+IMPLEMENTATION(permute, yki_cuda_supports_any_layout, prepare_permute, run_permute, 0);

@@ -2,7 +2,7 @@
  * The operators of the cuda device as launches of its kernels (kernels/). Which library launches
  * them is behind the launcher: the driver's, or the simulator's of tests/cuda.
  *
- * Tensors of four dimensions have their channels last (YKI_CHANNELS_LAST); all others are plain.
+ * Images have their channels last (YKI_CHANNELS_LAST); all other tensors are plain.
  */
 #ifndef YKI_CUDA_H
 #define YKI_CUDA_H
@@ -109,10 +109,10 @@ yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand)
 
 /* ---- for operators --------------------------------------------------------------------------- */
 
-/* Operands in the device's layout with fewer than 2^31 elements. */
+/* Operands with fewer than 2^31 elements, those of four dimensions in one layout: of an operator of
+ * images, in that of the device. */
 bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc);
-/* The same, but images may be plain, as parameters are: for kernels that do not look at dimensions,
- * or look at layouts too. */
+/* The same, but each operand may have a layout of its own. */
 bool yki_cuda_supports_any_layout(const yki_device *device, const yki_kernel_desc *desc);
 /* As yki_cuda_supports, in f32 or f64. */
 bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *desc);

@@ -75,6 +75,8 @@ static yk_status run_reorder(const yki_kernel *kernel, const yki_kernel_args *ru
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     if (is_transposed(&k->desc))
         return run_transpose(k, run);
+    if (run->in[0] == run->out[0]) /* the order is the same */
+        return YK_OK;
     int64_t count = yki_operand_count(&k->desc.in[0]);
     yki_cuda_copy_args args = {.in = yki_cuda_in(k, run, 0),
                                .out = yki_cuda_out(k, run, 0),
@@ -85,15 +87,15 @@ static yk_status run_reorder(const yki_kernel *kernel, const yki_kernel_args *ru
     return launch_copy(k, &args, yki_cuda_width_for(k->desc.in[0].dtype, count), run);
 }
 
-/* reorder is from and to any layout; a plain image is otherwise none that kernels take. */
+/* reorder takes bytes, too. */
 static bool supports_reorder(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     return desc->in[0].layout != YKI_BLOCKED && desc->out[0].layout != YKI_BLOCKED &&
            yki_operand_count(&desc->in[0]) <= INT32_MAX;
 }
-IMPLEMENTATION(flatten, yki_cuda_supports, prepare_reorder, run_reorder, 0);
-IMPLEMENTATION(reshape, yki_cuda_supports, prepare_reorder, run_reorder, 0);
+IMPLEMENTATION(flatten, yki_cuda_supports_any_layout, prepare_reorder, run_reorder, 1);
+IMPLEMENTATION(reshape, yki_cuda_supports_any_layout, prepare_reorder, run_reorder, 1);
 IMPLEMENTATION(reorder, supports_reorder, prepare_reorder, run_reorder, 0);
 
 /* ---- concat, slice, pad: parts of rows ------------------------------------------------------- */

@@ -14,36 +14,13 @@ yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand)
     return operand->ndim == 4 ? YKI_CHANNELS_LAST : YKI_PLAIN;
 }
 
-static bool supported(const yki_operand *operand)
-{
-    if (operand->ndim < 0)
-        return true;
-    if (yki_operand_count(operand) > INT32_MAX)
-        return false;
-    return operand->layout == (operand->ndim == 4 ? YKI_CHANNELS_LAST : YKI_PLAIN);
-}
-
 /* Kernels are those of the first operand's dtype, and bytes have none. */
 static bool has_kernels(const yki_kernel_desc *desc)
 {
     return desc->in[0].dtype != YK_U8;
 }
 
-bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)
-{
-    (void)device;
-    if (!has_kernels(desc))
-        return false;
-    for (int i = 0; i < desc->in_count; i++)
-        if (!supported(&desc->in[i]))
-            return false;
-    for (int i = 0; i < desc->out_count; i++)
-        if (!supported(&desc->out[i]))
-            return false;
-    return true;
-}
-
-static bool supported_in_any_layout(const yki_operand *operand)
+static bool supported(const yki_operand *operand)
 {
     return operand->ndim < 0 ||
            (operand->layout != YKI_BLOCKED && yki_operand_count(operand) <= INT32_MAX);
@@ -54,9 +31,35 @@ bool yki_cuda_supports_any_layout(const yki_device *device, const yki_kernel_des
     (void)device;
     bool supports = has_kernels(desc);
     for (int i = 0; i < desc->in_count; i++)
-        supports = supports && supported_in_any_layout(&desc->in[i]);
+        supports = supports && supported(&desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)
-        supports = supports && supported_in_any_layout(&desc->out[i]);
+        supports = supports && supported(&desc->out[i]);
+    return supports;
+}
+
+/* Whether an operand of four dimensions has this layout. */
+static bool is_laid_out(const yki_operand *operand, yki_layout layout)
+{
+    return operand->ndim != 4 || operand->layout == layout;
+}
+
+/* That of the first operand of four dimensions. */
+static yki_layout layout_of(const yki_kernel_desc *desc)
+{
+    for (int i = 0; i < desc->in_count; i++)
+        if (desc->in[i].ndim == 4)
+            return desc->in[i].layout;
+    return desc->out[0].layout;
+}
+
+bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc)
+{
+    yki_layout layout = desc->op->layouts == YKI_OF_IMAGES ? YKI_CHANNELS_LAST : layout_of(desc);
+    bool supports = yki_cuda_supports_any_layout(device, desc);
+    for (int i = 0; i < desc->in_count; i++)
+        supports = supports && is_laid_out(&desc->in[i], layout);
+    for (int i = 0; i < desc->out_count; i++)
+        supports = supports && is_laid_out(&desc->out[i], layout);
     return supports;
 }
 

@@ -157,6 +157,45 @@ static yk_status check_node(yki_trial *trial, const yki_runner *device, const yk
     return status;
 }
 
+static bool has_four_dims(const yki_node *node)
+{
+    bool any = false;
+    for (int i = 0; i < node->in_count; i++)
+        any |= node->in[i] && node->in[i]->ndim == 4;
+    for (int i = 0; i < node->out_count; i++)
+        any |= node->out[i] && node->out[i]->ndim == 4;
+    return any;
+}
+
+/* Whether a planner may give the node such operands. */
+static bool can_have(const yki_node *node, bool plain_in, bool plain_out)
+{
+    if (!plain_in && !plain_out)
+        return true;
+    return has_four_dims(node) && node->op->layouts != YKI_OF_IMAGES &&
+           (plain_in == plain_out || node->op->layouts == YKI_ANY_LAYOUTS);
+}
+
+/* Operands of four dimensions as images and, where they need not be images, plain. */
+static yk_status check_layouts(yki_trial *trial, yki_runner *device, const yki_runner *ref,
+                               const yki_node *node, double tolerance)
+{
+    yk_status status = YK_OK;
+    for (int plain = 0; status == YK_OK && plain < 4; plain++) {
+        device->plain_in = (plain & 1) != 0;
+        device->plain_out = (plain & 2) != 0;
+        if (!can_have(node, device->plain_in, device->plain_out))
+            continue;
+        status = check_node(trial, device, ref, node, tolerance);
+        if (status != YK_OK && plain)
+            yki_error_context(status, "plain %s",
+                              plain == 1   ? "inputs"
+                              : plain == 2 ? "outputs"
+                                           : "operands");
+    }
+    return status;
+}
+
 static yk_status open_device(yki_runner *r, const yki_conformance_setting *s)
 {
     const yki_device_options options = {.threads = s->threads, .winograd = s->winograd};
@@ -181,7 +220,7 @@ yk_status yki_conformance_device(const yki_conformance_case *row,
     if (status == YK_OK)
         status = open_device(&ref, &oracle);
     for (size_t n = 0; status == YK_OK && n < trial.graph->node_count; n++)
-        status = check_node(&trial, &device, &ref, trial.graph->nodes[n], setting->tolerance);
+        status = check_layouts(&trial, &device, &ref, trial.graph->nodes[n], setting->tolerance);
     if (status != YK_OK)
         yki_error_context(status, "%s", trial.label);
     yki_trial_fini(&trial);

@@ -6,7 +6,8 @@
 
 #include "check/operand.h"
 
-static yki_operand operand_of(const yki_trial *trial, const yki_runner *r, const yk_value *value)
+static yki_operand operand_of(const yki_trial *trial, const yki_runner *r, bool plain,
+                              const yk_value *value)
 {
     if (!value)
         return (yki_operand){.ndim = -1};
@@ -14,7 +15,7 @@ static yki_operand operand_of(const yki_trial *trial, const yki_runner *r, const
     memcpy(operand.dims, value->dims, sizeof operand.dims);
     if (r->exact && yki_dtype_is_float(operand.dtype))
         operand.dtype = YK_F64;
-    if (!trial->plain[value->id])
+    if (!plain && !trial->plain[value->id])
         operand.layout = r->device->type->layout(r->device, &operand);
     return operand;
 }
@@ -42,7 +43,7 @@ yk_status yki_invocation_init(yki_invocation *call, const yki_trial *trial, cons
     bool allocated = true;
     for (int i = 0; i < YKI_MAX_IN; i++) {
         const yk_value *value = i < node->in_count ? node->in[i] : NULL;
-        call->desc.in[i] = operand_of(trial, r, value);
+        call->desc.in[i] = operand_of(trial, r, r->plain_in, value);
         call->in[i] =
             value ? yki_operand_encode(r->device, &call->desc.in[i], trial->numbers[value->id])
                   : NULL;
@@ -50,7 +51,7 @@ yk_status yki_invocation_init(yki_invocation *call, const yki_trial *trial, cons
     }
     for (int i = 0; i < YKI_MAX_OUT; i++) {
         const yk_value *value = i < (all ? node->out_count : 1) ? node->out[i] : NULL;
-        call->desc.out[i] = operand_of(trial, r, value);
+        call->desc.out[i] = operand_of(trial, r, r->plain_out, value);
         call->out[i] =
             value ? yki_operand_allocate(yki_operand_bytes(r->device, &call->desc.out[i]), 0xff)
                   : NULL;

@@ -8,6 +8,7 @@
 typedef struct yki_runner {
     yki_device *device;
     bool exact;
+    bool plain_in, plain_out; /* operands of four dimensions are no images */
 } yki_runner;
 
 /* A node's kernel with its operands in memory. */

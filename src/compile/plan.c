@@ -35,8 +35,7 @@ static yki_operand absent(void)
 }
 
 /*
- * The value's concrete shape. Values with a batch dimension have the device's layout; all others
- * (parameters, values computed from them, their gradients and parts of those) are plain.
+ * The value's concrete shape. Images have the device's layout for them; all other values are plain.
  */
 static yki_operand operand_of(const planner *p, const yk_value *value)
 {
@@ -44,10 +43,10 @@ static yki_operand operand_of(const planner *p, const yk_value *value)
         return absent();
     yki_operand operand = {.dtype = value->dtype, .ndim = value->ndim};
     memcpy(operand.dims, value->dims, sizeof operand.dims);
-    if (value->ndim > 0 && value->dims[0] == YK_BATCH) {
+    if (value->ndim > 0 && value->dims[0] == YK_BATCH)
         operand.dims[0] = p->plan->batch;
+    if (p->source->images[value->id])
         operand.layout = p->source->device->type->layout(p->source->device, &operand);
-    }
     return operand;
 }
 

@@ -79,6 +79,7 @@ typedef struct yki_plan_source {
     size_t first_backward;
     int64_t largest_batch; /* yki_largest_batch(graph) */
     yki_place *fixed;      /* by value id: the place of what is not an activation, else NONE */
+    bool *images;          /* by value id, see rewrite.h */
     bool *for_outputs;     /* by value id: whether an output depends on it; NULL without outputs */
 } yki_plan_source;
 

@@ -23,6 +23,10 @@ typedef struct yki_outputs {
 /* Marks, by value id, those on which marked ones depend, by nodes before `end`. */
 void yki_graph_mark_needed(const yk_graph *graph, size_t end, bool *needed);
 
+/* Says, by value id, which are images, for which devices have a layout of their own. The graph is
+ * rewritten. */
+yk_status yki_graph_find_images(const yk_graph *graph, bool **images);
+
 /*
  * Autocast: operators that gain run in `low`, losses in f32, the others follow their inputs, except
  * as `overrides` (see yk_autocast_check) says; casts are inserted between. Parameters stay as they

@@ -1,12 +1,13 @@
 /*
- * The contract of a device: memory and streams (memory.h), a layout for each value, and a table of
+ * The contract of a device: memory and streams (memory.h), a layout for images, and a table of
  * kernels. The planner looks up a kernel that supports an operator on given operands, prepares it
  * once, and runs it in every step.
  *
  * Invariants: prepare may allocate memory, run may not. One thread at a time calls run. On a host
  * device the work is done when run and pack return. On any other they enter it in the stream that
  * they are given: they read the arrays of arguments before they return, but never the memory that
- * these point to. Parameters, statistics and everything that a user sees are in YKI_PLAIN.
+ * these point to. All values but images (compile/images.c) are in YKI_PLAIN: parameters, statistics
+ * and everything that a user sees, too.
  */
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
@@ -122,7 +123,8 @@ typedef struct yki_device_type {
     void (*set_threads)(yki_device *device, int threads);
     /* Called on a thread before it prepares or runs kernels; may be NULL. */
     void (*enter)(yki_device *device);
-    yki_layout (*layout)(const yki_device *device, const yki_operand *operand);
+    /* In which it keeps an image, of four dimensions. */
+    yki_layout (*layout)(const yki_device *device, const yki_operand *image);
     /* Called for every kernel of a plan before the first of them is prepared, and with NULL once
      * all are, or one has failed: what takes long can be done for all of them at once. May be NULL.
      */

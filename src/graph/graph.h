@@ -112,11 +112,19 @@ typedef struct yki_op_input {
     bool is_constant; /* to the gradient, whatever it is made of */
 } yki_op_input;
 
+/* How operands of four dimensions are laid out, see compile/images.c. */
+typedef enum yki_layouts {
+    YKI_ONE_LAYOUT, /* all alike */
+    YKI_OF_IMAGES,  /* as images, (N, C, H, W) */
+    YKI_ANY_LAYOUTS /* each in its own way */
+} yki_layouts;
+
 /* Made from the list in operators.def; those of programs by custom.c. */
 struct yki_op {
     const char *name;
     const struct yki_custom_op *custom; /* NULL for the built-in ones */
     yki_autocast autocast;
+    yki_layouts layouts;
     int in_count, out_count;
     yki_op_input in[YKI_MAX_IN];
     /* Output shapes from inputs; on error sets the error line. NULL unless users build it. */

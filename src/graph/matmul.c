@@ -100,7 +100,7 @@ static side untransposed(yk_value *value)
     return is_transpose ? (side){made_by->in[YKI_PERMUTE_X], true} : (side){value, false};
 }
 
-/* (N, H, R, C) -> (N, H R, C): devices keep values of four dimensions in the order of images. */
+/* (N, H, R, C) -> (N, H R, C), as the operator has it. */
 static yk_value *as_rows(yk_value *x)
 {
     const int64_t rows[] = {x->dims[0], x->dims[1] * x->dims[2], x->dims[3]};

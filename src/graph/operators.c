@@ -15,25 +15,28 @@
 #define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
 #define FURTHER(number, operand, text)    {.name = text, .is_activation = true, .is_optional = true},
 #define CONSTANT(number, operand, text)   {.name = text, .is_constant = true},
+#define IMAGES                            .layouts = YKI_OF_IMAGES,
+#define ANY_LAYOUT                        .layouts = YKI_ANY_LAYOUTS,
 #define FORWARD(number, op, policy, inputs, outputs, attributes)                                   \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .autocast = YKI_AUTOCAST_##policy,                                 \
                                 .in_count = YKI_##number##_INPUTS,                                 \
                                 .out_count = YKI_##number##_OUTPUTS,                               \
                                 .in = {inputs},                                                    \
-                                .infer = yki_infer_##op,                                           \
+                                attributes.infer = yki_infer_##op,                                 \
                                 .gradient = yki_gradient_##op};
 #define INSERTED(number, op, inputs, outputs, attributes)                                          \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .in_count = YKI_##number##_INPUTS,                                 \
                                 .out_count = YKI_##number##_OUTPUTS,                               \
                                 .in = {inputs},                                                    \
-                                .gradient = yki_gradient_##op};
+                                attributes.gradient = yki_gradient_##op};
 #define BACKWARD(number, op, inputs, outputs, attributes)                                          \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .in_count = YKI_##number##_INPUTS,                                 \
                                 .out_count = YKI_##number##_OUTPUTS,                               \
-                                .in = {inputs}};
+                                .in = {inputs},                                                    \
+                                attributes};
 #include "graph/operators.def"
 
 const yki_op *const yki_operators[YKI_OPERATORS] = {

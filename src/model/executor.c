@@ -33,6 +33,7 @@ void yki_executor_destroy(yki_executor *executor)
     yki_plans_destroy(&executor->plans, executor->source.device);
     yki_inputs_destroy(&executor->inputs);
     free(executor->source.fixed);
+    free(executor->source.images);
     free(executor->source.for_outputs);
     yki_device_destroy(executor->source.device);
 }

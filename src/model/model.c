@@ -237,6 +237,8 @@ static yk_status build_model(yk_model *model, yk_value *loss)
     if (status == YK_OK)
         status = place_values(model, &gradients);
     if (status == YK_OK)
+        status = yki_graph_find_images(model->graph, &model->executor.source.images);
+    if (status == YK_OK)
         status = find_inference(model);
     free(gradients.of);
     return status;

@@ -9,31 +9,45 @@
 #include "model/model.h"
 #include "tensor/tensor.h"
 
-/* The places are those of the model: indices of parameters, buffers and inputs, in equal order. */
-static yk_status copy_places(yk_model *replica, const yk_model *model)
+/* An array by value id; *to stays NULL where there is none. */
+static yk_status copy_by_value(void **to, const void *from, size_t count, size_t size)
+{
+    if (!from)
+        return YK_OK;
+    *to = yki_calloc(count, size);
+    if (!*to)
+        return yki_error_memory(count * size, "a replica");
+    memcpy(*to, from, count * size);
+    return YK_OK;
+}
+
+/* What was found out about the graph. The places are those of the model: indices of parameters,
+ * buffers and inputs, in equal order. */
+static yk_status copy_source(yki_plan_source *to, const yki_plan_source *from)
+{
+    const size_t count = from->graph->value_count;
+    void *fixed = NULL, *images = NULL, *for_outputs = NULL;
+    yk_status status = copy_by_value(&fixed, from->fixed, count, sizeof *from->fixed);
+    if (status == YK_OK)
+        status = copy_by_value(&images, from->images, count, sizeof *from->images);
+    if (status == YK_OK)
+        status = copy_by_value(&for_outputs, from->for_outputs, count, sizeof *from->for_outputs);
+    yki_device *device = to->device;
+    *to = *from;
+    to->device = device;
+    to->fixed = fixed;
+    to->images = images;
+    to->for_outputs = for_outputs;
+    return status;
+}
+
+static yk_status copy_model(yk_model *replica, const yk_model *model)
 {
     const yki_variables *from = &model->variables;
     yki_variables *to = &replica->variables;
-    size_t count = model->graph->value_count, parameters = from->parameter_count;
-    yki_place *fixed = yki_calloc(count, sizeof *fixed);
-    if (!fixed)
-        return yki_error_memory(count * sizeof *fixed, "a replica");
-    memcpy(fixed, model->executor.source.fixed, count * sizeof *fixed);
-    memcpy(to->grad_order, from->grad_order, parameters * sizeof *from->grad_order);
-    memcpy(to->used, from->used, parameters * sizeof *from->used);
-    yki_device *device = replica->executor.source.device;
-    replica->executor.source = model->executor.source;
-    replica->executor.source.device = device;
-    replica->executor.source.fixed = fixed;
-    replica->executor.source.for_outputs = NULL;
-    if (!model->executor.source.for_outputs)
-        return YK_OK;
-    bool *for_outputs = yki_calloc(count, sizeof *for_outputs);
-    if (!for_outputs)
-        return yki_error_memory(count * sizeof *for_outputs, "a replica");
-    memcpy(for_outputs, model->executor.source.for_outputs, count * sizeof *for_outputs);
-    replica->executor.source.for_outputs = for_outputs;
-    return YK_OK;
+    memcpy(to->grad_order, from->grad_order, from->parameter_count * sizeof *from->grad_order);
+    memcpy(to->used, from->used, from->parameter_count * sizeof *from->used);
+    return copy_source(&replica->executor.source, &model->executor.source);
 }
 
 static yk_status build_replica(yk_model *replica, const yk_model *model)
@@ -44,7 +58,7 @@ static yk_status build_replica(yk_model *replica, const yk_model *model)
                              replica->graph));
     YK_TRY(yki_variables_create(&replica->variables, replica->executor.source.device,
                                 replica->graph, true));
-    return copy_places(replica, model);
+    return copy_model(replica, model);
 }
 
 yk_status yki_model_replicate(yk_model **replica, const yk_model *model, const char *device)

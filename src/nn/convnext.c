@@ -17,28 +17,22 @@ static const stage tiny[STAGES] = {{96, 3}, {192, 3}, {384, 9}, {768, 3}};
 static const double last_drop = 0.1, eps = 1e-6;
 static const yki_layer_init init = {YK_INIT_NORMAL_0_02, true, YK_INIT_ZEROS};
 
-/* (N, C, H, W) -> (N, H W, C) */
-static yk_value *tokens_of(yk_value *x)
+/* (N, C, H, W) -> (N, H, W, C) */
+static yk_value *pixels_of(yk_value *image)
 {
-    int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
-    yk_value_shape(x, dims);
-    x = yk_reshape(x, 3, (int64_t[]){dims[0], dims[1], -1});
-    return yk_permute(x, 3, (int64_t[]){0, 2, 1});
+    return yk_permute(image, 4, (int64_t[]){0, 2, 3, 1});
 }
 
-/* (N, H W, C) -> (N, C, H, W), of which H and W are those of `like` */
-static yk_value *image_of(yk_value *x, const yk_value *like)
+/* (N, H, W, C) -> (N, C, H, W) */
+static yk_value *image_of(yk_value *pixels)
 {
-    int64_t dims[YK_MAX_DIMS] = {YK_BATCH};
-    yk_value_shape(like, dims);
-    x = yk_permute(x, 3, (int64_t[]){0, 2, 1});
-    return yk_reshape(x, 4, (int64_t[]){dims[0], -1, dims[2], dims[3]});
+    return yk_permute(pixels, 4, (int64_t[]){0, 3, 1, 2});
 }
 
 /* Layer normalisation of the channels of each pixel. (N, C, H, W) -> (N, C, H, W) */
 static yk_value *norm_of_pixels(yk_value *x, const char *name)
 {
-    return image_of(yk_nn_layer_norm(tokens_of(x), name, eps), x);
+    return image_of(yk_nn_layer_norm(pixels_of(x), name, eps));
 }
 
 /* Patches of size x size pixels, which do not overlap. (N, C, H, W) ->
@@ -58,10 +52,10 @@ static yk_value *branch(yk_value *x, int64_t channels)
     options.padding = 3;
     options.groups = channels;
     yk_scope_push(graph, "block");
-    yk_value *y = tokens_of(yki_nn_conv2d(x, "0", channels, 7, &options, init));
+    yk_value *y = pixels_of(yki_nn_conv2d(x, "0", channels, 7, &options, init));
     y = yk_nn_layer_norm(y, "2", eps);
     y = yk_gelu(yki_nn_linear(y, "3", 4 * channels, init));
-    y = image_of(yki_nn_linear(y, "5", channels, init), x);
+    y = image_of(yki_nn_linear(y, "5", channels, init));
     yk_scope_pop(graph);
     return y;
 }

@@ -84,7 +84,7 @@ static void divide(permute *k)
         k->tile[q] = k->y.blocked ? k->device->block : p == q ? k->tile[p] : TILE_Y;
     k->inner = -1;
     for (int d = 0; d < YK_MAX_DIMS; d++)
-        if (blocked && d != p && d != q)
+        if ((blocked || p == q) && d != p && d != q)
             k->inner = d;
     if (k->inner >= 0)
         k->tile[k->inner] = k->sizes[k->inner];
@@ -116,7 +116,7 @@ static yk_status permute_prepare(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-/* Constant sizes are copied by a few instructions. */
+/* Constant sizes are copied by a few instructions, which for short runs are faster than calls. */
 static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
 {
     const size_t bytes = (size_t)t->y_count * size, room = (size_t)t->y_room * size,
@@ -124,8 +124,9 @@ static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
     for (int64_t s = 0; s < t->tiles; s++, x += x_tile, y += y_tile)
         if (bytes == 32 && room == 32)
             memcpy(y, x, 32);
-        else if (bytes == 64 && room == 64)
-            memcpy(y, x, 64);
+        else if (bytes == room && bytes % 64 == 0 && bytes <= 512)
+            for (size_t at = 0; at < bytes; at += 64)
+                memcpy(y + at, x + at, 64);
         else {
             memcpy(y, x, bytes);
             memset(y + bytes, 0, room - bytes);
