@@ -31,9 +31,11 @@ static yki_cuda_grid divide(const yki_operand *dy, yki_cuda_columns *at)
                                     at);
 }
 
-yk_status yki_cuda_bias_gradient_find(yki_cuda_kernel *kernel, int stage, const yki_operand *dy)
+yk_status yki_cuda_bias_gradient_find(yki_cuda_kernel *kernel, int stage, const yki_operand *dy,
+                                      bool is_product)
 {
-    YK_TRY(yki_cuda_find(kernel, stage, "bias_reduce", dy->dtype, width_of(dy) > 1));
+    const char *name = is_product ? "bias_reduce_product" : "bias_reduce";
+    YK_TRY(yki_cuda_find(kernel, stage, name, dy->dtype, width_of(dy) > 1));
     return yki_cuda_find(kernel, stage + 1, "sums_merge", yki_accumulate_dtype(dy->dtype), true);
 }
 
@@ -45,10 +47,10 @@ size_t yki_cuda_bias_gradient_bytes(const yki_operand *dy)
 }
 
 yk_status yki_cuda_bias_gradient(const yki_cuda_kernel *kernel, int stage, const yki_operand *dy,
-                                 const void *memory, void *dbias, void *partial,
+                                 const void *memory, const void *factor, void *dbias, void *partial,
                                  const yki_kernel_args *run)
 {
-    yki_cuda_bias_reduce_args args = {.dy = memory, .partial = partial};
+    yki_cuda_bias_reduce_args args = {.dy = memory, .factor = factor, .partial = partial};
     yki_cuda_grid grid = divide(dy, &args.at);
     yki_cuda_sums_merge_args merge = {.rows = args.at.rows,
                                       .columns = args.at.columns,
@@ -69,14 +71,14 @@ static yk_status prepare_gradient(yki_device *device, const yki_kernel_desc *des
     yki_cuda_kernel *k;
     YK_TRY(yki_cuda_prepare(device, desc, &k));
     yki_cuda_reserve(k, yki_cuda_bias_gradient_bytes(dy));
-    return yki_cuda_prepared(k, yki_cuda_bias_gradient_find(k, 0, dy), kernel);
+    return yki_cuda_prepared(k, yki_cuda_bias_gradient_find(k, 0, dy, false), kernel);
 }
 
 static yk_status run_gradient(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     return yki_cuda_bias_gradient(k, 0, &k->desc.in[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY],
-                                  run->in[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY],
+                                  run->in[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DY], NULL,
                                   run->out[YKI_CONV_TRANSPOSE2D_BACKWARD_BIAS_DBIAS], run->scratch,
                                   run);
 }

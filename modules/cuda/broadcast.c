@@ -228,12 +228,17 @@ static size_t sum_bytes(const yki_kernel_desc *desc)
     return dtype == real ? 0 : (size_t)yki_operand_count(&desc->out[0]) * yk_dtype_size(real);
 }
 
+static bool is_product(const yki_kernel_desc *desc)
+{
+    return desc->op == &yki_op_reduce && desc->in[YKI_REDUCE_FACTOR].ndim >= 0;
+}
+
 static yk_status prepare_matrix(yki_cuda_kernel *k, const yki_operand *matrix)
 {
     const size_t sums = sum_bytes(&k->desc);
     yki_cuda_reserve(k, yki_cuda_bias_gradient_bytes(matrix));
     yki_cuda_reserve(k, sums);
-    YK_TRY(yki_cuda_bias_gradient_find(k, COLUMNS, matrix));
+    YK_TRY(yki_cuda_bias_gradient_find(k, COLUMNS, matrix, is_product(&k->desc)));
     return sums ? yki_cuda_convert_find(k, CONVERT, YK_F32, matrix->dtype) : YK_OK;
 }
 
@@ -251,9 +256,11 @@ static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
         return yki_cuda_prepared(k, prepare_matrix(k, &matrix), kernel);
     }
     if (found && grid_of_matrices(dtype, &rows).x)
-        return yki_cuda_prepare_one(device, desc, "reduce_rows",
+        return yki_cuda_prepare_one(device, desc,
+                                    is_product(desc) ? "reduce_rows_product" : "reduce_rows",
                                     yki_cuda_width_for(dtype, rows.columns) > 1, kernel);
-    return yki_cuda_prepare_one(device, desc, "reduce", true, kernel);
+    return yki_cuda_prepare_one(device, desc, is_product(desc) ? "reduce_product" : "reduce", true,
+                                kernel);
 }
 
 static yk_status add_matrix(const yki_cuda_kernel *k, const yki_cuda_reduce_rows_args *args,
@@ -262,7 +269,8 @@ static yk_status add_matrix(const yki_cuda_kernel *k, const yki_cuda_reduce_rows
     const yki_operand matrix = matrix_of(k->desc.in[0].dtype, args);
     const size_t sums = sum_bytes(&k->desc);
     void *to = sums ? (char *)run->scratch + k->base.scratch - yki_align(sums, 256) : args->dx;
-    YK_TRY(yki_cuda_bias_gradient(k, COLUMNS, &matrix, args->dy, to, run->scratch, run));
+    YK_TRY(
+        yki_cuda_bias_gradient(k, COLUMNS, &matrix, args->dy, args->factor, to, run->scratch, run));
     return sums ? yki_cuda_convert(k, CONVERT, to, args->dx, args->columns, run) : YK_OK;
 }
 
@@ -273,6 +281,7 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     yki_cuda_reduce_rows_args rows;
     const bool found = find_matrices(&args, &rows);
     args.dy = rows.dy = yki_cuda_in(k, run, 0);
+    args.factor = rows.factor = is_product(&k->desc) ? run->in[YKI_REDUCE_FACTOR] : NULL;
     args.dx = rows.dx = yki_cuda_out(k, run, 0);
     if (found && rows.batch == 1)
         return add_matrix(k, &rows, run);
@@ -282,7 +291,15 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     grid = yki_cuda_grid_of(args.count * 32);
     return yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run);
 }
-IMPLEMENTATION(reduce, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
+
+/* A factor lies in memory like dy. */
+static bool supports_reduce(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return yki_cuda_supports_any_layout(device, desc) &&
+           (!is_product(desc) ||
+            desc->in[YKI_REDUCE_FACTOR].layout == desc->in[YKI_REDUCE_DY].layout);
+}
+IMPLEMENTATION(reduce, supports_reduce, prepare_reduce, run_reduce, 0);
 IMPLEMENTATION(sum, yki_cuda_supports_any_layout, prepare_reduce, run_reduce, 0);
 
 /* ---- permute -------------------------------------------------------------------------------- */

@@ -91,7 +91,7 @@ static yk_status prepare_backward_weight(yki_conv *k)
     if (k->cuda.desc.out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim < 0)
         return YK_OK;
     k->partial_at = yki_cuda_reserve(&k->cuda, yki_cuda_bias_gradient_bytes(&k->y));
-    return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, &k->y);
+    return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, &k->y, false);
 }
 
 static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
@@ -145,7 +145,7 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
     YK_TRY(k->plan ? run_plan(k, x, dy, dweight, run) : multiply(k, x, dy, dweight, run));
     if (!dbias)
         return YK_OK;
-    return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->y, dy, dbias,
+    return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->y, dy, NULL, dbias,
                                   (char *)run->scratch + k->partial_at, run);
 }
 YKI_CONV(conv2d_backward_weight, yki_conv_supports_backward_weight, create_backward_weight,

@@ -239,7 +239,7 @@ static yk_status prepare_backward_weight(linear_kernel *k)
     if (!is_present(&k->cuda.desc.out[YKI_LINEAR_BACKWARD_WEIGHT_DBIAS]))
         return YK_OK;
     k->partial_at = yki_cuda_reserve(&k->cuda, yki_cuda_bias_gradient_bytes(dy));
-    return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, dy);
+    return yki_cuda_bias_gradient_find(&k->cuda, REDUCE, dy, false);
 }
 
 static yk_status create_backward_weight(yki_device *device, const yki_kernel_desc *desc,
@@ -258,7 +258,7 @@ static yk_status run_backward_weight(const yki_kernel *kernel, const yki_kernel_
     if (!dbias)
         return YK_OK;
     return yki_cuda_bias_gradient(&k->cuda, REDUCE, &k->cuda.desc.in[YKI_LINEAR_BACKWARD_WEIGHT_DY],
-                                  dy, dbias, (char *)run->scratch + k->partial_at, run);
+                                  dy, NULL, dbias, (char *)run->scratch + k->partial_at, run);
 }
 LINEAR(linear_backward_weight, supports_backward_weight, create_backward_weight,
        run_backward_weight);

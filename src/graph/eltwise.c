@@ -49,7 +49,18 @@ static yk_value *reduce(yk_graph *graph, yk_value *dy, const yk_value *value)
 {
     if (yki_same_dims(dy, value))
         return dy;
-    return yki_append_like(graph, &yki_op_reduce, NULL, &dy, value);
+    return yki_append_like(graph, &yki_op_reduce, NULL, (yk_value *[]){dy, NULL}, value);
+}
+
+/* dy times factor, summed likewise. */
+static yk_value *reduce_product(yk_graph *graph, yk_value *dy, yk_value *factor,
+                                const yk_value *value)
+{
+    yk_value *in[] = {dy, factor};
+    if (!yki_same_dims(dy, value) && yki_same_dims(dy, factor))
+        return yki_append_like(graph, &yki_op_reduce, NULL, in, value);
+    yk_value *product = yki_append_like(graph, &yki_op_multiply, NULL, in, dy);
+    return product ? reduce(graph, product, value) : NULL;
 }
 
 static yk_value *negated(yk_graph *graph, yk_value *x)
@@ -109,12 +120,9 @@ yk_status yki_infer_multiply(const yki_node *node, yki_shape *out)
 yk_status yki_gradient_multiply(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                                 const bool *needs, yk_value **din)
 {
-    for (int i = 0; i < YKI_MULTIPLY_INPUTS; i++) {
-        yk_value *in[] = {dout[YKI_MULTIPLY_Y], node->in[1 - i]};
-        yk_value *product =
-            needs[i] ? yki_append_like(graph, &yki_op_multiply, NULL, in, in[0]) : NULL;
-        din[i] = product ? reduce(graph, product, node->in[i]) : NULL;
-    }
+    for (int i = 0; i < YKI_MULTIPLY_INPUTS; i++)
+        if (needs[i])
+            din[i] = reduce_product(graph, dout[YKI_MULTIPLY_Y], node->in[1 - i], node->in[i]);
     return YK_OK;
 }
 
@@ -132,9 +140,8 @@ yk_status yki_infer_divide(const yki_node *node, yki_shape *out)
 
 static yk_value *gradient_of_divisor(yk_graph *graph, const yki_node *node, yk_value *dy)
 {
-    yk_value *b = node->in[YKI_DIVIDE_B], *in[] = {dy, node->out[YKI_DIVIDE_Y]};
-    yk_value *product = yki_append_like(graph, &yki_op_multiply, NULL, in, dy);
-    yk_value *sum = product ? reduce(graph, product, b) : NULL;
+    yk_value *b = node->in[YKI_DIVIDE_B];
+    yk_value *sum = reduce_product(graph, dy, node->out[YKI_DIVIDE_Y], b);
     yk_value *quotient =
         sum ? yki_append_like(graph, &yki_op_divide, NULL, (yk_value *[]){sum, b}, b) : NULL;
     return quotient ? negated(graph, quotient) : NULL;

@@ -130,7 +130,7 @@ YK_TEST(sums_over_rows_of_norms)
 }
 
 /* db of linear, after dW, which oneDNN computes with other bits for other numbers of threads. As a
- * sum in f32 it would have errors of 1e-3. */
+ * sum in f32 it would have errors of 1e-3; as a sum in f64 of sums of 16 in f32, it has 4e-5. */
 YK_TEST(sums_of_a_bias)
 {
     enum { SAMPLES = 100000, INPUTS = 2, OUTPUTS = 35 };
@@ -152,7 +152,7 @@ YK_TEST(sums_of_a_bias)
             double sum = 0;
             for (int n = 0; n < SAMPLES; n++)
                 sum += slopes[n * OUTPUTS + o];
-            assert_true(fabs(db[o] - sum) <= 1e-7 * fabs(sum));
+            assert_true(fabs(db[o] - sum) <= 1e-4);
         }
         if (first)
             assert_memory_equal(first + OUTPUTS * INPUTS, db, OUTPUTS * sizeof *db);

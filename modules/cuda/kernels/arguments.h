@@ -71,19 +71,20 @@ typedef struct yki_cuda_permute_args {
     int32_t dims[YK_MAX_DIMS], stride[YK_MAX_DIMS];
 } yki_cuda_permute_args;
 
-/* dx, whose dimensions in the order of its memory are `kept` (others are 1), is the sum of dy over
- * the dimensions `summed` (others are 1); strides are dy's. */
+/* dx, whose dimensions in the order of its memory are `kept` (others are 1), is the sum of dy, or
+ * of dy times factor, over the dimensions `summed` (others are 1); strides are dy's and factor's.
+ */
 typedef struct yki_cuda_reduce_args {
-    const void *dy;
+    const void *dy, *factor;
     void *dx;
     int64_t count, repeated; /* the elements of dx, and those of dy for each */
     int32_t kept[YK_MAX_DIMS], summed[YK_MAX_DIMS], stride[YK_MAX_DIMS];
 } yki_cuda_reduce_args;
 
-/* dx (batch, columns) is the sum over the rows of dy (batch, rows, columns). A block has `tile`
- * vectors of columns of some matrices of the batch. */
+/* dx (batch, columns) is the sum over the rows of dy (batch, rows, columns), or of dy times factor.
+ * A block has `tile` vectors of columns of some matrices of the batch. */
 typedef struct yki_cuda_reduce_rows_args {
-    const void *dy;
+    const void *dy, *factor;
     void *dx;
     int64_t batch;
     int32_t rows, columns, tile;
@@ -465,10 +466,11 @@ typedef struct yki_cuda_bias_add_args {
     int32_t columns;
 } yki_cuda_bias_add_args;
 
-/* Sums of dy's columns, for sums_merge: partial (slices, 2, columns), of which one is 0. */
+/* Sums of the columns of dy, or of dy times factor, for sums_merge: partial (slices, 2, columns),
+ * of which one is 0. */
 typedef struct yki_cuda_bias_reduce_args {
     yki_cuda_columns at;
-    const void *dy;
+    const void *dy, *factor;
     double *partial;
 } yki_cuda_bias_reduce_args;
 

@@ -64,23 +64,40 @@ template <typename T, int W> DEVICE void expand(const yki_cuda_broadcast_args &a
 KERNELS(expand, yki_cuda_broadcast_args, expand)
 
 /* A warp for each element of dx. */
-template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)
+template <typename T, bool IS_PRODUCT> DEVICE void reduce_terms(const yki_cuda_reduce_args &args)
 {
     int64_t element = thread_number() / WARP;
     if (element >= args.count)
         return;
-    const T *dy = (const T *)args.dy + place_in(args.kept, args.stride, (uint32_t)element);
+    const uint32_t first = place_in(args.kept, args.stride, (uint32_t)element);
     real_of<T> sum = 0;
-    for (int64_t i = threadIdx.x % WARP; i < args.repeated; i += WARP)
-        sum += widen(dy[place_in(args.summed, args.stride, (uint32_t)i)]);
+    for (int64_t i = threadIdx.x % WARP; i < args.repeated; i += WARP) {
+        const uint32_t at = first + place_in(args.summed, args.stride, (uint32_t)i);
+        real_of<T> term = widen(((const T *)args.dy)[at]);
+        if (IS_PRODUCT)
+            term *= widen(((const T *)args.factor)[at]);
+        sum += term;
+    }
     sum = warp_sum(sum);
     if (threadIdx.x % WARP == 0)
         ((T *)args.dx)[element] = narrow<T>(sum);
 }
+
+template <typename T> DEVICE void reduce(const yki_cuda_reduce_args &args)
+{
+    reduce_terms<T, false>(args);
+}
 SCALAR_KERNELS(reduce, yki_cuda_reduce_args, reduce)
 
+template <typename T> DEVICE void reduce_product(const yki_cuda_reduce_args &args)
+{
+    reduce_terms<T, true>(args);
+}
+SCALAR_KERNELS(reduce_product, yki_cuda_reduce_args, reduce_product)
+
 /* Of each matrix the threads of a column have some rows each. */
-template <typename T, int W> DEVICE void reduce_rows(const yki_cuda_reduce_rows_args &args)
+template <typename T, int W, bool IS_PRODUCT>
+DEVICE void reduce_matrices(const yki_cuda_reduce_rows_args &args)
 {
     typedef real_of<T> real;
     SHARED(real, sums, W * THREADS);
@@ -90,15 +107,18 @@ template <typename T, int W> DEVICE void reduce_rows(const yki_cuda_reduce_rows_
     p.row = p.place;
     p.last = p.place < p.places && p.column < args.columns ? args.rows : 0;
     for (int64_t matrix = blockIdx.y; matrix < args.batch; matrix += gridDim.y) {
-        const T *dy = (const T *)args.dy + matrix * args.rows * args.columns + p.column;
+        const int64_t first = matrix * args.rows * args.columns + p.column;
         real sum[W] = {};
 #pragma unroll 4
         for (int64_t row = p.row; row < p.last; row += p.stride) {
-            real value[W];
-            load(dy + row * args.columns, value);
+            const int64_t place = first + row * args.columns;
+            real value[W], factor[W];
+            load((const T *)args.dy + place, value);
+            if (IS_PRODUCT)
+                load((const T *)args.factor + place, factor);
 #pragma unroll
             for (int i = 0; i < W; i++)
-                sum[i] += value[i];
+                sum[i] += IS_PRODUCT ? value[i] * factor[i] : value[i];
         }
         __syncthreads(); /* the matrix before has been stored */
 #pragma unroll
@@ -113,7 +133,18 @@ template <typename T, int W> DEVICE void reduce_rows(const yki_cuda_reduce_rows_
         store((T *)args.dx + matrix * args.columns + p.column, sum);
     }
 }
+
+template <typename T, int W> DEVICE void reduce_rows(const yki_cuda_reduce_rows_args &args)
+{
+    reduce_matrices<T, W, false>(args);
+}
 KERNELS(reduce_rows, yki_cuda_reduce_rows_args, reduce_rows)
+
+template <typename T, int W> DEVICE void reduce_rows_product(const yki_cuda_reduce_rows_args &args)
+{
+    reduce_matrices<T, W, true>(args);
+}
+KERNELS(reduce_rows_product, yki_cuda_reduce_rows_args, reduce_rows_product)
 
 /* T: an integer of the element's size, or several of them. */
 template <typename T> DEVICE void permute(const yki_cuda_permute_args &args)

@@ -63,7 +63,7 @@ yki_axes yki_axes_of(const yki_device *device, const yki_kernel_desc *desc,
                                    {dims[3], {0}},
                                    {lanes, {0}}};
     describe_operand(&desc->in[0], lanes, YKI_SIDE_A, axes);
-    if (desc->in_count > 1)
+    if (desc->in_count > 1 && desc->in[1].ndim >= 0)
         describe_operand(&desc->in[1], lanes, YKI_SIDE_B, axes);
     describe_operand(&desc->out[0], lanes, YKI_SIDE_Y, axes);
     k.last_lanes = dims[1] % lanes;
@@ -80,7 +80,7 @@ int64_t yki_axes_lanes(const yki_axes *k, int64_t block)
 bool yki_axes_known(const yki_kernel_desc *desc, const yki_operand *large)
 {
     bool good = yki_is_float(large);
-    for (int i = 0; i < desc->in_count; i++)
+    for (int i = 0; i < desc->in_count && desc->in[i].ndim >= 0; i++)
         good = good && desc->in[i].dtype == large->dtype &&
                (desc->in[i].layout == YKI_PLAIN || large->layout == YKI_BLOCKED);
     const yki_operand *out = &desc->out[0];

@@ -245,7 +245,7 @@ static void sum_part(const linear_kernel *k, const char *dy, int64_t part, doubl
     const int64_t begin = k->batch * part / k->parts, end = k->batch * (part + 1) / k->parts;
     const size_t before = (size_t)(begin * k->outputs) * yk_dtype_size(k->dtype);
     memset(sums, 0, (size_t)k->outputs * sizeof *sums);
-    k->loops->sum_rows(k->dtype, dy + before, end - begin, k->outputs, k->outputs, sums);
+    k->loops->sum_rows(k->dtype, dy + before, NULL, end - begin, k->outputs, k->outputs, sums);
 }
 
 /* sums: (parts, outputs) */

@@ -312,10 +312,11 @@ typedef struct yki_cpu_loops {
                       uint16_t *kept);
     void (*drop)(yk_dtype dtype, const void *x, const uint16_t *kept, void *y, float factor,
                  int64_t count);
-    /* The sum of elements; and rows of `count` elements, `stride` apart, added to as many sums. */
-    double (*sum)(yk_dtype dtype, const void *x, int64_t count);
-    void (*sum_rows)(yk_dtype dtype, const void *x, int64_t rows, int64_t stride, int64_t count,
-                     double *sums);
+    /* The sum of elements, each times that of factor, which may be NULL; and rows of `count`
+     * elements, `stride` apart, added to as many sums. */
+    double (*sum)(yk_dtype dtype, const void *x, const void *factor, int64_t count);
+    void (*sum_rows)(yk_dtype dtype, const void *x, const void *factor, int64_t rows,
+                     int64_t stride, int64_t count, double *sums);
     /* The sum of losses, and their slopes by x times factor; dx may be x. Weights: the pos_weight
      * of each element, or NULL. */
     double (*loss_sum)(yki_loss_op op, const float *x, const float *target, const float *weights,

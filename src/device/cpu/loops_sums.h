@@ -94,41 +94,93 @@ YKI_FORCE_INLINE double sum_of_lanes(const wide_sum *sum)
 #endif
 }
 
-YKI_FORCE_INLINE void sum_as(const void *x, int64_t count, double *total, yk_dtype dtype)
+/* Of two factors, or x alone where the other is absent. */
+YKI_FORCE_INLINE yki_lanes load_term(const void *x, const void *factor, int64_t i, yk_dtype dtype)
 {
-    wide_sum totals[2] = {{{{0}}}};
-    int64_t whole = count - count % YKI_PACK;
-    for (int64_t i = 0; i < whole; i += YKI_PACK) {
-        const yki_pack p = yki_load(x, i, dtype);
-        for (int j = 0; j < 2; j++)
-            add_lanes(&totals[j], p.v[j]);
-    }
-    *total = sum_of_lanes(&totals[0]) + sum_of_lanes(&totals[1]);
-    for (int64_t i = whole; i < count; i++)
-        *total += yki_get(x, i, dtype);
+    const yki_lanes term = yki_load_lanes(x, i, dtype);
+    return factor ? term * yki_load_lanes(factor, i, dtype) : term;
 }
 
-static double sum(yk_dtype dtype, const void *x, int64_t count)
+YKI_FORCE_INLINE double get_term(const void *x, const void *factor, int64_t i, yk_dtype dtype)
+{
+    return yki_get(x, i, dtype) * (factor ? yki_get(factor, i, dtype) : 1);
+}
+
+YKI_FORCE_INLINE void sum_as(const void *x, const void *factor, int64_t count, double *total,
+                             yk_dtype dtype)
+{
+    wide_sum totals = {{{0}}};
+    const int64_t whole = count - count % (2 * YKI_PACK);
+    for (int64_t i = 0; i < whole;) {
+        yki_lanes near[4] = {{0}};
+        for (const int64_t end = i + 4 * NEAR < whole ? i + 4 * NEAR : whole; i < end;
+             i += 2 * YKI_PACK) {
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                near[j] += load_term(x, factor, i + j * YKI_WIDTH, dtype);
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++)
+            add_lanes(&totals, near[j]);
+    }
+    *total = sum_of_lanes(&totals);
+    for (int64_t i = whole; i < count; i++)
+        *total += get_term(x, factor, i, dtype);
+}
+
+static double sum(yk_dtype dtype, const void *x, const void *factor, int64_t count)
 {
     double total;
-    FOR_EACH_DTYPE(sum_as, dtype, x, count, &total);
+    if (factor)
+        FOR_EACH_DTYPE(sum_as, dtype, x, factor, count, &total);
+    else
+        FOR_EACH_DTYPE(sum_as, dtype, x, NULL, count, &total);
     return total;
 }
 
-YKI_FORCE_INLINE void sum_rows_as(const void *x, int64_t rows, int64_t stride, int64_t count,
-                                  double *totals, yk_dtype dtype)
+/* Some rows of up to 8 vectors of columns, whose sums stay in registers. */
+YKI_FORCE_INLINE void sum_near_rows(const void *x, const void *factor, int64_t first, int64_t rows,
+                                    int64_t stride, int vectors, double *totals, yk_dtype dtype)
 {
-    int64_t whole = count - count % YKI_WIDTH;
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t i = 0; i < whole; i += YKI_WIDTH)
-            add_lanes_at(totals + i, yki_load_lanes(x, r * stride + i, dtype));
-        for (int64_t i = whole; i < count; i++)
-            totals[i] += yki_get(x, r * stride + i, dtype);
+    yki_lanes near[8];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        near[v] = load_term(x, factor, first + v * YKI_WIDTH, dtype);
+    for (int64_t r = 1; r < rows; r++) {
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++)
+            near[v] += load_term(x, factor, first + r * stride + v * YKI_WIDTH, dtype);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        add_lanes_at(totals + v * YKI_WIDTH, near[v]);
+}
+
+YKI_FORCE_INLINE void sum_rows_as(const void *x, const void *factor, int64_t rows, int64_t stride,
+                                  int64_t count, double *totals, yk_dtype dtype)
+{
+    enum { ROWS = NEAR / YKI_WIDTH };
+    for (int64_t begin = 0, end; begin < rows; begin = end) {
+        end = rows - begin < ROWS ? rows : begin + ROWS;
+        const int64_t at = begin * stride, near = end - begin;
+        int64_t i = 0;
+        for (; i + 8 * YKI_WIDTH <= count; i += 8 * YKI_WIDTH)
+            sum_near_rows(x, factor, at + i, near, stride, 8, totals + i, dtype);
+        for (; i + 4 * YKI_WIDTH <= count; i += 4 * YKI_WIDTH)
+            sum_near_rows(x, factor, at + i, near, stride, 4, totals + i, dtype);
+        for (; i + YKI_WIDTH <= count; i += YKI_WIDTH)
+            sum_near_rows(x, factor, at + i, near, stride, 1, totals + i, dtype);
+        for (int64_t r = begin; r < end; r++)
+            for (int64_t j = i; j < count; j++)
+                totals[j] += get_term(x, factor, r * stride + j, dtype);
     }
 }
 
-static void sum_rows(yk_dtype dtype, const void *x, int64_t rows, int64_t stride, int64_t count,
-                     double *totals)
+static void sum_rows(yk_dtype dtype, const void *x, const void *factor, int64_t rows,
+                     int64_t stride, int64_t count, double *totals)
 {
-    FOR_EACH_DTYPE(sum_rows_as, dtype, x, rows, stride, count, totals);
+    if (factor)
+        FOR_EACH_DTYPE(sum_rows_as, dtype, x, factor, rows, stride, count, totals);
+    else
+        FOR_EACH_DTYPE(sum_rows_as, dtype, x, NULL, rows, stride, count, totals);
 }

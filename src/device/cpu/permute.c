@@ -122,7 +122,9 @@ static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
     const size_t bytes = (size_t)t->y_count * size, room = (size_t)t->y_room * size,
                  x_tile = (size_t)t->x_tile * size, y_tile = (size_t)t->y_tile * size;
     for (int64_t s = 0; s < t->tiles; s++, x += x_tile, y += y_tile)
-        if (bytes == 32 && room == 32)
+        if (bytes == 16 && room == 16)
+            memcpy(y, x, 16);
+        else if (bytes == 32 && room == 32)
             memcpy(y, x, 32);
         else if (bytes == room && bytes % 64 == 0 && bytes <= 512)
             for (size_t at = 0; at < bytes; at += 64)

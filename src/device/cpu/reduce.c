@@ -1,7 +1,7 @@
 /*
- * reduce, which sums a gradient over what was broadcast, sum, and reduce_loss, along the axes of
- * broadcast_axes.h. Sums are made in double, of parts that depend on shapes alone and in their
- * order.
+ * reduce, which sums a gradient, or its products with a factor, over what was broadcast, sum, and
+ * reduce_loss, along the axes of broadcast_axes.h. Sums are made in double, of parts that depend on
+ * shapes alone and in their order.
  */
 #include <string.h>
 
@@ -12,11 +12,12 @@
 #include "device/cpu/scalar.h"
 
 enum {
-    CHUNK = 1024,        /* sums that are made at a time */
-    WIDE = 64,           /* sums that are made beside each other where there are few */
-    MOST_BESIDE = 16,    /* and those of a result */
-    UNITS = 64,          /* of sums, to be shared by threads */
-    PART_ELEMENTS = 4096 /* of a part at least */
+    CHUNK = 1024,         /* sums that are made at a time */
+    WIDE = 64,            /* sums that are made beside each other where there are few */
+    MOST_BESIDE = 16,     /* and those of a result */
+    UNITS = 64,           /* of sums, to be shared by threads */
+    PART_ELEMENTS = 4096, /* of a part at least */
+    AHEAD = 8192          /* bytes that are fetched in advance */
 };
 
 typedef struct reduction {
@@ -28,17 +29,26 @@ typedef struct reduction {
     size_t size; /* of an element */
     int team;
     yki_axes axes;
-    double factor; /* 1, or for a mean 1 / the number of terms */
+    bool is_product, is_far; /* far: terms come from memory */
+    double factor;           /* 1, or for a mean 1 / the number of terms */
     /* A unit is some sums next to each other, in parts along an axis. */
     int part_axis;
     int64_t length, chunks, units, parts;
     int64_t beside; /* sums of a result, such as those of the lanes of its pixel; else 1 */
 } reduction;
 
+static bool is_product(const yki_kernel_desc *desc)
+{
+    return desc->op == &yki_op_reduce && desc->in[YKI_REDUCE_FACTOR].ndim >= 0;
+}
+
+/* A factor lies in memory like dy. */
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    return yki_axes_known(desc, &desc->in[0]);
+    return yki_axes_known(desc, &desc->in[0]) &&
+           (!is_product(desc) ||
+            desc->in[YKI_REDUCE_FACTOR].layout == desc->in[YKI_REDUCE_DY].layout);
 }
 
 static double factor_of(const yki_kernel_desc *desc)
@@ -98,6 +108,8 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->size = yk_dtype_size(large->dtype);
     k->team = yki_team(device, yki_operand_elements(device, large));
     k->axes = yki_axes_of(device, desc, large);
+    k->is_product = is_product(desc);
+    k->is_far = yki_exceed_caches(device, large, large);
     k->factor = factor_of(desc);
     keep_lanes_apart(k);
     const yki_axis *last = &k->axes.axis[k->axes.count - 1];
@@ -118,6 +130,17 @@ typedef struct unit {
     int64_t from, to, count;
     int64_t begin, end; /* of the axis of parts */
 } unit;
+
+/* What is summed: the first alone, or products. */
+typedef struct terms {
+    const char *dy, *factor;
+} terms;
+
+static terms terms_at(const reduction *k, const terms *from, int64_t place)
+{
+    const int64_t offset = place * (int64_t)k->size;
+    return (terms){from->dy + offset, from->factor ? from->factor + offset : NULL};
+}
 
 static unit unit_at(const reduction *k, int64_t number, int64_t part)
 {
@@ -144,37 +167,62 @@ static unit unit_at(const reduction *k, int64_t number, int64_t part)
 }
 
 /* Rows that are short and next to each other are added as long ones, to several sums for each. */
-static void sum_rows(const reduction *k, const char *dy, int64_t rows, int64_t stride,
-                     int64_t count, double *sums)
+static void sum_rows(const reduction *k, terms of, int64_t rows, int64_t stride, int64_t count,
+                     double *sums)
 {
     int64_t beside = stride == count ? WIDE / count : 0, rest = beside > 1 ? rows % beside : rows;
     if (beside > 1 && rows > beside) {
         double wide[WIDE] = {0};
-        k->loops->sum_rows(k->dtype, dy, rows / beside, beside * count, beside * count, wide);
+        k->loops->sum_rows(k->dtype, of.dy, of.factor, rows / beside, beside * count,
+                           beside * count, wide);
         for (int64_t b = 0; b < beside; b++)
             for (int64_t i = 0; i < count; i++)
                 sums[i] += wide[b * count + i];
-        dy += (rows - rest) * stride * (int64_t)k->size;
+        of = terms_at(k, &of, (rows - rest) * stride);
     } else
         rest = rows;
-    k->loops->sum_rows(k->dtype, dy, rest, stride, count, sums);
+    k->loops->sum_rows(k->dtype, of.dy, of.factor, rest, stride, count, sums);
+}
+
+/*
+ * Rows next to each other that come from memory: while some are added, the next ones are fetched.
+ * They are read in bursts, in which the processor itself fetches too little in advance. Sums over
+ * the columns of images take 0.5 to 0.6 of the time.
+ */
+static void sum_far_rows(const reduction *k, terms of, int64_t rows, int64_t count, double *sums)
+{
+    const int64_t row = count * (int64_t)k->size, most = AHEAD / row > 1 ? AHEAD / row : 1;
+    for (int64_t begin = 0, end; begin < rows; begin = end) {
+        end = rows - begin < most ? rows : begin + most;
+        const terms now = terms_at(k, &of, begin * count);
+        for (int64_t at = (end - begin) * row; at < 2 * (end - begin) * row; at += YKI_ALIGNMENT) {
+            __builtin_prefetch(now.dy + at);
+            if (now.factor)
+                __builtin_prefetch(now.factor + at);
+        }
+        sum_rows(k, now, end - begin, count, count, sums);
+    }
 }
 
 /* Adds all that is summed along axis d and those after it, from element `at` on. */
-static void sum_axes(const reduction *k, const unit *u, const char *dy, int d, int64_t at,
+static void sum_axes(const reduction *k, const unit *u, const terms *all, int d, int64_t at,
                      double *sums)
 {
     const yki_axis *x = &k->axes.axis[d], *last = &k->axes.axis[k->axes.count - 1];
     int64_t begin = d == k->part_axis ? u->begin : 0;
     int64_t end = d == k->part_axis ? u->end : is_summed(x) ? x->size : 1;
-    const char *from = dy + (at + begin * x->stride[YKI_SIDE_A]) * (int64_t)k->size;
+    const terms of = terms_at(k, all, at + begin * x->stride[YKI_SIDE_A]);
     if (x == last && is_summed(x))
-        *sums += k->loops->sum(k->dtype, from, end - begin);
-    else if (x == last || (x + 1 == last && !is_summed(last)))
-        sum_rows(k, from, end - begin, x->stride[YKI_SIDE_A], u->count, sums);
-    else
+        *sums += k->loops->sum(k->dtype, of.dy, of.factor, end - begin);
+    else if (x == last || (x + 1 == last && !is_summed(last))) {
+        const int64_t stride = x->stride[YKI_SIDE_A];
+        if (k->is_far && stride == u->count)
+            sum_far_rows(k, of, end - begin, stride, sums);
+        else
+            sum_rows(k, of, end - begin, stride, u->count, sums);
+    } else
         for (int64_t i = begin; i < end; i++)
-            sum_axes(k, u, dy, d + 1, at + i * x->stride[YKI_SIDE_A], sums);
+            sum_axes(k, u, all, d + 1, at + i * x->stride[YKI_SIDE_A], sums);
 }
 
 static void put_sums(const reduction *k, const unit *u, const double *sums, void *dx)
@@ -202,12 +250,13 @@ static yk_status run_reduction(const yki_kernel *kernel, const yki_kernel_args *
 {
     const reduction *k = (const reduction *)kernel;
     double *partial = run->scratch;
+    const terms all = {run->in[0], k->is_product ? run->in[YKI_REDUCE_FACTOR] : NULL};
 #pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->units * k->parts; i++) {
         double own[CHUNK], *sums = k->parts > 1 ? partial + i * k->length : own;
         unit u = unit_at(k, i / k->parts, i % k->parts);
         memset(sums, 0, (size_t)u.count * sizeof *sums);
-        sum_axes(k, &u, run->in[0], 0, u.from, sums);
+        sum_axes(k, &u, &all, 0, u.from, sums);
         if (k->parts == 1)
             put_sums(k, &u, sums, run->out[0]);
     }

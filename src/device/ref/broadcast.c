@@ -68,22 +68,24 @@ MAP2(divide, a / b);
 
 /* ---- reduce: y[j] is the sum or mean of the x[i] to which y[j] can be broadcast -------------- */
 
-/* The sum over the dimensions from d on, in which y has size 1; `at` is the element of x. */
-static double sum_repeated(const yk_tensor *x, const int64_t *of, const int64_t *from, int d,
-                           int64_t at)
+/* The sum over the dimensions from d on, in which y has size 1, of x or, where there is a factor,
+ * of products; `at` is the element of both. */
+static double sum_repeated(const yk_tensor *x, const yk_tensor *factor, const int64_t *of,
+                           const int64_t *from, int d, int64_t at)
 {
     if (d == YK_MAX_DIMS)
-        return yki_ref_get(x, at);
+        return yki_ref_get(x, at) * (factor ? yki_ref_get(factor, at) : 1);
     double sum = 0;
     int64_t stride = 1;
     for (int inner = d + 1; inner < YK_MAX_DIMS; inner++)
         stride *= from[inner];
     for (int64_t i = 0; i < (of[d] == 1 ? from[d] : 1); i++)
-        sum += sum_repeated(x, of, from, d + 1, at + i * stride);
+        sum += sum_repeated(x, factor, of, from, d + 1, at + i * stride);
     return sum;
 }
 
-static yk_status reduce(const yki_kernel *kernel, const yki_kernel_args *run, bool mean)
+static yk_status reduce(const yki_kernel *kernel, const yki_kernel_args *run,
+                        const yk_tensor *factor, bool mean)
 {
     yk_tensor x = yki_ref_in(kernel, run, 0), y = yki_ref_out(kernel, run, 0);
     int64_t of[YK_MAX_DIMS], from[YK_MAX_DIMS], count = yk_tensor_count(&y);
@@ -97,24 +99,25 @@ static yk_status reduce(const yki_kernel *kernel, const yki_kernel_args *run, bo
             rest /= of[d];
             stride *= from[d];
         }
-        yki_ref_set(&y, j, sum_repeated(&x, of, from, 0, at) / terms);
+        yki_ref_set(&y, j, sum_repeated(&x, factor, of, from, 0, at) / terms);
     }
     return YK_OK;
 }
 
 static yk_status ref_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    return reduce(kernel, run, false);
+    yk_tensor factor = yki_ref_in(kernel, run, YKI_REDUCE_FACTOR);
+    return reduce(kernel, run, factor.data ? &factor : NULL, false);
 }
 
 static yk_status ref_sum(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    return reduce(kernel, run, false);
+    return reduce(kernel, run, NULL, false);
 }
 
 static yk_status ref_reduce_loss(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    return reduce(kernel, run, yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN);
+    return reduce(kernel, run, NULL, yki_ref_attrs(kernel)->reduction == YK_LOSS_MEAN);
 }
 
 static yk_status ref_expand(const yki_kernel *kernel, const yki_kernel_args *run)
