@@ -481,7 +481,8 @@ static void resume_when_restarted(void)
 {
     parsed.restarted =
         is_positive("SLURM_RESTART_COUNT") || is_positive("TORCHELASTIC_RESTART_COUNT");
-    if (parsed.restarted && parsed.output && !parsed.resume)
+    parsed.resumes_by_itself = parsed.restarted && parsed.output && !parsed.resume;
+    if (parsed.resumes_by_itself)
         parsed.resume = "auto";
 }
 

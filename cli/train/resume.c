@@ -78,6 +78,12 @@ static bool is_in_output(const cli_training *t, const char *file)
     return strcmp(path, folder) == 0;
 }
 
+/* Whether the newest checkpoint is one of an earlier attempt of this job. */
+static bool is_own(const cli_training *t)
+{
+    return t->resumed[0] && yk_checkpoint_dir_is_restarted(t->output, t->resumed);
+}
+
 /* The file of --resume, or NULL where the newest checkpoint is wanted or nothing is to resume. */
 static const char *resumed_file(const cli_train_options *o)
 {
@@ -86,22 +92,28 @@ static const char *resumed_file(const cli_train_options *o)
 
 /*
  * The checkpoint that the folder's run continues from: the newest one, or for --resume FILE that
- * file. A restarted run has the newest first, whatever it was started from. Only a file of the
- * folder itself may be chosen where the folder has checkpoints: others would mix two runs.
+ * file. A restarted run has the newest first, whatever it was started from, if it is its own: the
+ * first attempt may have refused the folder of another run, or have ended before it saved anything.
+ * Only a file of the folder itself may be chosen where the folder has checkpoints: others would mix
+ * two runs.
  */
 static bool choose_checkpoint(cli_training *t)
 {
-    const char *file = resumed_file(&t->options);
-    bool restarted = t->options.restarted, goes_back = file && is_in_output(t, file);
+    const cli_train_options *o = &t->options;
+    const char *file = resumed_file(o);
+    bool goes_back = file && is_in_output(t, file);
     t->resumed[0] = '\0';
-    if ((restarted || !goes_back) && !find_newest(t))
+    if ((o->restarted || !goes_back) && !find_newest(t))
         return false;
-    t->output_is_taken = t->resumed[0] && !restarted && (file || !t->options.resume);
+    bool own = o->restarted && is_own(t);
+    if (goes_back && !own)
+        t->resumed[0] = '\0';
+    t->output_is_taken = t->resumed[0] && !own && (file || !o->resume || o->resumes_by_itself);
     if (t->output_is_taken)
         return cli_complain(
-            "%s already contains the checkpoint %s; continue that run with --resume auto, or "
+            "%s already contains the checkpoint %s%s; continue that run with --resume auto, or "
             "choose another --output",
-            t->output, t->resumed);
+            t->output, t->resumed, o->restarted ? ", which this job has not saved" : "");
     if (file && !t->resumed[0])
         snprintf(t->resumed, sizeof t->resumed, "%s", file);
     return true;

@@ -98,8 +98,9 @@ typedef struct cli_train_options {
     int64_t batch_size, log_every, warmup_epochs, warmup_steps;
     bool decay_norms, independent_decay, memory_plan, sync_bn, zero, requeue;
     bool tensorboard, histograms;
-    bool quiet, json; /* nothing on stdout, or the records of metrics.jsonl */
-    bool restarted;   /* by Slurm or by an elastic launcher: --resume auto by itself */
+    bool quiet, json;       /* nothing on stdout, or the records of metrics.jsonl */
+    bool restarted;         /* by Slurm or by an elastic launcher */
+    bool resumes_by_itself; /* restarted: --resume auto was not given */
     /* On the command line; a resumed run takes the others from its checkpoint. */
     struct {
         bool data, arch, batch_size, seed, devices, bucket_cap, powersgd, scaler, nproc;

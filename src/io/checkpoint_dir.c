@@ -69,7 +69,8 @@ static yk_status verify_listed(const char *path, const yki_manifest_entry *entry
 
 static void name_checkpoint(yki_manifest_entry *entry, const yk_training_state *state)
 {
-    *entry = (yki_manifest_entry){.epoch = state->epoch, .step = state->step};
+    *entry = (yki_manifest_entry){
+        .epoch = state->epoch, .step = state->step, .origin = yki_origin_here()};
     if (state->epoch_batch == 0)
         snprintf(entry->file, sizeof entry->file, "checkpoint-%lld.pth", (long long)state->epoch);
     else
@@ -411,6 +412,22 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
                          path_size);
     memcpy(path, found, needed);
     return YK_OK;
+}
+
+/* The entry of the one that was noted counts, too: it may not have been listed any more. */
+bool yk_checkpoint_dir_is_restarted(const char *dir, const char *path)
+{
+    yki_manifest manifest;
+    if (!dir || !path)
+        return false;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    read_manifest(&manifest, dir);
+    const yki_manifest_entry *entry = yki_manifest_find(&manifest, file);
+    if (!entry && strcmp(manifest.saving.file, file) == 0)
+        entry = &manifest.saving;
+    const bool restarted = entry && yki_origin_is_restarted(&entry->origin);
+    yki_manifest_fini(&manifest);
+    return restarted;
 }
 
 bool yki_dir_is_saved(const char *dir, const char *path)

@@ -14,7 +14,7 @@
 
 static const char file_name[] = "manifest.json";
 
-/* Of a file: 140,000 checkpoints. */
+/* Of a file: 80,000 checkpoints. */
 enum { MANIFEST_LIMIT = 32 << 20, VERSION = 1, DIGITS = 20 /* more than a count has */ };
 
 bool yki_is_checkpoint_name(const char *name)
@@ -54,6 +54,19 @@ static bool to_count(const cJSON *object, const char *key, int64_t *count)
     return yki_json_is_count(cJSON_GetObjectItemCaseSensitive(object, key), count);
 }
 
+static void to_name(const cJSON *object, const char *key, char name[YKI_ORIGIN_NAME])
+{
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(object, key);
+    snprintf(name, YKI_ORIGIN_NAME, "%s", cJSON_IsString(text) ? text->valuestring : "");
+}
+
+static void to_origin(const cJSON *object, yki_origin *origin)
+{
+    to_name(object, "slurm_job", origin->slurm_job);
+    to_name(object, "run_id", origin->run_id);
+    to_name(object, "agent", origin->agent);
+}
+
 static bool to_entry(const cJSON *object, yki_manifest_entry *entry)
 {
     const cJSON *file = cJSON_GetObjectItemCaseSensitive(object, "file");
@@ -67,6 +80,7 @@ static bool to_entry(const cJSON *object, yki_manifest_entry *entry)
     snprintf(entry->file, sizeof entry->file, "%s", file->valuestring);
     snprintf(entry->sha256, sizeof entry->sha256, "%s", hash->valuestring);
     entry->saved_at = saved_at->valuedouble;
+    to_origin(object, &entry->origin);
     return to_count(object, "epoch", &entry->epoch) && to_count(object, "step", &entry->step) &&
            to_count(object, "bytes", &entry->bytes);
 }
@@ -122,6 +136,18 @@ yk_status yki_manifest_read(yki_manifest *manifest, const char *dir)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+/* An empty name is left out. False without memory. */
+static bool add_name(cJSON *object, const char *key, const char *name)
+{
+    return !name[0] || cJSON_AddStringToObject(object, key, name);
+}
+
+static bool add_origin(cJSON *object, const yki_origin *origin)
+{
+    return add_name(object, "slurm_job", origin->slurm_job) &&
+           add_name(object, "run_id", origin->run_id) && add_name(object, "agent", origin->agent);
+}
+
 /* NULL without memory. */
 static cJSON *entry_to_json(const yki_manifest_entry *entry)
 {
@@ -131,7 +157,8 @@ static cJSON *entry_to_json(const yki_manifest_entry *entry)
         cJSON_AddNumberToObject(object, "step", (double)entry->step) &&
         cJSON_AddNumberToObject(object, "bytes", (double)entry->bytes) &&
         cJSON_AddStringToObject(object, "sha256", entry->sha256) &&
-        cJSON_AddNumberToObject(object, "saved_at", entry->saved_at))
+        cJSON_AddNumberToObject(object, "saved_at", entry->saved_at) &&
+        add_origin(object, &entry->origin))
         return object;
     cJSON_Delete(object);
     return NULL;

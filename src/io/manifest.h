@@ -2,11 +2,13 @@
  * The manifest of a folder of checkpoints, DIR/manifest.json:
  *
  *     {"version": 1, "checkpoints": [{"file": "checkpoint-1.pth", "epoch": 1, "step": 391,
- *      "bytes": 89423616, "sha256": "9f86...", "saved_at": 1700000000.25}, ...]}
+ *      "bytes": 89423616, "sha256": "9f86...", "saved_at": 1700000000.25,
+ *      "run_id": "none", "agent": "/tmp/torchelastic_ab/none_cd"}, ...]}
  *
- * in the order of saving. It is a help, not an authority: a checkpoint that it does not list is
- * still a checkpoint. While one gets its name, "saving" has its entry, by which the next save knows
- * a checkpoint whose writer died before it was listed from a file of somebody else.
+ * in the order of saving; "slurm_job", "run_id" and "agent", the origin, where there are any. It is
+ * a help, not an authority: a checkpoint that it does not list is still a checkpoint. While one
+ * gets its name, "saving" has its entry, by which the next save knows a checkpoint whose writer
+ * died before it was listed from a file of somebody else.
  */
 #ifndef YKI_MANIFEST_H
 #define YKI_MANIFEST_H
@@ -17,6 +19,7 @@
 
 #include "base/error.h"
 #include "io/hash.h"
+#include "io/origin.h"
 
 enum { YKI_MANIFEST_NAME = 64 };
 
@@ -25,6 +28,7 @@ typedef struct yki_manifest_entry {
     int64_t epoch, step, bytes;
     char sha256[YKI_SHA256_TEXT];
     double saved_at; /* seconds since 1970 */
+    yki_origin origin;
 } yki_manifest_entry;
 
 typedef struct yki_manifest {

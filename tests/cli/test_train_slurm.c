@@ -119,6 +119,57 @@ YK_TEST(a_refused_output_folder_is_not_used_by_a_restart)
     test_job_gone(&job, 5);
 }
 
+/* Starts the training as an attempt of a job of torchrun's, whose agent draws `agent`. */
+static int train_under_torchrun(int attempt, const char *agent, const char *options)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%d", attempt);
+    setenv("TORCHELASTIC_RESTART_COUNT", text, 1);
+    setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    snprintf(text, sizeof text, "/tmp/torchelastic_a/none_%s/attempt_%d/0/error.json", agent,
+             attempt);
+    setenv("TORCHELASTIC_ERROR_FILE", text, 1);
+    return train_in_job(options, 0, 0);
+}
+
+/* torchrun starts the ranks again whatever the exit code of the first attempt. */
+YK_TEST(a_restart_does_not_continue_the_run_of_another_job)
+{
+    assert_int_equal(train_under_torchrun(0, "first", "--max-steps 3"), 0);
+    assert_int_equal(train_under_torchrun(1, "first", "--max-steps 4"), 0);
+    assert_contains(job.output, "after step 3");
+    for (int attempt = 0; attempt < 2; attempt++) {
+        assert_int_equal(train_under_torchrun(attempt, "second", "--max-steps 5"), 2);
+        assert_contains(job.output, "checkpoint-step-4.pth");
+        assert_null(strstr(job.output, "Training"));
+    }
+    assert_contains(job.output, ", which this job has not saved; continue that run with");
+    assert_int_equal(train_under_torchrun(1, "second", "--max-steps 5 --resume auto"), 0);
+    assert_contains(job.output, "after step 4");
+}
+
+YK_TEST(a_job_of_slurm_does_not_continue_the_run_of_another_one)
+{
+    setenv("SLURM_JOB_ID", "76", 1);
+    assert_int_equal(train_in_job("--max-steps 3", 0, 0), 0);
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    assert_int_equal(train_in_job("--max-steps 4", 0, 0), 0);
+    setenv("SLURM_JOB_ID", "77", 1);
+    assert_int_equal(train_in_job("--max-steps 5", 0, 0), 2);
+    assert_contains(job.output, ", which this job has not saved; continue that run with");
+}
+
+/* The first attempt has ended before it saved anything. */
+YK_TEST(a_restart_goes_back_where_the_first_attempt_has_not)
+{
+    char options[512];
+    assert_int_equal(train_under_torchrun(0, "first", "--max-steps 4 --save-every 2"), 0);
+    snprintf(options, sizeof options, "--max-steps 5 --resume %s",
+             path_of("parts", "checkpoint-step-2.pth"));
+    assert_int_equal(train_under_torchrun(1, "second", options), 0);
+    assert_contains(job.output, "after step 2");
+}
+
 /* As where the attempt before runs on, on a host that is cut off from the others. */
 YK_TEST(a_restart_waits_for_the_attempt_before_and_takes_its_last_checkpoint)
 {
@@ -134,6 +185,8 @@ YK_TEST(a_restart_waits_for_the_attempt_before_and_takes_its_last_checkpoint)
     test_job_await(&job, "metrics.jsonl: another process is writing it; waiting up to 100 s");
     snprintf(newer, sizeof newer, "%s", path_of("other", "checkpoint-step-5.pth"));
     assert_int_equal(rename(newer, path_of("parts", "checkpoint-step-5.pth")), 0);
+    snprintf(newer, sizeof newer, "%s", path_of("other", "manifest.json"));
+    assert_int_equal(rename(newer, path_of("parts", "manifest.json")), 0);
     close(writer);
     assert_int_equal(test_job_wait(&job, 60), 0);
     assert_contains(job.output, "after step 5");

@@ -1,0 +1,22 @@
+/* The job that a checkpoint was saved by: ranks that are started again continue from checkpoints of
+ * their own job alone, in whichever folder they are. */
+#ifndef YKI_ORIGIN_H
+#define YKI_ORIGIN_H
+
+#include <stdbool.h>
+
+enum { YKI_ORIGIN_NAME = 128 };
+
+/* Names as launchers give them; their ends where they are longer. Empty: none. */
+typedef struct yki_origin {
+    char slurm_job[YKI_ORIGIN_NAME]; /* stays the same where Slurm requeues the job */
+    char run_id[YKI_ORIGIN_NAME];    /* of an elastic launcher; torchrun's default is "none" */
+    char agent[YKI_ORIGIN_NAME];     /* the folder of its logs, which torchrun draws for itself */
+} yki_origin;
+
+/* That of this process. */
+yki_origin yki_origin_here(void);
+/* Whether this process was started again by the job that the origin is of. */
+bool yki_origin_is_restarted(const yki_origin *origin);
+
+#endif
