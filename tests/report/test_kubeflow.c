@@ -217,3 +217,19 @@ YK_TEST(training_continues_when_reports_are_refused)
     assert_null(strstr(warning + 1, "Kubeflow does not"));
     assert_true(server.count > 0);
 }
+
+/* Nobody answers in a file, although it can be read. */
+YK_TEST(a_url_of_no_server_is_named)
+{
+    char url[512];
+    skip_without_libcurl();
+    snprintf(url, sizeof url, "file://%s", yk_test_path("token"));
+    write_token("token");
+    setenv("KUBEFLOW_TRAINER_SERVER_URL", url, 1);
+    setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", yk_test_path("token"), 1);
+    setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", "/etc/ssl/certs/ca-certificates.crt", 1);
+    const char *output = train(), *warning = strstr(output, "Kubeflow does not learn how far");
+    assert_non_null(warning);
+    assert_contains(warning, "/token: Protocol \"file\" not supported");
+    assert_null(strstr(warning + 1, "Kubeflow does not"));
+}
