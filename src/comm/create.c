@@ -70,6 +70,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     status = yki_backend_choose(&ops, &group->job, name, group->why, sizeof group->why);
     if (status == YK_OK)
         status = compare_backends(&group->job, ops->name);
+    snprintf(group->job.label, sizeof group->job.label, "the group of all ranks");
     if (status == YK_OK)
         status = yki_group_open(group, ops);
     if (status != YK_OK)

@@ -19,6 +19,7 @@ void yki_group_release(yk_group *group)
     if (!yki_reference_release(&group->reference))
         return;
     yk_group_destroy(group->channel);
+    yki_watch_calls(group->watched, NULL, NULL, NULL);
     yki_queue_fini(&group->queue);
     yki_flight_fini(&group->flight);
     group->backend->ops->close(group->backend);

@@ -62,7 +62,8 @@ struct yk_group {
     yk_group *channel;          /* see comm/group_internal.h; NULL until first used */
     bool is_part;               /* made of another group, whose store and processes job refers to */
     yk_group *parent;           /* that group; NULL in its channel, which it owns */
-    int parts;                  /* how many groups have been made of this one */
+    int parts;                  /* how many groups have been made of this one, */
+    int labels;                 /* and of these by calls for that, as messages count them */
     yk_group *whole;            /* not NULL: what waits here is a step of a call or of the opening
                                    of this group, on the same thread; it looks at its ranks, too */
 };

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "comm/group_state.h"
+#include "comm/job/callers.h"
 #include "comm/job/describe.h"
 
 #define LOOK_S         0.02 /* between two looks */
@@ -280,6 +281,7 @@ static yki_waiting describe_wait(const yk_group *group, const yki_call *call)
                            .sequence = call->base.sequence,
                            .what = *what,
                            .since = yki_now() - call->waited,
+                           .caller = yki_caller_self(),
                            .collectives = group->collectives,
                            .messages = group->watched->messages,
                            .partners = group->watched->partners};

@@ -68,6 +68,9 @@ yk_status yki_group_open(yk_group *group, const yk_backend_ops *ops)
     }
     yki_queue_init(&group->queue, group, &queue_ops, ops->max_works);
     yki_flight_init(&group->flight, &group->job, ops->name);
+    if (!group->whole) /* whose calls count; parts of a backend only make its steps */
+        yki_watch_calls(group->watched, &group->queue, yki_queue_rests,
+                        &group->flight.last_started);
     return YK_OK;
 
 out_site:

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "base/trace.h"
+#include "comm/job/callers.h"
 
 #define WAIT_S       0.02
 /* While there is room for a call that may be submitted meanwhile; each look takes time from the
@@ -26,9 +27,9 @@ void yki_queue_init(yki_queue *queue, void *context, const yki_queue_ops *ops, i
 }
 
 /* A task makes calls of its own, so it waits until it is alone. */
-static bool may_start(const yki_queue *queue, const yk_work *work, int running)
+static bool may_start(const yki_queue *queue, const yk_work *work)
 {
-    return work && (running == 0 || (running < queue->capacity && !work->call.task));
+    return work && (queue->running == 0 || (queue->running < queue->capacity && !work->call.task));
 }
 
 /* Starts next, if it is not NULL, or else waits for the oldest work. Called without the lock. */
@@ -58,23 +59,26 @@ static void *run_all(void *argument)
 {
     yki_queue *queue = argument;
     yki_trace_name_thread("communication", YKI_TRACE_COMMUNICATION);
+    yki_caller_works();
     pthread_mutex_lock(&queue->lock);
-    for (int running = 0;;) {
+    for (;;) {
         while (!queue->head && !queue->stopping)
             pthread_cond_wait(&queue->changed, &queue->lock);
         yk_work *oldest = queue->head, *next = queue->next;
         if (!oldest)
             break;
-        yk_work *start = may_start(queue, next, running) ? next : NULL;
-        bool room = !next && running < queue->capacity;
+        yk_work *start = may_start(queue, next) ? next : NULL;
+        bool room = !next && queue->running < queue->capacity;
+        queue->starting = start != NULL;
         pthread_mutex_unlock(&queue->lock);
         make_progress(queue, oldest, start, room ? SHORT_WAIT_S : WAIT_S);
         pthread_mutex_lock(&queue->lock);
         if (start) {
             queue->next = start->next;
-            running++;
+            queue->running++;
+            queue->starting = false;
         }
-        running -= remove_finished(queue);
+        queue->running -= remove_finished(queue);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -121,6 +125,19 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
     return YK_OK;
 }
 
+/* The start of a work may be all of it: then the thread waits there. One that is started beside
+ * others is on its way. */
+bool yki_queue_rests(void *rests, bool waits)
+{
+    yki_queue *queue = rests;
+    if (!waits)
+        return atomic_load(&queue->pending) == 0;
+    pthread_mutex_lock(&queue->lock);
+    bool may = queue->starting ? queue->running > 0 : may_start(queue, queue->next);
+    pthread_mutex_unlock(&queue->lock);
+    return !may;
+}
+
 bool yki_queue_is_current(const yki_queue *queue)
 {
     return queue->started && pthread_equal(queue->thread, pthread_self());
@@ -131,8 +148,10 @@ void yki_queue_drain(yki_queue *queue)
     if (atomic_load(&queue->pending) == 0)
         return;
     pthread_mutex_lock(&queue->lock);
+    yki_caller_wait(queue);
     while (atomic_load(&queue->pending) > 0)
         pthread_cond_wait(&queue->changed, &queue->lock);
+    yki_caller_wait(NULL);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -157,8 +176,11 @@ yk_status yki_queue_wait(yk_work *work, yki_work_times *times)
 {
     yki_queue *queue = work->queue;
     pthread_mutex_lock(&queue->lock);
+    if (!work->done)
+        yki_caller_wait(queue);
     while (!work->done)
         pthread_cond_wait(&queue->changed, &queue->lock);
+    yki_caller_wait(NULL);
     yk_status status = work->status;
     *times = work->times;
     if (status != YK_OK)

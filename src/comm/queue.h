@@ -47,6 +47,8 @@ typedef struct yki_queue {
     bool started, stopping;
     yk_work *head, *tail; /* all works that are not done */
     yk_work *next;        /* the first of them that is not started; NULL: all are */
+    int running;          /* how many are started, and not over */
+    bool starting;        /* the thread is about to start another one */
     yk_work *spare;       /* finished works, used again: a training step allocates nothing */
     atomic_int pending;
 } yki_queue;
@@ -59,6 +61,8 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
                            yk_work **work);
 /* Returns when all submitted calls have run. */
 void yki_queue_drain(yki_queue *queue);
+/* Whether there are no works that could be started. If waits is false: whether there are none. */
+bool yki_queue_rests(void *queue, bool waits);
 /* Whether this is the queue's own thread. */
 bool yki_queue_is_current(const yki_queue *queue);
 /* How many seconds after `since` a work still waited for ranks that had not started it. */

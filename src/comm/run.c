@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/trace.h"
 #include "comm/group_state.h"
+#include "comm/job/callers.h"
 #include "comm/job/describe.h"
 
 #define WAIT_S 0.02
@@ -318,6 +319,7 @@ yk_status yki_group_submit(yk_group *group, yki_call *call, yk_status checked, y
     call->base.what.invalid = checked != YK_OK;
     if (checked != YK_OK)
         yki_error_copy(refusal, sizeof refusal);
+    yki_caller_note();
     bool in_task = yki_queue_is_current(&group->queue);
     call->base.background = work != NULL || in_task || group->background;
     if (work)

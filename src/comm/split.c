@@ -1,11 +1,19 @@
 /* Groups of some or all ranks of another group. */
 #include <yoke/group.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "comm/choose.h"
 #include "comm/group_state.h"
+
+/* "duplicate 1 of the group of all ranks" */
+static void label_part(yk_group *part, const yk_group *parent, const char *what)
+{
+    snprintf(part->job.label, sizeof part->job.label, "%s %d of %.72s", what, parent->labels,
+             parent->job.label);
+}
 
 static void keep_alive(yk_group *part, yk_group *parent)
 {
@@ -15,8 +23,8 @@ static void keep_alive(yk_group *part, yk_group *parent)
 
 /* ---- duplicates ------------------------------------------------------------------------------ */
 
-/* With the backend of the group. */
-static yk_status duplicate(yk_group **out, yk_group *group)
+/* With the backend of the group; not yet opened. */
+static yk_status make_duplicate(yk_group **out, yk_group *group)
 {
     int world = yk_group_size(group);
     *out = NULL;
@@ -28,7 +36,7 @@ static yk_status duplicate(yk_group **out, yk_group *group)
         ranks[r] = r;
     yk_status status = yki_part_create(out, group, ranks, world, group->parts++);
     free(ranks);
-    return status == YK_OK ? yki_part_open(out, group->ops) : status;
+    return status;
 }
 
 yk_status yk_group_duplicate(yk_group **copy, yk_group *group)
@@ -38,7 +46,10 @@ yk_status yk_group_duplicate(yk_group **copy, yk_group *group)
     YKI_NOT_NULL(group);
     yki_joint joint = yki_joint_begin(group); /* until here: the ranks meet outside the group */
     YK_TRY(yki_joint_end(&joint, YKI_CHECK_NOT_NULL(copy)));
-    YK_TRY(duplicate(copy, group));
+    YK_TRY(make_duplicate(copy, group));
+    group->labels++;
+    label_part(*copy, group, "duplicate");
+    YK_TRY(yki_part_open(copy, group->ops));
     keep_alive(*copy, group);
     return YK_OK;
 }
@@ -48,7 +59,10 @@ yk_status yki_group_channel(yk_group **channel, yk_group *group)
     *channel = group->channel;
     if (*channel)
         return YK_OK;
-    YK_TRY(duplicate(channel, group));
+    YK_TRY(make_duplicate(channel, group));
+    snprintf((*channel)->job.label, sizeof(*channel)->job.label, "the channel of %.80s",
+             group->job.label);
+    YK_TRY(yki_part_open(channel, group->ops));
     group->channel = *channel;
     return YK_OK;
 }
@@ -116,6 +130,7 @@ static yk_status make_part(yk_group **part, yk_group *group, const int *ranks, i
     const yk_backend_ops *ops = group->ops;
     yk_status status = YK_OK;
     YK_TRY(yki_part_create(part, group, ranks, count, number));
+    label_part(*part, group, "part");
     if (count == 1 || !group->named)
         status = yki_backend_choose(&ops, &(*part)->job, NULL, (*part)->why, sizeof(*part)->why);
     if (status != YK_OK) {
@@ -147,6 +162,7 @@ yk_status yk_group_split(yk_group **part, yk_group *group, int color, int key)
     if (status != YK_OK)
         goto out;
     int number = group->parts++;
+    group->labels++; /* also on ranks that are in no part */
     if (color != YK_COLOR_NONE) {
         int count = sort_members(all, world, color, ranks);
         status = make_part(part, group, ranks, count, number);

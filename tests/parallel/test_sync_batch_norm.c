@@ -407,6 +407,28 @@ YK_TEST(a_rank_that_dies_is_named)
     assert_int_equal(statuses[2], 0);
 }
 
+/* Rank 0 exchanges statistics, while rank 1 is done without. */
+YK_TEST_RANKS(a_rank_in_evaluation_mode_is_named, 2)
+{
+    (void)world;
+    side s;
+    static const int64_t counts[MAX_RANKS] = {2, 2};
+    begin(&s, &ref_f64);
+    both_step_uneven(&s, 0, counts);
+    yk_ddp_set_no_sync(s.ddp, true); /* no collective but SyncBatchNorm's */
+    if (rank == 1)
+        yk_model_eval(s.model);
+    yk_status status = yk_model_forward(s.model, take_samples(&s.own, YK_F64, 0, 2));
+    if (rank == 1) {
+        assert_ok(status);
+        status = yk_barrier(s.group);
+    }
+    assert_status(YK_ERROR_MISMATCH, status);
+    assert_contains(yk_last_error(), "called all_gather(float64 x 9) in the channel of the group");
+    assert_contains(yk_last_error(), "called barrier() in the group of all ranks");
+    side_end(&s);
+}
+
 /* ---- a device whose memory the host cannot touch --------------------------------------------- */
 
 /* Forward and backward of a synchronised model on its own share of the samples. */

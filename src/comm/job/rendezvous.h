@@ -16,6 +16,7 @@
 enum {
     YKI_JOB_PREFIX = 96,
     YKI_JOB_KEY = YKI_JOB_PREFIX + 64,
+    YKI_GROUP_LABEL = 96,
     YKI_RANK_NAME = 96 /* for yki_rank_name */
 };
 
@@ -39,6 +40,7 @@ typedef struct yki_job {
     yk_store_server *server;     /* on rank 0 without a launcher */
     int signpost;                /* without a launcher: see signpost.h; else -1 */
     char prefix[YKI_JOB_PREFIX]; /* of this group's keys in the store */
+    char label[YKI_GROUP_LABEL]; /* what messages call it, as in "the group of all ranks" */
     yki_peer *peers;             /* [world] */
     int hosts;                   /* on how many machines they are */
     bool several_hosts;          /* also in a part that has one: messages name hosts */

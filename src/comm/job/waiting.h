@@ -27,6 +27,7 @@ typedef struct yki_waiting {
     uint64_t sequence;
     yk_descriptor what;
     double since;         /* yki_now() */
+    const void *caller;   /* the thread that waits, NULL: one that works for others */
     uint64_t collectives; /* of this rank so far */
     /* [2 * world]: how many messages it has begun to send to each rank, and to receive from it. */
     const _Atomic uint64_t *messages;

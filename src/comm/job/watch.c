@@ -7,6 +7,8 @@
  * It also publishes the training step of this rank (key step/RANK) once a second, if it has
  * changed, so that a step sends nothing itself.
  *
+ * While groups wait for long, it finds out whether ranks wait for each other in different groups.
+ *
  * Records of failures are written here too, and what the launcher is to know. If the store does not
  * answer, the group reports what it has found by itself.
  */
@@ -22,6 +24,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "comm/job/standstill.h"
 #include "comm/store/client.h"
 
 #define PERIOD_S 0.1
@@ -31,6 +34,7 @@
 #define LEAVE_S  1.0  /* how long the store is served for ranks that have not left yet */
 #define STUCK_S  0.5  /* how long a request may take when nobody needs its answer any more */
 #define STEP_S   1.0  /* between two looks at the training step */
+#define STAND_S  0.5  /* between two looks at whether the rank stands still, while a group waits */
 
 enum { NO_STEP = -1 };
 enum { KEYS = 64 << 10 }; /* bytes of the keys of a part, beside those that each rank has */
@@ -49,7 +53,8 @@ struct yki_watch {
     double step_read;    /* when step was last looked at */
     bool saves;          /* the launcher is to be told that a checkpoint is being written, */
     yki_failure cause;   /* and this, if it has a status */
-    atomic_bool *gone;   /* [world of the job] */
+    yki_standstill standstill;
+    atomic_bool *gone; /* [world of the job] */
     atomic_bool is_lost;
     double lost;                 /* valid once is_lost is set, */
     bool was_closed, was_silent; /* and so are these */
@@ -345,6 +350,41 @@ static void publish_step(yki_watch *watch, double now)
     end_request(watch);
 }
 
+/* When it is to be looked at whether this rank stands still. */
+static double standstill_due(const yki_watch *watch, double now)
+{
+    bool any = watch->standstill.told[0];
+    for (const yki_watched *at = watch->first; at && !any; at = at->next)
+        any = atomic_load(&at->holds);
+    return any && !atomic_load(&watch->is_lost) ? watch->standstill.read + STAND_S : now + 3600;
+}
+
+/* All groups of a cycle fail, also those that this rank is not in. Their ranks read that. */
+static void record_cycle(const yki_job *job, const yki_cycle *cycle)
+{
+    for (int i = 0; i < cycle->length; i++) {
+        yki_job group = *job;
+        yki_failure failure = cycle->failure;
+        memcpy(group.prefix, cycle->prefixes[i], sizeof group.prefix);
+        yki_failure_record(&group, &failure);
+    }
+}
+
+static void look_for_standstill(yki_watch *watch, double now)
+{
+    yki_cycle cycle;
+    char text[YKI_STANDSTILL];
+    watch->standstill.read = now;
+    yki_standstill_describe(text, watch->first);
+    if (!text[0] && !watch->standstill.told[0])
+        return;
+    begin_request(watch);
+    yki_standstill_publish(watch->job, &watch->standstill, text);
+    if (yki_standstill_find(watch->job, &watch->standstill, &cycle))
+        record_cycle(watch->job, &cycle);
+    end_request(watch);
+}
+
 static bool has_news(const yki_watch *watch)
 {
     return watch->saves || watch->cause.status != YK_OK;
@@ -374,7 +414,8 @@ static void *run(void *argument)
     yki_watch *watch = argument;
     pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
-        double now = yki_now(), when = step_due(watch, now);
+        double now = yki_now(), step = step_due(watch, now), stand = standstill_due(watch, now);
+        double when = step < stand ? step : stand;
         yki_watched *urgent = most_urgent(watch, now, &when);
         if (has_news(watch))
             tell_launcher(watch);
@@ -382,6 +423,8 @@ static void *run(void *argument)
             sleep_until(watch, when);
         else if (urgent)
             serve(watch, urgent, now);
+        else if (stand <= now)
+            look_for_standstill(watch, now);
         else
             publish_step(watch, now);
     }
@@ -548,6 +591,19 @@ yk_status yki_watch_add(yki_watched **watched, const yki_job *job)
     watch->first = made;
     pthread_mutex_unlock(&watch->lock);
     return YK_OK;
+}
+
+void yki_watch_calls(yki_watched *watched, void *queue, bool (*rests)(void *queue, bool waits),
+                     const _Atomic uint64_t *begun)
+{
+    yki_watch *watch = watched->job.watch;
+    if (!watch)
+        return;
+    pthread_mutex_lock(&watch->lock);
+    watched->rests = rests;
+    watched->begun = begun;
+    watched->queue = queue;
+    pthread_mutex_unlock(&watch->lock);
 }
 
 static bool all_have_left(yki_watch *watch)

@@ -17,9 +17,15 @@ typedef struct yki_watched {
     struct yki_watched *next;
     yki_job job;   /* a copy of the group's job, and of its peers: it outlives the group */
     bool is_whole; /* it has all ranks of the job */
-    bool leaving;  /* this rank has left the group, and its goodbye is to be said */
-    double asked;  /* when the group last waited, and */
-    double read;   /* when the store was last read for it */
+    /* The group's own thread has works for it: nothing in them can be started, and if the group
+     * does not wait, there are none. queue is NULL before and after the group has calls of its own.
+     */
+    void *queue;
+    bool (*rests)(void *queue, bool waits);
+    const _Atomic uint64_t *begun; /* the number of its last collective */
+    bool leaving;                  /* this rank has left the group, and its goodbye is to be said */
+    double asked;                  /* when the group last waited, and */
+    double read;                   /* when the store was last read for it */
     yki_failure failure;
     yki_waiting waiting; /* for what, once this takes long */
     yki_waiting_state told;
@@ -57,6 +63,9 @@ void yki_watch_report_cause(yki_watch *watch, const yki_failure *cause);
 
 /* Begins to watch a group of the job. On failure *watched is NULL. */
 yk_status yki_watch_add(yki_watched **watched, const yki_job *job);
+/* The group may make calls from now on; see yki_watched. queue NULL: it makes no more. */
+void yki_watch_calls(yki_watched *watched, void *queue, bool (*rests)(void *queue, bool waits),
+                     const _Atomic uint64_t *begun);
 /*
  * Ends it, and has the thread tell the other ranks that this one has left. Only the end of the
  * group of all ranks waits for that, and for the parts before it: not long if the store does not

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/backend/thread.h"
+#include "comm/job/callers.h"
 
 #define GIVE_UP_S 5.0 /* how long a cancelled stage may take to end */
 #define PATIENCE  2.0 /* by how much longer than the timeout the levels wait: they know less */
@@ -164,6 +165,7 @@ static yk_status run_stage(void *context, yk_backend_call *call)
     two_level_work *work = &tl->works[stage->next++ % TWO_LEVEL_WORKS];
     size_t pieces = yki_two_level_pieces(tl, call);
     yk_status status = YK_OK;
+    yki_caller_works();
     for (size_t piece = 0; piece < pieces && status == YK_OK; piece++) {
         status = await_turn(tl, work, stage->number, piece);
         if (status != YK_OK)

@@ -1,0 +1,53 @@
+/*
+ * Ranks that wait for each other in different groups, where no group sees a mismatch: rank 0 in the
+ * group of all ranks, say, and rank 1 in a duplicate of it.
+ *
+ * A rank stands still while every thread that has made calls waits in a collective, and no group
+ * has calls that it could still start. Once it has done so for a few seconds, it says so in the
+ * store, as the key standstill/RANK of the job, with a line for each collective in which it waits,
+ * and one for each of its groups:
+ *
+ *     "wait PREFIX SEQUENCE RANKS WORDS", as in
+ *     "wait group/0 7 1,2 all_reduce(float32 x 4, sum) in the group of all ranks"
+ *     "has PREFIX SEQUENCE", as in "has group/0 7"
+ *
+ * RANKS are those that do not wait in this group, as far as they have said so, and SEQUENCE is the
+ * number of the last collective that the rank has begun. The key disappears when the rank goes on.
+ *
+ * A collective ends when all its ranks have begun it. Ranks are lost if each of the collectives in
+ * which they wait lacks another one of them. It does not matter when each of them has told this:
+ * the first of them to go on would have had to wait for another one, which had gone on before.
+ *
+ * That a program starts a thread, which has made no call yet and makes the missing one, is not
+ * foreseen. Nor does a rank stand still that waits for messages, for a device, or for a new group.
+ */
+#ifndef YKI_STANDSTILL_H
+#define YKI_STANDSTILL_H
+
+#include "comm/job/watch.h"
+
+enum { YKI_STANDSTILL = 16 << 10, YKI_CYCLE = 8 };
+
+/* What the watch remembers from one time to the next. */
+typedef struct yki_standstill {
+    char told[YKI_STANDSTILL]; /* what the store says of this rank; "": nothing */
+    double read;               /* when the thread last looked */
+    uint64_t suspected;        /* a hash of what the ranks of a cycle have told, */
+    double since;              /* and since when */
+} yki_standstill;
+
+/* Ranks that wait for each other, this one among them. */
+typedef struct yki_cycle {
+    int length;
+    char prefixes[YKI_CYCLE][YKI_JOB_PREFIX]; /* of the groups in which they do */
+    yki_failure failure;                      /* of all these groups */
+} yki_cycle;
+
+/* What this rank has to tell; "" where it goes on. With the lock of the watch. */
+void yki_standstill_describe(char text[YKI_STANDSTILL], const yki_watched *first);
+/* Tells it, unless that has been done. job is that of all ranks, as below. Both ask the store. */
+void yki_standstill_publish(const yki_job *job, yki_standstill *state, const char *text);
+/* Whether there is a cycle, which has not changed for a while. */
+bool yki_standstill_find(const yki_job *job, yki_standstill *state, yki_cycle *cycle);
+
+#endif
