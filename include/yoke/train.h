@@ -379,7 +379,8 @@ typedef struct yk_trainer_options {
     }
 
 /**
- * Makes a trainer. Not collective. On failure *trainer is NULL. The trainer keeps its parts alive,
+ * Makes a trainer. Collective for the ranks of the group: if one of them is refused, all are, with
+ * its reason (YK_ERROR_MISMATCH). On failure *trainer is NULL. The trainer keeps its parts alive,
  * so that it and they can be destroyed in any order; a part whose handle is destroyed first lives
  * on in the trainer. Gradients of a step's batches are averaged over their samples
  * (yk_model_set_accumulation).

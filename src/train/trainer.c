@@ -184,8 +184,6 @@ static yk_status init_trainer(yk_trainer *t)
         t->batches_per_step < t->batches_per_epoch ? t->batches_per_step : t->batches_per_epoch;
     YK_TRY(yki_losses_create(&t->losses, t->model, most));
     yki_trainer_describe(t);
-    yk_model_set_accumulation(t->model, YK_ACCUMULATION_MEAN);
-    t->times.start_s = yki_now();
     return YK_OK;
 }
 
@@ -233,37 +231,54 @@ static void release_parts(const yk_trainer *t)
     yk_group_destroy(o->group);
 }
 
-yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
-                            yk_loader *loader, const yk_trainer_options *options)
+/* On failure *trainer may be there, to be destroyed. */
+static yk_status make_trainer(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
+                              yk_loader *loader, const yk_trainer_options *options)
 {
-    yk_trainer_options read;
-    YKI_NOT_NULL(trainer);
-    *trainer = NULL;
-    YKI_NOT_NULL(model);
-    YKI_NOT_NULL(optimizer);
-    YKI_NOT_NULL(loader);
     if (yki_optimizer_model(optimizer) != model)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "trainer: the optimizer belongs to another model");
-    YK_TRY(YKI_READ_OPTIONS(&read, options, yk_trainer_options, YK_TRAINER_OPTIONS_INIT));
-    YK_TRY(check_values(&read));
-    YK_TRY(check_texts(&read));
-    YK_TRY(check_loader(&read, loader));
+    YK_TRY(check_values(options));
+    YK_TRY(check_texts(options));
+    YK_TRY(check_loader(options, loader));
     yk_trainer *made = yki_calloc(1, sizeof *made);
     if (!made)
         return yki_error_memory(sizeof *made, "a trainer");
+    *trainer = made;
     made->model = model;
     made->optimizer = optimizer;
     made->loader = loader;
     made->slow = (yki_slow_watch){.last = -1, .named = -1};
-    yk_status status = take_options(made, &read);
+    yk_status status = take_options(made, options);
     retain_parts(made);
+    return status == YK_OK ? init_trainer(made) : status;
+}
+
+yk_status yk_trainer_create(yk_trainer **trainer, yk_model *model, yk_optimizer *optimizer,
+                            yk_loader *loader, const yk_trainer_options *options)
+{
+    yk_trainer_options read;
+    yk_trainer *made = NULL;
+    if (trainer)
+        *trainer = NULL;
+    YK_TRY(YKI_READ_OPTIONS(&read, options, yk_trainer_options, YK_TRAINER_OPTIONS_INIT));
+    yki_joint joint = yki_joint_begin(read.group);
+    yk_status status = YKI_CHECK_NOT_NULL(trainer);
     if (status == YK_OK)
-        status = init_trainer(made);
+        status = YKI_CHECK_NOT_NULL(model);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(optimizer);
+    if (status == YK_OK)
+        status = YKI_CHECK_NOT_NULL(loader);
+    if (status == YK_OK)
+        status = make_trainer(&made, model, optimizer, loader, &read);
+    status = yki_joint_end(&joint, status);
     if (status != YK_OK) {
         yk_trainer_destroy(made);
         return status;
     }
+    yk_model_set_accumulation(model, YK_ACCUMULATION_MEAN);
+    made->times.start_s = yki_now();
     *trainer = made;
     return YK_OK;
 }

@@ -413,6 +413,32 @@ YK_TEST(data_that_fills_no_batch_is_refused)
     destroy_parts(p);
 }
 
+/* One rank that cannot make its trainer is named to all, which then make theirs. */
+YK_TEST_RANKS(a_rank_that_is_refused_is_named_on_all, 2)
+{
+    (void)world;
+    yk_trainer *trainer;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    assert_ok(yk_group_init(&options.group, NULL));
+    parts p = create_parts(&options, 200);
+    for (int culprit = 0; culprit < 2; culprit++) {
+        yk_trainer_options own = options;
+        own.keep = rank == culprit ? 0 : 3;
+        assert_status(rank == culprit ? YK_ERROR_INVALID_ARGUMENT : YK_ERROR_MISMATCH,
+                      yk_trainer_create(&trainer, p.model, p.optimizer, p.loader, &own));
+        assert_contains(yk_last_error(), "trainer: keep is 0");
+        assert_null(trainer);
+    }
+    assert_status(
+        rank ? YK_ERROR_INVALID_ARGUMENT : YK_ERROR_MISMATCH,
+        yk_trainer_create(&trainer, p.model, p.optimizer, rank ? NULL : p.loader, &options));
+    assert_contains(yk_last_error(), "yk_trainer_create: loader is NULL");
+    assert_ok(yk_trainer_create(&trainer, p.model, p.optimizer, p.loader, &options));
+    yk_trainer_destroy(trainer);
+    destroy_parts(p);
+    yk_group_destroy(options.group);
+}
+
 YK_TEST(options_that_make_no_sense_are_refused)
 {
     yk_trainer *trainer;
