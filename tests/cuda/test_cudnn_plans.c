@@ -1,9 +1,10 @@
 /*
- * Whether the real cuDNN has a plan for every convolution of the networks, on GPUs
- * that are described to it: no GPU is needed, but libcudnn.so.9 is. The descriptions in gpus/ were
- * written from published figures. A plan that must be compiled, which takes seconds, is not made:
- * it is enough that cuDNN proposes it. With YK_ALL_PLANS=1 there are more networks, GPUs and
- * dtypes, and with YK_ALL_PLANS=2 all plans are made; YK_PLANS_OF=h200 leaves out the other GPUs.
+ * Whether the real cuDNN has a plan for every convolution of the networks, on GPUs that are
+ * described to it: no GPU is needed, but libcudnn.so.9 is. The descriptions in gpus/ were written
+ * from published figures. A plan that must be compiled, which takes seconds, is not made: it is
+ * enough that cuDNN proposes it. All other operators of the networks must have kernels of the
+ * device. With YK_ALL_PLANS=1 there are more networks, GPUs and dtypes, and with YK_ALL_PLANS=2 all
+ * plans are made; YK_PLANS_OF=h200 leaves out the other GPUs.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,10 +33,14 @@ typedef struct network {
 } network;
 
 static const network networks[] = {
-    {"resnet18-cifar", 512, 32}, {"resnet18-cifar", 128, 32},     {"resnet50", 256, 224},
-    {"mobilenet-v2", 256, 224},  {"vgg16-bn", 128, 224},          {"resnext50-32x4d", 128, 224},
-    {"vit-b-16", 256, 224},      {"vit-tiny-patch4-32", 256, 32}, {"airbench94", 1000, 32},
-    {"autoencoder", 128, 64},
+    {"resnet18-cifar", 512, 32},      {"resnet18-cifar", 128, 32},
+    {"resnet50", 256, 224},           {"mobilenet-v2", 256, 224},
+    {"vgg16-bn", 128, 224},           {"resnext50-32x4d", 128, 224},
+    {"vit-b-16", 256, 224},           {"vit-tiny-patch4-32", 256, 32},
+    {"airbench94", 1000, 32},         {"autoencoder", 128, 64},
+    {"mobilenet-v3-large", 256, 224}, {"mobilenet-v3-small", 256, 224},
+    {"efficientnet-b0", 256, 224},    {"convnext-tiny", 128, 224},
+    {"densenet121", 128, 224},
 };
 static const char *const gpus[] = {"h200", "l4", "h100", "a100"};
 static const yk_dtype dtypes[] = {YK_BF16, YK_F32, YK_F16, YK_F64};
@@ -184,6 +189,7 @@ static void make_training(yk_graph *graph, yk_value *logits, yk_value *loss, yk_
         assert_ok(yki_graph_autocast(graph, dtype, NULL, &outputs));
     assert_ok(yki_graph_split_loss(graph, loss, terms));
     assert_ok(yki_graph_differentiate(graph, terms, &gradients));
+    yki_graph_remove_detached(graph, &loss, terms, &outputs, &gradients.first_node);
     assert_ok(yki_graph_fuse_sums(graph, gradients.first_node));
     free(gradients.of);
 }
@@ -214,8 +220,17 @@ static yki_operand operand_of(const yk_value *value, int64_t batch)
     return operand;
 }
 
-/* Its kernel for the described GPU; false if there is no plan for it. *sums counts those that give
- * the sums that batch_norm wants. */
+static bool is_of_device(const yki_kernel_impl *impl)
+{
+    const yki_kernel_impl *const *own = yki_cuda_kernels;
+    while (*own && *own != impl)
+        own++;
+    return *own;
+}
+
+/* Its kernel for the described GPU, which must be the device's own: otherwise the host would
+ * compute it. False if there is no plan for it. *sums counts those that give the sums that
+ * batch_norm wants. */
 static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batch, int *sums)
 {
     yki_kernel_desc desc = {.op = node->op,
@@ -227,15 +242,13 @@ static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batc
         desc.in[i] = operand_of(i < node->in_count ? node->in[i] : NULL, batch);
     for (int i = 0; i < YKI_MAX_OUT; i++)
         desc.out[i] = operand_of(i < node->out_count ? node->out[i] : NULL, batch);
-    const yki_kernel_impl *const *impl = yki_cuda_kernels;
-    while ((*impl)->op != node->op)
-        impl++;
     yki_kernel *kernel;
-    assert_true((*impl)->supports(&device->base, &desc));
-    if ((*impl)->prepare(&device->base, &desc, &kernel) != YK_OK) {
+    if (yki_kernel_create(&device->base, &desc, &kernel) != YK_OK) {
         print_error("%s\n", yk_last_error());
         return false;
     }
+    if (!is_of_device(kernel->impl))
+        fail_msg("the device has no kernel of its own for a %s", node->op->name);
     *sums += kernel->sums;
     free(kernel);
     return true;
@@ -296,14 +309,13 @@ static void check(const char *gpu, const network *net, yk_dtype dtype)
     yki_device *base = &device->base;
     made = proposed = 0;
     yk_graph *graph = training_graph(net, dtype);
-    for (size_t i = 0; i < graph->node_count; i++)
-        if (is_convolution(graph->nodes[i])) {
-            int before = sums;
-            missing += !has_plan(device, graph->nodes[i], net->batch, &sums);
-            wanted += wants_sums(graph->nodes[i]);
-            if (yk_dtype_size(dtype) == 2 && wants_sums(graph->nodes[i]) && sums == before)
-                say_without_sums(graph->nodes[i]);
-        }
+    for (size_t i = 0; i < graph->node_count; i++) {
+        int before = sums;
+        missing += !has_plan(device, graph->nodes[i], net->batch, &sums);
+        wanted += wants_sums(graph->nodes[i]);
+        if (yk_dtype_size(dtype) == 2 && wants_sums(graph->nodes[i]) && sums == before)
+            say_without_sums(graph->nodes[i]);
+    }
     print_message("%s, %s, batch %lld, %s: %d plans, %d proposed, %d missing, %d of %d with sums\n",
                   gpu, net->arch, (long long)net->batch, yk_dtype_name(dtype), made, proposed,
                   missing, sums, wanted);
