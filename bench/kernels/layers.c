@@ -174,7 +174,7 @@ static bool describe(prepared *p, const yki_device *device, const layer *l, dire
                               .groups = groups,
                               .eps = 1e-5,
                               .momentum = 0.1,
-                              .relu = true},
+                              .activation = YKI_FUSED_RELU},
                     .desc = {.attrs = &p->attrs, .training = true}};
     if (l->kind == LINEAR)
         x.ndim = y.ndim = w.ndim = 2;

@@ -103,7 +103,7 @@ static void ours_init(ours *k, yki_device *device, const shape *s)
                      .layout = YKI_BLOCKED};
     yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {s->c}}, none = {.ndim = -1};
     yki_operand extra = s->residual ? x : none;
-    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .relu = true};
+    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .activation = YKI_FUSED_RELU};
     yki_kernel_desc forward = {.op = &yki_op_batch_norm,
                                .attrs = &attrs,
                                .training = true,

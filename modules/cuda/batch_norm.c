@@ -145,8 +145,7 @@ static yk_status apply(const yki_cuda_kernel *k, const yki_kernel_args *run, pie
                                      .weight = yki_cuda_in(k, run, YKI_BATCH_NORM_WEIGHT),
                                      .bias = yki_cuda_in(k, run, YKI_BATCH_NORM_BIAS),
                                      .y = yki_cuda_out(k, run, YKI_BATCH_NORM_Y),
-                                     .relu = k->attrs.relu,
-                                     .relu6 = k->attrs.relu6};
+                                     .activation = k->attrs.activation};
     yki_cuda_grid grid = yki_cuda_norm_divide(&k->desc.in[0], &args.at);
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
@@ -205,8 +204,7 @@ static yk_status run_apply(const yki_kernel *kernel, const yki_kernel_args *run)
                                      .weight = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_WEIGHT),
                                      .bias = yki_cuda_in(k, run, YKI_BATCH_NORM_APPLY_BIAS),
                                      .y = yki_cuda_out(k, run, YKI_BATCH_NORM_APPLY_Y),
-                                     .relu = k->attrs.relu,
-                                     .relu6 = k->attrs.relu6};
+                                     .activation = k->attrs.activation};
     yki_cuda_grid grid = yki_cuda_norm_divide(&k->desc.in[0], &args.at);
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
@@ -247,8 +245,7 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
         .invstd = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_INVSTD),
         .weight = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_WEIGHT),
         .bias = yki_cuda_in(k, run, YKI_BATCH_NORM_BACKWARD_BIAS),
-        .relu = k->attrs.relu,
-        .relu6 = k->attrs.relu6,
+        .activation = k->attrs.activation,
         .partial = p.partial,
         .vectors = p.vector,
         .world = k->desc.training ? 1 : 0,
@@ -274,7 +271,7 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
     if (args.dresidual) {
         args.dy = args.dresidual;
         args.y = args.dy2 = NULL;
-        args.relu = args.relu6 = 0;
+        args.activation = YKI_FUSED_NONE;
     }
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }

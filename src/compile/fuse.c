@@ -62,7 +62,7 @@ static yki_node *fusible_norm(const yk_value *value, const int *uses)
 {
     yki_node *node = value->producer;
     bool fits = node && node->op == &yki_op_batch_norm && node->out[0] == value &&
-                uses[value->id] == 1 && !node->attrs.relu;
+                uses[value->id] == 1 && !node->attrs.activation;
     return fits ? node : NULL;
 }
 
@@ -111,14 +111,19 @@ static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
     return best;
 }
 
-/* relu or relu6. */
-static yki_node *fuse_relu(yk_graph *graph, size_t at, const int *uses)
+static yki_fused fused_form(const yki_op *op)
+{
+    return op == &yki_op_relu    ? YKI_FUSED_RELU
+           : op == &yki_op_relu6 ? YKI_FUSED_RELU6
+                                 : YKI_FUSED_NONE;
+}
+
+static yki_node *fuse_activation(yk_graph *graph, size_t at, const int *uses)
 {
     yki_node *norm = fusible_norm(graph->nodes[at]->in[0], uses);
     if (!norm)
         return NULL;
-    norm->attrs.relu = true;
-    norm->attrs.relu6 = graph->nodes[at]->op == &yki_op_relu6;
+    norm->attrs.activation = fused_form(graph->nodes[at]->op);
     graph->nodes[at] = NULL;
     return norm;
 }
@@ -132,8 +137,8 @@ yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, const yk
         yki_node *node = graph->nodes[n], *norm = NULL;
         if (is_plain_add(node))
             norm = fuse_add(graph, n, uses);
-        else if (node->op == &yki_op_relu || node->op == &yki_op_relu6)
-            norm = fuse_relu(graph, n, uses);
+        else if (fused_form(node->op))
+            norm = fuse_activation(graph, n, uses);
         if (!norm)
             continue;
         yk_value *gone = node->out[0], *instead = norm->out[0];

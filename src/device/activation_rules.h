@@ -7,6 +7,7 @@
  * Inline functions of YKI_REAL, with YKI_RULE(name) for their names; included once for each type.
  * In C that is double alone, for which exp() and erf() are.
  */
+#include "graph/fused.h"
 
 YKI_HOST_DEVICE YKI_REAL YKI_RULE(relu)(YKI_REAL x)
 {
@@ -141,4 +142,31 @@ YKI_HOST_DEVICE YKI_REAL YKI_RULE(clamp_backward)(YKI_REAL dy, YKI_REAL x, YKI_R
                                                   YKI_REAL most)
 {
     return x >= least && x <= most ? dy : 0;
+}
+
+/* What batch_norm does last. */
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(fused)(yki_fused activation, YKI_REAL x)
+{
+    switch (activation) {
+    case YKI_FUSED_NONE:
+        return x;
+    case YKI_FUSED_RELU:
+        return YKI_RULE(relu)(x);
+    case YKI_FUSED_RELU6:
+        return YKI_RULE(relu6)(x);
+    }
+    return x;
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(fused_backward)(yki_fused activation, YKI_REAL dy, YKI_REAL x)
+{
+    switch (activation) {
+    case YKI_FUSED_NONE:
+        return dy;
+    case YKI_FUSED_RELU:
+        return YKI_RULE(relu_backward)(dy, x);
+    case YKI_FUSED_RELU6:
+        return YKI_RULE(relu6_backward)(dy, x);
+    }
+    return dy;
 }

@@ -12,6 +12,7 @@
 #include <yoke/graph.h>
 
 #include "base/error.h"
+#include "graph/fused.h"
 
 enum { YKI_MAX_IN = 8, YKI_MAX_OUT = 4 };
 
@@ -83,8 +84,7 @@ typedef struct yki_attrs {
     double beta;               /* smooth_l1_loss; clamp: the most */
     yk_loss_reduction reduction;
     bool batch_statistics; /* batch_norm: of the batch, even if it is frozen */
-    bool relu;             /* batch_norm: relu on the result (set by fuse.c) */
-    bool relu6;            /* batch_norm: with relu, the result is at most 6 */
+    yki_fused activation;  /* batch_norm: of its result */
     bool evaluates;        /* as in evaluation mode, always: yk_eval_push, or set by freeze.c */
     uint64_t salt;         /* with p, and of randn_like: tells a node's draws from another's */
     const void *custom;    /* a program's operator: its attributes */

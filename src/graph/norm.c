@@ -56,7 +56,7 @@ yk_status yki_gradient_batch_norm(yk_graph *graph, const yki_node *node, yk_valu
     yk_value *const *of = node->in;
     yk_value *x = of[YKI_BATCH_NORM_X], *residual = of[YKI_BATCH_NORM_RESIDUAL];
     yk_value *weight = of[YKI_BATCH_NORM_WEIGHT], *bias = of[YKI_BATCH_NORM_BIAS];
-    bool needs_y = residual && node->attrs.relu; /* otherwise relu's mask follows from x */
+    bool needs_y = residual && node->attrs.activation; /* otherwise its slope follows from x */
     bool needs_residual = residual && needs[YKI_BATCH_NORM_RESIDUAL];
     yk_value *in[YKI_BATCH_NORM_BACKWARD_INPUTS] = {
         [YKI_BATCH_NORM_BACKWARD_X] = x,

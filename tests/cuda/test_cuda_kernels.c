@@ -774,7 +774,7 @@ YK_TEST(an_infinity_behind_a_closed_relu_leaves_no_gradient)
     const yki_operand vector = {.dtype = YK_F32, .ndim = 1, .dims = {1}}, absent = {.ndim = -1};
     yki_kernel_desc desc = {
         .op = &yki_op_batch_norm_backward,
-        .attrs = &(yki_attrs){.eps = 1e-5, .relu = true},
+        .attrs = &(yki_attrs){.eps = 1e-5, .activation = YKI_FUSED_RELU},
         .in_count = 8,
         .in = {image, image, vector, vector, vector, vector, absent, absent},
         .out_count = 4,

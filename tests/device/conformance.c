@@ -53,6 +53,8 @@ static yk_value *adjust(yk_graph *graph, const void *data)
 
 static void describe(const conformance_case *c, char *label, size_t size)
 {
+    static const char *const activations[] = {
+        [YKI_FUSED_NONE] = "", [YKI_FUSED_RELU] = ", relu", [YKI_FUSED_RELU6] = ", relu6"};
     snprintf(label, size,
              "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, dim %lld, "
              "kernel "
@@ -62,10 +64,7 @@ static void describe(const conformance_case *c, char *label, size_t size)
              (long long)c->other[0], (long long)c->other[1], (long long)c->other[2],
              (long long)c->other[3], (long long)c->filters, (long long)c->dim,
              (long long)c->kernel[0], (long long)c->stride, (long long)c->padding,
-             (long long)c->dilation, (long long)c->groups, c->p,
-             c->relu6  ? ", relu6"
-             : c->relu ? ", relu"
-                       : "",
+             (long long)c->dilation, (long long)c->groups, c->p, activations[c->activation],
              c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
              c->evaluation ? ", evaluation" : "");
 }

@@ -28,15 +28,16 @@ typedef struct conformance_case {
     bool bias;
     bool plain; /* group_norm: without weight and bias */
     double alpha, p, smoothing;
-    bool sum;                           /* losses: reduction */
-    bool weighted;                      /* cross_entropy: with a weight of each class */
-    bool last;                          /* cross_entropy: classes are the last dimension of x */
-    int64_t ignored;                    /* cross_entropy: ignore_index; 0: none */
-    bool relu, relu6, residual, y, dy2; /* batch_norm: what is fused, and how backward is fed */
-    bool evaluation;                    /* default: training */
-    bool ties;                          /* inputs are multiples of 1/2; not differentiable */
-    double spread;                      /* inputs are from -spread to spread; 0: from -1 to 1 */
-    double floor;                       /* added to the norm that errors are relative to */
+    bool sum;              /* losses: reduction */
+    bool weighted;         /* cross_entropy: with a weight of each class */
+    bool last;             /* cross_entropy: classes are the last dimension of x */
+    int64_t ignored;       /* cross_entropy: ignore_index; 0: none */
+    yki_fused activation;  /* batch_norm: what is fused ... */
+    bool residual, y, dy2; /* ... and how backward is fed */
+    bool evaluation;       /* default: training */
+    bool ties;             /* inputs are multiples of 1/2; not differentiable */
+    double spread;         /* inputs are from -spread to spread; 0: from -1 to 1 */
+    double floor;          /* added to the norm that errors are relative to */
 } conformance_case;
 
 typedef struct conformance_family {

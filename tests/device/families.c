@@ -90,24 +90,33 @@ FAMILY(flatten, build_flatten);
 
 /* The forms a shape is tried in. */
 #define NORM_FORMS(least, ...)                                                                     \
-    {.x = __VA_ARGS__, .floor = least}, {.x = __VA_ARGS__, .floor = least, .relu = true},          \
-        {.x = __VA_ARGS__, .floor = least, .relu = true, .y = true, .dy2 = true},                  \
-        {.x = __VA_ARGS__, .floor = least, .relu = true, .residual = true},                        \
-        {.x = __VA_ARGS__, .floor = least, .relu = true, .residual = true, .dy2 = true},           \
-        {.x = __VA_ARGS__, .floor = least, .residual = true, .dy2 = true},                         \
-        {.x = __VA_ARGS__, .floor = least, .dy2 = true},                                           \
-        {.x = __VA_ARGS__, .floor = least, .relu = true, .relu6 = true, .spread = 4},              \
+    {.x = __VA_ARGS__, .floor = least},                                                            \
+        {.x = __VA_ARGS__, .floor = least, .activation = YKI_FUSED_RELU},                          \
+        {.x = __VA_ARGS__, .floor = least, .activation = YKI_FUSED_RELU, .y = true, .dy2 = true},  \
+        {.x = __VA_ARGS__, .floor = least, .activation = YKI_FUSED_RELU, .residual = true},        \
         {.x = __VA_ARGS__,                                                                         \
          .floor = least,                                                                           \
-         .relu = true,                                                                             \
-         .relu6 = true,                                                                            \
+         .activation = YKI_FUSED_RELU,                                                             \
+         .residual = true,                                                                         \
+         .dy2 = true},                                                                             \
+        {.x = __VA_ARGS__, .floor = least, .residual = true, .dy2 = true},                         \
+        {.x = __VA_ARGS__, .floor = least, .dy2 = true},                                           \
+        {.x = __VA_ARGS__, .floor = least, .activation = YKI_FUSED_RELU6, .spread = 4},            \
+        {.x = __VA_ARGS__,                                                                         \
+         .floor = least,                                                                           \
+         .activation = YKI_FUSED_RELU6,                                                            \
          .residual = true,                                                                         \
          .dy2 = true,                                                                              \
          .spread = 4},                                                                             \
         {.x = __VA_ARGS__, .floor = least, .evaluation = true},                                    \
-        {.x = __VA_ARGS__, .floor = least, .evaluation = true, .relu = true, .dy2 = true},         \
+        {.x = __VA_ARGS__,                                                                         \
+         .floor = least,                                                                           \
+         .evaluation = true,                                                                       \
+         .activation = YKI_FUSED_RELU,                                                             \
+         .dy2 = true},                                                                             \
     {                                                                                              \
-        .x = __VA_ARGS__, .floor = least, .evaluation = true, .relu = true, .residual = true       \
+        .x = __VA_ARGS__, .floor = least, .evaluation = true, .activation = YKI_FUSED_RELU,        \
+        .residual = true                                                                           \
     }
 
 /*
@@ -123,7 +132,7 @@ static const conformance_case batch_norm_cases[] = {
 static yk_value *build_batch_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     static const int64_t scalar[1];
-    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .relu = c->relu, .relu6 = c->relu6};
+    yki_attrs attrs = {.eps = 1e-5, .momentum = 0.1, .activation = c->activation};
     const int64_t *channels = &c->x[1];
     yk_value *x = conformance_x(graph, c, dtype);
     yki_shape shape = yki_shape_of(x);
@@ -144,7 +153,7 @@ FAMILY(batch_norm, build_batch_norm);
 /* The node that recomputing appends: no user builds it, and it has no gradient. */
 static yk_value *build_batch_norm_apply(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yki_attrs attrs = {.relu = c->relu, .relu6 = c->relu6};
+    yki_attrs attrs = {.activation = c->activation};
     const int64_t *channels = &c->x[1];
     yk_value *x = conformance_x(graph, c, dtype);
     yki_shape shape = yki_shape_of(x);

@@ -323,10 +323,9 @@ static void draw_norm(drawing *d, conformance_case *c)
         c->x[2] = c->x[3] = 0;
     c->x[0] += 3;
     c->floor = 8;
-    c->relu = draw(d, 0, 2);
-    c->relu6 = c->relu && draw(d, 0, 2) == 0;
+    c->activation = (yki_fused)draw(d, YKI_FUSED_NONE, YKI_FUSED_RELU6);
     c->residual = draw(d, 0, 1);
-    c->y = c->relu && draw(d, 0, 1);
+    c->y = c->activation && draw(d, 0, 1);
     c->dy2 = draw(d, 0, 1);
     c->evaluation = draw(d, 0, 2) == 0;
 }

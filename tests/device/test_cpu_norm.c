@@ -24,7 +24,9 @@ static void forward(check_case start)
             check_case c = start;
             const int64_t *dims = shapes[s].dims, *channels = &dims[1];
             c.op = &yki_op_batch_norm;
-            c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = variant & RELU};
+            c.attrs = (yki_attrs){.eps = 1e-5,
+                                  .momentum = 0.1,
+                                  .activation = variant & RELU ? YKI_FUSED_RELU : YKI_FUSED_NONE};
             c.training = !(variant & EVALUATION);
             check_in(&c, c.dtype, 4, dims, 2, 0.5);
             check_in(&c, YK_F32, 1, channels, 1, 0);
@@ -92,7 +94,9 @@ static check_case backward_case(check_case start, const int64_t *dims, int varia
     check_case c = start;
     const int64_t *channels = &dims[1];
     c.op = &yki_op_batch_norm_backward;
-    c.attrs = (yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = variant & B_RELU};
+    c.attrs = (yki_attrs){.eps = 1e-5,
+                          .momentum = 0.1,
+                          .activation = variant & B_RELU ? YKI_FUSED_RELU : YKI_FUSED_NONE};
     c.training = !(variant & B_EVALUATION);
     c.tolerance = 2e-5; /* sums of thousands, relative to their result */
     if ((variant & B_DY2) && (variant & B_DRESIDUAL))
@@ -257,8 +261,9 @@ YK_TEST(statistics_of_groups_are_accurate_far_from_zero)
 static void twice(check_case start)
 {
     static const int64_t dims[] = {6, 40, 17, 19};
-    check_case c = training_case(start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true}, 4,
-                                 dims, (norm_values){1, 3}, (norm_values){0.5, 1});
+    check_case c = training_case(
+        start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1, .activation = YKI_FUSED_RELU}, 4, dims,
+        (norm_values){1, 3}, (norm_values){0.5, 1});
     check_memory a, b;
     check_run(&c, false, &a);
     for (int again = 0; again < 3; again++) {
@@ -280,8 +285,9 @@ YK_TEST(same_threads_give_the_same_bits)
 static void nans(check_case start)
 {
     static const int64_t dims[] = {1, 16, 3, 3};
-    check_case c = training_case(start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1, .relu = true}, 4,
-                                 dims, (norm_values){1, 0}, (norm_values){0.1, 1});
+    check_case c = training_case(
+        start, &(yki_attrs){.eps = 1e-5, .momentum = 0.1, .activation = YKI_FUSED_RELU}, 4, dims,
+        (norm_values){1, 0}, (norm_values){0.1, 1});
     c.in[0].values[3] = NAN;
     check_memory cpu;
     check_run(&c, false, &cpu);

@@ -191,11 +191,12 @@ def struct(*fields):
                 {"_fields_": [(name, types[kind]) for kind, names in fields for name in names.split()]})
 
 
+RELU = 1  # of yki_fused
 MAP = struct(("P", "a b y"), ("l", "count"), ("d", "alpha beta"))
 AT = (("l", "rows slice"), ("i", "columns tile"))
 MEASURE = struct(*AT, ("P", "x partial"))
-APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "relu relu6"))
-BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "relu relu6"), ("P", "partial vectors"),
+APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "activation"))
+BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "activation"), ("P", "partial vectors"),
                   ("i", "world none"), ("P", "dx dresidual"))
 POOL = struct(("P", "input out index"), ("i", "batch h w p q columns kernel stride padding down across"))
 SPAN = struct(("P", "value gradient momentum fourth fifth"), ("l", "count"), ("i", "dtype group"))
@@ -265,10 +266,10 @@ def kernel_rates(driver, build, small):
         yield "relu", kernels.rate("relu_bf16", maps, MAP(a=x, y=y, count=count), 4 * count)
         yield "add", kernels.rate("add_bf16", maps, MAP(a=x, b=y, y=z, count=count), 6 * count)
         yield "norm_measure", kernels.rate("norm_measure_bf16", grid, MEASURE(x=x, partial=partial, **at), 2 * count)
-        yield "norm_apply", kernels.rate("norm_apply_bf16", grid, APPLY(x=x, y=y, relu=1, **statistic, **at), 4 * count)
+        yield "norm_apply", kernels.rate("norm_apply_bf16", grid, APPLY(x=x, y=y, activation=RELU, **statistic, **at), 4 * count)
         yield "norm_apply+add", kernels.rate("norm_apply_bf16", grid,
-                                             APPLY(x=x, residual=z, y=y, relu=1, **statistic, **at), 6 * count)
-        backward = {"x": x, "dy": y, "relu": 1, "partial": partial, **statistic, **at}
+                                             APPLY(x=x, residual=z, y=y, activation=RELU, **statistic, **at), 6 * count)
+        backward = {"x": x, "dy": y, "activation": RELU, "partial": partial, **statistic, **at}
         yield "norm_reduce", kernels.rate("norm_reduce_bf16", grid, BACKWARD(**backward), 4 * count)
         yield "norm_backward", kernels.rate("norm_backward_bf16", grid, BACKWARD(dx=z, **backward), 6 * count)
         yield "norm_reduce+add", kernels.rate("norm_reduce_bf16", grid, BACKWARD(dresidual=w, **backward), 6 * count)

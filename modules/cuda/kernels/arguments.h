@@ -16,6 +16,7 @@
 #include "device/low_rank.h"
 #include "device/pictures.h"
 #include "device/sweep.h"
+#include "graph/fused.h"
 #include "graph/interpolate.h"
 
 enum {
@@ -165,15 +166,15 @@ typedef struct yki_cuda_norm_apply_args {
     yki_cuda_columns at;
     const void *x, *residual, *mean, *invstd, *weight, *bias;
     void *y;
-    int32_t relu, relu6;
+    yki_fused activation;
 } yki_cuda_norm_apply_args;
 
-/* With g = dy + dy2 where the activation passed its input on, and h = (x - mean) invstd. reduce
+/* With g = (dy + dy2) times the slope of the activation, and h = (x - mean) invstd. reduce
  * also writes g to dresidual; backward can then take it as dy, without an activation. */
 typedef struct yki_cuda_norm_backward_args {
     yki_cuda_columns at;
     const void *x, *y, *dy, *dy2, *mean, *invstd, *weight, *bias;
-    int32_t relu, relu6;
+    yki_fused activation;
     double *partial;       /* reduce: sums of g and of g h, (slices, 2, columns) */
     const double *vectors; /* apply: of `world` ranks; of none, the two means are left out */
     int32_t world;

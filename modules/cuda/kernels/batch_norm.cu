@@ -168,7 +168,7 @@ template <typename T, int W, bool RESIDUAL>
 DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
 {
     typedef real_of<T> real;
-    const int ahead = rows_ahead<T, RESIDUAL ? 2 : 1>;
+    const int ahead = rows_ahead < T, RESIDUAL ? 2 : 1 > ;
     const part p = part_of<W>(args.at);
     if (p.row >= p.last)
         return;
@@ -193,8 +193,8 @@ DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
                 real v = (value[j] - k.mean[j]) * k.gain[j] + k.bias[j];
                 if (RESIDUAL)
                     v += added[j];
-                v = args.relu && v < 0 ? 0 : v;
-                value[j] = args.relu6 && v > 6 ? 6 : v;
+                v = args.activation && v < 0 ? 0 : v;
+                value[j] = args.activation == YKI_FUSED_RELU6 && v > 6 ? 6 : v;
             }
             store(y + offset, value);
         });
@@ -247,7 +247,7 @@ DEVICE void use_incoming(const yki_cuda_norm_backward_args &args, int i,
         if (DY2)
             g[j] += dy2[j];
         real_of<T> out = Y ? y[j] : c[j] * k.gain[j] + k.bias[j];
-        if (args.relu && (!(out > 0) || (args.relu6 && out >= 6)))
+        if (args.activation && (!(out > 0) || (args.activation == YKI_FUSED_RELU6 && out >= 6)))
             g[j] = 0;
     }
 }
@@ -260,8 +260,7 @@ DEVICE void for_gradients(const yki_cuda_norm_backward_args &args, const part &p
     const int ahead = rows_ahead<T, 2 + DY2 + Y>;
     incoming<T, W, ahead> in;
     for_rows<ahead>(
-        args.at, p,
-        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
+        args.at, p, [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
         [&](int i, uint32_t offset) {
             real_of<T> g[W], c[W];
             use_incoming<DY2, Y>(args, i, in, k, g, c);
@@ -381,9 +380,9 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
     for_gradients<DY2, Y, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            g[j] = k.gain[j] *
-                   (args.world > 0 ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
-                                   : g[j]);
+            g[j] = k.gain[j] * (args.world > 0
+                                    ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
+                                    : g[j]);
         store(dx + offset, g);
     });
 }

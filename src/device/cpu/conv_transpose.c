@@ -3,7 +3,6 @@
  * used which the device has for these operands. The bias is added afterwards, by batch norm's loop,
  * which multiplies with 1. The gradient of the bias is summed by batch norm's loop, too.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -111,7 +110,7 @@ static void repeat_bias(const yki_geometry *g, int64_t block, const float *bias,
 static void add_bias(const bias_walk *walk, void *y, const float *bias)
 {
     const yki_geometry *g = &walk->shape;
-    const yki_norm_forward in_place = {.x = y, .y = y, .ceiling = INFINITY};
+    const yki_norm_forward in_place = {.x = y, .y = y};
 #pragma omp parallel for num_threads(walk->team) if (walk->team > 1)
     for (int64_t unit = 0; unit < g->images * g->blocks; unit++) {
         int64_t image = unit / g->blocks, block = unit % g->blocks;

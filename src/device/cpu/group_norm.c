@@ -196,10 +196,8 @@ static void normalise(const work *w, const piece *p)
     repeat(of_elements.mean, of_channels.mean, k->shape.b);
     repeat(of_elements.scale, of_channels.scale, k->shape.b);
     repeat(of_elements.bias, of_channels.bias, k->shape.b);
-    const yki_norm_forward operands = {.x = w->run->in[YKI_GROUP_NORM_X],
-                                       .y = w->run->out[YKI_GROUP_NORM_Y],
-                                       .ceiling = INFINITY,
-                                       .stream = k->stream};
+    const yki_norm_forward operands = {
+        .x = w->run->in[YKI_GROUP_NORM_X], .y = w->run->out[YKI_GROUP_NORM_Y], .stream = k->stream};
     k->loops->normalise(&runs, range, &operands, &of_elements);
 }
 

@@ -47,7 +47,7 @@ static inline int64_t yki_run_at(const yki_runs *runs, int64_t index, int64_t *c
     return runs->base + image * runs->image + pixel * runs->b;
 }
 
-/* y = (x - mean) * scale + bias, then + residual, then relu, then at most the ceiling. */
+/* y = (x - mean) * scale + bias, then + residual, then the activation. */
 typedef struct yki_norm_constants {
     float mean[YKI_PERIOD], scale[YKI_PERIOD], bias[YKI_PERIOD];
 } yki_norm_constants;
@@ -55,9 +55,8 @@ typedef struct yki_norm_constants {
 typedef struct yki_norm_forward {
     const void *x, *residual; /* residual may be NULL */
     void *y;
-    bool relu;
-    float ceiling; /* 6 for relu6, else infinity */
-    bool stream;   /* y is written past the caches */
+    yki_fused activation;
+    bool stream; /* y is written past the caches */
 } yki_norm_forward;
 
 /* How the mask of relu is found: there was no relu; from y; from y, computed again from x. */

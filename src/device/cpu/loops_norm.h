@@ -114,6 +114,17 @@ YKI_FORCE_INLINE yki_lanes normalised(yki_lanes x, const constants *c, int j)
     return (x - c->mean.v[j]) * c->scale.v[j] + c->bias.v[j];
 }
 
+/* Between which results lie. */
+YKI_FORCE_INLINE yki_lanes floor_of(const yki_norm_forward *o)
+{
+    return yki_splat(o->activation ? 0 : -__builtin_inff());
+}
+
+YKI_FORCE_INLINE yki_lanes ceiling_of(const yki_norm_forward *o)
+{
+    return yki_splat(o->activation == YKI_FUSED_RELU6 ? 6 : __builtin_inff());
+}
+
 YKI_FORCE_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const constants *c,
                                        yki_lanes floor, yki_lanes ceiling)
 {
@@ -130,11 +141,11 @@ YKI_FORCE_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, con
 YKI_FORCE_INLINE void normalise_part(const yki_norm_forward *o, const constants *c, int64_t at,
                                      int64_t count, yk_dtype dtype, bool with_residual)
 {
-    yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
+    yki_lanes floor = floor_of(o), ceiling = ceiling_of(o);
     yki_pack added, value = yki_load_part(o->x, at, count, dtype);
     if (with_residual)
         added = yki_load_part(o->residual, at, count, dtype);
-    value = forward_pack(value, with_residual ? &added : NULL, c, floor, yki_splat(o->ceiling));
+    value = forward_pack(value, with_residual ? &added : NULL, c, floor, ceiling);
     yki_store_part(o->y, at, count, value, dtype);
 }
 
@@ -143,8 +154,7 @@ YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
                                    yk_dtype dtype, bool with_residual)
 {
     constants c = spread_constants(given, dtype);
-    yki_lanes floor = yki_splat(o->relu ? 0 : -__builtin_inff());
-    yki_lanes ceiling = yki_splat(o->ceiling);
+    yki_lanes floor = floor_of(o), ceiling = ceiling_of(o);
     const void *x = o->x, *residual = o->residual;
     void *y = o->y;
     yki_pack added;

@@ -1,5 +1,5 @@
 /*
- * batch_norm, fused with the residual addition and relu or relu6 that follow it, and its gradient.
+ * batch_norm, fused with the residual addition and the activation that follow it, and its gradient.
  * It is bound by memory: there are two sweeps over each channel block, and the second finds its
  * data in the cache.
  *
@@ -178,8 +178,7 @@ static void norm_normalise(const yki_norm *k, const yki_kernel_args *run, const 
     yki_norm_forward operands = {.x = run->in[YKI_BATCH_NORM_X],
                                  .residual = in(k, run, YKI_BATCH_NORM_RESIDUAL),
                                  .y = run->out[YKI_BATCH_NORM_Y],
-                                 .relu = k->relu,
-                                 .ceiling = k->ceiling,
+                                 .activation = k->activation,
                                  .stream = k->stream};
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
 }
@@ -228,8 +227,7 @@ static void norm_apply_unit(const yki_norm *k, const yki_kernel_args *run, const
     yki_norm_forward operands = {.x = run->in[YKI_BATCH_NORM_APPLY_X],
                                  .residual = in(k, run, YKI_BATCH_NORM_APPLY_RESIDUAL),
                                  .y = run->out[YKI_BATCH_NORM_APPLY_Y],
-                                 .relu = k->relu,
-                                 .ceiling = k->ceiling,
+                                 .activation = k->activation,
                                  .stream = k->stream};
     k->loops->normalise(&u->runs, u->range, &operands, &constants);
 }
@@ -261,11 +259,11 @@ static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_a
                                   .y = in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
                                   .dx = out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
                                   .dresidual = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
-                                  .passing =
-                                      isinf(k->ceiling) ? k->ceiling : nextafterf(k->ceiling, 0),
+                                  .passing = k->activation == YKI_FUSED_RELU6 ? nextafterf(6, 0)
+                                                                              : INFINITY,
                                   .constant = !k->training};
     choose_streams(k, &operands);
-    if (k->relu)
+    if (k->activation)
         operands.mask = operands.y ? YKI_MASK_Y : YKI_MASK_X;
     return operands;
 }

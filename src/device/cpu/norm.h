@@ -29,8 +29,8 @@ typedef struct yki_norm {
     yki_runs runs; /* of block 0 */
     int64_t run_count, slices;
     int team;
-    bool training, relu, stream, stream_residual;
-    float ceiling; /* of relu6, else infinity */
+    bool training, stream, stream_residual;
+    yki_fused activation;
     double eps, momentum;
     bool in[YKI_MAX_IN], out[YKI_MAX_OUT]; /* which operands there are */
 } yki_norm;

@@ -1,8 +1,6 @@
 /* See norm.h. */
 #include "device/cpu/norm.h"
 
-#include <math.h>
-
 #include "base/memory.h"
 #include "device/cpu/units.h"
 #include "device/norm_rules.h"
@@ -62,8 +60,7 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
     k->stream = bytes >= STREAM;
     k->stream_residual = bytes >= STREAM_RESIDUAL;
     k->training = desc->training;
-    k->relu = desc->attrs->relu;
-    k->ceiling = desc->attrs->relu6 ? 6 : INFINITY;
+    k->activation = desc->attrs->activation;
     k->eps = desc->attrs->eps;
     k->momentum = desc->attrs->momentum;
     for (int i = 0; i < YKI_MAX_IN; i++)

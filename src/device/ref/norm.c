@@ -1,6 +1,6 @@
 /*
  * batch_norm (Ioffe and Szegedy 2015) as torch.nn.BatchNorm computes it, with an optional residual
- * and relu after it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
+ * and activation after it, and its gradient. x is (N, C, H, W) or (N, C); a channel has N * H * W
  * values. Mean and variance take two passes over a channel, which avoids cancellation, or none
  * where the convolution that has made x gives the sums. If synchronised (run->sync), the ranks
  * exchange their results for all channels and continue with those of all ranks.
@@ -10,6 +10,10 @@
 #include <math.h>
 
 #include "device/norm_rules.h"
+
+#define YKI_REAL       double
+#define YKI_RULE(name) name##_rule
+#include "device/activation_rules.h"
 
 /* The location of a channel's values: value i of `count` is at index(). */
 typedef struct span {
@@ -106,11 +110,7 @@ static void normalise(const normal *n, const span *channel)
         double value = (yki_ref_get(&n->x, element) - n->mean) * slope + n->bias;
         if (n->residual.data)
             value += yki_ref_get(&n->residual, element);
-        if (n->attrs->relu && value < 0)
-            value = 0;
-        if (n->attrs->relu6 && value > 6)
-            value = 6;
-        yki_ref_set(&n->y, element, value);
+        yki_ref_set(&n->y, element, fused_rule(n->attrs->activation, value));
     }
 }
 
@@ -198,7 +198,7 @@ static yk_status ref_batch_norm_apply(const yki_kernel *kernel, const yki_kernel
 /* The operands of backward, and one channel's constants. */
 typedef struct backward {
     yk_tensor x, dy, y, dy2;
-    bool relu, relu6;
+    yki_fused activation;
     double weight, bias, mean, invstd;
 } backward;
 
@@ -207,16 +207,13 @@ static double normalised(const backward *b, int64_t element)
     return (yki_ref_get(&b->x, element) - b->mean) * b->invstd;
 }
 
-/* dy + dy2 where relu or relu6 passed its input on, which is known from y or, without y, from
- * bn(x). */
+/* dy + dy2 times the slope of the activation, which is known from y or, without y, from bn(x). */
 static double incoming(const backward *b, int64_t element)
 {
     double dy = yki_ref_get(&b->dy, element) + (b->dy2.data ? yki_ref_get(&b->dy2, element) : 0);
-    if (!b->relu)
-        return dy;
     double y =
         b->y.data ? yki_ref_get(&b->y, element) : normalised(b, element) * b->weight + b->bias;
-    return y > 0 && !(b->relu6 && y >= 6) ? dy : 0;
+    return fused_backward_rule(b->activation, dy, y);
 }
 
 static void set_channel(backward *b, const yki_kernel *kernel, const yki_kernel_args *run,
@@ -303,8 +300,7 @@ static yk_status ref_batch_norm_backward(const yki_kernel *kernel, const yki_ker
                   .dy = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY),
                   .y = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_Y),
                   .dy2 = yki_ref_in(kernel, run, YKI_BATCH_NORM_BACKWARD_DY2),
-                  .relu = yki_ref_attrs(kernel)->relu,
-                  .relu6 = yki_ref_attrs(kernel)->relu6};
+                  .activation = yki_ref_attrs(kernel)->activation};
     if (run->sync)
         YK_TRY(share_sums(run->sync, &b, kernel, run));
     for (int64_t c = 0; c < b.x.dims[1]; c++) {

@@ -3,11 +3,27 @@
 
 #include <stdio.h>
 
+/* The activation of a part of out, which makes out. */
+static void write_fused(yki_onnx_graph *g, yki_fused activation, const yk_value *out,
+                        const char *part)
+{
+    switch (activation) {
+    case YKI_FUSED_NONE:
+        return;
+    case YKI_FUSED_RELU:
+        yki_onnx_add_step(g, "Relu", out, "", part, NULL);
+        return;
+    case YKI_FUSED_RELU6:
+        yki_onnx_add_clip(g, out, NULL, part, 0, 6);
+        return;
+    }
+}
+
 void yki_onnx_write_batch_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     const yk_value *out = node->out[YKI_BATCH_NORM_Y];
     const yk_value *residual = node->in[YKI_BATCH_NORM_RESIDUAL];
-    const char *sum = node->attrs.relu ? ".sum" : "", *norm = residual ? ".norm" : sum;
+    const char *sum = node->attrs.activation ? ".sum" : "", *norm = residual ? ".norm" : sum;
     size_t made = yki_onnx_begin_node(g, type, out, norm);
     for (int i = YKI_BATCH_NORM_X; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
         yki_onnx_add_operand(g, node->in[i]);
@@ -19,13 +35,7 @@ void yki_onnx_write_batch_norm(yki_onnx_graph *g, const yki_node *node, const ch
         yki_onnx_add_operand(g, residual);
         yki_onnx_end_node(g, made);
     }
-    if (node->attrs.relu && node->attrs.relu6) {
-        yki_onnx_add_clip(g, out, NULL, sum, 0, 6);
-    } else if (node->attrs.relu) {
-        made = yki_onnx_begin_node(g, "Relu", out, "");
-        yki_onnx_add_part(g, out, sum);
-        yki_onnx_end_node(g, made);
-    }
+    write_fused(g, node->attrs.activation, out, sum);
 }
 
 void yki_onnx_write_layer_norm(yki_onnx_graph *g, const yki_node *node, const char *type)
