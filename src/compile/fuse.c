@@ -1,8 +1,8 @@
 /*
  * Fusions that save a pass over memory: in ResNets, conv -> batch_norm -> (+ residual) -> relu
- * becomes conv -> batch_norm, and likewise with relu6. An operator is taken in only when nothing
- * else reads what lay between. A convolution may also measure its result for the batch_norm that
- * reads it.
+ * becomes conv -> batch_norm, and likewise with other activations. An operator is taken in only
+ * when nothing else reads what lay between. A convolution may also measure its result for the
+ * batch_norm that reads it.
  */
 #include <stdlib.h>
 
@@ -113,17 +113,20 @@ static yki_node *fuse_add(yk_graph *graph, size_t at, const int *uses)
 
 static yki_fused fused_form(const yki_op *op)
 {
-    return op == &yki_op_relu    ? YKI_FUSED_RELU
-           : op == &yki_op_relu6 ? YKI_FUSED_RELU6
-                                 : YKI_FUSED_NONE;
+    return op == &yki_op_relu        ? YKI_FUSED_RELU
+           : op == &yki_op_relu6     ? YKI_FUSED_RELU6
+           : op == &yki_op_silu      ? YKI_FUSED_SILU
+           : op == &yki_op_hardswish ? YKI_FUSED_HARDSWISH
+                                     : YKI_FUSED_NONE;
 }
 
 static yki_node *fuse_activation(yk_graph *graph, size_t at, const int *uses)
 {
     yki_node *norm = fusible_norm(graph->nodes[at]->in[0], uses);
-    if (!norm)
+    const yki_fused form = fused_form(graph->nodes[at]->op);
+    if (!norm || (norm->in[YKI_BATCH_NORM_RESIDUAL] && !yki_fused_clamps(form)))
         return NULL;
-    norm->attrs.activation = fused_form(graph->nodes[at]->op);
+    norm->attrs.activation = form;
     graph->nodes[at] = NULL;
     return norm;
 }

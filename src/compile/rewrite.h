@@ -43,7 +43,7 @@ yk_status yki_graph_prune(yk_graph *graph, const yk_value *loss, const yki_outpu
 /* Marks the batch_norms whose weight and bias are frozen, but for those with batch_statistics. */
 void yki_graph_freeze_norms(yk_graph *graph);
 
-/* Fuses batch_norm with the add and the relu or relu6 after it. Outputs may be redirected. */
+/* Fuses batch_norm with the add and the activation after it. Outputs may be redirected. */
 yk_status yki_graph_fuse_forward(yk_graph *graph, const yk_value *loss, const yki_outputs *outputs);
 /* batch_norm_backward takes in the add that makes its dy. Nodes from `first` on. */
 yk_status yki_graph_fuse_backward(yk_graph *graph, size_t first);

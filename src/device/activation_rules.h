@@ -154,6 +154,10 @@ YKI_HOST_DEVICE YKI_REAL YKI_RULE(fused)(yki_fused activation, YKI_REAL x)
         return YKI_RULE(relu)(x);
     case YKI_FUSED_RELU6:
         return YKI_RULE(relu6)(x);
+    case YKI_FUSED_SILU:
+        return YKI_RULE(silu)(x);
+    case YKI_FUSED_HARDSWISH:
+        return YKI_RULE(hardswish)(x);
     }
     return x;
 }
@@ -167,6 +171,10 @@ YKI_HOST_DEVICE YKI_REAL YKI_RULE(fused_backward)(yki_fused activation, YKI_REAL
         return YKI_RULE(relu_backward)(dy, x);
     case YKI_FUSED_RELU6:
         return YKI_RULE(relu6_backward)(dy, x);
+    case YKI_FUSED_SILU:
+        return YKI_RULE(silu_backward)(dy, x);
+    case YKI_FUSED_HARDSWISH:
+        return YKI_RULE(hardswish_backward)(dy, x);
     }
     return dy;
 }

@@ -53,8 +53,11 @@ static yk_value *adjust(yk_graph *graph, const void *data)
 
 static void describe(const conformance_case *c, char *label, size_t size)
 {
-    static const char *const activations[] = {
-        [YKI_FUSED_NONE] = "", [YKI_FUSED_RELU] = ", relu", [YKI_FUSED_RELU6] = ", relu6"};
+    static const char *const activations[] = {[YKI_FUSED_NONE] = "",
+                                              [YKI_FUSED_RELU] = ", relu",
+                                              [YKI_FUSED_RELU6] = ", relu6",
+                                              [YKI_FUSED_SILU] = ", silu",
+                                              [YKI_FUSED_HARDSWISH] = ", hardswish"};
     snprintf(label, size,
              "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, dim %lld, "
              "kernel "

@@ -108,6 +108,19 @@ FAMILY(flatten, build_flatten);
          .residual = true,                                                                         \
          .dy2 = true,                                                                              \
          .spread = 4},                                                                             \
+        {.x = __VA_ARGS__, .floor = 4 * least, .activation = YKI_FUSED_SILU, .spread = 4},         \
+        {.x = __VA_ARGS__,                                                                         \
+         .floor = 4 * least,                                                                       \
+         .activation = YKI_FUSED_SILU,                                                             \
+         .dy2 = true,                                                                              \
+         .spread = 4},                                                                             \
+        {.x = __VA_ARGS__, .floor = 4 * least, .activation = YKI_FUSED_HARDSWISH, .spread = 4},    \
+        {.x = __VA_ARGS__,                                                                         \
+         .floor = 4 * least,                                                                       \
+         .evaluation = true,                                                                       \
+         .activation = YKI_FUSED_HARDSWISH,                                                        \
+         .dy2 = true,                                                                              \
+         .spread = 4},                                                                             \
         {.x = __VA_ARGS__, .floor = least, .evaluation = true},                                    \
         {.x = __VA_ARGS__,                                                                         \
          .floor = least,                                                                           \
@@ -121,7 +134,8 @@ FAMILY(flatten, build_flatten);
 
 /*
  * With two values a channel dx is nearly nothing, the difference of things as large as dy: errors
- * are relative to those. Elsewhere a floor of 1 allows for the same in a single channel.
+ * are relative to those, which a larger spread makes larger. Elsewhere a floor of 1 allows for the
+ * same in a single channel.
  */
 static const conformance_case batch_norm_cases[] = {
     NORM_FORMS(1, {2, 3, 4, 5}),  NORM_FORMS(8, {2, 16, 1, 1}), NORM_FORMS(1, {1, 17, 5, 3}),

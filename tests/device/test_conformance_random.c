@@ -323,9 +323,11 @@ static void draw_norm(drawing *d, conformance_case *c)
         c->x[2] = c->x[3] = 0;
     c->x[0] += 3;
     c->floor = 8;
-    c->activation = (yki_fused)draw(d, YKI_FUSED_NONE, YKI_FUSED_RELU6);
-    c->residual = draw(d, 0, 1);
-    c->y = c->activation && draw(d, 0, 1);
+    c->activation = (yki_fused)draw(d, YKI_FUSED_NONE, YKI_FUSED_HARDSWISH);
+    if (yki_fused_clamps(c->activation)) {
+        c->residual = draw(d, 0, 1);
+        c->y = c->activation && draw(d, 0, 1);
+    }
     c->dy2 = draw(d, 0, 1);
     c->evaluation = draw(d, 0, 2) == 0;
 }

@@ -113,6 +113,20 @@ static yk_value *inverted_net(yk_value *x, uint64_t seed)
     return classify(yk_global_avg_pool2d(yk_add(x, identity)));
 }
 
+/* What is multiplied with its own average over pixels, as in EfficientNet: silu is read twice.
+ * Neither the silu of a sum nor that of a norm that is read again can be a part of a norm. */
+static yk_value *gated_net(yk_value *x, uint64_t seed)
+{
+    (void)seed;
+    x = yk_hardswish(norm(conv(x, "stem", 4, 1), "stem_norm"));
+    yk_value *identity = x;
+    x = yk_silu(norm(conv(x, "expand", 6, 1), "expand_norm"));
+    x = yk_multiply(x, yk_sigmoid(yk_global_avg_pool2d(x)));
+    x = yk_silu(yk_add(norm(conv(x, "project", 4, 1), "project_norm"), identity));
+    x = norm(conv(x, "last", 5, 1), "last_norm");
+    return classify(yk_global_avg_pool2d(yk_add(x, yk_silu(x))));
+}
+
 /* A norm read twice, a relu read twice, adds in a chain and of a value with itself. */
 static yk_value *tangled_net(yk_value *x, uint64_t seed)
 {
@@ -265,6 +279,7 @@ const test_net nets[] = {
     {"drawn 1", drawn_net, 1},     {"drawn 2", drawn_net, 2},   {"drawn 3", drawn_net, 3},
     {"drawn 4", drawn_net, 4},     {"drawn 5", drawn_net, 5},   {"drawn 10", drawn_net, 10},
     {"drawn 7", drawn_net, 7},     {"drawn 8", drawn_net, 8},   {"drawn 9", drawn_net, 9},
+    {"gated", gated_net, 0},
 };
 const int net_count = sizeof nets / sizeof *nets;
 

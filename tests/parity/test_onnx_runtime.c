@@ -250,6 +250,7 @@ static yk_value *all_operators(yk_value *x)
     yk_graph *graph = yk_value_graph(x);
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 3, NULL), "bn"); /* (N, 8, 14, 14) */
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
+    y = yk_hardswish(yk_nn_batch_norm(yk_silu(yk_nn_batch_norm(y, "bn3")), "bn4"));
     y = yk_leaky_relu(yk_tanh(y), 0.3);
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2, 1);
     yk_value *z = yk_subtract(yk_log(yk_add_scalar(yk_exp(y), 1)), yk_abs(yk_clamp(y, -0.3, 0.6)));

@@ -9,6 +9,13 @@
  */
 #include "norm.cuh"
 
+#define YKI_REAL       float
+#define YKI_RULE(name) name##_rule
+#include "device/activation_rules.h"
+#undef YKI_REAL
+#define YKI_REAL double
+#include "device/activation_rules.h"
+
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* Distances are measured from the column's first value, which avoids cancellation. */
@@ -164,11 +171,21 @@ DEVICE void read_constants(const A &args, const part &p, constants<R, W> *k)
     }
 }
 
-template <typename T, int W, bool RESIDUAL>
+/* relu and relu6, which cost no registers, are told apart as the kernel runs; FORM is any other
+ * activation, or none. */
+template <yki_fused FORM, typename R> DEVICE R activate(yki_fused activation, R v)
+{
+    if (FORM != YKI_FUSED_NONE)
+        return fused_rule(FORM, v);
+    v = activation && v < 0 ? 0 : v;
+    return activation == YKI_FUSED_RELU6 && v > 6 ? 6 : v;
+}
+
+template <typename T, int W, bool RESIDUAL, yki_fused FORM>
 DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
 {
     typedef real_of<T> real;
-    const int ahead = rows_ahead < T, RESIDUAL ? 2 : 1 > ;
+    const int ahead = rows_ahead<T, RESIDUAL ? 2 : 1>;
     const part p = part_of<W>(args.at);
     if (p.row >= p.last)
         return;
@@ -193,8 +210,7 @@ DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
                 real v = (value[j] - k.mean[j]) * k.gain[j] + k.bias[j];
                 if (RESIDUAL)
                     v += added[j];
-                v = args.activation && v < 0 ? 0 : v;
-                value[j] = args.activation == YKI_FUSED_RELU6 && v > 6 ? 6 : v;
+                value[j] = activate<FORM>(args.activation, v);
             }
             store(y + offset, value);
         });
@@ -203,9 +219,13 @@ DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
 template <typename T, int W> DEVICE void norm_apply(const yki_cuda_norm_apply_args &args)
 {
     if (args.residual)
-        norm_apply_to<T, W, true>(args);
+        norm_apply_to<T, W, true, YKI_FUSED_NONE>(args);
+    else if (args.activation == YKI_FUSED_SILU)
+        norm_apply_to<T, W, false, YKI_FUSED_SILU>(args);
+    else if (args.activation == YKI_FUSED_HARDSWISH)
+        norm_apply_to<T, W, false, YKI_FUSED_HARDSWISH>(args);
     else
-        norm_apply_to<T, W, false>(args);
+        norm_apply_to<T, W, false, YKI_FUSED_NONE>(args);
 }
 NORM_KERNELS(norm_apply, yki_cuda_norm_apply_args, norm_apply)
 
@@ -228,8 +248,18 @@ DEVICE void take_incoming(const yki_cuda_norm_backward_args &args, int i, uint32
         load_raw((const T *)args.y + offset, in.y[i]);
 }
 
+/* g times the slope of the activation, of whose argument v this is a function; relu and relu6 also
+ * take their result. */
+template <yki_fused FORM, typename R> DEVICE R pass_back(yki_fused activation, R g, R v)
+{
+    if (FORM != YKI_FUSED_NONE)
+        return fused_backward_rule(FORM, g, v);
+    bool closed = activation && (!(v > 0) || (activation == YKI_FUSED_RELU6 && v >= 6));
+    return closed ? 0 : g;
+}
+
 /* The gradient g before the activation, and c = x - mean. */
-template <bool DY2, bool Y, typename T, int W, int ROWS>
+template <bool DY2, bool Y, yki_fused FORM, typename T, int W, int ROWS>
 DEVICE void use_incoming(const yki_cuda_norm_backward_args &args, int i,
                          const incoming<T, W, ROWS> &in, const constants<real_of<T>, W> &k,
                          real_of<T> (&g)[W], real_of<T> (&c)[W])
@@ -246,24 +276,25 @@ DEVICE void use_incoming(const yki_cuda_norm_backward_args &args, int i,
         c[j] -= k.mean[j];
         if (DY2)
             g[j] += dy2[j];
-        real_of<T> out = Y ? y[j] : c[j] * k.gain[j] + k.bias[j];
-        if (args.activation && (!(out > 0) || (args.activation == YKI_FUSED_RELU6 && out >= 6)))
-            g[j] = 0;
+        real_of<T> v = Y ? y[j] : c[j] * k.gain[j] + k.bias[j];
+        g[j] = pass_back<FORM>(args.activation, g[j], v);
     }
 }
 
 /* Calls use(offset, g, c) for each row of a part. */
-template <bool DY2, bool Y, typename T, int W, typename F>
+template <bool DY2, bool Y, yki_fused FORM, typename T, int W, typename F>
 DEVICE void for_gradients(const yki_cuda_norm_backward_args &args, const part &p,
                           const constants<real_of<T>, W> &k, F use)
 {
-    const int ahead = rows_ahead<T, 2 + DY2 + Y>;
+    const int rows = rows_ahead<T, 2 + DY2 + Y>;
+    const int ahead = FORM && rows > 1 ? rows / 2 : rows; /* such slopes take registers, too */
     incoming<T, W, ahead> in;
     for_rows<ahead>(
-        args.at, p, [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
+        args.at, p,
+        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
         [&](int i, uint32_t offset) {
             real_of<T> g[W], c[W];
-            use_incoming<DY2, Y>(args, i, in, k, g, c);
+            use_incoming<DY2, Y, FORM>(args, i, in, k, g, c);
             use(offset, g, c);
         });
 }
@@ -279,7 +310,7 @@ template <typename T, int W> DEVICE void store_rounded(T *to, real_of<T> (&g)[W]
     widen(raw, g);
 }
 
-template <bool DY2, bool Y, typename T, int W>
+template <bool DY2, bool Y, yki_fused FORM, typename T, int W>
 DEVICE void reduce(const yki_cuda_norm_backward_args &args)
 {
     typedef real_of<T> real;
@@ -289,7 +320,7 @@ DEVICE void reduce(const yki_cuda_norm_backward_args &args)
     T *dresidual = (T *)args.dresidual;
     if (p.row < p.last)
         read_constants(args, p, &k);
-    for_gradients<DY2, Y, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
+    for_gradients<DY2, Y, FORM, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
         if (dresidual)
             store_rounded(dresidual + offset, g);
 #pragma unroll
@@ -305,15 +336,17 @@ DEVICE void reduce(const yki_cuda_norm_backward_args &args)
 }
 
 /* What is absent takes no registers. */
+#define BY_DY2(body, y, form, args)                                                                \
+    args.dy2 ? body<true, y, form, T, W>(args) : body<false, y, form, T, W>(args)
 #define BY_INPUTS(body, args)                                                                      \
-    if (args.dy2 && args.y)                                                                        \
-        body<true, true, T, W>(args);                                                              \
-    else if (args.dy2)                                                                             \
-        body<true, false, T, W>(args);                                                             \
+    if (args.activation == YKI_FUSED_SILU)                                                         \
+        BY_DY2(body, false, YKI_FUSED_SILU, args);                                                 \
+    else if (args.activation == YKI_FUSED_HARDSWISH)                                               \
+        BY_DY2(body, false, YKI_FUSED_HARDSWISH, args);                                            \
     else if (args.y)                                                                               \
-        body<false, true, T, W>(args);                                                             \
+        BY_DY2(body, true, YKI_FUSED_NONE, args);                                                  \
     else                                                                                           \
-        body<false, false, T, W>(args)
+        BY_DY2(body, false, YKI_FUSED_NONE, args)
 
 template <typename T, int W> DEVICE void norm_reduce(const yki_cuda_norm_backward_args &args)
 {
@@ -365,7 +398,7 @@ DEVICE void read_means(const yki_cuda_norm_backward_args &args, const part &p, R
     }
 }
 
-template <bool DY2, bool Y, typename T, int W>
+template <bool DY2, bool Y, yki_fused FORM, typename T, int W>
 DEVICE void backward(const yki_cuda_norm_backward_args &args)
 {
     typedef real_of<T> real;
@@ -377,12 +410,12 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
     T *dx = (T *)args.dx;
     read_constants(args, p, &k);
     read_means(args, p, mean_g, slope);
-    for_gradients<DY2, Y, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
+    for_gradients<DY2, Y, FORM, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            g[j] = k.gain[j] * (args.world > 0
-                                    ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
-                                    : g[j]);
+            g[j] = k.gain[j] *
+                   (args.world > 0 ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
+                                   : g[j]);
         store(dx + offset, g);
     });
 }

@@ -59,19 +59,27 @@ typedef struct yki_norm_forward {
     bool stream; /* y is written past the caches */
 } yki_norm_forward;
 
-/* How the mask of relu is found: there was no relu; from y; from y, computed again from x. */
-typedef enum yki_norm_mask { YKI_MASK_NONE, YKI_MASK_Y, YKI_MASK_X } yki_norm_mask;
+/* What dy is multiplied with: nothing; 1 where relu or relu6 has passed its argument on, which is
+ * known from y, or computed again from x; a slope that is computed from x. */
+typedef enum yki_norm_gate {
+    YKI_GATE_NONE,
+    YKI_GATE_Y,
+    YKI_GATE_X,
+    YKI_GATE_SILU,
+    YKI_GATE_HARDSWISH
+} yki_norm_gate;
 
 typedef struct yki_norm_backward {
     const void *x, *dy, *dy2, *y; /* dy2 may be NULL */
-    void *dx, *dresidual;         /* dresidual may be NULL */
-    yki_norm_mask mask;
-    float passing; /* the largest y through which relu6 passes a gradient; else infinity */
+    void *dx;
+    void *kept; /* where the first sweep leaves g for the second, unless NULL; may be dx */
+    yki_norm_gate gate;
+    float passing; /* the largest argument from which relu6 passes a gradient; else infinity */
     bool constant; /* mean and invstd do not depend on x, which may be infinite then */
-    bool stream, stream_residual; /* dx and dresidual are written past the caches */
+    bool stream, stream_kept; /* dx and kept are written past the caches */
 } yki_norm_backward;
 
-/* dx = a g + b (x - mean) + c, g being the gradient that comes from relu; a g + c if constant. */
+/* dx = a g + b (x - mean) + c, g being the gradient before the activation; a g + c if constant. */
 typedef struct yki_norm_slopes {
     float a[YKI_PERIOD], b[YKI_PERIOD], c[YKI_PERIOD];
 } yki_norm_slopes;
@@ -282,11 +290,11 @@ typedef struct yki_cpu_loops {
     /* Walks its runs backwards: the last that moments() read are still in the cache. */
     void (*normalise)(const yki_runs *runs, yki_run_range range, const yki_norm_forward *operands,
                       const yki_norm_constants *constants);
-    /* Adds sum(g) and sum(g (x - mean)); writes dresidual = g where wanted. */
+    /* Adds sum(g) and sum(g (x - mean)); writes g where it is kept. */
     void (*gradient_sums)(const yki_runs *runs, yki_run_range range,
                           const yki_norm_backward *operands, const yki_norm_constants *constants,
                           yki_norm_sums *sums);
-    /* Writes dx; backwards as normalise. Reads g from dresidual where that was written. */
+    /* Writes dx; backwards as normalise. Reads g where it is kept. */
     void (*gradient)(const yki_runs *runs, yki_run_range range, const yki_norm_backward *operands,
                      const yki_norm_constants *constants, const yki_norm_slopes *slopes);
     /* The same of one channel block of a small image in f32, which is half a pack wide. Constants

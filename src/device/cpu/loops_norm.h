@@ -1,6 +1,6 @@
 /*
  * Batch norm's four sweeps over a channel block: included by loops_table.h alone. Forward and
- * backward share normalised(), so that backward's mask is forward's to the last bit.
+ * backward share normalised(), so that backward's gate is forward's to the last bit.
  *
  * A run of an odd number of pixels ends with half a pack, for which there is code of its own: the
  * compiler knows its length.
@@ -125,33 +125,40 @@ YKI_FORCE_INLINE yki_lanes ceiling_of(const yki_norm_forward *o)
     return yki_splat(o->activation == YKI_FUSED_RELU6 ? 6 : __builtin_inff());
 }
 
+/* smooth is the activation, or NONE if it is all that floor and ceiling say. */
 YKI_FORCE_INLINE yki_pack forward_pack(yki_pack x, const yki_pack *residual, const constants *c,
-                                       yki_lanes floor, yki_lanes ceiling)
+                                       yki_lanes floor, yki_lanes ceiling, yki_fused smooth)
 {
     for (int j = 0; j < 2; j++) {
         yki_lanes y = normalised(x.v[j], c, j);
         if (residual)
             y += residual->v[j];
-        x.v[j] = yki_smaller(ceiling, yki_larger(floor, y)); /* NaN passes */
+        if (smooth == YKI_FUSED_SILU)
+            x.v[j] = apply(YKI_MAP_SILU, y, y, 0, 0);
+        else if (smooth == YKI_FUSED_HARDSWISH)
+            x.v[j] = apply(YKI_MAP_HARDSWISH, y, y, 0, 0);
+        else
+            x.v[j] = yki_smaller(ceiling, yki_larger(floor, y)); /* NaN passes */
     }
     return x;
 }
 
 /* The last, shorter pack of a run. */
 YKI_FORCE_INLINE void normalise_part(const yki_norm_forward *o, const constants *c, int64_t at,
-                                     int64_t count, yk_dtype dtype, bool with_residual)
+                                     int64_t count, bool with_residual, yki_fused smooth,
+                                     yk_dtype dtype)
 {
     yki_lanes floor = floor_of(o), ceiling = ceiling_of(o);
     yki_pack added, value = yki_load_part(o->x, at, count, dtype);
     if (with_residual)
         added = yki_load_part(o->residual, at, count, dtype);
-    value = forward_pack(value, with_residual ? &added : NULL, c, floor, ceiling);
+    value = forward_pack(value, with_residual ? &added : NULL, c, floor, ceiling, smooth);
     yki_store_part(o->y, at, count, value, dtype);
 }
 
 YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
                                    const yki_norm_forward *o, const yki_norm_constants *given,
-                                   yk_dtype dtype, bool with_residual)
+                                   bool with_residual, yki_fused smooth, yk_dtype dtype)
 {
     constants c = spread_constants(given, dtype);
     yki_lanes floor = floor_of(o), ceiling = ceiling_of(o);
@@ -169,42 +176,32 @@ YKI_FORCE_INLINE void normalise_as(const yki_runs *runs, yki_run_range range,
             if (with_residual)
                 added = yki_load(residual, i, dtype);
             yki_pack value = yki_load(x, i, dtype);
-            value = forward_pack(value, with_residual ? &added : NULL, &c, floor, ceiling);
+            value = forward_pack(value, with_residual ? &added : NULL, &c, floor, ceiling, smooth);
             if (stream)
                 yki_store_streaming(y, i, value, dtype);
             else
                 yki_store(y, i, value, dtype);
         }
         if (end - i == YKI_WIDTH)
-            normalise_part(o, &c, i, YKI_WIDTH, dtype, with_residual);
+            normalise_part(o, &c, i, YKI_WIDTH, with_residual, smooth, dtype);
         else if (i < end)
-            normalise_part(o, &c, i, end - i, dtype, with_residual);
+            normalise_part(o, &c, i, end - i, with_residual, smooth, dtype);
     }
     if (o->stream)
         yki_stream_end();
-}
-
-YKI_FORCE_INLINE void normalise_with_residual(const yki_runs *runs, yki_run_range range,
-                                              const yki_norm_forward *o,
-                                              const yki_norm_constants *c, yk_dtype dtype)
-{
-    normalise_as(runs, range, o, c, dtype, true);
-}
-
-YKI_FORCE_INLINE void normalise_alone(const yki_runs *runs, yki_run_range range,
-                                      const yki_norm_forward *o, const yki_norm_constants *c,
-                                      yk_dtype dtype)
-{
-    normalise_as(runs, range, o, c, dtype, false);
 }
 
 static void normalise(const yki_runs *runs, yki_run_range range, const yki_norm_forward *o,
                       const yki_norm_constants *c)
 {
     if (o->residual)
-        FOR_EACH_DTYPE(normalise_with_residual, runs->dtype, runs, range, o, c);
+        FOR_EACH_DTYPE(normalise_as, runs->dtype, runs, range, o, c, true, YKI_FUSED_NONE);
+    else if (o->activation == YKI_FUSED_SILU)
+        FOR_EACH_DTYPE(normalise_as, runs->dtype, runs, range, o, c, false, YKI_FUSED_SILU);
+    else if (o->activation == YKI_FUSED_HARDSWISH)
+        FOR_EACH_DTYPE(normalise_as, runs->dtype, runs, range, o, c, false, YKI_FUSED_HARDSWISH);
     else
-        FOR_EACH_DTYPE(normalise_alone, runs->dtype, runs, range, o, c);
+        FOR_EACH_DTYPE(normalise_as, runs->dtype, runs, range, o, c, false, YKI_FUSED_NONE);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -223,9 +220,9 @@ YKI_FORCE_INLINE void put(void *memory, int64_t at, int64_t part, yki_pack value
         yki_store_part(memory, at, part, value, dtype);
 }
 
-/* g is dy + dy2 where relu or relu6 passed its input on. */
+/* g is dy + dy2 times the activation's slope. */
 YKI_FORCE_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *c, yki_pack x,
-                                   int64_t at, int64_t part, yki_norm_mask mask, yk_dtype dtype)
+                                   int64_t at, int64_t part, yki_norm_gate gate, yk_dtype dtype)
 {
     yki_lanes zero = {0}, passing = yki_splat(o->passing);
     yki_pack g = fetch(o->dy, at, part, dtype);
@@ -234,41 +231,46 @@ YKI_FORCE_INLINE yki_pack incoming(const yki_norm_backward *o, const constants *
         for (int j = 0; j < 2; j++)
             g.v[j] += more.v[j];
     }
-    if (mask == YKI_MASK_NONE)
+    if (gate == YKI_GATE_NONE)
         return g;
     yki_pack y = x;
-    if (mask == YKI_MASK_Y)
+    if (gate == YKI_GATE_Y)
         y = fetch(o->y, at, part, dtype);
     for (int j = 0; j < 2; j++) {
-        yki_lanes open = mask == YKI_MASK_Y ? y.v[j] : normalised(x.v[j], c, j);
-        yki_bits passes = (yki_bits)(open > zero) & (yki_bits)(open <= passing);
-        g.v[j] = yki_select(passes, g.v[j], zero);
+        yki_lanes z = gate == YKI_GATE_Y ? y.v[j] : normalised(x.v[j], c, j);
+        yki_bits passes = (yki_bits)(z > zero) & (yki_bits)(z <= passing);
+        if (gate == YKI_GATE_SILU)
+            g.v[j] = apply(YKI_MAP_SILU_BACKWARD, g.v[j], z, 0, 0);
+        else if (gate == YKI_GATE_HARDSWISH)
+            g.v[j] = apply(YKI_MAP_HARDSWISH_BACKWARD, g.v[j], z, 0, 0);
+        else
+            g.v[j] = yki_select(passes, g.v[j], zero);
     }
     return g;
 }
 
-YKI_FORCE_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_norm_mask mask,
+YKI_FORCE_INLINE void prefetch_gradient(const yki_norm_backward *o, int64_t at, yki_norm_gate gate,
                                         yk_dtype dtype)
 {
     yki_prefetch(o->x, at, dtype);
     yki_prefetch(o->dy, at, dtype);
     if (o->dy2)
         yki_prefetch(o->dy2, at, dtype);
-    if (mask == YKI_MASK_Y)
+    if (gate == YKI_GATE_Y)
         yki_prefetch(o->y, at, dtype);
 }
 
 YKI_FORCE_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *o,
-                                   const constants *c, int64_t at, int64_t part, yki_norm_mask mask,
+                                   const constants *c, int64_t at, int64_t part, yki_norm_gate gate,
                                    yk_dtype dtype)
 {
     yki_pack x = fetch(o->x, at, part, dtype);
-    yki_pack g = incoming(o, c, x, at, part, mask, dtype);
-    if (o->dresidual) {
-        if (o->stream_residual && part == YKI_PACK)
-            yki_store_streaming(o->dresidual, at, g, dtype);
+    yki_pack g = incoming(o, c, x, at, part, gate, dtype);
+    if (o->kept) {
+        if (o->stream_kept && part == YKI_PACK)
+            yki_store_streaming(o->kept, at, g, dtype);
         else
-            put(o->dresidual, at, part, g, dtype);
+            put(o->kept, at, part, g, dtype);
     }
     for (int j = 0; j < 2; j++) {
         s->first[which].v[j] += g.v[j];
@@ -279,53 +281,61 @@ YKI_FORCE_INLINE void add_gradient(sums *s, int which, const yki_norm_backward *
 YKI_FORCE_INLINE void gradient_sums_as(const yki_runs *runs, yki_run_range range,
                                        const yki_norm_backward *operands,
                                        const yki_norm_constants *given, yki_norm_sums *total,
-                                       yki_norm_mask mask, yk_dtype dtype)
+                                       yki_norm_gate gate, yk_dtype dtype)
 {
     yki_norm_backward o = *operands;
     constants c = spread_constants(given, dtype);
     sums s = {0};
     int64_t held = 0;
+    const bool two = gate <= YKI_GATE_X; /* packs at a time: other slopes fill the registers */
     for (int64_t r = range.begin; r < range.end; r++) {
         int64_t count, at = yki_run_at(runs, r, &count), i = at, end = at + count;
         int64_t next = following(runs, range, r, 1, at) - at;
-        o.stream_residual = operands->stream_residual && yki_can_stream(o.dresidual, at, dtype);
-        for (; i + 2 * YKI_PACK <= end; i += 2 * YKI_PACK) {
-            prefetch_gradient(&o, next + i, mask, dtype);
-            prefetch_gradient(&o, next + i + YKI_PACK, mask, dtype);
-            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, dtype);
-            add_gradient(&s, 1, &o, &c, i + YKI_PACK, YKI_PACK, mask, dtype);
+        o.stream_kept = operands->stream_kept && yki_can_stream(o.kept, at, dtype);
+        for (; two && i + 2 * YKI_PACK <= end; i += 2 * YKI_PACK) {
+            prefetch_gradient(&o, next + i, gate, dtype);
+            prefetch_gradient(&o, next + i + YKI_PACK, gate, dtype);
+            add_gradient(&s, 0, &o, &c, i, YKI_PACK, gate, dtype);
+            add_gradient(&s, 1, &o, &c, i + YKI_PACK, YKI_PACK, gate, dtype);
         }
-        for (; i + YKI_PACK <= end; i += YKI_PACK)
-            add_gradient(&s, 0, &o, &c, i, YKI_PACK, mask, dtype);
+        for (; i + YKI_PACK <= end; i += YKI_PACK) {
+            if (!two)
+                prefetch_gradient(&o, next + i, gate, dtype);
+            add_gradient(&s, 0, &o, &c, i, YKI_PACK, gate, dtype);
+        }
         if (end - i == YKI_WIDTH)
-            add_gradient(&s, 0, &o, &c, i, YKI_WIDTH, mask, dtype);
+            add_gradient(&s, 0, &o, &c, i, YKI_WIDTH, gate, dtype);
         else if (i < end)
-            add_gradient(&s, 0, &o, &c, i, end - i, mask, dtype);
+            add_gradient(&s, 0, &o, &c, i, end - i, gate, dtype);
         held += count;
         if (held >= SUM_RUN || r + 1 == range.end) {
             flush(total, &s, dtype);
             held = 0;
         }
     }
-    if (operands->stream_residual)
+    if (operands->stream_kept)
         yki_stream_end();
 }
 
-/* Calls body(..., mask, dtype) with constants in the last two places. */
-#define FOR_EACH_MASK(body, mask, dtype, ...)                                                      \
+/* Calls body(..., gate, dtype) with constants in the last two places. */
+#define FOR_EACH_GATE(body, gate, dtype, ...)                                                      \
     do {                                                                                           \
-        if (mask == YKI_MASK_NONE)                                                                 \
-            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_MASK_NONE);                               \
-        else if (mask == YKI_MASK_Y)                                                               \
-            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_MASK_Y);                                  \
+        if (gate == YKI_GATE_NONE)                                                                 \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_GATE_NONE);                               \
+        else if (gate == YKI_GATE_Y)                                                               \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_GATE_Y);                                  \
+        else if (gate == YKI_GATE_X)                                                               \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_GATE_X);                                  \
+        else if (gate == YKI_GATE_SILU)                                                            \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_GATE_SILU);                               \
         else                                                                                       \
-            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_MASK_X);                                  \
+            FOR_EACH_DTYPE(body, dtype, __VA_ARGS__, YKI_GATE_HARDSWISH);                          \
     } while (0)
 
 static void gradient_sums(const yki_runs *runs, yki_run_range range, const yki_norm_backward *o,
                           const yki_norm_constants *c, yki_norm_sums *total)
 {
-    FOR_EACH_MASK(gradient_sums_as, o->mask, runs->dtype, runs, range, o, c, total);
+    FOR_EACH_GATE(gradient_sums_as, o->gate, runs->dtype, runs, range, o, c, total);
 }
 
 typedef struct slopes {
@@ -333,11 +343,11 @@ typedef struct slopes {
 } slopes;
 
 YKI_FORCE_INLINE void gradient_pack(const yki_norm_backward *o, const constants *c, const slopes *k,
-                                    int64_t at, int64_t part, bool stream, yki_norm_mask mask,
+                                    int64_t at, int64_t part, bool stream, yki_norm_gate gate,
                                     yk_dtype dtype)
 {
     yki_pack x = fetch(o->x, at, part, dtype);
-    yki_pack g = incoming(o, c, x, at, part, mask, dtype);
+    yki_pack g = incoming(o, c, x, at, part, gate, dtype);
     for (int j = 0; j < 2; j++) {
         yki_lanes rest = k->c.v[j];
         if (!o->constant)
@@ -353,7 +363,7 @@ YKI_FORCE_INLINE void gradient_pack(const yki_norm_backward *o, const constants 
 YKI_FORCE_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
                                   const yki_norm_backward *operands,
                                   const yki_norm_constants *given,
-                                  const yki_norm_slopes *given_slopes, yki_norm_mask mask,
+                                  const yki_norm_slopes *given_slopes, yki_norm_gate gate,
                                   yk_dtype dtype)
 {
     yki_norm_backward o = *operands;
@@ -365,13 +375,13 @@ YKI_FORCE_INLINE void gradient_as(const yki_runs *runs, yki_run_range range,
         int64_t next = following(runs, range, r, -1, at) - at;
         bool stream = o.stream && yki_can_stream(o.dx, at, dtype);
         for (; i + YKI_PACK <= end; i += YKI_PACK) {
-            prefetch_gradient(&o, next + i, mask, dtype);
-            gradient_pack(&o, &c, &k, i, YKI_PACK, stream, mask, dtype);
+            prefetch_gradient(&o, next + i, gate, dtype);
+            gradient_pack(&o, &c, &k, i, YKI_PACK, stream, gate, dtype);
         }
         if (end - i == YKI_WIDTH)
-            gradient_pack(&o, &c, &k, i, YKI_WIDTH, false, mask, dtype);
+            gradient_pack(&o, &c, &k, i, YKI_WIDTH, false, gate, dtype);
         else if (i < end)
-            gradient_pack(&o, &c, &k, i, end - i, false, mask, dtype);
+            gradient_pack(&o, &c, &k, i, end - i, false, gate, dtype);
     }
     if (operands->stream)
         yki_stream_end();
@@ -381,10 +391,10 @@ static void gradient(const yki_runs *runs, yki_run_range range, const yki_norm_b
                      const yki_norm_constants *c, const yki_norm_slopes *k)
 {
     yki_norm_backward read = *o;
-    if (o->dresidual) { /* g stands there already */
-        read.dy = o->dresidual;
+    if (o->kept) { /* g stands there already */
+        read.dy = o->kept;
         read.dy2 = NULL;
-        read.mask = YKI_MASK_NONE;
+        read.gate = YKI_GATE_NONE;
     }
-    FOR_EACH_MASK(gradient_as, read.mask, runs->dtype, runs, range, &read, c, k);
+    FOR_EACH_GATE(gradient_as, read.gate, runs->dtype, runs, range, &read, c, k);
 }

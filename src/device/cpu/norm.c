@@ -240,15 +240,30 @@ static yk_status batch_norm_apply(const yki_kernel *kernel, const yki_kernel_arg
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Where dx takes the place of dy, its lines are in the cache: the second sweep has just read dy,
- * unless it reads dresidual instead. */
+/* Where dx takes the place of what the second sweep has just read, its lines are in the cache. */
 static void choose_streams(const yki_norm *k, yki_norm_backward *operands)
 {
-    operands->stream_residual = k->stream_residual;
-    if (operands->dx == operands->dy)
-        operands->stream = operands->dresidual && k->stream_residual;
+    operands->stream_kept = k->stream_kept && operands->kept != operands->dx;
+    if (operands->kept == operands->dx)
+        operands->stream = false;
+    else if (operands->dx == operands->dy)
+        operands->stream = operands->kept && k->stream_kept;
     else
         operands->stream = k->stream;
+}
+
+static yki_norm_gate gate_of(const yki_norm *k, bool has_y)
+{
+    switch (k->activation) {
+    case YKI_FUSED_NONE:
+        return YKI_GATE_NONE;
+    case YKI_FUSED_SILU:
+        return YKI_GATE_SILU;
+    case YKI_FUSED_HARDSWISH:
+        return YKI_GATE_HARDSWISH;
+    default:
+        return has_y ? YKI_GATE_Y : YKI_GATE_X;
+    }
 }
 
 static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_args *run)
@@ -258,13 +273,14 @@ static yki_norm_backward backward_operands(const yki_norm *k, const yki_kernel_a
                                   .dy2 = in(k, run, YKI_BATCH_NORM_BACKWARD_DY2),
                                   .y = in(k, run, YKI_BATCH_NORM_BACKWARD_Y),
                                   .dx = out(k, run, YKI_BATCH_NORM_BACKWARD_DX),
-                                  .dresidual = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
+                                  .kept = out(k, run, YKI_BATCH_NORM_BACKWARD_DRESIDUAL),
                                   .passing = k->activation == YKI_FUSED_RELU6 ? nextafterf(6, 0)
                                                                               : INFINITY,
                                   .constant = !k->training};
+    operands.gate = gate_of(k, operands.y);
+    if (!yki_fused_clamps(k->activation)) /* slopes take longer than to write g and read it again */
+        operands.kept = operands.dx;
     choose_streams(k, &operands);
-    if (k->activation)
-        operands.mask = operands.y ? YKI_MASK_Y : YKI_MASK_X;
     return operands;
 }
 

@@ -29,7 +29,7 @@ typedef struct yki_norm {
     yki_runs runs; /* of block 0 */
     int64_t run_count, slices;
     int team;
-    bool training, stream, stream_residual;
+    bool training, stream, stream_kept;
     yki_fused activation;
     double eps, momentum;
     bool in[YKI_MAX_IN], out[YKI_MAX_OUT]; /* which operands there are */

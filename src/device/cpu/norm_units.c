@@ -10,7 +10,7 @@ enum {
     /* Results of so many bytes leave the second-level cache before they are read. Past the caches,
      * their lines need not be read before they are written. */
     STREAM = 1 << 23,
-    STREAM_RESIDUAL = 1 << 24, /* likewise dresidual, which the second sweep reads again */
+    STREAM_KEPT = 1 << 24, /* likewise of what the second sweep reads again */
     INPUT = 0
 };
 
@@ -58,7 +58,7 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
     divide_work(k, device, desc->in[INPUT].dtype);
     size_t bytes = yki_operand_bytes(device, &desc->in[INPUT]);
     k->stream = bytes >= STREAM;
-    k->stream_residual = bytes >= STREAM_RESIDUAL;
+    k->stream_kept = bytes >= STREAM_KEPT;
     k->training = desc->training;
     k->activation = desc->attrs->activation;
     k->eps = desc->attrs->eps;

@@ -16,6 +16,13 @@ static void write_fused(yki_onnx_graph *g, yki_fused activation, const yk_value 
     case YKI_FUSED_RELU6:
         yki_onnx_add_clip(g, out, NULL, part, 0, 6);
         return;
+    case YKI_FUSED_SILU:
+        yki_onnx_add_step(g, "Sigmoid", out, ".gate", part, NULL);
+        yki_onnx_add_step(g, "Mul", out, "", part, ".gate");
+        return;
+    case YKI_FUSED_HARDSWISH:
+        yki_onnx_add_step(g, "HardSwish", out, "", part, NULL);
+        return;
     }
 }
 
