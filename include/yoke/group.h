@@ -15,10 +15,10 @@
  * YK_ERROR_MISMATCH leave the group usable and the buffers as they were. If one rank's arguments
  * are invalid, the other ranks get YK_ERROR_MISMATCH in their call, with that rank and its reason.
  *
- * Ranks that wait for each other in collectives of different groups get YK_ERROR_MISMATCH, too,
- * after some seconds, and these groups have failed. This is told from late ranks by the threads of
- * a rank: while one that has made calls before does not wait, it may make the missing one. A thread
- * that has never made a call is not awaited.
+ * Ranks that wait for each other in collectives of different groups are told from late ranks after
+ * some seconds, when all their threads that have made calls wait. The log then has a warning with
+ * the calls and groups, and so has the error if no other thread makes one of the missing calls
+ * until the timeout.
  */
 #ifndef YOKE_GROUP_H
 #define YOKE_GROUP_H

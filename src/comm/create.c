@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "comm/choose.h"
 #include "comm/group_state.h"
+#include "comm/job/callers.h"
 
 static const char *backend_from_environment(void)
 {
@@ -52,6 +53,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     YKI_NOT_NULL(out);
     *out = NULL;
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_group_options, YK_GROUP_OPTIONS_INIT));
+    yki_caller_note();
     const char *name = options.backend ? options.backend : backend_from_environment();
     YK_TRY(yki_backend_open_module(&ops, name));
     yk_group *group = yki_calloc(1, sizeof *group);

@@ -130,11 +130,15 @@ static void name_those_awaited(const yk_group *group, bool *late)
 static yk_status fail_late(yk_group *group, bool *late, bool known)
 {
     const yki_job *job = &group->job;
+    char list[128], text[sizeof((yki_failure *)0)->text], lost[320];
+    if (yki_watch_standstill(job->watch, lost, sizeof lost)) {
+        snprintf(text, sizeof text, "timed out after %g s: %s", job->timeout_s, lost);
+        return fail(group, -1, false, YK_ERROR_TIMEOUT, text);
+    }
     if (!group->running)
         name_those_awaited(group, late);
     else if (!known)
         leave_out_waiting(group, late);
-    char list[128], text[320];
     yki_rank_list(job, list, sizeof list, late);
     int one = 0;
     while (!late[one])

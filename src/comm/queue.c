@@ -175,6 +175,7 @@ void yki_queue_fini(yki_queue *queue)
 yk_status yki_queue_wait(yk_work *work, yki_work_times *times)
 {
     yki_queue *queue = work->queue;
+    yki_caller_note();
     pthread_mutex_lock(&queue->lock);
     if (!work->done)
         yki_caller_wait(queue);

@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "comm/job/callers.h"
 #include "comm/job/describe.h"
 
 #define PATIENCE_S 5.0 /* how long each wait has taken, or half of the timeout */
-#define SURE_S     1.0 /* how long a cycle has been there, without any change */
+#define SURE_S     1.0 /* how long they have been lost, without any change */
 
 enum {
     AWAITED = 8, /* ranks that are named in a line */
@@ -147,7 +148,8 @@ void yki_standstill_publish(const yki_job *job, yki_standstill *state, const cha
 
 typedef struct stand {
     int rank;
-    bool lost; /* as far as is known */
+    bool lost;  /* as far as is known */
+    bool named; /* in the chain that is described */
     char *text;
 } stand;
 
@@ -282,7 +284,7 @@ static void save_others(stands_known *known)
     }
 }
 
-/* ---- a cycle --------------------------------------------------------------------------------- */
+/* ---- lost ranks ------------------------------------------------------------------------------ */
 
 /* FNV-1a */
 static uint64_t add_hash(uint64_t hash, const char *text)
@@ -292,54 +294,68 @@ static uint64_t add_hash(uint64_t hash, const char *text)
     return hash;
 }
 
-/* From this rank to one that it waits for, and on; false if the way does not lead back. */
-static bool follow(yki_cycle *cycle, uint64_t *hash, const stands_known *known, const yki_job *job)
+/* Ranks that wait, each for the next one, from this rank to one that is among them already. */
+typedef struct chain {
+    int first; /* the smallest */
+    uint64_t hash;
+    char text[YKI_LOST];
+} chain;
+
+/* False if this rank is not lost. */
+static bool follow(chain *c, stands_known *known, const yki_job *job)
 {
     wait w;
-    char *text = cycle->failure.text, name[YKI_RANK_NAME];
+    char name[YKI_RANK_NAME];
     size_t used = 0;
-    *hash = 0xcbf29ce484222325u;
-    *cycle = (yki_cycle){.failure = {.status = YK_ERROR_MISMATCH, .culprit = -1}};
+    *c = (chain){.first = job->rank, .hash = 0xcbf29ce484222325u};
     if (known->count == 0 || !known->stands[0].lost)
         return false;
-    for (int at = 0; at != 0 || cycle->length == 0;) {
-        const stand *here = &known->stands[at];
-        const char *line = here->text;
-        if (cycle->length == YKI_CYCLE || !next_wait(&line, &w))
+    for (stand *at = known->stands; !at->named;) {
+        const char *line = at->text;
+        const int next = next_wait(&line, &w) ? find_missing(known, &w) : -1;
+        if (next < 0) /* a lost rank waits for another one */
             return false;
-        at = find_missing(known, &w);
-        *hash = add_hash(*hash, here->text);
-        yki_rank_name(job, here->rank, name);
-        snprintf(cycle->prefixes[cycle->length], YKI_JOB_PREFIX, "%s", w.prefix);
-        if (used < sizeof cycle->failure.text)
-            used +=
-                (size_t)snprintf(text + used, sizeof cycle->failure.text - used, "%s%s called %s",
-                                 cycle->length ? ", "
-                                               : "ranks wait for each other in different "
-                                                 "groups: ",
-                                 name, w.words);
-        cycle->length++;
+        c->hash = add_hash(c->hash, at->text);
+        c->first = at->rank < c->first ? at->rank : c->first;
+        yki_rank_name(job, at->rank, name);
+        if (used < sizeof c->text)
+            used += (size_t)snprintf(
+                c->text + used, sizeof c->text - used, "%s%s called %s",
+                used ? ", " : "ranks wait for each other in different groups: ", name, w.words);
+        at->named = true;
+        at = &known->stands[next];
     }
     return true;
 }
 
-bool yki_standstill_find(const yki_job *job, yki_standstill *state, yki_cycle *cycle)
+static void warn(const yki_job *job, yki_standstill *state, const chain *c)
 {
-    uint64_t hash = 0;
+    if (state->warned || c->first != job->rank)
+        return;
+    state->warned = true;
+    YKI_WARN("%s; unless another thread makes one of the missing calls, this fails after %g s",
+             c->text, job->timeout_s);
+}
+
+void yki_standstill_find(char found[YKI_LOST], const yki_job *job, yki_standstill *state)
+{
+    chain c = {.hash = 0};
     stands_known known = {.count = 0};
-    if (!state->told[0]) {
-        state->since = 0;
-        return false;
+    bool lost = false;
+    found[0] = '\0';
+    if (state->told[0]) {
+        read_stands(&known, job, state->told);
+        save_others(&known);
+        lost = follow(&c, &known, job);
     }
-    read_stands(&known, job, state->told);
-    save_others(&known);
-    bool found = follow(cycle, &hash, &known, job);
     for (int i = 0; i < known.count; i++)
         free(known.stands[i].text);
-    if (!found || !(state->since > 0) || hash != state->suspected) {
-        state->since = found ? yki_now() : 0;
-        state->suspected = hash;
-        return false;
+    if (!lost || !(state->since > 0) || c.hash != state->suspected) {
+        state->since = lost ? yki_now() : 0;
+        state->suspected = c.hash;
+        state->warned = false;
+    } else if (yki_now() - state->since >= SURE_S) {
+        snprintf(found, YKI_LOST, "%s", c.text);
+        warn(job, state, &c);
     }
-    return yki_now() - state->since >= SURE_S;
 }

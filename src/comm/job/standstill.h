@@ -18,36 +18,34 @@
  * which they wait lacks another one of them. It does not matter when each of them has told this:
  * the first of them to go on would have had to wait for another one, which had gone on before.
  *
- * That a program starts a thread, which has made no call yet and makes the missing one, is not
- * foreseen. Nor does a rank stand still that waits for messages, for a device, or for a new group.
+ * Nothing fails because of this: a thread that has made no call yet, of which nothing is known, may
+ * still make the missing one. But a warning says what the ranks wait for, and so does the error if
+ * they wait until the timeout. A rank does not stand still that waits for messages, for a device,
+ * or for a new group.
  */
 #ifndef YKI_STANDSTILL_H
 #define YKI_STANDSTILL_H
 
 #include "comm/job/watch.h"
 
-enum { YKI_STANDSTILL = 16 << 10, YKI_CYCLE = 8 };
+enum { YKI_STANDSTILL = 16 << 10, YKI_LOST = 384 };
 
 /* What the watch remembers from one time to the next. */
 typedef struct yki_standstill {
     char told[YKI_STANDSTILL]; /* what the store says of this rank; "": nothing */
     double read;               /* when the thread last looked */
-    uint64_t suspected;        /* a hash of what the ranks of a cycle have told, */
+    uint64_t suspected;        /* a hash of what lost ranks have told, */
     double since;              /* and since when */
+    bool warned;               /* of these */
+    char found[YKI_LOST];      /* which ranks wait for each other, and where; "": none are known */
 } yki_standstill;
-
-/* Ranks that wait for each other, this one among them. */
-typedef struct yki_cycle {
-    int length;
-    char prefixes[YKI_CYCLE][YKI_JOB_PREFIX]; /* of the groups in which they do */
-    yki_failure failure;                      /* of all these groups */
-} yki_cycle;
 
 /* What this rank has to tell; "" where it goes on. With the lock of the watch. */
 void yki_standstill_describe(char text[YKI_STANDSTILL], const yki_watched *first);
 /* Tells it, unless that has been done. job is that of all ranks, as below. Both ask the store. */
 void yki_standstill_publish(const yki_job *job, yki_standstill *state, const char *text);
-/* Whether there is a cycle, which has not changed for a while. */
-bool yki_standstill_find(const yki_job *job, yki_standstill *state, yki_cycle *cycle);
+/* Describes ranks that have been lost for a while, this one among them, of which the first warns;
+ * "" where there are none. */
+void yki_standstill_find(char found[YKI_LOST], const yki_job *job, yki_standstill *state);
 
 #endif

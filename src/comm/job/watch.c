@@ -359,30 +359,18 @@ static double standstill_due(const yki_watch *watch, double now)
     return any && !atomic_load(&watch->is_lost) ? watch->standstill.read + STAND_S : now + 3600;
 }
 
-/* All groups of a cycle fail, also those that this rank is not in. Their ranks read that. */
-static void record_cycle(const yki_job *job, const yki_cycle *cycle)
-{
-    for (int i = 0; i < cycle->length; i++) {
-        yki_job group = *job;
-        yki_failure failure = cycle->failure;
-        memcpy(group.prefix, cycle->prefixes[i], sizeof group.prefix);
-        yki_failure_record(&group, &failure);
-    }
-}
-
 static void look_for_standstill(yki_watch *watch, double now)
 {
-    yki_cycle cycle;
-    char text[YKI_STANDSTILL];
+    char text[YKI_STANDSTILL], found[YKI_LOST];
     watch->standstill.read = now;
     yki_standstill_describe(text, watch->first);
     if (!text[0] && !watch->standstill.told[0])
         return;
     begin_request(watch);
     yki_standstill_publish(watch->job, &watch->standstill, text);
-    if (yki_standstill_find(watch->job, &watch->standstill, &cycle))
-        record_cycle(watch->job, &cycle);
+    yki_standstill_find(found, watch->job, &watch->standstill);
     end_request(watch);
+    memcpy(watch->standstill.found, found, sizeof found);
 }
 
 static bool has_news(const yki_watch *watch)
@@ -604,6 +592,16 @@ void yki_watch_calls(yki_watched *watched, void *queue, bool (*rests)(void *queu
     watched->begun = begun;
     watched->queue = queue;
     pthread_mutex_unlock(&watch->lock);
+}
+
+bool yki_watch_standstill(yki_watch *watch, char *text, size_t size)
+{
+    if (!watch)
+        return false;
+    pthread_mutex_lock(&watch->lock);
+    snprintf(text, size, "%s", watch->standstill.found);
+    pthread_mutex_unlock(&watch->lock);
+    return text[0] != '\0';
 }
 
 static bool all_have_left(yki_watch *watch)

@@ -66,6 +66,9 @@ yk_status yki_watch_add(yki_watched **watched, const yki_job *job);
 /* The group may make calls from now on; see yki_watched. queue NULL: it makes no more. */
 void yki_watch_calls(yki_watched *watched, void *queue, bool (*rests)(void *queue, bool waits),
                      const _Atomic uint64_t *begun);
+/* Which ranks this one and others wait for in vain, in different groups (standstill.h); false, and
+ * "", where that is not known. */
+bool yki_watch_standstill(yki_watch *watch, char *text, size_t size);
 /*
  * Ends it, and has the thread tell the other ranks that this one has left. Only the end of the
  * group of all ranks waits for that, and for the parts before it: not long if the store does not
