@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <yoke/store.h>
 #include <yoke/system.h>
 
 extern char **environ;
@@ -86,6 +87,16 @@ static void set_virtual_rank(environment *env, int local_rank)
         set(env, "CUDA_VISIBLE_DEVICES=%d", local_rank);
 }
 
+/* Tells this job from others of the same name, over its restarts. Launchers on several hosts would
+ * draw different ones. */
+static void set_job_id(environment *env, const cli_launch *launch)
+{
+    static char id[YK_STORE_SECRET_SIZE];
+    if (launch->nodes_max > 1 || (!id[0] && yk_store_secret(id, sizeof id) != YK_OK))
+        return;
+    set(env, "YOKE_JOB_ID=%.16s", id);
+}
+
 static void set_rendezvous(environment *env, const cli_rank_setting *setting)
 {
     const cli_round *round = setting->round;
@@ -98,6 +109,7 @@ static void set_rendezvous(environment *env, const cli_rank_setting *setting)
     set(env, "YOKE_USE_LAUNCHER_STORE=1");
     set(env, "YOKE_STORE_PORT=%d", round->store_port);
     set(env, "YOKE_SECRET=%s", round->secret);
+    set_job_id(env, setting->launch);
     if (setting->launch->local_address)
         set(env, "YOKE_LOCAL_ADDR=%s", setting->launch->local_address);
 }

@@ -178,8 +178,8 @@ yk_status yk_checkpoint_dir_read_state(const char *dir, yk_training_state *state
  * Whether a checkpoint of the folder was saved by the job that this process belongs to, before
  * Slurm (SLURM_RESTART_COUNT) or an elastic launcher such as torchrun (TORCHELASTIC_RESTART_COUNT)
  * started it again. The manifest has the job's id as Slurm gives it, or the launcher's run id;
- * where that is "none", or the job has one host, also the folder that torchrun draws for its logs.
- * False for a checkpoint that the manifest does not know.
+ * where that is "none", or the job has one host, also what the launcher draws (YOKE_JOB_ID, or the
+ * folder of torchrun's logs). False for NULL, and for a checkpoint that the manifest does not know.
  */
 bool yk_checkpoint_dir_is_restarted(const char *dir, const char *path);
 

@@ -2,10 +2,11 @@
  * See origin.h.
  *
  * An elastic launcher gives all ranks its run id, which users often leave at "none" or use again.
- * The file for errors is in a folder that each agent of torchrun draws when it starts, and which it
- * keeps over restarts; other hosts have other agents. Where the job has several hosts and an id of
- * its own, rank 0 may be on another host after a restart, so the id alone counts. It does so, too,
- * under yoke's launcher, which does not start ranks again that have refused a folder.
+ * Where all ranks are on one host, yoke's draws an id for the job, too. The file for errors is in a
+ * folder that each agent of torchrun draws when it starts, and which it keeps over restarts; other
+ * hosts have other agents. Where the job has several hosts and an id of its own, rank 0 may be on
+ * another host after a restart, so the id alone counts. It does so, too, under yoke's launcher on
+ * several hosts, which does not start ranks again that have refused a folder.
  */
 #define _GNU_SOURCE
 #include "io/origin.h"
@@ -36,6 +37,11 @@ static void keep_end(char name[YKI_ORIGIN_NAME], const char *text, size_t length
 static void find_agent(char agent[YKI_ORIGIN_NAME])
 {
     const char *file = text_of("TORCHELASTIC_ERROR_FILE"), *end = NULL;
+    const char *id = text_of("YOKE_JOB_ID");
+    if (*id) {
+        keep_end(agent, id, strlen(id));
+        return;
+    }
     for (const char *at = file; (at = strstr(at, "/attempt_")); at++)
         end = at;
     if (end)
@@ -65,6 +71,7 @@ static bool is_same_run(const yki_origin *a, const yki_origin *b)
 bool yki_origin_is_restarted(const yki_origin *origin)
 {
     const yki_origin here = yki_origin_here();
-    return (is_positive("SLURM_RESTART_COUNT") && strcmp(origin->slurm_job, here.slurm_job) == 0) ||
+    return (is_positive("SLURM_RESTART_COUNT") && here.slurm_job[0] &&
+            strcmp(origin->slurm_job, here.slurm_job) == 0) ||
            (is_positive("TORCHELASTIC_RESTART_COUNT") && is_same_run(origin, &here));
 }

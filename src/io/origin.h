@@ -11,7 +11,7 @@ enum { YKI_ORIGIN_NAME = 128 };
 typedef struct yki_origin {
     char slurm_job[YKI_ORIGIN_NAME]; /* stays the same where Slurm requeues the job */
     char run_id[YKI_ORIGIN_NAME];    /* of an elastic launcher; torchrun's default is "none" */
-    char agent[YKI_ORIGIN_NAME];     /* the folder of its logs, which torchrun draws for itself */
+    char agent[YKI_ORIGIN_NAME];     /* what it draws: the folder of torchrun's logs, YOKE_JOB_ID */
 } yki_origin;
 
 /* That of this process. */

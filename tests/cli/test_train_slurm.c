@@ -148,6 +148,28 @@ YK_TEST(a_restart_does_not_continue_the_run_of_another_job)
     assert_contains(job.output, "after step 4");
 }
 
+/* `yoke run` with the training as its program, which a shell starts. */
+static int train_under_yoke_run(const char *before, int steps)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "run -n 1 --max-restarts 1 -- sh -c '%s exec %s train --output %s/parts " OPTIONS
+             " --max-steps %d'",
+             before, getenv("YOKE_PROGRAM"), yk_test_directory(), steps);
+    test_job_start(&job, command);
+    int code = test_job_wait(&job, 60);
+    test_job_gone(&job, 5);
+    return code;
+}
+
+/* The first attempt of the second job ends before it sees the folder. */
+YK_TEST(a_restart_of_the_launcher_does_not_continue_the_run_of_another_job)
+{
+    assert_int_equal(train_under_yoke_run("", 3), 0);
+    assert_int_equal(train_under_yoke_run("[ $TORCHELASTIC_RESTART_COUNT = 1 ] &&", 5), 2);
+    assert_contains(job.output, ", which this job has not saved; continue that run with");
+}
+
 YK_TEST(a_job_of_slurm_does_not_continue_the_run_of_another_one)
 {
     setenv("SLURM_JOB_ID", "76", 1);
