@@ -185,7 +185,7 @@ template <typename T, int W, bool RESIDUAL, yki_fused FORM>
 DEVICE void norm_apply_to(const yki_cuda_norm_apply_args &args)
 {
     typedef real_of<T> real;
-    const int ahead = rows_ahead<T, RESIDUAL ? 2 : 1>;
+    const int ahead = rows_ahead < T, RESIDUAL ? 2 : 1 > ;
     const part p = part_of<W>(args.at);
     if (p.row >= p.last)
         return;
@@ -287,11 +287,11 @@ DEVICE void for_gradients(const yki_cuda_norm_backward_args &args, const part &p
                           const constants<real_of<T>, W> &k, F use)
 {
     const int rows = rows_ahead<T, 2 + DY2 + Y>;
-    const int ahead = FORM && rows > 1 ? rows / 2 : rows; /* such slopes take registers, too */
+    const bool slopes = FORM != YKI_FUSED_NONE; /* which take registers, too */
+    const int ahead = slopes && rows > 1 ? rows / 2 : rows;
     incoming<T, W, ahead> in;
     for_rows<ahead>(
-        args.at, p,
-        [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
+        args.at, p, [&](int i, uint32_t offset) { take_incoming<DY2, Y>(args, i, offset, in); },
         [&](int i, uint32_t offset) {
             real_of<T> g[W], c[W];
             use_incoming<DY2, Y, FORM>(args, i, in, k, g, c);
@@ -413,9 +413,9 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
     for_gradients<DY2, Y, FORM, T, W>(args, p, k, [&](uint32_t offset, real(&g)[W], real(&c)[W]) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            g[j] = k.gain[j] *
-                   (args.world > 0 ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
-                                   : g[j]);
+            g[j] = k.gain[j] * (args.world > 0
+                                    ? g[j] - (mean_g[j] + c[j] * slope[j]) /* c may be infinite */
+                                    : g[j]);
         store(dx + offset, g);
     });
 }
