@@ -116,23 +116,32 @@ static yk_status permute_prepare(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-/* Constant sizes are copied by a few instructions, which for short runs are faster than calls. */
+/* Runs of a constant size are copied by a few instructions, which are faster than calls. */
+#define COPY_RUNS(bytes)                                                                           \
+    for (int64_t s = 0; s < t->tiles; s++, x += x_tile, y += y_tile)                               \
+    memcpy(y, x, bytes)
+
 static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
 {
     const size_t bytes = (size_t)t->y_count * size, room = (size_t)t->y_room * size,
                  x_tile = (size_t)t->x_tile * size, y_tile = (size_t)t->y_tile * size;
-    for (int64_t s = 0; s < t->tiles; s++, x += x_tile, y += y_tile)
-        if (bytes == 16 && room == 16)
-            memcpy(y, x, 16);
-        else if (bytes == 32 && room == 32)
-            memcpy(y, x, 32);
-        else if (bytes == room && bytes % 64 == 0 && bytes <= 512)
-            for (size_t at = 0; at < bytes; at += 64)
-                memcpy(y + at, x + at, 64);
-        else {
+    if (bytes < room)
+        for (int64_t s = 0; s < t->tiles; s++, x += x_tile, y += y_tile) {
             memcpy(y, x, bytes);
             memset(y + bytes, 0, room - bytes);
         }
+    else if (bytes == 16)
+        COPY_RUNS(16);
+    else if (bytes == 32)
+        COPY_RUNS(32);
+    else if (bytes == 64)
+        COPY_RUNS(64);
+    else if (bytes == 128)
+        COPY_RUNS(128);
+    else if (bytes == 256)
+        COPY_RUNS(256);
+    else
+        COPY_RUNS(bytes);
 }
 
 static void permute_tile(const permute *k, const char *x, char *y, int64_t number)
