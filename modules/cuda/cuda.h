@@ -112,7 +112,7 @@ yki_layout yki_cuda_layout(const yki_device *device, const yki_operand *operand)
 /* Operands with fewer than 2^31 elements, those of four dimensions in one layout: of an operator of
  * images, in that of the device. */
 bool yki_cuda_supports(const yki_device *device, const yki_kernel_desc *desc);
-/* The same, but each operand may have a layout of its own. */
+/* As above, but the operands may have different layouts. */
 bool yki_cuda_supports_any_layout(const yki_device *device, const yki_kernel_desc *desc);
 /* As yki_cuda_supports, in f32 or f64. */
 bool yki_cuda_supports_full(const yki_device *device, const yki_kernel_desc *desc);

@@ -1,6 +1,6 @@
 /*
- * The threads of this process that have made calls of groups. A rank stands still only while all of
- * them wait (standstill.h).
+ * The threads of this process that have used groups. A rank stands still only while all of them
+ * wait (standstill.h).
  */
 #ifndef YKI_CALLERS_H
 #define YKI_CALLERS_H
@@ -19,7 +19,7 @@ extern _Thread_local yki_caller yki_this_caller;
 
 /* The first call of this thread. */
 void yki_caller_enter(void);
-/* This thread is one of a group or of a backend: it makes no calls of its own accord. */
+/* This thread belongs to a group or a backend, and runs only calls that other threads have made. */
 void yki_caller_works(void);
 
 /* This thread makes a call. */

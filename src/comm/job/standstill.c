@@ -40,8 +40,8 @@ static bool is_held(const void *groups, const yki_caller *caller)
     return false;
 }
 
-/* Whether nothing of the group goes on. */
-static bool stands(const yki_watched *group, double now)
+/* Whether the group makes no progress. */
+static bool is_stuck(const yki_watched *group, double now)
 {
     const double timeout_s = group->job.timeout_s;
     const double patience_s = timeout_s < 2 * PATIENCE_S ? timeout_s / 2 : PATIENCE_S;
@@ -53,12 +53,12 @@ static bool stands(const yki_watched *group, double now)
            group->waiting.what.operation < YK_OPERATION_SEND && group->rests(group->queue, true);
 }
 
-static bool all_stand(const yki_watched *first)
+static bool all_are_stuck(const yki_watched *first)
 {
     const double now = yki_now();
     bool any = false;
     for (const yki_watched *at = first; at; at = at->next) {
-        if (!stands(at, now))
+        if (!is_stuck(at, now))
             return false;
         any = any || waits_in(at);
     }
@@ -102,7 +102,7 @@ static void describe(char text[YKI_STANDSTILL], const yki_watched *first)
 {
     size_t used = 0;
     text[0] = '\0';
-    if (!all_stand(first))
+    if (!all_are_stuck(first))
         return;
     for (const yki_watched *at = first; at; at = at->next) {
         if (!at->queue)
