@@ -48,8 +48,8 @@ static void print_new(list *all, const char *network, const yki_node *node)
 {
     const yk_value *x = node->in[YKI_CONV2D_X], *weight = node->in[YKI_CONV2D_WEIGHT];
     const yki_attrs *a = &node->attrs;
-    convolution c = {x->dims[1], weight->dims[0], x->dims[2],  weight->dims[2],
-                     a->stride,  a->padding,      a->dilation, a->groups};
+    convolution c = {x->dims[1],   weight->dims[0], x->dims[2],     weight->dims[2],
+                     a->stride[0], a->padding[0],   a->dilation[0], a->groups};
     if (has(all, &c) || all->count == MOST_CONVOLUTIONS)
         return;
     all->of[all->count++] = c;
@@ -93,9 +93,9 @@ static bool read_problem(const char *line, const yki_device *device, int64_t bat
     yk_dtype of = strcmp(dtype, "bf16") == 0 ? YK_BF16 : YK_F32;
     int64_t side = (c.side + 2 * c.padding - c.dilation * (c.kernel - 1) - 1) / c.stride + 1;
     yki_operand w = {YK_F32, 4, {c.filters, c.channels / c.groups, c.kernel, c.kernel}, YKI_PLAIN};
-    *p = (prepared){.attrs = {.stride = c.stride,
-                              .padding = c.padding,
-                              .dilation = c.dilation,
+    *p = (prepared){.attrs = {.stride = {c.stride, c.stride},
+                              .padding = {c.padding, c.padding},
+                              .dilation = {c.dilation, c.dilation},
                               .groups = c.groups},
                     .desc = {.attrs = &p->attrs, .training = true}};
     for (direction d = FORWARD; d <= WEIGHT; d++)

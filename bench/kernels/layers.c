@@ -167,10 +167,10 @@ static bool describe(prepared *p, const yki_device *device, const layer *l, dire
     bool weighs = l->kind <= LINEAR;
     if ((way == WEIGHT && !weighs) || (way == DATA && l->channels == 3))
         return false;
-    *p = (prepared){.attrs = {.kernel = l->kernel,
-                              .stride = l->stride,
-                              .padding = padding,
-                              .dilation = 1,
+    *p = (prepared){.attrs = {.kernel = {l->kernel, l->kernel},
+                              .stride = {l->stride, l->stride},
+                              .padding = {padding, padding},
+                              .dilation = {1, 1},
                               .groups = groups,
                               .eps = 1e-5,
                               .momentum = 0.1,

@@ -140,31 +140,39 @@ yk_graph *yk_value_graph(const yk_value *value);
 
 /* ---- operators, as in torch.nn.functional -------------------------------------------------- */
 
-/** How windows move over an image. */
+/** How windows move over an image. What is said for columns alone is for windows that are not
+ *  square, such as those of Conv2d(..., kernel_size=(1, 7), padding=(0, 3)). */
 typedef struct yk_conv2d_options {
-    size_t size;      /**< set by YK_CONV2D_OPTIONS_INIT */
-    int64_t stride;   /**< rows and columns between windows, at least 1 [1] */
-    int64_t padding;  /**< zeros added on every side [0] */
-    int64_t dilation; /**< rows and columns between the taps of a window, at least 1 [1] */
-    int64_t groups;   /**< channels are split into so many independent groups [1] */
+    size_t size;            /**< set by YK_CONV2D_OPTIONS_INIT */
+    int64_t stride;         /**< rows and columns between windows, at least 1 [1] */
+    int64_t padding;        /**< zeros added on every side [0] */
+    int64_t dilation;       /**< rows and columns between the taps of a window, at least 1 [1] */
+    int64_t groups;         /**< channels are split into so many independent groups [1] */
+    int64_t column_kernel;  /**< for layers of yoke/nn.h: columns of the kernel; -1: as many as rows
+                                 [-1] */
+    int64_t column_stride;  /**< columns between windows; -1: as for rows [-1] */
+    int64_t column_padding; /**< columns of zeros added on the left and right; -1: as for rows
+                                 [-1] */
+    int64_t column_dilation; /**< columns between the taps of a window; -1: as for rows [-1] */
 } yk_conv2d_options;
 
 /** The defaults of yk_conv2d_options. */
 #define YK_CONV2D_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(yk_conv2d_options), 1, 0, 1, 1                                                      \
+        sizeof(yk_conv2d_options), 1, 0, 1, 1, -1, -1, -1, -1                                      \
     }
 
 /**
  * 2-d convolution (as everywhere, a cross-correlation): x (N, C, H, W), weight (K, C / groups, R,
  * S), bias (K) or NULL -> (N, K, P, Q), of which
- * P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, and Q likewise. C and K are
- * multiples of groups. NULL options mean the defaults.
+ * P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, and Q likewise, of S and the
+ * options for columns. C and K are multiples of groups. NULL options mean the defaults.
  */
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
                     const yk_conv2d_options *options);
 
-/** How windows move over the result of a transposed convolution. */
+/** How windows move over the result of a transposed convolution. What is said for columns alone is
+ *  for windows that are not square. */
 typedef struct yk_conv_transpose2d_options {
     size_t size;            /**< set by YK_CONV_TRANSPOSE2D_OPTIONS_INIT */
     int64_t stride;         /**< rows and columns between windows, at least 1 [1] */
@@ -173,12 +181,19 @@ typedef struct yk_conv_transpose2d_options {
                                  less than stride [0] */
     int64_t dilation;       /**< rows and columns between the taps of a window, at least 1 [1] */
     int64_t groups;         /**< channels are split into so many independent groups [1] */
+    int64_t column_kernel;  /**< for layers of yoke/nn.h: columns of the kernel; -1: as many as rows
+                                 [-1] */
+    int64_t column_stride;  /**< columns between windows; -1: as for rows [-1] */
+    int64_t column_padding; /**< columns that are cut off on the left and right; -1: as for rows
+                                 [-1] */
+    int64_t column_output_padding; /**< columns that are added on the right; -1: as for rows [-1] */
+    int64_t column_dilation; /**< columns between the taps of a window; -1: as for rows [-1] */
 } yk_conv_transpose2d_options;
 
 /** The defaults of yk_conv_transpose2d_options. */
 #define YK_CONV_TRANSPOSE2D_OPTIONS_INIT                                                           \
     {                                                                                              \
-        sizeof(yk_conv_transpose2d_options), 1, 0, 0, 1, 1                                         \
+        sizeof(yk_conv_transpose2d_options), 1, 0, 0, 1, 1, -1, -1, -1, -1, -1                     \
     }
 
 /**
@@ -391,13 +406,37 @@ yk_value *yk_embedding(yk_value *indices, yk_value *weight);
 yk_value *yk_scale(yk_value *x, double alpha);
 /** x + value, of any shape. */
 yk_value *yk_add_scalar(yk_value *x, double value);
-/** The maximum of windows of kernel x kernel (up to 46340): x (N, C, H, W) -> (N, C, P, Q), where
- *  P = floor((H + 2 padding - kernel) / stride) + 1 and Q likewise. Padding, at most kernel / 2 on
- *  every side, is never the maximum. */
+/** The maximum of windows of kernel x kernel (less than 2^31 elements): x (N, C, H, W) ->
+ *  (N, C, P, Q), where P = floor((H + 2 padding - kernel) / stride) + 1 and Q likewise. Padding, at
+ *  most kernel / 2 on every side, is never the maximum. */
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
 /** The mean of windows of kernel x kernel, in which padding counts as zeros; shapes and padding are
  *  as in yk_max_pool2d(). */
 yk_value *yk_avg_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+
+/** Windows of pooling. What is said for columns alone is for windows that are not square, such as
+ *  those of MaxPool2d((1, 2)). */
+typedef struct yk_pool2d_options {
+    size_t size;            /**< set by YK_POOL2D_OPTIONS_INIT */
+    int64_t kernel;         /**< rows and columns of a window, at least 1 [1] */
+    int64_t stride;         /**< rows and columns between windows; -1: those of a window [-1] */
+    int64_t padding;        /**< rows and columns added on every side, at most kernel / 2 [0] */
+    int64_t column_kernel;  /**< columns of a window; -1: as many as rows [-1] */
+    int64_t column_stride;  /**< columns between windows; -1: stride, or if that is -1, the columns
+                                 of a window [-1] */
+    int64_t column_padding; /**< columns added on the left and right; -1: as for rows [-1] */
+} yk_pool2d_options;
+
+/** The defaults of yk_pool2d_options. */
+#define YK_POOL2D_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_pool2d_options), 1, -1, 0, -1, -1, -1                                            \
+    }
+
+/** yk_max_pool2d() with windows of any form. */
+yk_value *yk_max_pool2d_with(yk_value *x, const yk_pool2d_options *options);
+/** yk_avg_pool2d() with windows of any form. */
+yk_value *yk_avg_pool2d_with(yk_value *x, const yk_pool2d_options *options);
 /** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);
 /** Means of windows that divide the image into rows x columns parts, as even as they can be:

@@ -157,9 +157,9 @@ static void write_problem(const yki_cuda_kernel *first, char text[YKI_CUDNN_CONV
     yki_cudnn_conv conv = {.direction = YKI_CUDNN_BACKWARD_WEIGHT,
                            .dtype = first->desc.in[YKI_CONV2D_BACKWARD_WEIGHT_X].dtype,
                            .bias = first->desc.out[YKI_CONV2D_BACKWARD_WEIGHT_DBIAS].ndim >= 0,
-                           .stride = attrs->stride,
-                           .padding = attrs->padding,
-                           .dilation = attrs->dilation};
+                           .stride = {attrs->stride[0], attrs->stride[1]},
+                           .padding = {attrs->padding[0], attrs->padding[1]},
+                           .dilation = {attrs->dilation[0], attrs->dilation[1]}};
     memcpy(conv.x, first->desc.in[YKI_CONV2D_BACKWARD_WEIGHT_X].dims, sizeof conv.x);
     memcpy(conv.w, first->desc.out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT].dims, sizeof conv.w);
     yki_cudnn_conv_text(&conv, text);

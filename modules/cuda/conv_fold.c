@@ -1,18 +1,23 @@
 /* See conv_fold.h. */
 #include "conv_fold.h"
 
+static bool is_two(const int64_t pair[2])
+{
+    return pair[0] == 2 && pair[1] == 2;
+}
+
 bool yki_cuda_fold_helps(const yki_cudnn_conv *conv, int64_t groups)
 {
-    return yk_dtype_size(conv->dtype) == 2 && groups == 1 && conv->stride == 2 &&
-           conv->dilation == 1 && conv->x[1] <= YKI_CUDA_FOLDED / 4 && conv->w[2] > 1 &&
-           conv->w[3] > 1;
+    return yk_dtype_size(conv->dtype) == 2 && groups == 1 && is_two(conv->stride) &&
+           conv->dilation[0] * conv->dilation[1] == 1 && conv->x[1] <= YKI_CUDA_FOLDED / 4 &&
+           conv->padding[0] == conv->padding[1] && conv->w[2] > 1 && conv->w[3] > 1;
 }
 
 /* Pixels are folded in pairs. With odd padding, a filter would begin in the middle of a pair, and
  * therefore gets a row and a column of zeros first. */
 static int64_t zeros_before(const yki_cudnn_conv *conv)
 {
-    return conv->padding % 2;
+    return conv->padding[0] % 2;
 }
 
 bool yki_cuda_folds_alike(const yki_cudnn_conv *conv, const yki_cudnn_conv *other)
@@ -24,8 +29,10 @@ void yki_cuda_fold(const yki_cudnn_conv *conv, yki_cudnn_conv *folded)
 {
     int64_t before = zeros_before(conv);
     *folded = *conv;
-    folded->stride = 1;
-    folded->padding = 0;
+    for (int d = 0; d < 2; d++) {
+        folded->stride[d] = 1;
+        folded->padding[d] = 0;
+    }
     folded->x[1] = folded->w[1] = YKI_CUDA_FOLDED;
     for (int i = 2; i < 4; i++) {
         folded->w[i] = (conv->w[i] + before + 1) / 2;
@@ -47,7 +54,7 @@ static yki_cuda_fold_args args_of(const int64_t plain[4], const int64_t folded[4
 
 yki_cuda_fold_args yki_cuda_fold_pixels(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded)
 {
-    return args_of(conv->x, folded->x, conv->padding + zeros_before(conv));
+    return args_of(conv->x, folded->x, conv->padding[0] + zeros_before(conv));
 }
 
 yki_cuda_fold_args yki_cuda_fold_filters(const yki_cudnn_conv *conv, const yki_cudnn_conv *folded)

@@ -27,9 +27,9 @@ void yki_conv_describe(yki_conv *k, yki_cudnn_direction direction)
     const yki_attrs *attrs = &k->cuda.attrs;
     k->conv = (yki_cudnn_conv){.direction = direction,
                                .dtype = k->x.dtype,
-                               .stride = attrs->stride,
-                               .padding = attrs->padding,
-                               .dilation = attrs->dilation};
+                               .stride = {attrs->stride[0], attrs->stride[1]},
+                               .padding = {attrs->padding[0], attrs->padding[1]},
+                               .dilation = {attrs->dilation[0], attrs->dilation[1]}};
     memcpy(k->conv.x, k->x.dims, sizeof k->conv.x);
     memcpy(k->conv.w, k->weight.dims, sizeof k->conv.w);
     memcpy(k->conv.y, k->y.dims, sizeof k->conv.y);

@@ -17,8 +17,9 @@ bool yki_conv_supports_backward_weight(const yki_device *device, const yki_kerne
 bool yki_conv_is_product(const yki_conv *k)
 {
     const yki_attrs *attrs = &k->cuda.attrs;
-    return k->weight.dims[2] * k->weight.dims[3] == 1 && attrs->stride == 1 &&
-           attrs->padding == 0 && attrs->groups == 1 && yki_operand_count(&k->y) > 0;
+    return k->weight.dims[2] * k->weight.dims[3] == 1 && yki_is_square(attrs) &&
+           attrs->stride[0] == 1 && attrs->padding[0] == 0 && attrs->groups == 1 &&
+           yki_operand_count(&k->y) > 0;
 }
 
 /* dweight (K, C) = dy^T x */

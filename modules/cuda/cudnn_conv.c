@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
 #include "device/memory.h"
 
 /* The tensors of a graph. */
@@ -48,17 +49,15 @@ static cudnn_descriptor tensor(yki_cudnn_graph *graph, int64_t id, int type, con
 static cudnn_descriptor convolution(yki_cudnn_graph *graph, const yki_cudnn_conv *conv)
 {
     const int mode = CUDNN_CROSS_CORRELATION, math = full_type(conv);
-    const int64_t dims = 2, padding[] = {conv->padding, conv->padding};
-    const int64_t strides[] = {conv->stride, conv->stride};
-    const int64_t dilations[] = {conv->dilation, conv->dilation};
+    const int64_t dims = 2;
     cudnn_descriptor made = yki_cudnn_create(graph, CUDNN_CONVOLUTION);
     yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_MATH, CUDNN_TYPE_DATA_TYPE, 1, &math);
     yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
     yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
-    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, padding);
-    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, padding);
-    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_STRIDES, CUDNN_TYPE_INT64, 2, strides);
-    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
+    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, conv->padding);
+    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, conv->padding);
+    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_STRIDES, CUDNN_TYPE_INT64, 2, conv->stride);
+    yki_cudnn_set(graph, made, CUDNN_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, conv->dilation);
     yki_cudnn_finalize(graph, made);
     return made;
 }
@@ -213,12 +212,13 @@ void yki_cudnn_conv_text(const yki_cudnn_conv *conv, char text[YKI_CUDNN_CONV_TE
 {
     static const char *const names[] = {"conv2d", "conv2d_backward_data", "conv2d_backward_weight"};
     const int64_t *x = conv->x, *w = conv->w;
+    char stride[YKI_PAIR_TEXT], padding[YKI_PAIR_TEXT], dilation[YKI_PAIR_TEXT];
     snprintf(text, YKI_CUDNN_CONV_TEXT,
-             "%s%s%s%s %s x %lld,%lld,%lld,%lld w %lld,%lld,%lld,%lld stride %lld padding %lld "
-             "dilation %lld",
+             "%s%s%s%s %s x %lld,%lld,%lld,%lld w %lld,%lld,%lld,%lld stride %s padding %s "
+             "dilation %s",
              names[conv->direction], conv->bias ? "+bias" : "", conv->narrow ? "+narrow" : "",
              conv->sums ? "+sums" : "", yk_dtype_name(conv->dtype), (long long)x[0],
              (long long)x[1], (long long)x[2], (long long)x[3], (long long)w[0], (long long)w[1],
-             (long long)w[2], (long long)w[3], (long long)conv->stride, (long long)conv->padding,
-             (long long)conv->dilation);
+             (long long)w[2], (long long)w[3], yki_pair_text(conv->stride, stride),
+             yki_pair_text(conv->padding, padding), yki_pair_text(conv->dilation, dilation));
 }

@@ -22,7 +22,7 @@ typedef struct yki_cudnn_conv {
     int64_t x[4];   /* N, C, H, W */
     int64_t w[4];   /* K, C / groups, R, S */
     int64_t y[4];   /* N, K, P, Q */
-    int64_t stride, padding, dilation;
+    int64_t stride[2], padding[2], dilation[2]; /* of rows, and of columns */
 } yki_cudnn_conv;
 
 /* Where the tensors are, or their gradients. What a convolution does not have is not looked at. */
@@ -43,7 +43,7 @@ yk_status yki_cudnn_conv_execute(const yki_cudnn *cudnn, const yki_cudnn_plan *p
 
 /* "conv2d bf16 x 256,64,56,56 w 64,64,3,3 stride 1 padding 1 dilation 1": all that a plan depends
  * on. */
-enum { YKI_CUDNN_CONV_TEXT = 192 };
+enum { YKI_CUDNN_CONV_TEXT = 256 };
 void yki_cudnn_conv_text(const yki_cudnn_conv *conv, char text[YKI_CUDNN_CONV_TEXT]);
 
 #endif

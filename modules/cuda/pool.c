@@ -21,9 +21,10 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, const 
 /* Whether there are kernels for this size and stride of windows, which take vectors only. */
 static bool is_fixed(const yki_kernel_desc *desc, const yki_attrs *attrs)
 {
-    bool halves = attrs->stride == 2 && (attrs->kernel == 2 || attrs->kernel == 3);
-    bool thirds = attrs->stride == 3 && attrs->kernel == 3;
-    return (halves || thirds) && yki_cuda_width_for(desc->in[0].dtype, desc->in[0].dims[1]) > 1;
+    const int64_t kernel = attrs->kernel[0], stride = attrs->stride[0];
+    bool halves = stride == 2 && (kernel == 2 || kernel == 3), thirds = stride == 3 && kernel == 3;
+    return yki_is_square(attrs) && (halves || thirds) &&
+           yki_cuda_width_for(desc->in[0].dtype, desc->in[0].dims[1]) > 1;
 }
 
 /* name: of the kernel for windows of any size. */
@@ -33,7 +34,7 @@ static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, co
     const yki_attrs *attrs = desc->attrs;
     char full[48];
     if (is_fixed(desc, attrs))
-        snprintf(full, sizeof full, "%s_%d_%d", name, (int)attrs->kernel, (int)attrs->stride);
+        snprintf(full, sizeof full, "%s_%d_%d", name, (int)attrs->kernel[0], (int)attrs->stride[0]);
     else
         snprintf(full, sizeof full, "%s%s", name,
                  yki_max_pool2d_index_dtype(attrs->kernel) == YK_U8 ? "" : "_wide");
@@ -48,6 +49,7 @@ static yki_cuda_pool_args args_of(const yki_cuda_kernel *k, const yki_kernel_arg
 {
     const yki_operand *x = backward ? &k->desc.out[0] : &k->desc.in[0];
     const yki_operand *y = backward ? &k->desc.in[0] : &k->desc.out[0];
+    const yki_attrs *a = &k->attrs;
     return (yki_cuda_pool_args){.in = yki_cuda_in(k, run, 0),
                                 .out = yki_cuda_out(k, run, 0),
                                 .batch = (int32_t)x->dims[0],
@@ -56,9 +58,9 @@ static yki_cuda_pool_args args_of(const yki_cuda_kernel *k, const yki_kernel_arg
                                 .w = (int32_t)x->dims[3],
                                 .p = (int32_t)y->dims[2],
                                 .q = (int32_t)y->dims[3],
-                                .kernel = (int32_t)k->attrs.kernel,
-                                .stride = (int32_t)k->attrs.stride,
-                                .padding = (int32_t)k->attrs.padding};
+                                .kernel = {(int32_t)a->kernel[0], (int32_t)a->kernel[1]},
+                                .stride = {(int32_t)a->stride[0], (int32_t)a->stride[1]},
+                                .padding = {(int32_t)a->padding[0], (int32_t)a->padding[1]}};
 }
 
 /* A thread for each vector of channels at each of the places. */
@@ -104,8 +106,8 @@ static yk_status run_max_backward(const yki_kernel *kernel, const yki_kernel_arg
     args.index = yki_cuda_in(k, run, YKI_MAX_POOL2D_BACKWARD_INDEX);
     if (!is_fixed(&k->desc, &k->attrs))
         return launch(k, &args, args.h, args.w, run);
-    int64_t down = yki_cuda_blocks(args.h + args.padding, args.stride);
-    int64_t across = yki_cuda_blocks(args.w + args.padding, args.stride);
+    int64_t down = yki_cuda_blocks(args.h + args.padding[0], args.stride[0]);
+    int64_t across = yki_cuda_blocks(args.w + args.padding[1], args.stride[1]);
     return launch(k, &args, yki_cuda_blocks(down, YKI_CUDA_STRIP), across, run);
 }
 

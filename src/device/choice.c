@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "device/device.h"
 #include "device/plan_cache.h"
 
@@ -135,9 +136,11 @@ static void describe(const yki_kernel_desc *desc, char problem[YKI_PROBLEM_TEXT]
 {
     text to = {.at = problem, .size = YKI_PROBLEM_TEXT};
     *problem = '\0';
-    append(&to, "%s stride %lld padding %lld dilation %lld groups %lld", desc->op->name,
-           (long long)desc->attrs->stride, (long long)desc->attrs->padding,
-           (long long)desc->attrs->dilation, (long long)desc->attrs->groups);
+    const yki_attrs *attrs = desc->attrs;
+    char stride[YKI_PAIR_TEXT], padding[YKI_PAIR_TEXT], dilation[YKI_PAIR_TEXT];
+    append(&to, "%s stride %s padding %s dilation %s groups %lld", desc->op->name,
+           yki_pair_text(attrs->stride, stride), yki_pair_text(attrs->padding, padding),
+           yki_pair_text(attrs->dilation, dilation), (long long)attrs->groups);
     for (int i = 0; i < desc->in_count; i++)
         append_operand(&to, &desc->in[i]);
     for (int i = 0; i < desc->out_count; i++)

@@ -6,14 +6,29 @@
 
 static yk_status check_window(const yki_attrs *a)
 {
-    if (!yki_in_range(a->stride, 1) || !yki_in_range(a->padding, 0) ||
-        !yki_in_range(a->dilation, 1) || !yki_in_range(a->groups, 1))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "stride %lld, padding %lld, dilation %lld, groups %lld: expected 1 or "
-                         "more, and a padding of 0 or more",
-                         (long long)a->stride, (long long)a->padding, (long long)a->dilation,
-                         (long long)a->groups);
-    return YK_OK;
+    char stride[YKI_PAIR_TEXT], padding[YKI_PAIR_TEXT], dilation[YKI_PAIR_TEXT];
+    bool fits = yki_in_range(a->groups, 1);
+    for (int d = 0; d < 2; d++)
+        fits = fits && yki_in_range(a->stride[d], 1) && yki_in_range(a->padding[d], 0) &&
+               yki_in_range(a->dilation[d], 1);
+    if (fits)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "stride %s, padding %s, dilation %s, groups %lld: expected 1 or more, and a "
+                     "padding of 0 or more",
+                     yki_pair_text(a->stride, stride), yki_pair_text(a->padding, padding),
+                     yki_pair_text(a->dilation, dilation), (long long)a->groups);
+}
+
+/* Layers say how wide their kernels are; -1 means that they are square. */
+static yk_status check_width(int64_t column_kernel, const yk_value *weight)
+{
+    int64_t dims[YK_MAX_DIMS];
+    if (column_kernel == -1 || yk_value_shape(weight, dims) != 4 || dims[3] == column_kernel)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "column_kernel is %lld, but the weight has kernels of %lldx%lld",
+                     (long long)column_kernel, (long long)dims[2], (long long)dims[3]);
 }
 
 yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
@@ -34,13 +49,15 @@ yk_status yki_infer_conv2d(const yki_node *node, yki_shape *out)
                          wt, (long long)a->groups, yki_plural(a->groups, "group", "groups"));
     out[YKI_CONV2D_SUMS] = yki_shape_none();
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], weight->dims[0]}};
-    for (int i = 2; i < 4; i++) {
-        int64_t last = x->dims[i] + 2 * a->padding - 1; /* place for a tap */
-        if (weight->dims[i] - 1 > last / a->dilation)
+    for (int d = 0; d < 2; d++) {
+        int64_t last = x->dims[2 + d] + 2 * a->padding[d] - 1; /* place for a tap */
+        int64_t taps = weight->dims[2 + d];
+        char padding[YKI_PAIR_TEXT];
+        if (taps - 1 > last / a->dilation[d])
             return yki_error(YK_ERROR_INVALID_SHAPE,
-                             "weight %s is larger than input %s with padding %lld", wt, xt,
-                             (long long)a->padding);
-        out[0].dims[i] = (last - a->dilation * (weight->dims[i] - 1)) / a->stride + 1;
+                             "weight %s is larger than input %s with padding %s", wt, xt,
+                             yki_pair_text(a->padding, padding));
+        out[0].dims[2 + d] = (last - a->dilation[d] * (taps - 1)) / a->stride[d] + 1;
     }
     return YK_OK;
 }
@@ -64,14 +81,32 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
 {
     yk_conv2d_options o;
     yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT);
+    if (status == YK_OK)
+        status = check_width(o.column_kernel, weight);
     if (status != YK_OK)
         return yki_emit_error(x, "conv2d", status);
-    yki_attrs attrs = {
-        .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
+    yki_attrs attrs = {.stride = {o.stride, yki_columns(o.column_stride, o.stride)},
+                       .padding = {o.padding, yki_columns(o.column_padding, o.padding)},
+                       .dilation = {o.dilation, yki_columns(o.column_dilation, o.dilation)},
+                       .groups = o.groups};
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
 }
 
 /* ---- conv_transpose2d: the gradient of a conv2d with respect to its input, as an operator ---- */
+
+static yk_status check_output_padding(const yki_attrs *a)
+{
+    char padding[YKI_PAIR_TEXT], stride[YKI_PAIR_TEXT];
+    bool fits = true;
+    for (int d = 0; d < 2; d++)
+        fits = fits && a->output_padding[d] >= 0 && a->output_padding[d] < a->stride[d];
+    if (fits)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "output_padding %s with stride %s: expected 0 or more, and less than the "
+                     "stride",
+                     yki_pair_text(a->output_padding, padding), yki_pair_text(a->stride, stride));
+}
 
 yk_status yki_infer_conv_transpose2d(const yki_node *node, yki_shape *out)
 {
@@ -82,11 +117,7 @@ yk_status yki_infer_conv_transpose2d(const yki_node *node, yki_shape *out)
     YK_TRY(yki_expect_dims(node, YKI_CONV_TRANSPOSE2D_X, 4));
     YK_TRY(yki_expect_weight(node, YKI_CONV_TRANSPOSE2D_WEIGHT, 4));
     YK_TRY(check_window(a));
-    if (a->output_padding < 0 || a->output_padding >= a->stride)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "output_padding %lld with stride %lld: expected 0 or more, and less than "
-                         "the stride",
-                         (long long)a->output_padding, (long long)a->stride);
+    YK_TRY(check_output_padding(a));
     char xt[96], wt[96];
     yki_shape_text(x, xt, sizeof xt);
     yki_shape_text(weight, wt, sizeof wt);
@@ -96,18 +127,19 @@ yk_status yki_infer_conv_transpose2d(const yki_node *node, yki_shape *out)
     int64_t filters = weight->dims[1] * a->groups; /* at most the elements of the weight */
     YK_TRY(yki_expect_vector(node, YKI_CONV_TRANSPOSE2D_BIAS, filters));
     out[0] = (yki_shape){.dtype = x->dtype, .ndim = 4, .dims = {x->dims[0], filters}};
-    for (int i = 2; i < 4; i++) {
-        const int64_t most = (int64_t)1 << 40;
-        if (x->dims[i] > most / a->stride || weight->dims[i] > most / a->dilation)
+    for (int d = 0; d < 2; d++) {
+        const int64_t most = (int64_t)1 << 40, in = x->dims[2 + d], taps = weight->dims[2 + d];
+        if (in > most / a->stride[d] || taps > most / a->dilation[d])
             return yki_error(YK_ERROR_INVALID_SHAPE, "the result is too large");
-        int64_t size = (x->dims[i] - 1) * a->stride - 2 * a->padding +
-                       a->dilation * (weight->dims[i] - 1) + a->output_padding + 1;
+        int64_t size = (in - 1) * a->stride[d] - 2 * a->padding[d] + a->dilation[d] * (taps - 1) +
+                       a->output_padding[d] + 1;
+        char padding[YKI_PAIR_TEXT];
         if (size < 1)
             return yki_error(YK_ERROR_INVALID_SHAPE,
-                             "a padding of %lld leaves nothing of the result of input %s and "
+                             "a padding of %s leaves nothing of the result of input %s and "
                              "weight %s",
-                             (long long)a->padding, xt, wt);
-        out[0].dims[i] = size;
+                             yki_pair_text(a->padding, padding), xt, wt);
+        out[0].dims[2 + d] = size;
     }
     return YK_OK;
 }
@@ -148,12 +180,15 @@ yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
     yk_conv_transpose2d_options o;
     yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
                                         YK_CONV_TRANSPOSE2D_OPTIONS_INIT);
+    if (status == YK_OK)
+        status = check_width(o.column_kernel, weight);
     if (status != YK_OK)
         return yki_emit_error(x, "conv_transpose2d", status);
-    yki_attrs attrs = {.stride = o.stride,
-                       .padding = o.padding,
-                       .output_padding = o.output_padding,
-                       .dilation = o.dilation,
+    yki_attrs attrs = {.stride = {o.stride, yki_columns(o.column_stride, o.stride)},
+                       .padding = {o.padding, yki_columns(o.column_padding, o.padding)},
+                       .output_padding = {o.output_padding,
+                                          yki_columns(o.column_output_padding, o.output_padding)},
+                       .dilation = {o.dilation, yki_columns(o.column_dilation, o.dilation)},
                        .groups = o.groups};
     return yki_emit(&yki_op_conv_transpose2d, &attrs, (yk_value *[]){x, weight, bias});
 }

@@ -52,8 +52,10 @@ static inline void yki_value_fix(yk_value *parameter)
 
 /* All attributes of all operators; each reads its own. */
 typedef struct yki_attrs {
-    int64_t kernel, stride, padding, dilation, groups;
-    int64_t output_padding;    /* conv_transpose2d */
+    int64_t groups;
+    /* Of rows, and of columns: convolutions and pooling. */
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+    int64_t output_padding[2]; /* conv_transpose2d */
     int64_t rows, columns;     /* adaptive_avg_pool2d, interpolate: of the result */
     bool bilinear;             /* interpolate: not the nearest pixel; and ... */
     bool align_corners;        /* ... corners keep their places, instead of edges */
@@ -89,6 +91,13 @@ typedef struct yki_attrs {
     uint64_t salt;         /* with p, and of randn_like: tells a node's draws from another's */
     const void *custom;    /* a program's operator: its attributes */
 } yki_attrs;
+
+/* Whether windows are as high as they are wide, and move down as they move across. */
+static inline bool yki_is_square(const yki_attrs *a)
+{
+    return a->kernel[0] == a->kernel[1] && a->stride[0] == a->stride[1] &&
+           a->padding[0] == a->padding[1] && a->dilation[0] == a->dilation[1];
+}
 
 /* What a value will hold. */
 typedef struct yki_shape {

@@ -78,6 +78,11 @@ yk_status yki_expect_dim(const yk_value *x, const char *name, int64_t dim);
 bool yki_reduces_first(const yk_value *x, int64_t dim);
 /* ... and that sum or mean: over the last one, as which the first is brought there. */
 yk_value *yki_reduce_first(yk_value *x, yk_loss_reduction reduction);
+/* An option for columns: -1 means that of rows. */
+static inline int64_t yki_columns(int64_t columns, int64_t rows)
+{
+    return columns == -1 ? rows : columns;
+}
 /* Whether an option is at least so large, and small enough to compute shapes with. */
 bool yki_in_range(int64_t option, int64_t least);
 /* The input is a weight of so many dimensions, none of which is the batch. */
@@ -98,9 +103,9 @@ yk_dtype yki_accumulate_dtype(yk_dtype dtype);
  * such sums, so they have more digits than the values: f32 for 16 bits, else f64.
  */
 yk_dtype yki_sums_dtype(yk_dtype dtype);
-/* The dtype of max_pool2d's index, the place of each maximum in its window (row * kernel + column):
- * a byte, if all places of a window fit. */
-yk_dtype yki_max_pool2d_index_dtype(int64_t kernel);
+/* The dtype of max_pool2d's index, the place of each maximum in its window (row * columns of the
+ * kernel + column): a byte, if all places of a window fit. */
+yk_dtype yki_max_pool2d_index_dtype(const int64_t kernel[2]);
 /* Emits an operator of one input; attrs may be NULL. */
 yk_value *yki_emit_one(yk_value *x, const yki_op *op, const yki_attrs *attrs);
 /*

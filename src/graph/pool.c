@@ -2,6 +2,25 @@
  * many windows as are asked for; the mean over a dimension, which is such an average. */
 #include "graph/operators.h"
 
+#include "base/options.h"
+#include "base/text.h"
+
+static yk_status check_window(const yki_attrs *a)
+{
+    char kernel[YKI_PAIR_TEXT], stride[YKI_PAIR_TEXT], padding[YKI_PAIR_TEXT];
+    bool fits = true;
+    for (int d = 0; d < 2; d++)
+        fits = fits && yki_in_range(a->kernel[d], 1) && yki_in_range(a->stride[d], 1) &&
+               yki_in_range(a->padding[d], 0) && 2 * a->padding[d] <= a->kernel[d];
+    if (fits)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "kernel %s, stride %s, padding %s: expected 1 or more, and a padding from 0 "
+                     "to half the kernel",
+                     yki_pair_text(a->kernel, kernel), yki_pair_text(a->stride, stride),
+                     yki_pair_text(a->padding, padding));
+}
+
 /* Both pools have one input, and y as output 0. */
 static yk_status infer_window(const yki_node *node, yki_shape *out)
 {
@@ -9,38 +28,35 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     const yk_value *x = node->in[YKI_MAX_POOL2D_X];
     YK_TRY(yki_expect_float(node, YKI_MAX_POOL2D_INPUTS));
     YK_TRY(yki_expect_dims(node, YKI_MAX_POOL2D_X, 4));
-    if (!yki_in_range(a->kernel, 1) || !yki_in_range(a->stride, 1) ||
-        !yki_in_range(a->padding, 0) || 2 * a->padding > a->kernel)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "kernel %lld, stride %lld, padding %lld: expected 1 or more, and a "
-                         "padding from 0 to half the kernel",
-                         (long long)a->kernel, (long long)a->stride, (long long)a->padding);
+    YK_TRY(check_window(a));
     out[0] = yki_shape_of(x);
-    for (int i = 2; i < 4; i++) {
-        int64_t room = x->dims[i] + 2 * a->padding - a->kernel;
-        char text[96];
+    for (int d = 0; d < 2; d++) {
+        int64_t room = x->dims[2 + d] + 2 * a->padding[d] - a->kernel[d];
+        char kernel[YKI_PAIR_TEXT], text[96];
         if (room < 0)
-            return yki_error(YK_ERROR_INVALID_SHAPE, "kernel %lld is larger than input %s",
-                             (long long)a->kernel, yki_shape_text(x, text, sizeof text));
-        out[0].dims[i] = room / a->stride + 1;
+            return yki_error(YK_ERROR_INVALID_SHAPE, "kernel %s is larger than input %s",
+                             yki_pair_text(a->kernel, kernel),
+                             yki_shape_text(x, text, sizeof text));
+        out[0].dims[2 + d] = room / a->stride[d] + 1;
     }
     return YK_OK;
 }
 
 /* The last place in a window fits into the index. */
-static yk_status expect_countable(int64_t kernel)
+static yk_status expect_countable(const int64_t kernel[2])
 {
-    const int64_t widest = 46340; /* whose square is below 2^31 */
-    if (kernel <= widest)
+    char text[YKI_PAIR_TEXT];
+    if (kernel[0] <= INT32_MAX / kernel[1])
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_ARGUMENT, "kernel %lld: expected at most %lld",
-                     (long long)kernel, (long long)widest);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "kernel %s: expected windows of less than 2^31 elements",
+                     yki_pair_text(kernel, text));
 }
 
-yk_dtype yki_max_pool2d_index_dtype(int64_t kernel)
+yk_dtype yki_max_pool2d_index_dtype(const int64_t kernel[2])
 {
-    const int64_t widest = 16;
-    return kernel <= widest ? YK_U8 : YK_I32;
+    const int64_t places = 256; /* of a byte */
+    return kernel[0] <= places / kernel[1] ? YK_U8 : YK_I32;
 }
 
 yk_status yki_infer_max_pool2d(const yki_node *node, yki_shape *out)
@@ -122,16 +138,48 @@ yk_status yki_gradient_adaptive_avg_pool2d(yk_graph *graph, const yki_node *node
     return YK_OK;
 }
 
+static yki_attrs square_window(int64_t kernel, int64_t stride, int64_t padding)
+{
+    return (yki_attrs){
+        .kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
+}
+
+/* A stride of -1 is the kernel's. */
+static yk_value *emit_window(yk_value *x, const yki_op *op, const yk_pool2d_options *options)
+{
+    yk_pool2d_options o;
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_pool2d_options, YK_POOL2D_OPTIONS_INIT);
+    if (status != YK_OK)
+        return yki_emit_error(x, op->name, status);
+    const int64_t width = yki_columns(o.column_kernel, o.kernel);
+    const bool as_kernel = o.stride == -1;
+    yki_attrs attrs = {.kernel = {o.kernel, width},
+                       .stride = {as_kernel ? o.kernel : o.stride,
+                                  yki_columns(o.column_stride, as_kernel ? width : o.stride)},
+                       .padding = {o.padding, yki_columns(o.column_padding, o.padding)}};
+    return yki_emit_one(x, op, &attrs);
+}
+
 yk_value *yk_max_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding)
 {
-    return yki_emit_one(x, &yki_op_max_pool2d,
-                        &(yki_attrs){.kernel = kernel, .stride = stride, .padding = padding});
+    yki_attrs attrs = square_window(kernel, stride, padding);
+    return yki_emit_one(x, &yki_op_max_pool2d, &attrs);
+}
+
+yk_value *yk_max_pool2d_with(yk_value *x, const yk_pool2d_options *options)
+{
+    return emit_window(x, &yki_op_max_pool2d, options);
 }
 
 yk_value *yk_avg_pool2d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding)
 {
-    return yki_emit_one(x, &yki_op_avg_pool2d,
-                        &(yki_attrs){.kernel = kernel, .stride = stride, .padding = padding});
+    yki_attrs attrs = square_window(kernel, stride, padding);
+    return yki_emit_one(x, &yki_op_avg_pool2d, &attrs);
+}
+
+yk_value *yk_avg_pool2d_with(yk_value *x, const yk_pool2d_options *options)
+{
+    return emit_window(x, &yki_op_avg_pool2d, options);
 }
 
 yk_value *yk_global_avg_pool2d(yk_value *x)
@@ -148,10 +196,12 @@ yk_value *yk_adaptive_avg_pool2d(yk_value *x, int64_t rows, int64_t columns)
         return x;
     if (fits && rows == 1 && columns == 1)
         return yk_global_avg_pool2d(x);
-    int64_t kernel = fits ? dims[2] / rows : 0;
-    if (kernel > 0 && dims[2] == kernel * rows && dims[3] % kernel == 0 &&
-        dims[3] / kernel == columns)
-        return yk_avg_pool2d(x, kernel, kernel, 0);
+    if (fits && dims[2] % rows == 0 && dims[3] % columns == 0) {
+        yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+        options.kernel = dims[2] / rows;
+        options.column_kernel = dims[3] / columns;
+        return yk_avg_pool2d_with(x, &options);
+    }
     return yki_emit_one(x, &yki_op_adaptive_avg_pool2d,
                         &(yki_attrs){.rows = rows, .columns = columns});
 }

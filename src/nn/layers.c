@@ -38,18 +38,19 @@ static const yki_layer_init uniform = {.weight = YK_INIT_KAIMING_UNIFORM};
 static const yki_layer_init uniform_with_bias = {
     .weight = YK_INIT_KAIMING_UNIFORM, .has_bias = true, .bias = YK_INIT_UNIFORM_FAN_IN};
 
-/* The parameters weight (first, second, kernel, kernel) and, with a bias, bias (biases). PyTorch
+/* The parameters weight (first, second, rows, columns) and, with a bias, bias (biases). PyTorch
  * takes the fan-in from the second dimension, also in transposed convolutions, where that is the
  * number of channels that are written. */
-static yk_value *declare_filters(yk_value *x, int64_t first, int64_t second, int64_t kernel,
-                                 yki_layer_init init, int64_t biases, yk_value **bias)
+static yk_value *declare_filters(yk_value *x, int64_t first, int64_t second, int64_t rows,
+                                 int64_t columns, yki_layer_init init, int64_t biases,
+                                 yk_value **bias)
 {
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
     yk_value *weight = yk_parameter(graph, "weight", dtype, 4,
-                                    (int64_t[]){first, second, kernel, kernel}, init.weight, 0);
+                                    (int64_t[]){first, second, rows, columns}, init.weight, 0);
     bool counts = yk_value_shape(weight, NULL) >= 0; /* so its sizes are small enough to multiply */
-    int64_t fan = counts ? second * kernel * kernel : 1;
+    int64_t fan = counts ? second * rows * columns : 1;
     *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, init.bias, fan) : NULL;
     return weight;
 }
@@ -65,11 +66,12 @@ yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int
     bool readable =
         YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT) == YK_OK;
     int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* otherwise yk_conv2d reports it */
+    int64_t width = yki_columns(o.column_kernel, kernel);
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
     yk_value *bias; /* weight: (K, C / groups, R, S) */
-    yk_value *weight =
-        declare_filters(x, out_channels, channels / groups, kernel, init, out_channels, &bias);
+    yk_value *weight = declare_filters(x, out_channels, channels / groups, kernel, width, init,
+                                       out_channels, &bias);
     yk_value *y = yk_conv2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
@@ -148,11 +150,12 @@ static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_
     bool readable = YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
                                      YK_CONV_TRANSPOSE2D_OPTIONS_INIT) == YK_OK;
     int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* the operator reports the mistake */
+    int64_t width = yki_columns(o.column_kernel, kernel);
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
     yk_value *bias; /* weight: (C, F / groups, R, S) */
-    yk_value *weight =
-        declare_filters(x, channels, out_channels / groups, kernel, init, out_channels, &bias);
+    yk_value *weight = declare_filters(x, channels, out_channels / groups, kernel, width, init,
+                                       out_channels, &bias);
     yk_value *y = yk_conv_transpose2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;

@@ -43,7 +43,8 @@ static yki_operand filter(void)
 
 static yki_kernel *prepare(yki_device *device, const yki_op *op, int stride)
 {
-    yki_attrs attrs = {.stride = stride, .padding = 1, .dilation = 1, .groups = 1};
+    yki_attrs attrs = {
+        .stride = {stride, stride}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
     yki_kernel_desc desc = {.op = op,
                             .attrs = &attrs,
                             .training = true,

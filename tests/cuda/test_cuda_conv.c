@@ -36,7 +36,8 @@ static yki_device *open_device(double (*seconds)(void))
 /* Makes the gradient of a weight of kernel x kernel taps, of random numbers. */
 static void make_gradient(yki_device *device, int64_t kernel, float *dweight)
 {
-    yki_attrs attrs = {.stride = 1, .padding = kernel / 2, .dilation = 1, .groups = 1};
+    yki_attrs attrs = {
+        .stride = {1, 1}, .padding = {kernel / 2, kernel / 2}, .dilation = {1, 1}, .groups = 1};
     yki_kernel_desc desc = {.op = &yki_op_conv2d_backward_weight,
                             .attrs = &attrs,
                             .training = true,
@@ -116,9 +117,9 @@ static yki_cudnn_conv first_layer(int64_t channels, int64_t side, int64_t kernel
                             .x = {2, channels, side, side},
                             .w = {8, channels, kernel, kernel},
                             .y = {2, 8, result, result},
-                            .stride = 2,
-                            .padding = padding,
-                            .dilation = 1};
+                            .stride = {2, 2},
+                            .padding = {padding, padding},
+                            .dilation = {1, 1}};
 }
 
 static void expect_folded(yki_cudnn_conv conv, int64_t side, int64_t kernel)
@@ -130,8 +131,8 @@ static void expect_folded(yki_cudnn_conv conv, int64_t side, int64_t kernel)
     assert_int_equal(folded.x[2], side);
     assert_int_equal(folded.w[1], 16);
     assert_int_equal(folded.w[3], kernel);
-    assert_int_equal(folded.stride, 1);
-    assert_int_equal(folded.padding, 0);
+    assert_int_equal(folded.stride[1], 1);
+    assert_int_equal(folded.padding[1], 0);
     assert_memory_equal(folded.y, conv.y, sizeof conv.y);
 }
 
@@ -154,6 +155,9 @@ YK_TEST(other_convolutions_are_not)
     conv.dtype = YK_F32;
     assert_false(yki_cuda_fold_helps(&conv, 1));
     conv = first_layer(3, 224, 7, 3);
-    conv.stride = 1;
+    conv.stride[1] = 1;
+    assert_false(yki_cuda_fold_helps(&conv, 1));
+    conv = first_layer(3, 224, 7, 3);
+    conv.padding[0] = 2;
     assert_false(yki_cuda_fold_helps(&conv, 1));
 }

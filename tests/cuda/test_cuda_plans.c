@@ -24,9 +24,9 @@ static const yki_cudnn_conv problem = {.dtype = YK_F32,
                                        .x = {1, 8, 4, 4},
                                        .w = {8, 8, 3, 3},
                                        .y = {1, 8, 4, 4},
-                                       .stride = 1,
-                                       .padding = 1,
-                                       .dilation = 1};
+                                       .stride = {1, 1},
+                                       .padding = {1, 1},
+                                       .dilation = {1, 1}};
 
 static int measured;
 

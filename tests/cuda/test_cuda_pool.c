@@ -66,18 +66,18 @@ static void launch(const char *kernel, yki_cuda_pool_args args, int64_t down, in
 static void run(images *made, yki_cuda_pool_args args, bool fixed)
 {
     char name[64], back[64];
-    snprintf(name, sizeof name, fixed ? "max_pool_%d_%d_bf16" : "max_pool_bf16", args.kernel,
-             args.stride);
+    snprintf(name, sizeof name, fixed ? "max_pool_%d_%d_bf16" : "max_pool_bf16", args.kernel[0],
+             args.stride[0]);
     snprintf(back, sizeof back, fixed ? "max_pool_backward_%d_%d_bf16" : "max_pool_backward_bf16",
-             args.kernel, args.stride);
+             args.kernel[0], args.stride[0]);
     args.in = made->x;
     args.out = made->y;
     args.index = made->index;
     launch(name, args, fixed ? yki_cuda_blocks(args.p, YKI_CUDA_STRIP) : args.p, args.q);
     uint16_t *dy = calloc(made->y_count, sizeof *dy);
     draw(dy, made->y_count);
-    int64_t cells = yki_cuda_blocks(args.h + args.padding, args.stride);
-    int64_t across = yki_cuda_blocks(args.w + args.padding, args.stride);
+    int64_t cells = yki_cuda_blocks(args.h + args.padding[0], args.stride[0]);
+    int64_t across = yki_cuda_blocks(args.w + args.padding[1], args.stride[1]);
     args.in = dy;
     args.out = made->dx;
     launch(back, args, fixed ? yki_cuda_blocks(cells, YKI_CUDA_STRIP) : args.h,
@@ -95,9 +95,9 @@ YK_TEST(windows_of_a_constant_size_have_the_bits_of_any)
                                    .w = c->w,
                                    .p = (c->h + 2 * c->padding - c->kernel) / c->stride + 1,
                                    .q = (c->w + 2 * c->padding - c->kernel) / c->stride + 1,
-                                   .kernel = c->kernel,
-                                   .stride = c->stride,
-                                   .padding = c->padding};
+                                   .kernel = {c->kernel, c->kernel},
+                                   .stride = {c->stride, c->stride},
+                                   .padding = {c->padding, c->padding}};
         images any = images_of(&args), fixed = images_of(&args);
         run(&any, args, false);
         run(&fixed, args, true);

@@ -25,7 +25,7 @@ static bool gives_sums(yk_dtype dtype, int64_t filters, bool wanted)
 {
     yki_device *device = open_device();
     yk_dtype parameter = yki_accumulate_dtype(dtype);
-    yki_attrs attrs = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+    yki_attrs attrs = {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
     yki_kernel_desc desc = {.op = &yki_op_conv2d,
                             .attrs = &attrs,
                             .training = true,

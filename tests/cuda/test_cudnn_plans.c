@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "compile/rewrite.h"
 #include "conv_candidates.h"
 #include "cudnn_conv.h"
@@ -273,11 +274,11 @@ static bool is_left_out(const char *gpu)
 static void say_without_sums(const yki_node *node)
 {
     const yk_value *x = node->in[YKI_CONV2D_X], *weight = node->in[YKI_CONV2D_WEIGHT];
-    char shapes[2][96];
-    print_message("  no sums: x %s, weight %s, stride %lld, groups %lld\n",
+    char shapes[2][96], stride[YKI_PAIR_TEXT];
+    print_message("  no sums: x %s, weight %s, stride %s, groups %lld\n",
                   yki_shape_text(x, shapes[0], sizeof shapes[0]),
                   yki_shape_text(weight, shapes[1], sizeof shapes[1]),
-                  (long long)node->attrs.stride, (long long)node->attrs.groups);
+                  yki_pair_text(node->attrs.stride, stride), (long long)node->attrs.groups);
 }
 
 /* A device whose cuDNN builds plans for this GPU. */
@@ -383,6 +384,11 @@ static drawn draw(uint64_t seed)
     d.conv.stride = ONE_OF(seed, 10, 1, 1, 2, 3, 4);
     d.conv.padding = ONE_OF(seed, 11, 0, 1, 2, 3);
     d.conv.dilation = ONE_OF(seed, 12, 1, 1, 1, 2, 3);
+    if (ONE_OF(seed, 13, 0, 0, 1)) {
+        d.conv.column_stride = ONE_OF(seed, 14, 1, 1, 2, 3);
+        d.conv.column_padding = ONE_OF(seed, 15, 0, 1, 2);
+        d.conv.column_dilation = ONE_OF(seed, 16, 1, 1, 2);
+    }
     d.conv.groups = d.groups;
     return d;
 }
@@ -399,6 +405,9 @@ static yk_value *convolve(const drawn *d, yk_value *x, yk_value *bias)
     options.stride = d->conv.stride;
     options.padding = d->conv.padding;
     options.dilation = d->conv.dilation;
+    options.column_stride = d->conv.column_stride;
+    options.column_padding = d->conv.column_padding;
+    options.column_dilation = d->conv.column_dilation;
     options.groups = d->groups;
     return yk_conv_transpose2d(x, weight, bias, &options);
 }
@@ -462,9 +471,9 @@ static yki_cudnn_conv gradient_of(int64_t batch)
                             .x = {batch, 64, 32, 32},
                             .w = {64, 64, 3, 3},
                             .y = {batch, 64, 32, 32},
-                            .stride = 1,
-                            .padding = 1,
-                            .dilation = 1};
+                            .stride = {1, 1},
+                            .padding = {1, 1},
+                            .dilation = {1, 1}};
 }
 
 /* Without the parameters of kernels, between which are bytes that nobody has set. */

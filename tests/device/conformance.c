@@ -60,15 +60,15 @@ static void describe(const conformance_case *c, char *label, size_t size)
                                               [YKI_FUSED_HARDSWISH] = ", hardswish"};
     snprintf(label, size,
              "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, dim %lld, "
-             "kernel "
-             "%lld, stride %lld, padding %lld, "
-             "dilation %lld, groups %lld, p %g%s%s%s%s",
+             "kernel %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld, groups "
+             "%lld, p %g%s%s%s%s",
              (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
              (long long)c->other[0], (long long)c->other[1], (long long)c->other[2],
              (long long)c->other[3], (long long)c->filters, (long long)c->dim,
-             (long long)c->kernel[0], (long long)c->stride, (long long)c->padding,
-             (long long)c->dilation, (long long)c->groups, c->p, activations[c->activation],
-             c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
+             (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride,
+             (long long)c->column_stride, (long long)c->padding, (long long)c->column_padding,
+             (long long)c->dilation, (long long)c->column_dilation, (long long)c->groups, c->p,
+             activations[c->activation], c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
              c->evaluation ? ", evaluation" : "");
 }
 

@@ -7,6 +7,8 @@
 
 #include "check/conformance.h"
 
+enum { NO_COLUMNS = -1 };
+
 /* One row of a table. Every family reads the fields that concern it. */
 typedef struct conformance_case {
     int64_t x[YK_MAX_DIMS];     /* dims of the first input, 0-terminated */
@@ -16,6 +18,8 @@ typedef struct conformance_case {
     int64_t dim;                /* concat, slice, pad */
     int64_t kernel[2];          /* rows, columns; 0 columns: square */
     int64_t stride, padding, dilation, groups, output_padding;
+    /* Of columns, if not those of rows; NO_COLUMNS: 0. */
+    int64_t column_stride, column_padding, column_dilation, column_output_padding;
     int64_t classes;           /* of int32 inputs; 0: as many as x has columns */
     int64_t heads;             /* attention, matmul, rotary_embedding */
     int64_t kv_heads;          /* attention: num_kv_heads */
@@ -56,6 +60,12 @@ void conformance_device(const conformance_family *family, const conformance_sett
 
 /* Marks the operators, by their place in yki_operators, that the family's cases run. */
 void conformance_mark(const conformance_family *family, bool *seen);
+
+/* For builders: an option of yoke/graph.h for columns. */
+static inline int64_t conformance_columns(int64_t columns)
+{
+    return columns == NO_COLUMNS ? 0 : columns == 0 ? -1 : columns;
+}
 
 /* ---- for builders: operands --------------------------------------------------------------- */
 

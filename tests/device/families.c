@@ -201,6 +201,13 @@ static const conformance_case pool_cases[] = {
     {.x = {1, 16, 22, 11}, .kernel = {3}, .stride = 2, .padding = 1, .ties = true},
     {.x = {2, 16, 23, 9}, .kernel = {2}, .stride = 2, .padding = 1, .ties = true},
     {.x = {1, 16, 17, 19}, .kernel = {17}, .stride = 1}, /* indices of more than a byte */
+    {.x = {2, 16, 7, 8}, .kernel = {1, 3}, .stride = 1, .column_stride = 2, .column_padding = 1},
+    {.x = {2, 24, 9, 5}, .kernel = {4, 1}, .stride = 2, .padding = 2, .column_padding = NO_COLUMNS},
+    {.x = {2, 3, 6, 7}, .kernel = {2, 3}, .stride = 2, .column_stride = 1, .ties = true},
+    {.x = {2, 16, 7, 8}, .kernel = {2}, .stride = 2, .column_stride = 3},
+    {.x = {2, 40, 6, 7}, .kernel = {3}, .stride = 2, .padding = 1, .column_padding = NO_COLUMNS},
+    {.x = {1, 8, 3, 130}, .kernel = {2, 129}, .stride = 1}, /* 258 places */
+    {.x = {1, 16, 3, 130}, .kernel = {2, 128}, .stride = 1},
 };
 
 static const conformance_case global_cases[] = {
@@ -208,14 +215,28 @@ static const conformance_case global_cases[] = {
     {.x = {1, 17, 3, 5}}, {.x = {3, 40, 1, 1}}, {.x = {2, 64, 7, 7}},
 };
 
+static yk_pool2d_options pool_options(const conformance_case *c)
+{
+    yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+    options.kernel = c->kernel[0];
+    options.stride = c->stride;
+    options.padding = c->padding;
+    options.column_kernel = conformance_columns(c->kernel[1]);
+    options.column_stride = conformance_columns(c->column_stride);
+    options.column_padding = conformance_columns(c->column_padding);
+    return options;
+}
+
 static yk_value *build_max_pool2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    return yk_max_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->stride, c->padding);
+    const yk_pool2d_options options = pool_options(c);
+    return yk_max_pool2d_with(conformance_x(graph, c, dtype), &options);
 }
 
 static yk_value *build_avg_pool2d(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    return yk_avg_pool2d(conformance_x(graph, c, dtype), c->kernel[0], c->stride, c->padding);
+    const yk_pool2d_options options = pool_options(c);
+    return yk_avg_pool2d_with(conformance_x(graph, c, dtype), &options);
 }
 
 static yk_value *build_global(yk_graph *graph, const conformance_case *c, yk_dtype dtype)

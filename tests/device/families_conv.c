@@ -102,6 +102,63 @@ static const conformance_case conv2d_cases[] = {
     {.x = {2, 16, 6, 9}, .filters = 24, .kernel = {3, 1}, .bias = true},
     {.x = {2, 3, 9, 8}, .filters = 24, .kernel = {2}, .bias = true},
     {.x = {1, 64, 14, 10}, .filters = 48, .kernel = {5}, .stride = 2, .padding = 2},
+    /* Windows that are not square: Inception's pairs of 1x7 and 7x1, and what kernels of 3x3, of
+     * stride 1 and 2, of groups and of single channels must leave to others. */
+    {.x = {2, 32, 9, 8}, .filters = 24, .kernel = {1, 7}, .column_padding = 3, .bias = true},
+    {.x = {2, 24, 9, 8},
+     .filters = 32,
+     .kernel = {7, 1},
+     .padding = 3,
+     .column_padding = NO_COLUMNS},
+    {.x = {3, 3, 1, 40}, .filters = 16, .kernel = {1, 5}, .column_stride = 2, .column_padding = 2},
+    {.x = {2, 16, 7, 9}, .filters = 32, .kernel = {3}, .padding = 1, .column_padding = NO_COLUMNS},
+    {.x = {17, 64, 8, 7}, .filters = 64, .kernel = {3}, .padding = 1, .column_padding = 2},
+    {.x = {17, 64, 8, 9}, .filters = 64, .kernel = {3}, .padding = 1, .column_stride = 2},
+    {.x = {3, 256, 7, 6},
+     .filters = 64,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .column_stride = 1},
+    {.x = {2, 16, 9, 12}, .filters = 8, .kernel = {3}, .padding = 1, .column_dilation = 2},
+    {.x = {2, 32, 9, 8}, .filters = 16, .kernel = {1}, .column_stride = 2, .bias = true},
+    {.x = {2, 32, 7, 6}, .filters = 16, .kernel = {1}, .column_padding = 1},
+    {.x = {2, 32, 8, 9},
+     .filters = 32,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .groups = 8,
+     .column_stride = 1},
+    {.x = {2, 64, 8, 9},
+     .filters = 64,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .groups = 2,
+     .column_padding = NO_COLUMNS},
+    {.x = {2, 24, 9, 8},
+     .filters = 24,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .groups = 24,
+     .column_padding = 2},
+    {.x = {2, 24, 9, 8},
+     .filters = 24,
+     .kernel = {3},
+     .padding = 1,
+     .groups = 24,
+     .column_dilation = 2,
+     .bias = true},
+    {.x = {2, 24, 9, 8}, .filters = 24, .kernel = {5, 1}, .groups = 24, .column_stride = 3},
+    {.x = {2, 4, 9, 8}, .filters = 10, .kernel = {3}, .stride = 2, .column_padding = 1},
+    {.x = {2, 3, 9, 8},
+     .filters = 16,
+     .kernel = {5},
+     .stride = 2,
+     .padding = 2,
+     .column_stride = 3},
 };
 
 /* What Winograd takes: 3x3, stride 1, and enough samples and channels. */
@@ -180,7 +237,10 @@ static yk_value *build_conv2d(yk_graph *graph, const conformance_case *c, yk_dty
                      YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT,
                              o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
                              o.dilation = c->dilation ? c->dilation : 1,
-                             o.groups = c->groups ? c->groups : 1));
+                             o.groups = c->groups ? c->groups : 1,
+                             o.column_stride = conformance_columns(c->column_stride),
+                             o.column_padding = conformance_columns(c->column_padding),
+                             o.column_dilation = conformance_columns(c->column_dilation)));
 }
 
 FAMILY(conv2d, build_conv2d);
@@ -226,6 +286,23 @@ static const conformance_case conv_transpose2d_cases[] = {
      .bias = true}, /* depthwise, as in bilinear upsampling */
     {.x = {2, 1, 3, 3}, .filters = 1, .kernel = {3}, .bias = true},
     {.x = {33, 8, 1, 1}, .filters = 20, .kernel = {1}, .bias = true}, /* as linear */
+    {.x = {2, 16, 1, 9}, .filters = 24, .kernel = {1, 4}, .column_stride = 2, .column_padding = 1},
+    {.x = {2, 24, 5, 6},
+     .filters = 16,
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .output_padding = 1,
+     .column_stride = 3,
+     .column_padding = NO_COLUMNS,
+     .column_output_padding = 2,
+     .bias = true},
+    {.x = {2, 8, 5, 6},
+     .filters = 16,
+     .kernel = {3, 2},
+     .padding = 1,
+     .column_padding = NO_COLUMNS,
+     .column_dilation = 2},
 };
 
 /* What the cpu device computes otherwise than small ones: by Winograd's algorithm, in parts. */
@@ -247,7 +324,10 @@ static yk_value *build_conv_transpose2d(yk_graph *graph, const conformance_case 
         YK_WITH(yk_conv_transpose2d_options, YK_CONV_TRANSPOSE2D_OPTIONS_INIT,
                 o.stride = c->stride ? c->stride : 1, o.padding = c->padding,
                 o.output_padding = c->output_padding, o.dilation = c->dilation ? c->dilation : 1,
-                o.groups = groups));
+                o.groups = groups, o.column_stride = conformance_columns(c->column_stride),
+                o.column_padding = conformance_columns(c->column_padding),
+                o.column_output_padding = conformance_columns(c->column_output_padding),
+                o.column_dilation = conformance_columns(c->column_dilation)));
 }
 
 FAMILY(conv_transpose2d, build_conv_transpose2d);

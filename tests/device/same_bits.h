@@ -16,7 +16,8 @@
 
 enum { IMAGES = 96, CHANNELS = 64, FILTERS = 128, ROWS = 5, COLUMNS = 6 };
 
-static const yki_attrs attrs = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+static const yki_attrs attrs = {
+    .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
 static const yki_operand x = {
     .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, CHANNELS, ROWS, COLUMNS}, .layout = YKI_BLOCKED};
 static const yki_operand y = {

@@ -110,7 +110,8 @@ static yki_device *open_device(trial *t)
     return device;
 }
 
-static const yki_attrs attrs = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+static const yki_attrs attrs = {
+    .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
 
 static yki_kernel_desc conv_desc(int64_t batch)
 {

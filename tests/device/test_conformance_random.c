@@ -45,10 +45,28 @@ static int64_t draw_side(drawing *d)
     return draw(d, 0, 2) ? draw(d, 1, 4) : draw(d, 5, 14);
 }
 
+static int64_t columns_of(int64_t columns, int64_t rows)
+{
+    return columns == 0 ? rows : columns == NO_COLUMNS ? 0 : columns;
+}
+
+/* In one case of three, windows move otherwise across. */
+static void draw_columns(drawing *d, conformance_case *c, int64_t most_padding)
+{
+    if (draw(d, 0, 2))
+        return;
+    c->column_stride = draw(d, 1, 3);
+    c->column_padding = draw(d, 0, most_padding);
+    if (c->column_padding == 0)
+        c->column_padding = NO_COLUMNS;
+}
+
 static bool fits(const conformance_case *c)
 {
+    const int64_t padding[] = {c->padding, columns_of(c->column_padding, c->padding)};
+    const int64_t dilation[] = {c->dilation, columns_of(c->column_dilation, c->dilation)};
     for (int i = 0; i < 2; i++)
-        if (c->x[2 + i] + 2 * c->padding < c->dilation * (c->kernel[i] - 1) + 1)
+        if (c->x[2 + i] + 2 * padding[i] < dilation[i] * (c->kernel[i] - 1) + 1)
             return false;
     return true;
 }
@@ -73,6 +91,9 @@ static conformance_case draw_candidate(drawing *d)
     c.stride = draw(d, 1, 3);
     c.padding = draw(d, 0, 2);
     c.dilation = draw(d, 0, 4) ? 1 : 2;
+    draw_columns(d, &c, 2);
+    if (c.column_stride)
+        c.column_dilation = draw(d, 1, 2);
     c.bias = draw(d, 0, 2) == 0;
     c.groups = draw_groups(d, c.x[1], c.filters);
     return c;
@@ -119,9 +140,12 @@ static conformance_case draw_transposed(drawing *d)
 {
     conformance_case c = draw_candidate(d);
     while (c.dilation * (c.kernel[0] - 1) < 2 * c.padding ||
-           c.dilation * (c.kernel[1] - 1) < 2 * c.padding)
+           columns_of(c.column_dilation, c.dilation) * (c.kernel[1] - 1) <
+               2 * columns_of(c.column_padding, c.padding))
         c = draw_candidate(d);
     c.output_padding = draw(d, 0, c.stride - 1);
+    if (c.column_stride)
+        c.column_output_padding = c.column_stride > 1 ? 1 : NO_COLUMNS;
     return c;
 }
 
@@ -173,7 +197,7 @@ static conformance_case draw_small_convolution(drawing *d)
     const int64_t most = 4000000; /* products of forward */
     conformance_case c = draw_convolution(d);
     while (c.x[0] * c.x[1] / c.groups * c.x[2] * c.x[3] * c.filters * c.kernel[0] * c.kernel[1] /
-               (c.stride * c.stride) >
+               (c.stride * columns_of(c.column_stride, c.stride)) >
            most)
         c = draw_convolution(d);
     return c;
@@ -291,9 +315,13 @@ static void draw_pool(drawing *d, conformance_case *c)
     c->stride = draw(d, 1, 4);
     c->padding = draw(d, 0, c->kernel[0] / 2);
     c->ties = draw(d, 0, 1);
-    for (int i = 2; i < 4; i++)
-        if (c->x[i] + 2 * c->padding < c->kernel[0])
-            c->x[i] = c->kernel[0];
+    c->kernel[1] = draw(d, 0, 2) ? c->kernel[0] : draw(d, 1, 5);
+    draw_columns(d, c, c->kernel[1] / 2);
+    if (c->column_padding == 0 && c->padding > c->kernel[1] / 2)
+        c->column_padding = NO_COLUMNS;
+    for (int i = 0; i < 2; i++)
+        if (c->x[2 + i] < c->kernel[i])
+            c->x[2 + i] = c->kernel[i];
 }
 
 /* An image that has the size already is left as it is, without an operator. */

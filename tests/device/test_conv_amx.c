@@ -18,7 +18,7 @@ typedef struct shape {
 /* Stride, padding, dilation, and groups. */
 #define GROUPED(s, p, d, g)                                                                        \
     {                                                                                              \
-        .stride = (s), .padding = (p), .dilation = (d), .groups = (g)                              \
+        .stride = {s, s}, .padding = {p, p}, .dilation = {d, d}, .groups = (g)                     \
     }
 #define ATTRS(s, p, d) GROUPED(s, p, d, 1)
 
@@ -83,8 +83,8 @@ static void needs_amx(void)
 
 static int64_t out_size(const shape *s, int64_t in)
 {
-    return (in + 2 * s->attrs.padding - s->attrs.dilation * (s->size - 1) - 1) / s->attrs.stride +
-           1;
+    const yki_attrs *a = &s->attrs;
+    return (in + 2 * a->padding[0] - a->dilation[0] * (s->size - 1) - 1) / a->stride[0] + 1;
 }
 
 /* Channels that an output channel reads. */
@@ -138,7 +138,7 @@ static check_case forward(const shape *s, bool bias)
 static check_case data(const shape *s)
 {
     check_case c = start_case(s, &yki_op_conv2d_backward_data,
-                              s->rows_of_tiles == PIXELS && s->attrs.stride <= 2
+                              s->rows_of_tiles == PIXELS && s->attrs.stride[0] <= 2
                                   ? &yki_cpu_conv2d_backward_data_amx_line
                                   : NULL);
     double scale = 1 / sqrt((double)(outputs(s) * s->size * s->size));
@@ -240,7 +240,7 @@ YK_TEST(few_images_are_left_to_other_kernels)
     needs_amx();
     shape few = shapes[0];
     few.images = 2;
-    few.attrs.padding = 0;
+    few.attrs.padding[0] = few.attrs.padding[1] = 0;
     check_case c = forward(&few, false);
     c.expected = native_bf16() ? &yki_cpu_conv2d : &yki_cpu_conv2d_staged;
     c.tolerance_low = 0x1p-6;

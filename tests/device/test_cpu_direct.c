@@ -20,7 +20,7 @@ typedef struct pointwise_case {
 
 static pointwise_case pointwise_kernel(int which, const int64_t *in_dims, int64_t filters)
 {
-    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    static const yki_attrs plain = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     yki_operand in = x, out = x, taps = weight;
     memcpy(in.dims, in_dims, 4 * sizeof *in_dims);
     memcpy(out.dims, in_dims, 4 * sizeof *in_dims);
@@ -90,7 +90,7 @@ YK_TEST(large_results_of_pointwise_kernels_have_the_bits_of_unaligned_ones)
 static void depthwise_same_bits(int64_t images, int64_t rows, int64_t columns, int64_t side)
 {
     const yki_attrs depthwise = {
-        .stride = 1, .padding = side / 2, .dilation = 1, .groups = CHANNELS};
+        .stride = {1, 1}, .padding = {side / 2, side / 2}, .dilation = {1, 1}, .groups = CHANNELS};
     yki_operand in = x, gradient = weight;
     memcpy(in.dims, (int64_t[]){images, CHANNELS, rows, columns}, 4 * sizeof *in.dims);
     memcpy(gradient.dims, (int64_t[]){CHANNELS, 1, side, side}, 4 * sizeof *gradient.dims);
@@ -114,7 +114,8 @@ YK_TEST(depthwise_backward_weight_has_the_same_bits_with_any_threads)
 /* Of stride 2: forward, or the gradient of x. */
 static yki_kernel_desc depthwise_desc(bool forward, int64_t images, int64_t rows, int64_t columns)
 {
-    static const yki_attrs strided = {.stride = 2, .padding = 1, .dilation = 1, .groups = CHANNELS};
+    static const yki_attrs strided = {
+        .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = CHANNELS};
     yki_operand large = x, small = x, filter = weight;
     memcpy(large.dims, (int64_t[]){images, CHANNELS, rows, columns}, 4 * sizeof *large.dims);
     memcpy(small.dims, (int64_t[]){images, CHANNELS, (rows + 1) / 2, (columns + 1) / 2},
@@ -148,7 +149,8 @@ YK_TEST(large_depthwise_results_have_the_bits_of_unaligned_ones)
 
 static void groups_same_bits(yk_dtype dtype, int64_t groups, int64_t channels)
 {
-    const yki_attrs grouped = {.stride = 1, .padding = 1, .dilation = 1, .groups = groups};
+    const yki_attrs grouped = {
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = groups};
     yki_operand images = x, kernels = weight;
     images.dtype = dtype;
     memcpy(images.dims, (int64_t[]){8, groups * channels, 21, 19}, 4 * sizeof *images.dims);
@@ -189,8 +191,10 @@ YK_TEST(groups_that_share_vectors_have_the_same_bits_with_any_threads)
 /* What a step is said to have computed: see yki_kernel.flop. */
 YK_TEST(winograds_products_are_counted_in_every_group)
 {
-    static const yki_attrs one = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
-    static const yki_attrs two = {.stride = 1, .padding = 1, .dilation = 1, .groups = 2};
+    static const yki_attrs one = {
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    static const yki_attrs two = {
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 2};
     yki_operand all = x, half = x;
     yki_kernel *kernel, *of_a_group;
     yki_device *device;
@@ -226,7 +230,8 @@ YK_TEST(winograds_products_are_counted_in_every_group)
 /* Also where results go past the caches, and where they are not aligned for it. */
 YK_TEST(wide_groups_with_stride_2_have_the_same_bits_with_any_threads)
 {
-    const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 8};
+    const yki_attrs halving = {
+        .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 8};
     yki_operand images = x, results = x, weights = weight;
     memcpy(images.dims, (int64_t[]){48, 256, 27, 28}, 4 * sizeof *images.dims);
     memcpy(results.dims, (int64_t[]){48, 256, 14, 14}, 4 * sizeof *results.dims);
@@ -247,7 +252,8 @@ YK_TEST(gradients_of_wide_groups_with_stride_2_have_the_same_bits_with_any_threa
     if (!native_bf16())
         skip_because("on this processor bf16 is staged through f32");
     for (int64_t width = 16; width <= 32; width += 16) {
-        const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 512 / width};
+        const yki_attrs halving = {
+            .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 512 / width};
         yki_operand images = x, results = x, weights = weight;
         memcpy(images.dims, (int64_t[]){12, 512, 29, 27}, 4 * sizeof *images.dims);
         memcpy(results.dims, (int64_t[]){12, 512, 15, 14}, 4 * sizeof *results.dims);
@@ -269,7 +275,7 @@ YK_TEST(gradients_of_wide_groups_with_stride_2_have_the_same_bits_with_any_threa
 static void narrow_same_bits(int64_t width, yk_dtype dtype)
 {
     const yki_attrs grouped = {
-        .stride = 1, .padding = 1, .dilation = 1, .groups = CHANNELS / width};
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = CHANNELS / width};
     yki_operand images = x, weights = weight;
     memcpy(images.dims, (int64_t[]){9, CHANNELS, 67, 31}, 4 * sizeof *images.dims);
     images.dtype = dtype;
@@ -296,7 +302,7 @@ static void narrow_same_bits(int64_t width, yk_dtype dtype)
 static void narrow_halving_same_bits(int64_t width, yk_dtype dtype)
 {
     const yki_attrs halving = {
-        .stride = 2, .padding = 1, .dilation = 1, .groups = CHANNELS / width};
+        .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = CHANNELS / width};
     yki_operand images = x, results = x, weights = weight;
     memcpy(images.dims, (int64_t[]){9, CHANNELS, 67, 62}, 4 * sizeof *images.dims);
     memcpy(results.dims, (int64_t[]){9, CHANNELS, 34, 31}, 4 * sizeof *results.dims);
@@ -485,7 +491,7 @@ static void assert_slices(const yki_kernel_desc *desc, const yki_kernel_impl *im
 
 YK_TEST(slices_of_a_batch_have_the_same_bits_with_any_threads)
 {
-    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    static const yki_attrs plain = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     yki_operand narrow = x, wide = x, taps = weight;
     memcpy(narrow.dims, (int64_t[]){16, 64, 48, 48}, 4 * sizeof *narrow.dims);
     memcpy(wide.dims, (int64_t[]){16, 256, 48, 48}, 4 * sizeof *wide.dims);
@@ -509,7 +515,8 @@ YK_TEST(slices_of_a_batch_have_the_same_bits_with_any_threads)
 
 YK_TEST(gradients_of_slices_have_the_same_bits_with_any_threads)
 {
-    static const yki_attrs stem = {.stride = 2, .padding = 3, .dilation = 1, .groups = 1};
+    static const yki_attrs stem = {
+        .stride = {2, 2}, .padding = {3, 3}, .dilation = {1, 1}, .groups = 1};
     yki_operand images = x, features = x, taps = weight;
     memcpy(images.dims, (int64_t[]){16, 3, 180, 160}, 4 * sizeof *images.dims);
     memcpy(features.dims, (int64_t[]){16, 64, 90, 80}, 4 * sizeof *features.dims);
@@ -536,7 +543,7 @@ static bool is_copied(int which, int64_t in, int64_t out, int64_t taps, yk_dtype
     static const yki_kernel_impl *const row_major[] = {&yki_cpu_conv2d_plain,
                                                        &yki_cpu_conv2d_backward_data_plain,
                                                        &yki_cpu_conv2d_backward_weight_plain};
-    static const yki_attrs plain = {.stride = 1, .dilation = 1, .groups = 1};
+    static const yki_attrs plain = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     yki_device *device;
     assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
     yki_operand images = x, features = x, kernels = weight;

@@ -402,16 +402,16 @@ static void pools(check_case start)
             int64_t y[4];
             pooled_dims(&windows[w], x, y);
             check_case c = start;
-            c.attrs = (yki_attrs){.kernel = windows[w].kernel,
-                                  .stride = windows[w].stride,
-                                  .padding = windows[w].padding};
+            c.attrs = (yki_attrs){.kernel = {windows[w].kernel, windows[w].kernel},
+                                  .stride = {windows[w].stride, windows[w].stride},
+                                  .padding = {windows[w].padding, windows[w].padding}};
             c.op = &yki_op_max_pool2d;
             /* Few different values: ties. */
             double *values = check_in(&c, c.dtype, 4, x, 1, 0);
             for (int64_t i = 0; i < yki_operand_count(&c.in[0].operand); i++)
                 values[i] = floor(4 * values[i]);
             check_out(&c, c.dtype, 4, y);
-            check_out(&c, yki_max_pool2d_index_dtype(windows[w].kernel), 4, y);
+            check_out(&c, yki_max_pool2d_index_dtype(c.attrs.kernel), 4, y);
             check(&c);
 
             c.in_count = c.out_count = 0;
@@ -439,7 +439,7 @@ static void max_of_nan(check_case start)
     static const int64_t x[] = {1, 16, 4, 36}, y[] = {1, 16, 2, 18};
     check_case c = start;
     c.op = &yki_op_max_pool2d;
-    c.attrs = (yki_attrs){.kernel = 2, .stride = 2};
+    c.attrs = (yki_attrs){.kernel = {2, 2}, .stride = {2, 2}};
     double *values = check_in(&c, c.dtype, 4, x, 1, 0);
     for (int i = 0; i < 18; i += 3)
         values[i % 2 * 36 + 2 * i + i / 2 % 2] = NAN;
@@ -471,12 +471,13 @@ static void max_backward(check_case start)
         int64_t y[4], kernel = windows[w].kernel;
         pooled_dims(&windows[w], x, y);
         check_case c = start;
-        c.attrs = (yki_attrs){
-            .kernel = kernel, .stride = windows[w].stride, .padding = windows[w].padding};
+        c.attrs = (yki_attrs){.kernel = {kernel, kernel},
+                              .stride = {windows[w].stride, windows[w].stride},
+                              .padding = {windows[w].padding, windows[w].padding}};
         c.op = &yki_op_max_pool2d_backward;
         check_in(&c, c.dtype, 4, y, 1, 0);
         double area = (double)(kernel * kernel);
-        check_in(&c, yki_max_pool2d_index_dtype(kernel), 4, y, area / 2, area / 2);
+        check_in(&c, yki_max_pool2d_index_dtype(c.attrs.kernel), 4, y, area / 2, area / 2);
         check_out(&c, c.dtype, 4, x);
         check(&c);
     }

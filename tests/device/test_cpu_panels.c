@@ -201,7 +201,8 @@ YK_TEST(backward_weight_in_batches_has_the_same_bits)
 static void same_large_bits(const yki_op *op, int64_t stride, const yki_kernel_impl *expected)
 {
     yki_operand in = x, out = y, taps = weight;
-    const yki_attrs strided = {.stride = stride, .padding = 1, .dilation = 1, .groups = 1};
+    const yki_attrs strided = {
+        .stride = {stride, stride}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
     int64_t images = stride == 1 ? 31 : 62;
     memcpy(in.dims, (int64_t[]){images, 64, 35, 31}, 4 * sizeof *in.dims);
     memcpy(out.dims, (int64_t[]){images, 128, 34 / stride + 1, 30 / stride + 1},
@@ -226,7 +227,8 @@ YK_TEST(large_results_have_the_bits_of_unaligned_ones)
 
 /* ---- stride 2 ------------------------------------------------------------------------------- */
 
-static const yki_attrs halving = {.stride = 2, .padding = 1, .dilation = 1, .groups = 1};
+static const yki_attrs halving = {
+    .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
 static const yki_operand large = {
     .dtype = YK_F32, .ndim = 4, .dims = {IMAGES, 256, ROWS, COLUMNS}, .layout = YKI_BLOCKED};
 static const yki_operand small = {
@@ -266,7 +268,8 @@ static void same_minimal_bits(const yki_op *op, int64_t stride, int64_t images, 
                               int64_t filters)
 {
     yki_operand in = x, out = y, taps = weight;
-    const yki_attrs strided = {.stride = stride, .padding = 1, .dilation = 1, .groups = 1};
+    const yki_attrs strided = {
+        .stride = {stride, stride}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
     memcpy(in.dims, (int64_t[]){images, channels, 13, 15}, 4 * sizeof *in.dims);
     memcpy(out.dims, (int64_t[]){images, filters, 12 / stride + 1, 14 / stride + 1},
            4 * sizeof *out.dims);

@@ -256,7 +256,7 @@ YK_TEST(sums_over_a_dimension)
 
 YK_TEST(averages_of_windows)
 {
-    static const yki_attrs attrs = {.kernel = 3, .stride = 2, .padding = 1};
+    static const yki_attrs attrs = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
     const yki_operand x = IMAGES(5, 44, 33, 41), y = IMAGES(5, 44, 17, 21);
     yki_kernel_desc desc = {.op = &yki_op_avg_pool2d,
                             .attrs = &attrs,

@@ -11,7 +11,8 @@ static const yki_kernel_impl *ruled(const yki_op *op, yki_operand in1, yki_opera
 {
     yki_device *device;
     yki_kernel *kernel;
-    const yki_attrs depthwise = {.stride = 1, .padding = 1, .dilation = 1, .groups = 32};
+    const yki_attrs depthwise = {
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 32};
     yki_kernel_desc desc = {
         .op = op, .attrs = &depthwise, .in_count = 2, .out_count = 1, .in = {{.ndim = 0}}};
     assert_ok(yki_device_create(&device, "cpu", &(yki_device_options){.threads = 1}));
@@ -46,7 +47,7 @@ YK_TEST(depthwise_convolutions_compute_in_bf16)
 
 static bool is_of_matrix_unit(yki_device *device, yk_dtype dtype)
 {
-    static const yki_attrs conv = {.stride = 1, .dilation = 1, .groups = 1};
+    static const yki_attrs conv = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     const yki_operand x = {dtype, 4, {8, 64, 6, 6}, YKI_BLOCKED};
     yki_kernel_desc desc = {.op = &yki_op_conv2d,
                             .attrs = &conv,
@@ -94,7 +95,8 @@ static const char *ruled_as(yk_dtype dtype, const yki_op *op, rule_case c, bool 
     const yki_operand weight = {YK_F32, 4, {c.channels, c.channels / c.groups, 3, 3}, YKI_PLAIN};
     const yki_operand x = {dtype, 4, {c.batch, c.channels, c.side, c.side}, YKI_BLOCKED};
     const yki_operand y = {dtype, 4, {c.batch, c.channels, half, half}, YKI_BLOCKED};
-    const yki_attrs conv = {.stride = c.stride, .padding = 1, .dilation = 1, .groups = c.groups};
+    const yki_attrs conv = {
+        .stride = {c.stride, c.stride}, .padding = {1, 1}, .dilation = {1, 1}, .groups = c.groups};
     yki_kernel_desc desc = {.op = op, .attrs = &conv, .in_count = 2, .out_count = 1};
     desc.in[0] = op == &yki_op_conv2d_backward_data ? y : x;
     desc.in[1] = op == &yki_op_conv2d_backward_weight ? y : weight;

@@ -111,7 +111,7 @@ YK_TEST(conv2d_is_cross_correlation)
     yki_operand in[] = {OPERAND(YK_F64, 1, 1, 3, 3), OPERAND(YK_F64, 1, 1, 2, 2),
                         OPERAND(YK_F64, 1)};
     yki_operand out[] = {OPERAND(YK_F64, 1, 1, 2, 2)};
-    yki_attrs attrs = {.stride = 2, .padding = 1, .dilation = 1, .groups = 1};
+    yki_attrs attrs = {.stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
     assert_ok(run_op(&yki_op_conv2d, &attrs, true, 3, in, (void *[]){x, weight, &bias}, 1, out,
                      (void *[]){y}));
     assert_close(y, (double[]){1000.5, 3200.5, 7040.5, 9865.5}, 4);
@@ -123,8 +123,8 @@ YK_TEST(the_first_maximum_wins)
     uint8_t index[2];
     yki_operand in[] = {OPERAND(YK_F32, 2, 1, 2, 2)};
     yki_operand out[] = {OPERAND(YK_F32, 2, 1, 1, 1), OPERAND(YK_U8, 2, 1, 1, 1)};
-    assert_ok(run_op(&yki_op_max_pool2d, &(yki_attrs){.kernel = 2, .stride = 2}, true, 1, in,
-                     (void *[]){x}, 2, out, (void *[]){y, index}));
+    assert_ok(run_op(&yki_op_max_pool2d, &(yki_attrs){.kernel = {2, 2}, .stride = {2, 2}}, true, 1,
+                     in, (void *[]){x}, 2, out, (void *[]){y, index}));
     assert_true(y[0] == 5 && y[1] == 2);
     assert_int_equal(index[0], 1);
     assert_int_equal(index[1], 0);
@@ -137,8 +137,8 @@ YK_TEST(a_nan_is_the_maximum)
     uint8_t index[3];
     yki_operand in[] = {OPERAND(YK_F32, 3, 1, 2, 2)};
     yki_operand out[] = {OPERAND(YK_F32, 3, 1, 1, 1), OPERAND(YK_U8, 3, 1, 1, 1)};
-    assert_ok(run_op(&yki_op_max_pool2d, &(yki_attrs){.kernel = 2, .stride = 2}, true, 1, in,
-                     (void *[]){x}, 2, out, (void *[]){y, index}));
+    assert_ok(run_op(&yki_op_max_pool2d, &(yki_attrs){.kernel = {2, 2}, .stride = {2, 2}}, true, 1,
+                     in, (void *[]){x}, 2, out, (void *[]){y, index}));
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     assert_int_equal(index[0], 1);
     assert_int_equal(index[1], 3); /* the last of several, PyTorch's choice too */
@@ -151,7 +151,7 @@ YK_TEST(the_maximum_ignores_padding)
     uint8_t index[4];
     yki_operand in[] = {OPERAND(YK_F64, 1, 1, 1, 1)};
     yki_operand out[] = {OPERAND(YK_F64, 1, 1, 2, 2), OPERAND(YK_U8, 1, 1, 2, 2)};
-    yki_attrs attrs = {.kernel = 2, .stride = 1, .padding = 1};
+    yki_attrs attrs = {.kernel = {2, 2}, .stride = {1, 1}, .padding = {1, 1}};
     assert_ok(run_op(&yki_op_max_pool2d, &attrs, true, 1, in, (void *[]){&x}, 2, out,
                      (void *[]){y, index}));
     assert_close(y, (double[]){-3, -3, -3, -3}, 4);

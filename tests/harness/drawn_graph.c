@@ -124,7 +124,12 @@ static yk_value *convolution(drawing *d, yk_value *x)
     options.stride = between(d, 1, 2);
     options.padding = side;
     options.groups = filters == x->dims[1] && once_in(d, 3) ? filters : 1;
-    const int64_t dims[] = {filters, x->dims[1] / options.groups, 2 * side + 1, 2 * side + 1};
+    int64_t across = once_in(d, 3) ? between(d, 0, 2) : side;
+    if (across != side) {
+        options.column_stride = between(d, 1, 2);
+        options.column_padding = across;
+    }
+    const int64_t dims[] = {filters, x->dims[1] / options.groups, 2 * side + 1, 2 * across + 1};
     yk_value *weight = parameter(d, 4, dims);
     return yk_conv2d(x, weight, once_in(d, 2) ? parameter(d, 1, dims) : NULL, &options);
 }
@@ -179,6 +184,14 @@ static yk_value *pool(drawing *d, yk_value *x)
     int64_t padding = between(d, 0, kernel / 2);
     if (once_in(d, 3))
         return yk_adaptive_avg_pool2d(x, between(d, 2, 5), between(d, 2, 5));
+    if (once_in(d, 3)) {
+        yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+        options.kernel = kernel;
+        options.padding = padding;
+        options.column_kernel = between(d, 1, least < 4 ? least : 4);
+        options.column_padding = between(d, 0, options.column_kernel / 2);
+        return once_in(d, 2) ? yk_max_pool2d_with(x, &options) : yk_avg_pool2d_with(x, &options);
+    }
     return once_in(d, 2) ? yk_max_pool2d(x, kernel, stride, padding)
                          : yk_avg_pool2d(x, kernel, stride, padding);
 }
@@ -456,17 +469,22 @@ static void describe_node(FILE *file, const yki_node *node)
 {
     const yki_attrs *a = &node->attrs;
     const double attributes[] = {a->evaluates,
-                                 (double)a->kernel,
-                                 (double)a->stride,
-                                 (double)a->padding,
-                                 (double)a->dilation,
+                                 (double)a->kernel[0],
+                                 (double)a->kernel[1],
+                                 (double)a->stride[0],
+                                 (double)a->stride[1],
+                                 (double)a->padding[0],
+                                 (double)a->padding[1],
+                                 (double)a->dilation[0],
+                                 (double)a->dilation[1],
                                  (double)a->groups,
                                  (double)a->rows,
                                  (double)a->columns,
                                  (double)a->dim,
                                  (double)a->first,
                                  (double)a->count,
-                                 (double)a->output_padding,
+                                 (double)a->output_padding[0],
+                                 (double)a->output_padding[1],
                                  (double)a->heads,
                                  (double)a->kv_heads,
                                  (double)a->rotary,

@@ -143,7 +143,7 @@ YK_TEST(bottlenecks_stride_in_the_middle)
     for (size_t i = 0; i < graph->node_count; i++)
         if (strcmp(graph->nodes[i]->op->name, "conv2d") == 0 &&
             strncmp(graph->nodes[i]->in[1]->name, "layer2.0.", 9) == 0)
-            stride[at++] = graph->nodes[i]->attrs.stride;
+            stride[at++] = graph->nodes[i]->attrs.stride[0];
     assert_int_equal(at, 4);
     assert_int_equal(stride[0], 1);
     assert_int_equal(stride[1], 2);

@@ -16,8 +16,8 @@ except ImportError as error:
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
-ATTRIBUTES = """evaluates kernel stride padding dilation groups rows columns dim first count
-output_padding heads kv_heads rotary causal transpose_a transpose_b interleaved
+ATTRIBUTES = """evaluates kernel column_kernel stride column_stride padding column_padding dilation
+column_dilation groups rows columns dim first count output_padding column_output_padding heads kv_heads rotary causal transpose_a transpose_b interleaved
 bilinear align_corners alpha beta eps ndim""".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
@@ -104,14 +104,17 @@ def cross_entropy(x, labels):
 
 def run(operator, a, t, training):
     training = training and not a["evaluates"]
-    window = (a["kernel"], a["stride"], a["padding"])
+    def pair(name):
+        return a[name], a["column_" + name]
+    window = pair("kernel"), pair("stride"), pair("padding")
+    step = pair("stride"), pair("padding")
     if operator in FUNCTIONS:
         return FUNCTIONS[operator](*t)
     return {
-        "conv2d": lambda: F.conv2d(*t, a["stride"], a["padding"], a["dilation"], a["groups"]),
+        "conv2d": lambda: F.conv2d(*t, *step, pair("dilation"), a["groups"]),
         "batch_norm": lambda: F.batch_norm(t[0], t[3], t[4], t[1], t[2], training, eps=a["eps"]),
-        "conv_transpose2d": lambda: F.conv_transpose2d(*t, a["stride"], a["padding"],
-                                                       a["output_padding"], a["groups"], a["dilation"]),
+        "conv_transpose2d": lambda: F.conv_transpose2d(*t, *step, pair("output_padding"), a["groups"],
+                                                       pair("dilation")),
         "cross_entropy": lambda: cross_entropy(t[0], t[1]),
         "matmul": lambda: matmul(a, *t),
         "scaled_dot_product_attention": lambda: attention(a, *t[:3]),

@@ -297,16 +297,27 @@ static void write_dims(yki_pickle_writer *pickle, const int64_t *dims)
     yki_pickle_appends(pickle);
 }
 
+/* Of rows, and of columns. */
+static void write_pair(yki_pickle_writer *pickle, const char *name, const int64_t pair[2])
+{
+    yki_pickle_text(pickle, name);
+    yki_pickle_list(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_int(pickle, pair[0]);
+    yki_pickle_int(pickle, pair[1]);
+    yki_pickle_appends(pickle);
+}
+
 static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
 {
     yki_pickle_text(pickle, "attrs");
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
-    write_number(pickle, "kernel", (double)attrs->kernel);
-    write_number(pickle, "stride", (double)attrs->stride);
-    write_number(pickle, "padding", (double)attrs->padding);
-    write_number(pickle, "output_padding", (double)attrs->output_padding);
-    write_number(pickle, "dilation", (double)attrs->dilation);
+    write_pair(pickle, "kernel", attrs->kernel);
+    write_pair(pickle, "stride", attrs->stride);
+    write_pair(pickle, "padding", attrs->padding);
+    write_pair(pickle, "output_padding", attrs->output_padding);
+    write_pair(pickle, "dilation", attrs->dilation);
     write_number(pickle, "groups", (double)attrs->groups);
     write_number(pickle, "transpose_a", attrs->transpose_a);
     write_number(pickle, "transpose_b", attrs->transpose_b);

@@ -249,6 +249,14 @@ static yk_value *all_operators(yk_value *x)
 {
     yk_graph *graph = yk_value_graph(x);
     x = yk_nn_batch_norm(yk_nn_conv2d(x, "conv", 8, 3, NULL), "bn"); /* (N, 8, 14, 14) */
+    yk_value *across =
+        yk_nn_conv2d(x, "across", 8, 1,
+                     YK_WITH(yk_conv2d_options, YK_CONV2D_OPTIONS_INIT, o.column_kernel = 5,
+                             o.column_padding = 4, o.column_dilation = 2));
+    yk_pool2d_options rows_of_three = YK_POOL2D_OPTIONS_INIT;
+    rows_of_three.column_kernel = 3;
+    rows_of_three.column_stride = rows_of_three.column_padding = 1;
+    x = yk_add(yk_max_pool2d_with(x, &rows_of_three), yk_avg_pool2d_with(across, &rows_of_three));
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
     y = yk_hardswish(yk_nn_batch_norm(yk_silu(yk_nn_batch_norm(y, "bn3")), "bn4"));
     y = yk_leaky_relu(yk_tanh(y), 0.3);

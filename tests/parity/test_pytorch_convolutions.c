@@ -17,8 +17,14 @@ static yk_value *build_conv2d(operator_case *c)
     options.padding = operator_between(dice, 0, 3);
     options.dilation = operator_once_in(dice, 3) ? operator_between(dice, 2, 3) : 1;
     options.groups = groups;
+    int64_t padding = options.padding, dilation = options.dilation; /* of columns */
+    if (operator_once_in(dice, 3)) {
+        options.column_stride = operator_between(dice, 1, 3);
+        options.column_padding = padding = operator_between(dice, 0, 3);
+        options.column_dilation = dilation = operator_between(dice, 1, 2);
+    }
     int64_t least[] = {options.dilation * (rows - 1) + 1 - 2 * options.padding,
-                       options.dilation * (columns - 1) + 1 - 2 * options.padding};
+                       dilation * (columns - 1) + 1 - 2 * padding};
     int64_t x[] = {operator_between(dice, 1, 4), groups * channels};
     int64_t dims[] = {x[0], x[1], (least[0] < 1 ? 1 : least[0]) + operator_between(dice, 0, 12),
                       (least[1] < 1 ? 1 : least[1]) + operator_between(dice, 0, 12)};
@@ -49,6 +55,13 @@ static yk_value *build_conv_transpose2d(operator_case *c)
     options.groups = groups;
     int64_t least = rows < weight[3] ? rows : weight[3];
     options.padding = operator_between(dice, 0, options.dilation * (least - 1) / 2);
+    if (operator_once_in(dice, 3)) {
+        options.column_stride = operator_between(dice, 1, 3);
+        options.column_output_padding = operator_between(dice, 0, options.column_stride - 1);
+        options.column_dilation = operator_between(dice, 1, 3);
+        options.column_padding =
+            operator_between(dice, 0, options.column_dilation * (weight[3] - 1) / 2);
+    }
     int64_t all = groups * filters;
     bool bias = operator_once_in(dice, 2);
     return yk_conv_transpose2d(operator_input(c, "x", 4, x),
@@ -119,22 +132,32 @@ YK_TEST(matmul_is_pytorchs)
     operator_compare("matmul", 48, build_matmul);
 }
 
-typedef yk_value *(*pool_fn)(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+typedef yk_value *(*pool_fn)(yk_value *x, const yk_pool2d_options *options);
 
 /* Padding is at most half the kernel, as PyTorch demands. */
 static yk_value *build_pool(operator_case *c, pool_fn pool)
 {
     operator_dice *dice = &c->dice;
     c->ties = operator_once_in(dice, 3);
-    int64_t kernel = operator_between(dice, 1, 5), stride = operator_between(dice, 1, kernel + 1);
-    int64_t padding = operator_between(dice, 0, kernel / 2);
-    return pool(operator_image(c, kernel > 2 * padding ? kernel - 2 * padding : 1), kernel, stride,
-                padding);
+    yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+    int64_t kernel = operator_between(dice, 1, 5), least;
+    options.kernel = kernel;
+    options.stride = operator_between(dice, 1, kernel + 1);
+    options.padding = operator_between(dice, 0, kernel / 2);
+    least = kernel - 2 * options.padding;
+    if (operator_once_in(dice, 3)) {
+        options.column_kernel = kernel = operator_between(dice, 1, 6);
+        options.column_stride = operator_between(dice, 1, 3);
+        options.column_padding = operator_between(dice, 0, kernel / 2);
+        kernel -= 2 * options.column_padding;
+        least = kernel > least ? kernel : least;
+    }
+    return pool(operator_image(c, least > 0 ? least : 1), &options);
 }
 
 static yk_value *build_max_pool2d(operator_case *c)
 {
-    return build_pool(c, yk_max_pool2d);
+    return build_pool(c, yk_max_pool2d_with);
 }
 
 YK_TEST(max_pool2d_is_pytorchs)
@@ -144,7 +167,7 @@ YK_TEST(max_pool2d_is_pytorchs)
 
 static yk_value *build_avg_pool2d(operator_case *c)
 {
-    return build_pool(c, yk_avg_pool2d);
+    return build_pool(c, yk_avg_pool2d_with);
 }
 
 YK_TEST(avg_pool2d_is_pytorchs)

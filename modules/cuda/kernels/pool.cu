@@ -34,10 +34,10 @@ template <typename T, int W, typename I> DEVICE void max_pool_of(const yki_cuda_
     real best[W] = {}, value[W];
     I winner[W] = {};
     bool first = true;
-    for (int r = 0; r < args.kernel; r++)
-        for (int s = 0; s < args.kernel; s++) {
-            int h = at.h * args.stride - args.padding + r,
-                w = at.w * args.stride - args.padding + s;
+    for (int r = 0; r < args.kernel[0]; r++)
+        for (int s = 0; s < args.kernel[1]; s++) {
+            int h = at.h * args.stride[0] - args.padding[0] + r,
+                w = at.w * args.stride[1] - args.padding[1] + s;
             if (h < 0 || h >= args.h || w < 0 || w >= args.w)
                 continue;
             load((const T *)args.in + place_of(args, at, args.h, args.w, h, w), value);
@@ -45,7 +45,7 @@ template <typename T, int W, typename I> DEVICE void max_pool_of(const yki_cuda_
             for (int i = 0; i < W; i++)
                 if (first || wins(value[i], best[i])) {
                     best[i] = value[i];
-                    winner[i] = (I)(r * args.kernel + s);
+                    winner[i] = (I)(r * args.kernel[1] + s);
                 }
             first = false;
         }
@@ -68,11 +68,11 @@ KERNELS(max_pool_wide, yki_cuda_pool_args, max_pool_wide)
 
 /* ---- backward: an input pixel sums over the windows that have it ----------------------------- */
 
-/* The first window that has position i of the input. */
-DEVICE int first_window(const yki_cuda_pool_args &args, int i)
+/* The first window that has position i of the input along dimension d. */
+DEVICE int first_window(const yki_cuda_pool_args &args, int d, int i)
 {
-    int from = i + args.padding - args.kernel + 1;
-    return from <= 0 ? 0 : (from + args.stride - 1) / args.stride;
+    int from = i + args.padding[d] - args.kernel[d] + 1;
+    return from <= 0 ? 0 : (from + args.stride[d] - 1) / args.stride[d];
 }
 
 template <typename T, int W, bool MAX, typename I>
@@ -83,24 +83,22 @@ DEVICE void pool_backward(const yki_cuda_pool_args &args)
     if (!at.exists)
         return;
     real sum[W] = {}, dy[W];
-    for (int p = first_window(args, at.h); p < args.p && p * args.stride <= at.h + args.padding;
-         p++)
-        for (int q = first_window(args, at.w); q < args.q && q * args.stride <= at.w + args.padding;
-             q++) {
+    const int down = at.h + args.padding[0], across = at.w + args.padding[1];
+    for (int p = first_window(args, 0, at.h); p < args.p && p * args.stride[0] <= down; p++)
+        for (int q = first_window(args, 1, at.w); q < args.q && q * args.stride[1] <= across; q++) {
             int64_t place = place_of(args, at, args.p, args.q, p, q);
-            int r = at.h + args.padding - p * args.stride,
-                s = at.w + args.padding - q * args.stride;
+            int r = down - p * args.stride[0], s = across - q * args.stride[1];
             I index[W] = {};
             load((const T *)args.in + place, dy);
             if (MAX)
                 load_raw((const I *)args.index + place, index);
 #pragma unroll
             for (int i = 0; i < W; i++)
-                sum[i] += !MAX || index[i] == r * args.kernel + s ? dy[i] : 0;
+                sum[i] += !MAX || index[i] == r * args.kernel[1] + s ? dy[i] : 0;
         }
 #pragma unroll
     for (int i = 0; i < W; i++)
-        sum[i] = MAX ? sum[i] : sum[i] / (real)(args.kernel * args.kernel);
+        sum[i] = MAX ? sum[i] : sum[i] / (real)(args.kernel[0] * args.kernel[1]);
     store((T *)args.out + at.offset, sum);
 }
 
@@ -201,11 +199,11 @@ DEVICE void max_pool_fixed(const yki_cuda_pool_args &args)
     if (!at.exists)
         return;
     const T *image = (const T *)args.in + place_of(args, at, args.h, args.w, 0, 0);
-    const int left = at.w * S - args.padding;
+    const int left = at.w * S - args.padding[1];
     window_row<real_of<T>, W> rows[K];
 #pragma unroll
     for (int i = 0; i < YKI_CUDA_STRIP; i++) {
-        const int p = at.h * YKI_CUDA_STRIP + i, top = p * S - args.padding;
+        const int p = at.h * YKI_CUDA_STRIP + i, top = p * S - args.padding[0];
         if (p >= args.p)
             break;
 #pragma unroll
@@ -293,11 +291,11 @@ DEVICE void max_pool_backward_fixed(const yki_cuda_pool_args &args)
         return;
     const int64_t from = place_of(args, at, args.p, args.q, 0, 0);
     T *image = (T *)args.out + place_of(args, at, args.h, args.w, 0, 0);
-    const int left = at.w * S - args.padding;
+    const int left = at.w * S - args.padding[1];
     window<T, W> windows[N][N];
 #pragma unroll
     for (int i = 0; i < YKI_CUDA_STRIP; i++) {
-        const int row = at.h * YKI_CUDA_STRIP + i, top = row * S - args.padding;
+        const int row = at.h * YKI_CUDA_STRIP + i, top = row * S - args.padding[0];
         if (top >= args.h)
             break;
 #pragma unroll
@@ -346,10 +344,10 @@ template <typename T, int W> DEVICE void avg_pool(const yki_cuda_pool_args &args
     if (!at.exists)
         return;
     real sum[W] = {}, value[W];
-    for (int r = 0; r < args.kernel; r++)
-        for (int s = 0; s < args.kernel; s++) {
-            int h = at.h * args.stride - args.padding + r,
-                w = at.w * args.stride - args.padding + s;
+    for (int r = 0; r < args.kernel[0]; r++)
+        for (int s = 0; s < args.kernel[1]; s++) {
+            int h = at.h * args.stride[0] - args.padding[0] + r,
+                w = at.w * args.stride[1] - args.padding[1] + s;
             if (h < 0 || h >= args.h || w < 0 || w >= args.w)
                 continue;
             load((const T *)args.in + place_of(args, at, args.h, args.w, h, w), value);
@@ -359,7 +357,7 @@ template <typename T, int W> DEVICE void avg_pool(const yki_cuda_pool_args &args
         }
 #pragma unroll
     for (int i = 0; i < W; i++)
-        sum[i] /= (real)(args.kernel * args.kernel);
+        sum[i] /= (real)(args.kernel[0] * args.kernel[1]);
     store((T *)args.out + at.offset, sum);
 }
 KERNELS(avg_pool, yki_cuda_pool_args, avg_pool)

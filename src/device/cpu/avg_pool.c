@@ -23,18 +23,19 @@ typedef struct average {
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* What window i of avg_pool2d has along one axis of so many pixels: padding is left out. */
-static yki_window_range window_of(const yki_attrs *a, int64_t i, int64_t pixels)
+/* What window i of avg_pool2d has along dimension d of so many pixels: padding is left out. */
+static yki_window_range window_of(const yki_attrs *a, int d, int64_t i, int64_t pixels)
 {
-    const int64_t begin = i * a->stride - a->padding, end = begin + a->kernel;
+    const int64_t begin = i * a->stride[d] - a->padding[d], end = begin + a->kernel[d];
     return (yki_window_range){begin < 0 ? 0 : begin, end < pixels ? end : pixels};
 }
 
-/* The windows of avg_pool2d that have pixel i along one axis, of so many. */
-static yki_window_range holders_of(const yki_attrs *a, int64_t i, int64_t windows)
+/* The windows of avg_pool2d that have pixel i along dimension d, of so many. */
+static yki_window_range holders_of(const yki_attrs *a, int d, int64_t i, int64_t windows)
 {
-    const int64_t reach = i + a->padding - a->kernel + 1, last = (i + a->padding) / a->stride;
-    return (yki_window_range){reach <= 0 ? 0 : (reach + a->stride - 1) / a->stride,
+    const int64_t stride = a->stride[d], place = i + a->padding[d];
+    const int64_t reach = place - a->kernel[d] + 1, last = place / stride;
+    return (yki_window_range){reach <= 0 ? 0 : (reach + stride - 1) / stride,
                               last < windows ? last + 1 : windows};
 }
 
@@ -59,11 +60,12 @@ typedef struct tables {
 static void find_windows(const average *k, const yki_attrs *a, bool is_gradient, const tables *t)
 {
     for (int64_t i = 0; i < k->to.rows; i++)
-        t->rows[i] = is_gradient ? holders_of(a, i, k->from.rows) : window_of(a, i, k->from.rows);
+        t->rows[i] =
+            is_gradient ? holders_of(a, 0, i, k->from.rows) : window_of(a, 0, i, k->from.rows);
     for (int64_t i = 0; i < k->to.columns; i++)
-        t->columns[i] =
-            is_gradient ? holders_of(a, i, k->from.columns) : window_of(a, i, k->from.columns);
-    t->weights[0] = 1 / (float)(a->kernel * a->kernel);
+        t->columns[i] = is_gradient ? holders_of(a, 1, i, k->from.columns)
+                                    : window_of(a, 1, i, k->from.columns);
+    t->weights[0] = 1 / (float)(a->kernel[0] * a->kernel[1]);
 }
 
 static void find_parts(const average *k, const tables *t)

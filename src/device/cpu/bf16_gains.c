@@ -35,7 +35,7 @@ static int64_t taps_inside(int64_t results, int64_t pixels, const yki_attrs *att
     int64_t inside = 0;
     for (int64_t i = 0; i < results; i++)
         for (int64_t t = 0; t < TAPS; t++) {
-            int64_t at = i * attrs->stride + t - attrs->padding;
+            int64_t at = i * attrs->stride[0] + t - attrs->padding[0];
             inside += at >= 0 && at < pixels;
         }
     return inside;
@@ -65,7 +65,7 @@ bool yki_weight_gains_over_bf16(const yki_device *device, const yki_attrs *attrs
     int64_t tiles = images * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
     if (!yki_prefers_bf16(device, dy))
         return true;
-    if (attrs->stride == 1)
+    if (attrs->stride[0] == 1)
         return columns <= NARROW_COLUMNS ||
                100 * RATE * POINTS * tiles <= WEIGHT_SHARE * yki_direct_products(attrs, x, dy);
     return columns <= STRIDED_COLUMNS &&

@@ -100,8 +100,9 @@ static yk_status describe_bias(conv_problem *p)
 
 static int64_t padding_of(const conv_problem *p, int dimension)
 {
-    int64_t reach = p->attrs->dilation * (p->weight->dims[2 + dimension] - 1);
-    return p->turned ? reach - p->attrs->padding : p->attrs->padding;
+    int64_t reach = p->attrs->dilation[dimension] * (p->weight->dims[2 + dimension] - 1);
+    int64_t padding = p->attrs->padding[dimension];
+    return p->turned ? reach - padding : padding;
 }
 
 static yk_status describe_operands(conv_problem *p)
@@ -118,8 +119,8 @@ static yk_status describe_operands(conv_problem *p)
     if (p->bias)
         YK_TRY(describe_bias(p));
     for (int i = 0; i < 2; i++) {
-        p->shape.strides[i] = p->attrs->stride;
-        p->shape.dilates[i] = p->attrs->dilation - 1;
+        p->shape.strides[i] = p->attrs->stride[i];
+        p->shape.dilates[i] = p->attrs->dilation[i] - 1;
         p->shape.padding[i] = padding_of(p, i);
     }
     return YK_OK;
@@ -140,8 +141,8 @@ static bool wants_winograd(const conv_problem *p)
     const yki_cpu_device *cpu = (const yki_cpu_device *)p->device;
     const int64_t *w = p->weight->dims;
     return cpu->winograd && p->x->dtype == YK_F32 && w[2] == 3 && w[3] == 3 &&
-           p->attrs->stride == 1 && p->attrs->dilation == 1 && p->attrs->groups == 1 &&
-           p->x->dims[0] >= 16 && w[0] >= 16 && w[1] >= 16;
+           yki_is_square(p->attrs) && p->attrs->stride[0] == 1 && p->attrs->dilation[0] == 1 &&
+           p->attrs->groups == 1 && p->x->dims[0] >= 16 && w[0] >= 16 && w[1] >= 16;
 }
 
 static dnnl_status_t describe_with(const conv_problem *p, dnnl_alg_kind_t algorithm,
@@ -229,7 +230,7 @@ static yk_status conv_prepare_backward_data(conv_kernel *k, const conv_problem *
  */
 static bool reads_unwritten_scratch(const conv_problem *p)
 {
-    return p->x->dtype == YK_BF16 && p->x->dims[3] < p->attrs->stride;
+    return p->x->dtype == YK_BF16 && p->x->dims[3] < p->attrs->stride[1];
 }
 
 static yk_status conv_prepare_backward_weight(conv_kernel *k, const conv_problem *p,
@@ -364,10 +365,12 @@ static bool has_few_rows_of_pairs(const conv_problem *p, const yki_operand *dx)
 static bool can_be_turned(const conv_problem *p, const yki_operand *dx)
 {
     const int64_t *w = p->weight->dims;
-    int64_t reach = p->attrs->dilation * ((w[2] < w[3] ? w[2] : w[3]) - 1);
     bool depthwise = p->attrs->groups > 1 && w[1] == 1 && w[0] == p->attrs->groups;
-    return p->attrs->stride == 1 && p->attrs->padding <= reach &&
-           (depthwise || has_few_rows_of_pairs(p, dx));
+    bool fits = depthwise || has_few_rows_of_pairs(p, dx);
+    for (int d = 0; d < 2; d++)
+        fits = fits && p->attrs->stride[d] == 1 &&
+               p->attrs->padding[d] <= p->attrs->dilation[d] * (w[2 + d] - 1);
+    return fits;
 }
 
 static void set_forward(conv_problem *p, const yki_kernel_desc *desc)

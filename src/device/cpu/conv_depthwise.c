@@ -62,10 +62,10 @@ static yki_depthwise shape_of(const yki_device *device, const yki_kernel_desc *d
                        .dy_columns = dy.columns,
                        .kernel_rows = kernel[2],
                        .kernel_columns = kernel[3],
-                       .stride = attrs->stride,
-                       .dilation = attrs->dilation,
-                       .padding = attrs->padding,
-                       .depth = (kernel[2] - 1) * attrs->dilation + 1,
+                       .stride = attrs->stride[0],
+                       .dilation = attrs->dilation[0],
+                       .padding = attrs->padding[0],
+                       .depth = (kernel[2] - 1) * attrs->dilation[0] + 1,
                        .image = x.blocks * x.pixels * x.b,
                        .dy_image = dy.blocks * dy.pixels * dy.b};
     int64_t reach = (dy.columns - 1) * d.stride + (d.kernel_columns - 1) * d.dilation + 1;
@@ -86,8 +86,8 @@ static int64_t own_floats(const yki_depthwise *d, int64_t b)
 static bool depthwise_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     const yki_operand *x = &desc->in[X], *dy = &desc->in[DY], *weight = &desc->out[DWEIGHT];
-    if (device->block == 0 || x->layout != YKI_BLOCKED || !yki_alike(x, dy) ||
-        desc->attrs->groups != x->dims[1] || dy->dims[1] != x->dims[1] ||
+    if (device->block == 0 || !yki_is_square(desc->attrs) || x->layout != YKI_BLOCKED ||
+        !yki_alike(x, dy) || desc->attrs->groups != x->dims[1] || dy->dims[1] != x->dims[1] ||
         weight->dims[2] * weight->dims[3] > YKI_DEPTHWISE_TAPS ||
         yki_cpu_loops_of(device)->pack != 2 * device->block)
         return false;
@@ -112,7 +112,7 @@ static bool depthwise_gains(const yki_device *device, const yki_kernel_desc *des
 {
     const yki_operand *x = &desc->in[X], *dy = &desc->in[DY];
     const int64_t *kernel = desc->out[DWEIGHT].dims;
-    bool three = kernel[2] == SIDE && kernel[3] == SIDE && desc->attrs->dilation == 1;
+    bool three = kernel[2] == SIDE && kernel[3] == SIDE && desc->attrs->dilation[0] == 1;
     return !three || x->dims[3] <= REFERENCE_COLUMNS ||
            !(yki_is_depthwise_bf16(device, desc->attrs, x) || is_faster_in_onednn(device, x, dy));
 }

@@ -42,8 +42,8 @@ static bool supports(const yki_device *device, const yki_attrs *attrs, const yki
     const int64_t *kernel = weight->dims;
     return device->block > 0 && large->layout == YKI_BLOCKED && yki_alike(large, small) &&
            attrs->groups == large->dims[1] && small->dims[1] == large->dims[1] &&
-           kernel[2] == SIDE && kernel[3] == SIDE && attrs->stride == STRIDE &&
-           attrs->dilation == 1 && attrs->padding < SIDE &&
+           kernel[2] == SIDE && kernel[3] == SIDE && yki_is_square(attrs) &&
+           attrs->stride[0] == STRIDE && attrs->dilation[0] == 1 && attrs->padding[0] < SIDE &&
            yki_cpu_loops_of(device)->pack == 2 * device->block;
 }
 
@@ -60,7 +60,7 @@ static yk_status prepare(const yki_device *device, const yki_attrs *attrs, const
                                .columns = x.columns,
                                .dy_rows = y.rows,
                                .dy_columns = y.columns,
-                               .padding = attrs->padding,
+                               .padding = attrs->padding[0],
                                .stream = yki_exceed_caches(device, large, small) &&
                                          yki_streams(device, forward ? small : large)};
     k->loop = forward ? loops->depthwise_forward : loops->depthwise_data;

@@ -46,17 +46,17 @@ static bool supports_width(const yki_device *device, const yki_attrs *attrs, con
 {
     return weight->dims[1] == width && width < device->block &&
            weight->dims[0] == width * attrs->groups && weight->dims[2] == SIDE &&
-           weight->dims[3] == SIDE && attrs->dilation == 1 && attrs->padding < SIDE &&
-           x->layout == YKI_BLOCKED && yki_alike(x, y) &&
+           weight->dims[3] == SIDE && yki_is_square(attrs) && attrs->dilation[0] == 1 &&
+           attrs->padding[0] < SIDE && x->layout == YKI_BLOCKED && yki_alike(x, y) &&
            yki_cpu_loops_of(device)->pack == 2 * device->block;
 }
 
 static bool narrow_supports(const yki_device *device, const yki_attrs *attrs, const yki_operand *x,
                             const yki_operand *y, const yki_operand *weight)
 {
-    return attrs->stride == 1 && (supports_width(device, attrs, x, y, weight, 2) ||
-                                  supports_width(device, attrs, x, y, weight, 4) ||
-                                  supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH));
+    return attrs->stride[0] == 1 && (supports_width(device, attrs, x, y, weight, 2) ||
+                                     supports_width(device, attrs, x, y, weight, 4) ||
+                                     supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH));
 }
 
 /* Depthwise convolutions, too. */
@@ -65,15 +65,15 @@ static bool narrow_supports_convolve(const yki_device *device, const yki_attrs *
                                      const yki_operand *weight)
 {
     return narrow_supports(device, attrs, x, y, weight) ||
-           (attrs->stride == 1 && supports_width(device, attrs, x, y, weight, 1));
+           (attrs->stride[0] == 1 && supports_width(device, attrs, x, y, weight, 1));
 }
 
 static bool narrow_supports_halving(const yki_device *device, const yki_attrs *attrs,
                                     const yki_operand *x, const yki_operand *y,
                                     const yki_operand *weight)
 {
-    return attrs->stride == 2 && (supports_width(device, attrs, x, y, weight, 4) ||
-                                  supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH));
+    return attrs->stride[0] == 2 && (supports_width(device, attrs, x, y, weight, 4) ||
+                                     supports_width(device, attrs, x, y, weight, YKI_NARROW_WIDTH));
 }
 
 /* In depthwise convolutions of narrow images, strips are too short to pay, and in f32 oneDNN is as
@@ -120,8 +120,8 @@ static narrow *narrow_create(const yki_device *device, const yki_attrs *attrs,
                             .columns = x.columns,
                             .y_rows = y.rows,
                             .y_columns = y.columns,
-                            .stride = attrs->stride,
-                            .padding = attrs->padding,
+                            .stride = attrs->stride[0],
+                            .padding = attrs->padding[0],
                             .image = x.blocks * x.pixels * x.b,
                             .y_image = y.blocks * y.pixels * y.b};
     k->b = x.b;
@@ -313,7 +313,7 @@ static yk_status narrow_prepare_backward_data(yki_device *device, const yki_kern
                                    &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                                    desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT].dims[1], &k));
     k->turned = true;
-    k->shape.padding = SIDE - 1 - desc->attrs->padding;
+    k->shape.padding = SIDE - 1 - desc->attrs->padding[0];
     *kernel = &k->base;
     return YK_OK;
 }

@@ -301,16 +301,17 @@ bool yki_minimal_supports(const yki_device *device, const yki_attrs *attrs,
                           const yki_operand *large, const yki_operand *small,
                           const yki_operand *weight)
 {
-    return ((const yki_cpu_device *)device)->winograd && algorithm_of(device, attrs->stride) &&
-           takes(large) && takes(small) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
-           attrs->padding == 1 && attrs->dilation == 1 && attrs->groups == 1;
+    return ((const yki_cpu_device *)device)->winograd && yki_is_square(attrs) &&
+           algorithm_of(device, attrs->stride[0]) && takes(large) && takes(small) &&
+           weight->dims[2] == 3 && weight->dims[3] == 3 && attrs->padding[0] == 1 &&
+           attrs->dilation[0] == 1 && attrs->groups == 1;
 }
 
 bool yki_minimal_gains(const yki_attrs *attrs, const yki_operand *large, const yki_operand *small)
 {
-    return yki_minimal_fills_groups(large, attrs->stride) &&
-           yki_minimal_fills_groups(small, attrs->stride) && fills_tiles(small, attrs->stride) &&
-           has_enough_work(large, small, attrs->stride);
+    return yki_minimal_fills_groups(large, attrs->stride[0]) &&
+           yki_minimal_fills_groups(small, attrs->stride[0]) &&
+           fills_tiles(small, attrs->stride[0]) && has_enough_work(large, small, attrs->stride[0]);
 }
 
 /*
@@ -323,7 +324,7 @@ static bool saves_enough(const yki_device *device, const yki_attrs *attrs, const
 {
     int64_t products = STRIDE2_PRODUCTS * (tiles_of(small) + WEIGHT_TILES);
     int64_t percent = device->block == LANES ? 105 : 120;
-    return attrs->stride == 1 ||
+    return attrs->stride[0] == 1 ||
            percent * products <= 100 * yki_direct_products(attrs, large, small);
 }
 
@@ -331,7 +332,7 @@ static bool saves_enough(const yki_device *device, const yki_attrs *attrs, const
 static bool convolution_gains(const yki_device *device, const yki_attrs *attrs,
                               const yki_operand *large, const yki_operand *small)
 {
-    int64_t products = attrs->stride == 1 ? STRIDE1_PRODUCTS : STRIDE2_PRODUCTS;
+    int64_t products = attrs->stride[0] == 1 ? STRIDE1_PRODUCTS : STRIDE2_PRODUCTS;
     return yki_minimal_gains(attrs, large, small) && saves_enough(device, attrs, large, small) &&
            yki_gains_over_bf16(device, attrs, large, small, tiles_of(small), products);
 }
@@ -354,7 +355,7 @@ yki_minimal_kernel *yki_minimal_create(const yki_device *device, const yki_attrs
     yki_minimal_kernel *k = yki_calloc(1, sizeof *k);
     if (!k)
         return NULL;
-    const yki_minimal *algorithm = algorithm_of(device, attrs->stride);
+    const yki_minimal *algorithm = algorithm_of(device, attrs->stride[0]);
     k->algorithm = algorithm;
     for (int64_t m = 0; m < MATRICES; m++) {
         k->offsets[m] = yki_minimal_offset(algorithm->stride, algorithm->tiles, m);

@@ -264,7 +264,7 @@ static bool minimal_gains_backward_weight(const yki_device *device, const yki_ke
 {
     const yki_operand *x = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X];
     const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
-    int64_t stride = desc->attrs->stride;
+    int64_t stride = desc->attrs->stride[0];
     return (yki_minimal_gains(desc->attrs, x, dy) &&
             yki_weight_gains_over_bf16(device, desc->attrs, x, dy)) ||
            (is_reference(device, dy) && yki_minimal_fills_groups(x, stride) &&

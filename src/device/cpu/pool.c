@@ -18,7 +18,7 @@ enum { MAX_BLOCK = 16 };
 typedef struct pool {
     yki_kernel base;
     yki_geometry x, y; /* of the forward operator's input and output */
-    int64_t kernel, stride, padding;
+    yki_attrs attrs;
     yk_dtype dtype;
     bool keep_index;
     bool byte_index; /* else the index is int32_t */
@@ -63,12 +63,10 @@ static yk_status prepare_pool(yki_device *device, const yki_kernel_desc *desc, c
         return yki_error_memory(sizeof *k, "a pooling kernel");
     k->x = yki_geometry_of(device, x);
     k->y = yki_geometry_of(device, y);
-    k->kernel = desc->attrs->kernel;
-    k->stride = desc->attrs->stride;
-    k->padding = desc->attrs->padding;
+    k->attrs = *desc->attrs;
     k->dtype = x->dtype;
     k->keep_index = yki_has_out(desc, 1);
-    k->byte_index = yki_max_pool2d_index_dtype(k->kernel) == YK_U8;
+    k->byte_index = yki_max_pool2d_index_dtype(k->attrs.kernel) == YK_U8;
     k->team = yki_team(device, yki_operand_elements(device, x));
     k->grain = yki_grain(k->x.images * k->x.blocks, k->x.pixels * k->x.b, k->team);
     *kernel = &k->base;
@@ -86,20 +84,21 @@ static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *des
     return prepare_pool(device, desc, &desc->out[0], &desc->in[0], kernel);
 }
 
-/* The windows along one axis that lie inside the map. */
-static yki_window_range windows_inside(const pool *k, int64_t windows, int64_t pixels)
+/* The windows along dimension d that lie inside the map. */
+static yki_window_range windows_inside(const pool *k, int d, int64_t windows, int64_t pixels)
 {
-    int64_t begin = (k->padding + k->stride - 1) / k->stride;
-    int64_t room = pixels - k->kernel + k->padding;
-    int64_t end = room < 0 ? 0 : room / k->stride + 1;
+    int64_t stride = k->attrs.stride[d], padding = k->attrs.padding[d];
+    int64_t begin = (padding + stride - 1) / stride;
+    int64_t room = pixels - k->attrs.kernel[d] + padding;
+    int64_t end = room < 0 ? 0 : room / stride + 1;
     end = end < windows ? end : windows;
     return (yki_window_range){begin < end ? begin : end, end};
 }
 
-/* The loops know indices of one byte only. */
+/* The loops know square windows and indices of one byte only. */
 static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
 {
-    if (k->x.b != loops->pack / 2 || (has_index && !k->byte_index))
+    if (k->x.b != loops->pack / 2 || (has_index && !k->byte_index) || !yki_is_square(&k->attrs))
         return;
     k->loops = loops;
     k->shape = (yki_max_pool){.dtype = k->dtype,
@@ -107,11 +106,11 @@ static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
                               .columns = k->x.columns,
                               .y_rows = k->y.rows,
                               .y_columns = k->y.columns,
-                              .kernel = k->kernel,
-                              .stride = k->stride,
-                              .padding = k->padding,
-                              .inside_rows = windows_inside(k, k->y.rows, k->x.rows),
-                              .inside_columns = windows_inside(k, k->y.columns, k->x.columns)};
+                              .kernel = k->attrs.kernel[0],
+                              .stride = k->attrs.stride[0],
+                              .padding = k->attrs.padding[0],
+                              .inside_rows = windows_inside(k, 0, k->y.rows, k->x.rows),
+                              .inside_columns = windows_inside(k, 1, k->y.columns, k->x.columns)};
 }
 
 static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
@@ -197,25 +196,26 @@ static inline void set_winner(const pool *k, void *index, int64_t at, int32_t wi
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* The part of a window that is inside the map along one axis: offsets from .. to - 1. */
+/* The part of a window that is inside the map along one dimension: offsets from .. to - 1. */
 typedef struct span {
     int64_t start, from, to;
 } span;
 
-static inline span pool_window(const pool *k, int64_t i, int64_t size)
+/* Window i along dimension d. */
+static inline span pool_window(const pool *k, int d, int64_t i, int64_t size)
 {
-    int64_t start = i * k->stride - k->padding;
-    int64_t to = size - start < k->kernel ? size - start : k->kernel;
+    int64_t start = i * k->attrs.stride[d] - k->attrs.padding[d], kernel = k->attrs.kernel[d];
+    int64_t to = size - start < kernel ? size - start : kernel;
     return (span){start, start < 0 ? -start : 0, to};
 }
 
-/* The windows that have input pixel i along one axis: outputs first .. last. */
-static inline span holders(const pool *k, int64_t i, int64_t outputs)
+/* The windows that have input pixel i along dimension d: outputs first .. last. */
+static inline span holders(const pool *k, int d, int64_t i, int64_t outputs)
 {
-    int64_t reach = i + k->padding - k->kernel + 1;
-    int64_t first = reach <= 0 ? 0 : (reach + k->stride - 1) / k->stride;
-    int64_t last = (i + k->padding) / k->stride;
-    return (span){i + k->padding, first, last < outputs ? last + 1 : outputs};
+    int64_t stride = k->attrs.stride[d], place = i + k->attrs.padding[d];
+    int64_t reach = place - k->attrs.kernel[d] + 1, last = place / stride;
+    int64_t first = reach <= 0 ? 0 : (reach + stride - 1) / stride;
+    return (span){place, first, last < outputs ? last + 1 : outputs};
 }
 
 /* ---- max: the first of equal maxima wins; NaN is larger than any, as in PyTorch -------------- */
@@ -225,14 +225,14 @@ static void max_pixel(const pool *k, const void *x, float *restrict best, int32_
                       int64_t base, span h, span w)
 {
     int64_t b = k->x.b, columns = k->x.columns;
-    int32_t first = (int32_t)(h.from * k->kernel + w.from);
+    int32_t first = (int32_t)(h.from * k->attrs.kernel[1] + w.from);
     fetch(best, x, base + ((h.start + h.from) * columns + w.start + w.from) * b, b, k->dtype);
     for (int c = 0; c < MAX_BLOCK; c++)
         winner[c] = first;
     for (int64_t r = h.from; r < h.to; r++)
         for (int64_t s = w.from; s < w.to; s++) {
             float lanes[MAX_BLOCK] = {0};
-            int32_t offset = (int32_t)(r * k->kernel + s);
+            int32_t offset = (int32_t)(r * k->attrs.kernel[1] + s);
             fetch(lanes, x, base + ((h.start + r) * columns + w.start + s) * b, b, k->dtype);
 #pragma omp simd
             for (int c = 0; c < MAX_BLOCK; c++) {
@@ -258,17 +258,17 @@ static void max_plane(const pool *k, const void *x, void *y, void *index, int64_
 {
     int64_t from = block * k->x.pixels, to = block * k->y.pixels;
     for (int64_t p = 0; p < k->y.rows; p++) {
-        span h = pool_window(k, p, k->x.rows);
+        span h = pool_window(k, 0, p, k->x.rows);
         for (int64_t q = 0; q < k->y.columns; q++, to++) {
-            span w = pool_window(k, q, k->x.columns);
+            span w = pool_window(k, 1, q, k->x.columns);
             float best = -INFINITY;
-            int32_t winner = (int32_t)(h.from * k->kernel + w.from);
+            int32_t winner = (int32_t)(h.from * k->attrs.kernel[1] + w.from);
             for (int64_t r = h.from; r < h.to; r++)
                 for (int64_t s = w.from; s < w.to; s++) {
                     int64_t pixel = (h.start + r) * k->x.columns + w.start + s;
                     float value = yki_get(x, from + pixel, k->dtype);
                     bool larger = value > best || isnan(value);
-                    winner = larger ? (int32_t)(r * k->kernel + s) : winner;
+                    winner = larger ? (int32_t)(r * k->attrs.kernel[1] + s) : winner;
                     best = larger ? value : best;
                 }
             yki_put(y, to, best, k->dtype);
@@ -296,7 +296,7 @@ static void max_block(const pool *k, const yki_kernel_args *run, int64_t block)
             int32_t winner[MAX_BLOCK] = {0};
             int64_t at = (block * k->y.pixels + p * k->y.columns + q) * b;
             max_pixel(k, run->in[YKI_MAX_POOL2D_X], best, winner, base,
-                      pool_window(k, p, k->x.rows), pool_window(k, q, k->x.columns));
+                      pool_window(k, 0, p, k->x.rows), pool_window(k, 1, q, k->x.columns));
             put(run->out[YKI_MAX_POOL2D_Y], at, best, b, k->dtype);
             for (int64_t c = 0; k->keep_index && c < b; c++)
                 set_winner(k, run->out[YKI_MAX_POOL2D_INDEX], at + c, winner[c]);
@@ -315,8 +315,9 @@ static void pool_collect(const pool *k, const void *dy, const void *index, float
             float lanes[MAX_BLOCK] = {0};
             int32_t winner[MAX_BLOCK] = {0};
             int64_t at = base + (p * k->y.columns + q) * b;
-            int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
-            int32_t own = (int32_t)(row * k->kernel + column);
+            int64_t row = h.start - p * k->attrs.stride[0];
+            int64_t column = w.start - q * k->attrs.stride[1];
+            int32_t own = (int32_t)(row * k->attrs.kernel[1] + column);
             fetch(lanes, dy, at, b, k->dtype);
             for (int64_t c = 0; c < b; c++)
                 winner[c] = get_winner(k, index, at + c);
@@ -332,15 +333,16 @@ static void collect_plane(const pool *k, const void *dy, const void *index, void
 {
     int64_t base = block * k->y.pixels, to = block * k->x.pixels;
     for (int64_t i = 0; i < k->x.rows; i++) {
-        span h = holders(k, i, k->y.rows);
+        span h = holders(k, 0, i, k->y.rows);
         for (int64_t j = 0; j < k->x.columns; j++, to++) {
-            span w = holders(k, j, k->y.columns);
+            span w = holders(k, 1, j, k->y.columns);
             float sum = 0;
             for (int64_t p = h.from; p < h.to; p++)
                 for (int64_t q = w.from; q < w.to; q++) {
                     int64_t at = base + p * k->y.columns + q;
-                    int64_t row = h.start - p * k->stride, column = w.start - q * k->stride;
-                    bool won = get_winner(k, index, at) == row * k->kernel + column;
+                    int64_t row = h.start - p * k->attrs.stride[0];
+                    int64_t column = w.start - q * k->attrs.stride[1];
+                    bool won = get_winner(k, index, at) == row * k->attrs.kernel[1] + column;
                     sum += won ? yki_get(dy, at, k->dtype) : 0;
                 }
             yki_put(dx, to, sum, k->dtype);
@@ -357,10 +359,10 @@ static void backward_block(const pool *k, const yki_kernel_args *run, int64_t bl
     }
     int64_t b = k->x.b, base = block * k->y.pixels * b;
     for (int64_t i = 0; i < k->x.rows; i++) {
-        span h = holders(k, i, k->y.rows);
+        span h = holders(k, 0, i, k->y.rows);
         for (int64_t j = 0; j < k->x.columns; j++) {
             float sum[MAX_BLOCK] = {0};
-            pool_collect(k, run->in[0], index, sum, base, h, holders(k, j, k->y.columns));
+            pool_collect(k, run->in[0], index, sum, base, h, holders(k, 1, j, k->y.columns));
             put(run->out[0], (block * k->x.pixels + i * k->x.columns + j) * b, sum, b, k->dtype);
         }
     }
@@ -372,14 +374,15 @@ static void backward_block(const pool *k, const yki_kernel_args *run, int64_t bl
 static void scatter_plane(const pool *k, const float *dy, const void *index, float *dx,
                           int64_t block)
 {
-    const int64_t columns = k->x.columns, first = block * k->y.pixels;
+    const yki_attrs *a = &k->attrs;
+    const int64_t columns = k->x.columns, first = block * k->y.pixels, width = a->kernel[1];
     dx += block * k->x.pixels;
     memset(dx, 0, (size_t)k->x.pixels * sizeof *dx);
     for (int64_t p = 0; p < k->y.rows; p++)
         for (int64_t q = 0; q < k->y.columns; q++) {
             int64_t at = first + p * k->y.columns + q, winner = get_winner(k, index, at);
-            int64_t row = p * k->stride - k->padding + winner / k->kernel;
-            int64_t column = q * k->stride - k->padding + winner % k->kernel;
+            int64_t row = p * a->stride[0] - a->padding[0] + winner / width;
+            int64_t column = q * a->stride[1] - a->padding[1] + winner % width;
             bool inside = row >= 0 && row < k->x.rows && column >= 0 && column < columns;
             if (inside)
                 dx[row * columns + column] += dy[at];

@@ -1,7 +1,7 @@
 /*
  * conv2d and conv_transpose2d, and their gradients, by definition. Shapes: x (N, C, H, W), weight
  * (K, C / groups, R, S), y (N, K, P, Q). Output row p reads input row p * stride - padding + r *
- * dilation.
+ * dilation, and columns likewise.
  */
 #include <stdlib.h>
 
@@ -41,12 +41,12 @@ static double window(const yk_tensor *x, const yk_tensor *weight, const yki_attr
     double sum = 0;
     for (int64_t c = 0; c < weight->dims[1]; c++)
         for (int64_t r = 0; r < weight->dims[2]; r++) {
-            int64_t h = p * a->stride - a->padding + r * a->dilation;
+            int64_t h = p * a->stride[0] - a->padding[0] + r * a->dilation[0];
             if (h < 0 || h >= x->dims[2])
                 continue;
             const double *row = row_of(x, n, first + c, h), *taps = row_of(weight, k, c, r);
             for (int64_t s = 0; s < weight->dims[3]; s++) {
-                int64_t w = q * a->stride - a->padding + s * a->dilation;
+                int64_t w = q * a->stride[1] - a->padding[1] + s * a->dilation[1];
                 if (w >= 0 && w < x->dims[3])
                     sum += row[w] * taps[s];
             }
@@ -108,13 +108,14 @@ static yk_status ref_conv2d(const yki_kernel *kernel, const yki_kernel_args *run
     return status;
 }
 
-/* The output pixel whose window has input pixel i at filter tap r; -1 if there is none. */
-static int64_t ref_conv_output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
+/* Along dimension d: the output pixel whose window has input pixel i at filter tap r; -1 if there
+ * is none. */
+static int64_t ref_conv_output_of(const yki_attrs *a, int d, int64_t i, int64_t r, int64_t size)
 {
-    int64_t from = i + a->padding - r * a->dilation;
-    if (from < 0 || from % a->stride || from / a->stride >= size)
+    int64_t from = i + a->padding[d] - r * a->dilation[d];
+    if (from < 0 || from % a->stride[d] || from / a->stride[d] >= size)
         return -1;
-    return from / a->stride;
+    return from / a->stride[d];
 }
 
 /* The gradient of one input element: the sum over all outputs of its group whose window has it. */
@@ -125,9 +126,9 @@ static double ref_conv_collect(const yk_tensor *dy, const yk_tensor *weight, con
     int64_t first = c / weight->dims[1] * filters, in_group = c % weight->dims[1];
     double sum = 0;
     for (int64_t r = 0; r < weight->dims[2]; r++) {
-        int64_t p = ref_conv_output_of(a, h, r, dy->dims[2]);
+        int64_t p = ref_conv_output_of(a, 0, h, r, dy->dims[2]);
         for (int64_t s = 0; p >= 0 && s < weight->dims[3]; s++) {
-            int64_t q = ref_conv_output_of(a, w, s, dy->dims[3]);
+            int64_t q = ref_conv_output_of(a, 1, w, s, dy->dims[3]);
             for (int64_t k = first; q >= 0 && k < first + filters; k++)
                 sum += row_of(dy, n, k, p)[q] * row_of(weight, k, in_group, r)[s];
         }
@@ -181,12 +182,12 @@ static double correlate(const yk_tensor *x, const yk_tensor *dy, const yki_attrs
     double sum = 0;
     for (int64_t n = 0; n < dy->dims[0]; n++)
         for (int64_t p = 0; p < dy->dims[2]; p++) {
-            int64_t h = p * a->stride - a->padding + r * a->dilation;
+            int64_t h = p * a->stride[0] - a->padding[0] + r * a->dilation[0];
             if (h < 0 || h >= x->dims[2])
                 continue;
             const double *gradients = row_of(dy, n, k, p), *row = row_of(x, n, c, h);
             for (int64_t q = 0; q < dy->dims[3]; q++) {
-                int64_t w = q * a->stride - a->padding + s * a->dilation;
+                int64_t w = q * a->stride[1] - a->padding[1] + s * a->dilation[1];
                 if (w >= 0 && w < x->dims[3])
                     sum += gradients[q] * row[w];
             }

@@ -22,15 +22,16 @@ static void ref_max_pixel(const yki_kernel *kernel, const yki_kernel_args *run, 
     yk_tensor index = yki_ref_out(kernel, run, YKI_MAX_POOL2D_INDEX); /* (N, C, P, Q) */
     double best = -INFINITY;
     int64_t winner = -1;
-    for (int64_t r = 0; r < a->kernel; r++)
-        for (int64_t s = 0; s < a->kernel; s++) {
-            int64_t h = p * a->stride - a->padding + r, w = q * a->stride - a->padding + s;
+    for (int64_t r = 0; r < a->kernel[0]; r++)
+        for (int64_t s = 0; s < a->kernel[1]; s++) {
+            int64_t h = p * a->stride[0] - a->padding[0] + r;
+            int64_t w = q * a->stride[1] - a->padding[1] + s;
             if (!inside(&x, h, w))
                 continue;
             double value = yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
             if (winner < 0 || value > best || isnan(value)) {
                 best = value;
-                winner = r * a->kernel + s;
+                winner = r * a->kernel[1] + s;
             }
         }
     yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), best);
@@ -44,11 +45,12 @@ static yk_status ref_max_pool2d(const yki_kernel *kernel, const yki_kernel_args 
     return YK_OK;
 }
 
-/* The output pixel whose window has input pixel i at offset r; -1 if there is none. */
-static int64_t ref_pool_output_of(const yki_attrs *a, int64_t i, int64_t r, int64_t size)
+/* Along dimension d: the output pixel whose window has input pixel i at offset r; -1 if there is
+ * none. */
+static int64_t ref_pool_output_of(const yki_attrs *a, int d, int64_t i, int64_t r, int64_t size)
 {
-    int64_t from = i + a->padding - r;
-    return from < 0 || from % a->stride || from / a->stride >= size ? -1 : from / a->stride;
+    int64_t from = i + a->padding[d] - r, stride = a->stride[d];
+    return from < 0 || from % stride || from / stride >= size ? -1 : from / stride;
 }
 
 /* The gradient of an input pixel, summed over the windows that have it: with an index over those
@@ -57,14 +59,14 @@ static double ref_pool_collect(const yki_attrs *a, const yk_tensor *dy, const yk
                                int64_t n, int64_t c, int64_t h, int64_t w)
 {
     double sum = 0;
-    for (int64_t r = 0; r < a->kernel; r++)
-        for (int64_t s = 0; s < a->kernel; s++) {
-            int64_t p = ref_pool_output_of(a, h, r, dy->dims[2]),
-                    q = ref_pool_output_of(a, w, s, dy->dims[3]);
+    for (int64_t r = 0; r < a->kernel[0]; r++)
+        for (int64_t s = 0; s < a->kernel[1]; s++) {
+            int64_t p = ref_pool_output_of(a, 0, h, r, dy->dims[2]),
+                    q = ref_pool_output_of(a, 1, w, s, dy->dims[3]);
             if (p < 0 || q < 0)
                 continue;
             int64_t element = yki_ref_at(dy, n, c, p, q);
-            if (!index || (int64_t)yki_ref_get(index, element) == r * a->kernel + s)
+            if (!index || (int64_t)yki_ref_get(index, element) == r * a->kernel[1] + s)
                 sum += yki_ref_get(dy, element);
         }
     return sum;
@@ -95,13 +97,14 @@ static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
     yk_tensor x = yki_ref_in(kernel, run, YKI_AVG_POOL2D_X),
               y = yki_ref_out(kernel, run, YKI_AVG_POOL2D_Y);
     double sum = 0;
-    for (int64_t r = 0; r < a->kernel; r++)
-        for (int64_t s = 0; s < a->kernel; s++) {
-            int64_t h = p * a->stride - a->padding + r, w = q * a->stride - a->padding + s;
+    for (int64_t r = 0; r < a->kernel[0]; r++)
+        for (int64_t s = 0; s < a->kernel[1]; s++) {
+            int64_t h = p * a->stride[0] - a->padding[0] + r;
+            int64_t w = q * a->stride[1] - a->padding[1] + s;
             if (inside(&x, h, w))
                 sum += yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
         }
-    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(a->kernel * a->kernel));
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(a->kernel[0] * a->kernel[1]));
 }
 
 static yk_status ref_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -117,7 +120,7 @@ static void avg_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
     yk_tensor dy = yki_ref_in(kernel, run, YKI_AVG_POOL2D_BACKWARD_DY),
               dx = yki_ref_out(kernel, run, YKI_AVG_POOL2D_BACKWARD_DX);
     double sum = ref_pool_collect(a, &dy, NULL, n, c, h, w);
-    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum / (double)(a->kernel * a->kernel));
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum / (double)(a->kernel[0] * a->kernel[1]));
 }
 
 static yk_status ref_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)

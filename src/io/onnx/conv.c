@@ -6,9 +6,9 @@ void yki_onnx_write_conv2d(yki_onnx_graph *g, const yki_node *node, const char *
     size_t made = yki_onnx_begin_node(g, type, node->out[0], "");
     for (int i = 0; i < YKI_CONV2D_INPUTS; i++)
         yki_onnx_add_operand(g, node->in[i]);
-    yki_onnx_add_ints(g, "strides", node->attrs.stride, 2);
-    yki_onnx_add_ints(g, "pads", node->attrs.padding, 4);
-    yki_onnx_add_ints(g, "dilations", node->attrs.dilation, 2);
+    yki_onnx_add_list(g, "strides", node->attrs.stride, 2);
+    yki_onnx_add_pads(g, node->attrs.padding);
+    yki_onnx_add_list(g, "dilations", node->attrs.dilation, 2);
     yki_onnx_add_int(g, "group", node->attrs.groups);
     yki_onnx_end_node(g, made);
 }
@@ -19,10 +19,10 @@ void yki_onnx_write_conv_transpose2d(yki_onnx_graph *g, const yki_node *node, co
     size_t made = yki_onnx_begin_node(g, type, node->out[0], "");
     for (int i = 0; i < YKI_CONV_TRANSPOSE2D_INPUTS; i++)
         yki_onnx_add_operand(g, node->in[i]);
-    yki_onnx_add_ints(g, "strides", node->attrs.stride, 2);
-    yki_onnx_add_ints(g, "pads", node->attrs.padding, 4);
-    yki_onnx_add_ints(g, "output_padding", node->attrs.output_padding, 2);
-    yki_onnx_add_ints(g, "dilations", node->attrs.dilation, 2);
+    yki_onnx_add_list(g, "strides", node->attrs.stride, 2);
+    yki_onnx_add_pads(g, node->attrs.padding);
+    yki_onnx_add_list(g, "output_padding", node->attrs.output_padding, 2);
+    yki_onnx_add_list(g, "dilations", node->attrs.dilation, 2);
     yki_onnx_add_int(g, "group", node->attrs.groups);
     yki_onnx_end_node(g, made);
 }

@@ -27,9 +27,9 @@ void yki_onnx_write_pool(yki_onnx_graph *g, const yki_node *node, const char *ty
 {
     size_t made = yki_onnx_begin_node(g, type, node->out[0], "");
     yki_onnx_add_operand(g, node->in[0]);
-    yki_onnx_add_ints(g, "kernel_shape", node->attrs.kernel, 2);
-    yki_onnx_add_ints(g, "strides", node->attrs.stride, 2);
-    yki_onnx_add_ints(g, "pads", node->attrs.padding, 4);
+    yki_onnx_add_list(g, "kernel_shape", node->attrs.kernel, 2);
+    yki_onnx_add_list(g, "strides", node->attrs.stride, 2);
+    yki_onnx_add_pads(g, node->attrs.padding);
     if (node->op == &yki_op_avg_pool2d)
         yki_onnx_add_int(g, "count_include_pad", 1);
     yki_onnx_end_node(g, made);

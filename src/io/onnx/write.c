@@ -204,9 +204,9 @@ void yki_onnx_add_list(yki_onnx_graph *g, const char *name, const int64_t *value
     yki_protobuf_end(&g->message, attribute);
 }
 
-void yki_onnx_add_ints(yki_onnx_graph *g, const char *name, int64_t value, int count)
+void yki_onnx_add_pads(yki_onnx_graph *g, const int64_t padding[2])
 {
-    yki_onnx_add_list(g, name, (int64_t[]){value, value, value, value}, count);
+    yki_onnx_add_list(g, "pads", (int64_t[]){padding[0], padding[1], padding[0], padding[1]}, 4);
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */

@@ -63,8 +63,8 @@ void yki_onnx_add_float(yki_onnx_graph *g, const char *name, double value);
 void yki_onnx_add_int(yki_onnx_graph *g, const char *name, int64_t value);
 void yki_onnx_add_text(yki_onnx_graph *g, const char *name, const char *text);
 void yki_onnx_add_list(yki_onnx_graph *g, const char *name, const int64_t *values, int count);
-/* The same number for each of `count` entries, at most 4. */
-void yki_onnx_add_ints(yki_onnx_graph *g, const char *name, int64_t value, int count);
+/* Of rows at the top and at the bottom, of columns on the left and on the right. */
+void yki_onnx_add_pads(yki_onnx_graph *g, const int64_t padding[2]);
 
 /* ---- constants ------------------------------------------------------------------------------- */
 

@@ -149,9 +149,9 @@ static fake_tensor tensor_of(const descriptor *d)
     return t;
 }
 
-static int64_t first_of(const descriptor *d, int name)
+static void read_pair(const descriptor *d, int name, int64_t pair[2])
 {
-    return *(int64_t *)find(d, name)->values;
+    memcpy(pair, find(d, name)->values, 2 * sizeof *pair);
 }
 
 static void read_convolution(const descriptor *d, fake_kind kind, const int names[4],
@@ -162,9 +162,9 @@ static void read_convolution(const descriptor *d, fake_kind kind, const int name
     op->a = tensor_of(pointee(d, names[0]));
     op->b = tensor_of(pointee(d, names[1]));
     op->c = tensor_of(pointee(d, names[2]));
-    op->padding = first_of(geometry, CUDNN_CONVOLUTION_PRE_PADDINGS);
-    op->stride = first_of(geometry, CUDNN_CONVOLUTION_STRIDES);
-    op->dilation = first_of(geometry, CUDNN_CONVOLUTION_DILATIONS);
+    read_pair(geometry, CUDNN_CONVOLUTION_PRE_PADDINGS, op->padding);
+    read_pair(geometry, CUDNN_CONVOLUTION_STRIDES, op->stride);
+    read_pair(geometry, CUDNN_CONVOLUTION_DILATIONS, op->dilation);
 }
 
 static void read_pointwise(const descriptor *d, fake_operation *op)

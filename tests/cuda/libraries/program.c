@@ -81,7 +81,7 @@ static void convolve_row(const fake_operation *op, double *x, double *w, double 
 {
     double sum = 0;
     for (int64_t q = 0; q < outputs; q++) {
-        int64_t at = q * op->stride + first;
+        int64_t at = q * op->stride[1] + first;
         if (at < 0 || at >= width)
             continue;
         if (op->kind == FAKE_FORWARD)
@@ -101,11 +101,11 @@ static void convolve_plane(const fake_operation *op, double *x, double *w, doubl
     for (int64_t r = 0; r < op->b.dims[2]; r++)
         for (int64_t s = 0; s < op->b.dims[3]; s++)
             for (int64_t p = 0; p < op->c.dims[2]; p++) {
-                int64_t row = p * op->stride - op->padding + r * op->dilation;
+                int64_t row = p * op->stride[0] - op->padding[0] + r * op->dilation[0];
                 if (row >= 0 && row < height)
                     convolve_row(op, x + row * width, w + r * op->b.dims[3] + s,
                                  y + p * op->c.dims[3], width, op->c.dims[3],
-                                 s * op->dilation - op->padding);
+                                 s * op->dilation[1] - op->padding[1]);
             }
 }
 

@@ -25,7 +25,7 @@ typedef enum fake_kind {
 typedef struct fake_operation {
     fake_kind kind;
     fake_tensor a, b, c;
-    int64_t padding, stride, dilation;
+    int64_t padding[2], stride[2], dilation[2];
 } fake_operation;
 
 /* Plain bytes, all of them defined. */

@@ -30,8 +30,9 @@ bool yki_conv_amx_supports(const yki_device *device, const yki_attrs *attrs, con
 {
     return ((const yki_cpu_device *)device)->has_amx && device->block == YKI_AMX_LANES &&
            x->dtype == YK_BF16 && y->dtype == YK_BF16 && x->layout == YKI_BLOCKED &&
-           y->layout == YKI_BLOCKED && attrs->groups == 1 && x->dims[0] >= LEAST_IMAGES &&
-           weight->dims[2] <= YKI_AMX_MOST_TAPS && weight->dims[3] <= YKI_AMX_MOST_TAPS;
+           y->layout == YKI_BLOCKED && yki_is_square(attrs) && attrs->groups == 1 &&
+           x->dims[0] >= LEAST_IMAGES && weight->dims[2] <= YKI_AMX_MOST_TAPS &&
+           weight->dims[3] <= YKI_AMX_MOST_TAPS;
 }
 
 yki_amx_image yki_amx_image_of(const yki_operand *activation)
@@ -110,7 +111,7 @@ yki_amx_taps *yki_amx_taps_forward(const yki_attrs *attrs, int64_t size, int64_t
     yki_amx_taps *taps = yki_calloc((size_t)out, sizeof *taps);
     for (int64_t i = 0; taps && i < out; i++)
         for (int64_t t = 0; t < size; t++) {
-            int64_t at = i * attrs->stride + t * attrs->dilation - attrs->padding;
+            int64_t at = i * attrs->stride[0] + t * attrs->dilation[0] - attrs->padding[0];
             if (at >= 0 && at < in)
                 add_tap(&taps[i], t * pitch, at);
         }
@@ -123,9 +124,9 @@ yki_amx_taps *yki_amx_taps_backward(const yki_attrs *attrs, int64_t size, int64_
     yki_amx_taps *taps = yki_calloc((size_t)out, sizeof *taps);
     for (int64_t i = 0; taps && i < out; i++)
         for (int64_t t = size - 1; t >= 0; t--) {
-            int64_t at = i + attrs->padding - t * attrs->dilation;
-            if (at >= 0 && at % attrs->stride == 0 && at / attrs->stride < in)
-                add_tap(&taps[i], t * pitch, at / attrs->stride);
+            int64_t at = i + attrs->padding[0] - t * attrs->dilation[0];
+            if (at >= 0 && at % attrs->stride[0] == 0 && at / attrs->stride[0] < in)
+                add_tap(&taps[i], t * pitch, at / attrs->stride[0]);
         }
     return taps;
 }

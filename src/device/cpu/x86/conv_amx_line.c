@@ -49,15 +49,15 @@ bool yki_conv_amx_line_supports(const yki_device *device, const yki_attrs *attrs
     const int64_t *size = weight->dims + 2;
     if (!((const yki_cpu_device *)device)->has_amx || device->block != YKI_AMX_LANES ||
         !groups_fit(attrs, x, weight) || x->dtype != YK_BF16 || y->dtype != YK_BF16 ||
-        x->layout != YKI_BLOCKED || y->layout != YKI_BLOCKED)
+        x->layout != YKI_BLOCKED || y->layout != YKI_BLOCKED || !yki_is_square(attrs))
         return false;
-    if (size[0] == 1 && size[1] == 1 && attrs->padding == 0)
+    if (size[0] == 1 && size[1] == 1 && attrs->padding[0] == 0)
         return true;
-    if (attrs->stride == 2)
-        return size[0] == 3 && size[1] == 3 && attrs->padding == 1 && attrs->dilation == 1;
-    return attrs->stride == 1 && size[0] <= YKI_AMX_MOST_TAPS && size[1] <= YKI_AMX_MOST_TAPS &&
-           attrs->dilation * (size[0] - 1) == 2 * attrs->padding &&
-           attrs->dilation * (size[1] - 1) == 2 * attrs->padding;
+    if (attrs->stride[0] == 2)
+        return size[0] == 3 && size[1] == 3 && attrs->padding[0] == 1 && attrs->dilation[0] == 1;
+    return attrs->stride[0] == 1 && size[0] <= YKI_AMX_MOST_TAPS && size[1] <= YKI_AMX_MOST_TAPS &&
+           attrs->dilation[0] * (size[0] - 1) == 2 * attrs->padding[0] &&
+           attrs->dilation[0] * (size[1] - 1) == 2 * attrs->padding[0];
 }
 
 bool yki_conv_amx_line_gains(const yki_attrs *attrs, const yki_operand *x,
@@ -66,8 +66,9 @@ bool yki_conv_amx_line_gains(const yki_attrs *attrs, const yki_operand *x,
     const int64_t *size = weight->dims + 2;
     const bool three = size[0] == 3 && size[1] == 3;
     if (attrs->groups > 1)
-        return weight->dims[1] >= LEAST_WIDTH || !three || attrs->stride > 1 || attrs->dilation > 1;
-    return x->dims[0] < MANY_IMAGES || (size[0] == 1 && size[1] == 1 && attrs->padding == 0);
+        return weight->dims[1] >= LEAST_WIDTH || !three || attrs->stride[0] > 1 ||
+               attrs->dilation[0] > 1;
+    return x->dims[0] < MANY_IMAGES || (size[0] == 1 && size[1] == 1 && attrs->padding[0] == 0);
 }
 
 /* The line of every stride-th pixel in both directions, for an output of (rows, columns). */
@@ -115,7 +116,7 @@ static int64_t floor_divide(int64_t a, int64_t b)
 yki_amx_lines yki_amx_lines_of(const yki_attrs *attrs, const yki_operand *x, const yki_operand *y,
                                const yki_operand *weight)
 {
-    const int64_t stride = attrs->stride, padding = attrs->padding, *size = weight->dims + 2;
+    const int64_t stride = attrs->stride[0], padding = attrs->padding[0], *size = weight->dims + 2;
     yki_amx_lines lines = {.x = {line_of(x, y->dims + 2, stride, padding)},
                            .y = line_of(y, y->dims + 2, 1, padding),
                            .planes = stride == 2 ? YKI_AMX_LINE_PLANES : 1,
@@ -123,8 +124,8 @@ yki_amx_lines yki_amx_lines_of(const yki_attrs *attrs, const yki_operand *x, con
     for (int q = 1; q < lines.planes; q++)
         make_plane(&lines, x->dims + 2, q / 2, q % 2);
     for (int64_t t = 0; t < lines.taps; t++) {
-        int64_t down = t / size[1] * attrs->dilation - padding;
-        int64_t across = t % size[1] * attrs->dilation - padding;
+        int64_t down = t / size[1] * attrs->dilation[0] - padding;
+        int64_t across = t % size[1] * attrs->dilation[0] - padding;
         int64_t row = floor_divide(down, stride), column = floor_divide(across, stride);
         lines.shifts[t] = row * lines.y.line_row + column;
         lines.plane[t] = (int)(2 * (down - row * stride) + across - column * stride);
@@ -461,7 +462,7 @@ const yki_kernel_impl yki_cpu_conv2d_amx_line = {.op = &yki_op_conv2d,
 /* Every pixel of dx must be in a plane. */
 static bool supports_data(const yki_device *device, const yki_kernel_desc *desc)
 {
-    return desc->attrs->stride <= 2 &&
+    return desc->attrs->stride[0] <= 2 &&
            yki_conv_amx_line_supports(device, desc->attrs, &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
                                       &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
                                       &desc->in[YKI_CONV2D_BACKWARD_DATA_WEIGHT]);

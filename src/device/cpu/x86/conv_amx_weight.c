@@ -261,9 +261,9 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->dy = yki_amx_image_of(&desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY]);
     k->kernel_columns = weight[3];
     k->taps = weight[2] * weight[3];
-    k->stride = desc->attrs->stride;
-    k->padding = desc->attrs->padding;
-    k->three = k->kernel_columns == 3 && desc->attrs->dilation == 1;
+    k->stride = desc->attrs->stride[0];
+    k->padding = desc->attrs->padding[0];
+    k->three = k->kernel_columns == 3 && desc->attrs->dilation[0] == 1;
     k->team = device->threads;
     k->down = yki_amx_taps_forward(desc->attrs, weight[2], k->x.rows, k->dy.rows, (int)weight[3]);
     k->across = yki_amx_taps_forward(desc->attrs, weight[3], k->x.columns, k->dy.columns, 1);

@@ -143,8 +143,8 @@ static bool pointwise_supports(const yki_device *device, const yki_attrs *attrs,
 {
     return device->block == LANES && x->dtype == YK_F32 && y->dtype == YK_F32 &&
            x->layout == YKI_BLOCKED && y->layout == YKI_BLOCKED && weight->dims[2] == 1 &&
-           weight->dims[3] == 1 && attrs->stride == 1 && attrs->padding == 0 &&
-           attrs->groups == 1 && x->dims[2] * x->dims[3] >= least_pixels;
+           weight->dims[3] == 1 && yki_is_square(attrs) && attrs->stride[0] == 1 &&
+           attrs->padding[0] == 0 && attrs->groups == 1 && x->dims[2] * x->dims[3] >= least_pixels;
 }
 
 /* Activations that stay in the caches need not be fetched ahead. */

@@ -155,8 +155,9 @@ static bool wants_winograd(const yki_device *device, const yki_kernel_desc *desc
     const yki_operand *weight = weighs ? &desc->out[0] : &desc->in[1];
     int64_t least = WINOGRAD_CHANNELS * desc->attrs->groups;
     return ((const yki_cpu_device *)device)->winograd && of.first->dtype == YK_F32 &&
-           weight->dims[2] == SIDE && weight->dims[3] == SIDE && desc->attrs->stride == 1 &&
-           desc->attrs->dilation == 1 && of.first->dims[1] >= least && of.second->dims[1] >= least;
+           weight->dims[2] == SIDE && weight->dims[3] == SIDE && yki_is_square(desc->attrs) &&
+           desc->attrs->stride[0] == 1 && desc->attrs->dilation[0] == 1 &&
+           of.first->dims[1] >= least && of.second->dims[1] >= least;
 }
 
 static bool split_gains(const yki_device *device, const yki_kernel_desc *desc)

@@ -129,8 +129,8 @@ static bool strided_supports(const yki_device *device, const yki_attrs *attrs, c
                              const yki_operand *y, const yki_operand *weight)
 {
     return yki_panel_takes(device, x) && yki_panel_takes(device, y) &&
-           weight->dims[2] * weight->dims[3] <= MAX_TAPS && attrs->stride == STRIDE &&
-           attrs->dilation == 1 && attrs->groups == 1;
+           weight->dims[2] * weight->dims[3] <= MAX_TAPS && yki_is_square(attrs) &&
+           attrs->stride[0] == STRIDE && attrs->dilation[0] == 1 && attrs->groups == 1;
 }
 
 static void add_tap(phase *p, int64_t down, int64_t across, int64_t index)
@@ -284,7 +284,7 @@ static yk_status strided_prepare_data(yki_device *device, const yki_kernel_desc 
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = k->taps * weight->dims[1];
     k->column_stride = k->taps;
-    plan_data(k, weight->dims[3], desc->attrs->padding);
+    plan_data(k, weight->dims[3], desc->attrs->padding[0]);
     count_pixels(k);
     int64_t panels = k->in.groups * k->out.groups * k->taps + k->team * thread_panels(k);
     k->base.scratch = (size_t)(panels * PANEL) * sizeof(float);
@@ -409,7 +409,7 @@ static yk_status strided_prepare_weight(yki_device *device, const yki_kernel_des
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = k->taps;
     k->column_stride = k->taps * weight->dims[1];
-    plan_weight(k, weight->dims[3], desc->attrs->padding);
+    plan_weight(k, weight->dims[3], desc->attrs->padding[0]);
     count_pixels(k);
     int64_t panels = k->in.groups * k->out.groups * k->taps + k->team * weight_thread_panels(k);
     k->base.scratch = (size_t)(panels * PANEL) * sizeof(float);

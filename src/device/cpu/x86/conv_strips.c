@@ -46,8 +46,9 @@ static bool strips_supports(const yki_device *device, const yki_kernel_desc *des
     const yki_operand *x = &desc->in[YKI_CONV2D_X], *y = &desc->out[YKI_CONV2D_Y];
     const int64_t *weight = desc->in[YKI_CONV2D_WEIGHT].dims, groups = desc->attrs->groups;
     return yki_cpu_loops_of(device) == &yki_cpu_loops_avx512 && x->layout == YKI_BLOCKED &&
-           x->dtype == YK_F32 && yki_alike(x, y) && weight[2] == SIDE && weight[3] == SIDE &&
-           weight[1] % LANES == 0 && weight[0] % (OUT * groups) == 0 &&
+           x->dtype == YK_F32 && yki_alike(x, y) && yki_is_square(desc->attrs) &&
+           weight[2] == SIDE && weight[3] == SIDE && weight[1] % LANES == 0 &&
+           weight[0] % (OUT * groups) == 0 &&
            (!yki_has_in(desc, YKI_CONV2D_BIAS) || desc->in[YKI_CONV2D_BIAS].dtype == YK_F32);
 }
 
@@ -63,7 +64,7 @@ static bool strips_gains(const yki_device *device, const yki_kernel_desc *desc)
     const yki_operand *x = &desc->in[YKI_CONV2D_X], *y = &desc->out[YKI_CONV2D_Y];
     const int64_t *weight = desc->in[YKI_CONV2D_WEIGHT].dims, groups = desc->attrs->groups;
     int64_t filters = weight[0] / groups, results = filters * y->dims[2] * y->dims[3];
-    return groups > 1 && desc->attrs->stride == 2 && y->dims[3] <= YKI_STRIP &&
+    return groups > 1 && desc->attrs->stride[0] == 2 && y->dims[3] <= YKI_STRIP &&
            results >= LEAST_RESULTS && filters * weight[1] * TAPS <= MOST_WEIGHTS &&
            comes_from_memory(device, x);
 }
@@ -112,8 +113,8 @@ static void find_strip(const strips *k, int64_t first, yki_strip *strip)
     int64_t left = k->y.pixels - first, row = first / k->y.columns, column = first % k->y.columns;
     strip->count = left < YKI_STRIP ? (int)left : YKI_STRIP;
     for (int i = 0; i < LANES; i++) { /* more than are used: all are loaded */
-        strip->down[i] = (int32_t)(row * a->stride - a->padding);
-        strip->across[i] = (int32_t)(column * a->stride - a->padding);
+        strip->down[i] = (int32_t)(row * a->stride[0] - a->padding[0]);
+        strip->across[i] = (int32_t)(column * a->stride[0] - a->padding[0]);
         if (++column == k->y.columns) {
             column = 0;
             row++;
@@ -124,7 +125,7 @@ static void find_strip(const strips *k, int64_t first, yki_strip *strip)
 /* Whether no tap before this one reads the same pixels for other results. */
 static bool reads_new_pixels(const strips *k, int tap)
 {
-    int64_t old = SIDE - k->attrs.stride;
+    int64_t old = SIDE - k->attrs.stride[0];
     return tap / SIDE >= old && tap % SIDE >= old;
 }
 
@@ -132,7 +133,7 @@ static bool reads_new_pixels(const strips *k, int tap)
  * image, to those of the next image's first. */
 static int64_t to_next_strip(const strips *k, int64_t first)
 {
-    const int64_t row = k->attrs.stride * k->x.columns * LANES;
+    const int64_t row = k->attrs.stride[0] * k->x.columns * LANES;
     if (first + YKI_STRIP < k->y.pixels)
         return k->strip_rows * row;
     return k->x.blocks * k->x.pixels * LANES - first / k->y.columns * row;
@@ -147,8 +148,8 @@ static void read_strip(const strips *k, const float *x, const yki_strip *strip, 
                              .columns = (int32_t)k->x.columns,
                              .blocks = k->in_blocks};
     for (int tap = 0; tap < TAPS; tap++) {
-        int32_t down = (int32_t)(tap / SIDE * k->attrs.dilation);
-        int32_t across = (int32_t)(tap % SIDE * k->attrs.dilation);
+        int32_t down = (int32_t)(tap / SIDE * k->attrs.dilation[0]);
+        int32_t across = (int32_t)(tap % SIDE * k->attrs.dilation[0]);
         image.ahead = reads_new_pixels(k, tap) ? ahead : 0;
         yki_strip_read(strip, &image, down, across, matrix);
         matrix += k->in_blocks * strip->count * LANES;
@@ -229,7 +230,8 @@ static bool strips_supports_weight(const yki_device *device, const yki_kernel_de
     const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     const int64_t *weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT].dims;
     return yki_cpu_loops_of(device) == &yki_cpu_loops_avx512 && x->layout == YKI_BLOCKED &&
-           yki_alike(x, dy) && weight[2] == SIDE && weight[3] == SIDE && weight[1] % LANES == 0 &&
+           yki_alike(x, dy) && yki_is_square(desc->attrs) && weight[2] == SIDE &&
+           weight[3] == SIDE && weight[1] % LANES == 0 &&
            weight[0] % (LANES * desc->attrs->groups) == 0 &&
            !yki_has_out(desc, YKI_CONV2D_BACKWARD_WEIGHT_DBIAS);
 }
@@ -243,7 +245,7 @@ static bool strips_gains_weight(const yki_device *device, const yki_kernel_desc 
     const yki_operand *dy = &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY];
     const int64_t *weight = desc->out[YKI_CONV2D_BACKWARD_WEIGHT_DWEIGHT].dims;
     return yki_prefers_bf16(device, x) && !((const yki_cpu_device *)device)->has_amx &&
-           desc->attrs->groups > 1 && desc->attrs->stride == 2 && dy->dims[3] >= YKI_STRIP &&
+           desc->attrs->groups > 1 && desc->attrs->stride[0] == 2 && dy->dims[3] >= YKI_STRIP &&
            weight[1] <= 2 * LANES && weight[0] >= LEAST_UNITS * LANES &&
            comes_from_memory(device, x);
 }
@@ -275,9 +277,9 @@ static yk_status strips_prepare_weight(yki_device *device, const yki_kernel_desc
                                     .columns = (int32_t)k->x.columns,
                                     .dy_rows = (int32_t)k->dy.rows,
                                     .dy_columns = (int32_t)k->dy.columns,
-                                    .stride = (int32_t)attrs->stride,
-                                    .padding = (int32_t)attrs->padding,
-                                    .dilation = (int32_t)attrs->dilation};
+                                    .stride = (int32_t)attrs->stride[0],
+                                    .padding = (int32_t)attrs->padding[0],
+                                    .dilation = (int32_t)attrs->dilation[0]};
     k->in_blocks = k->x.blocks / attrs->groups;
     k->out_blocks = k->dy.blocks / attrs->groups;
     k->shape.dy_blocks = k->out_blocks % YKI_STRIP_DY_BLOCKS == 0 ? YKI_STRIP_DY_BLOCKS : 1;

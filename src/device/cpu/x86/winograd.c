@@ -245,7 +245,8 @@ bool yki_winograd_supports(const yki_device *device, const yki_attrs *attrs, con
 {
     return ((const yki_cpu_device *)device)->winograd && yki_panel_takes(device, x) &&
            yki_panel_takes(device, y) && weight->dims[2] == 3 && weight->dims[3] == 3 &&
-           attrs->stride == 1 && attrs->dilation == 1 && attrs->groups == 1 && attrs->padding <= 2;
+           yki_is_square(attrs) && attrs->stride[0] == 1 && attrs->dilation[0] == 1 &&
+           attrs->groups == 1 && attrs->padding[0] <= 2;
 }
 
 winograd *yki_winograd_create(const yki_device *device, const yki_operand *x, const yki_operand *y,
@@ -336,7 +337,7 @@ static yk_status winograd_prepare_forward(yki_device *device, const yki_kernel_d
                                           yki_kernel **kernel)
 {
     return winograd_prepare_convolve(device, &desc->in[YKI_CONV2D_X], &desc->out[YKI_CONV2D_Y],
-                                     desc->attrs->padding, false, kernel);
+                                     desc->attrs->padding[0], false, kernel);
 }
 
 const yki_kernel_impl yki_cpu_conv2d_winograd = {.op = &yki_op_conv2d,
@@ -367,7 +368,7 @@ static yk_status winograd_prepare_backward_data(yki_device *device, const yki_ke
 {
     return winograd_prepare_convolve(device, &desc->in[YKI_CONV2D_BACKWARD_DATA_DY],
                                      &desc->out[YKI_CONV2D_BACKWARD_DATA_DX],
-                                     2 - desc->attrs->padding, true, kernel);
+                                     2 - desc->attrs->padding[0], true, kernel);
 }
 
 const yki_kernel_impl yki_cpu_conv2d_backward_data_winograd = {

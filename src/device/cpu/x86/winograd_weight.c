@@ -291,7 +291,7 @@ static yk_status winograd_prepare_backward_weight(yki_device *device, const yki_
 {
     winograd *k =
         yki_winograd_create(device, &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_X],
-                            &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->padding);
+                            &desc->in[YKI_CONV2D_BACKWARD_WEIGHT_DY], desc->attrs->padding[0]);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
     k->row_stride = TAPS;
