@@ -176,6 +176,8 @@ static const conformance_case winograd64_cases[] = {
     {.x = {33, 64, 5, 7}, .filters = 64, .kernel = {3}},
     {.x = {17, 64, 5, 3}, .filters = 64, .kernel = {3}, .padding = 2},
     {.x = {66, 64, 1, 2}, .filters = 64, .kernel = {3}, .padding = 1},
+    {.x = {17, 64, 5, 7}, .filters = 64, .kernel = {3}, .padding = 1, .column_padding = 2},
+    {.x = {17, 64, 5, 7}, .filters = 64, .kernel = {3}, .padding = 1, .column_stride = 2},
     /* Few tiles and many channels: a thread sums whole pairs of the weights' gradient. */
     {.x = {64, 192, 1, 2}, .filters = 192, .kernel = {3}, .padding = 1},
 };
@@ -188,6 +190,8 @@ static const conformance_case strided64_cases[] = {
     {.x = {6, 128, 6, 5}, .filters = 64, .kernel = {1}, .stride = 2},
     {.x = {2, 64, 1, 1}, .filters = 64, .kernel = {3}, .stride = 2, .padding = 1},
     {.x = {2, 64, 4, 6}, .filters = 64, .kernel = {1, 3}, .stride = 2, .padding = 1},
+    {.x = {3, 256, 7, 6}, .filters = 64, .kernel = {2}, .stride = 2, .column_stride = 1},
+    {.x = {3, 256, 7, 6}, .filters = 64, .kernel = {3}, .stride = 2, .column_padding = 1},
 };
 
 /* Winograd's algorithm for stride 2: channels in 64s, and enough tiles of 4x4 results. */
