@@ -140,6 +140,16 @@ static yk_value *conv1d(yk_value *x, const problem *p)
     return yk_conv2d(x, parameter(yk_value_graph(x), "weight", &weight), NULL, NULL);
 }
 
+/* x (N, C, 1, T); other: the windows, their stride, and the padding. */
+static yk_value *max_pool1d(yk_value *x, const int64_t *o)
+{
+    yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+    options.column_kernel = o[0];
+    options.column_stride = o[1];
+    options.column_padding = o[2];
+    return yk_max_pool2d_with(x, &options);
+}
+
 /* other: as of conv2d. */
 static yk_value *conv_transpose2d(yk_value *x, const problem *p)
 {
@@ -244,6 +254,7 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("conv2d_depthwise", conv2d(x, p, p->x.dims[1]));
     OPERATOR("conv_transpose2d", conv_transpose2d(x, p));
     OPERATOR("max_pool2d", yk_max_pool2d(x, o[0], o[1], o[2]));
+    OPERATOR("max_pool1d", max_pool1d(x, o));
     OPERATOR("avg_pool2d", yk_avg_pool2d(x, o[0], o[1], o[2]));
     OPERATOR("global_avg_pool2d", yk_global_avg_pool2d(x));
     OPERATOR("adaptive_avg_pool2d", yk_adaptive_avg_pool2d(x, o[0], o[1]));

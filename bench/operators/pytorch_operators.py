@@ -99,6 +99,8 @@ def forward_of(name, form, dtype, shape, other):
         return [x], attention_of(name, other[0], other[-1])
     if name.startswith("conv"):
         return convolution_of(name, x, other, dtype)
+    if name == "max_pool1d":  # in PyTorch, of (N, C, T)
+        return [x.squeeze(2)], lambda x: F.max_pool1d(x, *other)
     if "pool2d" in name:
         return [x], pool_of(name, other)
     if name.startswith("interpolate"):

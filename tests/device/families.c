@@ -202,6 +202,10 @@ static const conformance_case pool_cases[] = {
     {.x = {2, 16, 23, 9}, .kernel = {2}, .stride = 2, .padding = 1, .ties = true},
     {.x = {1, 16, 17, 19}, .kernel = {17}, .stride = 1}, /* indices of more than a byte */
     {.x = {2, 16, 7, 8}, .kernel = {1, 3}, .stride = 1, .column_stride = 2, .column_padding = 1},
+    {.x = {2, 24, 5, 9}, .kernel = {1, 2}, .stride = 1, .column_stride = 2, .ties = true},
+    {.x = {2, 16, 1, 9}, .kernel = {1, 2}, .stride = 1, .column_stride = 2, .column_padding = 1},
+    {.x = {2, 16, 7, 11}, .kernel = {2, 3}, .stride = 1, .column_stride = 2, .column_padding = 1},
+    {.x = {2, 16, 8, 12}, .kernel = {3}, .stride = 3, .column_stride = 2, .ties = true},
     {.x = {2, 24, 9, 5}, .kernel = {4, 1}, .stride = 2, .padding = 2, .column_padding = NO_COLUMNS},
     {.x = {2, 3, 6, 7}, .kernel = {2, 3}, .stride = 2, .column_stride = 1, .ties = true},
     {.x = {2, 16, 7, 8}, .kernel = {2}, .stride = 2, .column_stride = 3},

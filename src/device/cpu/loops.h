@@ -129,9 +129,9 @@ typedef void yki_narrow_convolution(const yki_narrow *shape, const void *x, cons
 
 /* One channel block of max pooling, as wide as a vector (pack / 2 channels). */
 typedef struct yki_max_pool {
-    yk_dtype dtype;                           /* f32, bf16 or f16 */
-    int64_t rows, columns, y_rows, y_columns; /* of an image */
-    int64_t kernel, stride, padding;
+    yk_dtype dtype;                               /* f32, bf16 or f16 */
+    int64_t rows, columns, y_rows, y_columns;     /* of an image */
+    int64_t kernel[2], stride[2], padding[2];     /* of rows, and of columns */
     yki_window_range inside_rows, inside_columns; /* of y: windows that lie inside x */
     bool ahead;                                   /* x is fetched in advance: it is in no cache */
 } yki_max_pool;

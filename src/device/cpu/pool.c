@@ -95,10 +95,10 @@ static yki_window_range windows_inside(const pool *k, int d, int64_t windows, in
     return (yki_window_range){begin < end ? begin : end, end};
 }
 
-/* The loops know square windows and indices of one byte only. */
+/* The loops know indices of one byte only. */
 static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
 {
-    if (k->x.b != loops->pack / 2 || (has_index && !k->byte_index) || !yki_is_square(&k->attrs))
+    if (k->x.b != loops->pack / 2 || (has_index && !k->byte_index))
         return;
     k->loops = loops;
     k->shape = (yki_max_pool){.dtype = k->dtype,
@@ -106,11 +106,13 @@ static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
                               .columns = k->x.columns,
                               .y_rows = k->y.rows,
                               .y_columns = k->y.columns,
-                              .kernel = k->attrs.kernel[0],
-                              .stride = k->attrs.stride[0],
-                              .padding = k->attrs.padding[0],
                               .inside_rows = windows_inside(k, 0, k->y.rows, k->x.rows),
                               .inside_columns = windows_inside(k, 1, k->y.columns, k->x.columns)};
+    for (int d = 0; d < 2; d++) {
+        k->shape.kernel[d] = k->attrs.kernel[d];
+        k->shape.stride[d] = k->attrs.stride[d];
+        k->shape.padding[d] = k->attrs.padding[d];
+    }
 }
 
 static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
