@@ -184,3 +184,19 @@ static void sum_rows(yk_dtype dtype, const void *x, const void *factor, int64_t 
     else
         FOR_EACH_DTYPE(sum_rows_as, dtype, x, NULL, rows, stride, count, totals);
 }
+
+/* A result is behind what it is made of, or in its first place. */
+static void join_sums(double *sums, int64_t beside, int64_t count)
+{
+    for (int64_t i = 0; i < count && beside == YKI_WIDTH; i++) {
+        const wide_lanes_at *lanes = (const wide_lanes_at *)(sums + i * YKI_WIDTH);
+        const wide_sum both = {{lanes[0], lanes[1]}};
+        sums[i] = sum_of_lanes(&both);
+    }
+    for (int64_t i = 0; i < count && beside != YKI_WIDTH; i++) {
+        double sum = sums[i * beside];
+        for (int64_t j = 1; j < beside; j++)
+            sum += sums[i * beside + j];
+        sums[i] = sum;
+    }
+}

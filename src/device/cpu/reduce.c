@@ -225,15 +225,14 @@ static void sum_axes(const reduction *k, const unit *u, const terms *all, int d,
             sum_axes(k, u, all, d + 1, at + i * x->stride[YKI_SIDE_A], sums);
 }
 
-static void put_sums(const reduction *k, const unit *u, const double *sums, void *dx)
+/* Changes the sums. */
+static void put_sums(const reduction *k, const unit *u, double *sums, void *dx)
 {
-    for (int64_t i = 0; i < u->count / k->beside; i++) {
-        double sum = sums[i * k->beside];
-        for (int64_t j = 1; j < k->beside; j++)
-            sum += sums[i * k->beside + j];
-        yki_put(dx, u->to + i * k->axes.axis[k->axes.count - 1].stride[YKI_SIDE_Y],
-                (float)(sum * k->factor), k->dtype);
-    }
+    const int64_t stride = k->axes.axis[k->axes.count - 1].stride[YKI_SIDE_Y];
+    if (k->beside > 1)
+        k->loops->join_sums(sums, k->beside, u->count / k->beside);
+    for (int64_t i = 0; i < u->count / k->beside; i++)
+        yki_put(dx, u->to + i * stride, (float)(sums[i] * k->factor), k->dtype);
 }
 
 static void add_parts(const reduction *k, int64_t number, double *partial, void *dx)
