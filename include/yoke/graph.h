@@ -399,6 +399,18 @@ typedef struct yk_rotary_embedding_options {
  * torchtune's Llama, so positions end at 2^24. NULL options mean the defaults.
  */
 yk_value *yk_rotary_embedding(yk_value *x, const yk_rotary_embedding_options *options);
+/**
+ * What nn.LSTMCell does with its gates, which are the input, forget, cell and output gate: those of
+ * the input (N, 4 S), to which those of the hidden state (N, 4 S) are added, and the cell (N, S) ->
+ * the hidden state (N, S). *next, unless it is NULL, receives the next cell (N, S). Gates are what
+ * yk_linear() makes of the input and of the hidden state. Whole layers are yk_nn_lstm().
+ */
+yk_value *yk_lstm_cell(yk_value *from_input, yk_value *from_hidden, yk_value *cell,
+                       yk_value **next);
+/** What nn.GRUCell does with its gates, the reset and update gate and the new state: those of the
+ *  input (N, 3 S), those of the hidden state (N, 3 S), and that state (N, S) -> the next one
+ *  (N, S). Whole layers are yk_nn_gru(). */
+yk_value *yk_gru_cell(yk_value *from_input, yk_value *from_hidden, yk_value *hidden);
 /** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 from 0 to V - 1 -> (N, C)
  * or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);

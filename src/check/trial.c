@@ -64,7 +64,8 @@ static yk_status demote(yki_node *node, yk_dtype low)
             in->dtype = low;
     }
     if (!custom) {
-        node->out[0]->dtype = low;
+        for (int i = 0; i < (node->op->one_dtype ? node->out_count : 1); i++)
+            node->out[i]->dtype = low;
         if (node->op == &yki_op_conv2d && node->out[YKI_CONV2D_SUMS])
             node->out[YKI_CONV2D_SUMS]->dtype = yki_sums_dtype(low);
         return YK_OK;
@@ -110,13 +111,13 @@ static void remove_samples(const yki_trial *trial)
     }
 }
 
-/* The gradient of output 0 and, as their programs differentiate them too, of a custom operator's
- * other outputs. */
+/* The gradients of all results, which of a custom operator are all its outputs. */
 static yk_status append_gradient(yki_trial *trial, yki_node *node)
 {
     bool needs[YKI_MAX_IN] = {false};
     for (int i = 0; i < node->out_count; i++) {
-        if (i > 0 && !(node->op->custom && yki_dtype_is_float(node->out[i]->dtype)))
+        bool is_result = i <= node->op->more_results || node->op->custom;
+        if (!is_result || (i > 0 && !yki_dtype_is_float(node->out[i]->dtype)))
             continue;
         yki_shape shape = yki_shape_of(node->out[i]);
         trial->dout[i] = yki_value_create(trial->graph, YKI_INPUT, &shape);

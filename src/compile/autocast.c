@@ -78,8 +78,10 @@ static yk_status cast_node(caster *c, yki_node *node)
     }
     if (node->op->custom)
         YK_TRY(infer_again(node));
-    else if (node->op->autocast != YKI_AUTOCAST_FULL && is_cast(c, node->out[0]))
-        node->out[0]->dtype = wanted;
+    for (int i = 0; i < (node->op->one_dtype ? node->out_count : 1); i++)
+        if (!node->op->custom && node->op->autocast != YKI_AUTOCAST_FULL &&
+            is_cast(c, node->out[i]))
+            node->out[i]->dtype = wanted;
     return yki_graph_push(c->graph, node) ? YK_OK : YK_ERROR_OUT_OF_MEMORY;
 }
 

@@ -94,7 +94,7 @@ static yk_status differentiate_node(backward *b, const yki_node *node)
         return YK_OK;
     if (node->op == &yki_op_slice)
         return accumulate_slice(b, node, dout[YKI_SLICE_Y]);
-    if (!node->op->gradient || (!dout[0] && !node->op->custom))
+    if (!node->op->gradient || (!dout[0] && !node->op->custom && !node->op->more_results))
         return yki_error(YK_ERROR_UNSUPPORTED, "%s%s has no gradient", node->scope, node->op->name);
     /* Its gradient is named as it is, in errors and on timelines. */
     snprintf(graph->scope, sizeof graph->scope, "%s", node->scope);

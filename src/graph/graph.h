@@ -135,6 +135,8 @@ struct yki_op {
     yki_autocast autocast;
     yki_layouts layouts;
     int in_count, out_count;
+    int more_results; /* outputs after the first that programs use, so that they have gradients */
+    bool one_dtype;   /* of all outputs, under autocast, too */
     yki_op_input in[YKI_MAX_IN];
     /* Output shapes from inputs; on error sets the error line. NULL unless users build it. */
     yk_status (*infer)(const yki_node *node, yki_shape *out);

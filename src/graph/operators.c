@@ -17,6 +17,8 @@
 #define CONSTANT(number, operand, text)   {.name = text, .is_constant = true},
 #define IMAGES                            .layouts = YKI_OF_IMAGES,
 #define ANY_LAYOUT                        .layouts = YKI_ANY_LAYOUTS,
+#define TWO_RESULTS                       .more_results = 1,
+#define ONE_DTYPE                         .one_dtype = true,
 #define FORWARD(number, op, policy, inputs, outputs, attributes)                                   \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .autocast = YKI_AUTOCAST_##policy,                                 \

@@ -1,6 +1,5 @@
 /*
- * Recurrent layers, as PyTorch's: LSTM (Hochreiter, Schmidhuber 1997, with the forget gates of Gers
- * et al. 1999) and GRU (Cho et al. 2014). A graph has no loops, so they are unrolled. What the
+ * Recurrent layers, as PyTorch's LSTM and GRU. A graph has no loops, so they are unrolled. What the
  * inputs add to the gates is computed for all steps at once.
  */
 #include "nn/layers.h"
@@ -21,32 +20,17 @@ typedef struct recurrent {
     const char *name; /* in errors */
     int64_t gates;
     /* from_input, from_hidden: (N, gates size) */
-    void (*step)(state *s, yk_value *from_input, yk_value *from_hidden, int64_t size);
+    void (*step)(state *s, yk_value *from_input, yk_value *from_hidden);
 } recurrent;
 
-static yk_value *gate(yk_value *gates, int64_t index, int64_t size)
+static void lstm_step(state *s, yk_value *from_input, yk_value *from_hidden)
 {
-    return yk_slice(gates, -1, index * size, size);
+    s->hidden = yk_lstm_cell(from_input, from_hidden, s->cell, &s->cell);
 }
 
-/* Input, forget, cell and output gate. */
-static void lstm_step(state *s, yk_value *from_input, yk_value *from_hidden, int64_t size)
+static void gru_step(state *s, yk_value *from_input, yk_value *from_hidden)
 {
-    yk_value *gates = yk_add(from_input, from_hidden);
-    yk_value *added = yk_multiply(yk_sigmoid(gate(gates, 0, size)), yk_tanh(gate(gates, 2, size)));
-    s->cell = yk_add(yk_multiply(yk_sigmoid(gate(gates, 1, size)), s->cell), added);
-    s->hidden = yk_multiply(yk_sigmoid(gate(gates, 3, size)), yk_tanh(s->cell));
-}
-
-/* Reset and update gate, and the new state: h = n + z (h - n). */
-static void gru_step(state *s, yk_value *from_input, yk_value *from_hidden, int64_t size)
-{
-    yk_value *gates = yk_sigmoid(
-        yk_add(yk_slice(from_input, -1, 0, 2 * size), yk_slice(from_hidden, -1, 0, 2 * size)));
-    yk_value *kept = yk_multiply(gate(gates, 0, size), gate(from_hidden, 2, size));
-    yk_value *fresh = yk_tanh(yk_add(gate(from_input, 2, size), kept));
-    yk_value *back = yk_subtract(s->hidden, fresh);
-    s->hidden = yk_add(fresh, yk_multiply(gate(gates, 1, size), back));
+    s->hidden = yk_gru_cell(from_input, from_hidden, s->hidden);
 }
 
 static const recurrent lstm = {"lstm", 4, lstm_step};
@@ -100,11 +84,11 @@ static yk_value *run_direction(const stack *s, yk_value *x, int64_t layer, bool 
         int64_t t = reverse ? dims[1] - 1 - i : i;
         yk_value *from_input = yk_reshape(yk_slice(inputs, 1, t, 1), 2, (int64_t[]){dims[0], rows});
         if (i == 0) {
-            yk_value *zeros = yk_scale(gate(from_input, 0, size), 0);
+            yk_value *zeros = yk_scale(yk_slice(from_input, -1, 0, size), 0);
             now.hidden = first_state(s, s->options.h0, index, zeros);
             now.cell = first_state(s, s->options.c0, index, zeros);
         }
-        s->kind->step(&now, from_input, yk_linear(now.hidden, weight_hh, bias_hh), size);
+        s->kind->step(&now, from_input, yk_linear(now.hidden, weight_hh, bias_hh));
         s->outputs[t] = s->hidden[index] = yk_reshape(now.hidden, 3, one);
     }
     if (s->options.c_n)

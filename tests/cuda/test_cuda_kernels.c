@@ -166,6 +166,12 @@ YK_TEST(rotary_embedding)
     on_cuda(&family_rotary, ALL);
 }
 
+YK_TEST(cells)
+{
+    on_cuda(&family_lstm_cell, ALL);
+    on_cuda(&family_gru_cell, ALL);
+}
+
 YK_TEST(embedding)
 {
     on_cuda(&family_embedding, FULL);

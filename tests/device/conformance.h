@@ -39,6 +39,7 @@ typedef struct conformance_case {
     yki_fused activation;  /* batch_norm: what is fused ... */
     bool residual, y, dy2; /* ... and how backward is fed */
     bool evaluation;       /* default: training */
+    int absent;            /* lstm_cell: the input that backward does not have */
     bool ties;             /* inputs are multiples of 1/2; not differentiable */
     double spread;         /* inputs are from -spread to spread; 0: from -1 to 1 */
     double floor;          /* added to the norm that errors are relative to */

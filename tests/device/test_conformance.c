@@ -512,6 +512,39 @@ YK_TEST(rotary_embedding)
     conformance_device(&family_rotary, &cpu_f16);
 }
 
+/* ---- cells of recurrent layers --------------------------------------------------------------- */
+
+static void cells_in_all_dtypes(void)
+{
+    on_cpu_in_all_dtypes(&family_lstm_cell);
+    on_cpu_in_all_dtypes(&family_gru_cell);
+}
+
+YK_TEST(ref_cells)
+{
+    on_ref(&family_lstm_cell);
+    on_ref_in_16_bit(&family_lstm_cell);
+    on_ref(&family_gru_cell);
+    on_ref_in_16_bit(&family_gru_cell);
+}
+
+YK_TEST(cpu_cells)
+{
+    cells_in_all_dtypes();
+}
+
+YK_TEST(cpu_cells_avx2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    cells_in_all_dtypes();
+}
+
+YK_TEST(cpu_cells_sse2)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    cells_in_all_dtypes();
+}
+
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
 YK_TEST(ref_matmul)
@@ -648,6 +681,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_attention,
                                                      &family_rotary,
                                                      &family_embedding,
+                                                     &family_lstm_cell,
+                                                     &family_gru_cell,
                                                      &family_permute,
                                                      &family_slice,
                                                      &family_pad};

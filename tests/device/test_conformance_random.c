@@ -475,6 +475,12 @@ static void draw_attention(drawing *d, conformance_case *c)
     }
 }
 
+static void draw_cell(drawing *d, conformance_case *c)
+{
+    c->x[0] = draw(d, 1, 20);
+    c->x[1] = draw(d, 1, 150);
+}
+
 static void draw_rotary(drawing *d, conformance_case *c)
 {
     const int64_t width = draw(d, 2, 90);
@@ -529,6 +535,8 @@ static const operators all_operators[] = {
     {&family_attention, draw_attention, false},
     {&family_rotary, draw_rotary, false},
     {&family_embedding, draw_embedding, true},
+    {&family_lstm_cell, draw_cell, false},
+    {&family_gru_cell, draw_cell, false},
     {&family_group_norm, draw_group_norm, false},
     {&family_matmul, draw_matmul, false},
     {&family_softmax, draw_any_shape, true},

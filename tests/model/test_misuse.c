@@ -79,6 +79,8 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_layer_norm(NULL, NULL, NULL, 1e-5),
         yk_rms_norm(NULL, NULL, 1e-5),
         yk_rotary_embedding(NULL, NULL),
+        yk_lstm_cell(NULL, NULL, NULL, NULL),
+        yk_gru_cell(NULL, NULL, NULL),
         yk_group_norm(NULL, 1, NULL, NULL, 1e-5),
         yk_scale(NULL, 2),
         yk_flatten(NULL),

@@ -286,3 +286,51 @@ YK_TEST(mistakes_in_recurrent_layers_are_reported)
     assert_int_equal(yk_value_shape(yk_nn_lstm(NULL, "rnn", SIZE, NULL), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
 }
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* A loss of the last cell alone: no hidden state of the last step has a gradient. */
+YK_TEST(the_last_cell_alone_may_be_what_is_trained)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS}), *c_n;
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.c_n = &c_n;
+    yk_nn_lstm(x, "rnn", SIZE, &options);
+    yk_model *model;
+    float data[SAMPLES * STEPS * INPUTS] = {1, 2, 3}, slope[4 * SIZE];
+    const yk_tensor input = {.data = data, .ndim = 3, .dims = {SAMPLES, STEPS, INPUTS}};
+    assert_ok(yk_model_create(&model, yk_reduce_loss(c_n, YK_LOSS_SUM), NULL));
+    assert_ok(yk_model_forward(model, &(yk_batch){.size = SAMPLES,
+                                                  .count = 1,
+                                                  .names = (const char *[]){"x"},
+                                                  .tensors = (yk_tensor *)&input}));
+    assert_ok(yk_model_backward(model));
+    yk_parameter_view bias = yk_model_parameter(model, 2);
+    assert_string_equal(bias.name, "rnn.bias_ih_l0");
+    assert_ok(yk_tensor_read(&bias.grad, slope));
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(slope[i] != 0);            /* the input gate */
+        assert_true(slope[2 * SIZE + i] != 0); /* what it lets through */
+    }
+    yk_model_destroy(model);
+}
+
+YK_TEST(a_cells_gates_are_of_its_state)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *gates = yk_input(graph, "gates", YK_F32, 2, (int64_t[]){YK_BATCH, 12});
+    yk_value *hidden = yk_input(graph, "hidden", YK_F32, 2, (int64_t[]){YK_BATCH, 3}), *next;
+    int64_t dims[YK_MAX_DIMS];
+    assert_int_equal(yk_value_shape(yk_lstm_cell(gates, gates, hidden, &next), dims), 2);
+    assert_int_equal(dims[1], 3);
+    assert_int_equal(yk_value_shape(next, NULL), 2);
+    assert_int_equal(yk_value_shape(yk_gru_cell(gates, gates, hidden), NULL), -1);
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_SHAPE, yk_model_create(&model, next, NULL));
+    assert_contains(yk_last_error(), "gru_cell: gates of the input has shape (N, 12), expected 3 "
+                                     "gates of the hidden state, (N, 3)");
+    assert_int_equal(yk_value_shape(yk_lstm_cell(NULL, gates, hidden, &next), NULL), -1);
+    assert_int_equal(yk_value_shape(next, NULL), -1);
+    yk_graph_destroy(graph);
+}

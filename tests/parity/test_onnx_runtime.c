@@ -462,3 +462,18 @@ YK_TEST(the_file_describes_its_network)
     assert_contains(said, "metadata transforms Resize(4)");
     assert_contains(said, "metadata arch mlp");
 }
+
+/* Six steps, in both directions and in two layers. */
+static yk_value *recurrent_layers(yk_value *x)
+{
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.num_layers = 2;
+    options.bidirectional = true;
+    x = yk_reshape(x, 3, (int64_t[]){YK_BATCH, 6, -1});
+    return yk_flatten(yk_nn_gru(yk_nn_lstm(x, "lstm", 9, &options), "gru", 7, &options));
+}
+
+YK_TEST(recurrent_layers_are_translated)
+{
+    judge(make_model(recurrent_layers(images_of(16)), YK_AMP_OFF), 16);
+}

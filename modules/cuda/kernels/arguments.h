@@ -372,6 +372,26 @@ typedef struct yki_cuda_rotary_args {
     int32_t heads, width, pairs, interleaved, inverse;
 } yki_cuda_rotary_args;
 
+/* ---- recurrent.cu ---------------------------------------------------------------------------- */
+
+/* state, hidden, next (samples, size), gates and the sides that they are the sum of (samples, 4
+ * size), or of a GRU (samples, 3 size). Outputs may be NULL. */
+typedef struct yki_cuda_cell_args {
+    const void *from_input, *from_hidden;
+    const void *state; /* the LSTM's cell, the GRU's hidden state */
+    void *hidden;      /* the new one */
+    void *next;        /* the LSTM's next cell, which backward reads */
+    void *gates;       /* likewise, after the activations */
+    int64_t samples, size;
+} yki_cuda_cell_args;
+
+typedef struct yki_cuda_cell_slopes_args {
+    yki_cuda_cell_args of;
+    const void *dhidden, *dnext; /* of the LSTM, either may be NULL */
+    void *dinput, *dgates;       /* dinput: of a GRU alone */
+    void *dstate;
+} yki_cuda_cell_slopes_args;
+
 /* ---- loss.cu --------------------------------------------------------------------------------- */
 
 /* A row is what has one softmax, a sample or one of its `pixels`; its columns are classes, which

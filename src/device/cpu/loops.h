@@ -161,6 +161,30 @@ typedef struct yki_mixing {
     bool ahead;                          /* rows of the input are fetched in advance */
 } yki_mixing;
 
+/*
+ * One sample of the operators of graph/operators.def, with their names. Gates are several states in
+ * a row. Outputs that nobody wants, and gates of inference, are NULL.
+ */
+typedef struct yki_lstm_row {
+    const void *from_input, *from_hidden, *cell;
+    void *hidden, *next, *gates;
+} yki_lstm_row;
+
+typedef struct yki_lstm_slopes {
+    const void *gates, *cell, *next, *dhidden, *dnext; /* dhidden or dnext may be NULL */
+    void *dgates, *dcell;
+} yki_lstm_slopes;
+
+typedef struct yki_gru_row {
+    const void *from_input, *from_hidden, *hidden;
+    void *next, *gates;
+} yki_gru_row;
+
+typedef struct yki_gru_slopes {
+    const void *gates, *from_hidden, *hidden, *dnext;
+    void *dinput, *dgates, *dhidden;
+} yki_gru_slopes;
+
 /* First those of one operand. */
 typedef enum yki_map_op {
     YKI_MAP_RELU,                /* max(a, 0) */
@@ -319,6 +343,11 @@ typedef struct yki_cpu_loops {
                       uint16_t *kept);
     void (*drop)(yk_dtype dtype, const void *x, const uint16_t *kept, void *y, float factor,
                  int64_t count);
+    /* A sample of a recurrent layer's cell, whose state has so many elements, and its gradient. */
+    void (*lstm_cell)(yk_dtype dtype, const yki_lstm_row *row, int64_t size);
+    void (*lstm_cell_slopes)(yk_dtype dtype, const yki_lstm_slopes *row, int64_t size);
+    void (*gru_cell)(yk_dtype dtype, const yki_gru_row *row, int64_t size);
+    void (*gru_cell_slopes)(yk_dtype dtype, const yki_gru_slopes *row, int64_t size);
     /* The sum of elements, each times that of factor, which may be NULL; and rows of `count`
      * elements, `stride` apart, added to as many sums. */
     double (*sum)(yk_dtype dtype, const void *x, const void *factor, int64_t count);

@@ -14,6 +14,7 @@
 #include "device/cpu/loops_map.h"
 #include "device/cpu/loops_norm.h"
 #include "device/cpu/loops_pool.h"
+#include "device/cpu/loops_recurrent.h"
 #include "device/cpu/loops_rows.h"
 #include "device/cpu/loops_small_norm.h"
 
@@ -39,6 +40,10 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .draw = draw,
                                  .draw_lane = draw_lane,
                                  .drop = drop,
+                                 .lstm_cell = lstm_cell,
+                                 .lstm_cell_slopes = lstm_cell_slopes,
+                                 .gru_cell = gru_cell,
+                                 .gru_cell_slopes = gru_cell_slopes,
                                  .sum = sum,
                                  .sum_rows = sum_rows,
                                  .join_sums = join_sums,

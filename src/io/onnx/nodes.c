@@ -86,6 +86,8 @@ static const translation translations[] = {
     {&yki_op_group_norm, "InstanceNormalization", yki_onnx_write_group_norm},
     {&yki_op_scaled_dot_product_attention, "MatMul", yki_onnx_write_attention},
     {&yki_op_rotary_embedding, "Gather", yki_onnx_write_rotary},
+    {&yki_op_lstm_cell, "Mul", yki_onnx_write_lstm_cell},
+    {&yki_op_gru_cell, "Add", yki_onnx_write_gru_cell},
     {&yki_op_embedding, "Gather", yki_onnx_write_embedding},
     {&yki_op_permute, "Transpose", yki_onnx_write_permute},
     {&yki_op_concat, "Concat", yki_onnx_write_concat},

@@ -39,10 +39,10 @@ static const operators_case pools = {ALL,
                                       &family_adaptive, &family_interpolate}};
 static const operators_case moves = {
     ALL, {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad}};
-static const operators_case rows = {ALL,
-                                    {&family_softmax, &family_log_softmax, &family_layer_norm,
-                                     &family_layer_norm_wide, &family_rms_norm,
-                                     &family_rms_norm_wide, &family_rotary}};
+static const operators_case rows = {
+    ALL,
+    {&family_softmax, &family_log_softmax, &family_layer_norm, &family_layer_norm_wide,
+     &family_rms_norm, &family_rms_norm_wide, &family_rotary, &family_lstm_cell, &family_gru_cell}};
 static const operators_case maxima = {ALL, {&family_amax, &family_amin}};
 static const operators_case losses = {
     FULL,
