@@ -129,9 +129,22 @@ void yki_standstill_describe(char text[YKI_STANDSTILL], const yki_watched *first
         text[0] = '\0';
 }
 
+/* How often ranks have told something else; once more by this one, or 0 times. False where the
+ * store does not answer. */
+static bool count_changes(const yki_job *job, int more, int64_t *changes)
+{
+    char key[YKI_JOB_KEY];
+    yki_job_key(job, key, sizeof key, "standstill", -1);
+    yki_fair_lock_take(job->lock);
+    yk_status status = yk_store_add(job->store, key, more, changes);
+    yki_fair_lock_release(job->lock);
+    return status == YK_OK;
+}
+
 void yki_standstill_publish(const yki_job *job, yki_standstill *state, const char *text)
 {
     char key[YKI_JOB_KEY];
+    int64_t changes;
     if (strcmp(state->told, text) == 0)
         return;
     yki_job_key(job, key, sizeof key, "standstill", job->rank);
@@ -141,6 +154,7 @@ void yki_standstill_publish(const yki_job *job, yki_standstill *state, const cha
     else
         yk_store_delete(job->store, key, NULL);
     yki_fair_lock_release(job->lock);
+    count_changes(job, 1, &changes); /* after the change: who reads this number finds it */
     snprintf(state->told, sizeof state->told, "%s", text);
 }
 
@@ -294,20 +308,13 @@ static uint64_t add_hash(uint64_t hash, const char *text)
     return hash;
 }
 
-/* Ranks that wait, each for the next one, from this rank to one that is among them already. */
-typedef struct chain {
-    int first; /* the smallest */
-    uint64_t hash;
-    char text[YKI_LOST];
-} chain;
-
 /* False if this rank is not lost. */
-static bool follow(chain *c, stands_known *known, const yki_job *job)
+static bool follow(yki_stand_chain *c, stands_known *known, const yki_job *job)
 {
     wait w;
     char name[YKI_RANK_NAME];
     size_t used = 0;
-    *c = (chain){.first = job->rank, .hash = 0xcbf29ce484222325u};
+    *c = (yki_stand_chain){.first = job->rank, .hash = 0xcbf29ce484222325u};
     if (known->count == 0 || !known->stands[0].lost)
         return false;
     for (stand *at = known->stands; !at->named;) {
@@ -328,34 +335,46 @@ static bool follow(chain *c, stands_known *known, const yki_job *job)
     return true;
 }
 
-static void warn(const yki_job *job, yki_standstill *state, const chain *c)
+/* Of what the ranks have told by now. */
+static void suspect(const yki_job *job, yki_standstill *state)
 {
-    if (state->warned || c->first != job->rank)
+    yki_stand_chain c;
+    stands_known known = {.count = 0};
+    read_stands(&known, job, state->told);
+    save_others(&known);
+    bool lost = follow(&c, &known, job);
+    for (int i = 0; i < known.count; i++)
+        free(known.stands[i].text);
+    if (lost && state->since > 0 && c.hash == state->suspected.hash)
+        return;
+    state->suspected = c;
+    state->since = lost ? yki_now() : 0;
+    state->warned = false;
+}
+
+static void warn(const yki_job *job, yki_standstill *state)
+{
+    if (state->warned || state->suspected.first != job->rank)
         return;
     state->warned = true;
     YKI_WARN("%s; unless another thread makes one of the missing calls, this fails after %g s",
-             c->text, job->timeout_s);
+             state->suspected.text, job->timeout_s);
 }
 
 void yki_standstill_find(char found[YKI_LOST], const yki_job *job, yki_standstill *state)
 {
-    chain c = {.hash = 0};
-    stands_known known = {.count = 0};
-    bool lost = false;
+    int64_t changes;
     found[0] = '\0';
-    if (state->told[0]) {
-        read_stands(&known, job, state->told);
-        save_others(&known);
-        lost = follow(&c, &known, job);
+    if (!state->told[0]) {
+        state->since = 0;
+        return;
     }
-    for (int i = 0; i < known.count; i++)
-        free(known.stands[i].text);
-    if (!lost || !(state->since > 0) || c.hash != state->suspected) {
-        state->since = lost ? yki_now() : 0;
-        state->suspected = c.hash;
-        state->warned = false;
-    } else if (yki_now() - state->since >= SURE_S) {
-        snprintf(found, YKI_LOST, "%s", c.text);
-        warn(job, state, &c);
+    if (count_changes(job, 0, &changes) && changes != state->changes) {
+        state->changes = changes;
+        suspect(job, state);
+    }
+    if (state->since > 0 && yki_now() - state->since >= SURE_S) {
+        snprintf(found, YKI_LOST, "%s", state->suspected.text);
+        warn(job, state);
     }
 }

@@ -13,6 +13,8 @@
  *
  * RANKS are those that do not wait in this group, as far as they have said so, and SEQUENCE is the
  * number of the last collective that the rank has begun. The key disappears when the rank goes on.
+ * Each change of a key adds 1 to the number in the key standstill of the job: ranks that stand
+ * still for long, because another one is late, read that number alone until it has changed.
  *
  * A collective ends when all its ranks have begun it. Ranks are lost if each of the collectives in
  * which they wait lacks another one of them. It does not matter when each of them has told this:
@@ -30,12 +32,20 @@
 
 enum { YKI_STANDSTILL = 16 << 10, YKI_LOST = 384 };
 
+/* Ranks that wait, each for the next one, from this rank to one that is among them already. */
+typedef struct yki_stand_chain {
+    int first;     /* the smallest */
+    uint64_t hash; /* of what they have told */
+    char text[YKI_LOST];
+} yki_stand_chain;
+
 /* What the watch remembers from one time to the next. */
 typedef struct yki_standstill {
     char told[YKI_STANDSTILL]; /* what the store says of this rank; "": nothing */
     double read;               /* when the thread last looked */
-    uint64_t suspected;        /* a hash of what lost ranks have told, */
-    double since;              /* and since when */
+    int64_t changes;           /* of all ranks' keys, when they were last read */
+    yki_stand_chain suspected; /* lost ranks, as far as was known then, */
+    double since;              /* and since when; 0: there are none */
     bool warned;               /* of these */
     char found[YKI_LOST];      /* which ranks wait for each other, and where; "": none are known */
 } yki_standstill;
