@@ -1,9 +1,12 @@
-/* Ranks that stand still, and the store: what they ask it. */
+/* Ranks that stand still, and the store: what they ask it, and what they say without it. */
 #define _GNU_SOURCE
 #include "harness.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,7 +14,7 @@
 #include "comm/group_state.h"
 #include "leave.h"
 
-enum { STANDS_S = 1, LATE_S = 4 };
+enum { STANDS_S = 1, LATE_S = 4, TIMEOUT_S = 4 };
 
 static atomic_int questions; /* of this process, about what other ranks wait for */
 
@@ -66,5 +69,54 @@ YK_TEST_RANKS(late_ranks_are_asked_about_once_for_each_change, 5)
         assert_in_range(atomic_load(&questions), late, (late + 1) * changes);
     }
     yk_test_await_all(all);
+    yk_group_destroy(all);
+}
+
+/* ---- without the store ----------------------------------------------------------------------- */
+
+static bool waits_in_vain(const yk_group *group)
+{
+    char text[YKI_ERROR_LINE];
+    return yki_watch_standstill(group->job.watch, text, sizeof text);
+}
+
+/* A thread that has made no call before. */
+static void *make_the_missing_call(void *copy)
+{
+    const yk_group *group = copy;
+    while (!waits_in_vain(group))
+        usleep(1000);
+    yk_store_interrupt(group->job.store);
+    while (!(yki_watch_lost(group->job.watch) > 0))
+        usleep(1000);
+    assert_ok(yk_barrier(copy));
+    return NULL;
+}
+
+/* Rank 0 has waited in vain, goes on, and waits for rank 1 later. */
+YK_TEST_RANKS(what_ranks_had_waited_for_is_no_reason_later, 2)
+{
+    (void)world;
+    char done[256];
+    pthread_t thread;
+    float x = 1;
+    yk_group *all = join(TIMEOUT_S), *copy;
+    assert_ok(yk_group_duplicate(&copy, all));
+    copy->watched->job.timeout_s = 2 * STANDS_S;
+    snprintf(done, sizeof done, "%s/done", getenv("TMPDIR"));
+    if (rank == 0)
+        assert_int_equal(pthread_create(&thread, NULL, make_the_missing_call, copy), 0);
+    else
+        assert_ok(yk_barrier(copy));
+    assert_ok(yk_all_reduce(all, &x, 1, YK_F32, YK_REDUCE_SUM, NULL));
+    if (rank == 0) {
+        pthread_join(thread, NULL);
+        assert_status(YK_ERROR_TIMEOUT, yk_barrier(all));
+        assert_contains(yk_last_error(), "timed out after 4 s: rank 1 did not take part");
+        close(open(done, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    }
+    while (rank == 1 && access(done, F_OK))
+        usleep(10000);
+    yk_group_destroy(copy);
     yk_group_destroy(all);
 }

@@ -226,6 +226,15 @@ static int find_stand(const stands_known *known, int rank)
     return at < known->count ? at : -1;
 }
 
+bool yki_standstill_goes_on(const char *text, const yki_watched *group)
+{
+    wait w;
+    while (next_wait(&text, &w))
+        if (strcmp(w.prefix, group->job.prefix) == 0)
+            return waits_in(group) && group->waiting.sequence == w.sequence;
+    return false;
+}
+
 /* One of those known that the collective lacks, and that is lost, too; -1: none. */
 static int find_missing(const stands_known *known, const wait *w)
 {

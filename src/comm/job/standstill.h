@@ -41,13 +41,14 @@ typedef struct yki_stand_chain {
 
 /* What the watch remembers from one time to the next. */
 typedef struct yki_standstill {
-    char told[YKI_STANDSTILL]; /* what the store says of this rank; "": nothing */
-    double read;               /* when the thread last looked */
-    int64_t changes;           /* of all ranks' keys, when they were last read */
-    yki_stand_chain suspected; /* lost ranks, as far as was known then, */
-    double since;              /* and since when; 0: there are none */
-    bool warned;               /* of these */
-    char found[YKI_LOST];      /* which ranks wait for each other, and where; "": none are known */
+    char told[YKI_STANDSTILL];  /* what the store says of this rank; "": nothing */
+    double read;                /* when the thread last looked */
+    int64_t changes;            /* of all ranks' keys, when they were last read */
+    yki_stand_chain suspected;  /* lost ranks, as far as was known then, */
+    double since;               /* and since when; 0: there are none */
+    bool warned;                /* of these */
+    char found[YKI_LOST];       /* which ranks wait for each other, and where; "": none are known */
+    char waits[YKI_STANDSTILL]; /* what this rank had told when they were found */
 } yki_standstill;
 
 /* What this rank has to tell; "" where it goes on. With the lock of the watch. */
@@ -57,5 +58,8 @@ void yki_standstill_publish(const yki_job *job, yki_standstill *state, const cha
 /* Describes ranks that have been lost for a while, this one among them, of which the first warns;
  * "" where there are none. */
 void yki_standstill_find(char found[YKI_LOST], const yki_job *job, yki_standstill *state);
+/* Whether the group still waits in a collective of this text, which this rank has told. With the
+ * lock of the watch. */
+bool yki_standstill_goes_on(const char *text, const yki_watched *group);
 
 #endif

@@ -371,6 +371,7 @@ static void look_for_standstill(yki_watch *watch, double now)
     yki_standstill_find(found, watch->job, &watch->standstill);
     end_request(watch);
     memcpy(watch->standstill.found, found, sizeof found);
+    snprintf(watch->standstill.waits, sizeof text, "%s", text);
 }
 
 static bool has_news(const yki_watch *watch)
@@ -594,12 +595,16 @@ void yki_watch_calls(yki_watched *watched, void *queue, bool (*rests)(void *queu
     pthread_mutex_unlock(&watch->lock);
 }
 
+/* Without the store, nobody finds out that the ranks have gone on. */
 bool yki_watch_standstill(yki_watch *watch, char *text, size_t size)
 {
+    bool waits = false;
     if (!watch)
         return false;
     pthread_mutex_lock(&watch->lock);
-    snprintf(text, size, "%s", watch->standstill.found);
+    for (const yki_watched *at = watch->first; at && !waits; at = at->next)
+        waits = yki_standstill_goes_on(watch->standstill.waits, at);
+    snprintf(text, size, "%s", waits ? watch->standstill.found : "");
     pthread_mutex_unlock(&watch->lock);
     return text[0] != '\0';
 }
