@@ -87,6 +87,39 @@ YK_TEST(a_step_of_a_larger_allocation_counts_its_own_tasks)
     assert_null(strstr(output, " of 8"));
 }
 
+/* Of a heterogeneous job. Slurm counts the tasks and nodes of all of them. */
+YK_TEST(components_of_one_srun_are_one_job)
+{
+    char script[1024];
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    snprintf(script, sizeof script, "srun --het-group=0,1 %s", meeting_rank());
+    assert_int_equal(submit("-N1 -n1 : -N1 -n3", script), 0);
+    for (int rank = 0; rank < 4; rank++) {
+        char line[128];
+        snprintf(line, sizeof line, "rank %d of 4 on n%d, local %d of %d: sum 10\n", rank,
+                 rank < 1 ? 1 : 2, rank < 1 ? 0 : rank - 1, rank < 1 ? 1 : 3);
+        assert_contains(output, line);
+    }
+}
+
+YK_TEST(components_of_their_own_sruns_are_jobs_of_their_own)
+{
+    char script[1024];
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    snprintf(script, sizeof script, "srun --het-group=0 %s & srun --het-group=1 %s & wait",
+             meeting_rank(), meeting_rank());
+    assert_int_equal(submit("-N1 -n2 : -N1 -n2", script), 0);
+    for (int node = 1; node <= 2; node++)
+        for (int rank = 0; rank < 2; rank++) {
+            char line[128];
+            snprintf(line, sizeof line, "rank %d of 2 on n%d, local %d of 2: sum 3\n", rank, node,
+                     rank);
+            assert_contains(output, line);
+        }
+}
+
 YK_TEST(array_tasks_on_one_node_do_not_meet_each_other)
 {
     yk_test_run_as_rank(meet, 0);
