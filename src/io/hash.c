@@ -36,6 +36,12 @@ static yk_status digest_file(EVP_MD_CTX *digest, int fd, const char *path, int64
     return status;
 }
 
+static void write_digits(char *text, const unsigned char *value, unsigned length)
+{
+    for (unsigned i = 0; i < length; i++)
+        snprintf(text + 2 * i, 3, "%02x", value[i]);
+}
+
 /* In hexadecimal. */
 static yk_status hash_fd(const EVP_MD *algorithm, int fd, const char *path, char *text,
                          int64_t *bytes)
@@ -51,8 +57,7 @@ static yk_status hash_fd(const EVP_MD *algorithm, int fd, const char *path, char
     if (status != YK_OK)
         goto out;
     EVP_DigestFinal_ex(digest, value, &length);
-    for (unsigned i = 0; i < length; i++)
-        snprintf(text + 2 * i, 3, "%02x", value[i]);
+    write_digits(text, value, length);
 out:
     EVP_MD_CTX_free(digest);
     return status;
@@ -75,6 +80,17 @@ yk_status yki_sha256_fd(int fd, const char *path, char text[YKI_SHA256_TEXT], in
 yk_status yki_sha256_file(const char *path, char text[YKI_SHA256_TEXT], int64_t *bytes)
 {
     return hash_file(EVP_sha256(), path, text, bytes);
+}
+
+yk_status yki_sha256_memory(const void *data, size_t size, char text[YKI_SHA256_TEXT])
+{
+    unsigned char value[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    text[0] = '\0';
+    if (!EVP_Digest(data, size, value, &length, EVP_sha256(), NULL))
+        return yki_error(YK_ERROR_INTERNAL, "SHA-256 is not available");
+    write_digits(text, value, length);
+    return YK_OK;
 }
 
 yk_status yki_md5_file(const char *path, char text[YKI_MD5_TEXT])

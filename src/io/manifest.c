@@ -56,8 +56,9 @@ static bool to_count(const cJSON *object, const char *key, int64_t *count)
 
 static void to_name(const cJSON *object, const char *key, char name[YKI_ORIGIN_NAME])
 {
-    const cJSON *text = cJSON_GetObjectItemCaseSensitive(object, key);
-    snprintf(name, YKI_ORIGIN_NAME, "%s", cJSON_IsString(text) ? text->valuestring : "");
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    const char *text = cJSON_IsString(item) ? item->valuestring : "";
+    yki_origin_keep(name, text, strlen(text));
 }
 
 static void to_origin(const cJSON *object, yki_origin *origin)

@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+#include "io/hash.h"
+
 static const char *text_of(const char *variable)
 {
     const char *text = getenv(variable);
@@ -26,11 +29,15 @@ static bool is_positive(const char *variable)
     return atoll(text_of(variable)) > 0;
 }
 
-/* Names that differ mostly do so at their ends. */
-static void keep_end(char name[YKI_ORIGIN_NAME], const char *text, size_t length)
+void yki_origin_keep(char kept[YKI_ORIGIN_NAME], const char *name, size_t length)
 {
-    const size_t most = YKI_ORIGIN_NAME - 1, kept = length < most ? length : most;
-    snprintf(name, YKI_ORIGIN_NAME, "%.*s", (int)kept, text + length - kept);
+    char hash[YKI_SHA256_TEXT];
+    if (length < YKI_ORIGIN_NAME && yki_utf8_is_valid(name, length))
+        snprintf(kept, YKI_ORIGIN_NAME, "%.*s", (int)length, name);
+    else if (yki_sha256_memory(name, length, hash) == YK_OK)
+        snprintf(kept, YKI_ORIGIN_NAME, "sha256:%s", hash);
+    else
+        kept[0] = '\0';
 }
 
 /* LOGS/attempt_N/LOCAL_RANK/error.json */
@@ -39,21 +46,21 @@ static void find_agent(char agent[YKI_ORIGIN_NAME])
     const char *file = text_of("TORCHELASTIC_ERROR_FILE"), *end = NULL;
     const char *id = text_of("YOKE_JOB_ID");
     if (*id) {
-        keep_end(agent, id, strlen(id));
+        yki_origin_keep(agent, id, strlen(id));
         return;
     }
     for (const char *at = file; (at = strstr(at, "/attempt_")); at++)
         end = at;
     if (end)
-        keep_end(agent, file, (size_t)(end - file));
+        yki_origin_keep(agent, file, (size_t)(end - file));
 }
 
 yki_origin yki_origin_here(void)
 {
     yki_origin here = {.slurm_job = ""};
     const char *job = text_of("SLURM_JOB_ID"), *run = text_of("TORCHELASTIC_RUN_ID");
-    keep_end(here.slurm_job, job, strlen(job));
-    keep_end(here.run_id, run, strlen(run));
+    yki_origin_keep(here.slurm_job, job, strlen(job));
+    yki_origin_keep(here.run_id, run, strlen(run));
     const bool named = *run && strcmp(run, "none") != 0;
     const bool judges = *text_of("YOKE_USE_LAUNCHER_STORE") != '\0';
     if ((!named && !judges) || atoll(text_of("GROUP_WORLD_SIZE")) <= 1)

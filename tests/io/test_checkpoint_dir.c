@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "base/utf8.h"
 #include "io/checkpoint_dir.h"
 #include "io/manifest.h"
 #include "kill.h"
@@ -533,4 +534,80 @@ YK_TEST(a_distributed_checkpoint_of_pytorch_is_named)
     yk_tensor_file *tensors;
     assert_status(YK_ERROR_UNSUPPORTED, yk_tensor_file_open(&tensors, yk_test_directory()));
     assert_contains(yk_last_error(), "dcp_to_torch FOLDER FILE.pth");
+}
+
+/* ---- the job that has saved it --------------------------------------------------------------- */
+
+static void be_attempt(const char *slurm_job, const char *run_id, const char *drawn)
+{
+    setenv("SLURM_JOB_ID", slurm_job, 1);
+    setenv("SLURM_RESTART_COUNT", *slurm_job ? "1" : "0", 1);
+    setenv("TORCHELASTIC_RUN_ID", run_id, 1);
+    setenv("TORCHELASTIC_RESTART_COUNT", *run_id ? "1" : "0", 1);
+    setenv("YOKE_JOB_ID", drawn, 1);
+}
+
+static bool is_restarted(const char *dir, const char *from, const char *file)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s%s%s", from, *from ? "/" : "", file);
+    return yk_checkpoint_dir_is_restarted(dir, path);
+}
+
+YK_TEST(a_checkpoint_is_of_the_job_that_has_saved_it)
+{
+    yk_model *model = make_model();
+    const char *run = folder("run");
+    be_attempt("77", "", "");
+    assert_ok(save(run, model, 1, 3));
+    assert_true(is_restarted(run, run, "checkpoint-1.pth"));
+    assert_false(is_restarted(run, run, "checkpoint-2.pth"));
+    setenv("SLURM_RESTART_COUNT", "0", 1);
+    assert_false(is_restarted(run, run, "checkpoint-1.pth"));
+    be_attempt("78", "", "");
+    assert_false(is_restarted(run, run, "checkpoint-1.pth"));
+    be_attempt("", "77", "");
+    assert_false(is_restarted(run, run, "checkpoint-1.pth"));
+    assert_false(yk_checkpoint_dir_is_restarted(NULL, "checkpoint-1.pth"));
+    assert_false(yk_checkpoint_dir_is_restarted(run, NULL));
+    yk_model_destroy(model);
+}
+
+/* A path, say, whose end is the same in all jobs. */
+YK_TEST(names_of_jobs_may_be_long)
+{
+    char first[300], second[300];
+    yk_model *model = make_model();
+    const char *run = folder("run");
+    memset(first, 'x', sizeof first);
+    first[sizeof first - 1] = '\0';
+    memcpy(second, first, sizeof second);
+    second[0] = 'y';
+    for (int drawn = 0; drawn < 2; drawn++) {
+        be_attempt("", drawn ? "none" : first, drawn ? first : "");
+        assert_ok(save(run, model, 1, 3));
+        assert_true(is_restarted(run, run, "checkpoint-1.pth"));
+        be_attempt("", drawn ? "none" : second, drawn ? second : "");
+        assert_false(is_restarted(run, run, "checkpoint-1.pth"));
+    }
+    yk_model_destroy(model);
+}
+
+/* Other programs read the manifest. */
+YK_TEST(names_of_jobs_need_not_be_utf_8)
+{
+    char text[4096];
+    yk_model *model = make_model();
+    const char *run = folder("run");
+    be_attempt("", "none", "\xff of a folder");
+    assert_ok(save(run, model, 1, 3));
+    assert_true(is_restarted(run, run, "checkpoint-1.pth"));
+    be_attempt("", "none", "\xfe of a folder");
+    assert_false(is_restarted(run, run, "checkpoint-1.pth"));
+    FILE *file = fopen(in(run, "manifest.json"), "r");
+    assert_non_null(file);
+    size_t size = fread(text, 1, sizeof text, file);
+    fclose(file);
+    assert_true(size > 0 && size < sizeof text && yki_utf8_is_valid(text, size));
+    yk_model_destroy(model);
 }
