@@ -179,7 +179,8 @@ yk_status yk_checkpoint_dir_read_state(const char *dir, yk_training_state *state
  * Slurm (SLURM_RESTART_COUNT) or an elastic launcher such as torchrun (TORCHELASTIC_RESTART_COUNT)
  * started it again. The manifest has the job's id as Slurm gives it, or the launcher's run id;
  * where that is "none", or the job has one host, also what the launcher draws (YOKE_JOB_ID, or the
- * folder of torchrun's logs). False for NULL, and for a checkpoint that the manifest does not know.
+ * folder of torchrun's logs). False for NULL, for a path that leads into another folder, and for a
+ * checkpoint that the manifest does not know.
  */
 bool yk_checkpoint_dir_is_restarted(const char *dir, const char *path);
 

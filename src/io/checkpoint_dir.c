@@ -414,11 +414,23 @@ yk_status yk_checkpoint_dir_latest(const char *dir, char *path, size_t path_size
     return YK_OK;
 }
 
+/* Whether the path's file would be in the folder itself. */
+static bool leads_into(const char *dir, const char *path)
+{
+    char above[PATH_MAX];
+    struct stat found, expected;
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash + 1 - path) : 0;
+    return snprintf(above, sizeof above, "%.*s.", length, path) < PATH_MAX &&
+           stat(above, &found) == 0 && stat(dir, &expected) == 0 &&
+           found.st_dev == expected.st_dev && found.st_ino == expected.st_ino;
+}
+
 /* The entry of the one that was noted counts, too: it may not have been listed any more. */
 bool yk_checkpoint_dir_is_restarted(const char *dir, const char *path)
 {
     yki_manifest manifest;
-    if (!dir || !path)
+    if (!dir || !path || !leads_into(dir, path))
         return false;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     read_manifest(&manifest, dir);

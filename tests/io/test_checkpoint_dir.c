@@ -573,6 +573,28 @@ YK_TEST(a_checkpoint_is_of_the_job_that_has_saved_it)
     yk_model_destroy(model);
 }
 
+/* Two runs have checkpoints of the same names. */
+YK_TEST(a_checkpoint_of_another_folder_is_not_of_this_one)
+{
+    char run[256], other[256], link[256];
+    yk_model *model = make_model();
+    snprintf(run, sizeof run, "%s", folder("run"));
+    snprintf(other, sizeof other, "%s", folder("other"));
+    snprintf(link, sizeof link, "%s", folder("link"));
+    be_attempt("77", "", "");
+    assert_ok(save(run, model, 1, 3));
+    be_attempt("78", "", "");
+    assert_ok(save(other, model, 1, 3));
+    assert_int_equal(symlink(run, link), 0);
+    be_attempt("77", "", "");
+    assert_false(is_restarted(run, other, "checkpoint-1.pth"));
+    assert_false(is_restarted(run, "", "checkpoint-1.pth"));
+    assert_true(is_restarted(run, link, "checkpoint-1.pth"));
+    assert_int_equal(chdir(run), 0);
+    assert_true(is_restarted(run, "", "checkpoint-1.pth"));
+    yk_model_destroy(model);
+}
+
 /* A path, say, whose end is the same in all jobs. */
 YK_TEST(names_of_jobs_may_be_long)
 {
