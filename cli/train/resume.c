@@ -113,7 +113,8 @@ static bool choose_checkpoint(cli_training *t)
         return cli_complain(
             "%s already contains the checkpoint %s%s; continue that run with --resume auto, or "
             "choose another --output",
-            t->output, t->resumed, o->restarted ? ", which this job has not saved" : "");
+            t->output, t->resumed,
+            o->restarted ? ", which this job is not known to have saved" : "");
     if (file && !t->resumed[0])
         snprintf(t->resumed, sizeof t->resumed, "%s", file);
     return true;

@@ -143,7 +143,8 @@ YK_TEST(a_restart_does_not_continue_the_run_of_another_job)
         assert_contains(job.output, "checkpoint-step-4.pth");
         assert_null(strstr(job.output, "Training"));
     }
-    assert_contains(job.output, ", which this job has not saved; continue that run with");
+    assert_contains(job.output,
+                    ", which this job is not known to have saved; continue that run with");
     assert_int_equal(train_under_torchrun(1, "second", "--max-steps 5 --resume auto"), 0);
     assert_contains(job.output, "after step 4");
 }
@@ -167,7 +168,8 @@ YK_TEST(a_restart_of_the_launcher_does_not_continue_the_run_of_another_job)
 {
     assert_int_equal(train_under_yoke_run("", 3), 0);
     assert_int_equal(train_under_yoke_run("[ $TORCHELASTIC_RESTART_COUNT = 1 ] &&", 5), 2);
-    assert_contains(job.output, ", which this job has not saved; continue that run with");
+    assert_contains(job.output,
+                    ", which this job is not known to have saved; continue that run with");
 }
 
 YK_TEST(a_job_of_slurm_does_not_continue_the_run_of_another_one)
@@ -178,7 +180,22 @@ YK_TEST(a_job_of_slurm_does_not_continue_the_run_of_another_one)
     assert_int_equal(train_in_job("--max-steps 4", 0, 0), 0);
     setenv("SLURM_JOB_ID", "77", 1);
     assert_int_equal(train_in_job("--max-steps 5", 0, 0), 2);
-    assert_contains(job.output, ", which this job has not saved; continue that run with");
+    assert_contains(job.output,
+                    ", which this job is not known to have saved; continue that run with");
+}
+
+/* As earlier versions have left it, or somebody who has deleted the manifest. */
+YK_TEST(a_restart_may_be_told_to_continue_what_no_job_has_signed)
+{
+    setenv("SLURM_JOB_ID", "77", 1);
+    assert_int_equal(train_in_job("--max-steps 3", 0, 0), 0);
+    assert_int_equal(unlink(path_of("parts", "manifest.json")), 0);
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    assert_int_equal(train_in_job("--max-steps 4", 0, 0), 2);
+    assert_contains(job.output, ", which this job is not known to have saved; continue that run "
+                                "with --resume auto, or choose another --output");
+    assert_int_equal(train_in_job("--max-steps 4 --resume auto", 0, 0), 0);
+    assert_contains(job.output, "after step 3");
 }
 
 /* The first attempt has ended before it saved anything. */
