@@ -265,7 +265,10 @@ static const char *one_cycle_trouble(const cli_train_options *o)
     if (s->cycle_momentum && (o->given.momentum || o->given.muon_momentum || o->given.beta1))
         return "--schedule onecycle cycles the momentum: add --no-cycle-momentum to set it";
     if (s->max_lr != YK_LR_INITIAL && o->given.lr)
-        return "--max-lr and --lr both set the peak of --schedule onecycle: give one of them";
+        return o->given.max_lr
+                   ? "--max-lr and --lr both set the peak of --schedule onecycle: give one of them"
+                   : "--lr: this run has the peak of its --schedule onecycle from --max-lr: give "
+                     "--max-lr instead";
     return NULL;
 }
 

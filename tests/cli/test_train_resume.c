@@ -448,7 +448,10 @@ YK_TEST(a_resumed_run_keeps_the_peak_of_its_schedule)
     assert_int_equal(train_with_a_peak("whole", ""), 0);
     assert_same_file("whole", "parts", "checkpoint-1.pth");
     assert_int_equal(go_on("parts", "--epochs 2 --lr 0.1"), 1);
-    assert_contains(job.output, "--max-lr and --lr both set the peak");
+    assert_contains(unwrapped(), "--lr: this run has the peak of its --schedule onecycle from "
+                                 "--max-lr: give --max-lr instead");
+    assert_int_equal(go_on("parts", "--epochs 2 --max-lr 0.1"), 0);
+    assert_contains(job.output, "with its peak at 0.1");
 }
 
 YK_TEST(a_resumed_run_can_turn_switches_on_and_off)
