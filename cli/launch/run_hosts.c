@@ -68,7 +68,7 @@ static void put_environment(FILE *file)
 
 static void put_options(FILE *file, const cli_run_options *o)
 {
-    fprintf(file, " --max-restarts %lld --grace %g", (long long)o->max_restarts, o->grace_s);
+    fprintf(file, " --max-restarts %lld --grace %.17g", (long long)o->max_restarts, o->grace_s);
     put_option(file, "--role", o->role);
     put_option(file, "--rdzv-id", o->run_id);
     put_option(file, "--log-dir", o->log_dir);

@@ -4,6 +4,7 @@
  */
 #include "setup/setup.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "options/options.h"
@@ -100,11 +101,25 @@ bool cli_check_augment(const char *name, const cli_augment *a)
     return false;
 }
 
+enum { NUMBER = 32 };
+
+/* The shortest text that reads back to the same number. */
+static const char *number_text(char text[NUMBER], double number)
+{
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, NUMBER, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            break;
+    }
+    return text;
+}
+
 /* A preset's list, with ColorJitter before its Normalize, which the user's own may replace. */
 static void complete(char *list, const yk_transforms *preset, double jitter, const char *normalize)
 {
-    char text[64];
-    snprintf(text, sizeof text, "ColorJitter(%g,%g,%g)", jitter, jitter, jitter);
+    char text[4 * NUMBER], number[NUMBER];
+    number_text(number, jitter);
+    snprintf(text, sizeof text, "ColorJitter(%s,%s,%s)", number, number, number);
     for (int i = 0; i < yk_transforms_count(preset); i++) {
         const yk_transform_step *step = yk_transforms_step(preset, i);
         bool normalizes = step->kind == YK_TRANSFORM_NORMALIZE;
@@ -150,8 +165,8 @@ static bool use_text(cli_transforms *made, const cli_augment *a)
 
 static void append_amount(char *list, const char *step, double amount)
 {
-    char text[64];
-    snprintf(text, sizeof text, "%s(%g)", step, amount);
+    char text[64], number[NUMBER];
+    snprintf(text, sizeof text, "%s(%s)", step, number_text(number, amount));
     if (amount > 0)
         append(list, text);
 }

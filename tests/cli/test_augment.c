@@ -108,6 +108,16 @@ YK_TEST(pictures_that_are_all_too_small_are_not_to_be_left_out)
     assert_null(strstr(output, "use --skip-damaged"));
 }
 
+YK_TEST(amounts_keep_all_their_digits)
+{
+    yoke_ends(0, TRAIN "--data random:3x8x8,5 --color-jitter 0.123456789012 --mixup "
+                       "123456.75 --cutmix 0.1 --random-erasing 0.1234567");
+    assert_contains(output, "ColorJitter(0.123456789012,0.123456789012,0.123456789012)");
+    assert_contains(output, "RandomErasing(0.1234567)");
+    assert_contains(output, "MixUp(123456.75)");
+    assert_contains(output, "CutMix(0.1)");
+}
+
 YK_TEST(numbers_are_augmented_by_mixing_alone)
 {
     char file[512];
