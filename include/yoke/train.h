@@ -194,7 +194,8 @@ typedef struct yk_update_bn_options {
  * such as averaged ones that were swapped in, as torch.optim.swa_utils.update_bn: the mean of each
  * batch's statistics in one epoch of the loader, which should be that of training. Those of all
  * ranks count, and all ranks get the same. num_batches_tracked becomes the number of batches. Batch
- * norms that are frozen, or whose momentum is 0, keep their statistics.
+ * norms that are frozen, or whose momentum is 0, keep their statistics. Where a batch norm is used
+ * several times in a forward, later uses weigh more, as in training (in PyTorch they weigh alike).
  *
  *     yk_ema_swap(ema), yk_update_bn(model, loader, NULL, NULL), yk_ema_swap(ema);
  *
