@@ -348,7 +348,8 @@ static yk_status first_sound(const char *dir, const yki_manifest *manifest,
         YK_TRY(yki_join_path(found, dir, candidates[i].file));
         yk_status status =
             verify_checkpoint(found, yki_manifest_find(manifest, candidates[i].file));
-        if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY)
+        /* One that may not be read may be whole: an older one would lose what it has. */
+        if (status == YK_OK || status == YK_ERROR_OUT_OF_MEMORY || status == YK_ERROR_DENIED)
             return status;
         bool exists = access(found, F_OK) == 0;
         *gone |= !exists;

@@ -289,6 +289,28 @@ YK_TEST(damaged_ones_are_skipped)
     yk_model_destroy(model);
 }
 
+/* Everyone may read it but the user who resumes; root may read all. */
+YK_TEST(one_that_may_not_be_read_is_an_error)
+{
+    const uid_t nobody = 65534, self = geteuid();
+    yk_model *model = make_model();
+    const char *dir = folder("forbidden");
+    char path[512];
+    assert_ok(save(dir, model, 1, YK_KEEP_ALL));
+    assert_ok(save(dir, model, 2, YK_KEEP_ALL));
+    assert_int_equal(chmod(in(dir, "checkpoint-2.pth"), 0077), 0);
+    if (self == 0 &&
+        (chmod(yk_test_directory(), 0711) != 0 || chown(dir, nobody, (gid_t)-1) != 0 ||
+         chown(in(dir, "checkpoint-2.pth"), nobody, (gid_t)-1) != 0 || seteuid(nobody) != 0))
+        skip_because("this process may not act as another user");
+    yk_status status = yk_checkpoint_dir_latest(dir, path, sizeof path);
+    assert_int_equal(seteuid(self), 0);
+    assert_status(YK_ERROR_DENIED, status);
+    assert_contains(yk_last_error(), "checkpoint-2.pth");
+    assert_contains(yk_last_error(), "Permission denied");
+    yk_model_destroy(model);
+}
+
 YK_TEST(does_without_the_manifest)
 {
     hush();
