@@ -13,6 +13,11 @@
 
 static const size_t most_workspace = 32 << 20;
 
+/* How many products of a batch are entered at once. Algorithms have them along a dimension of the
+ * grid that ends at 65535. A multiple of 8, so that matrices of any size are aligned where the next
+ * ones begin. */
+enum { MOST_AT_ONCE = 65528 };
+
 static const char *const symbols[] = {CUBLAS_SYMBOLS};
 static const yki_cuda_library library = {
     .what = "cuBLAS",
@@ -102,29 +107,46 @@ static yk_status describe_operation(yki_cublas_product *p, const yki_cublas_shap
 
 /* A row-major matrix of so many rows and columns, or a batch of them. */
 static int describe_matrix(const yki_cublas_product *p, void **layout, yk_dtype dtype, int64_t rows,
-                           int64_t columns, bool transposed, int64_t batch)
+                           int64_t columns, bool transposed, size_t *bytes)
 {
     const yki_cublas_calls *calls = &p->cublas->calls;
     int64_t pitch = transposed ? rows : columns, lines = transposed ? columns : rows;
     const int64_t distance = rows * columns;
-    const int32_t count = (int32_t)batch;
+    *bytes = (size_t)distance * yk_dtype_size(dtype);
     int status =
         calls->create_layout(layout, type_of(dtype), (uint64_t)pitch, (uint64_t)lines, pitch);
-    if (status == 0 && batch > 1)
-        status = calls->set_layout(*layout, CUBLAS_LAYOUT_BATCH, &count, sizeof count);
-    if (status == 0 && batch > 1)
+    if (status == 0 && p->batch > 1)
         status = calls->set_layout(*layout, CUBLAS_LAYOUT_DISTANCE, &distance, sizeof distance);
     return status;
 }
 
+/* So many of the products are entered at once. */
+static int count_products(const yki_cublas_product *p, int64_t batch)
+{
+    void *const layouts[] = {p->a, p->b, p->c};
+    const int32_t count = (int32_t)batch;
+    int status = 0;
+    for (int i = 0; i < 3 && status == 0; i++)
+        status = p->cublas->calls.set_layout(layouts[i], CUBLAS_LAYOUT_BATCH, &count, sizeof count);
+    return status;
+}
+
+static int64_t products_at_once(int64_t batch)
+{
+    return batch < MOST_AT_ONCE ? batch : MOST_AT_ONCE;
+}
+
 static yk_status describe_matrices(yki_cublas_product *p, const yki_cublas_shape *s)
 {
-    int status = describe_matrix(p, &p->a, s->dtype, s->rows, s->inner, s->transpose_a, s->batch);
+    int status =
+        describe_matrix(p, &p->a, s->dtype, s->rows, s->inner, s->transpose_a, &p->a_bytes);
     if (status == 0)
         status =
-            describe_matrix(p, &p->b, s->dtype, s->inner, s->columns, s->transpose_b, s->batch);
+            describe_matrix(p, &p->b, s->dtype, s->inner, s->columns, s->transpose_b, &p->b_bytes);
     if (status == 0)
-        status = describe_matrix(p, &p->c, s->result, s->rows, s->columns, false, s->batch);
+        status = describe_matrix(p, &p->c, s->result, s->rows, s->columns, false, &p->c_bytes);
+    if (status == 0 && p->batch > 1)
+        status = count_products(p, products_at_once(p->batch));
     return check(p->cublas, "describe a matrix", status);
 }
 
@@ -161,7 +183,9 @@ static yk_status choose(yki_cublas_product *p, bool *found)
 yk_status yki_cublas_prepare(yki_cublas_product *product, const yki_cublas *cublas,
                              const yki_cublas_shape *shape, bool *found)
 {
-    *product = (yki_cublas_product){.cublas = cublas, .wide = shape->dtype == YK_F64};
+    *product = (yki_cublas_product){.cublas = cublas,
+                                    .batch = shape->batch > 1 ? shape->batch : 1,
+                                    .wide = shape->dtype == YK_F64};
     *found = false;
     yk_status status = describe_operation(product, shape);
     if (status == YK_OK)
@@ -193,8 +217,9 @@ yk_status yki_cublas_no_algorithm(const yki_cublas_shape *shape)
                      (long long)shape->columns, yk_dtype_name(shape->dtype));
 }
 
-yk_status yki_cublas_run(const yki_cublas_product *product, const yki_cublas_terms *t,
-                         void *workspace, void *stream)
+/* As many products as the matrices' descriptions say. */
+static yk_status multiply(const yki_cublas_product *product, const yki_cublas_terms *t,
+                          void *workspace, void *stream)
 {
     const yki_cublas_calls *calls = &product->cublas->calls;
     const double scale = t->scale, kept = t->added ? t->added_scale : 0;
@@ -210,4 +235,30 @@ yk_status yki_cublas_run(const yki_cublas_product *product, const yki_cublas_ter
                                  t->c, product->c, &product->algorithm,
                                  product->workspace ? workspace : NULL, product->workspace, stream);
     return check(product->cublas, "multiply", status);
+}
+
+/* Of a batch that is entered in turns, which have no terms that are added, those from product
+ * `first` on. */
+static yki_cublas_terms terms_from(const yki_cublas_product *p, const yki_cublas_terms *terms,
+                                   int64_t first)
+{
+    yki_cublas_terms of_turn = *terms;
+    of_turn.a = (const char *)terms->a + (size_t)first * p->a_bytes;
+    of_turn.b = (const char *)terms->b + (size_t)first * p->b_bytes;
+    of_turn.c = (char *)terms->c + (size_t)first * p->c_bytes;
+    return of_turn;
+}
+
+yk_status yki_cublas_run(const yki_cublas_product *product, const yki_cublas_terms *terms,
+                         void *workspace, void *stream)
+{
+    if (product->batch <= MOST_AT_ONCE)
+        return multiply(product, terms, workspace, stream);
+    for (int64_t first = 0; first < product->batch; first += MOST_AT_ONCE) {
+        const yki_cublas_terms of_turn = terms_from(product, terms, first);
+        const int status = count_products(product, products_at_once(product->batch - first));
+        YK_TRY(check(product->cublas, "describe a matrix", status));
+        YK_TRY(multiply(product, &of_turn, workspace, stream));
+    }
+    return YK_OK;
 }

@@ -35,7 +35,9 @@ typedef struct yki_cublas_product {
     void *desc, *a, *b, *c;
     cublas_algorithm algorithm;
     size_t workspace;
-    bool wide; /* sums in f64 */
+    int64_t batch;
+    size_t a_bytes, b_bytes, c_bytes; /* of a matrix */
+    bool wide;                        /* sums in f64 */
 } yki_cublas_product;
 
 /* False without an error if there is no algorithm for the shape with its bias. */

@@ -468,6 +468,39 @@ YK_TEST(permute_moves_long_lines)
     device->type->destroy(device);
 }
 
+/* More of them than cuBLASLt takes at once, of matrices that are aligned to their elements. */
+YK_TEST(many_products_are_entered_in_turns)
+{
+    enum { COUNT = 140000 };
+    yki_device *device = open_device();
+    const yki_operand operand = {.dtype = YK_BF16, .ndim = 3, .dims = {1, COUNT, 1}};
+    const yki_attrs attrs = {.heads = COUNT};
+    yki_kernel *kernel =
+        make(device, &yki_op_matmul, &attrs, (yki_operand[]){operand, operand}, 2, &operand, 1);
+    uint16_t *a = malloc(COUNT * sizeof *a), *b = malloc(COUNT * sizeof *b);
+    uint16_t *y = calloc(COUNT, sizeof *y);
+    char *scratch = malloc(kernel->scratch + 1);
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = yki_bf16_from_float((float)(i % 13 - 6));
+        b[i] = yki_bf16_from_float((float)(i % 7 - 3));
+    }
+    void *in[] = {a, b}, *out[] = {y};
+    yki_kernel_args run = {.in = in, .out = out, .scratch = scratch};
+    for (int pass = 0; pass < 2; pass++) {
+        memset(y, 0xff, COUNT * sizeof *y);
+        assert_ok(kernel->impl->run(kernel, &run));
+        for (int i = 0; i < COUNT; i++)
+            if (yki_bf16_to_float(y[i]) != (float)((i % 13 - 6) * (i % 7 - 3)))
+                fail_msg("product %d is %g", i, (double)yki_bf16_to_float(y[i]));
+    }
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+    free(a);
+    free(b);
+    free(y);
+    free(scratch);
+}
+
 /* The loss is NaN, and the first of the rows is reported. */
 YK_TEST(labels_that_are_no_class_are_reported)
 {

@@ -1,5 +1,6 @@
 /* A stand-in for cuBLASLt (libcublasLt.so.13) that computes with plain loops: the calls of
- * cublas_calls.h. It adds no bias in f64, and wants a workspace for odd products. */
+ * cublas_calls.h. It adds no bias in f64, wants a workspace for odd products, and takes no more
+ * products at once than a grid has blocks along z, as some algorithms of the real one. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { OK = 0, ALLOC = 3, INVALID = 7, FAILED = 13, NOT_SUPPORTED = 15 };
+enum { MOST_PRODUCTS = 65535 };
 
 typedef struct desc {
     int compute, scale;
@@ -183,6 +185,8 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *which, void *a, vo
         return INVALID;
     if (((desc *)which)->scale == CUBLAS_R_64F && ((desc *)which)->epilogue & CUBLAS_EPILOGUE_BIAS)
         return NOT_SUPPORTED;
+    if (((layout *)d)->batch > MOST_PRODUCTS)
+        return NOT_SUPPORTED;
     *choices = (cublas_choice){.algorithm.data = {0xa1}, .workspace = workspace_of(d)};
     for (int i = 0; i < 4; i++)
         choices->algorithm.data[1 + i] = ((preference *)wanted)->alignment[i];
@@ -273,8 +277,8 @@ EXPORT int cublasLtMatmul(void *handle, void *which, const void *alpha, const vo
     (void)handle;
     bool biased = operation->epilogue & CUBLAS_EPILOGUE_BIAS;
     if (memcmp(c_layout, d_layout, sizeof(layout)) != 0 || algorithm->data[0] != 0xa1 ||
-        (biased && !operation->bias) || workspace_bytes < workspace_of(d_layout) ||
-        (workspace_bytes && !workspace) ||
+        ((const layout *)d_layout)->batch > MOST_PRODUCTS || (biased && !operation->bias) ||
+        workspace_bytes < workspace_of(d_layout) || (workspace_bytes && !workspace) ||
         !is_aligned(algorithm, (const void *const[]){a, b, c, d}, stream ? workspace : NULL))
         return INVALID;
     call made = {.d = *operation,
