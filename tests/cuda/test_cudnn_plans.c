@@ -18,10 +18,12 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "check/trial.h"
 #include "compile/rewrite.h"
 #include "conv_candidates.h"
 #include "cudnn_conv.h"
 #include "drawn_graph.h"
+#include "families.h"
 #include "harness.h"
 #include "implementations.h"
 #include "libraries.h"
@@ -229,10 +231,7 @@ static bool is_of_device(const yki_kernel_impl *impl)
     return *own;
 }
 
-/* Its kernel for the described GPU, which must be the device's own: otherwise the host would
- * compute it. False if there is no plan for it. *sums counts those that give the sums that
- * batch_norm wants. */
-static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batch, int *sums)
+static yki_kernel_desc describe(const yki_node *node, int64_t batch)
 {
     yki_kernel_desc desc = {.op = node->op,
                             .attrs = &node->attrs,
@@ -243,16 +242,30 @@ static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batc
         desc.in[i] = operand_of(i < node->in_count ? node->in[i] : NULL, batch);
     for (int i = 0; i < YKI_MAX_OUT; i++)
         desc.out[i] = operand_of(i < node->out_count ? node->out[i] : NULL, batch);
+    return desc;
+}
+
+/* Its kernel for the described GPU, which must be the device's own: otherwise the host would
+ * compute it. False if there is no plan for it. *sums counts those that give the sums that
+ * batch_norm wants. */
+static bool has_kernel(yki_cuda_device *device, const yki_kernel_desc *desc, int *sums)
+{
     yki_kernel *kernel;
-    if (yki_kernel_create(&device->base, &desc, &kernel) != YK_OK) {
+    if (yki_kernel_create(&device->base, desc, &kernel) != YK_OK) {
         print_error("%s\n", yk_last_error());
         return false;
     }
     if (!is_of_device(kernel->impl))
-        fail_msg("the device has no kernel of its own for a %s", node->op->name);
+        fail_msg("the device has no kernel of its own for a %s", desc->op->name);
     *sums += kernel->sums;
     free(kernel);
     return true;
+}
+
+static bool has_plan(yki_cuda_device *device, const yki_node *node, int64_t batch, int *sums)
+{
+    const yki_kernel_desc desc = describe(node, batch);
+    return has_kernel(device, &desc, sums);
 }
 
 static bool wants_sums(const yki_node *node)
@@ -457,6 +470,65 @@ YK_TEST(drawn_convolutions_have_plans)
         for (size_t g = 0; g < sizeof gpus / sizeof *gpus; g++)
             for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && !is_left_out(gpus[g]); d++)
                 check_drawn(gpus[g], seed, dtypes[d], &plans);
+    print_message("%d plans\n", plans);
+    assert_true(plans > 0);
+}
+
+/* ---- the cases of the conformance suite, which tests/gpu/verify runs ------------------------- */
+
+typedef struct row {
+    const conformance_family *family;
+    const conformance_case *c;
+} row;
+
+static yk_value *build_row(yk_graph *graph, yk_dtype dtype, const void *data)
+{
+    const row *r = data;
+    return r->family->build(graph, r->c, dtype);
+}
+
+/* Values but parameters and their gradients have the device's layout. */
+static void lay_out(const yki_trial *trial, yki_operand *operand, const yk_value *value)
+{
+    if (value && !trial->plain[value->id])
+        operand->layout = yki_cuda_layout(NULL, operand);
+}
+
+static void check_row(const char *gpu, const row *r, yk_dtype dtype, int *plans)
+{
+    const yki_conformance_case one = {.label = "a convolution", .build = build_row, .data = r};
+    yki_trial trial;
+    yki_cuda_device *device = describe_device(gpu);
+    assert_ok(yki_trial_init(&trial, &one, dtype, "ref", false));
+    for (size_t n = 0; n < trial.graph->node_count; n++) {
+        const yki_node *node = trial.graph->nodes[n];
+        yki_kernel_desc desc = describe(node, 0);
+        int sums = 0;
+        for (int i = 0; i < node->in_count; i++)
+            lay_out(&trial, &desc.in[i], node->in[i]);
+        for (int i = 0; i < node->out_count; i++)
+            lay_out(&trial, &desc.out[i], node->out[i]);
+        if (!has_kernel(device, &desc, &sums))
+            fail_msg("%s has no plan for %s in %s, case %d of its family", gpu, node->op->name,
+                     yk_dtype_name(dtype), (int)(r->c - r->family->cases));
+        *plans += is_convolution(node);
+    }
+    yki_trial_fini(&trial);
+    device->base.type->destroy(&device->base);
+}
+
+YK_TEST(cases_of_operators_have_plans)
+{
+    static const conformance_family *const families[] = {&family_conv2d, &family_conv2d_sums,
+                                                         &family_conv_transpose2d};
+    int plans = 0;
+    need_cudnn();
+    for (size_t g = 0; g < (level() ? 4 : 1); g++)
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes && !is_left_out(gpus[g]); d++)
+            for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+                for (size_t i = 0; i < families[f]->count; i++)
+                    check_row(gpus[g], &(row){families[f], &families[f]->cases[i]}, dtypes[d],
+                              &plans);
     print_message("%d plans\n", plans);
     assert_true(plans > 0);
 }
