@@ -3,6 +3,8 @@
  * merged are this one alone. Where the convolution that makes x gives its sums, there is no pass
  * that measures x.
  */
+#include <stdio.h>
+
 #include "device/norm_rules.h"
 #include "implementations.h"
 #include "statistics.h"
@@ -213,12 +215,24 @@ IMPLEMENTATION(batch_norm_apply, yki_cuda_supports, prepare_apply, run_apply,
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+/* Activations that do not clamp have kernels of their own. */
+static yk_status find_slopes(yki_cuda_kernel *k, int stage, const char *name)
+{
+    static const char *const suffixes[] = {
+        [YKI_FUSED_SILU] = "_silu", [YKI_FUSED_HARDSWISH] = "_hardswish"};
+    const yki_fused activation = k->attrs.activation;
+    char full[32];
+    snprintf(full, sizeof full, "%s%s", name,
+             yki_fused_clamps(activation) ? "" : suffixes[activation]);
+    return yki_cuda_find(k, stage, full, k->desc.in[0].dtype, has_vectors(k));
+}
+
 static yk_status find_backward(yki_cuda_kernel *k)
 {
-    yk_dtype dtype = k->desc.in[0].dtype;
-    YK_TRY(yki_cuda_find(k, REDUCE, "norm_reduce", dtype, has_vectors(k)));
-    YK_TRY(yki_cuda_find(k, MERGE, "sums_merge", yki_accumulate_dtype(dtype), true));
-    return yki_cuda_find(k, APPLY, "norm_backward", dtype, has_vectors(k));
+    const yk_dtype real = yki_accumulate_dtype(k->desc.in[0].dtype);
+    YK_TRY(find_slopes(k, REDUCE, "norm_reduce"));
+    YK_TRY(yki_cuda_find(k, MERGE, "sums_merge", real, true));
+    return find_slopes(k, APPLY, "norm_backward");
 }
 
 static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,

@@ -338,21 +338,27 @@ DEVICE void reduce(const yki_cuda_norm_backward_args &args)
 /* What is absent takes no registers. */
 #define BY_DY2(body, y, form, args)                                                                \
     args.dy2 ? body<true, y, form, T, W>(args) : body<false, y, form, T, W>(args)
-#define BY_INPUTS(body, args)                                                                      \
-    if (args.activation == YKI_FUSED_SILU)                                                         \
-        BY_DY2(body, false, YKI_FUSED_SILU, args);                                                 \
-    else if (args.activation == YKI_FUSED_HARDSWISH)                                               \
-        BY_DY2(body, false, YKI_FUSED_HARDSWISH, args);                                            \
-    else if (args.y)                                                                               \
+#define BY_Y(body, args)                                                                           \
+    if (args.y)                                                                                    \
         BY_DY2(body, true, YKI_FUSED_NONE, args);                                                  \
     else                                                                                           \
         BY_DY2(body, false, YKI_FUSED_NONE, args)
+/* An activation that does not clamp has kernels of its own: in one kernel with the others it would
+ * take registers from them. */
+#define SLOPE_KERNELS(name, body, form)                                                            \
+    template <typename T, int W> DEVICE void name(const yki_cuda_norm_backward_args &args)         \
+    {                                                                                              \
+        BY_DY2(body, false, form, args);                                                           \
+    }                                                                                              \
+    NORM_KERNELS(name, yki_cuda_norm_backward_args, name)
 
 template <typename T, int W> DEVICE void norm_reduce(const yki_cuda_norm_backward_args &args)
 {
-    BY_INPUTS(reduce, args);
+    BY_Y(reduce, args);
 }
 NORM_KERNELS(norm_reduce, yki_cuda_norm_backward_args, norm_reduce)
+SLOPE_KERNELS(norm_reduce_silu, reduce, YKI_FUSED_SILU)
+SLOPE_KERNELS(norm_reduce_hardswish, reduce, YKI_FUSED_HARDSWISH)
 
 /* Also of layer_norm and rms_norm, which have no vector. */
 template <typename R> DEVICE void sums_merge(const yki_cuda_sums_merge_args &args)
@@ -422,6 +428,8 @@ DEVICE void backward(const yki_cuda_norm_backward_args &args)
 
 template <typename T, int W> DEVICE void norm_backward(const yki_cuda_norm_backward_args &args)
 {
-    BY_INPUTS(backward, args);
+    BY_Y(backward, args);
 }
 NORM_KERNELS(norm_backward, yki_cuda_norm_backward_args, norm_backward)
+SLOPE_KERNELS(norm_backward_silu, backward, YKI_FUSED_SILU)
+SLOPE_KERNELS(norm_backward_hardswish, backward, YKI_FUSED_HARDSWISH)
