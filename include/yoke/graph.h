@@ -55,7 +55,7 @@ void yk_scope_push(yk_graph *graph, const char *name);
  * network in it so applies it to another value with the same weights.
  */
 void yk_scope_reuse(yk_graph *graph, const char *name);
-/** Ends the scope that was pushed last. */
+/** Ends the scope that was pushed last. Where there is none, it is an error, which sticks. */
 void yk_scope_pop(yk_graph *graph);
 
 /**
@@ -66,7 +66,7 @@ void yk_scope_pop(yk_graph *graph);
  * (yk_graph_set_trainable), or end the gradient at its result (yk_detach).
  */
 void yk_eval_push(yk_graph *graph);
-/** Ends the last yk_eval_push. */
+/** Ends the last yk_eval_push. Where there is none, it is an error, which sticks. */
 void yk_eval_pop(yk_graph *graph);
 
 /**

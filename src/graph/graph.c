@@ -101,8 +101,12 @@ void yk_scope_reuse(yk_graph *graph, const char *name)
 
 void yk_scope_pop(yk_graph *graph)
 {
-    if (!graph || graph->scope_depth == 0)
+    if (!graph)
         return;
+    if (graph->scope_depth == 0) {
+        fail(graph, YK_ERROR_INVALID_ARGUMENT, "yk_scope_pop without a yk_scope_push before it");
+        return;
+    }
     graph->scope[graph->scope_begin[--graph->scope_depth]] = '\0';
     if (graph->scope_depth < graph->reuse_depth)
         graph->reuse_depth = 0;
@@ -116,7 +120,11 @@ void yk_eval_push(yk_graph *graph)
 
 void yk_eval_pop(yk_graph *graph)
 {
-    if (graph && graph->eval_depth > 0)
+    if (!graph)
+        return;
+    if (graph->eval_depth == 0)
+        fail(graph, YK_ERROR_INVALID_ARGUMENT, "yk_eval_pop without a yk_eval_push before it");
+    else
         graph->eval_depth--;
 }
 

@@ -278,5 +278,4 @@ YK_TEST(eval_scopes_nest)
     assert_true(evaluates(after(1, 0)));
     assert_true(evaluates(after(2, 1)));
     assert_false(evaluates(after(2, 2)));
-    assert_false(evaluates(after(1, 3)));
 }

@@ -182,6 +182,20 @@ YK_TEST(null_names_and_dims_stick)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(pops_without_a_push_stick)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "encoder");
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    assert_no_model(input(graph, "x"), "yk_scope_pop without a yk_scope_push before it");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    yk_eval_pop(graph);
+    assert_no_model(input(graph, "x"), "yk_eval_pop without a yk_eval_push before it");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(a_graph_that_a_model_owns_takes_nothing_more)
 {
     yk_value *output;
