@@ -62,9 +62,13 @@ yk_status yki_expect_dims(const yki_node *node, int input, int ndim)
     const yk_value *value = node->in[input];
     if (value->ndim == ndim)
         return YK_OK;
-    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected %d %s",
+    bool is_sequence = ndim == 4 && value->ndim == 3 && value->dims[0] == YK_BATCH;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected %d %s%s",
                      node->op->in[input].name, yki_shape_text(value, text, sizeof text), ndim,
-                     yki_plural(ndim, "dimension", "dimensions"));
+                     yki_plural(ndim, "dimension", "dimensions"),
+                     is_sequence ? "; sequences (N, C, L) are images of one row, (N, C, 1, L): see "
+                                   "yk_reshape"
+                                 : "");
 }
 
 yk_status yki_expect_dim(const yk_value *x, const char *name, int64_t dim)

@@ -56,7 +56,8 @@ static const shape_case cases[] = {
     {"conv2d",
      {B, 3, 8},
      {8, 3, 3, 3},
-     .expected = "input has shape (N, 3, 8), expected 4 dimensions"},
+     .expected = "input has shape (N, 3, 8), expected 4 dimensions; sequences (N, C, L) are images "
+                 "of one row, (N, C, 1, L): see yk_reshape"},
     {"conv2d", {B, 3, 8, 8}, {8, 3}, .expected = "weight has shape (8, 3), expected 4 dimensions"},
     {"conv_transpose2d", {B, 100, 1, 1}, {100, 64, 4, 4}, .expected = "(N, 64, 4, 4)"},
     {"conv_transpose2d",
