@@ -60,9 +60,10 @@ static yk_status expect_labels(const yki_node *node)
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     const yk_value *labels = node->in[YKI_CROSS_ENTROPY_LABELS];
     char here[96], there[96];
-    if (labels->ndim != logits->ndim)
+    bool is_alike = labels->ndim == logits->ndim && yki_same_dims(labels, logits);
+    if (labels->ndim != logits->ndim || (labels->dtype == YK_I32 && !is_alike))
         return expect_classes(node);
-    if (yki_same_dims(labels, logits) && labels->dtype == logits->dtype)
+    if (is_alike && labels->dtype == logits->dtype)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_SHAPE,
                      "labels that are probabilities have the logits' shape and dtype, %s %s, not "
