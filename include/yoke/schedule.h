@@ -50,8 +50,9 @@ enum { YK_MAX_MILESTONES = 32 };
  */
 typedef struct yk_schedule {
     yk_schedule_kind kind; /**< [YK_SCHEDULE_CONSTANT] */
-    bool per_step;         /**< for the caller and for checkpoints: t counts steps, not epochs
-                                [false] */
+    bool per_step;         /**< for the trainer, the caller and checkpoints: t counts optimizer
+                                steps, not epochs, as it does in PyTorch where step() follows each
+                                batch [false] */
 
     int64_t warmup;       /**< linear warm-up (LinearLR) while t < warmup, followed by the schedule
                                at t - warmup, as with SequentialLR; one-cycle and triangle warm up

@@ -10,7 +10,7 @@
 yk_status yki_model_attach(yk_model *model, const yki_model_hooks *hooks, const char *who)
 {
     YK_TRY(yki_model_check_trained(model, who));
-    if (model->distribution.hooks.context)
+    if (yki_model_is_distributed(model))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: the model is distributed already (DDP or data parallel)", who);
     model->distribution.hooks = *hooks;
@@ -44,6 +44,11 @@ yk_status yki_model_check_shared_step(const yk_model *model, const char *who)
 {
     const yki_model_hooks *hooks = &model->distribution.hooks;
     return hooks->check_shared_step ? hooks->check_shared_step(hooks->context, who) : YK_OK;
+}
+
+bool yki_model_is_distributed(const yk_model *model)
+{
+    return model->distribution.hooks.context != NULL;
 }
 
 bool yki_model_is_replicated(const yk_model *model)

@@ -105,6 +105,8 @@ void yki_model_detach(yk_model *model);
 void yki_model_hooks_changed(yk_model *model);
 /* The hooks' check_shared_step. */
 yk_status yki_model_check_shared_step(const yk_model *model, const char *who);
+/* Whether it has hooks. */
+bool yki_model_is_distributed(const yk_model *model);
 /* Whether the hooks run the model. */
 bool yki_model_is_replicated(const yk_model *model);
 /* The models that have a part of each batch, of which the first is the model itself. */

@@ -1,0 +1,34 @@
+/* Before a run: what a program may do, but has most likely not meant, is said in the log. */
+#include "base/log.h"
+#include "model/model_hooks.h"
+#include "train/sums.h"
+#include "train/trainer.h"
+
+/* Whether each of several ranks would train weights of its own. */
+static bool trains_apart(const yk_trainer *t)
+{
+    return yki_ranks_of(t->options.group) > 1 && !t->options.local_sgd &&
+           !yki_model_is_distributed(t->model);
+}
+
+/* Whether the schedule counts epochs, and lasts as many as the run has steps. */
+static bool takes_epochs_for_steps(const yk_trainer *t)
+{
+    const yk_schedule *s = &t->schedule;
+    int64_t most = s->total_steps > s->t_max ? s->total_steps : s->t_max;
+    return !s->per_step && t->steps_per_epoch > 1 && most % t->steps_per_epoch == 0 &&
+           most / t->steps_per_epoch == t->options.epochs && t->options.epochs > 0;
+}
+
+void yki_trainer_doubt(const yk_trainer *t)
+{
+    if (t->rank != 0)
+        return;
+    if (trains_apart(t))
+        YKI_WARN("the model of a trainer for %d ranks is under no yk_ddp, and there is no "
+                 "local_sgd: each rank trains weights of its own",
+                 yki_ranks_of(t->options.group));
+    if (takes_epochs_for_steps(t))
+        YKI_WARN("the learning-rate schedule counts epochs, and lasts as many as this run has "
+                 "steps; where per_step is set, it counts steps");
+}

@@ -1,0 +1,91 @@
+/* What a trainer warns of before a run: it is allowed, and most likely a mistake. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/yoke.h>
+
+#include "parts.h"
+
+/* Trains to the end; returns what the log has of it. */
+static const char *log_of_fit(yk_trainer *trainer, const char *name)
+{
+    static char path[512], text[4096];
+    snprintf(path, sizeof path, "%s/%s", getenv("YK_TEST_RUN"), name);
+    int before = dup(STDERR_FILENO), file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    assert_true(before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    yk_status status = yk_trainer_fit(trainer);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    assert_ok(status);
+    close(before);
+    close(file);
+    return yk_test_read_file(text, sizeof text, path);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+static bool doubts_ranks(yk_group *group, bool with_ddp, const char *name)
+{
+    yk_ddp *ddp = NULL;
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 1;
+    options.group = group;
+    parts p = create_parts(&options, 80);
+    if (with_ddp)
+        assert_ok(yk_ddp_create(&ddp, p.model, group, NULL));
+    bool doubts = strstr(log_of_fit(p.trainer, name), "a trainer for 2 ranks is under no yk_ddp");
+    destroy_parts(p);
+    yk_ddp_destroy(ddp);
+    return doubts;
+}
+
+static void train_ranks(int rank, int world)
+{
+    yk_group *group;
+    (void)world;
+    assert_ok(yk_group_init(&group, NULL));
+    const char *name = rank == 0 ? "log-0" : "log-1";
+    assert_true(doubts_ranks(group, false, name) == (rank == 0));
+    assert_false(doubts_ranks(group, true, name));
+    yk_group_destroy(group);
+}
+
+YK_TEST(ranks_that_train_apart_are_warned_of)
+{
+    setenv("YK_TEST_RUN", yk_test_directory(), 0);
+    yk_test_ranks(2, train_ranks);
+}
+
+/* ---- schedules ------------------------------------------------------------------------------- */
+
+/* In a run of 2 epochs of 4 steps. */
+static bool doubts_schedule(yk_schedule schedule)
+{
+    yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    options.schedule = &schedule;
+    parts p = create_parts(&options, 80);
+    bool doubts = strstr(log_of_fit(p.trainer, "log"), "schedule counts epochs, and lasts as many");
+    destroy_parts(p);
+    return doubts;
+}
+
+YK_TEST(epochs_that_are_taken_for_steps_are_warned_of)
+{
+    setenv("YK_TEST_RUN", yk_test_directory(), 0);
+    yk_schedule schedule = YK_SCHEDULE_INIT;
+    assert_false(doubts_schedule(schedule));
+    schedule.kind = YK_SCHEDULE_ONE_CYCLE;
+    schedule.total_steps = 8;
+    assert_true(doubts_schedule(schedule));
+    schedule.per_step = true;
+    assert_false(doubts_schedule(schedule));
+    schedule.per_step = false;
+    schedule.total_steps = 2;
+    assert_false(doubts_schedule(schedule));
+    schedule = (yk_schedule)YK_SCHEDULE_INIT;
+    schedule.kind = YK_SCHEDULE_COSINE;
+    schedule.t_max = 8;
+    assert_true(doubts_schedule(schedule));
+}
