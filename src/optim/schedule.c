@@ -328,7 +328,8 @@ yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer
     int index = momentum_index(optimizer->rule);
     if (cycles && !has_momentum(optimizer, index))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "schedule %s cycles the momentum, and this %s has none",
+                         "schedule %s cycles the momentum, and this %s has none; without "
+                         "cycle_momentum it needs none",
                          yk_schedule_name(schedule->kind), optimizer->rule->name);
     for (size_t g = 0; g < optimizer->group_count; g++) {
         yki_param_group *group = &optimizer->groups[g];

@@ -147,7 +147,8 @@ YK_TEST(every_group_goes_from_its_own_rate)
     schedule.kind = YK_SCHEDULE_ONE_CYCLE;
     schedule.total_steps = 5;
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_schedule_apply(&schedule, optimizer, 0));
-    assert_contains(yk_last_error(), "cycles the momentum, and this sgd has none");
+    assert_contains(yk_last_error(), "cycles the momentum, and this sgd has none; without "
+                                     "cycle_momentum it needs none");
     yk_optimizer_destroy(optimizer);
 
     assert_ok(yk_adam_create(&optimizer, model, NULL));
