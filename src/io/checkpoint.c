@@ -185,8 +185,8 @@ static yk_status read_training_state(const yk_tensor_file *file, yk_training_sta
     const yki_pickle_value *value = pth ? yki_pickle_get(yki_pth_root(pth), "yoke") : NULL;
     if (!value)
         return yki_error(YK_ERROR_NOT_FOUND,
-                         "%s: has no training state: it holds weights alone, or another program "
-                         "saved it",
+                         "%s: has no training state: it was saved without one, or by another "
+                         "program",
                          yki_tensor_file_path(file));
     yk_grad_scaler_state scaler;
     if (model) {
