@@ -316,7 +316,8 @@ typedef struct yk_loader_options {
     bool drop_last;         /**< drop a short last batch, and what the ranks cannot share evenly
                                  [false] */
     bool exact;             /**< for evaluation: every sample exactly once over all ranks [false] */
-    const char *transforms; /**< of each picture, as yk_transforms_parse reads them [""] */
+    const char *transforms; /**< of each picture, as yk_transforms_parse reads them. Tensors of
+                                 numbers are left as they are, unless MixUp mixes them [""] */
     uint64_t seed;          /**< of order and transforms; the same on all ranks [0] */
     int workers;            /**< threads that prepare batches ahead, 1 to 256 [1] */
     int prefetch;           /**< batches that each worker prepares ahead, 1 to 16 [2] */

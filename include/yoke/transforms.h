@@ -145,8 +145,9 @@ typedef struct yk_transform_random_erasing {
 /**
  * MixUp(alpha=1) (Zhang et al. 2017), CutMix(alpha=1) (Yun et al. 2019): each sample of a batch is
  * mixed with the one before it, by a share from Beta(alpha, alpha) that is drawn for the batch.
- * With both steps, one of the two is drawn for each batch. Labels become probabilities (n, classes)
- * f32, as they do with OneHot, which mixes nothing.
+ * With both steps, one of the two is drawn for each batch. What is mixed are pictures or, in data
+ * without any, all floating-point numbers, which for CutMix are samples (C, H, W). Labels become
+ * probabilities (n, classes) f32, as they do with OneHot, which mixes nothing.
  */
 typedef struct yk_transform_mixing {
     double alpha; /**< above 0 [1] */

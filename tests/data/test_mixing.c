@@ -187,6 +187,70 @@ YK_TEST(probabilities_may_be_of_more_classes_than_the_data_has)
     yk_dataset_destroy(dataset);
 }
 
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Four samples of so many dimensions, of 8 numbers each, in two classes. */
+static yk_status load_numbers(yk_loader **loader, yk_dtype dtype, int ndim, const char *transforms)
+{
+    static const char *const names[] = {"signal", "labels"};
+    static double numbers[4 * 8];
+    static int32_t labels[] = {0, 1, 0, 1};
+    yk_tensor tensors[] = {
+        {.data = numbers, .dtype = dtype, .ndim = ndim + 1, .dims = {4, 8, 1, 1}},
+        {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {4}}};
+    yk_dataset *dataset;
+    if (ndim == 3)
+        memcpy(tensors[0].dims, (int64_t[]){4, 2, 2, 2}, sizeof tensors[0].dims);
+    for (int i = 0; i < 32; i++)
+        yk_tensor_set(&tensors[0], i, floor(i / 8.0));
+    assert_ok(yk_tensor_dataset_create(&dataset, names, tensors, 2, 2));
+    yk_status status = yk_loader_create(loader, dataset,
+                                        YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                                o.batch_size = 4, o.transforms = transforms));
+    yk_dataset_destroy(dataset);
+    return status;
+}
+
+/* Sample i is i, and the one before it i - 1. */
+static void assert_mixed(yk_dtype dtype, int ndim)
+{
+    yk_loader *loader;
+    assert_ok(load_numbers(&loader, dtype, ndim, "MixUp(1)"));
+    const yk_batch *batch = yk_loader_next(loader);
+    assert_non_null(batch);
+    const yk_tensor *signal = yk_batch_find(batch, "signal"),
+                    *labels = yk_batch_find(batch, "labels");
+    double share = yk_tensor_get(labels, 0);
+    assert_true(share > 0 && share < 1);
+    assert_int_equal(signal->dtype, dtype);
+    for (int i = 0; i < 32; i++) {
+        double own = floor(i / 8.0), before = own > 0 ? own - 1 : 3;
+        double expected = share * own + (1 - share) * before;
+        assert_true(fabs(yk_tensor_get(signal, i) - expected) < 1e-6);
+    }
+    yk_loader_destroy(loader);
+}
+
+YK_TEST(numbers_are_mixed_where_there_are_no_pictures)
+{
+    assert_mixed(YK_F32, 1);
+    assert_mixed(YK_F64, 3);
+}
+
+YK_TEST(what_cannot_be_mixed_is_refused)
+{
+    yk_loader *loader;
+    assert_ok(load_numbers(&loader, YK_F32, 3, "CutMix"));
+    yk_loader_destroy(loader);
+    assert_status(YK_ERROR_INVALID_ARGUMENT, load_numbers(&loader, YK_F32, 1, "MixUp,CutMix"));
+    assert_contains(yk_last_error(), "CutMix needs samples (C, H, W), and those of \"signal\" have "
+                                     "1 dimension: use MixUp");
+    assert_status(YK_ERROR_INVALID_ARGUMENT, load_numbers(&loader, YK_I32, 1, "MixUp"));
+    assert_contains(yk_last_error(), "MixUp and CutMix need pictures or floating-point numbers");
+    assert_ok(load_numbers(&loader, YK_I32, 1, "OneHot"));
+    yk_loader_destroy(loader);
+}
+
 YK_TEST(mixing_needs_classes)
 {
     yk_field field = {"labels", YK_FIELD_TENSOR, YK_I32, 0, {0}};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/loader/state.h"
 #include "data/sampler.h"
 
@@ -98,6 +99,31 @@ static yk_status plan_column(yk_loader *loader, int index, int64_t classes)
     return YK_OK;
 }
 
+/* MixUp and CutMix are of pictures or, where there are none, of floating-point numbers. */
+static yk_status plan_mixed(yk_loader *loader)
+{
+    bool has_pictures = false, has_mixed = false;
+    for (int i = 0; i < loader->fields; i++)
+        has_pictures |= loader->columns[i].is_picture;
+    for (int i = 0; i < loader->fields; i++) {
+        yki_loader_column *column = &loader->columns[i];
+        bool is_float = column->row.dtype == YK_F32 || column->row.dtype == YK_F64;
+        column->is_mixed =
+            has_pictures ? column->is_picture : is_float && i != loader->mixed_labels;
+        has_mixed |= column->is_mixed;
+        if (column->is_mixed && loader->mixing.cutmix && column->row.ndim != 3)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "loader: CutMix needs samples (C, H, W), and those of \"%s\" have %d "
+                             "%s: use MixUp",
+                             yk_dataset_field(loader->dataset, i)->name, column->row.ndim,
+                             yki_plural(column->row.ndim, "dimension", "dimensions"));
+    }
+    if (!has_mixed && (loader->mixing.mixup || loader->mixing.cutmix))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "loader: MixUp and CutMix need pictures or floating-point numbers");
+    return YK_OK;
+}
+
 /* What each field becomes in a batch. */
 static yk_status plan_columns(yk_loader *loader)
 {
@@ -110,7 +136,7 @@ static yk_status plan_columns(yk_loader *loader)
     YK_TRY(choose_classes(loader, &classes));
     for (int i = 0; i < loader->fields; i++)
         YK_TRY(plan_column(loader, i, classes));
-    return YK_OK;
+    return plan_mixed(loader);
 }
 
 /* Bytes of the memory that workers write a field's rows to. */

@@ -47,12 +47,13 @@ typedef struct yki_loader_worker {
     pthread_t thread;
     yki_worker reading;
     yki_pipeline_memory memory;
-    yki_room unmixed; /* a picture */
+    yki_room unmixed; /* a picture or other sample that is mixed */
 } yki_loader_worker;
 
 /* One field of the data set in a batch. */
 typedef struct yki_loader_column {
     bool is_picture;
+    bool is_mixed;         /* by MixUp and CutMix */
     yki_pipeline pipeline; /* of a picture */
     yk_tensor row;         /* one sample, without data */
     size_t row_bytes;

@@ -130,11 +130,11 @@ static yk_status prepare_row(yki_loader_worker *self, yki_loader_slot *claimed, 
 }
 
 /* Mixes a field of a batch whose rows are there, or says how devices are to mix it. */
-static yk_status mix_pictures(yki_loader_worker *self, const yki_loader_slot *claimed, int field,
-                              const yki_mix *mix)
+static yk_status mix_field(yki_loader_worker *self, const yki_loader_slot *claimed, int field,
+                           const yki_mix *mix)
 {
-    const yki_loader_column *pictures = &self->loader->columns[field];
-    if (pictures->crossing.lane_count > 0) {
+    const yki_loader_column *column = &self->loader->columns[field];
+    if (column->crossing.lane_count > 0) {
         bool is_alone = claimed->batch.size < 2; /* and mixed with nothing */
         const yki_picture_mix how = {.share = is_alone ? 1 : mix->share,
                                      .cut = mix->cut,
@@ -142,17 +142,17 @@ static yk_status mix_pictures(yki_loader_worker *self, const yki_loader_slot *cl
                                      .left = (int32_t)mix->left,
                                      .bottom = (int32_t)mix->bottom,
                                      .right = (int32_t)mix->right};
-        yki_crossing_mix(&pictures->crossing, claimed->rows[field], claimed->batch.size, &how);
+        yki_crossing_mix(&column->crossing, claimed->rows[field], claimed->batch.size, &how);
         return YK_OK;
     }
-    void *unmixed = yki_room_reserve(&self->unmixed, pictures->row_bytes);
+    void *unmixed = yki_room_reserve(&self->unmixed, column->row_bytes);
     if (!unmixed)
-        return yki_error_memory(pictures->row_bytes, "a picture");
-    yki_mix_images(mix, &claimed->tensors[field], unmixed);
+        return yki_error_memory(column->row_bytes, "a sample");
+    yki_mix_samples(mix, &claimed->tensors[field], unmixed);
     return YK_OK;
 }
 
-/* One picture or more of a batch whose rows are there, and their labels. */
+/* One field or more of a batch whose rows are there, and their labels. */
 static yk_status mix(yki_loader_worker *self, const yki_loader_slot *claimed)
 {
     const yk_loader *loader = self->loader;
@@ -160,11 +160,11 @@ static yk_status mix(yki_loader_worker *self, const yki_loader_slot *claimed)
         yki_hash3(loader->options.seed, (uint64_t)claimed->epoch, (uint64_t)claimed->indices[0]);
     yki_mix mix = {.share = 1};
     for (int i = 0; i < loader->fields; i++) {
-        const yki_loader_column *pictures = &loader->columns[i];
-        if (!pictures->is_picture)
+        const yki_loader_column *column = &loader->columns[i];
+        if (!column->is_mixed)
             continue;
-        mix = yki_draw_mix(&loader->mixing, word, pictures->row.dims[1], pictures->row.dims[2]);
-        YK_TRY(mix_pictures(self, claimed, i, &mix));
+        mix = yki_draw_mix(&loader->mixing, word, column->row.dims[1], column->row.dims[2]);
+        YK_TRY(mix_field(self, claimed, i, &mix));
     }
     yk_tensor *probabilities = &claimed->tensors[loader->mixed_labels];
     int64_t classes = probabilities->dims[1];

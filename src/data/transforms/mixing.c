@@ -57,7 +57,7 @@ yki_mix yki_draw_mix(const yki_mixing *mixing, uint64_t word, int64_t height, in
     return mix;
 }
 
-/* ---- pictures ------------------------------------------------------------------------------- */
+/* ---- samples -------------------------------------------------------------------------------- */
 
 static void blend_f32(float *restrict image, const float *restrict other, float share, size_t count)
 {
@@ -84,29 +84,28 @@ static void paste(const yki_mix *mix, const yk_tensor *images, char *image, cons
         }
 }
 
-static void mix_one(const yki_mix *mix, const yk_tensor *images, char *image, const char *other)
+static void mix_one(const yki_mix *mix, const yk_tensor *samples, char *sample, const char *other)
 {
-    size_t count = (size_t)(images->dims[1] * images->dims[2] * images->dims[3]);
+    size_t count = (size_t)(yk_tensor_count(samples) / samples->dims[0]);
     if (mix->cut)
-        paste(mix, images, image, other);
-    else if (images->dtype == YK_F64)
-        blend_f64((void *)image, (const void *)other, mix->share, count);
+        paste(mix, samples, sample, other);
+    else if (samples->dtype == YK_F64)
+        blend_f64((void *)sample, (const void *)other, mix->share, count);
     else
-        blend_f32((void *)image, (const void *)other, (float)mix->share, count);
+        blend_f32((void *)sample, (const void *)other, (float)mix->share, count);
 }
 
-void yki_mix_images(const yki_mix *mix, yk_tensor *images, void *scratch)
+void yki_mix_samples(const yki_mix *mix, yk_tensor *samples, void *scratch)
 {
-    size_t bytes = (size_t)(images->dims[1] * images->dims[2] * images->dims[3]) *
-                   yk_dtype_size(images->dtype);
-    int64_t last = images->dims[0] - 1;
-    char *rows = images->data;
+    int64_t last = samples->dims[0] - 1;
+    char *rows = samples->data;
     if (mix->share == 1 || last < 1)
         return;
+    size_t bytes = yk_tensor_bytes(samples) / (size_t)samples->dims[0];
     memcpy(scratch, rows + (size_t)last * bytes, bytes);
     for (int64_t i = last; i > 0; i--) /* from the end: what comes before is not mixed yet */
-        mix_one(mix, images, rows + (size_t)i * bytes, rows + (size_t)(i - 1) * bytes);
-    mix_one(mix, images, rows, scratch);
+        mix_one(mix, samples, rows + (size_t)i * bytes, rows + (size_t)(i - 1) * bytes);
+    mix_one(mix, samples, rows, scratch);
 }
 
 /* ---- labels --------------------------------------------------------------------------------- */

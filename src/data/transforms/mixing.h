@@ -25,10 +25,11 @@ typedef struct yki_mix {
 } yki_mix;
 
 yki_mixing yki_mixing_of(const yk_transforms *transforms);
-/* height, width: of the pictures. */
+/* height, width: of the pictures; only for cuts. */
 yki_mix yki_draw_mix(const yki_mixing *mixing, uint64_t word, int64_t height, int64_t width);
-/* images (N, C, H, W) f32 or f64, in place; scratch has room for one of them. */
-void yki_mix_images(const yki_mix *mix, yk_tensor *images, void *scratch);
+/* samples (N, ...) f32 or f64, (N, C, H, W) for a cut, in place; scratch has room for one of them.
+ */
+void yki_mix_samples(const yki_mix *mix, yk_tensor *samples, void *scratch);
 /* labels (N) -> probabilities (N, classes) f32. */
 void yki_mix_labels(const yki_mix *mix, const int32_t *labels, int64_t count, int64_t classes,
                     float *probabilities);
