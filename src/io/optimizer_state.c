@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "device/memory.h"
+#include "tensor/tensor.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -96,19 +97,27 @@ static const yki_pickle_value *find_parameter(const yki_pickle_value *entries, i
     return NULL;
 }
 
-static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *value,
-                           const yk_tensor *tensor, const char *name, size_t index)
+static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_pickle_value *entry,
+                           const yk_optimizer *optimizer, size_t parameter, size_t slot)
 {
+    char here[64], there[64];
+    size_t index = parameter * state->slots + slot;
+    const char *name = yki_optimizer_slot_name(optimizer, (int)slot);
+    const yki_pickle_value *value = yki_pickle_get(entry, name);
     if (!value || yki_pickle_is(value, YKI_PICKLE_NONE))
         return YK_OK; /* a parameter that had no gradient yet */
+    yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
     yki_file_tensor *view = &state->views[index];
     YK_TRY(yki_pth_stored(pth, value, view));
-    if (view->ndim != tensor->ndim ||
-        memcmp(view->dims, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims) != 0)
+    if (view->ndim != tensor.ndim ||
+        memcmp(view->dims, tensor.dims, (size_t)tensor.ndim * sizeof *tensor.dims) != 0)
         return yki_error(YK_ERROR_MISMATCH,
-                         "%s: the optimizer's %s of parameter %zu has another shape"
-                         " than the parameter",
-                         yki_pth_path(pth), name, index / state->slots);
+                         "%s: the optimizer's %s of parameter %zu is %s, but that of the model, "
+                         "%s, is %s: they must be declared in the same order",
+                         yki_pth_path(pth), name, parameter,
+                         yki_dims_text(there, sizeof there, view->ndim, view->dims),
+                         yk_model_parameter(yki_optimizer_model(optimizer), parameter).name,
+                         yki_dims_text(here, sizeof here, tensor.ndim, tensor.dims));
     state->present[index] = true;
     return yki_pth_fetch(pth, view);
 }
@@ -132,12 +141,8 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
                                 const yki_pickle_value *entry, const yk_optimizer *optimizer,
                                 size_t parameter)
 {
-    for (size_t slot = 0; slot < state->slots; slot++) {
-        yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
-        const char *name = yki_optimizer_slot_name(optimizer, (int)slot);
-        YK_TRY(read_slot(state, pth, yki_pickle_get(entry, name), &tensor, name,
-                         parameter * state->slots + slot));
-    }
+    for (size_t slot = 0; slot < state->slots; slot++)
+        YK_TRY(read_slot(state, pth, entry, optimizer, parameter, slot));
     const yki_pickle_value *step = yki_pickle_get(entry, "step");
     if (step)
         return read_step(state, pth, step, parameter);

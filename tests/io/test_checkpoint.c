@@ -474,6 +474,43 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     yk_model_destroy(copy);
 }
 
+/* A layer whose parameters are declared in either order. */
+static yk_model *make_linear(bool bias_first)
+{
+    yk_value *parameters[2];
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
+    for (int i = 0; i < 2; i++) {
+        bool bias = bias_first == (i == 0);
+        parameters[bias] = bias ? yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){2}, 0, 0)
+                                : yk_parameter(graph, "weight", YK_F32, 2, (int64_t[]){2, 3}, 0, 0);
+    }
+    yk_value *y = yk_linear(x, parameters[0], parameters[1]);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_reduce_loss(y, YK_LOSS_MEAN), NULL));
+    return model;
+}
+
+/* As in PyTorch, whose state_dict of an optimizer has no names. */
+YK_TEST(the_state_of_an_optimizer_goes_by_the_order_of_parameters)
+{
+    yk_model *model = make_linear(false), *other = make_linear(true);
+    yk_optimizer *from, *to;
+    assert_ok(yk_adam_create(&from, model, NULL));
+    assert_ok(yk_adam_create(&to, other, NULL));
+    assert_ok(yk_optimizer_step(from));
+    assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, from, NULL));
+    assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, NULL, NULL));
+    assert_status(YK_ERROR_MISMATCH, yk_checkpoint_load(yk_test_path("a.pth"), other, to, NULL));
+    assert_contains(yk_last_error(),
+                    "the optimizer's exp_avg of parameter 0 is (2, 3), but that of the model, "
+                    "bias, is (2): they must be declared in the same order");
+    yk_optimizer_destroy(from);
+    yk_optimizer_destroy(to);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
 /* A disk that fills up: the old file stays, the temporary one goes, the error says why. */
 YK_TEST(a_failed_save_leaves_the_old_file)
 {
