@@ -25,16 +25,16 @@ static yk_status refuse_unused(const yk_ddp *ddp, size_t parameter, const unsign
             without++;
             first = first < 0 ? rank : first;
         }
-    char whose[48];
+    char clause[48];
     if (without == ranks)
-        snprintf(whose, sizeof whose, "any rank");
+        snprintf(clause, sizeof clause, "no rank depends");
     else
-        snprintf(whose, sizeof whose, "rank %d%s", yki_group_job_rank(ddp->group, first),
-                 without > 1 ? " and others" : "");
+        snprintf(clause, sizeof clause, "rank %d%s does not depend",
+                 yki_group_job_rank(ddp->group, first), without > 1 ? " and others" : "");
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "the loss of %s does not depend on %s, which would never get a gradient: "
-                     "leave it out, or set find_unused_parameters",
-                     whose, yk_model_parameter(ddp->model, parameter).name);
+                     "the loss of %s on %s, which would never get a gradient: leave it out, or set "
+                     "find_unused_parameters",
+                     clause, yk_model_parameter(ddp->model, parameter).name);
 }
 
 static yk_status mark_used(yk_ddp *ddp, const unsigned char *used)
