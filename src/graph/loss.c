@@ -31,6 +31,17 @@ int64_t yki_cross_entropy_classes(const yki_node *node)
     return node->in[YKI_CROSS_ENTROPY_LOGITS]->dims[class_dim(node)];
 }
 
+/* What to do about logits that are not made for labels (N). */
+static const char *hint_for(const yk_value *logits, const yk_value *labels)
+{
+    if (labels->ndim == 1 && logits->ndim == 4)
+        return ", one for each place of an image; for one for each sample, call yk_flatten before "
+               "the last linear layer";
+    if (labels->ndim == 1 && logits->ndim == 3 && logits->dims[1] == 1)
+        return "; of logits (N, 1, C), as yk_slice gives them, yk_reshape makes (N, C)";
+    return "";
+}
+
 /* int32 class labels: the logits' dimensions without the classes. */
 static yk_status expect_classes(const yki_node *node)
 {
@@ -43,11 +54,7 @@ static yk_status expect_classes(const yki_node *node)
     if (labels->ndim != expected.ndim || !yki_same_dims(labels, &expected))
         return yki_error(YK_ERROR_INVALID_SHAPE, "labels have shape %s, expected %s%s",
                          yki_shape_text(labels, here, sizeof here),
-                         yki_shape_text(&expected, there, sizeof there),
-                         labels->ndim == 1 && logits->ndim == 4
-                             ? ", one for each place of an image; for one for each sample, call "
-                               "yk_flatten before the last linear layer"
-                             : "");
+                         yki_shape_text(&expected, there, sizeof there), hint_for(logits, labels));
     if (labels->dtype != YK_I32)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
                          yk_dtype_name(labels->dtype));

@@ -582,6 +582,11 @@ static const shape_case cases[] = {
      .expected = "logits' shape and dtype, (N, 10) float32, not (N, 9) float32"},
     {"soft_cross_entropy", {B, 10}, {B}, .expected = "labels are float32, expected int32"},
     {"cross_entropy", {4, 10}, {B}, .expected = "labels have shape (N), expected (4)"},
+    {"cross_entropy",
+     {B, 1, 10},
+     {B},
+     .expected = "labels have shape (N), expected (N, 10); of logits (N, 1, C), as yk_slice gives "
+                 "them, yk_reshape makes (N, C)"},
     {"cross_entropy", {B, 10}, {B, 1}, .expected = "labels have shape (N, 1), expected (N)"},
     {"cross_entropy", {B, 10}, {B, 10}, .expected = "(N, 10) float32, not (N, 10) int32"},
     {"cross_entropy",
