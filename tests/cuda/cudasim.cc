@@ -13,7 +13,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-enum { WARP = 32, WARPS = YKI_CUDA_THREADS / WARP, STACK = 64 << 10 };
+/* Of a stack, translated PTX takes 40 kB (ptx): each of its registers is a variable. */
+enum { WARP = 32, WARPS = YKI_CUDA_THREADS / WARP, STACK = 256 << 10 };
 
 /* ---- contexts: a stack, and where its code goes on ------------------------------------------- */
 
@@ -355,12 +356,14 @@ sim::kernel::kernel(const char *name_, void (*run_)(const void *), size_t bytes_
     kernels = this;
 }
 
+/* The one that came first: a library that is loaded before the program replaces kernels (ptx). */
 const yk_sim_kernel *yk_sim_find(const char *name)
 {
+    const sim::kernel *found = nullptr;
     for (const sim::kernel *k = kernels; k; k = k->next)
         if (strcmp(k->name, name) == 0)
-            return (const yk_sim_kernel *)k;
-    return nullptr;
+            found = k;
+    return (const yk_sim_kernel *)found;
 }
 
 size_t yk_sim_argument_bytes(const yk_sim_kernel *kernel)
