@@ -185,8 +185,8 @@ def copy_rate(driver, size):
 # ---- our kernels: the structs of modules/cuda/kernels/arguments.h --------------------------------
 
 def struct(*fields):
-    """P: a pointer, l: 64 bits, i: 32 bits, d: a double."""
-    types = {"P": c_void_p, "l": c_int64, "i": c_int32, "d": c_double}
+    """P: a pointer, l: 64 bits, i: 32 bits, r: two of 32 bits, of rows and of columns, d: a double."""
+    types = {"P": c_void_p, "l": c_int64, "i": c_int32, "r": c_int32 * 2, "d": c_double}
     return type("Arguments", (ctypes.Structure,),
                 {"_fields_": [(name, types[kind]) for kind, names in fields for name in names.split()]})
 
@@ -198,7 +198,8 @@ MEASURE = struct(*AT, ("P", "x partial"))
 APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "activation"))
 BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "activation"), ("P", "partial vectors"),
                   ("i", "world none"), ("P", "dx dresidual"))
-POOL = struct(("P", "input out index"), ("i", "batch h w p q columns kernel stride padding down across"))
+POOL = struct(("P", "input out index"), ("i", "batch h w p q columns"), ("r", "kernel stride padding"),
+              ("i", "down across"))
 SPAN = struct(("P", "value gradient momentum fourth fifth"), ("l", "count"), ("i", "dtype group"))
 DROPOUT = struct(("P", "x y"), ("l", "rows image"), ("i", "columns"), ("d", "p"), ("l", "salt"), ("P", "seed step"))
 CHUNK = struct(("l", "begin"), ("i", "count span"))
@@ -291,8 +292,8 @@ def pool_rates(room, kernels, small, x, y):
     batch, side, columns = (1, 8, 64) if small else (256, 112, 64)
     large, less = batch * side * side * columns, batch * side * side // 4 * columns
     index, half = room.alloc(less), side // 2
-    shape = {"batch": batch, "h": side, "w": side, "p": half, "q": half, "columns": columns, "kernel": 3, "stride": 2,
-             "padding": 1}
+    shape = {"batch": batch, "h": side, "w": side, "p": half, "q": half, "columns": columns, "kernel": (3, 3),
+             "stride": (2, 2), "padding": (1, 1)}
     for name, first, out, places in ("max_pool", x, y, half), ("max_pool_backward", y, x, half + 1):
         down, across = blocks(places, STRIP), places
         grid = (blocks(batch * down * across * columns // 8, THREADS), 1, 1)
