@@ -143,17 +143,15 @@ yk_graph *yk_value_graph(const yk_value *value);
 /** How windows move over an image. What is said for columns alone is for windows that are not
  *  square, such as those of Conv2d(..., kernel_size=(1, 7), padding=(0, 3)). */
 typedef struct yk_conv2d_options {
-    size_t size;            /**< set by YK_CONV2D_OPTIONS_INIT */
-    int64_t stride;         /**< rows and columns between windows, at least 1 [1] */
-    int64_t padding;        /**< zeros added on every side [0] */
-    int64_t dilation;       /**< rows and columns between the taps of a window, at least 1 [1] */
-    int64_t groups;         /**< channels are split into so many independent groups [1] */
-    int64_t column_kernel;  /**< for layers of yoke/nn.h: columns of the kernel; -1: as many as rows
-                                 [-1] */
-    int64_t column_stride;  /**< columns between windows; -1: as for rows [-1] */
-    int64_t column_padding; /**< columns of zeros added on the left and right; -1: as for rows
-                                 [-1] */
-    int64_t column_dilation; /**< columns between the taps of a window; -1: as for rows [-1] */
+    size_t size;             /**< set by YK_CONV2D_OPTIONS_INIT */
+    int64_t stride;          /**< rows and columns between windows, at least 1 [1] */
+    int64_t padding;         /**< zeros added on every side [0] */
+    int64_t dilation;        /**< rows and columns between the taps of a window, at least 1 [1] */
+    int64_t groups;          /**< channels are split into so many independent groups [1] */
+    int64_t column_kernel;   /**< of layers (yoke/nn.h): columns of the kernel; -1: square [-1] */
+    int64_t column_stride;   /**< columns between windows; -1: as rows [-1] */
+    int64_t column_padding;  /**< columns of zeros on the left and right; -1: as rows [-1] */
+    int64_t column_dilation; /**< columns between the taps of a window; -1: as rows [-1] */
 } yk_conv2d_options;
 
 /** The defaults of yk_conv2d_options. */
@@ -174,20 +172,18 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
 /** How windows move over the result of a transposed convolution. What is said for columns alone is
  *  for windows that are not square. */
 typedef struct yk_conv_transpose2d_options {
-    size_t size;            /**< set by YK_CONV_TRANSPOSE2D_OPTIONS_INIT */
-    int64_t stride;         /**< rows and columns between windows, at least 1 [1] */
-    int64_t padding;        /**< rows and columns that are cut off on every side [0] */
-    int64_t output_padding; /**< rows and columns that are added at the bottom and on the right,
-                                 less than stride [0] */
-    int64_t dilation;       /**< rows and columns between the taps of a window, at least 1 [1] */
-    int64_t groups;         /**< channels are split into so many independent groups [1] */
-    int64_t column_kernel;  /**< for layers of yoke/nn.h: columns of the kernel; -1: as many as rows
-                                 [-1] */
-    int64_t column_stride;  /**< columns between windows; -1: as for rows [-1] */
-    int64_t column_padding; /**< columns that are cut off on the left and right; -1: as for rows
-                                 [-1] */
-    int64_t column_output_padding; /**< columns that are added on the right; -1: as for rows [-1] */
-    int64_t column_dilation; /**< columns between the taps of a window; -1: as for rows [-1] */
+    size_t size;             /**< set by YK_CONV_TRANSPOSE2D_OPTIONS_INIT */
+    int64_t stride;          /**< rows and columns between windows, at least 1 [1] */
+    int64_t padding;         /**< rows and columns that are cut off on every side [0] */
+    int64_t output_padding;  /**< rows and columns that are added at the bottom and on the right,
+                                  less than stride [0] */
+    int64_t dilation;        /**< rows and columns between the taps of a window, at least 1 [1] */
+    int64_t groups;          /**< channels are split into so many independent groups [1] */
+    int64_t column_kernel;   /**< of layers (yoke/nn.h): columns of the kernel; -1: square [-1] */
+    int64_t column_stride;   /**< columns between windows; -1: as rows [-1] */
+    int64_t column_padding;  /**< columns cut off on the left and right; -1: as rows [-1] */
+    int64_t column_dilation; /**< columns between the taps of a window; -1: as rows [-1] */
+    int64_t column_output_padding; /**< columns added on the right; -1: as rows [-1] */
 } yk_conv_transpose2d_options;
 
 /** The defaults of yk_conv_transpose2d_options. */
