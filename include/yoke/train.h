@@ -325,8 +325,9 @@ typedef struct yk_trainer_options {
     size_t size;                /**< set by YK_TRAINER_OPTIONS_INIT */
     yk_loader *validation;      /**< evaluated after each epoch; should be exact */
     yk_group *group;            /**< the ranks, or NULL for this process alone */
-    yk_ddp *ddp;                /**< of the model. Several ranks need it or local_sgd: otherwise
-                                   each trains weights of its own, of which fit warns */
+    yk_ddp *ddp;                /**< of the model. With several ranks, give this or local_sgd:
+                                   otherwise each rank trains its own weights, and
+                                   yk_trainer_fit() warns */
     yk_zero *zero;              /**< of the optimizer */
     yk_local_sgd *local_sgd;    /**< of the optimizer, over the ranks of group: they average at the
                                    end of each epoch, too, and evaluate, save and stop only after

@@ -53,7 +53,7 @@ yk_status yki_gradient_lstm_cell(yk_graph *graph, const yki_node *node, yk_value
         [YKI_LSTM_CELL_BACKWARD_DNEXT] = dout[YKI_LSTM_CELL_NEXT]};
     yki_shape shapes[] = {yki_shape_of(gates), yki_shape_of(cell)};
     yki_node *made = yki_append(graph, &yki_op_lstm_cell_backward, NULL, in, shapes);
-    (void)needs; /* whatever is needed, all is there in one pass */
+    (void)needs; /* one pass computes all gradients */
     din[YKI_LSTM_CELL_FROM_INPUT] = din[YKI_LSTM_CELL_FROM_HIDDEN] =
         made ? made->out[YKI_LSTM_CELL_BACKWARD_DGATES] : NULL;
     din[YKI_LSTM_CELL_CELL] = made ? made->out[YKI_LSTM_CELL_BACKWARD_DCELL] : NULL;

@@ -552,7 +552,7 @@ static yk_status fit(yk_trainer *t)
 {
     t->times = (yki_epoch_times){.start_s = yki_now()};
     yk_group_note_step(t->options.group, t->state.step);
-    yki_trainer_doubt(t);
+    yki_trainer_warn(t);
     YK_TRY(yki_trainer_look(t));
     YK_TRY(agree_at_start(t));
     if (!t->stopped && yk_trainer_owes_evaluation(t))

@@ -1,7 +1,7 @@
 /*
  * Inside a trainer. Files: trainer.c (life and the whole run), step.c (one step), record.c (its
  * loss and record), slow_rank.c (a rank that stays slower), save.c (checkpoints and resuming),
- * schedule_equal.c (comparing schedules), doubts.c (likely mistakes).
+ * schedule_equal.c (comparing schedules), warnings.c (likely mistakes).
  *
  * Invariant: between steps the state says exactly where training is.
  */
@@ -111,8 +111,8 @@ static inline void yki_set_stopped(yk_trainer *t, bool stopped)
     t->stop_asked = t->stop_asked && !stopped;
 }
 
-/* Warns of what is allowed but most likely a mistake. */
-void yki_trainer_doubt(const yk_trainer *t);
+/* Warns about settings that are allowed, but are probably mistakes. */
+void yki_trainer_warn(const yk_trainer *t);
 /* Collective: looks at the output folder for the first time, and says if it is not shared. */
 yk_status yki_trainer_look(yk_trainer *t);
 /* Collective: every so many steps, looks for a rank that stays slower, and names it in the log. */

@@ -1,6 +1,6 @@
 /*
- * The threads of this process that have used groups. A rank stands still only while all of them
- * wait (standstill.h).
+ * The threads of this process that have used groups. A rank counts as stuck only while all of
+ * them wait (standstill.h).
  */
 #ifndef YKI_CALLERS_H
 #define YKI_CALLERS_H

@@ -595,7 +595,8 @@ void yki_watch_calls(yki_watched *watched, void *queue, bool (*rests)(void *queu
     pthread_mutex_unlock(&watch->lock);
 }
 
-/* Without the store, nobody finds out that the ranks have gone on. */
+/* If the store is lost, this rank does not learn that others have moved on, so its own calls
+ * decide whether what was found still holds. */
 bool yki_watch_standstill(yki_watch *watch, char *text, size_t size)
 {
     bool waits = false;

@@ -163,7 +163,7 @@ typedef struct yki_mixing {
 
 /*
  * One sample of the operators of graph/operators.def, with their names. Gates are several states in
- * a row. Outputs that nobody wants, and gates of inference, are NULL.
+ * a row. Outputs that are not needed, such as gates in inference, are NULL.
  */
 typedef struct yki_lstm_row {
     const void *from_input, *from_hidden, *cell;

@@ -6,13 +6,13 @@ YKI_FORCE_INLINE yki_pack load_some(const void *x, int64_t i, int64_t count, yk_
     return count == YKI_PACK ? yki_load(x, i, dtype) : yki_load_part(x, i, count, dtype);
 }
 
-/* 0 of what is absent. */
+/* Zeros if x is NULL. */
 YKI_FORCE_INLINE yki_pack load_if_there(const void *x, int64_t i, int64_t count, yk_dtype dtype)
 {
     return x ? load_some(x, i, count, dtype) : (yki_pack){{{0}}};
 }
 
-/* Nothing where nobody wants it. */
+/* Does nothing if y is NULL. */
 YKI_FORCE_INLINE void store_some(void *y, int64_t i, int64_t count, yki_pack p, yk_dtype dtype)
 {
     if (!y)

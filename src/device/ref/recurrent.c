@@ -14,16 +14,27 @@ static int64_t gate_of(const yk_tensor *state, int64_t i, int64_t gates, int64_t
     return (i / size * gates + gate) * size + i % size;
 }
 
-/* 0 of what is absent. */
+/* Zero where the operand is absent. */
 static double get_or_zero(const yk_tensor *tensor, int64_t i)
 {
     return tensor->data ? yki_ref_get(tensor, i) : 0;
 }
 
+/* Does nothing where the operand is absent. */
 static void set_if_wanted(const yk_tensor *tensor, int64_t i, double value)
 {
     if (tensor->data)
         yki_ref_set(tensor, i, value);
+}
+
+/* The gates of element i of a state, and where they are. */
+static void read_gates(const yk_tensor *gates, const yk_tensor *state, int64_t i, int count,
+                       int64_t *at, double *y)
+{
+    for (int g = 0; g < count; g++) {
+        at[g] = gate_of(state, i, count, g);
+        y[g] = yki_ref_get(gates, at[g]);
+    }
 }
 
 /* ---- LSTM: the input, forget, cell and output gate ------------------------------------------- */
@@ -65,10 +76,7 @@ static yk_status ref_lstm_cell_backward(const yki_kernel *kernel, const yki_kern
     for (int64_t i = 0; i < yk_tensor_count(&cell); i++) {
         int64_t at[LSTM_GATES];
         double y[LSTM_GATES];
-        for (int g = 0; g < LSTM_GATES; g++) {
-            at[g] = gate_of(&cell, i, LSTM_GATES, g);
-            y[g] = yki_ref_get(&gates, at[g]);
-        }
+        read_gates(&gates, &cell, i, LSTM_GATES, at, y);
         const double t = tanh_rule(yki_ref_get(&next, i)), dh = get_or_zero(&dhidden, i);
         const double dc = get_or_zero(&dnext, i) + tanh_backward_rule(dh * y[OUTPUT], t);
         const double of_cell = dc * yki_ref_get(&cell, i);
@@ -118,10 +126,7 @@ static yk_status ref_gru_cell_backward(const yki_kernel *kernel, const yki_kerne
     for (int64_t i = 0; i < yk_tensor_count(&hidden); i++) {
         int64_t at[GRU_GATES];
         double y[GRU_GATES];
-        for (int g = 0; g < GRU_GATES; g++) {
-            at[g] = gate_of(&hidden, i, GRU_GATES, g);
-            y[g] = yki_ref_get(&gates, at[g]);
-        }
+        read_gates(&gates, &hidden, i, GRU_GATES, at, y);
         const double dy = yki_ref_get(&dnext, i), h = yki_ref_get(&hidden, i);
         const double dnew = tanh_backward_rule(dy * (1 - y[UPDATE]), y[NEW]);
         const double slopes[] = {

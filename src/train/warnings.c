@@ -1,4 +1,4 @@
-/* Before a run: what a program may do, but has most likely not meant, is said in the log. */
+/* Warnings at the start of a run about settings that are allowed, but are probably mistakes. */
 #include "base/log.h"
 #include "model/model_hooks.h"
 #include "train/sums.h"
@@ -11,8 +11,8 @@ static bool trains_apart(const yk_trainer *t)
            !yki_model_is_distributed(t->model);
 }
 
-/* Whether the schedule counts epochs, and lasts as many as the run has steps. */
-static bool takes_epochs_for_steps(const yk_trainer *t)
+/* Whether the schedule counts epochs, but is as long as the run has steps. */
+static bool mistakes_steps_for_epochs(const yk_trainer *t)
 {
     const yk_schedule *s = &t->schedule;
     int64_t most = s->total_steps > s->t_max ? s->total_steps : s->t_max;
@@ -20,15 +20,15 @@ static bool takes_epochs_for_steps(const yk_trainer *t)
            most / t->steps_per_epoch == t->options.epochs && t->options.epochs > 0;
 }
 
-void yki_trainer_doubt(const yk_trainer *t)
+void yki_trainer_warn(const yk_trainer *t)
 {
     if (t->rank != 0)
         return;
     if (trains_apart(t))
-        YKI_WARN("the model of a trainer for %d ranks is under no yk_ddp, and there is no "
-                 "local_sgd: each rank trains weights of its own",
+        YKI_WARN("the trainer has %d ranks, but its model has no yk_ddp and there is no "
+                 "local_sgd: each rank trains its own weights",
                  yki_ranks_of(t->options.group));
-    if (takes_epochs_for_steps(t))
-        YKI_WARN("the learning-rate schedule counts epochs, and lasts as many as this run has "
-                 "steps; where per_step is set, it counts steps");
+    if (mistakes_steps_for_epochs(t))
+        YKI_WARN("the learning-rate schedule counts epochs, but is as long as this run has "
+                 "steps; set per_step to count steps");
 }

@@ -25,7 +25,7 @@ static const char *log_of_fit(yk_trainer *trainer, const char *name)
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-static bool doubts_ranks(yk_group *group, bool with_ddp, const char *name)
+static bool warns_of_ranks(yk_group *group, bool with_ddp, const char *name)
 {
     yk_ddp *ddp = NULL;
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
@@ -34,10 +34,10 @@ static bool doubts_ranks(yk_group *group, bool with_ddp, const char *name)
     parts p = create_parts(&options, 80);
     if (with_ddp)
         assert_ok(yk_ddp_create(&ddp, p.model, group, NULL));
-    bool doubts = strstr(log_of_fit(p.trainer, name), "a trainer for 2 ranks is under no yk_ddp");
+    bool warns = strstr(log_of_fit(p.trainer, name), "its model has no yk_ddp");
     destroy_parts(p);
     yk_ddp_destroy(ddp);
-    return doubts;
+    return warns;
 }
 
 static void train_ranks(int rank, int world)
@@ -46,8 +46,8 @@ static void train_ranks(int rank, int world)
     (void)world;
     assert_ok(yk_group_init(&group, NULL));
     const char *name = rank == 0 ? "log-0" : "log-1";
-    assert_true(doubts_ranks(group, false, name) == (rank == 0));
-    assert_false(doubts_ranks(group, true, name));
+    assert_true(warns_of_ranks(group, false, name) == (rank == 0));
+    assert_false(warns_of_ranks(group, true, name));
     yk_group_destroy(group);
 }
 
@@ -60,32 +60,32 @@ YK_TEST(ranks_that_train_apart_are_warned_of)
 /* ---- schedules ------------------------------------------------------------------------------- */
 
 /* In a run of 2 epochs of 4 steps. */
-static bool doubts_schedule(yk_schedule schedule)
+static bool warns_of_schedule(yk_schedule schedule)
 {
     yk_trainer_options options = YK_TRAINER_OPTIONS_INIT;
     options.epochs = 2;
     options.schedule = &schedule;
     parts p = create_parts(&options, 80);
-    bool doubts = strstr(log_of_fit(p.trainer, "log"), "schedule counts epochs, and lasts as many");
+    bool warns = strstr(log_of_fit(p.trainer, "log"), "schedule counts epochs, but is as long");
     destroy_parts(p);
-    return doubts;
+    return warns;
 }
 
 YK_TEST(epochs_that_are_taken_for_steps_are_warned_of)
 {
     setenv("YK_TEST_RUN", yk_test_directory(), 0);
     yk_schedule schedule = YK_SCHEDULE_INIT;
-    assert_false(doubts_schedule(schedule));
+    assert_false(warns_of_schedule(schedule));
     schedule.kind = YK_SCHEDULE_ONE_CYCLE;
     schedule.total_steps = 8;
-    assert_true(doubts_schedule(schedule));
+    assert_true(warns_of_schedule(schedule));
     schedule.per_step = true;
-    assert_false(doubts_schedule(schedule));
+    assert_false(warns_of_schedule(schedule));
     schedule.per_step = false;
     schedule.total_steps = 2;
-    assert_false(doubts_schedule(schedule));
+    assert_false(warns_of_schedule(schedule));
     schedule = (yk_schedule)YK_SCHEDULE_INIT;
     schedule.kind = YK_SCHEDULE_COSINE;
     schedule.t_max = 8;
-    assert_true(doubts_schedule(schedule));
+    assert_true(warns_of_schedule(schedule));
 }
