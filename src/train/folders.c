@@ -14,8 +14,8 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "checkpoint/checkpoint_dir.h"
 #include "comm/group_internal.h"
-#include "io/checkpoint_dir.h"
 #include "io/input_file.h"
 #include "train/sums.h"
 

@@ -7,10 +7,10 @@
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/manifest.h"
 #include "comm/group_internal.h"
 #include "data/loader.h"
-#include "io/checkpoint_dir.h"
-#include "io/manifest.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 

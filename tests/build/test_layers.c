@@ -54,6 +54,7 @@ YK_TEST(layers_refuse_upward_includes)
     refused("src/base/a.c", "\"tensor/init.h\"", "base must not know tensor");
     refused("src/graph/a.c", "\"parallel/bucket.h\"", "graph must not know parallel");
     refused("src/io/a.h", "\"data/loader.h\"", "io must not know data");
+    refused("src/io/a.h", "\"model/model.h\"", "io must not know model");
     accepted("src/parallel/a.c", "\"model/model.h\"");
     accepted("src/parallel/a.c", "\"parallel/bucket.h\"");
     accepted("src/parallel/a.c", "<yoke/ddp.h>");
@@ -77,6 +78,16 @@ YK_TEST(layers_of_data)
     accepted("src/data/a.c", "\"data/worker.h\"");
 }
 
+YK_TEST(layers_of_checkpoint)
+{
+    refused("src/checkpoint/tensor_file/a.c", "\"checkpoint/state/match.h\"",
+            "checkpoint/tensor_file must not know");
+    refused("src/checkpoint/state/a.c", "\"checkpoint/checkpoint.h\"",
+            "checkpoint/state must not know");
+    refused("src/train/a.c", "\"checkpoint/state/match.h\"", "private to src/checkpoint");
+    accepted("src/checkpoint/a.c", "\"checkpoint/state/match.h\"");
+}
+
 YK_TEST(layers_of_comm)
 {
     refused("src/comm/store/a.c", "\"comm/job/watch.h\"", "comm/store must not know");
@@ -93,7 +104,7 @@ YK_TEST(layers_refuse_vendor_headers_elsewhere)
     refused("src/model/a.c", "<oneapi/dnnl/dnnl.h>", "belongs to src/device/cpu");
     refused("src/device/ref/a.c", "<dnnl.h>", "belongs to src/device/cpu");
     refused("src/data/a.c", "<zip.h>", "belongs to src/io");
-    refused("src/comm/a.c", "<cjson/cJSON.h>", "belongs to src/io report");
+    refused("src/comm/a.c", "<cjson/cJSON.h>", "belongs to src/io checkpoint report");
     refused("cli/a.c", "<openssl/evp.h>", "belongs to");
     refused("src/data/a.c", "<openssl/evp.h>", "belongs to src/io comm");
     refused("src/data/a.c", "<png.h>", "belongs to modules/image");

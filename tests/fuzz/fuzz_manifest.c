@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "io/manifest.h"
+#include "checkpoint/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -9,8 +9,8 @@
 #ifndef YK_OPERATOR_CASE_H
 #define YK_OPERATOR_CASE_H
 
+#include "checkpoint/tensor_file/pth.h"
 #include "device/device.h"
-#include "io/pth.h"
 
 /* Draws: a function of (seed, number of draws so far). */
 typedef struct operator_dice {

@@ -5,8 +5,8 @@
  * YOKE_PARITY_PLOT=FILE.svg asks for a picture of them.
  */
 #define _GNU_SOURCE
+#include "checkpoint/tensor_file/pth.h"
 #include "harness.h"
-#include "io/pth.h"
 #include "pytorch.h"
 
 #include <stdlib.h>

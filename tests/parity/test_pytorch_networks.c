@@ -6,9 +6,9 @@
  * and of both from f64.
  */
 #define _GNU_SOURCE
+#include "checkpoint/tensor_file/pth.h"
 #include "harness.h"
 #include "hidden_layers.h"
-#include "io/pth.h"
 #include "pytorch.h"
 
 #include <stdlib.h>
