@@ -1,4 +1,4 @@
-/* Rows that come from memory instead of a cache: layer_norm and rms_norm, see loops_rows.h. */
+/* Rows that come from memory instead of a cache: layer_norm and rms_norm, see loops/rows.h. */
 #define _GNU_SOURCE
 #include "same_bits.h"
 

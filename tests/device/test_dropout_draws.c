@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 #include "harness.h"
 
 enum { MOST_TABLES = 3, MOST = 160 /* elements; a multiple of every vector */ };

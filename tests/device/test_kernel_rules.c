@@ -126,7 +126,7 @@ static void assert_ruled(rule_case c, bool fast, const char *forward, const char
     assert_string_equal(ruled_as(YK_BF16, &yki_op_conv2d_backward_weight, c, fast), weight);
 }
 
-/* See bf16_gains.c. */
+/* See conv/bf16_gains.c. */
 YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
 {
     const rule_case large = {16, 64, 32, 1, 1}, padded = {32, 64, 4, 1, 1},
@@ -157,7 +157,7 @@ YK_TEST(convolutions_in_bf16_follow_the_rate_of_its_dot_products)
     assert_ruled(part_filled, true, "onednn", "onednn", "onednn");
 }
 
-/* See conv_narrow.c. */
+/* See conv/narrow.c. */
 YK_TEST(narrow_groups_in_bf16_follow_the_rate_of_its_dot_products)
 {
     const rule_case depthwise = {8, 32, 14, 1, 32}, small_depthwise = {8, 32, 12, 1, 32},
@@ -178,7 +178,7 @@ YK_TEST(narrow_groups_in_bf16_follow_the_rate_of_its_dot_products)
     assert_string_equal(ruled_as(YK_BF16, &yki_op_conv2d, small_halving, true), "onednn");
 }
 
-/* See minimal.c and conv_strided.c. */
+/* See conv/minimal.c and conv_strided.c. */
 YK_TEST(convolutions_of_stride_2_follow_the_products_that_tiles_save)
 {
     const yki_op *const ops[] = {&yki_op_conv2d, &yki_op_conv2d_backward_data};
@@ -197,7 +197,7 @@ YK_TEST(convolutions_of_stride_2_follow_the_products_that_tiles_save)
     assert_true(strcmp(ruled_as(YK_F32, &yki_op_conv2d_backward_weight, small, true), "minimal"));
 }
 
-/* See minimal.c. */
+/* See conv/minimal.c. */
 YK_TEST(eight_tiles_are_enough_for_winograds_algorithm)
 {
     const yki_op *const ops[] = {&yki_op_conv2d, &yki_op_conv2d_backward_data,
@@ -210,7 +210,7 @@ YK_TEST(eight_tiles_are_enough_for_winograds_algorithm)
     }
 }
 
-/* See conv_depthwise.c. */
+/* See conv/depthwise.c. */
 YK_TEST(gradients_of_depthwise_weights_follow_the_size_of_images)
 {
     const yki_op *op = &yki_op_conv2d_backward_weight;
@@ -258,7 +258,7 @@ YK_TEST(weights_of_wide_groups_with_stride_2_in_bf16_are_our_own_beyond_the_cach
     assert_string_equal(ruled_as(YK_BF16, op, one, true), "onednn");
 }
 
-/* See conv_narrow.c and conv_depthwise_strided.c. */
+/* See conv/narrow.c and conv/depthwise_strided.c. */
 YK_TEST(depthwise_convolutions_beyond_the_caches_are_our_own)
 {
     const rule_case small = {8, 144, 28, 1, 144}, large = {8, 144, 56, 1, 144},
@@ -273,7 +273,7 @@ YK_TEST(depthwise_convolutions_beyond_the_caches_are_our_own)
     }
 }
 
-/* See conv_depthwise_strided.c. */
+/* See conv/depthwise_strided.c. */
 YK_TEST(gradients_of_x_of_depthwise_convolutions_of_stride_2_are_our_own)
 {
     const yki_op *op = &yki_op_conv2d_backward_data;

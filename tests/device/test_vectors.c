@@ -1,6 +1,6 @@
 /* The conversions that vectors of 4 lanes have, against those of single numbers. */
 #define YKI_WIDTH 4
-#include "device/cpu/vector.h"
+#include "device/cpu/loops/vector.h"
 
 #include "harness.h"
 #include "tensor/f16.h"

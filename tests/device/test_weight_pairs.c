@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/x86/weight_pairs.h"
 #include "harness.h"

@@ -5,7 +5,7 @@
  */
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 #include "device/middle.h"
 
 enum {

@@ -21,7 +21,7 @@
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum {
     QUERIES = 48, /* at a time: a multiple of the rows that every width of vectors sums */

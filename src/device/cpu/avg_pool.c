@@ -7,8 +7,8 @@
  */
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
-#include "device/cpu/scalar.h"
+#include "device/cpu/loops/loops.h"
+#include "device/cpu/loops/scalar.h"
 
 typedef struct average {
     yki_kernel base;

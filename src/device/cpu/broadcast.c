@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "device/cpu/broadcast_axes.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { PIECE = 2048 /* elements of a result, about */ };
 

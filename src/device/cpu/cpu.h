@@ -6,7 +6,7 @@
  * Layouts: 4-d f32, bf16 and f16 activations with at least 5 channels are YKI_BLOCKED, where b is
  * the number of f32 in a vector register: 16 with AVX-512, 8 with AVX2, and 4 elsewhere. Everything
  * else is plain. Padding channels hold zeros, which every kernel preserves
- * while activations are finite (see conv_groups.h). f64 uses the kernels of ref.
+ * while activations are finite (see conv/groups.h). f64 uses the kernels of ref.
  *
  * Threads are OpenMP's, like oneDNN's own: a kernel runs `#pragma omp parallel
  * num_threads(threads)`.

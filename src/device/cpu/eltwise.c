@@ -10,7 +10,7 @@
 #include "device/cpu/convert16.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of a call of the loops */
 

@@ -10,7 +10,7 @@
 #define YKI_GROUP_NORM_H
 
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum {
     YKI_GROUP_NORM_MOST_BLOCK = 16,

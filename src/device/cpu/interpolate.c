@@ -7,7 +7,7 @@
 #include "graph/interpolate.h"
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 typedef struct interpolate {
     yki_kernel base;

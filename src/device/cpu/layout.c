@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 typedef enum way { COPY, TO_PLAIN, TO_BLOCKED } way;
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/x86/amx.h"
 #include "device/cpu/x86/bf16_rate.h"

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 #include "device/cpu/onednn.h"
 
 enum { MOST_PARTS = 64, PART_SAMPLES = 64 /* of db, at least */ };

@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { STRIP = 1024, TURNED_STRIP = 128 /* pixels */ };
 

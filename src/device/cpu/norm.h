@@ -12,7 +12,7 @@
 #define YKI_NORM_H
 
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { YKI_NORM_MAX_BLOCK = 16 };
 

@@ -117,7 +117,7 @@ yki_const_md yki_dnn_query(dnnl_primitive_desc_t desc, dnnl_query_t what);
 /* Whether it is oneDNN's reference implementation, one number at a time. */
 bool yki_dnn_is_reference(dnnl_primitive_desc_t desc);
 
-/* ---- conv.c, conv_copied.c ------------------------------------------------------------------- */
+/* ---- conv.c, conv/copied.c ------------------------------------------------------------------- */
 
 /* The activations of a convolution's operator: two of x, y and their gradients. */
 typedef struct yki_conv_activations {

@@ -5,7 +5,7 @@
  */
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { PIECE = 4096 };
 

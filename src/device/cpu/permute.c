@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { TILE_Y = 64 /* places of a plain tensor, which stay in the first-level cache */ };
 

@@ -10,8 +10,8 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
-#include "device/cpu/scalar.h"
+#include "device/cpu/loops/loops.h"
+#include "device/cpu/loops/scalar.h"
 
 enum { MAX_BLOCK = 16 };
 

@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/scalar.h"
+#include "device/cpu/loops/scalar.h"
 
 enum { DRAWS = 256 /* at a time */ };
 

@@ -1,7 +1,7 @@
-/* The cells of recurrent layers: threads share the samples. See loops_recurrent.h. */
+/* The cells of recurrent layers: threads share the samples. See loops/recurrent.h. */
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 enum { LSTM_GATES = 4, GRU_GATES = 3 };
 

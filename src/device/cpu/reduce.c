@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "device/cpu/broadcast_axes.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
-#include "device/cpu/scalar.h"
+#include "device/cpu/loops/loops.h"
+#include "device/cpu/loops/scalar.h"
 
 enum {
     CHUNK = 1024,         /* sums that are made at a time */

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 /* Parts of a norm's sums: enough for many threads, but their sums shall be little memory next
  * to the rows. */

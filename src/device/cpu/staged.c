@@ -8,8 +8,8 @@
  * bf16 dot product is missing or slower than their f32 multiply-add. Intel's cores execute
  * vdpbf16ps at half the f32 rate: the convolutions of ResNet-18 take 1759 ms natively and 577 ms in
  * f32 (batch 64, one thread). AMD's Zen 4 and 5 run it at twice the f32 rate and use oneDNN's own
- * bf16 kernels, unless an algorithm in f32 with fewer products is faster (bf16_gains.c), and so do
- * depthwise convolutions, which move more than they compute.
+ * bf16 kernels, unless an algorithm in f32 with fewer products is faster (conv/bf16_gains.c), and
+ * so do depthwise convolutions, which move more than they compute.
  */
 #include <stdlib.h>
 #include <string.h>

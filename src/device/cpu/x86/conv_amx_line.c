@@ -20,7 +20,7 @@
 
 enum {
     MANY_IMAGES = 32,   /* enough to fill the tiles of conv_amx.c */
-    LEAST_WIDTH = 8,    /* narrower groups are faster in conv_narrow.c */
+    LEAST_WIDTH = 8,    /* narrower groups are faster in conv/narrow.c */
     STRETCH = 128,      /* pixels of a unit of work: their sums fit the first-level cache */
     STRETCH_TAPS = 256, /* the same with several taps, and more if taps reach far */
     LEAST_STRETCH = 64,

@@ -41,7 +41,7 @@ bool yki_conv_amx_line_supports(const yki_device *device, const yki_attrs *attrs
                                 const yki_operand *x, const yki_operand *y,
                                 const yki_operand *weight);
 /* Whether this is expected to be faster than conv_amx.c, which needs many images, and
- * conv_narrow.c, which multiplies no zeros. */
+ * conv/narrow.c, which multiplies no zeros. */
 bool yki_conv_amx_line_gains(const yki_attrs *attrs, const yki_operand *x,
                              const yki_operand *weight);
 

@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/x86/strip.h"
 

@@ -4,5 +4,5 @@
 #define YKI_HALVING             yki_minimal_halving_avx2
 #define YKI_MULTIPLY            multiply
 #define YKI_MULTIPLY_TRANSPOSED multiply_transposed
-#include "device/cpu/minimal_products.h"
-#include "device/cpu/minimal_table.h"
+#include "device/cpu/conv/minimal_products.h"
+#include "device/cpu/conv/minimal_table.h"

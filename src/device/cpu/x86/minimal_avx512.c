@@ -1,6 +1,6 @@
 /* Minimal filtering in vectors of 16 lanes: AVX-512. CMake gives this file its flags. */
 #define YKI_WIDTH 16
-#include "device/cpu/minimal_products.h"
+#include "device/cpu/conv/minimal_products.h"
 #include "device/cpu/x86/panel.h"
 
 /* Whole panels are multiplied as elsewhere. */
@@ -26,4 +26,4 @@ static void multiply_panel_transposed(const float *a, const float *b, float *c,
 #define YKI_HALVING             yki_minimal_halving_avx512
 #define YKI_MULTIPLY            multiply_panel
 #define YKI_MULTIPLY_TRANSPOSED multiply_panel_transposed
-#include "device/cpu/minimal_table.h"
+#include "device/cpu/conv/minimal_table.h"

@@ -1,17 +1,17 @@
 /*
  * 3x3 convolutions in bf16 whose groups have 1, 2, 4 or 8 channels, forward and with stride 1 the
  * gradient of x, by dot products of bf16: a lane multiplies two pairs of numbers and adds them in
- * f32. Compiled for a processor with AVX-512 and bf16, for which conv_narrow.c calls it.
+ * f32. Compiled for a processor with AVX-512 and bf16, for which conv/narrow.c calls it.
  *
  * A pixel is permuted into width / 2 vectors, in which each lane holds two channels of its group:
  * 9 * width / 2 dot products for a vector of results. Where a group is one channel, a lane holds a
  * pixel and the one to its right, and the three taps of a row are two dot products, (w0, w1) on the
  * first pixel and (0, w2) on the second.
  */
-#include "device/cpu/loops.h"
+#include "device/cpu/loops/loops.h"
 
 #define YKI_WIDTH 16
-#include "device/cpu/vector.h"
+#include "device/cpu/loops/vector.h"
 
 enum {
     NARROW_STRIP = YKI_NARROW_STRIP,
@@ -20,7 +20,7 @@ enum {
     NARROW_AHEAD = 2  /* rows that are fetched before they are read */
 };
 
-#include "device/cpu/loops_narrow.h"
+#include "device/cpu/loops/narrow.h"
 
 YKI_FORCE_INLINE int64_t narrow_vectors(const yki_narrow *n)
 {

@@ -1,7 +1,7 @@
 /*
  * Panels: f32 matrices of up to 64 rows and 64 columns (16 KiB), the unit in which our own
- * convolutions compute (winograd.c, minimal.c, conv_strided.c). Columns are 64 channels; rows are
- * pixels, tiles or the channels of a weight. Implemented in panel_avx512.c.
+ * convolutions compute (winograd.c, conv/minimal.c, conv_strided.c). Columns are 64 channels; rows
+ * are pixels, tiles or the channels of a weight. Implemented in panel_avx512.c.
  */
 #ifndef YKI_PANEL_H
 #define YKI_PANEL_H

@@ -3,7 +3,7 @@
 
 #define YKI_WIDTH 16
 #include "device/cpu/apart.h"
-#include "device/cpu/vector.h"
+#include "device/cpu/loops/vector.h"
 
 enum { LANES = YKI_WIDTH, PAIR = 2, TAPS = YKI_APART_TAPS };
 

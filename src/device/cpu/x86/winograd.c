@@ -14,7 +14,7 @@
  * the order in which they are multiplied by.
  */
 #include "base/memory.h"
-#include "device/cpu/bf16_gains.h"
+#include "device/cpu/conv/bf16_gains.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/x86/winograd_kernel.h"

@@ -8,7 +8,7 @@
 
 #define YKI_WIDTH 16
 #include "device/cpu/apart.h"
-#include "device/cpu/vector.h"
+#include "device/cpu/loops/vector.h"
 #include "device/cpu/x86/avx512.h"
 #include "device/cpu/x86/winograd.h"
 

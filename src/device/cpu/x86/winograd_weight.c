@@ -7,7 +7,7 @@
  * takes its products from all of them. Batches are small, so that they are read from the cache they
  * were written to.
  */
-#include "device/cpu/bf16_gains.h"
+#include "device/cpu/conv/bf16_gains.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/x86/winograd_kernel.h"

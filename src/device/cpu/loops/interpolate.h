@@ -1,0 +1,90 @@
+/*
+ * Rows of images of another size: included by table.h alone. A row of the result is first a
+ * sum of rows, in f32, and then each of its pixels is a sum of that row's pixels.
+ */
+#include "device/cpu/loops/scalar.h"
+
+/* The weighted sum of one vector of each of these rows, `pitch` elements apart. */
+YKI_FORCE_INLINE yki_lanes mix_vector(const void *x, int64_t element, int64_t pitch,
+                                      const float *weights, int64_t count, yk_dtype dtype)
+{
+    yki_lanes total = weights[0] * yki_load_lanes(x, element, dtype);
+    for (int64_t r = 1; r < count; r++)
+        total += weights[r] * yki_load_lanes(x, element + r * pitch, dtype);
+    return total;
+}
+
+/*
+ * Whole vectors, and the elements that are left. Processors do not fetch several rows at a time in
+ * advance, so those of a large input are prefetched for the next row of the result.
+ */
+YKI_FORCE_INLINE void mix_rows_as(const yki_mix *mix, const void *x, int64_t elements, float *own,
+                                  int64_t count, bool ahead, yk_dtype dtype)
+{
+    const int64_t begin = mix->first * elements;
+    int64_t i = 0;
+    for (; i + YKI_WIDTH <= elements; i += YKI_WIDTH) {
+        for (int64_t r = count; ahead && r < 2 * count; r++)
+            yki_prefetch(x, begin + r * elements + i, dtype);
+        *(yki_lanes_at *)(own + i) = mix_vector(x, begin + i, elements, mix->weights, count, dtype);
+    }
+    for (; i < elements; i++) {
+        own[i] = mix->weights[0] * yki_get(x, begin + i, dtype);
+        for (int64_t r = 1; r < count; r++)
+            own[i] += mix->weights[r] * yki_get(x, begin + r * elements + i, dtype);
+    }
+}
+
+/* own: row `row` of the result, but of the input's columns, of so many elements. */
+YKI_FORCE_INLINE void mix_rows(const yki_mixing *m, int64_t row, const void *x, int64_t elements,
+                               float *own, yk_dtype dtype)
+{
+    const yki_mix *mix = &m->of_rows[row];
+    if (mix->count == 0)
+        memset(own, 0, (size_t)elements * sizeof *own);
+    else if (m->ahead)
+        mix_rows_as(mix, x, elements, own, mix->count, true, dtype);
+    else if (mix->count == 1)
+        mix_rows_as(mix, x, elements, own, 1, false, dtype);
+    else if (mix->count == 2)
+        mix_rows_as(mix, x, elements, own, 2, false, dtype);
+    else
+        mix_rows_as(mix, x, elements, own, mix->count, false, dtype);
+}
+
+YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void *x, void *y,
+                                    float *own, yk_dtype dtype)
+{
+    mix_rows(m, row, x, m->pitch * YKI_WIDTH, own, dtype);
+    for (int64_t q = 0; q < m->columns; q++) {
+        const yki_mix mix = m->of_columns[q];
+        yki_lanes total = {0};
+        for (int64_t s = 0; s < mix.count; s++)
+            total += mix.weights[s] * yki_load_pixel(own, mix.first + s, YK_F32);
+        yki_store_lanes(y, (row * m->columns + q) * YKI_WIDTH, total, dtype);
+    }
+}
+
+static void mix_pixels(const yki_mixing *m, int64_t row, const void *x, void *y, float *own)
+{
+    FOR_EACH_DTYPE(mix_pixels_as, m->dtype, m, row, x, y, own);
+}
+
+/* Of plain memory, whose pixels are single numbers. */
+YKI_FORCE_INLINE void mix_numbers_as(const yki_mixing *m, int64_t row, const void *x, void *y,
+                                     float *own, yk_dtype dtype)
+{
+    mix_rows(m, row, x, m->pitch, own, dtype);
+    for (int64_t q = 0; q < m->columns; q++) {
+        const yki_mix mix = m->of_columns[q];
+        float total = 0;
+        for (int64_t s = 0; s < mix.count; s++)
+            total += mix.weights[s] * own[mix.first + s];
+        yki_put(y, row * m->columns + q, total, dtype);
+    }
+}
+
+static void mix_numbers(const yki_mixing *m, int64_t row, const void *x, void *y, float *own)
+{
+    FOR_EACH_DTYPE(mix_numbers_as, m->dtype, m, row, x, y, own);
+}
