@@ -269,6 +269,30 @@ yk_value *yk_subtract(yk_value *a, yk_value *b);
 yk_value *yk_multiply(yk_value *a, yk_value *b);
 /** a / b, element by element, broadcast as in yk_add(). */
 yk_value *yk_divide(yk_value *a, yk_value *b);
+/** The larger of a and b, element by element, broadcast as in yk_add(), as torch.maximum: NaN where
+ *  one is NaN, and where they are equal, each has half of the gradient. */
+yk_value *yk_maximum(yk_value *a, yk_value *b);
+/** The smaller of a and b, likewise. */
+yk_value *yk_minimum(yk_value *a, yk_value *b);
+/** A mask: 1 where a > b, 0 elsewhere; broadcast as in yk_add(). It is of their dtype, and has no
+ *  gradient. */
+yk_value *yk_greater(yk_value *a, yk_value *b);
+/** Likewise, 1 where a >= b. */
+yk_value *yk_greater_equal(yk_value *a, yk_value *b);
+/** Likewise, 1 where a < b. */
+yk_value *yk_less(yk_value *a, yk_value *b);
+/** Likewise, 1 where a <= b. */
+yk_value *yk_less_equal(yk_value *a, yk_value *b);
+/** Likewise, 1 where a = b. */
+yk_value *yk_equal(yk_value *a, yk_value *b);
+/** value where the mask is true, which is anything but 0, and x elsewhere, broadcast as in
+ *  yk_add(). The mask is of x's dtype, and is not trained. */
+yk_value *yk_masked_fill(yk_value *x, yk_value *mask, double value);
+/** a where the condition, such a mask, is true, and b elsewhere, as torch.where. NaN and infinities
+ *  of the side that is not taken leave no trace. */
+yk_value *yk_where(yk_value *condition, yk_value *a, yk_value *b);
+/** The value in the shape and dtype of x, whose numbers do not matter. */
+yk_value *yk_full_like(yk_value *x, double value);
 /** exp(x), of any shape; float32 under autocast. */
 yk_value *yk_exp(yk_value *x);
 /** The natural logarithm of x, of any shape: -INFINITY of 0, and NaN of less; float32 under

@@ -1,8 +1,8 @@
 /*
- * add, subtract, multiply and divide, and reduce, the gradient of their broadcasting; sum, which is
- * the same, and its gradient expand: see kernels/broadcast.cu and, for operands of one shape,
- * kernels/elementwise.cu. And permute: its operands, too, have memory of different orders. Where
- * they are transposed matrices, kernels/layout.cu moves them.
+ * add and the other operators of two sides, and reduce, the gradient of their broadcasting; sum,
+ * which is the same, and its gradient expand: see kernels/broadcast.cu and, for operands of one
+ * shape, kernels/elementwise.cu. And permute: its operands, too, have memory of different orders.
+ * Where they are transposed matrices, kernels/layout.cu moves them.
  */
 #include "device/broadcast.h"
 
@@ -49,7 +49,7 @@ static bool is_repeated(const yki_kernel_desc *desc)
     return !same_shape(&desc->in[0], &desc->out[0]) || !same_shape(&desc->in[1], &desc->out[0]);
 }
 
-/* ---- add, subtract, multiply, divide --------------------------------------------------------- */
+/* ---- two sides ------------------------------------------------------------------------------- */
 
 /* The strides of an operand along y's dimensions, in the order of y's memory. */
 static void align(const yki_operand *operand, const yki_operand *y, int32_t *strides)
@@ -110,6 +110,8 @@ static yk_status run_broadcast(const yki_kernel *kernel, const yki_kernel_args *
     args.a = yki_cuda_in(k, run, 0);
     args.b = yki_cuda_in(k, run, 1);
     args.y = yki_cuda_out(k, run, 0);
+    args.alpha = k->attrs.alpha;
+    args.beta = k->attrs.beta;
     yki_cuda_grid grid = yki_cuda_grid_of(args.count / width_of(&k->desc, &args));
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }
@@ -125,6 +127,10 @@ BROADCAST(add);
 BROADCAST(subtract);
 BROADCAST(multiply);
 BROADCAST(divide);
+BROADCAST(maximum);
+BROADCAST(minimum);
+BROADCAST(compare);
+BROADCAST(masked_fill);
 
 /* ---- expand: the second operand is the first ------------------------------------------------- */
 
@@ -151,7 +157,7 @@ static yk_status run_expand(const yki_kernel *kernel, const yki_kernel_args *run
     bool mean = k->attrs.reduction == YK_LOSS_MEAN;
     args.a = args.b = yki_cuda_in(k, run, 0);
     args.y = yki_cuda_out(k, run, 0);
-    args.factor = mean ? (double)yki_operand_count(&k->desc.in[0]) / (double)args.count : 1;
+    args.alpha = mean ? (double)yki_operand_count(&k->desc.in[0]) / (double)args.count : 1;
     yki_cuda_grid grid = yki_cuda_grid_of(args.count / width_of(&pair, &args));
     return yki_cuda_launch(k, 0, grid, &args, sizeof args, run);
 }

@@ -143,6 +143,12 @@ static bool is_positive(const yk_value *value)
     return false;
 }
 
+/* What tests call flags is true or false. */
+static bool is_flag(const yk_value *value)
+{
+    return value->name && strcmp(value->name, "flags") == 0;
+}
+
 static void fill_leaf(yki_trial *trial, const yk_value *value)
 {
     double *numbers = trial->numbers[value->id], spread = trial->row->spread;
@@ -156,6 +162,8 @@ static void fill_leaf(yki_trial *trial, const yk_value *value)
             numbers[i] = 41;
         else if (is_positive(value))
             numbers[i] = 1.25 + numbers[i] / spread;
+        else if (is_flag(value))
+            numbers[i] = numbers[i] > 0;
     }
     yki_trial_round(value, numbers);
 }

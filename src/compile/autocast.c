@@ -43,10 +43,12 @@ static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
         return c->low;
     if (policy == YKI_AUTOCAST_FULL)
         return YK_F32;
-    /* Follow: low only where all inputs are, f32 where one is. */
-    for (int i = 0; i < node->in_count; i++)
-        if (node->op->in[i].is_activation && node->in[i] && node->in[i]->dtype != c->low)
+    /* Follow: low only where all inputs are, f32 where one is. A mask has no say. */
+    for (int i = 0; i < node->in_count; i++) {
+        bool decides = node->op->in[i].is_activation && !node->op->in[i].is_constant;
+        if (decides && node->in[i] && node->in[i]->dtype != c->low)
             return node->in[i]->dtype;
+    }
     return c->low;
 }
 

@@ -2,66 +2,7 @@
  * Operators that work element by element without a curve: add, subtract, multiply, divide, scale,
  * add_scalar, cast, dropout, randn_like.
  */
-#include "graph/operators.h"
-
-/* ---- broadcasting, as in NumPy and PyTorch: sizes are matched from the last, and 1 fits all - */
-
-/* The size of dimension d of the result, of which the value may have fewer: 1 there. */
-static int64_t size_from_end(const yk_value *value, int ndim, int d)
-{
-    int own = d - (ndim - value->ndim);
-    return own < 0 ? 1 : value->dims[own];
-}
-
-/* The sizes of the result; false where the two cannot be broadcast to each other. */
-static bool broadcast(const yk_value *a, const yk_value *b, int64_t dims[YK_MAX_DIMS], int *ndim)
-{
-    *ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int d = 0; d < *ndim; d++) {
-        int64_t of_a = size_from_end(a, *ndim, d), of_b = size_from_end(b, *ndim, d);
-        dims[d] = of_a == 1 ? of_b : of_a;
-        bool fits = of_a == 1 || of_b == 1 || of_a == of_b;
-        if (!fits || (d > 0 && dims[d] == YK_BATCH))
-            return false;
-    }
-    return true;
-}
-
-static yk_status infer_two(const yki_node *node, yki_shape *out)
-{
-    const yk_value *a = node->in[0], *b = node->in[1];
-    int64_t dims[YK_MAX_DIMS];
-    int ndim;
-    char at[96], bt[96];
-    YK_TRY(yki_infer_same(node, out));
-    if (!broadcast(a, b, dims, &ndim))
-        return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "%s and %s differ, and cannot be broadcast to each other",
-                         yki_shape_text(a, at, sizeof at), yki_shape_text(b, bt, sizeof bt));
-    out[0].ndim = ndim;
-    for (int d = 0; d < ndim; d++)
-        out[0].dims[d] = dims[d];
-    return YK_OK;
-}
-
-/* dy, summed over the dimensions in which the value was broadcast. NULL when memory is out. */
-static yk_value *reduce(yk_graph *graph, yk_value *dy, const yk_value *value)
-{
-    if (yki_same_dims(dy, value))
-        return dy;
-    return yki_append_like(graph, &yki_op_reduce, NULL, (yk_value *[]){dy, NULL}, value);
-}
-
-/* dy times factor, summed likewise. */
-static yk_value *reduce_product(yk_graph *graph, yk_value *dy, yk_value *factor,
-                                const yk_value *value)
-{
-    yk_value *in[] = {dy, factor};
-    if (!yki_same_dims(dy, value) && yki_same_dims(dy, factor))
-        return yki_append_like(graph, &yki_op_reduce, NULL, in, value);
-    yk_value *product = yki_append_like(graph, &yki_op_multiply, NULL, in, dy);
-    return product ? reduce(graph, product, value) : NULL;
-}
+#include "graph/broadcast.h"
 
 static yk_value *negated(yk_graph *graph, yk_value *x)
 {
@@ -72,14 +13,14 @@ static yk_value *negated(yk_graph *graph, yk_value *x)
 
 yk_status yki_infer_add(const yki_node *node, yki_shape *out)
 {
-    return infer_two(node, out);
+    return yki_infer_broadcast(node, out);
 }
 
 yk_status yki_gradient_add(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                            const bool *needs, yk_value **din)
 {
     for (int i = 0; i < YKI_ADD_INPUTS; i++)
-        din[i] = needs[i] ? reduce(graph, dout[YKI_ADD_Y], node->in[i]) : NULL;
+        din[i] = needs[i] ? yki_reduce_to(graph, dout[YKI_ADD_Y], node->in[i]) : NULL;
     return YK_OK;
 }
 
@@ -92,14 +33,14 @@ yk_value *yk_add(yk_value *a, yk_value *b)
 
 yk_status yki_infer_subtract(const yki_node *node, yki_shape *out)
 {
-    return infer_two(node, out);
+    return yki_infer_broadcast(node, out);
 }
 
 yk_status yki_gradient_subtract(yk_graph *graph, const yki_node *node, yk_value *const *dout,
                                 const bool *needs, yk_value **din)
 {
     for (int i = 0; i < YKI_SUBTRACT_INPUTS; i++)
-        din[i] = needs[i] ? reduce(graph, dout[YKI_SUBTRACT_Y], node->in[i]) : NULL;
+        din[i] = needs[i] ? yki_reduce_to(graph, dout[YKI_SUBTRACT_Y], node->in[i]) : NULL;
     if (din[YKI_SUBTRACT_B])
         din[YKI_SUBTRACT_B] = negated(graph, din[YKI_SUBTRACT_B]);
     return YK_OK;
@@ -114,7 +55,7 @@ yk_value *yk_subtract(yk_value *a, yk_value *b)
 
 yk_status yki_infer_multiply(const yki_node *node, yki_shape *out)
 {
-    return infer_two(node, out);
+    return yki_infer_broadcast(node, out);
 }
 
 yk_status yki_gradient_multiply(yk_graph *graph, const yki_node *node, yk_value *const *dout,
@@ -122,7 +63,7 @@ yk_status yki_gradient_multiply(yk_graph *graph, const yki_node *node, yk_value 
 {
     for (int i = 0; i < YKI_MULTIPLY_INPUTS; i++)
         if (needs[i])
-            din[i] = reduce_product(graph, dout[YKI_MULTIPLY_Y], node->in[1 - i], node->in[i]);
+            din[i] = yki_reduce_product(graph, dout[YKI_MULTIPLY_Y], node->in[1 - i], node->in[i]);
     return YK_OK;
 }
 
@@ -135,13 +76,13 @@ yk_value *yk_multiply(yk_value *a, yk_value *b)
 
 yk_status yki_infer_divide(const yki_node *node, yki_shape *out)
 {
-    return infer_two(node, out);
+    return yki_infer_broadcast(node, out);
 }
 
 static yk_value *gradient_of_divisor(yk_graph *graph, const yki_node *node, yk_value *dy)
 {
     yk_value *b = node->in[YKI_DIVIDE_B];
-    yk_value *sum = reduce_product(graph, dy, node->out[YKI_DIVIDE_Y], b);
+    yk_value *sum = yki_reduce_product(graph, dy, node->out[YKI_DIVIDE_Y], b);
     yk_value *quotient =
         sum ? yki_append_like(graph, &yki_op_divide, NULL, (yk_value *[]){sum, b}, b) : NULL;
     return quotient ? negated(graph, quotient) : NULL;
@@ -153,7 +94,8 @@ yk_status yki_gradient_divide(yk_graph *graph, const yki_node *node, yk_value *c
     yk_value *dy = dout[YKI_DIVIDE_Y], *in[] = {dy, node->in[YKI_DIVIDE_B]};
     if (needs[YKI_DIVIDE_A]) {
         yk_value *quotient = yki_append_like(graph, &yki_op_divide, NULL, in, dy);
-        din[YKI_DIVIDE_A] = quotient ? reduce(graph, quotient, node->in[YKI_DIVIDE_A]) : NULL;
+        din[YKI_DIVIDE_A] =
+            quotient ? yki_reduce_to(graph, quotient, node->in[YKI_DIVIDE_A]) : NULL;
     }
     if (needs[YKI_DIVIDE_B])
         din[YKI_DIVIDE_B] = gradient_of_divisor(graph, node, dy);

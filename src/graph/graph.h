@@ -67,7 +67,8 @@ typedef struct yki_attrs {
     int64_t count;             /* slice, pad: the size of the result */
     double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0;
                                   add_scalar: what is added; pow: the exponent; clamp: the least;
-                                  rotary_embedding: the base */
+                                  rotary_embedding: the base; compare: where
+                                  sides are equal; masked_fill: what is filled in */
     int64_t heads;             /* attention, matmul, rotary_embedding */
     int64_t kv_heads;          /* attention: of keys and values, a divisor of heads */
     bool transpose_a;          /* matmul: the matrices of a are turned ... */
@@ -83,7 +84,8 @@ typedef struct yki_attrs {
     double label_smoothing;    /* cross_entropy */
     int64_t ignore_index;      /* cross_entropy: the label that does not count */
     bool classes_last;         /* cross_entropy: classes are the last dimension, not the second */
-    double beta;               /* smooth_l1_loss; clamp: the most */
+    double beta;               /* smooth_l1_loss; clamp: the most; compare: where a side is NaN;
+                                  masked_fill: 1 where false is filled, 0 where true is */
     yk_loss_reduction reduction;
     bool batch_statistics; /* batch_norm: of the batch, even if it is frozen */
     yki_fused activation;  /* batch_norm: of its result */

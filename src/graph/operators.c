@@ -15,6 +15,7 @@
 #define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
 #define FURTHER(number, operand, text)    {.name = text, .is_activation = true, .is_optional = true},
 #define CONSTANT(number, operand, text)   {.name = text, .is_constant = true},
+#define MASK(number, operand, text)       {.name = text, .is_activation = true, .is_constant = true},
 #define IMAGES                            .layouts = YKI_OF_IMAGES,
 #define ANY_LAYOUT                        .layouts = YKI_ANY_LAYOUTS,
 #define TWO_RESULTS                       .more_results = 1,

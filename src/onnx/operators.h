@@ -13,6 +13,8 @@ typedef void yki_onnx_translator(yki_onnx_graph *g, const yki_node *node, const 
 extern yki_onnx_translator yki_onnx_write_conv2d, yki_onnx_write_conv_transpose2d;
 /* matmul.c */
 extern yki_onnx_translator yki_onnx_write_linear, yki_onnx_write_matmul;
+/* compare.c */
+extern yki_onnx_translator yki_onnx_write_compare, yki_onnx_write_masked_fill;
 /* norm.c */
 extern yki_onnx_translator yki_onnx_write_batch_norm, yki_onnx_write_layer_norm,
     yki_onnx_write_rms_norm, yki_onnx_write_group_norm;

@@ -67,6 +67,17 @@ YK_TEST(broadcasting)
     on_cuda(&family_broadcast_divide, ALL);
 }
 
+YK_TEST(choices)
+{
+    on_cuda(&family_maximum, ALL);
+    on_cuda(&family_minimum, ALL);
+    on_cuda(&family_tied_maximum, ALL);
+    on_cuda(&family_tied_minimum, ALL);
+    on_cuda(&family_compare, ALL);
+    on_cuda(&family_masked_fill, ALL);
+    on_cuda(&family_kept, ALL);
+}
+
 YK_TEST(batch_norm)
 {
     on_cuda(&family_batch_norm, ALL);

@@ -454,6 +454,72 @@ static const conformance_case broadcast_cases[] = {
     {.x = {3, 5000}, .other = {3, 1}},
 };
 
+/* Few elements: central differences of sides that differ by less than a step are not gradients. */
+static const conformance_case choice_cases[] = {
+    {.x = {1, 1}},
+    {.x = {3, 17}},
+    {.x = {2, 24, 3, 3}},
+    {.x = {3, 40, 5, 7}, .other = {40, 1, 1}},
+    {.x = {3, 40, 5, 7}, .other = {3, 1, 5, 7}},
+    {.x = {2, 24, 1, 3}, .other = {2, 1, 4, 1}},
+    {.x = {40, 1, 1}, .other = {2, 40, 3, 3}},
+    {.x = {5, 300}, .other = {300}},
+    {.x = {5, 1}, .other = {1, 7}},
+    {.x = {70, 3, 5, 4}, .other = {70, 3, 1, 1}},
+};
+
+/* Sides that are often equal, of one shape and of others. alpha and p: of compare. */
+static const conformance_case tied_cases[] = {
+    {.x = {1, 1}, .ties = true, .alpha = 1},
+    {.x = {3, 17}, .ties = true, .alpha = 0.5, .p = 1},
+    {.x = {2, 3, 5, 4}, .ties = true},
+    {.x = {2, 24, 3, 3}, .ties = true, .alpha = 1},
+    {.x = {4, 64, 6, 6}, .ties = true, .alpha = -2, .p = -2},
+    {.x = {3, 40, 5, 7}, .other = {40, 1, 1}, .ties = true, .alpha = 0.5, .p = 1},
+    {.x = {2, 24, 1, 3}, .other = {2, 1, 4, 1}, .ties = true, .alpha = 1},
+    {.x = {5, 1}, .other = {1, 7}, .ties = true},
+    {.x = {3, 5000}, .other = {3, 1}, .ties = true, .alpha = 1},
+};
+
+static yk_value *build_maximum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    return yk_maximum(a, other_side(graph, c, dtype));
+}
+
+static yk_value *build_minimum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype);
+    return yk_minimum(a, other_side(graph, c, dtype));
+}
+
+static yk_value *build_compare(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *a = conformance_x(graph, c, dtype), *b = other_side(graph, c, dtype);
+    return yki_emit(&yki_op_compare, &(yki_attrs){.alpha = c->alpha, .beta = c->p},
+                    (yk_value *[]){a, b});
+}
+
+static yk_value *flags(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    const int64_t *dims = c->other[0] ? c->other : c->x;
+    return yk_input(graph, "flags", dtype, conformance_rank(dims), dims);
+}
+
+static yk_value *build_masked_fill(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    return yk_masked_fill(x, flags(graph, c, dtype), 0.75);
+}
+
+/* What is filled is the other half: a part of yk_where(). */
+static yk_value *build_kept(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    return yki_emit(&yki_op_masked_fill, &(yki_attrs){.alpha = -1.5, .beta = 1},
+                    (yk_value *[]){x, flags(graph, c, dtype)});
+}
+
 /* `filters`: the size of the other sides in dimension `dim`. */
 static const conformance_case concat_cases[] = {
     {.x = {2, 3, 3, 4}, .dim = 1, .filters = 5, .values = 3},
@@ -568,6 +634,21 @@ const conformance_family family_broadcast_multiply = {
     build_multiply, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
 const conformance_family family_broadcast_divide = {
     build_divide, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
+
+const conformance_family family_maximum = {build_maximum, choice_cases,
+                                           sizeof choice_cases / sizeof *choice_cases};
+const conformance_family family_minimum = {build_minimum, choice_cases,
+                                           sizeof choice_cases / sizeof *choice_cases};
+const conformance_family family_masked_fill = {build_masked_fill, broadcast_cases,
+                                               sizeof broadcast_cases / sizeof *broadcast_cases};
+const conformance_family family_kept = {build_kept, broadcast_cases,
+                                        sizeof broadcast_cases / sizeof *broadcast_cases};
+const conformance_family family_tied_maximum = {build_maximum, tied_cases,
+                                                sizeof tied_cases / sizeof *tied_cases};
+const conformance_family family_tied_minimum = {build_minimum, tied_cases,
+                                                sizeof tied_cases / sizeof *tied_cases};
+const conformance_family family_compare = {build_compare, tied_cases,
+                                           sizeof tied_cases / sizeof *tied_cases};
 
 /* For functions whose bends lie beyond 1: inputs from -8 to 8. */
 static const conformance_case wide_cases[] = {

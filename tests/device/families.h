@@ -34,6 +34,9 @@ extern const conformance_family family_attention, family_flash_attention, family
     family_embedding, family_lstm_cell, family_gru_cell;
 extern const conformance_family family_broadcast_add, family_broadcast_subtract,
     family_broadcast_multiply, family_broadcast_divide;
+/* What chooses; tied: of sides that are often equal. */
+extern const conformance_family family_maximum, family_minimum, family_tied_maximum,
+    family_tied_minimum, family_compare, family_masked_fill, family_kept;
 
 enum { FAMILIES_ELEMENTWISE = 21, FAMILIES_CONCAT = 5 /* among them */ };
 extern const conformance_family families_elementwise[FAMILIES_ELEMENTWISE];

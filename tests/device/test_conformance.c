@@ -340,6 +340,13 @@ static void on_all(void (*run)(const conformance_family *family))
     run(&family_broadcast_subtract);
     run(&family_broadcast_multiply);
     run(&family_broadcast_divide);
+    run(&family_maximum);
+    run(&family_minimum);
+    run(&family_tied_maximum);
+    run(&family_tied_minimum);
+    run(&family_compare);
+    run(&family_masked_fill);
+    run(&family_kept);
 }
 
 YK_TEST(ref_broadcast)
@@ -669,6 +676,13 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_broadcast_subtract,
                                                      &family_broadcast_multiply,
                                                      &family_broadcast_divide,
+                                                     &family_maximum,
+                                                     &family_minimum,
+                                                     &family_tied_maximum,
+                                                     &family_tied_minimum,
+                                                     &family_compare,
+                                                     &family_masked_fill,
+                                                     &family_kept,
                                                      &family_layer_norm_wide,
                                                      &family_rms_norm,
                                                      &family_rms_norm_wide,

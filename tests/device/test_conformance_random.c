@@ -369,6 +369,15 @@ static void draw_broadcast(drawing *d, conformance_case *c)
         c->other[i - first] = draw(d, 0, 1) ? 1 : c->x[i];
 }
 
+/* The same, of sides that are often equal. */
+static void draw_tied(drawing *d, conformance_case *c)
+{
+    draw_broadcast(d, c);
+    c->ties = true;
+    c->alpha = 0.5 * (double)draw(d, 0, 2);
+    c->p = (double)draw(d, 0, 1);
+}
+
 /* A value of 1 to 4 dimensions, and one of these: most often channels. */
 static void draw_dim(drawing *d, conformance_case *c)
 {
@@ -523,6 +532,13 @@ static const operators all_operators[] = {
     {&family_broadcast_subtract, draw_broadcast, false},
     {&family_broadcast_multiply, draw_broadcast, false},
     {&family_broadcast_divide, draw_broadcast, false},
+    {&family_maximum, draw_broadcast, false},
+    {&family_minimum, draw_broadcast, false},
+    {&family_tied_maximum, draw_tied, false},
+    {&family_tied_minimum, draw_tied, false},
+    {&family_compare, draw_tied, false},
+    {&family_masked_fill, draw_broadcast, false},
+    {&family_kept, draw_broadcast, false},
     {&families_elementwise[FAMILIES_CONCAT], draw_concat, false},
     {&family_slice, draw_part, false},
     {&family_pad, draw_part, false},

@@ -43,6 +43,10 @@ static void elementwise(check_case start)
                {&yki_op_clamp_backward, 2},
                {&yki_op_add_scalar, 1},
                {&yki_op_subtract, 2},
+               {&yki_op_maximum, 2},
+               {&yki_op_minimum, 2},
+               {&yki_op_compare, 2},
+               {&yki_op_masked_fill, 2},
                {&yki_op_dropout, 1},
                {&yki_op_dropout_backward, 1}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)

@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "tensor/element.h"
 
-enum { MOST_VALUES = 40, MOST_EMBEDDED = 3, OPERATORS = 12 };
+enum { MOST_VALUES = 40, MOST_EMBEDDED = 3, MOST_COMPARED = 2, OPERATORS = 12 };
 
 /* A graph that is being drawn, and the activations that its operators may read. */
 typedef struct drawing {
@@ -94,6 +94,18 @@ static yk_value *curve(drawing *d, yk_value *x)
     default:
         return yk_divide(x, yk_add_scalar(yk_exp(yk_clamp(partner(d, x), -1, 1)), 0.1));
     }
+}
+
+/* Numbers of two values of one shape. Inputs are what is compared: they are the same to the bit
+ * wherever a graph is computed. */
+static yk_value *chosen(drawing *d, yk_value *x)
+{
+    yk_value *other = partner(d, x);
+    if (once_in(d, 2))
+        return once_in(d, 2) ? yk_maximum(x, other) : yk_minimum(x, other);
+    yk_value *a = input(d, d->dtype, x->ndim, x->dims), *b = input(d, d->dtype, x->ndim, x->dims);
+    yk_value *mask = once_in(d, 2) ? yk_greater(a, b) : yk_greater_equal(b, a);
+    return once_in(d, 2) ? yk_where(mask, x, other) : yk_masked_fill(x, mask, 0.5);
 }
 
 /* Alone, or with what fusion takes in. */
@@ -382,7 +394,7 @@ static yk_value *draw_operator(drawing *d, yk_value *x)
     case 1:
         return activation(d, x);
     case 10:
-        return curve(d, x);
+        return once_in(d, 3) && d->inputs <= MOST_COMPARED ? chosen(d, x) : curve(d, x);
     case 2:
     case 3:
         return x->ndim == 3 ? normalised_rows(d, x) : norm(d, x);

@@ -24,7 +24,7 @@ FUNCTIONS = {
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits, "add": torch.add,
     "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div, "linear": F.linear,
-    "reduce_loss": torch.mean, "exp": torch.exp, "log": torch.log, "abs": torch.abs,
+    "maximum": torch.maximum, "minimum": torch.minimum, "reduce_loss": torch.mean, "exp": torch.exp, "log": torch.log, "abs": torch.abs,
 }
 
 
@@ -98,6 +98,10 @@ def interpolate(a, x):
     return F.interpolate(x, size, mode="bilinear", align_corners=bool(a["align_corners"]))
 
 
+def compare_sides(a, b, equal):
+    return (a > b).to(a) + equal * (a == b)
+
+
 def cross_entropy(x, labels):
     return F.cross_entropy(x.flatten(0, -2), labels.long().flatten())
 
@@ -137,6 +141,8 @@ def run(operator, a, t, training):
         "dropout": lambda: F.dropout(t[0], 0.5, training),
         "add_scalar": lambda: t[0] + a["alpha"],
         "pow": lambda: t[0] ** a["alpha"],
+        "compare": lambda: compare_sides(*t, a["alpha"]),
+        "masked_fill": lambda: t[0].masked_fill((t[1] != 0) == (a["beta"] == 0), a["alpha"]),
         "clamp": lambda: torch.clamp(t[0], a["alpha"], a["beta"]),
         "detach": lambda: t[0].detach(),
         "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),

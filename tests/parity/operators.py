@@ -181,6 +181,12 @@ def compute(operator, t, attrs, training, out):
         "clamp": lambda: torch.clamp(t["x"], attrs["alpha"], attrs["beta"]),
         "subtract": lambda: torch.sub(*t.values()),
         "divide": lambda: torch.div(*t.values()),
+        "maximum": lambda: torch.maximum(*t.values()),
+        "minimum": lambda: torch.minimum(*t.values()),
+        "greater": lambda: torch.greater(*t.values()).to(t["x"]),
+        "greater_equal": lambda: torch.greater_equal(*t.values()).to(t["x"]),
+        "masked_fill": lambda: torch.where(
+            t["other"] != 0, *(t["x"], attrs["alpha"])[:: 1 if attrs["beta"] else -1]),
         "add_scalar": lambda: t["x"] + attrs["alpha"],
         "add": lambda: t["x"] + t["other"],
         "scale": lambda: t["x"] * attrs["alpha"],
@@ -228,7 +234,8 @@ def run(operator, case, dtype):
     for name in case["after"]:
         inputs[name] = inputs[name].clone()
     out = compute(operator, inputs, case["attrs"], bool(case["training"]), case["out"])
-    out.backward(case["dout"].to(dtype))
+    if out.requires_grad:  # comparisons have no gradient
+        out.backward(case["dout"].to(dtype))
     result = {"output": out.detach()}
     result.update({f"gradient of {name}": inputs[name].grad for name in case["din"]})
     result.update({name: inputs[name] for name in case["after"]})

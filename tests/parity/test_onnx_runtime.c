@@ -233,6 +233,14 @@ YK_TEST(every_vgg19_has_the_same_logits)
     judge_family("vgg19");
 }
 
+static yk_value *choices_of(yk_value *x)
+{
+    yk_value *bound = yk_full_like(x, 0.25),
+             *y = yk_minimum(yk_maximum(x, yk_scale(x, -0.5)), bound);
+    yk_value *equal = yk_masked_fill(x, yk_equal(y, bound), 0.75);
+    return yk_where(yk_less(x, yk_full_like(x, -0.1)), y, yk_multiply(equal, yk_greater(y, x)));
+}
+
 /* Products of several heads and of one, with either side transposed. */
 static yk_value *products_of(yk_value *x)
 {
@@ -281,6 +289,7 @@ static yk_value *all_operators(yk_value *x)
     y = yk_permute(yk_pad(yk_slice(y, 1, 2, 9), 1, 1, 3), 4, (int64_t[]){0, 3, 1, 2});
     y = yk_concat((yk_value *[]){y, yk_pad(yk_slice(y, -2, 4, 8), 2, 2, 3)}, 2, -1);
     y = yk_add(y, products_of(y));
+    y = yk_add(y, choices_of(y));
     y = yk_nn_linear(yk_flatten(y), "fc", 24);
     yk_value *weight = yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){24}, YK_INIT_ONES, 0);
     yk_value *bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){24}, YK_INIT_ZEROS, 0);

@@ -211,6 +211,52 @@ YK_TEST(divide_is_pytorchs)
     operator_compare_within("divide", 1e-4, 32, build_divide);
 }
 
+/* Sides that are often equal, or without numbers in common. */
+static yk_value *two_sides(operator_case *c, yk_value *(*function)(yk_value *, yk_value *))
+{
+    c->ties = operator_once_in(&c->dice, 2);
+    yk_value *x = operator_image_or_features(c), *other = broadcast_side(c, x);
+    return operator_once_in(&c->dice, 2) ? function(x, other) : function(other, x);
+}
+
+static yk_value *build_maximum(operator_case *c)
+{
+    return two_sides(c, yk_maximum);
+}
+
+static yk_value *build_minimum(operator_case *c)
+{
+    return two_sides(c, yk_minimum);
+}
+
+static yk_value *build_greater(operator_case *c)
+{
+    return two_sides(c, yk_greater);
+}
+
+static yk_value *build_greater_equal(operator_case *c)
+{
+    return two_sides(c, yk_greater_equal);
+}
+
+/* Numbers that are multiples of 1/2, so that some of the mask's are 0; also the other way round. */
+static yk_value *build_masked_fill(operator_case *c)
+{
+    c->ties = true;
+    yk_value *x = operator_image_or_features(c), *other = broadcast_side(c, x);
+    const yki_attrs attrs = {.alpha = 0.75, .beta = operator_once_in(&c->dice, 2)};
+    return yki_emit(&yki_op_masked_fill, &attrs, (yk_value *[]){x, other});
+}
+
+YK_TEST(choices_are_pytorchs)
+{
+    operator_compare_within("maximum", 1e-4, 45, build_maximum);
+    operator_compare_within("minimum", 1e-4, 46, build_minimum);
+    operator_compare("greater", 47, build_greater);
+    operator_compare("greater_equal", 48, build_greater_equal);
+    operator_compare_within("masked_fill", 1e-4, 49, build_masked_fill);
+}
+
 static yk_value *build_special_exp(operator_case *c)
 {
     c->special = true;
@@ -248,6 +294,46 @@ static yk_value *build_special_divide(operator_case *c)
     yk_value *b = operator_above(c);
     c->special = true;
     return yk_divide(operator_input(c, "other", b->ndim, b->dims), b);
+}
+
+static yk_value *special_sides(operator_case *c, yk_value *(*function)(yk_value *, yk_value *))
+{
+    yk_value *x = operator_image_or_features(c);
+    c->special = true;
+    return function(x, operator_input(c, "other", x->ndim, x->dims));
+}
+
+static yk_value *build_special_maximum(operator_case *c)
+{
+    return special_sides(c, yk_maximum);
+}
+
+static yk_value *build_special_greater(operator_case *c)
+{
+    return special_sides(c, yk_greater);
+}
+
+static yk_value *build_special_greater_equal(operator_case *c)
+{
+    return special_sides(c, yk_greater_equal);
+}
+
+static yk_value *fill_with_three_quarters(yk_value *x, yk_value *mask)
+{
+    return yk_masked_fill(x, mask, 0.75);
+}
+
+static yk_value *build_special_masked_fill(operator_case *c)
+{
+    return special_sides(c, fill_with_three_quarters);
+}
+
+YK_TEST(special_choices_are_pytorchs)
+{
+    operator_compare("maximum", 50, build_special_maximum);
+    operator_compare("greater", 51, build_special_greater);
+    operator_compare("greater_equal", 52, build_special_greater_equal);
+    operator_compare("masked_fill", 53, build_special_masked_fill);
 }
 
 YK_TEST(special_numbers_are_pytorchs)

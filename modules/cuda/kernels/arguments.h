@@ -60,7 +60,7 @@ typedef struct yki_cuda_broadcast_args {
     void *y;
     int64_t count;
     int32_t dims[YK_MAX_DIMS], a_stride[YK_MAX_DIMS], b_stride[YK_MAX_DIMS];
-    double factor; /* expand */
+    double alpha, beta; /* of the operator; expand multiplies by alpha */
 } yki_cuda_broadcast_args;
 
 /* y has the elements of x in another order; dimensions are in the order of y's memory, strides are

@@ -1,6 +1,6 @@
-/* add, subtract, multiply and divide of tensors that are repeated along some dimensions, expand,
- * which only repeats, and reduce, the gradient of that; and permute, which has other strides as
- * well. */
+/* Functions of two tensors that are repeated along some dimensions, such as add, expand, which only
+ * repeats, and reduce, the gradient of that; and permute, which has other strides as well. */
+#include "compare.cuh"
 #include "sums.cuh"
 
 /* The place of element i of these dimensions; there are fewer than 2^31 elements. */
@@ -48,17 +48,24 @@ DEVICE void broadcast(const yki_cuda_broadcast_args &args, F f)
 #define BROADCAST(name, of)                                                                        \
     template <typename T, int W> DEVICE void name(const yki_cuda_broadcast_args &args)             \
     {                                                                                              \
-        broadcast<T, W>(args, [](real_of<T> a, real_of<T> b) { return of; });                      \
+        typedef real_of<T> real;                                                                   \
+        const real alpha = (real)args.alpha, beta = (real)args.beta;                               \
+        (void)alpha, (void)beta;                                                                   \
+        broadcast<T, W>(args, [=](real a, real b) { return of; });                                 \
     }                                                                                              \
     KERNELS(name, yki_cuda_broadcast_args, name)
 BROADCAST(add_broadcast, a + b)
 BROADCAST(subtract_broadcast, a - b)
 BROADCAST(multiply_broadcast, a *b)
 BROADCAST(divide_broadcast, a / b)
+BROADCAST(maximum_broadcast, maximum_rule(a, b))
+BROADCAST(minimum_broadcast, minimum_rule(a, b))
+BROADCAST(compare_broadcast, compare_rule(a, b, alpha, beta))
+BROADCAST(masked_fill_broadcast, masked_fill_rule(a, b, alpha, beta))
 
 template <typename T, int W> DEVICE void expand(const yki_cuda_broadcast_args &args)
 {
-    const real_of<T> factor = (real_of<T>)args.factor;
+    const real_of<T> factor = (real_of<T>)args.alpha;
     broadcast<T, W>(args, [=](real_of<T> a, real_of<T>) { return a * factor; });
 }
 KERNELS(expand, yki_cuda_broadcast_args, expand)

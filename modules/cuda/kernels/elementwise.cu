@@ -1,5 +1,6 @@
-/* Element by element: functions of one number and their gradients, add, subtract, multiply, divide,
+/* Element by element: functions of one number and their gradients, of two numbers, such as add,
  * scale, add_scalar, cast, dropout, randn_like. */
+#include "compare.cuh"
 #include "map.cuh"
 
 #include "graph/dropout.h"
@@ -62,6 +63,10 @@ BINARY(add, a + b)
 BINARY(subtract, a - b)
 BINARY(multiply, a *b)
 BINARY(divide, a / b)
+BINARY(maximum, maximum_rule(a, b))
+BINARY(minimum, minimum_rule(a, b))
+BINARY(compare, compare_rule(a, b, alpha, beta))
+BINARY(masked_fill, masked_fill_rule(a, b, alpha, beta))
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 
@@ -84,8 +89,8 @@ CASTS(f16, f16)
 
 /* ---- dropout, forward and backward of which are one linear map; and randn_like --------------- */
 
-/* The first of the W columns of one row that a thread takes: where it is in memory, and its place in
- * plain order, where columns (channels) come before the rows of an image. */
+/* The first of the W columns of one row that a thread takes: where it is in memory, and its place
+ * in plain order, where columns (channels) come before the rows of an image. */
 struct drawn {
     int64_t at, place;
 };

@@ -1,5 +1,5 @@
 /*
- * add, subtract, multiply and divide where a side is broadcast, and expand, along the axes of
+ * Operators of two sides where one is broadcast, such as add, and expand, along the axes of
  * broadcast_axes.h. They take pieces of the result. A side that is repeated is written out for a
  * piece, unless it is the same as for the piece before, and then the loops of the element-wise
  * operators run.
@@ -21,7 +21,8 @@ typedef struct broadcast {
     int team;
     yki_axes axes;
     yki_map_op op;
-    double factor;  /* of expand */
+    double alpha; /* of the operator; of expand, what it multiplies by */
+    double beta;
     bool whole[2];  /* sides that are not repeated */
     int piece_axis; /* a piece is some steps of it with all of the axes after it */
     int again_axis; /* of the axes before it, which pieces walk first, or -1: see find_again */
@@ -34,10 +35,10 @@ static bool combine_supports(const yki_device *device, const yki_kernel_desc *de
     return yki_axes_known(desc, &desc->out[0]);
 }
 
-/* Of the gradient of a mean, 1 / the number of terms. */
+/* Of expand, the gradient of a mean or a sum: 1 / the number of terms, or 1. */
 static double factor_of(const yki_kernel_desc *desc)
 {
-    if (desc->op != &yki_op_expand || desc->attrs->reduction != YK_LOSS_MEAN)
+    if (desc->attrs->reduction != YK_LOSS_MEAN)
         return 1;
     return (double)yki_operand_count(&desc->in[0]) / (double)yki_operand_count(&desc->out[0]);
 }
@@ -53,11 +54,15 @@ static bool is_whole(const broadcast *k, yki_side side, const yki_operand *x)
 
 static yki_map_op map_of(const yki_op *op)
 {
-    return op == &yki_op_add        ? YKI_MAP_ADD
-           : op == &yki_op_subtract ? YKI_MAP_SUBTRACT
-           : op == &yki_op_multiply ? YKI_MAP_MULTIPLY
-           : op == &yki_op_divide   ? YKI_MAP_DIVIDE
-                                    : YKI_MAP_SCALE; /* expand */
+    return op == &yki_op_add           ? YKI_MAP_ADD
+           : op == &yki_op_subtract    ? YKI_MAP_SUBTRACT
+           : op == &yki_op_multiply    ? YKI_MAP_MULTIPLY
+           : op == &yki_op_divide      ? YKI_MAP_DIVIDE
+           : op == &yki_op_maximum     ? YKI_MAP_MAXIMUM
+           : op == &yki_op_minimum     ? YKI_MAP_MINIMUM
+           : op == &yki_op_compare     ? YKI_MAP_COMPARE
+           : op == &yki_op_masked_fill ? YKI_MAP_MASKED_FILL
+                                       : YKI_MAP_SCALE; /* expand */
 }
 
 /* The last axis along which a side is the same for the next piece, so that what has been written
@@ -86,8 +91,9 @@ static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc
     k->size = yk_dtype_size(large->dtype);
     k->team = yki_team(device, yki_operand_elements(device, large));
     k->axes = yki_axes_of(device, desc, large);
-    k->factor = factor_of(desc);
     k->op = map_of(desc->op);
+    k->alpha = k->op == YKI_MAP_SCALE ? factor_of(desc) : desc->attrs ? desc->attrs->alpha : 0;
+    k->beta = desc->attrs ? desc->attrs->beta : 0;
     k->whole[YKI_SIDE_A] = is_whole(k, YKI_SIDE_A, &desc->in[YKI_SIDE_A]);
     k->whole[YKI_SIDE_B] = is_whole(k, YKI_SIDE_B, &desc->in[YKI_SIDE_B]);
     k->inside = 1;
@@ -239,6 +245,12 @@ static const char *side_of(const broadcast *k, yki_side side, const piece *p, co
     return w->memory;
 }
 
+/* Those of no zeros where both sides have zeros. */
+static bool leaves_numbers_in_padding(yki_map_op op)
+{
+    return op == YKI_MAP_DIVIDE || op == YKI_MAP_COMPARE || op == YKI_MAP_MASKED_FILL;
+}
+
 static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const broadcast *k = (const broadcast *)kernel;
@@ -255,10 +267,10 @@ static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *ru
                                 : side_of(k, YKI_SIDE_B, &p, run->in[1], &w[YKI_SIDE_B]);
             k->loops->map(k->op, k->dtype, a, b,
                           (char *)run->out[0] + p.at[YKI_SIDE_Y] * (int64_t)k->size,
-                          (float)k->factor, 0, p.steps * k->inside);
+                          (float)k->alpha, (float)k->beta, p.steps * k->inside);
         }
     }
-    if (k->op == YKI_MAP_DIVIDE) /* 0 / 0 */
+    if (leaves_numbers_in_padding(k->op))
         yki_operand_clear_padding(k->device, &k->out, run->out[0]);
     return YK_OK;
 }
@@ -272,4 +284,8 @@ IMPL(add_broadcast, add);
 IMPL(subtract_broadcast, subtract);
 IMPL(multiply_broadcast, multiply);
 IMPL(divide_broadcast, divide);
+IMPL(maximum_broadcast, maximum);
+IMPL(minimum_broadcast, minimum);
+IMPL(compare_broadcast, compare);
+IMPL(masked_fill_broadcast, masked_fill);
 IMPL(expand, expand);

@@ -60,7 +60,8 @@ extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
     yki_cpu_dropout_backward;
 extern const yki_kernel_impl yki_cpu_exp, yki_cpu_log, yki_cpu_abs, yki_cpu_abs_backward,
     yki_cpu_pow, yki_cpu_pow_backward, yki_cpu_clamp, yki_cpu_clamp_backward, yki_cpu_subtract,
-    yki_cpu_divide, yki_cpu_add_scalar;
+    yki_cpu_divide, yki_cpu_add_scalar, yki_cpu_maximum, yki_cpu_minimum, yki_cpu_compare,
+    yki_cpu_masked_fill;
 extern const yki_kernel_impl yki_cpu_max_pool2d, yki_cpu_max_pool2d_backward, yki_cpu_avg_pool2d,
     yki_cpu_avg_pool2d_backward, yki_cpu_global_avg_pool2d, yki_cpu_global_avg_pool2d_backward;
 extern const yki_kernel_impl yki_cpu_adaptive_avg_pool2d, yki_cpu_adaptive_avg_pool2d_backward;
@@ -69,8 +70,9 @@ extern const yki_kernel_impl yki_cpu_flatten, yki_cpu_reshape, yki_cpu_reorder;
 extern const yki_kernel_impl yki_cpu_concat, yki_cpu_slice, yki_cpu_pad, yki_cpu_permute,
     yki_cpu_randn_like;
 extern const yki_kernel_impl yki_cpu_add_broadcast, yki_cpu_subtract_broadcast,
-    yki_cpu_multiply_broadcast, yki_cpu_divide_broadcast, yki_cpu_expand, yki_cpu_reduce,
-    yki_cpu_sum, yki_cpu_reduce_loss;
+    yki_cpu_multiply_broadcast, yki_cpu_divide_broadcast, yki_cpu_maximum_broadcast,
+    yki_cpu_minimum_broadcast, yki_cpu_compare_broadcast, yki_cpu_masked_fill_broadcast,
+    yki_cpu_expand, yki_cpu_reduce, yki_cpu_sum, yki_cpu_reduce_loss;
 extern const yki_kernel_impl yki_cpu_matmul, yki_cpu_matmul_staged;
 extern const yki_kernel_impl yki_cpu_group_norm, yki_cpu_group_norm_backward;
 extern const yki_kernel_impl yki_cpu_amax, yki_cpu_amin, yki_cpu_amax_backward;

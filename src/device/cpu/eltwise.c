@@ -102,6 +102,8 @@ MAP(clamp_backward, YKI_MAP_CLAMP_BACKWARD)
 MAP(add, YKI_MAP_ADD)
 MAP(subtract, YKI_MAP_SUBTRACT)
 MAP(multiply, YKI_MAP_MULTIPLY)
+MAP(maximum, YKI_MAP_MAXIMUM)
+MAP(minimum, YKI_MAP_MINIMUM)
 MAP(scale, YKI_MAP_SCALE)
 
 /* What does not map zero to zero. */
@@ -120,6 +122,8 @@ MAP_AND_CLEAR(power, YKI_MAP_POW)
 MAP_AND_CLEAR(power_backward, YKI_MAP_POW_BACKWARD)
 MAP_AND_CLEAR(clamp, YKI_MAP_CLAMP)
 MAP_AND_CLEAR(divide, YKI_MAP_DIVIDE)
+MAP_AND_CLEAR(compare, YKI_MAP_COMPARE)
+MAP_AND_CLEAR(masked_fill, YKI_MAP_MASKED_FILL)
 MAP_AND_CLEAR(add_scalar, YKI_MAP_ADD_SCALAR)
 
 /* ---- cast ------------------------------------------------------------------------------------ */
@@ -256,6 +260,10 @@ IMPL(clamp_backward, 1, eltwise_supports, eltwise_prepare, clamp_backward);
 IMPL(subtract, 1, eltwise_supports, eltwise_prepare, subtract);
 IMPL(multiply, 1, eltwise_supports, eltwise_prepare, multiply);
 IMPL(divide, 1, eltwise_supports, eltwise_prepare, divide);
+IMPL(maximum, 1, eltwise_supports, eltwise_prepare, maximum);
+IMPL(minimum, 1, eltwise_supports, eltwise_prepare, minimum);
+IMPL(compare, 1, eltwise_supports, eltwise_prepare, compare);
+IMPL(masked_fill, 1, eltwise_supports, eltwise_prepare, masked_fill);
 IMPL(add_scalar, 1, eltwise_supports, eltwise_prepare, add_scalar);
 IMPL(scale, 1, eltwise_supports, eltwise_prepare, scale);
 IMPL(cast, 0, supports_cast, prepare_cast, cast);

@@ -1,7 +1,12 @@
-/* Operators that broadcast: add, subtract, multiply, divide, and reduce, which is what becomes of
- * their gradients; sum and reduce_loss, which reduce too, and their gradient expand. */
+/* Operators that broadcast: add, subtract, multiply, divide, and those that choose; reduce, which
+ * is what becomes of their gradients; sum and reduce_loss, which reduce too, and their gradient
+ * expand. */
 #include "device/broadcast.h"
 #include "device/ref/ref.h"
+
+#define YKI_REAL       double
+#define YKI_RULE(name) name##_rule
+#include "device/compare_rules.h"
 
 /* Walks through a smaller tensor as the elements of the larger one, to which it is broadcast, come
  * in their order. */
@@ -37,8 +42,11 @@ static int64_t next_place(walk *w)
     return place;
 }
 
-static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*f)(double, double))
+typedef double function_of_two(double a, double b, const yki_attrs *attrs);
+
+static void map2(const yki_kernel *kernel, const yki_kernel_args *run, function_of_two *f)
 {
+    const yki_attrs *attrs = yki_ref_attrs(kernel);
     yk_tensor a = yki_ref_in(kernel, run, 0), b = yki_ref_in(kernel, run, 1);
     yk_tensor y = yki_ref_out(kernel, run, 0);
     if (!a.data || !b.data || !y.data) /* there are no elements */
@@ -46,13 +54,15 @@ static void map2(const yki_kernel *kernel, const yki_kernel_args *run, double (*
     walk of_a = walk_through(&a, &y), of_b = walk_through(&b, &y);
     int64_t count = yk_tensor_count(&y);
     for (int64_t i = 0; i < count; i++)
-        yki_ref_set(&y, i,
-                    f(yki_ref_get(&a, next_place(&of_a)), yki_ref_get(&b, next_place(&of_b))));
+        yki_ref_set(
+            &y, i,
+            f(yki_ref_get(&a, next_place(&of_a)), yki_ref_get(&b, next_place(&of_b)), attrs));
 }
 
 #define MAP2(name, function)                                                                       \
-    static double name##_of(double a, double b)                                                    \
+    static double name##_of(double a, double b, const yki_attrs *attrs)                            \
     {                                                                                              \
+        (void)attrs;                                                                               \
         return function;                                                                           \
     }                                                                                              \
     static yk_status ref_##name(const yki_kernel *kernel, const yki_kernel_args *run)              \
@@ -65,6 +75,10 @@ MAP2(add, a + b);
 MAP2(subtract, a - b);
 MAP2(multiply, (a * b));
 MAP2(divide, a / b);
+MAP2(maximum, maximum_rule(a, b));
+MAP2(minimum, minimum_rule(a, b));
+MAP2(compare, compare_rule(a, b, attrs->alpha, attrs->beta));
+MAP2(masked_fill, masked_fill_rule(a, b, attrs->alpha, attrs->beta));
 
 /* ---- reduce: y[j] is the sum or mean of the x[i] to which y[j] can be broadcast -------------- */
 

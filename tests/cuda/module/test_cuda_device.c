@@ -32,6 +32,10 @@ typedef struct operators_case {
 static const operators_case broadcasts = {ALL,
                                           {&family_broadcast_add, &family_broadcast_subtract,
                                            &family_broadcast_multiply, &family_broadcast_divide}};
+static const operators_case choices = {ALL,
+                                       {&family_maximum, &family_minimum, &family_tied_maximum,
+                                        &family_tied_minimum, &family_compare, &family_masked_fill,
+                                        &family_kept}};
 static const operators_case norms = {
     ALL, {&family_batch_norm, &family_batch_norm_apply, &family_group_norm}};
 static const operators_case pools = {ALL,
@@ -72,6 +76,7 @@ YK_TEST(operators_elementwise)
         for (int setting = 0; setting < ALL; setting++)
             conformance_device(&families_elementwise[i], &settings[setting]);
     run_case(&broadcasts);
+    run_case(&choices);
 }
 
 YK_TEST(operators_norms)
@@ -137,8 +142,8 @@ YK_TEST(operators_flash_attention)
 YK_TEST(every_operator_is_in_a_case)
 {
     static const operators_case *const all[] = {
-        &broadcasts, &norms,        &pools,    &moves,     &rows,           &maxima,
-        &losses,     &convolutions, &matrices, &attention, &flash_attention};
+        &broadcasts, &choices, &norms,        &pools,    &moves,     &rows,
+        &maxima,     &losses,  &convolutions, &matrices, &attention, &flash_attention};
     bool seen[YKI_OPERATORS] = {false};
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
         conformance_mark(&families_elementwise[i], seen);

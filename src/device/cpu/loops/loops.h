@@ -216,7 +216,11 @@ typedef enum yki_map_op {
     YKI_MAP_ADD,                 /* a + b */
     YKI_MAP_SUBTRACT,            /* a - b */
     YKI_MAP_MULTIPLY,            /* a b */
-    YKI_MAP_DIVIDE               /* a / b */
+    YKI_MAP_DIVIDE,              /* a / b */
+    YKI_MAP_MAXIMUM,             /* the larger, or NaN if one is */
+    YKI_MAP_MINIMUM,             /* the smaller, or NaN if one is */
+    YKI_MAP_COMPARE,    /* 1, alpha or 0 where a is above, equal to or below b, else beta */
+    YKI_MAP_MASKED_FILL /* alpha where b is true, else a; beta 1: where it is false */
 } yki_map_op;
 
 /* A loss of pairs of elements, see device/loss_rules.h. */

@@ -201,6 +201,20 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
         return a * b;
     case YKI_MAP_DIVIDE:
         return a / b;
+    case YKI_MAP_MAXIMUM:
+        return yki_select((yki_bits)(a > b) | (yki_bits)(a != a), a, b);
+    case YKI_MAP_MINIMUM:
+        return yki_select((yki_bits)(a < b) | (yki_bits)(a != a), a, b);
+    case YKI_MAP_COMPARE: {
+        const yki_lanes same = yki_select((yki_bits)(a == b), yki_splat(alpha), yki_splat(beta));
+        const yki_lanes rest = yki_select((yki_bits)(a < b), zero, same);
+        return yki_select((yki_bits)(a > b), yki_splat(1), rest);
+    }
+    case YKI_MAP_MASKED_FILL: {
+        const yki_lanes value = yki_splat(alpha);
+        return beta != 0 ? yki_select((yki_bits)(b == zero), value, a)
+                         : yki_select((yki_bits)(b == zero), a, value);
+    }
     case YKI_MAP_SCALE:
         return a * alpha;
     case YKI_MAP_ADD_SCALAR:
@@ -281,6 +295,10 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
         CASE(YKI_MAP_SUBTRACT);
         CASE(YKI_MAP_MULTIPLY);
         CASE(YKI_MAP_DIVIDE);
+        CASE(YKI_MAP_MAXIMUM);
+        CASE(YKI_MAP_MINIMUM);
+        CASE(YKI_MAP_COMPARE);
+        CASE(YKI_MAP_MASKED_FILL);
     }
 #undef CASE
 }
