@@ -11,6 +11,7 @@
 #include <yoke/data.h>
 #include <yoke/data_parallel.h>
 #include <yoke/ddp.h>
+#include <yoke/functional.h>
 #include <yoke/graph.h>
 #include <yoke/group.h>
 #include <yoke/local_sgd.h>

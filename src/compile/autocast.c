@@ -45,7 +45,7 @@ static yk_dtype wanted_dtype(const caster *c, const yki_node *node)
         return YK_F32;
     /* Follow: low only where all inputs are, f32 where one is. A mask has no say. */
     for (int i = 0; i < node->in_count; i++) {
-        bool decides = node->op->in[i].is_activation && !node->op->in[i].is_constant;
+        bool decides = node->op->in[i].is_activation && !node->op->in[i].is_mask;
         if (decides && node->in[i] && node->in[i]->dtype != c->low)
             return node->in[i]->dtype;
     }

@@ -121,6 +121,7 @@ typedef struct yki_op_input {
     bool is_activation; /* autocast may cast it */
     bool is_optional;
     bool is_constant; /* to the gradient, whatever it is made of */
+    bool is_mask;     /* an activation whose dtype follows the others' */
 } yki_op_input;
 
 /* How operands of four dimensions are laid out, see compile/images.c. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compile/rewrite.h"
 #include "graph/operators.h"
 #include "harness.h"
 
@@ -342,4 +343,19 @@ YK_TEST(unknown_words_are_refused_with_the_choices)
     refused("=full", "no operator \"\"");
     refused("conv2d=full,,", "no operator \"\"");
     refused("cross_entropy=low", "cross_entropy runs in f32 alone");
+}
+
+/* A comparison runs in f32 where a side is f32; a mask follows what it masks. */
+YK_TEST(masks_follow_what_they_mask)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 8});
+    yk_value *low = yk_nn_linear(x, "fc", 8), *mask = yk_greater(x, low);
+    yk_value *filled = yk_masked_fill(low, mask, 0);
+    const yki_outputs none = {.count = 0};
+    assert_ok(yki_graph_autocast(graph, YK_BF16, NULL, &none));
+    assert_int_equal(YK_BF16, yk_value_dtype(low));
+    assert_int_equal(YK_F32, yk_value_dtype(mask));
+    assert_int_equal(YK_BF16, yk_value_dtype(filled));
+    yk_graph_destroy(graph);
 }

@@ -1,0 +1,71 @@
+/**
+ * @file
+ * Functions of torch and torch.nn.functional that are made of the operators in graph.h: they can do
+ * nothing that a program could not write itself. They take and give values of any shape unless they
+ * say otherwise, keep no state, and have the gradients of PyTorch's.
+ */
+#ifndef YOKE_FUNCTIONAL_H
+#define YOKE_FUNCTIONAL_H
+
+#include <yoke/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+/** x where it is above 0, alpha (exp(x) - 1) elsewhere (Clevert, Unterthiner, Hochreiter 2015);
+ *  PyTorch's default of alpha is 1. */
+yk_value *yk_elu(yk_value *x, double alpha);
+/** log(1 + exp(x)), which is x from 20 on, as in PyTorch. */
+yk_value *yk_softplus(yk_value *x);
+/** log(sigmoid(x)) = -softplus(-x). */
+yk_value *yk_logsigmoid(yk_value *x);
+/** x tanh(softplus(x)) (Misra 2019). */
+yk_value *yk_mish(yk_value *x);
+/** relu6(x + 3) / 6. */
+yk_value *yk_hardsigmoid(yk_value *x);
+/** x where it is above 0, weight x elsewhere (He et al. 2015): x (N, C, ...), weight (C) or (1), a
+ *  parameter as a rule. nn.PReLU's starts as 0.25. */
+yk_value *yk_prelu(yk_value *x, yk_value *weight);
+/** The first half of x along a dimension that is not the batch, times the sigmoid of the second
+ *  half (Dauphin et al. 2016): (N, 2 C, ...) -> (N, C, ...) with dim 1. A negative dim counts from
+ *  the end. */
+yk_value *yk_glu(yk_value *x, int64_t dim);
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/** A new dimension of size 1 at dim, from 1 to the number of dimensions that x has: (N, C) ->
+ *  (N, 1, C) with 1 and (N, C, 1) with 2. A negative dim counts from the end of the result. */
+yk_value *yk_unsqueeze(yk_value *x, int64_t dim);
+/** Takes away a dimension of size 1, which is not the first. A negative dim counts from the end. */
+yk_value *yk_squeeze(yk_value *x, int64_t dim);
+/** Two dimensions exchange their places; neither is the batch. Negative ones count from the end. */
+yk_value *yk_transpose(yk_value *x, int64_t dim0, int64_t dim1);
+/** One index of a dimension, which is not the batch, as x[:, index]: (N, T, C) -> (N, C) with dim
+ *  1. Negative numbers count from the end. */
+yk_value *yk_select(yk_value *x, int64_t dim, int64_t index);
+/** `count` values of one shape along a new dimension, as yk_unsqueeze() counts it: T times (N, C)
+ *  -> (N, T, C) with dim 1. */
+yk_value *yk_stack(yk_value *const *values, int count, int64_t dim);
+
+/* ---- norms and similarities ------------------------------------------------------------------ */
+
+/** x divided by its Euclidean norm over one dimension, which is at least 1e-12; x keeps its shape.
+ *  The dimension is not the batch; a negative dim counts from the end. */
+yk_value *yk_normalize(yk_value *x, int64_t dim);
+/** The cosine of the angle between a and b over one dimension, which is not the batch: (N, C, ...)
+ *  -> (N, ...) with dim 1. A negative dim counts from the end. Norms are at least 1e-8. */
+yk_value *yk_cosine_similarity(yk_value *a, yk_value *b, int64_t dim);
+/** log(sum(exp(x))) over one dimension, which is not the batch and is taken away. A negative dim
+ *  counts from the end. It does not overflow; x is finite. */
+yk_value *yk_logsumexp(yk_value *x, int64_t dim);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

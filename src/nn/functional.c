@@ -1,0 +1,195 @@
+/* See functional.h. */
+#include <yoke/functional.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "graph/operators.h"
+
+/* An invalid value as it is, and one for NULL. */
+static yk_value *passed_on(yk_value *x, const char *who)
+{
+    return x ? x : yki_no_operand(who);
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+yk_value *yk_elu(yk_value *x, double alpha)
+{
+    yk_value *left = yk_add_scalar(yk_exp(yk_clamp(x, -INFINITY, 0)), -1);
+    return yk_add(yk_relu(x), yk_scale(left, alpha));
+}
+
+yk_value *yk_softplus(yk_value *x)
+{
+    const double linear = 20; /* from here on */
+    yk_value *left = yk_log(yk_add_scalar(yk_exp(yk_clamp(x, -INFINITY, linear)), 1));
+    return yk_add(left, yk_relu(yk_add_scalar(x, -linear)));
+}
+
+yk_value *yk_logsigmoid(yk_value *x)
+{
+    return yk_scale(yk_softplus(yk_scale(x, -1)), -1);
+}
+
+yk_value *yk_mish(yk_value *x)
+{
+    return yk_multiply(x, yk_tanh(yk_softplus(x)));
+}
+
+yk_value *yk_hardsigmoid(yk_value *x)
+{
+    return yk_scale(yk_relu6(yk_add_scalar(x, 3)), 1.0 / 6);
+}
+
+/* weight (C), as (C, 1, ...) for channels that come second in x. */
+static yk_value *of_channels(yk_value *weight, const yk_value *x)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, NULL), own = yk_value_shape(weight, dims);
+    if (own != 1 || ndim < 3)
+        return weight;
+    for (int d = 1; d < ndim - 1; d++)
+        dims[d] = 1;
+    return yk_reshape(weight, ndim - 1, dims);
+}
+
+yk_value *yk_prelu(yk_value *x, yk_value *weight)
+{
+    yk_value *left = yk_multiply(x, of_channels(weight, x));
+    return yk_where(yk_greater(x, yk_full_like(x, 0)), x, left);
+}
+
+yk_value *yk_glu(yk_value *x, int64_t dim)
+{
+    int64_t dims[YK_MAX_DIMS], at = dim;
+    int ndim = yk_value_shape(x, dims);
+    at = yki_from_front(dim, ndim);
+    if (ndim < 0)
+        return passed_on(x, "glu");
+    yk_status status = yki_expect_dim(x, "input", at);
+    if (status == YK_OK && dims[at] % 2)
+        status = yki_error(YK_ERROR_INVALID_SHAPE,
+                           "dimension %lld of input has size %lld, expected an even number",
+                           (long long)at, (long long)dims[at]);
+    if (status != YK_OK)
+        return yki_emit_error(x, "glu", status);
+    const int64_t half = dims[at] / 2;
+    return yk_multiply(yk_slice(x, at, 0, half), yk_sigmoid(yk_slice(x, at, half, half)));
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+yk_value *yk_unsqueeze(yk_value *x, int64_t dim)
+{
+    int64_t dims[YK_MAX_DIMS], more[YK_MAX_DIMS] = {0};
+    int ndim = yk_value_shape(x, dims);
+    const int64_t at = dim < 0 ? dim + ndim + 1 : dim;
+    if (ndim < 0)
+        return passed_on(x, "unsqueeze");
+    if (at < 1 || at > ndim || ndim == YK_MAX_DIMS) {
+        char text[96];
+        return yki_emit_error(
+            x, "unsqueeze",
+            yki_error(YK_ERROR_INVALID_ARGUMENT,
+                      "input has shape %s, to which dimension %lld cannot be added: expected one "
+                      "after the first, of at most %d",
+                      yki_shape_text(x, text, sizeof text), (long long)dim, YK_MAX_DIMS));
+    }
+    for (int d = 0; d <= ndim; d++)
+        more[d] = d < at ? dims[d] : d == at ? 1 : dims[d - 1];
+    return yk_reshape(x, ndim + 1, more);
+}
+
+yk_value *yk_squeeze(yk_value *x, int64_t dim)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims), kept = 0;
+    const int64_t at = yki_from_front(dim, ndim);
+    if (ndim < 0)
+        return passed_on(x, "squeeze");
+    if (at < 1 || at >= ndim || dims[at] != 1) {
+        char text[96];
+        return yki_emit_error(
+            x, "squeeze",
+            yki_error(YK_ERROR_INVALID_ARGUMENT,
+                      "input has shape %s, expected a size of 1 in dimension %lld, after the first",
+                      yki_shape_text(x, text, sizeof text), (long long)dim));
+    }
+    for (int d = 0; d < ndim; d++)
+        if (d != at)
+            dims[kept++] = dims[d];
+    return yk_reshape(x, kept, dims);
+}
+
+yk_value *yk_transpose(yk_value *x, int64_t dim0, int64_t dim1)
+{
+    int64_t order[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, NULL);
+    const int64_t a = yki_from_front(dim0, ndim), b = yki_from_front(dim1, ndim);
+    if (ndim < 0)
+        return passed_on(x, "transpose");
+    yk_status status = yki_expect_dim(x, "input", a);
+    status = status == YK_OK ? yki_expect_dim(x, "input", b) : status;
+    if (status != YK_OK)
+        return yki_emit_error(x, "transpose", status);
+    for (int d = 0; d < ndim; d++)
+        order[d] = d == a ? b : d == b ? a : d;
+    return yk_permute(x, ndim, order);
+}
+
+yk_value *yk_select(yk_value *x, int64_t dim, int64_t index)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims);
+    const int64_t at = yki_from_front(dim, ndim);
+    if (at >= 0 && at < ndim && index < 0)
+        index += dims[at];
+    return yk_squeeze(yk_slice(x, at, index, 1), at);
+}
+
+yk_value *yk_stack(yk_value *const *values, int count, int64_t dim)
+{
+    if (!values || count < 1)
+        return yk_concat(values, count, dim); /* which says so */
+    yk_value **all = yki_calloc((size_t)count, sizeof *all);
+    if (!all)
+        return yki_emit_error(values[0], "stack",
+                              yki_error_memory((size_t)count * sizeof *all, "stack"));
+    for (int i = 0; i < count; i++)
+        all[i] = yk_unsqueeze(values[i], dim);
+    yk_value *y = yk_concat(all, count, dim);
+    free(all);
+    return y;
+}
+
+/* ---- norms and similarities ------------------------------------------------------------------ */
+
+/* x, divided by its norm over the dimension, which is at least eps: where it is less, the norm has
+ * no gradient. */
+static yk_value *normalised(yk_value *x, int64_t dim, double eps)
+{
+    const int64_t at = yki_from_front(dim, yk_value_shape(x, NULL));
+    yk_value *squares = yk_clamp(yk_sum(yk_pow(x, 2), at), eps * eps, INFINITY);
+    return yk_divide(x, yk_unsqueeze(yk_sqrt(squares), at));
+}
+
+yk_value *yk_normalize(yk_value *x, int64_t dim)
+{
+    return normalised(x, dim, 1e-12);
+}
+
+yk_value *yk_cosine_similarity(yk_value *a, yk_value *b, int64_t dim)
+{
+    return yk_sum(yk_multiply(normalised(a, dim, 1e-8), normalised(b, dim, 1e-8)), dim);
+}
+
+/* Less the largest, whose gradient cancels. */
+yk_value *yk_logsumexp(yk_value *x, int64_t dim)
+{
+    const int64_t at = yki_from_front(dim, yk_value_shape(x, NULL));
+    yk_value *largest = yk_detach(yk_amax(x, at));
+    yk_value *powers = yk_exp(yk_subtract(x, yk_unsqueeze(largest, at)));
+    return yk_add(largest, yk_log(yk_sum(powers, at)));
+}

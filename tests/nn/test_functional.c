@@ -1,0 +1,67 @@
+/* Mistakes with the functions of functional.h. What they compute: parity/test_pytorch_functional.
+ */
+#include <yoke/yoke.h>
+
+#include "harness.h"
+
+static yk_value *x_of(int ndim)
+{
+    return yk_input(yk_graph_create(), "x", YK_F32, ndim, (int64_t[]){YK_BATCH, 5, 4, 3});
+}
+
+/* The graph's error has these words. Destroys the graph. */
+static void refused(yk_value *y, const char *words)
+{
+    yk_model *model;
+    assert_int_equal(yk_value_shape(y, NULL), -1);
+    assert_int_not_equal(YK_OK, yk_model_create(&model, y, NULL));
+    assert_contains(yk_last_error(), words);
+}
+
+YK_TEST(shapes_that_do_not_fit_are_refused)
+{
+    refused(yk_glu(x_of(2), 1), "glu: dimension 1 of input has size 5, expected an even number");
+    refused(yk_glu(x_of(3), 0),
+            "glu: input has shape (N, 5, 4), of which dimension 0 is the batch");
+    refused(yk_glu(x_of(3), 3), "glu: input has shape (N, 5, 4), which has no dimension 3");
+    refused(yk_unsqueeze(x_of(2), 0), "unsqueeze: input has shape (N, 5), to which dimension 0");
+    refused(yk_unsqueeze(x_of(2), 4), "to which dimension 4 cannot be added");
+    refused(yk_unsqueeze(x_of(4), 1), "of at most 4");
+    refused(yk_squeeze(x_of(3), 1), "squeeze: input has shape (N, 5, 4), expected a size of 1");
+    refused(yk_squeeze(x_of(3), 0), "after the first");
+    refused(yk_squeeze(x_of(3), 3), "in dimension 3");
+    refused(yk_transpose(x_of(3), 0, 1),
+            "transpose: input has shape (N, 5, 4), of which dimension 0");
+    refused(yk_transpose(x_of(3), 1, -4), "which has no dimension -4");
+    refused(yk_select(x_of(3), 1, 5), "slice");
+    refused(yk_select(x_of(3), 1, -6), "slice");
+    refused(yk_select(x_of(3), 0, 1), "batch");
+    refused(yk_normalize(x_of(3), 0), "batch");
+    refused(yk_logsumexp(x_of(3), 3), "no dimension 3");
+    yk_value *x = x_of(2),
+             *other = yk_input(yk_value_graph(x), "y", YK_F32, 3, (int64_t[]){YK_BATCH, 5, 1});
+    refused(yk_stack((yk_value *[]){x, other}, 2, 1), "concat");
+    refused(yk_stack((yk_value *[]){x_of(2)}, 0, 1), "concat");
+    x = x_of(3);
+    refused(yk_prelu(x, yk_slice(x, 1, 0, 2)), "cannot be broadcast");
+}
+
+YK_TEST(no_value_is_refused)
+{
+    refused(yk_elu(NULL, 1), "NULL");
+    refused(yk_softplus(NULL), "NULL");
+    refused(yk_logsigmoid(NULL), "NULL");
+    refused(yk_mish(NULL), "NULL");
+    refused(yk_hardsigmoid(NULL), "NULL");
+    refused(yk_prelu(NULL, NULL), "NULL");
+    refused(yk_glu(NULL, 1), "NULL");
+    refused(yk_unsqueeze(NULL, 1), "NULL");
+    refused(yk_squeeze(NULL, 1), "NULL");
+    refused(yk_transpose(NULL, 1, 2), "NULL");
+    refused(yk_select(NULL, 1, 0), "NULL");
+    refused(yk_stack(NULL, 1, 0), "NULL");
+    refused(yk_stack((yk_value *[]){NULL}, 1, 1), "NULL");
+    refused(yk_normalize(NULL, 1), "NULL");
+    refused(yk_cosine_similarity(NULL, NULL, 1), "NULL");
+    refused(yk_logsumexp(NULL, 1), "NULL");
+}

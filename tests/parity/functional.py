@@ -1,0 +1,68 @@
+"""PyTorch's side of test_pytorch_functional.c.
+
+Usage: functional.py start FOLDER             writes start.pth: x, other and weight
+       functional.py judge FOLDER DEVICE...   compares NAME.DEVICE and NAME.DEVICE.pth
+Exits with 77 when PyTorch is missing.
+"""
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+
+torch.set_num_threads(1)
+FUNCTIONS = {
+    "elu": lambda x, other, weight: F.elu(x, 0.7),
+    "softplus": lambda x, other, weight: F.softplus(x),
+    "logsigmoid": lambda x, other, weight: F.logsigmoid(x),
+    "mish": lambda x, other, weight: F.mish(x),
+    "hardsigmoid": lambda x, other, weight: F.hardsigmoid(x),
+    "prelu": lambda x, other, weight: F.prelu(x, weight),
+    "glu": lambda x, other, weight: F.glu(x, 1),
+    "unsqueeze": lambda x, other, weight: x.unsqueeze(-1),
+    "squeeze": lambda x, other, weight: x[:, :, 3],
+    "transpose": lambda x, other, weight: x.transpose(1, -1),
+    "select": lambda x, other, weight: x[:, -2],
+    "stack": lambda x, other, weight: torch.stack([x, other, x], 2),
+    "normalize": lambda x, other, weight: F.normalize(x, dim=1),
+    "cosine_similarity": lambda x, other, weight: F.cosine_similarity(x, other, -1),
+    "logsumexp": lambda x, other, weight: x.logsumexp(1),
+    "where": lambda x, other, weight: torch.where(x < other, x, 2 * other),
+    "equal": lambda x, other, weight: (x == other).float() + torch.minimum(x, other),
+}
+
+
+def start():
+    """Zeros, equal numbers, a row of zeros, and numbers where functions become straight lines."""
+    torch.manual_seed(5)
+    x, other = 2 * torch.randn(2, 4, 6, 5)
+    x[0, 0] = torch.tensor([0, 25, -25, 50, -50.0])
+    x[1, :, 2] = 0
+    other[2] = x[2]
+    return {"x": x, "other": other, "weight": torch.randn(6)}
+
+
+def judge(name, folder, device):
+    t = {k: v.requires_grad_() for k, v in start().items()}
+    y = FUNCTIONS[name](**t)
+    ((y ** 2).mean() + (t["other"].sum() + t["weight"].sum()) / 2).backward()
+    raw = bytearray(open(f"{folder}/{name}.{device}", "rb").read())
+    ours = torch.frombuffer(raw, dtype=torch.float32).reshape(y.shape)
+    far = ((ours - y).abs() / (1 + y.abs())).max().item()
+    assert far < 1e-6, (name, device, far)
+    after = torch.load(f"{folder}/{name}.{device}.pth", weights_only=True)
+    for k, v in t.items():
+        far = (after[k] - (v - v.grad)).abs().max().item()
+        assert far < 4e-6, (name, device, k, far)
+
+
+if __name__ == "__main__":
+    what, folder, *devices = sys.argv[1:]
+    if what == "start":
+        torch.save(start(), f"{folder}/start.pth")
+    for device in devices:
+        for name in FUNCTIONS:
+            judge(name, folder, device)

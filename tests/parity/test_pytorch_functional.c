@@ -1,0 +1,111 @@
+/*
+ * The functions of functional.h against PyTorch's: what they compute of tensors that PyTorch has
+ * drawn, and, as a step of SGD with a rate of 1, the gradients of the mean of its squares.
+ */
+#include <yoke/functional.h>
+
+#include <stdio.h>
+
+#include "harness.h"
+#include "pytorch.h"
+#include "tensor_files.h"
+
+/* x (4, 6, 5), other of the same shape, weight (6) */
+typedef struct operands {
+    yk_value *x, *other, *weight;
+} operands;
+
+typedef struct function {
+    const char *name; /* in functional.py */
+    yk_value *(*call)(const operands *in);
+} function;
+
+#define FUNCTION(name, of)                                                                         \
+    static yk_value *call_##name(const operands *in)                                               \
+    {                                                                                              \
+        return of;                                                                                 \
+    }
+FUNCTION(elu, yk_elu(in->x, 0.7))
+FUNCTION(softplus, yk_softplus(in->x))
+FUNCTION(logsigmoid, yk_logsigmoid(in->x))
+FUNCTION(mish, yk_mish(in->x))
+FUNCTION(hardsigmoid, yk_hardsigmoid(in->x))
+FUNCTION(prelu, yk_prelu(in->x, in->weight))
+FUNCTION(glu, yk_glu(in->x, 1))
+FUNCTION(unsqueeze, yk_unsqueeze(in->x, -1))
+FUNCTION(squeeze, yk_squeeze(yk_slice(in->x, 2, 3, 1), -1))
+FUNCTION(transpose, yk_transpose(in->x, 1, -1))
+FUNCTION(select, yk_select(in->x, 1, -2))
+FUNCTION(stack, yk_stack((yk_value *[]){in->x, in->other, in->x}, 3, 2))
+FUNCTION(normalize, yk_normalize(in->x, 1))
+FUNCTION(cosine_similarity, yk_cosine_similarity(in->x, in->other, -1))
+FUNCTION(logsumexp, yk_logsumexp(in->x, 1))
+FUNCTION(where, yk_where(yk_less(in->x, in->other), in->x, yk_scale(in->other, 2)))
+FUNCTION(equal, yk_add(yk_equal(in->x, in->other), yk_minimum(in->x, in->other)))
+
+static const function functions[] = {
+    {"elu", call_elu},
+    {"softplus", call_softplus},
+    {"logsigmoid", call_logsigmoid},
+    {"mish", call_mish},
+    {"hardsigmoid", call_hardsigmoid},
+    {"prelu", call_prelu},
+    {"glu", call_glu},
+    {"unsqueeze", call_unsqueeze},
+    {"squeeze", call_squeeze},
+    {"transpose", call_transpose},
+    {"select", call_select},
+    {"stack", call_stack},
+    {"normalize", call_normalize},
+    {"cosine_similarity", call_cosine_similarity},
+    {"logsumexp", call_logsumexp},
+    {"where", call_where},
+    {"equal", call_equal},
+};
+
+/* Writes NAME.DEVICE, the result in f32, and NAME.DEVICE.pth, the operands after the step. */
+static void run_on(const function *f, const char *device)
+{
+    char name[64];
+    yk_tensor result;
+    yk_graph *graph = yk_graph_create();
+    const int64_t dims[] = {4, 6, 5};
+    const operands in = {yk_parameter(graph, "x", YK_F32, 3, dims, YK_INIT_ZEROS, 0),
+                         yk_parameter(graph, "other", YK_F32, 3, dims, YK_INIT_ZEROS, 0),
+                         yk_parameter(graph, "weight", YK_F32, 1, dims + 1, YK_INIT_ZEROS, 0)};
+    yk_value *y = f->call(&in);
+    yk_value *all = yk_add(yk_reduce_loss(yk_pow(y, 2), YK_LOSS_MEAN),
+                           yk_scale(yk_add(yk_reduce_loss(in.other, YK_LOSS_SUM),
+                                           yk_reduce_loss(in.weight, YK_LOSS_SUM)),
+                                    0.5)); /* each operand has a gradient */
+    yk_model *model;
+    yk_optimizer *sgd;
+    assert_ok(yk_model_create(&model, all,
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device,
+                                      o.outputs = &y, o.output_count = 1)));
+    assert_ok(yk_sgd_create(&sgd, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 1)));
+    assert_ok(yk_model_load(model, file_of("start.pth")));
+    assert_ok(yk_model_forward(model, &(yk_batch){.size = 1}));
+    assert_ok(yk_model_output_at(model, 0, &result));
+    snprintf(name, sizeof name, "%s.%s", f->name, device);
+    FILE *file = fopen(file_of(name), "wbe");
+    assert_non_null(file);
+    assert_int_equal(fwrite(result.data, yk_tensor_bytes(&result), 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(yk_model_backward(model));
+    assert_ok(yk_optimizer_step(sgd));
+    snprintf(name, sizeof name, "%s.%s.pth", f->name, device);
+    assert_ok(yk_model_save(model, file_of(name)));
+    yk_optimizer_destroy(sgd);
+    yk_model_destroy(model);
+}
+
+YK_TEST(functions_are_pytorchs)
+{
+    pytorch_judges("functional.py", "start %s", yk_test_directory());
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        run_on(&functions[i], "ref");
+        run_on(&functions[i], "cpu");
+    }
+    pytorch_judges("functional.py", "judge %s ref cpu", yk_test_directory());
+}
