@@ -119,12 +119,14 @@ typedef struct yk_nn_recurrent_options {
     yk_value *c0;       /**< the LSTM's cells, likewise [NULL] */
     yk_value **h_n;     /**< if not NULL: receives the states after the last step [NULL] */
     yk_value **c_n;     /**< the LSTM's cells, likewise [NULL] */
+    yk_value *lengths;  /**< (N) whole numbers of x's dtype: how many steps of each sequence count,
+                           1 to T; NULL: all [NULL] */
 } yk_nn_recurrent_options;
 
 /** The defaults of yk_nn_recurrent_options. */
 #define YK_NN_RECURRENT_OPTIONS_INIT                                                               \
     {                                                                                              \
-        sizeof(yk_nn_recurrent_options), 1, 0, false, NULL, NULL, NULL, NULL                       \
+        sizeof(yk_nn_recurrent_options), 1, 0, false, NULL, NULL, NULL, NULL, NULL                 \
     }
 
 /**
@@ -134,6 +136,11 @@ typedef struct yk_nn_recurrent_options {
  * NAME.weight_ih_l0_reverse, and those of further layers, which start as PyTorch's. The layer is
  * unrolled in the graph, so it is for sequences of up to a few hundred steps. NULL options mean the
  * defaults.
+ *
+ * Sequences shorter than T have their lengths in the options, as PyTorch's pack_padded_sequence()
+ * takes them: what x has behind their ends is computed, but reaches no result. The outputs are 0
+ * there, h_n and c_n are the states after the last step that counts, and the other direction begins
+ * with it.
  */
 yk_value *yk_nn_lstm(yk_value *x, const char *name, int64_t hidden_size,
                      const yk_nn_recurrent_options *options);

@@ -4,6 +4,8 @@
  */
 #include "nn/layers.h"
 
+#include <yoke/functional.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,8 +43,9 @@ typedef struct stack {
     const recurrent *kind;
     int64_t size, directions;
     yk_nn_recurrent_options options;
-    yk_value **outputs;        /* (N, 1, size) of each step */
-    yk_value **hidden, **cell; /* (N, 1, size): the last ones of each layer and direction */
+    yk_value **outputs;          /* (N, 1, size) of each step */
+    yk_value **running, **ended; /* (N, 1) masks of each step, where sequences have lengths */
+    yk_value **hidden, **cell;   /* (N, 1, size): the last ones of each layer and direction */
 } stack;
 
 static yk_value *declare(yk_value *x, const char *what, const char *suffix, int ndim,
@@ -61,6 +64,40 @@ static yk_value *first_state(const stack *s, yk_value *given, int64_t index, yk_
     if (!given || yk_value_shape(given, dims) < 0)
         return given ? given : zeros;
     return yk_reshape(yk_slice(given, 1, index, 1), 2, (int64_t[]){dims[0], s->size});
+}
+
+/* Which sequences have step t, and which do not: lengths are whole numbers. */
+static void mask_steps(const stack *s, int64_t steps)
+{
+    yk_value *lengths = yk_unsqueeze(s->options.lengths, 1);
+    for (int64_t t = 0; t < steps; t++) {
+        yk_value *left = yk_add_scalar(lengths, -(double)t);
+        s->running[t] = yk_clamp(left, 0, 1);
+        s->ended[t] = yk_clamp(yk_add_scalar(yk_scale(left, -1), 1), 0, 1);
+    }
+}
+
+/* Where a sequence has ended, it keeps the state from before the step. *output: 0 there. */
+static yk_value *keep_ended(const stack *s, int64_t t, yk_value *next, yk_value *before,
+                            yk_value **output)
+{
+    *output = yk_masked_fill(next, s->ended[t], 0);
+    return yk_add(*output, yk_masked_fill(before, s->running[t], 0));
+}
+
+/* One step; returns its output, (N, size). */
+static yk_value *step(const stack *s, int64_t t, state *now, yk_value *from_input,
+                      yk_value *from_hidden)
+{
+    const state before = *now;
+    yk_value *output, *unused;
+    s->kind->step(now, from_input, from_hidden);
+    if (!s->options.lengths)
+        return now->hidden;
+    now->hidden = keep_ended(s, t, now->hidden, before.hidden, &output);
+    if (s->kind == &lstm)
+        now->cell = keep_ended(s, t, now->cell, before.cell, &unused);
+    return output;
 }
 
 /* x (N, T, I) -> (N, T, size) */
@@ -88,9 +125,10 @@ static yk_value *run_direction(const stack *s, yk_value *x, int64_t layer, bool 
             now.hidden = first_state(s, s->options.h0, index, zeros);
             now.cell = first_state(s, s->options.c0, index, zeros);
         }
-        s->kind->step(&now, from_input, yk_linear(now.hidden, weight_hh, bias_hh));
-        s->outputs[t] = s->hidden[index] = yk_reshape(now.hidden, 3, one);
+        yk_value *from_hidden = yk_linear(now.hidden, weight_hh, bias_hh);
+        s->outputs[t] = yk_reshape(step(s, t, &now, from_input, from_hidden), 3, one);
     }
+    s->hidden[index] = yk_reshape(now.hidden, 3, one);
     if (s->options.c_n)
         s->cell[index] = yk_reshape(now.cell, 3, one);
     return yk_concat(s->outputs, (int)dims[1], 1);
@@ -136,6 +174,10 @@ static yk_status check(const stack *s, const yk_value *x)
                          o->dropout);
     if (s->kind == &gru && (o->c0 || o->c_n))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "c0 and c_n are options of an lstm");
+    if (o->lengths && o->lengths->valid &&
+        (o->lengths->ndim != 1 || o->lengths->dims[0] != x->dims[0]))
+        return yki_error(YK_ERROR_INVALID_SHAPE, "lengths have shape %s, expected (N)",
+                         yki_shape_text(o->lengths, text, sizeof text));
     YK_TRY(check_state(s, x, "h0", o->h0));
     return check_state(s, x, "c0", o->c0);
 }
@@ -146,9 +188,11 @@ static yk_status allocate(stack *s, int64_t steps)
     s->outputs = yki_calloc((size_t)steps, sizeof *s->outputs);
     s->hidden = yki_calloc(states, sizeof *s->hidden);
     s->cell = yki_calloc(states, sizeof *s->cell);
-    return s->outputs && s->hidden && s->cell
+    s->running = yki_calloc((size_t)steps, sizeof *s->running);
+    s->ended = yki_calloc((size_t)steps, sizeof *s->ended);
+    return s->outputs && s->hidden && s->cell && s->running && s->ended
                ? YK_OK
-               : yki_error_memory(((size_t)steps + 2 * states) * sizeof *s->cell, "a layer");
+               : yki_error_memory((3 * (size_t)steps + 2 * states) * sizeof *s->cell, "a layer");
 }
 
 /* Where the options ask for it, hands out the last states of all layers, or what x is if it is
@@ -178,6 +222,8 @@ static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind
         s.directions = s.options.bidirectional ? 2 : 1;
         status = status == YK_OK ? check(&s, x) : status;
         status = status == YK_OK ? allocate(&s, dims[1]) : status;
+        if (status == YK_OK && s.options.lengths)
+            mask_steps(&s, dims[1]);
         for (int64_t i = 0; status == YK_OK && i < s.options.num_layers; i++)
             x = run_layer(&s, x, i);
         x = status == YK_OK ? x : yki_emit_error(x, kind->name, status);
@@ -187,6 +233,8 @@ static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind
     free(s.outputs);
     free(s.hidden);
     free(s.cell);
+    free(s.running);
+    free(s.ended);
     return x;
 }
 

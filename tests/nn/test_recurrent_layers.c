@@ -7,6 +7,7 @@
  */
 #include <yoke/yoke.h>
 
+#include "graph/graph.h"
 #include "harness.h"
 
 #include <math.h>
@@ -266,8 +267,24 @@ static void assert_state_refused(layer_fn layer, int64_t states, bool cell, yk_s
     yk_graph_destroy(graph);
 }
 
+/* Of x (N, STEPS, INPUTS). */
+static void assert_lengths_refused(int ndim, const int64_t *dims, const char *words)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.lengths = yk_input(graph, "lengths", YK_F32, ndim, dims);
+    yk_value *y = yk_nn_gru(x, "rnn", SIZE, &options);
+    assert_int_equal(yk_value_shape(y, NULL), -1);
+    assert_contains(graph->error, words);
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(mistakes_in_recurrent_layers_are_reported)
 {
+    assert_lengths_refused(2, (int64_t[]){YK_BATCH, STEPS},
+                           "rnn.gru: lengths have shape (N, 3), expected (N)");
+    assert_lengths_refused(1, (int64_t[]){SAMPLES}, "lengths have shape (2), expected (N)");
     assert_dropout_refused(1);
     assert_dropout_refused(-0.1);
     assert_dropout_refused(NAN);

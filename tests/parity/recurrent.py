@@ -1,7 +1,8 @@
 """PyTorch's side of test_pytorch_recurrent.c.
 
 Usage: recurrent.py start KIND LAYERS DIRECTIONS FOLDER    writes start.pth, a state_dict
-       recurrent.py judge KIND LAYERS DIRECTIONS FOLDER SIZES DEVICE...
+       recurrent.py judge KIND LAYERS DIRECTIONS FOLDER SIZES LENGTHS DEVICE...
+LENGTHS: those of the sequences, or "all" where each has all steps.
 Exits with 77 when PyTorch is missing.
 
 The file of a device, numbers.DEVICE, holds x, what the first states are computed from, and yoke's
@@ -13,6 +14,7 @@ import sys
 try:
     import torch
     from torch import nn
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 except ImportError as error:
     print("skipped:", error)
     sys.exit(77)
@@ -36,11 +38,16 @@ class Net(nn.Module):
     def state(self, layer, features):
         return layer(features).reshape(-1, self.states, self.size).transpose(0, 1).contiguous()
 
-    def forward(self, x, features):
+    def forward(self, x, features, lengths=None):
         first = self.state(self.h0, features)
         if isinstance(self.rnn, nn.LSTM):
             first = (first, self.state(self.c0, features))
-        y, last = self.rnn(x, first)
+        if lengths:
+            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            y, last = self.rnn(packed, first)
+            y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
+        else:
+            y, last = self.rnn(x, first)
         last = last if isinstance(last, tuple) else (last,)
         return torch.cat([y.flatten(1)] + [s.transpose(0, 1).flatten(1) for s in last], 1)
 
@@ -51,7 +58,7 @@ def numbers_of(path, *shapes):
     return [part.reshape(shape) for part, shape in zip(parts, shapes)]
 
 
-def judge(net, folder, sizes, device):
+def judge(net, folder, sizes, lengths, device):
     net.load_state_dict(torch.load(f"{folder}/start.pth", weights_only=True))
     net.zero_grad()
     samples, steps, inputs, features = map(int, sizes.split(","))
@@ -59,7 +66,7 @@ def judge(net, folder, sizes, device):
     with torch.no_grad():
         shapes[2] = net(torch.zeros(shapes[0]), torch.zeros(shapes[1])).shape
     x, given, theirs = numbers_of(f"{folder}/numbers.{device}", *shapes)
-    ours = net(x, given)
+    ours = net(x, given, lengths)
     (ours ** 2).mean().backward()
     assert (ours - theirs).abs().max() < BOUND, (ours - theirs).abs().max()
     after = torch.load(f"{folder}/stepped.{device}.pth", weights_only=True)
@@ -77,5 +84,6 @@ if __name__ == "__main__":
     net = Net(kind, int(layers), int(directions))
     if what == "start":
         torch.save(net.state_dict(), f"{folder}/start.pth")
-    for device in sys.argv[7:]:
-        judge(net, folder, sys.argv[6], device)
+    for device in sys.argv[8:]:
+        lengths = None if sys.argv[7] == "all" else [int(n) for n in sys.argv[7].split(",")]
+        judge(net, folder, sys.argv[6], lengths, device)

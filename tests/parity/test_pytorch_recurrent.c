@@ -16,6 +16,7 @@ enum { SAMPLES = 3, STEPS = 11, INPUTS = 5, SIZE = 4, FEATURES = 3, MOST = 1024 
 typedef struct layer_case {
     const char *kind;
     int64_t layers, directions;
+    bool has_lengths;
 } layer_case;
 
 /* (N, states, SIZE), as a function of features. */
@@ -27,7 +28,7 @@ static yk_value *first_state(const layer_case *c, yk_value *features, const char
 }
 
 /* All that the layer computes, (N, ...). */
-static yk_value *build(const layer_case *c, yk_value *x, yk_value *features)
+static yk_value *build(const layer_case *c, yk_value *x, yk_value *features, yk_value *lengths)
 {
     const bool is_lstm = strcmp(c->kind, "lstm") == 0;
     yk_value *results[3] = {NULL};
@@ -36,6 +37,7 @@ static yk_value *build(const layer_case *c, yk_value *x, yk_value *features)
     options.bidirectional = c->directions == 2;
     options.h0 = first_state(c, features, "h0");
     options.h_n = &results[1];
+    options.lengths = c->has_lengths ? lengths : NULL;
     if (is_lstm) {
         options.c0 = first_state(c, features, "c0");
         options.c_n = &results[2];
@@ -58,7 +60,8 @@ static void run_on(const layer_case *c, const char *device)
     yk_graph *graph = yk_graph_create();
     yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
     yk_value *features = yk_input(graph, "features", YK_F32, 2, (int64_t[]){YK_BATCH, FEATURES});
-    yk_value *all = build(c, x, features);
+    yk_value *lengths = yk_input(graph, "lengths", YK_F32, 1, (int64_t[]){YK_BATCH});
+    yk_value *all = build(c, x, features, lengths);
     int64_t dims[YK_MAX_DIMS];
     assert_int_equal(yk_value_shape(all, dims), 2);
     assert_true(SAMPLES * dims[1] <= MOST && SAMPLES * STEPS * INPUTS <= MOST);
@@ -73,12 +76,14 @@ static void run_on(const layer_case *c, const char *device)
 
     for (int i = 0; i < MOST; i++)
         numbers[i] = (float)sin(0.7 * i);
-    const char *const names[] = {"x", "features", "target"};
+    float lengths_of[SAMPLES] = {4, STEPS, 1};
+    const char *const names[] = {"x", "features", "lengths", "target"};
     const yk_tensor tensors[] = {
         {.data = numbers, .dtype = YK_F32, .ndim = 3, .dims = {SAMPLES, STEPS, INPUTS}},
         {.data = numbers, .dtype = YK_F32, .ndim = 2, .dims = {SAMPLES, FEATURES}},
+        {.data = lengths_of, .dtype = YK_F32, .ndim = 1, .dims = {SAMPLES}},
         {.data = zeros, .dtype = YK_F32, .ndim = 2, .dims = {SAMPLES, dims[1]}}};
-    const yk_batch batch = {.size = SAMPLES, .count = 3, .names = names, .tensors = tensors};
+    const yk_batch batch = {.size = SAMPLES, .count = 4, .names = names, .tensors = tensors};
     assert_ok(yk_model_forward(model, &batch));
     yk_tensor results;
     assert_ok(yk_model_output_at(model, 0, &results));
@@ -97,15 +102,21 @@ static void run_on(const layer_case *c, const char *device)
     yk_model_destroy(model);
 }
 
+static void compare_case(const layer_case *c)
+{
+    const char *lengths = c->has_lengths ? "4,11,1" : "all";
+    pytorch_judges("recurrent.py", "start %s %d %d %s", c->kind, (int)c->layers, (int)c->directions,
+                   yk_test_directory());
+    run_on(c, "ref");
+    run_on(c, "cpu");
+    pytorch_judges("recurrent.py", "judge %s %d %d %s %d,%d,%d,%d %s ref cpu", c->kind,
+                   (int)c->layers, (int)c->directions, yk_test_directory(), SAMPLES, STEPS, INPUTS,
+                   FEATURES, lengths);
+}
+
 static void compare(const char *kind, int64_t layers, int64_t directions)
 {
-    const layer_case c = {kind, layers, directions};
-    pytorch_judges("recurrent.py", "start %s %d %d %s", kind, (int)layers, (int)directions,
-                   yk_test_directory());
-    run_on(&c, "ref");
-    run_on(&c, "cpu");
-    pytorch_judges("recurrent.py", "judge %s %d %d %s %d,%d,%d,%d ref cpu", kind, (int)layers,
-                   (int)directions, yk_test_directory(), SAMPLES, STEPS, INPUTS, FEATURES);
+    compare_case(&(layer_case){kind, layers, directions, false});
 }
 
 YK_TEST(an_lstm_is_pytorchs)
@@ -126,4 +137,10 @@ YK_TEST(stacked_grus_are_pytorchs)
 YK_TEST(grus_in_two_directions_are_pytorchs)
 {
     compare("gru", 2, 2);
+}
+
+YK_TEST(sequences_of_several_lengths_are_pytorchs)
+{
+    compare_case(&(layer_case){"lstm", 2, 2, true});
+    compare_case(&(layer_case){"gru", 2, 2, true});
 }
