@@ -13,7 +13,9 @@
 #include "cli.h"
 #include "common/errors.h"
 #include "common/plural.h"
+#include "options/help.h"
 #include "options/options.h"
+#include "setup/setup.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -151,15 +153,6 @@ static void print_plans(void)
         closedir(open);
 }
 
-static void print_networks(void)
-{
-    const char *name;
-    printf("\nNetworks\n ");
-    for (size_t i = 0; (name = yk_arch_name(i)); i++)
-        printf(" %s", name);
-    putchar('\n');
-}
-
 static void print_backends(void)
 {
     printf("\nBackends\n"
@@ -228,6 +221,7 @@ int cli_cmd_info(const char *name, int argc, char **argv)
     printf("\nDevices\n");
     print_devices();
     print_backends();
-    print_networks();
+    printf("\nNetworks\n");
+    cli_print_choices(cli_arch_choices(), 2);
     return CLI_EXIT_OK;
 }

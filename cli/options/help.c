@@ -59,14 +59,40 @@ static void print_words(paragraph *p, const char *text, size_t size)
     }
 }
 
-static void print_text_choices(const char *choices)
+/* Whether two choices begin with the same letters, as resnet18 and resnet50 do. */
+static bool same_family(const char *a, const char *b)
 {
-    paragraph p = {.indent = HELP_COLUMN};
-    printf("%*s", HELP_COLUMN, "");
+    for (; *a == *b && isalpha((unsigned char)*a); a++)
+        b++;
+    return !isalpha((unsigned char)*a) && !isalpha((unsigned char)*b);
+}
+
+/* The choice that a list begins with. */
+typedef struct choice {
+    int length;
+    const char *next; /* the list after it */
+    bool ends_family; /* no other of its family follows */
+} choice;
+
+static choice first_choice(const char *choices)
+{
+    const int length = (int)strcspn(choices, "|");
+    const char *next = choices + length + (choices[length] == '|');
+    return (choice){length, next, !same_family(choices, next)};
+}
+
+void cli_print_choices(const char *choices, int indent)
+{
+    paragraph p = {.indent = indent};
+    printf("%*s", indent, "");
     for (const char *at = choices; *at;) {
-        int length = (int)strcspn(at, "|");
-        print_word(&p, at, length, at[length] ? "," : "");
-        at += length + (at[length] == '|');
+        const choice it = first_choice(at);
+        print_word(&p, at, it.length, it.ends_family ? "" : ",");
+        if (it.ends_family && *it.next) {
+            printf("\n%*s", indent, "");
+            p.used = 0;
+        }
+        at = it.next;
     }
     putchar('\n');
 }
@@ -107,7 +133,7 @@ static void print_text_option(const cli_option *option)
     print_words(&(paragraph){.indent = HELP_COLUMN}, option->help, strlen(option->help));
     putchar('\n');
     if (option->list_choices)
-        print_text_choices(option->list_choices());
+        cli_print_choices(option->list_choices(), HELP_COLUMN);
 }
 
 /* Options before the first group have a heading of their own. */
@@ -202,13 +228,13 @@ static void print_man_word(const char *word)
 static void print_man_choices(const char *choices)
 {
     puts(".br");
-    for (const char *at = choices; *at; at++) {
-        if (*at == '|')
-            fputs(", ", stdout);
-        else
-            print_man_character(*at);
+    for (const char *at = choices; *at;) {
+        const choice it = first_choice(at);
+        for (; at < it.next; at++)
+            if (*at != '|')
+                print_man_character(*at);
+        fputs(!it.ends_family ? ", " : *at ? "\n.br\n" : "\n", stdout);
     }
-    putchar('\n');
 }
 
 static void print_man_option(const cli_option *option)

@@ -17,6 +17,10 @@
  */
 bool cli_print_help(const cli_command *command, const char *format);
 
+/* Choices ("a|b|c") in lines that begin at a column. Those that begin with the same letters share
+ * lines: resnet18, resnet50. */
+void cli_print_choices(const char *choices, int indent);
+
 /* A manual page's title and NAME section; purpose is a phrase such as "train a network". */
 void cli_print_man_title(const char *name, const char *purpose);
 /* Text of a manual page: blank lines separate paragraphs, indented lines stay as they are. */

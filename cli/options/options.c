@@ -176,13 +176,13 @@ static int set_ranks(const cli_command *command, const cli_option *option, const
 /* "did you mean NAME? " for a choice that is misspelt, or "". */
 static const char *suggest_choice(const char *choices, const char *text)
 {
-    static char copy[512], words[96];
-    char *rest = copy;
+    static char words[96];
+    char *copy = strdup(choices), *rest = copy;
     cli_spelling near = cli_spelling_begin(text, strlen(text));
-    snprintf(copy, sizeof copy, "%s", choices);
     for (char *name; (name = strsep(&rest, "|"));)
         cli_spelling_try(&near, name);
     snprintf(words, sizeof words, near.best ? "did you mean %s? " : "", near.best);
+    free(copy);
     return words;
 }
 
@@ -192,8 +192,10 @@ static int set_choice(const cli_command *command, const cli_option *option, cons
     const char *choices = cli_option_choices(option);
     int index = cli_choice_index(choices, text);
     if (index < 0)
-        return cli_usage_error(command->name, "%s %s: %sexpected one of %s", label, text,
-                               suggest_choice(choices, text), choices);
+        return cli_usage_error(command->name, "%s %s: %sexpected %s%s", label, text,
+                               suggest_choice(choices, text),
+                               option->list_choices ? "a name that the help lists" : "one of ",
+                               option->list_choices ? "" : choices);
     if (option->type == CLI_OPTION_ENUM)
         *(int *)option->value = index;
     else

@@ -10,7 +10,7 @@
 
 const char *cli_arch_choices(void)
 {
-    static char choices[512];
+    static char choices[4096];
     size_t at = 0;
     const char *name;
     for (size_t i = 0; (name = yk_arch_name(i)) && at < sizeof choices; i++)
@@ -139,8 +139,7 @@ bool cli_build_model(yk_model **model, const cli_model_setup *setup)
 {
     *model = NULL;
     if (!yk_arch_find(setup->arch))
-        return cli_complain("unknown network \"%s\"; expected one of %s", setup->arch,
-                            cli_arch_choices());
+        return cli_complain("unknown network \"%s\": `yoke info` lists them", setup->arch);
     yk_graph *graph = yk_graph_create();
     if (!graph)
         return cli_complain("out of memory");

@@ -76,6 +76,16 @@ static void help_page(const char *command)
     assert_null(strstr(output, " \n"));
 }
 
+YK_TEST(networks_are_listed_by_family)
+{
+    assert_int_equal(yoke("train --help"), 0);
+    assert_contains(output, "\n                              wide-resnet50-2, wide-resnet101-2\n");
+    assert_int_equal(yoke("train --help=man"), 0);
+    assert_contains(output, "\n.br\nwide\\-resnet50\\-2, wide\\-resnet101\\-2\n.br\n");
+    assert_int_equal(yoke("info"), 0);
+    assert_contains(output, "\n  wide-resnet50-2, wide-resnet101-2\n");
+}
+
 YK_TEST(every_command_has_a_help_page)
 {
     static char list[4096];
@@ -144,9 +154,9 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --lr nan", "--lr nan");
     refused("train --optimizer adadelta",
             "expected one of sgd|adam|adamw|adagrad|rmsprop|lars|lamb");
-    refused("train --arch vgg", "vgg: expected one of resnet9");
-    refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected one of resnet9");
-    refused("train --arch resnet-18", "did you mean resnet18? expected one of resnet9");
+    refused("train --arch vgg", "vgg: expected a name that the help lists (see yoke train --help)");
+    refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected a name that");
+    refused("train --arch resnet-18", "did you mean resnet18? expected a name that");
     refused("bench step --amp fb16", "--amp fb16: did you mean bf16? expected one of off|bf16");
     refused("sweep --lrs 0.1,0.2", "unknown option '--lrs': did you mean --lr?");
     refused("sweep --no-lr 0.1,0.2", "unknown option '--no-lr'");
