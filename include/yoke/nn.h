@@ -202,6 +202,12 @@ yk_value *yk_densenet121(yk_value *images, int64_t classes);
 /** torchvision's convnext_tiny (Liu et al. 2022): images (N, 3, H, W) -> logits (N, classes), where
  *  H and W are at least 32. */
 yk_value *yk_convnext_tiny(yk_value *images, int64_t classes);
+/** torchvision's convnext_small. */
+yk_value *yk_convnext_small(yk_value *images, int64_t classes);
+/** torchvision's convnext_base. */
+yk_value *yk_convnext_base(yk_value *images, int64_t classes);
+/** torchvision's convnext_large. */
+yk_value *yk_convnext_large(yk_value *images, int64_t classes);
 
 /** torchvision's vit_b_16, a vision transformer (Dosovitskiy et al. 2020): 12 layers of width 768
  *  with 12 heads, on patches of 16x16: images (N, 3, H, W) -> logits (N, classes). H and W are

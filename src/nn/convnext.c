@@ -6,15 +6,16 @@
  */
 #include "nn/layers.h"
 
-enum { STAGES = 4, BLOCKS = 18 };
+enum { STAGES = 4 };
 
-typedef struct stage {
-    int64_t channels;
-    int blocks;
-} stage;
+/* The channels double from stage to stage. */
+typedef struct convnext_config {
+    int64_t first_channels;
+    int blocks[STAGES];
+    double last_drop;
+} convnext_config;
 
-static const stage tiny[STAGES] = {{96, 3}, {192, 3}, {384, 9}, {768, 3}};
-static const double last_drop = 0.1, eps = 1e-6;
+static const double eps = 1e-6;
 static const yki_layer_init init = {YK_INIT_NORMAL_0_02, true, YK_INIT_ZEROS};
 
 /* (N, C, H, W) -> (N, H, W, C) */
@@ -75,34 +76,57 @@ static yk_value *block(yk_value *x, int number, double drop)
     return yk_add(x, yk_multiply(y, scale));
 }
 
-/* (N, 3, H, W) -> (N, 768, H / 32, W / 32) */
-static yk_value *features(yk_value *x)
+/* (N, 3, H, W) -> (N, 8 times the first channels, H / 32, W / 32) */
+static yk_value *features(yk_value *x, const convnext_config *config)
 {
     yk_graph *graph = yk_value_graph(x);
-    int blocks = 0;
+    int64_t channels = config->first_channels;
+    int blocks = 0, all = 0;
+    for (int s = 0; s < STAGES; s++)
+        all += config->blocks[s];
     yk_scope_push(graph, "features");
-    for (int s = 0; s < STAGES; s++) {
+    for (int s = 0; s < STAGES; s++, channels *= 2) {
         yki_scope_push_number(graph, 2 * s);
         if (s == 0)
-            x = norm_of_pixels(conv_of_patches(x, "0", tiny[s].channels, 4), "1");
+            x = norm_of_pixels(conv_of_patches(x, "0", channels, 4), "1");
         else
-            x = conv_of_patches(norm_of_pixels(x, "0"), "1", tiny[s].channels, 2);
+            x = conv_of_patches(norm_of_pixels(x, "0"), "1", channels, 2);
         yk_scope_pop(graph);
         yki_scope_push_number(graph, 2 * s + 1);
-        for (int i = 0; i < tiny[s].blocks; i++, blocks++)
-            x = block(x, i, last_drop * blocks / (BLOCKS - 1));
+        for (int i = 0; i < config->blocks[s]; i++, blocks++)
+            x = block(x, i, config->last_drop * blocks / (all - 1));
         yk_scope_pop(graph);
     }
     yk_scope_pop(graph);
     return x;
 }
 
-yk_value *yk_convnext_tiny(yk_value *images, int64_t classes)
+static yk_value *convnext(yk_value *images, int64_t classes, const convnext_config *config)
 {
-    yk_value *x = yk_flatten(yk_global_avg_pool2d(features(images)));
+    yk_value *x = yk_flatten(yk_global_avg_pool2d(features(images, config)));
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, "classifier");
     x = yki_nn_linear(yk_nn_layer_norm(x, "0", eps), "2", classes, init);
     yk_scope_pop(graph);
     return x;
+}
+
+yk_value *yk_convnext_tiny(yk_value *images, int64_t classes)
+{
+    return convnext(images, classes, &(convnext_config){96, {3, 3, 9, 3}, 0.1});
+}
+
+yk_value *yk_convnext_small(yk_value *images, int64_t classes)
+{
+    return convnext(images, classes, &(convnext_config){96, {3, 3, 27, 3}, 0.4});
+}
+
+yk_value *yk_convnext_base(yk_value *images, int64_t classes)
+{
+    return convnext(images, classes, &(convnext_config){128, {3, 3, 27, 3}, 0.5});
+}
+
+yk_value *yk_convnext_large(yk_value *images, int64_t classes)
+{
+    return convnext(images, classes, &(convnext_config){192, {3, 3, 27, 3}, 0.5});
 }

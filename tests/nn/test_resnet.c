@@ -1,6 +1,7 @@
 /* The networks' parameters: how many, how named, in which order; torchvision 0.14 is the judge. */
 #include "harness.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "graph/graph.h"
@@ -83,8 +84,39 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("mobilenet-v3-small", 224, 142, 1528106);
     assert_size("efficientnet-b0", 224, 213, 4020358);
     assert_size("convnext-tiny", 224, 182, 27827818);
+    assert_size("convnext-small", 224, 344, 49462378);
+    assert_size("convnext-base", 224, 344, 87576714);
+    assert_size("convnext-large", 224, 344, 196245706);
     assert_size("densenet121", 224, 364, 6964106);
     assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
+}
+
+/* The largest probability of stochastic depth, and that of dropout before the last layer. */
+static void assert_drops(const char *arch, double depth, double dropout)
+{
+    yk_value *logits;
+    yk_graph *graph = build(arch, 224, &logits);
+    double largest = 0, last = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const yki_node *node = graph->nodes[i];
+        if (strcmp(node->op->name, "dropout") != 0)
+            continue;
+        if (node->in[0]->ndim == 4)
+            largest = fmax(largest, node->attrs.p);
+        else
+            last = node->attrs.p;
+    }
+    assert_true(fabs(largest - depth) < 1e-6);
+    assert_true(fabs(last - dropout) < 1e-6);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(dropout_is_torchvisions)
+{
+    assert_drops("convnext-tiny", 0.1, 0);
+    assert_drops("convnext-small", 0.4, 0);
+    assert_drops("convnext-base", 0.5, 0);
+    assert_drops("convnext-large", 0.5, 0);
 }
 
 YK_TEST(order_of_declaration_is_torchvisions)

@@ -213,6 +213,11 @@ YK_TEST(every_resnext_and_wide_resnet_has_the_same_logits)
     judge_family("wide-resnet");
 }
 
+YK_TEST(every_convnext_has_the_same_logits)
+{
+    judge_family("convnext");
+}
+
 YK_TEST(every_vgg11_has_the_same_logits)
 {
     judge_family("vgg11");
