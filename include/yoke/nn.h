@@ -199,6 +199,12 @@ yk_value *yk_efficientnet_b0(yk_value *images, int64_t classes);
 /** torchvision's densenet121 (Huang et al. 2016): images (N, 3, H, W) -> logits (N, classes), where
  *  H and W are at least 29. */
 yk_value *yk_densenet121(yk_value *images, int64_t classes);
+/** torchvision's densenet161. */
+yk_value *yk_densenet161(yk_value *images, int64_t classes);
+/** torchvision's densenet169. */
+yk_value *yk_densenet169(yk_value *images, int64_t classes);
+/** torchvision's densenet201. */
+yk_value *yk_densenet201(yk_value *images, int64_t classes);
 /** torchvision's convnext_tiny (Liu et al. 2022): images (N, 3, H, W) -> logits (N, classes), where
  *  H and W are at least 32. */
 yk_value *yk_convnext_tiny(yk_value *images, int64_t classes);

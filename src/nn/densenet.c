@@ -7,9 +7,13 @@
 
 #include <stdio.h>
 
-enum { STEM_WIDTH = 64, GROWTH = 32, BOTTLENECK = 4 * GROWTH, BLOCKS = 4 };
+enum { BLOCKS = 4 };
 
-static const int layers_of_121[BLOCKS] = {6, 12, 24, 16};
+/* The stem has twice the channels that a layer adds. */
+typedef struct densenet_config {
+    int64_t growth;
+    int layers[BLOCKS];
+} densenet_config;
 
 /* A convolution of which the image keeps its size, except for the stride. */
 static yk_value *conv(yk_value *x, const char *name, int64_t channels, int64_t kernel,
@@ -35,23 +39,23 @@ static void push_numbered(yk_graph *graph, const char *name, int number)
 }
 
 /* (N, C, H, W) -> (N, C + growth, H, W) */
-static yk_value *dense_layer(yk_value *x, int number)
+static yk_value *dense_layer(yk_value *x, int number, int64_t growth)
 {
     yk_graph *graph = yk_value_graph(x);
     push_numbered(graph, "denselayer", number);
-    yk_value *y = conv(norm_relu(x, "norm1"), "conv1", BOTTLENECK, 1, 1);
-    y = conv(norm_relu(y, "norm2"), "conv2", GROWTH, 3, 1);
+    yk_value *y = conv(norm_relu(x, "norm1"), "conv1", 4 * growth, 1, 1);
+    y = conv(norm_relu(y, "norm2"), "conv2", growth, 3, 1);
     yk_scope_pop(graph);
     return yk_concat((yk_value *[]){x, y}, 2, 1);
 }
 
 /* (N, C, H, W) -> (N, C + layers times growth, H, W) */
-static yk_value *dense_block(yk_value *x, int number, int layers)
+static yk_value *dense_block(yk_value *x, int number, int layers, int64_t growth)
 {
     yk_graph *graph = yk_value_graph(x);
     push_numbered(graph, "denseblock", number);
     for (int i = 0; i < layers; i++)
-        x = dense_layer(x, i + 1);
+        x = dense_layer(x, i + 1, growth);
     yk_scope_pop(graph);
     return x;
 }
@@ -66,15 +70,15 @@ static yk_value *transition(yk_value *x, int number)
     return yk_avg_pool2d(x, 2, 2, 0);
 }
 
-static yk_value *densenet(yk_value *images, int64_t classes, const int layers[BLOCKS])
+static yk_value *densenet(yk_value *images, int64_t classes, const densenet_config *config)
 {
     static const yki_layer_init init = {YK_INIT_KAIMING_UNIFORM, true, YK_INIT_ZEROS_AFTER_DRAW};
     yk_graph *graph = yk_value_graph(images);
     yk_scope_push(graph, "features");
-    yk_value *x = norm_relu(conv(images, "conv0", STEM_WIDTH, 7, 2), "norm0");
+    yk_value *x = norm_relu(conv(images, "conv0", 2 * config->growth, 7, 2), "norm0");
     x = yk_max_pool2d(x, 3, 2, 1);
     for (int i = 0; i < BLOCKS; i++) {
-        x = dense_block(x, i + 1, layers[i]);
+        x = dense_block(x, i + 1, config->layers[i], config->growth);
         if (i + 1 < BLOCKS)
             x = transition(x, i + 1);
     }
@@ -85,5 +89,20 @@ static yk_value *densenet(yk_value *images, int64_t classes, const int layers[BL
 
 yk_value *yk_densenet121(yk_value *images, int64_t classes)
 {
-    return densenet(images, classes, layers_of_121);
+    return densenet(images, classes, &(densenet_config){32, {6, 12, 24, 16}});
+}
+
+yk_value *yk_densenet161(yk_value *images, int64_t classes)
+{
+    return densenet(images, classes, &(densenet_config){48, {6, 12, 36, 24}});
+}
+
+yk_value *yk_densenet169(yk_value *images, int64_t classes)
+{
+    return densenet(images, classes, &(densenet_config){32, {6, 12, 32, 32}});
+}
+
+yk_value *yk_densenet201(yk_value *images, int64_t classes)
+{
+    return densenet(images, classes, &(densenet_config){32, {6, 12, 48, 32}});
 }

@@ -88,6 +88,9 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("convnext-base", 224, 344, 87576714);
     assert_size("convnext-large", 224, 344, 196245706);
     assert_size("densenet121", 224, 364, 6964106);
+    assert_size("densenet161", 224, 484, 26494090);
+    assert_size("densenet169", 224, 508, 12501130);
+    assert_size("densenet201", 224, 604, 18112138);
     assert_size("mlp", 32, 4, 3 * 32 * 32 * 256 + 256 + 256 * 10 + 10);
 }
 

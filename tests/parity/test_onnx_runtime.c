@@ -218,6 +218,11 @@ YK_TEST(every_convnext_has_the_same_logits)
     judge_family("convnext");
 }
 
+YK_TEST(every_densenet_has_the_same_logits)
+{
+    judge_family("densenet");
+}
+
 YK_TEST(every_vgg11_has_the_same_logits)
 {
     judge_family("vgg11");
