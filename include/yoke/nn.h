@@ -196,6 +196,20 @@ yk_value *yk_mobilenet_v3_large(yk_value *images, int64_t classes);
 yk_value *yk_mobilenet_v3_small(yk_value *images, int64_t classes);
 /** torchvision's efficientnet_b0 (Tan, Le 2019). */
 yk_value *yk_efficientnet_b0(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b1. */
+yk_value *yk_efficientnet_b1(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b2. */
+yk_value *yk_efficientnet_b2(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b3. */
+yk_value *yk_efficientnet_b3(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b4. */
+yk_value *yk_efficientnet_b4(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b5. */
+yk_value *yk_efficientnet_b5(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b6. */
+yk_value *yk_efficientnet_b6(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_b7. */
+yk_value *yk_efficientnet_b7(yk_value *images, int64_t classes);
 /** torchvision's densenet121 (Huang et al. 2016): images (N, 3, H, W) -> logits (N, classes), where
  *  H and W are at least 29. */
 yk_value *yk_densenet121(yk_value *images, int64_t classes);

@@ -53,13 +53,20 @@ yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_r
     return y;
 }
 
-yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, yk_init weight)
+yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, double dropout,
+                                    yk_init weight)
 {
     const yki_layer_init init = {weight, true, YK_INIT_ZEROS_AFTER_DRAW};
-    yk_value *x = yk_dropout(yk_flatten(yk_global_avg_pool2d(features)), 0.2);
+    yk_value *x = yk_dropout(yk_flatten(yk_global_avg_pool2d(features)), dropout);
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, "classifier");
     x = yki_nn_linear(x, "1", classes, init);
     yk_scope_pop(graph);
     return x;
+}
+
+int64_t yki_nn_round_channels(double channels)
+{
+    const int64_t rounded = (int64_t)(channels + 4) / 8 * 8;
+    return (double)rounded < 0.9 * channels ? rounded + 8 : rounded;
 }

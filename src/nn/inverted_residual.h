@@ -40,6 +40,10 @@ yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_r
 
 /* What MobileNetV2 and EfficientNet end with: the means of all channels, dropout and the layer
  * "classifier.1", whose weight starts like this. (N, C, H, W) -> (N, classes) */
-yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, yk_init weight);
+yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, double dropout,
+                                    yk_init weight);
+
+/* The multiple of 8 that is nearest, but at least 0.9 of it. */
+int64_t yki_nn_round_channels(double channels);
 
 #endif

@@ -68,5 +68,5 @@ static yk_value *features(yk_value *x)
 
 yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes)
 {
-    return yki_nn_dropout_classifier(features(images), classes, YK_INIT_NORMAL);
+    return yki_nn_dropout_classifier(features(images), classes, 0.2, YK_INIT_NORMAL);
 }

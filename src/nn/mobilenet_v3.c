@@ -35,13 +35,6 @@ static yk_value *hard_sigmoid(yk_value *x)
     return yk_scale(yk_relu6(yk_add_scalar(x, 3)), 1.0 / 6);
 }
 
-/* A quarter of the channels, as the multiple of 8 that is nearest, but at least 0.9 of it. */
-static int64_t squeezed(int64_t channels)
-{
-    int64_t quarter = channels / 4, rounded = (quarter + 4) / 8 * 8;
-    return 10 * rounded < 9 * quarter ? rounded + 8 : rounded;
-}
-
 /* (N, 3, H, W) -> (N, 6 times the channels of the last block, H / 32, W / 32) */
 static yk_value *features(yk_value *x, const block *blocks, int count)
 {
@@ -59,7 +52,7 @@ static yk_value *features(yk_value *x, const block *blocks, int count)
             .channels = b->channels,
             .kernel = b->kernel,
             .stride = b->stride,
-            .squeezed = b->excites ? squeezed(b->expanded) : 0,
+            .squeezed = b->excites ? yki_nn_round_channels((double)(b->expanded / 4)) : 0,
             .activation = b->is_late ? yk_hardswish : yk_relu,
             .excitation = &excitation,
             .norm = &norm,

@@ -83,6 +83,13 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("mobilenet-v3-large", 224, 174, 4214842);
     assert_size("mobilenet-v3-small", 224, 142, 1528106);
     assert_size("efficientnet-b0", 224, 213, 4020358);
+    assert_size("efficientnet-b1", 224, 301, 6525994);
+    assert_size("efficientnet-b2", 224, 301, 7715084);
+    assert_size("efficientnet-b3", 224, 340, 10711602);
+    assert_size("efficientnet-b4", 224, 418, 17566546);
+    assert_size("efficientnet-b5", 224, 506, 28361274);
+    assert_size("efficientnet-b6", 224, 584, 40758754);
+    assert_size("efficientnet-b7", 224, 711, 63812570);
     assert_size("convnext-tiny", 224, 182, 27827818);
     assert_size("convnext-small", 224, 344, 49462378);
     assert_size("convnext-base", 224, 344, 87576714);
@@ -116,10 +123,42 @@ static void assert_drops(const char *arch, double depth, double dropout)
 
 YK_TEST(dropout_is_torchvisions)
 {
+    assert_drops("efficientnet-b0", 0.2 * 14 / 16, 0.2);
+    assert_drops("efficientnet-b1", 0.2 * 22 / 23, 0.2);
+    assert_drops("efficientnet-b2", 0.2 * 22 / 23, 0.3);
+    assert_drops("efficientnet-b3", 0.2 * 25 / 26, 0.3);
+    assert_drops("efficientnet-b4", 0.2 * 31 / 32, 0.4);
+    assert_drops("efficientnet-b5", 0.2 * 38 / 39, 0.4);
+    assert_drops("efficientnet-b6", 0.2 * 44 / 45, 0.5);
+    assert_drops("efficientnet-b7", 0.2 * 54 / 55, 0.5);
     assert_drops("convnext-tiny", 0.1, 0);
     assert_drops("convnext-small", 0.4, 0);
     assert_drops("convnext-base", 0.5, 0);
     assert_drops("convnext-large", 0.5, 0);
+}
+
+/* Of all batch norms. */
+static void assert_norms(const char *arch, double eps, double momentum)
+{
+    yk_value *logits;
+    yk_graph *graph = build(arch, 224, &logits);
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const yki_node *node = graph->nodes[i];
+        if (strcmp(node->op->name, "batch_norm") != 0)
+            continue;
+        assert_true(node->attrs.eps == eps);
+        assert_true(node->attrs.momentum == momentum);
+    }
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(norms_are_torchvisions)
+{
+    assert_norms("mobilenet-v3-large", 1e-3, 0.01);
+    assert_norms("efficientnet-b4", 1e-5, 0.1);
+    assert_norms("efficientnet-b5", 1e-3, 0.01);
+    assert_norms("efficientnet-b6", 1e-3, 0.01);
+    assert_norms("efficientnet-b7", 1e-3, 0.01);
 }
 
 YK_TEST(order_of_declaration_is_torchvisions)
