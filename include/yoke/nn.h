@@ -238,6 +238,10 @@ yk_value *yk_vit_b_16(yk_value *images, int64_t classes);
 yk_value *yk_vit_b_32(yk_value *images, int64_t classes);
 /** torchvision's vit_l_16: 24 layers of width 1024 with 16 heads, on patches of 16x16. */
 yk_value *yk_vit_l_16(yk_value *images, int64_t classes);
+/** torchvision's vit_l_32: yk_vit_l_16 on patches of 32x32. */
+yk_value *yk_vit_l_32(yk_value *images, int64_t classes);
+/** torchvision's vit_h_14: 32 layers of width 1280 with 16 heads, on patches of 14x14. */
+yk_value *yk_vit_h_14(yk_value *images, int64_t classes);
 /** A vision transformer for small images such as CIFAR's: that of torchvision with patches of 4x4
  *  and the sizes of ViT-Tiny (Touvron et al. 2020), 12 layers of width 192 with 3 heads, which are
  *  those of timm's vit_tiny_patch16_224. It has 5.4 million parameters at 32x32. */

@@ -51,6 +51,8 @@ static const arch archs[] = {
     {"vit-b-16", yk_vit_b_16},
     {"vit-b-32", yk_vit_b_32},
     {"vit-l-16", yk_vit_l_16},
+    {"vit-l-32", yk_vit_l_32},
+    {"vit-h-14", yk_vit_h_14},
     {"vit-tiny-patch4-32", yk_vit_tiny_patch4_32},
     {"airbench94", yk_airbench94},
     {"airbench96", yk_airbench96},

@@ -131,6 +131,16 @@ yk_value *yk_vit_l_16(yk_value *images, int64_t classes)
     return vision_transformer(images, classes, &(vit_config){16, 24, 16, 1024, 4096});
 }
 
+yk_value *yk_vit_l_32(yk_value *images, int64_t classes)
+{
+    return vision_transformer(images, classes, &(vit_config){32, 24, 16, 1024, 4096});
+}
+
+yk_value *yk_vit_h_14(yk_value *images, int64_t classes)
+{
+    return vision_transformer(images, classes, &(vit_config){14, 32, 16, 1280, 5120});
+}
+
 yk_value *yk_vit_tiny_patch4_32(yk_value *images, int64_t classes)
 {
     return vision_transformer(images, classes, &(vit_config){4, 12, 3, 192, 768});

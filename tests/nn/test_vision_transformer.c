@@ -57,6 +57,8 @@ YK_TEST(sizes_are_torchvisions)
     assert_size("vit-b-16", 224, 224, 1000, 152, 86567656);
     assert_size("vit-b-32", 224, 224, 1000, 152, 88224232);
     assert_size("vit-l-16", 224, 224, 1000, 296, 304326632);
+    assert_size("vit-l-32", 224, 224, 1000, 296, 306535400);
+    assert_size("vit-h-14", 224, 224, 1000, 392, 632045800);
     assert_size("vit-tiny-patch4-32", 32, 32, 10, 152, 5362762);
 }
 
