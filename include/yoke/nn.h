@@ -171,6 +171,9 @@ yk_value *yk_resnext50_32x4d(yk_value *images, int64_t classes);
 yk_value *yk_resnext101_32x8d(yk_value *images, int64_t classes);
 /** torchvision's resnext101_64x4d. */
 yk_value *yk_resnext101_64x4d(yk_value *images, int64_t classes);
+/** torchvision's alexnet (Krizhevsky 2014): images (N, 3, H, W) -> logits (N, classes), where H and
+ *  W are at least 63. */
+yk_value *yk_alexnet(yk_value *images, int64_t classes);
 /** torchvision's vgg11 (Simonyan, Zisserman 2014): images (N, 3, H, W) -> logits (N, classes),
  *  where H and W are at least 32. */
 yk_value *yk_vgg11(yk_value *images, int64_t classes);

@@ -21,6 +21,7 @@ static const arch archs[] = {
     {"resnext50-32x4d", yk_resnext50_32x4d},
     {"resnext101-32x8d", yk_resnext101_32x8d},
     {"resnext101-64x4d", yk_resnext101_64x4d},
+    {"alexnet", yk_alexnet},
     {"vgg11", yk_vgg11},
     {"vgg11-bn", yk_vgg11_bn},
     {"vgg13", yk_vgg13},

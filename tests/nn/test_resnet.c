@@ -71,6 +71,7 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("resnext101-32x8d", 224, 314, 86762826);
     assert_size("resnext101-64x4d", 224, 314, 81426762);
     assert_size("resnext50-32x4d", 224, 161, 23000394);
+    assert_size("alexnet", 224, 16, 57044810);
     assert_size("vgg11", 224, 22, 128807306);
     assert_size("vgg11-bn", 448, 38, 128812810);
     assert_size("vgg13", 224, 26, 128991818);
@@ -266,6 +267,7 @@ static void assert_first_and_last(const char *arch, const char *second, const ch
 
 YK_TEST(names_in_sequentials_are_torchvisions)
 {
+    assert_first_and_last("alexnet", "features.0.bias", "classifier.6.bias");
     assert_first_and_last("vgg11", "features.0.bias", "classifier.6.bias");
     assert_first_and_last("mobilenet-v2", "features.0.1.weight", "classifier.1.bias");
     assert_first_and_last("mobilenet-v3-large", "features.0.1.weight", "classifier.3.bias");

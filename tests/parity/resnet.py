@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import airbench
+import alexnet
 import convnext
 import densenet
 import efficientnet
@@ -152,6 +153,8 @@ def network(name, classes=10, side=32):
         return ResNet9(classes)
     if name in airbench.NETWORKS:
         return airbench.Airbench(classes, *airbench.NETWORKS[name])
+    if name == "alexnet":
+        return alexnet.AlexNet(classes)
     if name == "mobilenet-v2":
         return mobilenet.MobileNetV2(classes)
     if name == "densenet121":

@@ -183,6 +183,11 @@ YK_TEST(vision_transformers_have_the_same_logits)
     judge_arch("vit-b-32", 64);
 }
 
+YK_TEST(alexnet_has_the_same_logits)
+{
+    judge_arch("alexnet", 96);
+}
+
 /* Half a gigabyte of weights. */
 YK_TEST(vgg_has_the_same_logits)
 {

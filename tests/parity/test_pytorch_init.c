@@ -33,10 +33,10 @@ static bool torch_vectorises(void)
 #endif
 }
 
-static yk_model *make(const char *arch, int seed)
+static yk_model *make(const char *arch, int64_t side, int seed)
 {
     yk_graph *graph = yk_graph_create();
-    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, 32, 32});
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 3, side, side});
     yk_value *labels = yk_input(graph, "labels", YK_I32, 1, (int64_t[]){YK_BATCH});
     yk_value *loss = yk_cross_entropy(yk_arch_find(arch)(x, 10), labels, NULL);
     yk_model *model;
@@ -64,10 +64,10 @@ static void compare(difference *d, const yk_tensor *here, const yk_tensor *there
     d->largest = fmax(d->largest, largest / (sqrt(squares / (double)count) + 1e-30));
 }
 
-static void check(const char *arch, int seed)
+static void check(const char *arch, int64_t side, int seed)
 {
     pytorch_judges("init.py", "%s %s %d", path_of(arch, seed), arch, seed);
-    yk_model *here = make(arch, seed), *there = make(arch, seed + 1);
+    yk_model *here = make(arch, side, seed), *there = make(arch, side, seed + 1);
     difference normal = {0}, other = {0};
     assert_ok(yk_model_load(there, path_of(arch, seed)));
     for (size_t i = 0; i < yk_model_parameter_count(here); i++) {
@@ -87,38 +87,43 @@ static void check(const char *arch, int seed)
 
 YK_TEST(resnet18_starts_where_pytorch_does)
 {
-    check("resnet18-cifar", 0);
-    check("resnet18-cifar", 1);
+    check("resnet18-cifar", 32, 0);
+    check("resnet18-cifar", 32, 1);
 }
 
 YK_TEST(resnet50_starts_where_torchvision_does)
 {
-    check("resnet50", 0);
-    check("resnet50", 1);
+    check("resnet50", 32, 0);
+    check("resnet50", 32, 1);
 }
 
 YK_TEST(mobilenet_v3_starts_where_torchvision_does)
 {
-    check("mobilenet-v3-large", 0);
-    check("mobilenet-v3-small", 1);
+    check("mobilenet-v3-large", 32, 0);
+    check("mobilenet-v3-small", 32, 1);
 }
 
 YK_TEST(efficientnet_starts_where_torchvision_does)
 {
-    check("efficientnet-b0", 0);
-    check("efficientnet-b0", 1);
+    check("efficientnet-b0", 32, 0);
+    check("efficientnet-b0", 32, 1);
 }
 
 YK_TEST(densenet_starts_where_torchvision_does)
 {
-    check("densenet121", 0);
-    check("densenet121", 1);
+    check("densenet121", 32, 0);
+    check("densenet121", 32, 1);
+}
+
+YK_TEST(alexnet_starts_where_torchvision_does)
+{
+    check("alexnet", 64, 0);
 }
 
 YK_TEST(airbench94_starts_where_pytorch_does)
 {
-    check("airbench94", 0);
-    check("airbench94", 1);
+    check("airbench94", 32, 0);
+    check("airbench94", 32, 1);
 }
 
 /* ---- torch.nn.init --------------------------------------------------------------------------- */

@@ -317,6 +317,13 @@ YK_TEST(resnet152_is_pytorchs)
     compare_first_step("resnet152", 4, 64, false, 0.2F);
 }
 
+YK_TEST(alexnet_is_pytorchs)
+{
+    if (!getenv("YK_TEST_LARGE"))
+        skip_because("its files take a gigabyte; YK_TEST_LARGE=1 runs it");
+    compare_first_step("alexnet", 4, 96, false, 0);
+}
+
 /* 138 million parameters: the files alone take a gigabyte. */
 YK_TEST(vgg16_with_batch_norm_is_pytorchs)
 {
