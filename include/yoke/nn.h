@@ -213,6 +213,37 @@ yk_value *yk_efficientnet_b5(yk_value *images, int64_t classes);
 yk_value *yk_efficientnet_b6(yk_value *images, int64_t classes);
 /** torchvision's efficientnet_b7. */
 yk_value *yk_efficientnet_b7(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_400mf (Radosavovic et al. 2020): images (N, 3, H, W) -> logits (N,
+ * classes). RegNetY has squeeze and excitation, RegNetX has not. */
+yk_value *yk_regnet_y_400mf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_800mf. */
+yk_value *yk_regnet_y_800mf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_1_6gf. */
+yk_value *yk_regnet_y_1_6gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_3_2gf. */
+yk_value *yk_regnet_y_3_2gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_8gf. */
+yk_value *yk_regnet_y_8gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_16gf. */
+yk_value *yk_regnet_y_16gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_32gf. */
+yk_value *yk_regnet_y_32gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_y_128gf. */
+yk_value *yk_regnet_y_128gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_400mf. */
+yk_value *yk_regnet_x_400mf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_800mf. */
+yk_value *yk_regnet_x_800mf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_1_6gf. */
+yk_value *yk_regnet_x_1_6gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_3_2gf. */
+yk_value *yk_regnet_x_3_2gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_8gf. */
+yk_value *yk_regnet_x_8gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_16gf. */
+yk_value *yk_regnet_x_16gf(yk_value *images, int64_t classes);
+/** torchvision's regnet_x_32gf. */
+yk_value *yk_regnet_x_32gf(yk_value *images, int64_t classes);
 /** torchvision's densenet121 (Huang et al. 2016): images (N, 3, H, W) -> logits (N, classes), where
  *  H and W are at least 29. */
 yk_value *yk_densenet121(yk_value *images, int64_t classes);

@@ -1,6 +1,7 @@
 /*
  * The layers and blocks of networks for small devices, in torchvision's form and with its names:
- * MobileNetV2 is made of these layers, and MobileNetV3 and EfficientNet of these blocks.
+ * MobileNetV2 and RegNet are made of these layers, and MobileNetV3 and EfficientNet of these
+ * blocks.
  */
 #ifndef YKI_INVERTED_RESIDUAL_H
 #define YKI_INVERTED_RESIDUAL_H
@@ -16,8 +17,10 @@ typedef struct yki_conv_norm {
     yki_activation *activation;           /* NULL: none */
 } yki_conv_norm;
 
-/* A scope of that number with "0", the convolution, and "1", its norm.
+/* A scope of that name with "0", the convolution, and "1", its norm.
  * (N, C, H, W) -> (N, channels, H / stride, W / stride) */
+yk_value *yki_nn_named_conv_norm(yk_value *x, const char *name, const yki_conv_norm *layer);
+/* The same in a scope of that number. */
 yk_value *yki_nn_conv_norm(yk_value *x, int number, const yki_conv_norm *layer);
 
 /*

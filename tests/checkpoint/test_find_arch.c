@@ -39,6 +39,7 @@ YK_TEST(networks_are_found_by_their_tensors)
     assert_found(save("mobilenet-v2", 64, 3, ".safetensors"), "mobilenet-v2", 3);
     assert_found(save("mobilenet-v3-small", 32, 4, ".pth"), "mobilenet-v3-small", 4);
     assert_found(save("efficientnet-b0", 32, 2, ".pth"), "efficientnet-b0", 2);
+    assert_found(save("regnet-x-400mf", 32, 2, ".pth"), "regnet-x-400mf", 2);
     assert_found(save("densenet121", 32, 2, ".pth"), "densenet121", 2);
     assert_found(save("mlp", 32, 10, ".pth"), "mlp", 10);
     assert_found(save("resnet18", 64, 5, ".pth"), "resnet18", 5);

@@ -13,6 +13,7 @@ import convnext
 import densenet
 import efficientnet
 import mobilenet
+import regnet
 import vgg
 import vision_transformer
 
@@ -163,6 +164,8 @@ def network(name, classes=10, side=32):
         return convnext.ConvNeXtTiny(classes)
     if name == "efficientnet-b0":
         return efficientnet.EfficientNetB0(classes)
+    if name in regnet.NETWORKS:
+        return regnet.RegNet(classes, *regnet.NETWORKS[name])
     if name in mobilenet.NETWORKS:
         return mobilenet.MobileNetV3(classes, *mobilenet.NETWORKS[name])
     if name == "vgg16-bn":

@@ -173,6 +173,8 @@ YK_TEST(torchvisions_networks_have_the_same_logits)
     judge_arch("mobilenet-v3-large", 64);
     judge_arch("mobilenet-v3-small", 64);
     judge_arch("efficientnet-b0", 64);
+    judge_arch("regnet-y-400mf", 64);
+    judge_arch("regnet-x-400mf", 64);
     judge_arch("convnext-tiny", 64);
     judge_arch("densenet121", 64);
 }

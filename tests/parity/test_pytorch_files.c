@@ -84,6 +84,12 @@ YK_TEST(torchvision_loads_efficientnet)
     check_network("efficientnet-b0", 224);
 }
 
+YK_TEST(torchvision_loads_regnet)
+{
+    check_network("regnet-y-400mf", 224);
+    check_network("regnet-x-400mf", 224);
+}
+
 YK_TEST(torchvision_loads_densenet)
 {
     check_network("densenet121", 224);
@@ -532,6 +538,11 @@ YK_TEST(the_same_logits_of_mobilenet_v3)
 YK_TEST(the_same_logits_of_efficientnet)
 {
     check_logits("efficientnet-b0", 128);
+}
+
+YK_TEST(the_same_logits_of_regnet)
+{
+    check_logits("regnet-y-400mf", 64);
 }
 
 YK_TEST(the_same_logits_of_densenet)

@@ -109,6 +109,12 @@ YK_TEST(efficientnet_starts_where_torchvision_does)
     check("efficientnet-b0", 32, 1);
 }
 
+YK_TEST(regnet_starts_where_torchvision_does)
+{
+    check("regnet-y-400mf", 32, 0);
+    check("regnet-x-400mf", 32, 1);
+}
+
 YK_TEST(densenet_starts_where_torchvision_does)
 {
     check("densenet121", 32, 0);

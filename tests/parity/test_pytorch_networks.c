@@ -352,6 +352,12 @@ YK_TEST(efficientnet_is_pytorchs)
     compare_first_step("efficientnet-b0", 4, 64, false, 0);
 }
 
+YK_TEST(regnet_is_pytorchs)
+{
+    compare_first_step("regnet-y-400mf", 4, 64, false, 0);
+    compare_first_step("regnet-x-400mf", 4, 64, true, 0);
+}
+
 YK_TEST(densenet_is_pytorchs)
 {
     compare_first_step("densenet121", 4, 64, false, 0);
@@ -445,6 +451,12 @@ YK_TEST(efficientnet_in_f64_is_pytorchs)
 {
     compare_f64("efficientnet-b0", 32, 1, 1e-3);
     compare_f64_evaluation("efficientnet-b0", 32);
+}
+
+YK_TEST(regnet_in_f64_is_pytorchs)
+{
+    compare_f64("regnet-y-400mf", 32, 1, 1e-3);
+    compare_f64_evaluation("regnet-x-400mf", 32);
 }
 
 YK_TEST(densenet_in_f64_is_pytorchs)
