@@ -197,6 +197,14 @@ yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
 yk_value *yk_mobilenet_v3_large(yk_value *images, int64_t classes);
 /** torchvision's mobilenet_v3_small. */
 yk_value *yk_mobilenet_v3_small(yk_value *images, int64_t classes);
+/** torchvision's shufflenet_v2_x0_5 (Ma et al. 2018). */
+yk_value *yk_shufflenet_v2_x0_5(yk_value *images, int64_t classes);
+/** torchvision's shufflenet_v2_x1_0. */
+yk_value *yk_shufflenet_v2_x1_0(yk_value *images, int64_t classes);
+/** torchvision's shufflenet_v2_x1_5. */
+yk_value *yk_shufflenet_v2_x1_5(yk_value *images, int64_t classes);
+/** torchvision's shufflenet_v2_x2_0. */
+yk_value *yk_shufflenet_v2_x2_0(yk_value *images, int64_t classes);
 /** torchvision's efficientnet_b0 (Tan, Le 2019). */
 yk_value *yk_efficientnet_b0(yk_value *images, int64_t classes);
 /** torchvision's efficientnet_b1. */

@@ -83,6 +83,10 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("mobilenet-v2", 224, 158, 2236682);
     assert_size("mobilenet-v3-large", 224, 174, 4214842);
     assert_size("mobilenet-v3-small", 224, 142, 1528106);
+    assert_size("shufflenet-v2-x0-5", 224, 170, 352042);
+    assert_size("shufflenet-v2-x1-0", 224, 170, 1263854);
+    assert_size("shufflenet-v2-x1-5", 224, 170, 2488874);
+    assert_size("shufflenet-v2-x2-0", 224, 170, 5365486);
     assert_size("efficientnet-b0", 224, 213, 4020358);
     assert_size("efficientnet-b1", 224, 301, 6525994);
     assert_size("efficientnet-b2", 224, 301, 7715084);
@@ -286,6 +290,7 @@ YK_TEST(names_in_sequentials_are_torchvisions)
     assert_first_and_last("vgg11", "features.0.bias", "classifier.6.bias");
     assert_first_and_last("mobilenet-v2", "features.0.1.weight", "classifier.1.bias");
     assert_first_and_last("mobilenet-v3-large", "features.0.1.weight", "classifier.3.bias");
+    assert_first_and_last("shufflenet-v2-x1-0", "conv1.1.weight", "fc.bias");
     assert_first_and_last("efficientnet-b0", "features.0.1.weight", "classifier.1.bias");
     assert_first_and_last("convnext-tiny", "features.0.0.bias", "classifier.2.bias");
     assert_first_and_last("regnet-y-400mf", "stem.1.weight", "fc.bias");

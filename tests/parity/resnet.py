@@ -14,6 +14,7 @@ import densenet
 import efficientnet
 import mobilenet
 import regnet
+import shufflenet
 import vgg
 import vision_transformer
 
@@ -164,6 +165,8 @@ def network(name, classes=10, side=32):
         return convnext.ConvNeXtTiny(classes)
     if name == "efficientnet-b0":
         return efficientnet.EfficientNetB0(classes)
+    if name in shufflenet.NETWORKS:
+        return shufflenet.ShuffleNet(classes, shufflenet.NETWORKS[name])
     if name in regnet.NETWORKS:
         return regnet.RegNet(classes, *regnet.NETWORKS[name])
     if name in mobilenet.NETWORKS:
