@@ -197,6 +197,14 @@ yk_value *yk_mobilenet_v2(yk_value *images, int64_t classes);
 yk_value *yk_mobilenet_v3_large(yk_value *images, int64_t classes);
 /** torchvision's mobilenet_v3_small. */
 yk_value *yk_mobilenet_v3_small(yk_value *images, int64_t classes);
+/** torchvision's mnasnet0_5 (Tan et al. 2018): images (N, 3, H, W) -> logits (N, classes). */
+yk_value *yk_mnasnet0_5(yk_value *images, int64_t classes);
+/** torchvision's mnasnet0_75. */
+yk_value *yk_mnasnet0_75(yk_value *images, int64_t classes);
+/** torchvision's mnasnet1_0. */
+yk_value *yk_mnasnet1_0(yk_value *images, int64_t classes);
+/** torchvision's mnasnet1_3. */
+yk_value *yk_mnasnet1_3(yk_value *images, int64_t classes);
 /** torchvision's shufflenet_v2_x0_5 (Ma et al. 2018). */
 yk_value *yk_shufflenet_v2_x0_5(yk_value *images, int64_t classes);
 /** torchvision's shufflenet_v2_x1_0. */

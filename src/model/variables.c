@@ -124,7 +124,7 @@ static bool is_drawn_again(yk_init init)
 {
     return init == YK_INIT_KAIMING_NORMAL_FAN_OUT || init == YK_INIT_KAIMING_NORMAL_FAN_IN ||
            init == YK_INIT_NORMAL || init == YK_INIT_UNIFORM_FAN_OUT ||
-           init == YK_INIT_ZEROS_AFTER_DRAW;
+           init == YK_INIT_KAIMING_UNIFORM_FAN_OUT || init == YK_INIT_ZEROS_AFTER_DRAW;
 }
 
 /*

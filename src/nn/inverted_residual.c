@@ -5,25 +5,42 @@
 
 #include "nn/layers.h"
 
-yk_value *yki_nn_named_conv_norm(yk_value *x, const char *name, const yki_conv_norm *layer)
+static yk_value *conv_norm(yk_value *x, const char *conv, const char *norm,
+                           const yki_conv_norm *layer)
 {
-    yk_graph *graph = yk_value_graph(x);
     yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
     options.stride = layer->stride;
     options.padding = layer->kernel / 2;
     options.groups = layer->groups;
-    yk_scope_push(graph, name);
-    x = yk_nn_conv2d(x, "0", layer->channels, layer->kernel, &options);
-    x = yk_nn_batch_norm_with(x, "1", layer->norm);
-    yk_scope_pop(graph);
+    x = yk_nn_conv2d(x, conv, layer->channels, layer->kernel, &options);
+    x = yk_nn_batch_norm_with(x, norm, layer->norm);
     return layer->activation ? layer->activation(x) : x;
+}
+
+yk_value *yki_nn_named_conv_norm(yk_value *x, const char *name, const yki_conv_norm *layer)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    x = conv_norm(x, "0", "1", layer);
+    yk_scope_pop(graph);
+    return x;
 }
 
 yk_value *yki_nn_conv_norm(yk_value *x, int number, const yki_conv_norm *layer)
 {
-    char name[16];
-    snprintf(name, sizeof name, "%d", number);
-    return yki_nn_named_conv_norm(x, name, layer);
+    yk_graph *graph = yk_value_graph(x);
+    yki_scope_push_number(graph, number);
+    x = conv_norm(x, "0", "1", layer);
+    yk_scope_pop(graph);
+    return x;
+}
+
+yk_value *yki_nn_flat_conv_norm(yk_value *x, int number, const yki_conv_norm *layer)
+{
+    char conv[16], norm[16];
+    snprintf(conv, sizeof conv, "%d", number);
+    snprintf(norm, sizeof norm, "%d", number + 1);
+    return conv_norm(x, conv, norm, layer);
 }
 
 static yk_value *excite(yk_value *x, int number, const yki_inverted_residual *block)

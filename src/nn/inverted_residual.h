@@ -1,7 +1,7 @@
 /*
  * The layers and blocks of networks for small devices, in torchvision's form and with its names:
- * MobileNetV2 and RegNet are made of these layers, and MobileNetV3 and EfficientNet of these
- * blocks.
+ * MobileNetV2, MNASNet and RegNet are made of these layers, and MobileNetV3 and EfficientNet of
+ * these blocks.
  */
 #ifndef YKI_INVERTED_RESIDUAL_H
 #define YKI_INVERTED_RESIDUAL_H
@@ -22,6 +22,8 @@ typedef struct yki_conv_norm {
 yk_value *yki_nn_named_conv_norm(yk_value *x, const char *name, const yki_conv_norm *layer);
 /* The same in a scope of that number. */
 yk_value *yki_nn_conv_norm(yk_value *x, int number, const yki_conv_norm *layer);
+/* The same without a scope: the layers `number`, the convolution, and `number + 1`, its norm. */
+yk_value *yki_nn_flat_conv_norm(yk_value *x, int number, const yki_conv_norm *layer);
 
 /*
  * A block widens its input by a 1x1 convolution, filters each channel alone (depthwise), scales the
@@ -41,8 +43,8 @@ typedef struct yki_inverted_residual {
 /* A scope of that number with "block". (N, C, H, W) -> (N, channels, H / stride, W / stride) */
 yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_residual *block);
 
-/* What MobileNetV2 and EfficientNet end with: the means of all channels, dropout and the layer
- * "classifier.1", whose weight starts like this. (N, C, H, W) -> (N, classes) */
+/* What MobileNetV2, MNASNet and EfficientNet end with: the means of all channels, dropout and the
+ * layer "classifier.1", whose weight starts like this. (N, C, H, W) -> (N, classes) */
 yk_value *yki_nn_dropout_classifier(yk_value *features, int64_t classes, double dropout,
                                     yk_init weight);
 

@@ -3,8 +3,6 @@
  * torchvision's form. A block widens its input by a 1x1 convolution, filters each channel alone
  * (depthwise), and narrows it again by a 1x1 convolution without activation.
  */
-#include <stdio.h>
-
 #include "nn/inverted_residual.h"
 #include "nn/layers.h"
 
@@ -32,7 +30,7 @@ static yk_value *conv_norm_relu6(yk_value *x, int index, int64_t channels, int64
 static yk_value *inverted_residual(yk_value *x, int64_t expansion, int64_t channels, int64_t stride)
 {
     int64_t inputs = yki_channels_of(x), hidden = inputs * expansion;
-    char conv[16], norm[16];
+    const yki_conv_norm narrow = {channels, 1, 1, 1, NULL, NULL};
     yk_graph *graph = yk_value_graph(x);
     yk_value *y = x;
     int index = 0;
@@ -40,9 +38,7 @@ static yk_value *inverted_residual(yk_value *x, int64_t expansion, int64_t chann
     if (expansion > 1)
         y = conv_norm_relu6(y, index++, hidden, 1, 1, 1);
     y = conv_norm_relu6(y, index++, hidden, 3, stride, hidden);
-    snprintf(conv, sizeof conv, "%d", index);
-    snprintf(norm, sizeof norm, "%d", index + 1);
-    y = yk_nn_batch_norm(yk_nn_conv2d(y, conv, channels, 1, NULL), norm);
+    y = yki_nn_flat_conv_norm(y, index, &narrow);
     yk_scope_pop(graph);
     return stride == 1 && inputs == channels ? yk_add(x, y) : y;
 }

@@ -300,6 +300,9 @@ static yk_status recipe_of(yk_init init, int64_t fan, yki_recipe *recipe)
     case YK_INIT_UNIFORM_FAN_OUT:
         *recipe = scaled(YKI_UNIFORM, YKI_SCALE_FAN_OUT, 1 / sqrt(3));
         return YK_OK;
+    case YK_INIT_KAIMING_UNIFORM_FAN_OUT:
+        *recipe = scaled(YKI_UNIFORM, YKI_SCALE_FAN_OUT, 1);
+        return YK_OK;
     case YK_INIT_KAIMING_UNIFORM: /* kaiming_uniform_(a=sqrt(5)), and its roundings */
     case YK_INIT_DIRAC:
         *recipe = scaled(YKI_UNIFORM, YKI_SCALE_FAN_IN, sqrt(2.0 / (1 + sqrt(5) * sqrt(5))));
@@ -315,8 +318,8 @@ static yk_status recipe_of(yk_init init, int64_t fan, yki_recipe *recipe)
     }
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "yk_init %d: expected a value from YK_INIT_ZEROS (%d) to "
-                     "YK_INIT_KAIMING_NORMAL_FAN_IN (%d)",
-                     (int)init, YK_INIT_ZEROS, YK_INIT_KAIMING_NORMAL_FAN_IN);
+                     "YK_INIT_KAIMING_UNIFORM_FAN_OUT (%d)",
+                     (int)init, YK_INIT_ZEROS, YK_INIT_KAIMING_UNIFORM_FAN_OUT);
 }
 
 yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)

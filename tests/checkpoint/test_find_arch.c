@@ -38,6 +38,7 @@ YK_TEST(networks_are_found_by_their_tensors)
     assert_found(save("resnet9", 32, 7, ".pth"), "resnet9", 7);
     assert_found(save("mobilenet-v2", 64, 3, ".safetensors"), "mobilenet-v2", 3);
     assert_found(save("mobilenet-v3-small", 32, 4, ".pth"), "mobilenet-v3-small", 4);
+    assert_found(save("mnasnet0-5", 32, 2, ".pth"), "mnasnet0-5", 2);
     assert_found(save("shufflenet-v2-x0-5", 32, 2, ".pth"), "shufflenet-v2-x0-5", 2);
     assert_found(save("efficientnet-b0", 32, 2, ".pth"), "efficientnet-b0", 2);
     assert_found(save("regnet-x-400mf", 32, 2, ".pth"), "regnet-x-400mf", 2);

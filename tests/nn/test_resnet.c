@@ -83,6 +83,10 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("mobilenet-v2", 224, 158, 2236682);
     assert_size("mobilenet-v3-large", 224, 174, 4214842);
     assert_size("mobilenet-v3-small", 224, 142, 1528106);
+    assert_size("mnasnet0-5", 224, 158, 950322);
+    assert_size("mnasnet0-75", 224, 158, 1902018);
+    assert_size("mnasnet1-0", 224, 158, 3115122);
+    assert_size("mnasnet1-3", 224, 158, 5014066);
     assert_size("shufflenet-v2-x0-5", 224, 170, 352042);
     assert_size("shufflenet-v2-x1-0", 224, 170, 1263854);
     assert_size("shufflenet-v2-x1-5", 224, 170, 2488874);
@@ -143,6 +147,7 @@ static void assert_drops(const char *arch, double depth, double dropout)
 
 YK_TEST(dropout_is_torchvisions)
 {
+    assert_drops("mnasnet1-0", 0, 0.2);
     assert_drops("efficientnet-b0", 0.2 * 14 / 16, 0.2);
     assert_drops("efficientnet-b1", 0.2 * 22 / 23, 0.2);
     assert_drops("efficientnet-b2", 0.2 * 22 / 23, 0.3);
@@ -175,6 +180,7 @@ static void assert_norms(const char *arch, double eps, double momentum)
 YK_TEST(norms_are_torchvisions)
 {
     assert_norms("mobilenet-v3-large", 1e-3, 0.01);
+    assert_norms("mnasnet1-0", 1e-5, 1 - 0.9997);
     assert_norms("efficientnet-b4", 1e-5, 0.1);
     assert_norms("efficientnet-b5", 1e-3, 0.01);
     assert_norms("efficientnet-b6", 1e-3, 0.01);
@@ -290,6 +296,7 @@ YK_TEST(names_in_sequentials_are_torchvisions)
     assert_first_and_last("vgg11", "features.0.bias", "classifier.6.bias");
     assert_first_and_last("mobilenet-v2", "features.0.1.weight", "classifier.1.bias");
     assert_first_and_last("mobilenet-v3-large", "features.0.1.weight", "classifier.3.bias");
+    assert_first_and_last("mnasnet1-0", "layers.1.weight", "classifier.1.bias");
     assert_first_and_last("shufflenet-v2-x1-0", "conv1.1.weight", "fc.bias");
     assert_first_and_last("efficientnet-b0", "features.0.1.weight", "classifier.1.bias");
     assert_first_and_last("convnext-tiny", "features.0.0.bias", "classifier.2.bias");

@@ -2,6 +2,7 @@
 
 Usage: pytorch_files.py COMMAND FOLDER [ARGUMENT]. Exits with 77 when PyTorch is missing.
 """
+import collections
 import json
 import math
 import struct
@@ -51,6 +52,13 @@ def small():
     return model
 
 
+def load_into(model, tensors):
+    """load_state_dict, with the versions of modules, which torchvision's MNASNet asks for."""
+    tensors = collections.OrderedDict(tensors)
+    tensors._metadata = model.state_dict()._metadata
+    model.load_state_dict(tensors, strict=True)
+
+
 def state_dict(folder, name):
     """A state_dict fits torchvision's model, in its order, with its first values' statistics."""
     loaded, model = load(f"{folder}/{name}.pth"), network(name)
@@ -65,7 +73,7 @@ def state_dict(folder, name):
             assert abs(ratio - 1) < 0.1 + 2 / value.numel() ** 0.5, f"{key}: its deviation is {ratio} times torchvision's"
         else:
             assert torch.equal(loaded[key], value), key
-    model.load_state_dict(loaded, strict=True)
+    load_into(model, loaded)
 
 
 def gradient(parameter, index, step):
@@ -178,7 +186,6 @@ def every_dtype(folder):
 def odd_checkpoints(folder):
     """What people put beside a model, all.pth; and optimizers that yoke's are not."""
     import argparse
-    import collections
     import numpy
     import pathlib
     model = small()
@@ -270,7 +277,7 @@ def images(side):
 
 def run(name, tensors, side):
     model = network(name, side).eval()
-    model.load_state_dict(tensors, strict=True)
+    load_into(model, tensors)
     with torch.no_grad():
         return model(images(side))
 

@@ -12,6 +12,7 @@ import alexnet
 import convnext
 import densenet
 import efficientnet
+import mnasnet
 import mobilenet
 import regnet
 import shufflenet
@@ -165,6 +166,8 @@ def network(name, classes=10, side=32):
         return convnext.ConvNeXtTiny(classes)
     if name == "efficientnet-b0":
         return efficientnet.EfficientNetB0(classes)
+    if name in mnasnet.NETWORKS:
+        return mnasnet.MNASNet(classes, mnasnet.NETWORKS[name])
     if name in shufflenet.NETWORKS:
         return shufflenet.ShuffleNet(classes, shufflenet.NETWORKS[name])
     if name in regnet.NETWORKS:

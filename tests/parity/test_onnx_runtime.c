@@ -180,6 +180,7 @@ YK_TEST(networks_for_small_devices_have_the_same_logits)
     judge_arch("mobilenet-v2", 64);
     judge_arch("mobilenet-v3-large", 64);
     judge_arch("mobilenet-v3-small", 64);
+    judge_arch("mnasnet0-5", 64);
     judge_arch("shufflenet-v2-x0-5", 64);
     judge_arch("efficientnet-b0", 64);
 }

@@ -79,6 +79,11 @@ YK_TEST(torchvision_loads_mobilenet_v3)
     check_network("mobilenet-v3-small", 224);
 }
 
+YK_TEST(torchvision_loads_mnasnet)
+{
+    check_network("mnasnet0-5", 224);
+}
+
 YK_TEST(torchvision_loads_shufflenet)
 {
     check_network("shufflenet-v2-x0-5", 224);
@@ -538,6 +543,11 @@ YK_TEST(the_same_logits_of_mobilenet_v3)
 {
     check_logits("mobilenet-v3-large", 64);
     check_logits("mobilenet-v3-small", 64);
+}
+
+YK_TEST(the_same_logits_of_mnasnet)
+{
+    check_logits("mnasnet0-5", 64);
 }
 
 YK_TEST(the_same_logits_of_shufflenet)

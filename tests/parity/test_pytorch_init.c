@@ -103,6 +103,12 @@ YK_TEST(mobilenet_v3_starts_where_torchvision_does)
     check("mobilenet-v3-small", 32, 1);
 }
 
+YK_TEST(mnasnet_starts_where_torchvision_does)
+{
+    check("mnasnet0-5", 32, 0);
+    check("mnasnet1-0", 32, 1);
+}
+
 YK_TEST(shufflenet_starts_where_torchvision_does)
 {
     check("shufflenet-v2-x0-5", 32, 0);

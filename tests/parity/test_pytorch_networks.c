@@ -347,6 +347,11 @@ YK_TEST(mobilenet_v3_small_is_pytorchs)
     compare_f32("mobilenet-v3-small", 8, 64, 0);
 }
 
+YK_TEST(mnasnet_is_pytorchs)
+{
+    compare_f32("mnasnet0-5", 8, 64, 0);
+}
+
 YK_TEST(shufflenet_is_pytorchs)
 {
     compare_f32("shufflenet-v2-x0-5", 8, 64, 0);
@@ -450,6 +455,12 @@ YK_TEST(mobilenet_v3_small_in_f64_is_pytorchs)
 {
     compare_f64("mobilenet-v3-small", 32, 2, 1e-6);
     compare_f64_evaluation("mobilenet-v3-small", 32);
+}
+
+YK_TEST(mnasnet_in_f64_is_pytorchs)
+{
+    compare_f64("mnasnet0-5", 32, 1, 1e-3);
+    compare_f64_evaluation("mnasnet0-5", 32);
 }
 
 YK_TEST(shufflenet_in_f64_is_pytorchs)
