@@ -229,6 +229,12 @@ yk_value *yk_efficientnet_b5(yk_value *images, int64_t classes);
 yk_value *yk_efficientnet_b6(yk_value *images, int64_t classes);
 /** torchvision's efficientnet_b7. */
 yk_value *yk_efficientnet_b7(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_v2_s (Tan, Le 2021). */
+yk_value *yk_efficientnet_v2_s(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_v2_m. */
+yk_value *yk_efficientnet_v2_m(yk_value *images, int64_t classes);
+/** torchvision's efficientnet_v2_l. */
+yk_value *yk_efficientnet_v2_l(yk_value *images, int64_t classes);
 /** torchvision's regnet_y_400mf (Radosavovic et al. 2020): images (N, 3, H, W) -> logits (N,
  * classes). RegNetY has squeeze and excitation, RegNetX has not. */
 yk_value *yk_regnet_y_400mf(yk_value *images, int64_t classes);

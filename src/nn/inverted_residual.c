@@ -52,26 +52,32 @@ static yk_value *excite(yk_value *x, int number, const yki_inverted_residual *bl
     return yki_nn_squeeze_excitation(x, name, block->squeezed, block->excitation, init);
 }
 
-yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_residual *block)
+/* What a block adds. (N, C, H, W) -> (N, channels, H / stride, W / stride) */
+static yk_value *branch(yk_value *x, const yki_inverted_residual *block)
 {
-    const int64_t inputs = yki_channels_of(x);
+    const int64_t groups = block->fused ? 1 : block->expanded;
+    const bool widens = block->expanded != yki_channels_of(x);
     const yki_conv_norm widen = {block->expanded, 1, 1, 1, block->norm, block->activation};
     const yki_conv_norm filter = {block->expanded, block->kernel, block->stride,
-                                  block->expanded, block->norm,   block->activation};
+                                  groups,          block->norm,   block->activation};
     const yki_conv_norm narrow = {block->channels, 1, 1, 1, block->norm, NULL};
-    yk_graph *graph = yk_value_graph(x);
-    yk_value *y = x;
     int index = 0;
+    if (widens && !block->fused)
+        x = yki_nn_conv_norm(x, index++, &widen);
+    x = yki_nn_conv_norm(x, index++, &filter);
+    if (block->squeezed > 0)
+        x = excite(x, index++, block);
+    return widens || !block->fused ? yki_nn_conv_norm(x, index, &narrow) : x;
+}
+
+yk_value *yki_nn_inverted_residual(yk_value *x, int number, const yki_inverted_residual *block)
+{
+    yk_graph *graph = yk_value_graph(x);
     yki_scope_push_number(graph, number);
     yk_scope_push(graph, "block");
-    if (block->expanded != inputs)
-        y = yki_nn_conv_norm(y, index++, &widen);
-    y = yki_nn_conv_norm(y, index++, &filter);
-    if (block->squeezed > 0)
-        y = excite(y, index++, block);
-    y = yki_nn_conv_norm(y, index, &narrow);
+    yk_value *y = branch(x, block);
     yk_scope_pop(graph);
-    if (block->stride == 1 && block->channels == inputs)
+    if (block->stride == 1 && block->channels == yki_channels_of(x))
         y = yk_add(x, block->drop > 0 ? yk_nn_stochastic_depth(y, block->drop) : y);
     yk_scope_pop(graph);
     return y;

@@ -30,8 +30,11 @@ yk_value *yki_nn_flat_conv_norm(yk_value *x, int number, const yki_conv_norm *la
  * channels by squeeze and excitation, and narrows them again by a 1x1 convolution without
  * activation. It does not widen what has all the channels already. A block that does not change the
  * shape adds its input.
+ *
+ * A fused block widens and filters by one convolution. If there is nothing to widen, this is all.
  */
 typedef struct yki_inverted_residual {
+    bool fused;
     int64_t expanded, channels, kernel, stride;
     int64_t squeezed; /* channels within squeeze and excitation; 0: there is none */
     yki_activation *activation;

@@ -99,6 +99,9 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("efficientnet-b5", 224, 506, 28361274);
     assert_size("efficientnet-b6", 224, 584, 40758754);
     assert_size("efficientnet-b7", 224, 711, 63812570);
+    assert_size("efficientnet-v2-s", 224, 452, 20190298);
+    assert_size("efficientnet-v2-m", 224, 649, 52871166);
+    assert_size("efficientnet-v2-l", 224, 897, 117247082);
     assert_size("convnext-tiny", 224, 182, 27827818);
     assert_size("convnext-small", 224, 344, 49462378);
     assert_size("convnext-base", 224, 344, 87576714);
@@ -156,6 +159,9 @@ YK_TEST(dropout_is_torchvisions)
     assert_drops("efficientnet-b5", 0.2 * 38 / 39, 0.4);
     assert_drops("efficientnet-b6", 0.2 * 44 / 45, 0.5);
     assert_drops("efficientnet-b7", 0.2 * 54 / 55, 0.5);
+    assert_drops("efficientnet-v2-s", 0.2 * 39 / 40, 0.2);
+    assert_drops("efficientnet-v2-m", 0.2 * 56 / 57, 0.3);
+    assert_drops("efficientnet-v2-l", 0.2 * 78 / 79, 0.4);
     assert_drops("convnext-tiny", 0.1, 0);
     assert_drops("convnext-small", 0.4, 0);
     assert_drops("convnext-base", 0.5, 0);
@@ -185,6 +191,7 @@ YK_TEST(norms_are_torchvisions)
     assert_norms("efficientnet-b5", 1e-3, 0.01);
     assert_norms("efficientnet-b6", 1e-3, 0.01);
     assert_norms("efficientnet-b7", 1e-3, 0.01);
+    assert_norms("efficientnet-v2-s", 1e-3, 0.1);
 }
 
 YK_TEST(order_of_declaration_is_torchvisions)

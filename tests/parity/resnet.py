@@ -164,8 +164,8 @@ def network(name, classes=10, side=32):
         return densenet.DenseNet121(classes)
     if name == "convnext-tiny":
         return convnext.ConvNeXtTiny(classes)
-    if name == "efficientnet-b0":
-        return efficientnet.EfficientNetB0(classes)
+    if name in efficientnet.NETWORKS:
+        return efficientnet.EfficientNet(classes, *efficientnet.NETWORKS[name])
     if name in mnasnet.NETWORKS:
         return mnasnet.MNASNet(classes, mnasnet.NETWORKS[name])
     if name in shufflenet.NETWORKS:

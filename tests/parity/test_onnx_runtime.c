@@ -183,6 +183,7 @@ YK_TEST(networks_for_small_devices_have_the_same_logits)
     judge_arch("mnasnet0-5", 64);
     judge_arch("shufflenet-v2-x0-5", 64);
     judge_arch("efficientnet-b0", 64);
+    judge_arch("efficientnet-v2-s", 64);
 }
 
 YK_TEST(vision_transformers_have_the_same_logits)

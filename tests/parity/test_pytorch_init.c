@@ -119,6 +119,7 @@ YK_TEST(efficientnet_starts_where_torchvision_does)
 {
     check("efficientnet-b0", 32, 0);
     check("efficientnet-b0", 32, 1);
+    check("efficientnet-v2-s", 32, 0);
 }
 
 YK_TEST(regnet_starts_where_torchvision_does)

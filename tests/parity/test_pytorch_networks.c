@@ -362,6 +362,11 @@ YK_TEST(efficientnet_is_pytorchs)
     compare_first_step("efficientnet-b0", 4, 64, false, 0);
 }
 
+YK_TEST(efficientnet_v2_is_pytorchs)
+{
+    compare_first_step("efficientnet-v2-s", 4, 64, false, 0);
+}
+
 YK_TEST(regnet_is_pytorchs)
 {
     compare_first_step("regnet-y-400mf", 4, 64, false, 0);
@@ -473,6 +478,11 @@ YK_TEST(efficientnet_in_f64_is_pytorchs)
 {
     compare_f64("efficientnet-b0", 32, 1, 1e-3);
     compare_f64_evaluation("efficientnet-b0", 32);
+}
+
+YK_TEST(efficientnet_v2_in_f64_is_pytorchs)
+{
+    compare_f64("efficientnet-v2-s", 32, 1, 1e-3);
 }
 
 YK_TEST(regnet_in_f64_is_pytorchs)
