@@ -458,17 +458,21 @@ typedef struct yk_pool2d_options {
     int64_t column_stride;  /**< columns between windows; -1: stride, or if that is -1, the columns
                                  of a window [-1] */
     int64_t column_padding; /**< columns added on the left and right; -1: as for rows [-1] */
+    bool ceil_mode;         /**< P and Q are rounded up: a last window may reach beyond the padding
+                                 at the end, but begins in the image or before it [false] */
+    bool count_include_pad; /**< yk_avg_pool2d_with(): padding counts as zeros; otherwise, as what
+                                 is beyond it always, it does not count [true] */
 } yk_pool2d_options;
 
 /** The defaults of yk_pool2d_options. */
 #define YK_POOL2D_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(yk_pool2d_options), 1, -1, 0, -1, -1, -1                                            \
+        sizeof(yk_pool2d_options), 1, -1, 0, -1, -1, -1, false, true                               \
     }
 
-/** yk_max_pool2d() with windows of any form. */
+/** yk_max_pool2d() with windows of any form, or with ceil_mode. */
 yk_value *yk_max_pool2d_with(yk_value *x, const yk_pool2d_options *options);
-/** yk_avg_pool2d() with windows of any form. */
+/** yk_avg_pool2d() with windows of any form, with ceil_mode, or of pixels alone. */
 yk_value *yk_avg_pool2d_with(yk_value *x, const yk_pool2d_options *options);
 /** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);

@@ -60,7 +60,8 @@ static yki_cuda_pool_args args_of(const yki_cuda_kernel *k, const yki_kernel_arg
                                 .q = (int32_t)y->dims[3],
                                 .kernel = {(int32_t)a->kernel[0], (int32_t)a->kernel[1]},
                                 .stride = {(int32_t)a->stride[0], (int32_t)a->stride[1]},
-                                .padding = {(int32_t)a->padding[0], (int32_t)a->padding[1]}};
+                                .padding = {(int32_t)a->padding[0], (int32_t)a->padding[1]},
+                                .count_include_pad = a->count_include_pad};
 }
 
 /* A thread for each vector of channels at each of the places. */

@@ -56,6 +56,8 @@ typedef struct yki_attrs {
     /* Of rows, and of columns: convolutions and pooling. */
     int64_t kernel[2], stride[2], padding[2], dilation[2];
     int64_t output_padding[2]; /* conv_transpose2d */
+    bool ceil_mode;            /* max_pool2d, avg_pool2d: see graph/pool.h */
+    bool count_include_pad;    /* avg_pool2d */
     int64_t rows, columns;     /* adaptive_avg_pool2d, interpolate: of the result */
     bool bilinear;             /* interpolate: not the nearest pixel; and ... */
     bool align_corners;        /* ... corners keep their places, instead of edges */

@@ -1,5 +1,7 @@
-/* max_pool2d, avg_pool2d (zeros of the padding are counted), the global average, and averages of as
- * many windows as are asked for; the mean over a dimension, which is such an average. */
+/* max_pool2d, avg_pool2d, the global average, and averages of as many windows as are asked for; the
+ * mean over a dimension, which is such an average. */
+#include "graph/pool.h"
+
 #include "graph/operators.h"
 
 #include "base/options.h"
@@ -31,13 +33,14 @@ static yk_status infer_window(const yki_node *node, yki_shape *out)
     YK_TRY(check_window(a));
     out[0] = yki_shape_of(x);
     for (int d = 0; d < 2; d++) {
-        int64_t room = x->dims[2 + d] + 2 * a->padding[d] - a->kernel[d];
+        int64_t windows = yki_pool_windows(x->dims[2 + d], a->kernel[d], a->stride[d],
+                                           a->padding[d], a->ceil_mode);
         char kernel[YKI_PAIR_TEXT], text[96];
-        if (room < 0)
+        if (windows < 1)
             return yki_error(YK_ERROR_INVALID_SHAPE, "kernel %s is larger than input %s",
                              yki_pair_text(a->kernel, kernel),
                              yki_shape_text(x, text, sizeof text));
-        out[0].dims[2 + d] = room / a->stride[d] + 1;
+        out[0].dims[2 + d] = windows;
     }
     return YK_OK;
 }
@@ -140,8 +143,10 @@ yk_status yki_gradient_adaptive_avg_pool2d(yk_graph *graph, const yki_node *node
 
 static yki_attrs square_window(int64_t kernel, int64_t stride, int64_t padding)
 {
-    return (yki_attrs){
-        .kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
+    return (yki_attrs){.kernel = {kernel, kernel},
+                       .stride = {stride, stride},
+                       .padding = {padding, padding},
+                       .count_include_pad = true};
 }
 
 /* A stride of -1 is the kernel's. */
@@ -156,7 +161,9 @@ static yk_value *emit_window(yk_value *x, const yki_op *op, const yk_pool2d_opti
     yki_attrs attrs = {.kernel = {o.kernel, width},
                        .stride = {as_kernel ? o.kernel : o.stride,
                                   yki_columns(o.column_stride, as_kernel ? width : o.stride)},
-                       .padding = {o.padding, yki_columns(o.column_padding, o.padding)}};
+                       .padding = {o.padding, yki_columns(o.column_padding, o.padding)},
+                       .ceil_mode = o.ceil_mode,
+                       .count_include_pad = o.count_include_pad};
     return yki_emit_one(x, op, &attrs);
 }
 

@@ -23,15 +23,52 @@ static void add_means(yki_onnx_graph *g, const yk_value *value, const char *suff
     free(matrix);
 }
 
+/* Makes the part ".padded": images with zeros around them. */
+static void add_zeros_around(yki_onnx_graph *g, const yki_node *node)
+{
+    const int64_t *padding = node->attrs.padding;
+    const int64_t pads[] = {0, 0, padding[0], padding[1], 0, 0, padding[0], padding[1]};
+    yki_onnx_add_sizes(g, node->out[0], ".pads", 8, pads);
+    size_t made = yki_onnx_begin_node(g, "Pad", node->out[0], ".padded");
+    yki_onnx_add_operand(g, node->in[0]);
+    yki_onnx_add_part(g, node->out[0], ".pads");
+    yki_onnx_end_node(g, made);
+}
+
+/*
+ * A window that reaches beyond the padding has more padding at the end, and ONNX's ceil_mode, which
+ * not all runtimes understand alike, is not needed. Where a mean counts the padding but not what is
+ * beyond it, the padding becomes part of the image.
+ */
 void yki_onnx_write_pool(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
-    size_t made = yki_onnx_begin_node(g, type, node->out[0], "");
-    yki_onnx_add_operand(g, node->in[0]);
-    yki_onnx_add_list(g, "kernel_shape", node->attrs.kernel, 2);
-    yki_onnx_add_list(g, "strides", node->attrs.stride, 2);
-    yki_onnx_add_pads(g, node->attrs.padding);
-    if (node->op == &yki_op_avg_pool2d)
-        yki_onnx_add_int(g, "count_include_pad", 1);
+    const yk_value *in = node->in[0], *out = node->out[0];
+    const yki_attrs *a = &node->attrs;
+    int64_t pads[4];
+    bool beyond = false;
+    for (int d = 0; d < 2; d++) {
+        const int64_t end = (out->dims[2 + d] - 1) * a->stride[d] + a->kernel[d];
+        const int64_t after = end - a->padding[d] - in->dims[2 + d];
+        beyond = beyond || after > a->padding[d];
+        pads[d] = a->padding[d];
+        pads[2 + d] = after > a->padding[d] ? after : a->padding[d];
+    }
+    const bool is_mean = node->op == &yki_op_avg_pool2d;
+    const bool padded = is_mean && a->count_include_pad && beyond;
+    for (int d = 0; padded && d < 4; d++)
+        pads[d] -= a->padding[d % 2];
+    if (padded)
+        add_zeros_around(g, node);
+    size_t made = yki_onnx_begin_node(g, type, out, "");
+    if (padded)
+        yki_onnx_add_part(g, out, ".padded");
+    else
+        yki_onnx_add_operand(g, in);
+    yki_onnx_add_list(g, "kernel_shape", a->kernel, 2);
+    yki_onnx_add_list(g, "strides", a->stride, 2);
+    yki_onnx_add_list(g, "pads", pads, 4);
+    if (is_mean)
+        yki_onnx_add_int(g, "count_include_pad", a->count_include_pad && !padded);
     yki_onnx_end_node(g, made);
 }
 

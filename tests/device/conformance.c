@@ -63,7 +63,7 @@ static void describe(const conformance_case *c, char *label, size_t size)
     snprintf(label, size,
              "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, dim %lld, "
              "kernel %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld, groups "
-             "%lld, p %g%s%s%s%s",
+             "%lld, p %g%s%s%s%s%s%s",
              (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
              (long long)c->other[0], (long long)c->other[1], (long long)c->other[2],
              (long long)c->other[3], (long long)c->filters, (long long)c->dim,
@@ -71,7 +71,8 @@ static void describe(const conformance_case *c, char *label, size_t size)
              (long long)c->column_stride, (long long)c->padding, (long long)c->column_padding,
              (long long)c->dilation, (long long)c->column_dilation, (long long)c->groups, c->p,
              activations[c->activation], c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
-             c->evaluation ? ", evaluation" : "");
+             c->evaluation ? ", evaluation" : "", c->ceil_mode ? ", ceil_mode" : "",
+             c->skips_padding ? ", padding not counted" : "");
 }
 
 static yki_conformance_case case_of(const row_of_family *row, const char *label)

@@ -24,6 +24,8 @@ typedef struct conformance_case {
     int64_t heads;             /* attention, matmul, rotary_embedding */
     int64_t kv_heads;          /* attention: num_kv_heads */
     bool transposed[2];        /* matmul */
+    bool ceil_mode;            /* pooling */
+    bool skips_padding;        /* avg_pool2d: not count_include_pad */
     bool causal;               /* attention */
     bool interleaved;          /* rotary_embedding */
     bool bilinear;             /* interpolate */

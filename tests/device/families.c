@@ -212,6 +212,24 @@ static const conformance_case pool_cases[] = {
     {.x = {2, 40, 6, 7}, .kernel = {3}, .stride = 2, .padding = 1, .column_padding = NO_COLUMNS},
     {.x = {1, 8, 3, 130}, .kernel = {2, 129}, .stride = 1}, /* 258 places */
     {.x = {1, 16, 3, 130}, .kernel = {2, 128}, .stride = 1},
+    {.x = {2, 16, 8, 12}, .kernel = {3}, .stride = 2, .ceil_mode = true},
+    {.x = {2, 40, 8, 11}, .kernel = {3}, .stride = 2, .ceil_mode = true, .ties = true},
+    {.x = {2, 16, 7, 9}, .kernel = {2}, .stride = 2, .ceil_mode = true, .ties = true},
+    {.x = {2, 3, 7, 9}, .kernel = {2}, .stride = 2, .padding = 1, .ceil_mode = true},
+    {.x = {2, 17, 8, 7}, .kernel = {3}, .stride = 2, .padding = 1, .ceil_mode = true},
+    {.x = {2, 24, 7, 8}, .kernel = {3}, .stride = 3, .ceil_mode = true},
+    {.x = {2, 16, 8, 10}, .kernel = {2}, .stride = 3, .ceil_mode = true}, /* last window too far */
+    {.x = {2, 16, 2, 1}, .kernel = {3}, .stride = 2, .padding = 1, .ceil_mode = true},
+    {.x = {2, 8, 1, 12}, .kernel = {1, 3}, .stride = 1, .column_stride = 2, .ceil_mode = true},
+    {.x = {2, 40, 9, 7}, .kernel = {4, 5}, .stride = 3, .padding = 2, .ceil_mode = true},
+    {.x = {2, 40, 5, 6}, .kernel = {3}, .stride = 1, .padding = 1, .skips_padding = true},
+    {.x = {2, 17, 7, 5}, .kernel = {3}, .stride = 2, .padding = 1, .skips_padding = true},
+    {.x = {2, 3, 8, 7},
+     .kernel = {3},
+     .stride = 2,
+     .padding = 1,
+     .ceil_mode = true,
+     .skips_padding = true},
 };
 
 static const conformance_case global_cases[] = {
@@ -228,6 +246,8 @@ static yk_pool2d_options pool_options(const conformance_case *c)
     options.column_kernel = conformance_columns(c->kernel[1]);
     options.column_stride = conformance_columns(c->column_stride);
     options.column_padding = conformance_columns(c->column_padding);
+    options.ceil_mode = c->ceil_mode;
+    options.count_include_pad = !c->skips_padding;
     return options;
 }
 

@@ -322,6 +322,8 @@ static void draw_pool(drawing *d, conformance_case *c)
     for (int i = 0; i < 2; i++)
         if (c->x[2 + i] < c->kernel[i])
             c->x[2 + i] = c->kernel[i];
+    c->ceil_mode = draw(d, 0, 1);
+    c->skips_padding = draw(d, 0, 1);
 }
 
 /* An image that has the size already is left as it is, without an operator. */

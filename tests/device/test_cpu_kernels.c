@@ -6,6 +6,7 @@
 
 #include "cpu_check.h"
 #include "device/cpu/convert16.h"
+#include "graph/pool.h"
 
 static const int64_t maps[][4] = {
     {2, 16, 5, 5}, {1, 19, 7, 3}, {3, 8, 1, 1}, {2, 35, 6, 9}, {1, 21, 9, 10}};
@@ -380,13 +381,19 @@ YK_TEST(hidden_keys_have_no_share)
 
 typedef struct window_case {
     int64_t size, kernel, stride, padding;
+    bool ceil_mode, count_include_pad;
 } window_case;
 
-/* ResNet's, overlapping, one with gaps, one whole map; the last has more places than bytes have
- * values. */
-static const window_case windows[] = {{7, 3, 2, 1}, {6, 2, 2, 0},   {5, 3, 1, 1},  {8, 2, 3, 1},
-                                      {4, 4, 4, 0}, {3, 2, 2, 1},   {9, 2, 2, 1},  {11, 3, 3, 0},
-                                      {8, 3, 3, 1}, {18, 16, 1, 0}, {19, 17, 2, 1}};
+/* ResNet's, overlapping, one with gaps, one whole map; the last two have more places than bytes
+ * have values. Means over as many pixels everywhere or not, and windows beyond the padding. */
+static const window_case windows[] = {
+    {7, 3, 2, 1, false, true},  {6, 2, 2, 0, false, true},   {5, 3, 1, 1, false, true},
+    {8, 2, 3, 1, false, true},  {4, 4, 4, 0, false, true},   {3, 2, 2, 1, false, true},
+    {9, 2, 2, 1, false, true},  {11, 3, 3, 0, false, true},  {8, 3, 3, 1, false, true},
+    {8, 3, 2, 0, true, true},   {7, 3, 2, 1, false, false},  {7, 2, 2, 0, true, true},
+    {8, 3, 2, 1, true, true},   {9, 2, 2, 1, true, false},   {2, 3, 2, 0, true, true},
+    {10, 3, 3, 1, true, false}, {18, 16, 1, 0, false, true}, {19, 17, 2, 1, false, true},
+};
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static void pooled_dims(const window_case *w, const int64_t *x, int64_t *y)
@@ -394,7 +401,7 @@ static void pooled_dims(const window_case *w, const int64_t *x, int64_t *y)
     y[0] = x[0];
     y[1] = x[1];
     for (int i = 2; i < 4; i++)
-        y[i] = (x[i] + 2 * w->padding - w->kernel) / w->stride + 1;
+        y[i] = yki_pool_windows(x[i], w->kernel, w->stride, w->padding, w->ceil_mode);
 }
 
 static void pools(check_case start)
@@ -408,7 +415,9 @@ static void pools(check_case start)
             check_case c = start;
             c.attrs = (yki_attrs){.kernel = {windows[w].kernel, windows[w].kernel},
                                   .stride = {windows[w].stride, windows[w].stride},
-                                  .padding = {windows[w].padding, windows[w].padding}};
+                                  .padding = {windows[w].padding, windows[w].padding},
+                                  .ceil_mode = windows[w].ceil_mode,
+                                  .count_include_pad = windows[w].count_include_pad};
             c.op = &yki_op_max_pool2d;
             /* Few different values: ties. */
             double *values = check_in(&c, c.dtype, 4, x, 1, 0);

@@ -199,7 +199,7 @@ APPLY = struct(*AT, ("P", "x residual mean invstd weight bias y"), ("i", "activa
 BACKWARD = struct(*AT, ("P", "x y dy dy2 mean invstd weight bias"), ("i", "activation"), ("P", "partial vectors"),
                   ("i", "world none"), ("P", "dx dresidual"))
 POOL = struct(("P", "input out index"), ("i", "batch h w p q columns"), ("r", "kernel stride padding"),
-              ("i", "down across"))
+              ("i", "count_include_pad down across"))
 SPAN = struct(("P", "value gradient momentum fourth fifth"), ("l", "count"), ("i", "dtype group"))
 DROPOUT = struct(("P", "x y"), ("l", "rows image"), ("i", "columns"), ("d", "p"), ("l", "salt"), ("P", "seed step"))
 CHUNK = struct(("l", "begin"), ("i", "count span"))

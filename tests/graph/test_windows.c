@@ -81,6 +81,37 @@ YK_TEST(pools_move_by_their_windows_unless_told_otherwise)
     yk_graph_destroy(graph);
 }
 
+/* PyTorch's rule: a last window that would begin after the image is left out. */
+YK_TEST(pools_may_reach_beyond_the_padding)
+{
+    static const struct {
+        int64_t size, kernel, stride, padding, windows;
+    } cases[] = {{8, 3, 2, 0, 4}, {7, 3, 2, 0, 3}, {8, 3, 2, 1, 5}, {7, 2, 2, 1, 4},
+                 {8, 2, 3, 0, 3}, {7, 2, 3, 0, 3}, {9, 2, 4, 1, 3}, {2, 3, 2, 0, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+        options.kernel = cases[i].kernel;
+        options.stride = cases[i].stride;
+        options.padding = cases[i].padding;
+        options.ceil_mode = true;
+        yk_value *x = image(graph, cases[i].size, cases[i].size);
+        expect_dims(yk_max_pool2d_with(x, &options), 16, cases[i].windows, cases[i].windows);
+        expect_dims(yk_avg_pool2d_with(x, &options), 16, cases[i].windows, cases[i].windows);
+        yk_graph_destroy(graph);
+    }
+    yk_graph *graph = yk_graph_create();
+    yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+    options.kernel = 5;
+    options.stride = 2;
+    options.ceil_mode = true;
+    expect_dims(yk_max_pool2d_with(image(graph, 4, 8), &options), 16, 1, 3);
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    yk_max_pool2d_with(image(graph, 3, 8), &options);
+    expect_error(graph, "kernel 5 is larger than input (N, 16, 3, 8)");
+}
+
 /* A program that knows only the fields that the struct began with. */
 YK_TEST(older_programs_have_square_windows)
 {

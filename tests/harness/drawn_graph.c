@@ -202,6 +202,8 @@ static yk_value *pool(drawing *d, yk_value *x)
         options.padding = padding;
         options.column_kernel = between(d, 1, least < 4 ? least : 4);
         options.column_padding = between(d, 0, options.column_kernel / 2);
+        options.ceil_mode = once_in(d, 2);
+        options.count_include_pad = once_in(d, 2);
         return once_in(d, 2) ? yk_max_pool2d_with(x, &options) : yk_avg_pool2d_with(x, &options);
     }
     return once_in(d, 2) ? yk_max_pool2d(x, kernel, stride, padding)
@@ -497,6 +499,8 @@ static void describe_node(FILE *file, const yki_node *node)
                                  (double)a->count,
                                  (double)a->output_padding[0],
                                  (double)a->output_padding[1],
+                                 a->ceil_mode,
+                                 a->count_include_pad,
                                  (double)a->heads,
                                  (double)a->kv_heads,
                                  (double)a->rotary,

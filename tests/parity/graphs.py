@@ -17,7 +17,8 @@ torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
 ATTRIBUTES = """evaluates kernel column_kernel stride column_stride padding column_padding dilation
-column_dilation groups rows columns dim first count output_padding column_output_padding heads kv_heads rotary causal transpose_a transpose_b interleaved
+column_dilation groups rows columns dim first count output_padding column_output_padding
+ceil_mode count_include_pad heads kv_heads rotary causal transpose_a transpose_b interleaved
 bilinear align_corners alpha beta eps ndim""".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
@@ -147,8 +148,9 @@ def run(operator, a, t, training):
         "detach": lambda: t[0].detach(),
         "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),
         "flatten": lambda: torch.flatten(t[0], 1),
-        "max_pool2d": lambda: F.max_pool2d(t[0], *window),
-        "avg_pool2d": lambda: F.avg_pool2d(t[0], *window),
+        "max_pool2d": lambda: F.max_pool2d(t[0], *window, ceil_mode=bool(a["ceil_mode"])),
+        "avg_pool2d": lambda: F.avg_pool2d(t[0], *window, bool(a["ceil_mode"]),
+                                           bool(a["count_include_pad"])),
         "global_avg_pool2d": lambda: F.adaptive_avg_pool2d(t[0], 1),
         "interpolate": lambda: interpolate(a, t[0]),
         "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(t[0], (a["rows"], a["columns"])),

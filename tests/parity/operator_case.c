@@ -317,6 +317,8 @@ static void write_attrs(yki_pickle_writer *pickle, const yki_attrs *attrs)
     write_pair(pickle, "stride", attrs->stride);
     write_pair(pickle, "padding", attrs->padding);
     write_pair(pickle, "output_padding", attrs->output_padding);
+    write_number(pickle, "ceil_mode", attrs->ceil_mode);
+    write_number(pickle, "count_include_pad", attrs->count_include_pad);
     write_pair(pickle, "dilation", attrs->dilation);
     write_number(pickle, "groups", (double)attrs->groups);
     write_number(pickle, "transpose_a", attrs->transpose_a);

@@ -344,6 +344,28 @@ YK_TEST(every_operator_is_translated)
     judge(make_model(all_operators(images_of(16)), YK_AMP_OFF), 16);
 }
 
+/* Windows beyond the padding, and padding that counts in means or does not. */
+YK_TEST(windows_beyond_the_padding_are_translated)
+{
+    yk_value *x = yk_nn_conv2d(images_of(12), "conv", 8, 3, NULL), *all = NULL; /* (N, 8, 10, 10) */
+    for (int i = 0; i < 4; i++) {
+        yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+        options.kernel = 3;
+        options.stride = 2;
+        options.padding = i % 2;
+        options.column_padding = 1;
+        options.ceil_mode = true;
+        yk_value *most = yk_max_pool2d_with(x, &options);
+        yk_value *mean = yk_avg_pool2d_with(x, &options);
+        options.count_include_pad = false;
+        yk_value *inner = yk_avg_pool2d_with(x, &options);
+        x = yk_add(most, yk_add(yk_scale(mean, 3), inner)); /* to 5x6, 3x4, 1x3, 1x2 */
+        yk_value *part = yk_flatten(x);
+        all = all ? yk_concat((yk_value *[]){all, part}, 2, 1) : part;
+    }
+    judge(make_model(yk_nn_linear(all, "fc", 6), YK_AMP_OFF), 12);
+}
+
 /* One number, row or column for a whole image, on either side of an operator. */
 static yk_value *broadcasts(yk_value *x)
 {

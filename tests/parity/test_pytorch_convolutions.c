@@ -152,6 +152,8 @@ static yk_value *build_pool(operator_case *c, pool_fn pool)
         kernel -= 2 * options.column_padding;
         least = kernel > least ? kernel : least;
     }
+    options.ceil_mode = operator_once_in(dice, 2);
+    options.count_include_pad = operator_once_in(dice, 2);
     return pool(operator_image(c, least > 0 ? least : 1), &options);
 }
 

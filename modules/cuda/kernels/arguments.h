@@ -221,6 +221,7 @@ typedef struct yki_cuda_pool_args {
     void *index; /* uint8_t, and int32_t for the kernels *_wide */
     int32_t batch, h, w, p, q, columns;
     int32_t kernel[2], stride[2], padding[2]; /* of rows, and of columns */
+    int32_t count_include_pad;
     int32_t down, across;
 } yki_cuda_pool_args;
 

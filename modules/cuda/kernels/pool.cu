@@ -1,4 +1,5 @@
-/* Pooling: maxima, averages with zeros counted, and the average of a whole image. */
+/* Pooling: maxima, averages of windows, and the average of a whole image. */
+#include "graph/pool.h"
 #include "pixel.cuh"
 #include "sums.cuh"
 
@@ -75,6 +76,13 @@ DEVICE int first_window(const yki_cuda_pool_args &args, int d, int i)
     return from <= 0 ? 0 : (from + args.stride[d] - 1) / args.stride[d];
 }
 
+/* Of the mean of window i along dimension d. */
+DEVICE int counted(const yki_cuda_pool_args &args, int d, int i)
+{
+    return (int)yki_pool_counted(i, args.kernel[d], args.stride[d], args.padding[d],
+                                 args.count_include_pad, d == 0 ? args.h : args.w);
+}
+
 template <typename T, int W, bool MAX, typename I>
 DEVICE void pool_backward(const yki_cuda_pool_args &args)
 {
@@ -88,17 +96,15 @@ DEVICE void pool_backward(const yki_cuda_pool_args &args)
         for (int q = first_window(args, 1, at.w); q < args.q && q * args.stride[1] <= across; q++) {
             int64_t place = place_of(args, at, args.p, args.q, p, q);
             int r = down - p * args.stride[0], s = across - q * args.stride[1];
+            const real share = MAX ? 1 : 1 / (real)(counted(args, 0, p) * counted(args, 1, q));
             I index[W] = {};
             load((const T *)args.in + place, dy);
             if (MAX)
                 load_raw((const I *)args.index + place, index);
 #pragma unroll
             for (int i = 0; i < W; i++)
-                sum[i] += !MAX || index[i] == r * args.kernel[1] + s ? dy[i] : 0;
+                sum[i] += !MAX || index[i] == r * args.kernel[1] + s ? dy[i] * share : 0;
         }
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        sum[i] = MAX ? sum[i] : sum[i] / (real)(args.kernel[0] * args.kernel[1]);
     store((T *)args.out + at.offset, sum);
 }
 
@@ -355,9 +361,10 @@ template <typename T, int W> DEVICE void avg_pool(const yki_cuda_pool_args &args
             for (int i = 0; i < W; i++)
                 sum[i] += value[i];
         }
+    const int pixels = counted(args, 0, at.h) * counted(args, 1, at.w);
 #pragma unroll
     for (int i = 0; i < W; i++)
-        sum[i] /= (real)(args.kernel[0] * args.kernel[1]);
+        sum[i] /= (real)pixels;
     store((T *)args.out + at.offset, sum);
 }
 KERNELS(avg_pool, yki_cuda_pool_args, avg_pool)

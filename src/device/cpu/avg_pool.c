@@ -9,6 +9,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
 #include "device/cpu/loops/scalar.h"
+#include "graph/pool.h"
 
 typedef struct average {
     yki_kernel base;
@@ -65,7 +66,26 @@ static void find_windows(const average *k, const yki_attrs *a, bool is_gradient,
     for (int64_t i = 0; i < k->to.columns; i++)
         t->columns[i] = is_gradient ? holders_of(a, 1, i, k->from.columns)
                                     : window_of(a, 1, i, k->from.columns);
-    t->weights[0] = 1 / (float)(a->kernel[0] * a->kernel[1]);
+}
+
+static int64_t counted(const yki_attrs *a, int d, int64_t i, int64_t pixels)
+{
+    return yki_pool_counted(i, a->kernel[d], a->stride[d], a->padding[d], a->count_include_pad,
+                            pixels);
+}
+
+/* Of the outputs of avg_pool2d, of `x`; returns whether all are the same. */
+static bool weigh_windows(const yki_attrs *a, const yki_geometry *x, const yki_geometry *y,
+                          float *weights)
+{
+    bool same = true;
+    for (int64_t p = 0; p < y->rows; p++)
+        for (int64_t q = 0; q < y->columns; q++) {
+            float *weight = &weights[p * y->columns + q];
+            *weight = 1 / (float)(counted(a, 0, p, x->rows) * counted(a, 1, q, x->columns));
+            same = same && *weight == weights[0];
+        }
+    return same;
 }
 
 static void find_parts(const average *k, const tables *t)
@@ -134,8 +154,13 @@ static yk_status prepare_avg(yki_device *device, const yki_kernel_desc *desc, yk
 {
     average *k;
     tables t;
-    YK_TRY(create(device, desc, 1, &k, &t));
-    find_windows(k, desc->attrs, desc->op == &yki_op_avg_pool2d_backward, &t);
+    const bool is_gradient = desc->op == &yki_op_avg_pool2d_backward;
+    const yki_geometry y = yki_geometry_of(device, is_gradient ? &desc->in[0] : &desc->out[0]);
+    YK_TRY(create(device, desc, y.pixels, &k, &t));
+    find_windows(k, desc->attrs, is_gradient, &t);
+    k->windows.one_weight =
+        weigh_windows(desc->attrs, is_gradient ? &k->to : &k->from, &y, t.weights);
+    k->weighs_pixels = is_gradient && !k->windows.one_weight;
     *kernel = &k->base;
     return YK_OK;
 }

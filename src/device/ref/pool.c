@@ -1,7 +1,8 @@
 /*
- * Pooling: max_pool2d with the winner's offset kept for backward, avg_pool2d with zeros counted,
- * the global average, and the average of adaptive windows. Shapes: x (N, C, H, W), y (N, C, P, Q).
+ * Pooling: max_pool2d with the winner's offset kept for backward, avg_pool2d, the global average,
+ * and the average of adaptive windows. Shapes: x (N, C, H, W), y (N, C, P, Q).
  */
+#include "graph/pool.h"
 #include "device/ref/ref.h"
 
 #include <math.h>
@@ -53,10 +54,21 @@ static int64_t ref_pool_output_of(const yki_attrs *a, int d, int64_t i, int64_t 
     return from < 0 || from % stride || from / stride >= size ? -1 : from / stride;
 }
 
-/* The gradient of an input pixel, summed over the windows that have it: with an index over those
- * whose maximum it is, without one evenly over all. */
+/* What the mean of window (p, q) of x is divided by. */
+static double window_divisor(const yki_attrs *a, const yk_tensor *x, int64_t p, int64_t q)
+{
+    const int64_t window[] = {p, q};
+    double divisor = 1;
+    for (int d = 0; d < 2; d++)
+        divisor *= (double)yki_pool_counted(window[d], a->kernel[d], a->stride[d], a->padding[d],
+                                            a->count_include_pad, x->dims[2 + d]);
+    return divisor;
+}
+
+/* The gradient of pixel (h, w) of dx, summed over the windows that have it: with an index over
+ * those whose maximum it is, without one the pixel's share of each. */
 static double ref_pool_collect(const yki_attrs *a, const yk_tensor *dy, const yk_tensor *index,
-                               int64_t n, int64_t c, int64_t h, int64_t w)
+                               const yk_tensor *dx, int64_t n, int64_t c, int64_t h, int64_t w)
 {
     double sum = 0;
     for (int64_t r = 0; r < a->kernel[0]; r++)
@@ -66,7 +78,9 @@ static double ref_pool_collect(const yki_attrs *a, const yk_tensor *dy, const yk
             if (p < 0 || q < 0)
                 continue;
             int64_t element = yki_ref_at(dy, n, c, p, q);
-            if (!index || (int64_t)yki_ref_get(index, element) == r * a->kernel[1] + s)
+            if (!index)
+                sum += yki_ref_get(dy, element) / window_divisor(a, dx, p, q);
+            else if ((int64_t)yki_ref_get(index, element) == r * a->kernel[1] + s)
                 sum += yki_ref_get(dy, element);
         }
     return sum;
@@ -79,7 +93,7 @@ static void max_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *
               index = yki_ref_in(kernel, run, YKI_MAX_POOL2D_BACKWARD_INDEX);
     yk_tensor dx = yki_ref_out(kernel, run, YKI_MAX_POOL2D_BACKWARD_DX);
     yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
-                ref_pool_collect(yki_ref_attrs(kernel), &dy, &index, n, c, h, w));
+                ref_pool_collect(yki_ref_attrs(kernel), &dy, &index, &dx, n, c, h, w));
 }
 
 static yk_status ref_max_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -104,7 +118,7 @@ static void avg_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int6
             if (inside(&x, h, w))
                 sum += yki_ref_get(&x, yki_ref_at(&x, n, c, h, w));
         }
-    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / (double)(a->kernel[0] * a->kernel[1]));
+    yki_ref_set(&y, yki_ref_at(&y, n, c, p, q), sum / window_divisor(a, &x, p, q));
 }
 
 static yk_status ref_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -116,11 +130,10 @@ static yk_status ref_avg_pool2d(const yki_kernel *kernel, const yki_kernel_args 
 static void avg_backward_pixel(const yki_kernel *kernel, const yki_kernel_args *run, int64_t n,
                                int64_t c, int64_t h, int64_t w)
 {
-    const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor dy = yki_ref_in(kernel, run, YKI_AVG_POOL2D_BACKWARD_DY),
               dx = yki_ref_out(kernel, run, YKI_AVG_POOL2D_BACKWARD_DX);
-    double sum = ref_pool_collect(a, &dy, NULL, n, c, h, w);
-    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w), sum / (double)(a->kernel[0] * a->kernel[1]));
+    yki_ref_set(&dx, yki_ref_at(&dx, n, c, h, w),
+                ref_pool_collect(yki_ref_attrs(kernel), &dy, NULL, &dx, n, c, h, w));
 }
 
 static yk_status ref_avg_pool2d_backward(const yki_kernel *kernel, const yki_kernel_args *run)
