@@ -100,7 +100,8 @@ typedef enum yk_init {
     YK_INIT_UNIFORM_FAN_OUT,        /**< uniform(+-1 / sqrt(fan_out)): EfficientNet's last layer */
     YK_INIT_LAYER_SCALE,            /**< 1e-6: what ConvNeXt multiplies its branches by */
     YK_INIT_KAIMING_NORMAL_FAN_IN,  /**< normal(0, sqrt(2 / fan_in)): DenseNet's convolutions */
-    YK_INIT_KAIMING_UNIFORM_FAN_OUT /**< uniform(+-sqrt(3 / fan_out)): MNASNet's last layer */
+    YK_INIT_KAIMING_UNIFORM_FAN_OUT, /**< uniform(+-sqrt(3 / fan_out)): MNASNet's last layer */
+    YK_INIT_KAIMING_UNIFORM_FAN_IN   /**< uniform(+-sqrt(6 / fan_in)): SqueezeNet's convolutions */
 } yk_init;
 
 /**

@@ -275,6 +275,14 @@ yk_value *yk_densenet161(yk_value *images, int64_t classes);
 yk_value *yk_densenet169(yk_value *images, int64_t classes);
 /** torchvision's densenet201. */
 yk_value *yk_densenet201(yk_value *images, int64_t classes);
+/** torchvision's squeezenet1_0 (Iandola et al. 2016): images (N, 3, H, W) -> logits (N, classes),
+ *  where H and W are at least 21. */
+yk_value *yk_squeezenet1_0(yk_value *images, int64_t classes);
+/** torchvision's squeezenet1_1, likewise for images of 17x17 and more. */
+yk_value *yk_squeezenet1_1(yk_value *images, int64_t classes);
+/** torchvision's googlenet (Szegedy et al. 2014) with aux_logits=False and transform_input=False:
+ *  images (N, 3, H, W) -> logits (N, classes), where H and W are at least 15. */
+yk_value *yk_googlenet(yk_value *images, int64_t classes);
 /** torchvision's convnext_tiny (Liu et al. 2022): images (N, 3, H, W) -> logits (N, classes), where
  *  H and W are at least 32. */
 yk_value *yk_convnext_tiny(yk_value *images, int64_t classes);

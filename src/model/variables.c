@@ -123,8 +123,9 @@ static yk_status draw(yki_variables *variables, const yki_variable *variable,
 static bool is_drawn_again(yk_init init)
 {
     return init == YK_INIT_KAIMING_NORMAL_FAN_OUT || init == YK_INIT_KAIMING_NORMAL_FAN_IN ||
+           init == YK_INIT_KAIMING_UNIFORM_FAN_IN || init == YK_INIT_KAIMING_UNIFORM_FAN_OUT ||
            init == YK_INIT_NORMAL || init == YK_INIT_UNIFORM_FAN_OUT ||
-           init == YK_INIT_KAIMING_UNIFORM_FAN_OUT || init == YK_INIT_ZEROS_AFTER_DRAW;
+           init == YK_INIT_ZEROS_AFTER_DRAW;
 }
 
 /*

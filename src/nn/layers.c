@@ -89,6 +89,15 @@ yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels,
     return yki_nn_conv2d(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
+yk_value *yki_nn_max_pool_up(yk_value *x, int64_t kernel, int64_t stride)
+{
+    yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;
+    options.kernel = kernel;
+    options.stride = stride;
+    options.ceil_mode = true;
+    return yk_max_pool2d_with(x, &options);
+}
+
 /* One for each sample of x, with as many dimensions: (N, 1, ...). What x is does not matter, except
  * that NaN stays NaN. */
 static yk_value *ones_of_samples(yk_value *x)

@@ -19,6 +19,8 @@ yk_value *yki_nn_sample_factors(yk_value *x, double p);
 /* As yk_nn_conv2d. (N, C, H, W) -> (N, out_channels, ...) */
 yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                         const yk_conv2d_options *options, yki_layer_init init);
+/* Max pooling with ceil_mode and without padding. (N, C, H, W) -> (N, C, P, Q) */
+yk_value *yki_nn_max_pool_up(yk_value *x, int64_t kernel, int64_t stride);
 /* As yk_nn_squeeze_excitation. (N, C, H, W) -> (N, C, H, W) */
 yk_value *yki_nn_squeeze_excitation(yk_value *x, const char *name, int64_t squeeze_channels,
                                     const yk_nn_squeeze_excitation_options *options,

@@ -279,6 +279,9 @@ static yk_status recipe_of(yk_init init, int64_t fan, yki_recipe *recipe)
     case YK_INIT_KAIMING_NORMAL_FAN_IN:
         *recipe = scaled(YKI_NORMAL, YKI_SCALE_FAN_IN, sqrt(2));
         return YK_OK;
+    case YK_INIT_KAIMING_UNIFORM_FAN_IN:
+        *recipe = scaled(YKI_UNIFORM, YKI_SCALE_FAN_IN, sqrt(2));
+        return YK_OK;
     case YK_INIT_NORMAL:
         *recipe = normal(0.01);
         return YK_OK;
@@ -318,8 +321,8 @@ static yk_status recipe_of(yk_init init, int64_t fan, yki_recipe *recipe)
     }
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
                      "yk_init %d: expected a value from YK_INIT_ZEROS (%d) to "
-                     "YK_INIT_KAIMING_UNIFORM_FAN_OUT (%d)",
-                     (int)init, YK_INIT_ZEROS, YK_INIT_KAIMING_UNIFORM_FAN_OUT);
+                     "YK_INIT_KAIMING_UNIFORM_FAN_IN (%d)",
+                     (int)init, YK_INIT_ZEROS, YK_INIT_KAIMING_UNIFORM_FAN_IN);
 }
 
 yk_status yki_init_tensor(yki_mt19937 *generator, yk_init init, int64_t fan, yk_tensor *tensor)

@@ -43,6 +43,9 @@ YK_TEST(networks_are_found_by_their_tensors)
     assert_found(save("efficientnet-b0", 32, 2, ".pth"), "efficientnet-b0", 2);
     assert_found(save("regnet-x-400mf", 32, 2, ".pth"), "regnet-x-400mf", 2);
     assert_found(save("densenet121", 32, 2, ".pth"), "densenet121", 2);
+    assert_found(save("squeezenet1-0", 32, 3, ".pth"), "squeezenet1-0", 3);
+    assert_found(save("squeezenet1-1", 32, 3, ".pth"), "squeezenet1-1", 3);
+    assert_found(save("googlenet", 32, 2, ".pth"), "googlenet", 2);
     assert_found(save("mlp", 32, 10, ".pth"), "mlp", 10);
     assert_found(save("resnet18", 64, 5, ".pth"), "resnet18", 5);
     assert_found(save("resnet18-cifar", 32, 5, ".pth"), "resnet18-cifar", 5);

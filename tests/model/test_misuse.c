@@ -418,6 +418,6 @@ YK_TEST(initial_values_that_cannot_be_drawn_name_their_parameter)
     yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){3}, (yk_init)99, 0);
     assert_not_of(loss, "ref", NULL,
                   "layer7.weight: yk_init 99: expected a value from YK_INIT_ZEROS (0) to "
-                  "YK_INIT_KAIMING_UNIFORM_FAN_OUT (16)");
+                  "YK_INIT_KAIMING_UNIFORM_FAN_IN (17)");
     yk_graph_destroy(graph);
 }

@@ -102,6 +102,9 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("efficientnet-v2-s", 224, 452, 20190298);
     assert_size("efficientnet-v2-m", 224, 649, 52871166);
     assert_size("efficientnet-v2-l", 224, 897, 117247082);
+    assert_size("squeezenet1-0", 224, 52, 740554);
+    assert_size("squeezenet1-1", 224, 52, 727626);
+    assert_size("googlenet", 224, 173, 5610154);
     assert_size("convnext-tiny", 224, 182, 27827818);
     assert_size("convnext-small", 224, 344, 49462378);
     assert_size("convnext-base", 224, 344, 87576714);
@@ -306,6 +309,8 @@ YK_TEST(names_in_sequentials_are_torchvisions)
     assert_first_and_last("mnasnet1-0", "layers.1.weight", "classifier.1.bias");
     assert_first_and_last("shufflenet-v2-x1-0", "conv1.1.weight", "fc.bias");
     assert_first_and_last("efficientnet-b0", "features.0.1.weight", "classifier.1.bias");
+    assert_first_and_last("squeezenet1-0", "features.0.bias", "classifier.1.bias");
+    assert_first_and_last("googlenet", "conv1.bn.weight", "fc.bias");
     assert_first_and_last("convnext-tiny", "features.0.0.bias", "classifier.2.bias");
     assert_first_and_last("regnet-y-400mf", "stem.1.weight", "fc.bias");
     assert_first_and_last("densenet121", "features.norm0.weight", "classifier.bias");

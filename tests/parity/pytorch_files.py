@@ -35,7 +35,8 @@ def network(name, side=224):
             num_classes=10)
     if name.startswith("vit-"):
         return torchvision.models.__dict__[name.replace("-", "_")](num_classes=10, image_size=side)
-    model = torchvision.models.__dict__[name.replace("-cifar", "").replace("-", "_")](num_classes=10)
+    options = {"aux_logits": False, "init_weights": True} if name == "googlenet" else {}
+    model = torchvision.models.__dict__[name.replace("-cifar", "").replace("-", "_")](num_classes=10, **options)
     if name == "resnet18-cifar":  # the CIFAR stem
         model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
         torch.nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -288,17 +289,21 @@ def compare(what, ours, theirs):
     assert difference < 1e-4, what
 
 
-def tell_images_apart(name, model):
+def tell_images_apart(name, model, side):
     """A vision transformer starts with a head of zeros, and looks at all patches alike; the blocks
-    of a ConvNeXt start with next to nothing."""
+    of a ConvNeXt and the filters of GoogLeNet start with next to nothing; a SqueezeNet ends with relu."""
     with torch.no_grad():
         if name.startswith("vit-"):
             torch.nn.init.normal_(model.heads.head.weight, std=0.02)
             for layer in model.encoder.layers:
                 layer.self_attention.in_proj_weight *= 4
-        if name.startswith("convnext-"):
+        if name.startswith("convnext-") or name == "googlenet":
             for key, value in model.named_parameters():
                 value *= 1e6 if key.endswith("layer_scale") else 5 if value.ndim > 1 else 1
+        if name.startswith("squeezenet"):
+            head = model.classifier[1]
+            head.weight *= 50
+            head.bias.copy_(1 - head.weight.flatten(1) @ model.features(images(side)).mean((0, 2, 3)))
 
 
 def logits(folder, name, side):
@@ -312,11 +317,12 @@ def logits(folder, name, side):
 
     torch.manual_seed(5)
     model = network(name, side)
-    tell_images_apart(name, model)
+    tell_images_apart(name, model, side)
     for norm in model.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
             norm.momentum = 1  # those of these images, so that they reach the logits
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    rate = 1e-5 if name.startswith("squeezenet") else 1e-3  # a step moves all its logits alike
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     torch.nn.functional.cross_entropy(model(images(side)), torch.arange(4)).backward()
     optimizer.step()  # statistics and an optimizer's state worth saving
     tensors = model.state_dict()

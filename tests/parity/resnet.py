@@ -12,10 +12,12 @@ import alexnet
 import convnext
 import densenet
 import efficientnet
+import googlenet
 import mnasnet
 import mobilenet
 import regnet
 import shufflenet
+import squeezenet
 import vgg
 import vision_transformer
 
@@ -172,6 +174,10 @@ def network(name, classes=10, side=32):
         return shufflenet.ShuffleNet(classes, shufflenet.NETWORKS[name])
     if name in regnet.NETWORKS:
         return regnet.RegNet(classes, *regnet.NETWORKS[name])
+    if name in squeezenet.NETWORKS:
+        return squeezenet.SqueezeNet(classes, *squeezenet.NETWORKS[name])
+    if name == "googlenet":
+        return googlenet.GoogLeNet(classes)
     if name in mobilenet.NETWORKS:
         return mobilenet.MobileNetV3(classes, *mobilenet.NETWORKS[name])
     if name == "vgg16-bn":

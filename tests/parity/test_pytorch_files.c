@@ -105,6 +105,16 @@ YK_TEST(torchvision_loads_densenet)
     check_network("densenet121", 224);
 }
 
+YK_TEST(torchvision_loads_squeezenet)
+{
+    check_network("squeezenet1-0", 224);
+}
+
+YK_TEST(torchvision_loads_googlenet)
+{
+    check_network("googlenet", 224);
+}
+
 YK_TEST(torchvision_loads_convnext)
 {
     check_network("convnext-tiny", 224);
@@ -568,6 +578,16 @@ YK_TEST(the_same_logits_of_regnet)
 YK_TEST(the_same_logits_of_densenet)
 {
     check_logits("densenet121", 64);
+}
+
+YK_TEST(the_same_logits_of_squeezenet)
+{
+    check_logits("squeezenet1-0", 32);
+}
+
+YK_TEST(the_same_logits_of_googlenet)
+{
+    check_logits("googlenet", 32);
 }
 
 YK_TEST(the_same_logits_of_convnext)

@@ -139,6 +139,18 @@ YK_TEST(alexnet_starts_where_torchvision_does)
     check("alexnet", 64, 0);
 }
 
+YK_TEST(squeezenet_starts_where_torchvision_does)
+{
+    check("squeezenet1-0", 32, 0);
+    check("squeezenet1-1", 32, 1);
+}
+
+YK_TEST(googlenet_starts_where_torchvision_does)
+{
+    check("googlenet", 32, 0);
+    check("googlenet", 32, 1);
+}
+
 YK_TEST(airbench94_starts_where_pytorch_does)
 {
     check("airbench94", 32, 0);

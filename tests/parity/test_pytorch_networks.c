@@ -378,6 +378,17 @@ YK_TEST(densenet_is_pytorchs)
     compare_first_step("densenet121", 4, 64, false, 0);
 }
 
+YK_TEST(squeezenet_is_pytorchs)
+{
+    compare_first_step("squeezenet1-0", 4, 64, false, 0);
+    compare_first_step("squeezenet1-1", 4, 64, false, 0);
+}
+
+YK_TEST(googlenet_is_pytorchs)
+{
+    compare_first_step("googlenet", 4, 64, false, 0);
+}
+
 YK_TEST(convnext_is_pytorchs)
 {
     compare_first_step("convnext-tiny", 4, 64, false, 0);
@@ -495,6 +506,17 @@ YK_TEST(densenet_in_f64_is_pytorchs)
 {
     compare_f64("densenet121", 32, 1, 1e-3);
     compare_f64_evaluation("densenet121", 32);
+}
+
+YK_TEST(squeezenet_in_f64_is_pytorchs)
+{
+    compare_f64("squeezenet1-1", 32, 1, 1e-3);
+}
+
+YK_TEST(googlenet_in_f64_is_pytorchs)
+{
+    compare_f64("googlenet", 32, 1, 1e-3);
+    compare_f64_evaluation("googlenet", 32);
 }
 
 YK_TEST(convnext_in_f64_is_pytorchs)
