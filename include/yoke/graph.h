@@ -47,12 +47,13 @@ yk_graph *yk_graph_create(void);
 void yk_graph_destroy(yk_graph *graph);
 
 /** Prefixes the names of parameters and buffers declared until the matching pop: after a push of
- *  "layer1" and one of "0" the prefix is "layer1.0.". */
+ *  "layer1" and one of "0" the prefix is "layer1.0.". The name "" leaves the prefix as it is. */
 void yk_scope_push(yk_graph *graph, const char *name);
 /**
  * As yk_scope_push, of a scope that has been built: until the matching pop, parameters and buffers
  * are not declared but used again, those of the same names and shapes. What builds a layer or a
- * network in it so applies it to another value with the same weights.
+ * network in it so applies it to another value with the same weights. The name "" is the scope that
+ * has been built so far.
  */
 void yk_scope_reuse(yk_graph *graph, const char *name);
 /** Ends the scope that was pushed last. Where there is none, it is an error, which sticks. */
@@ -425,13 +426,14 @@ yk_value *yk_rotary_embedding(yk_value *x, const yk_rotary_embedding_options *op
  * What nn.LSTMCell does with its gates, which are the input, forget, cell and output gate: those of
  * the input (N, 4 S), to which those of the hidden state (N, 4 S) are added, and the cell (N, S) ->
  * the hidden state (N, S). *next, unless it is NULL, receives the next cell (N, S). Gates are what
- * yk_linear() makes of the input and of the hidden state. Whole layers are yk_nn_lstm().
+ * yk_linear() makes of the input and of the hidden state. Layers are yk_nn_lstm_cell(), and
+ * yk_nn_lstm() of all steps.
  */
 yk_value *yk_lstm_cell(yk_value *from_input, yk_value *from_hidden, yk_value *cell,
                        yk_value **next);
 /** What nn.GRUCell does with its gates, the reset and update gate and the new state: those of the
  *  input (N, 3 S), those of the hidden state (N, 3 S), and that state (N, S) -> the next one
- *  (N, S). Whole layers are yk_nn_gru(). */
+ *  (N, S). Layers are yk_nn_gru_cell() and yk_nn_gru(). */
 yk_value *yk_gru_cell(yk_value *from_input, yk_value *from_hidden, yk_value *hidden);
 /** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 from 0 to V - 1 -> (N, C)
  * or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */

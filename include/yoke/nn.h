@@ -147,6 +147,18 @@ yk_value *yk_nn_lstm(yk_value *x, const char *name, int64_t hidden_size,
 /** nn.GRU with batch_first, likewise; it has no cells. */
 yk_value *yk_nn_gru(yk_value *x, const char *name, int64_t hidden_size,
                     const yk_nn_recurrent_options *options);
+/**
+ * nn.LSTMCell, one step: the input x (N, I), the hidden state and the cell (N, hidden_size), of
+ * which each may be NULL for zeros -> the next hidden state (N, hidden_size). *next, unless it is
+ * NULL, receives the next cell. Declares the parameters NAME.weight_ih (4 hidden_size, I),
+ * NAME.weight_hh (4 hidden_size, hidden_size), NAME.bias_ih and NAME.bias_hh, which start as
+ * PyTorch's. Further steps have the same parameters between yk_scope_reuse(graph, "") and
+ * yk_scope_pop().
+ */
+yk_value *yk_nn_lstm_cell(yk_value *x, const char *name, int64_t hidden_size, yk_value *hidden,
+                          yk_value *cell, yk_value **next);
+/** nn.GRUCell, likewise, with 3 hidden_size rows of weights; it has no cell. */
+yk_value *yk_nn_gru_cell(yk_value *x, const char *name, int64_t hidden_size, yk_value *hidden);
 
 /** torchvision's resnet18, after He et al. 2015 (the stem is a 7x7 convolution of stride 2 and a
  * max-pooling, for images such as ImageNet's): images (N, 3, H, W) -> logits (N, classes). */

@@ -84,12 +84,14 @@ void yk_scope_push(yk_graph *graph, const char *name)
         name = "";
     }
     size_t length = strlen(graph->scope);
-    if (length + strlen(name) + 2 > sizeof graph->scope) {
+    if (length + strlen(name) + 2 > sizeof graph->scope ||
+        graph->scope_depth == (int)(sizeof graph->scope_begin / sizeof *graph->scope_begin)) {
         fail(graph, YK_ERROR_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
         return;
     }
     graph->scope_begin[graph->scope_depth++] = (uint8_t)length;
-    snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
+    if (name[0]) /* otherwise the prefix stays */
+        snprintf(graph->scope + length, sizeof graph->scope - length, "%s.", name);
 }
 
 void yk_scope_reuse(yk_graph *graph, const char *name)

@@ -1,6 +1,6 @@
 /*
- * Recurrent layers, as PyTorch's LSTM and GRU. A graph has no loops, so they are unrolled. What the
- * inputs add to the gates is computed for all steps at once.
+ * Recurrent layers, as PyTorch's LSTM and GRU, and their cells. A graph has no loops, so layers are
+ * unrolled. What the inputs add to the gates is computed for all steps at once.
  */
 #include "nn/layers.h"
 
@@ -19,7 +19,7 @@ typedef struct state {
 } state;
 
 typedef struct recurrent {
-    const char *name; /* in errors */
+    const char *name, *cell_name; /* in errors */
     int64_t gates;
     /* from_input, from_hidden: (N, gates size) */
     void (*step)(state *s, yk_value *from_input, yk_value *from_hidden);
@@ -35,8 +35,13 @@ static void gru_step(state *s, yk_value *from_input, yk_value *from_hidden)
     s->hidden = yk_gru_cell(from_input, from_hidden, s->hidden);
 }
 
-static const recurrent lstm = {"lstm", 4, lstm_step};
-static const recurrent gru = {"gru", 3, gru_step};
+static const recurrent lstm = {"lstm", "lstm_cell", 4, lstm_step};
+static const recurrent gru = {"gru", "gru_cell", 3, gru_step};
+
+/* The parameters of a cell, or of a direction of a layer. */
+typedef struct weights {
+    yk_value *ih, *hh, *bias_ih, *bias_hh;
+} weights;
 
 /* What all layers of a stack share. */
 typedef struct stack {
@@ -52,9 +57,27 @@ static yk_value *declare(yk_value *x, const char *what, const char *suffix, int 
                          const int64_t *dims, int64_t size)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s_l%s", what, suffix);
+    snprintf(name, sizeof name, "%s%s", what, suffix);
     return yk_parameter(yk_value_graph(x), name, yk_value_dtype(x), ndim, dims,
                         YK_INIT_UNIFORM_FAN_IN, size);
+}
+
+/* For inputs of the last dimension of x. */
+static weights declare_weights(yk_value *x, const recurrent *kind, const char *suffix, int64_t size)
+{
+    const int64_t rows = kind->gates * size;
+    const int64_t input[] = {rows, x->dims[x->ndim - 1]}, hidden[] = {rows, size};
+    weights w = {.ih = declare(x, "weight_ih", suffix, 2, input, size)};
+    w.hh = declare(x, "weight_hh", suffix, 2, hidden, size);
+    w.bias_ih = declare(x, "bias_ih", suffix, 1, &rows, size);
+    w.bias_hh = declare(x, "bias_hh", suffix, 1, &rows, size);
+    return w;
+}
+
+/* (N, size), of what an input adds to the gates: (N, gates size). */
+static yk_value *zeros_of(yk_value *from_input, int64_t size)
+{
+    return yk_scale(yk_slice(from_input, -1, 0, size), 0);
 }
 
 /* One of the given states, or zeros: (N, size). */
@@ -107,25 +130,22 @@ static yk_value *run_direction(const stack *s, yk_value *x, int64_t layer, bool 
     char suffix[32];
     if (yk_value_shape(x, dims) < 0)
         return x;
-    snprintf(suffix, sizeof suffix, "%lld%s", (long long)layer, reverse ? "_reverse" : "");
+    snprintf(suffix, sizeof suffix, "_l%lld%s", (long long)layer, reverse ? "_reverse" : "");
     const int64_t size = s->size, rows = s->kind->gates * size,
                   index = layer * s->directions + reverse;
-    const int64_t input[] = {rows, dims[2]}, hidden[] = {rows, size}, one[] = {dims[0], 1, size};
-    yk_value *weight_ih = declare(x, "weight_ih", suffix, 2, input, size);
-    yk_value *weight_hh = declare(x, "weight_hh", suffix, 2, hidden, size);
-    yk_value *bias_ih = declare(x, "bias_ih", suffix, 1, &rows, size);
-    yk_value *bias_hh = declare(x, "bias_hh", suffix, 1, &rows, size);
-    yk_value *inputs = yk_linear(x, weight_ih, bias_ih);
+    const int64_t one[] = {dims[0], 1, size};
+    const weights w = declare_weights(x, s->kind, suffix, size);
+    yk_value *inputs = yk_linear(x, w.ih, w.bias_ih);
     state now = {NULL, NULL};
     for (int64_t i = 0; i < dims[1]; i++) {
         int64_t t = reverse ? dims[1] - 1 - i : i;
         yk_value *from_input = yk_reshape(yk_slice(inputs, 1, t, 1), 2, (int64_t[]){dims[0], rows});
         if (i == 0) {
-            yk_value *zeros = yk_scale(yk_slice(from_input, -1, 0, size), 0);
+            yk_value *zeros = zeros_of(from_input, size);
             now.hidden = first_state(s, s->options.h0, index, zeros);
             now.cell = first_state(s, s->options.c0, index, zeros);
         }
-        yk_value *from_hidden = yk_linear(now.hidden, weight_hh, bias_hh);
+        yk_value *from_hidden = yk_linear(now.hidden, w.hh, w.bias_hh);
         s->outputs[t] = yk_reshape(step(s, t, &now, from_input, from_hidden), 3, one);
     }
     s->hidden[index] = yk_reshape(now.hidden, 3, one);
@@ -248,4 +268,79 @@ yk_value *yk_nn_gru(yk_value *x, const char *name, int64_t hidden_size,
                     const yk_nn_recurrent_options *options)
 {
     return run_layers(x, name, &gru, hidden_size, options);
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+static yk_status check_cell_state(const yk_value *x, const char *name, const yk_value *given,
+                                  int64_t size)
+{
+    char text[96];
+    if (!given || !given->valid ||
+        (given->ndim == 2 && given->dims[0] == x->dims[0] && given->dims[1] == size))
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_SHAPE, "%s has shape %s, expected (N, %lld)", name,
+                     yki_shape_text(given, text, sizeof text), (long long)size);
+}
+
+static yk_status check_cell(const yk_value *x, int64_t size, const state *s)
+{
+    char text[96];
+    if (x->ndim != 2)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "input has shape %s, expected (N, I)",
+                         yki_shape_text(x, text, sizeof text));
+    if (!yki_in_range(size, 1))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "hidden_size %lld: expected 1 or more",
+                         (long long)size);
+    YK_TRY(check_cell_state(x, "hidden", s->hidden, size));
+    return check_cell_state(x, "cell", s->cell, size);
+}
+
+/* x, or an invalid value if x or a state is not what a cell takes. */
+static yk_value *cell_input(yk_value *x, const char *name, const recurrent *kind, int64_t size,
+                            const state *s)
+{
+    if (yk_value_shape(x, NULL) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    yk_status status = check_cell(x, size, s);
+    return status == YK_OK ? x : yki_emit_error(x, kind->cell_name, status);
+}
+
+/* From the states, where NULL means zeros, to the next ones; x: (N, I). */
+static void take_step(yk_value *x, const recurrent *kind, int64_t size, state *s)
+{
+    const weights w = declare_weights(x, kind, "", size);
+    yk_value *from_input = yk_linear(x, w.ih, w.bias_ih);
+    if (!s->hidden)
+        s->hidden = zeros_of(from_input, size);
+    if (!s->cell && kind == &lstm)
+        s->cell = zeros_of(from_input, size);
+    kind->step(s, from_input, yk_linear(s->hidden, w.hh, w.bias_hh));
+}
+
+static state run_cell(yk_value *x, const char *name, const recurrent *kind, int64_t size, state s)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    x = cell_input(x, name, kind, size, &s);
+    if (yk_value_shape(x, NULL) < 0)
+        s = (state){x, x};
+    else
+        take_step(x, kind, size, &s);
+    yk_scope_pop(graph);
+    return s;
+}
+
+yk_value *yk_nn_lstm_cell(yk_value *x, const char *name, int64_t hidden_size, yk_value *hidden,
+                          yk_value *cell, yk_value **next)
+{
+    const state s = run_cell(x, name, &lstm, hidden_size, (state){hidden, cell});
+    if (next)
+        *next = s.cell;
+    return s.hidden;
+}
+
+yk_value *yk_nn_gru_cell(yk_value *x, const char *name, int64_t hidden_size, yk_value *hidden)
+{
+    return run_cell(x, name, &gru, hidden_size, (state){hidden, NULL}).hidden;
 }

@@ -164,6 +164,31 @@ YK_TEST(a_scope_that_is_used_again_has_the_same_values)
     yk_graph_destroy(graph);
 }
 
+/* As layers that no scope surrounds. */
+YK_TEST(a_scope_without_a_name_is_the_current_one)
+{
+    const int64_t one[] = {1};
+    yk_graph *graph = yk_graph_create();
+    yk_value *outer = parameter(graph, "w", 1, one);
+    yk_scope_reuse(graph, "");
+    assert_ptr_equal(parameter(graph, "w", 1, one), outer);
+    yk_scope_pop(graph);
+    yk_scope_push(graph, "encoder");
+    yk_scope_push(graph, "");
+    yk_value *w = parameter(graph, "w", 1, one);
+    assert_string_equal(w->name, "encoder.w");
+    yk_scope_reuse(graph, "");
+    assert_ptr_equal(parameter(graph, "w", 1, one), w);
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    assert_string_equal(parameter(graph, "v", 1, one)->name, "encoder.v");
+    for (int i = 0; i < 1000; i++)
+        yk_scope_push(graph, "");
+    assert_refused(yk_reduce_loss(w, YK_LOSS_SUM), YK_ERROR_INVALID_ARGUMENT,
+                   "yoke: scope encoder. is too long");
+    yk_graph_destroy(graph);
+}
+
 static yk_value *use_again(yk_graph *graph, const char *name, int64_t size)
 {
     yk_scope_push(graph, "fc");

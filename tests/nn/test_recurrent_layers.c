@@ -333,6 +333,94 @@ YK_TEST(the_last_cell_alone_may_be_what_is_trained)
     yk_model_destroy(model);
 }
 
+/* Further steps share the weights of the first, which starts from zeros. */
+static yk_value *run_cells(yk_value *x, bool is_lstm)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_value *outputs[STEPS], *hidden = NULL, *cell = NULL;
+    for (int t = 0; t < STEPS; t++) {
+        yk_value *now = yk_flatten(yk_slice(x, 1, t, 1));
+        (t == 0 ? yk_scope_push : yk_scope_reuse)(graph, "");
+        hidden = is_lstm ? yk_nn_lstm_cell(now, "rnn", SIZE, hidden, cell, &cell)
+                         : yk_nn_gru_cell(now, "rnn", SIZE, hidden);
+        yk_scope_pop(graph);
+        outputs[t] = yk_reshape(hidden, 3, (int64_t[]){YK_BATCH, 1, SIZE});
+    }
+    return yk_concat(outputs, STEPS, 1);
+}
+
+/* A cell's weights start as those of a layer, of which it then computes the steps. */
+static void compare_cells(layer_fn layer, bool is_lstm)
+{
+    static const char *const names[] = {"rnn.weight_ih", "rnn.weight_hh", "rnn.bias_ih",
+                                        "rnn.bias_hh"};
+    float numbers[SAMPLES * STEPS * INPUTS];
+    for (int i = 0; i < SAMPLES * STEPS * INPUTS; i++)
+        numbers[i] = (float)sin(0.7 * i);
+    yk_tensor got[2];
+    yk_model *models[2];
+    for (int i = 0; i < 2; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+        yk_value *y = i == 0 ? layer(x, "rnn", SIZE, NULL) : run_cells(x, is_lstm);
+        assert_ok(yk_model_create(&models[i], NULL,
+                                  YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = 7,
+                                          o.device = "ref", o.outputs = &y, o.output_count = 1)));
+        const yk_tensor tensor = {
+            .data = numbers, .dtype = YK_F32, .ndim = 3, .dims = {SAMPLES, STEPS, INPUTS}};
+        assert_ok(yk_model_forward(models[i], &(yk_batch){.size = SAMPLES,
+                                                          .count = 1,
+                                                          .names = (const char *[]){"x"},
+                                                          .tensors = &tensor}));
+        assert_ok(yk_model_output_at(models[i], 0, &got[i]));
+    }
+    assert_int_equal(yk_model_parameter_count(models[1]), 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(yk_model_parameter(models[1], i).name, names[i]);
+    for (int64_t i = 0; i < SAMPLES * STEPS * SIZE; i++)
+        assert_float_equal(yk_tensor_get(&got[1], i), yk_tensor_get(&got[0], i), 1e-7);
+    assert_true(fabs(yk_tensor_get(&got[0], 0)) > 1e-3);
+    yk_model_destroy(models[0]);
+    yk_model_destroy(models[1]);
+}
+
+YK_TEST(steps_of_cells_are_those_of_a_layer)
+{
+    compare_cells(yk_nn_lstm, true);
+    compare_cells(yk_nn_gru, false);
+}
+
+static void assert_cell_refused(int64_t size, int64_t hidden_size, int64_t cell_size,
+                                const char *text)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, INPUTS}), *next;
+    yk_value *hidden = yk_input(graph, "hidden", YK_F32, 2, (int64_t[]){YK_BATCH, hidden_size});
+    yk_value *cell = yk_input(graph, "cell", YK_F32, 2, (int64_t[]){YK_BATCH, cell_size});
+    yk_model *model;
+    yk_value *y = yk_nn_lstm_cell(x, "rnn", size, hidden, cell, &next);
+    assert_int_equal(yk_value_shape(next, NULL), -1);
+    assert_int_equal(yk_model_create(&model, y, NULL) == YK_OK, false);
+    assert_contains(yk_last_error(), text);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(mistakes_in_cells_are_reported)
+{
+    assert_cell_refused(SIZE, 3, SIZE, "rnn.lstm_cell: hidden has shape (N, 3), expected (N, 4)");
+    assert_cell_refused(SIZE, SIZE, 3, "rnn.lstm_cell: cell has shape (N, 3), expected (N, 4)");
+    assert_cell_refused(0, SIZE, SIZE, "rnn.lstm_cell: hidden_size 0: expected 1 or more");
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    yk_model *model;
+    assert_status(YK_ERROR_INVALID_SHAPE,
+                  yk_model_create(&model, yk_nn_gru_cell(x, "rnn", SIZE, NULL), NULL));
+    assert_contains(yk_last_error(), "rnn.gru_cell: input has shape (N, 3, 3), expected (N, I)");
+    yk_graph_destroy(graph);
+    assert_int_equal(yk_value_shape(yk_nn_gru_cell(NULL, "rnn", SIZE, NULL), NULL), -1);
+    assert_int_equal(yk_value_shape(yk_nn_lstm_cell(NULL, NULL, 0, NULL, NULL, NULL), NULL), -1);
+}
+
 YK_TEST(a_cells_gates_are_of_its_state)
 {
     yk_graph *graph = yk_graph_create();

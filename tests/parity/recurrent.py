@@ -30,15 +30,31 @@ class Net(nn.Module):
         super().__init__()
         self.states, self.size = layers * directions, size
         self.h0 = nn.Linear(features, self.states * size)
-        if kind == "lstm":
+        if kind.startswith("lstm"):
             self.c0 = nn.Linear(features, self.states * size)
+        if kind.endswith("_cell"):
+            self.rnn = (nn.LSTMCell if kind == "lstm_cell" else nn.GRUCell)(inputs, size)
+            return
         layer = nn.LSTM if kind == "lstm" else nn.GRU
         self.rnn = layer(inputs, size, layers, batch_first=True, bidirectional=directions == 2)
 
     def state(self, layer, features):
         return layer(features).reshape(-1, self.states, self.size).transpose(0, 1).contiguous()
 
+    def steps(self, x, features):
+        """Of a cell."""
+        outputs, state = [], self.h0(features)
+        if isinstance(self.rnn, nn.LSTMCell):
+            state = state, self.c0(features)
+        for t in range(x.shape[1]):
+            state = self.rnn(x[:, t], state)
+            last = state if isinstance(state, tuple) else (state,)
+            outputs.append(last[0])
+        return torch.cat([*outputs, *last], 1)
+
     def forward(self, x, features, lengths=None):
+        if isinstance(self.rnn, nn.RNNCellBase):
+            return self.steps(x, features)
         first = self.state(self.h0, features)
         if isinstance(self.rnn, nn.LSTM):
             first = (first, self.state(self.c0, features))

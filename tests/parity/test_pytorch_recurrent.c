@@ -27,10 +27,33 @@ static yk_value *first_state(const layer_case *c, yk_value *features, const char
                       (int64_t[]){YK_BATCH, states, SIZE});
 }
 
+/* The same of a cell, of which further steps share the weights of the first. */
+static yk_value *build_steps(bool is_lstm, yk_value *x, yk_value *features)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_value *results[STEPS + 2] = {NULL}, *cell = NULL;
+    yk_value *hidden = yk_nn_linear(features, "h0", SIZE);
+    if (is_lstm)
+        cell = yk_nn_linear(features, "c0", SIZE);
+    for (int t = 0; t < STEPS; t++) {
+        yk_value *now = yk_flatten(yk_slice(x, 1, t, 1));
+        (t == 0 ? yk_scope_push : yk_scope_reuse)(graph, "");
+        hidden = is_lstm ? yk_nn_lstm_cell(now, "rnn", SIZE, hidden, cell, &cell)
+                         : yk_nn_gru_cell(now, "rnn", SIZE, hidden);
+        yk_scope_pop(graph);
+        results[t] = hidden;
+    }
+    results[STEPS] = hidden;
+    results[STEPS + 1] = cell;
+    return yk_concat(results, STEPS + (is_lstm ? 2 : 1), 1);
+}
+
 /* All that the layer computes, (N, ...). */
 static yk_value *build(const layer_case *c, yk_value *x, yk_value *features, yk_value *lengths)
 {
-    const bool is_lstm = strcmp(c->kind, "lstm") == 0;
+    const bool is_lstm = strncmp(c->kind, "lstm", 4) == 0;
+    if (strstr(c->kind, "_cell"))
+        return build_steps(is_lstm, x, features);
     yk_value *results[3] = {NULL};
     yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
     options.num_layers = c->layers;
@@ -132,6 +155,12 @@ YK_TEST(lstms_in_two_directions_are_pytorchs)
 YK_TEST(stacked_grus_are_pytorchs)
 {
     compare("gru", 3, 1);
+}
+
+YK_TEST(cells_are_pytorchs)
+{
+    compare("lstm_cell", 1, 1);
+    compare("gru_cell", 1, 1);
 }
 
 YK_TEST(grus_in_two_directions_are_pytorchs)
