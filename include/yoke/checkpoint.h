@@ -72,8 +72,8 @@ yk_status yk_model_save(const yk_model *model, const char *path);
  * begin with them. Converts elements of any floating-point, integer or bool dtype to the model's.
  * All names and shapes must match; the error names the first few tensors that are missing,
  * unexpected or of another shape, and counts the rest. Files from before PyTorch 0.4.1 have no
- * num_batches_tracked of batch norms; as in PyTorch, it is then set to 0. Changes nothing on
- * failure.
+ * num_batches_tracked of batch norms; as in PyTorch, it is then set to 0. A weight (K, C, L) of
+ * PyTorch's Conv1d fits a parameter (K, C, 1, L). Changes nothing on failure.
  */
 yk_status yk_model_load(yk_model *model, const char *path);
 

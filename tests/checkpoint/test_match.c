@@ -209,6 +209,57 @@ YK_TEST(layers_of_densenets_had_other_names)
     yk_model_destroy(from);
 }
 
+/* A convolution along a sequence; (K, C, 1, L) = (3, 2, 1, 5). */
+static yk_model *make_row_convolution(uint64_t seed)
+{
+    yk_model *model;
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 4, (int64_t[]){YK_BATCH, 2, 1, 9});
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.column_kernel = 5;
+    x = yk_nn_conv2d_bias(x, "conv", 3, 1, &options);
+    assert_ok(yk_model_create(
+        &model, NULL,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.logits = x, o.seed = seed)));
+    return model;
+}
+
+/* Without the third dimension of the weight; last: how long the file says that filters are. */
+static void save_squeezed(const yk_model *model, int64_t last)
+{
+    yki_tensor_source sources[2];
+    for (size_t i = 0; i < 2; i++) {
+        yk_parameter_view view = yk_model_parameter(model, i);
+        sources[i] = (yki_tensor_source){.name = view.name,
+                                         .stored = yki_file_tensor_from(&view.value),
+                                         .data = view.value.data};
+    }
+    yki_file_tensor *weight = &sources[0].stored;
+    weight->ndim = 3;
+    weight->dims[2] = last;
+    yki_file_tensor_dense_strides(3, weight->dims, weight->strides);
+    for (int i = 0; i < 2; i++)
+        assert_ok(yki_tensor_file_write(yk_test_path(formats[i]), yki_tensor_format_of(formats[i]),
+                                        sources, 2, NULL));
+}
+
+YK_TEST(a_weight_of_conv1d_is_that_of_images_of_one_row)
+{
+    yk_model *from = make_row_convolution(1);
+    save_squeezed(from, 5);
+    for (int i = 0; i < 2; i++) {
+        yk_model *to = make_row_convolution(2);
+        assert_ok(yk_model_load(to, yk_test_path(formats[i])));
+        assert_same_weights(from, to);
+        yk_model_destroy(to);
+    }
+    save_squeezed(from, 4);
+    assert_status(YK_ERROR_MISMATCH, yk_model_load(from, yk_test_path(formats[0])));
+    assert_contains(yk_last_error(),
+                    "conv.weight: (3, 2, 4) in the file but (3, 2, 1, 5) in the model");
+    yk_model_destroy(from);
+}
+
 YK_TEST(a_network_whose_own_names_are_a_wrappers_is_loaded)
 {
     static const char *const scopes[] = {"module", "_orig_mod", "module.net", "net._orig_mod"};

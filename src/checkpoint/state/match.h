@@ -2,7 +2,7 @@
  * The tensors of a network in a file. Matching is strict, as load_state_dict is: all names and all
  * shapes must fit, except for what yk_load_options allows. Only the numbers of batches that batch
  * norms have seen may be absent beside their other statistics, as they are in files from before
- * PyTorch 0.4.1; they count as 0, as in PyTorch.
+ * PyTorch 0.4.1; they count as 0, as in PyTorch. A tensor (K, C, L) of the file fits (K, C, 1, L).
  */
 #ifndef YKI_MATCH_H
 #define YKI_MATCH_H
