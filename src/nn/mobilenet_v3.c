@@ -47,12 +47,13 @@ static yk_value *features(yk_value *x, const block *blocks, int count)
     x = yki_nn_conv_norm(x, 0, &stem);
     for (int i = 0; i < count; i++) {
         const block *b = &blocks[i];
+        const int64_t quarter = b->expanded / 4;
         const yki_inverted_residual residual = {
             .expanded = b->expanded,
             .channels = b->channels,
             .kernel = b->kernel,
             .stride = b->stride,
-            .squeezed = b->excites ? yki_nn_round_channels((double)(b->expanded / 4)) : 0,
+            .squeezed = b->excites ? yki_nn_round_channels((double)quarter) : 0,
             .activation = b->is_late ? yk_hardswish : yk_relu,
             .excitation = &excitation,
             .norm = &norm,
