@@ -279,6 +279,26 @@ YK_TEST(wrong_input_is_the_graphs_error)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(every_network_of_wrong_input_is_the_graphs_error)
+{
+    static const int64_t flat[] = {YK_BATCH, 3072}, row[] = {YK_BATCH, 3, 1, 1000};
+    const char *name;
+    for (size_t i = 0; (name = yk_arch_name(i)); i++) {
+        int64_t dims[YK_MAX_DIMS];
+        yk_graph *graph = yk_graph_create();
+        yk_value *images = yk_input(graph, "images", YK_F32, 2, flat);
+        int ndim = yk_value_shape(yk_arch_find(name)(images, 10), dims);
+        assert_int_equal(ndim, strcmp(name, "mlp") == 0 ? 2 : -1);
+        yk_graph_destroy(graph);
+        graph = yk_graph_create();
+        images = yk_input(graph, "images", YK_F32, 4, row);
+        ndim = yk_value_shape(yk_arch_find(name)(images, 10), dims);
+        assert_true(ndim == -1 || ndim == 2);
+        assert_true((ndim == -1) == (*graph->error != 0));
+        yk_graph_destroy(graph);
+    }
+}
+
 YK_TEST(resnet9_of_wrong_input_is_the_graphs_error)
 {
     yk_graph *graph = yk_graph_create();
