@@ -117,7 +117,7 @@ bool cli_subject_find(cli_subject *s, const char *checkpoint, const yk_group *wo
         return true;
     if (!s->arch[0])
         return cli_complain("%s does not say which network it is of, and its tensors fit none: "
-                            "name it with --arch",
+                            "name it with --arch; a program's own network needs that program",
                             s->path);
     s->options.arch = s->arch;
     return true;

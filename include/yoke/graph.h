@@ -56,7 +56,8 @@ void yk_scope_push(yk_graph *graph, const char *name);
  * has been built so far.
  */
 void yk_scope_reuse(yk_graph *graph, const char *name);
-/** Ends the scope that was pushed last. Where there is none, it is an error, which sticks. */
+/** Ends the scope that was pushed last. Where there is none, it is an error, which sticks. No model
+ *  is made of a graph with a scope that has not ended. */
 void yk_scope_pop(yk_graph *graph);
 
 /**
@@ -67,7 +68,8 @@ void yk_scope_pop(yk_graph *graph);
  * (yk_graph_set_trainable), or end the gradient at its result (yk_detach).
  */
 void yk_eval_push(yk_graph *graph);
-/** Ends the last yk_eval_push. Where there is none, it is an error, which sticks. */
+/** Ends the last yk_eval_push. Where there is none, it is an error, which sticks; one that is
+ *  missing is refused as a missing yk_scope_pop is. */
 void yk_eval_pop(yk_graph *graph);
 
 /**

@@ -27,7 +27,7 @@ extern "C" {
     X(ERROR_UNSUPPORTED, "not supported here")                                                     \
     X(ERROR_TIMEOUT, "timed out")                                                                  \
     X(ERROR_PEER_FAILED, "another rank failed")                                                    \
-    X(ERROR_MISMATCH, "ranks disagree")                                                            \
+    X(ERROR_MISMATCH, "does not match")                                                            \
     X(ERROR_NETWORK, "network error")                                                              \
     X(ERROR_DENIED, "permission denied")                                                           \
     X(ERROR_INTERRUPTED, "interrupted")                                                            \

@@ -63,6 +63,22 @@ static yk_status check_tensor(const char *name, const yk_tensor *tensor, int64_t
     return YK_OK;
 }
 
+/* Class labels are what the number of classes is of. */
+static yk_status check_labels(const char *name, const yk_tensor *tensor, int64_t classes)
+{
+    if (classes < 1 || tensor->dtype != YK_I32 || tensor->ndim != 1 || strcmp(name, "labels") != 0)
+        return YK_OK;
+    const int32_t *labels = tensor->data;
+    for (int64_t i = 0; i < tensor->dims[0]; i++)
+        if (labels[i] < 0 || labels[i] >= classes)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "yk_tensor_dataset_create: label %lld is %d: expected 0 to %lld, as "
+                             "classes is %lld",
+                             (long long)i, (int)labels[i], (long long)classes - 1,
+                             (long long)classes);
+    return YK_OK;
+}
+
 /* Pictures are bytes of (N, C, H, W). */
 static yk_field field_of(const char *name, const yk_tensor *tensor)
 {
@@ -98,8 +114,10 @@ yk_status yk_tensor_dataset_create(yk_dataset **dataset, const char *const *name
     if (count < 1)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "yk_tensor_dataset_create: %d tensors: expected 1 or more", count);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         YK_TRY(check_tensor(names[i], &tensors[i], tensors[0].dims[0]));
+        YK_TRY(check_labels(names[i], &tensors[i], classes));
+    }
     tensor_dataset *set = yki_calloc(1, sizeof *set);
     if (!set)
         return yki_error_memory(sizeof *set, "a data set");

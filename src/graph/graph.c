@@ -452,6 +452,18 @@ yk_graph *yk_value_graph(const yk_value *value)
     return value ? value->graph : NULL;
 }
 
+/* Every push has its pop, as names of parameters and modes of layers would be wrong otherwise. */
+static yk_status check_pops(const yk_graph *graph)
+{
+    if (graph->scope_depth > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the scope \"%.*s\" has not ended: its yk_scope_push lacks a yk_scope_pop",
+                         (int)strlen(graph->scope) - (graph->scope[0] != '\0'), graph->scope);
+    if (graph->eval_depth > 0)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "a yk_eval_push lacks its yk_eval_pop");
+    return YK_OK;
+}
+
 yk_status yki_value_check(const yk_value *value, const char *name)
 {
     if (!value || value == &no_operand)
@@ -469,5 +481,6 @@ yk_status yki_value_check(const yk_value *value, const char *name)
                          "the graph belongs to another model already: each model is made of a "
                          "graph of its own");
     const yk_graph *graph = value->graph;
-    return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
+    return graph->status == YK_OK ? check_pops(graph)
+                                  : yki_error(graph->status, "%s", graph->error);
 }

@@ -30,10 +30,15 @@ static yk_status expect_counter(const yk_value *batches)
 
 yk_status yki_infer_batch_norm(const yki_node *node, yki_shape *out)
 {
+    char text[96];
     const yk_value *x = node->in[YKI_BATCH_NORM_X];
     YK_TRY(yki_expect_float(node, YKI_BATCH_NORM_RUNNING_VAR + 1));
-    if (x->ndim != 2)
+    if (x->ndim == 3) /* which says how sequences become images */
         YK_TRY(yki_expect_dims(node, YKI_BATCH_NORM_X, 4));
+    if (x->ndim != 2 && x->ndim != 4)
+        return yki_error(YK_ERROR_INVALID_SHAPE,
+                         "input has shape %s, expected (N, C) or (N, C, H, W)",
+                         yki_shape_text(x, text, sizeof text));
     for (int i = YKI_BATCH_NORM_WEIGHT; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
         YK_TRY(yki_expect_vector(node, i, x->dims[1]));
     YK_TRY(expect_buffers(node));

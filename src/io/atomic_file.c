@@ -117,6 +117,8 @@ char *yki_temporary_path(const char *path)
 yk_status yki_atomic_open(yki_atomic_file *file, const char *path)
 {
     *file = (yki_atomic_file){.fd = -1};
+    if (!*path)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the file to write has an empty name");
     YK_TRY(yki_check_replaceable(path));
     file->path = strdup(path);
     file->temporary = yki_temporary_path(path);

@@ -41,6 +41,8 @@ static yk_status status_of_open(int error)
 yk_status yki_input_file_open(yki_input_file *file, const char *path)
 {
     *file = (yki_input_file){0};
+    if (!*path)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the file to read has an empty name");
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
     if (fd < 0)
         return yki_error(status_of_open(errno), "%s: cannot open it: %s", path, strerror(errno));

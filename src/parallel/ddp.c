@@ -145,6 +145,8 @@ yk_status yk_ddp_create(yk_ddp **ddp, yk_model *model, yk_group *group,
     if (status == YK_OK)
         status = make_ddp(&made, model, group, options);
     status = yki_joint_end(&joint, status);
+    if (status == YK_ERROR_TIMEOUT || status == YK_ERROR_PEER_FAILED || status == YK_ERROR_MISMATCH)
+        yki_error_context(status, "yk_ddp_create, which all ranks call");
     if (status == YK_OK)
         *ddp = made;
     else

@@ -28,6 +28,8 @@ YK_TEST(checkpoints_without_a_model_or_a_path_are_refused)
     assert_invalid(yk_model_save(model, NULL), "path is NULL");
     assert_invalid(yk_model_load(NULL, yk_test_path("a.pth")), "model is NULL");
     assert_invalid(yk_model_load(model, NULL), "path is NULL");
+    assert_invalid(yk_model_save(model, ""), "the file to write has an empty name");
+    assert_invalid(yk_model_load(model, ""), "the file to read has an empty name");
     assert_invalid(yk_model_load_ema(NULL, yk_test_path("a.pth")), "model is NULL");
     assert_invalid(yk_model_load_ema(model, NULL), "path is NULL");
     assert_invalid(yk_checkpoint_save(NULL, model, NULL, NULL), "path is NULL");

@@ -27,7 +27,8 @@ YK_TEST(a_named_network_needs_no_description)
     assert_int_equal(yoke("export --arch resnet9 a.pth a.onnx"), 1);
     assert_int_equal(yoke("evaluate --arch mlp --data synthetic --image-size 16 a.pth"), 0);
     assert_int_equal(yoke("evaluate --data synthetic --image-size 16 a.pth"), 1);
-    assert_contains(output, "its tensors fit none: name it with --arch");
+    assert_contains(output, "its tensors fit none: name it with --arch; a program's own network "
+                            "needs that program");
 }
 
 YK_TEST(networks_for_small_images_get_small_pictures)

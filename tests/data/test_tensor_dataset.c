@@ -102,3 +102,23 @@ YK_TEST(tensors_that_do_not_fit_are_refused_by_name)
     assert_contains(yk_last_error(), "-1 classes");
     assert_null(dataset);
 }
+
+YK_TEST(labels_are_classes)
+{
+    int32_t three[] = {0, 2, 3}, negative[] = {1, -1, 0};
+    yk_tensor tensor = {.data = three, .dtype = YK_I32, .ndim = 1, .dims = {3}};
+    const char *const name = "labels", *const other = "tokens";
+    yk_dataset *dataset;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_tensor_dataset_create(&dataset, &name, &tensor, 1, CLASSES));
+    assert_contains(yk_last_error(), "label 2 is 3: expected 0 to 2, as classes is 3");
+    assert_null(dataset);
+    assert_ok(yk_tensor_dataset_create(&dataset, &other, &tensor, 1, CLASSES));
+    yk_dataset_destroy(dataset);
+    tensor.data = negative;
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_tensor_dataset_create(&dataset, &name, &tensor, 1, CLASSES));
+    assert_contains(yk_last_error(), "label 1 is -1");
+    assert_ok(yk_tensor_dataset_create(&dataset, &name, &tensor, 1, 0)); /* there are no classes */
+    yk_dataset_destroy(dataset);
+}

@@ -550,6 +550,7 @@ static const shape_case cases[] = {
     {"batch_norm", {B, 64, 5, 7}, {64}, .expected = "(N, 64, 5, 7)"},
     {"batch_norm", {B, 64}, {64}, .expected = "(N, 64)"},
     {"batch_norm", {B, 64, 5}, {64}, .expected = "expected 4 dimensions"},
+    {"batch_norm", {B}, {64}, .expected = "shape (N), expected (N, C) or (N, C, H, W)"},
     {"batch_norm", {B, 64, 5, 7}, {32}, .expected = "weight has shape (32), expected (64)"},
     {"mse_loss", {B, 3, 8}, {B, 3, 8}, .expected = "()"},
     {"mse_loss",

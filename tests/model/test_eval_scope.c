@@ -240,14 +240,21 @@ YK_TEST(a_norm_is_used_again_in_evaluation_mode)
 
 /* ---- the scope ------------------------------------------------------------------------------- */
 
-/* Whether dropout that is built now does nothing. */
-static bool evaluates(yk_graph *graph)
+/* Whether dropout that is built after so many pushes and pops does nothing. */
+static bool evaluates(int pushes, int pops)
 {
+    yk_graph *graph = yk_graph_create();
+    for (int i = 0; i < pushes; i++)
+        yk_eval_push(graph);
+    for (int i = 0; i < pops; i++)
+        yk_eval_pop(graph);
     static const char *const names[] = {"x"};
     float ones[64], y[64];
     yk_tensor output, tensor = {.data = ones, .dtype = YK_F32, .ndim = 2, .dims = {1, 64}};
     yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 64});
     yk_value *dropped = yk_dropout(x, 0.5);
+    for (int i = pops; i < pushes; i++)
+        yk_eval_pop(graph);
     yk_model *model = create(yk_mse_loss(dropped, x, YK_LOSS_MEAN), dropped, "ref", false);
     for (int i = 0; i < 64; i++)
         ones[i] = 1;
@@ -259,23 +266,12 @@ static bool evaluates(yk_graph *graph)
     return memcmp(y, ones, sizeof y) == 0;
 }
 
-/* A graph after so many pushes and pops. */
-static yk_graph *after(int pushes, int pops)
-{
-    yk_graph *graph = yk_graph_create();
-    for (int i = 0; i < pushes; i++)
-        yk_eval_push(graph);
-    for (int i = 0; i < pops; i++)
-        yk_eval_pop(graph);
-    return graph;
-}
-
 YK_TEST(eval_scopes_nest)
 {
     yk_eval_push(NULL);
     yk_eval_pop(NULL);
-    assert_false(evaluates(after(0, 0)));
-    assert_true(evaluates(after(1, 0)));
-    assert_true(evaluates(after(2, 1)));
-    assert_false(evaluates(after(2, 2)));
+    assert_false(evaluates(0, 0));
+    assert_true(evaluates(1, 0));
+    assert_true(evaluates(2, 1));
+    assert_false(evaluates(2, 2));
 }

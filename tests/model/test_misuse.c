@@ -390,6 +390,7 @@ YK_TEST(only_floats_are_trained)
     yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
     yk_scope_push(graph, "table");
     yk_parameter(graph, "codes", YK_U8, 1, (int64_t[]){1000}, YK_INIT_ZEROS, 0);
+    yk_scope_pop(graph);
     assert_not_of(loss, "cpu", NULL,
                   "parameter table.codes is uint8, but only float32 and float64 are trained");
     assert_ok(yk_graph_set_trainable(graph, "table.codes", false, NULL));
@@ -410,12 +411,31 @@ YK_TEST(a_graph_of_which_no_model_could_be_made_says_so)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(a_push_has_its_pop)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
+    yk_scope_push(graph, "layer1");
+    yk_scope_push(graph, "0");
+    assert_not_of(loss, "ref", NULL,
+                  "the scope \"layer1.0\" has not ended: its yk_scope_push lacks a yk_scope_pop");
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    yk_scope_push(graph, "");
+    assert_not_of(loss, "ref", NULL, "the scope \"\" has not ended");
+    yk_scope_pop(graph);
+    yk_eval_push(graph);
+    assert_not_of(loss, "ref", NULL, "a yk_eval_push lacks its yk_eval_pop");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(initial_values_that_cannot_be_drawn_name_their_parameter)
 {
     yk_graph *graph = yk_graph_create();
     yk_value *x = input(graph, "x"), *loss = yk_mse_loss(x, x, YK_LOSS_MEAN);
     yk_scope_push(graph, "layer7");
     yk_parameter(graph, "weight", YK_F32, 1, (int64_t[]){3}, (yk_init)99, 0);
+    yk_scope_pop(graph);
     assert_not_of(loss, "ref", NULL,
                   "layer7.weight: yk_init 99: expected a value from YK_INIT_ZEROS (0) to "
                   "YK_INIT_KAIMING_UNIFORM_FAN_IN (17)");

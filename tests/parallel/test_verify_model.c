@@ -159,3 +159,21 @@ YK_TEST_RANKS(every_rank_starts_as_rank_0, 3)
     yk_model_destroy(model);
     yk_model_destroy(expected);
 }
+
+/* One rank goes on without a yk_ddp. */
+YK_TEST_RANKS(all_ranks_call_ddp_create, 2)
+{
+    yk_group *group;
+    yk_ddp *ddp;
+    yk_model *model = make_variant(&common);
+    assert_ok(yk_group_init(&group, NULL));
+    if (rank == world - 1) {
+        assert_status(YK_ERROR_MISMATCH, yk_barrier(group));
+    } else {
+        assert_status(YK_ERROR_MISMATCH, yk_ddp_create(&ddp, model, group, NULL));
+        assert_contains(yk_last_error(), "rank 0: yk_ddp_create, which all ranks call: ");
+        assert_contains(yk_last_error(), "rank 1 called barrier");
+    }
+    yk_model_destroy(model);
+    yk_group_destroy(group);
+}
