@@ -63,6 +63,8 @@ static yk_status check_tensor(const char *name, const yk_tensor *tensor, int64_t
     return YK_OK;
 }
 
+enum { IGNORED = -100 /* by yk_cross_entropy(), unless its options say otherwise */ };
+
 /* Class labels are what the number of classes is of. */
 static yk_status check_labels(const char *name, const yk_tensor *tensor, int64_t classes)
 {
@@ -70,7 +72,7 @@ static yk_status check_labels(const char *name, const yk_tensor *tensor, int64_t
         return YK_OK;
     const int32_t *labels = tensor->data;
     for (int64_t i = 0; i < tensor->dims[0]; i++)
-        if (labels[i] < 0 || labels[i] >= classes)
+        if (labels[i] != IGNORED && (labels[i] < 0 || labels[i] >= classes))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "yk_tensor_dataset_create: label %lld is %d: expected 0 to %lld, as "
                              "classes is %lld",

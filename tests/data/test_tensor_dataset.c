@@ -121,4 +121,7 @@ YK_TEST(labels_are_classes)
     assert_contains(yk_last_error(), "label 1 is -1");
     assert_ok(yk_tensor_dataset_create(&dataset, &name, &tensor, 1, 0)); /* there are no classes */
     yk_dataset_destroy(dataset);
+    negative[1] = -100; /* which cross_entropy ignores */
+    assert_ok(yk_tensor_dataset_create(&dataset, &name, &tensor, 1, CLASSES));
+    yk_dataset_destroy(dataset);
 }
