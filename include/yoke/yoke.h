@@ -17,6 +17,7 @@
 #include <yoke/local_sgd.h>
 #include <yoke/model.h>
 #include <yoke/model_info.h>
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 #include <yoke/nn_init.h>
 #include <yoke/onnx.h>

@@ -2,7 +2,7 @@
 #ifndef YKI_ARCH_H
 #define YKI_ARCH_H
 
-#include <yoke/nn.h>
+#include <yoke/networks.h>
 
 /*
  * Today's name of the network that yoke called `name` before its files had format 2. At that time

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include <yoke/model_info.h>
-#include <yoke/nn.h>
+#include <yoke/networks.h>
 
 static const char *save(const char *arch, int64_t side, int64_t classes, const char *ending)
 {

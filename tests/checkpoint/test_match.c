@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <yoke/model_info.h>
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 
 static const char *const formats[] = {"old.pth", "old.safetensors"};

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "yoke_line.h"
 
-#include <yoke/nn.h>
+#include <yoke/networks.h>
 
 /* A network for pictures with this side, saved as PATH with a description, which may be NULL. */
 static void save(const char *path, const char *arch, int64_t side, const yk_model_info *info)

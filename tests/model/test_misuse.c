@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 
 #include "graph/graph.h"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 #include <yoke/nn_init.h>
 

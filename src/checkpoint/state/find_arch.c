@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include <yoke/model_info.h>
-#include <yoke/nn.h>
+#include <yoke/networks.h>
 
 #include "base/memory.h"
 #include "checkpoint/state/match.h"

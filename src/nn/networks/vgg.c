@@ -3,6 +3,8 @@
  * (2014), in torchvision's form, with and without batch norm. Its classifier takes 7x7 cells, so
  * the sides of images are multiples of 224; larger ones are averaged.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 #include <stdio.h>

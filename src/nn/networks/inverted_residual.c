@@ -1,5 +1,5 @@
 /* See inverted_residual.h. */
-#include "nn/inverted_residual.h"
+#include "nn/networks/inverted_residual.h"
 
 #include <stdio.h>
 

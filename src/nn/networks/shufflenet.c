@@ -3,6 +3,8 @@
  * Design" (2018), in torchvision's form. A block changes one half of the channels and mixes both
  * halves; the first block of a stage makes two halves of all channels, at half the size.
  */
+#include <yoke/networks.h>
+
 #include <stdio.h>
 
 #include "nn/layers.h"

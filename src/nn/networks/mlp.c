@@ -2,6 +2,7 @@
  * A multi-layer perceptron with one hidden layer: small enough for tests and first runs, and the
  * shortest example of a network in this library.
  */
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 
 enum { HIDDEN = 256 };

@@ -4,6 +4,8 @@
  * squeezes an image to few channels and expands these by filters of 1x1 and of 3x3. The last layer
  * is a convolution too, whose maps of classes are averaged.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 enum { FIRES = 8, POOLS = 3 };

@@ -3,10 +3,12 @@
  * block is a bottleneck whose 3x3 convolution has as many channels as the 1x1 convolutions around
  * it, in groups of a fixed width. Those of RegNetY have squeeze and excitation.
  */
+#include <yoke/networks.h>
+
 #include <stdio.h>
 
-#include "nn/inverted_residual.h"
 #include "nn/layers.h"
+#include "nn/networks/inverted_residual.h"
 
 enum { STAGES = 4, STEM_WIDTH = 32 };
 

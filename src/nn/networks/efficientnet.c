@@ -4,8 +4,10 @@
  * Its blocks are inverted residuals with squeeze and excitation; V2 begins with fused ones.
  * Stochastic depth drops more of them the later they come.
  */
-#include "nn/inverted_residual.h"
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
+#include "nn/networks/inverted_residual.h"
 
 #include <math.h>
 

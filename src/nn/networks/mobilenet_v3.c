@@ -2,8 +2,10 @@
  * MobileNetV3: Howard et al., "Searching for MobileNetV3" (2019), in torchvision's form. Its blocks
  * are inverted residuals, some of which have squeeze and excitation.
  */
-#include "nn/inverted_residual.h"
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
+#include "nn/networks/inverted_residual.h"
 
 enum { STEM_WIDTH = 16 };
 

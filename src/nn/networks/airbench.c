@@ -7,6 +7,8 @@
  * the image. Their filters start as the identity as far as there are input channels, and batch
  * norms do not scale.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 #include <stdio.h>

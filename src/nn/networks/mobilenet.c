@@ -3,8 +3,10 @@
  * torchvision's form. A block widens its input by a 1x1 convolution, filters each channel alone
  * (depthwise), and narrows it again by a 1x1 convolution without activation.
  */
-#include "nn/inverted_residual.h"
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
+#include "nn/networks/inverted_residual.h"
 
 enum { STEM_WIDTH = 32, LAST_WIDTH = 1280 };
 

@@ -5,6 +5,7 @@
  * names in torchvision's order. In a block whose input and output differ in shape, the shortcut
  * goes through "downsample", a strided 1x1 convolution with batch norm.
  */
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 
 #include <stdio.h>

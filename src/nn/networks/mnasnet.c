@@ -3,8 +3,10 @@
  * torchvision's form (B1). Its blocks are inverted residuals with few changes of running statistics
  * from batch to batch.
  */
-#include "nn/inverted_residual.h"
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
+#include "nn/networks/inverted_residual.h"
 
 enum { STEM_WIDTH = 32, FIRST_WIDTH = 16, LAST_WIDTH = 1280 };
 

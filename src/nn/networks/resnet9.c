@@ -9,6 +9,7 @@
  * original, the logits are scaled by 1/8, which keeps the softmax soft while the learning rate is
  * at its peak.
  */
+#include <yoke/networks.h>
 #include <yoke/nn.h>
 
 enum { WIDTH = 32 };

@@ -3,6 +3,8 @@
  * (2016), in torchvision's form (DenseNet-BC). Each layer of a block adds a few channels to all
  * that it has read. Between blocks, both the channels and the sides of the image are halved.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 #include <stdio.h>

@@ -3,6 +3,8 @@
  * batch norm, with filters of 3x3 for those of 5x5, and without the auxiliary classifiers, which
  * only training has.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 /* The channels of the four branches of an inception module, and of what the middle ones are reduced

@@ -4,6 +4,8 @@
  * which pixels are tokens. Layer scale multiplies what it adds, and stochastic depth drops more of
  * it the later the block comes.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 enum { STAGES = 4 };

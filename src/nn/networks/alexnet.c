@@ -2,6 +2,8 @@
  * AlexNet: Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (2014), in
  * torchvision's form. Its classifier takes 6x6 cells, to which other images are averaged.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 enum { CELLS = 6, HIDDEN = 4096 };

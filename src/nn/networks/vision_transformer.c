@@ -7,6 +7,8 @@
  * before which patches have a token of zeros. The last norm takes the class token alone, as norms
  * treat each token by itself. Sums and products are the same as torchvision's.
  */
+#include <yoke/networks.h>
+
 #include "nn/layers.h"
 
 #include <stdio.h>
