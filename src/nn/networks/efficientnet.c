@@ -108,8 +108,7 @@ static yk_value *efficientnet(yk_value *images, int64_t classes, const efficient
                                      YK_INIT_UNIFORM_FAN_OUT);
 }
 
-/* ---- EfficientNet: all are B0, but wider and deeper -------------------------------------------
- */
+/* ---- EfficientNet: all are B0, but wider and deeper ------------------------------------------ */
 
 static yk_value *efficientnet_b(yk_value *images, int64_t classes, double width, double depth,
                                 double dropout, const yk_nn_batch_norm_options *norm)
@@ -171,8 +170,7 @@ yk_value *yk_efficientnet_b7(yk_value *images, int64_t classes)
     return efficientnet_b(images, classes, 2, 3.1, 0.5, &large_norm);
 }
 
-/* ---- EfficientNetV2 -----------------------------------------------------------------------------
- */
+/* ---- EfficientNetV2 -------------------------------------------------------------------------- */
 
 static yk_value *efficientnet_v2(yk_value *images, int64_t classes, efficientnet_config config)
 {
