@@ -182,8 +182,7 @@ static yk_value *build_batch_norm_apply(yk_graph *graph, const conformance_case 
     return yki_append_like(graph, &yki_op_batch_norm_apply, &attrs, in, x);
 }
 
-const conformance_family family_batch_norm_apply = {
-    build_batch_norm_apply, batch_norm_cases, sizeof batch_norm_cases / sizeof *batch_norm_cases};
+FAMILY_OF(batch_norm_apply, build_batch_norm_apply, batch_norm_cases);
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
@@ -268,10 +267,8 @@ static yk_value *build_global(yk_graph *graph, const conformance_case *c, yk_dty
     return yk_global_avg_pool2d(conformance_x(graph, c, dtype));
 }
 
-const conformance_family family_max_pool2d = {build_max_pool2d, pool_cases,
-                                              sizeof pool_cases / sizeof *pool_cases};
-const conformance_family family_avg_pool2d = {build_avg_pool2d, pool_cases,
-                                              sizeof pool_cases / sizeof *pool_cases};
+FAMILY_OF(max_pool2d, build_max_pool2d, pool_cases);
+FAMILY_OF(avg_pool2d, build_avg_pool2d, pool_cases);
 FAMILY(global, build_global);
 
 /* `kernel`: rows and columns of the result. */
@@ -417,22 +414,26 @@ static yk_value *other_side(yk_graph *graph, const conformance_case *c, yk_dtype
     return yk_input(graph, "b", dtype, conformance_rank(dims), dims);
 }
 
-static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+static yk_value *apply_to_sides(yk_value *(*function)(yk_value *, yk_value *), yk_graph *graph,
+                                const conformance_case *c, yk_dtype dtype)
 {
     yk_value *a = conformance_x(graph, c, dtype);
-    return yk_add(a, other_side(graph, c, dtype));
+    return function(a, other_side(graph, c, dtype));
+}
+
+static yk_value *build_add(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return apply_to_sides(yk_add, graph, c, dtype);
 }
 
 static yk_value *build_multiply(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yk_value *a = conformance_x(graph, c, dtype);
-    return yk_multiply(a, other_side(graph, c, dtype));
+    return apply_to_sides(yk_multiply, graph, c, dtype);
 }
 
 static yk_value *build_subtract(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yk_value *a = conformance_x(graph, c, dtype);
-    return yk_subtract(a, other_side(graph, c, dtype));
+    return apply_to_sides(yk_subtract, graph, c, dtype);
 }
 
 static yk_value *build_divide(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -503,14 +504,12 @@ static const conformance_case tied_cases[] = {
 
 static yk_value *build_maximum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yk_value *a = conformance_x(graph, c, dtype);
-    return yk_maximum(a, other_side(graph, c, dtype));
+    return apply_to_sides(yk_maximum, graph, c, dtype);
 }
 
 static yk_value *build_minimum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yk_value *a = conformance_x(graph, c, dtype);
-    return yk_minimum(a, other_side(graph, c, dtype));
+    return apply_to_sides(yk_minimum, graph, c, dtype);
 }
 
 static yk_value *build_compare(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -643,32 +642,20 @@ static yk_value *build_randn_like(yk_graph *graph, const conformance_case *c, yk
 }
 
 /* Never in 16 bit. */
-const conformance_family family_randn_like = {build_randn_like, element_cases,
-                                              sizeof element_cases / sizeof *element_cases};
+FAMILY_OF(randn_like, build_randn_like, element_cases);
 
-const conformance_family family_broadcast_add = {build_add, broadcast_cases,
-                                                 sizeof broadcast_cases / sizeof *broadcast_cases};
-const conformance_family family_broadcast_subtract = {
-    build_subtract, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
-const conformance_family family_broadcast_multiply = {
-    build_multiply, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
-const conformance_family family_broadcast_divide = {
-    build_divide, broadcast_cases, sizeof broadcast_cases / sizeof *broadcast_cases};
+FAMILY_OF(broadcast_add, build_add, broadcast_cases);
+FAMILY_OF(broadcast_subtract, build_subtract, broadcast_cases);
+FAMILY_OF(broadcast_multiply, build_multiply, broadcast_cases);
+FAMILY_OF(broadcast_divide, build_divide, broadcast_cases);
 
-const conformance_family family_maximum = {build_maximum, choice_cases,
-                                           sizeof choice_cases / sizeof *choice_cases};
-const conformance_family family_minimum = {build_minimum, choice_cases,
-                                           sizeof choice_cases / sizeof *choice_cases};
-const conformance_family family_masked_fill = {build_masked_fill, broadcast_cases,
-                                               sizeof broadcast_cases / sizeof *broadcast_cases};
-const conformance_family family_kept = {build_kept, broadcast_cases,
-                                        sizeof broadcast_cases / sizeof *broadcast_cases};
-const conformance_family family_tied_maximum = {build_maximum, tied_cases,
-                                                sizeof tied_cases / sizeof *tied_cases};
-const conformance_family family_tied_minimum = {build_minimum, tied_cases,
-                                                sizeof tied_cases / sizeof *tied_cases};
-const conformance_family family_compare = {build_compare, tied_cases,
-                                           sizeof tied_cases / sizeof *tied_cases};
+FAMILY_OF(maximum, build_maximum, choice_cases);
+FAMILY_OF(minimum, build_minimum, choice_cases);
+FAMILY_OF(masked_fill, build_masked_fill, broadcast_cases);
+FAMILY_OF(kept, build_kept, broadcast_cases);
+FAMILY_OF(tied_maximum, build_maximum, tied_cases);
+FAMILY_OF(tied_minimum, build_minimum, tied_cases);
+FAMILY_OF(compare, build_compare, tied_cases);
 
 /* For functions whose bends lie beyond 1: inputs from -8 to 8. */
 static const conformance_case wide_cases[] = {

@@ -8,9 +8,9 @@
 
 #include "conformance.h"
 
-#define FAMILY(name, builder)                                                                      \
-    const conformance_family family_##name = {builder, name##_cases,                               \
-                                              sizeof name##_cases / sizeof *name##_cases}
+#define FAMILY_OF(name, builder, cases)                                                            \
+    const conformance_family family_##name = {builder, cases, sizeof cases / sizeof *cases}
+#define FAMILY(name, builder) FAMILY_OF(name, builder, name##_cases)
 
 extern const conformance_family family_conv2d, family_conv2d_sums, family_conv_transpose2d,
     family_large_conv_transpose2d;

@@ -124,19 +124,13 @@ static yk_value *build_rms_norm(yk_graph *graph, const conformance_case *c, yk_d
     return yk_rms_norm(x, conformance_parameter(graph, "weight", dtype, ndim, dims), 1e-2);
 }
 
-const conformance_family family_softmax = {build_softmax, row_cases,
-                                           sizeof row_cases / sizeof *row_cases};
-const conformance_family family_log_softmax = {build_log_softmax, row_cases,
-                                               sizeof row_cases / sizeof *row_cases};
-const conformance_family family_layer_norm = {build_layer_norm, row_cases,
-                                              sizeof row_cases / sizeof *row_cases};
+FAMILY_OF(softmax, build_softmax, row_cases);
+FAMILY_OF(log_softmax, build_log_softmax, row_cases);
+FAMILY_OF(layer_norm, build_layer_norm, row_cases);
 
-const conformance_family family_layer_norm_wide = {build_layer_norm, wide_row_cases,
-                                                   sizeof wide_row_cases / sizeof *wide_row_cases};
-const conformance_family family_rms_norm = {build_rms_norm, row_cases,
-                                            sizeof row_cases / sizeof *row_cases};
-const conformance_family family_rms_norm_wide = {build_rms_norm, wide_row_cases,
-                                                 sizeof wide_row_cases / sizeof *wide_row_cases};
+FAMILY_OF(layer_norm_wide, build_layer_norm, wide_row_cases);
+FAMILY_OF(rms_norm, build_rms_norm, row_cases);
+FAMILY_OF(rms_norm_wide, build_rms_norm, wide_row_cases);
 
 /* ---- mse_loss: never in 16 bit --------------------------------------------------------------- */
 
@@ -162,8 +156,7 @@ static yk_value *build_reduce_loss(yk_graph *graph, const conformance_case *c, y
     return yk_reduce_loss(conformance_x(graph, c, dtype), c->sum ? YK_LOSS_SUM : YK_LOSS_MEAN);
 }
 
-const conformance_family family_reduce_loss = {build_reduce_loss, mse_loss_cases,
-                                               sizeof mse_loss_cases / sizeof *mse_loss_cases};
+FAMILY_OF(reduce_loss, build_reduce_loss, mse_loss_cases);
 
 /* `filters`: the dimension. The node that yk_sum appends first. */
 static const conformance_case sum_cases[] = {
@@ -218,8 +211,7 @@ static yk_value *build_amin(yk_graph *graph, const conformance_case *c, yk_dtype
 }
 
 FAMILY(amax, build_amax);
-const conformance_family family_amin = {build_amin, amax_cases,
-                                        sizeof amax_cases / sizeof *amax_cases};
+FAMILY_OF(amin, build_amin, amax_cases);
 
 /* ---- smooth_l1_loss, binary_cross_entropy_with_logits: never in 16 bit ----------------------- */
 
@@ -268,7 +260,7 @@ static yk_value *build_bce(yk_graph *graph, const conformance_case *c, yk_dtype 
 }
 
 FAMILY(smooth_l1_loss, build_smooth_l1_loss);
-const conformance_family family_bce = {build_bce, bce_cases, sizeof bce_cases / sizeof *bce_cases};
+FAMILY_OF(bce, build_bce, bce_cases);
 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
 
