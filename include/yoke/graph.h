@@ -47,7 +47,7 @@ yk_graph *yk_graph_create(void);
 void yk_graph_destroy(yk_graph *graph);
 
 /** Prefixes the names of parameters and buffers declared until the matching pop: after a push of
- *  "layer1" and one of "0" the prefix is "layer1.0.". The name "" leaves the prefix as it is. */
+ *  "layer1" and one of "0" the prefix is "layer1.0.". The name "" does not change the prefix. */
 void yk_scope_push(yk_graph *graph, const char *name);
 /**
  * As yk_scope_push, of a scope that has been built: until the matching pop, parameters and buffers

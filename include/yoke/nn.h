@@ -137,9 +137,8 @@ typedef struct yk_nn_recurrent_options {
  * defaults.
  *
  * Sequences shorter than T have their lengths in the options, as PyTorch's pack_padded_sequence()
- * takes them: what x has behind their ends is computed, but reaches no result. The outputs are 0
- * there, h_n and c_n are the states after the last step that counts, and the other direction begins
- * with it.
+ * takes them: what x holds after their ends changes no result. The outputs are 0 there, h_n and c_n
+ * are the states after the last step that counts, and the other direction begins with that step.
  */
 yk_value *yk_nn_lstm(yk_value *x, const char *name, int64_t hidden_size,
                      const yk_nn_recurrent_options *options);

@@ -7,7 +7,8 @@
 #include "base/memory.h"
 #include "graph/operators.h"
 
-/* An invalid value as it is, and one for NULL. */
+/* What a function returns if x is invalid: x, so that its error stays, or an invalid value if x is
+ * NULL. */
 static yk_value *passed_on(yk_value *x, const char *who)
 {
     return x ? x : yki_no_operand(who);

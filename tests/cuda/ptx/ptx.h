@@ -50,7 +50,8 @@ struct window {
     int64_t begin, end;
 };
 
-/* The simulator would have the thread go on, to memory that is not its own. */
+/* Ends the program: in the simulator, the thread could go on and access memory that is not its
+ * own. */
 static inline void die(sim::place at, const char *mistake)
 {
     fprintf(stderr, "%s:%d: thread %u of block (%u, %u, %u): %s\n", at.file, at.line, threadIdx.x,
