@@ -30,7 +30,7 @@ typedef struct yki_cuda_launcher {
 
 enum { YKI_CUDA_SWEEPS = YKI_SWEEP_HASH + 1 };
 
-/* When kernels run beside each other, see beside.h. */
+/* When kernels run beside each other, see conv/beside.h. */
 typedef enum yki_cuda_besides {
     YKI_CUDA_BESIDE_MEASURED, /* where it takes less time; the choice is kept, as plans are */
     YKI_CUDA_BESIDE_NEVER,
@@ -53,12 +53,12 @@ typedef struct yki_cuda_device {
     bool flash;                /* attention may keep its scores in registers */
     struct yki_cudnn *cudnn;   /* opened by the first kernel that needs it; see libraries.h */
     struct yki_cublas *cublas; /* likewise */
-    bool measures;             /* chooses plans by measuring them, see conv_plan.h */
+    bool measures;             /* chooses plans by measuring them, see conv/plan.h */
     bool fuses;                /* convolutions may give sums to batch_norm */
     yki_cuda_besides besides;
     char model[96]; /* of the GPU: plans are kept for it; empty: they are not */
     struct yki_cuda_conv_plan *plans;
-    struct yki_cuda_candidates *candidates; /* see conv_candidates.h */
+    struct yki_cuda_candidates *candidates; /* see conv/candidates.h */
     bool foresees;                          /* plans: some have been foreseen, and ... */
     int plan_lock;                          /* ... other ranks are kept from making them */
     size_t cache_bytes;                     /* to fill, and the GPU's caches hold nothing else */

@@ -1,5 +1,5 @@
 /* The device's head, on a GPU as in the simulator: its beginning and its end. */
-#include "conv_plan.h"
+#include "conv/plan.h"
 #include "libraries.h"
 #include "muon.h"
 

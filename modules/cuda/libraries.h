@@ -2,9 +2,9 @@
 #ifndef YKI_CUDA_LIBRARIES_H
 #define YKI_CUDA_LIBRARIES_H
 
-#include "cublas.h"
 #include "cuda.h"
-#include "cudnn.h"
+#include "libraries/cublas.h"
+#include "libraries/cudnn.h"
 
 yk_status yki_cuda_need_cudnn(yki_cuda_device *device, const yki_cudnn **cudnn);
 yk_status yki_cuda_need_cublas(yki_cuda_device *device, const yki_cublas **cublas);

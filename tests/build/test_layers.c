@@ -159,6 +159,11 @@ YK_TEST(layers_keep_modules_outside)
     accepted("modules/cuda/a.c", "\"device/device.h\"");
     refused("modules/cuda/a.c", "\"model/model.h\"", "not the module's");
     refused("modules/cuda/a.c", "\"device/cpu/cpu.h\"", "not the module's");
+    accepted("modules/cuda/gpu/a.c", "\"cuda.h\"");
+    accepted("modules/cuda/conv/a.c", "\"libraries/cudnn.h\"");
+    refused("modules/cuda/a.c", "\"gpu/driver.h\"", "is above it");
+    refused("modules/cuda/conv/a.c", "\"gpu/gpu.h\"", "is above it");
+    refused("modules/cuda/libraries/a.c", "\"conv/plan.h\"", "is above it");
 }
 
 YK_TEST(layers_know_every_folder)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "beside.h"
+#include "conv/beside.h"
 #include "harness.h"
 #include "muon.h"
 #include "simulator.h"

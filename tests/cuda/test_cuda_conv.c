@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "conv_fold.h"
+#include "conv/fold.h"
 #include "harness.h"
 #include "sim_device.h"
 #include "tensor/element.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cores.h"
-#include "conv_plan.h"
+#include "conv/plan.h"
 #include "device/plan_cache.h"
 #include "harness.h"
 #include "libraries.h"

@@ -1,4 +1,4 @@
-/* Convolutions of stride 2 over few channels, folded into channels: see conv_fold.h. */
+/* Convolutions of stride 2 over few channels, folded into channels: see conv/fold.h. */
 #include "kernel.cuh"
 
 /* A thread writes one pixel of the folded image, of at most 16 channels. */

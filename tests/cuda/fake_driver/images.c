@@ -1,5 +1,5 @@
 /* Images for the fake driver, which has the kernels itself. */
-#include "images.h"
+#include "gpu/images.h"
 
 const yki_cuda_image yki_cuda_images[] = {{"kernels", "the fake driver's"}, {"", 0}};
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "device/sim/stream.h"
-#include "driver.h"
+#include "gpu/driver.h"
 
 enum {
     CU_INVALID_VALUE = 1,

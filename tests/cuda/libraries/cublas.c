@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cublas_calls.h"
+#include "libraries/cublas_calls.h"
 #include "tensor/element.h"
 #include "work.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cudnn_calls.h"
+#include "libraries/cudnn_calls.h"
 #include "program.h"
 #include "rules.h"
 #include "work.h"

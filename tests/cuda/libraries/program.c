@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cudnn_calls.h"
+#include "libraries/cudnn_calls.h"
 #include "tensor/element.h"
 
 static yk_dtype dtype_of(int type)

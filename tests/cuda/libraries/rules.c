@@ -1,7 +1,7 @@
 /* See rules.h. */
 #include "rules.h"
 
-#include "cudnn_calls.h"
+#include "libraries/cudnn_calls.h"
 #include "program.h"
 
 enum { DEVICE_ID = 2700, TYPE_INT32 = 23 };

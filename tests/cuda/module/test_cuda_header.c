@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../../modules/cuda/driver.h"
+#include "../../../modules/cuda/gpu/driver.h"
 #include "harness.h"
 
 enum { AS_OF = 12000 };

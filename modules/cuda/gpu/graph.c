@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 
 /* Of bytes: larger ones take as long either way. */
 static const size_t most_bytes = 1 << 16;

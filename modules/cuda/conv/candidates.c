@@ -1,5 +1,5 @@
-/* See conv_candidates.h. */
-#include "conv_candidates.h"
+/* See candidates.h. */
+#include "conv/candidates.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 
 #include <yoke/tensor.h>
 
-#include "cublas_calls.h"
-#include "library.h"
+#include "libraries/cublas_calls.h"
+#include "libraries/library.h"
 
 typedef struct yki_cublas {
     yki_cublas_calls calls;

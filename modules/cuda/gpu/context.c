@@ -2,7 +2,7 @@
  * takes longer than anything else that opening a device does. */
 #include <pthread.h>
 
-#include "gpu.h"
+#include "gpu/gpu.h"
 
 enum { GPUS = 64 };
 

@@ -1,5 +1,5 @@
 /* See trial.h. */
-#include "trial.h"
+#include "conv/trial.h"
 
 #include <stdlib.h>
 

@@ -8,8 +8,8 @@
 #define YKI_CUDA_CONV_PLAN_H
 
 #include "cuda.h"
-#include "cudnn_conv.h"
 #include "device/plan_cache.h"
+#include "libraries/cudnn_conv.h"
 
 /* Belongs to the device, whose kernels share it. *plan is NULL, without an error, if no engine may
  * be used for this graph, or if it has sums that a separate pass over y gives in less time. */

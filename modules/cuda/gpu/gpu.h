@@ -7,8 +7,8 @@
 #define YKI_CUDA_GPU_H
 
 #include "cuda.h"
-#include "driver.h"
-#include "images.h"
+#include "gpu/driver.h"
+#include "gpu/images.h"
 
 /* The driver's launcher: finds kernels in the images that it has loaded. */
 typedef struct yki_cuda_program {

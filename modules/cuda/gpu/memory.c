@@ -1,5 +1,5 @@
 /* The GPU's memory, and the host's that it copies from and to. */
-#include "gpu.h"
+#include "gpu/gpu.h"
 
 static const double gib = 1 << 30;
 

@@ -3,7 +3,7 @@
  * its transpose to cuBLASLt, which therefore computes c^T = b^T a^T. Its first operand is b, and a
  * bias, which it adds to every column of c^T, is yoke's.
  */
-#include "cublas.h"
+#include "libraries/cublas.h"
 
 #include <stdlib.h>
 

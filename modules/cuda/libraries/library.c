@@ -1,5 +1,5 @@
 /* See library.h. */
-#include "library.h"
+#include "libraries/library.h"
 
 #include <dlfcn.h>
 #include <string.h>

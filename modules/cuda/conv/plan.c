@@ -1,5 +1,5 @@
-/* See conv_plan.h. */
-#include "conv_plan.h"
+/* See plan.h. */
+#include "conv/plan.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "conv_candidates.h"
+#include "conv/candidates.h"
+#include "conv/trial.h"
 #include "statistics.h"
-#include "trial.h"
 
 enum { NONE = -1 };
 

@@ -1,6 +1,6 @@
 /* Gradients of a convolution's weight and bias: x, dy -> dweight, [dbias]. See conv.c. */
 #include "bias.h"
-#include "conv_kernel.h"
+#include "conv/kernel.h"
 #include "implementations.h"
 #include "libraries.h"
 

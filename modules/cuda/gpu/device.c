@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "beside.h"
+#include "conv/beside.h"
 #include "device/module.h"
 #include "device/norm_rules.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "muon.h"
 
 enum {

@@ -9,7 +9,7 @@
 #define YKI_CUDA_CONV_FOLD_H
 
 #include "cuda.h"
-#include "cudnn_conv.h"
+#include "libraries/cudnn_conv.h"
 
 /* It does with stride 2, at most 4 channels and 16 bits. */
 bool yki_cuda_fold_helps(const yki_cudnn_conv *conv, int64_t groups);

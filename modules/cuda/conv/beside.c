@@ -1,15 +1,15 @@
 /* See beside.h. */
-#include "beside.h"
+#include "conv/beside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "conv_plan.h"
+#include "conv/plan.h"
+#include "conv/trial.h"
 #include "device/fan.h"
 #include "implementations.h"
-#include "trial.h"
 
 /* The gain that counts: less may be chance, and what both use lives longer. */
 static const double least_gain = 0.03;

@@ -1,7 +1,7 @@
 /* What the GPU can do: copies within its memory, and products of large matrices by cuBLASLt. The
  * best of a few counts. What there is no room for stays unknown. */
 #include "base/memory.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "libraries.h"
 
 enum { REPEATS = 5, MOST_ROWS = 8192 /* of a product's matrices */ };

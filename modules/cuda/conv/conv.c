@@ -6,12 +6,12 @@
  * Engines of 16 bits want channels in eights. Where they are not, as in the first layer of most
  * networks, the plan is that of a convolution with more channels: inputs are copied with zeros as
  * those that are missing, and outputs are copied without them. With stride 2, pixels become these
- * channels (conv_fold.h).
+ * channels (fold.h).
  */
 #include <string.h>
 
 #include "bias.h"
-#include "conv_kernel.h"
+#include "conv/kernel.h"
 #include "implementations.h"
 #include "libraries.h"
 

@@ -1,5 +1,5 @@
 /* See cudnn.h. */
-#include "cudnn.h"
+#include "libraries/cudnn.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef YKI_CUDNN_CONV_H
 #define YKI_CUDNN_CONV_H
 
-#include "cudnn.h"
+#include "libraries/cudnn.h"
 
 typedef enum yki_cudnn_direction {
     YKI_CUDNN_FORWARD,

@@ -12,8 +12,8 @@
 
 #include <yoke/tensor.h>
 
-#include "cudnn_calls.h"
-#include "library.h"
+#include "libraries/cudnn_calls.h"
+#include "libraries/library.h"
 
 typedef struct yki_cudnn {
     yki_cudnn_calls calls;

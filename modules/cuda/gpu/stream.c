@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 
 struct yki_recording {
     yki_cuda_gpu *gpu;

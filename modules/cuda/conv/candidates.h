@@ -1,5 +1,5 @@
 /*
- * The plans among which conv_plan.c chooses. Making one may take a compiler, and seconds. The
+ * The plans among which plan.c chooses. Making one may take a compiler, and seconds. The
  * convolutions that a network needs are therefore foreseen: when the first of them is asked for,
  * the plans of all are made, by a thread for each core. No other thread uses cuDNN meanwhile.
  */
@@ -7,7 +7,7 @@
 #define YKI_CUDA_CONV_CANDIDATES_H
 
 #include "cuda.h"
-#include "cudnn_conv.h"
+#include "libraries/cudnn_conv.h"
 
 enum { YKI_CUDA_CANDIDATES = 8 };
 

@@ -1,12 +1,12 @@
 /* See driver.h. */
-#include "driver.h"
+#include "gpu/driver.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "images.h"
+#include "gpu/images.h"
 
 yki_cuda_driver yki_cu;
 

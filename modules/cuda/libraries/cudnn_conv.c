@@ -1,5 +1,5 @@
 /* See cudnn_conv.h. */
-#include "cudnn_conv.h"
+#include "libraries/cudnn_conv.h"
 
 #include <stdio.h>
 

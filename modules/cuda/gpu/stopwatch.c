@@ -1,5 +1,5 @@
 /* How long the GPU takes for something: the time between two events in its stream. */
-#include "gpu.h"
+#include "gpu/gpu.h"
 
 static yk_status time_between(yki_cuda_gpu *gpu, yk_status (*before)(const void *context),
                               yk_status (*work)(const void *context), const void *context,

@@ -1,13 +1,13 @@
 /*
- * What the convolutions share, forward (conv.c) and for the gradient of weights (conv_weight.c):
+ * What the convolutions share, forward (conv.c) and for the gradient of weights (weight.c):
  * cuDNN's plan, the copies of operands around it, and weights as it wants them.
  */
 #ifndef YKI_CUDA_CONV_KERNEL_H
 #define YKI_CUDA_CONV_KERNEL_H
 
-#include "conv_plan.h"
-#include "cublas.h"
+#include "conv/plan.h"
 #include "cuda.h"
+#include "libraries/cublas.h"
 
 /* The kernels beside the plan. TRANSPOSE converts filters whose order is the same, and folds those
  * of a convolution that is folded. REDUCE takes two. */
@@ -109,7 +109,7 @@ bool yki_conv_same_pack(const yki_kernel *kernel, const yki_kernel *other);
                                              .pack = yki_conv_pack,                                \
                                              .same_pack = yki_conv_same_pack}
 
-/* ---- of conv_weight.c, for foresight --------------------------------------------------------- */
+/* ---- of weight.c, for foresight -------------------------------------------------------------- */
 
 bool yki_conv_supports_backward_weight(const yki_device *device, const yki_kernel_desc *desc);
 void yki_conv_describe_backward_weight(yki_conv *k);

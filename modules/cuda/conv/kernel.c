@@ -1,11 +1,11 @@
-/* See conv_kernel.h. */
-#include "conv_kernel.h"
+/* See kernel.h. */
+#include "conv/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "conv_fold.h"
+#include "conv/fold.h"
 #include "libraries.h"
 #include "statistics.h"
 

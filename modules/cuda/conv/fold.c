@@ -1,5 +1,5 @@
-/* See conv_fold.h. */
-#include "conv_fold.h"
+/* See fold.h. */
+#include "conv/fold.h"
 
 static bool is_two(const int64_t pair[2])
 {
