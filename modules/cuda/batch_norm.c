@@ -184,7 +184,7 @@ static yk_status run_batch_norm(const yki_kernel *kernel, const yki_kernel_args 
     return rows > 0 ? apply(k, run, p) : YK_OK;
 }
 IMPLEMENTATION(batch_norm, yki_cuda_supports, prepare_batch_norm, run_batch_norm,
-               1 + YKI_BATCH_NORM_X);
+               1 << YKI_BATCH_NORM_X);
 
 /* ---- forward once more ----------------------------------------------------------------------- */
 
@@ -211,7 +211,7 @@ static yk_status run_apply(const yki_kernel *kernel, const yki_kernel_args *run)
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(batch_norm_apply, yki_cuda_supports, prepare_apply, run_apply,
-               1 + YKI_BATCH_NORM_APPLY_X);
+               1 << YKI_BATCH_NORM_APPLY_X);
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
@@ -290,4 +290,4 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(batch_norm_backward, yki_cuda_supports, prepare_backward, run_backward,
-               1 + YKI_BATCH_NORM_BACKWARD_DY);
+               1 << YKI_BATCH_NORM_BACKWARD_DY);

@@ -122,7 +122,8 @@ static yk_status run_broadcast(const yki_kernel *kernel, const yki_kernel_args *
     {                                                                                              \
         return prepare(device, desc, #name, kernel);                                               \
     }                                                                                              \
-    IMPLEMENTATION(name, yki_cuda_supports_any_layout, prepare_##name, run_broadcast, 1)
+    IMPLEMENTATION(name, yki_cuda_supports_any_layout, prepare_##name, run_broadcast,              \
+                   YKI_EITHER_SIDE)
 BROADCAST(add);
 BROADCAST(subtract);
 BROADCAST(multiply);

@@ -122,7 +122,7 @@ static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *ru
     YK_TRY(yki_cuda_launch(k, SETTLE, grid_of_groups(&args), &args, sizeof args, run));
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
-IMPLEMENTATION(group_norm, yki_cuda_supports, create, run_forward, 1 + YKI_GROUP_NORM_X);
+IMPLEMENTATION(group_norm, yki_cuda_supports, create, run_forward, 1 << YKI_GROUP_NORM_X);
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
@@ -179,4 +179,4 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
     return yki_cuda_launch(k, APPLY, grid, &args, sizeof args, run);
 }
 IMPLEMENTATION(group_norm_backward, yki_cuda_supports, create_backward, run_backward,
-               1 + YKI_GROUP_NORM_BACKWARD_DY);
+               1 << YKI_GROUP_NORM_BACKWARD_DY);

@@ -83,13 +83,12 @@ static yk_status check_inputs_untouched(const yki_trial *trial, const yki_invoca
 }
 
 /* Where output 0 may take an input's memory, it must come out the same there, to the bit. */
-static yk_status check_in_place(const yki_trial *trial, const yki_invocation *done)
+static yk_status check_place(const yki_trial *trial, const yki_invocation *done, int which)
 {
-    int which = done->kernel->impl->inplace - 1;
     const yki_device *device = done->runner->device;
-    if (which < 0 || done->desc.in[which].layout != done->desc.out[0].layout ||
-        yki_operand_bytes(device, &done->desc.in[which]) !=
-            yki_operand_bytes(device, &done->desc.out[0]))
+    const yki_operand *in = &done->desc.in[which], *result = &done->desc.out[0];
+    if (in->ndim < 0 || in->layout != result->layout ||
+        yki_operand_bytes(device, in) != yki_operand_bytes(device, result))
         return YK_OK;
     yki_invocation again;
     void *out[YKI_MAX_OUT];
@@ -102,10 +101,19 @@ static yk_status check_in_place(const yki_trial *trial, const yki_invocation *do
     for (int i = 0; status == YK_OK && i < done->node->out_count; i++)
         if (done->out[i] &&
             memcmp(out[i], done->out[i], yki_operand_bytes(device, &done->desc.out[i])) != 0)
-            status = yki_error(YK_ERROR_INTERNAL, "%s in place gives another output %d",
-                               done->node->op->name, i);
+            status =
+                yki_error(YK_ERROR_INTERNAL, "%s in the place of input %d gives another output %d",
+                          done->node->op->name, which, i);
     yki_invocation_fini(&again);
     return status;
+}
+
+static yk_status check_in_place(const yki_trial *trial, const yki_invocation *done)
+{
+    for (int i = 0; i < done->desc.in_count; i++)
+        if (done->kernel->impl->inplace >> i & 1)
+            YK_TRY(check_place(trial, done, i));
+    return YK_OK;
 }
 
 /* Nothing may want the outputs after the first, which must be right without them. */

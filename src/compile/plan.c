@@ -98,12 +98,10 @@ static void place_in_arena(planner *p, const yk_value *value, int first)
         .kind = YKI_PLACE_ARENA, .index = p->plan->slot_count++, .layout = operand.layout};
 }
 
-/* Lets out[0] take the memory of an input that the kernel may overwrite; false if it may not. */
-static bool place_in_place(planner *p, const yki_node *node, const yki_kernel_impl *impl, int at)
+/* Lets out[0] take the memory of an input that dies at this step; false if it cannot. */
+static bool place_over(planner *p, const yki_node *node, int which, int at)
 {
-    int which = impl->inplace - 1;
-    const yk_value *in = which >= 0 ? node->in[which] : NULL;
-    const yk_value *out = node->out[0];
+    const yk_value *in = node->in[which], *out = node->out[0];
     if (!in || p->places[in->id].kind != YKI_PLACE_ARENA || p->last_use[in->id] != at)
         return false;
     for (int i = 0; i < node->in_count; i++)
@@ -118,6 +116,16 @@ static bool place_in_place(planner *p, const yki_node *node, const yki_kernel_im
     if (p->last_use[out->id] > slot->last)
         slot->last = p->last_use[out->id];
     return true;
+}
+
+/* Lets out[0] take the memory of the first input that the kernel may overwrite; false if there is
+ * none. */
+static bool place_in_place(planner *p, const yki_node *node, const yki_kernel_impl *impl, int at)
+{
+    for (int i = 0; i < node->in_count; i++)
+        if (impl->inplace >> i & 1 && place_over(p, node, i, at))
+            return true;
+    return false;
 }
 
 /* Sums that the kernel leaves out are absent, and then their readers do without them. */

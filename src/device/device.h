@@ -67,12 +67,15 @@ typedef struct yki_kernel_args {
     const yki_exchange *exchange; /* with the other ranks; NULL: there is no yk_ddp */
 } yki_kernel_args;
 
+/* Of inplace, for operators of two sides. */
+enum { YKI_EITHER_SIDE = 1 << 0 | 1 << 1 };
+
 typedef struct yki_kernel_impl {
     const yki_op *op;
     /* Its name among the operator's kernels that may be measured against each other; NULL if it is
      * not one of them. */
     const char *name;
-    int inplace; /* 1 + the input whose memory output 0 may reuse; 0 if there is none */
+    unsigned inplace; /* the inputs whose memory output 0 may take: 1 << i for input i */
     bool (*supports)(const yki_device *device, const yki_kernel_desc *desc);
     /* Whether it is expected to be the fastest where kernels are not measured; NULL: always. */
     bool (*gains)(const yki_device *device, const yki_kernel_desc *desc);

@@ -229,7 +229,7 @@ YK_TEST(a_wrong_operator_is_found)
     finds(&op, "cube has no gradient");
     finds_kernel(leaves_one, "cube, output 0 differs by");
     finds_kernel(writes_input, "cube writes into input 0");
-    finds_kernel(not_in_place, "cube in place gives another output 0");
+    finds_kernel(not_in_place, "cube in the place of input 0 gives another output 0");
 }
 
 /* ---- batches without samples ----------------------------------------------------------------- */

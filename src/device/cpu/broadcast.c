@@ -275,17 +275,18 @@ static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *ru
     return YK_OK;
 }
 
-#define IMPL(name, of)                                                                             \
+#define IMPL(name, of, place)                                                                      \
     const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##of,                                    \
+                                            .inplace = place,                                      \
                                             .supports = combine_supports,                          \
                                             .prepare = combine_prepare,                            \
                                             .run = combine_all}
-IMPL(add_broadcast, add);
-IMPL(subtract_broadcast, subtract);
-IMPL(multiply_broadcast, multiply);
-IMPL(divide_broadcast, divide);
-IMPL(maximum_broadcast, maximum);
-IMPL(minimum_broadcast, minimum);
-IMPL(compare_broadcast, compare);
-IMPL(masked_fill_broadcast, masked_fill);
-IMPL(expand, expand);
+IMPL(add_broadcast, add, YKI_EITHER_SIDE);
+IMPL(subtract_broadcast, subtract, YKI_EITHER_SIDE);
+IMPL(multiply_broadcast, multiply, YKI_EITHER_SIDE);
+IMPL(divide_broadcast, divide, YKI_EITHER_SIDE);
+IMPL(maximum_broadcast, maximum, YKI_EITHER_SIDE);
+IMPL(minimum_broadcast, minimum, YKI_EITHER_SIDE);
+IMPL(compare_broadcast, compare, YKI_EITHER_SIDE);
+IMPL(masked_fill_broadcast, masked_fill, YKI_EITHER_SIDE);
+IMPL(expand, expand, 0);

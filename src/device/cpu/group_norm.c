@@ -412,12 +412,12 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 }
 
 const yki_kernel_impl yki_cpu_group_norm = {.op = &yki_op_group_norm,
-                                            .inplace = 1 + YKI_GROUP_NORM_X,
+                                            .inplace = 1 << YKI_GROUP_NORM_X,
                                             .supports = supports,
                                             .prepare = yki_group_norm_prepare,
                                             .run = group_norm_run};
 const yki_kernel_impl yki_cpu_group_norm_backward = {.op = &yki_op_group_norm_backward,
-                                                     .inplace = 1 + YKI_GROUP_NORM_BACKWARD_DY,
+                                                     .inplace = 1 << YKI_GROUP_NORM_BACKWARD_DY,
                                                      .supports = supports,
                                                      .prepare = yki_group_norm_prepare,
                                                      .run = group_norm_backward_run};

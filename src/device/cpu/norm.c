@@ -419,17 +419,17 @@ static bool supports_backward(const yki_device *device, const yki_kernel_desc *d
 }
 
 const yki_kernel_impl yki_cpu_batch_norm = {.op = &yki_op_batch_norm,
-                                            .inplace = 1 + YKI_BATCH_NORM_X,
+                                            .inplace = 1 << YKI_BATCH_NORM_X,
                                             .supports = norm_supports,
                                             .prepare = yki_norm_prepare,
                                             .run = batch_norm};
 const yki_kernel_impl yki_cpu_batch_norm_apply = {.op = &yki_op_batch_norm_apply,
-                                                  .inplace = 1 + YKI_BATCH_NORM_APPLY_X,
+                                                  .inplace = 1 << YKI_BATCH_NORM_APPLY_X,
                                                   .supports = supports_apply,
                                                   .prepare = yki_norm_prepare,
                                                   .run = batch_norm_apply};
 const yki_kernel_impl yki_cpu_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
-                                                     .inplace = 1 + YKI_BATCH_NORM_BACKWARD_DY,
+                                                     .inplace = 1 << YKI_BATCH_NORM_BACKWARD_DY,
                                                      .supports = supports_backward,
                                                      .prepare = yki_norm_prepare,
                                                      .run = batch_norm_backward};

@@ -70,7 +70,7 @@ static void map2(const yki_kernel *kernel, const yki_kernel_args *run, function_
         map2(kernel, run, name##_of);                                                              \
         return YK_OK;                                                                              \
     }                                                                                              \
-    YKI_REF_IMPL(name, 1)
+    YKI_REF_IMPL(name, YKI_EITHER_SIDE)
 MAP2(add, a + b);
 MAP2(subtract, a - b);
 MAP2(multiply, (a * b));

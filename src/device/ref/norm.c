@@ -312,17 +312,17 @@ static yk_status ref_batch_norm_backward(const yki_kernel *kernel, const yki_ker
 }
 
 const yki_kernel_impl yki_ref_batch_norm = {.op = &yki_op_batch_norm,
-                                            .inplace = 1 + YKI_BATCH_NORM_X,
+                                            .inplace = 1 << YKI_BATCH_NORM_X,
                                             .supports = yki_ref_supports,
                                             .prepare = yki_ref_prepare,
                                             .run = ref_batch_norm};
 const yki_kernel_impl yki_ref_batch_norm_backward = {.op = &yki_op_batch_norm_backward,
-                                                     .inplace = 1 + YKI_BATCH_NORM_BACKWARD_DY,
+                                                     .inplace = 1 << YKI_BATCH_NORM_BACKWARD_DY,
                                                      .supports = yki_ref_supports,
                                                      .prepare = yki_ref_prepare,
                                                      .run = ref_batch_norm_backward};
 const yki_kernel_impl yki_ref_batch_norm_apply = {.op = &yki_op_batch_norm_apply,
-                                                  .inplace = 1 + YKI_BATCH_NORM_APPLY_X,
+                                                  .inplace = 1 << YKI_BATCH_NORM_APPLY_X,
                                                   .supports = yki_ref_supports,
                                                   .prepare = yki_ref_prepare,
                                                   .run = ref_batch_norm_apply};
