@@ -66,11 +66,12 @@ static yki_map_op map_of(const yki_op *op)
 }
 
 /* The last axis along which a side is the same for the next piece, so that what has been written
- * out for one serves all of them; not that of blocks whose last one has fewer channels. */
+ * out for one serves all of them; not that of blocks whose last one has fewer channels. Pieces of
+ * results that no cache holds follow one another in memory instead, which has more to gain. */
 static int find_again(const broadcast *k)
 {
     int found = -1;
-    for (int d = 0; d < k->piece_axis; d++)
+    for (int d = 0; d < k->piece_axis && !yki_exceed_caches(k->device, &k->out, &k->out); d++)
         for (yki_side side = YKI_SIDE_A; side <= YKI_SIDE_B; side++)
             if (!k->whole[side] && k->axes.axis[d].stride[side] == 0 && d != k->axes.block_axis)
                 found = d;

@@ -11,7 +11,11 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
 
-enum { TILE_Y = 64 /* places of a plain tensor, which stay in the first-level cache */ };
+enum {
+    TILE_Y = 64,    /* places of a plain tensor, which stay in the first-level cache */
+    MOST_ROWS = 32, /* of runs, that are copied by one call */
+    FAR = 8 << 20   /* bytes of a result that is written to memory, not to a near cache */
+};
 
 /* Elements from one place to the next of each dimension of y, in one of the tensors. Along channels
  * in blocks, from the first of a block to the first of the next one, divided by b. */
@@ -28,8 +32,9 @@ typedef struct permute {
     int64_t sizes[YK_MAX_DIMS], tile[YK_MAX_DIMS]; /* of y; places that are taken at a time */
     int64_t tiles;
     steps x, y;
-    int inner;   /* the dimension along which a call takes all places, or -1 */
-    size_t size; /* of an element */
+    int inner;          /* the dimension along which a call takes all places, or -1 */
+    int rows;           /* of runs between plain tensors: another one, or -1 */
+    size_t size, bytes; /* of an element, and of y */
     int team;
 } permute;
 
@@ -73,6 +78,31 @@ static steps permuted(const steps *x, const yki_kernel_desc *desc)
     return s;
 }
 
+/* The dimension along which memory is walked in the smallest steps, but for p and those of one
+ * place; -1: there is none. */
+static int nearest(const permute *k, const steps *s, int p)
+{
+    int found = -1;
+    for (int d = 0; d < YK_MAX_DIMS; d++)
+        if (d != p && k->sizes[d] > 1 && (found < 0 || s->of[d] < s->of[found]))
+            found = d;
+    return found;
+}
+
+/* Runs between plain tensors in memory. A call copies from so many places in turn as `inner` has,
+ * or to so many, and walks in order from each of them: there should be few. In caches, it gains
+ * more from a result that is written in order. */
+static void divide_runs(permute *k, int p)
+{
+    const int in_x = nearest(k, &k->x, p), in_y = nearest(k, &k->y, p);
+    if (in_x < 0)
+        return;
+    k->inner = k->sizes[in_x] < k->sizes[in_y] ? in_x : in_y;
+    k->rows = in_x == in_y ? -1 : in_x + in_y - k->inner;
+    if (k->rows >= 0)
+        k->tile[k->rows] = k->sizes[k->rows] < MOST_ROWS ? k->sizes[k->rows] : MOST_ROWS;
+}
+
 static void divide(permute *k)
 {
     const int p = k->x.contiguous, q = k->y.contiguous;
@@ -82,10 +112,12 @@ static void divide(permute *k)
     k->tile[p] = k->x.blocked ? k->device->block : p == q ? k->sizes[p] : YKI_TURN_COUNT;
     if (p != q || k->y.blocked)
         k->tile[q] = k->y.blocked ? k->device->block : p == q ? k->tile[p] : TILE_Y;
-    k->inner = -1;
+    k->inner = k->rows = -1;
     for (int d = 0; d < YK_MAX_DIMS; d++)
         if ((blocked || p == q) && d != p && d != q)
             k->inner = d;
+    if (!blocked && p == q && k->bytes >= FAR)
+        divide_runs(k, p);
     if (k->inner >= 0)
         k->tile[k->inner] = k->sizes[k->inner];
     k->tiles = 1;
@@ -110,6 +142,7 @@ static yk_status permute_prepare(yki_device *device, const yki_kernel_desc *desc
     k->x = permuted(&x, desc);
     k->y = steps_of(device, out);
     k->size = yk_dtype_size(out->dtype);
+    k->bytes = yki_operand_bytes(device, out);
     k->team = yki_team(device, yki_operand_count(out));
     divide(k);
     *kernel = &k->base;
@@ -144,6 +177,14 @@ static void copy_runs(const yki_turn *t, const char *x, char *y, size_t size)
         COPY_RUNS(bytes);
 }
 
+static void copy_rows(const permute *k, const yki_turn *t, const char *x, char *y, int64_t rows)
+{
+    const int64_t x_row = k->rows >= 0 ? k->x.of[k->rows] * (int64_t)k->size : 0,
+                  y_row = k->rows >= 0 ? k->y.of[k->rows] * (int64_t)k->size : 0;
+    for (int64_t row = 0; row < rows; row++, x += x_row, y += y_row)
+        copy_runs(t, x, y, k->size);
+}
+
 static void permute_tile(const permute *k, const char *x, char *y, int64_t number)
 {
     const int p = k->x.contiguous, q = k->y.contiguous;
@@ -171,7 +212,7 @@ static void permute_tile(const permute *k, const char *x, char *y, int64_t numbe
     x += from * (int64_t)k->size;
     y += to * (int64_t)k->size;
     if (p == q)
-        copy_runs(&turn, x, y, k->size);
+        copy_rows(k, &turn, x, y, k->rows >= 0 ? counts[k->rows] : 1);
     else if (k->size == sizeof(float))
         k->loops->turn(&turn, (const float *)(const void *)x, (float *)(void *)y);
     else

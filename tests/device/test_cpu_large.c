@@ -1,0 +1,60 @@
+/* Kernels of the cpu device that walk in another order through tensors which no cache holds. */
+#include "cpu_check.h"
+
+static check_case start(const yki_op *op, yk_dtype dtype, bool blocked, int threads)
+{
+    int block = check_has_block(16) ? 16 : check_has_block(8) ? 8 : 4;
+    return (check_case){.op = op,
+                        .dtype = dtype,
+                        .blocked = blocked,
+                        .block = block,
+                        .threads = threads,
+                        .tolerance_low = 0x1p-8,
+                        .state = 42};
+}
+
+/* More than 8 MiB, with rows that do not come out even. */
+static void check_permutation(const int64_t *x, const int64_t *order, yk_dtype dtype, int threads)
+{
+    check_case c = start(&yki_op_permute, dtype, false, threads);
+    int64_t y[YK_MAX_DIMS];
+    for (int d = 0; d < YK_MAX_DIMS; d++) {
+        c.attrs.dims[d] = order[d];
+        y[d] = x[order[d]];
+    }
+    check_in(&c, dtype, YK_MAX_DIMS, x, 1, 0);
+    check_out(&c, dtype, YK_MAX_DIMS, y);
+    check(&c);
+}
+
+YK_TEST(large_permutations_equal_ref)
+{
+    static const struct {
+        int64_t x[YK_MAX_DIMS], order[YK_MAX_DIMS];
+        yk_dtype dtype;
+    } cases[] = {
+        {{3, 197, 75, 48}, {0, 2, 1, 3}, YK_F32},  {{3, 75, 197, 48}, {0, 2, 1, 3}, YK_F32},
+        {{3, 197, 75, 97}, {0, 2, 1, 3}, YK_BF16}, {{5, 33, 131, 100}, {2, 0, 1, 3}, YK_F32},
+        {{5, 33, 131, 100}, {1, 2, 0, 3}, YK_F32}, {{1, 1, 211, 10007}, {2, 0, 1, 3}, YK_F32},
+        {{1, 16, 16, 8209}, {0, 2, 1, 3}, YK_F32}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int threads = 1; threads <= 3; threads += 2)
+            check_permutation(cases[i].x, cases[i].order, cases[i].dtype, threads);
+}
+
+/* 12 MiB and more. */
+YK_TEST(large_sums_of_broadcast_sides_equal_ref)
+{
+    static const int64_t x[] = {3, 40, 165, 160},
+                         sides[][YK_MAX_DIMS] = {
+                             {1, 40, 1, 1}, {3, 1, 165, 160}, {1, 40, 165, 160}, {3, 40, 1, 1}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        for (int blocked = 0; blocked < 2; blocked++)
+            for (int threads = 1; threads <= 3; threads += 2) {
+                check_case c = start(&yki_op_add, YK_F32, blocked, threads);
+                check_in(&c, YK_F32, YK_MAX_DIMS, x, 1, 0);
+                check_in(&c, YK_F32, YK_MAX_DIMS, sides[i], 1, 0);
+                check_out(&c, YK_F32, YK_MAX_DIMS, x);
+                check(&c);
+            }
+}
