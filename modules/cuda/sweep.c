@@ -16,6 +16,8 @@ static const struct {
     [YKI_SWEEP_UNSCALE] = {"sweep_unscale", "sweep_any"},
     [YKI_SWEEP_SGD] = {"sweep_sgd", NULL},
     [YKI_SWEEP_ADAM] = {"sweep_adam", NULL},
+    [YKI_SWEEP_NADAM] = {"sweep_nadam", NULL},
+    [YKI_SWEEP_ADAMAX] = {"sweep_adamax", NULL},
     [YKI_SWEEP_RMSPROP] = {"sweep_rmsprop", NULL},
     [YKI_SWEEP_NORMS] = {"sweep_norms", "sweep_norms_merge"},
     [YKI_SWEEP_LARS] = {"sweep_lars", NULL},

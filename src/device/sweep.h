@@ -37,6 +37,8 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_SGD,      /* value, gradient, momentum or NULL; see yki_sgd_coefficient */
     YKI_SWEEP_ADAM,     /* value, gradient, mean, mean of squares, the largest of these or NULL; see
                            yki_adam_coefficient */
+    YKI_SWEEP_NADAM,    /* as ADAM without the largest, with the gradient in the step, too */
+    YKI_SWEEP_ADAMAX,   /* value, gradient, mean, largest gradient so far, which fades */
     YKI_SWEEP_RMSPROP,  /* value, gradient, mean of squares, momentum or NULL, mean or NULL; see
                            yki_rmsprop_coefficient */
     YKI_SWEEP_NORMS,    /* result: for each span two doubles, the sums of all a^2 and of all b^2 */
@@ -50,7 +52,7 @@ typedef enum yki_sweep_op {
 
 enum { YKI_SWEEP_TENSORS = 5, YKI_SWEEP_COEFFICIENTS = 8 };
 
-/* Of SGD, ADAM, RMSPROP, LARS, MOMENTS, LAMB and APPROACH, and of COPY and SWAP where they have
+/* Of the updates of optimizers, MOMENTS and APPROACH, and of COPY and SWAP where they have
  * coefficients: not 0 where nothing is to be updated, which the device itself may have found. */
 enum { YKI_SWEEP_SKIP = YKI_SWEEP_COEFFICIENTS - 1 };
 
@@ -79,6 +81,10 @@ typedef enum yki_adam_coefficient {
     YKI_ADAM_DECAY,
     YKI_ADAM_SHRINK
 } yki_adam_coefficient;
+
+/* NADAM's value = shrink value - (step mean + ahead g) / (sqrt(square) + eps), and ADAMAX's largest
+ * = max(beta2 largest, |g| + eps) and value = value - step mean / largest, with Adam's names. */
+enum { YKI_NADAM_AHEAD = YKI_ADAM_ROOT };
 
 /* With g = gradient + decay value, square = alpha square + take g^2 and mean += take (g - mean),
  * u = g / (sqrt(square) + eps), or g / (sqrt(square - mean^2) + eps) where there is a mean;

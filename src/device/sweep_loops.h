@@ -49,6 +49,31 @@ YKI_SWEEP_NAME(loop_amsgrad)(YKI_SWEEP_REAL *restrict value, const YKI_SWEEP_REA
             YKI_SWEEP_NAME(amsgrad_step)(&k, value[i], grad[i], &mean[i], &square[i], &largest[i]);
 }
 
+YKI_LOOP static void YKI_SWEEP_NAME(loop_nadam)(YKI_SWEEP_REAL *restrict value,
+                                                const YKI_SWEEP_REAL *restrict grad,
+                                                YKI_SWEEP_REAL *restrict mean,
+                                                YKI_SWEEP_REAL *restrict square, int64_t count,
+                                                const double *c)
+{
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
+    const YKI_SWEEP_REAL ahead = (YKI_SWEEP_REAL)c[YKI_NADAM_AHEAD];
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] = YKI_SWEEP_NAME(nadam_step)(&k, ahead, value[i], grad[i], &mean[i], &square[i]);
+}
+
+YKI_LOOP static void YKI_SWEEP_NAME(loop_adamax)(YKI_SWEEP_REAL *restrict value,
+                                                 const YKI_SWEEP_REAL *restrict grad,
+                                                 YKI_SWEEP_REAL *restrict mean,
+                                                 YKI_SWEEP_REAL *restrict largest, int64_t count,
+                                                 const double *c)
+{
+    const YKI_SWEEP_NAME(adam) k = YKI_SWEEP_NAME(read_adam)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] = YKI_SWEEP_NAME(adamax_step)(&k, value[i], grad[i], &mean[i], &largest[i]);
+}
+
 YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop)(YKI_SWEEP_REAL *restrict value,
                                                   const YKI_SWEEP_REAL *restrict grad,
                                                   YKI_SWEEP_REAL *restrict square, int64_t count,
@@ -277,6 +302,10 @@ static void YKI_SWEEP_NAME(sweep_update)(yki_sweep_op op, YKI_SWEEP_REAL *const 
         YKI_SWEEP_NAME(loop_amsgrad)(at[0], at[1], at[2], at[3], at[4], count, c);
     } else if (op == YKI_SWEEP_ADAM) {
         YKI_SWEEP_NAME(loop_adam)(at[0], at[1], at[2], at[3], count, c);
+    } else if (op == YKI_SWEEP_NADAM) {
+        YKI_SWEEP_NAME(loop_nadam)(at[0], at[1], at[2], at[3], count, c);
+    } else if (op == YKI_SWEEP_ADAMAX) {
+        YKI_SWEEP_NAME(loop_adamax)(at[0], at[1], at[2], at[3], count, c);
     } else if (op == YKI_SWEEP_RMSPROP) {
         YKI_SWEEP_NAME(sweep_rmsprop)(at, count, c);
     } else if (op == YKI_SWEEP_LARS && at[2]) {
@@ -336,6 +365,8 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
     case YKI_SWEEP_APPROACH:
     case YKI_SWEEP_SGD:
     case YKI_SWEEP_ADAM:
+    case YKI_SWEEP_NADAM:
+    case YKI_SWEEP_ADAMAX:
     case YKI_SWEEP_RMSPROP:
     case YKI_SWEEP_LARS:
     case YKI_SWEEP_MOMENTS:

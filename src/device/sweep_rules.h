@@ -98,6 +98,32 @@ YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(amsgrad_step)(
     return YKI_SWEEP_NAME(adam_value)(k, value, *mean, *largest);
 }
 
+/* The mean of gradients as it will be after the next one, which this one stands for. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(nadam_step)(const YKI_SWEEP_NAME(adam) * k,
+                                                          YKI_SWEEP_REAL ahead,
+                                                          YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,
+                                                          YKI_SWEEP_REAL *mean,
+                                                          YKI_SWEEP_REAL *square)
+{
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_NAME(adam_moments)(k, g, mean, square);
+    return k->shrink * value - (k->step * *mean + ahead * g) / (YKI_SWEEP_SQRT(*square) + k->eps);
+}
+
+/* A gradient that is NaN is the largest, as in torch.maximum. */
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adamax_step)(const YKI_SWEEP_NAME(adam) * k,
+                                                           YKI_SWEEP_REAL value,
+                                                           YKI_SWEEP_REAL grad,
+                                                           YKI_SWEEP_REAL *mean,
+                                                           YKI_SWEEP_REAL *largest)
+{
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_REAL size = (g < 0 ? -g : g) + k->eps, faded = k->beta2 * *largest;
+    *mean = k->beta1 * *mean + k->take1 * g;
+    *largest = faded > size ? faded : size;
+    return value - k->step * *mean / *largest;
+}
+
 /* ---- RMSprop --------------------------------------------------------------------------------- */
 
 typedef struct YKI_SWEEP_NAME(rmsprop) {

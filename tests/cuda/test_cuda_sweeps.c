@@ -106,9 +106,9 @@ static void run(machine *m, yki_sweep_op op, const void *given, void *result)
 
 YK_TEST(element_by_element)
 {
-    static const yki_sweep_op ops[] = {YKI_SWEEP_COPY,  YKI_SWEEP_SWAP,     YKI_SWEEP_ADD,
-                                       YKI_SWEEP_SCALE, YKI_SWEEP_APPROACH, YKI_SWEEP_LIMIT,
-                                       YKI_SWEEP_SGD,   YKI_SWEEP_ADAM};
+    static const yki_sweep_op ops[] = {
+        YKI_SWEEP_COPY,  YKI_SWEEP_SWAP, YKI_SWEEP_ADD,  YKI_SWEEP_SCALE, YKI_SWEEP_APPROACH,
+        YKI_SWEEP_LIMIT, YKI_SWEEP_SGD,  YKI_SWEEP_ADAM, YKI_SWEEP_NADAM, YKI_SWEEP_ADAMAX};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         machine cuda, ref;
         start_both(&cuda, &ref);
@@ -121,8 +121,9 @@ YK_TEST(element_by_element)
 /* Nothing changes in the group that the device has found to be left out. */
 YK_TEST(updates_are_left_out_by_groups)
 {
-    static const yki_sweep_op ops[] = {YKI_SWEEP_COPY, YKI_SWEEP_SWAP, YKI_SWEEP_APPROACH,
-                                       YKI_SWEEP_SGD,  YKI_SWEEP_ADAM, YKI_SWEEP_RMSPROP};
+    static const yki_sweep_op ops[] = {YKI_SWEEP_COPY,   YKI_SWEEP_SWAP,   YKI_SWEEP_APPROACH,
+                                       YKI_SWEEP_SGD,    YKI_SWEEP_ADAM,   YKI_SWEEP_NADAM,
+                                       YKI_SWEEP_ADAMAX, YKI_SWEEP_RMSPROP};
     double given[2][YKI_SWEEP_COEFFICIENTS];
     memcpy(given, coefficients, sizeof given);
     given[0][YKI_SWEEP_SKIP] = 1;

@@ -240,6 +240,27 @@ static void amsgrad(const fixture *f, double *t, const double *c, double step)
     adam_step(f, t, c, step, true);
 }
 
+static void nadam(const fixture *f, double *t, const double *c, double step)
+{
+    double g = rounded(f, t[1] + rounded(f, rounded(f, c[YKI_ADAM_DECAY]) * t[0]));
+    double value = rounded(f, rounded(f, c[YKI_ADAM_SHRINK]) * t[0]);
+    double ahead = rounded(f, rounded(f, c[YKI_NADAM_AHEAD]) * g);
+    adam_step(f, t, c, step, false);
+    double below = rounded(f, rounded(f, sqrt(t[3])) + rounded(f, c[YKI_ADAM_EPS]));
+    double above = rounded(f, rounded(f, rounded(f, step) * t[2]) + ahead);
+    t[0] = rounded(f, value - rounded(f, above / below));
+}
+
+static void adamax(const fixture *f, double *t, const double *c, double step)
+{
+    double g = rounded(f, t[1] + rounded(f, rounded(f, c[YKI_ADAM_DECAY]) * t[0]));
+    double beta1 = c[YKI_ADAM_BETA1];
+    t[2] = rounded(f, rounded(f, rounded(f, beta1) * t[2]) + rounded(f, rounded(f, 1 - beta1) * g));
+    t[3] = fmax(rounded(f, rounded(f, c[YKI_ADAM_BETA2]) * t[3]),
+                rounded(f, fabs(g) + rounded(f, c[YKI_ADAM_EPS])));
+    t[0] = rounded(f, t[0] - rounded(f, rounded(f, rounded(f, step) * t[2]) / t[3]));
+}
+
 /* What RMSprop divides the gradient to; centered: by the deviation from the mean, tensor 4. */
 static double rmsprop_scaled(const fixture *f, double *t, const double *c, bool centered)
 {
@@ -303,8 +324,9 @@ static void check_formulas(const char *device, yk_dtype dtype)
     expect_formula(&f, YKI_SWEEP_SGD, momentum, sgd);
     expect_formula(&f, YKI_SWEEP_SGD, nesterov, sgd);
     expect_formula(&f, YKI_SWEEP_COPY, (double[8]){0}, copied);
-    static const yki_sweep_op updates[] = {YKI_SWEEP_SGD,      YKI_SWEEP_ADAM, YKI_SWEEP_RMSPROP,
-                                           YKI_SWEEP_APPROACH, YKI_SWEEP_SWAP, YKI_SWEEP_COPY};
+    static const yki_sweep_op updates[] = {YKI_SWEEP_SGD,    YKI_SWEEP_ADAM,    YKI_SWEEP_NADAM,
+                                           YKI_SWEEP_ADAMAX, YKI_SWEEP_RMSPROP, YKI_SWEEP_APPROACH,
+                                           YKI_SWEEP_SWAP,   YKI_SWEEP_COPY};
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
         expect_formula(&f, updates[i], (double[8]){0.2, [YKI_SWEEP_SKIP] = 1}, unchanged);
     end(&f);
@@ -336,6 +358,48 @@ YK_TEST(adam_follows_its_formula_with_and_without_the_largest_squares)
         for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
             check_adam(devices[i], dtype, adam, false);
             check_adam(devices[i], dtype, amsgrad, true);
+        }
+}
+
+static void check_relatives(const char *device, yk_dtype dtype)
+{
+    fixture f;
+    const double rates[] = {0.01, 0.9, 0.75, 0.3, 1e-8, 0.02, 0.99, 0};
+    begin(&f, device, dtype);
+    for (int i = 0; i < 2; i++)
+        expect_formula(&f, YKI_SWEEP_NADAM, rates, nadam);
+    for (int i = 0; i < 2; i++)
+        expect_formula(&f, YKI_SWEEP_ADAMAX, rates, adamax);
+    end(&f);
+}
+
+YK_TEST(nadam_and_adamax_follow_their_formulas)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        check_relatives(devices[i], YK_F32);
+        check_relatives(devices[i], YK_F64);
+    }
+}
+
+/* RAdam's first steps, which divide by nothing: an infinite root, and an eps of 1. */
+static void undivided(const fixture *f, double *t, const double *c, double step)
+{
+    double value = t[0];
+    adam_step(f, t, c, step, false);
+    t[0] = rounded(f, value - rounded(f, rounded(f, step) * t[2]));
+}
+
+YK_TEST(adam_with_an_infinite_root_does_not_divide)
+{
+    const double rates[] = {0.01, 0.9, 0.75, INFINITY, 1, 0.02, 1, 0};
+    for (int i = 0; i < DEVICES; i++)
+        for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
+            fixture f;
+            begin(&f, devices[i], dtype);
+            for (size_t span = 0; span < SPANS; span++)
+                yki_sweep_move(f.sweep, span, 4, NULL);
+            expect_formula(&f, YKI_SWEEP_ADAM, rates, undivided);
+            end(&f);
         }
 }
 

@@ -31,6 +31,8 @@ template <> struct rules<float> {
     static constexpr auto adam_moments = adam_moments_f32;
     static constexpr auto adam_step = adam_step_f32;
     static constexpr auto amsgrad_step = amsgrad_step_f32;
+    static constexpr auto nadam_step = nadam_step_f32;
+    static constexpr auto adamax_step = adamax_step_f32;
     static constexpr auto rmsprop_scaled = rmsprop_scaled_f32;
     static constexpr auto rmsprop_centered = rmsprop_centered_f32;
     static constexpr auto rmsprop_momentum = rmsprop_momentum_f32;
@@ -51,6 +53,8 @@ template <> struct rules<double> {
     static constexpr auto adam_moments = adam_moments_f64;
     static constexpr auto adam_step = adam_step_f64;
     static constexpr auto amsgrad_step = amsgrad_step_f64;
+    static constexpr auto nadam_step = nadam_step_f64;
+    static constexpr auto adamax_step = adamax_step_f64;
     static constexpr auto rmsprop_scaled = rmsprop_scaled_f64;
     static constexpr auto rmsprop_centered = rmsprop_centered_f64;
     static constexpr auto rmsprop_momentum = rmsprop_momentum_f64;
@@ -204,6 +208,29 @@ template <typename R> DEVICE void adam(const yki_cuda_sweep_args &, const part_o
         });
 }
 SWEEP(adam)
+
+template <typename R> DEVICE void nadam(const yki_cuda_sweep_args &, const part_of_sweep &p)
+{
+    const typename rules<R>::adam k = rules<R>::read_adam(p.c);
+    const R ahead = (R)p.c[YKI_NADAM_AHEAD];
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &square, auto...) {
+        value = rules<R>::nadam_step(&k, ahead, value, grad, &mean, &square);
+    });
+}
+SWEEP(nadam)
+
+template <typename R> DEVICE void adamax(const yki_cuda_sweep_args &, const part_of_sweep &p)
+{
+    const typename rules<R>::adam k = rules<R>::read_adam(p.c);
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    each<R, 15, 13>(p, [&](R &value, R grad, R &mean, R &largest, auto...) {
+        value = rules<R>::adamax_step(&k, value, grad, &mean, &largest);
+    });
+}
+SWEEP(adamax)
 
 template <typename R> DEVICE void rmsprop(const yki_cuda_sweep_args &, const part_of_sweep &p)
 {
