@@ -82,6 +82,12 @@ void yk_group_note_step(yk_group *group, int64_t step)
         yki_watch_note_step(group->job.watch, step);
 }
 
+void yki_group_note_batches(yk_group *group)
+{
+    if (group->job.watch)
+        yki_watch_note_batches(group->job.watch);
+}
+
 void yki_group_announce_save(yk_group *group)
 {
     const yki_job *job = &group->job;

@@ -92,6 +92,10 @@ double yki_group_waited(const yk_group *group, double since);
  */
 void yki_group_announce_save(yk_group *group);
 
+/* The calls from here on are those of batches, of which another rank may have fewer: the error of a
+ * rank that has ended well says what helps then. */
+void yki_group_note_batches(yk_group *group);
+
 /*
  * Tells the launcher that all ranks are about to end because of this one, whose last error says
  * why: they have agreed on it, so no call of the group fails. Otherwise the launcher would name the

@@ -156,6 +156,7 @@ yk_status yki_forward_sync_forward_begin(void *context, int64_t samples)
 {
     yk_ddp *ddp = context;
     YK_TRY(yki_forward_sync_check(ddp));
+    yki_group_note_batches(ddp->group);
     YK_TRY(yki_samples_finish(ddp)); /* of a forward whose backward never came */
     ddp->samples_known = false;
     if (ddp->join.on && !ddp->join.shadowing)

@@ -250,6 +250,7 @@ yk_status yki_virtual_ranks_forward_begin(void *context, int64_t samples)
     yk_ddp *ddp = context;
     struct yki_virtual_ranks *v = ddp->virtual_ranks;
     YK_TRY(yki_forward_sync_check(ddp));
+    yki_group_note_batches(ddp->group);
     YK_TRY(check_virtual_samples(v, samples));
     if (v->turn == 0) {
         YK_TRY(restore_buffers(ddp));

@@ -142,13 +142,14 @@ static bool launcher_knows(const yki_job *job, int rank, char *text, size_t size
 }
 
 /* A rank that ends well has called less than the others, as a rank with fewer batches does. */
-static void explain_success(char *text, size_t size)
+static void explain_success(bool batches, char *text, size_t size)
 {
     static const char success[] = "exited with code 0";
     size_t length = strlen(text), end = sizeof success - 1;
     if (length >= end && strcmp(text + length - end, success) == 0)
-        snprintf(text + length, size - length,
-                 ", ahead of this rank; if it had fewer batches, see yk_ddp_join_begin");
+        snprintf(text + length, size - length, ", ahead of this rank%s",
+                 batches ? "; if it had fewer batches, see yk_ddp_join_begin"
+                         : ", although all ranks make the same calls");
 }
 
 static void tell_death(const yki_job *job, int rank, char *text, size_t size)
@@ -174,8 +175,8 @@ static void tell_death(const yki_job *job, int rank, char *text, size_t size)
         snprintf(text + at, size - (size_t)at, "pid %d is gone", peer->pid);
 }
 
-void yki_death_words(const yki_job *job, int rank, char *text, size_t size)
+void yki_death_words(const yki_job *job, int rank, bool batches, char *text, size_t size)
 {
     tell_death(job, rank, text, size);
-    explain_success(text, size);
+    explain_success(batches, text, size);
 }

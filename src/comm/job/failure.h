@@ -29,8 +29,8 @@ void yki_failure_record(const yki_job *job, yki_failure *failure);
 /*
  * Describes how a dead rank ended, as far as this can be found out in half a second: from the
  * launcher's note in the store, from the kernel (Linux 6.15) once its parent has reaped it, or only
- * that it is gone.
+ * that it is gone. batches: whether it may have had fewer batches than others.
  */
-void yki_death_words(const yki_job *job, int rank, char *text, size_t size);
+void yki_death_words(const yki_job *job, int rank, bool batches, char *text, size_t size);
 
 #endif

@@ -51,6 +51,7 @@ struct yki_watch {
     atomic_llong step;   /* the training step of this rank; NO_STEP: none was noted */
     long long told_step; /* what the store says */
     double step_read;    /* when step was last looked at */
+    atomic_bool batches; /* this rank has begun to take batches */
     bool saves;          /* the launcher is to be told that a checkpoint is being written, */
     yki_failure cause;   /* and this, if it has a status */
     yki_standstill standstill;
@@ -177,7 +178,8 @@ static void read_group(yki_watch *watch, yki_watched *watched, const yki_waiting
 static void record_failure(yki_watch *watch, yki_watched *watched, yki_failure failure)
 {
     if (watched->dead >= 0)
-        yki_death_words(&watched->job, watched->dead, failure.text, sizeof failure.text);
+        yki_death_words(&watched->job, watched->dead, atomic_load(&watch->batches), failure.text,
+                        sizeof failure.text);
     if (!atomic_load(&watch->is_lost))
         yki_failure_record(&watched->job, &failure);
     conclude(watch, watched, &failure);
@@ -515,6 +517,11 @@ void yki_watch_note_step(yki_watch *watch, int64_t step)
     start(watch);
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
+}
+
+void yki_watch_note_batches(yki_watch *watch)
+{
+    atomic_store(&watch->batches, true);
 }
 
 void yki_watch_announce_save(yki_watch *watch)

@@ -52,6 +52,8 @@ void yki_watch_destroy(yki_watch *watch);
 
 /* The training step that this rank has finished, from 0, which the watch publishes. */
 void yki_watch_note_step(yki_watch *watch, int64_t step);
+/* This rank has begun to take batches, of which others may have fewer. */
+void yki_watch_note_batches(yki_watch *watch);
 
 /*
  * What the launcher is to know of a job that it has started: that this rank writes the last
