@@ -483,6 +483,7 @@ yk_status yk_trainer_step(yk_trainer *trainer, bool *finished)
 {
     YKI_NOT_NULL(trainer);
     yk_trainer *t = trainer;
+    yki_trainer_warn(t);
     yk_status status = is_finished(t) ? YK_OK : yki_trainer_step(t);
     if (finished)
         *finished = status != YK_OK || is_finished(t);

@@ -55,6 +55,7 @@ struct yk_trainer {
     yki_slow_watch slow;
     yki_losses losses;
     bool updates_early;    /* backward updates buckets, see parallel/bucket_updates.h */
+    bool warned;           /* of settings that are probably mistakes */
     bool lags;             /* on_step may come one step late: see yki_trainer_tell_step */
     bool has_record;       /* `record` is complete, and on_step has not been called */
     bool awaits_loss;      /* or it has no loss yet: losses.taken are those of its step */
@@ -111,8 +112,8 @@ static inline void yki_set_stopped(yk_trainer *t, bool stopped)
     t->stop_asked = t->stop_asked && !stopped;
 }
 
-/* Warns about settings that are allowed, but are probably mistakes. */
-void yki_trainer_warn(const yk_trainer *t);
+/* Warns, once, about settings that are allowed, but are probably mistakes. */
+void yki_trainer_warn(yk_trainer *t);
 /* Collective: looks at the output folder for the first time, and says if it is not shared. */
 yk_status yki_trainer_look(yk_trainer *t);
 /* Collective: every so many steps, looks for a rank that stays slower, and names it in the log. */

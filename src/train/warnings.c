@@ -20,10 +20,11 @@ static bool mistakes_steps_for_epochs(const yk_trainer *t)
            most / t->steps_per_epoch == t->options.epochs && t->options.epochs > 0;
 }
 
-void yki_trainer_warn(const yk_trainer *t)
+void yki_trainer_warn(yk_trainer *t)
 {
-    if (t->rank != 0)
+    if (t->rank != 0 || t->warned)
         return;
+    t->warned = true;
     if (trains_apart(t))
         YKI_WARN("the trainer has %d ranks, but its model has no yk_ddp and there is no "
                  "local_sgd: each rank trains its own weights",
