@@ -83,10 +83,20 @@ void yk_scope_push(yk_graph *graph, const char *name)
         fail(graph, YK_ERROR_INVALID_ARGUMENT, "%sthe name of a scope is NULL", graph->scope);
         name = "";
     }
+    const int deepest = (int)(sizeof graph->scope_begin / sizeof *graph->scope_begin);
     size_t length = strlen(graph->scope);
-    if (length + strlen(name) + 2 > sizeof graph->scope ||
-        graph->scope_depth == (int)(sizeof graph->scope_begin / sizeof *graph->scope_begin)) {
-        fail(graph, YK_ERROR_INVALID_ARGUMENT, "scope %s%s is too long", graph->scope, name);
+    if (length + strlen(name) + 2 > sizeof graph->scope) {
+        fail(graph, YK_ERROR_INVALID_ARGUMENT,
+             "the scope \"%.64s\" in \"%s\" makes a prefix of %zu characters; at most %zu are "
+             "possible: does an earlier yk_scope_push lack its yk_scope_pop?",
+             name, graph->scope, length + strlen(name) + 1, sizeof graph->scope - 1);
+        return;
+    }
+    if (graph->scope_depth == deepest) {
+        fail(graph, YK_ERROR_INVALID_ARGUMENT,
+             "the scope \"%.64s\" in \"%s\" would be the %dth that has not ended; at most %d are "
+             "possible: does an earlier yk_scope_push lack its yk_scope_pop?",
+             name, graph->scope, deepest + 1, deepest);
         return;
     }
     graph->scope_begin[graph->scope_depth++] = (uint8_t)length;
@@ -469,7 +479,7 @@ yk_status yki_value_check(const yk_value *value, const char *name)
     if (!value || value == &no_operand)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s is NULL, or follows from a value or graph that was NULL, or from the "
-                         "concat of no values",
+                         "concat or stack of no values",
                          name);
     if (value == &no_memory)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "out of memory while building the graph");

@@ -185,7 +185,8 @@ YK_TEST(a_scope_without_a_name_is_the_current_one)
     for (int i = 0; i < 1000; i++)
         yk_scope_push(graph, "");
     assert_refused(yk_reduce_loss(w, YK_LOSS_SUM), YK_ERROR_INVALID_ARGUMENT,
-                   "yoke: scope encoder. is too long");
+                   "yoke: the scope \"\" in \"encoder.\" would be the 257th that has not ended; at "
+                   "most 256 are possible: does an earlier yk_scope_push lack its yk_scope_pop?");
     yk_graph_destroy(graph);
 }
 
@@ -220,7 +221,8 @@ YK_TEST(a_scope_without_end_is_an_error)
     yk_graph *graph = yk_graph_create();
     for (int i = 0; i < 100; i++)
         yk_scope_push(graph, "deeper");
-    assert_refused(yk_relu(images(graph)), YK_ERROR_INVALID_ARGUMENT, "too long");
+    assert_refused(yk_relu(images(graph)), YK_ERROR_INVALID_ARGUMENT,
+                   "makes a prefix of 259 characters; at most 255 are possible");
     yk_graph_destroy(graph);
 }
 

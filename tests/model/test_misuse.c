@@ -172,7 +172,7 @@ YK_TEST(what_follows_from_null_is_named_where_it_meets_a_graph)
     yk_graph_destroy(graph);
     graph = yk_graph_create();
     x = input(graph, "x");
-    assert_no_model(yk_concat(&x, 0, 1), "from the concat of no values");
+    assert_no_model(yk_concat(&x, 0, 1), "from the concat or stack of no values");
     yk_graph_destroy(graph);
 }
 
