@@ -59,6 +59,10 @@ void yk_scope_reuse(yk_graph *graph, const char *name);
 /** Ends the scope that was pushed last. Where there is none, it is an error, which sticks. No model
  *  is made of a graph with a scope that has not ended. */
 void yk_scope_pop(yk_graph *graph);
+/** Says the version of the module whose scope is being built: PyTorch's `_version` of its class, 1
+ *  unless it is said. State_dicts have it in their `_metadata`, and a few modules ask for it when
+ *  they load one. Layers and networks of yoke say it themselves. */
+void yk_scope_version(yk_graph *graph, int version);
 
 /**
  * What is built until the matching pop computes as in evaluation mode while the model trains, as a

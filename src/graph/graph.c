@@ -45,6 +45,9 @@ void yki_graph_free(yk_graph *graph)
         free(graph->values[i]->name);
         free(graph->values[i]);
     }
+    for (size_t i = 0; i < graph->version_count; i++)
+        free(graph->versions[i].scope);
+    free(graph->versions);
     free(graph->owned);
     free(graph->nodes);
     free(graph->values);
@@ -441,6 +444,45 @@ yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init)
 {
     return named(graph, YKI_BUFFER, name, dtype, ndim, dims, init, 0);
+}
+
+static yki_scope_version *find_version(const yk_graph *graph, const char *scope, size_t length)
+{
+    for (size_t i = 0; i < graph->version_count; i++)
+        if (strncmp(graph->versions[i].scope, scope, length) == 0 &&
+            graph->versions[i].scope[length] == '\0')
+            return &graph->versions[i];
+    return NULL;
+}
+
+int yki_scope_version_of(const yk_graph *graph, const char *scope, size_t length)
+{
+    const yki_scope_version *said = find_version(graph, scope, length);
+    return said ? said->version : 1;
+}
+
+void yk_scope_version(yk_graph *graph, int version)
+{
+    if (!graph)
+        return;
+    if (version < 1 || graph->state == YKI_GRAPH_OWNED) {
+        fail(graph, YK_ERROR_INVALID_ARGUMENT, "%syk_scope_version: expected 1 or more, not %d",
+             graph->scope, version);
+        return;
+    }
+    yki_scope_version *said = find_version(graph, graph->scope, strlen(graph->scope));
+    if (said) {
+        said->version = version;
+        return;
+    }
+    char *scope = yki_strdup(graph->scope);
+    if (!scope || !yki_reserve(&graph->versions, graph->version_count + 1, &graph->version_capacity,
+                               sizeof *graph->versions)) {
+        free(scope);
+        out_of_memory(graph);
+        return;
+    }
+    graph->versions[graph->version_count++] = (yki_scope_version){scope, version};
 }
 
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS])

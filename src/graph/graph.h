@@ -164,6 +164,12 @@ struct yki_node {
     void *attributes; /* of a program's operator: what attrs.custom points to */
 };
 
+/* What yk_scope_version has said. */
+typedef struct yki_scope_version {
+    char *scope; /* "layer1.0.bn1." */
+    int version;
+} yki_scope_version;
+
 typedef enum yki_graph_state {
     YKI_GRAPH_OPEN,
     YKI_GRAPH_TAKEN, /* its nodes are rewritten for a model, which may have failed */
@@ -182,6 +188,8 @@ struct yk_graph {
     int scope_depth;
     int reuse_depth; /* of the scope in which names are used again; 0: there is none */
     int eval_depth;  /* pushes of yk_eval_push; > 0: what is built next evaluates */
+    yki_scope_version *versions;
+    size_t version_count, version_capacity;
     struct yki_custom_op **custom_ops; /* the programs' operators that it uses */
     size_t custom_op_count, custom_op_capacity;
     yki_graph_state state;
@@ -192,6 +200,8 @@ struct yk_graph {
 
 /* Frees a graph that a model owns; yk_graph_destroy leaves it alone. */
 void yki_graph_free(yk_graph *graph);
+/* The version of the module of a scope, which has `length` characters with the dot at its end. */
+int yki_scope_version_of(const yk_graph *graph, const char *scope, size_t length);
 /* Whether a model can be made of this value and its graph; the error calls it `name`. */
 yk_status yki_value_check(const yk_value *value, const char *name);
 

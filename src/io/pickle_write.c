@@ -158,6 +158,11 @@ void yki_pickle_reduce(yki_pickle_writer *writer)
     put(writer, YKI_OP_REDUCE);
 }
 
+void yki_pickle_build(yki_pickle_writer *writer)
+{
+    put(writer, YKI_OP_BUILD);
+}
+
 void yki_pickle_persistent(yki_pickle_writer *writer)
 {
     put(writer, YKI_OP_BINPERSID);

@@ -43,6 +43,8 @@ void yki_pickle_dict(yki_pickle_writer *writer);
 void yki_pickle_ordered_dict(yki_pickle_writer *writer);
 /* Calls the callable below the tuple of arguments. */
 void yki_pickle_reduce(yki_pickle_writer *writer);
+/* Gives the object below the dict on top these attributes. */
+void yki_pickle_build(yki_pickle_writer *writer);
 /* Turns the tuple on top into what it is the persistent id of. */
 void yki_pickle_persistent(yki_pickle_writer *writer);
 

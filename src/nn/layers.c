@@ -291,6 +291,7 @@ yk_value *yk_nn_batch_norm_with(yk_value *x, const char *name,
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);
+    yk_scope_version(graph, 2); /* with num_batches_tracked */
     yk_value *weight = yk_parameter(graph, "weight", dtype, 1, &channels, YK_INIT_ONES, 0);
     if (o.fixed_scale)
         yki_value_fix(weight);

@@ -226,6 +226,34 @@ YK_TEST(a_scope_without_end_is_an_error)
     yk_graph_destroy(graph);
 }
 
+static int version_of(const yk_graph *graph, const char *scope)
+{
+    return yki_scope_version_of(graph, scope, strlen(scope));
+}
+
+YK_TEST(scopes_have_versions)
+{
+    yk_scope_version(NULL, 2);
+    yk_graph *graph = yk_graph_create();
+    yk_scope_version(graph, 3);
+    yk_scope_push(graph, "layer");
+    yk_scope_push(graph, "bn");
+    yk_scope_version(graph, 4);
+    yk_scope_version(graph, 2);
+    yk_scope_pop(graph);
+    yk_scope_pop(graph);
+    assert_int_equal(version_of(graph, ""), 3);
+    assert_int_equal(version_of(graph, "layer."), 1);
+    assert_int_equal(version_of(graph, "layer.bn."), 2);
+    assert_int_equal(version_of(graph, "layer.b."), 1);
+    yk_scope_push(graph, "layer");
+    yk_scope_version(graph, 0);
+    yk_scope_pop(graph);
+    assert_refused(yk_relu(images(graph)), YK_ERROR_INVALID_ARGUMENT,
+                   "layer.yk_scope_version: expected 1 or more, not 0");
+    yk_graph_destroy(graph);
+}
+
 YK_TEST(only_an_input_has_a_symbolic_batch)
 {
     yk_graph *graph = yk_graph_create();

@@ -54,10 +54,19 @@ def small():
 
 
 def load_into(model, tensors):
-    """load_state_dict, with the versions of modules, which torchvision's MNASNet asks for."""
-    tensors = collections.OrderedDict(tensors)
-    tensors._metadata = model.state_dict()._metadata
+    """load_state_dict. safetensors has no versions of modules, which torchvision's MNASNet asks for."""
+    if not hasattr(tensors, "_metadata"):
+        tensors = collections.OrderedDict(tensors)
+        tensors._metadata = model.state_dict()._metadata
     model.load_state_dict(tensors, strict=True)
+
+
+def check_metadata(ours, theirs):
+    """The versions of all modules with tensors, in the same order; yoke knows no others."""
+    names = [name for name in theirs._metadata
+             if not name or any(key.startswith(name + ".") for key in theirs)]
+    expected = [(name, theirs._metadata[name]) for name in names]
+    assert list(ours._metadata.items()) == expected, f"{ours._metadata}\nexpected {expected}"
 
 
 def state_dict(folder, name):
@@ -65,6 +74,7 @@ def state_dict(folder, name):
     loaded, model = load(f"{folder}/{name}.pth"), network(name)
     expected = model.state_dict()
     assert list(loaded) == list(expected), "names or their order differ"
+    check_metadata(loaded, expected)
     for key, value in expected.items():
         assert loaded[key].shape == value.shape and loaded[key].dtype == value.dtype, key
         if value.numel() < 100 and value.max() > value.min():  # too few for a deviation
@@ -86,15 +96,21 @@ def gradient(parameter, index, step):
 def train_on(folder, name):
     """20 more steps from yoke's checkpoint, saved as PyTorch saves."""
     checkpoint, model = load_checkpoint(f"{folder}/{name}.pth"), small()
+    check_metadata(checkpoint["model"], model.state_dict())
     model.load_state_dict(checkpoint["model"], strict=True)
     optimizer = {
         "sgd": torch.optim.SGD,
         "adam": torch.optim.Adam,
         "adamw": torch.optim.AdamW,
+        "nadam": torch.optim.NAdam,
+        "radam": torch.optim.RAdam,
+        "adamax": torch.optim.Adamax,
         "adagrad": torch.optim.Adagrad,
         "rmsprop": torch.optim.RMSprop,
     }[checkpoint["yoke"]["optimizer"]](model.parameters(), lr=1e9)
     optimizer.load_state_dict(checkpoint["optimizer"])
+    if torch.__version__ < "2" and isinstance(optimizer, torch.optim.NAdam):
+        optimizer.param_groups[0]["foreach"] = True  # the other loop multiplies with mu twice there
     first = checkpoint["yoke"]["optimizer_steps"]
     for step in range(first, first + 20):
         for index, parameter in enumerate(model.parameters()):

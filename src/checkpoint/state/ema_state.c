@@ -21,6 +21,7 @@ yk_status yki_ema_state_write(yki_pth_writer *writer, const char *key, const yk_
     YK_TRY(yki_pth_tensor(writer, &updates));
     YK_TRY(yki_state_dict_write_entries(writer, model, ema));
     yki_pickle_setitems(pickle);
+    yki_state_dict_write_metadata(writer, model, true);
     return YK_OK;
 }
 

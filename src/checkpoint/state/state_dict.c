@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "checkpoint/state/match.h"
 #include "checkpoint/tensor_file/safetensors.h"
+#include "model/model.h"
 #include "model/model_hooks.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -70,6 +71,59 @@ yk_status yki_state_dict_write_entries(yki_pth_writer *writer, const yk_model *m
     return write_buffers_of(&source, NULL, &next_buffer); /* of modules without parameters */
 }
 
+/* NAME: {"version": n} */
+static void write_version(yki_pickle_writer *pickle, const char *name, int version)
+{
+    yki_pickle_text(pickle, name);
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "version");
+    yki_pickle_int(pickle, version);
+    yki_pickle_setitems(pickle);
+}
+
+/* Of the module whose tensors' names begin with these characters, the last of which is a dot. */
+static void write_version_of(yki_pickle_writer *pickle, const yk_model *model, const char *prefix,
+                             size_t length, bool averaged)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s%.*s", averaged ? "module." : "", (int)length, prefix);
+    if (name[0])
+        name[strlen(name) - 1] = '\0';
+    write_version(pickle, name, yki_scope_version_of(model->graph, prefix, length));
+}
+
+/* Whether an earlier entry belongs to the module of these first characters, too. */
+static bool is_listed(const yk_model *model, size_t index, const char *prefix, size_t length)
+{
+    while (index-- > 0)
+        if (strncmp(yki_model_entry(model, index).name, prefix, length) == 0)
+            return true;
+    return false;
+}
+
+void yki_state_dict_write_metadata(yki_pth_writer *writer, const yk_model *model, bool averaged)
+{
+    yki_pickle_writer *pickle = yki_pth_pickle(writer);
+    yki_pickle_dict(pickle);
+    yki_pickle_mark(pickle);
+    yki_pickle_text(pickle, "_metadata");
+    yki_pickle_ordered_dict(pickle);
+    yki_pickle_mark(pickle);
+    if (averaged)
+        write_version(pickle, "", 1); /* AveragedModel itself */
+    write_version_of(pickle, model, "", 0, averaged);
+    for (size_t i = 0; i < yki_model_entry_count(model); i++) {
+        const char *name = yki_model_entry(model, i).name;
+        for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
+            if (!is_listed(model, i, name, (size_t)(dot - name) + 1))
+                write_version_of(pickle, model, name, (size_t)(dot - name) + 1, averaged);
+    }
+    yki_pickle_setitems(pickle);
+    yki_pickle_setitems(pickle);
+    yki_pickle_build(pickle);
+}
+
 yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model)
 {
     yki_pickle_writer *pickle = yki_pth_pickle(writer);
@@ -77,6 +131,7 @@ yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model)
     yki_pickle_mark(pickle);
     YK_TRY(yki_state_dict_write_entries(writer, model, NULL));
     yki_pickle_setitems(pickle);
+    yki_state_dict_write_metadata(writer, model, false);
     return YK_OK;
 }
 

@@ -13,6 +13,9 @@ yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model);
  * under names that begin with "module.". */
 yk_status yki_state_dict_write_entries(yki_pth_writer *writer, const yk_model *model,
                                        const yk_ema *ema);
+/* The attribute `_metadata` of the dict that has been written: the versions of all modules that
+ * hold tensors, and of those around them. averaged: of the entries of an average. */
+void yki_state_dict_write_metadata(yki_pth_writer *writer, const yk_model *model, bool averaged);
 /* The same alone, as safetensors, into the empty file fd. */
 yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_model *model);
 

@@ -56,6 +56,7 @@ static yk_value *dense_block(yk_value *x, int number, int layers, int64_t growth
 {
     yk_graph *graph = yk_value_graph(x);
     push_numbered(graph, "denseblock", number);
+    yk_scope_version(graph, 2); /* torchvision's */
     for (int i = 0; i < layers; i++)
         x = dense_layer(x, i + 1, growth);
     yk_scope_pop(graph);

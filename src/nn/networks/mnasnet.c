@@ -73,6 +73,7 @@ static yk_value *features(yk_value *x, double width)
 
 static yk_value *mnasnet(yk_value *images, int64_t classes, double width)
 {
+    yk_scope_version(yk_value_graph(images), 2); /* torchvision's, since the stem has a width */
     return yki_nn_dropout_classifier(features(images, width), classes, 0.2,
                                      YK_INIT_KAIMING_UNIFORM_FAN_OUT);
 }

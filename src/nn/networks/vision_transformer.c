@@ -45,6 +45,7 @@ static yk_value *mlp(yk_value *x, const vit_config *config)
     static const yki_layer_init init = {YK_INIT_XAVIER_UNIFORM, true, YK_INIT_NORMAL_1E_6};
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, "mlp");
+    yk_scope_version(graph, 2); /* torchvision's, since its layers have these names */
     x = yk_gelu(yki_nn_linear(x, "0", config->hidden, init));
     x = yki_nn_linear(x, "3", config->width, init);
     yk_scope_pop(graph);
