@@ -122,6 +122,22 @@ def train_on(folder, name):
     )
 
 
+def conv1d(folder):
+    """Each optimizer's checkpoint of a Conv1d after 3 steps, OPTIMIZER.pth, and its weights after 5 more."""
+    for name, kind, settings in (("sgd", torch.optim.SGD, {"momentum": 0.9}), ("adam", torch.optim.Adam, {})):
+        torch.manual_seed(3)
+        model = torch.nn.Module()
+        model.conv = torch.nn.Conv1d(2, 3, 5)
+        optimizer = kind(model.parameters(), lr=0.01, **settings)
+        for step in range(8):
+            if step == 3:
+                torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{folder}/{name}.pth")
+            for index, parameter in enumerate(model.parameters()):
+                parameter.grad = gradient(parameter, index, step)
+            optimizer.step()
+        torch.save(model.state_dict(), f"{folder}/{name}_after.pth")
+
+
 def odd_files(folder):
     """The same numbers several ways: plain.pth, and files that yoke must read as the same."""
     torch.manual_seed(7)
@@ -356,6 +372,6 @@ def logits(folder, name, side):
             file.write(theirs.numpy().tobytes())
 
 
-commands = {"state_dict": state_dict, "train_on": train_on, "odd_files": odd_files,
+commands = {"state_dict": state_dict, "conv1d": conv1d, "train_on": train_on, "odd_files": odd_files,
             "every_dtype": every_dtype, "odd_checkpoints": odd_checkpoints, "logits": logits}
 commands[sys.argv[1]](*sys.argv[2:])

@@ -293,6 +293,46 @@ YK_TEST(pytorch_goes_on_with_centered_rmsprop)
                           o.momentum = 0.9, o.centered = true));
 }
 
+/* (K, C, 1, L) = (3, 2, 1, 5) */
+static yk_model *make_row_convolution(void)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "images", YK_F32, 4, (int64_t[]){YK_BATCH, 2, 1, 9});
+    yk_conv2d_options options = YK_CONV2D_OPTIONS_INIT;
+    options.column_kernel = 5;
+    x = yk_nn_conv2d_bias(x, "conv", 3, 1, &options);
+    return make(yk_flatten(yk_global_avg_pool2d(x)), graph);
+}
+
+static void check_conv1d(const char *name, yk_model *model, yk_optimizer *optimizer)
+{
+    char after[32];
+    yk_model *other = make_row_convolution();
+    snprintf(after, sizeof after, "%s_after", name);
+    assert_ok(yk_checkpoint_load(file_path(name, ".pth"), model, optimizer, NULL));
+    yk_optimizer_set_steps(optimizer, 3); /* SGD's file does not say */
+    steps(model, optimizer, 5);
+    assert_ok(yk_model_load(other, file_path(after, ".pth")));
+    for (size_t p = 0; p < 2; p++)
+        assert_close(name, yk_model_parameter(model, p).value, yk_model_parameter(other, p).value);
+    yk_optimizer_destroy(optimizer);
+    yk_model_destroy(model);
+    yk_model_destroy(other);
+}
+
+YK_TEST(optimizers_of_conv1d_go_on_over_images_of_one_row)
+{
+    python("conv1d", "");
+    yk_model *model = make_row_convolution();
+    yk_optimizer *optimizer;
+    assert_ok(yk_sgd_create(&optimizer, model,
+                            YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.momentum = 0.9)));
+    check_conv1d("sgd", model, optimizer);
+    model = make_row_convolution();
+    assert_ok(yk_adam_create(&optimizer, model, NULL));
+    check_conv1d("adam", model, optimizer);
+}
+
 /* ---- PyTorch's files ------------------------------------------------------------------------ */
 
 YK_TEST(odd_files_of_pytorch_are_read)

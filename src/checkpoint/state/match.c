@@ -72,10 +72,9 @@ bool yki_has_shape(const yki_file_tensor *stored, int ndim, const int64_t *dims)
     return stored->ndim == ndim && memcmp(stored->dims, dims, (size_t)ndim * sizeof *dims) == 0;
 }
 
-/* The weight of a Conv1d, (K, C, L), is wanted as that of images of one row, (K, C, 1, L). */
-static void add_row(yki_file_tensor *stored, const yki_wanted_tensor *wanted)
+void yki_add_row(yki_file_tensor *stored, int ndim, const int64_t *dims)
 {
-    if (stored->ndim != 3 || wanted->ndim != 4 || wanted->dims[2] != 1)
+    if (stored->ndim != 3 || ndim != 4 || dims[2] != 1)
         return;
     stored->dims[3] = stored->dims[2];
     stored->strides[3] = stored->strides[2];
@@ -144,7 +143,7 @@ static yk_status find_tensor(search *at, yki_file_tensor *found, const yki_wante
     }
     YK_TRY(yki_tensor_file_stored(at->file, (size_t)index, &stored));
     yki_file_tensor fitting = stored;
-    add_row(&fitting, wanted);
+    yki_add_row(&fitting, wanted->ndim, wanted->dims);
     if (yki_has_shape(&fitting, wanted->ndim, wanted->dims)) {
         *found = fitting;
         at->all.loaded++;

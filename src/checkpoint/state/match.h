@@ -26,6 +26,9 @@ typedef struct yki_wanted_tensor {
 bool yki_lacks_batch_count(const yk_tensor_file *file, const char *name);
 
 bool yki_has_shape(const yki_file_tensor *stored, int ndim, const int64_t *dims);
+/* Gives a tensor (K, C, L), such as the weight of a Conv1d, the dimension that it lacks where
+ * images of one row want (K, C, 1, L). */
+void yki_add_row(yki_file_tensor *stored, int ndim, const int64_t *dims);
 
 /*
  * Finds the wanted tensors: found (count, zeros before) is without a dtype where none is loaded.

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "checkpoint/state/match.h"
 #include "device/memory.h"
 #include "tensor/tensor.h"
 
@@ -109,6 +110,7 @@ static yk_status read_slot(yki_optimizer_state *state, yki_pth *pth, const yki_p
     yk_tensor tensor = yki_optimizer_slot(optimizer, parameter, (int)slot);
     yki_file_tensor *view = &state->views[index];
     YK_TRY(yki_pth_stored(pth, value, view));
+    yki_add_row(view, tensor.ndim, tensor.dims);
     if (view->ndim != tensor.ndim ||
         memcmp(view->dims, tensor.dims, (size_t)tensor.ndim * sizeof *tensor.dims) != 0)
         return yki_error(YK_ERROR_MISMATCH,
