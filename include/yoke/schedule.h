@@ -35,8 +35,18 @@ typedef enum yk_schedule_kind {
                                     each time from the whole rate */
     YK_SCHEDULE_POLYNOMIAL,    /**< PolynomialLR: falls to 0 over total_steps, as the remaining
                                     share of them to the power of power */
-    YK_SCHEDULE_EXPONENTIAL    /**< ExponentialLR: multiplied by gamma at every t */
+    YK_SCHEDULE_EXPONENTIAL,   /**< ExponentialLR: multiplied by gamma at every t */
+    YK_SCHEDULE_CYCLIC         /**< CyclicLR (Smith 2017): rises linearly from base_lr to max_lr and
+                                    falls again, over and over; momentum (Adam: beta1) goes the
+                                    other way */
 } yk_schedule_kind;
+
+/** What later cycles of YK_SCHEDULE_CYCLIC have of the distance from base_lr to max_lr. */
+typedef enum yk_cycle_mode {
+    YK_CYCLE_TRIANGULAR,  /**< all of it */
+    YK_CYCLE_TRIANGULAR2, /**< half as much as the cycle before */
+    YK_CYCLE_EXP_RANGE    /**< gamma to the power of t */
+} yk_cycle_mode;
 
 /** Room for milestones in a yk_schedule. */
 enum { YK_MAX_MILESTONES = 32 };
@@ -55,12 +65,13 @@ typedef struct yk_schedule {
                                 batch [false] */
 
     int64_t warmup;       /**< linear warm-up (LinearLR) while t < warmup, followed by the schedule
-                               at t - warmup, as with SequentialLR; one-cycle and triangle warm up
-                               by themselves and take none [0] */
+                               at t - warmup, as with SequentialLR; one-cycle, cyclic and triangle
+                               warm up by themselves and take none [0] */
     double warmup_factor; /**< of the rate at t = 0, from 0 to 1 [1/3] */
 
-    double gamma;                          /**< factor of STEP, MULTISTEP and EXPONENTIAL [0.1] */
-    int64_t step_size;                     /**< of STEP, at least 1 [0] */
+    double gamma;      /**< factor of STEP, MULTISTEP and EXPONENTIAL, and of CYCLIC with
+                            YK_CYCLE_EXP_RANGE [0.1] */
+    int64_t step_size; /**< of STEP, at least 1 [0] */
     int64_t milestones[YK_MAX_MILESTONES]; /**< of MULTISTEP, in rising order [0] */
     int64_t milestone_count;               /**< how many there are [0] */
 
@@ -70,7 +81,7 @@ typedef struct yk_schedule {
 
     int64_t total_steps; /**< of ONE_CYCLE, TRIANGLE and POLYNOMIAL (its total_iters), at
                               least 1; after them the last rate stays [0] */
-    double max_lr;       /**< of ONE_CYCLE: its peak for every group, or YK_LR_INITIAL
+    double max_lr;       /**< of ONE_CYCLE and CYCLIC: their peak for every group, or YK_LR_INITIAL
                               [YK_LR_INITIAL] */
     double pct_start; /**< of ONE_CYCLE and TRIANGLE: fraction of the steps in which the rate rises,
                          at least 0 and below 1 [0.3] */
@@ -79,9 +90,10 @@ typedef struct yk_schedule {
     bool linear_anneal;      /**< straight lines instead of half cosines [false] */
     bool three_phase;        /**< fall to the first rate as fast as it rose, then to the last
                                   [false] */
-    bool cycle_momentum;     /**< momentum (Adam: beta1) goes the other way [true] */
-    double base_momentum;    /**< at the peak of the rate [0.85] */
-    double max_momentum;     /**< at the first and last rate [0.95] */
+    bool cycle_momentum;     /**< of ONE_CYCLE and CYCLIC: momentum (Adam: beta1) goes the other way
+                                  [true] */
+    double base_momentum;    /**< at the peak of the rate; CyclicLR's default is 0.8 [0.85] */
+    double max_momentum;     /**< at the first and last rate; CyclicLR's default is 0.9 [0.95] */
 
     double start_factor; /**< of TRIANGLE: first rate / peak rate, from 0 to 1 [0.2] */
     double end_factor;   /**< of TRIANGLE: last rate / peak rate, from 0 to 1 [0] */
@@ -90,13 +102,22 @@ typedef struct yk_schedule {
     int64_t t_mult; /**< of WARM_RESTARTS: length of a cycle / that of the one before, at least 1
                          [1] */
     double power;   /**< of POLYNOMIAL, at least 0 [1] */
+
+    double base_lr;         /**< of CYCLIC: the rate that each cycle starts from, at least 0 [0] */
+    int64_t step_size_up;   /**< of CYCLIC: how long the rate rises, at least 1 [2000] */
+    int64_t step_size_down; /**< of CYCLIC: how long it falls; 0: as long as it rises [0] */
+    yk_cycle_mode cycle_mode; /**< of CYCLIC [YK_CYCLE_TRIANGULAR] */
+
+    bool warmup_constant; /**< the warm-up has warmup_factor of the rate all the time (ConstantLR)
+                               [false] */
 } yk_schedule;
 
 /** A constant rate, with PyTorch's defaults for the other kinds. */
 #define YK_SCHEDULE_INIT                                                                           \
     {                                                                                              \
         YK_SCHEDULE_CONSTANT, false, 0, 1.0 / 3, 0.1, 0, {0}, 0, 0, 0, 0, YK_LR_INITIAL, 0.3, 25,  \
-            1e4, false, false, true, 0.85, 0.95, 0.2, 0, 0, 1, 1                                   \
+            1e4, false, false, true, 0.85, 0.95, 0.2, 0, 0, 1, 1, 0, 2000, 0, YK_CYCLE_TRIANGULAR, \
+            false                                                                                  \
     }
 
 /**
@@ -108,8 +129,8 @@ yk_status yk_schedule_check(const yk_schedule *schedule);
 /** The rate at t for a group that started with initial_lr; NaN for a schedule that is NULL or that
  *  yk_schedule_check refuses, and for a t below 0. */
 double yk_schedule_lr(const yk_schedule *schedule, int64_t t, double initial_lr);
-/** The momentum at t of a one-cycle schedule. Returns false and leaves *momentum unchanged if the
- * schedule does not change the momentum, or if yk_schedule_lr would return NaN. */
+/** The momentum at t of a one-cycle or cyclic schedule. Returns false and leaves *momentum
+ * unchanged if the schedule does not change the momentum, or if yk_schedule_lr would return NaN. */
 bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *momentum);
 
 /**
@@ -122,8 +143,10 @@ bool yk_schedule_momentum(const yk_schedule *schedule, int64_t t, double *moment
 yk_status yk_schedule_apply(const yk_schedule *schedule, yk_optimizer *optimizer, int64_t t);
 
 /** "constant", "step", "multistep", "cosine", "onecycle", "triangle", "warmrestarts", "polynomial",
- *  "exponential"; NULL past the last. */
+ *  "exponential", "cyclic"; NULL past the last. */
 const char *yk_schedule_name(yk_schedule_kind kind);
+/** "triangular", "triangular2", "exp_range"; NULL past the last. */
+const char *yk_cycle_mode_name(yk_cycle_mode mode);
 
 /** Room for every text of yk_schedule_describe. */
 enum { YK_SCHEDULE_TEXT = 1024 };

@@ -4,8 +4,9 @@
  * starting rate.
  *
  * Sources: Loshchilov and Hutter, "SGDR" (2017), for cosine and its restarts; Smith and Topin,
- * "Super-Convergence" (2017), for one-cycle, in PyTorch's two-phase form; Page, "How to Train Your
- * ResNet" (2018), for the triangle.
+ * "Super-Convergence" (2017), for one-cycle, in PyTorch's two-phase form; Smith, "Cyclical Learning
+ * Rates for Training Neural Networks" (2017), for cyclic; Page, "How to Train Your ResNet" (2018),
+ * for the triangle.
  */
 #include <yoke/schedule.h>
 
@@ -16,13 +17,19 @@
 
 static const double pi = 3.14159265358979323846;
 
-static const char *const names[] = {"constant",     "step",       "multistep",
-                                    "cosine",       "onecycle",   "triangle",
-                                    "warmrestarts", "polynomial", "exponential"};
+static const char *const names[] = {"constant",    "step",     "multistep",    "cosine",
+                                    "onecycle",    "triangle", "warmrestarts", "polynomial",
+                                    "exponential", "cyclic"};
+static const char *const mode_names[] = {"triangular", "triangular2", "exp_range"};
 
 const char *yk_schedule_name(yk_schedule_kind kind)
 {
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
+const char *yk_cycle_mode_name(yk_cycle_mode mode)
+{
+    return (size_t)mode < sizeof mode_names / sizeof *mode_names ? mode_names[mode] : NULL;
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
@@ -92,17 +99,34 @@ static yk_status check_warm_restarts(const yk_schedule *s)
     return yki_check_option("schedule warmrestarts", "eta_min", s->eta_min, 0, 0);
 }
 
+static yk_status check_cycle(const yk_schedule *s, const char *who)
+{
+    if (s->max_lr != YK_LR_INITIAL)
+        YK_TRY(yki_check_option(who, "max_lr", s->max_lr, 0, 0));
+    YK_TRY(yki_check_option(who, "base_momentum", s->base_momentum, 0, 1));
+    YK_TRY(yki_check_option(who, "max_momentum", s->max_momentum, 0, 1));
+    return check_no_warmup(s);
+}
+
 static yk_status check_one_cycle(const yk_schedule *s)
 {
     YK_TRY(check_count(s, "total_steps", s->total_steps));
-    if (s->max_lr != YK_LR_INITIAL)
-        YK_TRY(yki_check_option("schedule onecycle", "max_lr", s->max_lr, 0, 0));
     YK_TRY(yki_check_option("schedule onecycle", "pct_start", s->pct_start, 0, 1));
     YK_TRY(check_divisor("div_factor", s->div_factor));
     YK_TRY(check_divisor("final_div_factor", s->final_div_factor));
-    YK_TRY(yki_check_option("schedule onecycle", "base_momentum", s->base_momentum, 0, 1));
-    YK_TRY(yki_check_option("schedule onecycle", "max_momentum", s->max_momentum, 0, 1));
-    return check_no_warmup(s);
+    return check_cycle(s, "schedule onecycle");
+}
+
+static yk_status check_cyclic(const yk_schedule *s)
+{
+    YK_TRY(yki_check_option("schedule cyclic", "base_lr", s->base_lr, 0, 0));
+    YK_TRY(check_count(s, "step_size_up", s->step_size_up));
+    if (s->step_size_down != 0)
+        YK_TRY(check_count(s, "step_size_down", s->step_size_down));
+    if (!yk_cycle_mode_name(s->cycle_mode))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "schedule cyclic: there is no cycle_mode %d",
+                         (int)s->cycle_mode);
+    return check_cycle(s, "schedule cyclic");
 }
 
 yk_status yk_schedule_check(const yk_schedule *s)
@@ -134,6 +158,8 @@ yk_status yk_schedule_check(const yk_schedule *s)
     case YK_SCHEDULE_POLYNOMIAL:
         YK_TRY(yki_check_option("schedule polynomial", "power", s->power, 0, 0));
         return check_count(s, "total_steps", s->total_steps);
+    case YK_SCHEDULE_CYCLIC:
+        return check_cyclic(s);
     case YK_SCHEDULE_EXPONENTIAL:
     case YK_SCHEDULE_CONSTANT:
         break;
@@ -193,10 +219,40 @@ static double one_cycle_lr(const yk_schedule *s, int64_t t, double initial_lr)
     return anneal(s, rates[now.from], rates[now.to], share);
 }
 
+/* ---- cyclic ---------------------------------------------------------------------------------- */
+
+/* How far the rate at t is from base_lr, as a share of the distance to max_lr. */
+static double cyclic_share(const yk_schedule *s, int64_t t)
+{
+    int64_t up = s->step_size_up, down = s->step_size_down ? s->step_size_down : up, length;
+    if (__builtin_add_overflow(up, down, &length))
+        length = INT64_MAX;
+    int64_t cycle = t / length, at = t % length;
+    double scale = 1;
+    if (s->cycle_mode == YK_CYCLE_TRIANGULAR2)
+        scale = exp2(-(double)cycle);
+    else if (s->cycle_mode == YK_CYCLE_EXP_RANGE)
+        scale = pow(s->gamma, (double)t);
+    return scale * (at <= up ? (double)at / (double)up : (double)(length - at) / (double)down);
+}
+
+static double cyclic_lr(const yk_schedule *s, int64_t t, double initial_lr)
+{
+    double peak = s->max_lr == YK_LR_INITIAL ? initial_lr : s->max_lr;
+    return s->base_lr + (peak - s->base_lr) * cyclic_share(s, t);
+}
+
+/* ---- momentum -------------------------------------------------------------------------------- */
+
 static bool momentum_at(const yk_schedule *s, int64_t t, double *momentum)
 {
-    if (s->kind != YK_SCHEDULE_ONE_CYCLE || !s->cycle_momentum)
+    bool one_cycle = s->kind == YK_SCHEDULE_ONE_CYCLE, cyclic = s->kind == YK_SCHEDULE_CYCLIC;
+    if (!(one_cycle || cyclic) || !s->cycle_momentum)
         return false;
+    if (cyclic) {
+        *momentum = s->max_momentum - (s->max_momentum - s->base_momentum) * cyclic_share(s, t);
+        return true;
+    }
     double high = s->max_momentum, low = s->base_momentum;
     double momenta[] = {[FIRST] = high, [PEAK] = low, [LAST] = high};
     phase now;
@@ -262,7 +318,8 @@ static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
 {
     if (t < s->warmup) {
         double factor = s->warmup_factor;
-        return initial_lr * (factor + (1 - factor) * (double)t / (double)s->warmup);
+        double at = s->warmup_constant ? 0 : (double)t / (double)s->warmup;
+        return initial_lr * (factor + (1 - factor) * at);
     }
     t -= s->warmup;
     switch (s->kind) {
@@ -281,6 +338,8 @@ static double lr_at(const yk_schedule *s, int64_t t, double initial_lr)
         return initial_lr * polynomial_factor(s, t);
     case YK_SCHEDULE_EXPONENTIAL:
         return initial_lr * pow(s->gamma, (double)t);
+    case YK_SCHEDULE_CYCLIC:
+        return cyclic_lr(s, t, initial_lr);
     case YK_SCHEDULE_CONSTANT:
         break;
     }

@@ -29,6 +29,19 @@ static void add_length(writer *w, const yk_schedule *s, const char *before, int6
         s->per_step ? yki_plural(length, "step", "steps") : yki_plural(length, "epoch", "epochs"));
 }
 
+static void add_cycles(writer *w, const yk_schedule *s, double initial_lr)
+{
+    const char *mode = yk_cycle_mode_name(s->cycle_mode);
+    add(w, ", %s", mode ? mode : "unknown");
+    if (s->cycle_mode == YK_CYCLE_EXP_RANGE)
+        add(w, " %g", s->gamma);
+    add(w, ", from %g to %g", s->base_lr, s->max_lr == YK_LR_INITIAL ? initial_lr : s->max_lr);
+    add_length(w, s, " over ", s->step_size_up);
+    add_length(w, s, " and back over ", s->step_size_down ? s->step_size_down : s->step_size_up);
+    if (s->cycle_momentum)
+        add(w, ", momentum %g to %g", s->max_momentum, s->base_momentum);
+}
+
 static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
 {
     switch (s->kind) {
@@ -71,6 +84,9 @@ static void add_decay(writer *w, const yk_schedule *s, double initial_lr)
     case YK_SCHEDULE_EXPONENTIAL:
         add(w, ", every %s x %g", s->per_step ? "step" : "epoch", s->gamma);
         break;
+    case YK_SCHEDULE_CYCLIC:
+        add_cycles(w, s, initial_lr);
+        break;
     }
 }
 
@@ -85,7 +101,7 @@ const char *yk_schedule_describe(const yk_schedule *s, double initial_lr, char *
     add_decay(&w, s, initial_lr);
     if (s->warmup) {
         add_length(&w, s, ", after a warm-up of ", s->warmup);
-        add(&w, " from %.3g", s->warmup_factor * initial_lr);
+        add(&w, s->warmup_constant ? " at %.3g" : " from %.3g", s->warmup_factor * initial_lr);
     }
     return text;
 }

@@ -18,6 +18,15 @@ static bool same_triangle(const yk_schedule *a, const yk_schedule *b)
            a->start_factor == b->start_factor && a->end_factor == b->end_factor;
 }
 
+static bool same_cycles(const yk_schedule *a, const yk_schedule *b)
+{
+    return a->cycle_mode == b->cycle_mode && a->base_lr == b->base_lr && a->max_lr == b->max_lr &&
+           a->step_size_up == b->step_size_up && a->step_size_down == b->step_size_down &&
+           (a->cycle_mode != YK_CYCLE_EXP_RANGE || a->gamma == b->gamma) &&
+           a->cycle_momentum == b->cycle_momentum && a->base_momentum == b->base_momentum &&
+           a->max_momentum == b->max_momentum;
+}
+
 static bool same_decay(const yk_schedule *a, const yk_schedule *b)
 {
     switch (a->kind) {
@@ -41,6 +50,8 @@ static bool same_decay(const yk_schedule *a, const yk_schedule *b)
         return a->total_steps == b->total_steps && a->power == b->power;
     case YK_SCHEDULE_EXPONENTIAL:
         return a->gamma == b->gamma;
+    case YK_SCHEDULE_CYCLIC:
+        return same_cycles(a, b);
     }
     return false;
 }
@@ -50,5 +61,7 @@ bool yki_schedule_equal(const yk_schedule *a, const yk_schedule *b)
     bool constant = a->kind == YK_SCHEDULE_CONSTANT && a->warmup == 0;
     return a->kind == b->kind && a->warmup == b->warmup &&
            (constant || a->per_step == b->per_step) &&
-           (a->warmup == 0 || a->warmup_factor == b->warmup_factor) && same_decay(a, b);
+           (a->warmup == 0 ||
+            (a->warmup_factor == b->warmup_factor && a->warmup_constant == b->warmup_constant)) &&
+           same_decay(a, b);
 }

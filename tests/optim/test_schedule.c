@@ -100,6 +100,50 @@ YK_TEST(polynomial_and_exponential_rates_are_torchs)
 }
 
 /* numpy.interp(range(11), [0, 4, 10], [0.2, 1, 0.1]) / 10, of which 4 is int(0.46 * 10). */
+/* Printed by torch.optim.lr_scheduler.CyclicLR; the momentum is the other way up. */
+YK_TEST(cycles_are_torchs)
+{
+    yk_schedule s = YK_SCHEDULE_INIT;
+    s.kind = YK_SCHEDULE_CYCLIC;
+    s.base_lr = 0.02;
+    s.max_lr = 0.1;
+    s.step_size_up = 4;
+    s.step_size_down = 2;
+    assert_rates(&s, (double[]){0.02, 0.04, 0.06, 0.08, 0.1, 0.06, 0.02, 0.04}, 8);
+    s.cycle_mode = YK_CYCLE_TRIANGULAR2;
+    assert_rates(&s,
+                 (double[]){0.02, 0.04, 0.06, 0.08, 0.1, 0.06, 0.02, 0.03, 0.04, 0.05, 0.06, 0.04,
+                            0.02, 0.025},
+                 14);
+    s.cycle_mode = YK_CYCLE_EXP_RANGE;
+    s.gamma = 0.5;
+    assert_rates(&s, (double[]){0.02, 0.03, 0.03, 0.0275, 0.025, 0.02125, 0.02}, 7);
+    s = (yk_schedule)YK_SCHEDULE_INIT;
+    s.kind = YK_SCHEDULE_CYCLIC; /* up to the group's own rate, and back as slowly */
+    s.step_size_up = 2;
+    double momentum;
+    const double expected[] = {0.95, 0.9, 0.85, 0.9, 0.95};
+    for (int t = 0; t < 5; t++) {
+        assert_true(fabs(yk_schedule_lr(&s, t, 0.1) - 0.1 * (0.95 - expected[t]) / 0.1) <= 1e-15);
+        assert_true(yk_schedule_momentum(&s, t, &momentum));
+        assert_true(fabs(momentum - expected[t]) <= 1e-15);
+    }
+    s.cycle_momentum = false;
+    assert_false(yk_schedule_momentum(&s, 0, &momentum));
+    s.step_size_up = s.step_size_down = INT64_MAX;
+    assert_true(yk_schedule_lr(&s, INT64_MAX, 0.1) <= 0.1);
+}
+
+YK_TEST(a_warm_up_may_be_constant)
+{
+    yk_schedule s = YK_SCHEDULE_INIT;
+    s.warmup = 3;
+    s.warmup_factor = 0.25;
+    s.warmup_constant = true;
+    for (int t = 0; t < 5; t++)
+        assert_true(yk_schedule_lr(&s, t, 0.4) == (t < 3 ? 0.1 : 0.4));
+}
+
 YK_TEST(a_triangle_rises_to_its_peak_and_falls)
 {
     yk_schedule schedule = YK_SCHEDULE_INIT;
@@ -181,7 +225,26 @@ static void assert_refused(yk_schedule schedule, const char *words)
 
 YK_TEST(wrong_schedules_are_refused)
 {
-    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = (yk_schedule_kind)9), "kind 9");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = (yk_schedule_kind)10),
+                   "kind 10");
+    assert_refused(
+        *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC, o.step_size_up = 0),
+        "schedule cyclic: step_size_up must be at least 1, not 0");
+    assert_refused(
+        *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC, o.step_size_down = -1),
+        "step_size_down must be at least 1, not -1");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC,
+                            o.cycle_mode = (yk_cycle_mode)3),
+                   "there is no cycle_mode 3");
+    assert_refused(
+        *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC, o.base_lr = NAN),
+        "base_lr");
+    assert_refused(
+        *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC, o.max_momentum = 1),
+        "max_momentum");
+    assert_refused(
+        *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC, o.warmup = 2),
+        "warmup must be 0, not 2");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP),
                    "step_size must be at least 1, not 0");
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_STEP,
@@ -286,6 +349,16 @@ YK_TEST(schedules_are_described_in_words)
     assert_described(
         YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_EXPONENTIAL, o.gamma = 0.97),
         "exponential, every epoch x 0.97");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC,
+                             o.base_lr = 0.01, o.step_size_up = 9, o.per_step = true),
+                     "cyclic, triangular, from 0.01 to 0.1 over 9 steps and back over 9 steps, "
+                     "momentum 0.95 to 0.85");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC,
+                             o.max_lr = 0.5, o.step_size_up = 9, o.step_size_down = 1,
+                             o.cycle_mode = YK_CYCLE_EXP_RANGE, o.cycle_momentum = false),
+                     "cyclic, exp_range 0.1, from 0 to 0.5 over 9 epochs and back over 1 epoch");
+    assert_described(YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.warmup = 2, o.warmup_constant = true),
+                     "constant, after a warm-up of 2 epochs at 0.0333");
     assert_described(NULL, "unknown");
     assert_string_equal(yk_schedule_describe(&multistep, 0.1, text, sizeof text), "multist");
     assert_null(yk_schedule_describe(&multistep, 0.1, NULL, 0));

@@ -18,14 +18,19 @@ typedef struct schedule_field {
     }
 
 static const schedule_field schedule_fields[] = {
-    FIELD(BOOL, per_step),      FIELD(INT, warmup),        FIELD(REAL, warmup_factor),
-    FIELD(REAL, gamma),         FIELD(INT, step_size),     FIELD(INT, t_max),
-    FIELD(REAL, eta_min),       FIELD(INT, total_steps),   FIELD(REAL, max_lr),
-    FIELD(REAL, pct_start),     FIELD(REAL, div_factor),   FIELD(REAL, final_div_factor),
-    FIELD(BOOL, linear_anneal), FIELD(BOOL, three_phase),  FIELD(BOOL, cycle_momentum),
-    FIELD(REAL, base_momentum), FIELD(REAL, max_momentum), FIELD(REAL, start_factor),
-    FIELD(REAL, end_factor),    FIELD(INT, t_0),           FIELD(INT, t_mult),
-    FIELD(REAL, power),
+    FIELD(BOOL, per_step),       FIELD(INT, warmup),
+    FIELD(REAL, warmup_factor),  FIELD(REAL, gamma),
+    FIELD(INT, step_size),       FIELD(INT, t_max),
+    FIELD(REAL, eta_min),        FIELD(INT, total_steps),
+    FIELD(REAL, max_lr),         FIELD(REAL, pct_start),
+    FIELD(REAL, div_factor),     FIELD(REAL, final_div_factor),
+    FIELD(BOOL, linear_anneal),  FIELD(BOOL, three_phase),
+    FIELD(BOOL, cycle_momentum), FIELD(REAL, base_momentum),
+    FIELD(REAL, max_momentum),   FIELD(REAL, start_factor),
+    FIELD(REAL, end_factor),     FIELD(INT, t_0),
+    FIELD(INT, t_mult),          FIELD(REAL, power),
+    FIELD(REAL, base_lr),        FIELD(INT, step_size_up),
+    FIELD(INT, step_size_down),  FIELD(BOOL, warmup_constant),
 };
 
 enum { SCHEDULE_FIELDS = sizeof schedule_fields / sizeof *schedule_fields };
@@ -62,6 +67,8 @@ void yki_schedule_state_write(yki_pickle_writer *pickle, const yk_schedule *sche
         write_value(pickle, &schedule_fields[i],
                     (const char *)schedule + schedule_fields[i].offset);
     }
+    yki_pickle_text(pickle, "cycle_mode");
+    yki_pickle_text(pickle, yk_cycle_mode_name(schedule->cycle_mode));
     yki_pickle_text(pickle, "milestones");
     yki_pickle_list(pickle);
     yki_pickle_mark(pickle);
@@ -109,6 +116,22 @@ static yk_status read_kind(const yki_pth *pth, const yki_pickle_value *dict, yk_
                                  "the name of a learning-rate schedule");
 }
 
+/* Files of before CYCLIC do not have it. */
+static yk_status read_cycle_mode(const yki_pth *pth, const yki_pickle_value *dict,
+                                 yk_schedule *schedule)
+{
+    const yki_pickle_value *value = yki_pickle_get(dict, "cycle_mode");
+    const char *name;
+    for (int mode = 0; value && (name = yk_cycle_mode_name((yk_cycle_mode)mode)); mode++)
+        if (yki_pickle_is_text(value, name)) {
+            schedule->cycle_mode = (yk_cycle_mode)mode;
+            return YK_OK;
+        }
+    return value ? yki_pickle_unexpected(yki_pth_file_pickle(pth), value,
+                                         "the name of a mode as \"cycle_mode\" of the schedule")
+                 : YK_OK;
+}
+
 static yk_status read_milestones(const yki_pth *pth, const yki_pickle_value *dict,
                                  yk_schedule *schedule)
 {
@@ -135,6 +158,7 @@ yk_status yki_schedule_state_read(const yki_pth *pth, const yki_pickle_value *di
     for (int i = 0; i < SCHEDULE_FIELDS; i++)
         YK_TRY(
             read_value(pth, dict, &schedule_fields[i], (char *)&found + schedule_fields[i].offset));
+    YK_TRY(read_cycle_mode(pth, dict, &found));
     YK_TRY(read_milestones(pth, dict, &found));
     if (yk_schedule_check(&found) != YK_OK)
         return yki_error_context(YK_ERROR_FORMAT, "%s", yki_pth_path(pth));
