@@ -57,6 +57,62 @@ typedef struct yk_adam_options {
         sizeof(yk_adam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false, false                           \
     }
 
+/** Hyperparameters of torch.optim.NAdam (Dozat 2016): Adam with Nesterov momentum. */
+typedef struct yk_nadam_options {
+    size_t size;           /**< set by YK_NADAM_OPTIONS_INIT */
+    double lr;             /**< learning rate, at least 0 [2e-3] */
+    double beta1;          /**< decay of the gradient's running mean, 0 <= beta1 < 1 [0.9] */
+    double beta2;          /**< decay of the squared gradient's mean, 0 <= beta2 < 1 [0.999] */
+    double eps;            /**< added to the denominator, at least 0 [1e-8] */
+    double weight_decay;   /**< at least 0 [0] */
+    double momentum_decay; /**< how fast the momentum grows from half of beta1 to beta1, at least 0
+                                [4e-3] */
+    bool decoupled_weight_decay; /**< decay the weights, as AdamW does, instead of adding to
+                                      gradients [false] */
+} yk_nadam_options;
+
+/** The defaults of yk_nadam_options, which are those of torch.optim.NAdam. */
+#define YK_NADAM_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(yk_nadam_options), 2e-3, 0.9, 0.999, 1e-8, 0, 4e-3, false                           \
+    }
+
+/** Hyperparameters of torch.optim.RAdam (Liu et al. 2020): Adam whose first steps have a rate that
+ * does not adapt, until the mean of squares is known well enough. */
+typedef struct yk_radam_options {
+    size_t size;         /**< set by YK_RADAM_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [1e-3] */
+    double beta1;        /**< decay of the gradient's running mean, 0 <= beta1 < 1 [0.9] */
+    double beta2;        /**< decay of the squared gradient's mean, 0 <= beta2 < 1 [0.999] */
+    double eps;          /**< added to the denominator, at least 0 [1e-8] */
+    double weight_decay; /**< at least 0 [0] */
+    bool decoupled_weight_decay; /**< decay the weights, as AdamW does, instead of adding to
+                                      gradients [false] */
+} yk_radam_options;
+
+/** The defaults of yk_radam_options, which are those of torch.optim.RAdam. */
+#define YK_RADAM_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(yk_radam_options), 1e-3, 0.9, 0.999, 1e-8, 0, false                                 \
+    }
+
+/** Hyperparameters of torch.optim.Adamax (Kingma, Ba 2014): Adam that divides by the largest
+ * gradient so far, which fades, instead of the root of the mean of squares. */
+typedef struct yk_adamax_options {
+    size_t size;         /**< set by YK_ADAMAX_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [2e-3] */
+    double beta1;        /**< decay of the gradient's running mean, 0 <= beta1 < 1 [0.9] */
+    double beta2;        /**< decay of the largest gradient, 0 <= beta2 < 1 [0.999] */
+    double eps;          /**< added to the size of each gradient, at least 0 [1e-8] */
+    double weight_decay; /**< at least 0 [0] */
+} yk_adamax_options;
+
+/** The defaults of yk_adamax_options, which are those of torch.optim.Adamax. */
+#define YK_ADAMAX_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_adamax_options), 2e-3, 0.9, 0.999, 1e-8, 0                                       \
+    }
+
 /** Hyperparameters of torch.optim.Adagrad (Duchi, Hazan, Singer 2011). */
 typedef struct yk_adagrad_options {
     size_t size;         /**< set by YK_ADAGRAD_OPTIONS_INIT */
@@ -166,6 +222,15 @@ typedef struct yk_muon_options {
 yk_status yk_sgd_create(yk_optimizer **optimizer, yk_model *model, const yk_sgd_options *options);
 /** Likewise, for Adam and AdamW. */
 yk_status yk_adam_create(yk_optimizer **optimizer, yk_model *model, const yk_adam_options *options);
+/** Likewise, for NAdam. */
+yk_status yk_nadam_create(yk_optimizer **optimizer, yk_model *model,
+                          const yk_nadam_options *options);
+/** Likewise, for RAdam. */
+yk_status yk_radam_create(yk_optimizer **optimizer, yk_model *model,
+                          const yk_radam_options *options);
+/** Likewise, for Adamax. */
+yk_status yk_adamax_create(yk_optimizer **optimizer, yk_model *model,
+                           const yk_adamax_options *options);
 /** Likewise, for Adagrad. */
 yk_status yk_adagrad_create(yk_optimizer **optimizer, yk_model *model,
                             const yk_adagrad_options *options);
@@ -202,17 +267,19 @@ double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from; a negative one, or one
  * that is not finite, is refused as on creation. */
 yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/** "sgd", "adam", "adamw", "adagrad", "rmsprop", "lars", "lamb" or "muon". */
+/** "sgd", "adam", "adamw", "nadam", "radam", "adamax", "adagrad", "rmsprop", "lars", "lamb" or
+ * "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
-/** Sets that number, for the state of every parameter that is trained, too. */
+/** Sets that number, for the state of every parameter that is trained, too. NAdam's product of
+ * momenta becomes that of so many steps with the present hyperparameters. */
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
- * "exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg", "grad_avg"); slot counts from 0. The tensor
- * is a view of the live memory, as in yk_parameter_view. False without such a slot, when another
- * rank keeps it (zero.h), and for NULL.
+ * "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "grad_avg"); slot counts from 0.
+ * The tensor is a view of the live memory, as in yk_parameter_view. False without such a slot, when
+ * another rank keeps it (zero.h), and for NULL.
  */
 bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t slot,
                         const char **name, yk_tensor *tensor);
@@ -220,8 +287,8 @@ bool yk_optimizer_state(const yk_optimizer *optimizer, size_t parameter, size_t 
 size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer);
 /**
  * The index-th hyperparameter of the first group: "lr", then the names of torch.optim ("betas" are
- * "beta1" and "beta2"; "nesterov", "centered" and "amsgrad" are 0 or 1). False past the last one,
- * and for NULL.
+ * "beta1" and "beta2"; "nesterov", "centered", "amsgrad" and "decoupled_weight_decay" are 0 or 1).
+ * False past the last one, and for NULL.
  */
 bool yk_optimizer_hyperparameter(const yk_optimizer *optimizer, size_t index, const char **name,
                                  double *value);

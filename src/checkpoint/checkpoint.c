@@ -205,8 +205,8 @@ static void take_steps(yki_optimizer_state *state, int64_t steps)
 {
     state->steps = steps;
     for (size_t i = 0; i < state->parameters; i++)
-        if ((float)state->state_steps[i] == (float)steps)
-            state->state_steps[i] = steps;
+        if ((float)state->ages[i].steps == (float)steps)
+            state->ages[i].steps = steps;
 }
 
 static yk_status read_optimizer(yki_optimizer_state *state, const yk_tensor_file *file,

@@ -30,9 +30,9 @@ static yk_status check_adagrad(const double *h)
     return yki_check_option("adagrad", "initial_accumulator_value", h[INITIAL], 0, 0);
 }
 
-static void prepare_adagrad(double *c, const double *h, int64_t step)
+static void prepare_adagrad(double *c, const double *h, const yki_state_age *age)
 {
-    c[YKI_RMSPROP_LR] = h[YKI_LR] / (1 + (double)(step - 1) * h[LR_DECAY]);
+    c[YKI_RMSPROP_LR] = h[YKI_LR] / (1 + (double)(age->steps - 1) * h[LR_DECAY]);
     c[YKI_RMSPROP_ALPHA] = 1;
     c[YKI_RMSPROP_TAKE] = 1;
     c[YKI_RMSPROP_EPS] = h[EPS];

@@ -43,25 +43,26 @@ static yk_status check_adamw(const double *h)
     return check_as("adamw", h);
 }
 
-static void prepare(double *c, const double *h, int64_t step, double decay, double shrink)
+static void prepare(double *c, const double *h, const yki_state_age *age, double decay,
+                    double shrink)
 {
-    c[YKI_ADAM_STEP] = h[YKI_LR] / (1 - pow(h[BETA1], (double)step));
+    c[YKI_ADAM_STEP] = h[YKI_LR] / (1 - pow(h[BETA1], (double)age->steps));
     c[YKI_ADAM_BETA1] = h[BETA1];
     c[YKI_ADAM_BETA2] = h[BETA2];
-    c[YKI_ADAM_ROOT] = sqrt(1 - pow(h[BETA2], (double)step));
+    c[YKI_ADAM_ROOT] = sqrt(1 - pow(h[BETA2], (double)age->steps));
     c[YKI_ADAM_EPS] = h[EPS];
     c[YKI_ADAM_DECAY] = decay;
     c[YKI_ADAM_SHRINK] = shrink;
 }
 
-static void prepare_adam(double *c, const double *h, int64_t step)
+static void prepare_adam(double *c, const double *h, const yki_state_age *age)
 {
-    prepare(c, h, step, h[WEIGHT_DECAY], 1);
+    prepare(c, h, age, h[WEIGHT_DECAY], 1);
 }
 
-static void prepare_adamw(double *c, const double *h, int64_t step)
+static void prepare_adamw(double *c, const double *h, const yki_state_age *age)
 {
-    prepare(c, h, step, 0, 1 - h[YKI_LR] * h[WEIGHT_DECAY]);
+    prepare(c, h, age, 0, 1 - h[YKI_LR] * h[WEIGHT_DECAY]);
 }
 
 static const yki_optimizer_rule adam = {

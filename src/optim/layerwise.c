@@ -39,11 +39,11 @@ static yk_status check_lars(const double *h)
     return YK_OK;
 }
 
-static void prepare_lars(double *c, const double *h, int64_t step)
+static void prepare_lars(double *c, const double *h, const yki_state_age *age)
 {
     c[YKI_SGD_LR] = h[YKI_LR];
     c[YKI_SGD_MOMENTUM] = h[MOMENTUM];
-    c[YKI_SGD_KEEP] = step == 1 ? 0 : h[MOMENTUM];
+    c[YKI_SGD_KEEP] = age->steps == 1 ? 0 : h[MOMENTUM];
     c[YKI_SGD_TAKE] = 1;
     c[YKI_SGD_DECAY] = h[DECAY];
     c[YKI_SGD_NESTEROV] = h[NESTEROV];
@@ -93,12 +93,12 @@ static yk_status check_lamb(const double *h)
     return yki_check_option("lamb", "weight_decay", h[LAMB_DECAY], 0, 0);
 }
 
-static void prepare_lamb(double *c, const double *h, int64_t step)
+static void prepare_lamb(double *c, const double *h, const yki_state_age *age)
 {
-    c[YKI_ADAM_STEP] = 1 / (1 - pow(h[BETA1], (double)step));
+    c[YKI_ADAM_STEP] = 1 / (1 - pow(h[BETA1], (double)age->steps));
     c[YKI_ADAM_BETA1] = h[BETA1];
     c[YKI_ADAM_BETA2] = h[BETA2];
-    c[YKI_ADAM_ROOT] = sqrt(1 - pow(h[BETA2], (double)step));
+    c[YKI_ADAM_ROOT] = sqrt(1 - pow(h[BETA2], (double)age->steps));
     c[YKI_ADAM_EPS] = h[EPS];
     c[YKI_ADAM_DECAY] = h[LAMB_DECAY];
     c[YKI_LAMB_LR] = h[YKI_LR];

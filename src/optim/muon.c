@@ -54,9 +54,9 @@ static yk_status check_muon(const double *h)
     return YK_OK;
 }
 
-static void prepare_muon(double *c, const double *h, int64_t step)
+static void prepare_muon(double *c, const double *h, const yki_state_age *age)
 {
-    bool first = step == 1, matrices = h[NS_STEPS] > 0;
+    bool first = age->steps == 1, matrices = h[NS_STEPS] > 0;
     c[YKI_SGD_LR] = matrices ? -1 : h[YKI_LR];
     c[YKI_SGD_MOMENTUM] = h[MOMENTUM];
     c[YKI_SGD_KEEP] = first ? 0 : h[MOMENTUM];

@@ -124,13 +124,15 @@ static yk_status make_optimizer_parts(yk_optimizer *optimizer, const double *hyp
     optimizer->own = yki_calloc(optimizer->parameters, sizeof *optimizer->own);
     optimizer->updated = yki_calloc(optimizer->parameters, sizeof *optimizer->updated);
     optimizer->part_of = yki_calloc(optimizer->parameters, sizeof *optimizer->part_of);
-    optimizer->state_steps = yki_calloc(optimizer->parameters, sizeof *optimizer->state_steps);
-    optimizer->counted = yki_calloc(optimizer->parameters, sizeof *optimizer->counted);
+    optimizer->ages = yki_calloc(optimizer->parameters, sizeof *optimizer->ages);
+    optimizer->earlier = yki_calloc(optimizer->parameters, sizeof *optimizer->earlier);
     optimizer->set_of = yki_calloc(optimizer->parameters, sizeof *optimizer->set_of);
     optimizer->sets = yki_calloc(optimizer->parameters, sizeof *optimizer->sets);
     if (!optimizer->views || !optimizer->own || !optimizer->updated || !optimizer->part_of ||
-        !optimizer->state_steps || !optimizer->counted || !optimizer->set_of || !optimizer->sets)
+        !optimizer->ages || !optimizer->earlier || !optimizer->set_of || !optimizer->sets)
         return yki_error_memory(optimizer->parameters * sizeof *optimizer->views, "the optimizer");
+    for (size_t i = 0; i < optimizer->parameters; i++)
+        optimizer->ages[i].product = 1;
     yki_optimizer_refresh_views(optimizer);
     YK_TRY(make_groups(optimizer, hyperparameters));
     YK_TRY(make_state(optimizer));
@@ -209,8 +211,8 @@ void yki_optimizer_release(yk_optimizer *optimizer)
     free(optimizer->own);
     free(optimizer->updated);
     free(optimizer->part_of);
-    free(optimizer->state_steps);
-    free(optimizer->counted);
+    free(optimizer->ages);
+    free(optimizer->earlier);
     free(optimizer->set_of);
     free(optimizer->sets);
     yki_muon_destroy(optimizer);
@@ -280,16 +282,36 @@ size_t yk_optimizer_state_bytes(const yk_optimizer *optimizer)
     return optimizer ? optimizer->memory_bytes : 0;
 }
 
+static float product_after(const yki_optimizer_rule *rule, const double *hyperparameters,
+                           int64_t steps)
+{
+    float product = 1;
+    for (int64_t step = 1; rule->factor && step <= steps && product > 0; step++)
+        product *= (float)rule->factor(hyperparameters, step);
+    return product;
+}
+
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps)
 {
     if (!optimizer)
         return;
     yki_optimizer_settle(optimizer);
     const bool *used = yki_model_used(optimizer->model);
+    for (size_t g = 0; g < optimizer->group_count; g++) {
+        yki_state_age age = {
+            steps, product_after(optimizer->rule, optimizer->groups[g].hyperparameters, steps)};
+        for (size_t i = 0; i < optimizer->parameters; i++)
+            if (used[i] && optimizer->group_of[i] == g)
+                optimizer->ages[i] = age;
+    }
+    yki_optimizer_restart(optimizer, steps, optimizer->ages);
+}
+
+void yki_optimizer_restart(yk_optimizer *optimizer, int64_t steps, const yki_state_age *ages)
+{
+    yki_optimizer_settle(optimizer);
     optimizer->steps = steps;
-    for (size_t i = 0; i < optimizer->parameters; i++)
-        if (used[i])
-            optimizer->state_steps[i] = steps;
+    memmove(optimizer->ages, ages, optimizer->parameters * sizeof *ages);
     if (optimizer->lookahead)
         yki_lookahead_restart(optimizer->lookahead, steps);
     if (optimizer->hooks.restart)
@@ -356,15 +378,10 @@ yk_status yki_check_switch(const char *rule, const char *option, double value)
                      value);
 }
 
-int64_t yki_optimizer_state_steps(const yk_optimizer *optimizer, size_t parameter)
+yki_state_age yki_optimizer_age(const yk_optimizer *optimizer, size_t parameter)
 {
     yki_optimizer_settle(optimizer);
-    return optimizer->state_steps[parameter];
-}
-
-void yki_optimizer_set_state_steps(yk_optimizer *optimizer, size_t parameter, int64_t steps)
-{
-    optimizer->state_steps[parameter] = steps;
+    return optimizer->ages[parameter];
 }
 
 /* ---- for files ------------------------------------------------------------------------------ */
@@ -402,4 +419,26 @@ const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot)
 bool yki_optimizer_saves_step(const yk_optimizer *optimizer)
 {
     return optimizer->rule->saves_step;
+}
+
+const char *yki_optimizer_product_name(const yk_optimizer *optimizer)
+{
+    return optimizer->rule->product_name;
+}
+
+static bool is_name(const char *known, const char *name, size_t length)
+{
+    return known && strlen(known) == length && memcmp(known, name, length) == 0;
+}
+
+bool yki_optimizer_keeps(const yk_optimizer *optimizer, const char *name, size_t length)
+{
+    const yki_optimizer_rule *rule = optimizer->rule;
+    if ((rule->saves_step && is_name("step", name, length)) ||
+        is_name(rule->product_name, name, length))
+        return true;
+    for (int slot = 0; slot < YKI_MAX_SLOTS; slot++)
+        if (is_name(rule->slot_names[slot], name, length))
+            return true;
+    return false;
 }

@@ -1,8 +1,8 @@
 /*
  * The contract between optimizer.c, which owns memory and bookkeeping, step.c, which makes steps,
- * and the rules (sgd.c, adam.c, adagrad.c, rmsprop.c, layerwise.c, muon.c), which turn
- * hyperparameters into the coefficients of a sweep (device/sweep.h); and the optimizer's inside,
- * which these files share with param_groups.c, shards.c, clip.c and ema.c.
+ * and the rules (sgd.c, adam.c, nadam.c, radam.c, adamax.c, adagrad.c, rmsprop.c, layerwise.c,
+ * muon.c), which turn hyperparameters into the coefficients of a sweep (device/sweep.h); and the
+ * optimizer's inside, which these files share with param_groups.c, shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H
@@ -19,7 +19,14 @@
 #include "optim/shards.h"
 #include "optim/step_hooks.h"
 
-enum { YKI_MAX_SLOTS = 3, YKI_MAX_HYPERPARAMETERS = 6, YKI_LR = 0 };
+enum { YKI_MAX_SLOTS = 3, YKI_MAX_HYPERPARAMETERS = 7, YKI_LR = 0 };
+
+/* What the state of a parameter has behind it. */
+typedef struct yki_state_age {
+    int64_t steps; /* as PyTorch counts them; fewer than the optimizer's where training has begun
+                      with the parameter frozen */
+    float product; /* of the factors of these steps; 1 of a rule without */
+} yki_state_age;
 
 typedef struct yki_optimizer_rule {
     yki_sweep_op update;
@@ -38,9 +45,14 @@ typedef struct yki_optimizer_rule {
     unsigned (*slots)(const double *hyperparameters);
     /* torch.optim has the step in the state of each parameter. */
     bool saves_step;
+    /* What each step, from 1, multiplies the product in the state of each parameter with, and that
+     * product's name in torch.optim; both NULL without one. */
+    const char *product_name;
+    double (*factor)(const double *hyperparameters, int64_t step);
     yk_status (*check)(const double *hyperparameters);
-    /* Writes the coefficients of a step, which counts from 1; 0: there is no state. */
-    void (*prepare)(double *coefficients, const double *hyperparameters, int64_t step);
+    /* Writes the coefficients of a step. age: with that step, which counts from 1; 0: there is no
+     * state. */
+    void (*prepare)(double *coefficients, const double *hyperparameters, const yki_state_age *age);
     /* Called once before the first sweep of a step, and after a sweep for each of its parameters.
      * Both work in the stream, and may be NULL. */
     yk_status (*begin)(yk_optimizer *optimizer, yki_stream *stream);
@@ -83,10 +95,8 @@ struct yk_optimizer {
     char **state[YKI_MAX_SLOTS]; /* (parameters), into memory */
     char *memory;                /* the device's */
     size_t memory_bytes;
-    /* The step of each parameter's state, as PyTorch counts it; fewer than `steps` where training
-     * has begun with the parameter frozen. Of all ranks' parameters. */
-    int64_t *state_steps;   /* (parameters) */
-    bool *counted;          /* (parameters) whether the last step is one of them */
+    yki_state_age *ages;    /* (parameters) of all ranks' parameters */
+    yki_state_age *earlier; /* (parameters) before the last step */
     size_t *set_of;         /* (parameters) which set of coefficients each of them takes ... */
     size_t *sets;           /* ... in the running step: (set_count) the first that takes it */
     size_t set_count;       /* at most as many as parameters */
@@ -130,8 +140,12 @@ double yki_optimizer_initial_lr(const yk_optimizer *optimizer, size_t group);
 /* State tensors that each parameter has memory for, and their names in torch.optim. */
 int yki_optimizer_slot_count(const yk_optimizer *optimizer);
 const char *yki_optimizer_slot_name(const yk_optimizer *optimizer, int slot);
-/* Whether the step of a parameter's state is saved with it. */
+/* Whether the step of a parameter's state is saved with it, and under which name its product, or
+ * NULL. */
 bool yki_optimizer_saves_step(const yk_optimizer *optimizer);
+const char *yki_optimizer_product_name(const yk_optimizer *optimizer);
+/* Whether torch.optim's optimizer of this name ever keeps something of that name. */
+bool yki_optimizer_keeps(const yk_optimizer *optimizer, const char *name, size_t length);
 /* Whether the group of the parameter needs the slot. */
 bool yki_optimizer_uses_slot(const yk_optimizer *optimizer, size_t parameter, int slot);
 /* Which of the rule's slots these hyperparameters need and there is no memory for, as a set. */
@@ -175,9 +189,10 @@ bool yki_ema_is_swapped(const yk_ema *ema);
 /* The number of updates as a tensor, which checkpoints write from where it is. */
 yk_tensor yki_ema_n_averaged(yk_ema *ema);
 
-/* The step of a parameter's state; 0: there is none yet. */
-int64_t yki_optimizer_state_steps(const yk_optimizer *optimizer, size_t parameter);
-void yki_optimizer_set_state_steps(yk_optimizer *optimizer, size_t parameter, int64_t steps);
+/* Of a parameter's state; 0 steps: there is none yet. */
+yki_state_age yki_optimizer_age(const yk_optimizer *optimizer, size_t parameter);
+/* Continues with the state of a file: sets the number of steps, and the age of each parameter. */
+void yki_optimizer_restart(yk_optimizer *optimizer, int64_t steps, const yki_state_age *ages);
 /* The memory of a state tensor, also where the parameter's group has no need of it; its data is
  * NULL where it is another rank's. */
 yk_tensor yki_optimizer_slot(const yk_optimizer *optimizer, size_t parameter, int slot);

@@ -34,9 +34,9 @@ static yk_status check_rmsprop(const double *h)
     return yki_check_switch("rmsprop", "centered", h[CENTERED]);
 }
 
-static void prepare_rmsprop(double *c, const double *h, int64_t step)
+static void prepare_rmsprop(double *c, const double *h, const yki_state_age *age)
 {
-    (void)step;
+    (void)age;
     c[YKI_RMSPROP_LR] = h[YKI_LR];
     c[YKI_RMSPROP_ALPHA] = h[ALPHA];
     c[YKI_RMSPROP_TAKE] = 1 - h[ALPHA];

@@ -37,9 +37,9 @@ static yk_status check_sgd(const double *h)
     return YK_OK;
 }
 
-static void prepare_sgd(double *c, const double *h, int64_t step)
+static void prepare_sgd(double *c, const double *h, const yki_state_age *age)
 {
-    bool first = step == 1;
+    bool first = age->steps == 1;
     c[YKI_SGD_LR] = h[YKI_LR];
     c[YKI_SGD_MOMENTUM] = h[MOMENTUM];
     c[YKI_SGD_KEEP] = first ? 0 : h[MOMENTUM];

@@ -135,10 +135,11 @@ yk_status yki_optimizer_partition(yk_optimizer *optimizer, const size_t *part_of
 static bool shares_set(const yk_optimizer *optimizer, size_t a, size_t b)
 {
     return optimizer->group_of[a] == optimizer->group_of[b] &&
-           optimizer->state_steps[a] == optimizer->state_steps[b];
+           optimizer->ages[a].steps == optimizer->ages[b].steps &&
+           optimizer->ages[a].product == optimizer->ages[b].product;
 }
 
-/* Parameters of one group share coefficients if their states are of the same step. */
+/* Parameters of one group share coefficients if their states have the same age. */
 static yk_status choose_coefficients(yk_optimizer *optimizer)
 {
     optimizer->set_count = 0;
@@ -163,12 +164,18 @@ static const double *hyperparameters_of(const yk_optimizer *optimizer, size_t pa
 /* As in PyTorch, where only parameters with a gradient have state. */
 static void count_step(yk_optimizer *optimizer)
 {
+    const yki_optimizer_rule *rule = optimizer->rule;
     const bool *used = yki_model_used(optimizer->model);
     optimizer->steps++;
+    memcpy(optimizer->earlier, optimizer->ages, optimizer->parameters * sizeof *optimizer->ages);
     for (size_t i = 0; i < optimizer->parameters; i++) {
-        bool has_state = optimizer->rule->slots(hyperparameters_of(optimizer, i)) != 0;
-        optimizer->counted[i] = used[i] && has_state;
-        optimizer->state_steps[i] += optimizer->counted[i];
+        const double *hyperparameters = hyperparameters_of(optimizer, i);
+        yki_state_age *age = &optimizer->ages[i];
+        if (!used[i] || rule->slots(hyperparameters) == 0)
+            continue;
+        age->steps++;
+        if (rule->factor)
+            age->product *= (float)rule->factor(hyperparameters, age->steps);
     }
 }
 
@@ -200,7 +207,7 @@ static yk_status send_coefficients(yk_optimizer *optimizer, const double *skip, 
     for (size_t s = 0; s < optimizer->set_count; s++)
         optimizer->rule->prepare((double *)values + s * YKI_SWEEP_COEFFICIENTS,
                                  hyperparameters_of(optimizer, optimizer->sets[s]),
-                                 optimizer->state_steps[optimizer->sets[s]]);
+                                 &optimizer->ages[optimizer->sets[s]]);
     YK_TRY(optimizer->left_skip && !skip ? yki_block_send(&optimizer->coefficients, stream)
                                          : yki_block_send_if_new(&optimizer->coefficients, stream));
     optimizer->left_skip = skip != NULL;
@@ -359,6 +366,5 @@ void yki_optimizer_end_step(yk_optimizer *optimizer, bool taken)
     if (taken)
         return;
     optimizer->steps--;
-    for (size_t i = 0; i < optimizer->parameters; i++)
-        optimizer->state_steps[i] -= optimizer->counted[i];
+    memcpy(optimizer->ages, optimizer->earlier, optimizer->parameters * sizeof *optimizer->ages);
 }

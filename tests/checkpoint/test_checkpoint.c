@@ -273,6 +273,48 @@ YK_TEST(promise_15_rmsprop_goes_on_to_the_same_bits)
     }
 }
 
+YK_TEST(promise_15_nadam_radam_and_adamax_go_on_to_the_same_bits)
+{
+    for (int decoupled = 0; decoupled < 2; decoupled++) {
+        yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+        yk_optimizer *optimizer, *fresh;
+        assert_ok(yk_nadam_create(&fresh, other, NULL));
+        assert_ok(yk_nadam_create(&optimizer, model,
+                                  YK_WITH(yk_nadam_options, YK_NADAM_OPTIONS_INIT, o.beta1 = 0.8,
+                                          o.momentum_decay = 0.1, o.weight_decay = 0.1,
+                                          o.decoupled_weight_decay = decoupled)));
+        switch_off_for_norms(optimizer, "decoupled_weight_decay");
+        check_going_on(model, optimizer, other, fresh, 3);
+        model = make_model(1, 10), other = make_model(2, 10);
+        assert_ok(yk_radam_create(&fresh, other, NULL));
+        assert_ok(
+            yk_radam_create(&optimizer, model,
+                            YK_WITH(yk_radam_options, YK_RADAM_OPTIONS_INIT, o.beta2 = 0.8,
+                                    o.weight_decay = 0.1, o.decoupled_weight_decay = decoupled)));
+        switch_off_for_norms(optimizer, "weight_decay");
+        check_going_on(model, optimizer, other, fresh, 7);
+    }
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_adamax_create(&fresh, other, NULL));
+    assert_ok(yk_adamax_create(&optimizer, model,
+                               YK_WITH(yk_adamax_options, YK_ADAMAX_OPTIONS_INIT, o.beta2 = 0.8)));
+    check_going_on(model, optimizer, other, fresh, 3);
+}
+
+/* A step that schedules have given another beta1: the product is kept, not computed again. */
+YK_TEST(promise_15_nadams_product_of_other_momenta_goes_on)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_nadam_create(&fresh, other, NULL));
+    assert_ok(yk_nadam_create(&optimizer, model, NULL));
+    assert_ok(yk_optimizer_set_hyperparameter(optimizer, "beta1", 0.5));
+    train(model, optimizer, 2);
+    assert_ok(yk_optimizer_set_hyperparameter(optimizer, "beta1", 0.95));
+    check_going_on(model, optimizer, other, fresh, 1);
+}
+
 /* Also where the state in the file has not begun. */
 YK_TEST(promise_15_adagrad_goes_on_to_the_same_bits)
 {
@@ -304,7 +346,7 @@ YK_TEST(adam_counts_on_after_millions_of_steps)
     assert_ok(yk_checkpoint_load(yk_test_path("a.pth"), other, fresh, NULL));
     assert_true(yk_optimizer_steps(fresh) == many);
     for (size_t i = 0; i < yk_model_parameter_count(other); i++)
-        assert_true(yki_optimizer_state_steps(fresh, i) == many);
+        assert_true(yki_optimizer_age(fresh, i).steps == many);
     yk_optimizer_destroy(optimizer);
     yk_optimizer_destroy(fresh);
     yk_model_destroy(model);
@@ -472,6 +514,64 @@ YK_TEST(another_optimizer_is_refused_and_nothing_changes)
     yk_model_destroy(model);
     yk_model_destroy(other);
     yk_model_destroy(copy);
+}
+
+typedef yk_status (*creation)(yk_optimizer **optimizer, yk_model *model);
+
+static yk_status create_adam(yk_optimizer **optimizer, yk_model *model)
+{
+    return yk_adam_create(optimizer, model, NULL);
+}
+
+static yk_status create_nadam(yk_optimizer **optimizer, yk_model *model)
+{
+    return yk_nadam_create(optimizer, model, NULL);
+}
+
+static yk_status create_radam(yk_optimizer **optimizer, yk_model *model)
+{
+    return yk_radam_create(optimizer, model, NULL);
+}
+
+static yk_status create_adamax(yk_optimizer **optimizer, yk_model *model)
+{
+    return yk_adamax_create(optimizer, model, NULL);
+}
+
+static yk_status create_lamb(yk_optimizer **optimizer, yk_model *model)
+{
+    return yk_lamb_create(optimizer, model, NULL);
+}
+
+/* In files that do not name their optimizer, as PyTorch's do not. */
+YK_TEST(relatives_of_adam_are_told_apart)
+{
+    static const struct {
+        creation create;
+        const char *refusal; /* of its files, by the others */
+    } kinds[] = {{create_adam, "its optimizer is adam, not "},
+                 {create_nadam, "its optimizer is nadam, not "},
+                 {create_radam, "its optimizer is radam, not "},
+                 {create_adamax, "its optimizer is adamax, not "},
+                 {create_lamb, "its optimizer is not "}};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    for (int from = 0; from < KINDS; from++) {
+        yk_model *model = make_model(1, 10);
+        yk_optimizer *optimizer;
+        assert_ok(kinds[from].create(&optimizer, model));
+        train(model, optimizer, 1);
+        assert_ok(yk_checkpoint_save(yk_test_path("a.pth"), model, optimizer, NULL));
+        yk_optimizer_destroy(optimizer);
+        for (int to = 0; to < KINDS; to++) {
+            assert_ok(kinds[to].create(&optimizer, model));
+            assert_status(from == to ? YK_OK : YK_ERROR_MISMATCH,
+                          yk_checkpoint_load(yk_test_path("a.pth"), model, optimizer, NULL));
+            if (from != to)
+                assert_contains(yk_last_error(), kinds[from].refusal);
+            yk_optimizer_destroy(optimizer);
+        }
+        yk_model_destroy(model);
+    }
 }
 
 /* A layer whose parameters are declared in either order. */

@@ -11,7 +11,7 @@
 
 typedef struct target {
     yk_model *model;
-    yk_optimizer *sgd, *adam, *adagrad, *rmsprop;
+    yk_optimizer *sgd, *adam, *nadam, *radam, *adamax, *adagrad, *rmsprop;
     yk_ddp *ddp; /* over a model of its own, with PowerSGD, which has a state to load */
 } target;
 
@@ -55,6 +55,9 @@ static const target *the_target(void)
     yk_adam_options adam = YK_ADAM_OPTIONS_INIT;
     adam.amsgrad = true; /* files may be without */
     YK_CHECK(yk_adam_create(&made.adam, made.model, &adam));
+    YK_CHECK(yk_nadam_create(&made.nadam, made.model, NULL));
+    YK_CHECK(yk_radam_create(&made.radam, made.model, NULL));
+    YK_CHECK(yk_adamax_create(&made.adamax, made.model, NULL));
     yk_adagrad_options adagrad = YK_ADAGRAD_OPTIONS_INIT;
     adagrad.initial_accumulator_value = 0.1;
     YK_CHECK(yk_adagrad_create(&made.adagrad, made.model, &adagrad));
@@ -103,6 +106,9 @@ void fuzz_tensor_file(const char *path, size_t size)
     look(path);
     fuzz_check(yk_checkpoint_load(path, into->model, into->sgd, &state));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adam, NULL));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->nadam, NULL));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->radam, NULL));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->adamax, NULL));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adagrad, NULL));
     fuzz_check(yk_checkpoint_load(path, into->model, into->rmsprop, NULL));
     fuzz_check(yk_checkpoint_read_state(path, &state));

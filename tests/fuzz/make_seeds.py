@@ -118,7 +118,7 @@ def state_dict(prefix="", kind="Float", count=6):
     })
 
 
-def optimizer(slots, settings, with_step):
+def optimizer(slots, settings, with_step, numbers=()):
     shapes = [(1,), (1,), (2, 1), (2,)]
     state = {}
     for index, shape in enumerate(shapes):
@@ -126,6 +126,8 @@ def optimizer(slots, settings, with_step):
         state[index] = {name: Tensor(shape, strides) for name in slots}
         if with_step:
             state[index]["step"] = Tensor((), (), 0, "Float", "0", 1)
+        for name in numbers:
+            state[index][name] = Tensor((), (), 0, "Float", "0", 1)
     group = dict(settings, maximize=False, foreach=None, params=[0, 1, 2, 3])
     return {"state": state, "param_groups": [group]}
 
@@ -136,6 +138,14 @@ ADAM = optimizer(["exp_avg", "exp_avg_sq"], {
     "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "amsgrad": False}, True)
 AMSGRAD = optimizer(["exp_avg", "exp_avg_sq", "max_exp_avg_sq"], {
     "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "amsgrad": True}, True)
+NADAM = optimizer(["exp_avg", "exp_avg_sq"], {
+    "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "momentum_decay": 4e-3,
+    "decoupled_weight_decay": False}, True, ["mu_product"])
+RADAM = optimizer(["exp_avg", "exp_avg_sq"], {
+    "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0,
+    "decoupled_weight_decay": True}, True)
+ADAMAX = optimizer(["exp_avg", "exp_inf"], {
+    "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, True)
 ADAGRAD = optimizer(["sum"], {
     "lr": 0.1, "lr_decay": 0, "eps": 1e-10, "weight_decay": 0, "initial_accumulator_value": 0.5}, True)
 RMSPROP = optimizer(["square_avg", "grad_avg"], {
@@ -153,6 +163,9 @@ PICKLES = {
     "sgd": {"model": state_dict(), "optimizer": SGD, "yoke": YOKE},
     "adam": {"epoch": 3, "state_dict": state_dict(), "optimizer": ADAM, "args": ["x", {"y": 1.5}]},
     "amsgrad": {"model": state_dict(), "optimizer": AMSGRAD},
+    "nadam": {"model": state_dict(), "optimizer": NADAM},
+    "radam": {"model": state_dict(), "optimizer": RADAM},
+    "adamax": {"model": state_dict(), "optimizer": ADAMAX},
     "adagrad": {"model": state_dict(), "optimizer": ADAGRAD},
     "rmsprop": {"model": state_dict(), "optimizer": RMSPROP},
     "powersgd": {"model": state_dict(), "comm_hook": POWERSGD},

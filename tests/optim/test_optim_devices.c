@@ -11,7 +11,7 @@ enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 8 };
 
 static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
 
-typedef enum kind { SGD, ADAM, AMSGRAD, LARS, LAMB, ADAGRAD, RMSPROP } kind;
+typedef enum kind { SGD, ADAM, AMSGRAD, NADAM, RADAM, ADAMAX, LARS, LAMB, ADAGRAD, RMSPROP } kind;
 
 typedef struct run {
     yk_model *model;
@@ -62,6 +62,14 @@ static yk_status create(kind of, yk_optimizer **optimizer, yk_model *model)
         return yk_adam_create(
             optimizer, model,
             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 0.5, o.amsgrad = true));
+    if (of == NADAM)
+        return yk_nadam_create(optimizer, model, NULL);
+    if (of == RADAM) /* rectified from its third step on */
+        return yk_radam_create(optimizer, model,
+                               YK_WITH(yk_radam_options, YK_RADAM_OPTIONS_INIT, o.beta2 = 0.8,
+                                       o.decoupled_weight_decay = true));
+    if (of == ADAMAX)
+        return yk_adamax_create(optimizer, model, NULL);
     if (of == LARS)
         return yk_lars_create(optimizer, model, NULL);
     if (of == LAMB)
@@ -180,6 +188,14 @@ YK_TEST(amsgrad_has_the_same_bits_on_a_device_of_its_own_memory)
     check(AMSGRAD, false);
 }
 
+YK_TEST(relatives_of_adam_have_the_same_bits_on_a_device_of_its_own_memory)
+{
+    for (kind of = NADAM; of <= ADAMAX; of++) {
+        check(of, true);
+        check(of, false);
+    }
+}
+
 YK_TEST(adagrad_has_the_same_bits_on_a_device_of_its_own_memory)
 {
     check(ADAGRAD, true);
@@ -249,5 +265,40 @@ YK_TEST(a_step_may_be_undecided_when_its_objects_are_destroyed)
             yk_grad_scaler_destroy(r.scaler);
         }
         yk_model_destroy(r.model);
+    }
+}
+
+static yk_status leave_out(void *optimizer)
+{
+    yki_optimizer_end_step(optimizer, false);
+    return YK_OK;
+}
+
+/* The second optimizer also has a step in the middle that is left out. */
+YK_TEST(a_step_that_is_left_out_leaves_nadams_product)
+{
+    const double skip = 1;
+    run runs[2];
+    for (int r = 0; r < 2; r++) {
+        runs[r] = (run){.model = make_model("ref")};
+        assert_ok(create(NADAM, &runs[r].optimizer, runs[r].model));
+        for (int step = 0; step < 3; step++) {
+            set_gradients(&runs[r], step);
+            if (r == 1 && step == 1)
+                assert_ok(yki_optimizer_step_unless(runs[r].optimizer, &skip, leave_out,
+                                                    runs[r].optimizer));
+            set_gradients(&runs[r], step);
+            assert_ok(yk_optimizer_step(runs[r].optimizer));
+        }
+        assert_int_equal(yk_optimizer_steps(runs[r].optimizer), 3);
+    }
+    assert_true(yki_optimizer_age(runs[0].optimizer, 0).product ==
+                yki_optimizer_age(runs[1].optimizer, 0).product);
+    for (size_t p = 0; p < PARAMETERS; p++)
+        assert_same_tensor("a weight", yk_model_parameter(runs[0].model, p).value,
+                           yk_model_parameter(runs[1].model, p).value);
+    for (int r = 0; r < 2; r++) {
+        yk_optimizer_destroy(runs[r].optimizer);
+        yk_model_destroy(runs[r].model);
     }
 }

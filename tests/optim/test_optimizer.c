@@ -215,6 +215,173 @@ YK_TEST(zeros_are_values_not_defaults)
     yk_model_destroy(model);
 }
 
+/* ---- NAdam, RAdam and Adamax --------------------------------------------------------------- */
+
+#define FOLLOWS(kind, options, rule)                                                               \
+    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {                                      \
+        yk_model *model = make_linear_model(dtype, 3, 2);                                          \
+        yk_optimizer *optimizer;                                                                   \
+        assert_ok(yk_##kind##_create(&optimizer, model, options));                                 \
+        assert_string_equal(yk_optimizer_name(optimizer), #kind);                                  \
+        assert_follows(dtype, model, optimizer, rule);                                             \
+        yk_optimizer_destroy(optimizer);                                                           \
+        yk_model_destroy(model);                                                                   \
+    }
+
+/* state[2]: the product of momenta, which is a float32 in PyTorch. */
+static double nadam_step(double value, double grad, double state[3], int step, double lr,
+                         const double h[4])
+{
+    double mu = h[0] * (1 - 0.5 * pow(0.96, step * h[3]));
+    double next = h[0] * (1 - 0.5 * pow(0.96, (step + 1) * h[3]));
+    float product = (step == 1 ? 1 : (float)state[2]) * (float)mu;
+    state[0] = h[0] * state[0] + (1 - h[0]) * grad;
+    state[1] = h[1] * state[1] + (1 - h[1]) * grad * grad;
+    state[2] = (double)product;
+    double root = sqrt(state[1] / (1 - pow(h[1], step))) + h[2];
+    value -= lr * (1 - mu) / (1 - state[2]) * grad / root;
+    return value - lr * next / (1 - state[2] * next) * state[0] / root;
+}
+
+static double with_nadam(double value, double grad, double state[3], int step)
+{
+    return nadam_step(value, grad, state, step, 2e-3, (double[]){0.9, 0.999, 1e-8, 4e-3});
+}
+
+static const double nadam_settings[] = {0.8, 0.95, 1e-3, 0.5};
+
+static double nadam_decaying(double value, double grad, double state[3], int step)
+{
+    return nadam_step(value, grad + 0.02 * value, state, step, 0.01, nadam_settings);
+}
+
+static double nadam_shrinking(double value, double grad, double state[3], int step)
+{
+    return nadam_step(value * (1 - 0.01 * 0.02), grad, state, step, 0.01, nadam_settings);
+}
+
+YK_TEST(nadam_looks_ahead_of_the_mean)
+{
+    yk_nadam_options options = {sizeof options, 0.01, 0.8, 0.95, 1e-3, 0.02, 0.5, false};
+    FOLLOWS(nadam, NULL, with_nadam);
+    FOLLOWS(nadam, &options, nadam_decaying);
+    options.decoupled_weight_decay = true;
+    FOLLOWS(nadam, &options, nadam_shrinking);
+}
+
+static double radam_step(double value, double grad, double state[3], int step, double lr,
+                         double beta2, double eps)
+{
+    double power = pow(beta2, step), limit = 2 / (1 - beta2) - 1;
+    double length = limit - 2 * step * power / (1 - power);
+    state[0] = 0.9 * state[0] + 0.1 * grad;
+    state[1] = beta2 * state[1] + (1 - beta2) * grad * grad;
+    double mean = state[0] / (1 - pow(0.9, step));
+    if (length <= 5)
+        return value - lr * mean;
+    double rectified =
+        sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
+    return value - lr * mean * rectified * sqrt(1 - power) / (sqrt(state[1]) + eps);
+}
+
+static double with_radam(double value, double grad, double state[3], int step)
+{
+    return radam_step(value, grad, state, step, 1e-3, 0.999, 1e-8);
+}
+
+static double radam_decaying(double value, double grad, double state[3], int step)
+{
+    return radam_step(value, grad + 0.02 * value, state, step, 0.003, 0.9, 1e-3);
+}
+
+static double radam_shrinking(double value, double grad, double state[3], int step)
+{
+    return radam_step(value * (1 - 0.003 * 0.02), grad, state, step, 0.003, 0.9, 1e-3);
+}
+
+/* No sequence of gradients is long enough for a beta2 of 0.5. */
+static double never_rectified(double value, double grad, double state[3], int step)
+{
+    return radam_step(value, grad, state, step, 1e-3, 0.5, 1e-8);
+}
+
+YK_TEST(radam_is_rectified_after_its_first_steps)
+{
+    yk_radam_options options = {sizeof options, 0.003, 0.9, 0.9, 1e-3, 0.02, false};
+    FOLLOWS(radam, NULL, with_radam);
+    FOLLOWS(radam, &options, radam_decaying);
+    options.decoupled_weight_decay = true;
+    FOLLOWS(radam, &options, radam_shrinking);
+    FOLLOWS(radam, YK_WITH(yk_radam_options, YK_RADAM_OPTIONS_INIT, o.beta2 = 0.5),
+            never_rectified);
+}
+
+static double adamax_step(double value, double grad, double state[3], int step, double lr,
+                          double beta2, double eps)
+{
+    state[0] = 0.9 * state[0] + 0.1 * grad;
+    state[1] = fmax(beta2 * state[1], fabs(grad) + eps);
+    return value - lr / (1 - pow(0.9, step)) * state[0] / state[1];
+}
+
+static double with_adamax(double value, double grad, double state[3], int step)
+{
+    return adamax_step(value, grad, state, step, 2e-3, 0.999, 1e-8);
+}
+
+static double adamax_decaying(double value, double grad, double state[3], int step)
+{
+    return adamax_step(value, grad + 0.02 * value, state, step, 0.01, 0.6, 1e-3);
+}
+
+YK_TEST(adamax_divides_by_the_largest_gradient)
+{
+    FOLLOWS(adamax, NULL, with_adamax);
+    FOLLOWS(adamax,
+            YK_WITH(yk_adamax_options, YK_ADAMAX_OPTIONS_INIT, o.lr = 0.01, o.beta2 = 0.6,
+                    o.eps = 1e-3, o.weight_decay = 0.02),
+            adamax_decaying);
+}
+
+static void set_gradients(const yk_model *model, int step)
+{
+    for (size_t p = 0; p < yk_model_parameter_count(model); p++) {
+        yk_tensor grad = yk_model_parameter(model, p).grad;
+        for (int64_t i = 0; i < yk_tensor_count(&grad); i++)
+            put(grad, i, sin(step + (double)i + (double)p));
+    }
+}
+
+/* Of two equal optimizers one has its steps set, as a program's own file may do: NAdam's product
+ * follows. */
+YK_TEST(nadam_has_its_product_after_steps_that_are_set)
+{
+    yk_model *models[2];
+    yk_optimizer *optimizers[2];
+    for (int m = 0; m < 2; m++) {
+        models[m] = make_linear_model(YK_F64, 3, 2);
+        assert_ok(yk_nadam_create(&optimizers[m], models[m], NULL));
+    }
+    for (int step = 1; step <= 6; step++)
+        for (int m = 0; m < 2; m++) {
+            set_gradients(models[m], step);
+            if (step == 5 && m == 1)
+                yk_optimizer_set_steps(optimizers[m], 4);
+            assert_ok(yk_optimizer_step(optimizers[m]));
+        }
+    for (size_t p = 0; p < 2; p++) {
+        yk_tensor a = yk_model_parameter(models[0], p).value;
+        yk_tensor b = yk_model_parameter(models[1], p).value;
+        for (int64_t i = 0; i < yk_tensor_count(&a); i++)
+            assert_true(get(a, i) == get(b, i));
+    }
+    yk_optimizer_set_steps(optimizers[1], INT64_MAX); /* by when the product is 0 */
+    for (int m = 0; m < 2; m++) {
+        yk_optimizer_destroy(optimizers[m]);
+        yk_model_destroy(models[m]);
+    }
+}
+
 /* ---- Adagrad --------------------------------------------------------------------------------- */
 
 static void check_adagrad(const yk_adagrad_options *options, scalar_rule rule)

@@ -8,7 +8,7 @@
 
 #include "parallel/bucket_updates.h"
 
-typedef enum rule { SGD, ADAM, AMSGRAD, ADAGRAD, RMSPROP, LARS, LAMB, MUON } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, NADAM, RADAM, ADAGRAD, RMSPROP, LARS, LAMB, MUON } rule;
 
 static const network net = {.device = "cpu", .dtype = YK_F32, .norm = true, .seed = 3};
 
@@ -26,6 +26,11 @@ static yk_optimizer *make_optimizer(yk_model *model, rule with)
         assert_ok(yk_adam_create(
             &optimizer, model,
             YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.beta2 = 0.5, o.amsgrad = true)));
+    else if (with == NADAM)
+        assert_ok(yk_nadam_create(&optimizer, model, NULL));
+    else if (with == RADAM)
+        assert_ok(yk_radam_create(&optimizer, model,
+                                  YK_WITH(yk_radam_options, YK_RADAM_OPTIONS_INIT, o.beta2 = 0.8)));
     else if (with == ADAGRAD)
         assert_ok(yk_adagrad_create(&optimizer, model,
                                     YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
@@ -147,6 +152,14 @@ YK_TEST_RANKS(amsgrad_updates_buckets_to_the_same_bits, 2)
 {
     check_bits(AMSGRAD, false);
     check_bits(AMSGRAD, true);
+}
+
+YK_TEST_RANKS(nadam_and_radam_update_buckets_to_the_same_bits, 2)
+{
+    for (rule with = NADAM; with <= RADAM; with++) {
+        check_bits(with, false);
+        check_bits(with, true);
+    }
 }
 
 YK_TEST_RANKS(adagrad_updates_buckets_to_the_same_bits, 2)

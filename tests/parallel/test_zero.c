@@ -12,7 +12,7 @@
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
 
-typedef enum rule { SGD, ADAM, AMSGRAD, ADAGRAD, RMSPROP } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, NADAM, ADAGRAD, RMSPROP } rule;
 
 static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
 {
@@ -24,6 +24,8 @@ static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
         assert_ok(yk_adam_create(&s->optimizer, s->model,
                                  YK_WITH(yk_adam_options, YK_ADAM_OPTIONS_INIT, o.lr = 0.01,
                                          o.beta2 = 0.5, o.amsgrad = true)));
+    else if (with == NADAM)
+        assert_ok(yk_nadam_create(&s->optimizer, s->model, NULL));
     else if (with == ADAGRAD)
         assert_ok(yk_adagrad_create(&s->optimizer, s->model,
                                     YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
@@ -96,6 +98,11 @@ static void amsgrad_bits(int rank, int world)
     check_bits(rank, world, AMSGRAD);
 }
 
+static void nadam_bits(int rank, int world)
+{
+    check_bits(rank, world, NADAM);
+}
+
 static void adagrad_bits(int rank, int world)
 {
     check_bits(rank, world, ADAGRAD);
@@ -119,6 +126,11 @@ YK_TEST(sharded_adam_gives_the_same_bits)
 YK_TEST(sharded_amsgrad_gives_the_same_bits)
 {
     yk_test_ranks(2, amsgrad_bits);
+}
+
+YK_TEST(sharded_nadam_gives_the_same_bits)
+{
+    yk_test_ranks(2, nadam_bits);
 }
 
 YK_TEST(sharded_adagrad_gives_the_same_bits)
@@ -235,6 +247,7 @@ static void checkpoints(int rank, int world)
     assert_ok(yk_group_init(&group, NULL));
     check_checkpoints(rank, group, ADAM);
     check_checkpoints(rank, group, AMSGRAD);
+    check_checkpoints(rank, group, NADAM);
     check_checkpoints(rank, group, ADAGRAD);
     check_checkpoints(rank, group, RMSPROP);
     yk_group_destroy(group);

@@ -244,6 +244,8 @@ def odd_checkpoints(folder):
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{folder}/tensor_lr.pth")
     for kind in torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax:
         optimizer = kind(model.parameters(), lr=0.5)
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
         optimizer.step()
         state = optimizer.state_dict()
         if kind is torch.optim.AdamW:  # before PyTorch 2.7 it does not say so

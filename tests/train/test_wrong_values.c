@@ -41,6 +41,12 @@ MAKER(make_sgd, yk_sgd_options, yk_optimizer, yk_optimizer_destroy,
       yk_sgd_create(&made, p.model, o))
 MAKER(make_adam, yk_adam_options, yk_optimizer, yk_optimizer_destroy,
       yk_adam_create(&made, p.model, o))
+MAKER(make_nadam, yk_nadam_options, yk_optimizer, yk_optimizer_destroy,
+      yk_nadam_create(&made, p.model, o))
+MAKER(make_radam, yk_radam_options, yk_optimizer, yk_optimizer_destroy,
+      yk_radam_create(&made, p.model, o))
+MAKER(make_adamax, yk_adamax_options, yk_optimizer, yk_optimizer_destroy,
+      yk_adamax_create(&made, p.model, o))
 MAKER(make_adagrad, yk_adagrad_options, yk_optimizer, yk_optimizer_destroy,
       yk_adagrad_create(&made, p.model, o))
 MAKER(make_rmsprop, yk_rmsprop_options, yk_optimizer, yk_optimizer_destroy,
@@ -195,6 +201,20 @@ static const yk_adam_options make_adam_options = YK_ADAM_OPTIONS_INIT;
 static const field make_adam_fields[] = {
     NUMBER(yk_adam_options, lr), NUMBER(yk_adam_options, beta1), NUMBER(yk_adam_options, beta2),
     NUMBER(yk_adam_options, eps), NUMBER(yk_adam_options, weight_decay)};
+static const yk_nadam_options make_nadam_options = YK_NADAM_OPTIONS_INIT;
+static const field make_nadam_fields[] = {
+    NUMBER(yk_nadam_options, lr),           NUMBER(yk_nadam_options, beta1),
+    NUMBER(yk_nadam_options, beta2),        NUMBER(yk_nadam_options, eps),
+    NUMBER(yk_nadam_options, weight_decay), NUMBER(yk_nadam_options, momentum_decay)};
+static const yk_radam_options make_radam_options = YK_RADAM_OPTIONS_INIT;
+static const field make_radam_fields[] = {
+    NUMBER(yk_radam_options, lr), NUMBER(yk_radam_options, beta1), NUMBER(yk_radam_options, beta2),
+    NUMBER(yk_radam_options, eps), NUMBER(yk_radam_options, weight_decay)};
+static const yk_adamax_options make_adamax_options = YK_ADAMAX_OPTIONS_INIT;
+static const field make_adamax_fields[] = {
+    NUMBER(yk_adamax_options, lr), NUMBER(yk_adamax_options, beta1),
+    NUMBER(yk_adamax_options, beta2), NUMBER(yk_adamax_options, eps),
+    NUMBER(yk_adamax_options, weight_decay)};
 static const yk_adagrad_options make_adagrad_options = YK_ADAGRAD_OPTIONS_INIT;
 static const field make_adagrad_fields[] = {
     NUMBER(yk_adagrad_options, lr), NUMBER(yk_adagrad_options, lr_decay),
@@ -334,21 +354,39 @@ typedef struct subject {
             sizeof name##_fields / sizeof *name##_fields                                           \
     }
 
-static const subject subjects[] = {SUBJECT(make_sgd),           SUBJECT(make_adam),
-                                   SUBJECT(make_adagrad),       SUBJECT(make_rmsprop),
-                                   SUBJECT(make_lars),          SUBJECT(make_lamb),
-                                   SUBJECT(make_muon),          SUBJECT(make_ema),
-                                   SUBJECT(make_lookahead),     SUBJECT(make_scaler),
-                                   SUBJECT(set_scaler_state),   SUBJECT(make_ddp),
-                                   SUBJECT(make_powersgd),      SUBJECT(make_parallel),
-                                   SUBJECT(make_model_with),    SUBJECT(make_synthetic),
-                                   SUBJECT(make_random),        SUBJECT(make_loader),
-                                   SUBJECT(make_pack),          SUBJECT(make_preset),
-                                   SUBJECT(make_trainer),       SUBJECT(make_evaluation),
-                                   SUBJECT(make_trace),         SUBJECT(step_plateau),
-                                   SUBJECT(make_conv),          SUBJECT(make_conv_transpose),
-                                   SUBJECT(make_norm),          SUBJECT(make_attention),
-                                   SUBJECT(make_cross_entropy), SUBJECT(make_binary)};
+static const subject subjects[] = {SUBJECT(make_sgd),
+                                   SUBJECT(make_adam),
+                                   SUBJECT(make_nadam),
+                                   SUBJECT(make_radam),
+                                   SUBJECT(make_adamax),
+                                   SUBJECT(make_adagrad),
+                                   SUBJECT(make_rmsprop),
+                                   SUBJECT(make_lars),
+                                   SUBJECT(make_lamb),
+                                   SUBJECT(make_muon),
+                                   SUBJECT(make_ema),
+                                   SUBJECT(make_lookahead),
+                                   SUBJECT(make_scaler),
+                                   SUBJECT(set_scaler_state),
+                                   SUBJECT(make_ddp),
+                                   SUBJECT(make_powersgd),
+                                   SUBJECT(make_parallel),
+                                   SUBJECT(make_model_with),
+                                   SUBJECT(make_synthetic),
+                                   SUBJECT(make_random),
+                                   SUBJECT(make_loader),
+                                   SUBJECT(make_pack),
+                                   SUBJECT(make_preset),
+                                   SUBJECT(make_trainer),
+                                   SUBJECT(make_evaluation),
+                                   SUBJECT(make_trace),
+                                   SUBJECT(step_plateau),
+                                   SUBJECT(make_conv),
+                                   SUBJECT(make_conv_transpose),
+                                   SUBJECT(make_norm),
+                                   SUBJECT(make_attention),
+                                   SUBJECT(make_cross_entropy),
+                                   SUBJECT(make_binary)};
 
 /* ---- the cases ------------------------------------------------------------------------------ */
 

@@ -12,25 +12,24 @@
 #include "base/memory.h"
 #include "checkpoint/tensor_file/wrappers.h"
 
-/* Adam or AdamW, which are torch.optim's own. */
+static bool is(const yk_optimizer *optimizer, const char *name)
+{
+    return strcmp(yk_optimizer_name(optimizer), name) == 0;
+}
+
 static bool is_adam(const yk_optimizer *optimizer)
 {
-    return strncmp(yk_optimizer_name(optimizer), "adam", 4) == 0;
+    return is(optimizer, "adam") || is(optimizer, "adamw");
 }
 
 static const char decoupled_key[] = "decoupled_weight_decay";
-
-static bool is_decoupled(const yk_optimizer *optimizer)
-{
-    return strcmp(yk_optimizer_name(optimizer), "adamw") == 0;
-}
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static bool is_switch(const char *name)
 {
     return strcmp(name, "nesterov") == 0 || strcmp(name, "centered") == 0 ||
-           strcmp(name, "amsgrad") == 0;
+           strcmp(name, "amsgrad") == 0 || strcmp(name, decoupled_key) == 0;
 }
 
 static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *optimizer,
@@ -57,15 +56,18 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
 static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
 {
     static const char *const off[] = {"maximize", "differentiable", "capturable"};
-    bool is_rmsprop = strcmp(yk_optimizer_name(optimizer), "rmsprop") == 0;
-    size_t count = is_adam(optimizer) || is_rmsprop ? 3 : 2;
+    static const char *const with_capturable[] = {"adam",  "adamw",  "nadam",
+                                                  "radam", "adamax", "rmsprop"};
+    size_t count = 2;
+    for (size_t i = 0; i < sizeof with_capturable / sizeof *with_capturable; i++)
+        count += is(optimizer, with_capturable[i]);
     for (size_t i = 0; i < count; i++) {
         yki_pickle_text(pickle, off[i]);
         yki_pickle_bool(pickle, false);
     }
     if (is_adam(optimizer)) {
         yki_pickle_text(pickle, decoupled_key);
-        yki_pickle_bool(pickle, is_decoupled(optimizer));
+        yki_pickle_bool(pickle, is(optimizer, "adamw"));
     }
     yki_pickle_text(pickle, "foreach");
     yki_pickle_none(pickle);
@@ -174,24 +176,55 @@ static yk_status check_variant(const yki_pth *pth, const yki_pickle_value *dict)
     return YK_OK;
 }
 
-static yk_status another_optimizer(const yki_pth *pth, const yk_optimizer *optimizer,
-                                   const char *lacking)
+static yk_status lacks_hyperparameter(const yki_pth *pth, const yk_optimizer *optimizer,
+                                      const char *lacking)
 {
     return yki_error(YK_ERROR_MISMATCH,
                      "%s: its optimizer is not %s, whose \"%s\" is not in \"param_groups\"",
                      yki_pth_path(pth), yk_optimizer_name(optimizer), lacking);
 }
 
-/* Whether it is Adam or AdamW is said since PyTorch 2.7. */
-static yk_status check_adam(const yki_pth *pth, const yki_pickle_value *dict,
-                            const yk_optimizer *optimizer)
+static bool keeps_largest_gradients(const yki_pickle_value *entries)
 {
-    const yki_pickle_value *decoupled = yki_pickle_get(dict, decoupled_key);
-    bool here = is_decoupled(optimizer);
-    if (!yki_pickle_is(decoupled, YKI_PICKLE_BOOL) || (decoupled->integer != 0) == here)
+    for (size_t i = 0; i < yki_pickle_pairs(entries); i++)
+        if (yki_pickle_get(yki_pickle_pair_value(entries, i), "exp_inf"))
+            return true;
+    return false;
+}
+
+/*
+ * Which of Adam's relatives has written a group and the entries of "state", or NULL: files do not
+ * name their optimizer. RAdam has decoupled_weight_decay, and had no maximize before it had that.
+ * Adamax, and yoke's LAMB, have maximize alone. (Adamax of PyTorch 1.11 and older has neither, so
+ * before its first step it looks like RAdam.)
+ */
+static const char *relative_of_adam(const yki_pickle_value *group, const yki_pickle_value *entries)
+{
+    const yki_pickle_value *decoupled = yki_pickle_get(group, decoupled_key);
+    if (!yki_pickle_get(group, "betas"))
+        return NULL;
+    if (yki_pickle_get(group, "amsgrad")) /* which of the two is said since PyTorch 2.7 */
+        return !yki_pickle_is(decoupled, YKI_PICKLE_BOOL) ? "adam or adamw"
+               : decoupled->integer                       ? "adamw"
+                                                          : "adam";
+    if (yki_pickle_get(group, "momentum_decay"))
+        return "nadam";
+    if (keeps_largest_gradients(entries))
+        return "adamax";
+    return decoupled || !yki_pickle_get(group, "maximize") ? "radam" : NULL;
+}
+
+/* Refuses another relative of Adam, whose settings may have the same names. */
+static yk_status check_kind(const yki_pth *pth, const yki_pickle_value *group,
+                            const yki_pickle_value *entries, const yk_optimizer *optimizer)
+{
+    const char *kind = relative_of_adam(group, entries), *here = yk_optimizer_name(optimizer);
+    if (!kind && is(optimizer, "radam"))
+        return yki_error(YK_ERROR_MISMATCH, "%s: its optimizer is not radam", yki_pth_path(pth));
+    if (!kind || is(optimizer, kind) || (is_adam(optimizer) && strcmp(kind, "adam or adamw") == 0))
         return YK_OK;
-    return yki_error(YK_ERROR_MISMATCH, "%s: its optimizer is %s, not %s", yki_pth_path(pth),
-                     here ? "adam" : "adamw", yk_optimizer_name(optimizer));
+    return yki_error(YK_ERROR_MISMATCH, "%s: its optimizer is %s, not %s", yki_pth_path(pth), kind,
+                     here);
 }
 
 static yk_status read_hyperparameters(yki_param_group *group, yki_pth *pth,
@@ -202,17 +235,14 @@ static yk_status read_hyperparameters(yki_param_group *group, yki_pth *pth,
     double value;
     for (size_t i = 0; yk_optimizer_hyperparameter(optimizer, i, &name, &value); i++) {
         const yki_pickle_value *found = find_hyperparameter(dict, name);
-        if (!found) /* Adam's relatives (NAdam, RAdam, Adamax) have all of its but "amsgrad" */
-            return another_optimizer(pth, optimizer, name);
+        if (!found && strcmp(name, decoupled_key) == 0)
+            continue; /* an older PyTorch, which does not decouple it */
+        if (!found)
+            return lacks_hyperparameter(pth, optimizer, name);
         snprintf(what, sizeof what, "%s's \"%s\" in \"param_groups\"", yk_optimizer_name(optimizer),
                  name);
         YK_TRY(yki_optimizer_number(pth, found, what, &group->hyperparameters[i]));
     }
-    if (is_adam(optimizer))
-        YK_TRY(check_adam(pth, dict, optimizer));
-    else if (yki_pickle_get(dict, "amsgrad"))
-        return yki_error(YK_ERROR_MISMATCH, "%s: its optimizer is Adam or AdamW, not %s",
-                         yki_pth_path(pth), yk_optimizer_name(optimizer));
     const yki_pickle_value *initial = yki_pickle_get(dict, "initial_lr");
     group->initial_lr = group->hyperparameters[YKI_LR];
     return initial ? yki_optimizer_number(pth, initial, "\"initial_lr\" in \"param_groups\"",
@@ -307,10 +337,11 @@ static yk_status make_room_for_groups(yki_optimizer_groups *groups, size_t param
 }
 
 static yk_status read_all_groups(yki_optimizer_groups *groups, yki_pth *pth,
-                                 const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                 const yki_pickle_value *state, const yk_optimizer *optimizer,
                                  size_t parameters)
 {
     const yki_pickle *pickle = yki_pth_file_pickle(pth);
+    const yki_pickle_value *value = yki_pickle_get(state, "param_groups");
     size_t here = yk_optimizer_group_count(optimizer);
     if (!yki_pickle_is(value, YKI_PICKLE_LIST) || value->count == 0 || value->count > parameters)
         return yki_pickle_unexpected(pickle, value, "a list of groups, \"param_groups\"");
@@ -322,6 +353,7 @@ static yk_status read_all_groups(yki_optimizer_groups *groups, yki_pth *pth,
     YK_TRY(make_room_for_groups(groups, parameters));
     for (size_t g = 0; g < groups->count; g++) {
         const yki_pickle_value *dict = yki_pickle_item(value, g);
+        YK_TRY(check_kind(pth, dict, yki_pickle_get(state, "state"), optimizer));
         YK_TRY(check_variant(pth, dict));
         YK_TRY(read_hyperparameters(&groups->groups[g], pth, dict, optimizer));
         YK_TRY(read_group_members(groups, pth, dict, optimizer, g));
@@ -337,11 +369,11 @@ static yk_status read_all_groups(yki_optimizer_groups *groups, yki_pth *pth,
 }
 
 yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, yki_pth *pth,
-                                    const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                    const yki_pickle_value *dict, const yk_optimizer *optimizer,
                                     size_t parameters)
 {
     *groups = (yki_optimizer_groups){0};
-    yk_status status = read_all_groups(groups, pth, value, optimizer, parameters);
+    yk_status status = read_all_groups(groups, pth, dict, optimizer, parameters);
     if (status != YK_OK)
         yki_optimizer_groups_fini(groups);
     return status;

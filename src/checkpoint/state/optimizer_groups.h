@@ -24,11 +24,11 @@ typedef struct yki_optimizer_groups {
 
 /*
  * Files of yoke with several groups name the parameters, and the groups are taken as they are
- * there; others, as in torch.optim, must have the optimizer's groups, of the same sizes. value: the
- * pickled list, or NULL.
+ * there; others, as in torch.optim, must have the optimizer's groups, of the same sizes. dict: the
+ * pickled state_dict of an optimizer, which must be of the same kind.
  */
 yk_status yki_optimizer_groups_read(yki_optimizer_groups *groups, yki_pth *pth,
-                                    const yki_pickle_value *value, const yk_optimizer *optimizer,
+                                    const yki_pickle_value *dict, const yk_optimizer *optimizer,
                                     size_t parameters);
 void yki_optimizer_groups_fini(yki_optimizer_groups *groups);
 

@@ -4,8 +4,8 @@
  *     {"state": {0: {"momentum_buffer": tensor}, 1: ...},
  *      "param_groups": [{"lr": 0.1, ..., "params": [0, 1, ...]}]}
  *
- * The groups are optimizer_groups.c's. Adam, Adagrad and RMSprop also keep their step in each
- * parameter's state, as a float32 tensor.
+ * The groups are optimizer_groups.c's. Adam and its relatives, Adagrad and RMSprop also keep their
+ * step in each parameter's state, as a float32 tensor, and NAdam its product of momenta.
  */
 #include "checkpoint/state/optimizer_state.h"
 
@@ -26,9 +26,14 @@ static yk_status write_parameter(yki_pth_writer *writer, const yk_optimizer *opt
     yki_pickle_int(pickle, number);
     yki_pickle_dict(pickle);
     yki_pickle_mark(pickle);
+    const yki_state_age age = yki_optimizer_age(optimizer, parameter);
     if (yki_optimizer_saves_step(optimizer)) {
         yki_pickle_text(pickle, "step");
-        YK_TRY(yki_pth_scalar(writer, (float)yki_optimizer_state_steps(optimizer, parameter)));
+        YK_TRY(yki_pth_scalar(writer, (float)age.steps));
+    }
+    if (yki_optimizer_product_name(optimizer)) {
+        yki_pickle_text(pickle, yki_optimizer_product_name(optimizer));
+        YK_TRY(yki_pth_scalar(writer, age.product));
     }
     const char *name;
     yk_tensor tensor;
@@ -44,7 +49,7 @@ static bool has_state(const yk_optimizer *optimizer, size_t parameter)
 {
     const char *name;
     yk_tensor tensor;
-    return yki_optimizer_state_steps(optimizer, parameter) > 0 &&
+    return yki_optimizer_age(optimizer, parameter).steps > 0 &&
            yk_optimizer_state(optimizer, parameter, 0, &name, &tensor);
 }
 
@@ -84,6 +89,8 @@ yk_status yki_optimizer_state_write(yki_pth_writer *writer, const yk_optimizer *
     yki_pickle_setitems(pickle);
     return YK_OK;
 }
+
+enum { LONGEST_NAME = 64 /* of what errors show of a file */ };
 
 /* ---- reading: tensors ----------------------------------------------------------------------- */
 
@@ -133,9 +140,46 @@ static yk_status read_step(yki_optimizer_state *state, yki_pth *pth, const yki_p
     if (!(step >= 0 && step < 9e15))
         return yki_error(YK_ERROR_FORMAT, "%s: expected the optimizer's step, found %g",
                          yki_pth_path(pth), step);
-    state->state_steps[parameter] = (int64_t)step;
+    state->ages[parameter].steps = (int64_t)step;
     if ((int64_t)step > state->steps)
         state->steps = (int64_t)step;
+    return YK_OK;
+}
+
+static yk_status read_product(yki_optimizer_state *state, yki_pth *pth,
+                              const yki_pickle_value *entry, const yk_optimizer *optimizer,
+                              size_t parameter)
+{
+    double product;
+    const char *name = yki_optimizer_product_name(optimizer);
+    const yki_pickle_value *value = yki_pickle_get(entry, name);
+    if (!value)
+        return yki_error(YK_ERROR_FORMAT, "%s: expected the optimizer's %s of parameter %zu",
+                         yki_pth_path(pth), name, parameter);
+    YK_TRY(yki_optimizer_number(pth, value, name, &product));
+    if (!(product >= 0 && product <= 1))
+        return yki_error(YK_ERROR_FORMAT, "%s: expected the optimizer's %s, from 0 to 1, found %g",
+                         yki_pth_path(pth), name, product);
+    state->ages[parameter].product = (float)product;
+    return YK_OK;
+}
+
+/* Another optimizer, whose settings have the same names, keeps something else. */
+static yk_status check_names(const yki_pth *pth, const yki_pickle_value *entry,
+                             const yk_optimizer *optimizer)
+{
+    for (size_t i = 0; i < yki_pickle_pairs(entry); i++) {
+        const yki_pickle_value *key = yki_pickle_key(entry, i);
+        if (!yki_pickle_is(key, YKI_PICKLE_STRING))
+            return yki_pickle_unexpected(yki_pth_file_pickle(pth), key, "a name in \"state\"");
+        if (!yki_optimizer_keeps(optimizer, key->text, key->count))
+            return yki_error(YK_ERROR_MISMATCH,
+                             "%s: its optimizer is not %s, which does not keep \"%.*s\" of a "
+                             "parameter",
+                             yki_pth_path(pth), yk_optimizer_name(optimizer),
+                             (int)(key->count < LONGEST_NAME ? key->count : LONGEST_NAME),
+                             key->text);
+    }
     return YK_OK;
 }
 
@@ -143,14 +187,18 @@ static yk_status read_parameter(yki_optimizer_state *state, yki_pth *pth,
                                 const yki_pickle_value *entry, const yk_optimizer *optimizer,
                                 size_t parameter)
 {
+    state->ages[parameter].product = 1;
+    YK_TRY(check_names(pth, entry, optimizer));
     for (size_t slot = 0; slot < state->slots; slot++)
         YK_TRY(read_slot(state, pth, entry, optimizer, parameter, slot));
     const yki_pickle_value *step = yki_pickle_get(entry, "step");
+    if (step && yki_optimizer_product_name(optimizer))
+        YK_TRY(read_product(state, pth, entry, optimizer, parameter));
     if (step)
         return read_step(state, pth, step, parameter);
     /* SGD keeps no count: one step is enough to know that the buffer is no longer the first. */
     if (state->slots && state->present[parameter * state->slots]) {
-        state->state_steps[parameter] = 1;
+        state->ages[parameter].steps = 1;
         state->steps = state->steps > 1 ? state->steps : 1;
     }
     return YK_OK;
@@ -164,8 +212,8 @@ static yk_status make_room_for_state(yki_optimizer_state *state, const yk_optimi
     size_t count = parameters * state->slots;
     state->views = yki_calloc(count, sizeof *state->views);
     state->present = yki_calloc(count, sizeof *state->present);
-    state->state_steps = yki_calloc(parameters, sizeof *state->state_steps);
-    if (!state->views || !state->present || !state->state_steps)
+    state->ages = yki_calloc(parameters, sizeof *state->ages);
+    if (!state->views || !state->present || !state->ages)
         return yki_error_memory(count * sizeof *state->views, "the optimizer's state");
     return YK_OK;
 }
@@ -178,8 +226,7 @@ static yk_status read_whole_state(yki_optimizer_state *state, yki_pth *pth,
     if (!yki_pickle_is(entries, YKI_PICKLE_DICT))
         return yki_pickle_unexpected(yki_pth_file_pickle(pth), entries,
                                      "the optimizer's \"state\"");
-    YK_TRY(yki_optimizer_groups_read(&state->groups, pth, yki_pickle_get(value, "param_groups"),
-                                     optimizer, parameters));
+    YK_TRY(yki_optimizer_groups_read(&state->groups, pth, value, optimizer, parameters));
     YK_TRY(make_room_for_state(state, optimizer, parameters));
     for (size_t i = 0; i < parameters; i++)
         YK_TRY(read_parameter(state, pth, find_parameter(entries, state->groups.number[i]),
@@ -214,9 +261,7 @@ yk_status yki_optimizer_state_apply(const yki_optimizer_state *state, const yki_
         YK_TRY(state->present[i] ? yki_pth_copy(pth, &state->views[i], &tensor)
                                  : yki_optimizer_start_slot(optimizer, parameter, slot));
     }
-    yk_optimizer_set_steps(optimizer, state->steps);
-    for (size_t i = 0; i < state->parameters; i++)
-        yki_optimizer_set_state_steps(optimizer, i, state->state_steps[i]);
+    yki_optimizer_restart(optimizer, state->steps, state->ages);
     return YK_OK;
 }
 
@@ -224,7 +269,7 @@ void yki_optimizer_state_fini(yki_optimizer_state *state)
 {
     free(state->views);
     free(state->present);
-    free(state->state_steps);
+    free(state->ages);
     yki_optimizer_groups_fini(&state->groups);
     *state = (yki_optimizer_state){0};
 }

@@ -15,8 +15,8 @@ typedef struct yki_optimizer_state {
     bool *present;          /* (parameters, slots); the others start at zero */
     size_t parameters, slots;
     yki_optimizer_groups groups;
-    int64_t *state_steps; /* (parameters) of each one's state; 0: it has none */
-    int64_t steps;        /* as far as the file knows */
+    yki_state_age *ages; /* (parameters) of each one's state; 0 steps: it has none */
+    int64_t steps;       /* as far as the file knows */
 } yki_optimizer_state;
 
 /* value: the pickled state_dict. */
