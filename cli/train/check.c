@@ -175,24 +175,30 @@ static bool check_owners(const cli_train_options *o)
         {"muon-momentum", o->given.muon_momentum, "muon"},
         {"muon-steps", o->given.muon_steps, "muon"},
         {"muon-normalize", o->given.muon_normalize, "muon"},
-        {"beta1", o->given.beta1, "adam|adamw|lamb"},
-        {"beta2", o->given.beta2, "adam|adamw|lamb"},
+        {"beta1", o->given.beta1, "adam|adamw|nadam|radam|adamax|lamb"},
+        {"beta2", o->given.beta2, "adam|adamw|nadam|radam|adamax|lamb"},
+        {"momentum-decay", o->given.momentum_decay, "nadam"},
+        {"decoupled-weight-decay", o->given.decoupled_weight_decay, "nadam|radam"},
         {"lr-decay", o->given.lr_decay, "adagrad"},
         {"initial-accumulator-value", o->given.initial_accumulator_value, "adagrad"},
         {"alpha", o->given.alpha, "rmsprop"},
         {"centered", o->given.centered, "rmsprop"},
         {"amsgrad", o->given.amsgrad, "adam|adamw"},
-        {"eps", o->given.eps, "adam|adamw|adagrad|rmsprop|lamb"},
+        {"eps", o->given.eps, "adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lamb"},
     };
     const owned_option of_schedules[] = {
         {"step-size", o->given.step_size, "step"},
         {"milestones", o->given.milestones, "multistep"},
-        {"gamma", o->given.gamma, "step|multistep|exponential"},
+        {"gamma", o->given.gamma, "step|multistep|exponential|cyclic"},
         {"eta-min", o->given.eta_min, "cosine|warmrestarts"},
         {"t-0", o->given.t_0, "warmrestarts"},
         {"t-mult", o->given.t_mult, "warmrestarts"},
         {"power", o->given.power, "polynomial"},
-        {"max-lr", o->given.max_lr, "onecycle"},
+        {"max-lr", o->given.max_lr, "onecycle|cyclic"},
+        {"base-lr", o->given.base_lr, "cyclic"},
+        {"step-size-up", o->given.step_size_up, "cyclic"},
+        {"step-size-down", o->given.step_size_down, "cyclic"},
+        {"cycle-mode", o->given.cycle_mode, "cyclic"},
         {"pct-start", o->given.pct_start, "onecycle|triangle"},
         {"start-factor", o->given.start_factor, "triangle"},
         {"end-factor", o->given.end_factor, "triangle"},
@@ -249,44 +255,66 @@ static const char *optimizer_trouble(const cli_train_options *o)
     return lr_groups_trouble(o);
 }
 
-static const char *one_cycle_trouble(const cli_train_options *o)
+static const char *momentum_trouble(const cli_train_options *o)
 {
-    const yk_schedule *s = &o->schedule;
-    if (!s->per_step)
-        return "--schedule onecycle changes the rate at every step and cannot be combined with "
-               "--schedule-unit epoch";
-    if (o->warmup_epochs || o->warmup_steps)
-        return "--schedule onecycle has its own warm-up: remove --warmup-epochs and --warmup-steps";
-    if (o->optimizer == CLI_OPTIMIZER_ADAGRAD && s->cycle_momentum)
-        return "--schedule onecycle cycles the momentum, which adagrad does not have: add "
-               "--no-cycle-momentum";
-    if (!cli_train_has_betas(o->optimizer) && o->sgd.momentum == 0 && s->cycle_momentum)
-        return "--schedule onecycle cycles the momentum: set --momentum or --no-cycle-momentum";
-    if (s->cycle_momentum && (o->given.momentum || o->given.muon_momentum || o->given.beta1))
-        return "--schedule onecycle cycles the momentum: add --no-cycle-momentum to set it";
-    if (s->max_lr != YK_LR_INITIAL && o->given.lr)
-        return o->given.max_lr
-                   ? "--max-lr and --lr both set the peak of --schedule onecycle: give one of them"
-                   : "--lr: this run has the peak of its --schedule onecycle from --max-lr: give "
-                     "--max-lr instead";
+    if (!o->schedule.cycle_momentum)
+        return NULL;
+    if (o->optimizer == CLI_OPTIMIZER_ADAGRAD)
+        return "cycles the momentum, which adagrad does not have: add --no-cycle-momentum";
+    if (!cli_train_has_betas(o->optimizer) && o->sgd.momentum == 0)
+        return "cycles the momentum: set --momentum or --no-cycle-momentum";
+    if (o->given.momentum || o->given.muon_momentum || o->given.beta1)
+        return "cycles the momentum: add --no-cycle-momentum to set it";
     return NULL;
+}
+
+/* What is said of the schedule. */
+static const char *cycle_trouble(const cli_train_options *o)
+{
+    if (o->schedule.kind == YK_SCHEDULE_ONE_CYCLE && !o->schedule.per_step)
+        return "changes the rate at every step and cannot be combined with --schedule-unit epoch";
+    if (o->warmup_epochs || o->warmup_steps)
+        return "has its own warm-up: remove --warmup-epochs and --warmup-steps";
+    if (o->given.gamma && !cli_train_needs_gamma(o))
+        return "needs --cycle-mode exp_range for a --gamma";
+    return momentum_trouble(o);
+}
+
+static const char *cycles_trouble(const cli_train_options *o)
+{
+    static char text[256];
+    const char *name = yk_schedule_name(o->schedule.kind), *trouble = cycle_trouble(o);
+    if (trouble)
+        snprintf(text, sizeof text, "--schedule %s %s", name, trouble);
+    else if (cli_train_has_peak(o) && o->given.lr)
+        snprintf(text, sizeof text,
+                 o->given.max_lr
+                     ? "--max-lr and --lr both set the peak of --schedule %s: give one of them"
+                     : "--lr: this run has the peak of its --schedule %s from --max-lr: give "
+                       "--max-lr instead",
+                 name);
+    else
+        return NULL;
+    return text;
 }
 
 static const char *schedule_trouble(const cli_train_options *o)
 {
     const yk_schedule *s = &o->schedule;
-    if (s->kind == YK_SCHEDULE_ONE_CYCLE)
-        return one_cycle_trouble(o);
+    if (cli_train_needs_gamma(o) && isnan(s->gamma))
+        return s->kind == YK_SCHEDULE_CYCLIC
+                   ? "--cycle-mode exp_range needs a --gamma, such as 0.9999"
+                   : "--schedule exponential needs a --gamma, such as 0.97";
+    if (cli_train_cycles(o))
+        return cycles_trouble(o);
     if (s->kind == YK_SCHEDULE_STEP && s->step_size == 0)
         return "--schedule step needs a --step-size";
     if (s->kind == YK_SCHEDULE_MULTISTEP && !o->milestones)
         return "--schedule multistep needs --milestones, such as 30,60";
     if (s->kind == YK_SCHEDULE_WARM_RESTARTS && s->t_0 == 0)
         return "--schedule warmrestarts needs a --t-0";
-    if (s->kind == YK_SCHEDULE_EXPONENTIAL && isnan(s->gamma))
-        return "--schedule exponential needs a --gamma, such as 0.97";
     if (!s->cycle_momentum)
-        return "--no-cycle-momentum requires --schedule onecycle";
+        return "--no-cycle-momentum requires --schedule onecycle or cyclic";
     if (s->kind == YK_SCHEDULE_TRIANGLE && (o->warmup_epochs || o->warmup_steps))
         return "--schedule triangle has its own warm-up: remove --warmup-epochs and --warmup-steps";
     if (o->warmup_epochs && o->warmup_steps)
@@ -295,6 +323,8 @@ static const char *schedule_trouble(const cli_train_options *o)
         return "--warmup-steps requires --schedule-unit step";
     if (o->given.warmup_factor && !o->warmup_epochs && !o->warmup_steps)
         return "--warmup-factor requires --warmup-epochs or --warmup-steps";
+    if (o->given.warmup_method && !o->warmup_epochs && !o->warmup_steps)
+        return "--warmup-method requires --warmup-epochs or --warmup-steps";
     if (cli_train_falls_to_the_end(o) && (double)o->warmup_epochs >= o->epochs)
         return "--warmup-epochs must be less than --epochs with --schedule cosine and polynomial";
     return NULL;

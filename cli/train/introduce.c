@@ -53,7 +53,8 @@ static void print_lr(FILE *page, const cli_training *t)
 static void print_decay(FILE *page, const cli_training *t)
 {
     const cli_train_options *o = &t->options;
-    fprintf(page, ", %sweight decay %g%s", o->independent_decay ? "independent " : "",
+    fprintf(page, ", %s%sweight decay %g%s", o->independent_decay ? "independent " : "",
+            hyperparameter(t, "decoupled_weight_decay") > 0 ? "decoupled " : "",
             o->independent_decay ? o->weight_decay : hyperparameter(t, "weight_decay"),
             o->decay_norms ? "" : ", not on norms and biases");
     if (o->independent_decay)
@@ -90,6 +91,8 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", betas %g %g", hyperparameter(t, "beta1"), beta2);
     if (hyperparameter(t, "amsgrad") > 0)
         fprintf(page, ", amsgrad");
+    if (hyperparameter(t, "momentum_decay") > 0)
+        fprintf(page, ", momentum decay %g", hyperparameter(t, "momentum_decay"));
     print_decay(page, t);
     yk_muon_options muon = cli_train_muon(t);
     if (t->options.optimizer == CLI_OPTIMIZER_MUON)

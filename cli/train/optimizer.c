@@ -5,7 +5,8 @@
 bool cli_train_has_betas(cli_optimizer optimizer)
 {
     return optimizer == CLI_OPTIMIZER_ADAM || optimizer == CLI_OPTIMIZER_ADAMW ||
-           optimizer == CLI_OPTIMIZER_LAMB;
+           optimizer == CLI_OPTIMIZER_NADAM || optimizer == CLI_OPTIMIZER_RADAM ||
+           optimizer == CLI_OPTIMIZER_ADAMAX || optimizer == CLI_OPTIMIZER_LAMB;
 }
 
 yk_muon_options cli_train_muon(const cli_training *t)
@@ -22,6 +23,40 @@ static yk_status create_muon(cli_training *t, const yk_sgd_options *rest)
     yk_muon_options muon = cli_train_muon(t);
     muon.sgd = *rest;
     return yk_muon_create(&t->optimizer, t->model, &muon);
+}
+
+static yk_status create_nadam(cli_training *t, const yk_adam_options *o)
+{
+    yk_nadam_options nadam = t->options.nadam;
+    nadam.lr = o->lr;
+    nadam.beta1 = o->beta1;
+    nadam.beta2 = o->beta2;
+    nadam.eps = o->eps;
+    nadam.weight_decay = o->weight_decay;
+    return yk_nadam_create(&t->optimizer, t->model, &nadam);
+}
+
+static yk_status create_radam(cli_training *t, const yk_adam_options *o)
+{
+    yk_radam_options radam = YK_RADAM_OPTIONS_INIT;
+    radam.lr = o->lr;
+    radam.beta1 = o->beta1;
+    radam.beta2 = o->beta2;
+    radam.eps = o->eps;
+    radam.weight_decay = o->weight_decay;
+    radam.decoupled_weight_decay = t->options.nadam.decoupled_weight_decay;
+    return yk_radam_create(&t->optimizer, t->model, &radam);
+}
+
+static yk_status create_adamax(cli_training *t, const yk_adam_options *o)
+{
+    yk_adamax_options adamax = YK_ADAMAX_OPTIONS_INIT;
+    adamax.lr = o->lr;
+    adamax.beta1 = o->beta1;
+    adamax.beta2 = o->beta2;
+    adamax.eps = o->eps;
+    adamax.weight_decay = o->weight_decay;
+    return yk_adamax_create(&t->optimizer, t->model, &adamax);
 }
 
 static yk_status create_adagrad(cli_training *t)
@@ -76,6 +111,12 @@ static yk_status create_optimizer(cli_training *t)
     switch (t->options.optimizer) {
     case CLI_OPTIMIZER_SGD:
         return yk_sgd_create(&t->optimizer, t->model, &sgd);
+    case CLI_OPTIMIZER_NADAM:
+        return create_nadam(t, &adam);
+    case CLI_OPTIMIZER_RADAM:
+        return create_radam(t, &adam);
+    case CLI_OPTIMIZER_ADAMAX:
+        return create_adamax(t, &adam);
     case CLI_OPTIMIZER_ADAGRAD:
         return create_adagrad(t);
     case CLI_OPTIMIZER_RMSPROP:
@@ -121,7 +162,7 @@ static bool overrides_decay(const cli_train_options *o)
 /* Of a resumed run. Where the schedule does not cycle the momentum, it may have done so before. */
 static bool overrides_momentum(const cli_train_options *o)
 {
-    return o->schedule.kind != YK_SCHEDULE_ONE_CYCLE || !o->schedule.cycle_momentum;
+    return !cli_train_cycles_momentum(o);
 }
 
 static yk_status override_muon(const cli_training *t)
@@ -163,6 +204,9 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
                {"nesterov", o->given.nesterov && nesterov, 1},
                {"beta1", momentum && betas, o->adam.beta1},
                {"beta2", o->given.beta2, o->adam.beta2},
+               {"momentum_decay", o->given.momentum_decay, o->nadam.momentum_decay},
+               {"decoupled_weight_decay", o->given.decoupled_weight_decay,
+                o->nadam.decoupled_weight_decay},
                {"lr_decay", o->given.lr_decay, o->adagrad.lr_decay},
                {"alpha", o->given.alpha, o->rmsprop.alpha},
                {"eps", o->given.eps, o->adam.eps},

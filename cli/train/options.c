@@ -32,6 +32,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .schedule = YK_SCHEDULE_INIT,
                                            .sgd = YK_SGD_OPTIONS_INIT,
                                            .adam = YK_ADAM_OPTIONS_INIT,
+                                           .nadam = YK_NADAM_OPTIONS_INIT,
                                            .adagrad = YK_ADAGRAD_OPTIONS_INIT,
                                            .rmsprop = YK_RMSPROP_OPTIONS_INIT,
                                            .muon = YK_MUON_OPTIONS_INIT,
@@ -147,13 +148,20 @@ static const cli_option table[] = {
                "bits",
                &parsed.model.recompute),
     CLI_GROUP_KEPT("Optimizer"),
-    CLI_ENUM(0, "optimizer", CLI_OPTIMIZERS,
-             "update rule; lars and lamb, for large batches, are sgd\nand adamw with updates in "
-             "proportion to the norm of each\ntensor that decays, so add --no-decay-norms; "
-             "muon\nupdates the filters of convolutions, and sgd the rest\n[sgd]",
-             &parsed.optimizer, NULL),
+    {.type = CLI_OPTION_ENUM,
+     .name = "optimizer",
+     .argument = "NAME",
+     .help =
+         "sgd, adam, adamw, nadam, radam, adamax, adagrad, rmsprop,\nlars, lamb or muon; lars and "
+         "lamb, for large batches, are\nsgd and adamw with updates in proportion to the norm "
+         "of\neach tensor that decays, so add --no-decay-norms; muon\nupdates the filters of "
+         "convolutions, and sgd the rest\n[sgd]",
+     .value = &parsed.optimizer,
+     .width = sizeof parsed.optimizer,
+     .choices = CLI_OPTIMIZERS},
     CLI_REAL(0, "lr", "RATE",
-             "learning rate [sgd and muon 0.1, adagrad and rmsprop 0.01,\nlars 1, others 0.001]",
+             "learning rate [sgd and muon 0.1, adagrad and rmsprop 0.01,\nnadam and adamax 0.002, "
+             "lars 1, others 0.001]",
              &parsed.lr, &parsed.given.lr, 0, 1e6),
     CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
              "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
@@ -181,7 +189,7 @@ static const cli_option table[] = {
      .help = "muon: give the filters of a convolution a fixed norm\ninstead of weight decay",
      .value = &parsed.muon.normalize,
      .given = &parsed.given.muon_normalize},
-    CLI_REAL(0, "beta1", "B", "beta1 of adam, adamw and lamb [0.9]", &parsed.adam.beta1,
+    CLI_REAL(0, "beta1", "B", "beta1 of adam, its relatives and lamb [0.9]", &parsed.adam.beta1,
              &parsed.given.beta1, 0, 0.9999999),
     CLI_REAL(0, "beta2", "B", "beta2, likewise [0.999]", &parsed.adam.beta2, &parsed.given.beta2, 0,
              0.9999999),
@@ -191,6 +199,14 @@ static const cli_option table[] = {
          "adam and adamw: divide by the largest mean of squares so\nfar instead of the present one",
      .value = &parsed.adam.amsgrad,
      .given = &parsed.given.amsgrad},
+    CLI_REAL(0, "momentum-decay", "D",
+             "nadam: how fast its momentum grows from half of beta1 to\nbeta1 [0.004]",
+             &parsed.nadam.momentum_decay, &parsed.given.momentum_decay, 0, 1e6),
+    {.type = CLI_OPTION_SWITCH,
+     .name = "decoupled-weight-decay",
+     .help = "nadam and radam: decay the weights, as adamw does, instead\nof adding to gradients",
+     .value = &parsed.nadam.decoupled_weight_decay,
+     .given = &parsed.given.decoupled_weight_decay},
     CLI_REAL(0, "lr-decay", "D", "adagrad: step t is at --lr / (1 + (t - 1) D) [0]",
              &parsed.adagrad.lr_decay, &parsed.given.lr_decay, 0, 1e6),
     CLI_REAL(0, "initial-accumulator-value", "V",
@@ -205,11 +221,11 @@ static const cli_option table[] = {
      .value = &parsed.rmsprop.centered,
      .given = &parsed.given.centered},
     CLI_REAL(0, "eps", "E",
-             "epsilon of adam, adamw and rmsprop [1e-8], of adagrad\n[1e-10], and of lamb [1e-6]",
+             "epsilon of adam, its relatives and rmsprop [1e-8], of\nadagrad [1e-10], and of lamb "
+             "[1e-6]",
              &parsed.adam.eps, &parsed.given.eps, 0, 1),
     CLI_REAL(0, "weight-decay", "W",
-             "weight decay [sgd and muon 0.0005, lars 0.0001, adam,\nadagrad and rmsprop 0, adamw "
-             "and lamb 0.01]",
+             "weight decay [sgd and muon 0.0005, lars 0.0001, adamw and\nlamb 0.01, others 0]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
     {.type = CLI_OPTION_SWITCH,
      .name = "independent-decay",
@@ -253,21 +269,22 @@ static const cli_option table[] = {
      .name = "schedule",
      .argument = "NAME",
      .help =
-         "constant, step, multistep, cosine, warmrestarts,\npolynomial, exponential, onecycle or "
-         "triangle; cosine,\npolynomial, onecycle and triangle end with the last\nepoch "
+         "constant, step, multistep, cosine, warmrestarts,\npolynomial, exponential, onecycle, "
+         "cyclic or triangle;\ncosine, polynomial, onecycle and triangle end with the\nlast epoch "
          "[constant]",
      .value = &parsed.schedule.kind,
      .width = sizeof parsed.schedule.kind,
      .choices = CLI_SCHEDULES},
     CLI_ENUM(0, "schedule-unit", CLI_UNITS,
-             "how often the rate changes [epoch; onecycle and\ntriangle: step]",
+             "how often the rate changes [epoch; onecycle, cyclic and\ntriangle: step]",
              &parsed.schedule_unit, NULL),
     CLI_INT(0, "step-size", "N", "step: interval between decays", &parsed.schedule.step_size,
             &parsed.given.step_size, 1, 1e12),
     CLI_TEXT(0, "milestones", "N,N,...", "multistep: when to decay", &parsed.milestones,
              &parsed.given.milestones),
     CLI_REAL(0, "gamma", "G",
-             "step and multistep: factor of each decay [0.1];\nexponential: of each epoch, or step",
+             "step and multistep: factor of each decay [0.1];\nexponential, and cyclic with "
+             "exp_range: of each epoch, or step",
              &parsed.schedule.gamma, &parsed.given.gamma, 1e-12, 1e6),
     CLI_REAL(0, "eta-min", "RATE", "cosine and warmrestarts: lowest learning rate [0]",
              &parsed.schedule.eta_min, &parsed.given.eta_min, 0, 1e6),
@@ -277,8 +294,18 @@ static const cli_option table[] = {
             &parsed.schedule.t_mult, &parsed.given.t_mult, 1, 1e6),
     CLI_REAL(0, "power", "P", "polynomial: power of the remaining share [1]",
              &parsed.schedule.power, &parsed.given.power, 0, 100),
-    CLI_REAL(0, "max-lr", "RATE", "onecycle: peak learning rate [--lr]", &parsed.schedule.max_lr,
-             &parsed.given.max_lr, 1e-12, 1e6),
+    CLI_REAL(0, "max-lr", "RATE", "onecycle and cyclic: peak learning rate [--lr]",
+             &parsed.schedule.max_lr, &parsed.given.max_lr, 1e-12, 1e6),
+    CLI_REAL(0, "base-lr", "RATE", "cyclic: rate that each cycle starts from [0]",
+             &parsed.schedule.base_lr, &parsed.given.base_lr, 0, 1e6),
+    CLI_INT(0, "step-size-up", "N", "cyclic: how long the rate rises [2000]",
+            &parsed.schedule.step_size_up, &parsed.given.step_size_up, 1, 1e12),
+    CLI_INT(0, "step-size-down", "N", "cyclic: how long it falls [as it rises]",
+            &parsed.schedule.step_size_down, &parsed.given.step_size_down, 1, 1e12),
+    CLI_ENUM(0, "cycle-mode", CLI_CYCLE_MODES,
+             "cyclic: later cycles rise as far, half as far as the one\nbefore, or --gamma to the "
+             "power of the step [triangular]",
+             &parsed.schedule.cycle_mode, &parsed.given.cycle_mode),
     CLI_REAL(0, "pct-start", "FRACTION", "onecycle and triangle: fraction spent warming up [0.3]",
              &parsed.schedule.pct_start, &parsed.given.pct_start, 0, 0.999999),
     CLI_REAL(0, "start-factor", "F", "triangle: first rate / peak rate [0.2]",
@@ -289,14 +316,17 @@ static const cli_option table[] = {
              &parsed.schedule.div_factor, &parsed.given.div_factor, 1e-6, 1e12),
     CLI_REAL(0, "final-div-factor", "F", "onecycle: first rate / last rate [1e4]",
              &parsed.schedule.final_div_factor, &parsed.given.final_div_factor, 1e-6, 1e18),
-    CLI_SWITCH_ON("cycle-momentum", "onecycle: do not vary momentum (adam: beta1)",
+    CLI_SWITCH_ON("cycle-momentum", "onecycle and cyclic: do not vary momentum (adam: beta1)",
                   &parsed.schedule.cycle_momentum, NULL),
-    CLI_INT(0, "warmup-epochs", "N", "epochs of linear warm-up before the schedule [0]",
+    CLI_INT(0, "warmup-epochs", "N", "epochs of warm-up before the schedule [0]",
             &parsed.warmup_epochs, NULL, 0, 1e6),
     CLI_INT(0, "warmup-steps", "N", "warm-up in steps, with --schedule-unit step [0]",
             &parsed.warmup_steps, NULL, 0, 1e12),
     CLI_REAL(0, "warmup-factor", "F", "initial fraction of the rate in warm-up [1/3]",
              &parsed.schedule.warmup_factor, &parsed.given.warmup_factor, 1e-6, 1),
+    CLI_ENUM(0, "warmup-method", CLI_WARMUP_METHODS,
+             "rise from that fraction, or stay at it [linear]", &parsed.warmup_method,
+             &parsed.given.warmup_method),
     CLI_GROUP_KEPT("Distribution"),
     CLI_ENUM(0, "parallel", CLI_PARALLELS,
              "dp: DataParallel, one process with a thread per\ndevice [ddp]", &parsed.parallel,
@@ -490,6 +520,7 @@ static void resume_when_restarted(void)
 static const struct {
     double lr, momentum, weight_decay, eps;
 } of_optimizers[] = {{0.1, 0.9, 5e-4, 0},   {1e-3, 0, 0, 1e-8}, {1e-3, 0, 0.01, 1e-8},
+                     {2e-3, 0, 0, 1e-8},    {1e-3, 0, 0, 1e-8}, {2e-3, 0, 0, 1e-8},
                      {1e-2, 0, 0, 1e-10},   {1e-2, 0, 0, 1e-8}, {1.0, 0.9, 1e-4, 0},
                      {1e-3, 0, 0.01, 1e-6}, {0.1, 0.9, 5e-4, 0}};
 
@@ -497,7 +528,7 @@ static const struct {
  * in any case. */
 static double momentum_of(const cli_train_options *o)
 {
-    bool cycles = o->schedule.kind == YK_SCHEDULE_ONE_CYCLE && o->schedule.cycle_momentum;
+    bool cycles = cli_train_cycles_momentum(o);
     if (!isnan(o->sgd.momentum))
         return o->sgd.momentum;
     return o->optimizer == CLI_OPTIMIZER_RMSPROP && cycles ? 0.9
@@ -514,12 +545,17 @@ static void derive(void)
         parsed.weight_decay = of_optimizers[parsed.optimizer].weight_decay;
     if (isnan(parsed.adam.eps))
         parsed.adam.eps = of_optimizers[parsed.optimizer].eps;
-    if (isnan(parsed.schedule.gamma) && parsed.schedule.kind != YK_SCHEDULE_EXPONENTIAL)
+    if (isnan(parsed.schedule.gamma) && !cli_train_needs_gamma(&parsed))
         parsed.schedule.gamma = defaults.schedule.gamma;
+    parsed.schedule.warmup_constant = parsed.warmup_method == 1;
+    bool cyclic = parsed.schedule.kind == YK_SCHEDULE_CYCLIC; /* as in PyTorch */
+    parsed.schedule.base_momentum = cyclic ? 0.8 : defaults.schedule.base_momentum;
+    parsed.schedule.max_momentum = cyclic ? 0.9 : defaults.schedule.max_momentum;
     parsed.adam.decoupled = parsed.optimizer == CLI_OPTIMIZER_ADAMW;
     parsed.trainer.epochs = (int64_t)ceil(parsed.epochs);
     parsed.schedule.per_step = parsed.schedule_unit == CLI_UNIT_AUTO
                                    ? parsed.schedule.kind == YK_SCHEDULE_ONE_CYCLE ||
+                                         parsed.schedule.kind == YK_SCHEDULE_CYCLIC ||
                                          parsed.schedule.kind == YK_SCHEDULE_TRIANGLE
                                    : parsed.schedule_unit == CLI_UNIT_STEP;
     parsed.loader.seed = parsed.model.seed;

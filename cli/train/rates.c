@@ -60,9 +60,25 @@ yk_status cli_train_schedule(yk_schedule *s, const cli_train_options *o, int64_t
     return yk_schedule_check(s);
 }
 
+bool cli_train_cycles(const cli_train_options *o)
+{
+    return o->schedule.kind == YK_SCHEDULE_ONE_CYCLE || o->schedule.kind == YK_SCHEDULE_CYCLIC;
+}
+
+bool cli_train_cycles_momentum(const cli_train_options *o)
+{
+    return cli_train_cycles(o) && o->schedule.cycle_momentum;
+}
+
+bool cli_train_needs_gamma(const cli_train_options *o)
+{
+    return o->schedule.kind == YK_SCHEDULE_EXPONENTIAL ||
+           (o->schedule.kind == YK_SCHEDULE_CYCLIC && o->schedule.cycle_mode == YK_CYCLE_EXP_RANGE);
+}
+
 bool cli_train_has_peak(const cli_train_options *o)
 {
-    return o->schedule.kind == YK_SCHEDULE_ONE_CYCLE && o->schedule.max_lr != YK_LR_INITIAL;
+    return cli_train_cycles(o) && o->schedule.max_lr != YK_LR_INITIAL;
 }
 
 double cli_train_first_lr(const cli_train_options *o)

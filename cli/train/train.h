@@ -13,11 +13,14 @@
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 
 /* The choices of options, in the order of their words. */
-#define CLI_OPTIMIZERS "sgd|adam|adamw|adagrad|rmsprop|lars|lamb|muon"
+#define CLI_OPTIMIZERS "sgd|adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lars|lamb|muon"
 typedef enum cli_optimizer {
     CLI_OPTIMIZER_SGD,
     CLI_OPTIMIZER_ADAM,
     CLI_OPTIMIZER_ADAMW,
+    CLI_OPTIMIZER_NADAM,
+    CLI_OPTIMIZER_RADAM,
+    CLI_OPTIMIZER_ADAMAX,
     CLI_OPTIMIZER_ADAGRAD,
     CLI_OPTIMIZER_RMSPROP,
     CLI_OPTIMIZER_LARS,
@@ -33,8 +36,10 @@ typedef enum cli_lr_scale {
 #define CLI_LOSS_REDUCTIONS "mean|sum" /* yk_loss_reduction */
 /* yk_schedule_kind */
 #define CLI_SCHEDULES                                                                              \
-    "constant|step|multistep|cosine|onecycle|triangle|warmrestarts|polynomial|exponential"
-#define CLI_UNITS "epoch|step"
+    "constant|step|multistep|cosine|onecycle|triangle|warmrestarts|polynomial|exponential|cyclic"
+#define CLI_CYCLE_MODES    "triangular|triangular2|exp_range" /* yk_cycle_mode */
+#define CLI_WARMUP_METHODS "linear|constant"
+#define CLI_UNITS          "epoch|step"
 typedef enum cli_unit {
     CLI_UNIT_EPOCH,
     CLI_UNIT_STEP,
@@ -71,7 +76,8 @@ typedef struct cli_train_options {
     double trust_coefficient;       /* of lars; what else it has is sgd's, as lamb has adam's */
     yk_muon_options muon;           /* of the filters; the rest is sgd's */
     yk_sgd_options sgd;             /* lr and weight_decay: see below */
-    yk_adam_options adam;           /* likewise */
+    yk_adam_options adam;           /* likewise; its relatives have its betas and eps */
+    yk_nadam_options nadam;         /* the rest is adam's; radam has its decoupled_weight_decay */
     yk_adagrad_options adagrad;     /* likewise, and eps is adam's */
     yk_rmsprop_options rmsprop;     /* likewise, and momentum is sgd's */
     double lr, weight_decay;        /* NaN: the optimizer's default */
@@ -91,6 +97,7 @@ typedef struct cli_train_options {
     cli_optimizer optimizer;
     cli_lr_scale lr_scale;
     cli_unit schedule_unit;
+    int warmup_method; /* of CLI_WARMUP_METHODS */
     cli_parallel parallel;
     cli_comm_hook comm_hook;
     int64_t classes; /* of the network; 0: those of the data */
@@ -109,7 +116,8 @@ typedef struct cli_train_options {
         bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
         bool trust_coefficient, alpha, centered, amsgrad, lr_decay, initial_accumulator_value;
-        bool t_0, t_mult, power;
+        bool t_0, t_mult, power, base_lr, step_size_up, step_size_down, cycle_mode;
+        bool warmup_method, momentum_decay, decoupled_weight_decay;
     } given;
     /* What the optimizer of a resumed run was created with. */
     double saved_momentum, saved_accumulator;
@@ -155,6 +163,11 @@ double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
 bool cli_train_has_betas(cli_optimizer optimizer);
 /* Whether --max-lr sets the peak of the schedule, as --lr would. */
 bool cli_train_has_peak(const cli_train_options *options);
+/* Whether the schedule goes up and down, and momentum with it; and whether it has no gamma of its
+ * own. */
+bool cli_train_cycles(const cli_train_options *options);
+bool cli_train_cycles_momentum(const cli_train_options *options);
+bool cli_train_needs_gamma(const cli_train_options *options);
 /* The rate of the first parameter group, whose peak it is; --lr-group and --muon-lr give the other
  * groups theirs. */
 double cli_train_first_lr(const cli_train_options *options);

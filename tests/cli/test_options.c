@@ -146,14 +146,18 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --centered", "--centered applies to --optimizer rmsprop, not sgd");
     refused("train --amsgrad --optimizer lamb", "--amsgrad applies to --optimizer adam|adamw, not");
     refused("train --schedule onecycle --optimizer rmsprop --momentum 0", "set --momentum or");
-    refused("train --optimizer lars --beta1 0.9", "--beta1 applies to --optimizer adam|adamw|lamb");
+    refused("train --optimizer lars --beta1 0.9", "--beta1 applies to --optimizer adam|adamw|");
+    refused("train --optimizer radam --momentum-decay 0.1",
+            "--momentum-decay applies to --optimizer nadam, not radam");
+    refused("train --optimizer adamw --decoupled-weight-decay",
+            "--decoupled-weight-decay applies to --optimizer nadam|radam, not adamw");
     refused("train --tta-confidence 0.9", "--tta-confidence requires --tta");
     refused("train --tta rotate", "expected one of none|mirror|translate");
     refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
     refused("train --optimizer adadelta",
-            "expected one of sgd|adam|adamw|adagrad|rmsprop|lars|lamb");
+            "expected one of sgd|adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lars|lamb");
     refused("train --arch vgg", "vgg: expected a name that the help lists (see yoke train --help)");
     refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected a name that");
     refused("train --arch resnet-18", "did you mean resnet18? expected a name that");
@@ -408,7 +412,8 @@ YK_TEST(contradictions_get_one_line)
 YK_TEST(recipes_that_contradict_get_one_line)
 {
     refused("train --optimizer adam --dampening 0.1", "--dampening applies to --optimizer sgd");
-    refused("train --beta2 0.9", "--beta2 applies to --optimizer adam|adamw|lamb, not sgd");
+    refused("train --beta2 0.9",
+            "--beta2 applies to --optimizer adam|adamw|nadam|radam|adamax|lamb, not sgd");
     refused("train --nesterov --momentum 0", "--nesterov requires a --momentum above 0");
     refused("train --nesterov --dampening 0.1", "no --dampening");
     refused("train --nesterov --optimizer adam", "--nesterov requires --optimizer sgd");
@@ -419,7 +424,7 @@ YK_TEST(recipes_that_contradict_get_one_line)
     refused("train --schedule multistep --milestones 5,", "increasing numbers");
     refused("train --schedule multistep --milestones 5x6", "increasing numbers");
     refused("train --gamma 0.5",
-            "--gamma applies to --schedule step|multistep|exponential, not constant");
+            "--gamma applies to --schedule step|multistep|exponential|cyclic, not constant");
     refused("train --schedule cosine --end-factor 1", "applies to --schedule triangle");
     refused("train --schedule triangle --warmup-epochs 1", "has its own warm-up");
     refused("train --schedule cosine --max-lr 1", "--max-lr applies to --schedule onecycle");
@@ -441,7 +446,15 @@ YK_TEST(recipes_that_contradict_get_one_line)
     refused("train --schedule onecycle --optimizer adam --beta1 0.5", "cycles the momentum");
     refused("train --warmup-steps 5", "requires --schedule-unit step");
     refused("train --warmup-factor 0.5", "--warmup-factor requires --warmup-epochs");
-    refused("train --no-cycle-momentum", "requires --schedule onecycle");
+    refused("train --no-cycle-momentum", "requires --schedule onecycle or cyclic");
+    refused("train --schedule cyclic --cycle-mode exp_range", "needs a --gamma, such as 0.9999");
+    refused("train --schedule cyclic --gamma 0.5", "needs --cycle-mode exp_range for a --gamma");
+    refused("train --schedule cyclic --warmup-epochs 1", "--schedule cyclic has its own warm-up");
+    refused("train --schedule cyclic --momentum 0", "set --momentum or --no-cycle-momentum");
+    refused("train --schedule onecycle --base-lr 0.1", "--base-lr applies to --schedule cyclic");
+    refused("train --schedule cyclic --step-size-up 0",
+            "--step-size-up 0: expected a whole number");
+    refused("train --warmup-method constant", "requires --warmup-epochs or --warmup-steps");
     refused("train --ema 1", "--ema 1: expected a number from 0 to 0.9999999 (");
     refused("train --label-smoothing 2", "--label-smoothing 2: expected a number from 0 to 1");
     refused("train --lr-scale cubic", "none|linear|sqrt");

@@ -341,6 +341,37 @@ YK_TEST(promise_15_amsgrad_resumes_to_the_same_bits_with_zero_too)
     assert_contains(unwrapped(), "was trained with --amsgrad, which a resumed run cannot change");
 }
 
+YK_TEST(promise_15_nadam_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("nadam",
+                  "--optimizer nadam --lr 0.001 --beta1 0.8 --weight-decay 0.01 --momentum-decay "
+                  "0.1 --decoupled-weight-decay",
+                  "nadam, learning rate 0.001 (--lr, not scaled), betas 0.8 0.999, momentum decay "
+                  "0.1, decoupled weight decay 0.01, not on norms and biases");
+    assert_int_equal(go_on("nadam-parts", "--max-steps 11 --epochs 2 --momentum-decay 0.2 "
+                                          "--no-decoupled-weight-decay"),
+                     0);
+    assert_contains(unwrapped(), "momentum decay 0.2, weight decay 0.01");
+}
+
+YK_TEST(promise_15_radam_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("radam",
+                  "--optimizer radam --lr 0.001 --weight-decay 0.01 --schedule cyclic "
+                  "--base-lr 0.0001 --step-size-up 3 --step-size-down 2",
+                  "radam, learning rate 0.001 (--lr, not scaled), beta1 of the schedule, beta2 "
+                  "0.999, weight decay 0.01, not on norms and biases");
+    assert_contains(unwrapped(), "cyclic, triangular, from 0.0001 to 0.001 over 3 steps and back "
+                                 "over 2 steps, momentum 0.9 to 0.8");
+}
+
+YK_TEST(promise_15_adamax_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("adamax", "--optimizer adamax --lr 0.002 --weight-decay 0.01",
+                  "adamax, learning rate 0.002 (--lr, not scaled), betas 0.9 0.999, weight decay "
+                  "0.01, not on norms and biases");
+}
+
 YK_TEST(promise_15_adagrad_resumes_to_the_same_bits_with_zero_too)
 {
     check_resumed("adagrad",
