@@ -441,8 +441,8 @@ yk_value *yk_lstm_cell(yk_value *from_input, yk_value *from_hidden, yk_value *ce
  *  input (N, 3 S), those of the hidden state (N, 3 S), and that state (N, S) -> the next one
  *  (N, S). Layers are yk_nn_gru_cell() and yk_nn_gru(). */
 yk_value *yk_gru_cell(yk_value *from_input, yk_value *from_hidden, yk_value *hidden);
-/** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 from 0 to V - 1 -> (N, C)
- * or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */
+/** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 or int64 from 0 to V - 1 ->
+ * (N, C) or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);

@@ -138,7 +138,8 @@ typedef struct yk_operator_check_options {
     size_t size;      /**< set by YK_OPERATOR_CHECK_OPTIONS_INIT */
     const void *data; /**< given to the function that builds the case [NULL] */
     double range;     /**< floats are drawn from -range to range [1] */
-    int64_t classes;  /**< int32 inputs, such as labels, are drawn from 0 to classes - 1 [10] */
+    int64_t classes;  /**< int32 and int64 inputs, such as labels, are drawn from 0 to classes - 1
+                           [10] */
     bool training;    /**< training mode, otherwise evaluation mode [true] */
     bool gradient;    /**< compare the gradient with finite differences [true] */
     bool autocast;    /**< test in bfloat16 and float16 too, unless the operator's policy is

@@ -26,7 +26,7 @@ typedef struct yki_conformance_case {
      * to dy, or NULL. May be NULL. */
     yk_value *(*adjust)(yk_graph *graph, const void *data);
     const void *data;
-    int64_t classes; /* int32 inputs are below it */
+    int64_t classes; /* integer inputs are below it */
     bool evaluation; /* default: training */
     bool ties;       /* inputs are multiples of 1/2; not differentiable */
     double spread;   /* inputs are from -spread to spread */

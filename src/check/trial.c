@@ -149,6 +149,12 @@ static bool is_flag(const yk_value *value)
     return value->name && strcmp(value->name, "flags") == 0;
 }
 
+/* Labels and indices; a buffer of int64 counts batches. */
+static bool is_index(const yk_value *value)
+{
+    return value->dtype == YK_I32 || (value->dtype == YK_I64 && value->kind == YKI_INPUT);
+}
+
 static void fill_leaf(yki_trial *trial, const yk_value *value)
 {
     double *numbers = trial->numbers[value->id], spread = trial->row->spread;
@@ -156,7 +162,7 @@ static void fill_leaf(yki_trial *trial, const yk_value *value)
         numbers[i] = spread * draw(trial);
         if (trial->row->ties)
             numbers[i] = floor(2 * numbers[i]) / 2;
-        if (value->dtype == YK_I32)
+        if (is_index(value))
             numbers[i] = (double)(yki_hash3(3, 4, trial->draws++) % (uint64_t)trial->row->classes);
         else if (value->dtype == YK_I64)
             numbers[i] = 41;

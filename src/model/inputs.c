@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "graph/operators.h"
+#include "tensor/element.h"
 #include "tensor/tensor.h"
 
 #define NO_LABEL INT64_MIN
@@ -19,7 +20,7 @@ static void limit_input(yki_inputs *inputs, const yk_value *value, const char *w
 {
     for (size_t i = 0; i < inputs->count; i++) {
         yki_input *input = &inputs->list[i];
-        if (input->value != value || value->dtype != YK_I32)
+        if (input->value != value || (value->dtype != YK_I32 && value->dtype != YK_I64))
             continue;
         bool first = input->classes == 0;
         input->ignored = first || ignored == input->ignored ? ignored : NO_LABEL;
@@ -126,13 +127,20 @@ static yk_status check_tensor(const yki_inputs *inputs, const yk_value *input,
     return YK_OK;
 }
 
+static int64_t label_at(yk_dtype dtype, const void *labels, int64_t n)
+{
+    const size_t size = yk_dtype_size(dtype);
+    int64_t label = 0; /* whose alignment is that of either dtype */
+    memcpy(&label, (const char *)labels + n * (int64_t)size, size);
+    return yki_index_at(dtype, &label, 0);
+}
+
 /* labels are the host's, of any alignment. */
 static yk_status check_labels(const yki_input *input, const void *labels, const yk_tensor *tensor)
 {
     int64_t count = yk_tensor_count(tensor);
-    int32_t label;
     for (int64_t n = 0; input->classes > 0 && n < count; n++) {
-        memcpy(&label, (const char *)labels + n * (int64_t)sizeof label, sizeof label);
+        const int64_t label = label_at(tensor->dtype, labels, n);
         if ((label < 0 || label >= input->classes) && label != input->ignored)
             return yki_error(YK_ERROR_INVALID_ARGUMENT, "%s %lld of sample %lld is outside 0..%lld",
                              input->what, (long long)label,

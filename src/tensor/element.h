@@ -31,6 +31,12 @@ static inline double yki_element_get(yk_dtype dtype, const void *memory, int64_t
     }
 }
 
+/* An index, which is int32 or int64. */
+static inline int64_t yki_index_at(yk_dtype dtype, const void *memory, int64_t i)
+{
+    return dtype == YK_I64 ? ((const int64_t *)memory)[i] : ((const int32_t *)memory)[i];
+}
+
 /* The whole number next to this one, within a range; even of two, and 0 for NaN. */
 static inline double yki_round_whole(double number, double least, double most)
 {

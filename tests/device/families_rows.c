@@ -410,14 +410,19 @@ FAMILY(gru_cell, build_gru_cell);
 
 /* x: the indices; classes, filters: the rows and columns of the weight. */
 static const conformance_case embedding_cases[] = {
-    {.x = {1}, .classes = 1, .filters = 1},        {.x = {5}, .classes = 3, .filters = 17},
-    {.x = {2, 7}, .classes = 65, .filters = 24},   {.x = {4, 33}, .classes = 10, .filters = 300},
+    {.x = {1}, .classes = 1, .filters = 1},
+    {.x = {5}, .classes = 3, .filters = 17},
+    {.x = {2, 7}, .classes = 65, .filters = 24},
+    {.x = {4, 33}, .classes = 10, .filters = 300},
     {.x = {40, 50}, .classes = 7, .filters = 130},
+    {.x = {49}, .classes = 9, .filters = 3, .wide = true},
+    {.x = {6, 33}, .classes = 70, .filters = 24, .wide = true},
 };
 
 static yk_value *build_embedding(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
-    yk_value *indices = yk_input(graph, "x", YK_I32, conformance_rank(c->x), c->x);
+    yk_value *indices =
+        yk_input(graph, "x", c->wide ? YK_I64 : YK_I32, conformance_rank(c->x), c->x);
     const int64_t dims[] = {c->classes, c->filters};
     return yk_embedding(indices, conformance_parameter(graph, "weight", dtype, 2, dims));
 }

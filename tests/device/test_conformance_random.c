@@ -507,6 +507,7 @@ static void draw_rotary(drawing *d, conformance_case *c)
 
 static void draw_embedding(drawing *d, conformance_case *c)
 {
+    c->wide = draw(d, 0, 1);
     c->x[0] = draw(d, 1, 40);
     c->x[1] = draw(d, 0, 20);
     c->classes = draw(d, 1, 70);

@@ -354,12 +354,13 @@ typedef struct yki_cuda_flash_args {
 /* y (count, columns), weight (rows, columns). An index that is no row makes NaN, and is reported.
  */
 typedef struct yki_cuda_embedding_args {
-    const int32_t *indices;
+    const void *indices;
     const void *weight, *dy;
     void *y, *dweight;
     yki_cuda_mistakes *mistakes;
     int64_t count, length; /* length: the indices of a sample */
     int32_t rows, columns;
+    int32_t wide; /* indices are int64, not int32 */
 } yki_cuda_embedding_args;
 
 /* ---- rotary.cu ------------------------------------------------------------------------------- */

@@ -6,9 +6,11 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "tensor/element.h"
 
 typedef struct embedding {
     yki_kernel base;
+    yk_dtype indices;
     int64_t count, rows, columns; /* of indices, and of the weight */
     int team;
 } embedding;
@@ -16,7 +18,7 @@ typedef struct embedding {
 static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
-    return desc->in[YKI_EMBEDDING_INDICES].dtype == YK_I32 && desc->out[0].dtype == YK_F32;
+    return desc->out[0].dtype == YK_F32;
 }
 
 static yk_status create(yki_device *device, const yki_kernel_desc *desc, const yki_operand *weight,
@@ -25,6 +27,7 @@ static yk_status create(yki_device *device, const yki_kernel_desc *desc, const y
     embedding *k = yki_calloc(1, sizeof *k);
     if (!k)
         return yki_error_memory(sizeof *k, "an embedding kernel");
+    k->indices = desc->in[YKI_EMBEDDING_INDICES].dtype;
     k->count = yki_operand_count(&desc->in[YKI_EMBEDDING_INDICES]);
     k->rows = weight->dims[0];
     k->columns = weight->dims[1];
@@ -40,19 +43,27 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     return create(device, desc, &desc->in[YKI_EMBEDDING_WEIGHT], kernel);
 }
 
+static yk_status check_indices(const embedding *k, const void *indices)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        const int64_t row = yki_index_at(k->indices, indices, i);
+        if (row < 0 || row >= k->rows)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT, "index %lld is outside 0..%lld",
+                             (long long)row, (long long)k->rows - 1);
+    }
+    return YK_OK;
+}
+
 static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const embedding *k = (const embedding *)kernel;
-    const int32_t *indices = run->in[YKI_EMBEDDING_INDICES];
+    const void *indices = run->in[YKI_EMBEDDING_INDICES];
     const float *weight = run->in[YKI_EMBEDDING_WEIGHT];
     float *y = run->out[YKI_EMBEDDING_Y];
-    for (int64_t i = 0; i < k->count; i++)
-        if (indices[i] < 0 || indices[i] >= k->rows)
-            return yki_error(YK_ERROR_INVALID_ARGUMENT, "index %lld is outside 0..%lld",
-                             (long long)indices[i], (long long)k->rows - 1);
+    YK_TRY(check_indices(k, indices));
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->count; i++)
-        memcpy(y + i * k->columns, weight + indices[i] * k->columns,
+        memcpy(y + i * k->columns, weight + yki_index_at(k->indices, indices, i) * k->columns,
                (size_t)k->columns * sizeof *y);
     return YK_OK;
 }
@@ -77,7 +88,7 @@ static void add_row(float *to, const float *row, int64_t count)
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const embedding *k = (const embedding *)kernel;
-    const int32_t *indices = run->in[YKI_EMBEDDING_BACKWARD_INDICES];
+    const void *indices = run->in[YKI_EMBEDDING_BACKWARD_INDICES];
     const float *dy = run->in[YKI_EMBEDDING_BACKWARD_DY];
     float *dweight = run->out[YKI_EMBEDDING_BACKWARD_DWEIGHT];
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
@@ -88,8 +99,8 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
 #pragma omp barrier
         yki_share(k->columns, &begin, &end);
         for (int64_t i = 0; i < k->count; i++)
-            add_row(dweight + indices[i] * k->columns + begin, dy + i * k->columns + begin,
-                    end - begin);
+            add_row(dweight + yki_index_at(k->indices, indices, i) * k->columns + begin,
+                    dy + i * k->columns + begin, end - begin);
     }
     return YK_OK;
 }

@@ -1,9 +1,9 @@
 /* embedding: y[i] is row indices[i] of the weight. */
 #include "device/ref/ref.h"
 
-static int32_t index_at(const yk_tensor *indices, int64_t i)
+static int64_t index_at(const yk_tensor *indices, int64_t i)
 {
-    return ((const int32_t *)indices->data)[i];
+    return yki_index_at(indices->dtype, indices->data, i);
 }
 
 static yk_status ref_embedding(const yki_kernel *kernel, const yki_kernel_args *run)
