@@ -59,10 +59,10 @@ typedef struct yk_training_state {
 } yk_training_state;
 
 /**
- * Saves a state_dict alone (names and tensors), as torch.save(model.state_dict()) does. torch.load
- * reads it with weights_only=True from PyTorch 1.13 on. (A whole checkpoint also holds floats; it
- * needs PyTorch 2.0 for that, or weights_only=False.) A path that ends in .safetensors gets that
- * format instead.
+ * Saves a state_dict alone (names and tensors of parameters and persistent buffers), as
+ * torch.save(model.state_dict()) does. torch.load reads it with weights_only=True from PyTorch 1.13
+ * on. (A whole checkpoint also holds floats; it needs PyTorch 2.0 for that, or weights_only=False.)
+ * A path that ends in .safetensors gets that format instead.
  */
 yk_status yk_model_save(const yk_model *model, const char *path);
 /**

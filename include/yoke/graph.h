@@ -124,6 +124,24 @@ yk_value *yk_parameter(yk_graph *graph, const char *name, yk_dtype dtype, int nd
 /** State that is saved and broadcast but not trained, such as running statistics. */
 yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
                     const int64_t *dims, yk_init init);
+/**
+ * A buffer that starts with the numbers of a tensor, as nn.Module.register_buffer(name, tensor,
+ * persistent): sinusoidal positions, masks, class weights, tables of indices. The tensor's data is
+ * in memory of the host, of any dtype, and copied. Operators read a buffer like a parameter. It has
+ * no batch, but broadcasts to values that have one; it has no gradient.
+ *
+ * Where persistent (PyTorch's default), files of weights and checkpoints hold the buffer. Where
+ * not, they neither hold nor expect it, and yk_model_copy_values() leaves it out; everything else
+ * treats both alike. Unless a batch norm moves it, averages of weights (use_buffers of
+ * yk_ema_options, Lookahead, Local SGD) leave it as it is. In a scope that is used again, the
+ * tensor must have the same numbers as the first time.
+ */
+yk_value *yk_register_buffer(yk_graph *graph, const char *name, const yk_tensor *tensor,
+                             bool persistent);
+/** A tensor that is made in forward() instead of being registered: a buffer that is not persistent,
+ *  and needs no name. Each call makes one, in a scope that is used again, too. Its name in lists of
+ *  buffers is that of torch.fx, "_tensor_constant0" with the prefix of the scope. */
+yk_value *yk_constant(yk_graph *graph, const yk_tensor *tensor);
 
 /**
  * Says which parameters are trained: those declared so far whose full names match the shell pattern
@@ -442,7 +460,9 @@ yk_value *yk_lstm_cell(yk_value *from_input, yk_value *from_hidden, yk_value *ce
  *  (N, S). Layers are yk_nn_gru_cell() and yk_nn_gru(). */
 yk_value *yk_gru_cell(yk_value *from_input, yk_value *from_hidden, yk_value *hidden);
 /** Rows of weight (V, C), as nn.Embedding: indices (N) or (N, T), int32 or int64 from 0 to V - 1 ->
- * (N, C) or (N, T, C). An index of the batch that is out of range makes yk_model_forward fail. */
+ * (N, C) or (N, T, C). An index out of range makes yk_model_forward fail. Indices may be a buffer,
+ * as in table[index] of a parameter and a constant index: of yk_register_buffer(), whose numbers
+ * are checked at once. */
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);

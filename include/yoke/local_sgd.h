@@ -48,9 +48,10 @@ typedef struct yk_local_sgd_options {
 
 /**
  * From now on yk_optimizer_step averages over the group's ranks after every sync_every-th step, and
- * is collective then: trained parameters, floating-point buffers such as running statistics, and,
- * if asked for, the optimizer's state. All ranks must make the same steps; where they have not,
- * the average is YK_ERROR_MISMATCH on every rank and names one that differs.
+ * is collective then: trained parameters, floating-point buffers such as running statistics (but
+ * not constants: yk_register_buffer()), and, if asked for, the optimizer's state. All ranks must
+ * make the same steps; where they have not, the average is YK_ERROR_MISMATCH on every rank and
+ * names one that differs.
  *
  * Collective. The options must agree, and the models in names, shapes and dtypes; if a rank is
  * refused, all are, as in yk_ddp_create. Every rank gets rank 0's weights. The model needs no

@@ -186,9 +186,9 @@ size_t yk_model_buffer_count(const yk_model *model);
 /** The index-th buffer, likewise. */
 yk_parameter_view yk_model_buffer(const yk_model *model, size_t index);
 /**
- * Copies parameters and buffers of one model to those of the same name in another, which may have
- * more of them and may be on another device: those whose name fits the shell pattern, such as
- * "critic.*", or all for NULL. What belongs to an optimizer is not copied. YK_ERROR_NOT_FOUND if
+ * Copies parameters and persistent buffers of one model to those of the same name in another, which
+ * may have more of them and may be on another device: those whose name fits the shell pattern, such
+ * as "critic.*", or all for NULL. What belongs to an optimizer is not copied. YK_ERROR_NOT_FOUND if
  * nothing fits the pattern or `to` lacks a name, YK_ERROR_INVALID_SHAPE if it differs in shape or
  * dtype; nothing is copied then. Blocks until it is done.
  */

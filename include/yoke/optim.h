@@ -370,8 +370,8 @@ typedef struct yk_ema_options {
     size_t size;      /**< set by YK_EMA_OPTIONS_INIT */
     double decay;     /**< weight of the old average, 0 <= decay < 1 [0.999] */
     bool use_buffers; /**< also average floating-point buffers such as running statistics, as
-                           torchvision's training does; otherwise the model's own are used
-                           [false] */
+                           torchvision's training does, but not constants (yk_register_buffer());
+                           otherwise the model's own are used [false] */
     bool equal;       /**< every update weighs the same, as in stochastic weight averaging (Izmailov
                            et al. 2018; the default of AveragedModel); decay is not used then
                            [false] */

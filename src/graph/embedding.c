@@ -1,5 +1,6 @@
 /* embedding: rows of a weight, one for each index. Its gradient adds up what came for each row. */
 #include "graph/operators.h"
+#include "tensor/element.h"
 
 static yk_status expect_indices(const yki_node *node)
 {
@@ -9,6 +10,25 @@ static yk_status expect_indices(const yki_node *node)
     if (indices->dtype != YK_I32 && indices->dtype != YK_I64)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "indices are %s, expected int32 or int64",
                          yk_dtype_name(indices->dtype));
+    return YK_OK;
+}
+
+/* Those that a buffer starts with are known already. Kernels check all, as a file may change them.
+ */
+static yk_status expect_rows(const yk_value *indices, int64_t rows)
+{
+    if (!indices->given)
+        return YK_OK;
+    int64_t count = 1;
+    for (int d = 0; d < indices->ndim; d++)
+        count *= indices->dims[d];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = yki_index_at(indices->dtype, indices->given, i);
+        if (row < 0 || row >= rows)
+            return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                             "index %lld, element %lld of %s, is outside 0..%lld", (long long)row,
+                             (long long)i, indices->name, (long long)rows - 1);
+    }
     return YK_OK;
 }
 
@@ -25,6 +45,7 @@ yk_status yki_infer_embedding(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "weight has %lld rows, more than int32 indices can number",
                          (long long)weight->dims[0]);
+    YK_TRY(expect_rows(indices, weight->dims[0]));
     out[0] = yki_shape_of(indices);
     out[0].dtype = weight->dtype;
     out[0].dims[out[0].ndim++] = weight->dims[1];

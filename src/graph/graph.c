@@ -43,6 +43,7 @@ void yki_graph_free(yk_graph *graph)
     free(graph->custom_ops);
     for (size_t i = 0; i < graph->value_count; i++) {
         free(graph->values[i]->name);
+        free(graph->values[i]->given);
         free(graph->values[i]);
     }
     for (size_t i = 0; i < graph->version_count; i++)
@@ -484,6 +485,80 @@ void yk_scope_version(yk_graph *graph, int version)
     }
     graph->versions[graph->version_count++] = (yki_scope_version){scope, version};
 }
+
+/* ---- buffers of given numbers ---------------------------------------------------------------- */
+
+static yk_status check_given(const yk_tensor *tensor)
+{
+    if (!tensor)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the tensor is NULL");
+    if (tensor->device || tensor->parts)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "the tensor is in the memory of a device: copy it with yk_tensor_read");
+    if (!tensor->data)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "the tensor has no data: NULL");
+    return YK_OK;
+}
+
+/* The buffer again, with the numbers of the first time, which the tensor must have. */
+static yk_value *given_again(yk_value *buffer, const yk_tensor *tensor, bool persistent)
+{
+    if (!buffer->given || buffer->transient == persistent ||
+        memcmp(buffer->given, tensor->data, yk_tensor_bytes(tensor)) != 0)
+        return fail(buffer->graph, YK_ERROR_INVALID_ARGUMENT,
+                    "%s cannot be used again: it starts with other numbers, or only one of the two "
+                    "is persistent",
+                    buffer->name);
+    return buffer;
+}
+
+/* `buffer` has just been declared with the tensor's shape. */
+static void give(yk_value *buffer, const yk_tensor *tensor, bool persistent)
+{
+    size_t bytes = yk_tensor_bytes(tensor);
+    buffer->transient = !persistent;
+    buffer->given = yki_calloc(1, bytes);
+    if (buffer->given) {
+        memcpy(buffer->given, tensor->data, bytes);
+        return;
+    }
+    out_of_memory(buffer->graph);
+    buffer->valid = false;
+}
+
+yk_value *yk_register_buffer(yk_graph *graph, const char *name, const yk_tensor *tensor,
+                             bool persistent)
+{
+    if (!graph)
+        return yki_no_operand(name ? name : "a buffer");
+    if (check_given(tensor) != YK_OK)
+        return fail(graph, YK_ERROR_INVALID_ARGUMENT, "%s%s: %s", graph->scope, name ? name : "",
+                    yki_error_text());
+    const size_t values = graph->value_count;
+    yk_value *buffer =
+        named(graph, YKI_BUFFER, name, tensor->dtype, tensor->ndim, tensor->dims, YK_INIT_ZEROS, 0);
+    if (!buffer->valid)
+        return buffer;
+    if (graph->value_count == values)
+        return given_again(buffer, tensor, persistent);
+    give(buffer, tensor, persistent);
+    return buffer;
+}
+
+yk_value *yk_constant(yk_graph *graph, const yk_tensor *tensor)
+{
+    char name[40];
+    if (!graph)
+        return yki_no_operand("a constant");
+    const int reuse_depth = graph->reuse_depth;
+    snprintf(name, sizeof name, "_tensor_constant%d", graph->constants++);
+    graph->reuse_depth = 0;
+    yk_value *constant = yk_register_buffer(graph, name, tensor, false);
+    graph->reuse_depth = reuse_depth;
+    return constant;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
 
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS])
 {

@@ -38,10 +38,18 @@ struct yk_value {
     char *name; /* full name of an input, parameter or buffer; else NULL */
     yk_init init;
     int64_t fan;
-    bool frozen; /* a parameter that is not trained */
-    bool fixed;  /* a parameter that is frozen by its layer, for good */
-    int id;      /* index in the graph's values */
+    bool frozen;    /* a parameter that is not trained */
+    bool fixed;     /* a parameter that is frozen by its layer, for good */
+    void *given;    /* the numbers that a buffer starts with; NULL: init says them */
+    bool transient; /* a buffer that is not persistent */
+    int id;         /* index in the graph's values */
 };
+
+/* Whether files of weights hold the value. */
+static inline bool yki_value_is_saved(const yk_value *value)
+{
+    return value->kind == YKI_PARAMETER || (value->kind == YKI_BUFFER && !value->transient);
+}
 
 /* A parameter that is never trained. Leaves an invalid value as it is. */
 static inline void yki_value_fix(yk_value *parameter)
@@ -190,6 +198,7 @@ struct yk_graph {
     int eval_depth;  /* pushes of yk_eval_push; > 0: what is built next evaluates */
     yki_scope_version *versions;
     size_t version_count, version_capacity;
+    int constants;   /* that yk_constant has made */
     struct yki_custom_op **custom_ops; /* the programs' operators that it uses */
     size_t custom_op_count, custom_op_capacity;
     yki_graph_state state;

@@ -9,9 +9,11 @@
 #include "base/memory.h"
 #include "model/model_hooks.h"
 
-static bool is_chosen(const yk_parameter_view *view, const char *pattern)
+/* Whether the entry is one that a state_dict has, with a name that fits. */
+static bool is_chosen(const yk_model *from, size_t index, const char *pattern)
 {
-    return !pattern || fnmatch(pattern, view->name, 0) == 0;
+    return yki_model_saves_entry(from, index) &&
+           (!pattern || fnmatch(pattern, yki_model_entry(from, index).name, 0) == 0);
 }
 
 /* The place for a value of another model. */
@@ -42,7 +44,7 @@ static yk_status check_values(const yk_model *to, const yk_model *from, const ch
     for (size_t i = 0; i < yki_model_entry_count(from); i++) {
         yk_parameter_view view = yki_model_entry(from, i);
         yk_tensor place;
-        if (!is_chosen(&view, pattern))
+        if (!is_chosen(from, i, pattern))
             continue;
         YK_TRY(find_place(to, &view, &place));
         size_t bytes = yk_tensor_bytes(&view.value);
@@ -68,7 +70,7 @@ yk_status yk_model_copy_values(yk_model *to, const yk_model *from, const char *p
     for (size_t i = 0; i < yki_model_entry_count(from) && status == YK_OK; i++) {
         yk_parameter_view view = yki_model_entry(from, i);
         yk_tensor place;
-        if (!is_chosen(&view, pattern))
+        if (!is_chosen(from, i, pattern))
             continue;
         status = find_place(to, &view, &place);
         if (status == YK_OK)

@@ -173,6 +173,12 @@ bool yki_model_counts_batches(const yk_model *model, size_t buffer)
     return false;
 }
 
+bool yki_model_is_constant(const yk_model *model, size_t buffer)
+{
+    return model->variables.buffers[buffer].value->given &&
+           yki_model_running_share(model, buffer) <= 0 && !yki_model_counts_batches(model, buffer);
+}
+
 /* ---- the calls that run a model: by itself, or by the hooks that have taken it over --------- */
 
 static yk_status check_threads(const yk_model *model)

@@ -134,6 +134,8 @@ yk_status yki_model_forward_apart(yk_model *model, const yk_batch *batch, int64_
  * buffers, which have no gradient. */
 size_t yki_model_entry_count(const yk_model *model);
 yk_parameter_view yki_model_entry(const yk_model *model, size_t index);
+/* Whether files of weights hold the entry: a buffer that is not persistent is in none. */
+bool yki_model_saves_entry(const yk_model *model, size_t index);
 
 /* Where the model's tensors lie and in which it computes, in the device's own stream. */
 yki_device *yki_model_device(const yk_model *model);
@@ -177,6 +179,9 @@ int64_t yki_model_norm_channels(const yk_model *model);
 double yki_model_running_share(const yk_model *model, size_t buffer);
 /* Whether such batch norms count their forwards in the buffer. */
 bool yki_model_counts_batches(const yk_model *model, size_t buffer);
+/* Whether a buffer is what the graph was given, as a mask is: no batch norm moves it. An average
+ * would change its last bits, or make NaN of infinities. */
+bool yki_model_is_constant(const yk_model *model, size_t buffer);
 /*
  * From now on every batch_norm in training takes its statistics over the ranks that sync reaches,
  * and a batch may be empty. The model takes sync over and destroys it; NULL removes it.

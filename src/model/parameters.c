@@ -45,6 +45,13 @@ yk_parameter_view yki_model_entry(const yk_model *model, size_t index)
                               : yk_model_buffer(model, index - parameters);
 }
 
+bool yki_model_saves_entry(const yk_model *model, size_t index)
+{
+    const yki_variables *variables = &model->variables;
+    size_t parameters = variables->parameter_count;
+    return index < parameters || yki_value_is_saved(variables->buffers[index - parameters].value);
+}
+
 int64_t yk_model_parameter_elements(const yk_model *model)
 {
     int64_t elements = 0;

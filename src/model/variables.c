@@ -118,6 +118,13 @@ static yk_status draw(yki_variables *variables, const yki_variable *variable,
     return status == YK_OK ? status : yki_error_context(status, "%s", value->name);
 }
 
+static yk_status start_buffer(yki_variables *variables, const yki_variable *buffer)
+{
+    yk_tensor tensor = yki_variable_tensor(variables, buffer, buffer->data);
+    return buffer->value->given ? yk_tensor_write(&tensor, buffer->value->given)
+                                : draw(variables, buffer, NULL);
+}
+
 /* Whether torchvision's networks replace what the module's constructor has drawn: one uniform
  * number per element, which advances the generator. */
 static bool is_drawn_again(yk_init init)
@@ -148,7 +155,7 @@ yk_status yki_variables_draw(yki_variables *variables, uint64_t seed)
         if (is_drawn_again(variables->parameters[i].value->init))
             YK_TRY(draw(variables, &variables->parameters[i], NULL));
     for (size_t i = 0; i < variables->buffer_count; i++)
-        YK_TRY(draw(variables, &variables->buffers[i], NULL));
+        YK_TRY(start_buffer(variables, &variables->buffers[i]));
     return YK_OK;
 }
 

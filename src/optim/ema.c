@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "model/model_hooks.h"
 #include "optim/average.h"
 #include "tensor/tensor.h"
 
@@ -56,7 +57,8 @@ static yk_status collect_views(yk_ema *ema)
         ema->views[ema->count++] = yk_model_parameter(model, i);
     for (size_t i = 0; i < buffers; i++) {
         yk_parameter_view view = yk_model_buffer(model, i);
-        bool averaged = ema->options.use_buffers && can_average(&view.value);
+        bool averaged = ema->options.use_buffers && can_average(&view.value) &&
+                        !yki_model_is_constant(model, i);
         ema->buffer_at[i] = averaged ? ema->count : SIZE_MAX;
         if (averaged)
             ema->views[ema->count++] = view;

@@ -134,7 +134,8 @@ static void add_items(yk_local_sgd *l, yk_dtype dtype, const int32_t *used)
             add_item(l, dtype, (item){.kind = STATE, .index = i, .slot = slot});
     }
     for (size_t i = 0; i < yk_model_buffer_count(l->model); i++)
-        add_item(l, dtype, (item){.kind = BUFFER, .index = i});
+        if (!yki_model_is_constant(l->model, i))
+            add_item(l, dtype, (item){.kind = BUFFER, .index = i});
 }
 
 /* Collective. Lists the items; ends[d] is the end of those of dtypes[d] in the block. */

@@ -216,6 +216,145 @@ YK_TEST(what_is_used_again_has_been_declared_alike)
     yk_graph_destroy(graph);
 }
 
+static yk_tensor floats(float *numbers, int64_t count)
+{
+    return (yk_tensor){.data = numbers, .dtype = YK_F32, .ndim = 1, .dims = {count}};
+}
+
+YK_TEST(a_buffer_of_given_numbers_keeps_a_copy_of_them)
+{
+    float numbers[] = {1, 2, 3};
+    const yk_tensor tensor = floats(numbers, 3);
+    int64_t dims[YK_MAX_DIMS];
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "attn");
+    yk_value *mask = yk_register_buffer(graph, "mask", &tensor, true);
+    numbers[1] = 7;
+    assert_string_equal(mask->name, "attn.mask");
+    assert_int_equal(yk_value_shape(mask, dims), 1);
+    assert_int_equal(dims[0], 3);
+    assert_int_equal(yk_value_dtype(mask), YK_F32);
+    assert_true(((float *)mask->given)[1] == 2);
+    assert_true(yki_value_is_saved(mask));
+    assert_false(yki_value_is_saved(yk_register_buffer(graph, "other", &tensor, false)));
+    yk_scope_pop(graph);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(numbers_that_cannot_be_given_are_refused)
+{
+    float numbers[] = {1, 2, 3};
+    const yk_tensor good = floats(numbers, 3);
+    yk_tensor bad[] = {good, good, good, good, good, good};
+    static const struct {
+        yk_status status;
+        const char *text;
+    } expected[] = {
+        {YK_ERROR_INVALID_ARGUMENT, "attn.mask: the tensor has no data: NULL"},
+        {YK_ERROR_INVALID_SHAPE, "attn.mask: dimension 0 is 0, expected 1 or more"},
+        {YK_ERROR_INVALID_SHAPE, "attn.mask: dimension 0 is -1, expected 1 or more"},
+        {YK_ERROR_INVALID_ARGUMENT, "attn.mask: expected 0 to 4 dimensions, not 5"},
+        {YK_ERROR_INVALID_ARGUMENT, "attn.mask: there is no dtype 99"},
+        {YK_ERROR_INVALID_ARGUMENT, "attn.mask: the tensor is in the memory of a device: copy it "
+                                    "with yk_tensor_read"},
+    };
+    bad[0].data = NULL;
+    bad[1].dims[0] = 0;
+    bad[2].dims[0] = YK_BATCH;
+    bad[3].ndim = 5;
+    bad[4].dtype = (yk_dtype)99;
+    bad[5].device = (yk_device *)numbers;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_scope_push(graph, "attn");
+        assert_error(yk_register_buffer(graph, "mask", &bad[i], true), expected[i].status,
+                     expected[i].text);
+        yk_graph_destroy(graph);
+    }
+    yk_graph *graph = yk_graph_create();
+    assert_error(yk_register_buffer(graph, "mask", NULL, true), YK_ERROR_INVALID_ARGUMENT,
+                 "mask: the tensor is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_error(yk_constant(graph, NULL), YK_ERROR_INVALID_ARGUMENT,
+                 "_tensor_constant0: the tensor is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    assert_error(yk_register_buffer(graph, NULL, &good, true), YK_ERROR_INVALID_ARGUMENT,
+                 "the name of a value is NULL");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    yk_register_buffer(graph, "mask", &good, true);
+    assert_error(yk_register_buffer(graph, "mask", &good, false), YK_ERROR_INVALID_ARGUMENT,
+                 "the name mask is taken");
+    yk_graph_destroy(graph);
+    assert_int_equal(yk_value_shape(yk_register_buffer(NULL, "mask", &good, true), NULL), -1);
+    assert_int_equal(yk_value_shape(yk_constant(NULL, &good), NULL), -1);
+}
+
+YK_TEST(a_buffer_that_is_used_again_has_the_same_numbers)
+{
+    float numbers[] = {1, 2, 3};
+    const yk_tensor tensor = floats(numbers, 3);
+    for (int wrong = 0; wrong < 4; wrong++) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *mask = wrong == 3 ? yk_buffer(graph, "mask", YK_F32, 1, tensor.dims, YK_INIT_ONES)
+                                    : yk_register_buffer(graph, "mask", &tensor, true);
+        yk_scope_reuse(graph, "");
+        numbers[2] = wrong == 1 ? 4 : 3;
+        yk_value *again = yk_register_buffer(graph, "mask", &tensor, wrong != 2);
+        if (wrong > 0)
+            assert_error(again, YK_ERROR_INVALID_ARGUMENT,
+                         "mask cannot be used again: it starts with other numbers, or only one of "
+                         "the two is persistent");
+        else
+            assert_ptr_equal(again, mask);
+        numbers[2] = 3;
+        yk_graph_destroy(graph);
+    }
+}
+
+/* As each call of forward() makes its own. */
+YK_TEST(each_constant_is_one_of_its_own)
+{
+    float numbers[] = {1, 2, 3};
+    const yk_tensor tensor = floats(numbers, 3), shorter = floats(numbers, 2);
+    yk_graph *graph = yk_graph_create();
+    yk_scope_push(graph, "attn");
+    yk_value *first = yk_constant(graph, &tensor);
+    yk_scope_pop(graph);
+    yk_scope_reuse(graph, "attn");
+    yk_value *second = yk_constant(graph, &shorter);
+    yk_value *missing = parameter(graph, "weight", 1, tensor.dims); /* names are used again still */
+    yk_scope_pop(graph);
+    assert_string_equal(first->name, "attn._tensor_constant0");
+    assert_string_equal(second->name, "attn._tensor_constant1");
+    assert_false(yki_value_is_saved(first));
+    assert_int_equal(yk_value_shape(missing, NULL), -1);
+    yk_graph_destroy(graph);
+}
+
+YK_TEST(given_indices_are_rows_of_the_weight)
+{
+    int64_t numbers[] = {0, 4, 3};
+    const yk_tensor index = {.data = numbers, .dtype = YK_I64, .ndim = 1, .dims = {3}};
+    int64_t dims[YK_MAX_DIMS];
+    for (int wrong = 0; wrong < 3; wrong++) {
+        yk_graph *graph = yk_graph_create();
+        numbers[2] = wrong == 0 ? 3 : wrong == 1 ? 5 : -1;
+        yk_value *rows = yk_embedding(yk_register_buffer(graph, "index", &index, true),
+                                      parameter(graph, "table", 2, (int64_t[]){5, 2}));
+        if (wrong == 0) {
+            assert_int_equal(yk_value_shape(rows, dims), 2);
+            assert_true(dims[0] == 3 && dims[1] == 2);
+        } else
+            assert_error(rows, YK_ERROR_INVALID_ARGUMENT,
+                         wrong == 1 ? "embedding: index 5, element 2 of index, is outside 0..4"
+                                    : "embedding: index -1, element 2 of index, is outside 0..4");
+        yk_graph_destroy(graph);
+    }
+}
+
 YK_TEST(a_scope_without_end_is_an_error)
 {
     yk_graph *graph = yk_graph_create();

@@ -1,6 +1,6 @@
 /* Averaged weights: the numbers, swapping, buffers, checkpoints. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "given.h"
 
 static yk_model *make_model(void)
 {
@@ -298,6 +298,65 @@ YK_TEST(an_average_without_updates_is_saved_as_the_weights)
         assert_true(value_of(yk_ema_value(ema, 0)) == 4);
         stop(model, optimizer, ema);
     }
+}
+
+/* A mask with infinities would become NaN, of their difference. */
+YK_TEST(buffers_of_given_numbers_are_not_averaged)
+{
+    yk_model *model = given_model(yk_test_device("ref"), &given_numbers, 1);
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    yk_lookahead *lookahead;
+    assert_ok(
+        yk_sgd_create(&optimizer, model, YK_WITH(yk_sgd_options, YK_SGD_OPTIONS_INIT, o.lr = 0.1)));
+    assert_ok(yk_ema_create(&ema, optimizer,
+                            YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.use_buffers = true)));
+    assert_ok(yk_lookahead_create(
+        &lookahead, optimizer,
+        YK_WITH(yk_lookahead_options, YK_LOOKAHEAD_OPTIONS_INIT, o.interval = 2)));
+    for (int i = 0; i < 4; i++) {
+        given_step(model, 3);
+        assert_ok(yk_optimizer_step(optimizer));
+        assert_ok(yk_lookahead_update(lookahead));
+        assert_ok(yk_ema_update(ema));
+    }
+    assert_given(model, &given_numbers);
+    for (int swapped = 0; swapped < 2; swapped++) {
+        assert_ok(yk_ema_swap(ema));
+        assert_given(model, &given_numbers);
+        yk_tensor mask = yk_ema_value(ema, yk_model_parameter_count(model));
+        assert_ptr_equal(mask.data, yk_model_buffer(model, 0).value.data);
+    }
+    yk_lookahead_destroy(lookahead);
+    stop(model, optimizer, ema);
+}
+
+/* Running statistics may start with given numbers, and move all the same. */
+YK_TEST(running_statistics_of_given_numbers_are_averaged)
+{
+    float numbers[] = {1, 2, 3};
+    const yk_tensor three = given_tensor(numbers, YK_F32, 3);
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3});
+    yk_value *weight = yk_parameter(graph, "w", YK_F32, 1, three.dims, YK_INIT_ONES, 0);
+    yk_value *mean = yk_register_buffer(graph, "mean", &three, true);
+    yk_value *var = yk_register_buffer(graph, "var", &three, true);
+    x = yk_batch_norm(x, weight, weight, mean, var, NULL);
+    yk_model *model;
+    yk_optimizer *optimizer;
+    yk_ema *ema;
+    assert_ok(yk_model_create(
+        &model, yk_reduce_loss(x, YK_LOSS_SUM),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = yk_test_device("ref"))));
+    assert_ok(yk_sgd_create(&optimizer, model, NULL));
+    assert_ok(yk_ema_create(&ema, optimizer,
+                            YK_WITH(yk_ema_options, YK_EMA_OPTIONS_INIT, o.use_buffers = true)));
+    given_step(model, 3);
+    assert_ok(yk_ema_update(ema));
+    assert_ptr_not_equal(yk_ema_value(ema, 1).data, yk_model_buffer(model, 0).value.data);
+    assert_true(value_of(yk_model_buffer(model, 0).value) != 1);
+    assert_true(value_of(yk_ema_value(ema, 1)) == value_of(yk_model_buffer(model, 0).value));
+    stop(model, optimizer, ema);
 }
 
 YK_TEST(an_average_destroyed_while_swapped_in_stays_in_the_model)

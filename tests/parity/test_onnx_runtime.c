@@ -465,6 +465,23 @@ YK_TEST(rotary_embeddings_are_translated)
     judge(make_model(yk_nn_linear(yk_flatten(x), "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* A mask, and a table of which a constant index takes rows. */
+YK_TEST(buffers_of_given_numbers_are_initializers)
+{
+    static float mask[FEATURES] = {1, 0, 1, 1, 0};
+    static int64_t index[FEATURES] = {3, 0, 3, 2, 1};
+    const yk_tensor numbers = {.data = mask, .dtype = YK_F32, .ndim = 1, .dims = {FEATURES}},
+                    rows = {.data = index, .dtype = YK_I64, .ndim = 1, .dims = {FEATURES}};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "features", YK_F32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *table =
+        yk_parameter(graph, "table", YK_F32, 2, (int64_t[]){4, 1}, YK_INIT_STANDARD_NORMAL, 0);
+    yk_value *taken = yk_embedding(yk_register_buffer(graph, "index", &rows, true), table);
+    x = yk_add(x, yk_reshape(taken, 1, (int64_t[]){FEATURES}));
+    x = yk_multiply(x, yk_constant(graph, &numbers));
+    judge(make_model(yk_nn_linear(x, "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 /* Larger, smaller, and both. */
 YK_TEST(images_of_another_size_are_translated)
 {

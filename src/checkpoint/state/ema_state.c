@@ -70,7 +70,8 @@ yk_status yki_ema_state_apply(const yki_ema_state *state, const yk_model *model,
         yk_tensor average = yk_ema_value(ema, i);
         bool shared =
             i >= parameters && average.data == yk_model_buffer(model, i - parameters).value.data;
-        if (!shared) /* a buffer that is not averaged is the model's, which has been loaded */
+        /* A buffer that is not averaged is the model's, which has been loaded. */
+        if (stored->dtype && !shared)
             YK_TRY(yki_file_tensor_copy_to(stored, yki_state_dict_storage(&state->weights, i),
                                            &average));
     }

@@ -15,11 +15,6 @@
 /* Sides of images that fit all networks that take images of any size, and the others. */
 static const int64_t sides[] = {224, 32};
 
-static bool is_kept(const yk_value *value)
-{
-    return value->kind == YKI_PARAMETER || value->kind == YKI_BUFFER;
-}
-
 static bool has_shape(const yk_tensor_file *file, const yk_value *value)
 {
     yki_file_tensor stored;
@@ -33,7 +28,8 @@ static bool fits(const yk_tensor_file *file, const yk_graph *graph)
     size_t tensors = 0;
     for (size_t i = 0; i < graph->value_count; i++) {
         const yk_value *value = graph->values[i];
-        if (!is_kept(value) || (value->ndim == 0 && yki_lacks_batch_count(file, value->name)))
+        if (!yki_value_is_saved(value) ||
+            (value->ndim == 0 && yki_lacks_batch_count(file, value->name)))
             continue;
         if (!has_shape(file, value))
             return false;
@@ -132,7 +128,7 @@ yk_status yk_tensor_file_check_graph(yk_tensor_file *file, const yk_graph *graph
     yki_file_tensor *found = yki_calloc(graph->value_count, sizeof *found);
     for (size_t i = 0; wanted && i < graph->value_count; i++) {
         const yk_value *value = graph->values[i];
-        if (!is_kept(value))
+        if (!yki_value_is_saved(value))
             continue;
         wanted[count].name = value->name;
         wanted[count].ndim = value->ndim;

@@ -37,6 +37,8 @@ typedef struct dict_source {
 static yk_status write_entry(const dict_source *source, size_t index)
 {
     char name[512];
+    if (!yki_model_saves_entry(source->model, index))
+        return YK_OK;
     yk_parameter_view view = yki_model_entry(source->model, index);
     yk_tensor tensor = source->ema ? yk_ema_value(source->ema, index) : view.value;
     snprintf(name, sizeof name, "%s%s", source->ema ? "module." : "", view.name);
@@ -137,14 +139,15 @@ yk_status yki_state_dict_write(yki_pth_writer *writer, const yk_model *model)
 
 yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_model *model)
 {
-    size_t count = yki_model_entry_count(model);
-    yki_tensor_source *sources = yki_calloc(count, sizeof *sources);
+    size_t entries = yki_model_entry_count(model), count = 0;
+    yki_tensor_source *sources = yki_calloc(entries, sizeof *sources);
     if (!sources)
-        return yki_error_memory(count * sizeof *sources, "a list of tensors");
-    for (size_t i = 0; i < count; i++) {
+        return yki_error_memory(entries * sizeof *sources, "a list of tensors");
+    for (size_t i = 0; i < entries; i++) {
         yk_parameter_view view = yki_model_entry(model, i);
-        sources[i] = (yki_tensor_source){view.name, yki_file_tensor_from(&view.value),
-                                         view.value.data, view.value.device};
+        if (yki_model_saves_entry(model, i))
+            sources[count++] = (yki_tensor_source){view.name, yki_file_tensor_from(&view.value),
+                                                   view.value.data, view.value.device};
     }
     yk_status status = yki_safetensors_write(fd, path, sources, count, yk_model_get_info(model));
     free(sources);
@@ -153,22 +156,38 @@ yk_status yki_state_dict_write_safetensors(int fd, const char *path, const yk_mo
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* What a file must have of the model; returns how much that is. */
+static size_t list_wanted(yki_wanted_tensor *wanted, const yk_model *model)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < yki_model_entry_count(model); i++) {
+        yk_parameter_view view = yki_model_entry(model, i);
+        if (!yki_model_saves_entry(model, i))
+            continue;
+        wanted[count].name = view.name;
+        wanted[count].ndim = view.value.ndim;
+        memcpy(wanted[count++].dims, view.value.dims, sizeof view.value.dims);
+    }
+    return count;
+}
+
 /* Finds the model's tensors in the file. */
 static yk_status match_entries(yki_state_dict *dict, const yk_model *model,
                                const yk_load_options *options, yk_load_report *report)
 {
     yki_wanted_tensor *wanted = yki_calloc(dict->count, sizeof *wanted);
-    if (!wanted)
-        return yki_error_memory(dict->count * sizeof *wanted, "a list of tensors");
-    for (size_t i = 0; i < dict->count; i++) {
-        yk_parameter_view view = yki_model_entry(model, i);
-        wanted[i].name = view.name;
-        wanted[i].ndim = view.value.ndim;
-        memcpy(wanted[i].dims, view.value.dims, sizeof wanted[i].dims);
-    }
-    yk_status status =
-        yki_match_tensors(dict->tensors, dict->file, wanted, dict->count, options, report);
+    yki_file_tensor *found = yki_calloc(dict->count, sizeof *found);
+    yk_status status = YK_OK;
+    if (wanted && found)
+        status = yki_match_tensors(found, dict->file, wanted, list_wanted(wanted, model), options,
+                                   report);
+    else
+        status = yki_error_memory(dict->count * sizeof *wanted, "a list of tensors");
+    for (size_t i = 0, next = 0; i < dict->count && status == YK_OK; i++)
+        if (yki_model_saves_entry(model, i))
+            dict->tensors[i] = found[next++];
     free(wanted);
+    free(found);
     return status;
 }
 
