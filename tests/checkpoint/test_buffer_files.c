@@ -48,6 +48,32 @@ YK_TEST(files_hold_persistent_buffers_alone)
     }
 }
 
+/* A module's buffers follow its parameters, whatever constants were made before. */
+YK_TEST(files_have_pytorchs_order)
+{
+    static const char *const names[] = {"0.weight", "0.bias", "0.mask", "1.weight", "1.bias"};
+    const yk_tensor mask = given_tensor(given_numbers.mask, YK_F32, GIVEN_WIDTH);
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, GIVEN_WIDTH});
+    x = yk_nn_linear(yk_add(x, yk_constant(graph, &mask)), "0", GIVEN_WIDTH);
+    yk_scope_push(graph, "0");
+    x = yk_add(x, yk_register_buffer(graph, "mask", &mask, true));
+    yk_scope_pop(graph);
+    x = yk_nn_linear(x, "1", GIVEN_WIDTH);
+    yk_model *model;
+    yk_tensor_file *file;
+    assert_ok(yk_model_create(&model, yk_reduce_loss(x, YK_LOSS_SUM), NULL));
+    assert_ok(yk_model_save(model, yk_test_path("model.pth")));
+    assert_ok(yk_tensor_file_open(&file, yk_test_path("model.pth")));
+    for (size_t i = 0; i < 5; i++) {
+        yk_tensor_entry entry;
+        assert_ok(yk_tensor_file_entry(file, i, &entry));
+        assert_string_equal(entry.name, names[i]);
+    }
+    yk_tensor_file_close(file);
+    yk_model_destroy(model);
+}
+
 static yk_model *one_buffer(const given *numbers, bool persistent)
 {
     const yk_tensor mask = given_tensor(numbers->mask, YK_F32, GIVEN_WIDTH);

@@ -37,8 +37,6 @@ typedef struct dict_source {
 static yk_status write_entry(const dict_source *source, size_t index)
 {
     char name[512];
-    if (!yki_model_saves_entry(source->model, index))
-        return YK_OK;
     yk_parameter_view view = yki_model_entry(source->model, index);
     yk_tensor tensor = source->ema ? yk_ema_value(source->ema, index) : view.value;
     snprintf(name, sizeof name, "%s%s", source->ema ? "module." : "", view.name);
@@ -52,6 +50,8 @@ static yk_status write_buffers_of(const dict_source *source, const char *name, s
 {
     size_t parameters = yk_model_parameter_count(source->model);
     for (; *next < yk_model_buffer_count(source->model); ++*next) {
+        if (!yki_model_saves_entry(source->model, parameters + *next))
+            continue; /* in whichever module */
         if (name && !same_module(yk_model_buffer(source->model, *next).name, name))
             break;
         YK_TRY(write_entry(source, parameters + *next));
