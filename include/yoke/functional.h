@@ -47,6 +47,10 @@ yk_value *yk_transpose(yk_value *x, int64_t dim0, int64_t dim1);
 /** One index of a dimension, which is not the batch, as x[:, index]: (N, T, C) -> (N, C) with dim
  *  1. Negative numbers count from the end. */
 yk_value *yk_select(yk_value *x, int64_t dim, int64_t index);
+/** x moved by `shift` places along a dimension, which is not the batch; what leaves at one end
+ * comes back at the other, as torch.roll(x, shift, dim). Negative numbers move backwards and count
+ * from the end. */
+yk_value *yk_roll(yk_value *x, int64_t shift, int64_t dim);
 /** `count` values of one shape along a new dimension, as yk_unsqueeze() counts it: T times (N, C)
  *  -> (N, T, C) with dim 1. */
 yk_value *yk_stack(yk_value *const *values, int count, int64_t dim);

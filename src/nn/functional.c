@@ -150,6 +150,24 @@ yk_value *yk_select(yk_value *x, int64_t dim, int64_t index)
     return yk_squeeze(yk_slice(x, at, index, 1), at);
 }
 
+yk_value *yk_roll(yk_value *x, int64_t shift, int64_t dim)
+{
+    int64_t dims[YK_MAX_DIMS];
+    int ndim = yk_value_shape(x, dims);
+    const int64_t at = yki_from_front(dim, ndim);
+    if (ndim < 0)
+        return passed_on(x, "roll");
+    yk_status status = yki_expect_dim(x, "input", at);
+    if (status != YK_OK)
+        return yki_emit_error(x, "roll", status);
+    const int64_t size = dims[at], moved = (shift % size + size) % size;
+    if (moved == 0)
+        return x;
+    return yk_concat(
+        (yk_value *[]){yk_slice(x, at, size - moved, moved), yk_slice(x, at, 0, size - moved)}, 2,
+        at);
+}
+
 yk_value *yk_stack(yk_value *const *values, int count, int64_t dim)
 {
     if (!values || count < 1)

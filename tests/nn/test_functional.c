@@ -37,6 +37,8 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
     refused(yk_select(x_of(3), 1, 5), "slice");
     refused(yk_select(x_of(3), 1, -6), "slice");
     refused(yk_select(x_of(3), 0, 1), "batch");
+    refused(yk_roll(x_of(3), 1, 0), "roll: input has shape (N, 5, 4), of which dimension 0 is");
+    refused(yk_roll(x_of(3), 1, 3), "which has no dimension 3");
     refused(yk_normalize(x_of(3), 0), "batch");
     refused(yk_logsumexp(x_of(3), 3), "no dimension 3");
     yk_value *x = x_of(2),
@@ -60,6 +62,7 @@ YK_TEST(no_value_is_refused)
     refused(yk_squeeze(NULL, 1), "NULL");
     refused(yk_transpose(NULL, 1, 2), "NULL");
     refused(yk_select(NULL, 1, 0), "NULL");
+    refused(yk_roll(NULL, 1, 1), "NULL");
     refused(yk_stack(NULL, 1, 0), "NULL");
     refused(yk_stack((yk_value *[]){NULL}, 1, 1), "NULL");
     refused(yk_normalize(NULL, 1), "NULL");

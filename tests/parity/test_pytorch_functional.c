@@ -36,6 +36,9 @@ FUNCTION(unsqueeze, yk_unsqueeze(in->x, -1))
 FUNCTION(squeeze, yk_squeeze(yk_slice(in->x, 2, 3, 1), -1))
 FUNCTION(transpose, yk_transpose(in->x, 1, -1))
 FUNCTION(select, yk_select(in->x, 1, -2))
+FUNCTION(roll, yk_concat((yk_value *[]){yk_roll(in->x, 2, 1), yk_roll(in->x, -13, -1),
+                                        yk_roll(in->x, 6, 1)},
+                         3, 1))
 FUNCTION(stack, yk_stack((yk_value *[]){in->x, in->other, in->x}, 3, 2))
 FUNCTION(normalize, yk_normalize(in->x, 1))
 FUNCTION(cosine_similarity, yk_cosine_similarity(in->x, in->other, -1))
@@ -55,6 +58,7 @@ static const function functions[] = {
     {"squeeze", call_squeeze},
     {"transpose", call_transpose},
     {"select", call_select},
+    {"roll", call_roll},
     {"stack", call_stack},
     {"normalize", call_normalize},
     {"cosine_similarity", call_cosine_similarity},
