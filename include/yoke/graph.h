@@ -102,13 +102,15 @@ typedef enum yk_init {
     YK_INIT_NORMAL_FAN_IN,          /**< for transformers: normal(0, 1 / sqrt(fan_in)), embeddings
                                          of patches */
     YK_INIT_NORMAL_0_02,            /**< for transformers: normal(0, 0.02), embeddings of
-                                         positions, and all weights of ConvNeXt */
+                                         positions, and weights of ConvNeXt and Swin */
     YK_INIT_NORMAL_1E_6,            /**< for transformers: normal(0, 1e-6), biases */
     YK_INIT_UNIFORM_FAN_OUT,        /**< uniform(+-1 / sqrt(fan_out)): EfficientNet's last layer */
     YK_INIT_LAYER_SCALE,            /**< 1e-6: what ConvNeXt multiplies its branches by */
     YK_INIT_KAIMING_NORMAL_FAN_IN,  /**< normal(0, sqrt(2 / fan_in)): DenseNet's convolutions */
     YK_INIT_KAIMING_UNIFORM_FAN_OUT, /**< uniform(+-sqrt(3 / fan_out)): MNASNet's last layer */
-    YK_INIT_KAIMING_UNIFORM_FAN_IN   /**< uniform(+-sqrt(6 / fan_in)): SqueezeNet's convolutions */
+    YK_INIT_KAIMING_UNIFORM_FAN_IN,  /**< uniform(+-sqrt(6 / fan_in)): SqueezeNet's convolutions */
+    YK_INIT_LOGIT_SCALE              /**< log(10): the logarithm of what Swin V2 multiplies the
+                                          cosines of its attention by */
 } yk_init;
 
 /**

@@ -159,6 +159,20 @@ yk_value *yk_convnext_base(yk_value *images, int64_t classes);
 /** torchvision's convnext_large. */
 yk_value *yk_convnext_large(yk_value *images, int64_t classes);
 
+/** torchvision's swin_t (Liu et al. 2021): images (N, 3, H, W) -> logits (N, classes), where H and
+ *  W are at least 4. Its weights fit images of any size. */
+yk_value *yk_swin_t(yk_value *images, int64_t classes);
+/** torchvision's swin_s. */
+yk_value *yk_swin_s(yk_value *images, int64_t classes);
+/** torchvision's swin_b. */
+yk_value *yk_swin_b(yk_value *images, int64_t classes);
+/** torchvision's swin_v2_t (Liu et al. 2022), for images of 256x256 or of any other size. */
+yk_value *yk_swin_v2_t(yk_value *images, int64_t classes);
+/** torchvision's swin_v2_s. */
+yk_value *yk_swin_v2_s(yk_value *images, int64_t classes);
+/** torchvision's swin_v2_b. */
+yk_value *yk_swin_v2_b(yk_value *images, int64_t classes);
+
 /** torchvision's vit_b_16, a vision transformer (Dosovitskiy et al. 2020): 12 layers of width 768
  *  with 12 heads, on patches of 16x16: images (N, 3, H, W) -> logits (N, classes). H and W are
  *  multiples of the patch, and embeddings of positions are for this size alone, as in torchvision

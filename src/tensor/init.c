@@ -273,6 +273,9 @@ static yk_status recipe_of(yk_init init, int64_t fan, yki_recipe *recipe)
     case YK_INIT_LAYER_SCALE:
         *recipe = constant(1e-6);
         return YK_OK;
+    case YK_INIT_LOGIT_SCALE:
+        *recipe = constant(log(10));
+        return YK_OK;
     case YK_INIT_KAIMING_NORMAL_FAN_OUT:
         *recipe = scaled(YKI_NORMAL, YKI_SCALE_FAN_OUT, sqrt(2));
         return YK_OK;

@@ -50,6 +50,7 @@ YK_TEST(networks_are_found_by_their_tensors)
     assert_found(save("resnet18", 64, 5, ".pth"), "resnet18", 5);
     assert_found(save("resnet18-cifar", 32, 5, ".pth"), "resnet18-cifar", 5);
     assert_found(save("vit-tiny-patch4-32", 32, 6, ".pth"), "vit-tiny-patch4-32", 6);
+    assert_found(save("swin-t", 96, 3, ".pth"), "swin-t", 3);
     assert_found(save("airbench94", 32, 6, ".pth"), "airbench94", 6); /* its head has no bias */
     assert_found(save("airbench96", 32, 3, ".safetensors"), "airbench96", 3);
 }

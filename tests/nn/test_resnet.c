@@ -109,6 +109,12 @@ YK_TEST(element_counts_are_torchvisions)
     assert_size("convnext-small", 224, 344, 49462378);
     assert_size("convnext-base", 224, 344, 87576714);
     assert_size("convnext-large", 224, 344, 196245706);
+    assert_size("swin-t", 224, 173, 27527044);
+    assert_size("swin-s", 224, 329, 48844948);
+    assert_size("swin-b", 224, 329, 86753474);
+    assert_size("swin-v2-t", 256, 209, 27590260);
+    assert_size("swin-v2-s", 256, 401, 48976132);
+    assert_size("swin-v2-b", 256, 401, 86916098);
     assert_size("regnet-y-400mf", 224, 225, 3907554);
     assert_size("regnet-y-800mf", 224, 199, 5655362);
     assert_size("regnet-y-1-6gf", 224, 368, 10322320);
@@ -169,6 +175,12 @@ YK_TEST(dropout_is_torchvisions)
     assert_drops("convnext-small", 0.4, 0);
     assert_drops("convnext-base", 0.5, 0);
     assert_drops("convnext-large", 0.5, 0);
+    assert_drops("swin-t", 0.2, 0);
+    assert_drops("swin-s", 0.3, 0);
+    assert_drops("swin-b", 0.5, 0);
+    assert_drops("swin-v2-t", 0.2, 0);
+    assert_drops("swin-v2-s", 0.3, 0);
+    assert_drops("swin-v2-b", 0.5, 0);
 }
 
 /* Of all batch norms. */

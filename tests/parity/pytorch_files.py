@@ -73,11 +73,14 @@ def state_dict(folder, name):
     """A state_dict fits torchvision's model, in its order, with its first values' statistics."""
     loaded, model = load(f"{folder}/{name}.pth"), network(name)
     expected = model.state_dict()
+    constants = {key for key, value in model.named_buffers() if value.max() > value.min()}
     assert list(loaded) == list(expected), "names or their order differ"
     check_metadata(loaded, expected)
     for key, value in expected.items():
         assert loaded[key].shape == value.shape and loaded[key].dtype == value.dtype, key
-        if value.numel() < 100 and value.max() > value.min():  # too few for a deviation
+        if key in constants:
+            assert torch.allclose(loaded[key].double(), value.double(), rtol=1e-6, atol=1e-7), key
+        elif value.numel() < 100 and value.max() > value.min():  # too few for a deviation
             assert loaded[key].max() > loaded[key].min(), key
         elif value.max() > value.min():
             ratio = (loaded[key].std() / value.std()).item()
@@ -325,15 +328,17 @@ def compare(what, ours, theirs):
 
 def tell_images_apart(name, model, side):
     """A vision transformer starts with a head of zeros, and looks at all patches alike; the blocks
-    of a ConvNeXt and the filters of GoogLeNet start with next to nothing; a SqueezeNet ends with relu."""
+    of a ConvNeXt, the weights of a Swin and the filters of GoogLeNet start with next to nothing; a
+    SqueezeNet ends with relu."""
     with torch.no_grad():
         if name.startswith("vit-"):
             torch.nn.init.normal_(model.heads.head.weight, std=0.02)
             for layer in model.encoder.layers:
                 layer.self_attention.in_proj_weight *= 4
-        if name.startswith("convnext-") or name == "googlenet":
+        if name.startswith(("convnext-", "swin-")) or name == "googlenet":
             for key, value in model.named_parameters():
-                value *= 1e6 if key.endswith("layer_scale") else 5 if value.ndim > 1 else 1
+                grows = value.ndim > 1 and not key.endswith("logit_scale")
+                value *= 1e6 if key.endswith("layer_scale") else 5 if grows else 1
         if name.startswith("squeezenet"):
             head = model.classifier[1]
             head.weight *= 50
@@ -355,7 +360,7 @@ def logits(folder, name, side):
     for norm in model.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
             norm.momentum = 1  # those of these images, so that they reach the logits
-    rate = 1e-5 if name.startswith("squeezenet") else 1e-3  # a step moves all its logits alike
+    rate = 1e-5 if name.startswith(("squeezenet", "swin-")) else 1e-3  # a step moves all their logits alike
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     torch.nn.functional.cross_entropy(model(images(side)), torch.arange(4)).backward()
     optimizer.step()  # statistics and an optimizer's state worth saving

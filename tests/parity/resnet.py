@@ -18,6 +18,7 @@ import mobilenet
 import regnet
 import shufflenet
 import squeezenet
+import swin
 import vgg
 import vision_transformer
 
@@ -154,6 +155,8 @@ def network(name, classes=10, side=32):
     Only vision transformers are made for images of one size."""
     if name in vision_transformer.NETWORKS:
         return vision_transformer.VisionTransformer(classes, side, *vision_transformer.NETWORKS[name])
+    if name in swin.NETWORKS:
+        return swin.Swin(classes, *swin.NETWORKS[name])
     if name == "resnet9":
         return ResNet9(classes)
     if name in airbench.NETWORKS:

@@ -196,6 +196,12 @@ YK_TEST(vision_transformers_have_the_same_logits)
     judge_arch("vit-b-32", 64);
 }
 
+YK_TEST(swin_transformers_have_the_same_logits)
+{
+    judge_arch("swin-t", 64);
+    judge_arch("swin-v2-t", 72);
+}
+
 YK_TEST(alexnet_has_the_same_logits)
 {
     judge_arch("alexnet", 96);

@@ -120,6 +120,12 @@ YK_TEST(torchvision_loads_convnext)
     check_network("convnext-tiny", 224);
 }
 
+YK_TEST(torchvision_loads_swin)
+{
+    check_network("swin-t", 224);
+    check_network("swin-v2-t", 256);
+}
+
 YK_TEST(torchvision_loads_vit_b_16)
 {
     check_network("vit-b-16", 224);
@@ -687,6 +693,12 @@ YK_TEST(the_same_logits_of_googlenet)
 YK_TEST(the_same_logits_of_convnext)
 {
     check_logits("convnext-tiny", 32);
+}
+
+YK_TEST(the_same_logits_of_swin)
+{
+    check_logits("swin-t", 32);
+    check_logits("swin-v2-t", 32);
 }
 
 YK_TEST(the_same_logits_of_vit_tiny)

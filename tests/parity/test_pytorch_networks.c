@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "graph/operators.h"
+#include "model/model_hooks.h"
 
 enum { MAX_STEPS = 10, CLASSES = 10 };
 
@@ -204,7 +205,8 @@ static void write_results(const training *t, const char *path)
     begin_dict(pickle, "buffers");
     for (size_t b = 0; b < yk_model_buffer_count(t->model); b++) {
         yk_parameter_view view = yk_model_buffer(t->model, b);
-        write_tensor(file, view.name, &view.value);
+        if (yki_model_saves_entry(t->model, yk_model_parameter_count(t->model) + b))
+            write_tensor(file, view.name, &view.value);
     }
     yki_pickle_setitems(pickle);
     yki_pickle_setitems(pickle);
@@ -394,6 +396,16 @@ YK_TEST(convnext_is_pytorchs)
     compare_first_step("convnext-tiny", 4, 64, false, 0);
 }
 
+YK_TEST(swin_is_pytorchs)
+{
+    compare_first_step("swin-t", 2, 224, false, 0);
+}
+
+YK_TEST(swin_v2_is_pytorchs)
+{
+    compare_first_step("swin-v2-t", 2, 160, false, 0);
+}
+
 YK_TEST(vit_tiny_is_pytorchs)
 {
     compare_f32("vit-tiny-patch4-32", 8, 32, 0);
@@ -522,6 +534,18 @@ YK_TEST(googlenet_in_f64_is_pytorchs)
 YK_TEST(convnext_in_f64_is_pytorchs)
 {
     compare_f64("convnext-tiny", 32, 1, 1e-3);
+}
+
+/* 11x11 patches are padded to 14x14 or 16x16; windows are shifted, and an odd row and column are
+ * merged. */
+YK_TEST(swin_in_f64_is_pytorchs)
+{
+    compare_f64("swin-t", 44, 1, 1e-3);
+}
+
+YK_TEST(swin_v2_in_f64_is_pytorchs)
+{
+    compare_f64("swin-v2-t", 44, 1, 1e-3);
 }
 
 YK_TEST(vit_tiny_in_f64_is_pytorchs)
