@@ -198,7 +198,7 @@ struct yk_graph {
     int eval_depth;  /* pushes of yk_eval_push; > 0: what is built next evaluates */
     yki_scope_version *versions;
     size_t version_count, version_capacity;
-    int constants;   /* that yk_constant has made */
+    int constants;                     /* that yk_constant has made */
     struct yki_custom_op **custom_ops; /* the programs' operators that it uses */
     size_t custom_op_count, custom_op_capacity;
     yki_graph_state state;
@@ -211,9 +211,16 @@ struct yk_graph {
 void yki_graph_free(yk_graph *graph);
 /* The version of the module of a scope, which has `length` characters with the dot at its end. */
 int yki_scope_version_of(const yk_graph *graph, const char *scope, size_t length);
+/* Every push has its pop, as names of parameters and modes of layers would be wrong otherwise. */
+yk_status yki_scope_check_ended(const yk_graph *graph);
 /* Whether a model can be made of this value and its graph; the error calls it `name`. */
 yk_status yki_value_check(const yk_value *value, const char *name);
 
+/* Records the first building error; returns an invalid value. */
+YKI_PRINTF(3, 4)
+yk_value *yki_graph_fail(yk_graph *graph, yk_status status, const char *format, ...);
+/* Likewise. Leaves the line, too, for gradient rules pass the status on. */
+void yki_graph_out_of_memory(yk_graph *graph);
 /* An invalid value of no graph, for whom no input was given. */
 yk_value *yki_no_operand(const char *who);
 /*
@@ -237,6 +244,8 @@ bool yki_graph_push(yk_graph *graph, yki_node *node);
 /* A value without name or producer; NULL when memory is out (sticky). */
 yk_value *yki_value_create(yk_graph *graph, yki_value_kind kind, const yki_shape *shape);
 yki_shape yki_shape_of(const yk_value *value);
+/* At most 2^40 elements, of a sample where the batch is symbolic: those of a batch still count. */
+bool yki_shape_is_countable(const yki_shape *shape);
 /* The shape that says "not wanted". */
 yki_shape yki_shape_none(void);
 

@@ -62,8 +62,7 @@ static int64_t window_pixels(const tiling *t)
     return t->window * t->window;
 }
 
-/* ---- layers whose parameters are declared before they are applied, in PyTorch's order ---------
- */
+/* ---- layers, declared in PyTorch's order before they are applied ----------------------------- */
 
 typedef struct layer {
     yk_value *weight, *bias;
