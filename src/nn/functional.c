@@ -22,10 +22,19 @@ yk_value *yk_elu(yk_value *x, double alpha)
     return yk_add(yk_relu(x), yk_scale(left, alpha));
 }
 
+/* log(1 + x) of x >= 0. What 1 + x rounds away of a small x is added to the first order, and has no
+ * gradient of its own. */
+static yk_value *log1p_of(yk_value *x)
+{
+    yk_value *sum = yk_add_scalar(x, 1);
+    yk_value *lost = yk_subtract(x, yk_add_scalar(sum, -1));
+    return yk_add(yk_log(sum), yk_detach(yk_divide(lost, sum)));
+}
+
 yk_value *yk_softplus(yk_value *x)
 {
     const double linear = 20; /* from here on */
-    yk_value *left = yk_log(yk_add_scalar(yk_exp(yk_clamp(x, -INFINITY, linear)), 1));
+    yk_value *left = log1p_of(yk_exp(yk_clamp(x, -INFINITY, linear)));
     return yk_add(left, yk_relu(yk_add_scalar(x, -linear)));
 }
 

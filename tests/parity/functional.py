@@ -17,6 +17,7 @@ torch.set_num_threads(1)
 FUNCTIONS = {
     "elu": lambda x, other, weight: F.elu(x, 0.7),
     "softplus": lambda x, other, weight: F.softplus(x),
+    "log_softplus": lambda x, other, weight: F.softplus(x).log(),
     "logsigmoid": lambda x, other, weight: F.logsigmoid(x),
     "mish": lambda x, other, weight: F.mish(x),
     "hardsigmoid": lambda x, other, weight: F.hardsigmoid(x),

@@ -27,6 +27,7 @@ typedef struct function {
     }
 FUNCTION(elu, yk_elu(in->x, 0.7))
 FUNCTION(softplus, yk_softplus(in->x))
+FUNCTION(log_softplus, yk_log(yk_softplus(in->x)))
 FUNCTION(logsigmoid, yk_logsigmoid(in->x))
 FUNCTION(mish, yk_mish(in->x))
 FUNCTION(hardsigmoid, yk_hardsigmoid(in->x))
@@ -49,6 +50,7 @@ FUNCTION(equal, yk_add(yk_equal(in->x, in->other), yk_minimum(in->x, in->other))
 static const function functions[] = {
     {"elu", call_elu},
     {"softplus", call_softplus},
+    {"log_softplus", call_log_softplus},
     {"logsigmoid", call_logsigmoid},
     {"mish", call_mish},
     {"hardsigmoid", call_hardsigmoid},
