@@ -77,7 +77,7 @@ static weights declare_weights(yk_value *x, const recurrent *kind, const char *s
 /* (N, size), of what an input adds to the gates: (N, gates size). */
 static yk_value *zeros_of(yk_value *from_input, int64_t size)
 {
-    return yk_scale(yk_slice(from_input, -1, 0, size), 0);
+    return yk_full_like(yk_slice(from_input, -1, 0, size), 0);
 }
 
 /* One of the given states, or zeros: (N, size). */
@@ -98,6 +98,13 @@ static void mask_steps(const stack *s, int64_t steps)
         s->running[t] = yk_clamp(left, 0, 1);
         s->ended[t] = yk_clamp(yk_add_scalar(yk_scale(left, -1), 1), 0, 1);
     }
+}
+
+/* x (N, T, I), with zeros after the ends of sequences: whatever it has there, NaN too, would reach
+ * the gradient of the weights. */
+static yk_value *clear_ended(const stack *s, yk_value *x, int64_t steps)
+{
+    return yk_masked_fill(x, yk_stack(s->ended, (int)steps, 1), 0);
 }
 
 /* Where a sequence has ended, it keeps the state from before the step. *output: 0 there. */
@@ -242,8 +249,10 @@ static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind
         s.directions = s.options.bidirectional ? 2 : 1;
         status = status == YK_OK ? check(&s, x) : status;
         status = status == YK_OK ? allocate(&s, dims[1]) : status;
-        if (status == YK_OK && s.options.lengths)
+        if (status == YK_OK && s.options.lengths) {
             mask_steps(&s, dims[1]);
+            x = clear_ended(&s, x, dims[1]);
+        }
         for (int64_t i = 0; status == YK_OK && i < s.options.num_layers; i++)
             x = run_layer(&s, x, i);
         x = status == YK_OK ? x : yki_emit_error(x, kind->name, status);

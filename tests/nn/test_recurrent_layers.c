@@ -304,6 +304,63 @@ YK_TEST(mistakes_in_recurrent_layers_are_reported)
     assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
 }
 
+/* ---- lengths --------------------------------------------------------------------------------- */
+
+/* A step of two layers in two directions over sequences of 1 and 3 steps; `padding` follows the
+ * shorter one. */
+static yk_model *run_padded(layer_fn layer, const char *device, float padding)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, INPUTS});
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.lengths = yk_input(graph, "lengths", YK_F32, 1, (int64_t[]){YK_BATCH});
+    options.num_layers = 2;
+    options.bidirectional = true;
+    yk_value *y = layer(x, "rnn", SIZE, &options);
+    yk_model *model;
+    float data[SAMPLES * STEPS * INPUTS], lengths[SAMPLES] = {1, STEPS};
+    const yk_tensor inputs[] = {{.data = data, .ndim = 3, .dims = {SAMPLES, STEPS, INPUTS}},
+                                {.data = lengths, .ndim = 1, .dims = {SAMPLES}}};
+    for (int i = 0; i < SAMPLES * STEPS * INPUTS; i++)
+        data[i] = i >= INPUTS && i < STEPS * INPUTS ? padding : sinf(0.7F * (float)i);
+    assert_ok(yk_model_create(
+        &model, yk_reduce_loss(yk_pow(y, 2), YK_LOSS_MEAN),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device, o.seed = 7)));
+    assert_ok(yk_model_forward(model, &(yk_batch){.size = SAMPLES,
+                                                  .count = 2,
+                                                  .names = (const char *[]){"x", "lengths"},
+                                                  .tensors = (yk_tensor *)inputs}));
+    assert_ok(yk_model_backward(model));
+    return model;
+}
+
+static void assert_padding_has_no_effect(layer_fn layer, const char *device, float padding)
+{
+    yk_model *model = run_padded(layer, device, padding), *zeros = run_padded(layer, device, 0);
+    assert_true(yk_model_loss(model) == yk_model_loss(zeros));
+    for (size_t i = 0; i < yk_model_parameter_count(model); i++) {
+        yk_parameter_view a = yk_model_parameter(model, i), b = yk_model_parameter(zeros, i);
+        const float *slope = a.grad.data, *expected = b.grad.data;
+        for (int64_t j = 0; j < yk_tensor_count(&a.grad); j++)
+            if (!(slope[j] == expected[j]))
+                fail_msg("%s, %g after the end: the gradient of %s is %g, not %g", device, padding,
+                         a.name, slope[j], expected[j]);
+    }
+    yk_model_destroy(model);
+    yk_model_destroy(zeros);
+}
+
+YK_TEST(what_follows_the_end_of_a_sequence_has_no_effect)
+{
+    const float paddings[] = {1e30F, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+        assert_padding_has_no_effect(yk_nn_lstm, "ref", paddings[i]);
+        assert_padding_has_no_effect(yk_nn_lstm, "cpu", paddings[i]);
+        assert_padding_has_no_effect(yk_nn_gru, "ref", paddings[i]);
+        assert_padding_has_no_effect(yk_nn_gru, "cpu", paddings[i]);
+    }
+}
+
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* A loss of the last cell alone: no hidden state of the last step has a gradient. */
