@@ -45,7 +45,7 @@ typedef enum yk_schedule_kind {
 typedef enum yk_cycle_mode {
     YK_CYCLE_TRIANGULAR,  /**< all of it */
     YK_CYCLE_TRIANGULAR2, /**< half as much as the cycle before */
-    YK_CYCLE_EXP_RANGE    /**< gamma to the power of t */
+    YK_CYCLE_EXP_RANGE    /**< gamma, at most 1, to the power of t */
 } yk_cycle_mode;
 
 /** Room for milestones in a yk_schedule. */

@@ -126,6 +126,8 @@ static yk_status check_cyclic(const yk_schedule *s)
     if (!yk_cycle_mode_name(s->cycle_mode))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "schedule cyclic: there is no cycle_mode %d",
                          (int)s->cycle_mode);
+    if (s->cycle_mode == YK_CYCLE_EXP_RANGE) /* growing cycles would leave any range of momenta */
+        YK_TRY(check_factor(s, "gamma", s->gamma));
     return check_cycle(s, "schedule cyclic");
 }
 

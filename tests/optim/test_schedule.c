@@ -236,6 +236,9 @@ YK_TEST(wrong_schedules_are_refused)
     assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC,
                             o.cycle_mode = (yk_cycle_mode)3),
                    "there is no cycle_mode 3");
+    assert_refused(*YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC,
+                            o.cycle_mode = YK_CYCLE_EXP_RANGE, o.gamma = 1.01),
+                   "schedule cyclic: gamma must be at least 0 and at most 1, not 1.01");
     assert_refused(
         *YK_WITH(yk_schedule, YK_SCHEDULE_INIT, o.kind = YK_SCHEDULE_CYCLIC, o.base_lr = NAN),
         "base_lr");
