@@ -163,8 +163,8 @@ double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
 bool cli_train_has_betas(cli_optimizer optimizer);
 /* Whether --max-lr sets the peak of the schedule, as --lr would. */
 bool cli_train_has_peak(const cli_train_options *options);
-/* Whether the schedule goes up and down, and momentum with it; and whether it has no gamma of its
- * own. */
+/* Whether the schedule goes up and down, whether momentum goes with it, and whether --gamma must be
+ * given. */
 bool cli_train_cycles(const cli_train_options *options);
 bool cli_train_cycles_momentum(const cli_train_options *options);
 bool cli_train_needs_gamma(const cli_train_options *options);
