@@ -134,8 +134,8 @@ yk_value *yk_buffer(yk_graph *graph, const char *name, yk_dtype dtype, int ndim,
  *
  * Where persistent (PyTorch's default), files of weights and checkpoints hold the buffer. Where
  * not, they neither hold nor expect it, and yk_model_copy_values() leaves it out; everything else
- * treats both alike. Unless a batch norm moves it, averages of weights (use_buffers of
- * yk_ema_options, Lookahead, Local SGD) leave it as it is. In a scope that is used again, the
+ * treats both alike. Averages of weights (use_buffers of yk_ema_options, Lookahead, Local SGD)
+ * leave the buffer unchanged, unless a batch norm updates it. When a scope is used again, the
  * tensor must have the same numbers as the first time.
  */
 yk_value *yk_register_buffer(yk_graph *graph, const char *name, const yk_tensor *tensor,

@@ -98,7 +98,8 @@ YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(amsgrad_step)(
     return YKI_SWEEP_NAME(adam_value)(k, value, *mean, *largest);
 }
 
-/* The mean of gradients as it will be after the next one, which this one stands for. */
+/* Nesterov's momentum: steps by the mean that the next gradient would leave, taking this gradient
+ * in its place. */
 YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(nadam_step)(const YKI_SWEEP_NAME(adam) * k,
                                                           YKI_SWEEP_REAL ahead,
                                                           YKI_SWEEP_REAL value, YKI_SWEEP_REAL grad,

@@ -22,8 +22,8 @@ yk_value *yk_elu(yk_value *x, double alpha)
     return yk_add(yk_relu(x), yk_scale(left, alpha));
 }
 
-/* log(1 + x) of x >= 0. What 1 + x rounds away of a small x is added to the first order, and has no
- * gradient of its own. */
+/* log(1 + x) of x >= 0. What 1 + x rounds away of a small x is added to first order. No gradient
+ * passes through this correction. */
 static yk_value *log1p_of(yk_value *x)
 {
     yk_value *sum = yk_add_scalar(x, 1);

@@ -21,7 +21,7 @@
 
 enum { YKI_MAX_SLOTS = 3, YKI_MAX_HYPERPARAMETERS = 7, YKI_LR = 0 };
 
-/* What the state of a parameter has behind it. */
+/* How many steps a parameter's state has been through, and the product of their factors. */
 typedef struct yki_state_age {
     int64_t steps; /* as PyTorch counts them; fewer than the optimizer's where training has begun
                       with the parameter frozen */

@@ -482,7 +482,7 @@ static void find_items(void *context, const char *name, const char *value)
     *found += strcmp(name, "numpy.bit_generator") == 0 && strcmp(value, "PCG64") == 0;
 }
 
-/* Each into an optimizer of its own kind, and of no other. */
+/* Each file loads into an optimizer of its own kind, and into no other. */
 static void load_relatives(yk_model *model, const char *const *names)
 {
     yk_optimizer *optimizers[3];
